@@ -159,6 +159,19 @@ def hchacha(key, nonce):
     return struct.pack("<8I", *s[:4], *s[12:])
 
 
+def cookie_reply(initiation, server, cookie):
+    """What a server with this public key answers when it wants a cookie shown."""
+    nonce, mac1 = os.urandom(24), initiation[140:156]
+    key = hchacha(blake(b"mpdccp cookie" + server), nonce[:16])
+    sealed = ChaCha20Poly1305(key).encrypt(bytes(4) + nonce[16:], cookie, mac1)
+    return struct.pack(">B3sIQ", 0x52, b"\0" * 3, int.from_bytes(initiation[16:20]), COOKIE) + nonce + sealed
+
+
+def hmac_of(key, message):
+    """RFC 9897 section 3.2.6: the first 20 bytes."""
+    return hmac.new(key, message, hashlib.sha256).digest()[:20]
+
+
 REQUEST, RESPONSE_TYPE, DATA, ACK, DATAACK, RESET, SYNC, SYNCACK = 0, 1, 2, 3, 4, 7, 8, 9
 
 

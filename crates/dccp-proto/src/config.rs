@@ -2,6 +2,9 @@ use alloc::boxed::Box;
 use alloc::vec::Vec;
 use dccp_cc::{CcConfig, Controller};
 
+/// For [`Config::least_request`]: more than this stack answers, Init Cookie included.
+pub const PADDED_REQUEST: u16 = 256;
+
 /// How the congestion controller of a sending half is set up.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct CcOptions {
@@ -76,6 +79,9 @@ pub struct Config {
     pub probe_mtu: bool,
     /// IP and UDP header bytes the encapsulation adds.
     pub overhead: u16,
+    /// Requests are padded to this many bytes of DCCP packet: a server that cannot know where they come from answers with no more than it got, so
+    /// that nobody can have it flood others, and need not ration answers to those who ask so.
+    pub least_request: u16,
     /// Congestion control of our sending half.
     pub cc: CcOptions,
     /// Request retransmissions before giving up.
@@ -116,6 +122,7 @@ impl Default for Config {
             mtu: 1500,
             probe_mtu: false,
             overhead: 28,
+            least_request: 0,
             cc: CcOptions::default(),
             request_retries: 6,
         }

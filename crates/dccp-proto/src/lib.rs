@@ -31,7 +31,7 @@ mod features;
 mod route;
 mod service_code;
 
-pub use config::{CcOptions, Config, Experiment};
+pub use config::{CcOptions, Config, Experiment, PADDED_REQUEST};
 pub use connection::{
     CloseReason, Connection, ConnectionStats, DropCode, DropReason, Event, Extra, Outcome, Ports, Received,
     State, Timer, refuse,

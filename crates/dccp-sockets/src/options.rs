@@ -471,6 +471,7 @@ impl Options {
             min_coverage: self.connection.min_coverage,
             check_data_checksum: self.connection.check_data_checksum,
             timestamps: self.connection.timestamps,
+            least_request: if self.key.is_none() { dccp_proto::PADDED_REQUEST } else { 0 },
             ..session.connection
         };
         let early_data = self.early_data.clone();

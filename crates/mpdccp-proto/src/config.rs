@@ -169,7 +169,8 @@ pub struct ListenConfig {
     pub overhead: u16,
     /// Most sessions at a time; more are refused with Reset code 9, Too Busy.
     pub max_sessions: usize,
-    /// Most sessions at a time of one source, an IPv4 address or the first 64 bits of an IPv6 one; more are refused with Reset code 9. Those that
-    /// are still half open do not count, since their source may be forged. Not for `peers` that the encapsulation vouches for.
+    /// Most sessions at a time of one source, an IPv4 address or the first 64 bits of an IPv6 one; more are refused with Reset code 9. While
+    /// others have sessions too, it gets that share of what is left. Those that are still half open do not count, since their source may be
+    /// forged. Not for `peers` that the encapsulation vouches for.
     pub max_sessions_per_source: usize,
 }

@@ -38,8 +38,8 @@ counters! {
     AddAddrTooMany = "add_addr_too_many",
     /// A Request of many was answered with an Init Cookie, and nothing kept of it.
     AnsweredWithCookie = "answered_with_cookie",
-    /// No room for an answer.
-    AnswersNotFetched = "answers_not_fetched",
+    /// An answer to an address that is not proven, of more than three times what came from there, or beyond what may leave in a second.
+    AnswerTooLarge = "answer_too_large",
     /// An Init Cookie that is not ours, or too old.
     BadInitCookie = "bad_init_cookie",
     /// MP_KEY of a type that was not offered, or of a wrong length.
@@ -66,6 +66,8 @@ counters! {
     FastCloseInvalid = "fast_close_invalid",
     /// A join that had proved nothing made room for another.
     HalfOpenJoinDisplaced = "half_open_join_displaced",
+    /// Packets behind a hole were delivered before it was filled, as the memory of all sessions was full.
+    HeldBeyondMemory = "held_beyond_memory",
     /// MP_JOIN or MP_KEY after the handshake.
     HandshakeOptionLate = "handshake_option_late",
     /// Data with an MP_SEQ far from all others.

@@ -1,11 +1,13 @@
 //! What the host does for the tunnel. An action is a value: the program executes it, the simulator and tests read it.
 
 use crate::command::Answer;
+use crate::log_limit::LogLimit;
 use crate::packet::marking::Marker;
 use crate::shards::ShardMessage;
 use crate::tcp::LINE;
 use dccp_secure::{PresharedKey, PrivateKey, PublicKey};
 use ipnet::IpNet;
+use mpdccp_units::Time;
 use std::collections::VecDeque;
 use std::net::{IpAddr, SocketAddr};
 
@@ -196,11 +198,32 @@ pub enum Level {
 
 /// Actions that wait for the host.
 #[derive(Debug, Default)]
-pub(crate) struct Actions(pub(crate) VecDeque<Action>);
+pub(crate) struct Actions {
+    pub(crate) waiting: VecDeque<Action>,
+    now: Time,
+    limit: LogLimit,
+}
 
 impl Actions {
     pub(crate) fn push(&mut self, action: Action) {
-        self.0.push_back(action);
+        self.waiting.push_back(action);
+    }
+
+    /// What is logged from now on happens now.
+    pub(crate) fn at(&mut self, now: Time) -> &mut Actions {
+        self.now = now;
+        self
+    }
+
+    /// Lines about a peer begin with `peer NAME:`; nobody fills the log with them.
+    fn log(&mut self, level: Level, line: String) {
+        let peer =
+            line.strip_prefix("peer ").and_then(|rest| rest.split([':', ' ']).next()).map(str::to_owned);
+        let line = match peer {
+            Some(peer) => self.limit.pass(self.now, &peer, line),
+            None => Some(line),
+        };
+        self.waiting.extend(line.map(|line| Action::Log(level, line)));
     }
 
     pub(crate) fn save(&mut self, file: StateFile, what: &impl serde::Serialize) {
@@ -211,14 +234,14 @@ impl Actions {
     }
 
     pub(crate) fn info(&mut self, message: impl Into<String>) {
-        self.push(Action::Log(Level::Info, message.into()));
+        self.log(Level::Info, message.into());
     }
 
     pub(crate) fn warn(&mut self, message: impl Into<String>) {
-        self.push(Action::Log(Level::Warn, message.into()));
+        self.log(Level::Warn, message.into());
     }
 
     pub(crate) fn error(&mut self, message: impl Into<String>) {
-        self.push(Action::Log(Level::Error, message.into()));
+        self.log(Level::Error, message.into());
     }
 }

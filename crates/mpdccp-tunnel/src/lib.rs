@@ -13,6 +13,7 @@ pub mod config;
 mod drops;
 mod hooks;
 mod host;
+mod log_limit;
 mod message;
 mod outages;
 mod packet;

@@ -66,7 +66,7 @@ macro_rules! cx {
             now: $now,
             endpoint: $endpoint,
             cfg: &$self.cfg,
-            out: &mut $self.out,
+            out: $self.out.at($now),
             ports: &mut $self.ports,
             closing: $self.closing.is_some(),
         }
@@ -447,7 +447,7 @@ impl Tunnel {
 
     /// What the host has to do next.
     pub fn poll_action(&mut self) -> Option<Action> {
-        self.out.0.pop_front()
+        self.out.waiting.pop_front()
     }
 
     /// Everything there is to know, of all peers or of this one, which then costs nothing for the others. What the host knows of its

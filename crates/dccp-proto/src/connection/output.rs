@@ -10,6 +10,9 @@ use dccp_wire::{Header, Opt, PacketType};
 /// Header of an Ack, and of a DataAck, with long sequence numbers (RFC 4340 section 5.1).
 pub(super) const ACK_HEADER: usize = 24;
 
+/// Header of a Request (RFC 4340 section 5.1).
+const REQUEST_HEADER: usize = 20;
+
 /// Largest Sequence Window with which short sequence numbers are sent.
 const SHORT_WINDOW: u64 = 1 << 16;
 
@@ -207,6 +210,11 @@ impl Connection {
             Control::Request | Control::Response => core::mem::take(&mut self.early_data),
             Control::CloseReq | Control::Close => Vec::new(),
         };
+        if ptype == PacketType::Request {
+            let least = usize::from(self.cfg.least_request);
+            let padding = least.saturating_sub(REQUEST_HEADER + early.len() + out.len());
+            out.extend(&alloc::vec![0; padding.min(out.room())]);
+        }
         self.emit(now, Fixed { ptype, seq, ack, reset: None }, out, &early, sink);
         // Every repetition carries it.
         self.early_data = early;

@@ -1,9 +1,10 @@
 //! Requests: new sessions and joins.
 
 use super::occupancy::source;
+use super::strangers::Question;
 use super::{Endpoint, cookies};
 use crate::session::{Offer, Refusal, Session, wanted_ci};
-use crate::{Counter, SessionState};
+use crate::{Counter, SessionId, SessionState};
 use alloc::vec::Vec;
 use dccp_proto::{Ecn, Ports, Route, Sink};
 use dccp_wire::{Packet, PacketType, Reset, ResetCode};
@@ -21,7 +22,7 @@ impl Endpoint {
         now: Time,
         route: &Route,
         vouched: Option<u32>,
-        (ecn, len): (Ecn, u32),
+        (ecn, question): (Ecn, Question),
         packet: &Packet<'_>,
     ) {
         let known = self.listeners.contains_key(&packet.header.dst_port);
@@ -33,12 +34,14 @@ impl Endpoint {
             _ if self.demux.waits(now, route, ports_of(packet)) => {
                 refuse(ResetCode::NoConnection, Counter::TimeWait)
             }
-            PacketType::Request if known => match self.handle_request(now, route, vouched, packet) {
-                Ok(()) => return,
-                Err(refusal) => refusal,
-            },
+            PacketType::Request if known => {
+                match self.handle_request(now, route, vouched, question, packet) {
+                    Ok(()) => return,
+                    Err(refusal) => refusal,
+                }
+            }
             _ if known && cookies::find(packet).is_some() => {
-                match self.handle_cookie(now, route, vouched, (ecn, len), packet) {
+                match self.handle_cookie(now, route, vouched, (ecn, question), packet) {
                     Ok(()) => return,
                     Err(refusal) => refusal,
                 }
@@ -56,11 +59,17 @@ impl Endpoint {
                 if packet.header.ptype == PacketType::Request {
                     self.stats.refused = Some((route.remote, why));
                 }
-                if !self.strangers.answer(now, route, packet, reset) {
+                if !self.strangers.answer(now, route, question, packet, reset) {
                     self.stats.count(Counter::ResetRateLimited);
                 }
             }
         }
+    }
+
+    /// Whether a Request may have the Response of a half-open session once more.
+    pub(super) fn may_repeat(&mut self, now: Time, id: SessionId, question: Question) -> bool {
+        let entry = self.sessions.get(&id).filter(|entry| !entry.opened);
+        entry.is_none_or(|entry| self.strangers.may_answer(now, question, entry.answer))
     }
 
     fn handle_request(
@@ -68,6 +77,7 @@ impl Endpoint {
         now: Time,
         route: &Route,
         vouched: Option<u32>,
+        question: Question,
         request: &Packet<'_>,
     ) -> Result<(), Refusal> {
         let port = request.header.dst_port;
@@ -98,14 +108,40 @@ impl Endpoint {
         let crowded = listener.is_stranger(vouched)
             && here.half_open + here.open >= listener.cfg.max_sessions_per_source;
         if crowded || listener.sessions.all.half_open >= MAX_HALF_OPEN {
-            return self.answer_with_cookie(now, route, peer, request);
+            return self.answer_with_cookie(now, route, peer, question, request);
         }
         let (ci, seed) = (self.fresh_ci(), self.seed());
         // It enters RESPOND before it is among the endpoint's.
         let span = self.next_span(true);
-        let session = span.in_scope(|| self.answer(now, route, peer, request, (ci, seed), &[]))?;
-        self.begin(now, route, port, session, span);
+        let answered = span.in_scope(|| self.respond(now, route, peer, question, request, (ci, seed), &[]));
+        let (session, answer) = answered?;
+        self.begin(now, route, port, session, (span, answer));
         Ok(())
+    }
+
+    /// Answers a Request, without data if the answer may not be as long as that; the length of the Response.
+    #[expect(clippy::too_many_arguments)]
+    fn respond(
+        &mut self,
+        now: Time,
+        route: &Route,
+        peer: u32,
+        question: Question,
+        request: &Packet<'_>,
+        secrets: (u32, [u8; 32]),
+        cookie: &[u8],
+    ) -> Result<(Session, usize), Refusal> {
+        let port = request.header.dst_port;
+        let tells =
+            self.listeners.get(&port).is_some_and(|listener| !listener.cfg.session.early_data.is_empty());
+        for early in [true, false].into_iter().take(if tells { 2 } else { 1 }) {
+            let mut session = self.answer(now, route, peer, request, secrets, cookie, early)?;
+            let left = self.strangers.answer_with(now, question, |keep| session.poll_transmit(now, keep));
+            if let Some(len) = left {
+                return Ok((session, len));
+            }
+        }
+        Err(Refusal::Ignore(Counter::AnswerTooLarge))
     }
 
     /// Whether there may be another session with a peer, and which of the listener's peers that is.
@@ -122,13 +158,14 @@ impl Endpoint {
             return Err(refuse(ResetCode::TooBusy, Counter::TooManySessions));
         }
         let here = listener.sessions.of(source(route.remote.ip())).open;
-        if listener.is_stranger(vouched) && here >= listener.cfg.max_sessions_per_source {
+        if listener.is_stranger(vouched) && here >= listener.share_of_source() {
             return Err(refuse(ResetCode::TooBusy, Counter::TooManySessionsOfSource));
         }
         Ok(peer)
     }
 
     /// The session that answers a Request, not among the endpoint's yet.
+    #[expect(clippy::too_many_arguments)]
     fn answer(
         &self,
         now: Time,
@@ -137,23 +174,34 @@ impl Endpoint {
         request: &Packet<'_>,
         (ci, seed): (u32, [u8; 32]),
         cookie: &[u8],
+        early: bool,
     ) -> Result<Session, Refusal> {
         let Some(listener) = self.listeners.get(&request.header.dst_port) else {
             return Err(refuse(ResetCode::ConnectionRefused, Counter::PortNotBound));
         };
         let (cfg, mtu, overhead) = (&listener.cfg.session, listener.cfg.mtu, listener.overhead(route));
-        let offer = Offer { cfg, route: *route, request, mtu, overhead, peer, ci, seed, cookie };
+        let offer = Offer { cfg, route: *route, request, mtu, overhead, peer, ci, seed, cookie, early };
         Session::server(now, &offer).map_err(|(reset, why)| Refusal::Reset(reset, why))
     }
 
     /// From now on a session of the endpoint.
-    fn begin(&mut self, now: Time, route: &Route, port: u16, session: Session, span: Span) {
+    fn begin(
+        &mut self,
+        now: Time,
+        route: &Route,
+        port: u16,
+        session: Session,
+        (span, answer): (Span, usize),
+    ) {
         let source = source(route.remote.ip());
         if let Some(listener) = self.listeners.get_mut(&port) {
             listener.sessions.change(source, false, true);
         }
         let first = session.first_connection();
         let id = self.insert(session, Some((port, source)), span);
+        if let Some(entry) = self.sessions.get_mut(&id) {
+            entry.answer = answer;
+        }
         if let Some((path, ports)) = first {
             self.demux.add(route, ports, id, path);
         }
@@ -166,15 +214,12 @@ impl Endpoint {
         now: Time,
         route: &Route,
         peer: u32,
+        question: Question,
         request: &Packet<'_>,
     ) -> Result<(), Refusal> {
         let too_long = refuse(ResetCode::TooBusy, Counter::TooLongForACookie);
         let (cookie, seed) = self.cookies.make(now, route, ports_of(request), request).ok_or(too_long)?;
-        let mut session = self.answer(now, route, peer, request, (self.ci_of(&seed), seed), &cookie)?;
-        match self.strangers.sink() {
-            Some(mut sink) => session.poll_transmit(now, &mut sink),
-            None => return Err(Refusal::Ignore(Counter::AnswersNotFetched)),
-        }
+        self.respond(now, route, peer, question, request, (self.ci_of(&seed), seed), &cookie)?;
         self.stats.count(Counter::AnsweredWithCookie);
         Ok(())
     }
@@ -185,7 +230,7 @@ impl Endpoint {
         now: Time,
         route: &Route,
         vouched: Option<u32>,
-        (ecn, len): (Ecn, u32),
+        (ecn, question): (Ecn, Question),
         packet: &Packet<'_>,
     ) -> Result<(), Refusal> {
         let port = packet.header.dst_port;
@@ -200,18 +245,19 @@ impl Endpoint {
         }
         let span = self.next_span(true);
         let _in = span.clone().entered();
-        let mut session = self.answer(remembered.at, route, peer, &request, (ci, remembered.seed), cookie)?;
+        let mut session =
+            self.answer(remembered.at, route, peer, &request, (ci, remembered.seed), cookie, false)?;
         // The Response left long ago.
         session.poll_transmit(remembered.at, &mut Nowhere::default());
         if let Some((path, _)) = session.first_connection() {
-            session.handle_packet(now, path, ecn, len, packet);
+            session.handle_packet(now, path, ecn, question.len, packet);
         }
         // It acknowledges another Response.
         if session.state() != SessionState::Open {
             return Err(bad);
         }
         self.stats.count(Counter::OpenedByCookie);
-        self.begin(now, route, port, session, span);
+        self.begin(now, route, port, session, (span, 0));
         Ok(())
     }
 

@@ -5,7 +5,9 @@ use super::{Endpoint, EndpointStats};
 
 use crate::policy::Policy;
 use crate::sched::SchedulerKind;
-use crate::{PathConfig, PathId, PathName, PathRow, PktInfo, QueueView, Room, SessionId, SessionStatus};
+use crate::{
+    Counter, PathConfig, PathId, PathName, PathRow, PktInfo, QueueView, Room, SessionId, SessionStatus,
+};
 use alloc::vec::Vec;
 use core::net::{IpAddr, SocketAddr};
 use dccp_proto::{Ports, Route};
@@ -13,6 +15,26 @@ use dccp_streams::Streams;
 use mpdccp_units::{Rate, Time};
 
 impl Endpoint {
+    /// Queues one datagram. Never fails: what the queue cannot hold is dropped and counted.
+    pub fn send(&mut self, now: Time, session: SessionId, data: Vec<u8>, info: PktInfo) {
+        let sessions = self.sessions.len();
+        if let Some(entry) = self.sessions.get_mut(&session) {
+            let more = data.len() as u64;
+            if !self.memory.allows(entry.queued, more, sessions) {
+                return self.stats.count(Counter::QueuesFull);
+            }
+            // What its queue drops, or sends, is taken off when it had its turn.
+            let queued = entry.queued + more;
+            self.memory.change(&mut entry.queued, queued);
+            entry.session.send(now, data, info);
+            if !core::mem::replace(&mut entry.dirty, true) {
+                self.dirty.push(session);
+            }
+        } else {
+            self.stats.count(Counter::SendWithoutSession);
+        }
+    }
+
     /// Sends an option of the application's to the peer (MP_EXP, RFC 9897 section 3.2.12), with an Ack: it may be lost. False if it cannot be
     /// sent: no path is up, it is a single byte or longer than 252, or begins as our own do (`mpd1`).
     pub fn send_private(&mut self, now: Time, session: SessionId, bytes: &[u8]) -> bool {
@@ -58,8 +80,9 @@ impl Endpoint {
         self.total_cap.set(rate);
     }
 
-    /// Bounds the bytes of packets that wait in the queues of all sessions together (256 MiB unless told otherwise). Where it is met, a session
-    /// that holds more than an equal part gets nothing more (counted: `queues_full`); the others still fill theirs.
+    /// Bounds the bytes of packets that wait in the queues of all sessions together, or to be put in order (256 MiB unless told otherwise). Where it is met, a
+    /// session that holds more than an equal part gets nothing more (counted: `queues_full`) and holds nothing back (`held_beyond_memory`); the others still
+    /// fill theirs.
     pub fn bound_queues(&mut self, bytes: u64) {
         self.memory.bound(bytes);
     }

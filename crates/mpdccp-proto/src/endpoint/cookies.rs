@@ -44,6 +44,18 @@ pub(super) fn find<'a>(packet: &Packet<'a>) -> Option<&'a [u8]> {
     })
 }
 
+/// An option area up to its last option that is not Padding (RFC 4340 section 5.8).
+fn without_padding(options: &[u8]) -> &[u8] {
+    let (mut at, mut end) = (0, 0);
+    while let Some(kind) = options.get(at) {
+        at += if *kind < 32 { 1 } else { options.get(at + 1).map_or(1, |len| usize::from((*len).max(2))) };
+        if *kind != 0 {
+            end = at;
+        }
+    }
+    options.get(..end).unwrap_or(options)
+}
+
 impl Cookies {
     pub(super) fn new(secret: [u8; 32]) -> Cookies {
         Cookies { secret }
@@ -80,7 +92,7 @@ impl Cookies {
         cookie.extend_from_slice(&now.as_nanos().to_be_bytes());
         cookie.extend_from_slice(&header.seq.value().to_be_bytes());
         cookie.extend_from_slice(&header.service_code.unwrap_or(0).to_be_bytes());
-        cookie.extend_from_slice(request.option_bytes);
+        cookie.extend_from_slice(without_padding(request.option_bytes));
         if cookie.len() + TAG > MAX_LEN {
             return None;
         }

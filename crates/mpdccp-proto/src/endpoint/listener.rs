@@ -61,6 +61,17 @@ impl Listener {
         vouched.is_none_or(|peer| !self.numbers.contains(&peer))
     }
 
+    /// How many sessions one source may have now: the part of those free that it may have of all, so that however many sources take what they
+    /// get, some are left for the next.
+    pub(super) fn share_of_source(&self) -> usize {
+        let (all, each) = (self.cfg.max_sessions, self.cfg.max_sessions_per_source);
+        if each >= all {
+            return each;
+        }
+        let free = all.saturating_sub(self.sessions.all.open);
+        (free as u128 * each as u128).div_ceil(all as u128) as usize
+    }
+
     /// IP and UDP header bytes on a route.
     pub(super) fn overhead(&self, route: &Route) -> u16 {
         match route.remote.ip().to_canonical() {

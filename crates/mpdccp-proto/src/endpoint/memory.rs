@@ -1,5 +1,5 @@
-//! A bound on what waits in the queues of all sessions together. Where it is met, those that hold more than an equal part get nothing more,
-//! and the others still fill theirs: so all of them together hold twice as much at most, and none is starved by another.
+//! A bound on what waits in the queues of all sessions together, and on what their peers have them hold back. Where it is met, those that hold
+//! more than an equal part get nothing more, and the others still fill theirs: so all of them together hold twice as much at most, and none is starved by another.
 
 /// Bytes of packets, unless told otherwise.
 const MOST: u64 = 256 << 20;

@@ -16,9 +16,7 @@ use crate::Counters;
 use crate::blocks::Blocks;
 use crate::counter::count;
 use crate::session::Session;
-use crate::{
-    Counter, FlowKey, ListenConfig, PathConfig, PktInfo, SessionConfig, SessionEvent, SessionId, Wake,
-};
+use crate::{Counter, FlowKey, ListenConfig, PathConfig, SessionConfig, SessionEvent, SessionId, Wake};
 use alloc::boxed::Box;
 use alloc::collections::{BTreeMap, BTreeSet, VecDeque};
 use alloc::vec::Vec;
@@ -26,7 +24,7 @@ use congestion_groups::Groups;
 use cookies::Cookies;
 use core::net::{IpAddr, SocketAddr};
 use dccp_proto::{Ecn, Route, Sink};
-use dccp_wire::Packet;
+use dccp_wire::{Packet, PacketType};
 use demux::Demux;
 use listener::Listener;
 use memory::Memory;
@@ -35,7 +33,7 @@ use occupancy::Occupancy;
 use rand_chacha::ChaCha20Rng;
 use rand_core::{RngCore, SeedableRng};
 use rendezvous::Rendezvous;
-use strangers::Strangers;
+use strangers::{Question, Strangers};
 use total_cap::TotalCap;
 use tracing::Span;
 
@@ -70,6 +68,8 @@ struct Entry {
     listener: Option<(u16, IpAddr)>,
     /// Counted as open, no longer as half open, by its listener.
     opened: bool,
+    /// Length of the Response, while it may be repeated.
+    answer: usize,
     /// Its events among [`Endpoint::events`].
     untold: usize,
     /// What `tracing` tells of it stands in this span.
@@ -177,7 +177,7 @@ impl Endpoint {
         self.listeners.remove(&port);
     }
 
-    /// For [`PktInfo::of_ip`] of what is sent.
+    /// For [`crate::PktInfo::of_ip`] of what is sent.
     pub fn flow_key(&self) -> FlowKey {
         self.flow_key
     }
@@ -210,11 +210,18 @@ impl Endpoint {
             // RFC 4340 section 8.5 step 1: ignored, without a Reset.
             Err(error) => return self.stats.count(Counter::Unparsable(error)),
         };
+        let overhead = len.saturating_sub(bytes.len() as u32);
+        let question = Question { len, overhead, proven: peer.is_some() };
         match self.demux.find(route, &packet.header) {
+            Some((id, _))
+                if packet.header.ptype == PacketType::Request && !self.may_repeat(now, id, question) =>
+            {
+                self.stats.count(Counter::AnswerTooLarge);
+            }
             Some((id, path)) => {
                 self.with(now, id, |session| session.handle_packet(now, path, ecn, len, &packet));
             }
-            None => self.handle_stranger(now, route, peer, (ecn, len), &packet),
+            None => self.handle_stranger(now, route, peer, (ecn, question), &packet),
         }
     }
 
@@ -243,26 +250,6 @@ impl Endpoint {
         listen.into_iter().chain(turn).chain(timer).min_by_key(|(at, _)| *at)
     }
 
-    /// Queues one datagram. Never fails: what the queue cannot hold is dropped and counted.
-    pub fn send(&mut self, now: Time, session: SessionId, data: Vec<u8>, info: PktInfo) {
-        let sessions = self.sessions.len();
-        if let Some(entry) = self.sessions.get_mut(&session) {
-            let more = data.len() as u64;
-            if !self.memory.allows(entry.queued, more, sessions) {
-                return self.stats.count(Counter::QueuesFull);
-            }
-            // What its queue drops, or sends, is taken off when it had its turn.
-            let queued = entry.queued + more;
-            self.memory.change(&mut entry.queued, queued);
-            entry.session.send(now, data, info);
-            if !core::mem::replace(&mut entry.dirty, true) {
-                self.dirty.push(session);
-            }
-        } else {
-            self.stats.count(Counter::SendWithoutSession);
-        }
-    }
-
     /// Writes everything that may leave now into `sink`. Sessions take turns of a bounded number of packets; if more could
     /// leave, [`poll_timeout`](Self::poll_timeout) is due at once.
     pub fn poll_transmit(&mut self, now: Time, sink: &mut dyn Sink) {
@@ -287,6 +274,7 @@ impl Endpoint {
 
     /// Lets a session send, data no more than `allowance`, of which it returns what is left.
     fn transmit(&mut self, now: Time, id: SessionId, allowance: Option<i64>, sink: &mut dyn Sink) -> i64 {
+        let sessions = self.sessions.len();
         let Some(entry) = self.sessions.get_mut(&id) else { return 0 };
         let shares = entry.session.shares_congestion();
         if shares {
@@ -297,6 +285,10 @@ impl Endpoint {
         core::mem::swap(&mut self.blocks, &mut entry.session.blocks);
         entry.dirty = false;
         self.memory.change(&mut entry.queued, entry.session.queued());
+        if !self.memory.allows(entry.queued, 0, sessions) {
+            entry.session.stop_holding(now);
+            self.memory.change(&mut entry.queued, entry.session.queued());
+        }
         let next = entry.session.poll_timeout();
         if shares {
             self.groups.take_back(id, &mut entry.session);
@@ -391,6 +383,7 @@ impl Endpoint {
             ready: false,
             listener,
             opened: false,
+            answer: 0,
             untold: 0,
             span,
             queued: 0,

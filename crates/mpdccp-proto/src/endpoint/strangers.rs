@@ -17,6 +17,21 @@ const MAX_TO_ADDRESS: u32 = 1_024;
 /// ... and to one address and port.
 const MAX_TO_PORT: u32 = 16;
 
+/// An answer to a peer that has not proved its address has at most so many times the bytes of its question, as IP packets.
+const MOST_PER_BYTE: u64 = 3;
+/// Bytes a second, and at once, by which all such answers together may exceed their questions. Without padding a Request is shorter than its Response, as
+/// is that of Linux: those can connect, and nobody is flooded with what others are.
+const EXCESS: u64 = 128 << 10;
+
+/// What a peer sent that has no connection: bytes of the IP packet, what of them is header around the DCCP packet, which an answer has, too, and whether the
+/// encapsulation vouches for its address.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Question {
+    pub(super) len: u32,
+    pub(super) overhead: u32,
+    pub(super) proven: bool,
+}
+
 /// What is answered: a flood of Requests must not keep the peers of a restarted host ignorant.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Kind {
@@ -54,9 +69,11 @@ impl Budget {
 }
 
 /// Resets waiting to leave, and the limits on their rate.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(super) struct Strangers {
     waiting: VecDeque<(Route, Vec<u8>)>,
+    /// Bytes of [`EXCESS`] left, and when they were counted.
+    excess: (u64, Time),
     period: Time,
     budgets: [Budget; 2],
 }
@@ -71,9 +88,64 @@ impl Sink for Keep<'_> {
     }
 }
 
+impl Default for Strangers {
+    fn default() -> Strangers {
+        Strangers {
+            waiting: VecDeque::new(),
+            excess: (EXCESS, Time::ZERO),
+            period: Time::ZERO,
+            budgets: Default::default(),
+        }
+    }
+}
+
 impl Strangers {
+    /// Whether an answer of so many bytes of DCCP packet may go to whoever asked.
+    pub(super) fn may_answer(&mut self, now: Time, question: Question, answer: usize) -> bool {
+        if question.proven {
+            return true;
+        }
+        let (asked, answer) = (u64::from(question.len), answer as u64 + u64::from(question.overhead));
+        let earned = (now.since(self.excess.1).as_micros() as u64).saturating_mul(EXCESS) / 1_000_000;
+        if earned > 0 {
+            self.excess = ((self.excess.0.saturating_add(earned)).min(EXCESS), now);
+        }
+        let more = answer.saturating_sub(asked);
+        let may = answer <= asked * MOST_PER_BYTE && more <= self.excess.0;
+        self.excess.0 -= if may { more } else { 0 };
+        may
+    }
+
+    /// Lets the answer leave that `write` writes, and tells its length. `None` if there is no room for it, or it may not.
+    pub(super) fn answer_with(
+        &mut self,
+        now: Time,
+        question: Question,
+        write: impl FnOnce(&mut Keep<'_>),
+    ) -> Option<usize> {
+        // What is not fetched must not pile up either.
+        if self.waiting.len() >= MAX_RESETS as usize {
+            return None;
+        }
+        let before = self.waiting.len();
+        write(&mut Keep(&mut self.waiting));
+        let len = self.waiting.iter().skip(before).map(|(_, bytes)| bytes.len()).sum();
+        let may = self.may_answer(now, question, len);
+        if !may {
+            self.waiting.truncate(before);
+        }
+        may.then_some(len)
+    }
+
     /// Answers with a Reset; false if there were too many lately.
-    pub(super) fn answer(&mut self, now: Time, route: &Route, packet: &Packet<'_>, reset: Reset) -> bool {
+    pub(super) fn answer(
+        &mut self,
+        now: Time,
+        route: &Route,
+        question: Question,
+        packet: &Packet<'_>,
+        reset: Reset,
+    ) -> bool {
         if now.since(self.period) >= PERIOD {
             (self.period, self.budgets) = (now, Default::default());
         }
@@ -81,17 +153,10 @@ impl Strangers {
             PacketType::Request => Kind::Request,
             _ => Kind::Other,
         };
-        // What is not fetched must not pile up either.
-        if self.waiting.len() >= MAX_RESETS as usize || !self.budgets[kind as usize].take(route.remote) {
+        if !self.budgets[kind as usize].take(route.remote) {
             return false;
         }
-        refuse(packet, reset, &[], route, &mut Keep(&mut self.waiting));
-        true
-    }
-
-    /// For answers of other kinds, if there is room.
-    pub(super) fn sink(&mut self) -> Option<Keep<'_>> {
-        (self.waiting.len() < MAX_RESETS as usize).then_some(Keep(&mut self.waiting))
+        self.answer_with(now, question, |keep| refuse(packet, reset, &[], route, keep)).is_some()
     }
 
     pub(super) fn is_waiting(&self) -> bool {

@@ -201,6 +201,10 @@ impl Reorderer for Active {
         self.tracks.values_mut().for_each(Track::forget);
     }
 
+    fn occupancy_bytes(&self) -> u64 {
+        self.buffer.occupancy().1
+    }
+
     fn pop(&mut self) -> Option<Vec<u8>> {
         if self.allowed == 0 {
             return None;

@@ -148,6 +148,10 @@ pub trait Reorderer: Send + core::fmt::Debug {
     fn next_timeout(&self) -> Option<Time>;
     /// A hole's timer came.
     fn on_timeout(&mut self, now: Time);
+    /// Bytes held now.
+    fn occupancy_bytes(&self) -> u64 {
+        self.stats().occupancy_bytes
+    }
     /// Counters.
     fn stats(&self) -> ReorderStats;
 }

@@ -69,6 +69,8 @@ pub(crate) struct Offer<'a, 'p> {
     pub(crate) seed: [u8; 32],
     /// Init Cookie that goes with the Response; none if empty.
     pub(crate) cookie: &'a [u8],
+    /// The Response may carry the application's data.
+    pub(crate) early: bool,
 }
 
 impl Session {
@@ -95,7 +97,7 @@ impl Session {
             .map_err(|reset| (reset, Counter::RefusedRequest))?;
         session.service_code = conn.service_code();
         let mut options = OptionBuf::new();
-        session.early_data(&mut conn);
+        session.early_data(&mut conn, offer.early);
         if session.multipath {
             let key = session.keys.negotiated();
             let option = MpOption::Key { ci: session.keys.local_ci, keys: &key };
@@ -121,9 +123,11 @@ impl Session {
     }
 
     /// Gives a plain connection its data for Request or Response, and takes what came.
-    pub(super) fn early_data(&mut self, conn: &mut Connection) {
+    pub(super) fn early_data(&mut self, conn: &mut Connection, may_send: bool) {
         if !self.multipath {
-            conn.set_early_data(&self.cfg.early_data);
+            if may_send {
+                conn.set_early_data(&self.cfg.early_data);
+            }
             if let Some(data) = conn.take_early_data() {
                 self.deliver_plain(&data);
             }
@@ -135,7 +139,7 @@ impl Session {
         let PathConfig { route, mtu, overhead, .. } = self.paths[i].cfg;
         let (config, seed) = (self.connection_config(mtu, overhead), self.seed());
         let mut conn = Connection::client(config, now, route, ports, seed);
-        self.early_data(&mut conn);
+        self.early_data(&mut conn, true);
         let mut stage = Stage::Proven;
         if self.multipath {
             let key = self.keys.all();

@@ -324,9 +324,17 @@ impl Session {
         }
     }
 
-    /// Bytes that wait to be sent.
+    /// Bytes that wait to be sent, and that wait to be put in order.
     pub(crate) fn queued(&self) -> u64 {
-        self.classes.view(Time::ZERO).bytes
+        self.classes.view(Time::ZERO).bytes + self.reorderer.occupancy_bytes()
+    }
+
+    /// Delivers what waits for packets before it.
+    pub(crate) fn stop_holding(&mut self, now: Time) {
+        if self.reorderer.occupancy_bytes() > 0 {
+            self.count(Counter::HeldBeyondMemory);
+            self.reorderer.restart(now);
+        }
     }
 
     /// The next datagram for the application.

@@ -350,6 +350,7 @@ mod tests {
             ci: 2,
             seed: [2; 32],
             cookie: &[],
+            early: false,
         };
         let mut server = Session::server(now, &offer).unwrap();
         for _ in 0..10 {

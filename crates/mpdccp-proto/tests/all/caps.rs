@@ -2,7 +2,7 @@
 
 use crate::common::End::{Client, Server};
 use crate::common::{Net, config, counted};
-use mpdccp_proto::PathId;
+use mpdccp_proto::{PathId, SessionConfig};
 use mpdccp_units::{Duration, Rate};
 
 /// Bytes of IP packets with data that each path carries while the client offers 8 Mbit/s for a second, two seconds after it began to.
@@ -115,4 +115,35 @@ fn a_session_that_floods_takes_nothing_from_another() {
     let before = sent(&net, flooding);
     net.stream(Client, flooding, 10_000, 1_000, Duration::from_millis(1));
     assert!(sent(&net, flooding) - before > 900);
+}
+
+/// A peer that leaves holes everywhere has its session hold no more than its part of the memory; one with a hole of its own is not hurried.
+#[test]
+fn a_peer_does_not_fill_the_memory_with_what_waits_for_its_place() {
+    let reorder = mpdccp_proto::reorder::ReorderConfig::active_fixed(Duration::from_secs(60));
+    let cfg = SessionConfig { reorder, repair: false, ..config() };
+    let (mut net, hostile) = Net::connected(3, 1, cfg.clone());
+    let modest = net.connect(cfg);
+    net.run(Duration::from_millis(500));
+    net.server.bound_queues(200_000);
+    net.stream(Client, hostile, 0, 1, Duration::from_millis(50));
+    net.stream(Client, modest, 1_000_000, 1, Duration::from_millis(50));
+    // The second packet of each is lost.
+    let mut lost = 0;
+    net.meddler = Some(Box::new(move |from, _, bytes| {
+        let first = from == Client && bytes.len() > 1_000 && lost < 2;
+        lost += usize::from(first);
+        !first
+    }));
+    net.stream(Client, hostile, 1, 1, Duration::from_millis(50));
+    net.stream(Client, modest, 1_000_001, 1, Duration::from_millis(50));
+    net.stream(Client, hostile, 2, 1_000, Duration::from_millis(1));
+    net.stream(Client, modest, 1_000_002, 20, Duration::from_millis(1));
+    net.run(Duration::from_secs(1));
+    let sessions = net.server.sessions();
+    let held = |n: usize| net.server.status(net.now, sessions[n]).unwrap().reorder.occupancy_bytes;
+    assert!(held(0) <= 200_000, "{}", held(0));
+    assert!(held(1) >= 10_000, "{}", held(1));
+    let delivered = net.numbers(Server);
+    assert!(delivered.iter().filter(|n| **n < 1_000_000).count() > 800, "{}", delivered.len());
 }

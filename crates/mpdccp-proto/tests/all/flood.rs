@@ -3,14 +3,21 @@
 use crate::common::End::{Client, Server};
 use crate::common::stranger::{request_with, stranger};
 use crate::common::*;
-use dccp_proto::{Ecn, Ports, Route};
+use dccp_proto::{Config, Ecn, PADDED_REQUEST, Ports, Route};
 use dccp_wire::{Header, Opt, OptionBuf, Packet, PacketType, ResetCode, Seq};
 use mpdccp_proto::*;
 use mpdccp_units::Duration;
 use std::net::SocketAddr;
 
+/// As programs of ours ask listeners that do not know them.
 fn plain() -> SessionConfig {
-    SessionConfig { fallback: Fallback::Plain, ..config() }
+    let connection = Config { least_request: PADDED_REQUEST, ..config().connection };
+    SessionConfig { fallback: Fallback::Plain, connection, ..config() }
+}
+
+/// As Linux asks.
+fn unpadded() -> SessionConfig {
+    SessionConfig { connection: config().connection, ..plain() }
 }
 
 fn flood(net: &mut Net, numbers: std::ops::Range<u32>) {
@@ -163,7 +170,7 @@ fn a_request_too_long_for_a_cookie_is_refused() {
     flood(&mut net, 0..64);
     let (route, short) = (stranger(64), request_with(64, &OptionBuf::new()));
     let header = Packet::parse(&short).unwrap().header;
-    let long = vec![0; 240]; // padding
+    let long = vec![2; 240]; // Slow Receiver
     let mut bytes = vec![0; header.packet_len(long.len(), 0)];
     header.emit(&long, &mut bytes);
     net.inject(Server, route, Ecn::NotEct, &bytes);
@@ -171,10 +178,10 @@ fn a_request_too_long_for_a_cookie_is_refused() {
     assert_eq!(net.server.sessions().len(), 64);
 }
 
-/// A network where one source may have two sessions of the four there may be, and the client two addresses.
+/// A network where one source may have two sessions of the 16 there may be, and the client two addresses.
 fn two_for_a_source() -> Net {
     let mut net = Net::new(1, 2, plain());
-    net.server.listen(ListenConfig { max_sessions_per_source: 2, ..listen(plain()) });
+    net.server.listen(ListenConfig { max_sessions: 16, max_sessions_per_source: 2, ..listen(plain()) });
     net
 }
 
@@ -200,7 +207,7 @@ fn one_source_cannot_take_all_sessions() {
     assert!(connect_from(&mut net, 1, 50_003).1, "another source has its own");
     // Listening anew forgets nobody.
     net.server.unlisten(PORT);
-    net.server.listen(ListenConfig { max_sessions_per_source: 2, ..listen(plain()) });
+    net.server.listen(ListenConfig { max_sessions: 16, max_sessions_per_source: 2, ..listen(plain()) });
     assert!(!connect_from(&mut net, 0, 50_004).1);
     net.client.close(net.now, first);
     net.drain();
@@ -225,6 +232,18 @@ fn vouched_strangers_have_the_places_of_their_source() {
         });
         assert_eq!(open.count(), places);
     }
+}
+
+/// Nor can a few together.
+#[test]
+fn few_sources_cannot_take_all_sessions() {
+    let mut net = Net::new(1, 5, plain());
+    net.server.listen(ListenConfig { max_sessions: 16, max_sessions_per_source: 4, ..listen(plain()) });
+    for (address, own) in [4, 3, 2, 2].into_iter().enumerate() {
+        let opened = (0..5).filter(|n| connect_from(&mut net, address, 50_000 + *n).1).count();
+        assert_eq!(opened, own, "address {address}");
+    }
+    assert!(connect_from(&mut net, 4, 50_000).1);
 }
 
 /// Whoever forges a source takes two places of it at most, and not the source's own.
@@ -252,4 +271,99 @@ fn an_ipv6_source_is_its_network() {
     }
     assert_eq!(net.server.sessions().len(), 3);
     assert_eq!(counted(&net.server.stats().counters, "answered_with_cookie"), 1);
+}
+
+/// IP bytes that left one end so far.
+fn sent(net: &Net, from: End) -> usize {
+    net.log.iter().filter(|logged| logged.from == from).map(|logged| logged.bytes.len() + 28).sum()
+}
+
+/// With multipath and without, kept and answered with a cookie, with a little data of the server: no answer is larger than its question.
+#[test]
+fn a_padded_request_has_an_answer_no_larger() {
+    for crowded in [false, true] {
+        for multipath in [false, true] {
+            let long = SessionConfig { early_data: vec![7; 80], ..plain() };
+            let mut net = Net::new(1, 1, long);
+            let here = if crowded { 64 } else { 0 };
+            flood(&mut net, 0..here);
+            net.log.clear();
+            let client = SessionConfig { multipath, ..plain() };
+            let client =
+                SessionConfig { connection: Config { early_data: true, ..client.connection }, ..client };
+            let id = net.connect(client);
+            net.run(Duration::from_millis(200));
+            let length = |end, ptype| net.logged(end, ptype).first().map(|logged| logged.bytes.len());
+            let (asked, answered) =
+                (length(Client, PacketType::Request), length(Server, PacketType::Response));
+            assert!(answered <= asked && answered.is_some(), "{answered:?} bytes for {asked:?}");
+            assert!(opened(&net, id), "crowded: {crowded}, multipath: {multipath}");
+            assert_eq!(counted(&net.server.stats().counters, "opened_by_cookie"), u64::from(crowded));
+        }
+    }
+}
+
+/// Requests without padding, first ones and repeated ones, and packets of no connection: together their answers exceed them by what may leave in that
+/// time, each one is within three times its question, and who pads Requests is let in.
+#[test]
+fn answers_to_forged_addresses_are_bounded_in_all() {
+    let mut net = Net::new(1, 1, plain());
+    let (mut asked, mut answered) = (0, 0);
+    let mut id = None;
+    for ms in 0..2_000 {
+        for n in 0..10 {
+            let number = ms * 10 + n;
+            // The first 64 are half open: their own ask again.
+            let (from, mut bytes) = match n {
+                0 => (stranger(number % 64), request_with(number % 64, &OptionBuf::new())),
+                _ => (stranger(number), request_with(number, &OptionBuf::new())),
+            };
+            if n == 1 {
+                bytes = short_data();
+            }
+            let before = sent(&net, Server);
+            net.inject(Server, from, Ecn::NotEct, &bytes);
+            net.drain();
+            let answer = sent(&net, Server) - before;
+            assert!(answer <= 3 * (bytes.len() + 28), "{answer} bytes for {}", bytes.len() + 28);
+            (asked, answered) = (asked + bytes.len() + 28, answered + answer);
+        }
+        if ms == 1_000 {
+            id = Some(net.connect(plain()));
+        }
+        net.run(Duration::from_millis(1));
+    }
+    assert!(answered > asked / 10, "{answered} bytes for {asked}");
+    // What may leave at once, and in two seconds.
+    let excess = answered as i64 - asked as i64;
+    assert!(excess < 3 * (128 << 10), "{answered} bytes for {asked}");
+    assert!(counted(&net.server.stats().counters, "answer_too_large") > 1_000);
+    assert!(opened(&net, id.expect("one that connects")));
+}
+
+/// Data with a short number to no connection: the smallest packet there is.
+fn short_data() -> Vec<u8> {
+    let header = Header {
+        ptype: PacketType::Data,
+        short: true,
+        service_code: None,
+        ..Packet::parse(&request_with(9, &OptionBuf::new())).unwrap().header
+    };
+    let mut bytes = vec![0; header.packet_len(0, 0)];
+    header.emit(&[], &mut bytes);
+    bytes
+}
+
+#[test]
+fn a_client_that_does_not_pad_connects() {
+    for multipath in [false, true] {
+        let mut net = Net::new(1, 1, plain());
+        let id = net.connect(SessionConfig { multipath, ..unpadded() });
+        net.run(Duration::from_millis(200));
+        assert!(opened(&net, id), "multipath: {multipath}");
+        flood(&mut net, 0..64);
+        let again = connect_again(&mut net, SessionConfig { multipath, ..unpadded() }, 50_100);
+        net.run(Duration::from_millis(200));
+        assert!(opened(&net, again), "with a cookie, multipath: {multipath}");
+    }
 }

@@ -237,6 +237,7 @@ fn session(options: &Options) -> SessionConfig {
         rx_ccids: options.rx_ccids.clone(),
         coverage: options.send_coverage,
         min_coverage: options.receive_coverage,
+        least_request: dccp_proto::PADDED_REQUEST,
         ..dccp_proto::Config::default()
     };
     SessionConfig { multipath: false, connection, ..mpdccp_proto::Settings::of_datagrams().session() }

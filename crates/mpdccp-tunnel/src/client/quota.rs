@@ -170,7 +170,7 @@ mod tests {
         assert_eq!(quotas.add(NOW, "hub", &spec, 600), 600);
         assert_eq!(quotas.add(NOW + 10, "hub", &spec, 600), 1_200);
         quotas.save(&mut out);
-        let Some(Action::Save(StateFile::Volumes, text)) = out.0.pop_front() else { panic!() };
+        let Some(Action::Save(StateFile::Volumes, text)) = out.waiting.pop_front() else { panic!() };
         let mut again = Quotas::new(Some(&text), &mut out);
         assert_eq!(again.add(5, "hub", &spec, 1), 1_201, "the clock is not set yet");
         assert_eq!(again.add(NOW + 20, "hub", &spec, 1), 1_202);

@@ -54,7 +54,7 @@ mod tests {
         let mut first = Timestamp::new(None);
         first.remember(Duration::from_millis(99_500), &mut out);
         first.remember(Duration::from_millis(99_900), &mut out);
-        assert_eq!(out.0, [Action::Save(StateFile::Timestamp, "100".into())], "once a second");
+        assert_eq!(out.waiting, [Action::Save(StateFile::Timestamp, "100".into())], "once a second");
         let [early, late] = [5, 1_000].map(Duration::from_secs);
         let known = Timestamp::new(Some("100"));
         assert_eq!(known.time(early, &mut out), Duration::from_secs(100));

@@ -354,6 +354,9 @@ impl Config {
         let mut session = self.settings.session();
         session.connection.service_code = SERVICE_CODE;
         session.connection.probe_mtu = self.mtu_probing;
+        if self.security == Security::None {
+            session.connection.least_request = dccp_proto::PADDED_REQUEST;
+        }
         self.experiment.into_iter().for_each(|experiment| session.connection.use_experiment(experiment));
         session.streams = self.proxy && self.wants_streams();
         session

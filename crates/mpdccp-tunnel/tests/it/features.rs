@@ -437,3 +437,19 @@ fn a_tunnel_that_ends_saves_what_must_outlive_it() {
     assert!(saved[&StateFile::Timestamp].parse::<u64>().unwrap() >= handshake.as_secs());
     assert!(saved[&StateFile::Volumes].contains("\"bytes\": 12"), "{saved:?}");
 }
+
+/// A client that begins anew all the time.
+#[test]
+fn a_peer_cannot_fill_the_log() {
+    let mut world = up();
+    let before = world.hosts[SERVERS[0]].log.len();
+    for _ in 0..60 {
+        let now = world.now;
+        world.hosts[0].restart(now);
+        world.run(Duration::from_millis(500));
+    }
+    let lines = &world.hosts[SERVERS[0]].log[before..];
+    assert!((20..60).contains(&lines.len()), "{} lines: {lines:#?}", lines.len());
+    assert!(lines.iter().any(|line| line.contains("most lines of this peer are left out")));
+    assert!(lines.iter().any(|line| line.contains("lines of this peer before it were left out")));
+}

@@ -4,7 +4,7 @@ use crate::error::Error;
 use crate::perf::args::EncapsulationArg;
 use crate::perf::plan::{Plan, Role};
 use dccp_net::{Bind, Core, RawEncapsulation, UdpEncapsulation};
-use dccp_proto::{Ports, Route};
+use dccp_proto::{PADDED_REQUEST, Ports, Route};
 use mpdccp_proto::{
     Ccid, Fallback, ListenConfig, PathConfig, PathName, PeerFilter, QueueConfig, Seconds, SessionConfig,
     SessionId, Settings,
@@ -39,6 +39,7 @@ fn session_config(plan: &Plan, multipath: bool) -> SessionConfig {
     session.connection.service_code = SERVICE_CODE;
     session.connection.rx_ccids = plan.rx_ccids.clone();
     session.connection.ndp_count = false;
+    session.connection.least_request = PADDED_REQUEST;
     (session.connection.coverage, session.connection.min_coverage) = (plan.coverage, plan.coverage);
     session
 }

@@ -240,7 +240,7 @@ pub(crate) fn load(prober: &mut Prober, up: bool, base: Duration, size: u16) -> 
         let now = Clock.now();
         for _ in 0..run.due(now) {
             // The other direction has little to carry, however slow it is: few answers, or several to each question.
-            let answered = prober.next_number() % SPARSE == 0;
+            let answered = prober.next_number().is_multiple_of(SPARSE);
             run.newest = match up {
                 true => prober.ask_for(0, size, (SMALL, u8::from(answered)), Duration::ZERO),
                 false => prober.ask_for(0, SMALL, (size, COPIED), Duration::ZERO),

@@ -1,0 +1,65 @@
+//! A limit on what each peer can have written to the log.
+
+use mpdccp_units::{Duration, Time};
+use std::collections::BTreeMap;
+
+/// Lines of a peer at once, enough for a session of eight paths that opens and fails; ...
+const BURST: u32 = 40;
+/// ... after that one line each.
+const EVERY: Duration = Duration::from_secs(3);
+
+/// Token buckets of peers, by their names in the configuration.
+#[derive(Debug, Default)]
+pub(crate) struct LogLimit(BTreeMap<String, Bucket>);
+
+#[derive(Debug)]
+struct Bucket {
+    tokens: u32,
+    at: Time,
+    left_out: u64,
+}
+
+impl LogLimit {
+    /// A line about a peer as it may be written, if it may. The first one of many says that some will be left out, and the next one that is
+    /// written how many were.
+    pub(crate) fn pass(&mut self, now: Time, peer: &str, mut line: String) -> Option<String> {
+        let full = || Bucket { tokens: BURST, at: now, left_out: 0 };
+        let bucket = self.0.entry(peer.to_owned()).or_insert_with(full);
+        let earned = (now.since(bucket.at).as_nanos() / EVERY.as_nanos()) as u64;
+        if earned > 0 {
+            bucket.tokens = u64::from(bucket.tokens).saturating_add(earned).min(u64::from(BURST)) as u32;
+            bucket.at = now;
+        }
+        let Some(left) = bucket.tokens.checked_sub(1) else {
+            bucket.left_out += 1;
+            return None;
+        };
+        bucket.tokens = left;
+        match core::mem::take(&mut bucket.left_out) {
+            0 if left == 0 => line += "; from now on most lines of this peer are left out",
+            0 => {}
+            n => line += &format!("; {n} lines of this peer before it were left out"),
+        }
+        Some(line)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_peer_does_not_fill_the_log() {
+        let mut limit = LogLimit::default();
+        let at = |ms: u64| Time::from_millis(1 + ms);
+        let lines: Vec<String> =
+            (0..10_000).filter_map(|ms| limit.pass(at(ms), "a", format!("line {ms}"))).collect();
+        assert_eq!(lines.len(), 43);
+        assert!(lines[39].starts_with("line 39; from now on"), "{}", lines[39]);
+        assert!(lines[40].ends_with("; 2960 lines of this peer before it were left out"), "{}", lines[40]);
+        assert!(limit.pass(at(10_000), "b", "another".into()).is_some());
+        // After a while it has all of them again.
+        let later = (0..100).filter_map(|n| limit.pass(at(200_000 + n), "a", "again".into())).count();
+        assert_eq!(later, 40);
+    }
+}
