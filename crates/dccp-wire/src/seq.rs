@@ -13,6 +13,12 @@ impl Seq {
         Seq(value & (Self::MODULUS - 1))
     }
 
+    /// The first number of a connection or a session, from random bits (RFC 4340 section 7.2).
+    pub const fn initial(random: u64) -> Seq {
+        // For tests of the whole stack: the numbers wrap within 64 packets.
+        if cfg!(feature = "near-wrap") { Seq::new(random | !0x3f) } else { Seq::new(random) }
+    }
+
     /// The number, below 2^48.
     pub const fn value(self) -> u64 {
         self.0

@@ -68,7 +68,7 @@ impl Connection {
     ) -> Connection {
         let mut rng = ChaCha8Rng::from_seed(seed);
         // RFC 4340 section 7.2: unpredictable, and far from those of any earlier connection.
-        let iss = Seq::new(rng.next_u64());
+        let iss = Seq::initial(rng.next_u64());
         let state = if is_server { State::Respond } else { State::Request };
         trace(&route, ports, State::Closed, state);
         let skipped = cfg.skip_numbers.then(|| skipped::Skipped::new(&mut rng));

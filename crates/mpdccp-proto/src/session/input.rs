@@ -39,6 +39,14 @@ struct Signals<'a> {
 }
 
 impl Session {
+    /// Delivers what waits for packets before it.
+    pub(crate) fn stop_holding(&mut self, now: Time) {
+        if self.reorderer.occupancy_bytes() > 0 {
+            self.count(Counter::HeldBeyondMemory);
+            self.reorderer.restart(now);
+        }
+    }
+
     /// A packet of one of the session's connections arrived.
     pub(crate) fn handle_packet(&mut self, now: Time, path: PathId, ecn: Ecn, len: u32, packet: &Packet<'_>) {
         let Some(i) = self.index(path) else { return };

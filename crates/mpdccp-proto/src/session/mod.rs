@@ -185,7 +185,7 @@ impl Session {
             multipath: cfg.multipath,
             keys,
             // RFC 9897 section 3.2.5: starts at random.
-            next_mp_seq: Seq::new(rng.next_u64()),
+            next_mp_seq: Seq::initial(rng.next_u64()),
             plausible: Plausible::default(),
             rng,
             paths: Vec::new(),
@@ -327,14 +327,6 @@ impl Session {
     /// Bytes that wait to be sent, and that wait to be put in order.
     pub(crate) fn queued(&self) -> u64 {
         self.classes.view(Time::ZERO).bytes + self.reorderer.occupancy_bytes()
-    }
-
-    /// Delivers what waits for packets before it.
-    pub(crate) fn stop_holding(&mut self, now: Time) {
-        if self.reorderer.occupancy_bytes() > 0 {
-            self.count(Counter::HeldBeyondMemory);
-            self.reorderer.restart(now);
-        }
     }
 
     /// The next datagram for the application.
