@@ -254,6 +254,8 @@ impl Paths {
                 cx.endpoint.remove_path(cx.now, session, id);
             }
         }
+        // A server lets nobody in with a handshake older than the last over this socket, so that one must be remembered.
+        cx.out.push(Action::Look { socket: path.socket, remote: path.remote, own: false });
         self.retired.push((cx.now + LINGER, path.socket));
         path
     }

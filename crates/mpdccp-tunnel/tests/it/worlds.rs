@@ -32,7 +32,7 @@ fn op() -> impl Strategy<Value = Op> {
         2 => (client(), 0u8..2, any::<bool>()).prop_map(|(client, interface, up)| Op::Link { client, interface, up }),
         1 => (client(), 0u8..2, 100u8..250).prop_map(|(client, interface, to)| Op::Roam { client, interface, to }),
         1 => (client(), 0u8..2, 1280u16..=1500).prop_map(|(client, interface, mtu)| Op::Mtu { client, interface, mtu }),
-        2 => (client(), Just(false), prop::option::of(1u8..=5), any::<bool>())
+        2 => (client(), any::<bool>(), prop::option::of(1u8..=5), any::<bool>())
             .prop_map(|(client, pattern, second, quota)| Op::Client { client, pattern, second, quota }),
         2 => (server(), any::<[bool; CLIENTS]>()).prop_map(|(server, peers)| Op::Server { server, peers }),
         1 => server().prop_map(Op::Drain),
