@@ -29,7 +29,7 @@ pub enum AsPacket {
 }
 
 impl AsPacket {
-    /// All of them, in the order of [`FlowTable::as_packets`].
+    /// All of them, in the order of [`FlowTable::as_packets`](crate::FlowTable::as_packets).
     pub const ALL: [AsPacket; 8] = [
         AsPacket::Midstream,
         AsPacket::EndToEndOption,
@@ -71,7 +71,7 @@ pub enum Verdict {
     Withdrawn(Flow),
     /// As [`Proxy`](Verdict::Proxy), and the host gave up before its handshake was complete: end the flow at the far end and in the namespace.
     Aborted(Flow),
-    /// The host wants to know whether the far one lives: ask. The table keeps the packet until [`FlowTable::alive`].
+    /// The host wants to know whether the far one lives: ask. The table keeps the packet until [`FlowTable::alive`](crate::FlowTable::alive).
     Keepalive(Flow),
     /// As [`Proxy`](Verdict::Proxy), and the far end asked whether the host lives: it does.
     Alive(Flow),

@@ -169,14 +169,14 @@ impl Line {
                 "Does DHCP run for it? `networkctl`, `nmcli` or `ifup` configures it",
             )];
         }
-        if let (Some(local), true) = (spec.local, spec.interface.is_some()) {
-            if !interface.has(local) {
-                return vec![Finding::fault(
-                    "address",
-                    format!("{name} does not have the address {local} of `local`"),
-                    "Leave `local` out, or change it",
-                )];
-            }
+        if let (Some(local), true) = (spec.local, spec.interface.is_some())
+            && !interface.has(local)
+        {
+            return vec![Finding::fault(
+                "address",
+                format!("{name} does not have the address {local} of `local`"),
+                "Leave `local` out, or change it",
+            )];
         }
         self.look_at_routes(spec, plan, interface)
     }
