@@ -161,6 +161,7 @@ pub mod tokio;
 pub use byte_stream::ByteStream;
 pub use connection::{Connection, Events};
 pub use connector::Connector;
+pub use dccp_cc::{RESUME_LIFETIME, Remembered, ResumeEnd, ResumePhase};
 pub use dccp_proto::{BadServiceCode, ServiceCode};
 pub use dccp_secure::{KeyError, PresharedKey, PrivateKey, PublicKey};
 pub use dccp_wire::{DCCP_UDP_PORT, ResetCode};

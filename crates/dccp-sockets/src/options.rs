@@ -1,4 +1,5 @@
 use crate::{ConnectError, SendPolicy};
+use dccp_cc::Remembered;
 use dccp_proto::ServiceCode;
 use dccp_secure::{PresharedKey, PrivateKey, PublicKey};
 use mpdccp_proto::reorder::ReorderConfig;
@@ -98,6 +99,8 @@ pub struct Options {
     max_per_source: Option<usize>,
     pub(crate) mtu: u16,
     pub(crate) connect_timeout: Duration,
+    /// What the next connection begins from.
+    pub(crate) resume: Option<Remembered>,
     pub(crate) key: Option<PrivateKey>,
     pub(crate) peers: Vec<(PublicKey, PresharedKey)>,
     pub(crate) any_peer: bool,
@@ -132,6 +135,7 @@ impl Default for Options {
             max_per_source: None,
             mtu: 1500,
             connect_timeout: Duration::from_secs(5),
+            resume: None,
             key: None,
             peers: Vec::new(),
             any_peer: false,
@@ -346,6 +350,15 @@ impl Options {
     /// How long to wait for the peer's answer, at each address of its name; 5 s by default.
     pub fn connect_timeout(mut self, timeout: Duration) -> Options {
         self.connect_timeout = timeout;
+        self
+    }
+
+    /// Begins from what an earlier connection to the same peer over the same path found out ([`PathStats::capacity`](crate::PathStats::capacity)), as
+    /// Careful Resume (RFC 9959) does: after the initial window has been acknowledged, half of it is tried at once, and given up if anything is lost.
+    /// For the first connection made with these options, on its first path; without effect for CCIDs 3 and 4. Do not use what is older than
+    /// [`RESUME_LIFETIME`](crate::RESUME_LIFETIME) or of a connection that goes on.
+    pub fn resume(mut self, capacity: Remembered) -> Options {
+        self.resume = Some(capacity);
         self
     }
 

@@ -13,6 +13,7 @@ use crate::signal::lock;
 use crate::stats::{Event, PathStats, Stats};
 use crate::stream::{Ends, Stream};
 use crate::{ConnectError, Options, SendPolicy, sockets};
+use dccp_cc::Remembered;
 use dccp_net::{App, Core, Driver, FixedDscp, Handle, Qlog};
 use dccp_proto::ServiceCode;
 use dccp_secure::PublicKey;
@@ -44,11 +45,13 @@ struct Entry {
     /// The peer has been told that the application does not keep up.
     behind: bool,
     pipes: BTreeMap<StreamId, Arc<Pipe>>,
+    /// What its first path is to begin from.
+    resume: Option<Remembered>,
 }
 
 impl Entry {
     fn new(stream: Arc<Stream>, sockets: Vec<u32>, peer: Option<u32>) -> Entry {
-        Entry { stream, sockets, drained: None, peer, behind: false, pipes: BTreeMap::new() }
+        Entry { stream, sockets, drained: None, peer, behind: false, pipes: BTreeMap::new(), resume: None }
     }
 
     /// It is over.
@@ -183,7 +186,8 @@ impl Streams {
     ) {
         let _ = stream.id.set(id);
         self.opening.insert((now + self.options.connect_timeout, id));
-        self.entries.insert(id, Entry::new(stream, sockets, Some(peer)));
+        let resume = self.options.resume.take();
+        self.entries.insert(id, Entry { resume, ..Entry::new(stream, sockets, Some(peer)) });
     }
 
     /// A session has another socket.
@@ -236,6 +240,8 @@ impl Streams {
                     window: row.map_or(0, |row| row.cwnd),
                     rate: row.filter(|row| !row.app_limited).map(|row| row.seen),
                     allowed: row.map_or(Rate::ZERO, |row| row.pacing.unwrap_or(row.rate)),
+                    capacity: path.tx.as_ref().and_then(|tx| tx.capacity),
+                    resumption: path.tx.as_ref().and_then(|tx| tx.resumption),
                     sent: path.stats.data_sent,
                     lost: path.tx.as_ref().map_or(0, |tx| tx.lost.packets),
                 }
@@ -432,6 +438,9 @@ impl App for Streams {
             SessionEvent::Opened { multipath } => self.on_opened(core, now, id, multipath),
             SessionEvent::PathUp(path) => {
                 self.follow_mtu(core, now, id);
+                if let Some(saved) = self.entries.get_mut(&id).and_then(|entry| entry.resume.take()) {
+                    core.endpoint.resume(now, id, path, &saved, u64::MAX);
+                }
                 self.tell(core, id, Event::PathUp(path));
             }
             SessionEvent::PathSuspect(path) => self.tell(core, id, Event::PathSuspect(path)),

@@ -1,3 +1,4 @@
+use dccp_cc::{Remembered, ResumePhase};
 use mpdccp_proto::{PathId, PathState};
 use mpdccp_units::Rate;
 use std::net::SocketAddr;
@@ -60,6 +61,11 @@ pub struct PathStats {
     pub rate: Option<Rate>,
     /// What congestion control would let leave on it now.
     pub allowed: Rate,
+    /// What to remember of it for the next connection ([`Options::resume`](crate::Options::resume)), once it has been seen to carry more than a few
+    /// initial windows.
+    pub capacity: Option<Remembered>,
+    /// How it fares with what [`Options::resume`](crate::Options::resume) gave it, if anything.
+    pub resumption: Option<ResumePhase>,
     /// Packets with data that left.
     pub sent: u64,
     /// Packets with data that congestion control takes for lost.

@@ -159,6 +159,8 @@ pub enum StateFile {
     Timestamp,
     /// TCP connections that travel as streams; of each shard. Worth nothing once the host has restarted.
     Connections,
+    /// What paths were seen to carry.
+    Capacities,
 }
 
 impl StateFile {
@@ -169,6 +171,7 @@ impl StateFile {
             StateFile::Leases => "leases.json",
             StateFile::Timestamp => "handshake.json",
             StateFile::Connections => "connections",
+            StateFile::Capacities => "capacities.json",
         }
     }
 }

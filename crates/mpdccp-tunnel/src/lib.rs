@@ -7,6 +7,7 @@
 #![forbid(unsafe_code)]
 
 mod action;
+mod capacities;
 mod client;
 mod command;
 pub mod config;

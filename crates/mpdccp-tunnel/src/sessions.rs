@@ -2,6 +2,7 @@
 
 use crate::Cx;
 use crate::action::HookEvent;
+use crate::capacities::Capacities;
 use crate::client::assigned::Assigned;
 use crate::message::Message;
 use crate::peers::Peers;
@@ -23,12 +24,13 @@ pub(crate) fn on_event(
     cx: &mut Cx<'_>,
     peers: &mut Peers,
     assigned: &mut Assigned,
+    capacities: &mut Capacities,
     interface_mtu: u16,
     session: SessionId,
     event: SessionEvent,
 ) -> Next {
     if let SessionEvent::Accepted { peer } = event {
-        accept(cx, peers, session, peer as usize);
+        accept(cx, peers, capacities, session, peer as usize);
         return Next::Nothing;
     }
     let Some(number) = peers.of(session) else { return Next::Nothing };
@@ -53,6 +55,7 @@ pub(crate) fn on_event(
                 let names = peer.paths.iter().map(|path| path.spec.name.clone()).collect();
                 peer.tell(cx, &Message::Names(names));
             }
+            capacities.resume(cx, peer);
             let (path, label) = peer.label(cx, id);
             let away = peer.stories.recover(cx.now, &path);
             let away = away.map_or_else(String::new, |time| format!(" again after {}", story::length(time)));
@@ -76,6 +79,7 @@ pub(crate) fn on_event(
             return Next::Resize(number);
         }
         SessionEvent::PathSuspect(id) => {
+            capacities.observe(cx, peer);
             peer.suspects(cx, id);
         }
         SessionEvent::PathDown(id, why) => match why {
@@ -109,10 +113,17 @@ pub(crate) fn on_event(
 }
 
 /// A peer has one session; a second one means that it lost the first.
-fn accept(cx: &mut Cx<'_>, peers: &mut Peers, session: SessionId, number: usize) {
+fn accept(
+    cx: &mut Cx<'_>,
+    peers: &mut Peers,
+    capacities: &mut Capacities,
+    session: SessionId,
+    number: usize,
+) {
     if peers.get(number).is_none() {
         return cx.endpoint.abort(cx.now, session);
     }
+    capacities.observe(cx, &peers[number]);
     if let Some(old) = peers.accept(number, session) {
         let peer = &mut peers[number];
         cx.out.info(format!("peer {}: a new session replaces the old one", peer.name()));

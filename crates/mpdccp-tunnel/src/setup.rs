@@ -15,6 +15,8 @@ pub struct Setup {
     pub keys: Keys,
     /// What the last run saved.
     pub saved: Saved,
+    /// The time since 1970.
+    pub wall: Duration,
     /// Which shard of the server this is, from 0.
     pub shard: u8,
     /// Random bytes.

@@ -1,6 +1,7 @@
 //! The tunnel: which feature hears of what, in which order. What they decide is in their files.
 
-use crate::action::{Action, Actions, HookEvent, StateFile};
+use crate::action::{Action, Actions, StateFile};
+use crate::capacities::Capacities;
 use crate::client::assigned::Assigned;
 use crate::client::paths::Paths;
 use crate::client::quota::Quotas;
@@ -42,6 +43,7 @@ pub struct Tunnel {
     quotas: Quotas,
     timestamp: Timestamp,
     assigned: Assigned,
+    capacities: Capacities,
     leases: Leases,
     listener: Listener,
     name_servers: NameServers,
@@ -74,12 +76,13 @@ macro_rules! cx {
 }
 
 mod commands;
+mod end;
 mod streams;
 
 impl Tunnel {
     /// A tunnel without an interface: [`start`](Self::start) comes once there is one. A client asks for its paths meanwhile.
     pub fn new(endpoint: &mut Endpoint, now: Time, setup: Setup) -> Tunnel {
-        let Setup { cfg, keys, saved, shard, seed, alive } = setup;
+        let Setup { cfg, keys, saved, wall, shard, seed, alive } = setup;
         let mut out = Actions::default();
         let file = |file| saved.get(&file).map(String::as_str);
         let mut tunnel = Tunnel {
@@ -90,6 +93,13 @@ impl Tunnel {
             quotas: Quotas::new(file(StateFile::Volumes), &mut out),
             timestamp: Timestamp::new(file(StateFile::Timestamp)),
             assigned: Assigned::new(&cfg),
+            // Each shard would overwrite what the others saved.
+            capacities: Capacities::new(
+                file(StateFile::Capacities).filter(|_| shard == 0),
+                now,
+                wall,
+                &mut out,
+            ),
             leases: Leases::new(file(StateFile::Leases).filter(|_| cfg.assign.is_some()), &mut out),
             listener: Listener::default(),
             name_servers: NameServers::default(),
@@ -245,7 +255,9 @@ impl Tunnel {
             (Some(Message::Leave), true) => self.next_server(endpoint, now, number, "it is to be taken away"),
             (Some(Message::Ask), false) => self.assign(endpoint, now, number),
             (Some(Message::Names(names)), false) => {
-                self.peers[number].on_names(cx!(self, endpoint, now), names)
+                let cx = cx!(self, endpoint, now);
+                self.peers[number].on_names(cx, names);
+                self.capacities.resume(cx, &self.peers[number]);
             }
             (Some(Message::Give(gift)), true) if auto => {
                 self.assigned.on_given(cx!(self, endpoint, now), &self.peers[number], gift);
@@ -308,7 +320,8 @@ impl Tunnel {
             SessionEvent::Closed(_) => self.name_servers.on_closed(cx, session),
             _ => {}
         }
-        match sessions::on_event(cx, &mut self.peers, &mut self.assigned, mtu, session, event) {
+        let (assigned, capacities) = (&mut self.assigned, &mut self.capacities);
+        match sessions::on_event(cx, &mut self.peers, assigned, capacities, mtu, session, event) {
             Next::Nothing => {}
             Next::Resize(number) => {
                 self.forward.on_paths(cx, &mut self.peers[number], &self.shard, &self.assigned);
@@ -333,6 +346,7 @@ impl Tunnel {
             HostEvent::PathOpened { request, socket, sizes, overhead } => {
                 self.paths.on_opened(cx, &mut self.peers, request, (socket, sizes, overhead));
                 if self.closing.is_some() || !self.running {
+                    self.observe(endpoint, now);
                     self.peers.iter_mut().for_each(Peer::shut_down);
                 }
             }
@@ -373,31 +387,6 @@ impl Tunnel {
         }
     }
 
-    /// Closes all sessions, then stops.
-    fn shut_down(&mut self, endpoint: &mut Endpoint, now: Time) {
-        if self.closing.is_some() {
-            return;
-        }
-        self.closing = Some(now + CLOSE_PATIENCE);
-        self.peers.iter_mut().for_each(Peer::shut_down);
-        let sessions = endpoint.sessions();
-        for session in &sessions {
-            endpoint.close(now, *session);
-        }
-        if sessions.is_empty() {
-            self.stop(endpoint, now);
-        }
-    }
-
-    fn stop(&mut self, endpoint: &mut Endpoint, now: Time) {
-        let cx = cx!(self, endpoint, now);
-        for number in self.name_servers.end(cx).into_iter().filter_map(|session| self.peers.of(session)) {
-            cx.hook(HookEvent::SessionDown, self.peers[number].name(), None, "the tunnel ends");
-        }
-        client::finish(&self.peers, &mut self.out);
-        self.out.push(Action::Stop);
-    }
-
     /// When to call [`handle_timeout`](Self::handle_timeout).
     pub fn poll_timeout(&self) -> Option<Time> {
         // A server's peers are many, and have no timers of this end: nothing goes through all of them.
@@ -427,6 +416,9 @@ impl Tunnel {
         match self.shard.number {
             0 => self.handle_shard(endpoint, now, ShardMessage(Told::Alive(0))),
             number => cx!(self, endpoint, now).tell_shard(0, Told::Alive(number)),
+        }
+        if self.closing.is_none() && self.capacities.is_due(now) {
+            self.observe(endpoint, now);
         }
         let cx = cx!(self, endpoint, now);
         let (peers, paths) = (&mut self.peers, &mut self.paths);

@@ -3,7 +3,7 @@
 use crate::{CcOptions, Ecn, Gate};
 use alloc::vec::Vec;
 use core::any::Any;
-use dccp_cc::{Amount, CcConfig, Inherited, Part, RttEstimator, Window};
+use dccp_cc::{Amount, CcConfig, Inherited, Part, Remembered, ResumePhase, RttEstimator, Window};
 use dccp_wire::ack_vector::{State, runs};
 use dccp_wire::{OptionBuf, Seq};
 use mpdccp_units::{Duration, Rate, Time};
@@ -144,6 +144,10 @@ pub struct TxView {
     pub last_sent: Option<Time>,
     /// The controller is in ProbeRTT.
     pub probing_rtt: bool,
+    /// Where it is with what was remembered of the path, if it began from that (RFC 9959).
+    pub resumption: Option<ResumePhase>,
+    /// What to remember of the path, once it has been seen to carry enough.
+    pub capacity: Option<Remembered>,
 }
 
 /// What of a [`TxView`] a packet that leaves can change.
@@ -220,6 +224,8 @@ pub trait SenderHalf: Any + Send + core::fmt::Debug {
     fn hold_probe_rtt(&mut self, hold: bool);
     /// Its part of a bottleneck that it shares with other paths of the session, from now on.
     fn couple(&mut self, _part: &Part) {}
+    /// Begins from what is remembered of the path (RFC 9959), with at most `max_jump` bytes at once. Only at the beginning.
+    fn resume(&mut self, _saved: &Remembered, _max_jump: u64) {}
     /// Everything one may look at.
     fn view(&self) -> TxView;
     /// A part of that, for each packet, as the next two are.

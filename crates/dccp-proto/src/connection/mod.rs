@@ -32,7 +32,7 @@ use alloc::collections::VecDeque;
 use alloc::format;
 use alloc::string::String;
 use alloc::vec::Vec;
-use dccp_cc::{Part, RttEstimator};
+use dccp_cc::{Part, Remembered, RttEstimator};
 use dccp_wire::{OptionBuf, Reset, ResetCode, Seq, feature};
 use halves::{Halves, Negotiated};
 use mpdccp_units::{Duration, Time};
@@ -201,6 +201,15 @@ impl Connection {
     pub fn couple(&mut self, part: &Part) {
         if let Some(halves) = &mut self.halves {
             halves.tx.couple(part);
+        }
+    }
+
+    /// Carefully resumes (RFC 9959) from what an earlier connection over this path found out ([`TxView::capacity`](crate::ccid::TxView)), with at most
+    /// `max_jump` bytes at once. Without effect once congestion control has found its rate, and for CCIDs 3 and 4. Who calls it sees to it that no
+    /// other connection uses the same memory ([`dccp_cc::Memory`]).
+    pub fn resume(&mut self, saved: &Remembered, max_jump: u64) {
+        if let Some(halves) = &mut self.halves {
+            halves.tx.resume(saved, max_jump);
         }
     }
 

@@ -2,7 +2,8 @@
 
 use dccp_sockets::{
     AcceptError, CcidError, ConnectError, Connection, Connector, Delivery, Event, FinishError, Listener,
-    Options, Path, PresharedKey, PrivateKey, Reason, RecvError, ResetCode, SendError, SendPolicy,
+    Options, Path, PresharedKey, PrivateKey, Reason, RecvError, Remembered, ResetCode, ResumePhase,
+    SendError, SendPolicy,
 };
 use std::net::{IpAddr, SocketAddr};
 use std::time::Duration;
@@ -40,6 +41,23 @@ fn datagrams_go_both_ways_under_every_ccid() {
         assert_eq!(here.peer_addr(), Some(listener.local_addr()));
         assert_eq!(here.recv_timeout(SOON), Err(RecvError::TimedOut));
     }
+}
+
+/// One connection begins from what is remembered, not the next one too; and the jump does no harm where the path is another.
+#[test]
+fn one_connection_begins_from_what_is_remembered() {
+    let listener = Listener::bind("127.0.0.1:0", Options::ccid(7)).unwrap();
+    let saved = Remembered { window: 400_000, min_rtt: Duration::from_millis(50) };
+    let connector = Connector::new(Options::ccid(7).resume(saved)).unwrap();
+    let (one, one_there) = (connector.connect(listener.local_addr()).unwrap(), listener.accept().unwrap());
+    let (two, _two_there) = (connector.connect(listener.local_addr()).unwrap(), listener.accept().unwrap());
+    let phase = |connection: &Connection| connection.stats().paths[0].resumption;
+    assert_eq!((phase(&one), phase(&two)), (Some(ResumePhase::Reconnaissance), None));
+    let reader = std::thread::spawn(move || drain(&one_there));
+    (0..5_000).for_each(|_| one.send(&[1; 1_000]).unwrap());
+    assert_ne!(phase(&one), Some(ResumePhase::Reconnaissance));
+    one.finish().unwrap();
+    reader.join().unwrap();
 }
 
 #[test]

@@ -29,10 +29,11 @@ pub(super) fn make(
     endpoint: &mut Endpoint,
 ) -> (Tunnel, Option<ChannelRoutes>) {
     let (cfg, saved) = (cfg.clone(), saved.clone());
-    let setup = Setup { cfg, keys: keys.clone(), saved, shard: 0, seed, alive: None };
-    let mut tunnel = Tunnel::new(endpoint, now, setup);
     let since_zero = now.since(Time::ZERO);
-    let unix = tunnel.handshake_time(WALL + since_zero).saturating_sub(since_zero);
+    let wall = WALL + since_zero;
+    let setup = Setup { cfg, keys: keys.clone(), saved, wall, shard: 0, seed, alive: None };
+    let mut tunnel = Tunnel::new(endpoint, now, setup);
+    let unix = tunnel.handshake_time(wall).saturating_sub(since_zero);
     let secure = |own: &PrivateKey| ChannelRoutes::new(channels(own.clone(), keys, side, unix, seed));
     (tunnel, keys.own.as_ref().map(secure))
 }

@@ -10,6 +10,7 @@ use crate::{
 };
 use alloc::vec::Vec;
 use core::net::{IpAddr, SocketAddr};
+use dccp_cc::Remembered;
 use dccp_proto::{Ports, Route};
 use dccp_streams::Streams;
 use mpdccp_units::{Rate, Time};
@@ -67,6 +68,12 @@ impl Endpoint {
     /// others do, and the rest waits in the queue.
     pub fn cap_path(&mut self, now: Time, session: SessionId, path: PathId, rate: Option<Rate>) {
         self.with(now, session, |s| s.cap_path(path, rate));
+    }
+
+    /// A path carefully resumes (RFC 9959) from what an earlier one found out ([`TxView::capacity`](dccp_proto::ccid::TxView)), with at most `max_jump`
+    /// bytes at once: see [`Connection::resume`](dccp_proto::Connection::resume). Best at [`PathUp`](crate::SessionEvent::PathUp).
+    pub fn resume(&mut self, now: Time, session: SessionId, path: PathId, saved: &Remembered, max_jump: u64) {
+        self.with(now, session, |s| s.resume(path, saved, max_jump));
     }
 
     /// Bounds what this end sends to the peer in all, in bits of datagrams; none for no bound.

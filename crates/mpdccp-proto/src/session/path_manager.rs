@@ -5,6 +5,7 @@ use super::signal::Signal;
 use super::subflow::Subflow;
 use super::{Reason, Role, Session, SessionEvent};
 use crate::{Counter, PathConfig, PathId, PathName, PathState, SessionState, Wake};
+use dccp_cc::Remembered;
 use dccp_proto::{CloseReason, Ports, Route, State};
 use dccp_wire::ResetCode;
 use mpdccp_units::{Duration, Rate, Time};
@@ -93,6 +94,13 @@ impl Session {
     pub(crate) fn cap_path(&mut self, path: PathId, rate: Option<Rate>) {
         if let Some(i) = self.index(path) {
             self.paths[i].cap.set(rate);
+        }
+    }
+
+    /// A path begins from what is remembered of it.
+    pub(crate) fn resume(&mut self, path: PathId, saved: &Remembered, max_jump: u64) {
+        if let Some(conn) = self.index(path).and_then(|i| self.paths[i].conn.as_mut()) {
+            conn.resume(saved, max_jump);
         }
     }
 

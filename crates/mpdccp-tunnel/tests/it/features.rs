@@ -34,6 +34,43 @@ fn peers_reach_each_other_and_nobody_else() {
     );
 }
 
+/// 80 Mbit/s go to the first client; then the server restarts, and later again.
+#[test]
+fn a_restarted_server_begins_from_what_its_paths_carried() {
+    let one = || ClientFile { remote: "[\"198.51.100.1\"]".into(), ..ClientFile::new() };
+    let mut world = World::new([one(), one()], &server_text([true; CLIENTS], ""));
+    world.run(SOON);
+    for _ in 0..100 {
+        for _ in 0..200 {
+            world.send(SERVERS[0], inner(0), 1_000);
+        }
+        world.run(Duration::from_millis(20));
+    }
+    // Killed: the file is of the last minute.
+    world.run(Duration::from_secs(60));
+    let saved = world.hosts[SERVERS[0]].saved[&StateFile::Capacities].clone();
+    assert!(saved.contains("c0 a ") && !saved.contains("c1"), "{saved}");
+    let words = "peer c0: path a carried";
+    assert!(!logged(&world, SERVERS[0], words));
+    let again = |world: &mut World| {
+        let now = world.now;
+        world.hosts[SERVERS[0]].restart(now);
+        world.hosts[0].restart(now);
+        world.run(Duration::from_secs(20));
+        assert!(world.reaches(0, SERVERS[0]));
+    };
+    again(&mut world);
+    assert!(logged(&world, SERVERS[0], words), "{:?}", world.hosts[SERVERS[0]].log);
+    // One use of it, and an hour, is all there is.
+    world.run(Duration::from_secs(61));
+    assert_eq!(world.hosts[SERVERS[0]].saved[&StateFile::Capacities].trim(), "{}");
+    world.hosts[SERVERS[0]].log.clear();
+    world.hosts[SERVERS[0]].saved.insert(StateFile::Capacities, saved);
+    world.hosts[SERVERS[0]].clock = 7_200;
+    again(&mut world);
+    assert!(!logged(&world, SERVERS[0], words));
+}
+
 /// A client may send only from its own prefix.
 #[test]
 fn a_foreign_source_is_dropped_and_counted() {

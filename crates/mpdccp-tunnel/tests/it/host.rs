@@ -107,7 +107,8 @@ impl Host {
     ) -> Host {
         let mut endpoint = Endpoint::new([seed; 32]);
         let shard = server.map_or(0, |(_, shard)| shard);
-        let tunnel = make(&mut endpoint, now, (seed, shard), &key, text, Saved::new());
+        let times = (now, UNIX + now.as_nanos() / 1_000_000_000);
+        let tunnel = make(&mut endpoint, times, (seed, shard), &key, text, Saved::new());
         Host {
             key,
             text: text.into(),
@@ -160,7 +161,8 @@ impl Host {
         self.seed = self.seed.wrapping_add(10);
         self.endpoint = Endpoint::new([self.seed; 32]);
         let saved = self.saved.clone();
-        self.tunnel = make(&mut self.endpoint, now, (self.seed, self.shard), &self.key, &self.text, saved);
+        let times = (now, self.unix(now));
+        self.tunnel = make(&mut self.endpoint, times, (self.seed, self.shard), &self.key, &self.text, saved);
         self.sockets.clear();
         self.channels.clear();
         self.newest.clear();
@@ -382,13 +384,14 @@ impl Host {
 
 fn make(
     endpoint: &mut Endpoint,
-    now: Time,
+    (now, unix): (Time, u64),
     (seed, shard): (u8, u8),
     key: &PrivateKey,
     text: &str,
     saved: Saved,
 ) -> Tunnel {
     let cfg = parse(text);
-    let setup = Setup { keys: keys(&cfg, key), cfg, saved, shard, seed: [seed; 32], alive: None };
+    let wall = Duration::from_secs(unix);
+    let setup = Setup { keys: keys(&cfg, key), cfg, saved, wall, shard, seed: [seed; 32], alive: None };
     Tunnel::new(endpoint, now, setup)
 }

@@ -27,6 +27,7 @@ use std::io::ErrorKind;
 use std::net::SocketAddr;
 use std::os::fd::{AsFd, BorrowedFd};
 use std::sync::mpsc::Sender;
+use std::time::{SystemTime, UNIX_EPOCH};
 
 /// Packets read from the interface in one turn.
 const BUDGET: usize = 64;
@@ -84,6 +85,7 @@ impl TunnelApp {
         let setup = Setup {
             keys: keys::read(&cfg)?,
             saved: files.load(),
+            wall: SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default(),
             shard,
             seed: dccp_net::random_seed()?,
             alive,

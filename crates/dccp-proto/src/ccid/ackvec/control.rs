@@ -4,7 +4,10 @@ use super::usage::{Samples, Usage};
 use alloc::boxed::Box;
 use core::cell::Cell;
 use core::ops::{Deref, DerefMut};
-use dccp_cc::{Amount, Controller, Limits, Pacer, RateSampler, RttEstimator};
+use dccp_cc::{
+    Amount, Controller, Limits, Observer, Pacer, RateSampler, Remembered, Reno, ResumePhase, Resuming,
+    RttEstimator,
+};
 use mpdccp_units::Time;
 
 /// What congestion control knows of a path, apart from sequence numbers: one sending half has it to itself, or several connections
@@ -19,6 +22,8 @@ pub struct Control {
     pub(super) pacer: Pacer,
     pub(super) usage: Usage,
     pub(super) samples: Samples,
+    /// What the path is seen to carry.
+    pub(super) observer: Observer,
     pub(super) restraint: Option<Restraint>,
     /// Outstanding, of all who share.
     pub(super) inflight: Amount,
@@ -92,6 +97,7 @@ impl Control {
             pacer: Pacer::default(),
             usage: Usage::default(),
             samples: Samples::default(),
+            observer: Observer::default(),
             restraint: None,
             inflight: Amount::default(),
             sent: 0,
@@ -101,6 +107,18 @@ impl Control {
             round_end: 0,
             heard: Time::ZERO,
         }
+    }
+
+    /// Begins from what is remembered of the path, in packets of `mtu` bytes.
+    pub(super) fn resume(&mut self, saved: &Remembered, max_jump: u64, mtu: u16) {
+        let placeholder = Box::new(Reno::tcp(mtu));
+        let cc = core::mem::replace(&mut self.cc, Governor::from(placeholder as Box<dyn Controller>)).cc;
+        self.cc = Governor::from(Box::new(Resuming::new(cc, *saved, max_jump, mtu)) as Box<dyn Controller>);
+    }
+
+    /// What it sees the path carry is its own, not of a jump that is not validated.
+    pub(super) fn observes(&self) -> bool {
+        self.cc.resumption().is_none_or(|phase| matches!(phase, ResumePhase::Normal(_)))
     }
 
     /// Data packets sent so far by all who share it.

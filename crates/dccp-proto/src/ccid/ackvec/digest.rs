@@ -253,8 +253,9 @@ impl AckVecSender {
         self.ce += digest.ce;
         self.note_reduction(now, digest);
         let app_limited = !self.control.recently_limited(now);
-        let Control { cc, rtt, sampler, inflight, .. } = &mut self.control;
-        cc.on_ack(&AckEvent {
+        let observes = self.control.observes();
+        let Control { cc, rtt, sampler, inflight, observer, .. } = &mut self.control;
+        let event = AckEvent {
             now,
             acked: digest.acked,
             lost: digest.lost,
@@ -268,7 +269,11 @@ impl AckVecSender {
             delivered: sampler.delivered(),
             round_end: digest.round_end,
             app_limited,
-        });
+        };
+        cc.on_ack(&event);
+        if observes {
+            observer.on_ack(&event);
+        }
         self.undo_if_spurious(now);
         if digest.acked.packets > 0 {
             self.control.heard = now;

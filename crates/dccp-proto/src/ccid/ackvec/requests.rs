@@ -75,6 +75,11 @@ impl Requests {
         }
     }
 
+    /// So many packets may be in flight soon.
+    pub(crate) fn expect(&mut self, packets: u64) {
+        self.window = self.window.max(width(packets));
+    }
+
     /// The congestion window fell to `cwnd` packets at one stroke: fewer packets than an Ack waits for may be permitted.
     pub(crate) fn on_collapse(&mut self, cwnd: u64) {
         self.ratio.fit(cwnd);

@@ -15,13 +15,15 @@ use alloc::boxed::Box;
 use alloc::collections::VecDeque;
 use alloc::vec::Vec;
 use core::ops::Range;
-use dccp_cc::{Amount, CcConfig, Controller, Part, RateSample, RttEstimator, Sent, Window};
+use dccp_cc::{Amount, CcConfig, Controller, Part, RateSample, Remembered, RttEstimator, Sent, Window};
 use dccp_wire::Seq;
 use mpdccp_units::{Rate, Time};
 
 /// Most notes about packets' fates kept.
 const MAX_FATES: usize = 1 << 16;
 
+/// Of RFC 6928, packets: what a window must exceed by far to be worth remembering.
+const INITIAL_WINDOW: u64 = 10;
 /// A path that was given nothing for this part of its round trip, though something waited, is application-limited: what it is seen to carry is what it
 /// was given.
 const HELD_BACK: u32 = 4;
@@ -295,6 +297,16 @@ impl SenderHalf for AckVecSender {
         self.control.cc.couple(part);
     }
 
+    fn resume(&mut self, saved: &Remembered, max_jump: u64) {
+        // RFC 9959 section 3.2: at the beginning, before any congestion, and by one alone.
+        let early = self.lost.packets == 0 && self.ce == 0 && !self.control.cc.settled();
+        if early && self.group.is_none() && self.control.cc.resumption().is_none() {
+            self.control.resume(saved, max_jump, self.mtu);
+            // What jumps must not leave the Sequence Window.
+            self.requests.expect(saved.window / u64::from(self.mtu.max(1)));
+        }
+    }
+
     fn hand_over(&self, now: Time, acked: Seq) -> Handover {
         self.leave(now, acked)
     }
@@ -325,6 +337,8 @@ impl SenderHalf for AckVecSender {
             timeouts: self.timeouts,
             last_sent,
             probing_rtt: self.probing_rtt(),
+            resumption: self.control.cc.resumption(),
+            capacity: self.control.observer.get(INITIAL_WINDOW * u64::from(self.mtu)),
         }
     }
 

@@ -7,7 +7,7 @@ use crate::ccid::{Feedback, HalfConfig, Late, SenderHalf, SenderRequest};
 use crate::{CcOptions, Gate, Why};
 use alloc::boxed::Box;
 use alloc::vec::Vec;
-use dccp_cc::{AckEvent, Amount, Controller, Limits, RttEstimator, Sent, Window};
+use dccp_cc::{AckEvent, Amount, Controller, Limits, Remembered, ResumePhase, RttEstimator, Sent, Window};
 use dccp_wire::Seq;
 use dccp_wire::ack_vector::{State, cell};
 use mpdccp_units::{Duration, Rate, Time};
@@ -172,6 +172,56 @@ fn is_send() {
     fn check<T: Send>() {}
     check::<AckVecSender>();
     check::<super::AckVecReceiver>();
+}
+
+/// The Ack Vector of `packets` in a row.
+fn all(packets: u64) -> Vec<u8> {
+    (0..packets).map(|_| cell(State::Received, 1)).collect()
+}
+
+/// CCID 7 with packets of 1,000 bytes over 100 ms: what it sees is what it resumes from the next time.
+#[test]
+fn what_a_path_carried_is_seen_and_resumed() {
+    let half = || {
+        let (cc, handshake_rtt) = (CcOptions::default(), Some(Duration::from_millis(100)));
+        let cfg = HalfConfig { mtu: 1_000, first_seq: FIRST, cc, seed: 1, handshake_rtt, now: Time::ZERO };
+        crate::ccid::sender(7, &cfg).unwrap()
+    };
+    // Ten rounds of 100 packets.
+    let mut first = half();
+    assert_eq!(first.view().capacity, None);
+    for round in 0..10 {
+        (0..100).for_each(|i| first.on_sent(ms(100 * round), FIRST.add(100 * round + i), 1_000, Some(1_000)));
+        let (ack, vector) = (FIRST.add(100 * round + 99), all(100));
+        let feedback = Feedback { ack, vector: &vector, elapsed: Duration::ZERO, options: &[] };
+        first.on_feedback(ms(100 * (round + 1)), &feedback);
+    }
+    let saved = first.view().capacity.unwrap();
+    assert!((90_000..=110_000).contains(&saved.window), "{saved:?}");
+    assert_eq!(saved.min_rtt, Duration::from_millis(100));
+
+    let mut second = half();
+    let saved = Remembered { window: 600_000, ..saved };
+    second.resume(&saved, u64::MAX);
+    assert_eq!(second.view().resumption, Some(ResumePhase::Reconnaissance));
+    (0..11).for_each(|i| second.on_sent(ms(0), FIRST.add(i), 1_000, Some(1_000)));
+    second.on_blocked(ms(99), false);
+    let vector = all(10);
+    let ack = FIRST.add(9);
+    second.on_feedback(ms(100), &Feedback { ack, vector: &vector, elapsed: Duration::ZERO, options: &[] });
+    let view = second.view();
+    assert_eq!((view.resumption, view.cwnd), (Some(ResumePhase::Unvalidated), Window::Bytes(300_000)));
+    assert_eq!(view.capacity, None, "nothing is seen of a path while it is tried");
+    let asked: Vec<_> = core::iter::from_fn(|| second.poll_request()).collect();
+    assert!(asked.contains(&SenderRequest::SequenceWindow(4_096)), "room for the jump: {asked:?}");
+    // Too late for one that met congestion.
+    let mut third = half();
+    (0..9).for_each(|i| third.on_sent(ms(0), FIRST.add(i), 1_000, Some(1_000)));
+    let marked = [cell(State::ReceivedEcnMarked, 1)];
+    let ack = FIRST;
+    third.on_feedback(ms(100), &Feedback { ack, vector: &marked, elapsed: Duration::ZERO, options: &[] });
+    third.resume(&saved, u64::MAX);
+    assert_eq!(third.view().resumption, None);
 }
 
 #[test]

@@ -357,6 +357,8 @@ impl SenderHalf for TfrcSenderHalf {
             timeouts: self.timeouts + self.tfrc.timeouts(),
             last_sent,
             probing_rtt: false,
+            resumption: None,
+            capacity: None,
         }
     }
 }

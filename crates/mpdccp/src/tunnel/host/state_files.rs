@@ -8,8 +8,13 @@ use std::io;
 use std::os::unix::fs::{FileExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
-const ALL: [StateFile; 4] =
-    [StateFile::Volumes, StateFile::Leases, StateFile::Timestamp, StateFile::Connections];
+const ALL: [StateFile; 5] = [
+    StateFile::Volumes,
+    StateFile::Leases,
+    StateFile::Timestamp,
+    StateFile::Connections,
+    StateFile::Capacities,
+];
 
 /// The files of one shard of a tunnel.
 pub(crate) struct StateFiles {
@@ -53,6 +58,7 @@ impl StateFiles {
             StateFile::Volumes => "volumes are forgotten at a restart",
             StateFile::Leases => "leases are forgotten at a restart",
             StateFile::Connections => "connections are forgotten at a restart",
+            StateFile::Capacities => "what paths carried is forgotten at a restart",
             // Each second, and only a clock that is set back makes it matter.
             StateFile::Timestamp => return tracing::debug!("{}: {e}", path.display()),
         };

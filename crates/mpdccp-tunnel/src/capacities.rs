@@ -1,0 +1,121 @@
+//! What paths were seen to carry, kept over restarts: a session or a path that comes back begins from it (Careful Resume, RFC 9959).
+
+use crate::Cx;
+use crate::action::{Actions, StateFile};
+use crate::peer::Peer;
+use dccp_cc::{Memory, RESUME_LIFETIME, Remembered, ResumePhase};
+use mpdccp_proto::PathStatus;
+use mpdccp_units::{Duration, Rate, Time};
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
+
+/// How often the file is written, for an end that is killed.
+const EVERY: Duration = Duration::from_secs(60);
+
+/// As it is in the file.
+#[derive(Debug, Serialize, Deserialize)]
+struct Entry {
+    /// Bytes in a least round-trip time.
+    window: u64,
+    min_rtt_us: u64,
+    /// Seconds since 1970.
+    at: u64,
+}
+
+/// Of the paths of this end, by peer, path and the peer's address.
+#[derive(Debug)]
+pub(crate) struct Capacities {
+    memory: Memory<String>,
+    /// The time since 1970 at [`Time::ZERO`].
+    epoch: Duration,
+    due: Time,
+    changed: bool,
+}
+
+fn endpoint(peer: &Peer, path: &PathStatus) -> String {
+    format!("{} {} {}", peer.name(), peer.path_name(path), peer.place(&path.route).ip())
+}
+
+impl Capacities {
+    /// What the last run saved; `wall` is the time since 1970.
+    pub(crate) fn new(saved: Option<&str>, now: Time, wall: Duration, out: &mut Actions) -> Capacities {
+        let entries: BTreeMap<String, Entry> = saved.map_or_else(BTreeMap::new, |text| {
+            serde_json::from_str(text).unwrap_or_else(|e| {
+                out.warn(format!(
+                    "paths start afresh, since the file of their capacities cannot be read: {e}"
+                ));
+                BTreeMap::new()
+            })
+        });
+        let mut memory = Memory::new(RESUME_LIFETIME);
+        for (endpoint, Entry { window, min_rtt_us, at }) in entries {
+            // A clock that was set back says nothing of how old it is.
+            if at <= wall.as_secs() {
+                let min_rtt = Duration::from_micros(min_rtt_us);
+                memory.remember(endpoint, Remembered { window, min_rtt }, Time::from_millis(at * 1_000));
+            }
+        }
+        let epoch = wall.saturating_sub(now.since(Time::ZERO));
+        Capacities { memory, epoch, due: now + EVERY, changed: false }
+    }
+
+    fn wall(&self, now: Time) -> Time {
+        now + self.epoch
+    }
+
+    /// Paths of a peer that are up begin from what is remembered of them.
+    pub(crate) fn resume(&mut self, cx: &mut Cx<'_>, peer: &Peer) {
+        let (Some(session), Some(status)) = (peer.session, peer.status(cx)) else { return };
+        for path in status.paths.iter().filter(|path| path.state.is_up()) {
+            let begun = path.tx.as_ref().is_none_or(|tx| tx.resumption.is_some());
+            let saved =
+                (!begun).then(|| self.memory.take(&endpoint(peer, path), self.wall(cx.now))).flatten();
+            if let Some(saved) = saved {
+                self.changed = true;
+                let rate =
+                    Rate::from_bytes_per(saved.window, saved.min_rtt.max(Duration::from_micros(1))).mbps();
+                let (name, label) = (peer.name(), peer.path_name(path));
+                cx.out.info(format!(
+                    "peer {name}: path {label} carried {rate:.1} Mbit/s before; half of that is tried at once"
+                ));
+                cx.endpoint.resume(cx.now, session, path.id, &saved, u64::MAX);
+            }
+        }
+    }
+
+    /// Remembers what the paths of a peer carry.
+    pub(crate) fn observe(&mut self, cx: &Cx<'_>, peer: &Peer) {
+        for path in peer.status(cx).into_iter().flat_map(|status| status.paths) {
+            let Some(tx) = path.tx.as_ref() else { continue };
+            let over = tx.resumption.is_none_or(|phase| matches!(phase, ResumePhase::Normal(_)));
+            if let Some(what) = tx.capacity.filter(|_| over) {
+                self.memory.remember(endpoint(peer, &path), what, self.wall(cx.now));
+                self.changed = true;
+            }
+        }
+    }
+
+    /// Whether the file is to be written again.
+    pub(crate) fn is_due(&mut self, now: Time) -> bool {
+        let due = self.due <= now;
+        if due {
+            self.due = now + EVERY;
+        }
+        due
+    }
+
+    /// Writes the file, if something changed.
+    pub(crate) fn save(&mut self, out: &mut Actions) {
+        if !std::mem::take(&mut self.changed) {
+            return;
+        }
+        let entry = |what: &Remembered, at: Time| Entry {
+            window: what.window,
+            min_rtt_us: u64::try_from(what.min_rtt.as_micros()).unwrap_or(u64::MAX),
+            at: at.as_nanos() / 1_000_000_000,
+        };
+        let entries: BTreeMap<&String, Entry> =
+            self.memory.iter().map(|(endpoint, what, at)| (endpoint, entry(what, at))).collect();
+        out.save(StateFile::Capacities, &entries);
+    }
+}
