@@ -5,7 +5,7 @@ mod common;
 
 use common::End::{Client, Server};
 use common::*;
-use dccp_proto::Ports;
+use dccp_proto::{PADDED_REQUEST, Ports};
 use mpdccp_proto::*;
 use mpdccp_units::Duration;
 use stats_alloc::{INSTRUMENTED_SYSTEM, Region, StatsAlloc};
@@ -41,7 +41,9 @@ fn thousands_at_one_listener_are_all_served() {
     };
     let connect = |net: &mut Net, n: u16| {
         let ports = Ports { local: 10_000 + n, remote: PORT };
-        let cfg = SessionConfig { multipath: false, ..plain() };
+        let mut cfg = SessionConfig { multipath: false, ..plain() };
+        // As programs ask: otherwise the listener rations its answers.
+        cfg.connection.least_request = PADDED_REQUEST;
         let session = net.client.connect(net.now, cfg, PathConfig { ports, ..path(0) });
         net.drain();
         session

@@ -134,8 +134,8 @@ fn what_ends_a_stream_is_told_to_both_ends() {
     let mine = here.open_stream().unwrap();
     mine.write_timeout(b"three", timeout).unwrap();
     let theirs = there.accept_stream(timeout).unwrap();
-    here.abort();
     assert_eq!(theirs.read_timeout(&mut buf, timeout), Ok(5));
+    here.abort();
     let lost = std::iter::repeat_with(|| (&theirs).read(&mut buf)).find_map(Result::err).unwrap();
     assert_eq!(lost.kind(), ErrorKind::ConnectionReset, "{lost}");
     assert!(matches!(there.accept_stream(timeout), Err(StreamError::Closed(_))));
