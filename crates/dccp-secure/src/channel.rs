@@ -15,11 +15,12 @@ pub(crate) const REKEY_AFTER: Duration = Duration::from_secs(120);
 pub(crate) const REJECT_AFTER: Duration = Duration::from_secs(180);
 /// Sending for this long without hearing anything, the initiator makes a new handshake: the responder may have been restarted.
 const SILENCE: Duration = Duration::from_secs(1);
-/// Handshakes are repeated after this time while the responder was heard lately, so that one that was restarted has its initiators back
+/// Handshakes are repeated after this time if the responder fell silent lately, so that one that was restarted has its initiators back
 /// within a second; ...
 const DENSE: Duration = Duration::from_millis(600);
 const LATELY: Duration = Duration::from_secs(35);
-/// ... otherwise after at least the first, then twice as long each time, up to the second. All are up to a quarter shorter by chance.
+/// ... otherwise after at least the first, then twice as long each time, up to the second. All are up to a quarter shorter by chance, and none is
+/// shorter than twice what the last handshake took: a repetition makes the answer to the one before it worthless.
 const SPARSE: (Duration, Duration) = (Duration::from_secs(1), Duration::from_secs(5));
 /// A handshake is given up after this time; the next packet begins another.
 const GIVE_UP: Duration = Duration::from_secs(90);
@@ -106,15 +107,24 @@ pub(crate) struct Pending {
     /// First code of the message, which a cookie reply refers to.
     pub(crate) code: Code,
     pub(crate) since: Time,
+    pub(crate) sent: Time,
     pub(crate) again: Time,
     /// Before it is repeated, at most.
     pub(crate) wait: Duration,
 }
 
 impl Pending {
-    /// The wait after one of `before`, where the responder was `heard` last.
-    pub(crate) fn wait(now: Time, heard: Time, before: Duration) -> Duration {
-        if now.since(heard) < LATELY { DENSE } else { (before * 2).clamp(SPARSE.0, SPARSE.1) }
+    /// The wait after one of `before`, in a handshake that began at `since`, where the responder was `heard` last and the last handshake `took`
+    /// so long. One that is heard meanwhile runs, however long its answer takes.
+    pub(crate) fn wait(
+        now: Time,
+        (since, heard): (Time, Time),
+        took: Option<Duration>,
+        before: Duration,
+    ) -> Duration {
+        let fell_silent = took.is_some() && now.since(heard) < LATELY && heard <= since;
+        let wait = if fell_silent { DENSE } else { (before * 2).clamp(SPARSE.0, SPARSE.1) };
+        wait.max(took.unwrap_or_default() * 2)
     }
 
     pub(crate) fn is_hopeless(&self, now: Time) -> bool {
@@ -136,6 +146,8 @@ pub(crate) struct Channel {
     pub(crate) previous: Option<Box<Keypair>>,
     pub(crate) next: Option<Box<Keypair>>,
     pub(crate) pending: Option<Box<Pending>>,
+    /// From the initiation to its answer, in the last handshake that this end began.
+    pub(crate) took: Option<Duration>,
     pub(crate) cookie: Option<(Code, Time)>,
     pub(crate) staged: VecDeque<Vec<u8>>,
     /// When the last authentic message came.
@@ -173,6 +185,7 @@ impl Channel {
             previous: None,
             next: None,
             pending: None,
+            took: None,
             cookie: None,
             staged: VecDeque::new(),
             heard: now,

@@ -17,9 +17,10 @@ use mpdccp_units::{Duration, Time};
 use std::collections::BTreeMap;
 use std::net::{IpAddr, SocketAddr};
 
-/// How long it may take on the first of several paths at first: a first line that is dead costs no more than this at the start.
-const FIRST_ATTEMPT: Duration = Duration::from_millis(250);
-/// How long a session may take to open before another path is tried first.
+/// How long it may take on the first of several paths at first: a first line that is dead costs no more than this at the start. After failed
+/// attempts it is doubled, up to the second, since paths may be long.
+const FIRST_ATTEMPT: (Duration, Duration) = (Duration::from_millis(250), Duration::from_secs(2));
+/// How long a session may take to open before another path is tried first, and again once the server has answered.
 const OPEN_PATIENCE: Duration = Duration::from_secs(5);
 /// A peer that had a session a moment ago is tried again at once, and without much patience: most outages of a server are short, and what
 /// is sent while it starts is lost.
@@ -85,6 +86,8 @@ pub(crate) struct Peer {
     failures: u32,
     /// When to give an unopened session up.
     give_up_at: Option<Time>,
+    /// That was put off once, since the server has answered.
+    answered: bool,
     /// Which path opens the next session.
     first: usize,
 }
@@ -121,6 +124,7 @@ impl Peer {
             brief: 0,
             failures: 0,
             give_up_at: None,
+            answered: false,
             first: 0,
         }
     }
@@ -137,6 +141,11 @@ impl Peer {
     /// Gives an attempt up, or makes one. Returns the session that was given up.
     pub(crate) fn on_timeout(&mut self, cx: &mut Cx<'_>) -> Option<SessionId> {
         let late = self.give_up_at.is_some_and(|t| t <= cx.now);
+        if late && !self.answered && self.session.is_some_and(|session| cx.endpoint.is_answered(session)) {
+            self.answered = true;
+            self.give_up_at = Some(cx.now + OPEN_PATIENCE);
+            return None;
+        }
         let given_up = self.session.filter(|_| late);
         if let Some(session) = given_up {
             cx.endpoint.abort(cx.now, session);
@@ -179,14 +188,15 @@ impl Peer {
         let (later, sooner) = self.paths.split_at(self.first);
         let mut order = sooner.iter().chain(later).map(|p| p.config(port, cx.cfg.dccp_port));
         let Some(first) = order.next() else { return };
-        let cfg = SessionConfig { first_attempt: FIRST_ATTEMPT, ..cx.cfg.session() };
+        let first_attempt = (FIRST_ATTEMPT.0 * (1 << self.failures.min(8))).min(FIRST_ATTEMPT.1);
+        let cfg = SessionConfig { first_attempt, ..cx.cfg.session() };
         let session = cx.endpoint.connect(cx.now, cfg, first);
         for path in order {
             cx.endpoint.add_path(cx.now, session, path);
         }
         self.session = Some(session);
         let patience = if self.is_missed(cx.now) { MISSED_PATIENCE } else { OPEN_PATIENCE };
-        self.give_up_at = Some(cx.now + patience);
+        (self.give_up_at, self.answered) = (Some(cx.now + patience), false);
         // If this one fails, the next attempt starts elsewhere.
         self.first += 1;
     }

@@ -51,10 +51,10 @@ impl Channels {
         message[HEADER + 4..][..FIRST].copy_from_slice(&noise);
         let cookie = channel.cookie.filter(|(_, since)| now.since(*since) < COOKIE_LIFE);
         let code = peer.codes.write(&mut message, cookie.as_ref().map(|(cookie, _)| cookie));
-        let wait = Pending::wait(now, channel.heard, before);
+        let wait = Pending::wait(now, (since, channel.heard), channel.took, before);
         // Clients of a server that was restarted do not come all at once.
         let again = now + wait - wait / 4 * u32::from(chance) / 255;
-        channel.pending = Some(Box::new(Pending { state, index, code, since, again, wait }));
+        channel.pending = Some(Box::new(Pending { state, index, code, since, sent: now, again, wait }));
         self.outbox.push_back((channel.address, message));
     }
 
@@ -199,7 +199,7 @@ impl Channels {
         let home = Receiver { server: answer.server, index: answer.index };
         let key = keypair(now, &secrets, answer.aead, to.index, home, true).ok_or(Reason::BadHandshake)?;
         let was_ready = channel.current.as_ref().is_some_and(|key| key.is_usable(now));
-        channel.pending = None;
+        channel.took = channel.pending.take().map(|pending| now.since(pending.sent));
         channel.on_heard(now);
         let gone = channel.rotate(key);
         channel.unstage(now, |to, record| self.outbox.push_back((to, record)));

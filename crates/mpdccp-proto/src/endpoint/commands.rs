@@ -218,6 +218,11 @@ impl Endpoint {
         self.sessions.get(&session).map(|entry| entry.session.status(now))
     }
 
+    /// Whether a session that is not open yet has had an answer: on a long path it then opens a round trip later.
+    pub fn is_answered(&self, session: SessionId) -> bool {
+        self.sessions.get(&session).is_some_and(|entry| entry.session.is_answered())
+    }
+
     /// What waits in a session's send queue; nothing if there is no such session.
     pub fn backlog(&self, now: Time, session: SessionId) -> QueueView {
         self.sessions.get(&session).map_or_else(QueueView::default, |entry| entry.session.backlog(now))

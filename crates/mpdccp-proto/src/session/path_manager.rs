@@ -253,12 +253,19 @@ impl Session {
         }
     }
 
+    /// Whether the server has answered the first subflow, which opens a round trip later.
+    pub(crate) fn is_answered(&self) -> bool {
+        let first = self.paths.iter().find(|p| p.id == self.first.path).and_then(|p| p.conn.as_ref());
+        first.is_some_and(|conn| matches!(conn.state(), State::PartOpen | State::Open))
+    }
+
     /// When the client gives the present first path up for the next.
     fn rotation_timeout(&self) -> Option<Time> {
         let choice = self.paths.iter().filter(|p| !p.removed).count() > 1;
         let trying = self.paths.iter().any(|p| p.id == self.first.path && p.conn.is_some());
+        let patience = if self.is_answered() { FIRST_ATTEMPT } else { self.first.patience };
         (self.role == Role::Client && self.state == SessionState::Connecting && choice && trying)
-            .then(|| self.first.since + self.first.patience)
+            .then(|| self.first.since + patience)
     }
 
     pub(super) fn management_timeouts(&self) -> impl Iterator<Item = (Time, Wake)> {

@@ -40,7 +40,7 @@ pub(crate) fn watch(cx: &mut Cx<'_>, peers: &mut Peers, paths: &mut Paths) {
         if peer.session.is_none() || peer.cfg.servers() < 2 {
             continue;
         }
-        if !peer.up(cx).is_empty() {
+        if !peer.up(cx).is_empty() || peer.session.is_some_and(|session| cx.endpoint.is_answered(session)) {
             peer.silent_since = None;
         } else if cx.now.since(*peer.silent_since.get_or_insert(cx.now)) >= SILENT {
             next(cx, peers, paths, number, "it does not answer");

@@ -490,3 +490,19 @@ fn a_peer_cannot_fill_the_log() {
     assert!(lines.iter().any(|line| line.contains("most lines of this peer are left out")));
     assert!(lines.iter().any(|line| line.contains("lines of this peer before it were left out")));
 }
+
+/// One server or two, over satellites: a session opens, and again after an outage, and channels renew their keys.
+#[test]
+fn long_paths_open() {
+    for remote in ["\"198.51.100.1\"".to_owned(), ClientFile::new().remote] {
+        for delay in [10, 300, 400] {
+            let file = ClientFile { remote: remote.clone(), ..ClientFile::new() };
+            let mut world = World::new([file, ClientFile::new()], &server_text([true; CLIENTS], ""));
+            world.delay = Duration::from_millis(delay);
+            world.run(SECOND * 8);
+            let server =
+                world.server_of(0).unwrap_or_else(|| panic!("{remote} {delay} ms: {:?}", world.hosts[0].log));
+            assert!(world.reaches(0, server), "{remote} {delay} ms");
+        }
+    }
+}
