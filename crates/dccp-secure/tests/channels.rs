@@ -587,7 +587,8 @@ fn a_lost_handshake_is_repeated_and_given_up_in_the_end() {
 fn a_path_of_two_seconds_gets_keys_and_renews_them() {
     for millis in [300, 450, 1_000] {
         let (mut world, delay) = (World::new(), Duration::from_millis(millis));
-        let (mut flying, mut late): (Vec<(Time, bool, Vec<u8>)>, Vec<Time>) = Default::default();
+        let mut flying: Vec<(Time, bool, Vec<u8>)> = Vec::new();
+        let mut late: Vec<Time> = Vec::new();
         let began = world.now;
         for step in 0..8_000 {
             world.wait(Duration::from_millis(50));
