@@ -124,7 +124,7 @@ impl Pending {
     ) -> Duration {
         let fell_silent = took.is_some() && now.since(heard) < LATELY && heard <= since;
         let wait = if fell_silent { DENSE } else { (before * 2).clamp(SPARSE.0, SPARSE.1) };
-        wait.max(took.unwrap_or_default() * 2)
+        wait.max(took.unwrap_or_default() * 2).min(SPARSE.1)
     }
 
     pub(crate) fn is_hopeless(&self, now: Time) -> bool {

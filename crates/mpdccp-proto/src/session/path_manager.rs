@@ -256,7 +256,8 @@ impl Session {
     /// Whether the server has answered the first subflow, which opens a round trip later.
     pub(crate) fn is_answered(&self) -> bool {
         let first = self.paths.iter().find(|p| p.id == self.first.path).and_then(|p| p.conn.as_ref());
-        first.is_some_and(|conn| matches!(conn.state(), State::PartOpen | State::Open))
+        self.state == SessionState::Connecting
+            && first.is_some_and(|conn| matches!(conn.state(), State::PartOpen | State::Open))
     }
 
     /// When the client gives the present first path up for the next.
