@@ -272,6 +272,12 @@ impl Channel {
         gone.map(|key| key.index)
     }
 
+    /// Seals nothing more until a new handshake; returns the index of the key that goes.
+    pub(crate) fn start_over(&mut self) -> Option<u32> {
+        let key = self.current.take_if(|_| self.initiates)?;
+        self.previous.replace(key).map(|key| key.index)
+    }
+
     /// Drops keys that are too old to be used; returns their indices.
     pub(crate) fn expire(&mut self, now: Time) -> Vec<u32> {
         let keys = [&mut self.current, &mut self.next, &mut self.previous];

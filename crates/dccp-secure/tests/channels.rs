@@ -510,6 +510,26 @@ fn a_restarted_server_is_found_within_two_seconds() {
     assert_eq!(world.send(b"yes"), packet(0, 3));
 }
 
+/// Told that the peer may have lost its keys, a channel asks at once; what the peer still sends under the old ones arrives.
+#[test]
+fn a_channel_that_starts_over_waits_for_one_handshake() {
+    for restarted in [true, false] {
+        let mut world = World::ready();
+        world.client.start_over(7);
+        world.wait(Duration::from_millis(100));
+        if restarted {
+            world.server = seeded(SERVER, true, 99);
+            world.server.add_peer(9, key(CLIENT).public(), PresharedKey::default());
+        } else {
+            let answer = world.answer(ChannelId(0), b"under the old key").unwrap();
+            assert!(matches!(answer, Input::Packet { .. }), "{answer:?}");
+        }
+        assert_eq!(world.send(b"anybody there?"), Err(Unready::NoKey));
+        assert_eq!(world.exchange(), [(ChannelId(0), 9, b"anybody there?".to_vec())], "{restarted}");
+        assert_eq!(world.client.stats(world.channel).unwrap().handshakes, 2);
+    }
+}
+
 /// Half a minute away, and back: the next handshake is never far.
 #[test]
 fn a_server_that_was_away_is_asked_again_within_a_second() {

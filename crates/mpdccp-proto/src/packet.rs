@@ -45,7 +45,7 @@ pub struct PktInfo {
 /// How large a datagram may be, by the paths that rules and priorities leave to it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Room {
-    /// Leaves at once.
+    /// Leaves at once, and arrives if anything does.
     pub known: usize,
     /// Leaves once a probe has shown that the path carries it, unless it shows that it does not.
     pub hoped: usize,

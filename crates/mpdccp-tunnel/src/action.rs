@@ -73,8 +73,8 @@ pub enum Action {
     RemovePeer(u32),
     /// This end has another key.
     SetPrivateKey(PrivateKey),
-    /// The next handshake with a peer may be with another of its servers.
-    ForgetHome(u32),
+    /// The peer may be another machine from now on, or have lost its keys in a restart: packets wait for a new handshake.
+    StartOver(u32),
     /// Hand a message to another shard.
     ToShard(u8, ShardMessage),
     /// Ask these name servers for all names; none: as before the tunnel began.

@@ -1,7 +1,7 @@
 //! What becomes of sessions, as their endpoint tells.
 
 use crate::Cx;
-use crate::action::HookEvent;
+use crate::action::{Action, HookEvent};
 use crate::capacities::Capacities;
 use crate::client::assigned::Assigned;
 use crate::message::Message;
@@ -101,6 +101,10 @@ pub(crate) fn on_event(
                     "peer {name}: {brief} sessions in a row ended soon after they had opened: \
                      does another client have this one's key?"
                 ));
+            }
+            // The other end may be restarting, and know the keys no more.
+            if !peer.paths.is_empty() {
+                cx.out.push(Action::StartOver(number as u32));
             }
             peer.on_closed(cx);
             peers.forget(session);

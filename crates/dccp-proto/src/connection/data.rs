@@ -37,16 +37,25 @@ impl Connection {
     /// Largest payload beside `options` bytes of the owner's options, now: in PARTOPEN only DataAck may be sent (RFC 4340
     /// section 8.1.5), with room for what such packets carry.
     pub fn max_payload(&self, options: usize) -> usize {
+        self.payload_now(self.known_mtu(), options)
+    }
+
+    fn payload_now(&self, mtu: u16, options: usize) -> usize {
         if self.state == State::PartOpen {
             let more = self.cookies.len() + self.extra(Extra::HandshakeAck).len() + MIN_FEEDBACK_ROOM;
-            return self.room_for_payload(self.known_mtu(), ACK_HEADER, options + more);
+            return self.room_for_payload(mtu, ACK_HEADER, options + more);
         }
-        self.room_for_payload(self.known_mtu(), DATA_HEADER, options)
+        self.room_for_payload(mtu, DATA_HEADER, options)
     }
 
     /// Largest payload beside `options` bytes of the owner's options, in OPEN, once a probe of that size was answered.
     pub fn max_payload_open(&self, options: usize) -> usize {
         self.room_for_payload(self.cfg.mtu, DATA_HEADER, options)
+    }
+
+    /// As [`max_payload`](Self::max_payload), but no more than nearly every path carries while packets of the size in use seem to get lost.
+    pub fn sure_payload(&self, options: usize) -> usize {
+        self.payload_now(self.pmtu.as_ref().map_or_else(|| self.known_mtu(), |pmtu| pmtu.sure()), options)
     }
 
     /// A size may be too large until a probe of it is answered.

@@ -337,6 +337,9 @@ impl Connection {
         if let Some(rtt) = view.rtt.srtt() {
             halves.rx.on_rtt(rtt);
         }
+        if let Some(pmtu) = &mut self.pmtu {
+            pmtu.on_answer(now, ack, view.delivered);
+        }
         self.ecn.on_feedback(&view);
         Ok(())
     }

@@ -332,6 +332,11 @@ impl Connection {
             let bytes = u32::try_from(len).unwrap_or(u32::MAX).saturating_add(self.cfg.overhead.into());
             let payload = u32::try_from(payload.len()).unwrap_or(u32::MAX);
             halves.tx.on_sent(now, seq, bytes, data.then_some(payload));
+            if let Some(pmtu) =
+                self.pmtu.as_mut().filter(|pmtu| payload == 0 && pmtu.looks(halves.tx.load().inflight))
+            {
+                pmtu.on_small(seq, halves.tx.view().delivered);
+            }
         }
     }
 }

@@ -1,6 +1,7 @@
 //! Packetization Layer Path MTU Discovery (RFC 8899): what the path really carries, found with Syncs that are made as large as the
 //! packets in question (RFC 4340 section 14.1). What the system or the owner says is a hint, tried and never just believed.
 
+use dccp_cc::Amount;
 use dccp_wire::Seq;
 use mpdccp_units::{Duration, Time};
 
@@ -47,6 +48,8 @@ struct Probe {
     /// Those of this size, any of which a SyncAck may acknowledge: where a queue grows, answers come later than the next probe leaves.
     seqs: [Option<Seq>; CONFIRM_TRIES as usize],
     why: Why,
+    /// That its size gets lost.
+    likely: bool,
     /// When to send the next, or to give up (PROBE_TIMER). From the round-trip time, so sooner than the second of RFC 8899 section 5.1.1: a black
     /// hole swallows data until five of them are over.
     due: Time,
@@ -73,6 +76,8 @@ pub(super) struct Pmtu {
     fresh: bool,
     /// Losses up to the last confirmation; `None` until they are told.
     lost: Option<u64>,
+    /// A small packet that left while data was under way, and what had been delivered by then.
+    small: Option<(Seq, Amount)>,
 }
 
 impl Pmtu {
@@ -89,6 +94,7 @@ impl Pmtu {
             confirmed: now,
             fresh: true,
             lost: None,
+            small: None,
         };
         pmtu.try_size(now, mtu);
         pmtu
@@ -103,12 +109,25 @@ impl Pmtu {
         if self.fresh { self.mtu.min(BASE) } else { self.mtu }
     }
 
+    /// As [`known`](Self::known), and no more than nearly every path carries where the size in use is likely to get lost, or a probe of it went
+    /// unanswered.
+    pub(super) fn sure(&self) -> u16 {
+        let doubtful = self.probe.is_some_and(|probe| match probe.why {
+            Why::Alive(size) => size <= self.mtu,
+            Why::Again => probe.size <= self.mtu,
+            Why::Size | Why::Raise => probe.size <= self.mtu && (probe.sent > 1 || probe.likely),
+        });
+        if doubtful { self.known().min(BASE) } else { self.known() }
+    }
+
     fn try_size(&mut self, now: Time, size: u16) {
         self.try_for(now, size, Why::Size);
     }
 
     fn try_for(&mut self, now: Time, size: u16, why: Why) {
-        self.probe = Some(Probe { size, sent: 0, began: now, seqs: Default::default(), why, due: now });
+        let likely = false;
+        self.probe =
+            Some(Probe { size, sent: 0, began: now, seqs: Default::default(), why, likely, due: now });
     }
 
     /// When [`on_timeout`](Self::on_timeout) or [`poll_probe`](Self::poll_probe) has something to do.
@@ -229,9 +248,36 @@ impl Pmtu {
 
     /// Packets lost so far: some more, and the size in use is doubtful.
     pub(super) fn on_loss(&mut self, now: Time, lost: u64) {
-        let doubtful = lost >= self.lost.get_or_insert(lost).saturating_add(DOUBTFUL);
-        if doubtful && self.probe.is_none() && now.since(self.confirmed) >= HOLDS {
+        if lost >= self.lost.get_or_insert(lost).saturating_add(DOUBTFUL) {
+            self.doubt(now, false);
+        }
+    }
+
+    fn doubt(&mut self, now: Time, likely: bool) {
+        if self.probe.is_none() && now.since(self.confirmed) >= HOLDS {
             self.try_size(now, self.mtu);
+        }
+        if let Some(probe) = self.probe.as_mut().filter(|probe| likely && probe.size == self.mtu) {
+            probe.likely = true;
+        }
+    }
+
+    /// Whether the next small packet shows something: it leaves behind so much data.
+    pub(super) fn looks(&self, inflight: Amount) -> bool {
+        self.small.is_none() && inflight.packets >= DOUBTFUL
+    }
+
+    /// A small packet leaves, when so much data had been delivered.
+    pub(super) fn on_small(&mut self, seq: Seq, delivered: Amount) {
+        self.small = Some((seq, delivered));
+    }
+
+    /// An acknowledgement came, and so much data has been delivered now. Where a small packet gets through, and nothing of what left before it
+    /// does, the size may be why. That is known long before the data counts as lost.
+    pub(super) fn on_answer(&mut self, now: Time, ack: Seq, delivered: Amount) {
+        let answered = self.small.take_if(|(seq, _)| !ack.before(*seq));
+        if answered.is_some_and(|(_, before)| before == delivered) {
+            self.doubt(now, true);
         }
     }
 }
@@ -241,7 +287,9 @@ impl Probe {
         match self.why {
             Why::Raise => 1,
             Why::Alive(_) => SEARCH_TRIES,
-            Why::Size | Why::Again if self.size <= in_use => CONFIRM_TRIES,
+            Why::Size | Why::Again if self.size <= in_use && !self.likely => CONFIRM_TRIES,
+            // The data that got lost is as good as the others.
+            Why::Size | Why::Again if self.size <= in_use => CONFIRM_TRIES - DOUBTFUL as u8,
             Why::Size | Why::Again => SEARCH_TRIES,
         }
     }
@@ -279,6 +327,47 @@ mod tests {
     fn new() -> (Pmtu, Time) {
         let now = Time::from_millis(1000);
         (Pmtu::new(now, 1500), now)
+    }
+
+    #[test]
+    fn a_small_packet_that_overtakes_data_makes_the_size_doubtful() {
+        let amount = |packets| Amount { packets, bytes: packets * 1400 };
+        for (inflight, delivered, doubtful) in [(3, 7, true), (2, 7, false), (3, 8, false)] {
+            let (mut pmtu, mut now) = new();
+            travel(&mut pmtu, &mut now, 1500, true);
+            if pmtu.looks(amount(inflight)) {
+                pmtu.on_small(Seq::new(5), amount(7));
+            }
+            pmtu.on_answer(now, Seq::new(4), amount(delivered));
+            assert_eq!((pmtu.poll_probe(now), pmtu.sure()), (None, 1500), "it is still under way");
+            pmtu.on_answer(now, Seq::new(6), amount(delivered));
+            assert_eq!(pmtu.poll_probe(now), doubtful.then_some(1500), "{inflight} {delivered}");
+            assert_eq!(pmtu.sure(), if doubtful { BASE } else { 1500 });
+            if doubtful {
+                // The three that were lost count as probes.
+                assert_eq!(travel(&mut pmtu, &mut now, 1400, true), 1500);
+                assert_eq!(pmtu.mtu(), 1400);
+            }
+        }
+    }
+
+    /// Packets that can be cut need not wait for the end of the search to get through.
+    #[test]
+    fn what_is_sure_shrinks_with_the_second_probe_and_grows_with_an_answer() {
+        let (mut pmtu, mut now) = new();
+        assert_eq!(pmtu.sure(), BASE);
+        travel(&mut pmtu, &mut now, 1500, true);
+        for lost in 0..=DOUBTFUL {
+            pmtu.on_loss(now, lost);
+        }
+        for (n, sure) in [(1, 1500), (2, BASE), (3, BASE)] {
+            assert_eq!(pmtu.poll_probe(now), Some(1500));
+            pmtu.on_sent(now, Seq::new(n), ANSWER);
+            assert_eq!((pmtu.sure(), pmtu.known()), (sure, 1500), "{n}");
+            now += ANSWER;
+        }
+        pmtu.on_sync_ack(now, Seq::new(3));
+        assert_eq!(pmtu.sure(), 1500);
     }
 
     #[test]

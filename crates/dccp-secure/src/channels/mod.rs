@@ -191,10 +191,16 @@ impl Channels {
         }
     }
 
-    /// The peer is another machine from now on: what was known of server and shard is not.
-    pub fn forget_home(&mut self, peer: u32) {
-        if let Some(peer) = self.peers.get_mut(&peer) {
-            peer.home = ANYWHERE;
+    /// The peer may be another machine from now on, or have lost its keys in a restart: the next packet of each channel that this end began waits
+    /// for a new handshake, with any server and shard. What still comes under the old keys is opened.
+    pub fn start_over(&mut self, peer: u32) {
+        let Some(peer) = self.peers.get_mut(&peer) else { return };
+        peer.home = ANYWHERE;
+        for at in peer.channels.values() {
+            let gone = self.channels.get_mut(*at).and_then(Channel::start_over);
+            gone.into_iter().for_each(|index| {
+                self.indices.remove(index & NO_SLOT);
+            });
         }
     }
 

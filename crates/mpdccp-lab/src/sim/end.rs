@@ -411,7 +411,7 @@ impl End {
             }
             (Action::RemovePeer(peer), Some(routes)) => routes.channels.remove_peer(peer),
             (Action::SetPrivateKey(key), Some(routes)) => routes.channels.set_private_key(key),
-            (Action::ForgetHome(peer), Some(routes)) => routes.channels.forget_home(peer),
+            (Action::StartOver(peer), Some(routes)) => routes.channels.start_over(peer),
             // Routes, queues of the interface and the log are the kernel's and the user's; there are no shards.
             _ => {}
         }

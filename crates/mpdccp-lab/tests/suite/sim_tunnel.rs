@@ -81,6 +81,16 @@ fn a_program_that_was_killed_or_restarted_carries_again() {
 }
 
 #[test]
+fn a_client_is_back_soon_after_its_server() {
+    for (away, up) in [("200 ms", 2.2), ("1 s", 3.0)] {
+        let event = format!("[[event]]\nat_s = 2\nrestart = \"server\"\naway = \"{away}\"\n");
+        let (record, _) = run(&scenario(&event), "sealed", "base");
+        assert_eq!(came(&record, 2.05, up), "none");
+        assert_eq!(came(&record, up + 1.0, 12.0), "all", "{away}");
+    }
+}
+
+#[test]
 fn a_server_that_drains_keeps_its_client_and_takes_no_new_one() {
     let restart = "[[event]]\nat_s = 6\nrestart = \"client\"\n";
     let drained = format!("[[event]]\nat_s = 2\ndrain = true\n{restart}");

@@ -62,6 +62,8 @@ pub(super) struct Evidence {
     pub(super) data: Time,
     /// Within which an answer comes.
     pub(super) answer: Duration,
+    /// How long to wait for an answer to the question before the path counts as silent.
+    pub(super) verdict: Duration,
     /// Ask an idle path this often.
     pub(super) keepalive: Duration,
     /// Give a silent path up after this.
@@ -119,7 +121,8 @@ impl Liveness {
         match *self {
             Liveness::Answering { asked, again, checked } => {
                 match (asked.filter(|asked| e.answered <= *asked), again) {
-                    (Some(asked), again) => again.unwrap_or(asked) + e.answer,
+                    (Some(asked), None) => asked + e.answer,
+                    (Some(_), Some(again)) => again + e.verdict,
                     (None, _) if e.data > checked => e.heard + (e.answer * 2).max(QUIET).min(e.keepalive),
                     (None, _) => e.heard + e.keepalive,
                 }
@@ -182,6 +185,7 @@ mod tests {
             answered: ms(at),
             data: Time::ZERO,
             answer: Duration::from_millis(40),
+            verdict: Duration::from_millis(40),
             keepalive: Duration::from_secs(12),
             patience: Duration::from_secs(20),
         }

@@ -152,7 +152,8 @@ impl Session {
             heard: path.heard(),
             answered: path.answered(),
             data: path.data_at,
-            answer: if others { path.answer } else { path.answer.max(path.rto) },
+            answer: path.answer,
+            verdict: if others { path.answer } else { path.answer.max(path.rto) },
             keepalive: if busy { keepalive / 4 } else { keepalive },
             patience,
         }

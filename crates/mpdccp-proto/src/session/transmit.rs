@@ -6,7 +6,7 @@ use super::repair::Copy;
 use crate::sched::{Pick, priorities};
 use crate::{Counter, PathId, PathRow, PathState, PktInfo, QueueView, Room, SessionState, Wake};
 use alloc::vec::Vec;
-use dccp_proto::{Gate, Sink};
+use dccp_proto::{Connection, Gate, Sink};
 use dccp_wire::{MpOption, Opt};
 use mpdccp_units::Time;
 
@@ -168,12 +168,16 @@ impl Session {
             rule.rows(&PktInfo { len: 0, ..*info }, &rows, &mut allowed).then_some(())?;
             rows = allowed;
         }
-        let known = priorities::room(&rows)?;
-        for row in &mut rows {
-            let conn = self.paths.iter().find(|path| path.id == row.id).and_then(|path| path.conn.as_ref());
-            row.max_payload = conn.map_or(0, |conn| conn.max_payload_open(options));
-        }
-        Some(Room { known, hoped: priorities::room(&rows)?, class: class as u8 })
+        let mut room = |payload: fn(&Connection, usize) -> usize| {
+            for row in &mut rows {
+                let path = self.paths.iter().find(|path| path.id == row.id);
+                row.max_payload =
+                    path.and_then(|path| path.conn.as_ref()).map_or(0, |conn| payload(conn, options));
+            }
+            priorities::room(&rows)
+        };
+        let known = room(Connection::sure_payload)?;
+        Some(Room { known, hoped: room(Connection::max_payload_open)?, class: class as u8 })
     }
 
     /// Finds the paths that rules and priorities leave for a packet of this class, for [`offered`](Self::offered). False if the packet is

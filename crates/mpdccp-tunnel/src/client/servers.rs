@@ -29,7 +29,7 @@ pub(crate) fn next(cx: &mut Cx<'_>, peers: &mut Peers, paths: &mut Paths, number
             peers[number].waiting.push(WaitingPath::new(path.spec));
         }
     }
-    cx.out.push(Action::ForgetHome(number as u32));
+    cx.out.push(Action::StartOver(number as u32));
     paths.open(cx, peers);
 }
 

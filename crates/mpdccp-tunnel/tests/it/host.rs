@@ -325,7 +325,7 @@ impl Host {
                 Action::AssignQueues(_)
                 | Action::AssignQueue(..)
                 | Action::SetMarking(_)
-                | Action::ForgetHome(_)
+                | Action::StartOver(_)
                 | Action::Alive => None,
             };
             if let Some(answer) = answer {

@@ -219,9 +219,9 @@ impl TunnelApp {
                     channels.set_private_key(key);
                 }
             }
-            Action::ForgetHome(peer) => {
+            Action::StartOver(peer) => {
                 if let Some(channels) = core.net.channels_mut() {
-                    channels.forget_home(peer);
+                    channels.start_over(peer);
                 }
             }
             Action::ToShard(shard, message) => self.links.tell(shard, message),
