@@ -11,31 +11,51 @@ fn git(args: &[&str]) -> Option<String> {
     out.status.success().then(|| String::from_utf8_lossy(&out.stdout).trim().to_owned())
 }
 
-/// FNV-1a over the names and contents of all files below `dir`.
-fn hash_of(dir: &Path, hash: &mut u64) {
-    let mut paths: Vec<_> =
-        std::fs::read_dir(dir).into_iter().flatten().flatten().map(|e| e.path()).collect();
-    paths.sort();
-    for path in paths {
-        if path.is_dir() {
-            hash_of(&path, hash);
-            continue;
-        }
-        let name = path.file_name().map(|n| n.to_string_lossy().into_owned()).unwrap_or_default();
-        for byte in name.into_bytes().into_iter().chain(std::fs::read(&path).unwrap_or_default()) {
-            *hash = (*hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3);
-        }
+/// What decides on the runs of the judge's references.
+const REFERENCES: [&str; 5] = [
+    "crates/mpdccp-units/src",
+    "crates/mpdccp-linkem/src",
+    "crates/mpdccp-lab/src/sim",
+    "crates/mpdccp-lab/src/judge/figures.rs",
+    "crates/dccp-cc/src",
+];
+/// What of these no reference uses, and BBR, which a variant shares: the judge looks at how that behaves.
+const NOT_REFERENCES: [&str; 6] = ["bbr1", "bbr3", "jitter.rs", "losses.rs", "prague.rs", "tfrc"];
+
+/// FNV-1a over the names and contents of all files at or below `path`, but for those of a name in `without`.
+fn hash_of(path: &Path, without: &[&str], hash: &mut u64) {
+    let name = path.file_name().map(|n| n.to_string_lossy().into_owned()).unwrap_or_default();
+    if without.contains(&name.as_str()) {
+        return;
+    }
+    if path.is_dir() {
+        let mut paths: Vec<_> =
+            std::fs::read_dir(path).into_iter().flatten().flatten().map(|e| e.path()).collect();
+        paths.sort();
+        paths.iter().for_each(|path| hash_of(path, without, hash));
+        return;
+    }
+    for byte in name.into_bytes().into_iter().chain(std::fs::read(path).unwrap_or_default()) {
+        *hash = (*hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3);
     }
 }
+
+const FNV: u64 = 0xcbf2_9ce4_8422_2325;
 
 fn main() {
     println!("cargo::rerun-if-changed=build.rs");
     let root = Path::new("../..");
     let cc = root.join("crates/dccp-cc/src");
-    let mut hash = 0xcbf2_9ce4_8422_2325;
-    hash_of(&cc, &mut hash);
+    let mut hash = FNV;
+    hash_of(&cc, &[], &mut hash);
     println!("cargo::rustc-env=MPDCCP_CC_SOURCES={hash}");
     println!("cargo::rerun-if-changed={}", cc.display());
+    let mut hash = FNV;
+    for place in REFERENCES.map(|place| root.join(place)) {
+        hash_of(&place, &NOT_REFERENCES, &mut hash);
+        println!("cargo::rerun-if-changed={}", place.display());
+    }
+    println!("cargo::rustc-env=MPDCCP_REFERENCES={hash}");
     let Some(commit) = git(&["rev-parse", "--short=12", "HEAD"]) else { return };
     let crates = std::fs::read_dir(root.join("crates")).into_iter().flatten().flatten();
     let of_crates = crates.flat_map(|dir| [dir.path().join("src"), dir.path().join("Cargo.toml")]);

@@ -5,6 +5,7 @@ mod criterion;
 mod dice;
 mod draw;
 mod figures;
+mod kept;
 mod options;
 mod report;
 mod text;
@@ -17,6 +18,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use criterion::Criterion;
 use draw::{Company, Point};
 use figures::figures;
+use kept::Kept;
 pub use options::Options;
 use report::{Judged, Row};
 use verdict::{Runs, verdict};
@@ -47,12 +49,18 @@ pub fn run(options: &Options, watch: &(dyn Fn(u64, u64) + Sync)) -> Result<Strin
     let variants: Vec<&str> = if only.is_empty() { VARIANTS.to_vec() } else { only };
     let before = options.against.as_deref().map(report::read).transpose()?;
     let distribution = draw::read()?;
-    let indices: Vec<u64> = options.point.map_or_else(|| (0..options.draws).collect(), |point| vec![point]);
+    let indices = indices(&distribution, options)?;
+    let references = Kept::new(&options.references, &distribution, bbr)?;
     let (next, done) = (AtomicU64::new(0), AtomicU64::new(0));
     let results: Mutex<BTreeMap<u64, Result<Vec<Row>, LabError>>> = Mutex::new(BTreeMap::new());
     let work = || {
         while let Some(index) = indices.get(next.fetch_add(1, Ordering::Relaxed) as usize) {
-            let rows = rows(&distribution.criterion, &distribution.point(options.seed, *index), &variants);
+            let rows = rows(
+                &distribution.criterion,
+                &distribution.point(options.seed, *index),
+                &variants,
+                &references,
+            );
             watch(done.fetch_add(1, Ordering::Relaxed) + 1, indices.len() as u64);
             if let Ok(mut results) = results.lock() {
                 results.insert(*index, rows);
@@ -78,19 +86,47 @@ pub fn run(options: &Options, watch: &(dyn Fn(u64, u64) + Sync)) -> Result<Strin
     report::write(out, &judged, before.as_ref())
 }
 
+/// Numbers of the points to judge.
+fn indices(distribution: &draw::Distribution, options: &Options) -> Result<Vec<u64>, LabError> {
+    let names: Vec<&str> = distribution.classes.iter().map(|class| class.name.as_str()).collect();
+    if let Some(class) = options.class.as_deref().filter(|class| !names.contains(class)) {
+        return Err(LabError::Wrong(format!("no class `{class}`; there are {}", names.join(", "))));
+    }
+    let all = options.point.map_or(0..options.draws, |point| point..point + 1);
+    // Classes take turns.
+    let name = |index: u64| names.get(index as usize % names.len()).copied();
+    Ok(all.filter(|index| options.class.is_none() || options.class.as_deref() == name(*index)).collect())
+}
+
+/// BBR with its company at a point.
+fn bbr(point: &Point) -> Result<figures::Figures, LabError> {
+    one(point, &scenario(point, false, false)?, "bbr")
+}
+
 /// All variants at one point.
-fn rows(criterion: &Criterion, point: &Point, variants: &[&str]) -> Result<Vec<Row>, LabError> {
+fn rows(
+    criterion: &Criterion,
+    point: &Point,
+    variants: &[&str],
+    references: &Kept<'_>,
+) -> Result<Vec<Row>, LabError> {
     let mut labels = REFERENCES.to_vec();
     if variants.contains(&"ccid2") && matches!(point.company, Company::Alone | Company::Short) {
         labels.push("reno");
     }
-    labels.extend(variants);
     let company = scenario(point, false, false)?;
+    let reference = |alone: bool, thin: bool, label: &str| {
+        let run = || one(point, &scenario(point, alone, thin)?, label);
+        references.get(point, &point.scenario(alone, thin), label, run)
+    };
     let mut runs = Runs::new();
-    for label in &labels {
+    for label in labels {
+        runs.insert(label.to_owned(), reference(false, false, label)?);
+    }
+    for label in variants {
         runs.insert((*label).to_owned(), one(point, &company, label)?);
     }
-    runs.insert("udp".to_owned(), one(point, &scenario(point, true, true)?, "udp")?);
+    runs.insert("udp".to_owned(), reference(true, true, "udp")?);
     if matches!(point.company, Company::Own(_)) {
         let alone = scenario(point, true, false)?;
         for label in variants {
@@ -135,13 +171,39 @@ mod tests {
     use super::*;
 
     #[test]
+    fn a_class_is_judged_alone() {
+        let options = |class: &str, point| Options {
+            draws: 30,
+            seed: 1,
+            point,
+            class: Some(class.to_owned()),
+            only: Vec::new(),
+            jobs: 1,
+            out: "".into(),
+            references: "".into(),
+            against: None,
+        };
+        let distribution = draw::read().unwrap();
+        let policed = indices(&distribution, &options("policed", None)).unwrap();
+        assert_eq!(policed, [2, 16]);
+        assert!(policed.iter().all(|i| distribution.point(1, *i).class == "policed"));
+        assert_eq!(indices(&distribution, &options("policed", Some(3))).unwrap(), [0; 0]);
+        let error = indices(&distribution, &options("polite", None)).unwrap_err().to_string();
+        assert!(error.contains("no class `polite`") && error.contains("drop-tail, AQM"), "{error}");
+    }
+
+    #[test]
     fn a_point_is_judged_the_same_each_time() {
         let distribution = draw::read().unwrap();
         // The class of sources that limit themselves, and one of a shared link, on a thin line so that it is quick.
         let mut point = distribution.point(3, 8);
         (point.mbps, point.settle_s, point.end_s) = (1.0, 2.0, 6.0);
-        let twice: Vec<Vec<Row>> =
-            (0..2).map(|_| rows(&distribution.criterion, &point, &["ccid5", "ccid7"]).unwrap()).collect();
+        let once = || {
+            let dir = tempfile::tempdir().unwrap();
+            let kept = Kept::new(dir.path(), &distribution, |_| Ok(figures::Figures::default())).unwrap();
+            rows(&distribution.criterion, &point, &["ccid5", "ccid7"], &kept).unwrap()
+        };
+        let twice = [once(), once()];
         assert_eq!(twice[0].len(), 2);
         assert_eq!(twice[0], twice[1]);
         assert!(twice[0].iter().all(|row| row.figures.mbps[0] > 0.0), "{:?}", twice[0]);

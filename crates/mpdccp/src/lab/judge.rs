@@ -17,6 +17,9 @@ pub(crate) struct Args {
     /// Judge this point only.
     #[arg(long, value_name = "N")]
     point: Option<u64>,
+    /// Judge points of this class only, such as `policed`; `--draws` counts the points of all classes.
+    #[arg(long, value_name = "NAME")]
+    class: Option<String>,
     /// Judge this variant only; repeatable.
     #[arg(long, value_name = "LABEL")]
     only: Vec<String>,
@@ -26,6 +29,9 @@ pub(crate) struct Args {
     /// Output directory for judge.json and judge.md.
     #[arg(long, default_value = "lab-out/judge", value_name = "DIR")]
     out: PathBuf,
+    /// Directory that keeps the references' results from run to run.
+    #[arg(long, default_value = "lab-out/judge-references", value_name = "DIR")]
+    references: PathBuf,
     /// Compare with this output directory of another build for the same seed.
     #[arg(long, value_name = "DIR")]
     against: Option<PathBuf>,
@@ -43,9 +49,11 @@ pub(super) fn judge(args: &Args) -> Result<(), LabError> {
         draws: args.draws,
         seed: args.seed,
         point: args.point,
+        class: args.class.clone(),
         only: args.only.clone(),
         jobs: args.jobs,
         out: args.out.clone(),
+        references: args.references.clone(),
         against: args.against.clone(),
     };
     let text = judge::run(&options, &|done, of| eprintln!("{done}/{of}"))?;

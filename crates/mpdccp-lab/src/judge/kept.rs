@@ -1,0 +1,136 @@
+//! Results of the references, kept from run to run: they depend on the point alone.
+
+use std::fs;
+use std::path::Path;
+
+use sha2::{Digest, Sha256};
+
+use super::draw::{Distribution, Point};
+use super::figures::Figures;
+use crate::LabError;
+
+/// Of the sources that a reference's run depends on beside its point, but for BBR's.
+const SOURCES: &str = env!("MPDCCP_REFERENCES");
+/// Where BBR's behaviour is looked at: a point of each class that is quick to run, Mbit/s, ms and s.
+const THIN: (f64, f64, f64) = (3.0, 100.0, 5.0);
+
+/// A directory of results.
+pub(super) struct Kept<'a> {
+    dir: &'a Path,
+    code: String,
+}
+
+impl<'a> Kept<'a> {
+    /// Results that hold for references which are compiled from [`SOURCES`] and for a BBR that behaves as it does in `run`. The variants
+    /// share BBR's sources, so a hash of these would change with every trial of a variant.
+    pub(super) fn new(
+        dir: &'a Path,
+        distribution: &Distribution,
+        run: impl Fn(&Point) -> Result<Figures, LabError>,
+    ) -> Result<Kept<'a>, LabError> {
+        let mut behaviour = Vec::new();
+        for class in 0..distribution.classes.len() as u64 {
+            let of_class = (class..).step_by(distribution.classes.len());
+            let thin = |p: &Point| (0.1..THIN.0).contains(&p.mbps) && p.rtt_ms < THIN.1;
+            let point = of_class.map(|index| distribution.point(0, index)).find(thin);
+            let Some(mut point) = point else { continue };
+            (point.settle_s, point.end_s) = (THIN.2 / 5.0, THIN.2);
+            behaviour.extend(json(&run(&point)?)?);
+        }
+        Ok(Kept { dir, code: format!("{SOURCES} {}", hash(&behaviour)) })
+    }
+
+    /// The result of `label` at `point` with the scenario `text`: as kept, or else from `run`, and then kept.
+    pub(super) fn get(
+        &self,
+        point: &Point,
+        text: &str,
+        label: &str,
+        run: impl FnOnce() -> Result<Figures, LabError>,
+    ) -> Result<Figures, LabError> {
+        let Point { seed, settle_s, own_loss, .. } = point;
+        let hash = hash(format!("{} {label} {seed} {settle_s} {own_loss}\n{text}", self.code).as_bytes());
+        let path = self.dir.join(format!("{hash}.json"));
+        // What cannot be read is run again.
+        let known = fs::read(&path).ok().and_then(|text| serde_json::from_slice(&text).ok());
+        if let Some(figures) = known {
+            return Ok(figures);
+        }
+        let figures = run()?;
+        let json = json(&figures)?;
+        // Another process must not read half of it.
+        let begun = self.dir.join(format!("{hash}.{}", std::process::id()));
+        fs::create_dir_all(self.dir)
+            .and_then(|()| fs::write(&begun, json))
+            .and_then(|()| fs::rename(&begun, &path))
+            .map_err(|e| LabError::failed(format!("writing {}", path.display()), e))?;
+        Ok(figures)
+    }
+}
+
+fn json(figures: &Figures) -> Result<Vec<u8>, LabError> {
+    serde_json::to_vec(figures).map_err(|e| LabError::failed("writing JSON", e))
+}
+
+fn hash(of: &[u8]) -> String {
+    Sha256::digest(of).iter().take(16).map(|byte| format!("{byte:02x}")).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn figures(mbps: f64) -> Figures {
+        Figures { mbps: vec![mbps], p95_ms: 0.1, ..Figures::default() }
+    }
+
+    /// Results kept in `dir` while BBR gets `bbr`.
+    fn kept(dir: &Path, bbr: f64) -> Kept<'_> {
+        Kept::new(dir, &super::super::draw::read().unwrap(), |_| Ok(figures(bbr))).unwrap()
+    }
+
+    #[test]
+    fn a_reference_runs_once_for_each_point_and_behaviour() {
+        let dir = tempfile::tempdir().unwrap();
+        let mut runs = 0;
+        let mut get = |bbr: f64, seed, text: &str, label: &str| {
+            let point = Point { seed, ..Point::default() };
+            let run = || {
+                runs += 1;
+                Ok(figures(f64::from(runs)))
+            };
+            kept(dir.path(), bbr).get(&point, text, label, run).unwrap()
+        };
+        let first = get(1.0, 1, "link", "bbr");
+        assert_eq!(get(1.0, 1, "link", "bbr"), first);
+        for (i, other) in [
+            get(1.0, 2, "link", "bbr"),
+            get(1.0, 1, "other", "bbr"),
+            get(1.0, 1, "link", "cubic"),
+            get(1.1, 1, "link", "bbr"),
+        ]
+        .iter()
+        .enumerate()
+        {
+            assert_eq!(other.mbps, [i as f64 + 2.0]);
+        }
+        // Half a file is none.
+        for file in fs::read_dir(dir.path()).unwrap() {
+            fs::write(file.unwrap().path(), "{\"mbps\"").unwrap();
+        }
+        assert_eq!(get(1.0, 1, "link", "bbr").mbps, [6.0]);
+    }
+
+    #[test]
+    fn behaviour_is_looked_at_in_every_class() {
+        let distribution = super::super::draw::read().unwrap();
+        let classes = std::cell::RefCell::new(Vec::new());
+        let run = |point: &Point| {
+            classes.borrow_mut().push(point.class.clone());
+            Ok(Figures::default())
+        };
+        Kept::new("".as_ref(), &distribution, run).unwrap();
+        let all: Vec<_> = distribution.classes.iter().map(|class| class.name.clone()).collect();
+        assert_eq!(classes.into_inner(), all);
+    }
+}
