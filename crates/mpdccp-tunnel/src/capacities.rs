@@ -65,6 +65,9 @@ impl Capacities {
 
     /// Paths of a peer that are up begin from what is remembered of them.
     pub(crate) fn resume(&mut self, cx: &mut Cx<'_>, peer: &Peer) {
+        if !cx.cfg.careful_resume {
+            return;
+        }
         let (Some(session), Some(status)) = (peer.session, peer.status(cx)) else { return };
         for path in status.paths.iter().filter(|path| path.state.is_up()) {
             let begun = path.tx.as_ref().is_none_or(|tx| tx.resumption.is_some());
@@ -85,6 +88,9 @@ impl Capacities {
 
     /// Remembers what the paths of a peer carry.
     pub(crate) fn observe(&mut self, cx: &Cx<'_>, peer: &Peer) {
+        if !cx.cfg.careful_resume {
+            return;
+        }
         for path in peer.status(cx).into_iter().flat_map(|status| status.paths) {
             let Some(tx) = path.tx.as_ref() else { continue };
             let over = tx.resumption.is_none_or(|phase| matches!(phase, ResumePhase::Normal(_)));

@@ -106,6 +106,9 @@ pub struct Config {
     /// Directory for what must outlive the tunnel: volumes used.
     #[serde(default = "state")]
     pub state: PathBuf,
+    /// Paths begin from what they carried before (RFC 9959).
+    #[serde(default = "yes")]
+    pub careful_resume: bool,
     /// Where Prometheus may ask for the counters.
     pub metrics: Option<HostPort>,
     /// Where browsers may look at the paths.
@@ -161,6 +164,7 @@ pub(super) const KEYS: &[&str] = &[
     "hook",
     "control",
     "state",
+    "careful_resume",
     "metrics",
     "web",
     "capture",

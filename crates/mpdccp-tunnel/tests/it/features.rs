@@ -34,20 +34,25 @@ fn peers_reach_each_other_and_nobody_else() {
     );
 }
 
-/// 80 Mbit/s go to the first client; then the server restarts, and later again.
-#[test]
-fn a_restarted_server_begins_from_what_its_paths_carried() {
-    let one = || ClientFile { remote: "[\"198.51.100.1\"]".into(), ..ClientFile::new() };
-    let mut world = World::new([one(), one()], &server_text([true; CLIENTS], ""));
-    world.run(SOON);
+/// 80 Mbit/s go to the first client for two seconds; a minute later the file of what paths carry is written.
+fn carry(world: &mut World) {
     for _ in 0..100 {
         for _ in 0..200 {
             world.send(SERVERS[0], inner(0), 1_000);
         }
         world.run(Duration::from_millis(20));
     }
-    // Killed: the file is of the last minute.
     world.run(Duration::from_secs(60));
+}
+
+/// The server restarts, and later again.
+#[test]
+fn a_restarted_server_begins_from_what_its_paths_carried() {
+    let one = || ClientFile { remote: "[\"198.51.100.1\"]".into(), ..ClientFile::new() };
+    let mut world = World::new([one(), one()], &server_text([true; CLIENTS], ""));
+    world.run(SOON);
+    carry(&mut world);
+    // Killed: the file is of the last minute.
     let saved = world.hosts[SERVERS[0]].saved[&StateFile::Capacities].clone();
     assert!(saved.contains("c0 a ") && !saved.contains("c1"), "{saved}");
     let words = "peer c0: path a carried";
@@ -69,6 +74,24 @@ fn a_restarted_server_begins_from_what_its_paths_carried() {
     world.hosts[SERVERS[0]].clock = 7_200;
     again(&mut world);
     assert!(!logged(&world, SERVERS[0], words));
+}
+
+#[test]
+fn paths_begin_afresh_without_careful_resume() {
+    let one = || ClientFile { remote: "[\"198.51.100.1\"]".into(), ..ClientFile::new() };
+    let off = server_text([true; CLIENTS], "careful_resume = false");
+    let mut world = World::new([one(), one()], &off);
+    world.run(SOON);
+    carry(&mut world);
+    assert_eq!(world.hosts[SERVERS[0]].saved.get(&StateFile::Capacities), None, "nothing is kept");
+    world.hosts[SERVERS[0]].reload(world.now, &server_text([true; CLIENTS], ""));
+    carry(&mut world);
+    assert!(world.hosts[SERVERS[0]].saved[&StateFile::Capacities].contains("c0 a "));
+    world.restart(SERVERS[0], &off);
+    let now = world.now;
+    world.hosts[0].restart(now);
+    world.run(Duration::from_secs(20));
+    assert!(world.reaches(0, SERVERS[0]) && !logged(&world, SERVERS[0], "carried"));
 }
 
 /// A client may send only from its own prefix.
