@@ -200,7 +200,7 @@ mod tests {
         (point.mbps, point.settle_s, point.end_s) = (1.0, 2.0, 6.0);
         let once = || {
             let dir = tempfile::tempdir().unwrap();
-            let kept = Kept::new(dir.path(), &distribution, |_| Ok(figures::Figures::default())).unwrap();
+            let kept = Kept::new(dir.path(), &distribution, bbr).unwrap();
             rows(&distribution.criterion, &point, &["ccid5", "ccid7"], &kept).unwrap()
         };
         let twice = [once(), once()];
