@@ -1,7 +1,7 @@
 //! `tunnel import`: a file of wg-quick as a configuration of ours, and what of it cannot be carried over.
 
 use super::lines::{self, Line};
-use super::wireguard::{self, Section, WgFile};
+use super::wg_quick::{self, Section, WgFile};
 use super::{NewFile, list, quoted, write};
 use crate::error::Error;
 use dccp_secure::{PresharedKey, PrivateKey, PublicKey};
@@ -34,7 +34,7 @@ pub(crate) fn run(args: &Args) -> Result<(), Error> {
     let shown = args.file.display();
     let wrong = |why: String| Error::usage(format!("{shown}: {why}"));
     let text = std::fs::read_to_string(&args.file).map_err(|e| wrong(format!("cannot read it: {e}")))?;
-    let file = wireguard::parse(&text).map_err(wrong)?;
+    let file = wg_quick::parse(&text).map_err(wrong)?;
     let lines = if is_client(&file) { lines::find(&args.lines, None)? } else { Vec::new() };
     let mut made = convert(&file, &lines).map_err(wrong)?;
     let path = match (&args.output, args.file.file_stem()) {
@@ -240,7 +240,7 @@ mod tests {
              # hub\n[Peer]\nPublicKey = {hub}\nPresharedKey = {psk}\nAllowedIPs = 0.0.0.0/0, ::/0\nEndpoint = vpn.example.org:51820\nPersistentKeepalive = 25\n[Peer]\nPublicKey = {}\nAllowedIPs = 10.0.0.3/32\n",
             wg(3).1
         );
-        let made = convert(&wireguard::parse(&text).unwrap(), &lines()).unwrap();
+        let made = convert(&wg_quick::parse(&text).unwrap(), &lines()).unwrap();
         let review = Config::review(&made.text, 1);
         assert!(review.errors.is_empty(), "{:?}\n{}", review.errors, made.text);
         let cfg = review.draft.unwrap();
@@ -278,7 +278,7 @@ mod tests {
         let text = format!(
             "[Interface]\nPrivateKey = {own}\nAddress = 10.0.0.1/24\nListenPort = 443\nTable = off\n[Peer]\nPublicKey = {client}\nAllowedIPs = 10.0.0.2/32, 192.168.7.0/24\n"
         );
-        let made = convert(&wireguard::parse(&text).unwrap(), &[]).unwrap();
+        let made = convert(&wg_quick::parse(&text).unwrap(), &[]).unwrap();
         let review = Config::review(&made.text, 1);
         assert!(review.errors.is_empty(), "{:?}\n{}", review.errors, made.text);
         let cfg = review.draft.unwrap();
@@ -304,7 +304,7 @@ mod tests {
             ),
         ] {
             let text = format!("[Interface]\n{interface}\n{peer}");
-            let why = convert(&wireguard::parse(&text).unwrap(), &lines()).unwrap_err();
+            let why = convert(&wg_quick::parse(&text).unwrap(), &lines()).unwrap_err();
             assert!(why.contains(words), "{why}");
         }
     }

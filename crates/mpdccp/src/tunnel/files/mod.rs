@@ -3,7 +3,7 @@
 pub(crate) mod import;
 pub(crate) mod init;
 mod lines;
-mod wireguard;
+mod wg_quick;
 
 use crate::error::Error;
 use mpdccp_tunnel::config::Config;
