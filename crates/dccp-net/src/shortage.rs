@@ -21,9 +21,7 @@ impl Shortage {
         };
         let shortage = error.filter(short);
         if let (Some(e), false) = (shortage, self.told) {
-            tracing::warn!(
-                "cannot look after the paths: {e}; let the process have more descriptors (ulimit -n)"
-            );
+            tracing::warn!("cannot watch the paths: {e}; allow the process more descriptors (ulimit -n)");
         }
         self.told = shortage.is_some();
         self.told

@@ -21,7 +21,7 @@ pub enum ConnectError {
     #[error("not connected: {0}")]
     Refused(Reason),
     /// The process forked: a connection stays with the process that opened it.
-    #[error("this process is a fork of the one that opened the connection, which stays there")]
+    #[error("only the process that opened the connection can use it, not its fork")]
     Forked,
     /// What the system says, and of what: address in use, no such address, no route, no permission.
     #[error(transparent)]
@@ -50,7 +50,7 @@ pub enum SendError {
     #[error("the connection is over: {0}")]
     Closed(Reason),
     /// The process forked: a connection stays with the process that opened it.
-    #[error("this process is a fork of the one that opened the connection, which stays there")]
+    #[error("only the process that opened the connection can use it, not its fork")]
     Forked,
 }
 
@@ -71,7 +71,7 @@ pub enum RecvError {
         len: usize,
     },
     /// The process forked: a connection stays with the process that opened it.
-    #[error("this process is a fork of the one that opened the connection, which stays there")]
+    #[error("only the process that opened the connection can use it, not its fork")]
     Forked,
     /// Everything that arrived has been received, and no more will come. [`Reason::is_orderly`] tells a good end from a failure.
     #[error("the connection is over: {0}")]
@@ -106,10 +106,10 @@ pub enum StreamError {
     #[error("the connection carries no streams: both ends must ask for them (Options::streams)")]
     Unsupported,
     /// The peer allows no more streams until some are over.
-    #[error("the peer allows no more streams until some are over")]
+    #[error("the peer allows no more streams until some end")]
     TooMany,
     /// The process forked: a connection stays with the process that opened it.
-    #[error("this process is a fork of the one that opened the connection, which stays there")]
+    #[error("only the process that opened the connection can use it, not its fork")]
     Forked,
 }
 
@@ -142,7 +142,7 @@ pub enum AcceptError {
     #[error("nobody waits to be accepted")]
     Empty,
     /// The process forked: a listener stays with the process that opened it.
-    #[error("this process is a fork of the one that opened the listener, which stays there")]
+    #[error("only the process that opened the listener can use it, not its fork")]
     Forked,
     /// The data thread ended.
     #[error("the listener is over")]

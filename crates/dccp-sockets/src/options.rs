@@ -462,7 +462,7 @@ impl Options {
         }
         match (&self.key, self.peers.is_empty() && !self.any_peer) {
             (None, false) => Err(ConnectError::Options(
-                "peers are known by their keys: this end needs a private key of its own",
+                "peers have public keys, but this end has no private key of its own",
             )),
             (Some(key), false) if self.peers.iter().any(|(peer, _)| *peer == key.public()) => {
                 Err(ConnectError::Options("the public key of the peer is that of this end"))

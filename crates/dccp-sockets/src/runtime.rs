@@ -322,7 +322,7 @@ impl Streams {
         let Some(backlog) = &self.backlog else { return };
         let mut state = lock(&backlog.state);
         if state.waiting.len() >= self.options.backlog {
-            tracing::warn!("too many connections wait to be accepted: one is ended");
+            tracing::warn!("the backlog of connections to accept is full: a new one is aborted");
             drop(state);
             return core.endpoint.abort(now, id);
         }

@@ -135,7 +135,7 @@ pub(crate) fn open_path(
 ) -> Result<PathConfig, ConnectError> {
     if !is_unicast(to.ip()) || to.port() == 0 {
         return Err(ConnectError::Options(
-            "no host can be there: expected the address of one, and a port other than 0",
+            "not the address of a host: expected a unicast address, and a port other than 0",
         ));
     }
     let (remote, port) = places(options, to);

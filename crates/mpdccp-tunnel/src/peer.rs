@@ -151,7 +151,7 @@ impl Peer {
             cx.endpoint.abort(cx.now, session);
             self.failures += 1;
             if self.failures == 1 {
-                cx.out.warn(format!("peer {}: no answer yet; it is tried again and again", self.name()));
+                cx.out.warn(format!("peer {}: no answer yet; retrying", self.name()));
             }
             if self.failures.is_multiple_of(HINT_EVERY) && !self.heard && self.keys.is_some() {
                 cx.out.warn(format!(

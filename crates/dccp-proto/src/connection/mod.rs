@@ -357,8 +357,8 @@ impl Connection {
     fn fail(&mut self, reset: Reset) {
         let [option, ..] = reset.data;
         self.error_text = match reset.code {
-            ResetCode::OptionError => format!("option {option} is not as it should be").into(),
-            ResetCode::MandatoryError => format!("option {option} must be understood and is not").into(),
+            ResetCode::OptionError => format!("option {option} is malformed").into(),
+            ResetCode::MandatoryError => format!("option {option} is mandatory and not understood").into(),
             _ => core::mem::take(&mut self.error_text),
         };
         self.send_reset(reset);

@@ -87,7 +87,7 @@ fn a_reset_says_in_words_why() {
     net.strike(CLIENT, &header, &[1, 99, 2, 0], &[]);
     let reset = net.last(SERVER);
     assert_eq!(reset.packet().header.reset.unwrap().code, ResetCode::MandatoryError);
-    assert_eq!(reset.packet().payload, b"option 99 must be understood and is not");
+    assert_eq!(reset.packet().payload, b"option 99 is mandatory and not understood");
 
     // However long, and whatever the bytes.
     let mut net = both(Config::default());

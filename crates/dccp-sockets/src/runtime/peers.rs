@@ -23,7 +23,7 @@ impl Streams {
         preshared: PresharedKey,
     ) -> Result<u32, ConnectError> {
         match &self.options.key {
-            None => return Err(ConnectError::Options("peers are known by their keys: this end has none")),
+            None => return Err(ConnectError::Options("this end has no key of its own: set Options::key")),
             Some(own) if own.public() == key => {
                 return Err(ConnectError::Options("the public key of the peer is that of this end"));
             }

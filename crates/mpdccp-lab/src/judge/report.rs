@@ -151,7 +151,7 @@ fn compared(before: &[Row], now: &[&Row], label: &str) -> String {
     };
     let (gained, lost) = (changed(false, true), changed(true, false));
     format!(
-        "\nOf {} points in common {} are met now and were not: {}. {} were met and are not: {}.\n",
+        "\n{} points in common. Newly met, {}: {}. No longer met, {}: {}.\n",
         pairs.len(),
         gained.len(),
         gained.join(" "),
@@ -211,9 +211,6 @@ mod tests {
         let before = [row(1, true), row(2, false), row(3, true)];
         let now = [row(1, false), row(2, true), row(3, true), row(4, true)];
         let text = compared(&before, &now.iter().collect::<Vec<_>>(), "ccid5");
-        assert!(
-            text.contains("Of 3 points in common 1 are met now and were not: 2. 1 were met and are not: 1."),
-            "{text}"
-        );
+        assert!(text.contains("3 points in common. Newly met, 1: 2. No longer met, 1: 1."), "{text}");
     }
 }

@@ -12,7 +12,7 @@ const TICK: Duration = ms(100);
 
 pub(super) static LTE: Model = Model {
     name: "lte",
-    about: "LTE at rest: a rate that wanders within seconds, a queue of a second",
+    about: "LTE, stationary: the rate varies within seconds; 1 s of queue",
     source: "medians of 13 Mbit/s down and 6 Mbit/s up: Huang et al., A Close Examination of Performance and Power Characteristics of 4G LTE Networks (MobiSys 2012); a rate that wanders: Winstein et al., Stochastic Forecasts Achieve High Throughput and Low Delay over Cellular Networks (NSDI 2013)",
     usual: lte,
     course: lte_course,

@@ -114,7 +114,10 @@ impl Text {
             ..Rule::default()
         };
         if rule == same {
-            return Err("it says nothing of what to do, expected scheduler, paths, priorities, max_rtt_ms, max_loss_pct, fec or drop".into());
+            return Err(
+                "it has no action; set scheduler, paths, priorities, max_rtt_ms, max_loss_pct, fec or drop"
+                    .into(),
+            );
         }
         if rule.drop && rule != (Rule { drop: true, ..same }) {
             return Err("drop = true leaves nothing else to say of what to do".into());

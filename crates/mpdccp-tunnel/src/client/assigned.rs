@@ -144,7 +144,7 @@ fn usable_routes(cx: &mut Cx<'_>, allowed: &[IpNet], told: &[IpNet]) -> Vec<IpNe
     for net in told {
         if !may_route(allowed, net) {
             cx.out.warn(format!(
-                "the server's route to {net} is not taken: no prefix of allowed_ips holds it, or only one of length 0"
+                "ignoring the server's route to {net}: no allowed_ips prefix longer than /0 contains it"
             ));
         } else if !routes::swallows(cx, *net) {
             usable.push(*net);

@@ -172,7 +172,7 @@ impl Config {
                 "addresses = \"auto\" is for role = \"client\"; a server needs its own, such as \"10.0.0.1/24\""
             }
             _ if self.addresses.auto && self.security == Security::None => {
-                "addresses = \"auto\" needs keys, to know who is who; security = \"none\" has none"
+                "addresses = \"auto\" needs keys to identify the client; set security = \"noise\""
             }
             _ if self.addresses.auto && self.peers.len() > 1 => {
                 "addresses = \"auto\" needs a single [[peer]], which assigns them"
@@ -190,7 +190,7 @@ impl Config {
                 Err("[assign] is for role = \"server\"; a client asks with addresses = \"auto\"".into())
             }
             (_, Security::None) => {
-                Err("[assign] needs keys, to know who is who; security = \"none\" has none".into())
+                Err("[assign] needs keys to identify clients; set security = \"noise\"".into())
             }
             _ => assign.check().map_err(|e| format!("assign: {e}")),
         }
@@ -353,7 +353,7 @@ impl Config {
             say("remote", true, format!("remote {name}: at a server the address of the client is needed"));
         }
         let cost = path.cost.is_some_and(|cost| !(0.0..=1e9).contains(&cost));
-        say("cost", cost, "cost: expected what a gigabyte costs, 0 or more".into());
+        say("cost", cost, "cost: expected a price per gigabyte, 0 or more".into());
         for (key, given) in [("quota", path.quota.is_some()), ("cost", path.cost.is_some())] {
             let what = format!("{key} is for role = \"client\", whose access network it is");
             say(key, server && given, what);

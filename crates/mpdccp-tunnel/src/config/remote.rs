@@ -34,7 +34,7 @@ impl FromStr for HostPort {
             return Ok(HostPort { ip: ip.into(), port: None });
         }
         let ip = s.parse().map_err(|_| {
-            format!("`{s}` is no IP address, expected \"192.0.2.1:6511\", \"[2001:db8::1]:6511\", or without the port")
+            format!("`{s}` is not an IP address; examples: \"192.0.2.1:6511\", \"[2001:db8::1]:6511\", \"192.0.2.1\"")
         })?;
         // 2001:db8::1:6511 is an address as it stands, but hardly the one that is meant.
         let with_port = s

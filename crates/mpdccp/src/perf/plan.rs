@@ -310,7 +310,7 @@ fn places(
     let wrong = |why: &str| Error::usage(format!("{flag} {text}: {why}"));
     let mut places: VecDeque<SocketAddr> = addresses(text, default, fits).map_err(|e| wrong(&e))?.into();
     if is_client && places.iter().any(|place| place.port() == 0 || !is_unicast(place.ip())) {
-        return Err(wrong("no host can be there; expected the address of one, and a port other than 0"));
+        return Err(wrong("not the address of a host; expected a unicast address, and a port other than 0"));
     }
     // A server listens on one.
     places.truncate(if is_client { usize::MAX } else { 1 });

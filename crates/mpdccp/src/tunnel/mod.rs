@@ -313,7 +313,7 @@ fn run(command: Command) -> Result<(), Error> {
                 }
                 if since.elapsed() > Duration::from_secs(seconds) {
                     return Err(Error::runtime(format!(
-                        "{clients} client(s) did not go; do they know another server?"
+                        "{clients} client(s) did not leave; do they know another server?"
                     )));
                 }
                 std::thread::sleep(FOLLOW);

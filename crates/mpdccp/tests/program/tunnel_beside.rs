@@ -92,7 +92,7 @@ fn a_hook_is_told_of_sessions_and_paths() {
     let mut command = std::process::Command::new(env!("CARGO_BIN_EXE_mpdccp"));
     let output = command.args(["tunnel", "check"]).arg(bed.path("c.toml")).output().unwrap();
     assert_eq!(output.status.code(), Some(2));
-    assert!(String::from_utf8_lossy(&output.stdout).contains("is no program that can be run"));
+    assert!(String::from_utf8_lossy(&output.stdout).contains("is not an executable program"));
 }
 
 #[test]

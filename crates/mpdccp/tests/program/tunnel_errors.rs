@@ -92,7 +92,7 @@ fn wrong_values_name_what_is_allowed() {
     to("224.0.0.5:6511").fails_with(&["path `a`", "remote 224.0.0.5:6511", "nobody is there"]);
     to("2001:db8::1:6511").fails_with(&["line 13", "may or may not end in a port", "\"[2001:db8::1]:6511\""]);
     let rule = |text: &str| Case::new(&format!("{CLIENT}[[policy_rule]]\nprotocol = \"udp\"\n{text}"));
-    rule("").fails_with(&["line 14", "policy_rule: rule 1", "says nothing of what to do"]);
+    rule("").fails_with(&["line 14", "policy_rule: rule 1", "has no action"]);
     rule("scheduler = \"best\"").fails_with(&["line 14", "rule 1", "best", "redundant"]);
     Case::new(&SERVER.replace("from", "#")).fails_with(&["line 8", "one", "from = \"any\""]);
     let case = Case::new("");

@@ -94,7 +94,7 @@ fn the_journal_gets_priorities() {
     bed.up("keylog = \"/dev/null\"");
     let text = bed.log("c");
     assert!(text.lines().any(|line| line == "<6>peer server: session open"), "{text}");
-    assert!(text.lines().any(|line| line.starts_with("<4>who can read /dev/null")), "{text}");
+    assert!(text.lines().any(|line| line.starts_with("<4>anyone who can read /dev/null")), "{text}");
     // The server's log is another file.
     assert!(bed.log("s").lines().all(|line| !line.starts_with('<')), "{}", bed.log("s"));
     bed.down();

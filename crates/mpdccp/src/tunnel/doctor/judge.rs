@@ -142,7 +142,7 @@ pub(crate) fn of_clock(ahead: f64) -> Option<Finding> {
     Some(Finding::fault(
         "clock",
         format!("this host's clock is {by} {side} the server's; one of them is wrong"),
-        "Compare `date -u` at both ends, and switch time synchronisation on (`timedatectl set-ntp true`). A clock that is set back later keeps new handshakes from being accepted",
+        "Compare `date -u` at both ends, and enable time synchronisation (`timedatectl set-ntp true`). If the client's clock is set back later, the server may reject its handshakes",
     ))
 }
 

@@ -231,12 +231,12 @@ impl Line {
                 )),
                 None if plan.cfg.default_route => found.push(Finding::fault(
                     "rp_filter",
-                    format!("the reverse path filter of {name} is strict: with default_route it drops what the server sends"),
+                    format!("the reverse path filter of {name} is strict: with default_route it drops the server's packets"),
                     fix,
                 )),
                 None if plan.several => found.push(Finding::warning(
                     "rp_filter",
-                    format!("the reverse path filter of {name} is strict: as soon as the route to the server leads through another line, it drops what arrives here"),
+                    format!("the reverse path filter of {name} is strict: it drops the server's packets once the route to the server uses another line"),
                     fix,
                 )),
                 None => {}
@@ -277,7 +277,7 @@ impl Line {
                 self.reached = true;
                 return Ok(vec![Finding::warning(
                     "server",
-                    "the server answers, but not to questions: its version cannot be measured with",
+                    "the server answers handshakes, but not the doctor's questions: its version is older",
                     "Update mpdccp at the server; until then only reachability is tested",
                 )]);
             }

@@ -114,7 +114,7 @@ impl Evidence {
             (true, false) => "TCP",
             _ => "ping",
         };
-        let open = format!("have the firewall of the server let UDP port {port} in");
+        let open = format!("open UDP port {port} in the server's firewall");
         match self.said {
             _ if self.unreadable => Finding::fault(
                 "key",
@@ -158,7 +158,7 @@ impl Evidence {
                 "key",
                 format!("{ip} is reached by UDP, but the tunnel there does not answer: a key is wrong"),
                 format!(
-                    "The server's file needs a [[peer]] with public_key = \"{own_key}\"; this end's public_key has to be what `mpdccp pubkey` prints at the server. If both are right: {open}"
+                    "The server's file needs a [[peer]] with public_key = \"{own_key}\"; this end's public_key must be what `mpdccp pubkey` prints at the server. If both are right: {open}"
                 ),
             ),
             _ if self.tcp || self.ping => Finding::fault(

@@ -167,8 +167,9 @@ fn check_hook(cfg: &Config) -> Option<(String, String)> {
     let hook = cfg.hook.as_ref().filter(|hook| hook.is_absolute())?;
     let runs = hook.is_file() && access(hook, Access::EXEC_OK).is_ok();
     let shown = hook.display();
-    let what =
-        format!("hook: {shown} is no program that can be run; is it there, and executable (chmod +x)?");
+    let what = format!(
+        "hook: {shown} is not an executable program; does it exist, and has it the x bit (chmod +x)?"
+    );
     (!runs).then(|| ("hook".into(), what))
 }
 
@@ -240,7 +241,7 @@ impl ControlSocket {
             Err(e) => return Err(fail(e)),
             Ok(meta) if !meta.file_type().is_socket() => {
                 return Err(Error::usage(format!(
-                    "control: {} is there and no socket; set `control` to another path, or move it away",
+                    "control: {} exists and is not a socket; set `control` to another path, or move it away",
                     path.display()
                 )));
             }

@@ -113,7 +113,7 @@ fn prefix(key: &str, text: &str) -> Result<IpNet, String> {
     let alone = || text.parse::<IpAddr>().map(IpNet::from);
     text.parse::<IpNet>()
         .or_else(|_| alone())
-        .map_err(|_| format!("{key}: `{text}` is no address or prefix, such as 10.0.0.2/24"))
+        .map_err(|_| format!("{key}: `{text}` is not an address or prefix such as 10.0.0.2/24"))
 }
 
 /// `reached`: what a client reaches through the tunnel.

@@ -87,7 +87,7 @@ pub(super) fn parse(text: &str) -> Result<WgFile, String> {
             _ => {}
         }
         let Some((key, value)) = content.split_once('=') else {
-            return Err(format!("line {line}: `{content}` is no KEY = VALUE"));
+            return Err(format!("line {line}: `{content}` is not KEY = VALUE"));
         };
         let entry = Entry { line, key: key.trim().to_ascii_lowercase(), value: value.trim().to_owned() };
         let (known, into): (&[&str], _) = match section {
@@ -135,7 +135,7 @@ mod tests {
             ("PrivateKey = a\n", "line 1: `PrivateKey` comes before [Interface]"),
             ("[Interface]\nAdress = 1\n", "line 2: unknown key `Adress`"),
             ("[Interface]\n[Pear]\n", "line 2: unknown section [Pear]"),
-            ("[Interface]\nhello\n", "line 2: `hello` is no KEY = VALUE"),
+            ("[Interface]\nhello\n", "line 2: `hello` is not KEY = VALUE"),
         ] {
             let why = parse(text).unwrap_err();
             assert!(why.contains(words), "{why}");

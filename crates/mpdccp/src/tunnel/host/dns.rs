@@ -87,7 +87,7 @@ impl Changes {
         let kept = cfg.state.join(format!("{}.resolv.conf", cfg.interface));
         let dns = Changes { interface: cfg.interface.clone(), file: FILE.into(), kept, way: None };
         if cfg.is_client() && dns.kept.exists() {
-            tracing::info!("{FILE} is as it was before the last run, which did not end in good order");
+            tracing::info!("restored {FILE}, which the last run left changed since it did not end in order");
             dns.restore_file();
         }
         if !cfg.dns.is_empty() && Way::here() == Way::Resolvconf {

@@ -69,7 +69,7 @@ pub(crate) fn secure(
         let cannot = |e| Error::usage(format!("keylog: cannot write {}: {e}", path.display()));
         core.net.keylog = Some(options.map_err(cannot)?);
         channels.log_keys();
-        tracing::warn!("who can read {} can read all traffic", path.display());
+        tracing::warn!("anyone who can read {} can decrypt all traffic", path.display());
     }
     core.net.secure(channels);
     core.net.capture_plaintext = cfg.capture_plaintext;

@@ -55,10 +55,10 @@ impl StateFiles {
         let path = self.path(file);
         let Err(e) = write_whole(&path, text) else { return };
         let what = match file {
-            StateFile::Volumes => "volumes are forgotten at a restart",
-            StateFile::Leases => "leases are forgotten at a restart",
-            StateFile::Connections => "connections are forgotten at a restart",
-            StateFile::Capacities => "what paths carried is forgotten at a restart",
+            StateFile::Volumes => "a restart will forget the volumes",
+            StateFile::Leases => "a restart will forget the leases",
+            StateFile::Connections => "a restart will forget the connections",
+            StateFile::Capacities => "a restart will forget the capacities of the paths",
             // Each second, and only a clock that is set back makes it matter.
             StateFile::Timestamp => return tracing::debug!("{}: {e}", path.display()),
         };
