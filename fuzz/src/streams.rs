@@ -30,7 +30,8 @@ pub fn streams(bytes: &[u8]) {
             5 => drop(streams.reset(id, Reason::Application(7))),
             6 => drop(streams.stop(id, Reason::Icmp4(3, input.byte()))),
             7 => drop(streams.read(id, &mut [0; 3_000])),
-            8 => streams.on_path_down(input.below(3) as u32),
+            8 if input.one_in(2) => streams.on_path_down(input.below(3) as u32),
+            8 => drop(streams.classify(id, input.below(3) as u8, input.byte())),
             9 => {
                 let packet = [&[0x20 | input.byte() & 3][..], &input.bytes(40)].concat();
                 streams.handle_packet(now, &packet);
@@ -53,8 +54,8 @@ pub fn streams(bytes: &[u8]) {
             }
             _ => {
                 for _ in 0..=input.below(20) {
-                    let path = input.below(3) as u32;
-                    let Some(len) = ends[end].poll_transmit(now, path, None, &mut buf) else { break };
+                    let (class, path) = (input.below(3) as u8, input.below(3) as u32);
+                    let Some(len) = ends[end].poll_transmit(now, class, path, None, &mut buf) else { break };
                     if !input.one_in(5) {
                         ends[1 - end].handle_packet(now, &buf[..len]);
                     }
@@ -74,13 +75,15 @@ pub fn streams(bytes: &[u8]) {
     // Left alone, two honest ends come to rest.
     for _ in 0..10_000 {
         let timers = ends.iter().filter_map(Streams::poll_timeout).min();
-        if timers.is_none() && !ends.iter().any(|end| end.has_packet(now)) {
+        if timers.is_none() && !ends.iter().any(|end| (0..3).any(|class| end.has_packet(now, class))) {
             return;
         }
         now = now.max(timers.unwrap_or(now)) + Duration::from_millis(1);
         for end in [0, 1] {
             ends[end].handle_timeout(now);
-            while let Some(len) = ends[end].poll_transmit(now, 0, None, &mut buf) {
+            while let Some(len) =
+                (0..3).find_map(|class| ends[end].poll_transmit(now, class, 0, None, &mut buf))
+            {
                 ends[1 - end].handle_packet(now, &buf[..len]);
             }
         }

@@ -63,6 +63,8 @@ pub struct Stats {
     pub bytes_sent: u64,
     /// Bytes of streams sent again.
     pub bytes_repaired: u64,
+    /// Bytes of streams sent on further paths at once.
+    pub bytes_copied: u64,
     /// Bytes of streams that arrived and were new.
     pub bytes_received: u64,
     /// Packets dropped: not in the format.

@@ -17,7 +17,7 @@
 //!
 //! let mut packet = [0; 1400];
 //! let path = 0;
-//! while let Some(len) = client.poll_transmit(now, path, None, &mut packet) {
+//! while let Some(len) = client.poll_transmit(now, 0, path, None, &mut packet) {
 //!     server.handle_packet(now, &packet[..len]);
 //! }
 //! assert_eq!(server.poll_event(), Some(Event::Opened(id)));
@@ -35,6 +35,7 @@ extern crate alloc;
 
 mod arrivals;
 mod chunks;
+mod class;
 mod config;
 mod event;
 mod id;
@@ -58,4 +59,4 @@ pub use id::{StreamError, StreamId};
 pub use place::PRIORITIES;
 pub use reason::Reason;
 pub use streams::Streams;
-pub use wire::is_stream_packet;
+pub use wire::{dscp, is_stream_packet};

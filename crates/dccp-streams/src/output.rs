@@ -12,13 +12,15 @@ use mpdccp_units::{Duration, Time};
 const MIN_PACKET: usize = MAX_PACKET_HEADER + MAX_CONTROL + 8;
 
 impl Streams {
-    /// Whether to call [`poll_transmit`](Self::poll_transmit) now. It may find that what was to be sent again has arrived after all.
-    pub fn has_packet(&self, now: Time) -> bool {
-        self.has_data() || self.has_due_ack(now)
+    /// Whether to call [`poll_transmit`](Self::poll_transmit) for this class now. It may find that what was to be sent again has arrived after all.
+    pub fn has_packet(&self, now: Time, class: u8) -> bool {
+        self.has_data(class.into()) || class == 0 && self.has_due_ack(now)
     }
 
-    fn has_data(&self) -> bool {
-        !self.turns.is_empty() || !self.control.is_empty() || self.tell_window || self.tell_streams
+    /// What concerns no stream alone leaves with the first class, if not before.
+    fn has_data(&self, class: usize) -> bool {
+        self.classes.get(class).is_some_and(|class| !class.turns.is_empty() || !class.control.is_empty())
+            || class == 0 && (self.tell_window || self.tell_streams)
     }
 
     fn has_due_ack(&self, now: Time) -> bool {
@@ -27,48 +29,103 @@ impl Streams {
 
     /// Bytes that wait to be sent for the first time.
     pub fn backlog(&self) -> u64 {
-        self.unsent
+        self.classes.iter().map(|class| class.unsent).sum()
     }
 
-    /// Writes the next packet, which leaves over `path` now, into `out`, which is as long as a packet of that path may be, and returns its
-    /// length. `path` is any name the owner has for it; `rtt` is used until the streams have measured one.
+    /// As [`backlog`](Self::backlog), of one class.
+    pub fn backlog_of(&self, class: u8) -> u64 {
+        self.classes.get(usize::from(class)).map_or(0, |class| class.unsent)
+    }
+
+    /// Writes the next packet of a class, which leaves over `path` now, into `out`, which is as long as a packet of that path may be, and returns
+    /// its length. `path` is any name the owner has for it; `rtt` is used until the streams have measured one.
     pub fn poll_transmit(
         &mut self,
         now: Time,
+        class: u8,
         path: u32,
         rtt: Option<Duration>,
         out: &mut [u8],
     ) -> Option<usize> {
-        if !self.has_packet(now) || out.len() < MIN_PACKET {
+        if !self.has_packet(now, class) || out.len() < MIN_PACKET {
             return None;
         }
-        let at = self.paths.iter().position(|p| p.id == path).unwrap_or_else(|| {
-            self.paths.push(Path::new(path, self.next_path, now, rtt));
-            self.next_path += 1;
-            self.paths.len() - 1
-        });
-        let may_have_data = self.has_data() && !self.paths[at].is_full();
-        let (name, number) = (self.paths[at].name, self.paths[at].next_number());
-        let skip = if may_have_data { wire::header_len(name, number) } else { 1 };
+        let class = usize::from(class);
+        let at = self.path_at(now, path, rtt);
+        let may_have_data = self.has_data(class) && !self.paths[at].is_full();
+        let skip = if may_have_data { self.skip(at) } else { 1 };
         let mut writer = Writer::new(out, skip);
+        let head = self.next_turn(class).filter(|_| may_have_data);
+        let dscp = head.and_then(|(id, _)| self.streams.get(&id)).map_or(0, |stream| stream.dscp);
+        writer.dscp(dscp);
+        let empty = writer.len();
         self.write_acks(now, &mut writer);
         let acks = writer.len();
         if may_have_data {
-            self.write_control(at, &mut writer);
-            self.write_data(at, &mut writer);
+            self.write_control(at, class, &mut writer);
+            self.write_data(at, class, dscp, &mut writer);
         }
-        if writer.len() == skip {
+        if writer.len() == empty {
             return None;
         }
-        self.stats.packets_sent += 1;
-        let numbered = self.paths[at].on_sent(now);
         self.stats.acks_sent += u64::from(writer.len() == acks);
-        let last = !self.has_data();
-        let header = Header {
-            number: numbered.then_some((name, number)),
-            ack_now: numbered && self.paths[at].asks(now, last),
-        };
-        Some(writer.finish(skip, header))
+        let last = !self.has_data(class);
+        Some(self.leave(now, at, writer, skip, last))
+    }
+
+    /// The bytes of streams that `packet` has, which was just made for another path, as a packet for this one: as many as fit.
+    pub fn poll_copy(
+        &mut self,
+        now: Time,
+        packet: &[u8],
+        path: u32,
+        rtt: Option<Duration>,
+        out: &mut [u8],
+    ) -> Option<usize> {
+        let (_, mut frames) = wire::header(packet)?;
+        let at = self.path_at(now, path, rtt);
+        if out.len() < MIN_PACKET || self.paths[at].is_full() {
+            return None;
+        }
+        let skip = self.skip(at);
+        let mut writer = Writer::new(out, skip);
+        writer.dscp(wire::dscp(packet).unwrap_or(0));
+        let empty = writer.len();
+        while let Some(frame) = wire::frame(&mut frames) {
+            let Frame::Data { id, offset, bytes, fin } = frame else { continue };
+            let head = 1 + varint_len(id) + varint_len(offset) + varint_len(bytes.len() as u64);
+            let len = bytes.len().min(writer.room().saturating_sub(head));
+            let fin = fin && len == bytes.len();
+            if len > 0 || fin && writer.room() >= head {
+                writer.data(id, offset, len, fin, true).copy_from_slice(&bytes[..len]);
+                self.paths[at].push_frame(Sent::Data { id, offset, len: len as u32, fin });
+                self.stats.bytes_sent += len as u64;
+                self.stats.bytes_copied += len as u64;
+            }
+        }
+        (writer.len() > empty).then(|| self.leave(now, at, writer, skip, false))
+    }
+
+    fn path_at(&mut self, now: Time, path: u32, rtt: Option<Duration>) -> usize {
+        self.paths.iter().position(|p| p.id == path).unwrap_or_else(|| {
+            self.paths.push(Path::new(path, self.next_path, now, rtt));
+            self.next_path += 1;
+            self.paths.len() - 1
+        })
+    }
+
+    fn skip(&self, at: usize) -> usize {
+        wire::header_len(self.paths[at].name, self.paths[at].next_number())
+    }
+
+    /// The packet leaves.
+    fn leave(&mut self, now: Time, at: usize, writer: Writer<'_>, skip: usize, last: bool) -> usize {
+        self.stats.packets_sent += 1;
+        let path = &mut self.paths[at];
+        let number = (path.name, path.next_number());
+        let numbered = path.on_sent(now);
+        let ack_now = numbered && path.asks(now, last);
+        writer.finish(skip, Header { number: numbered.then_some(number), ack_now })
     }
 
     fn write_acks(&mut self, now: Time, writer: &mut Writer<'_>) {
@@ -81,7 +138,7 @@ impl Streams {
         }
     }
 
-    fn write_control(&mut self, at: usize, writer: &mut Writer<'_>) {
+    fn write_control(&mut self, at: usize, class: usize, writer: &mut Writer<'_>) {
         let path = &mut self.paths[at];
         let mut put = |writer: &mut Writer<'_>, frame: Frame<'_>, sent: Sent| {
             writer.control(frame);
@@ -97,15 +154,16 @@ impl Streams {
             self.peer_may_open = self.peer_opened - self.peer_open + self.config.max_streams;
             put(writer, Frame::Streams(self.peer_may_open), Sent::Streams);
         }
-        while let Some(&id) = self.control.front() {
+        let queue = &mut self.classes[class].control;
+        while let Some(&id) = queue.front() {
             let Some(stream) = self.streams.get_mut(&id) else {
-                self.control.pop_front();
+                queue.pop_front();
                 continue;
             };
             let bit = stream.control & stream.control.wrapping_neg();
             if bit == 0 {
                 stream.in_control = false;
-                self.control.pop_front();
+                queue.pop_front();
                 continue;
             }
             if writer.room() < MAX_CONTROL {
@@ -133,20 +191,32 @@ impl Streams {
         }
     }
 
-    fn write_data(&mut self, at: usize, writer: &mut Writer<'_>) {
-        while let Some(id) = self.turns.next(&mut self.streams) {
-            let credit = self.may_send - self.sent;
-            let Some(stream) = self.streams.get_mut(&id) else { return };
-            let Some(mut piece) = stream.send.next(credit) else {
-                self.turns.drop_next(&mut stream.place);
-                if stream.send.tell_blocked() {
-                    self.send_control(id, control::BLOCKED);
-                } else if stream.send.wants_credit() && !stream.starved {
-                    stream.starved = true;
-                    self.starved.push(id);
-                }
-                continue;
-            };
+    /// The stream of a class whose turn it is, and what it sends.
+    fn next_turn(&mut self, class: usize) -> Option<(u64, Piece)> {
+        while let Some(id) = self.classes.get_mut(class)?.turns.next(&mut self.streams) {
+            match self.streams.get(&id)?.send.next(self.may_send - self.sent) {
+                Some(piece) => return Some((id, piece)),
+                None => self.end_turn(id),
+            }
+        }
+        None
+    }
+
+    /// The stream whose turn it is has nothing to send, or may not.
+    fn end_turn(&mut self, id: u64) {
+        let Some(stream) = self.streams.get_mut(&id) else { return };
+        self.classes[stream.class].turns.drop_next(&mut stream.place);
+        if stream.send.tell_blocked() {
+            self.send_control(id, control::BLOCKED);
+        } else if stream.send.wants_credit() && !stream.starved {
+            stream.starved = true;
+            self.starved.push(id);
+        }
+    }
+
+    fn write_data(&mut self, at: usize, class: usize, dscp: u8, writer: &mut Writer<'_>) {
+        while let Some((id, mut piece)) = self.next_turn(class) {
+            let Some(stream) = self.streams.get_mut(&id).filter(|stream| stream.dscp == dscp) else { return };
             let offset = piece.range.start;
             let Some(room) = writer.room().checked_sub(1 + varint_len(id) + varint_len(offset)) else {
                 return;
@@ -170,18 +240,12 @@ impl Streams {
                 self.stats.bytes_repaired += len;
             } else {
                 self.sent += len;
-                self.unsent -= len;
+                self.classes[class].unsent -= len;
             }
             self.paths[at].push_frame(Sent::Data { id, offset, len: len as u32, fin: piece.fin });
             // It may have no more: then the packet is the last, and its place in the round is not for nothing.
             if stream.send.next(self.may_send - self.sent).is_none() {
-                self.turns.drop_next(&mut stream.place);
-                if stream.send.tell_blocked() {
-                    self.send_control(id, control::BLOCKED);
-                } else if stream.send.wants_credit() && !stream.starved {
-                    stream.starved = true;
-                    self.starved.push(id);
-                }
+                self.end_turn(id);
             }
             self.notify_writable(id);
             if !delimited {
@@ -194,7 +258,7 @@ impl Streams {
     pub(crate) fn schedule(&mut self, id: u64) {
         let Some(stream) = self.streams.get_mut(&id) else { return };
         if stream.send.next(u64::MAX).is_some() {
-            self.turns.add(id, &mut stream.place);
+            self.classes[stream.class].turns.add(id, &mut stream.place);
         } else if stream.send.tell_blocked() {
             self.send_control(id, control::BLOCKED);
         }
@@ -205,7 +269,7 @@ impl Streams {
         stream.control |= bit;
         if !stream.in_control {
             stream.in_control = true;
-            self.control.push_back(id);
+            self.classes[stream.class].control.push_back(id);
         }
     }
 
@@ -235,8 +299,8 @@ impl Streams {
         if self.streams.get(&id).is_none_or(|stream| !stream.is_over()) {
             return;
         }
-        if self.streams.remove(&id).is_some_and(|stream| stream.in_control) {
-            self.control.retain(|other| *other != id);
+        if let Some(stream) = self.streams.remove(&id).filter(|stream| stream.in_control) {
+            self.classes[stream.class].control.retain(|other| *other != id);
         }
         if self.is_peers(id) {
             self.peer_open -= 1;

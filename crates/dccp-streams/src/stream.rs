@@ -16,6 +16,9 @@ pub(crate) struct Stream {
     pub(crate) send: SendHalf,
     pub(crate) recv: RecvHalf,
     pub(crate) place: Place,
+    /// What it waits with until it is sent, and the DSCP of what carries it.
+    pub(crate) class: usize,
+    pub(crate) dscp: u8,
     /// Our header was written: we opened or accepted it.
     pub(crate) accepted: bool,
     /// Bits of [`control`].
@@ -39,6 +42,8 @@ impl Stream {
             send: SendHalf::new(),
             recv: RecvHalf::new(),
             place: Place::new(priority),
+            class: 0,
+            dscp: 0,
             accepted: false,
             control: 0,
             in_control: false,

@@ -2,11 +2,11 @@
 
 use crate::arrivals::Arrivals;
 use crate::chunks::Pool;
+use crate::class::Class;
 use crate::config::{Config, INITIAL_SESSION_WINDOW, INITIAL_STREAMS, INITIAL_WINDOW};
 use crate::event::{Event, Pending};
 use crate::path::{Fates, Path};
 use crate::stream::{Stream, control};
-use crate::turns::Turns;
 use crate::{MAX_HEADER, Reason, Role, Stats, StreamError, StreamId, StreamStats};
 use alloc::boxed::Box;
 use alloc::collections::{BTreeMap, VecDeque};
@@ -29,9 +29,8 @@ pub struct Streams {
     pub(crate) config: Config,
     pub(crate) streams: BTreeMap<u64, Box<Stream>>,
     pub(crate) pool: Pool,
-    pub(crate) turns: Turns,
-    /// Streams with control frames.
-    pub(crate) control: VecDeque<u64>,
+    /// At least one; streams are in the first unless the owner says otherwise.
+    pub(crate) classes: Vec<Class>,
     /// Streams that wait for room in the session's window.
     pub(crate) starved: Vec<u64>,
     events: VecDeque<u64>,
@@ -55,8 +54,6 @@ pub struct Streams {
     pub(crate) tell_window: bool,
     /// The peer was told of this end's limits, or will be with the next packet.
     told_limits: bool,
-    /// Bytes of all streams written and not sent once.
-    pub(crate) unsent: u64,
     pub(crate) paths: Vec<Path>,
     pub(crate) next_path: u64,
     pub(crate) arrivals: Vec<Arrivals>,
@@ -78,8 +75,7 @@ impl Streams {
             config,
             streams: BTreeMap::new(),
             pool: Pool::default(),
-            turns: Turns::default(),
-            control: VecDeque::new(),
+            classes: alloc::vec![Class::default()],
             starved: Vec::new(),
             events: VecDeque::new(),
             opened: 0,
@@ -96,7 +92,6 @@ impl Streams {
             peer_may_send: INITIAL_SESSION_WINDOW,
             tell_window: false,
             told_limits: false,
-            unsent: 0,
             paths: Vec::new(),
             next_path: 0,
             arrivals: Vec::new(),
@@ -139,8 +134,9 @@ impl Streams {
         stream.accepted = true;
         stream.send.write(&mut self.pool, &(header.len() as u16).to_be_bytes());
         stream.send.write(&mut self.pool, header);
-        self.unsent += 2 + header.len() as u64;
-        self.turns.add(id, &mut stream.place);
+        let class = &mut self.classes[stream.class];
+        class.unsent += 2 + header.len() as u64;
+        class.turns.add(id, &mut stream.place);
     }
 
     /// Accepts a stream of the peer's with an answer. To refuse one, [`reset`](Self::reset) it.
@@ -185,7 +181,7 @@ impl Streams {
     /// How many bytes a stream may have unsent: a half of what is left of the memory for all, so that streams that are held back leave
     /// room for others.
     fn share(&self) -> u64 {
-        (self.config.send_memory.saturating_sub(self.unsent) / 2).clamp(MIN_UNSENT, MAX_UNSENT)
+        (self.config.send_memory.saturating_sub(self.backlog()) / 2).clamp(MIN_UNSENT, MAX_UNSENT)
     }
 
     /// Takes as many bytes as there is room for, and says how many.
@@ -203,7 +199,7 @@ impl Streams {
         }
         let Some(stream) = self.streams.get_mut(&id.0) else { return Err(StreamError::Unknown) };
         stream.send.write(&mut self.pool, &bytes[..len]);
-        self.unsent += len as u64;
+        self.classes[stream.class].unsent += len as u64;
         self.schedule(id.0);
         Ok(len)
     }
@@ -327,8 +323,9 @@ impl Streams {
             self.half_open -= 1;
         }
         stream.events.remove(Pending::WRITABLE | Pending::DELIVERED);
-        self.unsent -= stream.send.reset(&mut self.pool, reason);
-        self.turns.remove(id, &mut stream.place);
+        let class = &mut self.classes[stream.class];
+        class.unsent -= stream.send.reset(&mut self.pool, reason);
+        class.turns.remove(id, &mut stream.place);
         self.send_control(id, control::RESET);
     }
 
@@ -338,8 +335,43 @@ impl Streams {
     /// [`StreamError::Unknown`].
     pub fn set_priority(&mut self, id: StreamId, priority: u8) -> Result<(), StreamError> {
         let stream = self.streams.get_mut(&id.0).ok_or(StreamError::Unknown)?;
-        self.turns.set_priority(id.0, &mut stream.place, priority);
+        self.classes[stream.class].turns.set_priority(id.0, &mut stream.place, priority);
         Ok(())
+    }
+
+    /// Has a stream wait for its packets in a class, of which there may be 256; all begin in class 0. Its packets are marked with a DSCP, which
+    /// [`dscp`](crate::dscp) reads.
+    ///
+    /// # Errors
+    /// [`StreamError::Unknown`].
+    pub fn classify(&mut self, id: StreamId, class: u8, dscp: u8) -> Result<(), StreamError> {
+        let stream = self.streams.get_mut(&id.0).ok_or(StreamError::Unknown)?;
+        stream.dscp = dscp & 63;
+        let (from, to) = (core::mem::replace(&mut stream.class, class.into()), usize::from(class));
+        if self.classes.len() <= to {
+            self.classes.resize_with(to + 1, Class::default);
+        }
+        if from != to {
+            let unsent = stream.send.unsent();
+            self.classes[from].unsent -= unsent;
+            self.classes[to].unsent += unsent;
+            if self.classes[from].turns.remove(id.0, &mut stream.place) {
+                self.classes[to].turns.add(id.0, &mut stream.place);
+            }
+            if stream.in_control {
+                self.classes[from].control.retain(|other| *other != id.0);
+                self.classes[to].control.push_back(id.0);
+            }
+        }
+        Ok(())
+    }
+
+    /// All streams are in class 0 again.
+    pub fn declassify(&mut self) {
+        let others = self.streams.iter().filter(|(_, stream)| stream.class > 0);
+        for (id, dscp) in others.map(|(id, stream)| (*id, stream.dscp)).collect::<Vec<_>>() {
+            let _ = self.classify(StreamId(id), 0, dscp);
+        }
     }
 
     /// The next thing to know.

@@ -20,6 +20,8 @@ const FIN: u8 = 1;
 const LENGTH: u8 = 2;
 /// Frames from here on, up to 0x7f, have a length and may be skipped.
 const EXTENSION: u8 = 0x40;
+/// Of them, the one that has a DSCP. It is the first of its packet.
+const DSCP: u8 = 0x40;
 
 /// Longest frame that is not ACK and not DATA, bytes.
 pub(crate) const MAX_CONTROL: usize = 1 + 8 + 3 + 8;
@@ -32,6 +34,15 @@ const MAX_VARINT: u64 = (1 << 62) - 1;
 /// Whether the payload of a datagram is a packet of the stream layer, by its first four bits.
 pub fn is_stream_packet(payload: &[u8]) -> bool {
     payload.first().is_some_and(|first| first & 0xf0 == MARKER)
+}
+
+/// The DSCP that a packet of the stream layer is marked with, if it is one.
+pub fn dscp(packet: &[u8]) -> Option<u8> {
+    let (_, frames) = header(packet)?;
+    match frames {
+        [DSCP, 1, dscp, ..] => Some(*dscp & 63),
+        _ => Some(0),
+    }
 }
 
 /// What is ahead of the frames.
@@ -259,6 +270,13 @@ impl<'a> Writer<'a> {
                 self.varint(limit);
             }
             Frame::Ack(_) | Frame::Data { .. } | Frame::Extension => {}
+        }
+    }
+
+    /// Says how the packet is to be marked; 0 needs no word.
+    pub(crate) fn dscp(&mut self, dscp: u8) {
+        if dscp > 0 {
+            [DSCP, 1, dscp].into_iter().for_each(|byte| self.byte(byte));
         }
     }
 

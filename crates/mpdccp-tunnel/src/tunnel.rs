@@ -290,6 +290,7 @@ impl Tunnel {
             Told::Asks(number) => self.assign(endpoint, now, number),
             Told::Leased(number, ip) => {
                 self.leases.note(&mut self.peers, &mut self.forward.allowed, number, ip);
+                self.recheck_flows(endpoint, now);
             }
             Told::Send(number, message) => self.peers.tell(cx!(self, endpoint, now), number, &message),
             Told::Carries { before, now: size } => {
@@ -392,7 +393,9 @@ impl Tunnel {
         // A server's peers are many, and have no timers of this end: nothing goes through all of them.
         let ours = self.peers.iter().take_while(|_| self.cfg.is_client());
         let peers = ours.filter_map(Peer::next_timeout).min();
-        [peers, self.paths.next_timeout(), self.closing, Some(self.watch.at)].into_iter().flatten().min()
+        let flows = self.flows.as_ref().and_then(|flows| flows.next_timeout(&self.peers));
+        let others = [peers, flows, self.paths.next_timeout(), self.closing];
+        others.into_iter().flatten().chain([self.watch.at]).min()
     }
 
     /// Time passed.
@@ -409,6 +412,7 @@ impl Tunnel {
             self.look(endpoint, now, changed);
         }
         self.paths.on_timeout(cx!(self, endpoint, now));
+        self.continue_flows(endpoint, now);
     }
 
     /// Looks at this host and at the paths.

@@ -91,7 +91,7 @@ impl Net {
                 if !l.offered || l.free[end] > self.now {
                     continue;
                 }
-                let Some(len) = self.ends[end].poll_transmit(self.now, link as u32, None, &mut buf) else {
+                let Some(len) = self.ends[end].poll_transmit(self.now, 0, link as u32, None, &mut buf) else {
                     continue;
                 };
                 self.packets[end] += 1;
@@ -118,7 +118,7 @@ impl Net {
     fn next(&self) -> Option<Time> {
         let arrival = self.on_way.peek().map(|Reverse((at, ..))| *at);
         let timers = self.ends.iter().filter_map(Streams::poll_timeout);
-        let free = (0..2).filter(|end| self.ends[*end].has_packet(self.now)).flat_map(|end| {
+        let free = (0..2).filter(|end| self.ends[*end].has_packet(self.now, 0)).flat_map(|end| {
             self.links.iter().filter(|l| l.offered).map(move |l| l.free[end]).filter(|at| *at > self.now)
         });
         // What cannot leave waits for a path.

@@ -1,5 +1,6 @@
 //! All tests of the crate from outside, in one program.
 
+mod classes;
 mod common;
 mod model;
 mod repair;

@@ -231,7 +231,7 @@ impl Model {
         for (end, streams) in self.net.ends.iter().enumerate() {
             assert!(streams.is_empty(), "{} streams are left at {end}", streams.len());
             assert_eq!(streams.poll_timeout(), None, "a timer runs at {end}");
-            assert!(!streams.has_packet(self.net.now), "{end} has something to say");
+            assert!(!streams.has_packet(self.net.now, 0), "{end} has something to say");
             assert_eq!((streams.stats().malformed, streams.stats().violations), (0, 0));
         }
     }

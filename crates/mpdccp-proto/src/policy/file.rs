@@ -69,6 +69,15 @@ struct Text {
     fec: Option<u8>,
     #[serde(default)]
     drop: bool,
+    tcp: Option<Tcp>,
+}
+
+/// How TCP connections travel.
+#[derive(Clone, Copy, Deserialize, PartialEq)]
+#[serde(rename_all = "lowercase")]
+enum Tcp {
+    Packets,
+    Streams,
 }
 
 impl Text {
@@ -106,6 +115,7 @@ impl Text {
             otherwise: self.otherwise,
             fec: self.fec,
             drop: self.drop,
+            no_streams: self.tcp == Some(Tcp::Packets),
         };
         let same = Rule {
             name: rule.name.clone(),
@@ -114,10 +124,11 @@ impl Text {
             ..Rule::default()
         };
         if rule == same {
-            return Err(
-                "it has no action; set scheduler, paths, priorities, max_rtt_ms, max_loss_pct, fec or drop"
-                    .into(),
-            );
+            return Err(concat!(
+                "it has no action; set scheduler, paths, priorities, max_rtt_ms, max_loss_pct, fec, ",
+                "tcp = \"packets\" or drop"
+            )
+            .into());
         }
         if rule.drop && rule != (Rule { drop: true, ..same }) {
             return Err("drop = true leaves nothing else to say of what to do".into());
@@ -356,10 +367,13 @@ mod tests {
             [[policy_rule]]
             protocol = 47
             drop = true
+            [[policy_rule]]
+            ports = 22
+            tcp = "packets"
             "#,
         )
         .unwrap();
-        let [calls, gre] = &rules.0[..] else { panic!("{rules:?}") };
+        let [calls, gre, ssh] = &rules.0[..] else { panic!("{rules:?}") };
         assert_eq!(calls.name, "calls");
         let c = &calls.criteria;
         assert_eq!((&c.dscp[..], &c.protocols[..]), (&[46, 44][..], &[17][..]));
@@ -370,13 +384,14 @@ mod tests {
         assert_eq!(calls.priorities, [(PathName::of("dsl"), 12), (PathName::of("lte"), 3)]);
         assert_eq!((calls.max_rtt, calls.max_loss), (Some(Duration::from_millis(80)), Some(0.015)));
         assert_eq!((calls.otherwise, calls.fec), (Otherwise::Wait, Some(4)));
+        assert_eq!((ssh.no_streams, gre.no_streams, calls.no_streams), (true, false, false));
         assert_eq!((gre.name.as_str(), gre.drop, &gre.criteria.protocols[..]), ("rule-2", true, &[47][..]));
     }
 
     #[test]
     fn what_is_wrong_is_said_with_what_is_right() {
         for (rule, word) in [
-            ("dscp = \"ef\"", "says nothing"),
+            ("dscp = \"ef\"", "no action"),
             ("dscp = 64\ndrop = true", "0 to 63"),
             ("dscp = \"gold\"\ndrop = true", "af11"),
             ("protocol = \"smtp\"\ndrop = true", "udp"),
@@ -393,6 +408,8 @@ mod tests {
             ("otherwise = \"stop\"\npaths = \"a\"", "wait"),
             ("drop = true\nscheduler = \"rr\"", "nothing else"),
             ("port = 5", "ports"),
+            ("tcp = \"streams\"", "no action"),
+            ("tcp = \"udp\"", "packets"),
         ] {
             let wrong =
                 read(&format!("[[policy_rule]]\ndrop = true\n[[policy_rule]]\n{rule}\n")).unwrap_err();

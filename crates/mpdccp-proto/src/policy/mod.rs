@@ -46,6 +46,8 @@ pub struct Rule {
     pub fec: Option<u8>,
     /// They are not sent at all.
     pub drop: bool,
+    /// TCP connections that it fits are not to become streams.
+    pub no_streams: bool,
 }
 
 /// What becomes of a packet while its rule leaves it no path that is up.

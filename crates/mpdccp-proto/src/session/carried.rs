@@ -1,7 +1,7 @@
-//! The streams of a session, and what picks their paths.
+//! The streams of a session.
 
+use super::class_queues::CLASSES;
 use crate::QueueView;
-use crate::sched::{Scheduler, SchedulerKind};
 use alloc::boxed::Box;
 use dccp_streams::{Config, Role, Streams};
 use mpdccp_units::{Duration, Time};
@@ -10,32 +10,32 @@ use mpdccp_units::{Duration, Time};
 #[derive(Debug)]
 pub(super) struct Carried {
     pub(super) streams: Streams,
-    pub(super) scheduler: Box<dyn Scheduler>,
-    /// Since when bytes wait that were not sent once.
-    standing: Option<Time>,
+    /// Since when bytes of each class wait that were not sent once.
+    standing: [Option<Time>; CLASSES],
 }
 
 impl Carried {
-    pub(super) fn new(role: Role, scheduler: SchedulerKind) -> Box<Carried> {
-        let streams = Streams::new(role, Config::default());
-        Box::new(Carried { streams, scheduler: scheduler.scheduler(), standing: None })
+    pub(super) fn new(role: Role) -> Box<Carried> {
+        Box::new(Carried { streams: Streams::new(role, Config::default()), standing: [None; CLASSES] })
     }
 
-    /// What waits, as schedulers want to know it of a queue.
-    pub(super) fn view(&self, now: Time) -> QueueView {
-        let bytes = self.streams.backlog();
+    /// What waits in a class, as schedulers want to know it of a queue.
+    pub(super) fn view(&self, now: Time, class: usize) -> QueueView {
+        let bytes = self.streams.backlog_of(class as u8);
         QueueView {
             packets: u32::try_from(bytes.div_ceil(1_000)).unwrap_or(u32::MAX),
             bytes,
-            oldest: self.standing.map_or(Duration::ZERO, |since| now.since(since)),
+            oldest: self.standing[class].map_or(Duration::ZERO, |since| now.since(since)),
             flow_bytes: bytes,
         }
     }
 
     pub(super) fn follow_backlog(&mut self, now: Time) {
-        self.standing = match self.streams.backlog() {
-            0 => None,
-            _ => self.standing.or(Some(now)),
-        };
+        for (class, standing) in (0u8..).zip(&mut self.standing) {
+            *standing = match self.streams.backlog_of(class) {
+                0 => None,
+                _ => standing.or(Some(now)),
+            };
+        }
     }
 }

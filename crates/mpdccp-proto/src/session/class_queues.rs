@@ -11,11 +11,16 @@ use alloc::string::String;
 use alloc::vec::Vec;
 use mpdccp_units::Time;
 
+/// Most classes.
+pub(super) const CLASSES: usize = MAX_RULES + 1;
+
 /// Packets of one kind, and what picks their paths.
 #[derive(Debug)]
 pub(super) struct ClassQueue {
     pub(super) queue: SendQueue,
     pub(super) scheduler: Box<dyn Scheduler>,
+    /// Of its streams, which have no place in the queue.
+    pub(super) stream_scheduler: Box<dyn Scheduler>,
     /// What left since the last FEC packet.
     pub(super) block: Block,
     pub(super) stats: RuleStats,
@@ -26,7 +31,7 @@ pub(super) struct ClassQueue {
 pub(super) struct ClassQueues {
     pub(super) all: Vec<ClassQueue>,
     pub(super) policy: Policy,
-    /// Whose turn it is; behind all classes it is the streams'.
+    /// Whose turn it is; behind the queues of all classes come their streams.
     pub(super) turn: usize,
 }
 
@@ -39,8 +44,8 @@ pub(super) enum Source {
     Aside(usize),
     /// A class's queue.
     Queue(usize),
-    /// The streams.
-    Streams,
+    /// The streams of a class.
+    Streams(usize),
 }
 
 /// Sources whose first packet waits for a path.
@@ -51,9 +56,9 @@ impl Waiting {
     fn bit(source: Source) -> u64 {
         1 << match source {
             Source::Repair => 0,
-            Source::Aside(class) => 1 + 2 * class,
-            Source::Queue(class) => 2 + 2 * class,
-            Source::Streams => 63,
+            Source::Aside(class) => 1 + 3 * class,
+            Source::Queue(class) => 2 + 3 * class,
+            Source::Streams(class) => 3 + 3 * class,
         }
     }
 
@@ -77,6 +82,7 @@ impl ClassQueues {
         let class = |kind: SchedulerKind| ClassQueue {
             queue: SendQueue::new(cfg.queue),
             scheduler: kind.scheduler(),
+            stream_scheduler: kind.scheduler(),
             block: Block::default(),
             stats: RuleStats::default(),
         };

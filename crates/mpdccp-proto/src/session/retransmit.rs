@@ -27,7 +27,7 @@ impl Session {
             Role::Client => dccp_streams::Role::Client,
             Role::Server => dccp_streams::Role::Server,
         };
-        self.streams = (streams && self.cfg.streams).then(|| Carried::new(role, self.cfg.scheduler));
+        self.streams = (streams && self.cfg.streams).then(|| Carried::new(role));
     }
 
     /// What we tell in the handshake.

@@ -23,9 +23,9 @@ impl Session {
             return Some((Source::Repair, copy.packet.info));
         }
         let classes = self.classes.all.len();
-        for l in (0..=classes).map(|n| (self.classes.turn + n) % (classes + 1)) {
-            if l == classes {
-                match self.stream_head(now).filter(|_| !waiting.has(Source::Streams)) {
+        for l in (0..2 * classes).map(|n| (self.classes.turn + n) % (2 * classes)) {
+            if let Some(class) = l.checked_sub(classes) {
+                match self.stream_head(now, class).filter(|(source, _)| !waiting.has(*source)) {
                     None => continue,
                     head => return head,
                 }
@@ -48,7 +48,7 @@ impl Session {
     /// Takes what [`next_source`](Self::next_source) showed.
     pub(super) fn take(&mut self, source: Source) -> Option<Queued> {
         match source {
-            Source::Streams => None,
+            Source::Streams(_) => None,
             Source::Repair => self.repair.pop().map(|copy| copy.packet),
             Source::Aside(l) | Source::Queue(l) => {
                 self.classes.turn = l + 1;
@@ -62,7 +62,7 @@ impl Session {
     pub(super) fn drop_too_big(&mut self, source: Source) {
         match source {
             // They are cut to the path's size.
-            Source::Streams => {}
+            Source::Streams(_) => {}
             Source::Repair => drop(self.repair.pop()),
             Source::Aside(l) => self.classes.all[l].queue.drop_aside_too_big(),
             Source::Queue(l) => self.classes.all[l].queue.drop_too_big(),
@@ -72,22 +72,23 @@ impl Session {
     /// Has packets scheduled otherwise from now on.
     pub(crate) fn set_scheduler(&mut self, kind: SchedulerKind) {
         self.cfg.scheduler = kind;
-        if let Some(carried) = &mut self.streams {
-            carried.scheduler = kind.scheduler();
-        }
         for class in 0..self.classes.all.len() {
             if self.classes.rule(class).is_none_or(|rule| rule.scheduler.is_none()) {
                 self.classes.all[class].scheduler = kind.scheduler();
+                self.classes.all[class].stream_scheduler = kind.scheduler();
             }
         }
     }
 
-    /// Has packets allowed by other rules from now on; those that wait fall under them too.
+    /// Has packets allowed by other rules from now on; those that wait fall under them too. Streams fall under none until their owner says which.
     pub(crate) fn set_policy(&mut self, now: Time, policy: &Policy) {
         if self.cfg.policy == *policy {
             return;
         }
         self.cfg.policy = policy.clone();
+        if let Some(carried) = &mut self.streams {
+            carried.streams.declassify();
+        }
         let mut old = core::mem::replace(&mut self.classes, ClassQueues::new(&self.cfg));
         let stats = old.stats();
         while let Some(Queued { info, data, .. }) = old.all.iter_mut().find_map(|class| class.queue.pop_any())

@@ -62,22 +62,31 @@ impl Session {
         self.streams.as_ref()?.streams.poll_timeout().filter(|at| *at > self.polled)
     }
 
-    /// The next packet of the streams, if there is one. Its size is found with its path: any will do.
-    pub(super) fn stream_head(&self, now: Time) -> Option<(Source, PktInfo)> {
-        let carried = self.streams.as_ref().filter(|carried| carried.streams.has_packet(now))?;
+    /// The next packet of the streams of a class, if there is one. Its size is found with its path: any will do.
+    pub(super) fn stream_head(&self, now: Time, class: usize) -> Option<(Source, PktInfo)> {
+        let number = class as u8;
+        let carried = self.streams.as_ref().filter(|carried| carried.streams.has_packet(now, number))?;
         let up = self.rows.iter().filter(|row| row.state.is_up());
         // An acknowledgement alone is small.
-        let len =
-            if carried.streams.backlog() == 0 { 1 } else { up.map(|row| row.max_payload).min().unwrap_or(1) };
-        Some((Source::Streams, PktInfo { len, ..PktInfo::default() }))
+        let len = match carried.streams.backlog_of(number) {
+            0 => 1,
+            _ => up.map(|row| row.max_payload).min().unwrap_or(1),
+        };
+        Some((Source::Streams(class), PktInfo { len, class: number, ..PktInfo::default() }))
     }
 
-    /// Sends one packet of the streams on each of `paths`; false if there was none after all.
-    pub(super) fn send_stream_packet(&mut self, now: Time, paths: &[PathId], sink: &mut dyn Sink) -> bool {
-        self.classes.turn = 0;
+    /// Sends one packet of the streams of a class, with the same bytes on each of `paths`; false if there was none after all.
+    pub(super) fn send_stream_packet(
+        &mut self,
+        now: Time,
+        class: usize,
+        paths: &[PathId],
+        sink: &mut dyn Sink,
+    ) -> bool {
+        self.classes.turn = self.classes.all.len() + class + 1;
         self.options.clear();
         self.options.push(&Opt::Mp(MpOption::Exp(&[])));
-        let mut buffer = self.blocks.take();
+        let (mut first, mut buffer) = (self.blocks.take(), self.blocks.take());
         let mut any = false;
         for &path in paths {
             let Some(i) = self.index(path).filter(|i| self.rows[*i].is_open()) else { continue };
@@ -85,15 +94,28 @@ impl Session {
             let Some(carried) = &mut self.streams else { break };
             buffer.resize(room, 0);
             let PathRow { srtt, .. } = self.rows[i];
-            let Some(len) = carried.streams.poll_transmit(now, path.0, srtt, &mut buffer) else { continue };
+            let len = match any {
+                false => carried.streams.poll_transmit(now, class as u8, path.0, srtt, &mut buffer),
+                true => carried.streams.poll_copy(now, &first, path.0, srtt, &mut buffer),
+            };
+            let Some(len) = len else { continue };
             carried.follow_backlog(now);
-            carried.scheduler.on_sent(now, path, len);
+            let entry = &mut self.classes.all[class];
+            entry.stream_scheduler.on_sent(now, path, len);
             self.paths[i].transmit(now, self.options.as_bytes(), &buffer[..len], sink);
+            if !core::mem::replace(&mut any, true) {
+                if paths.len() > 1 {
+                    first.clear();
+                    first.extend(&buffer[..len]);
+                }
+                entry.stats.packets += 1;
+                entry.stats.bytes += len as u64;
+            }
             self.cap.on_sent(now, len as u64);
             self.allowance = self.allowance.map(|bytes| bytes - len as i64);
             self.paths[i].refresh(now, &mut self.rows[i]);
-            any = true;
         }
+        self.blocks.put(first);
         self.blocks.put(buffer);
         any
     }

@@ -1,7 +1,7 @@
 //! From the queue to the paths: the path is picked and the MP_SEQ written only when that path can send now.
 
 use super::Session;
-use super::class_queues::{Source, Waiting};
+use super::class_queues::{ClassQueue, Source, Waiting};
 use super::repair::Copy;
 use crate::sched::{Pick, priorities};
 use crate::{Counter, PathId, PathRow, PathState, PktInfo, QueueView, Room, SessionState, Wake};
@@ -102,18 +102,22 @@ impl Session {
                 continue;
             }
             let class = self.class_of(&info);
+            let streams = matches!(source, Source::Streams(_));
             let backlog = match &self.streams {
-                Some(carried) if source == Source::Streams => carried.view(now),
+                Some(carried) if streams => carried.view(now, class),
                 _ => self.classes.all[class].queue.view(now),
             };
             let pick = match self.offer(now, class, &info, &backlog) {
                 true => {
                     let offered = if self.offered_all { &self.rows } else { &self.offered };
-                    let scheduler = match &mut self.streams {
-                        Some(carried) if source == Source::Streams => &mut carried.scheduler,
-                        _ => &mut self.classes.all[class].scheduler,
-                    };
+                    let ClassQueue { scheduler, stream_scheduler, .. } = &mut self.classes.all[class];
+                    let scheduler = if streams { stream_scheduler } else { scheduler };
                     scheduler.pick(now, &info, &backlog, offered)
+                }
+                // Dropped, their bytes would be sent again.
+                false if streams => {
+                    waiting.add(source);
+                    continue;
                 }
                 false => Pick::Drop,
             };
@@ -248,8 +252,8 @@ impl Session {
 
     /// Sends what a source has first on each of `paths`, as one datagram of the session. False if it had nothing after all.
     fn send_head(&mut self, now: Time, source: Source, paths: &[PathId], sink: &mut dyn Sink) -> bool {
-        if source == Source::Streams {
-            return self.send_stream_packet(now, paths, sink);
+        if let Source::Streams(class) = source {
+            return self.send_stream_packet(now, class, paths, sink);
         }
         let Some(copy) = self.take_head(now, source) else { return false };
         let packet = &copy.packet;

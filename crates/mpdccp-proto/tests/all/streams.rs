@@ -4,6 +4,7 @@ use crate::common::End::{Client, Server};
 use crate::common::*;
 use dccp_streams::{Event, Reason, StreamId, Streams};
 use dccp_wire::{MpOption, PacketType};
+use mpdccp_proto::policy::{Otherwise, Policy, Rule};
 use mpdccp_proto::*;
 use mpdccp_units::{Duration, Rate};
 
@@ -298,4 +299,106 @@ fn more_streams_than_a_peer_assumes_may_be_opened_at_once() {
     net.run(ms(500));
     let opened = |e: &&SessionEvent| matches!(e, SessionEvent::Stream(Event::Opened(_)));
     assert_eq!(net.events_of(Server).iter().filter(opened).count(), 1_000);
+}
+
+/// Two paths called `a` and `b`, and a rule that nothing falls under by itself.
+fn ruled(rule: Rule) -> (Net, SessionId) {
+    let criteria = policy::Criteria { dscp: vec![63], ..policy::Criteria::default() };
+    let cfg = SessionConfig { policy: Policy(vec![Rule { criteria, ..rule }]), ..with_streams() };
+    let mut net = Net::new(7, 2, with_streams());
+    let named = |k| PathConfig { name: PathName::of(["a", "b"][k]), ..path(k) };
+    let id = net.client.connect(net.now, cfg, named(0));
+    net.client.add_path(net.now, id, named(1));
+    net.drain();
+    net.run(ms(500));
+    (net, id)
+}
+
+/// Full packets of the streams that the client sent on each path, from so many packets of the log on.
+fn full(net: &Net, from: usize) -> [usize; 2] {
+    let sent = |path| {
+        let full =
+            |l: &&Logged| l.from == Client && l.path == path && is_stream_packet(l) && l.bytes.len() > 1_000;
+        net.log[from..].iter().filter(full).count()
+    };
+    [sent(0), sent(1)]
+}
+
+#[test]
+fn streams_of_a_class_take_the_paths_of_its_rule_and_hold_up_no_others() {
+    let only = Rule { paths: vec![PathName::of("b")], otherwise: Otherwise::Wait, ..Rule::default() };
+    let (mut net, id) = ruled(only);
+    let (stream, other, data) = (net.open_stream(id), net.open_stream(id), pattern(300_000));
+    net.streams(Client, id, |s| s.classify(stream, 1, 0)).unwrap();
+    let (got, whole) = net.transfer(id, stream, &data, 5_000, |_, _| {});
+    assert!(whole && got == data);
+    let [a, b] = full(&net, 0);
+    assert!(a == 0 && b > 200, "{a} and {b}");
+    let met = net.status(Client, id).rules[0].1;
+    assert!(met.bytes > 300_000 && met.packets > 200, "{met:?}");
+    // Without that path it waits; others do not, and it goes on by other rules.
+    let waits = net.open_stream(id);
+    net.streams(Client, id, |s| s.classify(waits, 1, 0)).unwrap();
+    net.wires[1].up = false;
+    let now = net.now;
+    net.client.set_link(now, id, PathId(1), false);
+    net.run(ms(500));
+    net.streams(Client, id, |s| s.write(waits, &data)).unwrap();
+    let before = net.log.len();
+    let (got, whole) = net.transfer(id, other, &data, 5_000, |_, _| {});
+    assert!(whole && got == data);
+    let mut late = Vec::new();
+    net.read_stream(Server, waits, &mut late);
+    assert_eq!((full(&net, before)[1], late.len()), (0, 0));
+    let now = net.now;
+    net.client.set_policy(now, id, &Policy::default());
+    net.drain();
+    net.run(ms(500));
+    net.read_stream(Server, waits, &mut late);
+    assert!(late.len() > 50_000, "{}", late.len());
+}
+
+#[test]
+fn a_redundant_class_has_a_copy_on_each_path_and_waits_for_no_repair() {
+    let (mut net, id) = ruled(Rule { scheduler: Some(scheduler("redundant")), ..Rule::default() });
+    let (stream, data) = (net.open_stream(id), pattern(300_000));
+    net.streams(Client, id, |s| s.classify(stream, 1, 0)).unwrap();
+    net.wires[0].loss = 20;
+    let (before, from) = (net.now, net.log.len());
+    let (got, whole) = net.transfer(id, stream, &data, 5_000, |_, _| {});
+    assert!(whole && got == data);
+    let [a, b] = full(&net, from);
+    // Losses keep the window of the first small.
+    assert!(a > 80 && b > 200, "{a} and {b}");
+    assert!(net.status(Client, id).streams.unwrap().stats.bytes_copied > 80_000);
+    assert!(net.now.since(before) < ms(1_000), "{:?}", net.now.since(before));
+}
+
+/// Bytes of a stream that arrive in a second, once what was granted ahead is used up.
+fn second(net: &mut Net, id: SessionId, stream: StreamId) -> usize {
+    let data = pattern(8_000_000);
+    net.transfer(id, stream, &data, 500, |_, _| {});
+    let (got, _) = net.transfer(id, stream, &data, 1_000, |_, _| {});
+    got.len()
+}
+
+#[test]
+fn bounds_on_paths_on_sessions_and_on_all_hold_for_streams() {
+    // 100 kB a second, and those of an acknowledged window more.
+    let kept = 80_000..120_000;
+    let rate = Some(Rate::from_bps(800_000));
+    let (mut net, id) = Net::connected(1, 2, with_streams());
+    let stream = net.open_stream(id);
+    net.client.cap(net.now, id, rate);
+    let got = second(&mut net, id, stream);
+    assert!(kept.contains(&got), "{got} in a session");
+    net.client.cap(net.now, id, None);
+    net.client.cap_all(rate);
+    let got = second(&mut net, id, stream);
+    assert!(kept.contains(&got), "{got} in all");
+    net.client.cap_all(None);
+    let half = Some(Rate::from_bps(400_000));
+    [0, 1].into_iter().for_each(|path| net.client.cap_path(net.now, id, PathId(path), half));
+    let got = second(&mut net, id, stream);
+    assert!(kept.contains(&got), "{got} on two paths");
 }

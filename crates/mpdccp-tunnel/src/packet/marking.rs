@@ -31,7 +31,10 @@ impl Marker {
         let inner = data.and_then(tos);
         Mark {
             dscp: match self.dscp {
-                OuterDscp::Copy => inner.map_or(0, |tos| tos >> 2),
+                OuterDscp::Copy => {
+                    let of_streams = || data.and_then(dccp_streams::dscp);
+                    inner.map(|tos| tos >> 2).or_else(of_streams).unwrap_or(0)
+                }
                 OuterDscp::Pinned(dscp) => dscp,
             },
             ecn: match self.ecn {
@@ -138,6 +141,18 @@ mod tests {
         for data in [None, Some(&[][..]), Some(&[0x45, 0xff][..]), Some(&[0x10; 60][..])] {
             assert_eq!(marker.outer(data, Ecn::Ect0), Mark { dscp: 0, ecn: Ecn::Ect0 });
         }
+    }
+
+    #[test]
+    fn stream_packets_have_the_dscp_of_their_connection_and_the_paths_own_ecn() {
+        let mut streams = dccp_streams::Streams::new(dccp_streams::Role::Client, Default::default());
+        let id = streams.open(b"", 0).unwrap();
+        streams.classify(id, 0, 46).unwrap();
+        let mut packet = [0; 100];
+        let len = streams.poll_transmit(Default::default(), 0, 0, None, &mut packet).unwrap();
+        let outer = |ecn, dscp| Marker { ecn, dscp }.outer(Some(&packet[..len]), Ecn::Ect0);
+        assert_eq!(outer(OuterEcn::Copy, OuterDscp::Copy), Mark { dscp: 46, ecn: Ecn::Ect0 });
+        assert_eq!(outer(OuterEcn::Copy, OuterDscp::Pinned(10)).dscp, 10);
     }
 
     /// RFC 6040 section 4.2, figure 4, all of it.

@@ -5,6 +5,9 @@ use mpdccp_units::{Duration, Rate, Time};
 /// What may come at once, in time at the rate: about a round trip, since that is how far TCP overshoots.
 const BURST: Duration = Duration::from_millis(100);
 
+/// Streams take no more at a time than fits between these: the rest of a burst is left to packets, which would be dropped.
+const STREAMS: (Duration, Duration) = (Duration::from_millis(25), Duration::from_millis(50));
+
 /// A token bucket, as the time until which what was taken is paid for.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Policer {
@@ -22,8 +25,30 @@ impl Policer {
             self.dropped += 1;
             return false;
         }
-        self.paid = paid + rate.time_for(bytes as u64);
+        self.pay(now, rate, bytes);
         true
+    }
+
+    fn pay(&mut self, now: Time, rate: Rate, bytes: usize) {
+        self.paid = self.paid.max(now) + rate.time_for(bytes as u64);
+    }
+
+    /// How many bytes streams may have now. What they may not have they keep: nothing is dropped.
+    pub(crate) fn room(&self, now: Time, rate: Option<Rate>) -> usize {
+        let left = |rate: Rate| rate.bytes_in(STREAMS.1.saturating_sub(self.paid.since(now))) as usize;
+        rate.map_or(usize::MAX, left)
+    }
+
+    /// Streams had these bytes.
+    pub(crate) fn had(&mut self, now: Time, rate: Option<Rate>, bytes: usize) {
+        if let Some(rate) = rate {
+            self.pay(now, rate, bytes);
+        }
+    }
+
+    /// When streams that found no [`room`](Self::room) are to ask again.
+    pub(crate) fn again(&self) -> Time {
+        Time::from_nanos(self.paid.as_nanos().saturating_sub(STREAMS.0.as_nanos() as u64))
     }
 }
 
@@ -43,5 +68,26 @@ mod tests {
         let taken = (0..2_000).filter(|n| policer.takes(at(n / 2), rate, 1_000)).count();
         assert!((999..=1_001).contains(&taken), "{taken}");
         assert!((0..500).all(|_| policer.takes(at(1_000), None, 1_000)));
+    }
+
+    #[test]
+    fn streams_leave_a_part_of_the_burst_to_packets_and_have_what_is_left_of_the_rate() {
+        let mut policer = Policer::default();
+        let rate = Some(Rate::from_bps(8_000_000));
+        let (mut now, end) = (Time::from_millis(1_000), Time::from_millis(3_000));
+        let (mut streams, mut packets) = (0, 0);
+        while now < end {
+            // 100 bytes each millisecond are a tenth of the rate.
+            packets += usize::from(policer.takes(now, rate, 100));
+            let room = policer.room(now, rate);
+            if room > 0 && policer.again() <= now {
+                policer.had(now, rate, room);
+                streams += room;
+            }
+            now += Duration::from_millis(1);
+        }
+        assert_eq!((packets, policer.dropped), (2_000, 0));
+        assert!((1_790_000..=1_850_000).contains(&streams), "{streams}");
+        assert_eq!(policer.room(now, None), usize::MAX);
     }
 }

@@ -2,7 +2,7 @@
 //! learn of it, and their segments must not travel as packets.
 
 use super::announce;
-use super::transfer::{PRIORITY, read};
+use super::transfer::{CHUNK, PRIORITY, read};
 use crate::Cx;
 use dccp_streams::{Event, Reason, StreamError, StreamId};
 use mpdccp_proto::SessionId;
@@ -93,7 +93,7 @@ impl Dead {
     fn read(&mut self, cx: &mut Cx<'_>, key: Key) -> (usize, Vec<Tuple>) {
         let mut tuples = Vec::new();
         let Some((peer, bytes)) = self.arriving.get_mut(&key) else { return (0, tuples) };
-        let more = cx.endpoint.streams(cx.now, key.0, |s| read(s, key.1));
+        let more = cx.endpoint.streams(cx.now, key.0, |s| read(s, key.1, CHUNK));
         let Some((more, ended)) = more else { return (0, tuples) };
         bytes.extend(more);
         let mut rest = &bytes[..];

@@ -1,23 +1,23 @@
 //! The flows that travel as streams: a flow of the table, a socket of the proxy and a stream of a session belong together.
 
 use super::dead::{self, Dead};
-use super::routes::{Carrier, Routes, has_rule};
-use super::transfer::{CHUNK, PRIORITY, read, write};
+use super::routes::{Carrier, Routes, class_of, rule};
+use super::transfer::{PRIORITY, write};
 use super::{announce, journal};
 use crate::Cx;
 use crate::action::Action;
 use crate::message::Message;
 use crate::status::TcpStatus;
-use dccp_streams::{Event, Reason, StreamId};
+use dccp_streams::{Event, Reason, StreamError, StreamId};
 use mpdccp_proto::{SessionId, is_unicast};
 use mpdccp_proxy::{
     AsPacket, Command, Event as Sockets, Flow, FlowTable, Limits, Refusal, Request, Tuple, Verdict,
 };
 use mpdccp_units::Time;
-use std::collections::{HashMap, VecDeque};
+use std::collections::{BTreeMap, HashMap, VecDeque};
 
 /// Bytes of one direction of a flow that are between its stream and its socket.
-const WINDOW: u64 = 256 << 10;
+pub(super) const WINDOW: u64 = 256 << 10;
 
 /// What becomes of a packet read from the interface.
 #[derive(Debug, PartialEq, Eq)]
@@ -33,20 +33,23 @@ pub enum Divert {
 /// One flow and its stream.
 #[derive(Debug)]
 pub(super) struct Carried {
-    peer: usize,
+    pub(super) peer: usize,
     pub(super) session: SessionId,
     pub(super) stream: StreamId,
+    request: Request,
     /// A host of this end opened it.
     ours: bool,
     /// The far end is connected.
-    open: bool,
+    pub(super) open: bool,
+    /// It waits for its turn at the rate that its peer may have.
+    pub(super) held_back: bool,
     /// Read from the host, and not yet taken by the stream; of the first so much was.
     waiting: VecDeque<Vec<u8>>,
     taken: usize,
     /// The host sends no more.
     finished: bool,
     /// Handed to the socket, and not yet taken by the kernel.
-    unwritten: u64,
+    pub(super) unwritten: u64,
     /// Both directions of the socket ended.
     over: bool,
 }
@@ -57,6 +60,8 @@ pub(crate) struct Flows {
     pub(super) table: FlowTable,
     pub(super) carried: HashMap<Flow, Carried>,
     pub(super) by_stream: HashMap<(SessionId, StreamId), Flow>,
+    /// Those that are held back, by peer.
+    pub(super) held_back: BTreeMap<usize, VecDeque<Flow>>,
     /// Sessions whose peer wants no streams after all.
     unwanted: Vec<SessionId>,
     dead: Dead,
@@ -82,6 +87,7 @@ impl Flows {
             most,
             carried: HashMap::new(),
             by_stream: HashMap::new(),
+            held_back: BTreeMap::new(),
             unwanted: Vec::new(),
             opened: 0,
             accepted: 0,
@@ -93,16 +99,17 @@ impl Flows {
     }
 
     /// A packet was read from the interface.
-    pub(crate) fn on_packet(&mut self, cx: &mut Cx<'_>, routes: Routes<'_>, packet: &[u8]) -> Divert {
-        let mut carrier = None;
+    pub(crate) fn on_packet(&mut self, cx: &mut Cx<'_>, routes: &Routes<'_>, packet: &[u8]) -> Divert {
+        let (mut carrier, mut class) = (None, 0);
         let unwanted = &self.unwanted;
         let verdict = self.table.on_packet(cx.now, packet, |segment| {
             carrier = routes.session(cx, segment.tuple.to.ip()).filter(|c| !unwanted.contains(&c.session));
             carrier.ok_or(AsPacket::NotWanted)?;
-            if has_rule(cx, packet) { Err(AsPacket::Policy) } else { Ok(()) }
+            class = class_of(cx, packet)?;
+            Ok(())
         });
         match (verdict, carrier) {
-            (Verdict::Open(flow, request), Some(carrier)) => self.open(cx, carrier, flow, &request),
+            (Verdict::Open(flow, request), Some(carrier)) => self.open(cx, carrier, flow, request, class),
             (Verdict::Packet | Verdict::Open(..), _) => Divert::Packet,
             (Verdict::Proxy(_), _) => Divert::Proxy,
             (Verdict::Held(_), _) => Divert::Done,
@@ -131,17 +138,21 @@ impl Flows {
         }
     }
 
-    fn open(&mut self, cx: &mut Cx<'_>, carrier: Carrier, flow: Flow, request: &Request) -> Divert {
+    fn open(&mut self, cx: &mut Cx<'_>, carrier: Carrier, flow: Flow, request: Request, class: u8) -> Divert {
         let session = carrier.session;
-        let header = announce::request(request);
-        let stream = cx.endpoint.streams(cx.now, session, |s| s.open(&header, PRIORITY));
+        let header = announce::request(&request);
+        let stream = cx.endpoint.streams(cx.now, session, |s| {
+            let stream = s.open(&header, PRIORITY)?;
+            s.classify(stream, class, request.traffic_class >> 2)?;
+            Ok::<_, StreamError>(stream)
+        });
         let Some(Ok(stream)) = stream else {
             // It has as many as it may: this one is left to packets.
             self.table.refused(cx.now, flow, Refusal::Silence);
             return Divert::Packet;
         };
         self.opened += 1;
-        self.insert(flow, carrier, stream, true);
+        self.insert(flow, carrier, stream, request, true);
         Divert::Done
     }
 
@@ -150,6 +161,7 @@ impl Flows {
         flow: Flow,
         Carrier { number: peer, session }: Carrier,
         stream: StreamId,
+        request: Request,
         ours: bool,
     ) {
         self.by_stream.insert((session, stream), flow);
@@ -157,8 +169,10 @@ impl Flows {
             peer,
             session,
             stream,
+            request,
             ours,
             open: false,
+            held_back: false,
             waiting: VecDeque::new(),
             taken: 0,
             finished: false,
@@ -183,7 +197,7 @@ impl Flows {
     pub(crate) fn on_stream(
         &mut self,
         cx: &mut Cx<'_>,
-        routes: Routes<'_>,
+        routes: &mut Routes<'_>,
         session: SessionId,
         event: Event,
     ) {
@@ -204,12 +218,12 @@ impl Flows {
                     let answer = cx.endpoint.streams(cx.now, session, |s| {
                         s.header(stream).map_or(Err(Refusal::Silence), announce::read_answer)
                     });
-                    self.on_answer(cx, flow, answer.unwrap_or(Err(Refusal::Busy)));
+                    self.on_answer(cx, routes, flow, answer.unwrap_or(Err(Refusal::Busy)));
                 }
             }
             Event::Readable(stream) => {
                 if let Some(flow) = flow(stream) {
-                    self.fill_socket(cx, flow);
+                    self.fill_socket(cx, routes, flow);
                 }
             }
             Event::Writable(stream) => {
@@ -230,7 +244,7 @@ impl Flows {
     fn connect(
         &mut self,
         cx: &mut Cx<'_>,
-        routes: Routes<'_>,
+        routes: &Routes<'_>,
         session: SessionId,
         stream: StreamId,
     ) -> Result<(), Reason> {
@@ -249,18 +263,24 @@ impl Flows {
         if !allowed || !is_unicast(to.ip()) || to.ip().is_loopback() {
             return Err(Reason::NotAllowed);
         }
-        if has_rule(cx, &request.answer()) {
-            return Err(Reason::TimedOut);
-        }
+        let class = class_of(cx, &request.answer()).map_err(|_| Reason::TimedOut)?;
         let flow = self.table.connect(cx.now, &request).map_err(announce::reason)?;
         self.accepted += 1;
-        self.insert(flow, Carrier { number, session }, stream, false);
+        let dscp = request.traffic_class >> 2;
+        let _ = cx.endpoint.streams(cx.now, session, |s| s.classify(stream, class, dscp));
+        self.insert(flow, Carrier { number, session }, stream, request, false);
         cx.out.push(Action::Tcp(Command::Connect { flow, request }));
         Ok(())
     }
 
     /// The far end is connected, or is not.
-    fn on_answer(&mut self, cx: &mut Cx<'_>, flow: Flow, answer: Result<(), Refusal>) {
+    fn on_answer(
+        &mut self,
+        cx: &mut Cx<'_>,
+        routes: &mut Routes<'_>,
+        flow: Flow,
+        answer: Result<(), Refusal>,
+    ) {
         match answer {
             Ok(()) => match self.table.accepted(flow) {
                 Some((tuple, syn)) => {
@@ -268,7 +288,7 @@ impl Flows {
                         carried.open = true;
                     }
                     cx.out.push(Action::Tcp(Command::Accept { flow, tuple, syn }));
-                    self.fill_socket(cx, flow);
+                    self.fill_socket(cx, routes, flow);
                 }
                 None => self.reset_stream(cx, flow, Reason::Reset),
             },
@@ -311,10 +331,10 @@ impl Flows {
     }
 
     /// Something happened to the sockets.
-    pub(crate) fn on_sockets(&mut self, cx: &mut Cx<'_>, events: Vec<Sockets>) {
+    pub(crate) fn on_sockets(&mut self, cx: &mut Cx<'_>, routes: &mut Routes<'_>, events: Vec<Sockets>) {
         for event in events {
             match event {
-                Sockets::Connected(flow) => self.on_connected(cx, flow),
+                Sockets::Connected(flow) => self.on_connected(cx, routes, flow),
                 Sockets::Failed(flow, refused) => self.on_failed(cx, flow, refused),
                 Sockets::Data(flow, bytes) => {
                     let Some(carried) = self.carried.get_mut(&flow) else { continue };
@@ -326,7 +346,7 @@ impl Flows {
                     let Some(carried) = self.carried.get_mut(&flow) else { continue };
                     self.written_bytes += bytes;
                     carried.unwritten = carried.unwritten.saturating_sub(bytes);
-                    self.fill_socket(cx, flow);
+                    self.fill_socket(cx, routes, flow);
                 }
                 Sockets::Finished(flow) => {
                     let Some(carried) = self.carried.get_mut(&flow) else { continue };
@@ -349,7 +369,7 @@ impl Flows {
         }
     }
 
-    fn on_connected(&mut self, cx: &mut Cx<'_>, flow: Flow) {
+    fn on_connected(&mut self, cx: &mut Cx<'_>, routes: &mut Routes<'_>, flow: Flow) {
         self.table.connected(flow);
         let Some(carried) = self.carried.get_mut(&flow) else {
             return cx.out.push(Action::Tcp(Command::Reset(flow)));
@@ -365,7 +385,7 @@ impl Flows {
             }
         }
         cx.out.push(Action::Tcp(Command::Credit(flow, WINDOW)));
-        self.fill_socket(cx, flow);
+        self.fill_socket(cx, routes, flow);
     }
 
     fn on_failed(&mut self, cx: &mut Cx<'_>, flow: Flow, refused: bool) {
@@ -396,36 +416,15 @@ impl Flows {
         }
     }
 
-    /// Gives the host's socket what it has room for of what the stream brought.
-    fn fill_socket(&mut self, cx: &mut Cx<'_>, flow: Flow) {
-        let Some(carried) = self.carried.get_mut(&flow).filter(|carried| carried.open) else { return };
-        let stream = carried.stream;
-        while carried.unwritten < WINDOW {
-            let read = cx.endpoint.streams(cx.now, carried.session, |s| read(s, stream));
-            let Some((bytes, ended)) = read else { return };
-            carried.unwritten += bytes.len() as u64;
-            let more = bytes.len() >= CHUNK;
-            if !bytes.is_empty() {
-                cx.out.push(Action::Tcp(Command::Data(flow, bytes)));
-            }
-            if ended {
-                cx.out.push(Action::Tcp(Command::Finish(flow)));
-            }
-            if ended || !more {
-                return;
-            }
-        }
-    }
-
     /// A session is open: its peer may have lost its state with the last one.
-    pub(crate) fn on_session(&mut self, cx: &mut Cx<'_>, routes: Routes<'_>, session: SessionId) {
+    pub(crate) fn on_session(&mut self, cx: &mut Cx<'_>, routes: &Routes<'_>, session: SessionId) {
         if let Some(number) = routes.peers.of(session) {
             self.dead.tell(cx, number, session);
         }
     }
 
     /// A session is over: its flows are reset, never finished. Hosts whose SYN is held try again by themselves.
-    pub(crate) fn on_session_end(&mut self, cx: &mut Cx<'_>, routes: Routes<'_>, session: SessionId) {
+    pub(crate) fn on_session_end(&mut self, cx: &mut Cx<'_>, routes: &Routes<'_>, session: SessionId) {
         self.unwanted.retain(|other| *other != session);
         self.dead.on_session_end(session);
         let of_it = self.carried.iter().filter(|(_, carried)| carried.session == session);
@@ -444,20 +443,20 @@ impl Flows {
         }
     }
 
-    /// Resets flows that are not allowed any more.
-    pub(crate) fn recheck(&mut self, cx: &mut Cx<'_>, routes: Routes<'_>) {
-        let carried = &self.carried;
-        let allowed = |tuple: &Tuple, flow: &Flow| {
-            let session = carried.get(flow).map(|carried| carried.session);
-            let number = session.and_then(|session| routes.peers.of(session));
+    /// Resets flows that are not allowed any more. What a rule says holds for the others from now on, except that they stay streams.
+    pub(crate) fn recheck(&mut self, cx: &mut Cx<'_>, routes: &Routes<'_>) {
+        let flows: Vec<(Flow, Tuple)> =
+            self.carried.keys().filter_map(|flow| Some((*flow, self.table.tuple(*flow)?))).collect();
+        for (flow, tuple) in flows {
+            let Some(&Carried { session, stream, request, .. }) = self.carried.get(&flow) else { continue };
             let right = |n: &usize| routes.wants(cx, *n) && routes.allowed.peer(tuple.to.ip()) == Some(*n);
-            number.as_ref().is_some_and(right)
-        };
-        let flows = carried
-            .keys()
-            .filter(|flow| self.table.tuple(**flow).is_some_and(|tuple| !allowed(&tuple, flow)));
-        for flow in flows.copied().collect::<Vec<_>>() {
-            self.give_up(cx, flow, Reason::NotAllowed);
+            let (rule, class) = rule(cx, &request.answer());
+            if rule.is_some_and(|rule| rule.drop) || !routes.peers.of(session).as_ref().is_some_and(right) {
+                self.give_up(cx, flow, Reason::NotAllowed);
+                continue;
+            }
+            let dscp = request.traffic_class >> 2;
+            let _ = cx.endpoint.streams(cx.now, session, |s| s.classify(stream, class, dscp));
         }
     }
 

@@ -2,6 +2,7 @@
 
 mod announce;
 mod dead;
+mod deliver;
 mod flows;
 mod journal;
 mod probes;

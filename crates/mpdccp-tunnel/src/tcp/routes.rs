@@ -5,21 +5,19 @@ use crate::config::Tcp;
 use crate::packet::allowed::Allowed;
 use crate::peer::Peer;
 use crate::peers::Peers;
+use mpdccp_proto::policy::Rule;
 use mpdccp_proto::{PktInfo, SessionId};
+use mpdccp_proxy::AsPacket;
 
 /// Which addresses are whose.
-#[derive(Clone, Copy)]
 pub(crate) struct Routes<'a> {
-    pub(crate) peers: &'a Peers,
+    pub(crate) peers: &'a mut Peers,
     pub(crate) allowed: &'a Allowed,
 }
 
 impl Routes<'_> {
     pub(super) fn wants(&self, cx: &Cx<'_>, number: usize) -> bool {
-        let wants = |peer: &Peer| {
-            // What exceeds a rate is dropped, and that is for packets.
-            peer.cfg.tcp.unwrap_or(cx.cfg.tcp) == Tcp::Streams && peer.cfg.receive_rate.is_none()
-        };
+        let wants = |peer: &Peer| peer.cfg.tcp.unwrap_or(cx.cfg.tcp) == Tcp::Streams;
         self.peers.get(number).is_some_and(wants)
     }
 
@@ -38,8 +36,20 @@ pub(super) struct Carrier {
     pub(super) session: SessionId,
 }
 
-/// Whether a policy rule is for this packet and the others of its flow.
-pub(super) fn has_rule(cx: &Cx<'_>, packet: &[u8]) -> bool {
+/// The rule for this packet and the others of its flow, and the class of streams that the rule is for.
+pub(super) fn rule<'a>(cx: &Cx<'a>, packet: &[u8]) -> (Option<&'a Rule>, u8) {
     let policy = &cx.cfg.settings.policy_rule;
-    !policy.0.is_empty() && policy.rule_for(&PktInfo::of_ip(packet, cx.endpoint.flow_key()), packet).is_some()
+    if policy.0.is_empty() {
+        return (None, 0);
+    }
+    let number = policy.rule_for(&PktInfo::of_ip(packet, cx.endpoint.flow_key()), packet);
+    number.map_or((None, 0), |n| (policy.0.get(n), n as u8 + 1))
+}
+
+/// The class of the stream that is to carry this packet and the others of its flow, if its rule is not for packets alone.
+pub(super) fn class_of(cx: &Cx<'_>, packet: &[u8]) -> Result<u8, AsPacket> {
+    match rule(cx, packet) {
+        (Some(rule), _) if rule.drop || rule.fec.is_some() || rule.no_streams => Err(AsPacket::Policy),
+        (_, class) => Ok(class),
+    }
 }

@@ -38,14 +38,14 @@ pub(super) fn write(
     (written, finished)
 }
 
-/// Reads a piece of a stream, and whether it ends with that.
-pub(super) fn read(streams: &mut Streams, stream: StreamId) -> (Vec<u8>, bool) {
+/// Reads a piece of a stream, of at most so many bytes, and whether it ends with that.
+pub(super) fn read(streams: &mut Streams, stream: StreamId, most: usize) -> (Vec<u8>, bool) {
     let mut bytes = Vec::new();
     loop {
         let Ok(next) = streams.peek(stream) else { return (bytes, false) };
-        let n = next.len().min(CHUNK - bytes.len());
+        let n = next.len().min(most - bytes.len());
         bytes.extend_from_slice(&next[..n]);
-        if n == 0 && bytes.len() == CHUNK {
+        if n == 0 && bytes.len() == most {
             return (bytes, false);
         }
         match streams.consume(stream, n) {

@@ -11,7 +11,7 @@ use mpdccp_units::Time;
 
 macro_rules! routes {
     ($self:ident) => {
-        Routes { peers: &$self.peers, allowed: &$self.forward.allowed }
+        Routes { peers: &mut $self.peers, allowed: &$self.forward.allowed }
     };
 }
 
@@ -34,7 +34,7 @@ impl Tunnel {
     /// Something happened to the proxy's sockets.
     pub fn handle_sockets(&mut self, endpoint: &mut Endpoint, now: Time, events: Vec<mpdccp_proxy::Event>) {
         if let Some(flows) = &mut self.flows {
-            flows.on_sockets(cx!(self, endpoint, now), events);
+            flows.on_sockets(cx!(self, endpoint, now), &mut routes!(self), events);
             flows.save(cx!(self, endpoint, now));
         }
     }
@@ -50,11 +50,10 @@ impl Tunnel {
     /// Whether a packet read from the interface belongs to the proxy; `None` if it travels as a packet.
     pub(super) fn divert(&mut self, endpoint: &mut Endpoint, now: Time, packet: &[u8]) -> Option<Divert> {
         let flows = self.flows.as_mut()?;
-        let routes = routes!(self);
         let (_, destination) = addresses(packet)?;
         let home = self.forward.allowed.peer(destination).is_some_and(|number| self.shard.is_home(number));
         let cx = cx!(self, endpoint, now);
-        let done = home.then(|| flows.on_packet(cx, routes, packet))?;
+        let done = home.then(|| flows.on_packet(cx, &routes!(self), packet))?;
         flows.save(cx);
         (done != Divert::Packet).then_some(done)
     }
@@ -68,7 +67,7 @@ impl Tunnel {
         event: &SessionEvent,
     ) -> bool {
         let Some(flows) = &mut self.flows else { return matches!(event, SessionEvent::Stream(_)) };
-        let (cx, routes) = (cx!(self, endpoint, now), routes!(self));
+        let (cx, routes) = (cx!(self, endpoint, now), &mut routes!(self));
         match event {
             SessionEvent::Stream(event) => flows.on_stream(cx, routes, session, *event),
             SessionEvent::Closed(_) => flows.on_session_end(cx, routes, session),
@@ -82,7 +81,14 @@ impl Tunnel {
     /// Addresses may be another peer's now.
     pub(super) fn recheck_flows(&mut self, endpoint: &mut Endpoint, now: Time) {
         if let Some(flows) = &mut self.flows {
-            flows.recheck(cx!(self, endpoint, now), routes!(self));
+            flows.recheck(cx!(self, endpoint, now), &routes!(self));
+        }
+    }
+
+    /// Flows whose peer's rate held them back go on.
+    pub(super) fn continue_flows(&mut self, endpoint: &mut Endpoint, now: Time) {
+        if let Some(flows) = &mut self.flows {
+            flows.on_timeout(cx!(self, endpoint, now), &mut routes!(self));
         }
     }
 

@@ -7,5 +7,6 @@ mod host;
 mod outages;
 mod sizes;
 mod tcp;
+mod tcp_rules;
 mod world;
 mod worlds;

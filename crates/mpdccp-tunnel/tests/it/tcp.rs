@@ -1,18 +1,22 @@
 //! TCP connections that travel as streams.
 
 use crate::world::{CLIENTS, ClientFile, SERVERS, World, inner, server_text};
-use etherparse::PacketBuilder;
+use etherparse::{IpHeaders, IpNumber, Ipv4Header, PacketBuilder};
 use mpdccp_proxy::{Command as Told, Event, Flow, Segment};
 use mpdccp_tunnel::status::TcpStatus;
 use mpdccp_tunnel::{Packet, StateFile};
 use mpdccp_units::Duration;
+use std::net::Ipv4Addr;
 
-const SERVER: usize = SERVERS[0];
-const SOON: Duration = Duration::from_millis(200);
-const STREAMS: &str = "tcp = \"streams\"";
+pub(crate) const SERVER: usize = SERVERS[0];
+pub(crate) const SOON: Duration = Duration::from_millis(200);
+pub(crate) const STREAMS: &str = "tcp = \"streams\"";
 
-fn world(client: &str, server: &str) -> World {
-    let file = ClientFile { extra: client.into(), ..ClientFile::new() };
+pub(crate) fn world(client: &str, server: &str) -> World {
+    world_of(ClientFile { extra: client.into(), ..ClientFile::new() }, server)
+}
+
+pub(crate) fn world_of(file: ClientFile, server: &str) -> World {
     let mut world = World::new([file.clone(), file], &server_text([true; CLIENTS], server));
     world.run(Duration::from_secs(5));
     world
@@ -20,40 +24,54 @@ fn world(client: &str, server: &str) -> World {
 
 impl World {
     /// A SYN that a host sends, from the inner address of host `source`.
-    fn syn(&mut self, host: usize, source: usize, to: usize, port: u16) {
+    pub(crate) fn syn(&mut self, host: usize, source: usize, to: usize, port: u16) {
+        self.syn_from(host, inner(source), to, port);
+    }
+
+    pub(crate) fn syn_from(&mut self, host: usize, from: Ipv4Addr, to: usize, port: u16) {
+        self.syn_with(host, (from, inner(to)), port, 0);
+    }
+
+    pub(crate) fn syn_marked(&mut self, host: usize, (from, to): (usize, usize), port: u16, tos: u8) {
+        self.syn_with(host, (inner(from), inner(to)), port, tos);
+    }
+
+    fn syn_with(&mut self, host: usize, (from, to): (Ipv4Addr, Ipv4Addr), port: u16, tos: u8) {
         let mut packet = Vec::new();
-        let builder = PacketBuilder::ipv4(inner(source).octets(), inner(to).octets(), 64);
+        let mut ip = Ipv4Header::new(0, 64, IpNumber::TCP, from.octets(), to.octets()).unwrap();
+        ip.dscp = (tos >> 2).try_into().unwrap();
+        let builder = PacketBuilder::ip(IpHeaders::Ipv4(ip, Default::default()));
         builder.tcp(port, 80, 7, 1_000).syn().write(&mut packet, &[]).unwrap();
         let now = self.now;
         self.hosts[host].packet(now, Packet::Interface(packet));
         self.run(SOON);
     }
 
-    fn says(&mut self, host: usize, event: Event) {
+    pub(crate) fn says(&mut self, host: usize, event: Event) {
         let now = self.now;
         self.hosts[host].sockets(now, event);
         self.run(SOON);
     }
 
-    fn told(&mut self, host: usize) -> Vec<Told> {
+    pub(crate) fn told(&mut self, host: usize) -> Vec<Told> {
         std::mem::take(&mut self.hosts[host].told)
     }
 
     /// The flow that a host's sockets are to connect.
-    fn connecting(&mut self, host: usize) -> Flow {
+    pub(crate) fn connecting(&mut self, host: usize) -> Flow {
         match &self.told(host)[..] {
             [Told::Connect { flow, .. }] => *flow,
             other => panic!("{other:?}"),
         }
     }
 
-    fn tcp(&self, host: usize) -> TcpStatus {
+    pub(crate) fn tcp(&self, host: usize) -> TcpStatus {
         let host = &self.hosts[host];
         host.tunnel.status(&host.endpoint, self.now, None).tcp.unwrap()
     }
 
     /// A flow that is open at both ends: its numbers.
-    fn open(&mut self, port: u16) -> [Flow; 2] {
+    pub(crate) fn open(&mut self, port: u16) -> [Flow; 2] {
         self.syn(0, 0, SERVER, port);
         let far = self.connecting(SERVER);
         self.says(SERVER, Event::Connected(far));
@@ -205,40 +223,6 @@ fn a_host_that_resets_its_handshake_ends_the_connection_at_the_far_end() {
     assert_eq!((world.told(0), world.told(SERVER)), (vec![Told::Reset(flow)], vec![Told::Reset(far)]));
     assert_eq!([0, SERVER].map(|host| world.tcp(host).flows), [0, 0]);
     assert_eq!(world.hosts[0].diverted.len(), 1, "the namespace hears of it");
-}
-
-#[test]
-fn rules_for_packets_hold_since_what_they_are_for_travels_as_packets() {
-    let rule = "\n[[policy_rule]]\nprotocol = \"tcp\"\nports = 80\nscheduler = \"srtt\"\n";
-    let ruled = STREAMS.to_owned() + rule;
-    let mut world = world(&ruled, STREAMS);
-    world.syn(0, 0, SERVER, 1_000);
-    assert_eq!((world.segments.len(), world.tcp(0).as_packets["policy"]), (1, 1));
-    // The far end's rule is for its host's answers: the next SYN travels.
-    let mut world = self::world(STREAMS, &ruled);
-    world.syn(0, 0, SERVER, 1_000);
-    assert!(world.segments.is_empty() && world.told(SERVER).is_empty());
-    world.syn(0, 0, SERVER, 1_000);
-    assert_eq!(world.segments.len(), 1);
-    // Not so what no rule is for.
-    let other = STREAMS.to_owned() + &rule.replace("80", "81");
-    let mut world = self::world(STREAMS, &other);
-    world.syn(0, 0, SERVER, 1_000);
-    world.connecting(SERVER);
-}
-
-#[test]
-fn a_peer_whose_rate_is_limited_at_the_receiver_sends_packets() {
-    let mut world = world(STREAMS, STREAMS);
-    let limited = server_text([true; CLIENTS], STREAMS)
-        .replace("name = \"c0\"", "name = \"c0\"\nreceive_rate = \"1M\"");
-    let now = world.now;
-    world.hosts[SERVER].reload(now, &limited);
-    world.run(SOON);
-    world.syn(0, 0, SERVER, 1_000);
-    world.syn(0, 0, SERVER, 1_001);
-    assert!(world.told(SERVER).is_empty());
-    assert_eq!(world.segments.len(), 1);
 }
 
 #[test]

@@ -7,7 +7,7 @@ use mpdccp_tunnel::status::{PathReport, PeerStatus};
 use mpdccp_tunnel::{Command, HostEvent, Packet};
 use mpdccp_units::{Duration, Time};
 use std::cmp::Reverse;
-use std::collections::{BTreeMap, BinaryHeap};
+use std::collections::{BTreeMap, BTreeSet, BinaryHeap};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 
 pub(crate) const CLIENTS: usize = 2;
@@ -129,6 +129,8 @@ pub(crate) struct World {
     sent: BTreeMap<u64, (usize, Ipv4Addr)>,
     /// TCP segments that came out of an interface, and of which host's.
     pub(crate) segments: Vec<(usize, Vec<u8>)>,
+    /// DSCP of stream packets that left, and from which host.
+    pub(crate) marks: BTreeSet<(usize, u8)>,
     /// IPv6 packets that came out of an interface, and of which host's.
     pub(crate) v6: Vec<(usize, Vec<u8>)>,
     /// Inner packets delivered, and where.
@@ -162,6 +164,7 @@ impl World {
             number: 0,
             sent: BTreeMap::new(),
             segments: Vec::new(),
+            marks: BTreeSet::new(),
             v6: Vec::new(),
             delivered: BTreeMap::new(),
         }
@@ -288,6 +291,8 @@ impl World {
     /// A packet leaves a host.
     fn leave(&mut self, from: usize, route: Route, bytes: Vec<u8>) {
         let len = bytes.len() as u16 + OVERHEAD;
+        let payload = dccp_wire::Packet::parse(&bytes).map_or(&[][..], |packet| packet.payload);
+        self.marks.extend(dccp_streams::dscp(payload).map(|dscp| (from, dscp)));
         let client = if from < CLIENTS { Some(from) } else { self.owner(route.socket) };
         let Some(client) = client else { return };
         let Some(socket) = self.hosts[client].sockets.get_mut(&route.socket) else { return };

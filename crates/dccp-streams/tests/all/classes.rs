@@ -1,0 +1,112 @@
+//! Streams that wait apart from each other, the DSCP of what carries them, and copies on several paths.
+
+use dccp_streams::{Config, Event, Role, StreamId, Streams, dscp};
+use mpdccp_units::{Duration, Time};
+
+const MTU: usize = 1_200;
+
+struct Pair {
+    now: Time,
+    ends: [Streams; 2],
+}
+
+impl Pair {
+    fn new() -> Pair {
+        let end = |role| Streams::new(role, Config::default());
+        Pair { now: Time::from_millis(1), ends: [end(Role::Client), end(Role::Server)] }
+    }
+
+    /// A stream of this class, known at both ends, with bytes that wait.
+    fn stream(&mut self, class: u8, dscp: u8, bytes: usize) -> StreamId {
+        let id = self.ends[0].open(b"", 1).unwrap();
+        self.ends[0].classify(id, class, dscp).unwrap();
+        self.ends[0].write(id, &vec![class; bytes]).unwrap();
+        id
+    }
+
+    fn packet(&mut self, class: u8, path: u32) -> Option<Vec<u8>> {
+        let mut out = [0; MTU];
+        let len = self.ends[0].poll_transmit(self.now, class, path, None, &mut out)?;
+        Some(out[..len].to_vec())
+    }
+
+    /// What the other end can read after it got these.
+    fn read(&mut self, id: StreamId, packets: &[Vec<u8>]) -> usize {
+        packets.iter().for_each(|packet| self.ends[1].handle_packet(self.now, packet));
+        self.ends[1].read(id, &mut vec![0; 1 << 20]).unwrap_or(0)
+    }
+
+    /// What the other end acknowledges.
+    fn acknowledge(&mut self) {
+        self.now += Duration::from_millis(30);
+        let mut out = [0; MTU];
+        while let Some(len) = self.ends[1].poll_transmit(self.now, 0, 0, None, &mut out) {
+            self.ends[0].handle_packet(self.now, &out[..len]);
+        }
+    }
+}
+
+#[test]
+fn each_class_waits_by_itself() {
+    let mut pair = Pair::new();
+    let (usual, other) = (pair.stream(0, 0, 5_000), pair.stream(3, 0, 3_000));
+    let waits = |pair: &Pair| [0, 1, 3, 200].map(|class| pair.ends[0].has_packet(pair.now, class));
+    assert_eq!(waits(&pair), [true, false, true, false]);
+    assert_eq!([0, 3].map(|class| pair.ends[0].backlog_of(class)), [5_002, 3_002]);
+    let packets: Vec<_> = std::iter::from_fn(|| pair.packet(3, 0)).collect();
+    assert_eq!((packets.len(), pair.ends[0].backlog()), (3, 5_002));
+    assert_eq!((pair.read(usual, &packets), pair.read(other, &[])), (0, 3_000));
+    // What of it gets lost waits there again, and so do control frames.
+    pair.ends[0].on_path_down(0);
+    assert!(pair.ends[0].has_packet(pair.now, 3));
+    pair.ends[0].classify(usual, 1, 0).unwrap();
+    assert_eq!([0, 1].map(|class| pair.ends[0].backlog_of(class)), [0, 5_002]);
+    pair.ends[0].reset(other, dccp_streams::Reason::Reset).unwrap();
+    pair.ends[0].classify(other, 2, 0).unwrap();
+    assert_eq!(waits(&pair)[1..], [true, false, false]);
+    pair.packet(2, 1).unwrap();
+    assert!(!pair.ends[0].has_packet(pair.now, 2));
+    pair.ends[0].declassify();
+    assert_eq!((pair.ends[0].backlog_of(0), waits(&pair)), (5_002, [true, false, false, false]));
+}
+
+#[test]
+fn a_packet_has_one_dscp() {
+    let mut pair = Pair::new();
+    let ids =
+        [pair.stream(0, 46, 100), pair.stream(0, 0, 100), pair.stream(0, 46, 100), pair.stream(0, 10, 100)];
+    let packets: Vec<_> = std::iter::from_fn(|| pair.packet(0, 0)).collect();
+    let marks: Vec<u8> = packets.iter().map(|packet| dscp(packet).unwrap()).collect();
+    assert_eq!(marks, [46, 0, 46, 10], "in the order of their turns");
+    pair.read(ids[0], &packets);
+    assert!(ids[1..].iter().all(|id| pair.ends[1].read(*id, &mut [0; 200]) == Ok(100)));
+    assert_eq!([dscp(b""), dscp(&[0x45; 40])], [None, None]);
+    assert_eq!(pair.ends[1].stats().malformed, 0);
+}
+
+#[test]
+fn a_copy_on_another_path_brings_the_same_bytes() {
+    let mut pair = Pair::new();
+    let id = pair.stream(0, 10, 800);
+    pair.ends[0].finish(id).unwrap();
+    let first = pair.packet(0, 0).unwrap();
+    let mut out = [0; MTU];
+    let len = pair.ends[0].poll_copy(pair.now, &first, 1, None, &mut out).unwrap();
+    let copy = out[..len].to_vec();
+    assert_eq!((dscp(&copy), pair.ends[0].stats().bytes_copied), (Some(10), 802));
+    // The first gets lost; with the copy everything has arrived, and nothing is sent again.
+    assert_eq!(pair.read(id, &[copy]), 800);
+    pair.acknowledge();
+    pair.ends[0].on_path_down(0);
+    assert_eq!((pair.ends[0].stats().packets_lost, pair.ends[0].stats().bytes_repaired), (1, 0));
+    pair.packet(0, 1);
+    assert_eq!(pair.ends[0].stats().bytes_repaired, 0);
+    assert_eq!(pair.ends[0].poll_event(), Some(Event::Delivered(id)));
+    // A narrower path carries a part.
+    let id = pair.stream(0, 0, 800);
+    let first = pair.packet(0, 1).unwrap();
+    let len = pair.ends[0].poll_copy(pair.now, &first, 2, None, &mut out[..400]).unwrap();
+    assert_eq!(len, 400);
+    let part = pair.read(id, &[out[..len].to_vec()]);
+    assert!((350..400).contains(&part), "{part}");
+}

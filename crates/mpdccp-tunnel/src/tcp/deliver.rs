@@ -1,0 +1,70 @@
+//! From streams to the hosts' sockets, no faster than a peer's `receive_rate` allows: what may not be read yet fills the windows of the streams,
+//! and the peer sends no more.
+
+use super::flows::{Flows, WINDOW};
+use super::routes::Routes;
+use super::transfer::{CHUNK, read};
+use crate::Cx;
+use crate::action::Action;
+use crate::peers::Peers;
+use mpdccp_proxy::{Command, Flow};
+use mpdccp_units::Time;
+
+impl Flows {
+    /// Gives the host's socket what it has room for of what the stream brought.
+    pub(super) fn fill_socket(&mut self, cx: &mut Cx<'_>, routes: &mut Routes<'_>, flow: Flow) {
+        let carried = self.carried.get_mut(&flow).filter(|carried| carried.open && !carried.held_back);
+        let Some(carried) = carried else { return };
+        let (number, stream) = (carried.peer, carried.stream);
+        let peer = &mut routes.peers[number];
+        let rate = peer.cfg.receive_rate.map(|rate| rate.0);
+        while carried.unwritten < WINDOW {
+            let most = peer.policer.room(cx.now, rate).min(CHUNK);
+            if most == 0 {
+                carried.held_back = true;
+                self.held_back.entry(number).or_default().push_back(flow);
+                return;
+            }
+            let read = cx.endpoint.streams(cx.now, carried.session, |s| read(s, stream, most));
+            let Some((bytes, ended)) = read else { return };
+            peer.policer.had(cx.now, rate, bytes.len());
+            carried.unwritten += bytes.len() as u64;
+            let more = bytes.len() == most;
+            if !bytes.is_empty() {
+                cx.out.push(Action::Tcp(Command::Data(flow, bytes)));
+            }
+            if ended {
+                cx.out.push(Action::Tcp(Command::Finish(flow)));
+            }
+            if ended || !more {
+                return;
+            }
+        }
+    }
+
+    /// When [`on_timeout`](Self::on_timeout) has something to do.
+    pub(crate) fn next_timeout(&self, peers: &Peers) -> Option<Time> {
+        self.held_back.keys().map(|number| peers[*number].policer.again()).min()
+    }
+
+    /// Those that are held back have their turn, one after the other.
+    pub(crate) fn on_timeout(&mut self, cx: &mut Cx<'_>, routes: &mut Routes<'_>) {
+        let due = |number: &usize| routes.peers[*number].policer.again() <= cx.now;
+        for number in self.held_back.keys().copied().filter(due).collect::<Vec<_>>() {
+            let mut waiting = self.held_back.remove(&number).unwrap_or_default();
+            let rate = routes.peers[number].cfg.receive_rate.map(|rate| rate.0);
+            while routes.peers[number].policer.room(cx.now, rate) > 0 {
+                let Some(flow) = waiting.pop_front() else { break };
+                if let Some(carried) = self.carried.get_mut(&flow) {
+                    carried.held_back = false;
+                    self.fill_socket(cx, routes, flow);
+                }
+            }
+            // Those that had their turn come after those that did not.
+            waiting.extend(self.held_back.remove(&number).unwrap_or_default());
+            if !waiting.is_empty() {
+                self.held_back.insert(number, waiting);
+            }
+        }
+    }
+}
