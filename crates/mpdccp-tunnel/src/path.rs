@@ -2,7 +2,7 @@
 
 use crate::config::{PathSpec, Prio};
 use dccp_proto::{Ports, Route};
-use mpdccp_proto::{PathConfig, PathName};
+use mpdccp_proto::{PathConfig, PathName, SessionId};
 use mpdccp_units::Time;
 use std::net::{IpAddr, SocketAddr};
 
@@ -54,6 +54,15 @@ pub(crate) struct OpenPath {
     pub(crate) charged: u64,
     /// Its quota is used up.
     pub(crate) exhausted: bool,
+}
+
+/// A session with a server that was left for another, and its paths.
+#[derive(Debug)]
+pub(crate) struct Leaving {
+    pub(crate) session: SessionId,
+    pub(crate) paths: Vec<OpenPath>,
+    /// It stays no longer.
+    pub(crate) until: Time,
 }
 
 impl OpenPath {

@@ -9,7 +9,7 @@ use crate::message::Message;
 use crate::packet::mtu::{self, Carried};
 use crate::packet::pieces::Pieces;
 use crate::packet::police::Policer;
-use crate::path::{OpenPath, WaitingPath};
+use crate::path::{Leaving, OpenPath, WaitingPath};
 use crate::story::Stories;
 use dccp_proto::Route;
 use mpdccp_proto::{PathId, PathName, PathStatus, PktInfo, SessionConfig, SessionId, SessionStatus};
@@ -50,6 +50,8 @@ pub(crate) struct Peer {
     /// Names of paths to advertised addresses that did not answer.
     pub(crate) unanswered: Vec<String>,
     pub(crate) session: Option<SessionId>,
+    /// Those with servers that it left, which carry what they had.
+    pub(crate) leaving: Vec<Leaving>,
     /// A server's: it asked for addresses, and has these.
     pub(crate) asked: bool,
     pub(crate) leased: Vec<IpAddr>,
@@ -103,6 +105,7 @@ impl Peer {
             paths: Vec::new(),
             unanswered: Vec::new(),
             session: None,
+            leaving: Vec::new(),
             asked: false,
             leased: Vec::new(),
             policer: Policer::default(),
@@ -302,7 +305,9 @@ impl Peer {
 
     /// All paths of this end, open or not.
     pub(crate) fn specs_mut(&mut self) -> impl Iterator<Item = &mut PathSpec> {
-        self.paths.iter_mut().map(|p| &mut p.spec).chain(self.waiting.iter_mut().map(|p| &mut p.spec))
+        let leaving = self.leaving.iter_mut().flat_map(|leaving| &mut leaving.paths);
+        let open = self.paths.iter_mut().chain(leaving).map(|p| &mut p.spec);
+        open.chain(self.waiting.iter_mut().map(|p| &mut p.spec))
     }
 
     /// Forgets paths that are not open yet; commands that wait for them are answered.
@@ -376,7 +381,7 @@ impl Peer {
 
     /// Has the host look at the destinations of this end's paths.
     pub(crate) fn look_at_own(&self, cx: &mut Cx<'_>) {
-        for path in &self.paths {
+        for path in self.open_paths() {
             cx.out.push(Action::Look { socket: path.socket, remote: path.remote, own: true });
         }
     }
@@ -420,6 +425,7 @@ impl Peer {
         if let (Some(session), Some(id), Some(path)) = (self.session, self.path_id(cx, name), open) {
             cx.endpoint.set_prio(cx.now, session, id, path.prio().0);
         }
+        self.tell_leaving(cx, name);
     }
 
     pub(crate) fn no_such_path(&self) -> String {
@@ -446,6 +452,10 @@ impl Peer {
 
     /// Applies the file's limits to the session and all its paths.
     pub(crate) fn limit(&self, cx: &mut Cx<'_>) {
+        for leaving in &self.leaving {
+            cx.endpoint.cap(cx.now, leaving.session, self.cfg.rate.map(|rate| rate.0));
+            leaving.paths.iter().for_each(|path| self.tell_leaving(cx, &path.spec.name));
+        }
         let Some(session) = self.session else { return };
         cx.endpoint.cap(cx.now, session, self.cfg.rate.map(|rate| rate.0));
         for path in self.status(cx).into_iter().flat_map(|status| status.paths) {

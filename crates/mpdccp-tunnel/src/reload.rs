@@ -2,6 +2,7 @@
 
 use crate::Cx;
 use crate::action::Action;
+use crate::client::leaving;
 use crate::client::paths::Paths;
 use crate::command::{Keys, PeerKeys};
 use crate::config::{self, Config, PathSpec};
@@ -77,6 +78,7 @@ pub(crate) fn follow(
             cx.out.push(Action::CloseSocket(path.socket));
         }
         peers[number].forget_waiting(cx, |_| true);
+        leaving::abort(cx, &mut peers[number]).into_iter().for_each(|session| peers.forget(session));
         if let Some(session) = peers.remove(number) {
             cx.endpoint.abort(cx.now, session);
         }

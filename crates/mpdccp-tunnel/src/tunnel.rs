@@ -3,6 +3,7 @@
 use crate::action::{Action, Actions, StateFile};
 use crate::capacities::Capacities;
 use crate::client::assigned::Assigned;
+use crate::client::leaving;
 use crate::client::paths::Paths;
 use crate::client::quota::Quotas;
 use crate::client::timestamp::Timestamp;
@@ -177,7 +178,7 @@ impl Tunnel {
     }
 
     fn next_server(&mut self, endpoint: &mut Endpoint, now: Time, number: usize, why: &str) {
-        servers::next(cx!(self, endpoint, now), &mut self.peers, &mut self.paths, number, why);
+        servers::next(cx!(self, endpoint, now), &mut self.peers, &mut self.paths, number, why, 0);
     }
 
     /// A packet came. The interface gets what is written with the next burst.
@@ -252,7 +253,7 @@ impl Tunnel {
             (Some(message @ (Message::Probe(_) | Message::Alive(_))), _) => {
                 return Ok(self.handle_probe(endpoint, now, session, &message));
             }
-            (Some(Message::Leave), true) => self.next_server(endpoint, now, number, "it is to be taken away"),
+            (Some(Message::Leave), true) => self.leave(endpoint, now, number, session),
             (Some(Message::Ask), false) => self.assign(endpoint, now, number),
             (Some(Message::Names(names)), false) => {
                 let cx = cx!(self, endpoint, now);
@@ -320,6 +321,14 @@ impl Tunnel {
             }
             SessionEvent::Closed(_) => self.name_servers.on_closed(cx, session),
             _ => {}
+        }
+        if let Some(number) = self.peers.of(session).filter(|n| self.peers[*n].has_left(session)) {
+            if let SessionEvent::Closed(_) = event {
+                let paths = leaving::ended(cx, &mut self.peers[number], session);
+                paths.iter().for_each(|path| self.paths.retire(cx, path));
+                self.peers.forget(session);
+            }
+            return;
         }
         let (assigned, capacities) = (&mut self.assigned, &mut self.capacities);
         match sessions::on_event(cx, &mut self.peers, assigned, capacities, mtu, session, event) {
@@ -437,6 +446,8 @@ impl Tunnel {
         }
         if self.cfg.is_client() {
             client::watch(cx, peers, paths, &mut self.assigned);
+            let flows = &self.flows;
+            leaving::watch(cx, peers, |session| flows.as_ref().is_some_and(|f| f.of_session(session) > 0));
         }
         self.listener.watch(cx, peers);
     }

@@ -2,6 +2,7 @@
 
 pub(crate) mod advertised;
 pub(crate) mod assigned;
+pub(crate) mod leaving;
 pub(crate) mod names;
 pub(crate) mod paths;
 pub(crate) mod quota;
@@ -34,7 +35,7 @@ pub(crate) fn watch(cx: &mut Cx<'_>, peers: &mut Peers, paths: &mut Paths, assig
 
 /// Before the end: what the paths carried since the last look, and the newest handshake, are saved.
 pub(crate) fn finish(peers: &Peers, out: &mut Actions) {
-    for path in peers.iter().flat_map(|peer| &peer.paths) {
+    for path in peers.iter().flat_map(Peer::open_paths) {
         out.push(Action::Look { socket: path.socket, remote: path.remote, own: false });
     }
 }
@@ -50,7 +51,7 @@ pub(crate) fn charge(
     if let Some(handshake) = looked.handshake {
         timestamp.remember(handshake, cx.out);
     }
-    let owns = |peer: &&mut Peer| peer.paths.iter().any(|path| path.socket == looked.socket);
+    let owns = |peer: &&mut Peer| peer.open_paths().any(|path| path.socket == looked.socket);
     if let Some(peer) = peers.iter_mut().find(owns) {
         peer.heard |= looked.heard;
         peer.on_looked(cx, looked);

@@ -3,6 +3,7 @@
 
 use crate::Cx;
 use crate::action::{Action, OpenPath as Request};
+use crate::client::leaving;
 use crate::client::names::Names;
 use crate::config::{Encapsulation, PathSpec};
 use crate::host::{Interface, Sizes};
@@ -254,10 +255,15 @@ impl Paths {
                 cx.endpoint.remove_path(cx.now, session, id);
             }
         }
+        self.retire(cx, &path);
+        path
+    }
+
+    /// Closes the socket of a path that is no more, once its last packets have left.
+    pub(crate) fn retire(&mut self, cx: &mut Cx<'_>, path: &OpenPath) {
         // A server lets nobody in with a handshake older than the last over this socket, so that one must be remembered.
         cx.out.push(Action::Look { socket: path.socket, remote: path.remote, own: false });
         self.retired.push((cx.now + LINGER, path.socket));
-        path
     }
 
     /// Closes a path, open or not.
@@ -266,6 +272,8 @@ impl Paths {
         if let Some(at) = peers[number].paths.iter().position(|p| p.spec.name == name) {
             self.close(cx, peers, number, at);
         }
+        let left = leaving::remove_path(cx, &mut peers[number], name);
+        left.iter().for_each(|path| self.retire(cx, path));
     }
 
     /// Adds a path by command. Returns whether that is done, or waits for the host.

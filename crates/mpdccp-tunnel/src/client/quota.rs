@@ -96,7 +96,7 @@ impl Quotas {
     /// Charges the path of a socket with what it carried, and makes it standby once its quota is used up.
     pub(crate) fn charge(&mut self, cx: &mut Cx<'_>, peer: &mut Peer, looked: &Looked) {
         let name = peer.cfg.name.clone();
-        let Some(path) = peer.paths.iter_mut().find(|p| p.socket == looked.socket) else { return };
+        let Some(path) = peer.open_paths_mut().find(|p| p.socket == looked.socket) else { return };
         let more = looked.carried.saturating_sub(path.charged);
         path.charged = looked.carried;
         // A reload may have taken the quota away.

@@ -10,8 +10,16 @@ use mpdccp_units::Duration;
 /// How long no path may be up before the next server is tried.
 const SILENT: Duration = Duration::from_secs(3);
 
-/// Moves a peer's paths to the next server of its list, if there is one.
-pub(crate) fn next(cx: &mut Cx<'_>, peers: &mut Peers, paths: &mut Paths, number: usize, why: &str) {
+/// Moves a peer's paths to the next server of its list, if there is one. What TCP connections its session carries stay with the old server, if
+/// that is still there.
+pub(crate) fn next(
+    cx: &mut Cx<'_>,
+    peers: &mut Peers,
+    paths: &mut Paths,
+    number: usize,
+    why: &str,
+    connections: usize,
+) {
     let Some(servers) = peers.get(number).map(|peer| peer.cfg.servers()).filter(|servers| *servers > 1)
     else {
         return;
@@ -22,6 +30,15 @@ pub(crate) fn next(cx: &mut Cx<'_>, peers: &mut Peers, paths: &mut Paths, number
     cx.out.warn(format!("peer {}: on to server {} of {servers}: {why}", peer.name(), peer.server + 1));
     // What is being opened leads to the server left behind.
     peer.waiting.iter_mut().for_each(|path| path.opening = None);
+    if connections > 0 {
+        let specs = peer.paths.iter().filter(|path| !path.spec.advertised).map(|path| path.spec.clone());
+        peer.waiting.extend(specs.map(WaitingPath::new));
+        cx.out.info(format!(
+            "peer {}: {connections} connections stay with the server that it leaves until they end, an hour at most",
+            peer.name()
+        ));
+        peer.set_aside(cx);
+    }
     while !peers[number].paths.is_empty() {
         let path = paths.close(cx, peers, number, 0);
         // What the server left behind advertised is not the next one's.
@@ -43,7 +60,7 @@ pub(crate) fn watch(cx: &mut Cx<'_>, peers: &mut Peers, paths: &mut Paths) {
         if !peer.up(cx).is_empty() || peer.session.is_some_and(|session| cx.endpoint.is_answered(session)) {
             peer.silent_since = None;
         } else if cx.now.since(*peer.silent_since.get_or_insert(cx.now)) >= SILENT {
-            next(cx, peers, paths, number, "it does not answer");
+            next(cx, peers, paths, number, "it does not answer", 0);
         }
     }
 }

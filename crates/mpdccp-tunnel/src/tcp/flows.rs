@@ -469,6 +469,11 @@ impl Flows {
         self.reset_stream(cx, flow, why);
     }
 
+    /// How many flows a session carries.
+    pub(crate) fn of_session(&self, session: SessionId) -> usize {
+        self.carried.values().filter(|carried| carried.session == session).count()
+    }
+
     pub(crate) fn status(&self) -> TcpStatus {
         TcpStatus {
             flows: self.table.len() as u64,

@@ -2,6 +2,7 @@
 
 use super::Tunnel;
 use crate::Cx;
+use crate::client::servers;
 use crate::message::Message;
 use crate::packet::allowed::addresses;
 use crate::packet::forward::Outcome;
@@ -89,6 +90,15 @@ impl Tunnel {
     pub(super) fn continue_flows(&mut self, endpoint: &mut Endpoint, now: Time) {
         if let Some(flows) = &mut self.flows {
             flows.on_timeout(cx!(self, endpoint, now), &mut routes!(self));
+        }
+    }
+
+    /// A server asks its client to leave. One that was left already asks those that are there still.
+    pub(super) fn leave(&mut self, endpoint: &mut Endpoint, now: Time, number: usize, session: SessionId) {
+        if self.peers[number].session == Some(session) {
+            let connections = self.flows.as_ref().map_or(0, |flows| flows.of_session(session));
+            let (cx, peers) = (cx!(self, endpoint, now), &mut self.peers);
+            servers::next(cx, peers, &mut self.paths, number, "it is to be taken away", connections);
         }
     }
 

@@ -3,6 +3,7 @@
 use crate::tcp::{SERVER, SOON, STREAMS, world, world_of};
 use crate::world::{CLIENTS, ClientFile, SERVERS, World, inner, server_text};
 use mpdccp_proxy::{Command as Told, Event, Flow, Segment};
+use mpdccp_tunnel::Command;
 use mpdccp_units::Duration;
 use std::collections::BTreeMap;
 
@@ -356,4 +357,90 @@ fn two_clients_reach_each_other_through_the_servers_two_connections() {
     world.says(SERVER, Event::Connected(first));
     assert!(matches!(world.told(0)[..], [Told::Accept { .. }]));
     assert!(world.segments.iter().all(|(_, packet)| Segment::parse(packet).is_none()));
+}
+
+#[test]
+fn connections_of_a_drained_server_stay_with_it_until_they_end() {
+    let file = ClientFile { quota: true, extra: STREAMS.into(), ..ClientFile::new() };
+    let mut world = world_of(file, STREAMS);
+    let other = SERVERS[1];
+    let [mut up, mut down] = world.both(1_000);
+    let [near, far] = [up.from.1, up.to.1];
+    world.command(SERVER, &Command::Drain);
+    world.run(Duration::from_secs(10));
+    assert_eq!(world.server_of(0), Some(other));
+    assert!(world.reaches(0, other));
+    // New ones go to the new server, packets too.
+    world.syn(0, 0, other, 1_001);
+    let second = world.connecting(other);
+    world.says(other, Event::Connected(second));
+    assert!(matches!(world.told(0)[..], [Told::Accept { .. }]));
+    world.told(SERVER);
+    for bulk in [&mut up, &mut down] {
+        assert!(world.second(bulk).1 > 500_000);
+    }
+    // What the old session carries counts for the quota, and it follows priorities.
+    world.run(Duration::from_secs(10));
+    assert_eq!(world.path(0, "a").unwrap().priority, 1);
+    let sockets = |world: &World| world.hosts[0].sockets.len();
+    assert_eq!(sockets(&world), 4);
+    let ([a, b], _) = world.second(&mut up);
+    assert!(a < b / 50 && b > 1_000_000, "{a} and {b}");
+    world.run(Duration::from_secs(1));
+    world.hosts.iter_mut().for_each(|host| host.told.clear());
+    for (host, flow) in [(0, near), (SERVER, far)] {
+        world.says(host, Event::Finished(flow));
+        world.says(host, Event::Ended(flow));
+    }
+    world.run(Duration::from_secs(10));
+    assert_eq!((sockets(&world), world.tcp(0).flows, world.tcp(SERVER).flows), (2, 1, 0));
+    assert!(world.hosts[SERVER].endpoint.sessions().len() <= 1, "that of the other client, if any");
+    assert_eq!(world.server_of(0), Some(other));
+    assert!(!world.told(0).iter().any(|told| matches!(told, Told::Reset(_))));
+    assert!(world.reaches(0, other));
+}
+
+#[test]
+fn a_drained_server_that_ends_or_is_held_for_an_hour_resets_what_it_had() {
+    for hour in [false, true] {
+        let mut world = world(STREAMS, STREAMS);
+        let [near, far] = world.open(1_000);
+        world.command(SERVER, &Command::Drain);
+        world.run(Duration::from_secs(10));
+        assert_eq!((world.told(0), world.told(SERVER)), (vec![], vec![]));
+        if hour {
+            world.run(Duration::from_secs(3_000));
+            assert_eq!((world.told(0), world.told(SERVER)), (vec![], vec![]));
+            world.run(Duration::from_secs(700));
+            assert_eq!(world.told(SERVER), [Told::Reset(far)]);
+        } else {
+            world.command(SERVER, &Command::ShutDown);
+            world.run(Duration::from_secs(10));
+        }
+        assert_eq!((world.told(0), world.hosts[0].sockets.len()), (vec![Told::Reset(near)], 2));
+        assert_eq!(world.server_of(0), Some(SERVERS[1]));
+    }
+}
+
+#[test]
+fn a_path_or_a_peer_that_a_reload_removes_leaves_the_old_session_too() {
+    let mut world = world(STREAMS, STREAMS);
+    let [mut up, _] = world.both(1_000);
+    world.command(SERVER, &Command::Drain);
+    world.run(Duration::from_secs(10));
+    assert_eq!(world.hosts[0].sockets.len(), 4);
+    let file = |second| ClientFile { second, extra: STREAMS.into(), ..ClientFile::new() }.text(0);
+    world.reload(0, &file(None));
+    world.run(Duration::from_secs(10));
+    assert_eq!(world.hosts[0].sockets.len(), 2);
+    assert!(
+        up.got == 0 && {
+            world.bulk(std::slice::from_mut(&mut up), 1_000);
+            up.got > 100_000
+        }
+    );
+    world.reload(0, &file(None).replace("\"hub\"", "\"nub\""));
+    world.run(Duration::from_secs(10));
+    assert_eq!(world.hosts[0].sockets.len(), 1);
+    assert!(world.told(0).contains(&Told::Reset(up.from.1)));
 }

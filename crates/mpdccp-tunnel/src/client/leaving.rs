@@ -1,0 +1,105 @@
+//! Sessions with servers that were left for another, and that carry the TCP connections they had to their ends.
+
+use crate::Cx;
+use crate::action::Action;
+use crate::path::{Leaving, OpenPath};
+use crate::peer::Peer;
+use crate::peers::Peers;
+use dccp_proto::Route;
+use mpdccp_proto::{PathId, SessionId, SessionStatus};
+use mpdccp_units::Duration;
+
+/// How long such a session may stay.
+const LONGEST: Duration = Duration::from_secs(3_600);
+
+impl Peer {
+    /// Its session stays for what it carries, with its paths. The next one gets others.
+    pub(crate) fn set_aside(&mut self, cx: &mut Cx<'_>) {
+        let Some(session) = self.session else { return };
+        let paths = std::mem::take(&mut self.paths);
+        self.on_closed(cx);
+        self.leaving.push(Leaving { session, paths, until: cx.now + LONGEST });
+    }
+
+    /// Whether a session is one that stays for a while.
+    pub(crate) fn has_left(&self, session: SessionId) -> bool {
+        self.leaving.iter().any(|leaving| leaving.session == session)
+    }
+
+    /// All open paths of this end, those of sessions that stay for a while too.
+    pub(crate) fn open_paths(&self) -> impl Iterator<Item = &OpenPath> {
+        self.paths.iter().chain(self.leaving.iter().flat_map(|leaving| &leaving.paths))
+    }
+
+    /// As [`open_paths`](Self::open_paths).
+    pub(crate) fn open_paths_mut(&mut self) -> impl Iterator<Item = &mut OpenPath> {
+        self.paths.iter_mut().chain(self.leaving.iter_mut().flat_map(|leaving| &mut leaving.paths))
+    }
+
+    /// Tells sessions that stay for a while what holds for a path: its priority and its rate.
+    pub(crate) fn tell_leaving(&self, cx: &mut Cx<'_>, name: &str) {
+        for leaving in &self.leaving {
+            for (path, id) in leaving.numbers(cx.endpoint.status(cx.now, leaving.session), name) {
+                cx.endpoint.set_prio(cx.now, leaving.session, id, path.prio().0);
+                cx.endpoint.cap_path(cx.now, leaving.session, id, path.spec.rate.map(|rate| rate.0));
+            }
+        }
+    }
+}
+
+impl Leaving {
+    /// Its paths of this name, and their numbers.
+    fn numbers(
+        &self,
+        status: Option<SessionStatus>,
+        name: &str,
+    ) -> impl Iterator<Item = (&OpenPath, PathId)> {
+        let known = status.map_or_else(Vec::new, |status| status.paths);
+        self.paths.iter().filter(move |path| path.spec.name == name).filter_map(move |path| {
+            let of = |route: &Route| route.socket == path.socket;
+            Some((path, known.iter().rev().find(|known| of(&known.route))?.id))
+        })
+    }
+}
+
+/// Ends sessions that carry nothing more, or have for too long.
+pub(crate) fn watch(cx: &mut Cx<'_>, peers: &Peers, carries: impl Fn(SessionId) -> bool) {
+    for peer in peers.iter() {
+        for leaving in &peer.leaving {
+            if leaving.until <= cx.now || !carries(leaving.session) {
+                cx.endpoint.close(cx.now, leaving.session);
+            }
+        }
+    }
+}
+
+/// A path of this name is no more, and sessions that have no other end. What was of it.
+pub(crate) fn remove_path(cx: &mut Cx<'_>, peer: &mut Peer, name: &str) -> Vec<OpenPath> {
+    let mut gone = Vec::new();
+    for leaving in &mut peer.leaving {
+        let ids: Vec<PathId> =
+            leaving.numbers(cx.endpoint.status(cx.now, leaving.session), name).map(|(_, id)| id).collect();
+        gone.extend(leaving.paths.extract_if(.., |path| path.spec.name == name));
+        match leaving.paths.is_empty() {
+            true => cx.endpoint.close(cx.now, leaving.session),
+            false => ids.into_iter().for_each(|id| cx.endpoint.remove_path(cx.now, leaving.session, id)),
+        }
+    }
+    gone
+}
+
+/// Such a session ended. Its paths.
+pub(crate) fn ended(cx: &mut Cx<'_>, peer: &mut Peer, session: SessionId) -> Vec<OpenPath> {
+    cx.out.info(format!("peer {}: the session with the server that it left is over", peer.cfg.name));
+    peer.leaving.extract_if(.., |leaving| leaving.session == session).flat_map(|gone| gone.paths).collect()
+}
+
+/// The peer is gone, and its sockets go at once.
+pub(crate) fn abort(cx: &mut Cx<'_>, peer: &mut Peer) -> Vec<SessionId> {
+    let all = std::mem::take(&mut peer.leaving);
+    for leaving in &all {
+        cx.endpoint.abort(cx.now, leaving.session);
+        leaving.paths.iter().for_each(|path| cx.out.push(Action::CloseSocket(path.socket)));
+    }
+    all.into_iter().map(|leaving| leaving.session).collect()
+}
