@@ -151,7 +151,7 @@ impl<E: FnMut(Vec<Event>), P: FnMut(&[u8])> Sockets<E, P> {
             for address in std::mem::take(&mut self.short) {
                 self.accept(address);
             }
-            self.give_up();
+            self.give_up(Instant::now());
             self.turn();
             if !self.events.is_empty() {
                 (self.on_events)(std::mem::take(&mut self.events));
@@ -386,8 +386,7 @@ impl<E: FnMut(Vec<Event>), P: FnMut(&[u8])> Sockets<E, P> {
     }
 
     /// Connections that nobody answers, and hosts that do not complete their handshake.
-    fn give_up(&mut self) {
-        let now = Instant::now();
+    fn give_up(&mut self, now: Instant) {
         let late = self.early.iter().filter(|(_, (since, _))| now.duration_since(*since) >= HANDSHAKE);
         for flow in late.map(|(flow, _)| *flow).collect::<Vec<_>>() {
             self.reset(flow);
@@ -486,3 +485,7 @@ impl<E: FnMut(Vec<Event>), P: FnMut(&[u8])> Sockets<E, P> {
             .for_each(Connection::reset);
     }
 }
+
+#[cfg(test)]
+#[path = "sockets_tests.rs"]
+mod tests;

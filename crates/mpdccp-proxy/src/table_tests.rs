@@ -136,6 +136,36 @@ fn what_cannot_be_proxied_travels_as_packets_and_is_counted() {
     assert_eq!(count(&table, AsPacket::Limit), 2);
 }
 
+/// SYN floods from a LAN, and through a peer from hosts behind it.
+#[test]
+fn half_open_flows_are_bounded_by_source_and_in_all_at_either_end() {
+    let limits = Limits { half_open: 4, half_open_per_source: 2, ..Limits::default() };
+    let mut table = FlowTable::new(limits);
+    let request = |from: u8, port| {
+        let tuple = Segment::parse(&segment(from, 9, port, |tcp| tcp.syn())).unwrap().tuple;
+        Request { tuple, ttl: 64, traffic_class: 0, ecn: false }
+    };
+    let mut flows = Vec::new();
+    for (from, port, taken) in
+        [(1, 1, true), (1, 2, true), (1, 3, false), (2, 1, true), (2, 2, true), (3, 1, false)]
+    {
+        let flow = table.connect(NOW, &request(from, port));
+        assert_eq!(flow.is_ok(), taken, "{from}, {port}");
+        flows.extend(flow);
+    }
+    assert_eq!(table.on_packet(NOW, &segment(4, 9, 1, |tcp| tcp.syn()), |_| Ok(())), Verdict::Packet);
+    assert_eq!(count(&table, AsPacket::Limit), 1);
+    // Connected, failed or reset, they leave room.
+    table.connected(flows[0]);
+    table.failed(NOW, flows[1], true);
+    table.ended(NOW, flows[2]);
+    assert_eq!(
+        [(1, 3), (1, 4), (3, 1)].map(|(from, port)| table.connect(NOW, &request(from, port)).is_ok()),
+        [true; 3]
+    );
+    assert!(table.connect(NOW, &request(5, 1)).is_err());
+}
+
 #[test]
 fn a_withdrawn_or_replaced_syn_is_told() {
     let mut table = FlowTable::new(Limits::default());

@@ -326,8 +326,13 @@ fn full(net: &Net, from: usize) -> [usize; 2] {
 
 #[test]
 fn streams_of_a_class_take_the_paths_of_its_rule_and_hold_up_no_others() {
-    let only = Rule { paths: vec![PathName::of("b")], otherwise: Otherwise::Wait, ..Rule::default() };
-    let (mut net, id) = ruled(only);
+    for otherwise in [Otherwise::Wait, Otherwise::Drop] {
+        kept_to_its_path(Rule { paths: vec![PathName::of("b")], otherwise, ..Rule::default() });
+    }
+}
+
+fn kept_to_its_path(rule: Rule) {
+    let (mut net, id) = ruled(rule);
     let (stream, other, data) = (net.open_stream(id), net.open_stream(id), pattern(300_000));
     net.streams(Client, id, |s| s.classify(stream, 1, 0)).unwrap();
     let (got, whole) = net.transfer(id, stream, &data, 5_000, |_, _| {});
@@ -350,6 +355,7 @@ fn streams_of_a_class_take_the_paths_of_its_rule_and_hold_up_no_others() {
     let mut late = Vec::new();
     net.read_stream(Server, waits, &mut late);
     assert_eq!((full(&net, before)[1], late.len()), (0, 0));
+    assert_eq!(counter(&net.status(Client, id), "dropped_by_scheduler"), 0, "nothing of a stream is dropped");
     let now = net.now;
     net.client.set_policy(now, id, &Policy::default());
     net.drain();

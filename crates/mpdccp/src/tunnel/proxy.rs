@@ -92,8 +92,7 @@ impl Proxy {
         let _ = rustix::io::writev(self.sockets.tun(), &[IoSlice::new(&[0; HEADER]), IoSlice::new(packet)]);
     }
 
-    /// Takes a super-packet of the interface, behind its header, if it belongs to a connection that travels as a stream. A kernel that
-    /// refuses it gets its parts.
+    /// Takes a super-packet of the interface, behind its header, if it belongs to a connection that travels as a stream.
     pub(crate) fn takes(
         &self,
         tunnel: &mut Tunnel,
@@ -102,10 +101,12 @@ impl Proxy {
         whole: &[u8],
     ) -> bool {
         match tunnel.divert_whole(endpoint, now, whole.get(HEADER..).unwrap_or_default()) {
-            Divert::Packet => false,
-            Divert::Proxy => rustix::io::write(self.sockets.tun(), whole).is_ok(),
-            Divert::Done => true,
+            Divert::Packet => return false,
+            // What the kernel has no room for is lost, as on any link.
+            Divert::Proxy => drop(rustix::io::write(self.sockets.tun(), whole)),
+            Divert::Done => {}
         }
+        true
     }
 
     /// What happened since the last call.

@@ -1,6 +1,6 @@
 //! TCP connections that travel as streams: what a host could notice.
 
-use crate::common::{Bed, CLIENT, SERVER, bed, inside, run, wait_for};
+use crate::common::{Bed, CLIENT, REMOTE, SERVER, bed, inside, run, wait_for};
 use rustix::net::sockopt::set_socket_linger;
 use rustix::process::Signal;
 use std::io::{ErrorKind, Read, Write};
@@ -244,5 +244,147 @@ fn without_a_namespace_of_its_own_connections_travel_as_packets() {
     far.read_exact(&mut got).unwrap();
     assert!(bed.status("c")["tcp"].is_null());
     assert!(bed.log("c").contains("TCP connections travel as packets, not as streams"));
+    bed.down();
+}
+
+#[test]
+fn connections_beyond_half_of_the_descriptors_travel_as_packets() {
+    let Some(mut bed) = bed() else { return };
+    bed.descriptors = Some(128);
+    bed.up("tcp = \"streams\"");
+    let listener = listen(&bed, 1, at(SERVER[0], 8_000));
+    let mut pairs: Vec<_> =
+        (0..100).map(|_| (connect(&bed, 0, at(SERVER[0], 8_000)).unwrap(), accept(&listener).0)).collect();
+    for (near, far) in &mut pairs {
+        near.write_all(b"hello").unwrap();
+        far.read_exact(&mut [0; 5]).unwrap();
+    }
+    assert_eq!(["c", "s"].map(|end| tcp(&bed, end, "flows")), [64; 2]);
+    assert_eq!(bed.status("c")["tcp"]["as_packets"]["limit"], 36);
+    drop(pairs);
+    bed.down();
+}
+
+/// A connection to a host far away goes through the tunnel as a stream, and not beside it when the tunnel is killed.
+#[test]
+fn a_kill_switch_holds_for_connections() {
+    let Some(mut bed) = bed() else { return };
+    let far = at("198.18.0.1", 8_000);
+    for command in [
+        format!("-n {} addr add 198.18.0.1/32 dev lo", bed.space[1]),
+        format!("-n {} route add default via {}", bed.space[0], REMOTE[0]),
+    ] {
+        assert!(run("ip", &command).status.success());
+    }
+    bed.allowed = "\"0.0.0.0/0\"".into();
+    bed.up_with("tcp = \"streams\"", "default_route = true\nkill_switch = true");
+    let listener = listen(&bed, 1, far);
+    connect(&bed, 0, far).unwrap();
+    assert_eq!(accept(&listener).1.ip().to_string(), CLIENT[0]);
+    assert_eq!((tcp(&bed, "c", "opened"), tcp(&bed, "s", "accepted")), (1, 1));
+    bed.signal("c", Signal::KILL);
+    let gone = || !run("ip", &format!("-n {} link show tunC", bed.space[0])).status.success();
+    wait_for("the interface is gone", gone);
+    assert!(connect(&bed, 0, far).is_err());
+    bed.again("c");
+    wait_for("a path", || bed.client_path("one")["state"] == "up");
+    connect(&bed, 0, far).unwrap();
+    bed.down();
+}
+
+/// Another server, with the same inner addresses, behind the first one's host.
+struct Second {
+    space: String,
+    end: Option<Child>,
+}
+
+impl Drop for Second {
+    fn drop(&mut self) {
+        if let Some(mut end) = self.end.take() {
+            // Already gone is as good.
+            let _ = end.kill();
+            let _ = end.wait();
+        }
+        run("ip", &format!("netns del {}", self.space));
+    }
+}
+
+#[test]
+fn connections_stay_with_a_server_that_drains_and_new_ones_go_to_the_next() {
+    let Some(mut bed) = bed() else { return };
+    let [c, s] = bed.space.clone();
+    let mut second = Second { space: format!("{s}2"), end: None };
+    let d = second.space.clone();
+    for command in [
+        format!("netns add {d}"),
+        format!("-n {d} link set lo up"),
+        format!("link add q netns {s} type veth peer name q netns {d}"),
+        format!("-n {s} addr add 192.168.73.1/24 dev q"),
+        format!("-n {s} addr add fd73::1/64 dev q nodad"),
+        format!("-n {d} addr add 192.168.73.2/24 dev q"),
+        format!("-n {d} addr add fd73::2/64 dev q nodad"),
+        format!("-n {s} link set q up"),
+        format!("-n {d} link set q up"),
+        format!("netns exec {s} sysctl -qw net.ipv4.ip_forward=1 net.ipv6.conf.all.forwarding=1"),
+        format!("-n {c} route add 192.168.73.0/24 via {}", REMOTE[0]),
+        format!("-n {c} route add fd73::/64 via {}", REMOTE[1]),
+        format!("-n {d} route add default via 192.168.73.1"),
+        format!("-n {d} route add default via fd73::1"),
+    ] {
+        assert!(run("ip", &command).status.success(), "{command}");
+    }
+    bed.remote = [
+        format!("[\"{}:6511\", \"192.168.73.2:6511\"]", REMOTE[0]),
+        format!("[\"[{}]:6511\", \"[fd73::2]:6511\"]", REMOTE[1]),
+    ];
+    bed.up("tcp = \"streams\"");
+    let own = |path: &str| bed.path(path).to_str().unwrap().to_owned();
+    let text = std::fs::read_to_string(bed.path("s.toml")).unwrap();
+    std::fs::write(bed.path("d.toml"), text.replace(&own("s.sock"), &own("d.sock"))).unwrap();
+    let mut command = Command::new("ip");
+    command.args([
+        "netns",
+        "exec",
+        &d,
+        env!("CARGO_BIN_EXE_mpdccp"),
+        "tunnel",
+        "up",
+        "--config",
+        &own("d.toml"),
+    ]);
+    second.end = Some(command.stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap());
+    wait_for("the second server", || bed.path("d.sock").exists());
+    let (mut near, mut far) = pair(&bed, 8_000);
+    let left = bed.tunnel("s", &["drain", "--seconds", "1"]);
+    assert_eq!(left.status.code(), Some(1), "one connection is there still");
+    wait_for("the client is with the second server", || {
+        bed.status("d")["peers"][0]["paths"]
+            .as_array()
+            .is_some_and(|paths| paths.len() == 2 && paths.iter().all(|path| path["state"] == "up"))
+    });
+    let listener = inside(&d, || TcpListener::bind(at(SERVER[0], 8_001)).unwrap());
+    let mut other = connect(&bed, 0, at(SERVER[0], 8_001)).unwrap();
+    let (mut other_far, from) = accept(&listener);
+    assert_eq!(from.ip().to_string(), CLIENT[0]);
+    assert_eq!((tcp(&bed, "d", "accepted"), tcp(&bed, "s", "accepted"), tcp(&bed, "c", "opened")), (1, 1, 2));
+    for (one, another) in [(&mut near, &mut far), (&mut other, &mut other_far)] {
+        let data = pattern(1_000_000);
+        let sent = data.clone();
+        std::thread::scope(|scope| {
+            scope.spawn(|| one.write_all(&sent).unwrap());
+            let mut got = vec![0; data.len()];
+            another.read_exact(&mut got).unwrap();
+            assert!(got == data);
+        });
+    }
+    // With its last connection the old session ends.
+    drop(near);
+    assert_eq!(far.read(&mut [0; 10]).unwrap(), 0);
+    drop(far);
+    wait_for("the old server has no client", || {
+        bed.tunnel("s", &["drain", "--seconds", "1"]).status.success()
+    });
+    other.write_all(b"more").unwrap();
+    other_far.read_exact(&mut [0; 4]).unwrap();
     bed.down();
 }

@@ -36,6 +36,8 @@ pub(crate) struct Bed {
     /// Of both ends.
     pub(crate) arguments: Vec<&'static str>,
     pub(crate) environment: Vec<(&'static str, String)>,
+    /// Most descriptors of an end.
+    pub(crate) descriptors: Option<u32>,
     ends: Vec<Child>,
 }
 
@@ -138,6 +140,7 @@ impl Bed {
             change: Vec::new(),
             arguments: Vec::new(),
             environment: Vec::new(),
+            descriptors: None,
             ends: Vec::new(),
         };
         for space in &bed.space {
@@ -281,7 +284,8 @@ impl Bed {
         let mut command = Command::new("sh");
         command.envs(self.environment.iter().cloned());
         // As a service manager does.
-        command.args(["-c", "WATCHDOG_PID=$$ exec ip \"$@\"", "sh"]);
+        let limit = self.descriptors.map_or_else(String::new, |n| format!("ulimit -n {n};"));
+        command.args(["-c", &format!("{limit} WATCHDOG_PID=$$ exec ip \"$@\""), "sh"]);
         command.args(["netns", "exec", space, env!("CARGO_BIN_EXE_mpdccp"), "tunnel", "up", "--config"]);
         command.arg(self.path(&format!("{name}.toml"))).arg("--trace").arg(self.path(&format!("{name}.csv")));
         command.args(&self.arguments);

@@ -1,0 +1,64 @@
+use super::*;
+use crate::segment::Segment;
+use etherparse::PacketBuilder;
+
+type Silent = Sockets<fn(Vec<Event>), fn(&[u8])>;
+
+/// Sockets in a namespace that the test's thread moves into; `None`, and a word why, where there is none.
+fn sockets() -> Option<(Silent, SocketsHandle)> {
+    let made = Sockets::enter(1_400, (|_| ()) as fn(Vec<Event>), (|_| ()) as fn(&[u8]));
+    made.inspect_err(|e| println!("SKIPPED no network namespace with a TUN device: {e}")).ok()
+}
+
+fn tuple() -> (Tuple, Vec<u8>) {
+    let mut syn = Vec::new();
+    let builder = PacketBuilder::ipv4([10, 0, 0, 1], [10, 0, 0, 2], 64);
+    builder.tcp(1_000, 80, 7, 1_000).syn().write(&mut syn, &[]).unwrap();
+    (Segment::parse(&syn).unwrap().tuple, syn)
+}
+
+#[test]
+fn a_host_has_seventy_seconds_to_complete_its_handshake() {
+    let Some((mut sockets, _handle)) = sockets() else { return };
+    let ((tuple, syn), flow) = (tuple(), Flow(1));
+    let since = Instant::now();
+    sockets.on_command(Command::Accept { flow, tuple, syn });
+    sockets.on_command(Command::Data(flow, b"hello".to_vec()));
+    sockets.give_up(since + Duration::from_secs(63));
+    assert!(sockets.events.is_empty() && sockets.timeout().is_some());
+    sockets.give_up(Instant::now() + Duration::from_secs(70));
+    assert_eq!(sockets.events, [Event::Reset(flow)]);
+    // Nothing of it is left.
+    assert!(sockets.early.is_empty() && sockets.listeners.values().all(|l| l.pending.is_empty()));
+    assert!(sockets.timeout().is_none());
+}
+
+#[test]
+fn a_connection_that_nobody_answers_fails_before_a_hosts_first_repeat() {
+    let Some((mut sockets, _handle)) = sockets() else { return };
+    let flow = Flow(1);
+    let request = Request { tuple: tuple().0, ttl: 64, traffic_class: 0, ecn: false };
+    let since = Instant::now();
+    sockets.on_command(Command::Connect { flow, request });
+    sockets.give_up(since + Duration::from_millis(800));
+    assert!(sockets.events.is_empty() && sockets.timeout().is_some());
+    sockets.give_up(Instant::now() + Duration::from_millis(999));
+    assert_eq!((&sockets.events[..], sockets.connecting.len()), (&[Event::Failed(flow, false)][..], 0));
+    assert!(sockets.kinds.is_empty() && sockets.timeout().is_none());
+}
+
+#[test]
+fn listeners_of_flows_that_are_over_do_not_pile_up() {
+    let Some((mut sockets, _handle)) = sockets() else { return };
+    let used = Flow(0);
+    let (tuple, syn) = tuple();
+    sockets.on_command(Command::Accept { flow: used, tuple, syn: syn.clone() });
+    for n in 1..1_500u16 {
+        let (flow, to) = (Flow(n.into()), SocketAddr::new(tuple.to.ip(), 1_000 + n));
+        sockets.on_command(Command::Accept { flow, tuple: Tuple { to, ..tuple }, syn: syn.clone() });
+        sockets.on_command(Command::Reset(flow));
+    }
+    assert!(sockets.listeners.len() <= LISTENERS, "{}", sockets.listeners.len());
+    assert!(sockets.listeners.contains_key(&tuple.to), "it is in use");
+    assert_eq!(sockets.events, []);
+}
