@@ -1,6 +1,9 @@
 use super::ack_ratio::{AckRatio, RatioRule};
 use crate::ccid::{Arrival, SenderRequest};
 
+/// The peer's Ack Vector state is not trimmed for fewer packets than these, unless they are a window: an exchange of single packets would have an Ack
+/// more for each, and a state that grew by a few of them costs next to nothing.
+const TRIM: u64 = 16;
 /// Sequence Window over congestion window (RFC 4340 section 7.5.2 recommends about five).
 const WINDOW_FACTOR: u64 = 5;
 /// Least and most asked for.
@@ -21,6 +24,8 @@ pub(crate) struct Requests {
     low_rounds: u32,
     /// Packets that left until one was acknowledged, itself included: the most lately, fading.
     reach: u64,
+    /// Packets acknowledged in rounds since the peer's state was to be trimmed last.
+    since_trim: u64,
     ack_peer: bool,
 }
 
@@ -33,6 +38,7 @@ impl Requests {
             window_asked: 0,
             low_rounds: 0,
             reach: 0,
+            since_trim: 0,
             ack_peer: false,
         }
     }
@@ -52,7 +58,10 @@ impl Requests {
     /// Changes are asked for once a round at most (RFC 4341 section 6.1.2), and the Ack Vector state of the peer is to be
     /// trimmed once a window (section 6.2).
     pub(crate) fn on_round(&mut self, cwnd: u64, inflight: u64, paced: bool) {
-        self.ack_peer = true;
+        self.since_trim = self.since_trim.saturating_add(inflight.max(1));
+        if self.since_trim >= cwnd.min(TRIM) {
+            (self.since_trim, self.ack_peer) = (0, true);
+        }
         self.ratio.on_window(cwnd, paced.then_some(inflight));
         let needed = width(cwnd.max(inflight).max(self.reach));
         self.reach -= self.reach.div_ceil(REACH_FADES);
@@ -128,13 +137,29 @@ mod tests {
         requests.on_round(100, 5000, false);
         assert_eq!(drain(&mut requests), [SenderRequest::SequenceWindow(32768), SenderRequest::AckPeer]);
         for _ in 1..LOW_ROUNDS {
-            requests.on_round(1638, 0, false);
+            requests.on_round(1638, 1638, false);
             assert_eq!(drain(&mut requests), [SenderRequest::AckPeer]);
         }
-        requests.on_round(1638, 0, false);
+        requests.on_round(1638, 1638, false);
         assert_eq!(drain(&mut requests), [SenderRequest::SequenceWindow(16384), SenderRequest::AckPeer]);
         requests.on_round(u64::MAX, 0, false);
         assert_eq!(drain(&mut requests).first(), Some(&SenderRequest::SequenceWindow(MAX_WINDOW)));
+    }
+
+    #[test]
+    fn the_peers_state_is_trimmed_once_a_window_and_not_for_every_packet() {
+        for (cwnd, rounds) in [(4, 4), (10, 10), (100, 16)] {
+            let mut requests = Requests::new(RatioRule::AckCongestion);
+            drain(&mut requests);
+            requests.on_round(cwnd, 1, false);
+            requests.window_asked = requests.window;
+            for _ in 2..rounds {
+                requests.on_round(cwnd, 1, false);
+                assert_eq!(drain(&mut requests), [], "{cwnd}");
+            }
+            requests.on_round(cwnd, 1, false);
+            assert_eq!(drain(&mut requests), [SenderRequest::AckPeer], "{cwnd}");
+        }
     }
 
     #[test]
