@@ -71,7 +71,7 @@ pub use marking::{FixedDscp, Mark, Marking, data_of};
 mod app;
 #[cfg(target_os = "linux")]
 mod bind;
-#[cfg(target_os = "linux")]
+#[cfg(all(target_os = "linux", feature = "tun"))]
 mod bursts;
 #[cfg(target_os = "linux")]
 mod capture;
@@ -81,7 +81,7 @@ mod clock;
 mod driver;
 #[cfg(target_os = "linux")]
 mod egress;
-#[cfg(target_os = "linux")]
+#[cfg(all(target_os = "linux", feature = "tun"))]
 mod gro;
 #[cfg(target_os = "linux")]
 mod icmp;
@@ -90,8 +90,9 @@ mod net;
 #[cfg(target_os = "linux")]
 mod poller;
 #[cfg(target_os = "linux")]
+#[cfg_attr(not(feature = "qlog"), path = "no_qlog.rs")]
 mod qlog;
-#[cfg(target_os = "linux")]
+#[cfg(all(target_os = "linux", feature = "tun"))]
 mod queue_selection;
 #[cfg(target_os = "linux")]
 mod raw33;
@@ -102,7 +103,7 @@ mod shards;
 mod shortage;
 #[cfg(target_os = "linux")]
 mod socket;
-#[cfg(target_os = "linux")]
+#[cfg(all(target_os = "linux", feature = "tun"))]
 mod tun;
 #[cfg(target_os = "linux")]
 mod udp;
@@ -113,7 +114,6 @@ mod watch;
 pub use {
     app::{App, Core, Handle},
     bind::Bind,
-    bursts::{Bursts, Written},
     capture::Capture,
     clock::Clock,
     driver::Driver,
@@ -121,7 +121,11 @@ pub use {
     qlog::Qlog,
     raw33::RawEncapsulation,
     seed::random_seed,
-    tun::{Tun, TunConfig},
     udp::UdpEncapsulation,
     watch::{HostWatch, interfaces_like},
+};
+#[cfg(all(target_os = "linux", feature = "tun"))]
+pub use {
+    bursts::{Bursts, Written},
+    tun::{Tun, TunConfig},
 };

@@ -2,6 +2,7 @@
 
 mod loopback;
 mod optional;
+#[cfg(feature = "qlog")]
 mod qlog;
 mod readiness;
 mod relay;
