@@ -2,7 +2,9 @@
 
 use crate::error::Error;
 use dccp_secure::{PresharedKey, PrivateKey};
-use std::io::{IsTerminal, Read};
+use std::io::{ErrorKind, IsTerminal, Read};
+use std::os::unix::fs::MetadataExt;
+use std::path::Path;
 use std::process::ExitCode;
 use zeroize::Zeroizing;
 
@@ -35,6 +37,27 @@ fn public() -> Result<Zeroizing<String>, Error> {
     input.read_to_string(&mut text).map_err(|e| Error::usage(format!("standard input: {e}")))?;
     let key: PrivateKey = text.parse().map_err(|e| Error::usage(format!("standard input: {e}")))?;
     Ok(Zeroizing::new(key.public().to_string()))
+}
+
+/// Reads a file that only its owner may read. `name` is that of the key or flag that named it.
+pub(crate) fn read_secret(name: &str, path: &Path) -> Result<Zeroizing<String>, Error> {
+    let shown = path.display();
+    let cannot = |e: std::io::Error| Error::usage(format!("{name}: cannot read {shown}: {e}"));
+    let mut file = std::fs::File::open(path).map_err(cannot)?;
+    let metadata = file.metadata().map_err(cannot)?;
+    if metadata.is_dir() {
+        return Err(cannot(ErrorKind::IsADirectory.into()));
+    }
+    let mode = metadata.mode();
+    if mode & 0o077 != 0 {
+        return Err(Error::usage(format!(
+            "{name}: others can read {shown} (mode {:03o}): chmod 600 {shown}",
+            mode & 0o777
+        )));
+    }
+    let mut text = Zeroizing::new(String::new());
+    file.read_to_string(&mut text).map_err(cannot)?;
+    Ok(text)
 }
 
 fn random() -> Result<[u8; 32], Error> {

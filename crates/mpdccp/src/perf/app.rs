@@ -1,17 +1,22 @@
 //! What runs on the data thread: one transfer a session.
 
 use crate::error::Error;
+use crate::perf::keys::Keys;
 use crate::perf::message::ClockId;
 use crate::perf::plan::{Plan, Role};
 use crate::perf::report::{Reporter, Sum};
 use crate::perf::setup;
 use crate::perf::transfer::Transfer;
 use dccp_net::{App, Core, FixedDscp};
-use mpdccp_proto::{Reason, SessionEvent, SessionId};
+use dccp_secure::PublicKey;
+use mpdccp_proto::{Reason, SessionEvent, SessionId, SessionStatus};
 use mpdccp_units::Time;
 use std::collections::BTreeMap;
-use std::net::IpAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::os::fd::BorrowedFd;
+
+/// What a client without keys and without an answer is to look at.
+const WITHOUT_KEY: &str = " A server with --private-key-file answers clients with a key only.";
 
 pub(crate) struct PerfApp {
     plan: Plan,
@@ -65,9 +70,14 @@ impl PerfApp {
         match app.plan.role {
             Role::Server { listen, ref rendezvous, .. } => {
                 let place = setup::listen(core, now, &app.plan, listen, rendezvous)?;
-                app.reporter.listening(place, app.plan.dccp_port);
+                app.reporter.listening(place, app.plan.dccp_port, app.plan.keys.as_ref().map(Keys::public));
             }
-            Role::Client { .. } => app.connect(core, now)?,
+            Role::Client { .. } => {
+                if let Some(keys) = &app.plan.keys {
+                    keys.secure(core, None)?;
+                }
+                app.connect(core, now)?;
+            }
         }
         Ok(app)
     }
@@ -197,6 +207,17 @@ impl PerfApp {
     }
 }
 
+/// Where a session is on this host, and its peer's key, if it is encrypted.
+fn ends(core: &Core, status: &SessionStatus) -> (Option<SocketAddr>, Option<PublicKey>) {
+    let Some(route) = status.paths.first().map(|path| path.route) else { return (None, None) };
+    let to = core.net.resolve(&route);
+    let bound = core.net.socket(to.socket).and_then(|socket| socket.local_addr().ok());
+    // A server's socket may have all addresses.
+    let local = bound.map(|bound| SocketAddr::new(to.local.unwrap_or(bound.ip()), bound.port()));
+    let key = || core.net.channels()?.peer_key(core.net.peer_of(route.socket)?);
+    (local, key())
+}
+
 impl App for PerfApp {
     fn fds(&self) -> Vec<BorrowedFd<'_>> {
         Vec::new()
@@ -225,7 +246,9 @@ impl App for PerfApp {
                 self.transfer(now, session);
                 self.admit(core, now, session);
                 self.report_at = self.report_at.or(self.plan.interval.map(|interval| now + interval));
-                self.reporter.opened(session, core.endpoint.status(now, session).as_ref(), multipath);
+                let status = core.endpoint.status(now, session);
+                let ends = status.as_ref().map(|status| ends(core, status)).unwrap_or_default();
+                self.reporter.opened(session, status.as_ref(), ends, multipath);
             }
             SessionEvent::PathUp(path) => self.reporter.up(session, path),
             SessionEvent::PathSuspect(path) => self.reporter.silent(session, path, self.plan.survive),
@@ -248,8 +271,9 @@ impl App for PerfApp {
                 return;
             }
             self.error = Some(Error::usage(format!(
-                "no answer from {}: is `mpdccp perf -s` running there, and does every firewall on the way let it through?",
-                self.plan.peer()
+                "no answer from {}: is `mpdccp perf -s` running there, and does every firewall on the way let it through?{}",
+                self.plan.peer(),
+                self.plan.keys.as_ref().map_or_else(|| WITHOUT_KEY.into(), Keys::hint)
             )));
             return core.stop();
         }

@@ -6,6 +6,7 @@ use crate::perf::output::Unit;
 use crate::perf::peer_path::PathArg;
 use crate::quantity::rate;
 use clap::{Args, ValueEnum};
+use dccp_secure::PublicKey;
 use mpdccp_proto::policy::Dscp;
 use mpdccp_proto::reorder::ReorderKind;
 use mpdccp_proto::sched::SchedulerKind;
@@ -36,7 +37,7 @@ pub(crate) struct PerfArgs {
     #[arg(short = 'D', long, conflicts_with = "client")]
     daemon: bool,
     /// Server: send DCCP-Listen packets (RFC 5596) to this client, which connects with --cport. They open NATs and firewalls in front of the server.
-    #[arg(long, alias = "invite", value_name = "HOST:PORT", conflicts_with = "client")]
+    #[arg(long, alias = "invite", value_name = "HOST:PORT", conflicts_with_all = ["client", "private_key_file"])]
     rendezvous: Vec<SocketAddr>,
     #[command(flatten)]
     client_flags: ClientFlags,
@@ -123,6 +124,13 @@ pub(super) struct Common {
     /// accept the same: 0 all, 1 nothing, 2 to 15 the first 4 to 56 bytes. Only with raw.
     #[arg(long, value_name = "N", default_value_t = 0, value_parser = clap::value_parser!(u8).range(..=15))]
     pub(super) coverage: u8,
+    /// Encrypt, as the tunnel does, with this end's private key in this file, as `mpdccp genkey` prints it. Off by default; both ends encrypt or neither.
+    #[arg(long, value_name = "FILE")]
+    pub(super) private_key_file: Option<PathBuf>,
+    /// Public key of the other end. A client needs its server's, which the server prints when it starts. A server lets in the clients whose keys
+    /// it has, by default every client with a key; give the flag once for each.
+    #[arg(long, value_name = "KEY", requires = "private_key_file")]
+    pub(super) public_key: Vec<PublicKey>,
     /// Send without a test request; the other end may be any DCCP program.
     #[arg(long, conflicts_with = "receive")]
     pub(super) send: bool,

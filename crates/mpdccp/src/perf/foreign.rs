@@ -16,7 +16,8 @@ const fn flag(short: Option<char>, long: &'static str, value: bool, instead: &'s
     Flag { short, long, value, instead }
 }
 
-const NO_LOGIN: &str = "there is no login here; `mpdccp tunnel` encrypts, and perf runs through it";
+const NO_LOGIN: &str =
+    "there is no login here; --private-key-file and --public-key have both ends encrypt and know each other";
 const AS_IT_IS: &str = "this is always the case; remove the flag";
 const NO_CHOICE: &str = "there is no such choice here; remove the flag";
 

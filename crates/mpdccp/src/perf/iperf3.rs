@@ -79,6 +79,8 @@ impl Document {
                 let connected = &mut self.start["connected"];
                 let entry = json!({
                     "socket": record["session"],
+                    "local_host": record["local_host"],
+                    "local_port": record["local_port"],
                     "remote_host": record["remote_host"],
                     "remote_port": record["remote_port"],
                     "tx_ccid": record["tx_ccid"],

@@ -8,6 +8,7 @@ mod cpu;
 mod daemon;
 mod foreign;
 mod iperf3;
+mod keys;
 mod lap;
 mod message;
 mod meter;
@@ -56,6 +57,9 @@ fn run(command: PerfArgs) -> Result<Option<Error>, Error> {
     }
     let document = plan.json == Some(Json::Document);
     let _pidfile = plan.pidfile.clone().map(PidFile::new).transpose()?;
+    if plan.keys.is_some() {
+        tell_refusals();
+    }
     let endpoint = Endpoint::new(dccp_net::random_seed()?);
     let driver = Driver::new(endpoint, |core| -> Result<PerfApp, Error> {
         if let Some(file) = &plan.pcap {
@@ -84,6 +88,13 @@ fn run(command: PerfArgs) -> Result<Option<Error>, Error> {
         Some(error) if !document => Err(error),
         error => Ok(error),
     }
+}
+
+/// Standard error says whom the channels refuse, and why.
+fn tell_refusals() {
+    let log = tracing_subscriber::fmt().with_writer(std::io::stderr).with_max_level(tracing::Level::WARN);
+    // Fails if there is a log already.
+    let _ = log.without_time().with_target(false).with_ansi(false).try_init();
 }
 
 /// A file with the process ID, removed at the end.

@@ -64,6 +64,12 @@ pub(crate) struct Output {
     timestamps: bool,
 }
 
+/// UTC, as RFC 3339 has it.
+pub(crate) fn utc() -> Option<String> {
+    let mut time = String::new();
+    SystemTime.format_time(&mut Writer::new(&mut time)).ok().map(|()| time)
+}
+
 impl Output {
     /// Appends to the file, if there is one.
     ///
@@ -97,10 +103,8 @@ impl Output {
         self.log.is_some()
     }
 
-    /// UTC, as RFC 3339 has it.
     fn time(&self) -> Option<String> {
-        let mut time = String::new();
-        self.timestamps.then(|| SystemTime.format_time(&mut Writer::new(&mut time)).ok())?.map(|()| time)
+        self.timestamps.then(utc).flatten()
     }
 
     /// The reader may be gone; the transfer continues.

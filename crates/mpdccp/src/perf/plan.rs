@@ -3,8 +3,9 @@
 use crate::error::Error;
 use crate::perf::args::{ClientFlags, Common, EncapsulationArg, End, Json, PerfArgs};
 use crate::perf::control::Test;
+use crate::perf::keys::Keys;
 use crate::perf::message;
-use crate::perf::output::{Output, Unit};
+use crate::perf::output::{Output, Unit, utc};
 use crate::perf::peer_path::{PathArg, addresses};
 use crate::perf::report::{Reporter, Settings};
 use crate::perf::sender::Load;
@@ -32,6 +33,8 @@ pub(crate) struct Plan {
     pub(crate) coupling: bool,
     /// Checksum Coverage to send, and to accept.
     pub(crate) coverage: u8,
+    /// With them everything is encrypted.
+    pub(crate) keys: Option<Keys>,
     pub(crate) mode: Mode,
     pub(crate) queue: u32,
     pub(crate) scheduler: SchedulerKind,
@@ -130,7 +133,8 @@ impl Plan {
         let mut start = json!({
             "connected": [],
             "version": concat!("mpdccp ", env!("CARGO_PKG_VERSION")),
-            "timestamp": { "timesecs": now },
+            "timestamp": { "time": utc(), "timesecs": now },
+            "system_info": system(),
         });
         if let Role::Client { connect, parallel, .. } = &self.role {
             start["connecting_to"] = json!({ "host": connect.ip(), "port": connect.port() });
@@ -147,6 +151,7 @@ impl Plan {
             part["reverse"] = u8::from(test.down && !test.up).into();
             part["bidir"] = u8::from(test.down && test.up).into();
             part["target_bitrate"] = test.rate_bps.unwrap_or(0).into();
+            start["target_bitrate"] = test.rate_bps.unwrap_or(0).into();
         }
         start
     }
@@ -159,6 +164,13 @@ impl Plan {
             Mode::Obey => None,
         }
     }
+}
+
+/// The host's kernel and name, as uname(1) prints them.
+fn system() -> String {
+    let read = |name| std::fs::read_to_string(format!("/proc/sys/kernel/{name}")).unwrap_or_default();
+    let parts = ["ostype", "hostname", "osrelease", "version"].map(|name| read(name).trim().to_owned());
+    format!("{} {}", parts.join(" "), std::env::consts::ARCH)
 }
 
 fn mode(client_flags: Option<&ClientFlags>, common: &Common) -> Mode {
@@ -245,6 +257,7 @@ impl TryFrom<PerfArgs> for Plan {
             ));
         }
         let common = &common;
+        let keys = Keys::read(common, matches!(role, Role::Client { .. }))?;
         Ok(Plan {
             role,
             encapsulation: common.encapsulation,
@@ -259,6 +272,7 @@ impl TryFrom<PerfArgs> for Plan {
             cc_variant: common.cc_variant,
             coupling: !common.no_coupling,
             coverage: common.coverage,
+            keys,
             mode,
             queue: common.queue,
             scheduler: common.scheduler,

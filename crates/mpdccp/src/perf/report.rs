@@ -8,6 +8,7 @@ use crate::perf::iperf3::Document;
 use crate::perf::lap::Lap;
 use crate::perf::output::{Output, Unit};
 use crate::perf::transfer::Transfer;
+use dccp_secure::PublicKey;
 use mpdccp_proto::{PathId, SessionId, SessionStatus};
 use mpdccp_units::{Duration, Time};
 use serde::Serialize;
@@ -44,14 +45,18 @@ enum Record<'a> {
     Listening {
         address: SocketAddr,
         dccp_port: u16,
+        public_key: Option<String>,
     },
     Open {
         session: u64,
         multipath: bool,
+        local_host: Option<IpAddr>,
+        local_port: Option<u16>,
         remote_host: Option<IpAddr>,
         remote_port: Option<u16>,
         tx_ccid: Option<u8>,
         rx_ccid: Option<u8>,
+        peer_key: Option<String>,
     },
     Path {
         session: u64,
@@ -182,17 +187,27 @@ impl Reporter {
         });
     }
 
-    pub(crate) fn listening(&self, address: SocketAddr, dccp_port: u16) {
+    /// `key` is the public key of a server that encrypts.
+    pub(crate) fn listening(&self, address: SocketAddr, dccp_port: u16, key: Option<PublicKey>) {
         let place = if address.port() == 0 { address.ip().to_string() } else { address.to_string() };
-        let text = format!("listening on {place}, DCCP port {dccp_port}");
+        let key = key.map(|key| key.to_string());
+        let whose = key.iter().map(|key| format!(", for clients with --public-key {key}"));
+        let text = format!("listening on {place}, DCCP port {dccp_port}{}", whose.collect::<String>());
         if self.output.is_file() || (daemon::is_one() && matches!(self.format, Format::Document(_))) {
             // A script may wait for this line.
             let _ = writeln!(std::io::stdout(), "{text}");
         }
-        self.print(&Record::Listening { address, dccp_port }, || text);
+        self.print(&Record::Listening { address, dccp_port, public_key: key }, || text);
     }
 
-    pub(crate) fn opened(&mut self, session: SessionId, status: Option<&SessionStatus>, multipath: bool) {
+    /// `local` is where its first packet left or arrived; `key` is the peer's, of a session that is encrypted.
+    pub(crate) fn opened(
+        &mut self,
+        session: SessionId,
+        status: Option<&SessionStatus>,
+        (local, key): (Option<SocketAddr>, Option<PublicKey>),
+        multipath: bool,
+    ) {
         if multipath {
             self.multipath.insert(session);
         }
@@ -201,15 +216,19 @@ impl Reporter {
         let record = Record::Open {
             session: session.0,
             multipath,
+            local_host: local.map(|local| local.ip()),
+            local_port: local.map(|local| local.port()),
             remote_host: remote.map(|remote| remote.ip()),
             remote_port: remote.map(|remote| remote.port()),
             tx_ccid: ccids.map(|c| c.0),
             rx_ccid: ccids.map(|c| c.1),
+            peer_key: key.map(|key| key.to_string()),
         };
         self.print(&record, || {
             let kind = if multipath { "Multipath DCCP" } else { "plain DCCP" };
             let ccids = ccids.map(|(tx, rx)| format!(", sending with CCID {tx}, receiving with CCID {rx}"));
-            format!("open: {kind}{}", ccids.unwrap_or_default())
+            let key = key.map(|key| format!(", encrypted, the peer's key is {key}"));
+            format!("open: {kind}{}{}", ccids.unwrap_or_default(), key.unwrap_or_default())
         });
     }
 

@@ -2,6 +2,7 @@
 
 use crate::error::Error;
 use crate::perf::args::EncapsulationArg;
+use crate::perf::keys::{self, Keys};
 use crate::perf::plan::{Plan, Role};
 use dccp_net::{Bind, Core, RawEncapsulation, UdpEncapsulation};
 use dccp_proto::{PADDED_REQUEST, Ports, Route};
@@ -58,11 +59,12 @@ pub(crate) fn client(ip: IpAddr) -> IpAddr {
     }
 }
 
-fn open_socket(core: &mut Core, encapsulation: EncapsulationArg, bind: Bind) -> Result<u32, Error> {
-    let addr = bind.addr;
+fn open_socket(core: &mut Core, plan: &Plan, bind: Bind) -> Result<u32, Error> {
+    let (addr, encapsulation) = (bind.addr, plan.encapsulation);
     let result = match encapsulation {
         EncapsulationArg::Udp => UdpEncapsulation::new(bind).and_then(|c| core.add_socket(c)),
-        EncapsulationArg::Raw => RawEncapsulation::new(bind).and_then(|c| core.add_socket(c)),
+        EncapsulationArg::Raw => RawEncapsulation::new(bind)
+            .and_then(|c| core.add_socket(if plan.keys.is_some() { c.sealed() } else { c })),
     };
     result.map_err(|e| {
         Error::usage(match e.kind() {
@@ -76,6 +78,11 @@ fn open_socket(core: &mut Core, encapsulation: EncapsulationArg, bind: Bind) -> 
             _ => format!("cannot open a socket on {addr}: {e}"),
         })
     })
+}
+
+/// Bytes that the encapsulation of a socket adds to each packet, encryption included.
+fn overhead(core: &Core, plan: &Plan, socket: u32) -> u16 {
+    core.net.socket(socket).map_or(0, |c| c.overhead()) + keys::overhead(plan.keys.as_ref())
 }
 
 /// # Errors
@@ -98,17 +105,21 @@ pub(crate) fn listen(
     addr: SocketAddr,
     rendezvous: &[SocketAddr],
 ) -> Result<SocketAddr, Error> {
-    let socket = open_socket(core, plan.encapsulation, Bind { addr, interface: None })?;
-    let overhead = core.net.socket(socket).map_or(0, |c| c.overhead());
+    let keys = plan.keys.as_ref();
+    if let Some(keys) = keys {
+        keys.secure(core, Some(MAX_SESSIONS))?;
+    }
+    let socket = open_socket(core, plan, Bind { addr, interface: None })?;
+    let overhead = overhead(core, plan, socket);
     check_size(plan, plan.mtu, overhead)?;
     let mut session = session_config(plan, true);
     // Strangers may acknowledge what they do not have.
-    session.connection.skip_numbers = true;
+    session.connection.skip_numbers = keys.is_none_or(Keys::admit_all);
     core.endpoint.listen(ListenConfig {
         port: plan.dccp_port,
         session,
-        peers: vec![PeerFilter { id: 0, remotes: Vec::new() }],
-        strangers: false,
+        peers: keys.map_or_else(|| vec![PeerFilter { id: 0, remotes: Vec::new() }], Keys::filters),
+        strangers: keys.is_some_and(Keys::admit_all),
         mtu: plan.mtu,
         // For IPv4; the endpoint adds what IPv6 takes more.
         overhead: if addr.is_ipv4() { overhead } else { overhead - 20 },
@@ -176,12 +187,18 @@ fn open_path(
     prio: u8,
 ) -> Result<PathConfig, Error> {
     let udp_port = port.filter(|_| plan.encapsulation == EncapsulationArg::Udp).unwrap_or(0);
-    let socket = open_socket(core, plan.encapsulation, Bind::toward(remote, local, udp_port))?;
+    let mut socket = open_socket(core, plan, Bind::toward(remote, local, udp_port))?;
     sockets.push(socket);
-    let overhead = core.net.socket(socket).map_or(0, |c| c.overhead());
+    let overhead = overhead(core, plan, socket);
     let mtu = core.net.path_mtu(socket, remote);
     let mtu = mtu.map_err(|e| Error::usage(format!("no route to {}: {e}", remote.ip())))?.min(plan.mtu);
     check_size(plan, mtu, overhead)?;
+    if plan.keys.is_some() {
+        let to = Route { socket, local: None, remote };
+        let channel = core.net.open_channel(core.clock.now(), 0, &to);
+        socket = channel.ok_or_else(|| Error::runtime("too many channels"))?;
+        sockets.push(socket);
+    }
     Ok(PathConfig {
         route: Route { socket, local: None, remote },
         ports: Ports { local: port.unwrap_or_else(|| core.ephemeral_port()), remote: plan.dccp_port },

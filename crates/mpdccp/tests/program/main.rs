@@ -12,6 +12,7 @@ mod perf;
 mod perf_capture;
 mod perf_ends;
 mod perf_flags;
+mod perf_keys;
 mod perf_nat;
 mod report_browser;
 mod tunnel_assign;

@@ -112,6 +112,8 @@ fn mistakes_get_one_line_and_exit_code_2() {
         ("-c 127.0.0.1 --ccid 1".into(), "expected one of: 2, "),
         ("-c 127.0.0.1 --rate fast".into(), "500k"),
         ("-s -B 127.0.0.1 -p 0 --pcap /nowhere/x".into(), "/nowhere/x"),
+        ("-s --private-key-file /nowhere/key".into(), "--private-key-file: cannot read /nowhere/key"),
+        ("-c 127.0.0.1 --public-key AAAA".into(), "3 bytes in base64 where a key has 32"),
     ] {
         let output = Place::host().run(&args);
         let complaint = String::from_utf8_lossy(&output.stderr);
@@ -221,7 +223,12 @@ fn one_json_document_has_the_fields_of_iperf3() {
         "{all}"
     );
     assert_eq!((start["connected"].as_array().unwrap().len(), &all["title"]), (2, &"here".into()), "{all}");
-    assert_eq!(start["connected"][0]["remote_host"], "127.0.0.1");
+    for name in ["local_host", "remote_host"] {
+        assert_eq!(start["connected"][0][name], "127.0.0.1");
+    }
+    assert!(start["connected"][0]["local_port"].as_u64() > Some(0), "{all}");
+    assert!(start["system_info"].as_str().unwrap().starts_with("Linux "), "{all}");
+    assert!(start["timestamp"]["time"].is_string() && start["target_bitrate"] == 2_000_000, "{all}");
     let interval = &all["intervals"][0];
     assert!(
         interval["streams"].as_array().unwrap().len() == 2 && interval["sum"]["sender"] == false,

@@ -1,6 +1,7 @@
 //! Keys: from the configuration and its files to the channels of the tunnel.
 
 use crate::error::Error;
+use crate::keys::read_secret;
 use dccp_net::{Clock, Core};
 use dccp_secure::{
     Aead, Channels, HostFacts, KeyError, OVERHEAD, PresharedKey, PrivateKey, PublicKey, Settings,
@@ -9,12 +10,10 @@ use mpdccp_tunnel::config::{Config, Peer, Secret, Security};
 use mpdccp_tunnel::{Keys, Tunnel};
 use mpdccp_units::Duration;
 use std::fs::OpenOptions;
-use std::io::Read;
-use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
+use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
 use std::str::FromStr;
 use std::time::SystemTime;
-use zeroize::Zeroizing;
 
 /// Bytes that a channel adds to each packet.
 pub(crate) fn overhead(cfg: &Config) -> u16 {
@@ -139,25 +138,10 @@ fn secret<T: FromStr<Err = KeyError>>(
 ) -> Result<Option<T>, Error> {
     let (text, place) = match (text, file) {
         (Some(text), _) => (text.0.clone(), name.to_string()),
-        (None, Some(file)) => (read_secret(whose, name, file)?, format!("{name}_file {}", file.display())),
+        (None, Some(file)) => {
+            (read_secret(&format!("{whose}{name}_file"), file)?, format!("{name}_file {}", file.display()))
+        }
         (None, None) => return Ok(None),
     };
     text.parse().map(Some).map_err(|e| Error::usage(format!("{whose}{place}: {e}")))
-}
-
-/// Reads a file that only its owner may read.
-fn read_secret(whose: &str, name: &str, path: &Path) -> Result<Zeroizing<String>, Error> {
-    let shown = path.display();
-    let cannot = |e: std::io::Error| Error::usage(format!("{whose}{name}_file: cannot read {shown}: {e}"));
-    let mut file = std::fs::File::open(path).map_err(cannot)?;
-    let mode = file.metadata().map_err(cannot)?.mode();
-    if mode & 0o077 != 0 {
-        return Err(Error::usage(format!(
-            "{whose}{name}_file: others can read {shown} (mode {:03o}): chmod 600 {shown}",
-            mode & 0o777
-        )));
-    }
-    let mut text = Zeroizing::new(String::new());
-    file.read_to_string(&mut text).map_err(cannot)?;
-    Ok(text)
 }

@@ -86,11 +86,16 @@ impl Place {
     /// Runs a client against a server that is ended afterwards. `{port}` in the client's arguments is the port on which the
     /// server listens: of UDP, or with raw encapsulation of DCCP.
     pub(crate) fn against_server(&self, server: &str, client: &str) -> Output {
+        let [_, client] = self.both(server, client);
+        client
+    }
+
+    /// The same; what the server printed once it listened, and the client.
+    pub(crate) fn both(&self, server: &str, client: &str) -> [Output; 2] {
         let mut server = self.serve(&format!("--json-stream {server}"));
         let output = self.run(&client.replace("{port}", &server.port));
         server.child.kill().unwrap();
-        server.child.wait().unwrap();
-        output
+        [server.child.wait_with_output().unwrap(), output]
     }
 
     /// Runs a client that reports, and has `act` deal with its server at each report until that says it is done; returns the client's

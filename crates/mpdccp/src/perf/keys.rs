@@ -1,0 +1,100 @@
+//! Keys: with them channels are between the sockets and the sessions.
+
+use crate::error::Error;
+use crate::keys::read_secret;
+use crate::perf::args::Common;
+use dccp_net::{Clock, Core};
+use dccp_secure::{Aead, Channels, OVERHEAD, PresharedKey, PrivateKey, PublicKey, Settings};
+use mpdccp_proto::PeerFilter;
+use mpdccp_units::Duration;
+
+/// Those of one end.
+pub(crate) struct Keys {
+    own: PrivateKey,
+    /// A client's only server, or a server's clients; of a server without any, all that have a key are its clients.
+    peers: Vec<PublicKey>,
+}
+
+impl Keys {
+    /// Those that the command line names.
+    pub(super) fn read(common: &Common, is_client: bool) -> Result<Option<Keys>, Error> {
+        let Some(file) = &common.private_key_file else { return Ok(None) };
+        let wrong = |why: &str| Err(Error::usage(why));
+        let flag = "--private-key-file";
+        let text = read_secret(flag, file)?;
+        let own: PrivateKey =
+            text.parse().map_err(|e| Error::usage(format!("{flag} {}: {e}", file.display())))?;
+        let mut peers = common.public_key.clone();
+        peers.sort();
+        peers.dedup();
+        if peers.iter().any(|key| own.is_written_as(key)) {
+            return wrong(
+                "--public-key: this is the private key of this end, which nobody else may know; the other end's public key is needed",
+            );
+        }
+        if peers.contains(&own.public()) {
+            return wrong("--public-key: this is the public key of this end; the other end's is needed");
+        }
+        match peers.len() {
+            0 if is_client => wrong(
+                "--private-key-file: a client needs its server's key, too: --public-key KEY, as the server prints it when it starts",
+            ),
+            2.. if is_client => wrong("--public-key: a client has one server; give one key"),
+            _ if common.coverage > 0 => wrong(
+                "--coverage: what is encrypted is checked as a whole; remove --coverage or --private-key-file",
+            ),
+            _ => Ok(Some(Keys { own, peers })),
+        }
+    }
+
+    /// Own public key.
+    pub(crate) fn public(&self) -> PublicKey {
+        self.own.public()
+    }
+
+    /// Whether every client with a key is let in.
+    pub(crate) fn admit_all(&self) -> bool {
+        self.peers.is_empty()
+    }
+
+    /// What a client without an answer is to look at.
+    pub(crate) fn hint(&self) -> String {
+        let server = self.peers.first().map(PublicKey::to_string).unwrap_or_default();
+        let own = self.public();
+        format!(
+            " The server's key has to be {server}, and a server with --public-key needs this end's, {own}."
+        )
+    }
+
+    /// The clients of a server, by the numbers of their keys.
+    pub(super) fn filters(&self) -> Vec<PeerFilter> {
+        (0u32..).zip(&self.peers).map(|(id, _)| PeerFilter { id, remotes: Vec::new() }).collect()
+    }
+
+    /// From now on everything is encrypted. A server without a list of clients lets in `strangers` at a time, a client none.
+    pub(super) fn secure(&self, core: &mut Core, strangers: Option<usize>) -> Result<(), Error> {
+        let since_1970 = Clock.wall_nanos().saturating_sub(core.clock.now().as_nanos());
+        let mut channels = Channels::new(Settings {
+            private_key: self.own.clone(),
+            accepts: strangers.is_some(),
+            server: 0,
+            shard: 0,
+            aeads: Aead::preferred(),
+            unix: Duration::from_nanos(since_1970),
+            seed: dccp_net::random_seed()?,
+        });
+        if let Some(most) = strangers.filter(|_| self.admit_all()) {
+            channels.admit_strangers(most);
+        }
+        for (number, key) in (0u32..).zip(&self.peers) {
+            channels.add_peer(number, *key, PresharedKey::default());
+        }
+        core.net.secure(channels);
+        Ok(())
+    }
+}
+
+/// Bytes that encryption adds to each packet.
+pub(super) fn overhead(keys: Option<&Keys>) -> u16 {
+    if keys.is_some() { OVERHEAD as u16 } else { 0 }
+}
