@@ -107,6 +107,31 @@
 #define DCCP_EVENT_OPENED 8
 
 /**
+ * In dccp_event.kind: the peer opened a stream of a dccp_endpoint's session. It can be read and written.
+ */
+#define DCCP_EVENT_STREAM_OPENED 9
+
+/**
+ * In dccp_event.kind: there are bytes to read on a stream of a dccp_endpoint, or the end.
+ */
+#define DCCP_EVENT_STREAM_READABLE 10
+
+/**
+ * In dccp_event.kind: there is room on a stream of a dccp_endpoint that had none.
+ */
+#define DCCP_EVENT_STREAM_WRITABLE 11
+
+/**
+ * In dccp_event.kind: the peer has all that was written on a stream of a dccp_endpoint, to the end.
+ */
+#define DCCP_EVENT_STREAM_DELIVERED 12
+
+/**
+ * In dccp_event.kind: the peer gave a stream of a dccp_endpoint up.
+ */
+#define DCCP_EVENT_STREAM_RESET 13
+
+/**
  * The handshake is under way.
  */
 #define DCCP_PATH_CONNECTING 1
@@ -518,6 +543,14 @@ struct dccp_event {
    * The session of a dccp_endpoint.
    */
   uint64_t session;
+  /**
+   * The stream of a dccp_endpoint's session, of DCCP_EVENT_STREAM_OPENED and the like.
+   */
+  uint64_t stream;
+  /**
+   * The peer's application's number of DCCP_EVENT_STREAM_RESET.
+   */
+  uint32_t code;
 };
 
 /**
@@ -798,8 +831,9 @@ int dccp_abort(struct dccp_conn *conn,
 int dccp_end(const struct dccp_conn *conn);
 
 /**
- * Makes an endpoint. The seed is 32 bytes of the system's randomness: keys derive from it. Of the options those about sockets, paths, queues and
- * encryption have no meaning here.
+ * Makes an endpoint. The seed is 32 bytes of the system's randomness: keys derive from it. Of the options those about sockets, paths and queues
+ * have no meaning here. With a private key everything is encrypted; then times count from 1970, so that peers know a restarted endpoint's handshakes
+ * for newer ones, and each connect is to the first of the peers.
  */
 int dccp_endpoint_new(const uint8_t *seed,
                       const struct dccp_options *options,
@@ -896,6 +930,62 @@ int dccp_endpoint_close(struct dccp_endpoint *endpoint, uint64_t now_ns, uint64_
  * Forgets the endpoint and all its sessions; their peers are not told.
  */
 int dccp_endpoint_free(struct dccp_endpoint *endpoint);
+
+/**
+ * Writes the public key of a session's peer, in base64; its length. -ENODATA if the session is not encrypted.
+ */
+int dccp_endpoint_peer_key(const struct dccp_endpoint *endpoint,
+                           uint64_t session,
+                           char *into,
+                           size_t size);
+
+/**
+ * Opens a stream of a session to the peer; its number. Both ends need DCCP_STREAMS, and the session is open: otherwise -EOPNOTSUPP. -EAGAIN while
+ * the peer allows no more.
+ */
+int dccp_endpoint_open_stream(struct dccp_endpoint *endpoint,
+                              uint64_t now_ns,
+                              uint64_t session,
+                              uint64_t *stream);
+
+/**
+ * Bytes of a stream: how many were read, 0 after the last. -EAGAIN if none are there; DCCP_EVENT_STREAM_READABLE tells of the next. -ECONNRESET if
+ * either end gave the stream up.
+ */
+ptrdiff_t dccp_endpoint_stream_read(struct dccp_endpoint *endpoint,
+                                    uint64_t now_ns,
+                                    uint64_t session,
+                                    uint64_t stream,
+                                    void *buffer,
+                                    size_t len);
+
+/**
+ * How many of the bytes were taken. -EAGAIN if there is no room; DCCP_EVENT_STREAM_WRITABLE tells when there is. -EPIPE if this end ended the
+ * stream, -ECONNRESET if either end gave it up.
+ */
+ptrdiff_t dccp_endpoint_stream_write(struct dccp_endpoint *endpoint,
+                                     uint64_t now_ns,
+                                     uint64_t session,
+                                     uint64_t stream,
+                                     const void *data,
+                                     size_t len);
+
+/**
+ * Writes no more on a stream: the peer reads to the end. Reading goes on. DCCP_EVENT_STREAM_DELIVERED tells when the peer has everything.
+ */
+int dccp_endpoint_stream_end(struct dccp_endpoint *endpoint,
+                             uint64_t now_ns,
+                             uint64_t session,
+                             uint64_t stream);
+
+/**
+ * Gives both directions of a stream up at once. The peer is told the number, which is the application's.
+ */
+int dccp_endpoint_stream_reset(struct dccp_endpoint *endpoint,
+                               uint64_t now_ns,
+                               uint64_t session,
+                               uint64_t stream,
+                               uint16_t code);
 
 /**
  * Why the last call of this thread that failed did, in words. Valid until the next one that fails.

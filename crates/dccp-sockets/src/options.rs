@@ -383,7 +383,8 @@ impl Options {
     }
 
     /// Writes packets, congestion control, losses and paths to a qlog file (JSON-SEQ, version 0.3), for qvis and the like: one for all
-    /// connections of a listener or a connector. For looking into things; it costs much more than the traffic itself.
+    /// connections of a listener or a connector. For looking into things; it costs much more than the traffic itself. Without the crate's feature `qlog`
+    /// connections and listeners fail with it.
     pub fn qlog(mut self, file: impl Into<PathBuf>) -> Options {
         self.qlog = Some(file.into());
         self

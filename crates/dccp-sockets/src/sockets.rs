@@ -5,7 +5,7 @@ use crate::shared::SharedSockets;
 use crate::{ConnectError, Options, Path};
 use dccp_net::{Bind, Core, RawEncapsulation, UdpEncapsulation};
 use dccp_proto::{Ports, Route};
-use dccp_secure::{Aead, OVERHEAD, Settings};
+use dccp_secure::{Aead, Channels, OVERHEAD};
 use mpdccp_proto::{ListenConfig, PathConfig, PathName, PeerFilter, is_unicast};
 use std::io;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
@@ -20,7 +20,8 @@ fn open_socket(core: &mut Core, options: &Options, bind: Bind) -> io::Result<u32
     let mark = options.mark;
     let opened = match options.encapsulation {
         Encapsulation::Udp => UdpEncapsulation::marked(bind, mark).and_then(|socket| core.add_socket(socket)),
-        Encapsulation::Raw => RawEncapsulation::marked(bind, mark).and_then(|socket| core.add_socket(socket)),
+        Encapsulation::Raw => RawEncapsulation::marked(bind, mark)
+            .and_then(|socket| core.add_socket(if options.key.is_some() { socket.sealed() } else { socket })),
     };
     opened.map_err(|e| about(&what, e))
 }
@@ -48,26 +49,46 @@ fn overhead(core: &Core, socket: u32, options: &Options) -> u16 {
     core.net.socket(socket).map_or(0, |c| c.overhead()) + secure
 }
 
+impl Options {
+    /// The channels of encryption, if there is a key, with the peers by their places in the list. `unix` is the time since 1970 at the driver's zero.
+    pub fn channels(&self, accepts: bool, unix: Duration, seed: [u8; 32]) -> Option<Channels> {
+        let mut channels = Channels::new(dccp_secure::Settings {
+            private_key: self.key.clone()?,
+            accepts,
+            server: 0,
+            shard: 0,
+            aeads: Aead::preferred(),
+            unix,
+            seed,
+        });
+        if accepts && self.any_peer {
+            channels.admit_strangers(self.max_connections);
+        }
+        for (number, (key, preshared)) in (0u32..).zip(&self.peers) {
+            channels.add_peer(number, *key, preshared.clone());
+        }
+        Some(channels)
+    }
+
+    /// The peers that a listener takes sessions of, by their places in the list; without a key everybody is number 0.
+    pub fn named_peers(&self) -> Vec<PeerFilter> {
+        let count = if self.key.is_some() { self.peers.len() as u32 } else { 1 };
+        (0..count).map(|id| PeerFilter { id, remotes: Vec::new() }).collect()
+    }
+
+    /// Whether a listener takes sessions of every peer with a key.
+    pub fn admits_any_peer(&self) -> bool {
+        self.any_peer
+    }
+}
+
 /// Puts channels between sockets and sessions, if there are keys.
 pub(crate) fn secure(core: &mut Core, options: &Options, accepts: bool) -> Result<(), ConnectError> {
-    let Some(key) = &options.key else { return Ok(()) };
     let since_1970 = dccp_net::Clock.wall_nanos().saturating_sub(core.clock.now().as_nanos());
-    let mut channels = dccp_secure::Channels::new(Settings {
-        private_key: key.clone(),
-        accepts,
-        server: 0,
-        shard: 0,
-        aeads: Aead::preferred(),
-        unix: Duration::from_nanos(since_1970),
-        seed: dccp_net::random_seed()?,
-    });
-    if accepts && options.any_peer {
-        channels.admit_strangers(options.max_connections);
+    let unix = Duration::from_nanos(since_1970);
+    if let Some(channels) = options.channels(accepts, unix, dccp_net::random_seed()?) {
+        core.net.secure(channels);
     }
-    for (number, (key, preshared)) in (0u32..).zip(&options.peers) {
-        channels.add_peer(number, *key, preshared.clone());
-    }
-    core.net.secure(channels);
     Ok(())
 }
 

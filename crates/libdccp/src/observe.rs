@@ -31,6 +31,16 @@ pub const DCCP_EVENT_RATE: u32 = 6;
 pub const DCCP_EVENT_PATH_STRAYS: u32 = 7;
 /// A session of a dccp_endpoint is open; dccp_connected() tells of others.
 pub const DCCP_EVENT_OPENED: u32 = 8;
+/// In dccp_event.kind: the peer opened a stream of a dccp_endpoint's session. It can be read and written.
+pub const DCCP_EVENT_STREAM_OPENED: u32 = 9;
+/// In dccp_event.kind: there are bytes to read on a stream of a dccp_endpoint, or the end.
+pub const DCCP_EVENT_STREAM_READABLE: u32 = 10;
+/// In dccp_event.kind: there is room on a stream of a dccp_endpoint that had none.
+pub const DCCP_EVENT_STREAM_WRITABLE: u32 = 11;
+/// In dccp_event.kind: the peer has all that was written on a stream of a dccp_endpoint, to the end.
+pub const DCCP_EVENT_STREAM_DELIVERED: u32 = 12;
+/// In dccp_event.kind: the peer gave a stream of a dccp_endpoint up.
+pub const DCCP_EVENT_STREAM_RESET: u32 = 13;
 
 /// The handshake is under way.
 pub const DCCP_PATH_CONNECTING: u32 = 1;
@@ -133,6 +143,10 @@ pub struct dccp_event {
     pub other_path: u32,
     /// The session of a dccp_endpoint.
     pub session: u64,
+    /// The stream of a dccp_endpoint's session, of DCCP_EVENT_STREAM_OPENED and the like.
+    pub stream: u64,
+    /// The peer's application's number of DCCP_EVENT_STREAM_RESET.
+    pub code: u32,
 }
 
 impl Default for dccp_event {
@@ -147,6 +161,8 @@ impl Default for dccp_event {
             rate: 0,
             other_path: 0,
             session: 0,
+            stream: 0,
+            code: 0,
         }
     }
 }

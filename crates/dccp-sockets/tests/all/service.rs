@@ -1,7 +1,8 @@
 //! What servers for everybody and senders of media need: unknown clients with keys, refusals, probes, events, marks.
 
 use dccp_sockets::{
-    ConnectError, Connection, Connector, Event, Listener, Options, Path, PrivateKey, Rate, Reason, RecvError,
+    ConnectError, Connection, Connector, Encapsulation, Event, Listener, Options, Path, PrivateKey, Rate,
+    Reason, RecvError,
 };
 use nix::sys::socket::sockopt::IpRecvTos;
 use nix::sys::socket::{ControlMessageOwned, MsgFlags, SockaddrStorage, recvmsg, setsockopt};
@@ -140,4 +141,19 @@ fn packets_bear_the_dscp_of_the_options() {
         _ => None,
     });
     assert_eq!(tos.map(|tos| tos >> 2), Some(46));
+}
+
+#[test]
+fn keys_go_with_raw() {
+    let raw = |n| Options::default().encapsulation(Encapsulation::Raw).key(key(n)).connect_timeout(PATIENT);
+    let listener = match Listener::bind("127.0.0.1:5017", raw(1).any_peer(true)) {
+        Err(ConnectError::Io(e)) if e.kind() == std::io::ErrorKind::PermissionDenied => {
+            println!("SKIPPED keys with raw: {e}");
+            return;
+        }
+        listener => listener.unwrap(),
+    };
+    let here = Connection::connect("127.0.0.1:5017", raw(2).peer(key(1).public())).unwrap();
+    here.send(b"sealed").unwrap();
+    assert_eq!(listener.accept_timeout(PATIENT).unwrap().recv_timeout(PATIENT).unwrap(), b"sealed");
 }

@@ -1,4 +1,5 @@
 /* What a C caller may do wrong, and that each is an error; and that threads, batches and descriptors do what the header says. */
+#define _GNU_SOURCE
 #include <dccp.h>
 #include <errno.h>
 #include <poll.h>
@@ -308,6 +309,108 @@ static void streams(void)
     EXPECT(dccp_listener_close(with_streams), 0);
 }
 
+/* A turn of a lossless wire between two endpoints, whose clocks say 2026; the client's events are told to `seen`. */
+static void turn(struct dccp_endpoint **ends, const struct dccp_address *at, uint64_t *now, char *bytes, size_t room)
+{
+    struct dccp_packet packet = {.size = sizeof packet, .data = bytes, .len = room};
+
+    for (int n = 0; n < 2; n++) {
+        EXPECT(dccp_endpoint_handle_timeout(ends[n], *now), 0);
+        packet.len = room;
+        while (dccp_endpoint_transmit(ends[n], *now, &packet) == 1) {
+            EXPECT(packet.to.port, at[1 - n].port);
+            EXPECT(packet.socket, 5);
+            /* Nobody on the way reads it. */
+            EXPECT(memmem(bytes, packet.len, "in secret", 9) == NULL, 1);
+            EXPECT(dccp_endpoint_receive(ends[1 - n], *now, 5, &at[n], packet.ecn, bytes, packet.len), 0);
+            packet.len = room;
+        }
+    }
+    *now += 5000000;
+}
+
+/* Keys and streams of endpoints, in a time of their own. */
+static void sealed_endpoints(void)
+{
+    static const char *private[] = {
+        "dwdtCnMYpX08FsFyUbJmRd9ML4frwJkqsXf7pR25LCo=", "XasIfmJKikt54X+Lg4AO5m87sSkmGLb9HC+LJ/+I4Os="};
+    static const char *public[] = {
+        "hSDwCYkwp1R0i33ctD73Wg2/Og0mOBr066SpjqqbTmo=", "3p7bfXt9wbTTW2HC7OQ1Nz+DQ8hbeGdNrfx+FG+IK08="};
+    struct dccp_peer peer = {.size = sizeof peer, .public_key = public[1]};
+    struct dccp_options options = {.size = sizeof options, .flags = DCCP_STREAMS};
+    struct dccp_endpoint *ends[2];
+    unsigned char seeds[2][32] = {{1}, {2}};
+    char bytes[2000], text[2000];
+    struct dccp_event event = {.size = sizeof event};
+    struct dccp_address at[2] = {{.ip = {192, 0, 2, 1}, .version = 4, .port = 1}, {.ip = {192, 0, 2, 2}, .version = 4, .port = 2}};
+    uint64_t session, theirs = 0, stream, accepted = 99, now = 1790000000000000000;
+    int opened = 0, delivered = 0, reset = 0;
+
+    options.private_key = private[0];
+    EXPECT(dccp_endpoint_new(seeds[0], &options, &ends[0]), 0);
+    EXPECT(dccp_endpoint_connect(ends[0], now, 5, &at[1], 50000, &session), -EINVAL);
+    EXPECT(dccp_endpoint_free(ends[0]), 0);
+    options.peers = &peer;
+    options.peer_count = 1;
+    EXPECT(dccp_endpoint_new(seeds[0], &options, &ends[0]), 0);
+    options = (struct dccp_options){.size = sizeof options, .flags = DCCP_STREAMS | DCCP_ANY_PEER, .private_key = private[1]};
+    EXPECT(dccp_endpoint_new(seeds[1], &options, &ends[1]), 0);
+    EXPECT(dccp_endpoint_listen(ends[1]), 0);
+    EXPECT(dccp_endpoint_connect(ends[0], now, 1u << 31, &at[1], 50000, &session), -EINVAL);
+    EXPECT(dccp_endpoint_connect(ends[0], now, 5, &at[1], 50000, &session), 0);
+    EXPECT(dccp_endpoint_open_stream(ends[0], now, session, &stream), -EOPNOTSUPP);
+    EXPECT(dccp_endpoint_open_stream(ends[0], now, session, NULL), -EINVAL);
+    for (int n = 0; n < 40; n++) {
+        turn(ends, at, &now, bytes, sizeof bytes);
+        while (dccp_endpoint_next_event(ends[0], &event) == 1) {
+            opened |= event.kind == DCCP_EVENT_OPENED;
+            delivered |= event.kind == DCCP_EVENT_STREAM_DELIVERED && event.stream == stream;
+            reset |= event.kind == DCCP_EVENT_STREAM_RESET && event.code == 77;
+        }
+        while (dccp_endpoint_next_event(ends[1], &event) == 1) {
+            theirs = event.session;
+            if (event.kind == DCCP_EVENT_STREAM_OPENED)
+                accepted = event.stream;
+        }
+        if (n == 10) {
+            EXPECT(opened, 1);
+            EXPECT(dccp_endpoint_send(ends[0], now, session, "in secret", 9), 0);
+            EXPECT(dccp_endpoint_open_stream(ends[0], now, session, &stream), 0);
+            EXPECT(dccp_endpoint_stream_write(ends[0], now, session, stream, "in secret", 9), 9);
+            EXPECT(dccp_endpoint_stream_read(ends[0], now, session, stream, text, sizeof text), -EAGAIN);
+            EXPECT(dccp_endpoint_stream_end(ends[0], now, session, stream), 0);
+            EXPECT(dccp_endpoint_stream_write(ends[0], now, session, stream, "more", 4), -EPIPE);
+        }
+        if (n == 20) {
+            EXPECT(delivered, 1);
+            EXPECT(dccp_endpoint_recv(ends[1], &theirs, text, sizeof text), 9);
+            EXPECT(dccp_endpoint_stream_read(ends[1], now, theirs, accepted, text, sizeof text), 9);
+            EXPECT(dccp_endpoint_stream_read(ends[1], now, theirs, accepted, text, sizeof text), 0);
+            EXPECT(dccp_endpoint_stream_reset(ends[1], now, theirs, accepted, 77), 0);
+        }
+    }
+    EXPECT(reset, 1);
+    EXPECT(dccp_endpoint_stream_read(ends[1], now, theirs, 998, text, sizeof text), -EBADF);
+    EXPECT(dccp_endpoint_peer_key(ends[0], session, text, sizeof text), 44);
+    EXPECT(strcmp(text, public[1]), 0);
+    EXPECT(dccp_endpoint_peer_key(ends[1], theirs, text, sizeof text), 44);
+    EXPECT(strcmp(text, public[0]), 0);
+    EXPECT(dccp_endpoint_peer_key(ends[1], 998, text, sizeof text), -ENOTCONN);
+    EXPECT(dccp_endpoint_add_path(ends[0], now, 998, 5, &at[1], 50001), -ENOTCONN);
+    /* The peer hears of the end, though the channel goes with the session. */
+    EXPECT(dccp_endpoint_close(ends[0], now, session), 0);
+    for (int n = 0; n < 40; n++) {
+        while (dccp_endpoint_next_event(ends[0], &event) == 1)
+            ;
+        turn(ends, at, &now, bytes, sizeof bytes);
+        while (dccp_endpoint_next_event(ends[1], &event) == 1)
+            opened += event.kind == DCCP_EVENT_CLOSED && event.error == 0;
+    }
+    EXPECT(opened, 2);
+    for (int n = 0; n < 2; n++)
+        EXPECT(dccp_endpoint_free(ends[n]), 0);
+}
+
 /* A lossless wire of two endpoints in a time of their own, and what misuse of them gives. */
 static void endpoints(void)
 {
@@ -425,6 +528,7 @@ int main(void)
     EXPECT(dccp_close(peer), 0);
     streams();
     endpoints();
+    sealed_endpoints();
     EXPECT(in_thread(accept_one, NULL, close_listener), -ECONNABORTED);
     puts("all as the header says");
     return 0;

@@ -1,44 +1,22 @@
 //! The protocol without clock, socket or thread, for programs with an event loop and a clock of their own.
 
-use crate::errno::{Outcome, answer, failure, invalid};
-use crate::handles::{Table, output};
-use crate::memory::{Structure, bytes, give, room, take};
+pub mod address;
+pub mod inner;
+pub mod streams;
+
+use crate::errno::{answer, failure, invalid};
+use crate::handles::output;
+use crate::memory::{Structure, bytes, give, give_text, room, take};
 use crate::observe::{dccp_event, event_of};
 use crate::options::{dccp_options, read};
-use dccp_sockets::Options;
-use mpdccp_proto::{
-    Endpoint, ListenConfig, PathConfig, PathName, PeerFilter, PktInfo, SessionEvent, SessionId,
-};
+use address::{address, dccp_address, place};
+use inner::{ENDPOINTS, Loop, MORE, OVERHEAD, dccp_endpoint, with};
+use mpdccp_proto::{Endpoint, ListenConfig, PktInfo, SessionEvent, SessionId};
 use mpdccp_units::{Ecn, Time};
 use rustix::io::Errno;
-use std::collections::VecDeque;
-use std::ffi::{c_int, c_void};
-use std::net::{IpAddr, SocketAddr, SocketAddrV6};
-use std::sync::{Mutex, MutexGuard, PoisonError};
-
-/// IP and UDP headers.
-const OVERHEAD: u16 = 28;
-/// What IPv6 takes more.
-const MORE: u16 = 20;
-
-/// All connections of one event loop, without socket, clock or thread. The program carries packets in UDP datagrams, and says what time it is.
-pub struct dccp_endpoint {
-    _opaque: [u8; 0],
-}
-
-/// An address as dccp_endpoint functions have it.
-#[repr(C)]
-#[derive(Clone, Copy, Default)]
-pub struct dccp_address {
-    /// The address, 4 or 16 bytes in network byte order.
-    pub ip: [u8; 16],
-    /// 4 or 6.
-    pub version: u16,
-    /// UDP port, in host byte order.
-    pub port: u16,
-    /// Interface of a link-local IPv6 address.
-    pub scope: u32,
-}
+use std::collections::{BTreeMap, VecDeque};
+use std::ffi::{c_char, c_int, c_void};
+use std::sync::Mutex;
 
 /// A packet for the network.
 #[repr(C)]
@@ -64,94 +42,9 @@ unsafe impl Structure for dccp_packet {
     const OLDEST: usize = 56;
 }
 
-struct Out {
-    route: dccp_proto::Route,
-    ecn: Ecn,
-    bytes: Vec<u8>,
-}
-
-struct Loop {
-    endpoint: Endpoint,
-    options: Options,
-    out: VecDeque<Out>,
-    delivered: Option<(SessionId, Vec<u8>)>,
-    /// The latest time it was told.
-    now: Time,
-}
-
-/// Takes packets.
-struct Keep<'a>(&'a mut VecDeque<Out>);
-
-impl dccp_proto::Sink for Keep<'_> {
-    fn reserve(&mut self, route: &dccp_proto::Route, ecn: Ecn, len: usize) -> &mut [u8] {
-        self.0.push_back(Out { route: *route, ecn, bytes: vec![0; len] });
-        self.0.back_mut().map_or(&mut [], |out| &mut out.bytes)
-    }
-}
-
-static ENDPOINTS: Table<Mutex<Loop>> = Table::new();
-
-fn address(addr: SocketAddr) -> dccp_address {
-    let mut ip = [0; 16];
-    let (version, scope) = match addr {
-        SocketAddr::V4(addr) => {
-            ip[..4].copy_from_slice(&addr.ip().octets());
-            (4, 0)
-        }
-        SocketAddr::V6(addr) => {
-            ip = addr.ip().octets();
-            (6, addr.scope_id())
-        }
-    };
-    dccp_address { ip, version, port: addr.port(), scope }
-}
-
-/// Where the caller says.
-///
-/// # Safety
-/// `from` is null or can be read.
-unsafe fn place(from: *const dccp_address) -> Outcome<SocketAddr> {
-    if from.is_null() {
-        return Err(invalid("the address is null"));
-    }
-    // SAFETY: the caller says so.
-    let dccp_address { ip, version, port, scope } = unsafe { from.read() };
-    match version {
-        4 => Ok(SocketAddr::new(IpAddr::from([ip[0], ip[1], ip[2], ip[3]]), port)),
-        6 => Ok(SocketAddrV6::new(ip.into(), port, 0, scope).into()),
-        other => Err(invalid(format!("dccp_address.version is {other}, not 4 or 6"))),
-    }
-}
-
-impl Loop {
-    /// Time never goes back.
-    fn at(&mut self, now_ns: u64) -> Time {
-        self.now = self.now.max(Time::from_nanos(now_ns));
-        self.now
-    }
-
-    fn path(&self, to: SocketAddr, socket: u32, local_port: u16) -> PathConfig {
-        let overhead = if to.is_ipv4() { OVERHEAD } else { OVERHEAD + MORE };
-        PathConfig {
-            route: dccp_proto::Route { socket, local: None, remote: to },
-            ports: dccp_proto::Ports { local: local_port, remote: self.options.listening_port() },
-            name: PathName::default(),
-            prio: 3,
-            mtu: self.options.largest_packet(),
-            overhead,
-        }
-    }
-}
-
-/// Does something with an endpoint; threads take turns.
-fn with<T>(endpoint: *const dccp_endpoint, act: impl FnOnce(&mut Loop) -> Outcome<T>) -> Outcome<T> {
-    let made = ENDPOINTS.get(endpoint)?;
-    let mut inner: MutexGuard<'_, Loop> = made.lock().unwrap_or_else(PoisonError::into_inner);
-    act(&mut inner)
-}
-
-/// Makes an endpoint. The seed is 32 bytes of the system's randomness: keys derive from it. Of the options those about sockets, paths, queues and
-/// encryption have no meaning here.
+/// Makes an endpoint. The seed is 32 bytes of the system's randomness: keys derive from it. Of the options those about sockets, paths and queues
+/// have no meaning here. With a private key everything is encrypted; then times count from 1970, so that peers know a restarted endpoint's handshakes
+/// for newer ones, and each connect is to the first of the peers.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn dccp_endpoint_new(
     seed: *const u8,
@@ -165,6 +58,8 @@ pub unsafe extern "C" fn dccp_endpoint_new(
         let seed = *seed.first_chunk().ok_or_else(|| invalid("the seed is null"))?;
         let made = Loop {
             endpoint: Endpoint::new(seed),
+            routes: inner::channels(&options, seed),
+            opened: BTreeMap::new(),
             options,
             out: VecDeque::new(),
             delivered: None,
@@ -182,14 +77,15 @@ pub unsafe extern "C" fn dccp_endpoint_new(
 pub extern "C" fn dccp_endpoint_listen(endpoint: *mut dccp_endpoint) -> c_int {
     answer(|| {
         with(endpoint, |inner| {
+            let overhead = OVERHEAD + inner.sealing();
             let options = &inner.options;
             inner.endpoint.listen(ListenConfig {
                 port: options.listening_port(),
                 session: options.session_config(true)?,
-                peers: vec![PeerFilter { id: 0, remotes: Vec::new() }],
-                strangers: false,
+                peers: options.named_peers(),
+                strangers: options.admits_any_peer(),
                 mtu: options.largest_packet(),
-                overhead: OVERHEAD,
+                overhead,
                 max_sessions: options.most_connections().0,
                 max_sessions_per_source: options.most_connections().1,
             });
@@ -216,9 +112,12 @@ pub unsafe extern "C" fn dccp_endpoint_connect(
         // SAFETY: the header has the caller see to it.
         let to = unsafe { place(to) }?;
         with(endpoint, |inner| {
-            let (now, path) = (inner.at(now_ns), inner.path(to, socket, local_port));
+            let now = inner.at(now_ns);
+            let path = inner.path(now, to, socket, local_port)?;
             let config = inner.options.session_config(inner.options.wants_multipath())?;
-            let SessionId(number) = inner.endpoint.connect(now, config, path);
+            let id = inner.endpoint.connect(now, config, path);
+            inner.note(id, path.route.socket);
+            let SessionId(number) = id;
             // SAFETY: as above.
             unsafe { session.write(number) };
             Ok(0)
@@ -240,10 +139,15 @@ pub unsafe extern "C" fn dccp_endpoint_add_path(
         // SAFETY: the header has the caller see to it.
         let to = unsafe { place(to) }?;
         with(endpoint, |inner| {
-            let (now, path) = (inner.at(now_ns), inner.path(to, socket, local_port));
-            let added = inner.endpoint.add_path(now, SessionId(session), path);
-            let added = added.ok_or_else(|| failure(Errno::NOTCONN, "no such session, or not a client's"));
-            Ok(added?.0 as usize)
+            let (now, id) = (inner.at(now_ns), SessionId(session));
+            let path = inner.path(now, to, socket, local_port)?;
+            let added = inner.endpoint.add_path(now, id, path);
+            if added.is_none() {
+                inner.routes.iter_mut().for_each(|routes| routes.close(path.route.socket));
+            }
+            let added = added.ok_or_else(|| failure(Errno::NOTCONN, "no such session, or not a client's"))?;
+            inner.note(id, path.route.socket);
+            Ok(added.0 as usize)
         })
     })
 }
@@ -267,7 +171,7 @@ pub unsafe extern "C" fn dccp_endpoint_receive(
             let route = dccp_proto::Route { socket, local: None, remote };
             let headers = u32::from(if remote.is_ipv4() { OVERHEAD } else { OVERHEAD + MORE });
             let ip_len = u32::try_from(data.len()).unwrap_or(u32::MAX).saturating_add(headers);
-            inner.endpoint.handle_datagram(now, &route, Ecn::from_bits(ecn as u8 & 3), ip_len, data);
+            inner.receive(now, &route, Ecn::from_bits(ecn as u8 & 3), ip_len, data);
             Ok(0)
         })
     })
@@ -288,7 +192,7 @@ pub unsafe extern "C" fn dccp_endpoint_transmit(
         with(endpoint, |inner| {
             let now = inner.at(now_ns);
             if inner.out.is_empty() {
-                inner.endpoint.poll_transmit(now, &mut Keep(&mut inner.out));
+                inner.fill(now);
             }
             let Some(next) = inner.out.front() else { return Ok(0) };
             let len = next.bytes.len();
@@ -318,7 +222,7 @@ pub extern "C" fn dccp_endpoint_timeout(endpoint: *const dccp_endpoint) -> i64 {
     let mut at = i64::MAX;
     let done = answer(|| {
         with(endpoint, |inner| {
-            if let Some((time, _)) = inner.endpoint.poll_timeout() {
+            if let Some(time) = inner.next_timeout() {
                 at = i64::try_from(time.as_nanos()).unwrap_or(i64::MAX);
             }
             Ok(0)
@@ -333,7 +237,7 @@ pub extern "C" fn dccp_endpoint_handle_timeout(endpoint: *mut dccp_endpoint, now
     answer(|| {
         with(endpoint, |inner| {
             let now = inner.at(now_ns);
-            inner.endpoint.handle_timeout(now);
+            inner.handle_timeout(now);
             Ok(0)
         })
     })
@@ -421,19 +325,26 @@ pub unsafe extern "C" fn dccp_endpoint_next_event(
             // Asked first, so that an event is not lost on a caller without room for it.
             // SAFETY: the header has the caller see to it.
             unsafe { give(event, &dccp_event::default()) }?;
-            while let Some((SessionId(session), told)) = inner.endpoint.poll_event() {
+            while let Some((id, told)) = inner.endpoint.poll_event() {
                 let told = match told {
+                    SessionEvent::Stream(of) => match streams::told(inner, id, of) {
+                        Some(told) => told,
+                        None => continue,
+                    },
                     SessionEvent::Opened { .. } => {
                         dccp_event { kind: crate::observe::DCCP_EVENT_OPENED, ..dccp_event::default() }
                     }
                     SessionEvent::PathUp(path) => event_of(dccp_sockets::Event::PathUp(path)),
                     SessionEvent::PathSuspect(path) => event_of(dccp_sockets::Event::PathSuspect(path)),
                     SessionEvent::PathDown(path, why) => event_of(dccp_sockets::Event::PathDown(path, why)),
-                    SessionEvent::Closed(why) => event_of(dccp_sockets::Event::Closed(why)),
+                    SessionEvent::Closed(why) => {
+                        inner.forget(id);
+                        event_of(dccp_sockets::Event::Closed(why))
+                    }
                     _ => continue,
                 };
                 // SAFETY: as above.
-                unsafe { give(event, &dccp_event { session, ..told }) }?;
+                unsafe { give(event, &dccp_event { session: id.0, ..told }) }?;
                 return Ok(1);
             }
             Ok(0)
@@ -457,4 +368,28 @@ pub extern "C" fn dccp_endpoint_close(endpoint: *mut dccp_endpoint, now_ns: u64,
 #[unsafe(no_mangle)]
 pub extern "C" fn dccp_endpoint_free(endpoint: *mut dccp_endpoint) -> c_int {
     answer(|| ENDPOINTS.remove(endpoint).map(|_| 0))
+}
+
+/// Writes the public key of a session's peer, in base64; its length. -ENODATA if the session is not encrypted.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn dccp_endpoint_peer_key(
+    endpoint: *const dccp_endpoint,
+    session: u64,
+    into: *mut c_char,
+    size: usize,
+) -> c_int {
+    answer(|| {
+        with(endpoint, |inner| {
+            let status = inner.endpoint.status(inner.now, SessionId(session));
+            let status = status.ok_or_else(|| failure(Errno::NOTCONN, "no such session"))?;
+            let key = inner
+                .routes
+                .as_ref()
+                .zip(status.paths.first())
+                .and_then(|(routes, path)| routes.channels.peer_key(routes.peer(path.route.socket)?));
+            let key = key.ok_or_else(|| failure(Errno::NODATA, "the session is not encrypted"))?;
+            // SAFETY: the header has the caller see to it.
+            unsafe { give_text(into, size, &key.to_string()) }
+        })
+    })
 }

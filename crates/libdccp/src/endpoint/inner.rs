@@ -1,0 +1,199 @@
+//! What is behind a handle: an endpoint and, with a private key, the channels between its sessions and the program's sockets.
+
+use crate::errno::{Outcome, invalid};
+use crate::handles::Table;
+use dccp_net::{Arrived, ChannelRoutes, is_channel};
+use dccp_proto::{Ports, Route, Sink};
+use dccp_secure::HEADER;
+use dccp_sockets::Options;
+use mpdccp_proto::{Endpoint, PathConfig, PathName, SessionId};
+use mpdccp_units::{Duration, Ecn, Time};
+use rand_chacha::ChaCha20Rng;
+use rand_core::{RngCore, SeedableRng};
+use std::collections::{BTreeMap, VecDeque};
+use std::net::SocketAddr;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+/// IP and UDP headers.
+pub(super) const OVERHEAD: u16 = 28;
+/// What IPv6 takes more.
+pub(super) const MORE: u16 = 20;
+
+/// All connections of one event loop, without socket, clock or thread. The program carries packets in UDP datagrams, and says what time it is.
+pub struct dccp_endpoint {
+    _opaque: [u8; 0],
+}
+
+pub(super) struct Out {
+    pub(super) route: Route,
+    pub(super) ecn: Ecn,
+    pub(super) bytes: Vec<u8>,
+}
+
+pub(super) struct Loop {
+    pub(super) endpoint: Endpoint,
+    /// With a private key, what is between the endpoint and the program's sockets; ...
+    pub(super) routes: Option<ChannelRoutes>,
+    /// ... and the channels that were opened for a session, which end with it.
+    pub(super) opened: BTreeMap<SessionId, Vec<u32>>,
+    pub(super) options: Options,
+    pub(super) out: VecDeque<Out>,
+    pub(super) delivered: Option<(SessionId, Vec<u8>)>,
+    /// The latest time it was told.
+    pub(super) now: Time,
+}
+
+/// Takes packets.
+struct Keep<'a>(&'a mut VecDeque<Out>);
+
+impl Sink for Keep<'_> {
+    fn reserve(&mut self, route: &Route, ecn: Ecn, len: usize) -> &mut [u8] {
+        let (begin, all) = record(route.socket, len);
+        self.0.push_back(Out { route: *route, ecn, bytes: vec![0; all] });
+        self.0.back_mut().map_or(&mut [], |out| &mut out.bytes[begin..begin + len])
+    }
+}
+
+pub(super) static ENDPOINTS: Table<Mutex<Loop>> = Table::new();
+
+impl Loop {
+    /// Time never goes back.
+    pub(super) fn at(&mut self, now_ns: u64) -> Time {
+        self.now = self.now.max(Time::from_nanos(now_ns));
+        self.now
+    }
+
+    pub(super) fn path(
+        &mut self,
+        now: Time,
+        to: SocketAddr,
+        socket: u32,
+        local_port: u16,
+    ) -> Outcome<PathConfig> {
+        let overhead = self.sealing() + if to.is_ipv4() { OVERHEAD } else { OVERHEAD + MORE };
+        Ok(PathConfig {
+            route: self.route(now, Route { socket, local: None, remote: to })?,
+            ports: Ports { local: local_port, remote: self.options.listening_port() },
+            name: PathName::default(),
+            prio: 3,
+            mtu: self.options.largest_packet(),
+            overhead,
+        })
+    }
+
+    /// Gets what may leave now.
+    pub(super) fn fill(&mut self, now: Time) {
+        self.endpoint.poll_transmit(now, &mut Keep(&mut self.out));
+        self.seal(now);
+    }
+
+    /// A path of a session begins at this socket, which may be a channel.
+    pub(super) fn note(&mut self, session: SessionId, socket: u32) {
+        if self.routes.is_some() {
+            self.opened.entry(session).or_default().push(socket);
+        }
+    }
+
+    /// Forgets the channels of a session that is over, once its last packets are sealed.
+    pub(super) fn forget(&mut self, session: SessionId) {
+        let Some(channels) = self.opened.remove(&session) else { return };
+        self.fill(self.now);
+        for channel in channels {
+            self.routes.iter_mut().for_each(|routes| routes.close(channel));
+        }
+    }
+}
+
+/// Does something with an endpoint; threads take turns.
+pub(super) fn with<T>(
+    endpoint: *const dccp_endpoint,
+    act: impl FnOnce(&mut Loop) -> Outcome<T>,
+) -> Outcome<T> {
+    let made = ENDPOINTS.get(endpoint)?;
+    let mut inner: MutexGuard<'_, Loop> = made.lock().unwrap_or_else(PoisonError::into_inner);
+    act(&mut inner)
+}
+
+/// A stream of the seed's that nothing else uses.
+const SEEDS: u64 = u64::MAX;
+
+/// The channels, if the options have a key. Times are since 1970.
+pub(super) fn channels(options: &Options, seed: [u8; 32]) -> Option<ChannelRoutes> {
+    let mut rng = ChaCha20Rng::from_seed(seed);
+    rng.set_stream(SEEDS);
+    let mut own = [0; 32];
+    rng.fill_bytes(&mut own);
+    options.channels(true, Duration::ZERO, own).map(ChannelRoutes::new)
+}
+
+/// Where a packet is in what is sent on a route, and the bytes of that.
+pub(super) fn record(socket: u32, len: usize) -> (usize, usize) {
+    if is_channel(socket) { (HEADER, len + dccp_secure::OVERHEAD) } else { (0, len) }
+}
+
+impl Loop {
+    /// The route of a path: of an encrypted one, a channel to the first peer of the options.
+    pub(super) fn route(&mut self, now: Time, route: Route) -> Outcome<Route> {
+        if is_channel(route.socket) {
+            return Err(invalid(format!("there is no socket {}: numbers are below 2^31", route.socket)));
+        }
+        let Some(routes) = &mut self.routes else { return Ok(route) };
+        let socket = routes.open(now, 0, &route);
+        let socket = socket
+            .ok_or_else(|| invalid("dccp_options.peers is empty: a client with a key needs its server's"))?;
+        Ok(Route { socket, ..route })
+    }
+
+    /// Bytes that encryption adds to each packet.
+    pub(super) fn sealing(&self) -> u16 {
+        if self.routes.is_some() { dccp_secure::OVERHEAD as u16 } else { 0 }
+    }
+
+    /// Takes a datagram of the network.
+    pub(super) fn receive(&mut self, now: Time, from: &Route, ecn: Ecn, ip_len: u32, datagram: &[u8]) {
+        let Some(routes) = &mut self.routes else {
+            return self.endpoint.handle_datagram(now, from, ecn, ip_len, datagram);
+        };
+        let mut datagram = datagram.to_vec();
+        if let Arrived::Packet(opened) = routes.handle(now, from, &mut datagram) {
+            let packet = &datagram[opened.packet];
+            self.endpoint.handle_peer(now, &opened.route, opened.peer, ecn, ip_len, packet);
+        }
+        // Nothing here asks where peers are.
+        routes.moved();
+    }
+
+    /// Seals what the endpoint gave for channels; what the channels say themselves follows.
+    pub(super) fn seal(&mut self, now: Time) {
+        let Loop { routes: Some(routes), out, .. } = self else { return };
+        out.retain_mut(|packet| {
+            let socket = packet.route.socket;
+            if !is_channel(socket) {
+                return true;
+            }
+            let len = packet.bytes.len();
+            // Without a key the channel keeps it, and gives it below when it has one.
+            let Some(to) = routes.seal(now, socket, (&mut packet.bytes, len)) else { return false };
+            packet.route = Route { socket: to.socket, local: to.local, remote: to.remote };
+            true
+        });
+        while let Some((to, bytes)) = routes.channels.poll_transmit() {
+            let route = Route { socket: to.socket, local: to.local, remote: to.remote };
+            out.push_back(Out { route, ecn: Ecn::NotEct, bytes });
+        }
+    }
+
+    /// When the channels or the sessions want to know the time.
+    pub(super) fn next_timeout(&self) -> Option<Time> {
+        let channels = self.routes.as_ref().and_then(|routes| routes.channels.poll_timeout());
+        channels.into_iter().chain(self.endpoint.poll_timeout().map(|(at, _)| at)).min()
+    }
+
+    pub(super) fn handle_timeout(&mut self, now: Time) {
+        if let Some(routes) = &mut self.routes {
+            routes.channels.handle_timeout(now);
+            routes.moved();
+        }
+        self.endpoint.handle_timeout(now);
+    }
+}

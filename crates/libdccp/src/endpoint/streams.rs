@@ -1,0 +1,144 @@
+//! Byte streams of an endpoint's sessions, which never wait.
+
+use super::inner::{Loop, dccp_endpoint, with};
+use crate::errno::{Failure, Outcome, answer, answer_size, failure, invalid};
+use crate::memory::{bytes, room};
+use crate::observe::{
+    DCCP_EVENT_STREAM_DELIVERED, DCCP_EVENT_STREAM_OPENED, DCCP_EVENT_STREAM_READABLE,
+    DCCP_EVENT_STREAM_RESET, DCCP_EVENT_STREAM_WRITABLE, dccp_event,
+};
+use dccp_streams::{Event, Reason, StreamError, StreamId, Streams};
+use mpdccp_proto::SessionId;
+use rustix::io::Errno;
+use std::ffi::{c_int, c_void};
+
+/// Of ours, among the streams of the session: all the same.
+const PRIORITY: u8 = 1;
+
+fn failed(error: StreamError) -> Failure {
+    let errno = match error {
+        StreamError::Blocked => Errno::AGAIN,
+        StreamError::Reset => Errno::CONNRESET,
+        StreamError::Finished => Errno::PIPE,
+        StreamError::Unknown => Errno::BADF,
+        _ => Errno::INVAL,
+    };
+    failure(errno, error.to_string())
+}
+
+/// Does something with the streams of a session. Without them, or before and after it is open: -EOPNOTSUPP.
+fn act<T>(
+    endpoint: *const dccp_endpoint,
+    now_ns: u64,
+    session: u64,
+    act: impl FnOnce(&mut Streams) -> Result<T, StreamError>,
+) -> Outcome<T> {
+    with(endpoint, |inner| {
+        let now = inner.at(now_ns);
+        let done = inner.endpoint.streams(now, SessionId(session), act);
+        let none = "the session is not open, or an end has no streams (DCCP_STREAMS)";
+        done.ok_or_else(|| failure(Errno::OPNOTSUPP, none))?.map_err(failed)
+    })
+}
+
+/// An event of a stream as C has it; None of one that C is not told. What the peer opens is accepted.
+pub(super) fn told(inner: &mut Loop, session: SessionId, event: Event) -> Option<dccp_event> {
+    let told = |kind, StreamId(stream)| dccp_event { kind, stream, ..dccp_event::default() };
+    Some(match event {
+        Event::Opened(stream) => {
+            // Of a session that is ending, what arrived can still be read.
+            inner.endpoint.streams(inner.now, session, |streams| streams.accept(stream, &[]));
+            told(DCCP_EVENT_STREAM_OPENED, stream)
+        }
+        Event::Readable(stream) => told(DCCP_EVENT_STREAM_READABLE, stream),
+        Event::Writable(stream) => told(DCCP_EVENT_STREAM_WRITABLE, stream),
+        Event::Delivered(stream) => told(DCCP_EVENT_STREAM_DELIVERED, stream),
+        Event::Reset(stream, why) | Event::Stopped(stream, why) => {
+            let code = if let Reason::Application(code) = why { code } else { 0 };
+            dccp_event { code: code.into(), ..told(DCCP_EVENT_STREAM_RESET, stream) }
+        }
+        Event::Accepted(_) => return None,
+    })
+}
+
+/// Opens a stream of a session to the peer; its number. Both ends need DCCP_STREAMS, and the session is open: otherwise -EOPNOTSUPP. -EAGAIN while
+/// the peer allows no more.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn dccp_endpoint_open_stream(
+    endpoint: *mut dccp_endpoint,
+    now_ns: u64,
+    session: u64,
+    stream: *mut u64,
+) -> c_int {
+    answer(|| {
+        if stream.is_null() {
+            return Err(invalid("there is no room for the stream's number"));
+        }
+        let StreamId(number) = act(endpoint, now_ns, session, |streams| streams.open(&[], PRIORITY))?;
+        // SAFETY: the header has the caller see to it.
+        unsafe { stream.write(number) };
+        Ok(0)
+    })
+}
+
+/// Bytes of a stream: how many were read, 0 after the last. -EAGAIN if none are there; DCCP_EVENT_STREAM_READABLE tells of the next. -ECONNRESET if
+/// either end gave the stream up.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn dccp_endpoint_stream_read(
+    endpoint: *mut dccp_endpoint,
+    now_ns: u64,
+    session: u64,
+    stream: u64,
+    buffer: *mut c_void,
+    len: usize,
+) -> isize {
+    answer_size(|| {
+        // SAFETY: the header has the caller see to it.
+        let into = unsafe { room(buffer.cast(), len) }?;
+        act(endpoint, now_ns, session, |streams| streams.read(StreamId(stream), into))
+    })
+}
+
+/// How many of the bytes were taken. -EAGAIN if there is no room; DCCP_EVENT_STREAM_WRITABLE tells when there is. -EPIPE if this end ended the
+/// stream, -ECONNRESET if either end gave it up.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn dccp_endpoint_stream_write(
+    endpoint: *mut dccp_endpoint,
+    now_ns: u64,
+    session: u64,
+    stream: u64,
+    data: *const c_void,
+    len: usize,
+) -> isize {
+    answer_size(|| {
+        // SAFETY: the header has the caller see to it.
+        let data = unsafe { bytes(data.cast(), len) }?;
+        act(endpoint, now_ns, session, |streams| streams.write(StreamId(stream), data))
+    })
+}
+
+/// Writes no more on a stream: the peer reads to the end. Reading goes on. DCCP_EVENT_STREAM_DELIVERED tells when the peer has everything.
+#[unsafe(no_mangle)]
+pub extern "C" fn dccp_endpoint_stream_end(
+    endpoint: *mut dccp_endpoint,
+    now_ns: u64,
+    session: u64,
+    stream: u64,
+) -> c_int {
+    answer(|| act(endpoint, now_ns, session, |streams| streams.finish(StreamId(stream))).map(|()| 0))
+}
+
+/// Gives both directions of a stream up at once. The peer is told the number, which is the application's.
+#[unsafe(no_mangle)]
+pub extern "C" fn dccp_endpoint_stream_reset(
+    endpoint: *mut dccp_endpoint,
+    now_ns: u64,
+    session: u64,
+    stream: u64,
+    code: u16,
+) -> c_int {
+    answer(|| {
+        act(endpoint, now_ns, session, |streams| streams.reset(StreamId(stream), Reason::Application(code)))?;
+        Ok(0)
+    })
+}
