@@ -444,3 +444,21 @@ fn a_path_or_a_peer_that_a_reload_removes_leaves_the_old_session_too() {
     assert_eq!(world.hosts[0].sockets.len(), 1);
     assert!(world.told(0).contains(&Told::Reset(up.from.1)));
 }
+
+/// What happens to the paths to the old server says nothing of those to the new one.
+#[test]
+fn a_drained_server_that_is_gone_resets_what_it_had_and_no_path_fails() {
+    let mut world = world(STREAMS, STREAMS);
+    let [near, _] = world.open(1_000);
+    world.command(SERVER, &Command::Drain);
+    world.run(Duration::from_secs(10));
+    world.hosts[SERVER].stopped = true;
+    world.hosts[0].log.clear();
+    world.run(Duration::from_secs(600));
+    assert_eq!((world.told(0), world.hosts[0].sockets.len()), (vec![], 4));
+    world.run(Duration::from_secs(400));
+    assert_eq!((world.told(0), world.hosts[0].sockets.len()), (vec![Told::Reset(near)], 2));
+    let log = &world.hosts[0].log;
+    assert!(!log.iter().any(|line| line.contains("fails") || line.contains("is up")), "{log:?}");
+    assert_eq!(world.server_of(0), Some(SERVERS[1]));
+}
