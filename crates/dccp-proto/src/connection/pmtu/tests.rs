@@ -1,0 +1,209 @@
+//! Tests of path MTU discovery.
+
+use super::*;
+
+const ANSWER: Duration = Duration::from_millis(100);
+
+/// Lets probes travel a path that carries `carries` bytes until none is sent for a while; the largest probe seen.
+fn travel(pmtu: &mut Pmtu, now: &mut Time, carries: u16, alive: bool) -> u16 {
+    let end = *now + Duration::from_secs(60);
+    let (mut seq, mut largest) = (Seq::new(now.as_nanos() & 0xffff), 0);
+    while let Some(at) = pmtu.next_timeout().filter(|at| *at <= end) {
+        *now = at.max(*now);
+        if let Some(size) = pmtu.poll_probe(*now) {
+            seq = seq.next();
+            largest = largest.max(size);
+            pmtu.on_sent(*now, seq, ANSWER);
+            if size <= carries {
+                pmtu.on_sync_ack(*now, seq);
+            }
+        } else {
+            // Something else is heard all the time, unless the path is dead.
+            let heard = if alive { *now } else { Time::ZERO };
+            pmtu.on_timeout(*now, heard);
+        }
+    }
+    *now = end;
+    largest
+}
+
+fn new() -> (Pmtu, Time) {
+    let now = Time::from_millis(1000);
+    (Pmtu::new(now, 1500), now)
+}
+
+#[test]
+fn a_small_packet_that_overtakes_data_makes_the_size_doubtful() {
+    let amount = |packets| Amount { packets, bytes: packets * 1400 };
+    for (inflight, delivered, doubtful) in [(3, 7, true), (2, 7, false), (3, 8, false)] {
+        let (mut pmtu, mut now) = new();
+        travel(&mut pmtu, &mut now, 1500, true);
+        if pmtu.looks(amount(inflight)) {
+            pmtu.on_small(Seq::new(5), amount(7));
+        }
+        pmtu.on_answer(now, Seq::new(4), amount(delivered));
+        assert_eq!((pmtu.poll_probe(now), pmtu.sure()), (None, 1500), "it is still under way");
+        pmtu.on_answer(now, Seq::new(6), amount(delivered));
+        assert_eq!(pmtu.poll_probe(now), doubtful.then_some(1500), "{inflight} {delivered}");
+        assert_eq!(pmtu.sure(), if doubtful { BASE } else { 1500 });
+        if doubtful {
+            // The three that were lost count as probes.
+            assert_eq!(travel(&mut pmtu, &mut now, 1400, true), 1500);
+            assert_eq!(pmtu.mtu(), 1400);
+        }
+    }
+}
+
+/// Packets that can be cut need not wait for the end of the search to get through.
+#[test]
+fn what_is_sure_shrinks_with_the_second_probe_and_grows_with_an_answer() {
+    let (mut pmtu, mut now) = new();
+    assert_eq!(pmtu.sure(), BASE);
+    travel(&mut pmtu, &mut now, 1500, true);
+    for lost in 0..=DOUBTFUL {
+        pmtu.on_loss(now, lost);
+    }
+    for (n, sure) in [(1, 1500), (2, BASE), (3, BASE)] {
+        assert_eq!(pmtu.poll_probe(now), Some(1500));
+        pmtu.on_sent(now, Seq::new(n), ANSWER);
+        assert_eq!((pmtu.sure(), pmtu.known()), (sure, 1500), "{n}");
+        now += ANSWER;
+    }
+    pmtu.on_sync_ack(now, Seq::new(3));
+    assert_eq!(pmtu.sure(), 1500);
+}
+
+#[test]
+fn what_is_in_use_is_confirmed_with_one_probe() {
+    let (mut pmtu, mut now) = new();
+    travel(&mut pmtu, &mut now, 1500, true);
+    assert_eq!((pmtu.mtu(), pmtu.next_timeout()), (1500, None));
+}
+
+/// RFC 8899 section 4.3.
+#[test]
+fn a_black_hole_is_found_and_the_size_that_passes() {
+    for carries in [1200, 1280, 1399, 1400, 1404, 1452, 1492] {
+        let (mut pmtu, mut now) = new();
+        travel(&mut pmtu, &mut now, carries, true);
+        assert!(pmtu.mtu() <= carries && carries - pmtu.mtu() <= FINE, "{} of {carries}", pmtu.mtu());
+    }
+}
+
+/// RFC 8899 section 4.3: while it runs, from losses; and one that was found opens again after PMTU_RAISE_TIMER, while data flows.
+#[test]
+fn losses_make_the_size_doubtful_and_time_makes_room() {
+    let (mut pmtu, mut now) = new();
+    travel(&mut pmtu, &mut now, 1500, true);
+    for lost in 7..7 + DOUBTFUL {
+        pmtu.on_loss(now, lost);
+        assert_eq!(pmtu.poll_probe(now), None, "a few losses mean nothing");
+    }
+    pmtu.on_loss(now, 7 + DOUBTFUL);
+    assert_eq!(pmtu.poll_probe(now), Some(1500));
+    travel(&mut pmtu, &mut now, 1400, true);
+    assert_eq!(pmtu.mtu(), 1400);
+    // An idle line is not probed, and one that is used but still narrow once for each RAISE.
+    now += RAISE;
+    assert_eq!((travel(&mut pmtu, &mut now, 1500, true), pmtu.mtu()), (0, 1400));
+    for _ in 0..10 {
+        (0..TRAFFIC).for_each(|_| pmtu.on_data(now));
+        assert!((1401..=1408).contains(&travel(&mut pmtu, &mut now, 1400, true)));
+    }
+    (0..TRAFFIC).for_each(|_| pmtu.on_data(now));
+    travel(&mut pmtu, &mut now, 1500, true);
+    assert_eq!(pmtu.mtu(), 1500);
+}
+
+/// A queue or a busy host lets each answer come after the next probe left.
+#[test]
+fn answers_that_come_late_count() {
+    let (mut pmtu, mut now) = new();
+    for n in 0..u64::from(CONFIRM_TRIES) {
+        assert_eq!(pmtu.poll_probe(now), Some(1500));
+        pmtu.on_sent(now, Seq::new(n), ANSWER);
+        now += ANSWER;
+        pmtu.on_timeout(now, now);
+    }
+    assert_eq!(pmtu.mtu(), 1200, "no answer at all");
+    let (mut pmtu, mut now) = new();
+    for n in 0..3 {
+        assert_eq!(pmtu.poll_probe(now), Some(1500));
+        pmtu.on_sent(now, Seq::new(n), ANSWER);
+        now += ANSWER;
+    }
+    pmtu.on_sync_ack(now, Seq::new(0));
+    assert_eq!((pmtu.mtu(), pmtu.poll_probe(now)), (1500, None));
+}
+
+/// RFC 8899 section 4.6.2.
+#[test]
+fn less_is_believed_only_if_more_does_not_arrive() {
+    let (mut pmtu, mut now) = new();
+    travel(&mut pmtu, &mut now, 1500, true);
+    pmtu.on_hint(now, 552);
+    travel(&mut pmtu, &mut now, 1500, true);
+    assert_eq!(pmtu.mtu(), 1500, "a forged hint changes nothing");
+    pmtu.on_hint(now, 1420);
+    travel(&mut pmtu, &mut now, 1420, true);
+    assert_eq!(pmtu.mtu(), 1420);
+    pmtu.on_hint(now, 1500);
+    travel(&mut pmtu, &mut now, 1500, true);
+    assert_eq!(pmtu.mtu(), 1500);
+    assert!(travel(&mut pmtu, &mut now, 9000, true) <= 1500, "never beyond the largest hint");
+}
+
+/// What a forged message said before the path opened does not keep it small.
+#[test]
+fn what_leaves_this_host_is_tried_although_less_was_hinted_at() {
+    let (mut pmtu, mut now) = (Pmtu::new(Time::ZERO, 552), Time::from_millis(1000));
+    pmtu.on_hint(now, 552);
+    pmtu.on_most(now, 1500);
+    travel(&mut pmtu, &mut now, 1500, true);
+    assert_eq!(pmtu.mtu(), 1500);
+    // Nor is it tried again and again while the system goes on saying so.
+    pmtu.on_hint(now, 552);
+    pmtu.on_most(now, 1500);
+    assert_eq!(pmtu.next_timeout(), None);
+    let mut pmtu = Pmtu::new(now, 552);
+    travel(&mut pmtu, &mut now, 1500, true);
+    pmtu.on_most(now, 1500);
+    travel(&mut pmtu, &mut now, 1400, true);
+    assert_eq!(pmtu.mtu(), 1400, "tried, not believed");
+}
+
+#[test]
+fn a_larger_hint_in_the_middle_of_a_search_begins_it_anew() {
+    let (mut pmtu, mut now) = new();
+    travel(&mut pmtu, &mut now, 1400, true);
+    pmtu.on_hint(now, 1400);
+    pmtu.on_hint(now, 1450);
+    for n in 0..SEARCH_TRIES {
+        assert_eq!(pmtu.poll_probe(now), Some(1450));
+        pmtu.on_sent(now, Seq::new(u64::from(n)), ANSWER);
+        now += ANSWER;
+    }
+    pmtu.on_hint(now, 1500);
+    travel(&mut pmtu, &mut now, 1500, true);
+    assert_eq!(pmtu.mtu(), 1500);
+}
+
+/// An idle line with a black hole is not probed for ever.
+#[test]
+fn a_search_ends_where_nothing_but_probes_is_sent() {
+    for carries in [1200, 1400] {
+        let (mut pmtu, mut now) = new();
+        travel(&mut pmtu, &mut now, carries, false);
+        assert_eq!((pmtu.mtu(), pmtu.next_timeout()), (carries, None));
+    }
+}
+
+/// RFC 8899 section 4.3: a path that carries nothing at all has no black hole.
+#[test]
+fn a_dead_path_keeps_its_size() {
+    let (mut pmtu, mut now) = new();
+    travel(&mut pmtu, &mut now, 0, false);
+    assert_eq!(pmtu.mtu(), 1500);
+    travel(&mut pmtu, &mut now, 1500, true);
+    assert_eq!(pmtu.mtu(), 1500);
+}
