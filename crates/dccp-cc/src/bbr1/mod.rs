@@ -234,7 +234,7 @@ impl Controller for Bbr1 {
     fn inherit(&mut self, from: &Inherited) {
         let (Some(rate), Some(rtt)) = (from.rate(), from.min_rtt.or(from.srtt)) else { return };
         let unit = self.units.bytes();
-        self.path.on_bandwidth(rate / unit, false, from.now);
+        self.path.inherit(rate / unit);
         self.path.set_rtprop(from.now, rtt);
         self.cwnd = ((from.window as f64 / unit) as u64).max(self.min_pipe_cwnd());
         self.pacing_from_rtt = true;

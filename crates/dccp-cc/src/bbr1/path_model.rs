@@ -84,6 +84,11 @@ impl PathModel {
         }
     }
 
+    /// Another's BtlBw, whatever was measured before.
+    pub(super) fn inherit(&mut self, bw: f64) {
+        self.btl_bw.reset(self.rounds, bw);
+    }
+
     /// RTpropFilterLen has passed (section 4.1.2.3).
     pub(super) fn rtprop_expired(&self, now: Time) -> bool {
         self.rtprop.is_some() && now > self.rtprop_stamp + RTPROP_FILTER
