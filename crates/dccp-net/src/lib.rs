@@ -81,6 +81,8 @@ mod clock;
 mod driver;
 #[cfg(target_os = "linux")]
 mod egress;
+#[cfg(target_os = "linux")]
+mod grant;
 #[cfg(all(target_os = "linux", feature = "tun"))]
 mod gro;
 #[cfg(target_os = "linux")]
@@ -117,6 +119,7 @@ pub use {
     capture::Capture,
     clock::Clock,
     driver::Driver,
+    grant::{grant_socket, grant_sockets_by},
     net::Net,
     qlog::Qlog,
     raw33::RawEncapsulation,

@@ -3,6 +3,7 @@
 use crate::bind::Bind;
 use crate::clock::Clock;
 use crate::egress;
+use crate::grant;
 use crate::icmp;
 use crate::watch;
 use crate::{Burst, SendError, SocketStats};
@@ -23,8 +24,6 @@ use std::io::{self, IoSlice, IoSliceMut};
 use std::net::{IpAddr, SocketAddr};
 use std::os::fd::AsRawFd;
 
-/// Asked of the kernel for each socket and direction; it grants less without privilege.
-const BUFFER: usize = 4 << 20;
 /// One receive buffer: as much as generic receive offload puts together.
 const RECEIVE: usize = 65_536;
 /// Errors of earlier packets read at a time, and destinations among them that are remembered: whoever can send ICMP may send much.
@@ -70,9 +69,7 @@ fn open(bind: &Bind, raw: bool, mark: Option<u32>, shared: bool) -> io::Result<s
     if bind.addr.is_ipv6() && !raw {
         socket.set_only_v6(true)?;
     }
-    if let Some(mark) = mark {
-        socket.set_mark(mark)?;
-    }
+    grant::ask(&socket, mark)?;
     if shared {
         socket.set_reuse_port(true)?;
     }
@@ -126,13 +123,6 @@ fn open_whole(
         shard_by_header(&inner, shards);
     }
     let state = set_up(&inner, bind, raw)?;
-    // The privileged forms go beyond net.core.*mem_max; without privilege the plain ones get what is allowed.
-    if sockopt::set_socket_recv_buffer_size_force(&inner, BUFFER).is_err() {
-        inner.set_recv_buffer_size(BUFFER)?;
-    }
-    if sockopt::set_socket_send_buffer_size_force(&inner, BUFFER).is_err() {
-        inner.set_send_buffer_size(BUFFER)?;
-    }
     Ok((inner, state))
 }
 

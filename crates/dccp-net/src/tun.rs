@@ -151,33 +151,6 @@ impl Tun {
         self.device.send(packet).map(|_| ())
     }
 
-    /// Changes the MTU.
-    ///
-    /// # Errors
-    /// What the system says.
-    pub fn set_mtu(&self, mtu: u16) -> io::Result<()> {
-        self.device.set_mtu(mtu)
-    }
-
-    /// Gives it an address more.
-    ///
-    /// # Errors
-    /// What the system says.
-    pub fn add_address(&self, ip: IpAddr, prefix: u8) -> io::Result<()> {
-        match ip {
-            IpAddr::V4(ip) => self.device.add_address_v4(ip, prefix),
-            IpAddr::V6(ip) => self.device.add_address_v6(ip, prefix),
-        }
-    }
-
-    /// Takes an address away, and the routes that hang on it.
-    ///
-    /// # Errors
-    /// What the system says.
-    pub fn remove_address(&self, ip: IpAddr) -> io::Result<()> {
-        self.device.remove_address(ip)
-    }
-
     /// Whether an error of [`read`](Self::read) or [`write`](Self::write) only says that the interface is down.
     pub fn is_down(e: &io::Error) -> bool {
         Errno::from_io_error(e) == Some(Errno::IO)

@@ -8,6 +8,7 @@ use crate::tcp::LINE;
 use dccp_secure::{PresharedKey, PrivateKey, PublicKey};
 use ipnet::IpNet;
 use mpdccp_units::Time;
+use serde::{Deserialize, Serialize};
 use std::collections::VecDeque;
 use std::net::{IpAddr, SocketAddr};
 
@@ -111,7 +112,7 @@ pub struct OpenPath {
 }
 
 /// What the owner's program is told.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Hook {
     /// What happened.
     pub event: HookEvent,
@@ -124,7 +125,7 @@ pub struct Hook {
 }
 
 /// What happened.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum HookEvent {
     /// A session opened.
     SessionUp,
@@ -149,7 +150,7 @@ impl HookEvent {
 }
 
 /// Files of the state directory, each of one tunnel by its interface.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub enum StateFile {
     /// What paths carried this month.
     Volumes,

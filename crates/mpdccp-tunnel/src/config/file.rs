@@ -2,7 +2,7 @@
 
 use super::{
     Addresses, AllOr, Assign, Bypass, Cipher, Day, Encapsulation, HostPort, Key, Mtu, OneOrMore, OuterDscp,
-    OuterEcn, Prio, RateLimit, Remotes, Secret, ServerNumber, ShardCount, Tcp, Volume,
+    OuterEcn, Prio, RateLimit, Remotes, Secret, ServerNumber, ShardCount, Tcp, User, Volume,
 };
 use ipnet::IpNet;
 use mpdccp_proto::{SessionConfig, Settings};
@@ -109,6 +109,8 @@ pub struct Config {
     /// Paths begin from what they carried before (RFC 9959).
     #[serde(default = "yes")]
     pub careful_resume: bool,
+    /// Who the tunnel is once it is up.
+    pub user: Option<User>,
     /// Where Prometheus may ask for the counters.
     pub metrics: Option<HostPort>,
     /// Where browsers may look at the paths.
@@ -165,6 +167,7 @@ pub(super) const KEYS: &[&str] = &[
     "control",
     "state",
     "careful_resume",
+    "user",
     "metrics",
     "web",
     "capture",
@@ -408,6 +411,7 @@ impl Config {
             ("hook", self.hook == new.hook),
             ("control", self.control == new.control),
             ("state", self.state == new.state),
+            ("user", self.user == new.user),
             ("capture", self.capture == new.capture),
             ("capture_plaintext", self.capture_plaintext == new.capture_plaintext),
             ("keylog", self.keylog == new.keylog),

@@ -3,14 +3,13 @@
 use crate::error::Error;
 use crate::tunnel::face::events;
 use crate::tunnel::face::trace::Trace;
-use crate::tunnel::host::default_route::DefaultRoute;
-use crate::tunnel::host::dns::Dns;
-use crate::tunnel::host::hooks::Hooks;
+use crate::tunnel::host::helper::{Helper, Request};
 use crate::tunnel::host::names::Names;
+use crate::tunnel::host::routes::RouteChange;
 use crate::tunnel::host::service::notify;
 use crate::tunnel::host::state_files::StateFiles;
 use crate::tunnel::host::tun::Interface;
-use crate::tunnel::host::{keys, marking, routes, sockets, tun};
+use crate::tunnel::host::{keys, marking, sockets, tun};
 use crate::tunnel::links::Links;
 use crate::tunnel::proxy::{self, Proxy};
 use dccp_net::{App, Bursts, Core, HostWatch, LinkChange, Tun, Written};
@@ -40,16 +39,13 @@ const PROXY: u32 = 1;
 
 pub(crate) struct TunnelApp {
     pub(crate) tunnel: Tunnel,
-    /// Goes before the interface does.
-    _default_route: Option<DefaultRoute>,
+    helper: Helper,
     watch: HostWatch,
     /// Ends TCP connections; before the interface goes, hosts are told.
     proxy: Option<Proxy>,
     tun: Bursts,
     mtu: u16,
     pub(crate) names: Names,
-    dns: Dns,
-    hooks: Option<Hooks>,
     files: StateFiles,
     pub(crate) links: Links,
     trace: Option<Trace>,
@@ -72,11 +68,9 @@ impl TunnelApp {
         trace: Option<Trace>,
         shard: u8,
         interface: Option<Interface>,
+        helper: Helper,
     ) -> Result<TunnelApp, Error> {
         let now = core.clock.now();
-        // First: what a killed tunnel left may keep names from being looked up.
-        let dns = Dns::new(&cfg);
-        let hooks = cfg.hook.clone().map(|program| Hooks::new(program, cfg.interface.clone()));
         let mut files = StateFiles::new(&cfg, shard);
         let mut patience = u64::MAX;
         // All shards are heard of within two rounds, and that has to be in time.
@@ -110,23 +104,26 @@ impl TunnelApp {
             carried
         };
         let Interface { tun, mtu } = interface.map_or_else(|| tun::create(&cfg, carried), Ok)?;
-        let proxy = cfg.wants_streams().then(|| Proxy::start(&tun, mtu)).map(|started| {
+        let proxy = cfg.wants_streams().then(|| Proxy::start(&tun, mtu, &cfg)).map(|started| {
             let able = started.as_ref().map(|_| proxy::room(cfg.shards.0)).map_err(Clone::clone);
             tunnel.set_proxy(&mut core.endpoint, able);
             started.ok()
         });
-        let _default_route = if shard == 0 { DefaultRoute::set(&cfg)? } else { None };
+        if let Some(Some(_)) = proxy {
+            files.open_lines();
+        }
+        if shard == 0 && cfg.default_route {
+            helper.tell(&Request::DefaultRoute).map_err(Error::usage)?;
+        }
         tunnel.start(&mut core.endpoint, now, mtu);
         let mut app = TunnelApp {
             tunnel,
-            _default_route,
+            helper,
             watch: HostWatch::new()?,
             proxy: proxy.flatten(),
             tun: Bursts::new(tun, mtu),
             mtu,
             names,
-            dns,
-            hooks,
             files,
             links: Links::new(shard, cfg.shards.0),
             trace,
@@ -172,26 +169,27 @@ impl TunnelApp {
             Action::ListInterfaces => return Some(HostEvent::Interfaces(sockets::interfaces())),
             Action::Resolve(name) => self.names.ask(name),
             Action::AddRoute { net, replace } => {
-                let what = if replace { "replace" } else { "add" };
-                if let Err(e) = routes::route(what, net, &cfg.interface) {
+                let change = if replace { RouteChange::Replace } else { RouteChange::Add };
+                if let Err(e) = self.helper.tell(&Request::Route(change, net)) {
+                    let e = format!("{e}; set routes = false to route yourself");
                     match self.starting {
-                        true => self.error = self.error.take().or(Some(e)),
+                        true => self.error = self.error.take().or(Some(Error::usage(e))),
                         false => tracing::warn!("{e}"),
                     }
                 }
             }
             Action::DeleteRoute(net) => {
-                if let Err(e) = routes::route("del", net, &cfg.interface) {
+                if let Err(e) = self.helper.tell(&Request::Route(RouteChange::Del, net)) {
                     // It may have gone with an address.
                     tracing::debug!("{e}");
                 }
             }
             Action::SetAddresses { remove, add } => {
-                return Some(HostEvent::AddressesSet(tun::set_addresses(self.tun.tun(), cfg, &remove, &add)));
+                let done = self.helper.tell(&Request::Addresses { remove, add });
+                return Some(HostEvent::AddressesSet(done));
             }
             Action::SetMtu(mtu) => {
-                let done = self.tun.tun().set_mtu(mtu).map_err(|e| e.to_string());
-                return Some(HostEvent::MtuSet(mtu, done));
+                return Some(HostEvent::MtuSet(mtu, self.helper.tell(&Request::Mtu(mtu))));
             }
             Action::AssignQueues(nets) => {
                 let queues = nets.iter().map(|(net, shard)| (net.network(), net.prefix_len(), *shard));
@@ -201,8 +199,8 @@ impl TunnelApp {
                 let length = if ip.is_ipv4() { 32 } else { 128 };
                 tun::log_queue_selection(cfg, self.tun.tun().assign_queue(ip, length, shard));
             }
-            Action::Save(file, text) => self.files.save(file, &text),
-            Action::SaveLine(file, line, text) => self.files.save_line(file, line, &text),
+            Action::Save(file, text) => self.have(&Request::Save(file, text)),
+            Action::SaveLine(_, line, text) => self.files.save_line(line, &text),
             Action::SetMarking(marker) => core.net.marking = marking::of(marker),
             Action::AddPeer { peer, key, preshared } => {
                 if let Some(channels) = core.net.channels_mut() {
@@ -225,12 +223,8 @@ impl TunnelApp {
                 }
             }
             Action::ToShard(shard, message) => self.links.tell(shard, message),
-            Action::SetDns(servers) => self.dns.set(servers),
-            Action::RunHook(hook) => {
-                if let Some(hooks) = &mut self.hooks {
-                    hooks.run(hook);
-                }
-            }
+            Action::SetDns(servers) => self.have(&Request::Dns(servers)),
+            Action::RunHook(hook) => self.have(&Request::Hook(hook)),
             Action::Tcp(command) => {
                 if let Some(proxy) = &mut self.proxy {
                     proxy.put(command);
@@ -244,10 +238,17 @@ impl TunnelApp {
                 }
             }
             Action::Log(level, message) => events::write(level, &message),
-            Action::Alive => notify(&[NotifyState::Watchdog]),
+            Action::Alive => notify(&NotifyState::Watchdog),
             Action::Stop => core.stop(),
         }
         None
+    }
+
+    /// Has the helper process do something; what goes wrong with it, that logs.
+    fn have(&self, request: &Request) {
+        if let Err(e) = self.helper.tell(request) {
+            tracing::debug!("{e}");
+        }
     }
 
     /// Everything there is to know, of all peers or of this one.

@@ -17,6 +17,7 @@ use clap::{Args, Subcommand};
 use face::control::{self, Answer, NewPath, Request};
 use face::{check, events, health, live, table};
 use files::{import, init};
+use host::serve;
 use mpdccp_proto::Named;
 use mpdccp_proto::sched::SchedulerKind;
 use std::path::PathBuf;
@@ -65,6 +66,15 @@ pub(crate) enum Command {
         follow: bool,
         #[command(flatten)]
         which: Which,
+    },
+    /// Do for a running tunnel what it may not do itself.
+    #[command(hide = true)]
+    Helper {
+        /// The tunnel's configuration file.
+        file: PathBuf,
+        /// Log more.
+        #[arg(long)]
+        verbose: bool,
     },
     /// Say everything that is wrong with a configuration file, and what in it is hardly meant; exit code 2 if something is wrong.
     Check {
@@ -264,6 +274,7 @@ fn run(command: Command) -> Result<(), Error> {
                 std::thread::sleep(FOLLOW);
             }
         }
+        Command::Helper { file, verbose } => serve::run(&file, verbose),
         Command::Check { file, json } => check::run(&file, json),
         Command::Doctor(args) => doctor::run(&args).map(drop),
         Command::Init(args) => init::run(&args),

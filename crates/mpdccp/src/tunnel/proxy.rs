@@ -4,6 +4,7 @@ use crate::tunnel::host::privileges;
 use dccp_net::Tun;
 use mpdccp_proto::Endpoint;
 use mpdccp_proxy::{Command, Event, Sockets, SocketsHandle};
+use mpdccp_tunnel::config::Config;
 use mpdccp_tunnel::{Divert, Tunnel};
 use mpdccp_units::Time;
 use rustix::event::{EventfdFlags, eventfd};
@@ -42,13 +43,13 @@ pub(crate) struct Proxy {
 
 impl Proxy {
     /// Starts it; `tun` is the interface, with packets of `mtu` bytes at most.
-    pub(crate) fn start(tun: &Tun, mtu: u16) -> Result<Proxy, String> {
+    pub(crate) fn start(tun: &Tun, mtu: u16, cfg: &Config) -> Result<Proxy, String> {
         if !tun.offloads() {
             return Err("the interface has no offload; set `offload = true`".into());
         }
         let wake = eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK).map_err(|e| e.to_string())?;
         let (wake, mailbox) = (Arc::new(wake), Arc::new(Mailbox::default()));
-        let (interface, tell, letters) = (tun.clone(), wake.clone(), mailbox.clone());
+        let (interface, tell, letters, cfg) = (tun.clone(), wake.clone(), mailbox.clone(), cfg.clone());
         let (started, ready) = channel();
         let run = move || {
             let on_events = move |events| {
@@ -62,7 +63,7 @@ impl Proxy {
             };
             match Sockets::enter(mtu, on_events, on_packet) {
                 Ok((sockets, handle)) => {
-                    privileges::keep_net_admin();
+                    privileges::keep_net_admin(&cfg);
                     let _ = started.send(Ok(handle));
                     if let Err(e) = sockets.run() {
                         tracing::error!("the TCP proxy ends: {e}");

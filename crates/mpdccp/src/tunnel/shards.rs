@@ -2,12 +2,11 @@
 
 use crate::tunnel::app::TunnelApp;
 use crate::tunnel::face::control::{self, Request};
-use crate::tunnel::host::keys;
+use crate::tunnel::host::helper::Helper;
 use crate::tunnel::links::Link;
 use dccp_net::{Driver, Handle};
 use mpdccp_tunnel::status::Status;
 use mpdccp_tunnel::{Answer, Command};
-use std::path::Path;
 use std::sync::Arc;
 use std::sync::mpsc::channel;
 
@@ -71,13 +70,9 @@ impl Shards {
         all?.into_iter().reduce(Status::merge)
     }
 
-    /// Reads the file again and has the tunnel follow it; in words what changed, or why nothing did.
-    pub(crate) fn reload(&self, file: &Path) -> Result<String, String> {
-        let cfg = control::load_with_keys(file).map_err(|e| format!("{e}; nothing was changed"))?;
-        let new = cfg.clone();
-        let checked = self.first().call(move |_, app| app.tunnel.config().check_change(&new));
-        checked.unwrap_or_else(|| Err(ENDING.into()))?;
-        let keys = keys::read(&cfg).map_err(|e| e.to_string())?;
+    /// Has the tunnel follow its file as it is now; in words what changed, or why nothing did.
+    pub(crate) fn reload(&self, helper: &Helper) -> Result<String, String> {
+        let (cfg, keys) = helper.reload()?;
         // Nothing can go wrong from here on, so that either all shards follow it or none.
         match Shards::command(&self.0, &Command::Reload(Box::new(cfg), keys)) {
             Answer::Reloaded(words) => Ok(words),
@@ -87,7 +82,7 @@ impl Shards {
     }
 
     /// Answers a request.
-    pub(crate) fn control(&self, request: Request, file: &Path) -> control::Answer {
+    pub(crate) fn control(&self, request: Request, helper: &Helper) -> control::Answer {
         match request {
             Request::Status { peer } => {
                 let status =
@@ -95,7 +90,7 @@ impl Shards {
                 return status.unwrap_or_else(|| control::Answer::Error(ENDING.into()));
             }
             Request::Reload => {
-                return self.reload(file).map_or_else(control::Answer::Error, control::Answer::Done);
+                return self.reload(helper).map_or_else(control::Answer::Error, control::Answer::Done);
             }
             Request::Down => {
                 self.shut_down();

@@ -6,8 +6,9 @@ use crate::tunnel::face::control::{self, ControlSocket};
 use crate::tunnel::face::events::{LogFormat, log};
 use crate::tunnel::face::trace::Trace;
 use crate::tunnel::face::{http, metrics, web};
+use crate::tunnel::host::helper::{Helper, Process, Request};
 use crate::tunnel::host::privileges;
-use crate::tunnel::host::service::notify;
+use crate::tunnel::host::service::{self, notify};
 use crate::tunnel::shards::{EndTogether, Shards};
 use dccp_net::{Capture, Driver};
 use mpdccp_proto::Endpoint;
@@ -16,6 +17,8 @@ use sd_notify::NotifyState;
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 #[derive(clap::Args)]
 pub(crate) struct Args {
@@ -41,7 +44,15 @@ pub(crate) fn run(args: &Args) -> Result<(), Error> {
     privileges::guard_memory();
     let cfg = control::load_with_keys(&args.config)?;
     let file = std::fs::canonicalize(&args.config)?;
+    privileges::user(&cfg)?;
+    service::connect();
+    control::refuse_second(&control::path(&cfg))?;
+    let mut process = Process::start(&file, args.verbose)?;
+    let helper = process.helper.clone();
+    dccp_net::grant_sockets_by(move |socket| helper.grant(socket));
+    let helper = process.helper.clone();
     let control = ControlSocket::bind(control::path(&cfg))?;
+    helper.tell(&Request::Bound).map_err(Error::runtime)?;
     let at = |key, at: Option<HostPort>| at.map(|at| http::listen(key, at.socket_addr(0))).transpose();
     let (metrics, page) = (at("metrics", cfg.metrics)?, at("web", cfg.web)?);
     let count = cfg.shards.0;
@@ -60,16 +71,30 @@ pub(crate) fn run(args: &Args) -> Result<(), Error> {
                 Trace::create(&file, now)
                     .map_err(|e| Error::usage(format!("cannot write {}: {e}", file.display())))
             });
-            let app = TunnelApp::new(core, cfg.clone(), trace.transpose()?, shard, interface.take())?;
+            let app = TunnelApp::new(
+                core,
+                cfg.clone(),
+                trace.transpose()?,
+                shard,
+                interface.take(),
+                helper.clone(),
+            )?;
             interface = (shard + 1 < count).then(|| app.interface()).transpose()?;
             Ok(app)
         })?);
     }
     let shards = Shards::of(&drivers);
     // Before there are threads: each has its own.
-    privileges::give_up(&cfg, &file);
-    let (all, reloaded) = (shards.clone(), file.clone());
-    control.serve(events.clone(), move |request| all.control(request, &reloaded))?;
+    privileges::give_up(&cfg);
+    let (lost, ending) = (Arc::new(AtomicBool::new(false)), shards.clone());
+    let told = lost.clone();
+    process.watch(move || {
+        told.store(true, Ordering::Relaxed);
+        tracing::error!("the helper process died: the tunnel ends");
+        ending.shut_down();
+    })?;
+    let (all, its) = (shards.clone(), helper.clone());
+    control.serve(events.clone(), move |request| all.control(request, &its))?;
     if let Some(listener) = metrics {
         metrics::serve(listener, shards.clone())?;
     }
@@ -88,7 +113,7 @@ pub(crate) fn run(args: &Args) -> Result<(), Error> {
             tracing::error!("cannot look up names: {e}");
         }
     });
-    obey_signals(shards.clone(), file)?;
+    obey_signals(shards.clone(), helper)?;
     let mut drivers = drivers.into_iter();
     let Some(first) = drivers.next() else { return Err(Error::runtime("there is no shard")) };
     let mut threads = Vec::new();
@@ -100,7 +125,7 @@ pub(crate) fn run(args: &Args) -> Result<(), Error> {
         };
         threads.push(std::thread::Builder::new().name(format!("shard {number}")).spawn(run)?);
     }
-    notify(&[NotifyState::Ready]);
+    notify(&NotifyState::Ready);
     let app = first.run()?;
     shards.shut_down();
     for thread in threads {
@@ -108,6 +133,7 @@ pub(crate) fn run(args: &Args) -> Result<(), Error> {
     }
     match app.tunnel.failure() {
         Some(failure) => Err(Error::runtime(failure)),
+        None if lost.load(Ordering::Relaxed) => Err(Error::runtime("the helper process died")),
         None => {
             tracing::info!("{} is down", app.tunnel.config().interface);
             Ok(())
@@ -124,18 +150,18 @@ fn numbered(file: &Path, shard: u8) -> PathBuf {
 }
 
 /// SIGINT and SIGTERM end the tunnel, SIGHUP reloads its configuration.
-fn obey_signals(shards: Shards, file: PathBuf) -> Result<(), Error> {
+fn obey_signals(shards: Shards, helper: Helper) -> Result<(), Error> {
     let mut signals = Signals::new([SIGINT, SIGTERM, SIGHUP])
         .map_err(|e| Error::runtime(format!("cannot handle signals: {e}")))?;
     let obey = move || {
         for signal in signals.forever() {
             if signal == SIGHUP {
-                if let Err(e) = shards.reload(&file) {
+                if let Err(e) = shards.reload(&helper) {
                     tracing::error!("not reloaded: {e}");
                 }
                 continue;
             }
-            notify(&[NotifyState::Stopping]);
+            notify(&NotifyState::Stopping);
             tracing::info!("closing");
             shards.shut_down();
         }

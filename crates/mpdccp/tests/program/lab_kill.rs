@@ -31,7 +31,8 @@ fn lab(dir: &std::path::Path) -> (std::process::Child, String) {
         .spawn()
         .unwrap();
     let (pid, scratch) = (lab.id(), format!("/dev/shm/mpdccp-lab-{}-", lab.id()));
-    wait_for("both namespaces and tunnel ends", || namespaces(pid) == 2 && tunnels(&scratch) == 2);
+    // Each end has a helper process.
+    wait_for("both namespaces and tunnel ends", || namespaces(pid) == 2 && tunnels(&scratch) == 4);
     (lab, scratch)
 }
 

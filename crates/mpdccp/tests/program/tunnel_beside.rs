@@ -32,9 +32,13 @@ fn name_servers_follow_the_session_and_come_back_after_all_ends() {
         || text().contains("nameserver 10.71.0.1\nsearch example.org\n") && !text().contains("192.168.71.2");
     bed.up_with("", "dns = [\"10.71.0.1\"]");
     wait_for("names asked in the tunnel", changed);
-    // The next start finds what a killed one left.
+    // A killed tunnel's helper process puts them back, and the next start if that was killed.
     bed.signal("c", Signal::KILL);
-    assert!(changed());
+    wait_for("names asked as before the kill", || text() == BEFORE);
+    bed.again("c");
+    wait_for("names asked in the tunnel after the kill", changed);
+    assert_eq!(bed.kill_helper("c").code(), Some(1));
+    assert!(changed() && bed.log("c").contains("the helper process died"), "{}", bed.log("c"));
     let file = bed.path("c.toml");
     let with = std::fs::read_to_string(&file).unwrap();
     std::fs::write(&file, with.replace("dns = ", "# dns = ")).unwrap();
@@ -95,6 +99,25 @@ fn a_hook_is_told_of_sessions_and_paths() {
     assert!(String::from_utf8_lossy(&output.stdout).contains("is not an executable program"));
 }
 
+/// What was told of as up is told of as down.
+#[test]
+fn a_hook_is_told_of_the_end_of_a_killed_tunnel() {
+    let Some(mut bed) = bed() else { return };
+    let (hook, out) = (bed.path("hook"), bed.path("told"));
+    let script =
+        format!("#!/bin/sh\necho \"$MPDCCP_EVENT $MPDCCP_PATH $MPDCCP_REASON\" >> {}\n", out.display());
+    std::fs::write(&hook, script).unwrap();
+    std::fs::set_permissions(&hook, std::fs::Permissions::from_mode(0o755)).unwrap();
+    bed.up_with("", &format!("hook = {hook:?}"));
+    let told = || std::fs::read_to_string(&out).unwrap_or_default();
+    wait_for("both paths told", || told().matches("path-up").count() == 2);
+    bed.signal("c", Signal::KILL);
+    let last =
+        "path-down two the tunnel died\npath-down one the tunnel died\nsession-down  the tunnel died\n";
+    wait_for("their ends told", || told().ends_with(last));
+    wait_for("the control socket is gone", || !bed.path("c.sock").exists());
+}
+
 #[test]
 fn what_bypasses_the_tunnel_goes_out_as_without_it() {
     let Some(mut bed) = bed() else { return };
@@ -127,11 +150,26 @@ fn what_bypasses_the_tunnel_goes_out_as_without_it() {
         String::from_utf8(all.concat()).unwrap().matches("28014:").count()
     };
     assert_eq!(rules(), 1 + 2 + 4);
+    let open = |bed: &Bed| wait_for("a session", || bed.status("c")["peers"][0]["state"] == "open");
     bed.signal("c", Signal::KILL);
+    wait_for("the way of before", || rules() == 0 && device("203.0.113.9") == "p0");
+    bed.again("c");
+    open(&bed);
+    assert_eq!(rules(), 7);
+    // Without its helper process a tunnel ends, and the next takes over what is left.
+    bed.kill_helper("c");
     assert_eq!(rules(), 7);
     bed.again("c");
-    wait_for("a session", || bed.status("c")["peers"][0]["state"] == "open");
+    open(&bed);
     assert_eq!(rules(), 7, "not twice");
-    bed.down();
+    // Or takes it away.
+    bed.kill_helper("c");
+    let file = bed.path("c.toml");
+    let text = std::fs::read_to_string(&file).unwrap();
+    std::fs::write(&file, text.replace(bypass, "")).unwrap();
+    bed.again("c");
+    open(&bed);
     assert_eq!(rules(), 0);
+    assert!(!String::from_utf8_lossy(&run("ip", &format!("-n {client} rule")).stdout).contains("0x6d70"));
+    bed.down();
 }

@@ -213,6 +213,10 @@ fn a_default_route_and_a_kill_switch() {
     wait_for("the host far away answers through the tunnel", || far(&bed));
     assert!(bed.status("s")["tun"]["read_packets"].as_u64() >= Some(1));
     assert!(bed.at_client(&format!("ping -c 1 -W 1 {}", REMOTE[0])).status.success(), "what is nearby");
+    // The mark of its own packets takes a capability that it has no more.
+    let more = ["path", "add", "three", "--interface", "p0", "--remote", REMOTE[0]];
+    assert_eq!(bed.tunnel("c", &more).status.code(), Some(0));
+    wait_for("a new path is up", || bed.client_path("three")["state"] == "up");
     bed.signal("c", rustix::process::Signal::KILL);
     wait_for("the interface is gone", || !run("ip", &format!("-n {c} link show tunC")).status.success());
     assert!(way().contains("unreachable") || way().contains("No route"), "{}", way());

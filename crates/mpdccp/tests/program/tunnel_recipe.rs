@@ -210,7 +210,7 @@ fn a_network_of_ipv6_behind_a_client() {
     });
     assert!(!way().contains("dev eth0"), "{}", way());
     // Until it runs again; and what ended in good order leaves the way as it was.
-    std::fs::remove_file(office.path("router.sock")).unwrap();
+    wait_for("the control socket is gone", || !office.path("router.sock").exists());
     let [own, peer] = [1, 2].map(|n| PrivateKey::from_random([n; 32]));
     up(&mut office, "router", &files[0], &own, &peer);
     wait_for("it carries again", || is_healthy(&office) && way().contains("dev mpdccp0"));

@@ -225,14 +225,15 @@ fn what_died_with_both_ends_is_over_for_both_hosts_and_no_segment_of_it_travels(
         assert_eq!(host.read(&mut [0; 10]).unwrap_err().kind(), ErrorKind::ConnectionReset);
     }
     assert_eq!(["c", "s"].map(|end| bed.status(end)["tcp"]["as_packets"]["midstream"].clone()), [0, 0]);
-    let left = || {
+    let left = |bed: &Bed| {
         std::fs::read_dir(bed.path(""))
             .unwrap()
             .filter(|file| file.as_ref().unwrap().file_name().to_string_lossy().contains("connections"))
             .count()
     };
-    assert_eq!(left(), 2);
+    assert_eq!(left(&bed), 2);
     bed.down();
+    assert_eq!(left(&bed), 0);
 }
 
 #[test]

@@ -9,7 +9,7 @@ use mpdccp_tunnel::Command;
 use mpdccp_tunnel::config::{Config, PathSpec, Prio, Review};
 use mpdccp_tunnel::status::Status;
 use rustix::fs::{Access, FlockOperation, Mode, access, flock};
-use rustix::process::umask;
+use rustix::process::{Uid, geteuid, umask};
 use serde::{Deserialize, Serialize};
 use std::fs::{DirBuilder, File};
 use std::io::{BufRead, BufReader, ErrorKind, Read, Write};
@@ -117,7 +117,7 @@ const DIRECTORY: &str = "/run/mpdccp";
 fn directories() -> [PathBuf; 2] {
     let mine = match std::env::var_os("XDG_RUNTIME_DIR") {
         Some(directory) => PathBuf::from(directory).join("mpdccp"),
-        None => std::env::temp_dir().join(format!("mpdccp-{}", rustix::process::geteuid().as_raw())),
+        None => std::env::temp_dir().join(format!("mpdccp-{}", geteuid().as_raw())),
     };
     [DIRECTORY.into(), mine]
 }
@@ -176,8 +176,13 @@ fn check_hook(cfg: &Config) -> Option<(String, String)> {
 fn review(file: &Path) -> Result<Review, Error> {
     let text = std::fs::read_to_string(file)
         .map_err(|e| Error::usage(format!("cannot read configuration {}: {e}", file.display())))?;
+    Ok(parse(&text))
+}
+
+/// All that can be said of the text of a configuration file.
+pub(crate) fn parse(text: &str) -> Review {
     let cores = std::thread::available_parallelism().map_or(1, usize::from);
-    Ok(Config::review(&text, cores))
+    Config::review(text, cores)
 }
 
 /// Where the control socket of a tunnel is.
@@ -200,7 +205,7 @@ fn own_directory(path: &Path) -> std::io::Result<()> {
         _ => {}
     }
     let meta = std::fs::symlink_metadata(path)?;
-    let mine = meta.is_dir() && meta.uid() == rustix::process::geteuid().as_raw();
+    let mine = meta.is_dir() && meta.uid() == geteuid().as_raw();
     if !mine || meta.mode() & 0o022 != 0 {
         return Err(std::io::Error::other(format!(
             "{} belongs to others, or they may write to it",
@@ -210,10 +215,24 @@ fn own_directory(path: &Path) -> std::io::Result<()> {
     Ok(())
 }
 
+/// Only one tunnel has a control socket.
+pub(crate) fn refuse_second(path: &Path) -> Result<(), Error> {
+    if UnixStream::connect(path).is_err() {
+        return Ok(());
+    }
+    Err(Error::usage(format!(
+        "another mpdccp is running with control socket {}; stop it with `mpdccp tunnel down --socket {0}`, \
+         or set `control` to another path",
+        path.display()
+    )))
+}
+
 /// The socket file; removed when dropped.
 pub(crate) struct ControlSocket {
     listener: UnixListener,
     path: PathBuf,
+    /// Who started the tunnel.
+    owner: Uid,
 }
 
 impl ControlSocket {
@@ -229,13 +248,7 @@ impl ControlSocket {
             flock(&opened, FlockOperation::LockExclusive).map_err(|e| fail(e.into()))?;
             turn = Some(opened);
         }
-        if UnixStream::connect(&path).is_ok() {
-            return Err(Error::usage(format!(
-                "another mpdccp is running with control socket {}; stop it with `mpdccp tunnel down --socket {0}`, \
-                 or set `control` to another path",
-                path.display()
-            )));
-        }
+        refuse_second(&path)?;
         match std::fs::symlink_metadata(&path) {
             Err(e) if e.kind() == ErrorKind::NotFound => {}
             Err(e) => return Err(fail(e)),
@@ -253,7 +266,7 @@ impl ControlSocket {
         umask(before);
         let listener = listener.map_err(fail)?;
         drop(turn);
-        Ok(ControlSocket { listener, path })
+        Ok(ControlSocket { listener, path, owner: geteuid() })
     }
 
     /// Serves requests on a thread of its own, which ends with the process.
@@ -262,10 +275,10 @@ impl ControlSocket {
         events: Events,
         respond: impl Fn(Request) -> Answer + Send + 'static,
     ) -> Result<(), Error> {
-        let listener = self.listener.try_clone()?;
+        let (listener, owner) = (self.listener.try_clone()?, self.owner);
         std::thread::Builder::new().name("control".into()).spawn(move || {
             for stream in listener.incoming().flatten() {
-                if let Err(e) = answer(&stream, &events, &respond) {
+                if let Err(e) = answer(&stream, owner, &events, &respond) {
                     tracing::debug!("control socket: {e}");
                 }
             }
@@ -283,11 +296,12 @@ impl Drop for ControlSocket {
 
 fn answer(
     mut stream: &UnixStream,
+    owner: Uid,
     events: &Events,
     respond: &impl Fn(Request) -> Answer,
 ) -> std::io::Result<()> {
     let who = rustix::net::sockopt::socket_peercred(stream)?.uid;
-    if !who.is_root() && who != rustix::process::geteuid() {
+    if !who.is_root() && who != owner {
         tracing::warn!("control socket: user {} may not use it", who.as_raw());
         return Ok(());
     }

@@ -148,6 +148,31 @@ pub(crate) fn log(format: LogFormat, verbose: bool) -> Events {
     events
 }
 
+/// Starts the log of a helper process: each event is a line on standard output, for [`relay`].
+pub(crate) fn forward(verbose: bool) {
+    let level = if verbose { LevelFilter::DEBUG } else { LevelFilter::INFO };
+    let layer = tracing_subscriber::fmt::layer().without_time().with_target(false).json().flatten_event(true);
+    // The tunnel may be dead.
+    let layer = layer.log_internal_errors(false).with_writer(std::io::stdout);
+    tracing_subscriber::registry().with(layer.with_filter(level)).init();
+}
+
+/// Logs an event of the helper process.
+pub(crate) fn relay(line: &str) {
+    #[derive(Deserialize)]
+    struct Line {
+        level: String,
+        message: String,
+    }
+    let Ok(Line { level, message }) = serde_json::from_str(line) else { return };
+    match level.as_str() {
+        "ERROR" => tracing::error!("{message}"),
+        "WARN" => tracing::warn!("{message}"),
+        "INFO" => tracing::info!("{message}"),
+        _ => tracing::debug!("{message}"),
+    }
+}
+
 /// Logs an event of the tunnel.
 pub(crate) fn write(level: Level, message: &str) {
     match level {

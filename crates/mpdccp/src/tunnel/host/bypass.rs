@@ -39,7 +39,7 @@ impl Drop for BypassRules {
 }
 
 /// Takes all of them away.
-fn remove() {
+pub(super) fn remove() {
     let pref = PREF.to_string();
     for family in ["-4", "-6"] {
         let mut gone = 0;

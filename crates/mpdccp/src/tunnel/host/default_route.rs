@@ -4,7 +4,7 @@
 //! no peer has a default route for nothing at all.
 
 use crate::error::Error;
-use crate::tunnel::host::bypass::BypassRules;
+use crate::tunnel::host::bypass::{self, BypassRules};
 use crate::tunnel::host::routes::{MARK, ip};
 use mpdccp_tunnel::config::Config;
 
@@ -71,6 +71,11 @@ impl DefaultRoute {
         rule(&[family, "rule", "add", "pref", &table, "not", "fwmark", &mark, "table", &table])
     }
 
+    /// Stays as it is, although the tunnel is gone.
+    pub(crate) fn leave(self) {
+        std::mem::forget(self);
+    }
+
     /// Takes it away.
     fn remove(&mut self) {
         self.bypass = None;
@@ -88,6 +93,23 @@ impl DefaultRoute {
 impl Drop for DefaultRoute {
     fn drop(&mut self) {
         self.remove();
+    }
+}
+
+/// Takes away the rules of a tunnel that was killed together with its helper process. They lead into a table that is empty; the block of a kill switch, which
+/// is meant to stay, is a route in it, and so is the way into the interface of another tunnel.
+pub(crate) fn clear_leftovers() {
+    let (table, nearby) = (MARK.to_string(), NEARBY.to_string());
+    for family in ["-4", "-6"] {
+        let any = |words: [&str; 4]| {
+            ip(&[&[family][..], &words].concat()).is_ok_and(|text| !text.trim().is_empty())
+        };
+        if any(["rule", "show", "pref", &table]) && !any(["route", "show", "table", &table]) {
+            for pref in [&table, &nearby] {
+                let _ = ip(&[family, "rule", "del", "pref", pref]);
+            }
+            bypass::remove();
+        }
     }
 }
 

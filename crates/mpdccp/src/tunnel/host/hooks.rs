@@ -46,6 +46,18 @@ impl Hooks {
         }
     }
 
+    /// Runs it when the tunnel has died, after those before; for all that are left there is as much time as in [`drop`].
+    pub(crate) fn run_last(&mut self, hook: Hook) {
+        self.closing.store(true, Ordering::Relaxed);
+        if self.thread.is_none() {
+            self.thread = self.start();
+        }
+        if let Some((queue, _)) = &self.thread {
+            // A thread that is gone has said why.
+            let _ = queue.send(hook);
+        }
+    }
+
     fn start(&self) -> Option<(SyncSender<Hook>, JoinHandle<()>)> {
         let (queue, hooks) = sync_channel(WAITING);
         let (program, interface) = (self.program.clone(), self.interface.clone());

@@ -1,14 +1,17 @@
 //! What the tunnel needs of Linux: sockets, the interface, routes, names, files.
 
 pub(crate) mod bypass;
+pub(crate) mod confine;
 pub(crate) mod default_route;
 pub(crate) mod dns;
+pub(crate) mod helper;
 pub(crate) mod hooks;
 pub(crate) mod keys;
 pub(crate) mod marking;
 pub(crate) mod names;
 pub(crate) mod privileges;
 pub(crate) mod routes;
+pub(crate) mod serve;
 pub(crate) mod service;
 pub(crate) mod sockets;
 pub(crate) mod state_files;

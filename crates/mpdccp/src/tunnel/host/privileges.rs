@@ -1,41 +1,129 @@
-//! What the tunnel may still do once its sockets and its interface are there.
+//! What the tunnel may still do once its sockets and its interface are there, and what its helper process may.
 
+use crate::error::Error;
 use crate::tunnel::face::control;
+use crate::tunnel::host::confine::confine;
 use dccp_net::{Bind, UdpEncapsulation};
-use mpdccp_tunnel::config::{Config, Encapsulation};
-use rustix::process::{DumpableBehavior, Resource, Rlimit, set_dumpable_behavior, setrlimit};
-use rustix::thread::{CapabilitySet, CapabilitySets, capabilities, set_capabilities, set_no_new_privs};
-use std::io::ErrorKind;
+use mpdccp_tunnel::config::{Config, Encapsulation, User};
+use rustix::process::{
+    DumpableBehavior, Gid, Resource, Rlimit, Uid, geteuid, parent_process_death_signal,
+    set_dumpable_behavior, set_parent_process_death_signal, setrlimit,
+};
+use rustix::thread::{
+    CapabilitySet, CapabilitySets, capabilities, set_capabilities, set_keep_capabilities, set_no_new_privs,
+    set_thread_groups, set_thread_res_gid, set_thread_res_uid,
+};
+use std::io::{self, ErrorKind};
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
-/// Gives up the capabilities of this thread, and of those it starts, that a tunnel with this configuration does not need any more. What
-/// programs it runs cannot get more than it has.
-pub(crate) fn give_up(cfg: &Config, file: &Path) {
-    if let Err(e) = keep_needed(cfg, file) {
-        tracing::warn!("cannot give up capabilities: {e}");
+/// Of the user without a name, where there is no `nobody`.
+const NOBODY: u32 = 65_534;
+
+/// Makes this thread, and those it starts, a user without privileges that changes nothing of this host: the helper process does what is to be done.
+pub(crate) fn give_up(cfg: &Config) {
+    let needed = match cfg.encapsulation {
+        Encapsulation::Raw => CapabilitySet::NET_RAW,
+        Encapsulation::Udp => CapabilitySet::empty(),
+    };
+    let missing = keep(cfg, needed);
+    if !missing.is_empty() {
+        tracing::info!("the tunnel runs less confined than it could: {}", missing.join("; "));
     }
 }
 
-fn keep_needed(cfg: &Config, file: &Path) -> std::io::Result<()> {
-    let had = capabilities(None)?.permitted;
-    // MTU, addresses and routes of the interface; SO_MARK; large socket buffers.
-    let mut needed = CapabilitySet::NET_ADMIN;
-    let set = |effective: CapabilitySet, permitted: CapabilitySet| {
-        let inheritable = CapabilitySet::empty();
-        set_capabilities(None, CapabilitySets { effective: effective & had, permitted, inheritable })
+/// The calling thread keeps CAP_NET_ADMIN alone, which the sockets of a namespace of its own take.
+pub(crate) fn keep_net_admin(cfg: &Config) {
+    // The main thread tells.
+    let _ = keep(cfg, CapabilitySet::NET_ADMIN);
+}
+
+/// The calling thread keeps these capabilities of those it has. Returns what of its confinement does not work here.
+fn keep(cfg: &Config, mut needed: CapabilitySet) -> Vec<String> {
+    let mut missing = Vec::new();
+    let mut limit = || -> io::Result<()> {
+        let had = capabilities(None)?.permitted;
+        if geteuid().is_root() {
+            // To keep is asked for first: they would go with the user.
+            let become_user =
+                set_keep_capabilities(true).map_err(io::Error::from).and_then(|()| become_user(cfg));
+            missing.extend(become_user.err().map(|e| format!("cannot become another user: {e}")));
+        }
+        set_all(needed & had, had)?;
+        if !may_bind_to_interfaces() {
+            needed |= CapabilitySet::NET_RAW;
+        }
+        set_all(needed & had, needed & had)?;
+        Ok(set_no_new_privs(true)?)
     };
-    set(needed, had)?;
-    if cfg.encapsulation == Encapsulation::Raw || !may_bind_to_interfaces() {
-        needed |= CapabilitySet::NET_RAW;
+    if let Err(e) = limit() {
+        tracing::warn!("cannot give up capabilities: {e}");
     }
-    if let Some(other) = files(cfg, file).iter().find(|path| !is_own(path)).filter(|_| had.contains(OVERRIDE))
-    {
-        tracing::info!("CAP_DAC_OVERRIDE is kept, since {} is another user's", other.display());
-        needed |= OVERRIDE;
+    // Another user's process may have become readable.
+    guard_memory();
+    missing.extend(confine());
+    missing
+}
+
+fn become_user(cfg: &Config) -> io::Result<()> {
+    let (uid, gid) = user(cfg).map_err(|e| io::Error::other(e.to_string()))?;
+    let with_parent = parent_process_death_signal()?;
+    // These calls are for one thread; those of the C library are for all.
+    set_thread_groups(&[])?;
+    set_thread_res_gid(gid, gid, gid)?;
+    set_thread_res_uid(uid, uid, uid)?;
+    // Another user's process would outlive who started it.
+    Ok(set_parent_process_death_signal(with_parent)?)
+}
+
+/// The user and group that a tunnel started by root becomes.
+pub(crate) fn user(cfg: &Config) -> Result<(Uid, Gid), Error> {
+    use nix::unistd::User as Known;
+    let failed = |e: nix::Error| Error::runtime(format!("user: cannot read the users of this host: {e}"));
+    let known = match &cfg.user {
+        None => Known::from_name("nobody"),
+        Some(User::Name(name)) => Known::from_name(name),
+        Some(User::Number(number)) => Known::from_uid((*number).into()),
+    };
+    let numbers = match (known.map_err(failed)?, &cfg.user) {
+        (Some(known), _) => (known.uid.as_raw(), known.gid.as_raw()),
+        (None, None) => (NOBODY, NOBODY),
+        (None, Some(User::Number(number))) => (*number, *number),
+        (None, Some(User::Name(name))) => {
+            let what = format!("user: this host has no user `{name}`; `getent passwd` shows those it has");
+            return Err(Error::usage(what));
+        }
+    };
+    if numbers.0 == 0 {
+        return Err(Error::usage("user: that is root; name a user without privileges, or leave `user` out"));
     }
-    set(needed, needed & had)?;
-    Ok(set_no_new_privs(true)?)
+    Ok((Uid::from_raw(numbers.0), Gid::from_raw(numbers.1)))
+}
+
+/// The helper process keeps the capabilities that what it does takes; programs that it runs get no more.
+pub(crate) fn keep_for_helper(cfg: &Config, file: &Path) {
+    let limit = || -> io::Result<()> {
+        let had = capabilities(None)?.permitted;
+        // MTU, addresses and routes of the interface; SO_MARK; large socket buffers.
+        let mut needed = CapabilitySet::NET_ADMIN;
+        set_all(needed & had, had)?;
+        let override_ = CapabilitySet::DAC_OVERRIDE;
+        if let Some(other) =
+            files(cfg, file).iter().find(|path| !is_own(path)).filter(|_| had.contains(override_))
+        {
+            tracing::info!("CAP_DAC_OVERRIDE is kept, since {} is another user's", other.display());
+            needed |= override_;
+        }
+        set_all(needed & had, needed & had)?;
+        Ok(set_no_new_privs(true)?)
+    };
+    if let Err(e) = limit() {
+        tracing::warn!("the helper process cannot give up capabilities: {e}");
+    }
+}
+
+fn set_all(effective: CapabilitySet, permitted: CapabilitySet) -> io::Result<()> {
+    Ok(set_capabilities(None, CapabilitySets { effective, permitted, inheritable: CapabilitySet::empty() })?)
 }
 
 /// Keeps the keys in this process's memory out of core files, and from other processes of its user (ptrace, /proc).
@@ -47,21 +135,6 @@ pub(crate) fn guard_memory() {
         tracing::warn!("keys may get into core files: {e}");
     }
 }
-
-/// The calling thread keeps CAP_NET_ADMIN alone.
-pub(crate) fn keep_net_admin() {
-    let only = || {
-        let kept = capabilities(None)?.permitted & CapabilitySet::NET_ADMIN;
-        let inheritable = CapabilitySet::empty();
-        set_capabilities(None, CapabilitySets { effective: kept, permitted: kept, inheritable })?;
-        std::io::Result::Ok(set_no_new_privs(true)?)
-    };
-    if let Err(e) = only() {
-        tracing::warn!("cannot give up capabilities: {e}");
-    }
-}
-
-const OVERRIDE: CapabilitySet = CapabilitySet::DAC_OVERRIDE;
 
 /// Linux before 5.7 asks for CAP_NET_RAW.
 fn may_bind_to_interfaces() -> bool {
@@ -81,7 +154,7 @@ fn files(cfg: &Config, file: &Path) -> Vec<PathBuf> {
 /// Whether it takes no override to read or write it, now or later; what is not there will be one's own.
 fn is_own(path: &Path) -> bool {
     match std::fs::File::open(path).and_then(|file| file.metadata()) {
-        Ok(meta) => meta.uid() == rustix::process::geteuid().as_raw(),
+        Ok(meta) => meta.uid() == geteuid().as_raw(),
         Err(e) => e.kind() == ErrorKind::NotFound,
     }
 }
@@ -95,5 +168,22 @@ mod tests {
         guard_memory();
         assert_eq!(rustix::process::dumpable_behavior().unwrap(), DumpableBehavior::NotDumpable);
         assert_eq!(rustix::process::getrlimit(Resource::Core).maximum, Some(0));
+    }
+
+    #[test]
+    fn a_tunnel_becomes_a_user_that_exists_and_is_not_root() {
+        let text =
+            "role = \"server\"\nlisten = \"192.0.2.1\"\naddresses = [\"10.0.0.1/24\"]\nsecurity = \"none\"\n";
+        let of = |key: &str| {
+            let peer = "[[peer]]\nname = \"c\"\nfrom = \"any\"\nallowed_ips = [\"10.0.0.2/32\"]";
+            let cfg = control::parse(&format!("{text}{key}\n{peer}")).result(Path::new("t")).unwrap();
+            user(&cfg).map(|(uid, _)| uid.as_raw()).map_err(|e| e.to_string())
+        };
+        assert_eq!(of(""), of("user = \"nobody\""));
+        assert_eq!(of("user = 4711"), Ok(4711));
+        assert!(of("user = \"no such user\"").unwrap_err().contains("no user `no such user`"));
+        for root in ["0", "\"root\""] {
+            assert!(of(&format!("user = {root}")).unwrap_err().contains("that is root"));
+        }
     }
 }

@@ -1,19 +1,30 @@
 //! Routes into the interface, by the program `ip`.
 
-use crate::error::Error;
 use ipnet::IpNet;
+use serde::{Deserialize, Serialize};
 use std::io::ErrorKind;
 use std::process::Command;
 
 /// Mark of the tunnel's own packets, number of the table of `default_route`, and preference of the rule that leads there ("mp").
 pub(crate) const MARK: u32 = 0x6d70;
 
-/// Adds, replaces or deletes (`what`) a route into the interface.
-pub(crate) fn route(what: &str, net: IpNet, interface: &str) -> Result<(), Error> {
+/// What happens to a route.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) enum RouteChange {
+    Add,
+    Replace,
+    Del,
+}
+
+/// Changes a route into the interface.
+pub(crate) fn route(change: RouteChange, net: IpNet, interface: &str) -> Result<(), String> {
     let family = if net.addr().is_ipv4() { "-4" } else { "-6" };
-    ip(&[family, "route", what, &net.to_string(), "dev", interface])
-        .map(drop)
-        .map_err(|e| Error::usage(format!("{e}; set routes = false to route yourself")))
+    let what = match change {
+        RouteChange::Add => "add",
+        RouteChange::Replace => "replace",
+        RouteChange::Del => "del",
+    };
+    ip(&[family, "route", what, &net.to_string(), "dev", interface]).map(drop)
 }
 
 /// What `ip` says to these arguments.

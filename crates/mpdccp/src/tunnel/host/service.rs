@@ -1,10 +1,32 @@
 //! The service manager.
 
 use sd_notify::NotifyState;
+use std::io;
+use std::os::linux::net::SocketAddrExt;
+use std::os::unix::net::{SocketAddr, UnixDatagram};
+use std::sync::OnceLock;
 
-/// Tells systemd, if it started us with Type=notify.
-pub(crate) fn notify(states: &[NotifyState<'_>]) {
-    if let Err(e) = sd_notify::notify(false, states) {
+static MANAGER: OnceLock<Option<UnixDatagram>> = OnceLock::new();
+
+/// Connects to systemd, if it started us with Type=notify. A confined tunnel might not get there any more.
+pub(crate) fn connect() {
+    let Some(name) = std::env::var_os("NOTIFY_SOCKET") else { return };
+    let connected = || -> io::Result<UnixDatagram> {
+        let socket = UnixDatagram::unbound()?;
+        match name.as_encoded_bytes().strip_prefix(b"@") {
+            Some(name) => socket.connect_addr(&SocketAddr::from_abstract_name(name)?)?,
+            None => socket.connect(&name)?,
+        }
+        Ok(socket)
+    };
+    let manager = connected().map_err(|e| tracing::debug!("sd_notify: {e}"));
+    let _ = MANAGER.set(manager.ok());
+}
+
+/// Tells systemd.
+pub(crate) fn notify(state: &NotifyState<'_>) {
+    let Some(Some(manager)) = MANAGER.get() else { return };
+    if let Err(e) = manager.send(state.to_string().as_bytes()) {
         tracing::debug!("sd_notify: {e}");
     }
 }

@@ -27,14 +27,8 @@ pub(crate) struct StateFiles {
 
 impl StateFiles {
     pub(crate) fn new(cfg: &Config, shard: u8) -> StateFiles {
-        let connections =
-            control::path(cfg).with_extension(format!("{}-{shard}", StateFile::Connections.suffix()));
-        StateFiles {
-            directory: cfg.state.clone(),
-            interface: cfg.interface.clone(),
-            connections,
-            lines: None,
-        }
+        let (directory, interface) = (cfg.state.clone(), cfg.interface.clone());
+        StateFiles { directory, interface, connections: connections(cfg, shard), lines: None }
     }
 
     fn path(&self, file: StateFile) -> PathBuf {
@@ -65,28 +59,33 @@ impl StateFiles {
         tracing::warn!("{what}: {}: {e}", path.display());
     }
 
+    /// Makes the file for [`save_line`](Self::save_line), while the tunnel may make files.
+    pub(crate) fn open_lines(&mut self) {
+        let open =
+            OpenOptions::new().write(true).create(true).truncate(false).mode(0o600).open(&self.connections);
+        // Without it hosts learn later what died with this end.
+        self.lines = open.map_err(|e| tracing::debug!("{}: {e}", self.connections.display())).ok();
+    }
+
     /// Writes a line of a file whose lines have one length.
-    pub(crate) fn save_line(&mut self, file: StateFile, line: u32, text: &str) {
-        let path = self.path(file);
-        let open = || OpenOptions::new().write(true).create(true).truncate(false).mode(0o600).open(&path);
-        let lines = match self.lines.take().map_or_else(open, Ok) {
-            Ok(lines) => lines,
-            Err(e) => return tracing::debug!("{}: {e}", path.display()),
-        };
-        match lines.write_all_at(text.as_bytes(), line_start(line)) {
-            Ok(()) => self.lines = Some(lines),
-            // Hosts then learn later what died with this end.
-            Err(e) => tracing::debug!("{}: {e}", path.display()),
+    pub(crate) fn save_line(&mut self, line: u32, text: &str) {
+        let Some(lines) = &self.lines else { return };
+        if let Err(e) = lines.write_all_at(text.as_bytes(), line_start(line)) {
+            tracing::debug!("{}: {e}", self.connections.display());
+            self.lines = None;
         }
     }
 }
 
-/// Ended in good order, its connections are reset.
-impl Drop for StateFiles {
-    fn drop(&mut self) {
-        if self.lines.take().is_some() {
-            let _ = std::fs::remove_file(&self.connections);
-        }
+/// Beside the control socket.
+fn connections(cfg: &Config, shard: u8) -> PathBuf {
+    control::path(cfg).with_extension(format!("{}-{shard}", StateFile::Connections.suffix()))
+}
+
+/// Forgets the connections of all shards: those of a tunnel that ended in good order are reset.
+pub(crate) fn forget_connections(cfg: &Config) {
+    for shard in 0..cfg.shards.0 {
+        let _ = std::fs::remove_file(connections(cfg, shard));
     }
 }
 
@@ -120,8 +119,9 @@ mod tests {
             files.load(),
             [(StateFile::Volumes, "{}".into()), (StateFile::Timestamp, "5".into())].into()
         );
+        files.open_lines();
         for (line, letter) in [(1, "b"), (0, "a")] {
-            files.save_line(StateFile::Connections, line, &letter.repeat(line_start(1) as usize));
+            files.save_line(line, &letter.repeat(line_start(1) as usize));
         }
         assert_eq!(files.load()[&StateFile::Connections], "a".repeat(96) + &"b".repeat(96));
         assert!(files.path(StateFile::Leases).ends_with("state/tun.leases.json"));

@@ -40,8 +40,8 @@ pub(crate) fn create(cfg: &Config, carried: u16) -> Result<Interface, Error> {
 }
 
 /// Changes the addresses. Those that lie in a network of another interface are refused.
-pub(crate) fn set_addresses(tun: &Tun, cfg: &Config, remove: &[IpNet], add: &[IpNet]) -> Result<(), String> {
-    let networks = networks_here(&cfg.interface);
+pub(crate) fn set_addresses(interface: &str, remove: &[IpNet], add: &[IpNet]) -> Result<(), String> {
+    let networks = networks_here(interface);
     for given in add {
         if let Some((interface, net)) = networks.iter().find(|(_, net)| net.contains(&given.addr())) {
             return Err(format!(
@@ -50,10 +50,11 @@ pub(crate) fn set_addresses(tun: &Tun, cfg: &Config, remove: &[IpNet], add: &[Ip
             ));
         }
     }
-    let changed = remove.iter().try_for_each(|net| tun.remove_address(net.addr()));
-    let changed =
-        changed.and_then(|()| add.iter().try_for_each(|net| tun.add_address(net.addr(), net.prefix_len())));
-    changed.map_err(|e| format!("cannot give them to {}: {e}", cfg.interface))
+    let change =
+        |what: &str, net: &IpNet| ip(&["address", what, &net.to_string(), "dev", interface]).map(drop);
+    let changed = remove.iter().try_for_each(|net| change("del", net));
+    let changed = changed.and_then(|()| add.iter().try_for_each(|net| change("add", net)));
+    changed.map_err(|e| format!("cannot give them to {interface}: {e}"))
 }
 
 /// Networks of this host's other interfaces; none if `ip` cannot tell.

@@ -362,6 +362,22 @@ impl Bed {
         rustix::process::kill_process(self.pid(end), signal).unwrap();
     }
 
+    /// The helper process of an end.
+    pub(crate) fn helper(&self, end: &str) -> rustix::process::Pid {
+        let parent = format!("PPid:\t{}\n", self.pid(end).as_raw_nonzero());
+        let child = std::fs::read_dir("/proc").unwrap().flatten().find_map(|process| {
+            let status = std::fs::read_to_string(process.path().join("status")).ok()?;
+            status.contains(&parent).then(|| process.file_name().to_str()?.parse().ok()).flatten()
+        });
+        rustix::process::Pid::from_raw(child.expect("a helper process")).unwrap()
+    }
+
+    /// Kills the helper process of an end; what the end says to that.
+    pub(crate) fn kill_helper(&mut self, end: &str) -> std::process::ExitStatus {
+        rustix::process::kill_process(self.helper(end), rustix::process::Signal::KILL).unwrap();
+        self.ends[usize::from(end == "c")].wait().unwrap()
+    }
+
     /// The threads of an end: numbers and names.
     pub(crate) fn threads(&self, end: &str) -> Vec<(i32, String)> {
         let tasks = format!("/proc/{}/task", self.pid(end).as_raw_nonzero());

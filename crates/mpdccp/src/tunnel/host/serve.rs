@@ -1,0 +1,341 @@
+//! The helper process: keeps the privileges that a running tunnel gives up, and uses them for the tunnel. Whoever takes the tunnel over, through what that
+//! reads from the network, gets nothing from it but what the configuration file asks for: a request that asks for more is refused and logged. When the
+//! tunnel dies, the process takes away what is left of it.
+
+use crate::error::Error;
+use crate::tunnel::face::{control, events};
+use crate::tunnel::host::default_route::{self, DefaultRoute};
+use crate::tunnel::host::dns::Dns;
+use crate::tunnel::host::helper::{Done, Reloaded, Request, receive, send};
+use crate::tunnel::host::hooks::Hooks;
+use crate::tunnel::host::routes::{self, MARK, RouteChange, ip};
+use crate::tunnel::host::state_files::{self, StateFiles};
+use crate::tunnel::host::{keys, privileges, tun};
+use ipnet::IpNet;
+use mpdccp_tunnel::config::Config;
+use mpdccp_tunnel::{Hook, HookEvent};
+use rustix::fd::{AsFd, OwnedFd};
+use rustix::fs::{FlockOperation, flock};
+use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
+use std::collections::BTreeSet;
+use std::fs::File;
+use std::io;
+use std::os::unix::net::UnixStream;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+use zeroize::Zeroizing;
+
+/// How long to wait for the process of a tunnel that ends: longer than its hooks may take.
+const PATIENCE: Duration = Duration::from_secs(15);
+
+/// Serves the tunnel at the other end of standard input until that is gone.
+pub(crate) fn run(file: &Path, verbose: bool) -> Result<(), Error> {
+    events::forward(verbose);
+    privileges::guard_memory();
+    for signal in [SIGINT, SIGTERM, SIGHUP] {
+        // They are for the tunnel; this process ends with it.
+        signal_hook::flag::register(signal, Arc::default())?;
+    }
+    serve(&UnixStream::from(io::stdin().as_fd().try_clone_to_owned()?), file);
+    Ok(())
+}
+
+fn serve(stream: &UnixStream, file: &Path) {
+    let mut server = None;
+    let mut orderly = false;
+    while let Ok((message, socket)) = receive(stream) {
+        let done = match (serde_json::from_slice(&message), &mut server) {
+            (Ok(Request::Start), None) => Server::start(file).map(|started| {
+                server = Some(started);
+                None
+            }),
+            (Ok(Request::End), _) => {
+                orderly = true;
+                Ok(None)
+            }
+            (Ok(request), Some(server)) => server.answer(request, socket),
+            // Not of this program: nothing that it says counts any more.
+            _ => {
+                complain("a request that there is not; the helper process ends, and the tunnel with it");
+                break;
+            }
+        };
+        let Ok(text) = serde_json::to_vec(&done).map(Zeroizing::new) else { break };
+        if send(stream, &text, None).is_err() || orderly {
+            break;
+        }
+    }
+    if let Some(server) = server {
+        server.end(orderly);
+    }
+}
+
+struct Server {
+    cfg: Config,
+    file: PathBuf,
+    default_route: Option<DefaultRoute>,
+    dns: Dns,
+    hooks: Option<Hooks>,
+    /// Peers and their paths that the owner's program takes for up.
+    up: BTreeSet<(String, Option<String>)>,
+    files: StateFiles,
+    /// The tunnel has its control socket.
+    bound: bool,
+    /// One process at a time: what one undoes, the next has not done yet.
+    _turn: File,
+}
+
+impl Server {
+    fn start(file: &Path) -> Result<Server, String> {
+        let cfg = control::load(file).map_err(|e| e.to_string())?;
+        let turn = turn(file)?;
+        privileges::keep_for_helper(&cfg, file);
+        if !cfg.default_route {
+            default_route::clear_leftovers();
+        }
+        Ok(Server {
+            default_route: None,
+            dns: Dns::new(&cfg),
+            hooks: cfg.hook.clone().map(|program| Hooks::new(program, cfg.interface.clone())),
+            up: BTreeSet::new(),
+            files: StateFiles::new(&cfg, 0),
+            bound: false,
+            file: file.to_owned(),
+            _turn: turn,
+            cfg,
+        })
+    }
+
+    fn answer(&mut self, request: Request, socket: Option<OwnedFd>) -> Done {
+        let interface = &self.cfg.interface;
+        let done = match request {
+            Request::Bound => {
+                self.bound = true;
+                Ok(())
+            }
+            Request::Route(change, net) if change != RouteChange::Del && !self.may_route(&net) => {
+                return refuse(format!("a route to {net}"));
+            }
+            Request::Route(change, net) => routes::route(change, net, interface),
+            Request::Addresses { remove, add } => match add.iter().find(|net| !self.may_have(net)) {
+                Some(net) => return refuse(format!("the address {net}")),
+                None => tun::set_addresses(interface, &remove, &add),
+            },
+            Request::Mtu(mtu) => ip(&["link", "set", "dev", interface, "mtu", &mtu.to_string()]).map(drop),
+            Request::DefaultRoute if !self.cfg.default_route => return refuse("a default route"),
+            Request::DefaultRoute => {
+                DefaultRoute::set(&self.cfg).map(|set| self.default_route = set).map_err(|e| e.to_string())
+            }
+            Request::Socket => {
+                let mark = self.cfg.default_route.then_some(MARK);
+                let socket = socket.ok_or_else(|| "no socket came along".to_owned())?;
+                dccp_net::grant_socket(socket.as_fd(), mark).map_err(|e| e.to_string())
+            }
+            Request::Dns(servers) if !servers.is_empty() && servers != self.cfg.dns => {
+                return refuse(format!("the name servers {servers:?}"));
+            }
+            Request::Dns(servers) => {
+                self.dns.set(servers);
+                Ok(())
+            }
+            Request::Hook(hook) => {
+                self.hook(hook);
+                Ok(())
+            }
+            Request::Save(file, text) => {
+                self.files.save(file, &text);
+                Ok(())
+            }
+            Request::Reload => return self.reload().map(Some),
+            // Handled before.
+            Request::Start | Request::End => return refuse("a second start"),
+        };
+        done.map(|()| None)
+    }
+
+    /// Whether the configuration has this network routed into the interface. Prefixes of length 0 are for `default_route` alone.
+    fn may_route(&self, net: &IpNet) -> bool {
+        let pool = self.cfg.assign.iter().flat_map(|assign| &assign.pool);
+        let nets = self.cfg.peers.iter().flat_map(|peer| &peer.get_ref().allowed_ips).chain(pool);
+        self.cfg.routes && nets.into_iter().any(|within| within.prefix_len() > 0 && within.contains(net))
+    }
+
+    /// Whether the interface may have this address, with the route that it brings.
+    fn may_have(&self, net: &IpNet) -> bool {
+        let mut allowed = self.cfg.peers.iter().flat_map(|peer| &peer.get_ref().allowed_ips);
+        let within = |within: &IpNet| {
+            within.contains(net) && (within.prefix_len() > 0 || net.prefix_len() == net.max_prefix_len())
+        };
+        self.cfg.addresses.auto && allowed.any(within)
+    }
+
+    /// Runs the owner's program, and remembers what that takes for up.
+    fn hook(&mut self, hook: Hook) {
+        let Some(hooks) = &mut self.hooks else { return };
+        let (peer, path) = (hook.peer.clone(), hook.path.clone());
+        match hook.event {
+            HookEvent::SessionUp | HookEvent::PathUp => drop(self.up.insert((peer, path))),
+            HookEvent::PathDown => drop(self.up.remove(&(peer, path))),
+            HookEvent::SessionDown => self.up.retain(|(other, _)| *other != peer),
+        }
+        hooks.run(hook);
+    }
+
+    fn reload(&mut self) -> Result<Reloaded, String> {
+        let unchanged = |e: Error| format!("{e}; nothing was changed");
+        let cfg = control::load_with_keys(&self.file).map_err(unchanged)?;
+        self.cfg.check_change(&cfg)?;
+        let keys = keys::read(&cfg).map_err(|e| e.to_string())?;
+        let text = std::fs::read_to_string(&self.file).map_err(|e| unchanged(e.into()))?;
+        self.cfg = cfg;
+        let peers = keys
+            .peers
+            .into_iter()
+            .map(|keys| Some(keys?).map(|(key, preshared)| (key.to_string(), preshared.to_base64())));
+        Ok(Reloaded { text: text.into(), own: keys.own.map(|key| key.to_base64()), peers: peers.collect() })
+    }
+
+    /// Leaves nothing behind, but a kill switch if the tunnel died: nothing is to bypass a tunnel that has one until its owner ends it.
+    fn end(mut self, orderly: bool) {
+        match self.default_route.take() {
+            Some(route) if self.cfg.kill_switch && !orderly => route.leave(),
+            route => drop(route),
+        }
+        drop(self.dns);
+        if let Some(mut hooks) = self.hooks {
+            // Paths before their sessions.
+            let down = self.up.into_iter().rev().map(|(peer, path)| {
+                let event = if path.is_some() { HookEvent::PathDown } else { HookEvent::SessionDown };
+                Hook { event, peer, path, why: "the tunnel died".into() }
+            });
+            down.for_each(|hook| hooks.run_last(hook));
+        }
+        if orderly {
+            state_files::forget_connections(&self.cfg);
+        }
+        let socket = control::path(&self.cfg);
+        // After a death another tunnel may have taken it over.
+        if self.bound && (orderly || UnixStream::connect(&socket).is_err()) {
+            let _ = std::fs::remove_file(socket);
+        }
+    }
+}
+
+/// What the configuration does not ask for.
+fn refuse(what: impl std::fmt::Display) -> Done {
+    complain(format!("the tunnel's process asks for {what}, which is not in the configuration"));
+    Err("refused by the helper process".into())
+}
+
+/// Not through the tunnel's own log, which it could keep back.
+fn complain(what: impl std::fmt::Display) {
+    eprintln!("mpdccp: refused: {what}");
+}
+
+/// Waits until the process of an earlier tunnel with this configuration file has ended.
+fn turn(file: &Path) -> Result<File, String> {
+    let cannot = |e: io::Error| format!("cannot lock {}: {e}", file.display());
+    let (opened, since) = (File::open(file).map_err(cannot)?, Instant::now());
+    loop {
+        match flock(&opened, FlockOperation::NonBlockingLockExclusive) {
+            Ok(()) => return Ok(opened),
+            Err(rustix::io::Errno::WOULDBLOCK) if since.elapsed() < PATIENCE => {
+                std::thread::sleep(Duration::from_millis(10));
+            }
+            Err(rustix::io::Errno::WOULDBLOCK) => {
+                return Err(format!(
+                    "another mpdccp runs with {}; stop it with `mpdccp tunnel down`",
+                    file.display()
+                ));
+            }
+            Err(e) => {
+                tracing::debug!("{}", cannot(e.into()));
+                return Ok(opened);
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use dccp_secure::PrivateKey;
+
+    const CLIENT: &str = r#"
+        role = "client"
+        interface = "tunX"
+        addresses = "auto"
+        private_key = "PRIVATE"
+        dns = ["10.1.0.1"]
+        [[peer]]
+        name = "hub"
+        public_key = "PUBLIC"
+        allowed_ips = ["10.1.0.0/16", "0.0.0.0/0"]
+        path = [{ name = "one", local = "192.0.2.2", remote = "192.0.2.1:6511" }]
+        "#;
+
+    /// What the process answers to these messages, as a tunnel that somebody took over might send them.
+    fn answers(messages: &[&str]) -> Vec<Option<String>> {
+        let directory = tempfile::tempdir().unwrap();
+        let file = directory.path().join("x.toml");
+        let paths = ["state", "control"].map(|key| format!("{key} = {:?}\n", directory.path().join(key)));
+        let [own, peer] = [1, 2].map(|n| PrivateKey::from_random([n; 32]));
+        let text = CLIENT.replace("PRIVATE", &own.to_base64()).replace("PUBLIC", &peer.public().to_string());
+        std::fs::write(&file, paths.concat() + &text).unwrap();
+        let (ours, its) = UnixStream::pair().unwrap();
+        // A thread of its own: it gives capabilities up.
+        let process = std::thread::spawn(move || serve(&its, &file));
+        let answer = |message: &&str| {
+            send(&ours, message.as_bytes(), None).ok()?;
+            Some(String::from_utf8(receive(&ours).ok()?.0.to_vec()).unwrap())
+        };
+        let all = ["\"Start\""].iter().chain(messages).map(answer).skip(1).collect();
+        drop(ours);
+        process.join().unwrap();
+        all
+    }
+
+    #[test]
+    fn nothing_is_done_that_the_configuration_does_not_ask_for() {
+        let refused = [
+            r#"{"Route":["Add","10.2.0.0/16"]}"#,
+            r#"{"Route":["Replace","10.0.0.0/8"]}"#,
+            r#"{"Route":["Add","0.0.0.0/0"]}"#,
+            r#"{"Addresses":{"remove":[],"add":["fd00::1/128"]}}"#,
+            r#"{"Addresses":{"remove":[],"add":["8.8.8.8/8"]}}"#,
+            r#""DefaultRoute""#,
+            r#"{"Dns":["192.0.2.66"]}"#,
+        ];
+        let said = answers(&refused);
+        assert!(said.iter().flatten().all(|said| said.contains("refused")), "{said:?}");
+        assert_eq!(said.iter().flatten().count(), refused.len());
+        // It has no interface of that name, but it would.
+        let tried = answers(&[
+            r#"{"Route":["Add","10.1.2.0/24"]}"#,
+            r#"{"Addresses":{"remove":[],"add":["10.1.0.9/24"]}}"#,
+        ]);
+        assert!(
+            tried.iter().all(|said| said.as_ref().is_some_and(|said| said.contains("tunX"))),
+            "{tried:?}"
+        );
+        let state = answers(&[r#"{"Save":["Leases","{}"]}"#]);
+        assert_eq!(state, [Some("{\"Ok\":null}".into())]);
+    }
+
+    #[test]
+    fn what_is_no_request_ends_the_process() {
+        for message in [
+            r#"{"Exec":["sh","-c","id"]}"#,
+            r#"{"Save":["../../etc/passwd","x"]}"#,
+            r#"{"Route":["Add","10.1.2.0/24","eth0"]}"#,
+            "{",
+            "",
+        ] {
+            assert_eq!(answers(&[message, r#"{"Save":["Leases","{}"]}"#]), [None, None], "{message}");
+        }
+        // Nor is anything done before it started, or for a socket that did not come.
+        assert_eq!(answers(&["\"Start\""]), [Some("{\"Err\":\"refused by the helper process\"}".into())]);
+        assert!(answers(&["\"Socket\""])[0].as_ref().unwrap().contains("no socket came along"));
+    }
+}
