@@ -137,7 +137,7 @@ fn keys_that_are_missing_wrong_or_open_to_others_are_named() {
 fn addresses_are_given_or_asked_for() {
     let auto = CLIENT.lines().find(|line| line.starts_with("addresses")).unwrap();
     Case::new(&CLIENT.replace(auto, "addresses = \"auto\""))
-        .fails_with(&["needs keys", "security = \"none\""]);
+        .fails_with(&["needs keys", "security = \"noise\""]);
     Case::new(&format!("assign = {{ pool = [\"10.99.99.0/24\"] }}\n{SERVER}"))
         .fails_with(&["[assign] needs keys"]);
     let key = "dwdtCnMYpX08FsFyUbJmRd9ML4frwJkqsXf7pR25LCo=";

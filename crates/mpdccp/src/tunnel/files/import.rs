@@ -293,7 +293,7 @@ mod tests {
         for (interface, peer, words) in [
             ("Address = 10.0.0.2/24".into(), peer.clone(), "no PrivateKey"),
             (format!("PrivateKey = {own}"), peer.clone(), "no Address"),
-            (format!("PrivateKey = {own}\nAddress = ten"), peer.clone(), "`ten` is no address"),
+            (format!("PrivateKey = {own}\nAddress = ten"), peer.clone(), "`ten` is not an address"),
             (format!("PrivateKey = {own}\nAddress = 10.0.0.2/24\nMTU = 100"), peer.clone(), "576 to 9000"),
             ("PrivateKey = short\nAddress = 10.0.0.2/24".into(), peer.clone(), "PrivateKey"),
             (format!("PrivateKey = {own}\nAddress = 10.0.0.2/24"), "[Peer]\n".into(), "no PublicKey"),
