@@ -1,26 +1,26 @@
-//! Memory of packets that are gone, for those to come: to get a block of that size from the allocator, and to give it back, takes longer than to copy
-//! the packet, and what was used last is in the cache.
+//! Pool of packet buffers. Allocating and freeing a block of this size takes longer than copying the packet, and the most recently used block is in
+//! the cache.
 
 use alloc::vec::Vec;
 
-/// Size of a block: a packet as most links carry it.
+/// Size of a block: the packet size of most links.
 const SIZE: usize = 2_048;
-/// Smaller packets get memory of their own, which allocators have at hand, or a queue of them would take many times what it says.
+/// Packets smaller than this get their own allocation, which is cheap; in full blocks, a queue of them would take many times its nominal memory.
 const LEAST: usize = 1_024;
-/// Most that are kept.
+/// Largest number of blocks kept.
 const MOST: usize = 256;
 
-/// Blocks that wait to be used again.
+/// Blocks ready for reuse.
 #[derive(Debug, Default)]
 pub(crate) struct Blocks(Vec<Vec<u8>>);
 
 impl Blocks {
-    /// A block, with whatever is in it.
+    /// A block with arbitrary contents.
     pub(crate) fn take(&mut self) -> Vec<u8> {
         self.0.pop().unwrap_or_else(|| Vec::with_capacity(SIZE))
     }
 
-    /// A packet's copy.
+    /// Copies a packet, into a block if the size fits.
     pub(crate) fn copy(&mut self, packet: &[u8]) -> Vec<u8> {
         if !(LEAST..=SIZE).contains(&packet.len()) {
             return packet.to_vec();
@@ -31,7 +31,7 @@ impl Blocks {
         block
     }
 
-    /// Keeps a block, if it is one.
+    /// Keeps a buffer for reuse if it has the size of a block.
     pub(crate) fn put(&mut self, block: Vec<u8>) {
         if (SIZE..2 * SIZE).contains(&block.capacity()) && self.0.len() < MOST {
             self.0.push(block);

@@ -9,26 +9,26 @@ use dccp_proto::{Config, Ports, Route};
 use dccp_wire::KeyType;
 use mpdccp_units::Duration;
 
-/// What to do with a peer that does not speak Multipath DCCP (RFC 9897 section 3.6).
+/// How to treat a peer that does not speak Multipath DCCP (RFC 9897 section 3.6).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[cfg_attr(feature = "serde", derive(serde::Deserialize), serde(rename_all = "lowercase"))]
 pub enum Fallback {
     /// Close the connection.
     #[default]
     Refuse,
-    /// Go on as a plain DCCP connection.
+    /// Continue as a plain DCCP connection.
     Plain,
 }
 
-/// From which local addresses a session joins an address that the peer advertises (MP_ADDADDR). Only those of the same family count.
+/// The local addresses from which a session joins an address that the peer advertises (MP_ADDADDR). Only addresses of the same family count.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum JoinFrom {
-    /// From none; the session's status lists the address.
+    /// No address; the session's status lists the advertised address.
     #[default]
     Nowhere,
-    /// From the local address of the subflow that advertised it.
+    /// The local address of the subflow that advertised the address.
     One,
-    /// From the local address of every path of ours: full mesh.
+    /// The local address of every path of this end: full mesh.
     All,
 }
 
@@ -39,58 +39,58 @@ pub struct SessionConfig {
     pub connection: Config,
     /// Offer and accept RFC 9897; off makes a plain DCCP connection of one path.
     pub multipath: bool,
-    /// Application data for the Request of a client, or the Response of a server, of a plain connection: a few hundred bytes at most (RFC
-    /// 4340 sections 8.1.1 and 8.1.3). The peer takes it if its [`Config::early_data`] is set, and delivers it first.
+    /// Application data in the Request of a client, or the Response of a server, of a plain connection: a few hundred bytes at most (RFC 4340
+    /// sections 8.1.1 and 8.1.3). The peer accepts the data if its [`Config::early_data`] is set, and delivers it first.
     pub early_data: Vec<u8>,
-    /// When the peer does not.
+    /// How to treat a peer without RFC 9897.
     pub fallback: Fallback,
-    /// Key types that a client offers and a server accepts, the one it likes best first (RFC 9897 section 3.2.4). Type 0 is what all
-    /// others understand; who wants another only leaves it out, lest a peer in between takes the others away.
+    /// Key types that a client offers and a server accepts, in order of preference (RFC 9897 section 3.2.4). Every implementation understands type 0.
+    /// To require another type, leave type 0 out; otherwise a host on the path could strip the other types.
     pub key_types: Vec<KeyType>,
-    /// Connections between the same two hosts, of this and of other sessions with the same endpoint, socket and CCID that have this set,
-    /// share one congestion state as soon as they are open: together they take the part of one. CCIDs 3 and 4 do not.
+    /// Share one congestion state between connections of all sessions that have this set, the same endpoint, socket and CCID, and the same two hosts.
+    /// Once open, they take the share of one connection together. CCIDs 3 and 4 do not support this.
     pub share_congestion: bool,
-    /// Paths of the session that share a bottleneck, as far as round-trip times show it, together take the part of one flow there. Not with
-    /// [`share_congestion`](Self::share_congestion), nor for CCIDs 3, 4 and 250.
+    /// Paths of the session that share a bottleneck, as far as round-trip times show it, together take the share of one flow there. Not available
+    /// with [`share_congestion`](Self::share_congestion), nor for CCIDs 3, 4 and 250.
     pub coupling: bool,
-    /// Which path a packet takes.
+    /// Chooses the path of each packet.
     pub scheduler: SchedulerKind,
-    /// Which packets go otherwise.
+    /// Rules for packets that are scheduled differently.
     pub policy: Policy,
     /// How arriving packets are put in order.
     pub reorder: ReorderConfig,
-    /// Send again, on whichever path is best, what a path lost, where the peer is of our kind and waits for it.
+    /// Retransmit lost packets on the best path, if the peer is an mpdccp too and waits for retransmissions.
     pub repair: bool,
-    /// The peer keeps back what is behind a loss until the repair came. If not, repairs come late: flows that take no loss for congestion (BBR)
-    /// have shorter round trips then, those that do (CUBIC) lose what repairs gave them.
+    /// The peer holds packets behind a loss until the retransmission arrives. Without this, retransmissions arrive out of order: inner flows that
+    /// ignore loss (BBR) then have shorter round trips, and flows that reduce their rate on loss (CUBIC) lose the benefit of retransmissions.
     pub wait_for_repairs: bool,
-    /// Say on each packet how far back the one before of its inner flow is, where the peer does too, so that one flow's losses do not
-    /// hold up another. Four bytes on each.
+    /// Tell the peer in each packet the distance to the previous packet of the same inner flow, so that losses of one flow do not delay another. Both
+    /// ends must set this. It costs four bytes per packet.
     pub flow_order: bool,
-    /// Carry reliable byte streams beside datagrams (docs/streams.md), where the peer does too.
+    /// Carry reliable byte streams next to datagrams (docs/streams.md), if the peer does too.
     pub streams: bool,
-    /// Longest wait for a repair.
+    /// Longest wait for a retransmission.
     pub repair_max: Duration,
     /// The send queue.
     pub queue: QueueConfig,
     /// Client: whether the server may join too (RFC 9897 section 3.2.2: either host may begin subflows). The endpoint has to listen.
     pub joinable: bool,
-    /// Whether to join addresses that the peer advertises, for ends without a path manager of their own.
+    /// How to join addresses that the peer advertises, for ends without their own path manager.
     pub join_advertised: JoinFrom,
-    /// Hand the application what comes in MP_EXP and is none of our own ([`crate::SessionEvent::Private`]); else it is ignored.
+    /// Pass MP_EXP options of the application to it ([`crate::SessionEvent::Private`]); otherwise they are ignored.
     pub private_options: bool,
-    /// Most paths at a time; joins beyond are refused with Reset code 9.
+    /// Most paths at a time; further joins are refused with Reset code 9.
     pub max_paths: usize,
-    /// A path that hears nothing for this long is probed: keeps NAT bindings alive and finds dead paths. The server
-    /// waits twice as long.
+    /// A path is probed after this time without a packet from the peer. Probes keep NAT bindings alive and find dead paths. The server waits twice as
+    /// long.
     pub keepalive: Duration,
-    /// Client with several paths: how long the first subflow may take on one before the next is tried; twice as long each time round, up to
-    /// three seconds, so that a slow path is not given up for ever.
+    /// Client with several paths: how long the first subflow may take before the next path is tried. The time doubles in each round, up to three
+    /// seconds, so that a slow path still gets its chance.
     pub first_attempt: Duration,
-    /// How long the session lives on without any path that is up.
+    /// How long the session lives while no path is up.
     pub survive: Duration,
-    /// How long a connection that ended is in TIMEWAIT, two maximum segment lifetimes (RFC 4340 section 8.3): a client does not use its ports
-    /// again meanwhile, and what still comes for it is answered with a Reset.
+    /// Time in TIMEWAIT, two maximum segment lifetimes (RFC 4340 section 8.3). Meanwhile a client does not reuse the connection's ports, and late
+    /// packets are answered with a Reset.
     pub time_wait: Duration,
 }
 
@@ -132,7 +132,7 @@ pub struct PathConfig {
     pub route: Route,
     /// DCCP ports.
     pub ports: Ports,
-    /// What policy rules call it; the peer is told.
+    /// Name for policy rules; the peer learns it.
     pub name: PathName,
     /// Priority 0 to 15 (RFC 9897 section 3.2.10), 3 by default.
     pub prio: u8,
@@ -142,12 +142,12 @@ pub struct PathConfig {
     pub overhead: u16,
 }
 
-/// Who may open a session.
+/// A peer that may open sessions.
 #[derive(Clone, Debug)]
 pub struct PeerFilter {
-    /// Given back in [`crate::SessionEvent::Accepted`].
+    /// Returned in [`crate::SessionEvent::Accepted`].
     pub id: u32,
-    /// Addresses the first subflow may come from; empty allows any.
+    /// Addresses allowed for the first subflow; empty allows any.
     pub remotes: Vec<IpAddr>,
 }
 
@@ -156,21 +156,21 @@ pub struct PeerFilter {
 pub struct ListenConfig {
     /// DCCP port.
     pub port: u16,
-    /// Sessions made here.
+    /// Settings of the sessions accepted here.
     pub session: SessionConfig,
-    /// Who may connect; the first match counts; nobody if empty.
+    /// Peers that may connect; the first match counts; empty allows nobody.
     pub peers: Vec<PeerFilter>,
-    /// Whether those that the encapsulation vouches for may connect, too, whatever their numbers. They are counted by source, as those are that nobody
-    /// vouches for: whoever wants another key makes one.
+    /// Whether peers that the encapsulation authenticates may connect even if `peers` does not list their number. They count by source, as
+    /// unauthenticated peers do, because a new key costs nothing.
     pub strangers: bool,
-    /// MTU and overhead of paths that come in through any socket of this endpoint.
+    /// MTU of incoming paths, through any socket of this endpoint.
     pub mtu: u16,
     /// IP and UDP header bytes for IPv4; IPv6 adds 20.
     pub overhead: u16,
     /// Most sessions at a time; more are refused with Reset code 9, Too Busy.
     pub max_sessions: usize,
-    /// Most sessions at a time of one source, an IPv4 address or the first 64 bits of an IPv6 one; more are refused with Reset code 9. While
-    /// others have sessions too, it gets that share of what is left. Those that are still half open do not count, since their source may be
-    /// forged. Not for `peers` that the encapsulation vouches for.
+    /// Most sessions of one source at a time, an IPv4 address or the first 64 bits of an IPv6 address; more are refused with Reset code 9. While
+    /// other sources have sessions, the limit shrinks to this fraction of the free sessions. Half-open sessions do not count, because their source
+    /// may be forged. Not for `peers` that the encapsulation authenticates.
     pub max_sessions_per_source: usize,
 }

@@ -1,9 +1,9 @@
-//! What is counted, by name.
+//! Counters by name.
 
 use alloc::collections::BTreeMap;
 use dccp_wire::ParseError;
 
-/// Declares each counter once: what it counts, and its name.
+/// Declares each counter once, with its meaning and name.
 macro_rules! counters {
     ($($(#[$doc:meta])* $variant:ident = $name:literal,)*) => {
         /// Drops, refusals and oddities of sessions and endpoints.
@@ -11,12 +11,12 @@ macro_rules! counters {
         #[non_exhaustive]
         pub enum Counter {
             $($(#[$doc])* $variant,)*
-            /// Bytes that are no DCCP packet.
+            /// Bytes that are not a DCCP packet.
             Unparsable(ParseError),
         }
 
         impl Counter {
-            /// Its name, for machines; it does not change.
+            /// The stable name for programs.
             pub const fn name(self) -> &'static str {
                 match self {
                     $(Counter::$variant => $name,)*
@@ -30,43 +30,43 @@ macro_rules! counters {
 counters! {
     /// MP_ADDADDR whose HMAC is wrong.
     AddAddrBadHmac = "add_addr_bad_hmac",
-    /// MP_ADDADDR for an Address ID that has another address.
+    /// MP_ADDADDR with an Address ID that is in use for another address.
     AddAddrIdInUse = "add_addr_id_in_use",
-    /// MP_ADDADDR of an address that no host can have.
+    /// MP_ADDADDR with an address that is not unicast.
     AddAddrNotUnicast = "add_addr_not_unicast",
-    /// MP_ADDADDR beyond as many as are kept.
+    /// MP_ADDADDR beyond the number of addresses kept.
     AddAddrTooMany = "add_addr_too_many",
-    /// A Request of many was answered with an Init Cookie, and nothing kept of it.
+    /// A Request answered with an Init Cookie, under load, without keeping state.
     AnsweredWithCookie = "answered_with_cookie",
-    /// An answer to an address that is not proven, of more than three times what came from there, or beyond what may leave in a second.
+    /// Answers to an unproven address that would exceed three times the bytes received from it, or the budget per second.
     AnswerTooLarge = "answer_too_large",
-    /// An Init Cookie that is not ours, or too old.
+    /// An Init Cookie that is forged or too old.
     BadInitCookie = "bad_init_cookie",
-    /// MP_KEY of a type that was not offered, or of a wrong length.
+    /// MP_KEY of a type that was not offered, or of wrong length.
     BadMpKey = "bad_mp_key",
     /// A path beyond [`crate::SessionConfig::max_paths`].
     BeyondMaxPaths = "beyond_max_paths",
-    /// MP_CLOSE on another packet than Close and CloseReq.
+    /// MP_CLOSE on a packet other than Close and CloseReq.
     CloseOnWrongType = "close_on_wrong_type",
-    /// MP_CLOSE with a key that is not ours.
+    /// MP_CLOSE with a wrong key.
     CloseWithWrongKey = "close_with_wrong_key",
     /// MP_CONFIRM that cannot be read.
     ConfirmMalformed = "confirm_malformed",
-    /// MP_CONFIRM of what was not sent.
+    /// MP_CONFIRM of an option that was not sent.
     ConfirmUnexpected = "confirm_unexpected",
     /// Data without MP_SEQ.
     DataWithoutMpSeq = "data_without_mp_seq",
-    /// Datagrams that waited to be sent when the session ended.
+    /// Datagrams in the send queue when the session ended.
     DroppedAtClose = "dropped_at_close",
-    /// Datagrams that a policy rule drops.
+    /// Datagrams dropped by a policy rule.
     DroppedByScheduler = "dropped_by_scheduler",
     /// The peer does not speak Multipath DCCP; the session goes on as plain DCCP.
     FallbackToPlain = "fallback_to_plain",
-    /// MP_FAST_CLOSE on another Reset, or with a key that is not ours.
+    /// MP_FAST_CLOSE on a Reset that does not allow it, or with a wrong key.
     FastCloseInvalid = "fast_close_invalid",
-    /// A join that had proved nothing made room for another.
+    /// An unauthenticated half-open join gave way to another.
     HalfOpenJoinDisplaced = "half_open_join_displaced",
-    /// Packets behind a hole were delivered before it was filled, as the memory of all sessions was full.
+    /// Packets behind a hole delivered early because the memory of all sessions was full.
     HeldBeyondMemory = "held_beyond_memory",
     /// MP_JOIN or MP_KEY after the handshake.
     HandshakeOptionLate = "handshake_option_late",
@@ -74,7 +74,7 @@ counters! {
     ImplausibleMpSeq = "implausible_mp_seq",
     /// MP_JOIN that cannot be read.
     JoinMalformedOrOtherVersion = "join_malformed_or_other_version",
-    /// MP_JOIN for a session that this end opened and whose peer may not join.
+    /// MP_JOIN for a session that this end opened without letting the peer join.
     JoinOfClientSession = "join_of_client_session",
     /// MP_JOIN for a session of plain DCCP.
     JoinOfPlainSession = "join_of_plain_session",
@@ -88,82 +88,82 @@ counters! {
     JoinWithoutHmac = "join_without_hmac",
     /// A join answered without MP_JOIN.
     JoinWithoutMpJoin = "join_without_mp_join",
-    /// A join answered with another connection identifier.
+    /// A join answered with a wrong connection identifier.
     JoinWrongCi = "join_wrong_ci",
     /// A join with a wrong HMAC.
     JoinWrongHmac = "join_wrong_hmac",
-    /// DCCP-Listen (RFC 5596) that nobody waits for.
+    /// DCCP-Listen (RFC 5596) without a client in REQUEST.
     Listen = "listen",
-    /// A multipath option that cannot be read.
+    /// A multipath option that cannot be parsed.
     MalformedMpOption = "malformed_mp_option",
-    /// MP_EXP of others that the application does not want, or unknown ones of ours.
+    /// An MP_EXP option that the application does not want, or an unknown one of mpdccp.
     MpExpIgnored = "mp_exp_ignored",
-    /// MP_EXP that the application did not fetch.
+    /// MP_EXP options dropped because the application did not fetch them.
     MpExpTooMany = "mp_exp_too_many",
-    /// The peer's MP_SEQ went on elsewhere, and is followed.
+    /// The peer's MP_SEQ jumped, and the receiver follows it.
     MpSeqMoved = "mp_seq_moved",
-    /// No Address ID for another path.
+    /// No free Address ID for another path.
     NoAddressIdLeft = "no_address_id_left",
-    /// A packet of no connection.
+    /// A packet that belongs to no connection.
     NoConnection = "no_connection",
-    /// Datagrams of a plain connection that the application did not fetch.
+    /// Datagrams of a plain connection dropped because the application did not fetch them.
     NotFetchedByApplication = "not_fetched_by_application",
     /// A join that opened without multipath options.
     OpenWithoutMpOptions = "open_without_mp_options",
     /// A session whose Init Cookie came back.
     OpenedByCookie = "opened_by_cookie",
-    /// An option that needs confirmation, without MP_SEQ.
+    /// An option that needs confirmation, on a packet without MP_SEQ.
     OptionWithoutMpSeq = "option_without_mp_seq",
-    /// An option older than one that was followed.
+    /// An option older than one already processed.
     OutdatedMpOption = "outdated_mp_option",
-    /// An FEC packet that cannot be read.
+    /// An FEC packet that cannot be parsed.
     FecMalformed = "fec_malformed",
-    /// An FEC packet that does not fit the packets that it is for.
+    /// An FEC packet that does not match the packets it protects.
     FecWrong = "fec_wrong",
-    /// A Request for a port where nobody listens.
+    /// A Request for a port without a listener.
     PortNotBound = "port_not_bound",
-    /// Datagrams that the bound on all queues does not allow.
+    /// Datagrams dropped by the bound on all queues.
     QueuesFull = "queues_full",
     /// Refused: no Multipath DCCP.
     RefusedNoMultipath = "refused_no_multipath",
-    /// A Request from where no peer may come from.
+    /// A Request from an address that no peer may use.
     RefusedPeer = "refused_peer",
-    /// A Request that asks for what is not to be had.
+    /// A Request for a feature or service that is not available.
     RefusedRequest = "refused_request",
     /// MP_REMOVEADDR whose HMAC is wrong.
     RemoveAddrBadHmac = "remove_addr_bad_hmac",
-    /// MP_REMOVEADDR for an Address ID that is not known.
+    /// MP_REMOVEADDR with an unknown Address ID.
     RemoveAddrUnknown = "remove_addr_unknown",
-    /// Resets not sent, as too many were.
+    /// Resets suppressed by the rate limit.
     ResetRateLimited = "reset_rate_limited",
-    /// A Reset of no connection.
+    /// A Reset that belongs to no connection.
     ResetWithoutConnection = "reset_without_connection",
     /// Empty datagrams, which Multipath DCCP does not carry.
     SendEmpty = "send_empty",
-    /// Datagrams for a session that ends.
+    /// Datagrams for a session that is closing.
     SendWhileClosing = "send_while_closing",
     /// Datagrams for a session that is gone.
     SendWithoutSession = "send_without_session",
     /// A packet of a connection in TIMEWAIT.
     TimeWait = "time_wait",
-    /// A Request that no Init Cookie can hold.
+    /// A Request too long for an Init Cookie.
     TooLongForACookie = "too_long_for_a_cookie",
-    /// More options than are confirmed at once.
+    /// Options beyond the number that can await confirmation.
     TooManyOptions = "too_many_options",
     /// A Request beyond [`crate::ListenConfig::max_sessions`].
     TooManySessions = "too_many_sessions",
     /// A Request beyond [`crate::ListenConfig::max_sessions_per_source`].
     TooManySessionsOfSource = "too_many_sessions_of_source",
-    /// Data with a multipath option that is not known.
+    /// Data with an unknown multipath option.
     UnknownMpOption = "unknown_mp_option",
-    /// A path that the scheduler picked and that could not take the packet.
+    /// The scheduler picked a path that could not take the packet.
     UnusablePick = "unusable_pick",
 }
 
-/// How often, of each that occurred.
+/// Count of each counter that occurred.
 pub type Counters = BTreeMap<Counter, u64>;
 
-/// One more.
+/// Increments a counter.
 pub(crate) fn count(counters: &mut Counters, what: Counter) {
     *counters.entry(what).or_insert(0) += 1;
 }

@@ -1,6 +1,6 @@
-//! Names of sessions and paths.
+//! Identifiers of sessions and paths.
 
-/// A session of an endpoint; not reused.
+/// Identifier of a session of an endpoint; not reused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct SessionId(pub u64);
 
@@ -8,12 +8,12 @@ pub struct SessionId(pub u64);
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct PathId(pub u32);
 
-/// What a path is called, as far as rules need to know: a number made of its name.
+/// Hash of a path's name; rules need no more.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub struct PathName(pub u32);
 
 impl PathName {
-    /// The number of this name; never that of a path without one.
+    /// The hash of this name; never that of a path without a name.
     pub fn of(name: &str) -> PathName {
         let hash = name.bytes().fold(0x811c_9dc5u32, |h, b| (h ^ u32::from(b)).wrapping_mul(0x0100_0193)); // FNV-1a
         PathName(hash.max(1))

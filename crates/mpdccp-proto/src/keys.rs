@@ -19,21 +19,21 @@ const LONGEST: usize = 64;
 pub(crate) struct Keys {
     pub(crate) local_ci: u32,
     pub(crate) remote_ci: u32,
-    /// Of the key that both ends use (RFC 9897 section 3.2.4).
+    /// Type of the key that both ends use (RFC 9897 section 3.2.4).
     kind: KeyType,
-    /// Ours of each type that we offer, and the peer's.
+    /// This end's key of each type offered.
     offered: Vec<(KeyType, Vec<u8>)>,
     remote: Vec<u8>,
 }
 
 impl core::fmt::Debug for Keys {
-    /// Keys stay out of logs.
+    /// Keeps keys out of logs.
     fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
         write!(f, "Keys({:#x}, {:#x}, {:?})", self.local_ci, self.remote_ci, self.kind)
     }
 }
 
-/// Whose HMAC: the derived key starts with the sender's own part (RFC 9897 section 3.2.4).
+/// The sender of an HMAC: the derived key starts with the sender's part (RFC 9897 section 3.2.4).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum By {
     Local,
@@ -41,7 +41,7 @@ pub(crate) enum By {
 }
 
 impl Keys {
-    /// Random key data of each of the types; those of unknown length are left out.
+    /// Random key data for each type; types of unknown length are left out.
     pub(crate) fn new(local_ci: u32, types: &[KeyType], rng: &mut impl RngCore) -> Keys {
         let mut offered = Vec::new();
         for &kind in types {
@@ -53,17 +53,17 @@ impl Keys {
         Keys { local_ci, remote_ci: 0, kind: KeyType::Plain, offered, remote: Vec::new() }
     }
 
-    /// The key data of MP_KEY: of all types that we offer.
+    /// Key data for MP_KEY: all types that this end offers.
     pub(crate) fn all(&self) -> Vec<u8> {
         self.offered.iter().flat_map(|(kind, data)| [&[kind.number()], &data[..]].concat()).collect()
     }
 
-    /// The key data of MP_KEY: of the negotiated type.
+    /// Key data for MP_KEY: the negotiated type.
     pub(crate) fn negotiated(&self) -> Vec<u8> {
         [&[self.kind.number()], self.local()].concat()
     }
 
-    /// Takes the first of our types that `keys`, the list of an MP_KEY, has too. False if there is none.
+    /// Negotiates the first of this end's types that `keys`, the list of an MP_KEY, also contains. False if there is none.
     pub(crate) fn choose(&mut self, keys: &[u8]) -> bool {
         let theirs = |kind: KeyType| {
             MpOption::keys(keys).find(|(k, data)| *k == kind && Some(data.len()) == kind.key_len())
@@ -75,12 +75,12 @@ impl Keys {
         common.is_some()
     }
 
-    /// Ours of the negotiated type.
+    /// This end's key of the negotiated type.
     fn local(&self) -> &[u8] {
         self.offered.iter().find(|(kind, _)| *kind == self.kind).map_or(&[], |(_, data)| data)
     }
 
-    /// The peer's, as MP_CLOSE and MP_FAST_CLOSE carry it.
+    /// The peer's key, as MP_CLOSE and MP_FAST_CLOSE carry it.
     pub(crate) fn remote(&self) -> &[u8] {
         &self.remote
     }
@@ -107,7 +107,7 @@ impl Keys {
         tag
     }
 
-    /// For MP_JOIN: the sender's nonce first.
+    /// HMAC for MP_JOIN: the sender's nonce comes first.
     pub(crate) fn join(&self, by: By, local_nonce: u32, remote_nonce: u32) -> Tag {
         let (first, second) = match by {
             By::Local => (local_nonce, remote_nonce),
@@ -116,7 +116,7 @@ impl Keys {
         self.tag(by, &[&first.to_be_bytes(), &second.to_be_bytes()])
     }
 
-    /// For MP_ADDADDR; an absent port counts as zero.
+    /// HMAC for MP_ADDADDR; an absent port counts as zero.
     pub(crate) fn add_addr(&self, by: By, addr_id: u8, nonce: u32, addr: IpAddr, port: Option<u16>) -> Tag {
         let port = port.unwrap_or(0).to_be_bytes();
         let nonce = nonce.to_be_bytes();
@@ -126,12 +126,12 @@ impl Keys {
         }
     }
 
-    /// For MP_REMOVEADDR: with the nonce, as the formula has it (the prose beside it names the Address ID alone).
+    /// HMAC for MP_REMOVEADDR, with the nonce as in the RFC's formula (its prose names the Address ID alone).
     pub(crate) fn remove_addr(&self, by: By, addr_id: u8, nonce: u32) -> Tag {
         self.tag(by, &[&[addr_id], &nonce.to_be_bytes()])
     }
 
-    /// Whether MP_CLOSE or MP_FAST_CLOSE carries our key.
+    /// Whether MP_CLOSE or MP_FAST_CLOSE carries this end's key.
     pub(crate) fn is_ours(&self, key: &[u8]) -> bool {
         same(self.local(), key)
     }

@@ -4,10 +4,10 @@
 //! packet gets its MP_SEQ, only when that path can send now (late binding). A session without multipath is a plain DCCP
 //! connection behind the same interface.
 //!
-//! What tells of events and counters is `#[non_exhaustive]` and may grow. What owners fill in ([`SessionConfig`], [`PathConfig`], [`ListenConfig`],
-//! [`QueueConfig`], [`reorder::ReorderConfig`]) is not, so that it can be written with `..Default::default()` or whole; nor is [`PathRow`],
-//! of which benchmarks of schedulers make their own. [`SessionState`], [`Fallback`] and [`sched::Pick`] are
-//! choices that whoever matches on them has to make one by one: a new one is to be an error there, not a silent default.
+//! Types that report events and counters are `#[non_exhaustive]` and may grow. Types that the owner fills in ([`SessionConfig`], [`PathConfig`],
+//! [`ListenConfig`], [`QueueConfig`], [`reorder::ReorderConfig`]) are not, so that struct literals work, with or without `..Default::default()`;
+//! nor is [`PathRow`], so that scheduler benchmarks can build rows. [`SessionState`], [`Fallback`] and [`sched::Pick`] are exhaustive: code that
+//! matches on them must fail to compile when a variant is added.
 //!
 //! ```
 //! use mpdccp_proto::{Named, SessionConfig, sched::SchedulerKind};

@@ -1,4 +1,4 @@
-//! Tables of things that users choose by name, and what to say of a name that is in none.
+//! Choices that users make by name, and the error for an unknown name.
 
 use alloc::string::{String, ToString};
 use alloc::vec::Vec;
@@ -6,19 +6,19 @@ use core::fmt::Display;
 
 /// A choice that files make by name.
 pub trait Named: Copy + 'static {
-    /// What it is a choice of, such as "scheduler".
+    /// Noun for the choice, such as "scheduler".
     const WHAT: &'static str;
-    /// All there are.
+    /// All choices.
     fn all() -> impl Iterator<Item = Self>;
-    /// Its name.
+    /// Name of the choice.
     fn name(self) -> &'static str;
-    /// What it is for, in one line.
+    /// Description in one line.
     fn about(self) -> &'static str;
 
-    /// The one of this name.
+    /// The choice with this name.
     ///
     /// # Errors
-    /// The names there are.
+    /// The name is unknown; the error lists the known names.
     fn named(name: &str) -> Result<Self, String> {
         Self::all()
             .find(|one| one.name() == name)
@@ -26,13 +26,13 @@ pub trait Named: Copy + 'static {
     }
 }
 
-/// What is wrong with a name, and which there are.
+/// Error text for an unknown name, with the known names.
 pub(crate) fn unknown<T: Display>(what: &str, name: impl Display, all: impl Iterator<Item = T>) -> String {
     let all: Vec<String> = all.map(|one| one.to_string()).collect();
     alloc::format!("unknown {what} `{name}`, expected one of: {}", all.join(", "))
 }
 
-/// Reads a choice from a file.
+/// Deserializes a choice from its name.
 #[cfg(feature = "serde")]
 macro_rules! by_name {
     ($type:ty) => {

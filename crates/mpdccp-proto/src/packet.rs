@@ -1,33 +1,34 @@
-//! What a session knows of a packet that it is to send.
+//! Metadata of a packet to be sent.
 
 use mpdccp_units::Ecn;
 use rand_chacha::ChaCha20Rng;
 use rand_core::{RngCore, SeedableRng};
 use siphasher::sip::SipHasher13;
 
-/// Keys the hash of inner flows (SipHash-1-3). Queues and tables hold flows whose hashes are equal modulo their size together, so
-/// who knew the hash could choose addresses and ports that end where somebody else's packets are.
+/// Key of the hash of inner flows (SipHash-1-3). Queues and tables put flows together whose hashes are equal modulo their size.
+/// Without the key, an attacker could choose addresses and ports that collide with another flow.
 #[derive(Clone, Copy, Default)]
 pub struct FlowKey(u64, u64);
 
 impl FlowKey {
-    /// Of a seed as [`Endpoint::new`](crate::Endpoint::new) gets it; the default is for where nobody is hostile.
+    /// Derives the key from a seed as in [`Endpoint::new`](crate::Endpoint::new); the default key is for environments without
+    /// attackers.
     pub(crate) fn of_seed(seed: [u8; 32]) -> FlowKey {
         let mut rng = ChaCha20Rng::from_seed(seed);
-        // A stream of its own: the other numbers stay as they are.
+        // A separate stream, so that the other numbers stay the same.
         rng.set_stream(2);
         FlowKey(rng.next_u64(), rng.next_u64())
     }
 }
 
-/// Does not show it.
+/// Hides the key.
 impl core::fmt::Debug for FlowKey {
     fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
         f.write_str("FlowKey(..)")
     }
 }
 
-/// What is known of a packet without its path.
+/// Metadata of a packet, without its path.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct PktInfo {
     /// Payload bytes.
@@ -38,25 +39,25 @@ pub struct PktInfo {
     pub dscp: u8,
     /// ECN field of the inner packet.
     pub ecn: Ecn,
-    /// Which policy rule it fell under, counted from 1; 0 for none. The session finds it, unless it is given.
+    /// Number of the matching policy rule, from 1; 0 for none. The session finds the rule unless the caller sets it.
     pub class: u8,
 }
 
-/// How large a datagram may be, by the paths that rules and priorities leave to it.
+/// Largest datagram for the paths that rules and priorities allow.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Room {
-    /// Leaves at once, and arrives if anything does.
+    /// Leaves at once.
     pub known: usize,
-    /// Leaves once a probe has shown that the path carries it, unless it shows that it does not.
+    /// Leaves once a probe has shown that the path carries this size; dropped if the probe fails.
     pub hoped: usize,
-    /// Its class, for [`PktInfo::class`].
+    /// The packet's class, for [`PktInfo::class`].
     pub class: u8,
 }
 
 impl PktInfo {
     /// Reads addresses, protocol, ports, DSCP and ECN of an IPv4 or IPv6 packet; anything else is flow 0.
     ///
-    /// Fragments of a datagram hash by addresses and protocol alone, as only the first carries ports.
+    /// Fragments hash by addresses and protocol alone, as only the first carries ports.
     pub fn of_ip(packet: &[u8], key: FlowKey) -> PktInfo {
         let mut info = PktInfo { len: packet.len(), ..PktInfo::default() };
         let (addresses, protocol, ports) = match packet.first().map(|b| b >> 4) {
@@ -74,9 +75,9 @@ impl PktInfo {
             }
             _ => return info,
         };
-        // Ports are where they are in TCP, UDP, DCCP and SCTP alike; elsewhere the bytes are no port.
+        // TCP, UDP, DCCP and SCTP have their ports at the same place; in other protocols these bytes are not ports.
         let ports = ports.filter(|_| matches!(protocol, 6 | 17 | 33 | 132)).unwrap_or(&[]);
-        // In one piece, which takes half as long as in three.
+        // One hash call takes half as long as three.
         let mut flow = [0; 37];
         let (ports_at, end) = (addresses.len() + 1, addresses.len() + 1 + ports.len());
         flow[..addresses.len()].copy_from_slice(addresses);

@@ -4,7 +4,7 @@ use dccp_proto::Gate;
 use dccp_proto::ccid::Late;
 use mpdccp_units::{Duration, Rate, Time};
 
-/// State of a path: the words of code, log, status and metrics alike.
+/// State of a path, in the words of code, log, status and metrics.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum PathState {
@@ -32,24 +32,24 @@ impl PathState {
         }
     }
 
-    /// Data may leave on the path: it answers.
+    /// Whether the path answers, so that data may leave on it.
     pub const fn is_up(self) -> bool {
         matches!(self, PathState::Up | PathState::Standby)
     }
 }
 
-/// What a scheduler sees of a path.
+/// A path as a scheduler sees it.
 #[derive(Clone, Debug)]
 pub struct PathRow {
-    /// Which path.
+    /// Identifier.
     pub id: PathId,
-    /// Schedulers use only paths that [are up](PathState::is_up).
+    /// State; schedulers use only paths that [are up](PathState::is_up).
     pub state: PathState,
-    /// What it is called.
+    /// Name.
     pub name: PathName,
-    /// 0 never, 1 standby, 2 overflow, 3 to 15 primary, larger preferred; the smaller of ours and what the peer set by MP_PRIO.
+    /// Priority: 0 never, 1 standby, 2 overflow, 3 to 15 primary, larger preferred; the smaller of this end's and the peer's (MP_PRIO).
     pub prio: u8,
-    /// What the peer set; 3 if nothing.
+    /// The peer's priority; 3 if it set none.
     pub peer_prio: u8,
     /// Whether one more packet may leave on it now.
     pub gate: Gate,
@@ -59,7 +59,7 @@ pub struct PathRow {
     pub rttvar: Duration,
     /// Smallest RTT.
     pub min_rtt: Option<Duration>,
-    /// What packets take beyond the round-trip times.
+    /// Delay of packets beyond the round-trip times.
     pub late: Late,
     /// Window, bytes.
     pub cwnd: u64,
@@ -67,13 +67,13 @@ pub struct PathRow {
     pub inflight: Amount,
     /// Pacing rate.
     pub pacing: Option<Rate>,
-    /// What it can carry, as far as known: the bottleneck's bandwidth if the congestion control knows it, or a window per round trip.
+    /// Estimated capacity: the bottleneck's bandwidth if the congestion control knows it, otherwise a window per round trip.
     pub rate: Rate,
-    /// Limited by the application alone.
+    /// Only the application limits the rate.
     pub app_limited: bool,
-    /// What it was seen to carry; [`rate`](Self::rate) without what it may turn out to carry beyond that.
+    /// Capacity observed so far; [`rate`](Self::rate) without the part that is only hoped for.
     pub seen: Rate,
-    /// Share of packets lost of late, 0 to 1.
+    /// Recent packet loss, 0 to 1.
     pub loss: f32,
     /// Largest payload a packet on it may carry.
     pub max_payload: usize,
@@ -81,7 +81,7 @@ pub struct PathRow {
     pub up_since: Time,
     /// When data last left on it.
     pub last_sent: Option<Time>,
-    /// Nothing was sent for so long that what its figures say of queues is out of date.
+    /// Nothing was sent for so long that its queue estimates are out of date.
     pub idle: bool,
 }
 
@@ -91,14 +91,14 @@ impl PathRow {
         matches!(self.gate, Gate::Open { .. })
     }
 
-    /// How long a packet is thought to travel: half a round trip, and what most packets take longer than those that tell round-trip times. Of
-    /// an idle path the least one, for its queue has drained.
+    /// Estimated one-way delay: half a round trip, plus the extra delay of most packets over those that measure round trips. An idle path
+    /// uses the smallest RTT, because its queue has drained.
     pub fn one_way(&self) -> Duration {
         let rtt = if self.idle { self.min_rtt.or(self.srtt) } else { self.srtt };
         rtt.map_or(UNKNOWN, |rtt| rtt / 2 + self.late.mean)
     }
 
-    /// How long until its gate opens, if nothing unexpected happens: a full window opens as packets are delivered.
+    /// Time until its gate opens, barring surprises: a full window opens as packets are delivered.
     pub fn wait(&self, now: Time) -> Duration {
         match self.gate {
             Gate::Open { .. } => Duration::ZERO,
@@ -107,11 +107,11 @@ impl PathRow {
         }
     }
 
-    /// How long until it has taken `bytes` more.
+    /// Time until it has sent `bytes` more.
     pub fn drained(&self, now: Time, bytes: u64) -> Duration {
         self.wait(now).saturating_add(self.rate.time_for(bytes))
     }
 }
 
-/// The delay of a path on which nothing was acknowledged yet: worse than any that is known, and finite.
+/// Assumed delay of a path without any acknowledgement: worse than any known one, and finite.
 const UNKNOWN: Duration = Duration::from_millis(500);

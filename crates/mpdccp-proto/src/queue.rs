@@ -1,5 +1,5 @@
-//! The one short send queue of a session: bounded by sojourn time and size, fair between the inner flows, signals congestion to them
-//! early, drops at its head, counts every drop.
+//! The short send queue of a session: bounded by sojourn time and size, fair between inner flows. It signals congestion to them early, drops at
+//! its head, and counts every drop.
 
 use crate::PktInfo;
 use crate::names::Named;
@@ -10,7 +10,7 @@ use alloc::vec::Vec;
 use aqm::{CoDelConfig, Fifo, FqCoDel, FqCoDelConfig, Item, Ledger, Limit, Meta, QueueLen, Reason};
 use mpdccp_units::{Duration, Time};
 
-/// Bounds of the queue, and what it does before they are reached.
+/// Bounds of the queue, and its early congestion signals.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[cfg_attr(
     feature = "serde",
@@ -23,7 +23,7 @@ pub struct QueueConfig {
     /// Most packets.
     #[cfg_attr(feature = "serde", serde(deserialize_with = "some"))]
     pub max_packets: usize,
-    /// Longest stay.
+    /// Longest sojourn time.
     #[cfg_attr(feature = "serde", serde(rename = "max_ms", deserialize_with = "milliseconds"))]
     pub max_sojourn: Duration,
     /// How packets are served.
@@ -33,12 +33,11 @@ pub struct QueueConfig {
 /// How packets are served.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Discipline {
-    /// In the order they came.
+    /// In order of arrival.
     #[default]
     Fifo,
-    /// FQ-CoDel (RFC 8290): inner flows take turns, and one that keeps a standing queue is told so, by a mark where its packets are
-    /// ECN-capable and a drop elsewhere. So a TCP in the tunnel sees little delay and starves nobody.
-    /// For payloads that are IP packets.
+    /// FQ-CoDel (RFC 8290): inner flows take turns. A flow with a standing queue gets a congestion signal: a mark on ECN-capable packets, a
+    /// drop of others. So TCP in the tunnel sees little delay and starves nobody. For payloads that are IP packets.
     FqCoDel,
 }
 
@@ -69,7 +68,7 @@ fn milliseconds<'de, D: serde::Deserializer<'de>>(d: D) -> Result<Duration, D::E
     <u64 as serde::Deserialize>::deserialize(d).map(Duration::from_millis)
 }
 
-/// A queue that holds nothing would never be short of room, nor have any.
+/// Rejects zero: a queue without room would drop everything.
 #[cfg(feature = "serde")]
 fn some<'de, D: serde::Deserializer<'de>>(d: D) -> Result<usize, D::Error> {
     match <usize as serde::Deserialize>::deserialize(d)? {
@@ -84,7 +83,7 @@ impl QueueConfig {
         QueueConfig { discipline: Discipline::FqCoDel, ..QueueConfig::default() }
     }
 
-    /// Bounds nothing: its owner does, and nothing in it is too old.
+    /// No bounds: the owner bounds the queue, and packets never expire.
     pub fn unbounded() -> QueueConfig {
         QueueConfig {
             max_bytes: usize::MAX,
@@ -98,7 +97,7 @@ impl QueueConfig {
 impl Default for QueueConfig {
     fn default() -> QueueConfig {
         QueueConfig {
-            // The standing queue that `fq-codel` allows, and what it takes TCP to heed its signal, at 3 Gbit/s.
+            // Room for the standing queue that `fq-codel` allows, plus the data that TCP sends until it reacts to the signal, at 3 Gbit/s.
             max_bytes: 4 << 20,
             max_packets: 4096,
             max_sojourn: Duration::from_millis(100),
@@ -114,14 +113,14 @@ pub struct QueueView {
     pub packets: u32,
     pub bytes: u64,
     pub oldest: Duration,
-    /// Of the flow of the packet at the head, with it.
+    /// Of the head's flow, including the head.
     pub flow_bytes: u64,
 }
 
 /// Counters of the queue.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct QueueStats {
-    /// Packets taken in.
+    /// Packets accepted.
     pub accepted: u64,
     /// Dropped at the head to make room.
     pub dropped_full: u64,
@@ -135,7 +134,7 @@ pub struct QueueStats {
     pub dropped_too_big: u64,
 }
 
-/// A packet waiting.
+/// A queued packet.
 #[derive(Clone, Debug)]
 #[allow(missing_docs)]
 pub(crate) struct Queued {
@@ -145,7 +144,7 @@ pub(crate) struct Queued {
 }
 
 impl QueueStats {
-    /// The counters of both.
+    /// Sum of both.
     #[must_use]
     pub(crate) fn plus(&self, other: &QueueStats) -> QueueStats {
         QueueStats {
@@ -185,21 +184,21 @@ enum Waiting {
 pub(crate) struct SendQueue {
     cfg: QueueConfig,
     waiting: Waiting,
-    /// The head, out of `waiting` but not sent: it was shown, and stays the head until it is taken.
+    /// The head, removed from `waiting` but not sent: `head` showed it, and it stays the head until `pop`.
     head: Option<Queued>,
-    /// Packets that wait for a wider path than those of which smaller ones make use, in order.
+    /// Packets that wait for a path with a larger MTU while smaller packets pass, in order.
     aside: VecDeque<Queued>,
     stats: QueueStats,
-    /// How old a packet may become: what its user set, or more for the paths' sake.
+    /// Longest sojourn time: the user's setting, or more if the paths need it.
     max_sojourn: Duration,
-    /// Since when nothing came, while it holds memory for what may come.
+    /// Since when no packet arrived, while the queue keeps memory for new ones.
     quiet_since: Option<Time>,
 }
 
-/// Round trips for which a path may be slow before packets count as too old, and the longest that this means.
+/// A path may be slow for this many round trips before packets expire, up to the time below.
 const SLOW_ROUNDS: u32 = 4;
 const MOST_LEAST: Duration = Duration::from_millis(250);
-/// An empty queue gives its memory back when nothing came for so long: longer than CoDel makes use of what it learned.
+/// An empty queue frees its memory after this long without a packet: longer than CoDel uses its state.
 const REST: Duration = Duration::from_secs(30);
 /// Flows of the fair queue; more share.
 const FLOWS: u32 = 1024;
@@ -227,15 +226,15 @@ impl SendQueue {
         }
     }
 
-    /// Fits it to the paths: a standing queue of `standing` is wanted, and the longest of the paths in use takes `rtt`. A target below that, or
-    /// an interval shorter than the round trips of the flows inside, would keep the paths from being filled (RFC 8289 section 4). So would a
-    /// bound that falls on many packets at once whenever a path slows down for a few round trips, of which `min_rtt` is the least.
+    /// Adapts the queue to the paths: `standing` is the wanted standing queue, `rtt` the longest of the paths in use, `min_rtt` the smallest. A
+    /// CoDel target below the standing queue, or an interval shorter than the round trips of the inner flows, would leave the paths underused
+    /// (RFC 8289 section 4). So would a bound that drops many packets at once whenever a path slows down for a few round trips.
     pub(crate) fn tune(&mut self, rtt: Duration, min_rtt: Duration, standing: Duration) {
-        // A quarter more than wanted, so that it stands there and not below.
+        // A quarter above the wanted queue, so that the queue stays there and not below.
         let allowance = standing + standing / 4;
         self.max_sojourn = self.cfg.max_sojourn + allowance;
         if let Waiting::Fair(fair) = &mut self.waiting {
-            // For the flows inside whose round trips take as long as the paths'.
+            // For inner flows whose round trips take as long as the paths'.
             let slow = (min_rtt * SLOW_ROUNDS).min(MOST_LEAST);
             self.max_sojourn = self.cfg.max_sojourn.max(slow) + allowance;
             let least = CoDelConfig::default();
@@ -244,7 +243,7 @@ impl SendQueue {
         }
     }
 
-    /// Packets and bytes outside of `waiting`. Hardly ever is anything set aside.
+    /// Packets and bytes outside `waiting`. Packets are rarely set aside.
     fn shown(&self) -> QueueLen {
         let head = self.head.as_ref().map(|head| QueueLen::default().plus(size(&head.data)));
         let head = head.unwrap_or_default();
@@ -254,8 +253,8 @@ impl SendQueue {
         }
     }
 
-    /// Takes a packet in, dropping at the head (of the fattest flow) as needed: the oldest is worth least to whoever waits
-    /// for it, and its loss is seen soonest.
+    /// Adds a packet, dropping at the head (of the longest flow) as needed: the oldest packet is worth least to its receiver, and its loss is
+    /// noticed soonest.
     pub(crate) fn push(&mut self, now: Time, data: Vec<u8>, info: PktInfo) {
         self.stats.accepted += 1;
         self.quiet_since = Some(now);
@@ -282,7 +281,7 @@ impl SendQueue {
         }
     }
 
-    /// Drops what is too old, then shows the head.
+    /// Drops expired packets, then shows the head.
     pub(crate) fn head(&mut self, now: Time) -> Option<&Queued> {
         self.aside_head(now);
         loop {
@@ -293,7 +292,7 @@ impl SendQueue {
                     return None;
                 }
             }
-            // What was set aside of its flow goes first.
+            // Packets of its flow that were set aside go first.
             if self.head.as_ref().is_some_and(|head| self.is_aside(head.info.flow)) {
                 match self.set_aside() {
                     true => continue,
@@ -310,7 +309,7 @@ impl SendQueue {
         }
     }
 
-    /// Nothing waits.
+    /// The queue is empty.
     fn rest(&mut self, now: Time) {
         if self.quiet_since.take_if(|since| now.since(*since) >= REST).is_some() {
             match &mut self.waiting {
@@ -338,7 +337,7 @@ impl SendQueue {
         self.head.take()
     }
 
-    /// Drops what is too old of what was set aside, then shows the first of it.
+    /// Drops expired packets that were set aside, then shows the first of the rest.
     pub(crate) fn aside_head(&mut self, now: Time) -> Option<&Queued> {
         if self.aside.is_empty() {
             return None;
@@ -355,7 +354,7 @@ impl SendQueue {
         self.aside.pop_front()
     }
 
-    /// Sets the head aside, so that smaller packets of other flows may pass. False if there is none, or too much is there already.
+    /// Sets the head aside, so that smaller packets of other flows may pass. False if there is no head or no room.
     pub(crate) fn set_aside(&mut self) -> bool {
         let room = self.aside.len() < MOST_ASIDE;
         let head = self.head.take_if(|_| room);
@@ -363,7 +362,7 @@ impl SendQueue {
         room
     }
 
-    /// Whether a packet of the flow was set aside; of flow 0 nothing is known.
+    /// Whether a packet of the flow is set aside; false for flow 0, the unknown flow.
     fn is_aside(&self, flow: u32) -> bool {
         flow != 0 && !self.aside.is_empty() && self.aside.iter().any(|packet| packet.info.flow == flow)
     }
@@ -381,7 +380,7 @@ impl SendQueue {
         })
     }
 
-    /// Drops everything, and tells how many packets that was.
+    /// Drops everything and returns the number of packets.
     pub(crate) fn clear(&mut self) -> u64 {
         let dropped = self.view(Time::ZERO).packets;
         let stats = self.stats;
@@ -389,14 +388,14 @@ impl SendQueue {
         dropped.into()
     }
 
-    /// Drops the head: no path can carry a packet of its size.
+    /// Drops the head because no path can carry its size.
     pub(crate) fn drop_too_big(&mut self) {
         if self.pop().is_some() {
             self.stats.dropped_too_big += 1;
         }
     }
 
-    /// The same for what was set aside.
+    /// The same for the first packet set aside.
     pub(crate) fn drop_aside_too_big(&mut self) {
         if self.pop_aside().is_some() {
             self.stats.dropped_too_big += 1;
@@ -409,7 +408,7 @@ impl SendQueue {
         shown.map(|p| p.at + self.max_sojourn + Duration::from_nanos(1)).min()
     }
 
-    /// The backlog. The oldest is the head that was shown; in a fair queue others may have waited longer.
+    /// The backlog. The oldest packet is the head that was shown; in a fair queue others may have waited longer.
     pub(crate) fn view(&self, now: Time) -> QueueView {
         let waiting = match &self.waiting {
             Waiting::Fifo(fifo) => fifo.len(),
@@ -436,7 +435,7 @@ impl SendQueue {
         self.stats
     }
 
-    /// Goes on counting from there.
+    /// Sets the counters, to continue those of another queue.
     pub(crate) fn set_stats(&mut self, stats: QueueStats) {
         self.stats = stats;
     }

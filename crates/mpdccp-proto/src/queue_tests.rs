@@ -87,7 +87,7 @@ fn flows_take_turns_and_a_standing_queue_is_signalled() {
     take(&mut q, 0);
     q.push(Time::ZERO, vec![0; 1000], info(2, Ecn::NotEct));
     assert_eq!(take(&mut q, 0).unwrap().info.flow, 2, "not behind the fifty");
-    // A packet a 10 ms: all wait longer than the target.
+    // One packet per 10 ms: all wait longer than the target.
     for ms in (10..400).step_by(10) {
         take(&mut q, ms);
     }
@@ -189,7 +189,7 @@ fn flows_are_told_apart_by_addresses_protocol_and_ports() {
     assert_ne!(PktInfo::of_ip(&v6, FlowKey::default()).flow, b.flow);
 }
 
-/// Ports that a stranger found to share a queue under one key do not under another.
+/// Ports that collide in one queue under one key do not collide under another.
 #[test]
 fn collisions_are_of_one_key() {
     let queue = |port: u16, key| {
@@ -198,7 +198,7 @@ fn collisions_are_of_one_key() {
         v4[20..22].copy_from_slice(&port.to_be_bytes());
         PktInfo::of_ip(&v4, key).flow % FLOWS
     };
-    // As endpoints have them.
+    // Keys as endpoints have them.
     let [mine, other] = [1, 2].map(|n| crate::Endpoint::new([n; 32]).flow_key());
     let aimed: Vec<_> = (1..u16::MAX).filter(|port| queue(*port, mine) == queue(0, mine)).collect();
     assert!(aimed.len() > 32, "64 are likely");

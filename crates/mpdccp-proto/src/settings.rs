@@ -11,7 +11,7 @@ use crate::{Fallback, SessionConfig};
 use dccp_proto::Config;
 use mpdccp_units::Duration;
 
-/// What the reference of keys says of a setting.
+/// A setting in the reference of keys.
 #[derive(Clone, Copy, Debug)]
 pub struct Setting {
     /// Its name in the tunnel's file and in scenarios.
@@ -24,7 +24,7 @@ pub struct Setting {
     pub default: &'static str,
     /// The flag of `mpdccp perf` and the method of the library's `Options` that set it; empty for none.
     pub elsewhere: [&'static str; 2],
-    /// A reload of the tunnel's file changes it in running sessions, and not only in those to come.
+    /// Whether reloading the tunnel's file changes running sessions too.
     pub live: bool,
 }
 
@@ -33,13 +33,13 @@ impl Setting {
         Setting { name: "", help: "", values: "", default: "", elsewhere: ["", ""], live: false };
 }
 
-/// Declares each setting once: what it does, its name, its type, which knows what is allowed, its default, its deprecated name, what the
-/// reference says of it, and where it goes in a [`SessionConfig`].
+/// Declares each setting once: help, name, type (which checks the value), default, deprecated name, entry in the reference, and its place in a
+/// [`SessionConfig`].
 macro_rules! settings {
     ($($(#[doc = $help:literal])* $name:ident: $type:ty = $value:expr,
        $($field:ident: $info:expr,)*
        |$session:ident, $arg:pat_param| $apply:expr;)*) => {
-        /// What a user may choose of a session.
+        /// Session settings that a user may choose.
         #[derive(Clone, Debug)]
         pub struct Settings {
             $($(#[doc = $help])* pub $name: $type,)*
@@ -52,7 +52,7 @@ macro_rules! settings {
         }
 
         impl Settings {
-            /// All there are, for the reference of keys.
+            /// All settings, for the reference of keys.
             #[allow(clippy::needless_update)] // An entry may have all fields.
             pub const ALL: &'static [Setting] = &[$(Setting {
                 name: stringify!($name),
@@ -61,13 +61,13 @@ macro_rules! settings {
                 ..Setting::NONE
             }),*];
 
-            /// The names of all, as files have them.
+            /// Names of all settings in files.
             pub const KEYS: &'static [&'static str] = &[$(stringify!($name)),*];
 
-            /// Sets the one called `key`.
+            /// Sets the setting called `key`.
             ///
             /// # Errors
-            /// What is allowed, if that is not, and the names of all if there is none of that name.
+            /// The value is not allowed, or no setting has that name; the error lists the allowed values or names.
             #[cfg(feature = "serde")]
             pub fn set<'de, D: serde::Deserializer<'de>>(&mut self, key: &str, value: D) -> Result<(), D::Error> {
                 match key {
@@ -77,7 +77,7 @@ macro_rules! settings {
                 Ok(())
             }
 
-            /// Puts them into a session's configuration.
+            /// Applies the settings to a session's configuration.
             fn apply(&self, session: &mut SessionConfig) {
                 $({
                     let ($session, $arg) = (&mut *session, self.$name.clone());
@@ -97,7 +97,7 @@ settings! {
         elsewhere: ["--ccid", "Options::ccid"],
         |session, Ccid(ccid)| {
             session.connection.tx_ccids = alloc::vec![ccid];
-            // Whatever the peer prefers for what it sends is accepted.
+            // Any CCID that the peer prefers for its own half-connection is accepted.
             session.connection.rx_ccids = core::iter::once(ccid).chain(Ccid::known().filter(|n| *n != ccid)).collect();
         };
     /// CCIDs 5 and 250: as tuned here, or exactly as their drafts specify them.
@@ -197,7 +197,8 @@ settings! {
 }
 
 impl Settings {
-    /// For an application's datagrams instead of IP packets: the application bounds the queue, and a peer without multipath will do.
+    /// Defaults for datagrams of an application instead of IP packets: the application bounds the queue, and a peer without multipath is
+    /// accepted.
     pub fn of_datagrams() -> Settings {
         Settings { queue: QueueConfig::unbounded(), fallback: Fallback::Plain, ..Settings::default() }
     }
@@ -205,20 +206,20 @@ impl Settings {
     /// A session with these settings.
     pub fn session(&self) -> SessionConfig {
         let mut session = SessionConfig::default();
-        // Tells lost data from lost Acks to the reordering, and costs nothing: MP_SEQ would be padded by as many bytes.
+        // Lets reordering tell lost data from lost Acks. It costs no bytes: MP_SEQ would need as much padding.
         session.connection.ndp_count = true;
         self.apply(&mut session);
         session
     }
 }
 
-/// A congestion control that this stack has.
+/// A congestion control of this stack.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[cfg_attr(feature = "serde", derive(serde::Deserialize), serde(try_from = "i64"))]
 pub struct Ccid(pub u8);
 
 impl Ccid {
-    /// The numbers of all.
+    /// Numbers of all CCIDs.
     pub fn known() -> impl Iterator<Item = u8> {
         (0..=u8::MAX).filter(|n| dccp_proto::ccid::is_known(*n))
     }
@@ -232,7 +233,7 @@ impl TryFrom<i64> for Ccid {
     }
 }
 
-/// An Ack Ratio that can be asked for: not 0.
+/// An Ack Ratio to ask for: not 0.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[cfg_attr(feature = "serde", derive(serde::Deserialize), serde(try_from = "i64"))]
 pub struct AckRatio(pub u16);
@@ -244,7 +245,7 @@ impl TryFrom<i64> for AckRatio {
     }
 }
 
-/// A time; files give it in whole seconds, at least one and at most an hour.
+/// A time in whole seconds in files, from one second to an hour.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[cfg_attr(feature = "serde", derive(serde::Deserialize), serde(try_from = "i64"))]
 pub struct Seconds(pub Duration);
@@ -269,10 +270,10 @@ impl TryFrom<i64> for MaxPaths {
     }
 }
 
-/// Which rules a CCID follows.
+/// Rules that a CCID follows.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Variant {
-    /// Ours.
+    /// Tuned here.
     #[default]
     Tuned,
     /// To the letter of the document that defines it.
@@ -301,7 +302,7 @@ impl Named for Variant {
 #[cfg(feature = "serde")]
 by_name!(Variant);
 
-/// What windows count.
+/// Unit of windows.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[cfg_attr(feature = "serde", derive(serde::Deserialize), serde(rename_all = "lowercase"))]
 pub enum WindowUnit {

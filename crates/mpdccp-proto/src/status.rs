@@ -8,7 +8,7 @@ use core::net::IpAddr;
 use dccp_proto::{ConnectionStats, Ports, Route, ccid::TxView};
 use mpdccp_units::Time;
 
-/// Where a session stands.
+/// State of a session.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[allow(missing_docs)]
 pub enum SessionState {
@@ -22,27 +22,27 @@ pub enum SessionState {
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct SessionStatus {
-    /// Where it stands.
+    /// State.
     pub state: SessionState,
     /// RFC 9897 is in use (not a plain connection).
     pub multipath: bool,
     /// Our connection identifier and the peer's.
     pub ci: (u32, u32),
-    /// Service Code, of several that a listener takes the one that the client asked for (RFC 4340 section 8.1.2).
+    /// Service Code; for a listener with several, the one that the client asked for (RFC 4340 section 8.1.2).
     pub service_code: u32,
-    /// What the peer's last Reset said in words (RFC 4340 section 5.6, Error Text).
+    /// Error Text of the peer's last Reset (RFC 4340 section 5.6).
     pub error_text: Option<String>,
-    /// All paths, closed ones too while they are kept.
+    /// All paths, including closed ones while they are kept.
     pub paths: Vec<PathStatus>,
-    /// Largest datagram that every path that is up can carry (RFC 9897 section 3.9); `None` while none is.
+    /// Largest datagram that every path that is up can carry (RFC 9897 section 3.9); `None` while none is up.
     pub max_payload: Option<usize>,
-    /// What the peer has advertised by MP_ADDADDR: Address ID, address, port.
+    /// Addresses that the peer advertised by MP_ADDADDR: Address ID, address, port.
     pub peer_addresses: Vec<(u8, IpAddr, Option<u16>)>,
     /// Send queue.
     pub queue: QueueView,
-    /// Its counters.
+    /// Counters of the send queue.
     pub queue_stats: QueueStats,
-    /// What each policy rule met, by its name.
+    /// Counters of each policy rule, by name.
     pub rules: Vec<(String, RuleStats)>,
     /// Reordering buffer.
     pub reorder: ReorderStats,
@@ -50,7 +50,7 @@ pub struct SessionStatus {
     pub repair: RepairStats,
     /// FEC packets.
     pub fec: FecStats,
-    /// Byte streams, where both ends have them.
+    /// Byte streams, if both ends support them.
     pub streams: Option<StreamsStatus>,
     /// How often each drop and oddity occurred (bad HMAC, unknown option, data without MP_SEQ, ...).
     pub counters: Counters,
@@ -60,13 +60,13 @@ pub struct SessionStatus {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct RepairStats {
-    /// Datagrams sent once more.
+    /// Datagrams retransmitted.
     pub sent: u64,
-    /// Lost, but too old to be of use when they could have been sent.
+    /// Lost datagrams that were too old when they could have been retransmitted.
     pub given_up: u64,
-    /// Not kept, for want of memory.
+    /// Not kept, for lack of memory.
     pub forgotten: u64,
-    /// Bytes kept now: what may have to be sent again, and what waits for a path to be.
+    /// Bytes kept now: packets that may need retransmission, and retransmissions that wait for a path.
     pub bytes: u64,
 }
 
@@ -76,15 +76,15 @@ pub struct RepairStats {
 pub struct FecStats {
     /// FEC packets sent.
     pub sent: u64,
-    /// That found no path in time.
+    /// FEC packets that found no path in time.
     pub dropped: u64,
-    /// Packets not protected, for no path would carry their FEC packet.
+    /// Packets left unprotected, because no path would carry their FEC packet.
     pub too_large: u64,
     /// FEC packets that arrived.
     pub received: u64,
-    /// Packets made from others.
+    /// Packets restored from others.
     pub restored: u64,
-    /// Packets that FEC packets may need and FEC packets, kept now.
+    /// Packets kept now: FEC packets, and packets that they may need.
     pub held: u64,
 }
 
@@ -92,7 +92,7 @@ pub struct FecStats {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct StreamsStatus {
-    /// Streams that are not over.
+    /// Streams that have not ended.
     pub open: usize,
     /// Bytes of all streams that wait to be sent for the first time.
     pub backlog: u64,
@@ -104,9 +104,9 @@ pub struct StreamsStatus {
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct PathStatus {
-    /// Which.
+    /// Identifier.
     pub id: PathId,
-    /// How it fares.
+    /// State.
     pub state: PathState,
     /// Priority in force.
     pub prio: u8,
@@ -114,20 +114,20 @@ pub struct PathStatus {
     pub route: Route,
     /// DCCP ports.
     pub ports: Ports,
-    /// (ours, the peer's), once negotiated.
+    /// (this end's, the peer's), once negotiated.
     pub ccids: Option<(u8, u8)>,
-    /// Largest IP packet of the path, bytes, as far as it is known.
+    /// Largest IP packet of the path, bytes, as far as known.
     pub mtu: u16,
-    /// Largest payload. In PARTOPEN the largest wait until the connection is open.
+    /// Largest payload. In PARTOPEN the largest packets wait until the connection is open.
     pub max_payload: usize,
-    /// Our sending half, once there is one.
+    /// This end's sending half, once it exists.
     pub tx: Option<TxView>,
     /// The connection's counters.
     pub stats: ConnectionStats,
-    /// What rules call it, at both ends.
+    /// Name for policy rules, at both ends.
     pub name: PathName,
-    /// When something last arrived, or the path opened.
+    /// When a packet last arrived, or when the path opened.
     pub heard: Time,
-    /// When something newer of ours was last acknowledged, or the path opened.
+    /// When the peer last acknowledged a newer packet, or when the path opened.
     pub answered: Time,
 }

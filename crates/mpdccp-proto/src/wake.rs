@@ -4,41 +4,41 @@ use dccp_proto::Timer;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Wake {
-    /// Something waits to be fetched.
+    /// Output waits to be fetched.
     NotDrained,
-    /// DCCP-Listen is sent again (RFC 5596).
+    /// A DCCP-Listen is due again (RFC 5596).
     Listen,
-    /// A session may send more within the bound on all of them.
+    /// The limit on all sessions allows more.
     Turn,
-    /// A hole ends, or held packets go on.
+    /// The wait for a hole ends, or held packets are released.
     Reorder,
-    /// The streams acknowledge, or miss an acknowledgement.
+    /// The streams acknowledge data, or an acknowledgement is overdue.
     Streams,
-    /// A datagram gets too old to be sent.
+    /// A queued datagram expires.
     QueueExpiry,
     /// A path may send again.
     Gate,
-    /// The scheduler asked to be asked again.
+    /// The scheduler asked to be called again.
     Scheduler,
-    /// The bound on what is sent allows more.
+    /// The session's rate limit allows more.
     Rate,
     /// There is more to send now.
     Backlog,
-    /// A path is to be probed, or is silent for too long.
+    /// A path needs a probe, or was silent for too long.
     Probe,
-    /// A connection that opens or closes is given up.
+    /// An opening or closing connection is given up.
     Patience,
-    /// A path is tried again.
+    /// A path is retried.
     Connect,
     /// The first path is given up for the next.
     FirstAttempt,
-    /// An option that was not confirmed is sent again.
+    /// An unconfirmed option is sent again.
     Confirm,
-    /// The session's end is not waited for any longer.
+    /// The wait for the session's end times out.
     CloseWait,
     /// No path was up for too long.
     Survive,
-    /// A timer of one of its connections.
+    /// A timer of a connection.
     Connection(Timer),
 }
 

@@ -11,8 +11,8 @@ use dccp_wire::{Packet, PacketType, Reset, ResetCode};
 use mpdccp_units::Time;
 use tracing::Span;
 
-/// Most half-open sessions of a listener. Requests beyond are answered without keeping anything of them (RFC 4340 section 8.1.4), so that
-/// however many come from forged addresses, whoever gets the answers can connect.
+/// Most half-open sessions of a listener. Further Requests are answered without keeping state (RFC 4340 section 8.1.4), so that a client
+/// with a real address can connect during a flood from forged ones.
 const MAX_HALF_OPEN: usize = 64;
 
 impl Endpoint {
@@ -46,7 +46,7 @@ impl Endpoint {
                     Err(refusal) => refusal,
                 }
             }
-            // A native socket sees all DCCP packets of the host; those for other ports are for other programs to answer.
+            // A raw socket sees all DCCP packets of the host; packets for other ports belong to other programs.
             _ if !known && route.remote.port() == 0 => Refusal::Ignore(Counter::NoConnection),
             // RFC 5595 section 3.3.1.
             PacketType::Request => refuse(ResetCode::ConnectionRefused, Counter::PortNotBound),
@@ -66,7 +66,7 @@ impl Endpoint {
         }
     }
 
-    /// Whether a Request may have the Response of a half-open session once more.
+    /// Whether a repeated Request of a half-open session may get another Response.
     pub(super) fn may_repeat(&mut self, now: Time, id: SessionId, question: Question) -> bool {
         let entry = self.sessions.get(&id).filter(|entry| !entry.opened);
         entry.is_none_or(|entry| self.strangers.may_answer(now, question, entry.answer))
@@ -91,7 +91,7 @@ impl Endpoint {
             // RFC 9897 section 3.6: an invalid connection identifier closes the subflow.
             let unknown = refuse(ResetCode::ConnectionRefused, Counter::JoinUnknownCi);
             let id = self.demux.by_ci(ci).ok_or(unknown)?;
-            // A peer joins its own sessions only, and hears nothing of others.
+            // A peer joins only its own sessions and learns nothing of others.
             let owner = self.sessions.get(&id).map(|entry| entry.session.peer());
             if vouched.is_some() && vouched != owner {
                 return Err(unknown);
@@ -103,7 +103,7 @@ impl Endpoint {
         }
         let peer = self.admit(port, route, vouched)?;
         let Some(listener) = self.listeners.get(&port) else { return Ok(()) };
-        // Half-open sessions do not shut their source out, which may be forged; they take no more room than open ones may.
+        // Half-open sessions do not count against their source, because it may be forged; they take no more room than open sessions may.
         let here = listener.sessions.of(source(route.remote.ip()));
         let crowded = listener.is_stranger(vouched)
             && here.half_open + here.open >= listener.cfg.max_sessions_per_source;
@@ -111,7 +111,7 @@ impl Endpoint {
             return self.answer_with_cookie(now, route, peer, question, request);
         }
         let (ci, seed) = (self.fresh_ci(), self.seed());
-        // It enters RESPOND before it is among the endpoint's.
+        // The session enters RESPOND before the endpoint registers it.
         let span = self.next_span(true);
         let answered = span.in_scope(|| self.respond(now, route, peer, question, request, (ci, seed), &[]));
         let (session, answer) = answered?;
@@ -119,7 +119,8 @@ impl Endpoint {
         Ok(())
     }
 
-    /// Answers a Request, without data if the answer may not be as long as that; the length of the Response.
+    /// Answers a Request and returns the length of the Response. The Response carries no data if it would be too long for an unproven
+    /// address.
     #[expect(clippy::too_many_arguments)]
     fn respond(
         &mut self,
@@ -144,7 +145,7 @@ impl Endpoint {
         Err(Refusal::Ignore(Counter::AnswerTooLarge))
     }
 
-    /// Whether there may be another session with a peer, and which of the listener's peers that is.
+    /// Whether the peer may open a session; returns its number among the listener's peers.
     fn admit(&self, port: u16, route: &Route, vouched: Option<u32>) -> Result<u32, Refusal> {
         let Some(listener) = self.listeners.get(&port) else {
             return Err(refuse(ResetCode::ConnectionRefused, Counter::PortNotBound));
@@ -164,7 +165,7 @@ impl Endpoint {
         Ok(peer)
     }
 
-    /// The session that answers a Request, not among the endpoint's yet.
+    /// Creates the session that answers a Request, not yet registered with the endpoint.
     #[expect(clippy::too_many_arguments)]
     fn answer(
         &self,
@@ -184,7 +185,7 @@ impl Endpoint {
         Session::server(now, &offer).map_err(|(reset, why)| Refusal::Reset(reset, why))
     }
 
-    /// From now on a session of the endpoint.
+    /// Registers the session with the endpoint.
     fn begin(
         &mut self,
         now: Time,
@@ -224,7 +225,7 @@ impl Endpoint {
         Ok(())
     }
 
-    /// A client brings its cookie back: the session is made as it was for the answer, and takes the packet.
+    /// A client returns its cookie: the session is rebuilt as it was for the answer, and processes the packet.
     fn handle_cookie(
         &mut self,
         now: Time,
@@ -252,7 +253,7 @@ impl Endpoint {
         if let Some((path, _)) = session.first_connection() {
             session.handle_packet(now, path, ecn, question.len, packet);
         }
-        // It acknowledges another Response.
+        // The packet acknowledges another Response.
         if session.state() != SessionState::Open {
             return Err(bad);
         }
@@ -261,14 +262,14 @@ impl Endpoint {
         Ok(())
     }
 
-    /// The connection identifier of a session that nothing is kept of.
+    /// The connection identifier of a session without state, derived from the seed.
     fn ci_of(&self, seed: &[u8; 32]) -> u32 {
         let [a, b, c, d, ..] = *seed;
         u32::from_be_bytes([self.shard.unwrap_or(a), b, c, d])
     }
 }
 
-/// Takes packets that have left before.
+/// Discards packets that were sent earlier.
 #[derive(Default)]
 struct Nowhere(Vec<u8>);
 
@@ -279,7 +280,7 @@ impl Sink for Nowhere {
     }
 }
 
-/// Ports as seen from here.
+/// The packet's ports from this end's view.
 fn ports_of(packet: &Packet<'_>) -> Ports {
     Ports { local: packet.header.dst_port, remote: packet.header.src_port }
 }

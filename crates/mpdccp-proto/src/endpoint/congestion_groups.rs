@@ -6,7 +6,7 @@ use core::net::IpAddr;
 use dccp_proto::ccid::{AckVecSender, Control};
 use dccp_proto::{CcOptions, Connection};
 
-/// Connections with the same key may share a congestion state: same socket (with it, same way out), hosts, CCID and rules.
+/// Connections with the same key may share a congestion state: same socket (and thus the same route), hosts, CCID and rules.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Key {
     socket: u32,
@@ -18,7 +18,7 @@ struct Key {
 }
 
 impl Key {
-    /// `None` for a congestion control from outside: nobody knows whether two of it are the same.
+    /// `None` for an external congestion control: two of them cannot be compared.
     fn of(conn: &Connection, cc: &CcOptions) -> Option<Key> {
         let (ccid, _) = conn.ccids().filter(|(ccid, _)| cc.experiment.is_none_or(|e| e.ccid != *ccid))?;
         let route = conn.route();
@@ -37,14 +37,14 @@ impl Key {
 struct Group {
     key: Key,
     control: Control,
-    /// Whoever sent last is last: the others find room before it. One connection of a session at most.
+    /// The session that sent last is last, so that the others find room first. At most one connection per session.
     members: Vec<SessionId>,
-    /// Packets sent when it was lent out.
+    /// Packets sent when the state was lent out.
     sent: u64,
 }
 
-/// The congestion manager: keeps the congestion states that connections between the same two hosts share, and lends them to each
-/// session for as long as that is worked on.
+/// The congestion manager: keeps the congestion states that connections between the same two hosts share, and lends them to a
+/// session while it is being processed.
 #[derive(Debug, Default)]
 pub(super) struct Groups {
     groups: BTreeMap<u64, Group>,
@@ -52,7 +52,7 @@ pub(super) struct Groups {
 }
 
 impl Groups {
-    /// Lends a session what its connections share with others.
+    /// Lends a session the state that its connections share with others.
     pub(super) fn lend(&mut self, session: &mut Session) {
         for sender in session.senders() {
             if let Some(group) = sender.group().and_then(|id| self.groups.get_mut(&id)) {
@@ -75,8 +75,8 @@ impl Groups {
         }
     }
 
-    /// After an input, with everything taken back: connections that opened join, those that close leave. Gives the sessions that
-    /// may have more room now, in the order of their turns.
+    /// After an input, with all state taken back: connections that opened join, and closing ones leave. Returns the sessions
+    /// that may have more room now, in the order of their turns.
     pub(super) fn follow(&mut self, id: SessionId, session: &mut Session) -> Vec<SessionId> {
         let cc = session.cc_options();
         let mut others = Vec::new();

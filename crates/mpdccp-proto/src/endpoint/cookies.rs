@@ -1,4 +1,4 @@
-//! Init Cookies (RFC 4340 section 8.1.4): what a listener under load would keep of a Request goes to the client, which brings it back.
+//! Init Cookies (RFC 4340 section 8.1.4): under load, a listener sends the state of a Request to the client, which returns it.
 
 use crate::keys::same;
 use alloc::vec::Vec;
@@ -9,16 +9,16 @@ use hmac::{Hmac, Mac};
 use mpdccp_units::{Duration, Time};
 use sha2::Sha256;
 
-/// How long a cookie is good: a client in PARTOPEN repeats its Ack after 200 ms, 400 ms, ..., and may have lost some.
+/// Lifetime of a cookie: a client in PARTOPEN repeats its Ack after 200 ms, 400 ms, ..., and some of the Acks may be lost.
 const LIFE: Duration = Duration::from_secs(30);
-/// Bytes of an Init Cookie option's value at most.
+/// Longest value of an Init Cookie option, bytes.
 const MAX_LEN: usize = 253;
 const TAG: usize = 16;
 /// Time, Sequence Number, Service Code.
 const FIXED: usize = 8 + 8 + 4;
 
-/// Makes and opens cookies. One is time, number, Service Code and options of a Request, and a tag over these and where it came from. All
-/// else of the answer follows from a seed, which is made of the same.
+/// Makes and opens cookies. A cookie contains the time, and the number, Service Code and options of a Request, with a tag over these and
+/// the Request's source. A seed derived from the same values determines the rest of the answer.
 #[derive(Debug)]
 pub(super) struct Cookies {
     secret: [u8; 32],
@@ -26,9 +26,9 @@ pub(super) struct Cookies {
 
 /// A Request that was answered and forgotten.
 pub(super) struct Remembered {
-    /// When it came.
+    /// Arrival time.
     pub(super) at: Time,
-    /// The packet, as it was but for its data.
+    /// The packet without its data.
     pub(super) request: Vec<u8>,
     pub(super) seed: [u8; 32],
 }
@@ -102,7 +102,7 @@ impl Cookies {
         Some((cookie, seed))
     }
 
-    /// What a cookie that came back stands for. `None` if it is not of ours, not from there, or too old.
+    /// Opens a returned cookie. `None` if it is forged, from another source, or too old.
     pub(super) fn open(&self, now: Time, route: &Route, ports: Ports, cookie: &[u8]) -> Option<Remembered> {
         let (body, tag) = cookie.split_at_checked(cookie.len().checked_sub(TAG)?)?;
         if !same(&self.hash(b"tag", route, ports, body)[..TAG], tag) {

@@ -7,25 +7,25 @@ use dccp_wire::Header;
 use mpdccp_units::{Duration, Time};
 use rand_core::RngCore;
 
-/// Ports for private use (RFC 6335 section 6), from which clients take theirs.
+/// Ports for private use (RFC 6335 section 6), for clients.
 const EPHEMERAL: core::ops::Range<u16> = 49_152..65_535;
 
-/// Most connections in TIMEWAIT; beyond, the oldest end it early.
+/// Most connections in TIMEWAIT; beyond this number, the oldest ends early.
 const MAX_TIME_WAIT: usize = 16_384;
 
-/// Which connection a packet is for: by socket, addresses and DCCP ports, or by connection identifier.
+/// Finds the connection of a packet: by socket, addresses and DCCP ports, or by connection identifier.
 #[derive(Debug, Default)]
 pub(super) struct Demux {
     connections: BTreeMap<(Route, Ports), (SessionId, PathId)>,
     identifiers: BTreeMap<u32, SessionId>,
-    /// Connections in TIMEWAIT, of which nothing else is left, and until when.
+    /// Connections in TIMEWAIT, which have no other state, with the end of TIMEWAIT.
     waiting: BTreeMap<(Route, Ports), Time>,
-    /// By when it ends.
+    /// The same, by end.
     wait_ends: VecDeque<(Time, (Route, Ports))>,
 }
 
 impl Demux {
-    /// A connection is in TIMEWAIT for so long from now on.
+    /// Keeps a connection in TIMEWAIT for this long.
     pub(super) fn hold(&mut self, now: Time, route: &Route, ports: Ports, lasts: Duration) {
         let key = (*route, ports);
         let end = now + lasts;
@@ -42,7 +42,7 @@ impl Demux {
         self.wait_ends.push_back((end, key));
     }
 
-    /// There is a connection in TIMEWAIT.
+    /// Whether there is a connection in TIMEWAIT.
     pub(super) fn waits(&self, now: Time, route: &Route, ports: Ports) -> bool {
         self.waiting.get(&(*route, ports)).is_some_and(|&end| now < end)
     }
@@ -50,11 +50,11 @@ impl Demux {
     pub(super) fn find(&self, route: &Route, header: &Header) -> Option<(SessionId, PathId)> {
         let ports = Ports { local: header.dst_port, remote: header.src_port };
         let exact = self.connections.get(&(*route, ports));
-        // A connection whose local address was left to the system takes packets to any.
+        // A connection whose local address was left to the system accepts packets to any address.
         exact.or_else(|| self.connections.get(&(Route { local: None, ..*route }, ports))).copied()
     }
 
-    /// The wanted ports, or with another local one if that is 0 or a connection has them, or had them a short while ago.
+    /// The wanted ports, with another local port if it is 0, in use, or in TIMEWAIT.
     pub(super) fn free_ports(
         &self,
         now: Time,
@@ -63,7 +63,7 @@ impl Demux {
         rng: &mut impl RngCore,
     ) -> Ports {
         let mut ports = wanted;
-        // Far more tries than it takes unless nearly all are in use; then the connection replaces another.
+        // Enough tries unless nearly all ports are in use; then the connection replaces another.
         for _ in 0..EPHEMERAL.len() {
             let taken = self.connections.contains_key(&(*route, ports)) || self.waits(now, route, ports);
             if ports.local != 0 && !taken {
@@ -86,7 +86,8 @@ impl Demux {
             .map(|((route, _), owner)| (route, *owner))
     }
 
-    /// The connections from a socket to a destination, of this end's making: those that came in have a local address, too.
+    /// The connections that this end opened from a socket to a destination; incoming connections also have a local
+    /// address.
     pub(super) fn toward(
         &self,
         socket: u32,

@@ -8,16 +8,16 @@ use dccp_proto::Route;
 #[derive(Debug)]
 pub(super) struct Listener {
     pub(super) cfg: ListenConfig,
-    /// Numbers of its peers.
+    /// Numbers of the listed peers.
     pub(super) numbers: BTreeSet<u32>,
-    /// Who may come from an address, and from anywhere: the first of the filters that says so, with its place among them.
+    /// Peers allowed from one address, and from anywhere: the first matching filter, with its position.
     pub(super) from: BTreeMap<IpAddr, (usize, u32)>,
     pub(super) anywhere: Option<(usize, u32)>,
     pub(super) sessions: Occupancy,
 }
 
 impl Listener {
-    /// Sessions of an earlier listener of the port count as its own.
+    /// Sessions of an earlier listener of the port count for the new one.
     pub(super) fn new(cfg: ListenConfig, sessions: Occupancy) -> Listener {
         let numbers = cfg.peers.iter().map(|p| p.id).collect();
         let (mut from, mut anywhere) = (BTreeMap::new(), None);
@@ -32,7 +32,7 @@ impl Listener {
         Listener { cfg, numbers, from, anywhere, sessions }
     }
 
-    /// Goes by other settings from now on.
+    /// Applies other settings from now on.
     pub(super) fn change(&mut self, cfg: ListenConfig) {
         *self = Listener::new(cfg, core::mem::take(&mut self.sessions));
     }
@@ -56,13 +56,13 @@ impl Listener {
         by_address.into_iter().chain(self.anywhere).min().map(|(_, id)| id)
     }
 
-    /// Whether nobody named this peer, for which the encapsulation vouches or not.
+    /// Whether the peer is not listed, authenticated or not.
     pub(super) fn is_stranger(&self, vouched: Option<u32>) -> bool {
         vouched.is_none_or(|peer| !self.numbers.contains(&peer))
     }
 
-    /// How many sessions one source may have now: the part of those free that it may have of all, so that however many sources take what they
-    /// get, some are left for the next.
+    /// How many sessions one source may have now: its fraction of the free sessions. However many sources fill their share, some sessions
+    /// stay free.
     pub(super) fn share_of_source(&self) -> usize {
         let (all, each) = (self.cfg.max_sessions, self.cfg.max_sessions_per_source);
         if each >= all {

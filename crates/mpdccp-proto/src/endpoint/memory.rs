@@ -1,10 +1,10 @@
-//! A bound on what waits in the queues of all sessions together, and on what their peers have them hold back. Where it is met, those that hold
-//! more than an equal part get nothing more, and the others still fill theirs: so all of them together hold twice as much at most, and none is starved by another.
+//! Bound on the bytes in the queues and reordering buffers of all sessions. When it is reached, sessions with more than an equal share accept nothing
+//! more, and the others can still fill their share. So the total is at most twice the bound, and no session is starved.
 
-/// Bytes of packets, unless told otherwise.
+/// Default bound, bytes of packets.
 const MOST: u64 = 256 << 20;
 
-/// The bound, and what there is.
+/// The bound, and the bytes held now.
 #[derive(Debug)]
 pub(super) struct Memory {
     most: u64,
@@ -22,12 +22,12 @@ impl Memory {
         self.most = most;
     }
 
-    /// Whether one of so many sessions, which holds `own` bytes, may hold so many more.
+    /// Whether one of `sessions` sessions, which holds `own` bytes, may hold `more`.
     pub(super) fn allows(&self, own: u64, more: u64, sessions: usize) -> bool {
         self.held + more <= self.most || own + more <= self.most / (sessions as u64).max(1)
     }
 
-    /// A session held `before`, and holds `now`.
+    /// Updates a session's bytes from `before` to `now`.
     pub(super) fn change(&mut self, before: &mut u64, now: u64) {
         self.held = self.held - core::mem::replace(before, now) + now;
     }

@@ -1,4 +1,4 @@
-//! All sessions of one thread, and the way to them.
+//! All sessions of one thread, and their interface.
 
 mod accept;
 mod commands;
@@ -43,7 +43,7 @@ use tracing::Span;
 pub struct EndpointStats {
     /// How often each occurred.
     pub counters: Counters,
-    /// Whose Request was refused last, and why.
+    /// Source of the last refused Request, and the reason.
     pub refused: Option<(SocketAddr, Counter)>,
 }
 
@@ -56,32 +56,32 @@ impl EndpointStats {
 #[derive(Debug)]
 struct Entry {
     session: Session,
-    /// Its place in [`Endpoint::timers`], and why.
+    /// Its entry in [`Endpoint::timers`], and the reason.
     armed: Option<(Time, Wake)>,
-    /// Waits for [`Endpoint::poll_transmit`].
+    /// Needs [`Endpoint::poll_transmit`].
     dirty: bool,
     /// Waits for its turn to send.
     waiting: bool,
-    /// Waits for [`Endpoint::poll_deliver`].
+    /// Has datagrams for [`Endpoint::poll_deliver`].
     ready: bool,
-    /// Port of the listener that made it, and whom it is counted for there.
+    /// Port of the listener that accepted it, and the source that it counts for.
     listener: Option<(u16, IpAddr)>,
-    /// Counted as open, no longer as half open, by its listener.
+    /// Its listener counts it as open, no longer as half open.
     opened: bool,
     /// Length of the Response, while it may be repeated.
     answer: usize,
-    /// Its events among [`Endpoint::events`].
+    /// Number of its events in [`Endpoint::events`].
     untold: usize,
-    /// What `tracing` tells of it stands in this span.
+    /// Span of its `tracing` events.
     span: Span,
-    /// Bytes in its queues, as [`Endpoint::memory`] knows of them.
+    /// Bytes in its queues, as counted in [`Endpoint::memory`].
     queued: u64,
 }
 
-/// Events that wait, before options of applications are dropped.
+/// Most pending events; further application options are dropped.
 const MAX_EVENTS: usize = 1024;
 
-/// All sessions of one thread, and the way to them.
+/// All sessions of one thread, and their interface.
 ///
 /// The contract: call one input ([`handle_datagram`](Self::handle_datagram), [`handle_timeout`](Self::handle_timeout)) or command
 /// ([`send`](Self::send), [`add_path`](Self::add_path), ...), as many as are at hand; then drain
@@ -96,20 +96,20 @@ pub struct Endpoint {
     listeners: BTreeMap<u16, Listener>,
     /// Connections that share a congestion state.
     groups: Groups,
-    /// Lent to each session like those.
+    /// Lent to each session like the groups.
     blocks: Blocks,
     /// First byte of connection identifiers.
     shard: Option<u8>,
     timers: BTreeSet<(Time, SessionId)>,
     dirty: Vec<SessionId>,
-    /// A bound on what they send together.
+    /// Rate limit for all sessions.
     total_cap: TotalCap,
-    /// And on what waits.
+    /// Bound on the memory of all sessions.
     memory: Memory,
     /// Sessions that may have datagrams for the application.
     ready: VecDeque<SessionId>,
     events: VecDeque<(SessionId, SessionEvent)>,
-    /// The session whose end was told last: its status can still be read.
+    /// The session whose end was reported last: its status can still be read.
     closed: Option<SessionId>,
     strangers: Strangers,
     rendezvous: Rendezvous,
@@ -119,10 +119,11 @@ pub struct Endpoint {
 }
 
 impl Endpoint {
-    /// Without sessions. `seed` must come from the system's randomness outside simulations: keys and nonces derive from it.
+    /// An endpoint without sessions. `seed` must come from the system's randomness outside simulations: keys and nonces derive from
+    /// it.
     pub fn new(seed: [u8; 32]) -> Endpoint {
         let mut rng = ChaCha20Rng::from_seed(seed);
-        // A stream of its own: the other numbers stay as they are.
+        // A separate stream, so that the other numbers stay the same.
         rng.set_stream(1);
         let mut secret = [0; 32];
         rng.fill_bytes(&mut secret);
@@ -150,13 +151,13 @@ impl Endpoint {
         }
     }
 
-    /// Makes all connection identifiers from now on begin with these eight bits: so that whoever spreads packets over several
-    /// endpoints can read from an MP_JOIN which of them has the session. The other bits are random.
+    /// Makes all new connection identifiers begin with these eight bits, so that a dispatcher in front of several endpoints can find
+    /// the session's endpoint from an MP_JOIN. The other bits are random.
     pub fn set_shard(&mut self, shard: u8) {
         self.shard = Some(shard);
     }
 
-    /// Accepts sessions on a DCCP port; on one that is listening already, new ones by these settings from now on.
+    /// Accepts sessions on a DCCP port; on a port that listens already, the settings apply to new sessions.
     pub fn listen(&mut self, cfg: ListenConfig) {
         match self.listeners.get_mut(&cfg.port) {
             Some(listener) => listener.change(cfg),
@@ -172,12 +173,12 @@ impl Endpoint {
         }
     }
 
-    /// Accepts no more sessions on a DCCP port; those there are go on.
+    /// Stops accepting sessions on a DCCP port; existing sessions continue.
     pub fn unlisten(&mut self, port: u16) {
         self.listeners.remove(&port);
     }
 
-    /// For [`crate::PktInfo::of_ip`] of what is sent.
+    /// Key for [`crate::PktInfo::of_ip`] of packets to be sent.
     pub fn flow_key(&self) -> FlowKey {
         self.flow_key
     }
@@ -192,14 +193,14 @@ impl Endpoint {
         id
     }
 
-    /// A DCCP packet came in on `route` (for UDP: the datagram's payload). `len` is the IP length it had on the wire.
-    /// Native packets must have had their checksum verified.
+    /// Processes a DCCP packet that arrived on `route` (for UDP: the datagram's payload). `len` is its IP length on the wire. The
+    /// checksum of native packets must have been verified.
     pub fn handle_datagram(&mut self, now: Time, route: &Route, ecn: Ecn, len: u32, bytes: &[u8]) {
         self.handle_from(now, route, None, ecn, len, bytes);
     }
 
-    /// As [`handle_datagram`](Self::handle_datagram), on a route of which the encapsulation vouches for the peer, one of
-    /// [`ListenConfig::peers`] by its number: only that peer's sessions are opened and joined over it, whatever its address.
+    /// Like [`handle_datagram`](Self::handle_datagram), on a route whose encapsulation authenticates the peer, by its number in
+    /// [`ListenConfig::peers`]: only that peer's sessions are opened and joined over it, whatever its address.
     pub fn handle_peer(&mut self, now: Time, route: &Route, peer: u32, ecn: Ecn, len: u32, bytes: &[u8]) {
         self.handle_from(now, route, Some(peer), ecn, len, bytes);
     }
@@ -225,7 +226,7 @@ impl Endpoint {
         }
     }
 
-    /// Timers came.
+    /// Runs the timers that are due.
     pub fn handle_timeout(&mut self, now: Time) {
         while let Some(&(at, id)) = self.timers.first() {
             if at > now {
@@ -256,12 +257,12 @@ impl Endpoint {
         self.strangers.transmit(sink);
         self.rendezvous.transmit(now, sink);
         let mut dirty = core::mem::take(&mut self.dirty);
-        // With a bound on all of them they have their turns for data afterwards.
+        // With a limit on all sessions, data is sent in turns afterwards.
         let allowance = self.total_cap.is_set().then_some(0);
         for id in dirty.drain(..) {
             self.transmit(now, id, allowance, sink);
         }
-        // Keeps the memory; nothing was marked meanwhile.
+        // Keeps the allocation; nothing was marked meanwhile.
         self.dirty = dirty;
         while let Some((id, bytes)) = self.total_cap.turn(now) {
             if let Some(entry) = self.sessions.get_mut(&id) {
@@ -272,7 +273,7 @@ impl Endpoint {
         }
     }
 
-    /// Lets a session send, data no more than `allowance`, of which it returns what is left.
+    /// Lets a session send data of at most `allowance` bytes; returns the unused allowance.
     fn transmit(&mut self, now: Time, id: SessionId, allowance: Option<i64>, sink: &mut dyn Sink) -> i64 {
         let sessions = self.sessions.len();
         let Some(entry) = self.sessions.get_mut(&id) else { return 0 };
@@ -305,7 +306,7 @@ impl Endpoint {
         if held && !core::mem::replace(&mut entry.waiting, true) {
             self.total_cap.wait(id, rest);
         }
-        // A stream may have room for more.
+        // A stream may have more room now.
         self.gather(id);
         self.reap(id);
         rest
@@ -326,17 +327,17 @@ impl Endpoint {
         None
     }
 
-    /// Memory for a datagram that is to be sent, with whatever is in it: that of one that is gone, if there is any.
+    /// A buffer for a datagram to be sent, with arbitrary contents; reuses that of an earlier datagram if possible.
     pub fn take_block(&mut self) -> Vec<u8> {
         self.blocks.take()
     }
 
-    /// Takes back the memory of a datagram that [`poll_deliver`](Self::poll_deliver) gave; one that is dropped instead is no harm.
+    /// Returns the buffer of a datagram that [`poll_deliver`](Self::poll_deliver) gave; dropping it instead does no harm.
     pub fn put_block(&mut self, block: Vec<u8>) {
         self.blocks.put(block);
     }
 
-    /// What happened.
+    /// The next event.
     pub fn poll_event(&mut self) -> Option<(SessionId, SessionEvent)> {
         if let Some(id) = self.closed.take() {
             self.reap(id);
@@ -366,7 +367,7 @@ impl Endpoint {
         }
     }
 
-    /// The span of the session that comes next.
+    /// The span of the next session.
     fn next_span(&self, server: bool) -> Span {
         tracing::debug_span!("session", id = self.next_session, server)
     }
@@ -392,7 +393,7 @@ impl Endpoint {
         id
     }
 
-    /// Does something to a session and sees to what follows from it.
+    /// Runs `act` on a session, then handles the consequences.
     fn with<T>(&mut self, now: Time, id: SessionId, act: impl FnOnce(&mut Session) -> T) -> Option<T> {
         let entry = self.sessions.get_mut(&id)?;
         let _in = entry.span.clone().entered();
@@ -423,7 +424,7 @@ impl Endpoint {
         }
     }
 
-    /// After any input of a session: its connections' addresses, its listener's counts, its events and datagrams.
+    /// After any input of a session: updates its addresses, its listener's counts, its events and datagrams.
     fn settle(&mut self, now: Time, id: SessionId) {
         let Some(entry) = self.sessions.get_mut(&id) else { return };
         if !core::mem::replace(&mut entry.dirty, true) {
@@ -452,11 +453,11 @@ impl Endpoint {
         self.gather(id);
     }
 
-    /// Fetches what a session has to tell.
+    /// Fetches a session's events.
     fn gather(&mut self, id: SessionId) {
         let Some(entry) = self.sessions.get_mut(&id) else { return };
         while let Some(event) = entry.session.poll_event() {
-            // As many as the peer likes, unlike all others.
+            // Unlike other events, the peer can send any number of these.
             if matches!(event, SessionEvent::Private(..)) && self.events.len() >= MAX_EVENTS {
                 self.stats.count(Counter::MpExpTooMany);
                 continue;
@@ -467,7 +468,7 @@ impl Endpoint {
         }
     }
 
-    /// Forgets a session that is over and has nothing left to send, to deliver or to tell.
+    /// Removes a session that has ended and has nothing left to send, deliver or report.
     fn reap(&mut self, id: SessionId) {
         let Some(entry) = self.sessions.get_mut(&id) else { return };
         if entry.dirty || !entry.session.is_finished() || entry.ready {

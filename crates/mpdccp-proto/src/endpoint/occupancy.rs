@@ -1,4 +1,4 @@
-//! How many sessions a listener has, and where they came from.
+//! Number of sessions of a listener, in total and per source.
 
 use alloc::collections::BTreeMap;
 use core::net::{IpAddr, Ipv6Addr};
@@ -10,7 +10,7 @@ pub(super) struct Count {
     pub(super) open: usize,
 }
 
-/// Those of one listener, in all and for each source.
+/// Sessions of one listener, in total and for each source.
 #[derive(Debug, Default)]
 pub(super) struct Occupancy {
     pub(super) all: Count,
@@ -22,7 +22,7 @@ impl Occupancy {
         self.sources.get(&source).copied().unwrap_or_default()
     }
 
-    /// A session of that source begins, or ends.
+    /// A session of that source begins or ends.
     pub(super) fn change(&mut self, source: IpAddr, opened: bool, begins: bool) {
         let here = self.sources.entry(source).or_default();
         for count in [&mut self.all, here] {
@@ -35,7 +35,8 @@ impl Occupancy {
     }
 }
 
-/// Whom sessions are counted for: an IPv4 address, or the 64 bits of an IPv6 address that a host has for itself at least.
+/// The source that a session counts for: an IPv4 address, or the first 64 bits of an IPv6 address, the least that one
+/// host owns.
 pub(super) fn source(remote: IpAddr) -> IpAddr {
     match remote.to_canonical() {
         IpAddr::V6(ip) => Ipv6Addr::from(u128::from(ip) >> 64 << 64).into(),

@@ -1,18 +1,18 @@
-//! Rendezvous (RFC 5596): DCCP-Listen opens the NATs and firewalls on this side of it.
+//! Rendezvous (RFC 5596): DCCP-Listen opens the NATs and firewalls in front of this end.
 
 use alloc::vec::Vec;
 use dccp_proto::{Ecn, Ports, Route, Sink};
 use dccp_wire::{Header, PacketType, Seq};
 use mpdccp_units::{Duration, Time};
 
-/// RFC 5596 section 2.2.2: repeated after 200 ms, ...
+/// RFC 5596 section 2.2.2: a Listen is repeated after 200 ms, ...
 const INTERVAL: Duration = Duration::from_millis(200);
 /// ... twice at most.
 pub(super) const COPIES: u8 = 3;
-/// Most clients waited for at a time.
+/// Most clients expected at a time.
 pub(super) const MAX_EXPECTED: usize = 1024;
 
-/// A client in whose place the listener is INVITED; afterwards it simply listens.
+/// A client for which the listener is INVITED; afterwards it simply listens.
 #[derive(Debug)]
 pub(super) struct Expected {
     pub(super) route: Route,
@@ -24,7 +24,7 @@ pub(super) struct Expected {
 }
 
 impl Expected {
-    /// RFC 5596 section 2.2.1: number, CCVal and coverage zero, neither options nor data.
+    /// RFC 5596 section 2.2.1: number, CCVal and coverage are zero; no options, no data.
     fn packet(&self) -> Header {
         Header {
             src_port: self.ports.local,
@@ -41,12 +41,12 @@ impl Expected {
     }
 }
 
-/// Those whose Request has not come.
+/// Clients whose Request has not arrived.
 #[derive(Debug, Default)]
 pub(super) struct Rendezvous(pub(super) Vec<Expected>);
 
 impl Rendezvous {
-    /// Their Request is here.
+    /// Removes a client whose Request arrived.
     pub(super) fn accept(&mut self, route: &Route, ports: Ports) {
         self.0.retain(|guest| (guest.route.remote, guest.ports) != (route.remote, ports));
     }

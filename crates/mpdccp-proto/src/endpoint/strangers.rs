@@ -7,24 +7,24 @@ use dccp_proto::{Ecn, Route, Sink, refuse};
 use dccp_wire::{Packet, PacketType, Reset};
 use mpdccp_units::{Duration, Time};
 
-/// Over which the limits below count.
+/// Period of the limits below.
 const PERIOD: Duration = Duration::from_secs(1);
-/// Most Resets of one [`Kind`]. RFC 4340 section 8.1.3 asks for a limit on the rate, and suggests 1024 a second; thousands of peers
-/// that this host forgot in a restart are to know soon.
+/// Most Resets per [`Kind`] and period. RFC 4340 section 8.1.3 asks for a rate limit and suggests 1024 a second. After a restart, thousands of peers
+/// should learn soon that this host forgot them.
 const MAX_RESETS: u32 = 8_192;
-/// Most of them to one address, behind which there may be many peers, ...
+/// Most Resets to one address, which may have many peers behind it, ...
 const MAX_TO_ADDRESS: u32 = 1_024;
 /// ... and to one address and port.
 const MAX_TO_PORT: u32 = 16;
 
-/// An answer to a peer that has not proved its address has at most so many times the bytes of its question, as IP packets.
+/// An answer to a peer with an unproven address has at most this many times the bytes of its question, as IP packets.
 const MOST_PER_BYTE: u64 = 3;
-/// Bytes a second, and at once, by which all such answers together may exceed their questions. Without padding a Request is shorter than its Response, as
-/// is that of Linux: those can connect, and nobody is flooded with what others are.
+/// Bytes per second, and burst, by which all answers together may exceed their questions. Without padding a Request, such as Linux's, is shorter than
+/// its Response; this allowance lets such clients connect without enabling amplification.
 const EXCESS: u64 = 128 << 10;
 
-/// What a peer sent that has no connection: bytes of the IP packet, what of them is header around the DCCP packet, which an answer has, too, and whether the
-/// encapsulation vouches for its address.
+/// A packet without a connection: its length as an IP packet, the headers around the DCCP packet (which an answer has too), and whether the
+/// encapsulation proves its address.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Question {
     pub(super) len: u32,
@@ -32,14 +32,14 @@ pub(super) struct Question {
     pub(super) proven: bool,
 }
 
-/// What is answered: a flood of Requests must not keep the peers of a restarted host ignorant.
+/// The type of packet answered: a flood of Requests must not use up the Resets for the peers of a restarted host.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Kind {
     Request,
     Other,
 }
 
-/// Resets that left in this period.
+/// Resets sent in this period.
 #[derive(Debug, Default)]
 struct Budget {
     all: u32,
@@ -48,7 +48,7 @@ struct Budget {
 }
 
 impl Budget {
-    /// Takes one Reset out; false if there is none left for this peer. The tables are no longer than there are Resets.
+    /// Takes one Reset from the budget; false if none is left for this peer. The tables have at most one entry per Reset.
     fn take(&mut self, remote: SocketAddr) -> bool {
         if self.all >= MAX_RESETS {
             return false;
@@ -68,17 +68,17 @@ impl Budget {
     }
 }
 
-/// Resets waiting to leave, and the limits on their rate.
+/// Resets that wait to be sent, and their rate limits.
 #[derive(Debug)]
 pub(super) struct Strangers {
     waiting: VecDeque<(Route, Vec<u8>)>,
-    /// Bytes of [`EXCESS`] left, and when they were counted.
+    /// Bytes of [`EXCESS`] left, and the time of the last update.
     excess: (u64, Time),
     period: Time,
     budgets: [Budget; 2],
 }
 
-/// Takes packets.
+/// Queues packets.
 pub(super) struct Keep<'a>(&'a mut VecDeque<(Route, Vec<u8>)>);
 
 impl Sink for Keep<'_> {
@@ -100,7 +100,7 @@ impl Default for Strangers {
 }
 
 impl Strangers {
-    /// Whether an answer of so many bytes of DCCP packet may go to whoever asked.
+    /// Whether an answer with this many bytes of DCCP packet may be sent to the asker.
     pub(super) fn may_answer(&mut self, now: Time, question: Question, answer: usize) -> bool {
         if question.proven {
             return true;
@@ -116,14 +116,14 @@ impl Strangers {
         may
     }
 
-    /// Lets the answer leave that `write` writes, and tells its length. `None` if there is no room for it, or it may not.
+    /// Queues the answer that `write` writes, and returns its length. `None` if the queue is full or the answer is not allowed.
     pub(super) fn answer_with(
         &mut self,
         now: Time,
         question: Question,
         write: impl FnOnce(&mut Keep<'_>),
     ) -> Option<usize> {
-        // What is not fetched must not pile up either.
+        // Answers that nobody fetches must not pile up either.
         if self.waiting.len() >= MAX_RESETS as usize {
             return None;
         }
@@ -137,7 +137,7 @@ impl Strangers {
         may.then_some(len)
     }
 
-    /// Answers with a Reset; false if there were too many lately.
+    /// Answers with a Reset; false if the limit is reached.
     pub(super) fn answer(
         &mut self,
         now: Time,

@@ -1,15 +1,15 @@
-//! A bound on what all sessions send together. They have it by turns (deficit round robin, after Shreedhar and Varghese), so that one
-//! that has much to send does not keep others from theirs.
+//! Rate limit for all sessions together. Sessions share it by deficit round robin (Shreedhar and Varghese), so that a busy session
+//! does not starve others.
 
 use crate::SessionId;
 use crate::session::Cap;
 use alloc::collections::VecDeque;
 use mpdccp_units::{Rate, Time};
 
-/// Bytes of a turn; what a packet takes beyond them is missing from the next ones.
+/// Bytes per turn; a packet that exceeds them is charged to the next turns.
 const TURN: i64 = 1500;
 
-/// The bound, and who waits for a turn with how many bytes of earlier ones; it is less than nothing.
+/// The limit, and the waiting sessions with their deficit of earlier turns, at most zero.
 #[derive(Debug, Default)]
 pub(super) struct TotalCap {
     cap: Cap,
@@ -29,7 +29,7 @@ impl TotalCap {
         self.waiting.push_back((id, rest.min(0)));
     }
 
-    /// Whose turn it is, with how many bytes; nobody's while what left is to be paid for.
+    /// The session whose turn it is, with its bytes; none while the limit is exhausted.
     pub(super) fn turn(&mut self, now: Time) -> Option<(SessionId, i64)> {
         if self.cap.shut(now).is_some() {
             return None;
@@ -41,7 +41,7 @@ impl TotalCap {
         self.cap.on_sent(now, u64::try_from(bytes).unwrap_or(0));
     }
 
-    /// When the next turn is.
+    /// Time of the next turn.
     pub(super) fn next(&self) -> Option<Time> {
         self.waiting.front().map(|_| self.cap.shut(Time::ZERO).unwrap_or(Time::ZERO))
     }

@@ -1,29 +1,30 @@
-//! Which packets a rule is for.
+//! The criteria of a policy rule.
 
 use crate::PktInfo;
 use alloc::vec::Vec;
 use core::net::IpAddr;
 use core::ops::RangeInclusive;
 
-/// What a packet must have to fall under a rule: of each list that is not empty, one. Without any list: every packet.
+/// Criteria of a rule: a packet must match one entry of each list that is not empty. Without entries, every packet
+/// matches.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Criteria {
     /// DSCP.
     pub dscp: Vec<u8>,
-    /// IP protocol; of IPv6 the first next header.
+    /// IP protocol; for IPv6 the first next header.
     pub protocols: Vec<u8>,
-    /// Port at either end. Fragments but the first have none.
+    /// Port at either end. Only first fragments have ports.
     pub ports: Vec<RangeInclusive<u16>>,
     /// Network of either end.
     pub networks: Vec<Network>,
 }
 
-/// Addresses that begin alike.
+/// An IP prefix.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Network {
-    /// One of them.
+    /// An address in the network.
     pub address: IpAddr,
-    /// How many of the first bits count.
+    /// Prefix length, bits.
     pub prefix: u8,
 }
 
@@ -41,7 +42,7 @@ impl Network {
 }
 
 impl Criteria {
-    /// Whether a packet has what they ask for. What is no IP packet (flow 0) has a DSCP at most.
+    /// Whether a packet matches. A payload that is not an IP packet (flow 0) can only match by DSCP.
     pub fn fit(&self, info: &PktInfo, data: &[u8]) -> bool {
         if !self.dscp.is_empty() && !self.dscp.contains(&info.dscp) {
             return false;
@@ -58,7 +59,7 @@ impl Criteria {
     }
 }
 
-/// What rules look at in an IP packet.
+/// Fields of an IP packet that rules use.
 pub(crate) struct Ip {
     pub(crate) ends: [IpAddr; 2],
     pub(crate) protocol: u8,

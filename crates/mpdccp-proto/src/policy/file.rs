@@ -1,4 +1,4 @@
-//! Rules as files have them.
+//! Policy rules in files.
 
 use super::{Criteria, MAX_RULES, Network, Otherwise, PathName, Policy, Rule};
 use crate::names::unknown;
@@ -146,7 +146,7 @@ impl<T> Default for List<T> {
     }
 }
 
-/// One of them as it stands in the file.
+/// One value as written in the file.
 enum Value {
     Number(i64),
     Word(String),
@@ -203,7 +203,7 @@ impl<'de, T: TryFrom<Value, Error = String>> Deserialize<'de> for List<T> {
     }
 }
 
-/// A Differentiated Services Code Point, 0 to 63, read as a number or by its name, such as `ef`.
+/// A Differentiated Services Code Point, 0 to 63, given as a number or by its name, such as `ef`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Dscp(pub u8);
 

@@ -1,6 +1,6 @@
-//! Policy rules: which of this end's packets go otherwise than the rest, and how.
+//! Policy rules: different treatment for some packets of this end.
 //!
-//! Each rule has a queue and a scheduler of its own, so what waits for one path does not hold up what may take another.
+//! Each rule has its own queue and scheduler, so packets that wait for one path do not delay packets that may take another.
 
 mod criteria;
 #[cfg(feature = "serde")]
@@ -19,76 +19,76 @@ use mpdccp_units::Duration;
 /// Most rules; each has a queue.
 pub(crate) const MAX_RULES: usize = 16;
 
-/// The rules of one end for what it sends; the first that fits a packet counts. What is beyond `MAX_RULES` is left out.
+/// The rules of one end for its packets; the first match counts. Rules beyond `MAX_RULES` are ignored.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Policy(pub Vec<Rule>);
 
 /// One rule.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Rule {
-    /// What status calls it.
+    /// Name in the status.
     pub name: String,
-    /// Which packets it is for.
+    /// Packets that the rule matches.
     pub criteria: Criteria,
-    /// Their scheduler; that of the session if none.
+    /// Scheduler for them; `None` for the session's.
     pub scheduler: Option<SchedulerKind>,
-    /// The paths they may take; all if empty.
+    /// Paths that they may take; empty for all.
     pub paths: Vec<PathName>,
-    /// Priorities that count for them in place of the paths' own, 0 to 15.
+    /// Priorities that replace the paths' own for them, 0 to 15.
     pub priorities: Vec<(PathName, u8)>,
-    /// They leave out paths whose round trip takes longer.
+    /// Paths with a longer round trip are excluded.
     pub max_rtt: Option<Duration>,
-    /// They leave out paths that lose more of late, 0 to 1.
+    /// Paths with more recent loss are excluded, 0 to 1.
     pub max_loss: Option<f32>,
-    /// What becomes of them while no path is left.
+    /// Treatment while no path is left.
     pub otherwise: Otherwise,
-    /// After every so many of them follows their FEC packet, 1 to 16.
+    /// An FEC packet follows after this many packets, 1 to 16.
     pub fec: Option<u8>,
-    /// They are not sent at all.
+    /// Drop them.
     pub drop: bool,
     /// TCP connections that it fits are not to become streams.
     pub no_streams: bool,
 }
 
-/// What becomes of a packet while its rule leaves it no path that is up.
+/// Treatment of a packet while its rule leaves no path that is up.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[cfg_attr(feature = "serde", derive(serde::Deserialize), serde(rename_all = "lowercase"))]
 pub enum Otherwise {
-    /// It takes any path, as if the rule said nothing of paths and thresholds.
+    /// Take any path, as if the rule had no paths and thresholds.
     #[default]
     Any,
-    /// It waits in its queue, as long as packets may.
+    /// Wait in the queue, up to the sojourn limit.
     Wait,
-    /// It is dropped.
+    /// Drop it.
     Drop,
 }
 
 /// Counters of a rule.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct RuleStats {
-    /// Packets that it fitted.
+    /// Packets that matched.
     pub packets: u64,
-    /// Their bytes.
+    /// Bytes of these packets.
     pub bytes: u64,
-    /// Of them, those that were not sent because the rule says so.
+    /// Packets dropped because of the rule.
     pub dropped: u64,
 }
 
 impl Policy {
-    /// The rule for a packet.
+    /// The first rule that matches a packet.
     pub fn rule_for(&self, info: &PktInfo, data: &[u8]) -> Option<usize> {
         self.0.iter().position(|rule| rule.criteria.fit(info, data))
     }
 }
 
 impl Rule {
-    /// The paths it names.
+    /// The paths that the rule names.
     pub fn names(&self) -> impl Iterator<Item = PathName> {
         self.paths.iter().copied().chain(self.priorities.iter().map(|(name, _)| *name))
     }
 
-    /// Puts into `out` the rows of the paths that its packets may take, with the priorities that count for them. False if none of
-    /// those is up and wide enough, and the packet is neither to wait nor to take another.
+    /// Writes the rows of the paths that the rule's packets may take into `out`, with the priorities that count for them. False
+    /// if none is up and wide enough, and the packet may neither wait nor take another path.
     pub(crate) fn rows(&self, info: &PktInfo, rows: &[PathRow], out: &mut Vec<PathRow>) -> bool {
         out.clear();
         out.extend(rows.iter().filter(|row| self.permits(row)).cloned());
@@ -112,7 +112,7 @@ impl Rule {
     }
 
     fn permits(&self, row: &PathRow) -> bool {
-        // Of an idle path what its last packets met says nothing any more.
+        // On an idle path, the RTT of the last packets says nothing any more.
         let rtt = if row.idle { row.min_rtt } else { row.srtt };
         (self.paths.is_empty() || self.paths.contains(&row.name))
             && self.max_rtt.is_none_or(|most| rtt.is_none_or(|rtt| rtt <= most))
@@ -120,7 +120,7 @@ impl Rule {
     }
 }
 
-/// Up to this priority the peer says that a path is not one like others, and that holds (RFC 9897 section 3.2.10).
+/// Up to this priority, the peer excludes a path from normal use, and its choice counts (RFC 9897 section 3.2.10).
 pub(crate) const OVERFLOW: u8 = 2;
 
 #[cfg(test)]

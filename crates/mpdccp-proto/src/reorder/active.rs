@@ -9,57 +9,57 @@ use alloc::vec::Vec;
 use dccp_wire::Seq;
 use mpdccp_units::{Duration, Time};
 
-/// How long after a duplicate packets are thought to travel on several paths at once.
+/// For this long after a duplicate, packets are assumed to travel on several paths at once.
 const COPIES: Duration = Duration::from_secs(10);
-/// Packets that were held that may be delivered at once, and how long the next such burst is put off.
+/// Held packets are delivered in bursts of at most this many, this far apart.
 const BURST: usize = 32;
 const TICK: Duration = Duration::from_millis(1);
-/// Paths remembered; beyond, those that are down are forgotten.
+/// Most paths remembered; beyond this number, paths that are down are forgotten.
 const MAX_TRACKS: usize = 32;
 
-/// What is known of each path.
+/// Knowledge about each path.
 pub(super) type Tracks = BTreeMap<PathId, Track>;
 
-/// How long a hole may last. One file each.
+/// How long a hole may last. One file per rule.
 pub(super) trait Rule: Send + core::fmt::Debug {
-    /// What is proven lost is given up at once.
+    /// Whether a hole that is proven lost is given up at once.
     fn trusts_proofs(&self) -> bool;
-    /// It looks for order in each flow and for what repairs bring: small flows on one path pass, and nothing is given up that may come again.
+    /// Whether the rule considers flows and repairs: small flows on one path pass, and no packet is given up that a repair may still deliver.
     fn knows_flows(&self) -> bool;
-    /// What counts of it where a packet came `late` after a hole showed that it was missing; `None`: the rule does not learn.
+    /// The lag that the rule learns from a packet that arrived `late` after its hole was seen; `None` if it does not learn.
     fn worth(&self, _late: Duration) -> Option<Duration> {
         None
     }
-    /// How long `hole` may last that is not proven lost.
+    /// How long `hole` may last while it is not proven lost.
     fn wait_for(&self, tracks: &Tracks, hole: Hole) -> Duration;
-    /// How long any may last now.
+    /// How long any hole may last now.
     fn longest(&self, tracks: &Tracks) -> Duration;
 }
 
-/// Paths that may still deliver something of `hole`.
+/// Paths that may still deliver packets of `hole`.
 pub(super) fn candidates(tracks: &Tracks, hole: Hole) -> impl Iterator<Item = &Track> {
     let past = move |t: &Track| t.floor(hole.first).is_some_and(|floor| floor >= hole.end);
     tracks.values().filter(move |t| t.up && !past(t))
 }
 
-/// Holds packets behind a hole until it fills, is proven lost, or its timer ends; every hole has its own timer.
+/// Holds packets behind a hole until the hole is filled, is proven lost, or times out; each hole has its own timer.
 #[derive(Debug)]
 pub(super) struct Active {
     rule: Box<dyn Rule>,
-    /// How long a repair may take; nothing is given up before.
+    /// How long a repair may take; no hole is given up before.
     repair: Duration,
     buffer: Buffer,
     tracks: Tracks,
     last_duplicate: Option<Time>,
     small: SmallFlows,
-    /// How many of the ready packets may go now, and when that was last counted. Each arrival adds one, so that what arrives in order never
-    /// waits, however many packets come between two calls of [`pop`](Reorderer::pop).
+    /// How many ready packets may be delivered now, and when that was last updated. Each arrival adds one, so that packets that arrive in
+    /// order never wait, however many arrive between two calls of [`pop`](Reorderer::pop).
     allowed: usize,
     counted: Time,
     stats: ReorderStats,
 }
 
-/// What is to become of the hole at the head.
+/// Verdict on the hole at the head.
 enum Verdict {
     Lost,
     Until(Time),
@@ -87,7 +87,7 @@ impl Active {
         self.tracks.entry(path).or_insert_with(Track::new)
     }
 
-    /// A packet of `path` had been missing since `missed`.
+    /// A packet of `path` arrived that had been missing since `missed`.
     fn learn(&mut self, now: Time, path: PathId, missed: Time) {
         if let Some(worth) = self.rule.worth(now.since(missed)) {
             self.track(path).late.add(now, worth);
@@ -112,7 +112,7 @@ impl Active {
         !copies && gaps.any(|(above, below)| self.buffer.only_missing(hole.first, above, below))
     }
 
-    /// Gives up what is proven lost or has waited long enough.
+    /// Gives up holes that are proven lost or have lasted too long.
     fn release(&mut self, now: Time) {
         for track in self.tracks.values_mut() {
             track.on_time(now);
@@ -153,7 +153,7 @@ impl Reorderer for Active {
             .map(|back| !self.buffer.is_behind_a_hole(position) || self.buffer.follows(position, back));
         let small = followed.is_none() && self.small.on_packet(now, arrival.flow, arrival.path, data.len());
         let alone = self.tracks.get(&arrival.path).is_some_and(Track::is_in_order);
-        // Not before a packet of its own that waits.
+        // Not before an earlier packet of its flow that waits.
         let alone =
             alone && !self.small.last_held(arrival.flow).is_some_and(|p| self.buffer.is_behind_a_hole(p));
         let may = followed == Some(true) || small && alone && self.rule.knows_flows();
@@ -210,7 +210,7 @@ impl Reorderer for Active {
             return None;
         }
         let data = self.buffer.pop();
-        // What arrived meanwhile and is held may not leave at once when its time comes.
+        // Arrivals that are held must not add up to a large burst when they are released.
         self.allowed = if data.is_some() { self.allowed - 1 } else { self.allowed.min(BURST - 1) };
         data
     }
@@ -237,7 +237,7 @@ impl Reorderer for Active {
     fn on_timeout(&mut self, now: Time) {
         self.release(now);
         if now.since(self.counted) >= TICK {
-            // A socket behind this holds some hundred packets: what was held leaves over some milliseconds, not at once.
+            // The socket behind this buffers a few hundred packets: held packets leave over some milliseconds, not at once.
             self.allowed = if now == Time::MAX { usize::MAX } else { (self.buffer.ready() / 8).max(BURST) };
             self.counted = now;
         }

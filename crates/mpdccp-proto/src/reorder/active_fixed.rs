@@ -2,11 +2,11 @@ use super::active::{Rule, Tracks};
 use super::buffer::Hole;
 use mpdccp_units::Duration;
 
-/// Every hole may last equally long.
+/// Every hole may last for the same time.
 #[derive(Debug)]
 pub(super) struct ActiveFixed {
     pub(super) timeout: Duration,
-    /// Give up what is proven lost.
+    /// Give up holes that are proven lost.
     pub(super) proven: bool,
 }
 

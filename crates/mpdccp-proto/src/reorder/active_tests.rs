@@ -20,7 +20,7 @@ impl Bench {
         Arrival { mp_seq, path: PathId(0), path_seq, ndp: None, flow: 0, back: None }
     }
 
-    /// Packet number `n` arrives; returns what is delivered.
+    /// Packet number `n` arrives; returns the delivered packets.
     fn push(&mut self, ms: u64, n: u64) -> Vec<u8> {
         self.engine.push(Time::from_millis(ms), self.arrival(n), vec![n as u8]);
         self.drain()
@@ -65,7 +65,7 @@ fn every_hole_has_its_own_timer() {
     assert_eq!(b.engine.stats().timeouts, 2);
 }
 
-/// A socket hands over hundreds at once.
+/// A socket returns hundreds of packets at once.
 #[test]
 fn what_arrives_in_order_never_waits() {
     let mut b = Bench::new(0);
@@ -86,7 +86,7 @@ fn what_was_held_leaves_in_small_bursts() {
         for n in 2..=200 {
             assert_eq!(b.push(1, n), []);
         }
-        // The hole fills, or its timer ends.
+        // The hole is filled, or its timer expires.
         let mut ms = if filled { 5 } else { 11 };
         let mut all = if filled { b.push(ms, 1) } else { b.timeout(ms) };
         assert_eq!(all.len(), BURST);
@@ -102,7 +102,7 @@ fn what_was_held_leaves_in_small_bursts() {
         }
         assert!(all.is_sorted() && all.len() == if filled { 200 } else { 199 }, "{all:?}");
     }
-    // Many leave in larger ones, of an eighth of what waits.
+    // A large backlog leaves in larger bursts: an eighth of it at a time.
     let mut b = Bench::new(0);
     b.push(0, 0);
     (2..=1001).for_each(|n| assert!(b.push(1, n).is_empty()));
@@ -148,7 +148,7 @@ fn packets_older_than_the_first_are_late() {
 /// Several paths: packets are (ms, path, path number, MP_SEQ), where MP_SEQ and path numbers start just before they wrap.
 struct Paths {
     engine: Active,
-    /// Whether the peer sends NDP Counts; [`data`](Paths::data) says none were there.
+    /// Whether the peer sends NDP Counts; [`data`](Paths::data) reports zero.
     ndp: bool,
 }
 
@@ -272,7 +272,7 @@ fn copies_on_several_paths_may_still_come() {
 
 #[test]
 fn packets_without_data_explain_gaps() {
-    // Path 0 is past the hole as soon as it is known that number 1 there held no data: by NDP Count, or because it came.
+    // Path 0 is past the hole once it is known that its number 1 held no data: from an NDP Count, or because the packet arrived.
     for told in [false, true] {
         let mut p = Paths::new(ActiveFixed { timeout: MS(1_000), proven: true });
         p.data(0, 0, 0, 0);
@@ -362,7 +362,7 @@ fn tells_how_long_packets_were_held() {
     assert_eq!(p.engine.stats().held_p95(), None);
 }
 
-/// Gives nothing up.
+/// Gives up no hole.
 #[derive(Debug)]
 struct Patient;
 
@@ -381,8 +381,8 @@ impl Rule for Patient {
     }
 }
 
-/// Whatever arrives in whatever order: as soon as all of a flow up to a packet is here the packet is delivered, and not before the one
-/// before it.
+/// In any order of arrival, a packet is delivered as soon as all earlier packets of its flow have arrived, and never before its
+/// predecessor.
 #[test]
 fn a_flow_waits_for_its_own_packets_alone() {
     let mut random = 12345u64;
@@ -400,7 +400,7 @@ fn a_flow_waits_for_its_own_packets_alone() {
             })
             .collect();
         let mut order = packets.clone();
-        // The first one shows where numbers begin.
+        // The first packet sets the origin of positions.
         for i in (2..order.len()).rev() {
             let reach = dice(40) as usize;
             order.swap(i, i.saturating_sub(reach).max(1));
@@ -427,7 +427,7 @@ fn a_flow_waits_for_its_own_packets_alone() {
                 let due: Vec<u64> = own.take_while(|n| arrived[*n as usize]).collect();
                 let got: Vec<u64> =
                     delivered.iter().copied().filter(|n| packets[*n as usize].1 == flow).collect();
-                // Numbers far apart are told roughly, and may wait for others'.
+                // Large distances are rounded, so such packets may wait for other flows.
                 let exact = due.windows(2).all(|w| w[1] - w[0] < 128);
                 assert!(got.len() <= due.len() && got == due[..got.len()], "{got:?} {due:?}");
                 assert!(!exact || got == due, "{got:?} {due:?}");

@@ -3,12 +3,12 @@ use super::buffer::Hole;
 use super::track::Track;
 use mpdccp_units::Duration;
 
-/// What a wait taken from measurements adds to them, beside a quarter, for what was not seen yet.
+/// Margin added to a measured wait, on top of a quarter, for lags not yet observed.
 const MARGIN: Duration = Duration::from_millis(5);
-/// A path that brought no data for this long is not waited for.
+/// Paths without data for this long are not waited for.
 const IDLE: Duration = Duration::from_secs(10);
 
-/// A hole may last as long as the paths that may still fill it needed of late.
+/// A hole may last as long as the recent lag of the paths that may still fill it.
 #[derive(Debug)]
 pub(super) struct Adaptive {
     /// Longest wait for a missing packet.
@@ -20,7 +20,7 @@ impl Adaptive {
         if lag <= self.max { lag } else { Duration::ZERO }
     }
 
-    /// How long a path may keep a packet that others have overtaken.
+    /// How long a packet of this path may lag behind other paths.
     fn wait_on(&self, tracks: &Tracks, track: &Track) -> Duration {
         let fastest = tracks.values().filter(|t| t.up).filter_map(|t| t.rtt).min();
         let by_rtt = || Some(track.rtt?.saturating_sub(fastest?) / 2);
@@ -44,7 +44,8 @@ impl Rule for Adaptive {
     }
 
     fn wait_for(&self, tracks: &Tracks, hole: Hole) -> Duration {
-        // Paths that carry nothing, standby above all, are not waited for: what they may bring comes late once.
+        // Paths without data, standby paths above all, are not waited for: their first packet may be late,
+        // once.
         let busy = candidates(tracks, hole).filter(|t| t.brought_data_within(IDLE, hole.seen));
         busy.map(|t| self.wait_on(tracks, t)).max().unwrap_or(MARGIN).min(self.max)
     }

@@ -1,22 +1,23 @@
-//! How far back in the session's numbers the packet before of the same inner flow is, in a byte.
+//! Distance to the previous packet of the same inner flow, in session numbers, encoded in a byte.
 
 use alloc::boxed::Box;
 use dccp_wire::Seq;
 
-/// Flows are told apart by their hash modulo this; those that share a place count as one.
+/// Flows are distinguished by their hash modulo this number; flows with the same remainder count as
+/// one.
 const FLOWS: usize = 1024;
 
-/// What a packet says of the one before it in its flow.
+/// Position of the previous packet of the flow.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Back {
-    /// It has the number that is so much less.
+    /// Exactly this distance back.
     Exactly(u64),
-    /// There is none of its flow among the numbers that are less by less than this.
+    /// More than this distance back, or none.
     Beyond(u64),
 }
 
 impl Back {
-    /// From the wire; `None` if it says nothing.
+    /// Decodes the byte; `None` if it carries no information.
     pub fn read(code: u8) -> Option<Back> {
         match u64::from(code) {
             0 => None,
@@ -25,7 +26,7 @@ impl Back {
         }
     }
 
-    /// For the wire: exact up to 127, else rounded down by a sixteenth at most.
+    /// Encodes the distance: exact up to 127, beyond that rounded down by at most a sixteenth.
     pub fn write(distance: u64) -> u8 {
         match distance {
             1..128 => distance as u8,
@@ -39,12 +40,12 @@ impl Back {
     }
 }
 
-/// The sender's side: the last number of each flow.
+/// The sender's state: the last number of each flow.
 #[derive(Debug, Default)]
 pub(crate) struct LastOfFlow(Option<Box<[Option<Seq>; FLOWS]>>);
 
 impl LastOfFlow {
-    /// A packet of the flow gets this number; what it is to say.
+    /// Records the number of a packet of the flow; returns the byte to send.
     pub(crate) fn next(&mut self, flow: u32, seq: Seq) -> u8 {
         let last = self.0.get_or_insert_with(|| Box::new([None; FLOWS]));
         let before = last[flow as usize % FLOWS].replace(seq);

@@ -4,83 +4,83 @@ use alloc::vec::Vec;
 use dccp_wire::Seq;
 use mpdccp_units::{Duration, Time};
 
-/// Most packets held; beyond, the oldest hole is given up.
+/// Most packets held; beyond this number, the oldest hole is given up.
 const MAX_PACKETS: usize = 16_384;
 /// Most bytes held.
 const MAX_BYTES: usize = 16 << 20;
-/// How far behind the newest packet a hole is remembered, to tell a late packet from a duplicate.
+/// Holes this far behind the newest packet are remembered, to tell a late packet from a duplicate.
 pub(super) const MEMORY: u64 = 65_536;
-/// Position of the first packet seen: older ones have positions too.
+/// Position of the first packet seen; leaves positions for older packets.
 pub(super) const ORIGIN: u64 = 1 << 50;
 
-/// Positions that did not arrive yet: from `first`, and before `end`.
+/// Missing positions: from `first`, and before `end`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Hole {
     pub(super) first: u64,
     pub(super) end: u64,
-    /// When a packet behind it first arrived.
+    /// When a packet behind the hole first arrived.
     pub(super) seen: Time,
 }
 
-/// What is known about the place of an arriving packet.
+/// Classification of an arriving packet's position.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Place {
     /// The newest.
     New,
-    /// Missing since then.
+    /// Missing since this time.
     Missing(Time),
-    /// Taken: a duplicate.
+    /// A duplicate.
     Taken,
 }
 
 /// A packet behind a hole.
 #[derive(Debug)]
 struct Held {
-    /// None if it was delivered before its turn.
+    /// `None` if the packet was delivered before its turn.
     data: Option<Vec<u8>>,
     since: Time,
 }
 
-/// What an insertion did.
+/// Result of an insertion.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Put {
-    /// Delivered, its hole had been given up before.
+    /// Delivered after its hole had been given up.
     Late,
-    /// Delivered in its place, and what stood behind it.
+    /// Delivered in order, together with the packets held behind it.
     InOrder,
     /// Held behind a hole.
     Held,
 }
 
-/// Packets by their place in the session, and the holes between them.
+/// Packets by their position in the session, and the holes between them.
 ///
-/// Positions count from the first packet seen, so that MP_SEQ may wrap. All positions up to the newest are in one of three
-/// places: delivered, held, or in a hole; a hole below `next` has been given up.
+/// Positions count from the first packet seen, so that MP_SEQ may wrap. Each position up to the newest is delivered, held, or
+/// in a hole; a hole below `next` has been given up.
 #[derive(Debug)]
 pub(super) struct Buffer {
     /// MP_SEQ and position of the newest packet seen.
     newest: Option<(Seq, u64)>,
-    /// Position to deliver next: one behind the newest, or the first of a hole.
+    /// Next position to deliver: one past the newest, or the first of a hole.
     next: u64,
     held: BTreeMap<u64, Held>,
     held_bytes: usize,
-    /// By first position.
+    /// Key: first position.
     holes: BTreeMap<u64, Hole>,
-    /// Held packets by the position of the one before in their flow, as soon as which they may go.
+    /// Held packets, by the position of their flow's previous packet, whose delivery releases them.
     pub(super) after: BTreeMap<u64, u64>,
-    /// Held packets with the last position that must be past for them to go.
+    /// Held packets, with the last position that must be past before their release.
     pub(super) beyond: BTreeSet<(u64, u64)>,
     ready: VecDeque<Vec<u8>>,
     /// Packets delivered in order so far.
     pub(super) in_order: u64,
-    /// Of those, before their turn.
+    /// Packets of `in_order` that were delivered before their turn.
     pub(super) jumped: u64,
-    /// Of those, how long the held ones were held: bucket i counts less than 2^i ms, the last one all longer ones.
+    /// Packets of `in_order` by hold time: bucket i counts times below 2^i ms, the last one all longer times.
     pub(super) held_for: [u64; super::HELD_BUCKETS],
 }
 
-/// Furthest that MP_SEQ may run ahead of the newest seen: hours of lost packets. Keeps a hostile peer from walking positions to
-/// the end of their range.
+/// Largest distance of MP_SEQ ahead of the newest packet: hours of lost packets. Prevents a hostile peer from moving positions
+/// to the end of their range.
 const MAX_JUMP: u64 = 1 << 32;
 
 impl Buffer {
@@ -100,10 +100,10 @@ impl Buffer {
         }
     }
 
-    /// Finds the position of `seq` and closes the hole there.
+    /// Finds the position of `seq` and removes it from its hole.
     pub(super) fn place(&mut self, now: Time, seq: Seq) -> (u64, Place) {
         let Some((newest, top)) = self.newest else {
-            // What was sent before the first packet seen may still come, and is late, not a duplicate.
+            // Packets sent before the first packet seen may still arrive; they are late, not duplicates.
             self.add_hole(ORIGIN - MEMORY, ORIGIN, now);
             self.newest = Some((seq, ORIGIN));
             return (ORIGIN, Place::New);
@@ -131,7 +131,7 @@ impl Buffer {
         }
     }
 
-    /// Takes a packet whose place was found.
+    /// Inserts a packet whose position was found.
     pub(super) fn put(&mut self, now: Time, position: u64, data: Vec<u8>) -> Put {
         if position < self.next {
             self.ready.push_back(data);
@@ -149,23 +149,23 @@ impl Buffer {
         }
     }
 
-    /// The next packet in order, or late.
+    /// The next packet that is in order or late.
     pub(super) fn pop(&mut self) -> Option<Vec<u8>> {
         self.ready.pop_front()
     }
 
-    /// The hole that holds up delivery; it is the oldest, as holes are found in the order of their positions.
+    /// The hole that blocks delivery: the oldest, because holes are found in the order of their positions.
     pub(super) fn head(&self) -> Option<Hole> {
         self.holes.get(&self.next).copied()
     }
 
-    /// Whether nothing between the positions `above` and `below` is missing (or was given up) but `position`.
+    /// Whether `position` is the only missing (or given up) position between `above` and `below`.
     pub(super) fn only_missing(&self, position: u64, above: u64, below: u64) -> bool {
         let mut holes = self.holes.range(..below).rev().map(|(_, h)| h).take_while(|h| h.end > above + 1);
         holes.next().is_some_and(|h| (h.first, h.end) == (position, position + 1)) && holes.next().is_none()
     }
 
-    /// Gives up the hole at the head and releases what stood behind it.
+    /// Gives up the hole at the head and releases the packets held behind it.
     pub(super) fn skip_hole(&mut self, now: Time) {
         let Some(hole) = self.head() else { return };
         self.next = hole.end;
@@ -176,7 +176,7 @@ impl Buffer {
         }
     }
 
-    /// Releases everything held; the next packet is the first again.
+    /// Releases all held packets; the next packet counts as the first again.
     pub(super) fn restart(&mut self, now: Time) {
         while self.head().is_some() {
             self.skip_hole(now);
@@ -185,7 +185,7 @@ impl Buffer {
         (self.newest, self.next) = (None, ORIGIN);
     }
 
-    /// Forgets holes so far behind the newest packet that nothing is expected to fill them.
+    /// Forgets holes so far behind the newest packet that no packet is expected to fill them.
     pub(super) fn forget_before_newest(&mut self) {
         let Some((_, top)) = self.newest else { return };
         while let Some(first) = self.holes.first_entry().filter(|h| h.get().end + MEMORY <= top) {
@@ -193,7 +193,7 @@ impl Buffer {
         }
     }
 
-    /// Delivers a packet out of its turn, which it keeps empty.
+    /// Delivers a packet before its turn; its position stays reserved.
     pub(super) fn jump(&mut self, position: u64, now: Time, data: Vec<u8>) {
         self.held.insert(position, Held { data: None, since: now });
         self.jumped += 1;
@@ -205,12 +205,12 @@ impl Buffer {
         position > self.next
     }
 
-    /// Packets ready to be delivered.
+    /// Number of packets ready for delivery.
     pub(super) fn ready(&self) -> usize {
         self.ready.len()
     }
 
-    /// Holds more than it may.
+    /// Whether the limits are exceeded.
     pub(super) fn is_full(&self) -> bool {
         self.held.len() > MAX_PACKETS || self.held_bytes > MAX_BYTES
     }
@@ -240,7 +240,8 @@ impl Buffer {
         }
     }
 
-    /// A packet says what comes before it in its flow: whether that is past, so that it need not wait; else it is remembered.
+    /// Processes the distance to the flow's previous packet. True if that packet is past, so that this one need not wait;
+    /// otherwise the distance is remembered.
     pub(super) fn follows(&mut self, position: u64, back: Back) -> bool {
         match back {
             Back::Exactly(n) => {
@@ -262,7 +263,7 @@ impl Buffer {
         true
     }
 
-    /// A held packet, and those of its flow that waited for it, need not wait for their turn.
+    /// Releases a held packet, and the packets of its flow that waited for it, before their turn.
     pub(super) fn release_early(&mut self, now: Time, position: u64) {
         let mut next = Some(position);
         while let Some(position) = next {

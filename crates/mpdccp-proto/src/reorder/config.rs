@@ -10,22 +10,22 @@ use crate::names::by_name;
 use alloc::boxed::Box;
 use mpdccp_units::Duration;
 
-/// One reorderer there is.
+/// One reorderer.
 #[derive(Debug)]
 struct Entry {
     name: &'static str,
     about: &'static str,
-    /// What files call its longest wait, and its default in milliseconds.
+    /// Key of its longest wait in files, and the default in milliseconds.
     wait: Option<(&'static str, u64)>,
     new: fn(&ReorderConfig) -> Box<dyn Reorderer>,
 }
 
-/// All reorderers, the default first. Files, `--help` texts and error messages follow.
+/// All reorderers, the default first. File parsing, `--help` texts and error messages use this table.
 static REORDERERS: &[Entry] = &[
     Entry {
         name: "adaptive",
         about: "hold packets behind a hole until it is proven lost, or for as long as the paths' packets lag behind each other",
-        // Enough for a satellite beside DSL, or for a deep queue.
+        // Enough for a satellite link next to DSL, or for a deep queue.
         wait: Some(("max_ms", 250)),
         new: |cfg| Box::new(Active::new(Adaptive { max: cfg.wait })),
     },
@@ -70,7 +70,7 @@ impl Named for ReorderKind {
 }
 
 impl ReorderKind {
-    /// What files call its longest wait, if it has one.
+    /// Key of its longest wait in files, if it has one.
     pub fn wait_key(self) -> Option<&'static str> {
         self.0.wait.map(|(key, _)| key)
     }
@@ -79,19 +79,19 @@ impl ReorderKind {
 #[cfg(feature = "serde")]
 by_name!(ReorderKind);
 
-/// How arriving packets are put in order.
+/// Settings of a reorderer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ReorderConfig {
-    /// By which rules.
+    /// The reorderer.
     pub kind: ReorderKind,
-    /// How long a hole lasts at most, from when it was first seen.
+    /// Longest time that a hole may last, from when it was first seen.
     pub wait: Duration,
-    /// `active-fixed` alone: release holes earlier that are proven lost; the published Active-Fixed does not.
+    /// `active-fixed` only: give up holes early that are proven lost; the published Active-Fixed does not.
     pub proven: bool,
 }
 
 impl ReorderConfig {
-    /// Deliver as they come.
+    /// Deliver packets as they arrive.
     pub fn passive() -> ReorderConfig {
         ReorderConfig::of("passive")
     }
@@ -101,24 +101,24 @@ impl ReorderConfig {
         ReorderConfig { wait, ..ReorderConfig::of("active-fixed") }
     }
 
-    /// Hold packets behind a hole until it is proven lost, or for as long as the paths' packets lag behind each other.
+    /// Hold packets behind a hole until the hole is proven lost, or for the measured lag between the paths.
     pub fn adaptive(wait: Duration) -> ReorderConfig {
         ReorderConfig { wait, ..ReorderConfig::of("adaptive") }
     }
 
-    /// The one of a name in the table.
+    /// The entry with this name.
     fn of(name: &str) -> ReorderConfig {
         REORDERERS.iter().find(|e| e.name == name).map(|e| ReorderKind(e).into()).unwrap_or_default()
     }
 
-    /// A fresh reorderer.
+    /// A new reorderer.
     pub fn reorderer(&self) -> Box<dyn Reorderer> {
         (self.kind.0.new)(self)
     }
 }
 
 impl From<ReorderKind> for ReorderConfig {
-    /// With the defaults of its kind.
+    /// With the defaults of this kind.
     fn from(kind: ReorderKind) -> ReorderConfig {
         let wait = Duration::from_millis(kind.0.wait.map_or(0, |(_, ms)| ms));
         ReorderConfig { kind, wait, proven: false }
@@ -131,7 +131,7 @@ impl Default for ReorderConfig {
     }
 }
 
-/// A name, or a table with the parameters of that kind.
+/// Parses a name, or a table with the parameters of that kind.
 #[cfg(feature = "serde")]
 impl<'de> serde::Deserialize<'de> for ReorderConfig {
     fn deserialize<D: serde::Deserializer<'de>>(d: D) -> Result<ReorderConfig, D::Error> {
@@ -179,6 +179,6 @@ impl<'de> serde::Deserialize<'de> for ReorderConfig {
     }
 }
 
-/// The longest wait that files may ask for.
+/// Longest wait allowed in files.
 #[cfg(feature = "serde")]
 const MAX_WAIT_MS: u64 = 60_000;

@@ -5,11 +5,11 @@ use alloc::collections::{BTreeMap, VecDeque};
 use alloc::vec::Vec;
 use mpdccp_units::{Duration, Time};
 
-/// Delays what comes on faster paths by what the slowest one takes longer, so that all packets take equally long and are in order
-/// without waiting for any that is missing (delay equalisation).
+/// Delays packets of faster paths by the difference to the slowest path, so that all packets take equally long and arrive in
+/// order without a wait for missing packets (delay equalisation).
 #[derive(Debug)]
 pub(super) struct Equalised {
-    /// A path slower than the fastest by more is not waited for.
+    /// Paths slower than the fastest by more than this are not waited for.
     max: Duration,
     seen: Buffer,
     paths: BTreeMap<PathId, Path>,
@@ -22,7 +22,7 @@ pub(super) struct Equalised {
 #[derive(Debug, Default)]
 struct Path {
     rtt: Option<Duration>,
-    /// When data last came on it.
+    /// When data last arrived on it.
     data: Option<Time>,
 }
 
@@ -32,7 +32,7 @@ struct Held {
     data: Vec<u8>,
 }
 
-/// A path that brought no data for this long slows nobody down.
+/// A path without data for this long delays no other.
 const IDLE: Duration = Duration::from_secs(10);
 const MAX_PACKETS: usize = 16_384;
 
@@ -55,7 +55,7 @@ impl Equalised {
         self.paths.values().filter(in_use).filter_map(|p| p.rtt).map(|rtt| rtt / 2)
     }
 
-    /// How much longer the slowest path that counts takes than this one.
+    /// Delay difference between the slowest path that counts and this one.
     fn lead(&self, now: Time, path: PathId) -> Duration {
         let own = self.paths.get(&path).and_then(|p| p.rtt).map(|rtt| rtt / 2);
         let (Some(own), Some(fastest)) = (own, self.delays(now).min()) else { return Duration::ZERO };

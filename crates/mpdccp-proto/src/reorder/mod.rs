@@ -4,34 +4,35 @@
 //!
 //! # When a hole is proven lost
 //!
-//! A sender gives out MP_SEQ numbers in the order in which it sends (late binding), and so each path carries rising MP_SEQ under
-//! rising path numbers (DCCP sequence numbers). A path that delivers in order and delivered MP_SEQ m will not deliver a missing
-//! number below m any more, unless the path lost it or reorders. Losses show as gaps of path numbers. A gap may be
-//! * packets without data: those that arrive are told to the reorderer too, and the NDP Count of the next data packet names the others;
-//! * reordering: wait until some later packets came on that path or some time passed (the gap is *settled* then);
-//! * data, whose MP_SEQ lies between those of the data before and behind the gap.
+//! The sender assigns MP_SEQ numbers in the order in which it sends (late binding). So on each path both MP_SEQ and path numbers (DCCP
+//! sequence numbers) rise. A path that delivers in order and delivered MP_SEQ m will deliver no number below m any more, unless it lost
+//! the packet or reorders. Losses show as gaps in path numbers. A gap may contain
+//! * packets without data: those that arrive are reported to the reorderer too, and the NDP Count of the next data packet covers the
+//!   others;
+//! * reordered packets: the gap is *settled* once some later packets arrived on that path or some time passed;
+//! * data, with an MP_SEQ between those of the data before and after the gap.
 //!
-//! So a path's *floor* is the MP_SEQ of the data before its first gap that is not settled, or of its newest data: nothing below the
-//! floor can come on that path. A hole is proven lost when
+//! A path's *floor* is the MP_SEQ of the last data before its first gap that is not settled, or of its newest data: no number below the
+//! floor can arrive on that path. A hole is proven lost when
 //! 1. it lies below the floors of all paths that are up, or
-//! 2. a settled gap of one path held data for sure (the packet that the next NDP Count calls data), and between the MP_SEQ on
-//!    either side of the gap that hole is all that is missing, a single number: then it was in the gap. This needs nothing from the
-//!    other paths, idle ones above all. It does not hold for copies sent on several paths: while duplicates come it is not used.
+//! 2. a settled gap of one path certainly held data (according to the next NDP Count), and the hole is a single number and the only one
+//!    missing between the MP_SEQ on either side of the gap: then it was in the gap. This proof needs nothing from other paths,
+//!    especially idle ones. It fails for copies sent on several paths, so it is not used while duplicates arrive.
 //!
-//! An idle path has an old floor and withholds the first proof, rightly: the hole may be the first packet of many on it. Then there
-//! is the timer. A path that went down does not count.
+//! An idle path has an old floor and rightly prevents the first proof: the hole may be the first packet of many on that path. Then the
+//! timer decides. A path that went down does not count.
 //!
 //! # Flows
 //!
-//! Where the peer says which number the packet before of the same inner flow has ([`Back`]), a packet is delivered as soon as that one
-//! was, whatever else is missing: one flow's losses hold up no other.
+//! If the peer sends the distance to the previous packet of the same inner flow ([`Back`]), a packet is delivered as soon as that
+//! packet was, whatever else is missing: losses of one flow delay no other.
 //!
-//! # How long a hole that is not proven may last
+//! # How long an unproven hole may last
 //!
-//! Either a fixed time, or as long as the paths that may still fill it needed of late: a packet that fills a hole tells how far
-//! its path lags behind the one that showed the hole, its one-way delay and not just half its RTT. The largest such time of the last
-//! seconds counts, and a bit more; before there is one, half the difference to the fastest RTT. Lags beyond the maximum do not
-//! count: no packet is held for one that would come too late anyway.
+//! Either a fixed time, or the recent lag of the paths that may still fill the hole. A packet that fills a hole shows how far its path
+//! lags behind the path that revealed the hole: the difference of one-way delays, not just of half the RTTs. The largest lag of the
+//! last seconds counts, plus a margin; before any was measured, half the difference to the smallest RTT. Lags beyond the maximum are
+//! ignored, because such packets would be given up anyway.
 
 use crate::PathId;
 use alloc::vec::Vec;
@@ -57,20 +58,20 @@ pub use config::{ReorderConfig, ReorderKind};
 /// Length of [`ReorderStats::held_for`].
 pub(crate) const HELD_BUCKETS: usize = 12;
 
-/// A data packet that arrived.
+/// An arriving data packet.
 #[derive(Clone, Copy, Debug)]
 pub struct Arrival {
-    /// Its number in the session.
+    /// Its MP_SEQ.
     pub mp_seq: Seq,
-    /// The path it came on.
+    /// The path it arrived on.
     pub path: PathId,
-    /// Its DCCP sequence number there; none if it was made from others.
+    /// Its DCCP sequence number on that path; `None` if FEC restored it.
     pub path_seq: Option<Seq>,
-    /// Non-data packets directly before it on that path, if the peer tells (NDP Count).
+    /// Non-data packets directly before it on that path, if the peer sends NDP Counts.
     pub ndp: Option<u64>,
     /// Hash of the inner flow.
     pub flow: u32,
-    /// What the peer says of the packet before it in its flow.
+    /// Distance to its flow's previous packet, if the peer sends it.
     pub back: Option<Back>,
 }
 
@@ -79,17 +80,17 @@ pub struct Arrival {
 pub struct ReorderStats {
     /// Delivered in order, held or not.
     pub in_order: u64,
-    /// Were held for a while.
+    /// Packets that were held.
     pub held: u64,
-    /// Delivered before what other flows lack: of small flows, or where the peer says what comes after what.
+    /// Delivered before earlier numbers of other flows: small flows, or flows whose order the peer sends.
     pub jumped: u64,
-    /// Came after their hole had been given up; delivered all the same.
+    /// Arrived after their hole had been given up; delivered anyway.
     pub late: u64,
-    /// Had been delivered or were held already, or ran ahead by more than 2^32; dropped.
+    /// Delivered or held before, or more than 2^32 ahead; dropped.
     pub duplicates: u64,
-    /// Holes given up on their timer.
+    /// Holes given up by timeout.
     pub timeouts: u64,
-    /// Holes given up as they were proven lost.
+    /// Holes given up because they were proven lost.
     pub proven: u64,
     /// Holes given up because the buffer was full.
     pub overflows: u64,
@@ -99,14 +100,14 @@ pub struct ReorderStats {
     pub occupancy_bytes: u64,
     /// Most packets ever held.
     pub occupancy_max: u64,
-    /// The longest a hole may last now.
+    /// Longest that a hole may last now.
     pub wait: Duration,
-    /// Packets by how long they were held: entry i counts those below 2^i ms, the last one all longer ones.
+    /// Packets by hold time: entry i counts times below 2^i ms, the last one all longer times.
     pub held_for: [u64; HELD_BUCKETS],
 }
 
 impl ReorderStats {
-    /// An upper bound, of steps of two, of how long 95 % of the held packets were held; `None` if it is beyond the last step.
+    /// Upper bound on the 95th percentile of hold times, a power of two; `None` if it is beyond the last step.
     pub fn held_p95(&self) -> Option<Duration> {
         let total: u64 = self.held_for.iter().sum();
         let mut sum = 0;
@@ -122,31 +123,31 @@ impl ReorderStats {
     }
 }
 
-/// Puts packets in order. The memory it may hold is bounded.
+/// Restores the order of packets, in bounded memory.
 pub trait Reorderer: Send + core::fmt::Debug {
-    /// A packet arrived.
+    /// Adds an arriving packet.
     fn push(&mut self, now: Time, arrival: Arrival, data: Vec<u8>);
-    /// A packet without data arrived: tells what a gap of path numbers does not hold.
+    /// A packet without data arrived: its number and NDP Count show which path numbers held no data.
     fn on_other(&mut self, now: Time, path: PathId, path_seq: Seq, ndp: Option<u64>) {
         let _ = (now, path, path_seq, ndp);
     }
-    /// It holds packets back for repairs once it is told how long these take, and never delivers duplicates.
+    /// Whether it holds packets for repairs once it knows how long these take, and never delivers duplicates.
     fn waits_for_repairs(&self) -> bool {
         false
     }
-    /// What a path lost comes again within this time after it was missed.
+    /// Repairs arrive within this time after the loss was seen.
     fn on_repair(&mut self, _wait: Duration) {}
-    /// The peer's MP_SEQ go on from elsewhere: releases what is held and takes the next number as it comes.
+    /// The peer's MP_SEQ jumped: releases all held packets and accepts the next number.
     fn restart(&mut self, now: Time);
     /// The next packet to deliver.
     fn pop(&mut self) -> Option<Vec<u8>>;
-    /// Round-trip time of a path changed (MP_RTT from the peer or our own measurement).
+    /// A path's round-trip time (from MP_RTT or measured here) or state changed.
     fn on_path(&mut self, path: PathId, rtt: Option<Duration>, up: bool) {
         let _ = (path, rtt, up);
     }
-    /// When to call [`on_timeout`](Self::on_timeout).
+    /// When [`on_timeout`](Self::on_timeout) is due.
     fn next_timeout(&self) -> Option<Time>;
-    /// A hole's timer came.
+    /// Handles an expired timer.
     fn on_timeout(&mut self, now: Time);
     /// Bytes held now.
     fn occupancy_bytes(&self) -> u64 {

@@ -7,7 +7,7 @@ use mpdccp_units::Time;
 /// Delivers packets as they arrive, each once.
 #[derive(Debug)]
 pub(super) struct Passive {
-    /// Remembers what came; holds nothing.
+    /// Detects duplicates; holds no packet.
     seen: Buffer,
     ready: VecDeque<Vec<u8>>,
     stats: ReorderStats,

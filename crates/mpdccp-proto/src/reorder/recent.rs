@@ -1,6 +1,6 @@
 use mpdccp_units::{Duration, Time};
 
-/// Half of how long a value is remembered.
+/// Half of the time for which a value is remembered.
 const HALF: Duration = Duration::from_secs(5);
 
 /// The largest value of the last 5 to 10 seconds.
@@ -22,12 +22,12 @@ impl<T: Copy + Ord> RecentMax<T> {
         self.new = self.new.max(Some(value));
     }
 
-    /// `None` if there was none of late.
+    /// `None` if there was no recent value.
     pub(super) fn get(&self) -> Option<T> {
         self.old.max(self.new)
     }
 
-    /// Forgets what is too old.
+    /// Forgets old values.
     pub(super) fn forget(&mut self, now: Time) {
         let age = now.since(self.since);
         if age >= HALF {

@@ -2,18 +2,19 @@ use crate::PathId;
 use alloc::boxed::Box;
 use mpdccp_units::{Duration, Time};
 
-/// Which inner flows are small and travel on one path: they need not wait for what others lack, for on one path packets come in order.
+/// Detects small inner flows on a single path. They need not wait for other flows' missing packets, because one path delivers in
+/// order.
 #[derive(Debug, Default)]
 pub(super) struct SmallFlows {
-    /// By the flow's hash; made with the first packet.
+    /// Indexed by the flow's hash; allocated with the first packet.
     flows: Option<Box<[Flow; TABLE]>>,
 }
 
 const TABLE: usize = 256;
-/// A flow is small with at most so many bytes in a window: about a megabit per second.
+/// A flow is small if it has at most this many bytes per window: about a megabit per second.
 const WINDOW: Duration = Duration::from_millis(100);
 const BYTES: usize = 12_000;
-/// How long a flow that was not small, or changed its path, has to wait as all others.
+/// After a flow was large or changed its path, its packets wait like all others for this long.
 const PROBATION: Duration = Duration::from_secs(2);
 
 #[derive(Clone, Copy, Debug)]
@@ -22,14 +23,14 @@ struct Flow {
     path: PathId,
     window: Time,
     bytes: usize,
-    /// Waits as all others until then.
+    /// Packets wait like all others until then.
     until: Time,
     /// Position of its last packet that had to wait.
     held: u64,
 }
 
 impl SmallFlows {
-    /// A packet of the flow arrived on `path`; whether the flow is small and has been on that path alone of late. Flow 0 is no flow.
+    /// Processes a packet of a flow on `path`; true if the flow is small and recently used only that path. Flow 0 is no flow.
     pub(super) fn on_packet(&mut self, now: Time, hash: u32, path: PathId, bytes: usize) -> bool {
         if hash == 0 {
             return false;
@@ -38,7 +39,7 @@ impl SmallFlows {
         let flows = self.flows.get_or_insert_with(|| Box::new([empty; TABLE]));
         let flow = &mut flows[hash as usize % TABLE];
         if flow.hash != hash {
-            // Its first packets cannot be out of order with anything; whether it is small shows at once.
+            // A new flow's first packets cannot be out of order; its size shows at once.
             *flow = Flow { hash, ..empty };
         }
         if now.since(flow.window) >= WINDOW {
@@ -51,7 +52,7 @@ impl SmallFlows {
         now >= flow.until
     }
 
-    /// A packet of the flow has to wait at `position`: those behind it do too, until it is gone.
+    /// A packet of the flow waits at `position`: later packets of the flow wait too, until it is delivered.
     pub(super) fn on_held(&mut self, hash: u32, position: u64) {
         let flow = self.flows.as_mut().map(|flows| &mut flows[hash as usize % TABLE]);
         if let Some(flow) = flow.filter(|flow| flow.hash == hash) {
@@ -59,7 +60,7 @@ impl SmallFlows {
         }
     }
 
-    /// Where the last packet of the flow that had to wait stands, or stood.
+    /// Position of the flow's last packet that had to wait, delivered or not.
     pub(super) fn last_held(&self, hash: u32) -> Option<u64> {
         let flow = self.flows.as_ref().map(|flows| &flows[hash as usize % TABLE]);
         flow.filter(|flow| flow.hash == hash).map(|flow| flow.held)

@@ -4,53 +4,53 @@ use alloc::collections::VecDeque;
 use dccp_wire::Seq;
 use mpdccp_units::{Duration, Time};
 
-/// Most gaps remembered a path.
+/// Most gaps remembered per path.
 const MAX_GAPS: usize = 1_024;
 /// Later packets after which a gap counts as lost on a path that does not reorder.
 const TOLERANCE: u64 = 3;
-/// Most later packets waited for. Fewer than `MAX_GAPS`, so that what is forgotten has been settled.
+/// Largest such number. Below `MAX_GAPS`, so that forgotten gaps have been settled.
 const MAX_TOLERANCE: u64 = 512;
-/// In time, while the RTT is not known; else a quarter of it.
+/// The same as time, while the RTT is unknown; otherwise a quarter of the RTT.
 const TOLERANCE_TIME: Duration = Duration::from_millis(10);
-/// A longer NDP Count may have been cut down to this by the sender, and says "at least".
+/// The sender may have truncated a larger NDP Count to this, so it means "at least".
 const CUT_NDP: u64 = 255;
 
-/// Path numbers that did not arrive yet: from `first`, and before `end`.
+/// Missing path numbers: from `first`, and before `end`.
 #[derive(Clone, Copy, Debug)]
 struct Gap {
     first: u64,
     end: u64,
-    /// Positions of the data before and behind it on this path: what is missing lies between.
+    /// Positions of the data before and after the gap on this path: the missing data lies between.
     above: Option<u64>,
     below: Option<u64>,
-    /// One of the missing packets carried data for sure; of the others that is not known.
+    /// One of the missing packets certainly carried data; the others may have.
     data: bool,
     seen: Time,
-    /// [`Track::count`] then.
+    /// [`Track::count`] when the gap was seen.
     count: u64,
 }
 
-/// What one path delivered, and what it can still deliver.
+/// Packets that one path delivered, and may still deliver.
 #[derive(Debug)]
 pub(super) struct Track {
     pub(super) up: bool,
     pub(super) rtt: Option<Duration>,
-    /// Newest path number, and where it stands: path numbers wrap, these do not.
+    /// Newest path number, unwrapped.
     top: Option<(Seq, u64)>,
-    /// Packets that were the newest when they came.
+    /// Number of packets that were the newest on arrival.
     count: u64,
     /// Position of the newest data.
     newest: Option<u64>,
-    /// When that came.
+    /// When the newest data arrived.
     newest_at: Time,
-    /// In order.
+    /// In order of path numbers.
     gaps: VecDeque<Gap>,
-    /// So many of them, the first ones, are lost.
+    /// The first `settled` gaps are lost.
     settled: usize,
-    /// How far the path reordered of late, in later packets and in time.
+    /// Recent extent of the path's reordering, in later packets and in time.
     extent: RecentMax<u64>,
     delay: RecentMax<Duration>,
-    /// How long packets of this path had been missing when they came.
+    /// How long packets of this path had been missing when they arrived.
     pub(super) late: RecentMax<Duration>,
 }
 
@@ -71,7 +71,7 @@ impl Track {
         }
     }
 
-    /// Numbers start anew: the path has a new connection, or is back after a silence.
+    /// Path numbers restart: the path has a new connection, or is back after a silence.
     pub(super) fn restart(&mut self) {
         self.up = true;
         self.top = None;
@@ -79,12 +79,12 @@ impl Track {
         self.settled = 0;
     }
 
-    /// Positions start anew.
+    /// Positions restart.
     pub(super) fn forget(&mut self) {
         *self = Track { up: self.up, rtt: self.rtt, ..Track::new() };
     }
 
-    /// A packet arrived, with data for `position`, or without.
+    /// A packet arrived, with data for `position` or without data.
     pub(super) fn on_packet(&mut self, now: Time, seq: Seq, ndp: Option<u64>, position: Option<u64>) {
         let (newest, top) = *self.top.get_or_insert((seq, ORIGIN));
         let n = top.wrapping_add_signed(seq.diff(newest));
@@ -117,12 +117,12 @@ impl Track {
         }
     }
 
-    /// Whether it brought data within `age` before `now`, or after.
+    /// Whether data arrived on it within `age` before `now`, or after `now`.
     pub(super) fn brought_data_within(&self, age: Duration, now: Time) -> bool {
         self.newest.is_some() && now.since(self.newest_at) <= age
     }
 
-    /// Whether nothing is missing on it that may still come.
+    /// Whether no gap is open that may still be filled.
     pub(super) fn is_in_order(&self) -> bool {
         self.settled == self.gaps.len()
     }
@@ -135,7 +135,7 @@ impl Track {
         self.gaps.push_back(gap);
     }
 
-    /// The `ndp` packets before number `n` carried no data, and the one before those did (RFC 4340 section 7.7).
+    /// The `ndp` packets before number `n` carried no data, and the packet before those did (RFC 4340 section 7.7).
     fn explain(&mut self, n: u64, ndp: u64) {
         let end = n.saturating_sub(ndp);
         while let Some(gap) = self.gaps.back_mut().filter(|g| g.end >= end) {
@@ -149,7 +149,7 @@ impl Track {
         self.settled = self.settled.min(self.gaps.len());
     }
 
-    /// Number `n` came after later ones: the path reorders.
+    /// Number `n` arrived after later numbers: the path reorders.
     fn fill(&mut self, now: Time, n: u64, position: Option<u64>) {
         let i = self.gaps.partition_point(|g| g.end <= n);
         let Some(gap) = self.gaps.get(i).copied().filter(|g| g.first <= n) else { return };
@@ -170,7 +170,7 @@ impl Track {
         }
     }
 
-    /// Time passed: forgets old measurements and looks which gaps are lost by now.
+    /// Time passed: forgets old measurements and settles gaps that are lost by now.
     pub(super) fn on_time(&mut self, now: Time) {
         self.extent.forget(now);
         self.delay.forget(now);
@@ -180,7 +180,7 @@ impl Track {
         self.settled += self.gaps.iter().skip(self.settled).take_while(lost).count();
     }
 
-    /// When time alone settles the first gap that is not.
+    /// When the first unsettled gap is settled by time alone.
     pub(super) fn settles_at(&self) -> Option<Time> {
         self.gaps.get(self.settled).map(|g| g.seen + self.tolerance_time())
     }
@@ -195,13 +195,13 @@ impl Track {
         delay.max(self.rtt.map_or(TOLERANCE_TIME, |rtt| rtt / 4))
     }
 
-    /// The path cannot deliver anything before this position any more, as far as `next` and what follows are concerned.
+    /// Position below which the path can deliver nothing at or after `next` any more.
     pub(super) fn floor(&self, next: u64) -> Option<u64> {
         let open = self.gaps.iter().skip(self.settled).find(|g| g.below.is_none_or(|b| b > next));
         open.map_or(self.newest, |g| g.above)
     }
 
-    /// Between which positions a gap lies that is lost, held data and may have held `position`.
+    /// For each lost gap that held data and may have held `position`: the positions around it.
     pub(super) fn lost_around(&self, position: u64) -> impl Iterator<Item = (u64, u64)> {
         let older = self.gaps.partition_point(|g| g.above.is_none_or(|a| a < position));
         let gaps = self.gaps.iter().take(older.min(self.settled)).rev();

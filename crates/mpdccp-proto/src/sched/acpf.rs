@@ -4,25 +4,25 @@ use alloc::collections::BTreeMap;
 use core::cmp::Reverse;
 use mpdccp_units::{Duration, Time};
 
-/// Adaptive Cheapest Pipe First: each path may use only a live part of its window. The part shrinks while the path's RTT stands above
-/// its target, so that the next path helps before the cheapest one has a queue, and grows again below it.
+/// Adaptive Cheapest Pipe First: each path may use only a live part of its window. The part shrinks while the path's RTT is above its
+/// target, so that the next path helps before the cheapest one builds a queue, and grows while the RTT is below.
 #[derive(Debug, Default)]
 pub(super) struct Acpf {
     live: BTreeMap<PathId, Live>,
 }
 
-/// The part of a window in use.
+/// The fraction of a window in use.
 #[derive(Clone, Copy, Debug)]
 struct Live {
     part: f64,
     at: Time,
 }
 
-/// The target is a tenth above the least RTT, and at least this much.
+/// The target is a tenth above the smallest RTT, and at least this much above it.
 const FLOOR: Duration = Duration::from_millis(5);
 const LEAST_PART: f64 = 0.3;
 const STEP: Duration = Duration::from_millis(1);
-/// How fast the part moves: ten per cent points and round trip for each percentage of error.
+/// Speed of the adjustment: ten percentage points per round trip for each percent of error.
 const GAIN: f64 = 10.0;
 
 impl Live {
@@ -38,7 +38,7 @@ impl Live {
         let excess = rtt.as_secs_f64() / least - 1.0;
         let error = target - excess;
         let change = if error > 0.0 { error * self.part } else { error / (1.0 + excess) };
-        // At most a second at once: nothing is known of a longer pause.
+        // At most a second at a time: longer pauses tell nothing.
         let rounds = elapsed.as_secs_f64().min(1.0) / least;
         self.part = (self.part + change * rounds * GAIN / 100.0).clamp(LEAST_PART, 1.0);
     }
@@ -55,7 +55,7 @@ impl Scheduler for Acpf {
             path.is_open() && path.inflight.bytes as f64 <= live * path.cwnd as f64
         };
         let cost = |path: &&PathRow| (Reverse(path.prio), path.srtt.unwrap_or(Duration::MAX), path.id);
-        // When no path has live room, full windows are better than none.
+        // If no path has live room, use full windows.
         let live = paths.iter().filter(|path| has_room(path)).min_by_key(cost);
         let pick = live.or_else(|| super::scheduler::open(paths).min_by_key(|path| (path.srtt, path.id)));
         pick.map_or(Pick::Wait(None), |path| Pick::One(path.id))

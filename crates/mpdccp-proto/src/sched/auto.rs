@@ -8,38 +8,37 @@ use mpdccp_units::{Duration, Rate, Time};
 
 /// Earliest delivery in order, the automatic choice.
 ///
-/// A path costs what it takes to deliver and what its losses cost. A packet goes to the cheapest path that is open, but not to one that is
-/// more expensive than a path worth waiting for: a more expensive path helps only while the cheaper ones already have a backlog that keeps them busy for
-/// as long as it takes longer. So what the receiver holds back for the dear path never leaves the cheap one without work, a burst that
-/// the cheap path can serve in time does not spill, and a lossy path carries only what the others have no room for. A flow with
-/// little in the queue stays on the cheapest path whatever others have queued, and that is the same path until another is clearly cheaper.
-/// A path that comes and goes is left out ever longer ([`Trials`]), one that adds little and delays all only helps against a backlog that
-/// stays ([`Distant`]), and while the cheap paths are full a more expensive one is tried for a while,
-/// lest a flow that keeps no queue never learn that there is more ([`Extra`]).
+/// A path's cost is its delivery time plus the cost of its losses. A packet goes to the cheapest open path, but not if a cheaper path is worth
+/// waiting for: a more expensive path helps only while the backlog keeps the cheaper ones busy for at least the difference in cost. So packets that
+/// the receiver holds for the expensive path never leave the cheap one without work, a burst that the cheap path can serve in time does not spill,
+/// and a lossy path carries only the excess of the others. A flow with few queued packets stays on the cheapest path whatever other flows have
+/// queued, and that path stays the same until another is clearly cheaper. A path that goes up and down is left out for increasing times ([`Trials`]).
+/// A path that adds little and delays all only helps against a standing backlog ([`Distant`]). While the cheap paths are full, a more expensive one
+/// is tried for a while; otherwise a flow that keeps no queue would never discover more capacity ([`Extra`]).
 #[derive(Debug, Default)]
 pub(super) struct Auto {
-    /// The most that a path worth using costs beyond the cheapest, as of late.
+    /// The largest recent cost difference of a path worth using to the cheapest.
     spread: Duration,
-    /// Paths were more expensive than their backlog when last looked at, until when.
+    /// Paths with a cost beyond their backlog were in use at the last look; until when that counts.
     helping_until: Option<Time>,
-    /// The cheapest path, until another is clearly cheaper.
+    /// The cheapest path, kept until another is clearly cheaper.
     first: Option<PathId>,
     trials: Trials,
     distant: Distant,
     extra: Extra,
-    /// The flow of the packet that was picked for.
+    /// The flow of the last packet.
     flow: u32,
-    /// What each path that is used costs, by its place among the rows; kept for its memory.
+    /// Cost of each path in use, with its index among the rows; reuses the allocation.
     used: Vec<(Duration, usize)>,
 }
 
-/// A path more expensive than the cheapest by more than this only adds delay: so long a queue helps nobody.
+/// A path more expensive than the cheapest by more than this only adds delay; so long a queue helps nobody.
 const MOST_SPREAD: Duration = Duration::from_millis(150);
-/// While a more expensive path helps, three quarters of the backlog that brought it in keep it.
+/// Once a more expensive path helps, three quarters of the backlog that triggered it keep it in use.
 const KEEP: u32 = 4;
-/// A flow is small if this many times what it has queued is less than the backlog.
+/// A flow is small if its queued bytes times this are less than the backlog.
 const SMALL: u64 = 8;
-/// Clearly cheaper: by this part, or this much.
+/// Clearly cheaper: by this fraction, or by this much.
 const CLEARLY: u32 = 8;
 const CLEARLY_LEAST: Duration = Duration::from_millis(2);
 
@@ -71,7 +70,7 @@ impl Scheduler for Auto {
 }
 
 impl Auto {
-    /// What [`pick_of`](Self::pick_of) comes to where there is nothing to compare.
+    /// Result of [`pick_of`](Self::pick_of) for a single path.
     fn pick_only(&mut self, now: Time, pkt: &PktInfo, path: &PathRow) -> Pick {
         (self.spread, self.first, self.flow) = (Duration::ZERO, Some(path.id), pkt.flow);
         if self.extra.is_time(now, path.srtt.unwrap_or_default()) {
@@ -80,7 +79,7 @@ impl Auto {
         if path.is_open() { Pick::One(path.id) } else { Pick::Wait(None) }
     }
 
-    /// Keeps of `used` what is neither on trial nor distant, if anything is left then: what is near may be on trial.
+    /// Removes paths that are on trial or distant from `used`, unless none would remain: a near path may be on trial.
     fn leave_out(&self, now: Time, paths: &[PathRow], used: &mut Vec<(Duration, usize)>) {
         let permitted = |n: usize| self.trials.permit(now, &paths[n]);
         if used.iter().any(|(_, n)| permitted(*n)) {
@@ -92,7 +91,7 @@ impl Auto {
         }
     }
 
-    /// Picks one of `used`: what each costs, by its place in `paths`.
+    /// Picks one of `used`: the cost of each path, and its index in `paths`.
     fn pick_of(
         &mut self,
         now: Time,
@@ -131,7 +130,7 @@ impl Auto {
         let rate = cheaper().fold(Rate::ZERO, |sum, (_, path)| Rate::from_bps(sum.bps() + path.rate.bps()));
         let backlog = queue.bytes.min(queue.flow_bytes.saturating_mul(SMALL));
         let opens = cheaper().map(|(_, path)| path.wait(now)).min().unwrap_or_default();
-        // What has waited longer than that shows that they do not serve it.
+        // A longer wait of the oldest packet shows that they do not serve the backlog.
         let busy = (opens + rate.time_for(backlog)).max(queue.oldest);
         let mut excess = found.0.saturating_sub(least_cost).max(CLEARLY_LEAST);
         if excess > MOST_SPREAD {
@@ -140,7 +139,7 @@ impl Auto {
         if self.extra.counts(free.id) {
             excess = CLEARLY_LEAST;
         } else if first.app_limited {
-            // A path that was idle does not know yet how fast it can go: a round shows it.
+            // A path that was idle has an outdated rate; one round trip updates it.
             excess += first.srtt.unwrap_or_default();
         }
         let helping = self.helping_until.is_some_and(|until| now < until);
@@ -159,7 +158,7 @@ mod tests {
     use super::*;
     use dccp_proto::ccid::Late;
 
-    /// Full, of 10 Mbit/s and 10 ms round trip: 1,250 bytes are a millisecond.
+    /// A full path of 10 Mbit/s with a round trip of 10 ms: 1,250 bytes per millisecond.
     fn full() -> PathRow {
         closed(0, 3)
     }
@@ -228,7 +227,7 @@ mod tests {
         assert_eq!(at(1_500, 1_000, false), Pick::One(PathId(1)));
     }
 
-    /// One path, alone for a while, is treated as if all were compared: nothing of what is remembered differs afterwards.
+    /// The shortcut for a single path leaves the same state as a comparison of all paths.
     #[test]
     fn a_path_alone_is_picked_as_among_several() {
         let queue = QueueView { packets: 9, bytes: 9_000, ..QueueView::default() };
@@ -290,7 +289,7 @@ mod tests {
         assert_eq!(at(1_810, 80), (Pick::One(PathId(1)), Duration::from_millis(45)));
     }
 
-    /// A millisecond in ten its gate is open.
+    /// Its gate is open for one millisecond in ten.
     fn far(ms: u64) -> PathRow {
         let gate = if ms.is_multiple_of(10) { row(1, 3, 1).gate } else { closed(1, 3).gate };
         PathRow { seen: Rate::from_bps(1_000_000), gate, ..row(1, 3, 100) }

@@ -3,11 +3,12 @@ use crate::{PathRow, PktInfo, QueueView};
 use core::cmp::Reverse;
 use mpdccp_units::{Duration, Time};
 
-/// Cheapest Pipe First: the path of highest priority, ties by lowest smoothed RTT. Lower priorities are overflow.
+/// Cheapest Pipe First: the path of highest priority; ties go to the lowest smoothed RTT. Lower priorities take
+/// the overflow.
 #[derive(Debug, Default)]
 pub(super) struct Cpf;
 
-/// More expensive paths come later.
+/// Sort key: more expensive paths come later.
 fn cost(path: &PathRow) -> impl Ord + use<> {
     (Reverse(path.prio), path.srtt.unwrap_or(Duration::MAX), path.id)
 }
@@ -15,7 +16,7 @@ fn cost(path: &PathRow) -> impl Ord + use<> {
 impl Scheduler for Cpf {
     fn pick(&mut self, now: Time, _pkt: &PktInfo, queue: &QueueView, paths: &[PathRow]) -> Pick {
         let Some(free) = open(paths).min_by_key(|path| cost(path)) else { return Pick::Wait(None) };
-        // A cheaper path that will have served the backlog sooner than this one would is worth waiting for.
+        // Wait for a cheaper path if it will have served the backlog before this one would.
         let cheaper = paths.iter().filter(|path| cost(path) < cost(free));
         match cheaper.into_iter().any(|path| !congested(now, path, queue, free)) {
             true => Pick::Wait(None),

@@ -1,7 +1,7 @@
-//! Paths that would add little and delay everything: far and slow beside what is near.
+//! Paths that would add little rate but delay everything: far and slow compared to the others.
 //!
-//! What is put in order takes as long as the farthest path in use, and each loss there as long as its repair. A TCP in the tunnel whose round
-//! trips become several times as long for a tenth more of rate grows more slowly than it would without.
+//! In-order delivery takes as long as the farthest path in use, and each loss there as long as its repair. If a TCP flow in the tunnel gains a
+//! tenth of rate but its round trips become several times longer, it grows more slowly than without that path.
 
 use super::scheduler::cost;
 use crate::{PathId, PathRow};
@@ -9,13 +9,13 @@ use alloc::vec::Vec;
 use dccp_proto::Gate;
 use mpdccp_units::{Duration, Time};
 
-/// Which paths are such, and whether they are needed all the same.
+/// The distant paths, and whether they are needed anyway.
 #[derive(Debug, Default)]
 pub(super) struct Distant {
     paths: Vec<Known>,
-    /// When last looked at.
+    /// Time of the last update.
     at: Time,
-    /// Since when the queue stands.
+    /// Since when there is a standing queue.
     standing: Option<Time>,
     needed: bool,
 }
@@ -24,27 +24,27 @@ pub(super) struct Distant {
 struct Known {
     path: PathId,
     up_since: Time,
-    /// How long its gate was shut, less a part of how long it was not.
+    /// How long its gate was shut, less a part of the time it was open.
     limited: Duration,
-    /// Until when it is.
+    /// Until when the gate is shut.
     shut_until: Time,
     distant: bool,
 }
 
-/// A path whose gate was shut for so many of its round trips has found its rate, ...
+/// A path whose gate was shut for this many of its round trips has found its rate, ...
 const FOUND: u32 = 6;
-/// ... less this part of the time for which it was open: a path that is held back shows nothing of what it can carry.
+/// ... less this fraction of the time for which it was open: a path without enough load does not show its capacity.
 const OPEN: u32 = 4;
-/// It is distant if it costs so many times what the cheapest does, and has less than this part of what the cheaper ones have together.
+/// A path is distant if it costs this many times as much as the cheapest, and has less than this fraction of the rate of all cheaper paths.
 const FARTHER: u32 = 2;
 const PART: u64 = 8;
-/// A queue stands if what leaves waited for longer than this and an eighth of a round trip, as CoDel judges (RFC 8289 section 4.4).
+/// A queue stands if its packets wait for longer than this plus an eighth of a round trip, as CoDel judges (RFC 8289 section 4.4).
 const STANDS: Duration = Duration::from_millis(5);
-/// A flow that slows down when it is told to has no standing queue for so many round trips, or so long.
+/// A flow that reacts to congestion signals has no standing queue for this many round trips, or this long.
 const STAYS: (u32, Duration) = (10, Duration::from_secs(1));
 
 impl Distant {
-    /// Looks at all paths; what leaves waited for `oldest`.
+    /// Updates all paths; `oldest` is the wait of the packet at the head.
     pub(super) fn update(&mut self, now: Time, oldest: Duration, paths: &[PathRow]) {
         let (before, since) = (self.at, now.since(self.at));
         self.at = now;
@@ -83,7 +83,7 @@ impl Distant {
         self.needed = self.standing.is_some_and(|since| now.since(since) > (rtt * STAYS.0).max(STAYS.1));
     }
 
-    /// Whether a path is left out.
+    /// Whether the path is left out.
     pub(super) fn leaves_out(&self, path: &PathRow) -> bool {
         !self.needed && self.paths.iter().any(|known| known.path == path.id && known.distant)
     }
@@ -96,8 +96,8 @@ mod tests {
     use dccp_proto::Why;
     use mpdccp_units::Rate;
 
-    /// 10 Mbit/s with a round trip of 10 ms beside `far`, whose gate is shut for nine in ten milliseconds; whether that is left out after each
-    /// millisecond of so long a wait.
+    /// 10 Mbit/s with a round trip of 10 ms next to `far`, whose gate is shut for nine in ten milliseconds. Returns for each millisecond
+    /// whether `far` is left out, with packets that wait as `waits` says.
     fn left_out(far: PathRow, waits: impl Fn(u64) -> u64) -> Vec<bool> {
         left_out_while(far, |ms| ms % 10 > 0, waits)
     }

@@ -2,14 +2,14 @@ use super::scheduler::{Pick, Scheduler, open};
 use crate::{PathRow, PktInfo, QueueView};
 use mpdccp_units::{Duration, Time};
 
-/// Earliest Completion First (Lim and others, CoNEXT 2017): while the fastest path is full, a slower one is used only if the backlog
-/// would not be done sooner on the fastest alone; a decision to wait is kept with a quarter of hysteresis.
+/// Earliest Completion First (Lim and others, CoNEXT 2017): while the fastest path is full, a slower one is used only if the fastest
+/// alone would not finish the backlog sooner. A decision to wait has a quarter of hysteresis.
 #[derive(Debug, Default)]
 pub(super) struct Ecf {
     waiting: bool,
 }
 
-/// How much longer the slow path must take for the wait to end, once it has begun: a quarter.
+/// During a wait, the slow path counts as slower by this fraction.
 const HYSTERESIS: u32 = 4;
 
 impl Scheduler for Ecf {
@@ -28,7 +28,7 @@ impl Scheduler for Ecf {
         let rounds = |path: &PathRow| queue.bytes.div_ceil(path.cwnd.max(1)).max(1);
         let slow_once = rtt(slow) + delta;
         let slow_once = if self.waiting { slow_once + slow_once / HYSTERESIS } else { slow_once };
-        // A round until the window opens, and the rounds of the backlog.
+        // A round trip until the window opens, and the round trips of the backlog.
         self.waiting =
             on(fast, 1 + rounds(fast)) < slow_once && on(slow, rounds(slow)) >= rtt(fast) * 2 + delta;
         if self.waiting { Pick::Wait(None) } else { Pick::One(slow.id) }

@@ -1,8 +1,8 @@
-//! Whether a more expensive path brings more, found out by trying it while the cheaper ones are full.
+//! Tests whether a more expensive path increases throughput, by using it while the cheaper ones are full.
 //!
-//! A flow that keeps no queue (BBR in the tunnel, say) never shows a backlog that a more expensive path would help with: it sends what it
-//! measured, and it measured the cheaper paths. It asks for more now and then, for a round trip, and hears nothing of what came of it if
-//! that takes longer than usual. So the path gets a steady share for some rounds, and stays if more gets through.
+//! A flow that keeps no queue (such as BBR in the tunnel) never shows a backlog that would bring in a more expensive path: it sends at the rate it
+//! measured on the cheaper paths. It probes for more now and then, for a round trip, and misses the result if that takes longer than usual. So the
+//! path gets a steady share for some rounds, and stays if throughput increases.
 
 use crate::{PathId, PathRow};
 use alloc::vec::Vec;
@@ -12,24 +12,24 @@ use mpdccp_units::{Duration, Rate, Time};
 #[derive(Debug, Default)]
 pub(super) struct Extra {
     state: State,
-    /// What each path was given since the last look, bytes.
+    /// Bytes given to each path since the last look.
     since: Time,
     sent: Vec<(PathId, u64)>,
-    /// What got through before the last look.
+    /// Throughput before the last look.
     through: Rate,
-    /// How long the next failure leaves paths alone.
+    /// Pause after the next failure.
     pause: Option<Duration>,
-    /// The flow that sends most, if one does, with the votes it is ahead by: what others send has no part in a trial.
+    /// The heaviest flow, if one has a majority, with its lead in votes: packets of other flows take no part in a trial.
     heavy: (u32, u64),
 }
 
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum State {
-    /// Nothing is tried until then.
+    /// No trial until then.
     Resting(Time),
-    /// This path is, since then; so much got through before.
+    /// Trial of this path since then; earlier throughput.
     Trying(PathId, Time, Rate),
-    /// This path brings more; whether it did at the last look.
+    /// This path helps; whether it did at the last look.
     Helping(PathId, bool),
 }
 
@@ -39,34 +39,34 @@ impl Default for State {
     }
 }
 
-/// One look: this many round trips of the cheapest path, no less and no more than this.
+/// Interval between looks: this many round trips of the cheapest path, within these limits.
 const ROUNDS: u32 = 10;
 const LOOK: (Duration, Duration) = (Duration::from_millis(400), Duration::from_millis(1000));
-/// Paths are full if this share of what they can carry left on them; headers and the probing of their congestion control are the rest.
+/// Paths are full if this fraction of their capacity was sent; headers and the probing of their congestion control take the rest.
 const FULL: f64 = 0.88;
-/// A trial takes this many looks; it is a success with this much more than before, and over at once with this much less.
+/// A trial takes this many looks. It succeeds with this factor of earlier throughput, and ends at once below the other.
 const LOOKS: u32 = 4;
 const MORE: f64 = 1.05;
 const LESS: f64 = 0.9;
-/// One in so many bytes goes to the path being tried. A path that carries more than that needs no trial.
+/// One in this many bytes goes to the path on trial. A path that carries more needs no trial.
 const SHARE: u64 = 10;
-/// Paths more expensive by more of the cheapest's least round trips than this are not tried (no flow would keep so much more in flight), nor those
-/// that lose more than this.
+/// Paths are not tried if their extra cost exceeds this many of the cheapest path's smallest RTT (no flow would keep so much more in flight), nor
+/// if they lose more than this.
 const MAX_EXCESS: f64 = 1.5;
 const MOST_LOSS: f32 = 0.005;
-/// A queue stands if round trips are longer than the least by this part, and by so many mean deviations of its packets' delays.
+/// A queue stands if round trips exceed the smallest RTT by this fraction, and by this many mean deviations of packet delays.
 const STANDS: u32 = 16;
 const JITTER: u32 = 2;
-/// The first pause after a failure, and the longest.
+/// First and longest pause after a failure.
 const PAUSE: (Duration, Duration) = (Duration::from_secs(4), Duration::from_secs(64));
 
 impl Extra {
-    /// Whether the path is to be used as if it were hardly more expensive.
+    /// Whether the path counts as hardly more expensive.
     pub(super) fn counts(&self, id: PathId) -> bool {
         matches!(self.state, State::Trying(path, ..) | State::Helping(path, _) if path == id)
     }
 
-    /// The path that is due a packet of this flow whatever the backlog.
+    /// The path on trial, if it is due a packet of this flow regardless of the backlog.
     pub(super) fn due(&self, flow: u32) -> Option<PathId> {
         let State::Trying(path, ..) = self.state else { return None };
         (flow == self.heavy.0 && self.sent_on(path) * SHARE < self.total()).then_some(path)
@@ -78,7 +78,7 @@ impl Extra {
             Some((_, sent)) => *sent += bytes,
             None => self.sent.push((path, bytes)),
         }
-        // A vote by bytes (Boyer and Moore): whoever has the majority wins it.
+        // Majority vote by bytes (Boyer and Moore).
         let (heavy, votes) = &mut self.heavy;
         if *heavy == flow {
             *votes += bytes;
@@ -89,17 +89,17 @@ impl Extra {
         }
     }
 
-    /// Whether it is time for a look, by the round-trip time of the cheapest path.
+    /// Whether a look is due, by the round-trip time of the cheapest path.
     pub(super) fn is_time(&self, now: Time, rtt: Duration) -> bool {
         now.since(self.since) >= (rtt * ROUNDS).clamp(LOOK.0, LOOK.1)
     }
 
-    /// Looks at the paths, cheapest first, with what each costs.
+    /// Evaluates the paths, cheapest first, with the cost of each.
     pub(super) fn look(&mut self, now: Time, paths: &[(Duration, &PathRow)]) {
         let took = now.since(self.since);
         let through = Rate::from_bytes_per(self.total(), took);
         let grows = through.bps() as f64 > self.through.bps() as f64 * MORE;
-        // What leaves as it begins to fill the paths may grow further without another one.
+        // A flow that begins to fill the paths may grow further without another path.
         let may_grow = matches!(self.state, State::Resting(_)) && grows;
         let carries = |path: &PathRow| if !may_grow && is_full(path) { path.seen } else { path.rate };
         let cheaper = |at: usize| paths[..at].iter().map(|(_, path)| carries(path).bps()).sum::<u64>() as f64;
@@ -146,14 +146,14 @@ impl Extra {
     }
 }
 
-/// An application-limited path may turn out to be faster than it was seen to be, but not while a queue stands there: a flow that keeps none in
-/// the tunnel, and sends what the path carries, keeps it on the path.
+/// An application-limited path may be faster than observed, but not while it has a standing queue: a flow in the tunnel that keeps no queue of its
+/// own, and sends at the path's rate, causes that queue.
 fn is_full(path: &PathRow) -> bool {
     let longer = path.srtt.zip(path.min_rtt).map(|(srtt, min)| srtt.saturating_sub(min + min / STANDS));
     longer.is_some_and(|longer| longer > path.late.deviation * JITTER)
 }
 
-/// By what the first path costs without a queue: a queue of its own makes no other path nearer.
+/// Compares with the first path's cost without a queue: its own queue makes no other path nearer.
 fn is_worth_a_trial(paths: &[(Duration, &PathRow)], at: usize) -> bool {
     let ((_, first), (cost, path)) = (paths[0], paths[at]);
     let near = first.min_rtt.map(|rtt| rtt / 2 + rtt.mul_f64(MAX_EXCESS));
@@ -169,7 +169,7 @@ mod tests {
     const FAST: PathId = PathId(0);
     const SLOW: PathId = PathId(1);
 
-    /// 10 Mbit/s with 10 ms one way beside a path that is more expensive by `more_ms`.
+    /// 10 Mbit/s with 10 ms one way next to a path that costs `more_ms` more.
     struct World {
         extra: Extra,
         now: Time,
@@ -182,7 +182,7 @@ mod tests {
             World { extra: Extra::default(), now: Time::ZERO, rows }
         }
 
-        /// A second of this many Mbit/s on both paths, then looks.
+        /// A second of these rates, in Mbit/s, on both paths, then a look.
         fn second(&mut self, fast: f64, slow: f64) -> &Extra {
             for (path, rate) in [(FAST, fast), (SLOW, slow)] {
                 self.extra.on_sent(path, 7, (rate * 125_000.0) as usize);
@@ -232,7 +232,7 @@ mod tests {
         assert!(!w.second(9.5, 0.0).counts(SLOW));
     }
 
-    /// A flow that sends what the path carries never makes it show that there is no more.
+    /// A flow that sends at the path's rate never makes the path show its limit.
     fn limited(srtt_us: u64, deviation_us: u64) -> World {
         let mut w = World::new(20);
         w.rows[0] = PathRow {

@@ -1,7 +1,7 @@
-//! Schedulers: which path a packet takes. A scheduler reads rows and returns a pick; it never sees a connection.
+//! Schedulers choose the path of each packet. A scheduler reads rows and returns a pick; it never sees a connection.
 //!
-//! The rows it gets are those that priorities leave (`priorities`), so all schedulers mean the same by them. A row's gate may be shut:
-//! to wait for it is a choice too.
+//! Priorities filter the rows before any scheduler (`priorities`), so they mean the same for all schedulers. A row's gate may be shut:
+//! a scheduler may wait for it.
 
 use crate::names::Named;
 #[cfg(feature = "serde")]
@@ -27,7 +27,7 @@ mod weighted;
 
 pub use scheduler::{Pick, Scheduler};
 
-/// One scheduler there is.
+/// One scheduler.
 #[derive(Debug)]
 struct Entry {
     name: &'static str,
@@ -35,7 +35,7 @@ struct Entry {
     new: fn() -> Box<dyn Scheduler>,
 }
 
-/// All schedulers, the default first. Files, `--help` texts and error messages follow.
+/// All schedulers, the default first. File parsing, `--help` texts and error messages use this table.
 static SCHEDULERS: &[Entry] = &[
     Entry {
         name: "auto",
@@ -99,7 +99,7 @@ static SCHEDULERS: &[Entry] = &[
 pub struct SchedulerKind(&'static Entry);
 
 impl SchedulerKind {
-    /// A fresh scheduler.
+    /// A new scheduler.
     pub fn scheduler(self) -> Box<dyn Scheduler> {
         (self.0.new)()
     }
@@ -177,7 +177,7 @@ pub(crate) mod tests {
         PathRow { gate: Gate::Closed(Why::Window), ..row(id, prio, 10) }
     }
 
-    /// Picks for a packet of a long backlog.
+    /// Picks for a packet with a long backlog.
     pub(crate) fn pick(scheduler: &mut dyn Scheduler, backlog: u64, paths: &[PathRow]) -> Pick {
         let queue = QueueView {
             packets: backlog as u32 / 1000,
@@ -202,7 +202,7 @@ pub(crate) mod tests {
         for kind in SchedulerKind::all() {
             let mut scheduler = kind.scheduler();
             for prio in [0, 1, 2, 3, 15] {
-                // Priorities were applied before: whatever is offered may be used.
+                // Priorities were applied before: the scheduler may use every offered path.
                 let picked = pick(&mut *scheduler, 2_000, &[row(7, prio, 10)]);
                 assert!(
                     matches!(&picked, Pick::One(PathId(7)))

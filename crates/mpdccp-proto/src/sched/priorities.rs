@@ -1,16 +1,16 @@
-//! What a priority means (RFC 9897 section 3.2.10), applied once, before any scheduler: 0 never; 1, standby, only when nothing of 2 or
-//! more is usable; 2, secondary, only when the primaries are gone or congested; 3 to 15, primaries, as the scheduler likes.
+//! Path priorities (RFC 9897 section 3.2.10), applied once, before any scheduler: 0 never; 1, standby, only when no path of 2 or more
+//! is usable; 2, secondary, only when the primaries are gone or congested; 3 to 15, primaries, at the scheduler's choice.
 
 use super::scheduler::congested;
 use crate::{PathRow, PathState, PktInfo, QueueView};
 use alloc::vec::Vec;
 use mpdccp_units::Time;
 
-/// A secondary path joins the primaries at this priority.
+/// Priority of a secondary path.
 const SECONDARY: u8 = 2;
 pub(crate) const STANDBY: u8 = 1;
 
-/// Whether a scheduler may consider all rows for this packet, as [`offer`] would find.
+/// Whether a scheduler may consider all rows for this packet, as [`offer`] would determine.
 pub(crate) fn offers_all(pkt: &PktInfo, rows: &[PathRow]) -> bool {
     rows.iter().all(|row| fits(pkt, row) && row.prio > SECONDARY)
 }
@@ -19,7 +19,7 @@ fn fits(pkt: &PktInfo, row: &PathRow) -> bool {
     row.state.is_up() && pkt.len <= row.max_payload
 }
 
-/// Puts into `offered` the rows that a scheduler may consider for this packet; their gates may be shut.
+/// Writes the rows that a scheduler may consider for this packet into `offered`; their gates may be shut.
 pub(crate) fn offer(
     now: Time,
     pkt: &PktInfo,
@@ -28,7 +28,7 @@ pub(crate) fn offer(
     offered: &mut Vec<PathRow>,
 ) {
     offered.clear();
-    // "At least one path must not be 0": if all are, they count as if nobody had said anything.
+    // "At least one path must not be 0": if all are 0, the zeros are ignored.
     let all_zero = !rows.iter().any(|row| row.prio > 0 && row.state != PathState::Down);
     let usable = || rows.iter().filter(|row| fits(pkt, row) && (all_zero || row.prio > 0));
     let primary = |row: &PathRow| all_zero || row.prio > SECONDARY;
@@ -44,7 +44,7 @@ pub(crate) fn offer(
     }
 }
 
-/// The largest packet that need not take a worse path than small ones do.
+/// The largest packet that may take the same path as small ones.
 pub(crate) fn room(rows: &[PathRow]) -> Option<usize> {
     let all_zero = !rows.iter().any(|row| row.prio > 0 && row.state != PathState::Down);
     let rank = |row: &&PathRow| if all_zero { 0 } else { row.prio.min(SECONDARY + 1) };
@@ -82,7 +82,7 @@ mod tests {
         ids(&out)
     }
 
-    /// A path whose pacer lets the next packet go in so many milliseconds.
+    /// A path whose pacer releases the next packet after `ms` milliseconds.
     fn paced(id: u32, prio: u8, srtt: u64, ms: u64) -> PathRow {
         PathRow { gate: Gate::At(NOW + Duration::from_millis(ms), Why::Pacing), ..row(id, prio, srtt) }
     }
@@ -113,7 +113,7 @@ mod tests {
     #[test]
     fn a_secondary_helps_congested_primaries_and_replaces_lost_ones() {
         assert_eq!(offered(1000, &[row(0, 3, 10), row(1, 2, 1)]), [0]);
-        // 3 ms of pacing and 1 ms of packet cost less than 10 ms more of path.
+        // 3 ms of pacing and 1 ms of transmission cost less than a path that is 10 ms longer.
         assert_eq!(offered(1000, &[paced(0, 3, 10, 3), row(1, 2, 30)]), [0]);
         assert_eq!(offered(1000, &[paced(0, 3, 10, 11), row(1, 2, 30)]), [0, 1]);
         assert_eq!(offered(20_000, &[paced(0, 3, 10, 3), row(1, 2, 30)]), [0, 1], "the backlog costs more");

@@ -2,7 +2,8 @@ use super::scheduler::{Pick, Scheduler, first_open};
 use crate::{PathId, PathRow, PktInfo, QueueView};
 use mpdccp_units::Time;
 
-/// Round robin over the open paths, one packet each. Full paths are skipped, so it degrades to filling windows.
+/// Round robin over the open paths, one packet each. Full paths are skipped, so under load it fills all
+/// windows.
 #[derive(Debug, Default)]
 pub(super) struct RoundRobin {
     last: Option<PathId>,
@@ -10,7 +11,7 @@ pub(super) struct RoundRobin {
 
 impl Scheduler for RoundRobin {
     fn pick(&mut self, _now: Time, _pkt: &PktInfo, _queue: &QueueView, paths: &[PathRow]) -> Pick {
-        // The next identifier after the last one served, around the corner if there is none.
+        // The next identifier after the last one served, or the first one after the highest.
         first_open(paths, |path| self.last.is_some_and(|last| path.id <= last))
     }
 

@@ -5,36 +5,36 @@ use mpdccp_units::{Duration, Time};
 /// A scheduler's answer.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Pick {
-    /// This path; its gate must be open.
+    /// Send on this path; its gate must be open.
     One(PathId),
-    /// A copy on each of these, with the same MP_SEQ.
+    /// Send a copy on each of these paths, with the same MP_SEQ.
     Several(Vec<PathId>),
-    /// Keep it queued, at the latest until this time (`None`: until something changes).
+    /// Keep the packet queued, at the latest until this time (`None`: until something changes).
     Wait(Option<Time>),
-    /// Give the packet up.
+    /// Drop the packet.
     Drop,
 }
 
 /// Chooses paths.
 pub trait Scheduler: Send + core::fmt::Debug {
-    /// Picks for the packet at the head of the queue, from the paths that priorities allow it; each is up and wide enough.
+    /// Picks for the packet at the head of the queue, from the paths that priorities allow for it; each is up and wide enough.
     fn pick(&mut self, now: Time, pkt: &PktInfo, queue: &QueueView, paths: &[PathRow]) -> Pick;
-    /// The packet left on this path.
+    /// The packet was sent on this path.
     fn on_sent(&mut self, now: Time, path: PathId, bytes: usize) {
         let _ = (now, path, bytes);
     }
-    /// The standing queue it needs to make use of the paths it has.
+    /// The standing queue that the scheduler needs to use all paths.
     fn standing_queue(&self) -> Duration {
         Duration::ZERO
     }
 }
 
-/// What a lost packet costs whoever sends it again, and slows down.
+/// Cost of a lost packet, seconds: its sender retransmits it and slows down.
 const COST_OF_LOSS: f64 = 2.0;
-/// What is put in order takes as long as the latest of many packets: so many mean deviations more than the mean.
+/// In-order delivery takes as long as the latest of many packets: the mean delay plus this many mean deviations.
 const SPREAD: u32 = 3;
 
-/// What a packet costs on a path: how long it takes to be delivered in order, and what its loss would add.
+/// Cost of a packet on a path: time until in-order delivery, plus the expected cost of its loss.
 pub(super) fn cost(path: &PathRow) -> Duration {
     let lost = if path.loss > 0.0 {
         Duration::from_secs_f64(f64::from(path.loss) * COST_OF_LOSS)
@@ -49,13 +49,13 @@ pub(super) fn open(paths: &[PathRow]) -> impl Iterator<Item = &PathRow> {
     paths.iter().filter(|path| path.is_open())
 }
 
-/// Of the paths that can take a packet now, the first by `key`; waits if there is none.
+/// The first open path by `key`; waits if none is open.
 pub(super) fn first_open<K: Ord>(paths: &[PathRow], key: impl Fn(&PathRow) -> K) -> Pick {
     open(paths).min_by_key(|path| (key(path), path.id)).map_or(Pick::Wait(None), |path| Pick::One(path.id))
 }
 
-/// Whether `path` cannot serve the backlog as soon as `other` would. A wait shorter than what `other` takes longer is no congestion, and
-/// neither is one that a path asks for only because it was idle: it does not know yet how fast it can go.
+/// Whether `path` would serve the backlog later than `other`. A wait shorter than the extra delay of `other` is no congestion. Nor is a
+/// wait on a path that was idle: its rate is outdated.
 pub(super) fn congested(now: Time, path: &PathRow, queue: &QueueView, other: &PathRow) -> bool {
     if path.is_open() {
         return false;

@@ -1,10 +1,10 @@
-//! Which paths are left out for a while: one that comes and goes hurts more than it helps.
+//! Leaves out unstable paths for a while: a path that goes up and down hurts more than it helps.
 
 use crate::{PathId, PathRow};
 use alloc::vec::Vec;
 use mpdccp_units::{Duration, Time};
 
-/// What became of each path that was there.
+/// History of each path.
 #[derive(Debug, Default)]
 pub(super) struct Trials(Vec<Trial>);
 
@@ -13,23 +13,23 @@ struct Trial {
     path: PathId,
     /// When it last came up.
     up_since: Time,
-    /// Left out until then.
+    /// Left out until this time.
     until: Time,
-    /// For how long, if it is left out again.
+    /// Duration of the next pause.
     pause: Duration,
 }
 
-/// How long a path is left out the first time, and at most; doubled where it is back again within so many pauses: one that is gone for a
-/// moment now and then is worth more than it costs.
+/// First and longest pause. The pause doubles if the path returns again within this many pauses of its last return: a path with rare
+/// short outages is worth more than it costs.
 const PAUSE: (Duration, Duration) = (Duration::from_millis(500), Duration::from_secs(32));
 const SOON: u32 = 5;
-/// A path that stayed up for this long begins anew.
+/// A path that stayed up for this long starts again with the first pause.
 const FORGIVEN: Duration = Duration::from_secs(30);
-/// Paths remembered; beyond, those that are gone are forgotten.
+/// Most paths remembered; beyond this number, paths that are gone are forgotten.
 const MOST: usize = 64;
 
 impl Trials {
-    /// Looks at all paths.
+    /// Updates all paths.
     pub(super) fn update(&mut self, now: Time, paths: &[PathRow]) {
         if self.0.len() > MOST {
             self.0.retain(|trial| paths.iter().any(|path| path.id == trial.path));
@@ -51,7 +51,7 @@ impl Trials {
         }
     }
 
-    /// Whether the path is to be used.
+    /// Whether the path may be used.
     pub(super) fn permit(&self, now: Time, path: &PathRow) -> bool {
         self.0.iter().all(|trial| trial.path != path.id || trial.until <= now)
     }
@@ -65,7 +65,7 @@ mod tests {
     #[test]
     fn who_comes_and_goes_is_used_ever_later() {
         let mut trials = Trials::default();
-        // How long after its return the path is used.
+        // Time between a path's return and its use.
         let mut back = |at: u64| {
             let up_since = Time::from_millis(at);
             let path = PathRow { up_since, ..row(1, 3, 10) };

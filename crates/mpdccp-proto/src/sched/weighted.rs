@@ -4,22 +4,22 @@ use alloc::collections::BTreeMap;
 use mpdccp_units::Time;
 
 /// Weighted round robin: each path gets bytes in proportion to its priority, which both ends know (ATSSS Load-Balancing). A path that
-/// is full loses its turns; they are not made up for.
+/// is full loses its turns for good.
 #[derive(Debug, Default)]
 pub(super) struct Weighted {
-    /// What each path has had, in bytes over its weight.
+    /// Bytes sent on each path, divided by its weight.
     served: BTreeMap<PathId, u64>,
     weights: BTreeMap<PathId, u8>,
 }
 
-/// So that the quotients of small packets are exact enough.
+/// Makes the quotients of small packets precise enough.
 const SCALE: u64 = 1 << 10;
 
 impl Scheduler for Weighted {
     fn pick(&mut self, _now: Time, _pkt: &PktInfo, _queue: &QueueView, paths: &[PathRow]) -> Pick {
         self.weights = paths.iter().map(|path| (path.id, path.prio.max(1))).collect();
         self.served.retain(|id, _| self.weights.contains_key(id));
-        // Whoever could send now but comes back from less is set beside the others.
+        // A path that can send again after a pause starts level with the others.
         let least = super::scheduler::open(paths)
             .filter_map(|path| self.served.get(&path.id))
             .min()

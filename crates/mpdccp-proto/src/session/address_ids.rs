@@ -12,11 +12,11 @@ pub(super) struct LocalAddrs(pub(super) BTreeMap<u8, Local>);
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Local {
-    /// Where subflows leave from: socket and address.
+    /// Source of subflows: socket and address.
     Source(u32, Option<IpAddr>),
-    /// Told to the peer by MP_ADDADDR.
+    /// Advertised to the peer by MP_ADDADDR.
     Advertised(IpAddr, Option<u16>),
-    /// Taken back by MP_REMOVEADDR, which the peer has not confirmed yet.
+    /// Withdrawn by MP_REMOVEADDR, which the peer has not confirmed yet.
     Leaving,
 }
 
@@ -28,7 +28,7 @@ impl LocalAddrs {
 
     /// The ID of a subflow's source; `None` if all are in use.
     pub(super) fn id_of(&mut self, route: &Route) -> Option<u8> {
-        // One address, one ID (RFC 9897 section 3.2.2), from whichever socket, also if the peer was told of it before a subflow used it.
+        // One address has one ID (RFC 9897 section 3.2.2), whatever its socket, even if it was advertised before a subflow used it.
         let same = |local: &Local| match local {
             Local::Source(_, Some(addr)) | Local::Advertised(addr, _) => Some(*addr) == route.local,
             _ => false,
@@ -37,7 +37,7 @@ impl LocalAddrs {
         known.or_else(|| self.id(Local::Source(route.socket, route.local)))
     }
 
-    /// Frees the IDs of sources that nothing uses any more.
+    /// Frees the IDs of sources that are no longer used.
     pub(super) fn retain_sources(&mut self, used: impl Fn(u8) -> bool) {
         self.0.retain(|&id, local| !matches!(local, Local::Source(..)) || used(id));
     }
@@ -52,7 +52,7 @@ impl LocalAddrs {
     }
 }
 
-/// What the peer advertised. A removed address leaves its last MP_SEQ, to recognise outdated options.
+/// Addresses that the peer advertised. The entry of a removed address keeps its last MP_SEQ, to recognise outdated options.
 #[derive(Debug, Default)]
 pub(super) struct RemoteAddrs(pub(super) BTreeMap<u8, Remote>);
 
@@ -69,8 +69,8 @@ impl RemoteAddrs {
     }
 }
 
-/// Whether a host may have this address, so that it is worth connecting to (RFC 9897 section 3.2.8): neither multicast nor broadcast,
-/// and not 0.0.0.0 or ::.
+/// Whether a host may have this address, so that connecting to it makes sense (RFC 9897 section 3.2.8): neither multicast nor broadcast,
+/// and neither 0.0.0.0 nor ::.
 pub fn is_unicast(addr: IpAddr) -> bool {
     match addr {
         IpAddr::V4(ip) => !ip.is_multicast() && !ip.is_broadcast() && !ip.is_unspecified(),

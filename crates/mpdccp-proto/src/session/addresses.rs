@@ -17,7 +17,7 @@ use rand_core::RngCore;
 const MAX_REMOTE: usize = 32;
 
 impl Session {
-    /// Tells the peer of an address (MP_ADDADDR); returns its Address ID.
+    /// Advertises an address to the peer (MP_ADDADDR); returns its Address ID.
     pub(crate) fn advertise(&mut self, now: Time, addr: IpAddr, port: Option<u16>) -> Option<u8> {
         if self.state != SessionState::Open || !self.multipath {
             return None;
@@ -28,15 +28,15 @@ impl Session {
         Some(addr_id)
     }
 
-    /// Takes an advertised address back (MP_REMOVEADDR); its ID is free again once the peer confirms.
+    /// Withdraws an advertised address (MP_REMOVEADDR); its ID is free again once the peer confirms.
     pub(crate) fn withdraw(&mut self, now: Time, addr_id: u8) {
         if let Some(Local::Advertised(..)) = self.local_addrs.0.get(&addr_id) {
             self.say_removed(now, addr_id);
         }
     }
 
-    /// A silent path was removed: its Close will not arrive, so the peer is told over another one that the address is no
-    /// longer valid, if no other subflow uses it.
+    /// A silent path was removed, and its Close will not arrive. If no other subflow uses its address, MP_REMOVEADDR on another path tells
+    /// the peer that the address is no longer valid.
     pub(super) fn withdraw_source(&mut self, now: Time, addr_id: u8) {
         let used = self.paths.iter().any(|p| !p.removed && p.local_addr == addr_id);
         if self.multipath && !used && self.local_addrs.0.contains_key(&addr_id) {
@@ -44,15 +44,15 @@ impl Session {
         }
     }
 
-    /// Until the peer confirms, the ID stands for no address, lest the removal end subflows that came later.
+    /// Until the peer confirms, the ID stays reserved; otherwise the removal could end subflows created later.
     fn say_removed(&mut self, now: Time, addr_id: u8) {
         self.local_addrs.0.insert(addr_id, Local::Leaving);
         let nonce = self.rng.next_u32();
         self.signal(now, Signal::RemoveAddr { addr_id, nonce });
     }
 
-    /// Paths went away: the Address IDs of sources without one are free again. Both ends are done with them (RFC 9897 section
-    /// 3.2.2), as the subflows there ended; where the peer may not know that, it is being told and the ID stays until it confirms.
+    /// Frees the Address IDs of sources whose last path is gone. Both ends are done with them (RFC 9897 section 3.2.2), as their subflows
+    /// ended. If the peer may not know that, the ID stays reserved until the peer confirms the removal.
     pub(super) fn release_sources(&mut self) {
         let paths = &self.paths;
         self.local_addrs.retain_sources(|id| paths.iter().any(|p| p.local_addr == id));
@@ -63,7 +63,7 @@ impl Session {
         self.local_addrs.0.remove(&addr_id);
     }
 
-    /// MP_ADDADDR arrived with `mp_seq` and directly followed by `tag`. True: to be confirmed.
+    /// Handles MP_ADDADDR with `mp_seq`, directly followed by `tag`. True if it must be confirmed.
     pub(super) fn on_add_addr(
         &mut self,
         mp_seq: Seq,
@@ -81,9 +81,9 @@ impl Session {
         let known = self.remote_addrs.0.get(&addr_id).copied();
         let given = self.remote_addrs.0.values().filter(|r| r.addr.is_some()).count();
         match known {
-            // RFC 9897 section 3.2.1: an outdated option may be confirmed all the same.
+            // RFC 9897 section 3.2.1: an outdated option may still be confirmed.
             Some(known) if mp_seq.before(known.seq) => self.count(Counter::OutdatedMpOption),
-            // RFC 9897 section 3.2.8: such are ignored silently, as is another address under an ID that is in use.
+            // RFC 9897 section 3.2.8: such addresses are ignored silently, as is another address under an ID in use.
             _ if !is_unicast(addr) => {
                 self.count(Counter::AddAddrNotUnicast);
                 return false;
@@ -103,8 +103,8 @@ impl Session {
         true
     }
 
-    /// Joins an address that the peer advertised on path `i` with `mp_seq`, if it was taken and that is wanted: from where that path leaves,
-    /// or from everywhere. Sources of the other address family cannot reach it.
+    /// Joins an address that the peer advertised on path `i` with `mp_seq`, if it was accepted and the settings allow it: from that path's
+    /// local address, or from all. Only sources of the same address family can reach it.
     pub(super) fn join_advertised(&mut self, now: Time, i: usize, mp_seq: Seq, addr_id: u8) {
         let taken = self.remote_addrs.0.get(&addr_id).filter(|known| known.seq == mp_seq);
         let Some((addr, port)) = taken.and_then(|known| known.addr) else { return };
@@ -120,7 +120,7 @@ impl Session {
         for path in self.paths.iter().filter(usable).filter(wanted) {
             let mut cfg = path.cfg;
             cfg.route.remote.set_ip(addr);
-            // RFC 9897 section 3.2.8: without a port it is that of the subflow that told the address.
+            // RFC 9897 section 3.2.8: without a port, the advertising subflow's port counts.
             cfg.ports = Ports { local: 0, remote: port.unwrap_or(self.paths[i].cfg.ports.remote) };
             let same =
                 |other: &PathConfig| other.route == cfg.route && other.ports.remote == cfg.ports.remote;
@@ -139,7 +139,7 @@ impl Session {
         }
     }
 
-    /// MP_REMOVEADDR arrived. True: to be confirmed.
+    /// Handles MP_REMOVEADDR. True if it must be confirmed.
     pub(super) fn on_remove_addr(
         &mut self,
         now: Time,
@@ -165,7 +165,7 @@ impl Session {
             return false;
         }
         self.remote_addrs.0.insert(addr_id, Remote { addr: None, seq: mp_seq });
-        // RFC 9897 section 3.2.9: ends the subflows that use it.
+        // RFC 9897 section 3.2.9: ends the subflows that use the address.
         for i in 0..self.paths.len() {
             let path = &mut self.paths[i];
             let advertised = path.advertised == Some(addr_id);

@@ -1,13 +1,13 @@
 use mpdccp_units::{Duration, Rate, Time};
 
-/// What may leave at once after a pause, in time at the rate.
+/// Burst allowed after a pause, as time at the rate.
 const CREDIT: Duration = Duration::from_millis(2);
 
-/// A bound on a rate that its owner set; none at first. Packets are let go while what left before is paid for.
+/// A rate limit set by the owner; none at first. Packets may leave once earlier packets are paid for.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Cap {
     rate: Option<Rate>,
-    /// When everything that left will have been paid for.
+    /// When all packets sent so far will be paid for.
     paid: Time,
 }
 
@@ -20,12 +20,12 @@ impl Cap {
         self.rate.is_some()
     }
 
-    /// Until when nothing may leave.
+    /// Until when no packet may leave.
     pub(crate) fn shut(&self, now: Time) -> Option<Time> {
         self.rate.map(|_| self.paid).filter(|paid| *paid > now)
     }
 
-    /// `bytes` of IP packets left.
+    /// Charges `bytes` of sent IP packets.
     pub(crate) fn on_sent(&mut self, now: Time, bytes: u64) {
         let Some(rate) = self.rate else { return };
         let credit = Time::from_nanos(now.as_nanos().saturating_sub(CREDIT.as_nanos() as u64));
@@ -44,7 +44,7 @@ mod tests {
         cap.on_sent(now, 1 << 30);
         assert_eq!(cap.shut(now), None, "not set");
         cap.set(Some(Rate::from_bps(8_000_000)));
-        // 1,000 bytes are a millisecond: three at once, then one each millisecond.
+        // 1,000 bytes take a millisecond: three packets leave at once, then one per millisecond.
         for _ in 0..3 {
             assert_eq!(cap.shut(now), None);
             cap.on_sent(now, 1_000);

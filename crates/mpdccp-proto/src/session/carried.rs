@@ -6,7 +6,7 @@ use alloc::boxed::Box;
 use dccp_streams::{Config, Role, Streams};
 use mpdccp_units::{Duration, Time};
 
-/// The streams of a session whose peer has them too.
+/// The streams of a session whose peer supports them too.
 #[derive(Debug)]
 pub(super) struct Carried {
     pub(super) streams: Streams,

@@ -1,5 +1,5 @@
-//! The queues of a session: one for each policy rule, and one for the rest. They take turns, so that what waits for one path does not
-//! hold up what may take another.
+//! The queues of a session: one for each policy rule, and one for other packets. They take turns, so that packets that wait for one
+//! path do not delay packets that may take another.
 
 use super::fec::Block;
 use crate::policy::{MAX_RULES, Policy, Rule, RuleStats};
@@ -26,7 +26,7 @@ pub(super) struct ClassQueue {
     pub(super) stats: RuleStats,
 }
 
-/// All classes: the one of packets that no rule fits, then one for each rule.
+/// All classes: first that of packets without a rule, then one per rule.
 #[derive(Debug)]
 pub(super) struct ClassQueues {
     pub(super) all: Vec<ClassQueue>,
@@ -35,14 +35,14 @@ pub(super) struct ClassQueues {
     pub(super) turn: usize,
 }
 
-/// Where the next packet comes from.
+/// Source of the next packet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Source {
-    /// What a path lost.
+    /// A retransmission.
     Repair,
-    /// What was set aside in a class, for it waits for a wide path.
+    /// Packets of a class that were set aside until a path with a larger MTU is open.
     Aside(usize),
-    /// A class's queue.
+    /// The queue of a class.
     Queue(usize),
     /// The streams of a class.
     Streams(usize),
@@ -95,7 +95,7 @@ impl ClassQueues {
         self.policy.0.get(class.checked_sub(1)?)
     }
 
-    /// The class that a packet belongs to: that which it has, or that of its rule.
+    /// The class of a packet: its own if set, otherwise that of its rule.
     pub(super) fn class_for(&self, info: &PktInfo, data: &[u8]) -> usize {
         match usize::from(info.class) {
             given if (1..self.all.len()).contains(&given) => given,
@@ -103,7 +103,7 @@ impl ClassQueues {
         }
     }
 
-    /// Puts a packet into the class it belongs to, or drops it if its rule says so.
+    /// Adds a packet to its class, or drops it if its rule says so.
     pub(super) fn push(&mut self, now: Time, data: Vec<u8>, info: PktInfo) {
         let class = self.class_for(&info, &data);
         let rule = class.checked_sub(1);
@@ -116,12 +116,12 @@ impl ClassQueues {
         }
     }
 
-    /// Drops everything, and tells how many packets that was.
+    /// Drops everything and returns the number of packets.
     pub(super) fn clear(&mut self) -> u64 {
         self.all.iter_mut().map(|class| class.queue.clear()).sum()
     }
 
-    /// Drops what is too old.
+    /// Drops expired packets.
     pub(super) fn expire(&mut self, now: Time) {
         for class in &mut self.all {
             class.queue.head(now);
@@ -132,7 +132,7 @@ impl ClassQueues {
         self.all.iter().filter_map(|class| class.queue.next_expiry()).min()
     }
 
-    /// What waits in all.
+    /// Total backlog.
     pub(super) fn view(&self, now: Time) -> QueueView {
         let views = self.all.iter().map(|class| class.queue.view(now));
         views.fold(QueueView::default(), |sum, view| QueueView {
@@ -147,7 +147,7 @@ impl ClassQueues {
         self.all.iter().fold(QueueStats::default(), |sum, class| sum.plus(&class.queue.stats()))
     }
 
-    /// What each rule met.
+    /// Counters of each rule.
     pub(super) fn rules(&self) -> Vec<(String, RuleStats)> {
         let rules = self.policy.0.iter().zip(&self.all[1..]);
         rules.map(|(rule, class)| (rule.name.clone(), class.stats)).collect()

@@ -1,4 +1,4 @@
-//! Ends of a session: MP_CLOSE, MP_FAST_CLOSE, and running out of paths (RFC 9897 sections 3.2.3, 3.2.11 and 3.5).
+//! End of a session: MP_CLOSE, MP_FAST_CLOSE, or no path left (RFC 9897 sections 3.2.3, 3.2.11 and 3.5).
 
 use super::{Gone, Reason, Role, Session, SessionEvent, encode};
 use crate::SessionState;
@@ -7,14 +7,14 @@ use dccp_proto::{Connection, Extra, State};
 use dccp_wire::{MpOption, PacketType, ResetCode};
 use mpdccp_units::{Duration, Time};
 
-/// How long to wait for the answers to our Close, or for the peer's Close on the other subflows.
+/// How long to wait for the answers to this end's Close, or for the peer's Close on the other subflows.
 const CLOSE_WAIT: Duration = Duration::from_secs(3);
 
-/// The least that a session with open streams lives on without a path.
+/// A session with open streams lives at least this long without a path.
 const STREAMS_SURVIVE: Duration = Duration::from_secs(15 * 60);
 
 impl Session {
-    /// Closes in good order.
+    /// Closes cleanly.
     pub(crate) fn close(&mut self, now: Time) {
         match self.state {
             SessionState::Connecting => {
@@ -30,12 +30,12 @@ impl Session {
         }
     }
 
-    /// Ends at once, and says why in words, if there are any.
+    /// Ends the session at once, with a reason in words unless `text` is empty.
     pub(crate) fn abort(&mut self, text: &str) {
         if self.state == SessionState::Closed {
             return;
         }
-        // RFC 9897 section 3.2.3: the peer's key, on all subflows.
+        // RFC 9897 section 3.2.3: with the peer's key, on all subflows.
         let fast = self.multipath && self.state != SessionState::Connecting;
         if fast {
             let option = encode(&[MpOption::FastClose(self.keys.remote())]);
@@ -78,7 +78,7 @@ impl Session {
         self.close_at = now + CLOSE_WAIT;
         self.pending.clear();
         self.drop_queue();
-        // RFC 9897 section 3.2.11: joins are ignored from now on. One that has proved nothing is not waited for.
+        // RFC 9897 section 3.2.11: joins are ignored from now on. Unproven joins end at once.
         while let Some(i) = self.paths.iter().position(|p| p.is_half_open() && p.conn.is_some()) {
             self.give_up(now, i, reason);
         }
@@ -95,7 +95,7 @@ impl Session {
             match conn.state() {
                 State::Request | State::Respond => conn.abort(ResetCode::Aborted),
                 State::PartOpen | State::Open => conn.close(now, false),
-                // In CLOSING after a CloseReq its Close is still to leave, now with the option.
+                // In CLOSING after a CloseReq, the Close has not left yet; it now carries the option.
                 State::CloseReq | State::Closing | State::TimeWait | State::Closed => {}
             }
         }
@@ -105,7 +105,7 @@ impl Session {
     /// MP_CLOSE arrived on Close or CloseReq.
     pub(super) fn on_mp_close(&mut self, now: Time, ptype: PacketType, key: &[u8]) {
         if !self.keys.is_ours(key) {
-            // The subflow closes, as with any Close; the session does not.
+            // The subflow closes as with any Close, but the session continues.
             return self.count(Counter::CloseWithWrongKey);
         }
         match ptype {
@@ -113,8 +113,8 @@ impl Session {
                 self.begin_closing(now, Reason::ClosedByPeer);
                 self.close_all(now);
             }
-            // RFC 9897 section 3.2.11: all subflows are closed, and each answers the peer's Close with Reset code 1. They
-            // stay for that; whatever has not come after a while is reset.
+            // RFC 9897 section 3.2.11: all subflows are closed, and each answers the peer's Close with Reset code 1. They stay for that; subflows
+            // without a Close are reset after a while.
             PacketType::Close if self.state == SessionState::Open => {
                 self.begin_closing(now, Reason::ClosedByPeer);
             }
@@ -133,8 +133,8 @@ impl Session {
         self.finish(Reason::AbortedByPeer);
     }
 
-    /// How long the session lives on without a path. Its streams may be connections whose hosts would wait as long for each other: Linux gives up after
-    /// 15 minutes.
+    /// How long the session lives without a path. Its streams may carry connections whose hosts wait equally long for each other: Linux gives up
+    /// after 15 minutes.
     pub(super) fn survive(&self) -> Duration {
         let open = self.streams.as_ref().is_some_and(|carried| !carried.streams.is_empty());
         if open { self.cfg.survive.max(STREAMS_SURVIVE) } else { self.cfg.survive }
@@ -150,7 +150,7 @@ impl Session {
         }
     }
 
-    /// Ends the session if there is nothing left to wait for.
+    /// Ends the session if nothing is left to wait for.
     pub(super) fn check_end(&mut self, now: Time) {
         match self.state {
             SessionState::Closing => {
@@ -174,7 +174,7 @@ impl Session {
         }
     }
 
-    /// Over. Connections that still have a last packet to send are kept for that.
+    /// Ends the session. Connections that still have a last packet to send are kept for it.
     pub(super) fn finish(&mut self, reason: Reason) {
         if self.state == SessionState::Closed {
             return;
@@ -188,7 +188,7 @@ impl Session {
             }
         }
         self.drop_queue();
-        // What waits behind holes will not get older.
+        // Packets behind holes are delivered now.
         self.reorderer.on_timeout(Time::MAX);
         // A half-open session was never announced.
         if !half_open {

@@ -1,4 +1,4 @@
-//! Options that the peer confirms: retransmission of ours, MP_CONFIRM for theirs (RFC 9897 section 3.2.1).
+//! Options that need confirmation: retransmission of this end's options, and MP_CONFIRM for the peer's (RFC 9897 section 3.2.1).
 
 use super::signal::{Dataset, Pending, Signal};
 use super::{Session, encode};
@@ -10,7 +10,7 @@ use dccp_proto::{Gate, Sink};
 use dccp_wire::{MpOption, Opt, Options, Seq};
 use mpdccp_units::{Duration, Time};
 
-/// Longest gap between retransmissions of an option. RFC 9897 leaves the timing open: two RTO first, doubling.
+/// Longest interval between retransmissions of an option. RFC 9897 leaves the timing open: here two RTO first, then doubling.
 const MAX_GAP: Duration = Duration::from_secs(64);
 
 impl Session {
@@ -20,8 +20,8 @@ impl Session {
         self.pending.push(Pending { signal, sent: None, due: now, gap: Duration::ZERO });
     }
 
-    /// RFC 9897 section 3.2.9: a peer ignores silently that an ID is removed which it does not know, as it may never have heard of the
-    /// address. So a removal that nobody confirmed by the time it would be repeated once a minute is done.
+    /// Drops unconfirmed removals once their retransmission interval has reached a minute. RFC 9897 section 3.2.9: a peer that never
+    /// learned of the address ignores its removal silently.
     fn give_up_removals(&mut self, now: Time) {
         let unheard = |p: &mut Pending| {
             matches!(p.signal, Signal::RemoveAddr { .. }) && p.due <= now && p.gap >= MAX_GAP
@@ -33,19 +33,19 @@ impl Session {
         }
     }
 
-    /// The subflow is gone, and what was to be said about it.
+    /// Drops the pending options about a subflow that is gone.
     pub(super) fn forget_signals_of(&mut self, path: PathId) {
         self.pending.retain(|p| p.signal.dataset() != Dataset::Path(path));
     }
 
     /// When the next retransmission is due.
     pub(super) fn signal_timeout(&self) -> Option<Time> {
-        // One that was due already waits for a gate, not for time.
+        // An option that was due already waits for a gate, not for time.
         self.pending.iter().map(|p| p.due).filter(|due| *due > self.polled).min()
     }
 
-    /// Sends what is due, on DCCP-Data without payload: such an option needs an MP_SEQ, and a data packet of its own leaves
-    /// the others constant in size. Returns when a gate opens for one that must wait.
+    /// Sends the options that are due, on DCCP-Data without payload: such an option needs an MP_SEQ, and a separate data packet keeps
+    /// the size of the others constant. Returns when a gate opens for an option that must wait.
     pub(super) fn transmit_signals(&mut self, now: Time, sink: &mut dyn Sink) -> Option<Time> {
         self.give_up_removals(now);
         let mut wait = None;
@@ -91,14 +91,14 @@ impl Session {
         wait
     }
 
-    /// MP_CONFIRM arrived.
+    /// Handles MP_CONFIRM.
     pub(super) fn on_confirm(&mut self, list: &[u8]) {
         let mut mp_seq = None;
         for option in Options::new(list).map_while(Result::ok) {
             match (option, mp_seq) {
                 (Opt::Mp(MpOption::Seq(seq)), _) => mp_seq = Some(seq),
                 (Opt::Mp(option), Some(seq)) => {
-                    // Any of its transmissions will do: none with another value lies between them.
+                    // A confirmation of any transmission counts: all carried the same value.
                     let confirmed = |p: &Pending| {
                         p.signal.option() == option
                             && p.sent.is_some_and(|(first, newest)| seq.within(first, newest))
@@ -116,7 +116,7 @@ impl Session {
         }
     }
 
-    /// Confirms `options`, which arrived with `mp_seq`, on the path they came on.
+    /// Confirms `options`, which arrived with `mp_seq`, on the path of their arrival.
     pub(super) fn confirm(&mut self, i: usize, mp_seq: Seq, options: &[MpOption<'_>]) {
         let mut group = encode(&[MpOption::Seq(mp_seq)]);
         for option in options {

@@ -1,4 +1,4 @@
-//! What the paths of a session do together: shared bottlenecks, and when each looks for its least round-trip time.
+//! Coordination between the paths of a session: shared bottlenecks, and the timing of ProbeRTT.
 
 use super::Session;
 use super::subflow::Subflow;
@@ -8,7 +8,7 @@ use dccp_proto::Connection;
 use mpdccp_units::Time;
 
 impl Session {
-    /// Shows the coupling what a path went through, and tells all paths their parts.
+    /// Reports a path's measurements to the coupling, and gives all paths their shares.
     pub(super) fn couple(&mut self, now: Time, i: usize) {
         let path = &self.paths[i];
         if !self.cfg.coupling || self.cfg.share_congestion || self.paths.len() < 2 || !path.is_live() {
@@ -25,7 +25,7 @@ impl Session {
         }
     }
 
-    /// A path's connection is no more.
+    /// A path's connection has ended.
     pub(super) fn uncouple(&mut self, id: PathId) {
         if self.coupling.forget(id.0) {
             self.tell_parts();
@@ -40,8 +40,8 @@ impl Session {
         }
     }
 
-    /// Two paths in ProbeRTT at once would starve the session: while one is, the others put theirs off. Not those at the same bottleneck:
-    /// its queue is only gone when all drain it.
+    /// Two paths in ProbeRTT at once would starve the session, so the other paths postpone theirs. Paths at the same bottleneck do not:
+    /// its queue only empties when all of them drain it.
     pub(super) fn coordinate_probe_rtt(&mut self, i: usize, probing: bool) {
         if core::mem::replace(&mut self.paths[i].probing_rtt, probing) == probing {
             return;

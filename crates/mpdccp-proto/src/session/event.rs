@@ -1,11 +1,11 @@
 use crate::{PathId, Reason};
 use alloc::vec::Vec;
 
-/// What happened to a session.
+/// An event of a session.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum SessionEvent {
-    /// A peer opened a session here; `peer` is the [`crate::PeerFilter::id`] that let it in.
+    /// A peer opened a session here; `peer` is the [`crate::PeerFilter::id`] of the matching filter.
     Accepted {
         /// Filter that matched.
         peer: u32,
@@ -15,11 +15,11 @@ pub enum SessionEvent {
         /// RFC 9897 is in use.
         multipath: bool,
     },
-    /// A path carries data (again).
+    /// A path carries data, for the first time or again.
     PathUp(PathId),
     /// A path is silent or its link is down; the session goes on without it.
     PathSuspect(PathId),
-    /// The largest IP packet of a path is another one now, bytes.
+    /// The largest IP packet of a path changed, bytes.
     PathMtu {
         /// Which path.
         path: PathId,
@@ -28,12 +28,12 @@ pub enum SessionEvent {
         /// The size now.
         now: u16,
     },
-    /// Something happened to a stream; [`crate::Endpoint::streams`] reads and writes.
+    /// Event of a stream; [`crate::Endpoint::streams`] reads and writes.
     Stream(dccp_streams::Event),
-    /// The peer sent an option of the application's on this path ([`crate::SessionConfig::private_options`]).
+    /// The peer's application sent an option on this path ([`crate::SessionConfig::private_options`]).
     Private(PathId, Vec<u8>),
     /// A path is gone.
     PathDown(PathId, Reason),
-    /// Over. The session's status can be read until the endpoint is asked for the next event.
+    /// The session has ended. Its status can be read until the next call that fetches an event.
     Closed(Reason),
 }

@@ -1,5 +1,5 @@
-//! Forward error correction: after every so many packets of a policy rule follows their FEC packet (XOR), if possible on another path. One of
-//! them that is lost is made again from the others at once, without a round trip.
+//! Forward error correction: an FEC packet (XOR) follows after a number of packets of a policy rule, on another path if possible. It restores
+//! one lost packet from the others at once, without a round trip.
 
 use crate::{FecStats, PathId};
 use alloc::collections::{BTreeMap, VecDeque};
@@ -7,53 +7,53 @@ use alloc::vec::Vec;
 use dccp_wire::Seq;
 use mpdccp_units::{Duration, Time};
 
-/// Most packets that one FEC packet is for.
+/// Most packets that one FEC packet protects.
 pub(crate) const MOST: u8 = 16;
-/// Bytes of an FEC packet beside the longest packet's: how far back each of them is; a length, what is said of the flow, and a check.
+/// Bytes of an FEC packet beyond the longest protected packet: length, flow information and check, and an offset for each protected packet.
 pub(super) const HEADER: usize = 7;
 pub(super) const OFFSET: usize = 2;
-/// Bytes by which the option that says what it is, rounded up, is longer than those of data.
+/// Extra length of the option that marks an FEC packet over the options of data packets, rounded up.
 pub(super) const OPTION: usize = 8;
-/// An FEC packet that finds no path for so long is of no use any more.
+/// An FEC packet that found no path for this long is dropped.
 pub(super) const OLD: Duration = Duration::from_millis(100);
-/// Most FEC packets that wait for a path, and that wait for one more packet of theirs.
+/// Most FEC packets that wait for a path, and most that wait for another protected packet.
 pub(super) const MOST_WAITING: usize = 64;
-/// What is kept of what arrived, to make others from it; from the first FEC packet on until none has come for so long.
+/// Received packets are kept to restore others, from the first FEC packet until none has arrived for this long.
 pub(super) const MOST_KEPT: usize = 512;
 pub(super) const KEPT_FOR: Duration = Duration::from_secs(10);
 
-/// Packets that left since the last FEC packet.
+/// Packets sent since the last FEC packet.
 #[derive(Debug, Default)]
 pub(super) struct Block {
     pub(super) members: Vec<(Seq, PathId)>,
-    /// Of each: length, what is said of the flow, a check, and the bytes.
+    /// XOR over all of them: length, flow information, check, and payload.
     pub(super) xor: Vec<u8>,
 }
 
-/// An FEC packet on its way out.
+/// An FEC packet to be sent.
 #[derive(Debug)]
 pub(super) struct FecPacket {
     pub(super) class: usize,
-    /// Number of the newest of its packets.
+    /// MP_SEQ of its newest protected packet.
     pub(super) newest: Seq,
     pub(super) count: u8,
     pub(super) payload: Vec<u8>,
-    /// Where its packets left.
+    /// Paths of its protected packets.
     pub(super) paths: Vec<PathId>,
     pub(super) at: Time,
 }
 
-/// An FEC packet that arrived and lacks more than one packet.
+/// A received FEC packet that lacks more than one protected packet.
 #[derive(Debug)]
 pub(super) struct Pending {
     pub(super) members: Vec<u64>,
     pub(super) xor: Vec<u8>,
 }
 
-/// What a session knows of FEC packets.
+/// FEC state of a session.
 #[derive(Debug, Default)]
 pub(super) struct Fec {
-    /// The peer makes use of them.
+    /// The peer uses FEC packets.
     pub(super) on: bool,
     pub(super) waiting: VecDeque<FecPacket>,
     pub(super) kept_until: Time,
@@ -63,7 +63,7 @@ pub(super) struct Fec {
     pub(super) stats: FecStats,
 }
 
-/// Adds a packet to the sum; a second time takes it out again.
+/// Adds a packet to the XOR; a second call removes it.
 pub(super) fn add(xor: &mut Vec<u8>, seq: u64, back: u8, data: &[u8]) {
     let ([high, low], [a, b, c, d]) = ((data.len() as u16).to_be_bytes(), check(seq, back, data));
     xor.resize(xor.len().max(HEADER + data.len()), 0);
@@ -72,8 +72,7 @@ pub(super) fn add(xor: &mut Vec<u8>, seq: u64, back: u8, data: &[u8]) {
     }
 }
 
-/// Tells a packet that was made from the right ones. Of a checksum that is linear, as CRCs are, the sum would fit whatever was added up;
-/// this is FNV-1a.
+/// Check that a packet was restored correctly. A linear checksum such as a CRC would match any sum, so this is FNV-1a.
 pub(super) fn check(seq: u64, back: u8, data: &[u8]) -> [u8; 4] {
     let bytes = seq.to_be_bytes().into_iter().chain([back]).chain(data.iter().copied());
     bytes.fold(0x811c_9dc5_u32, |hash, byte| (hash ^ u32::from(byte)).wrapping_mul(0x0100_0193)).to_be_bytes()
@@ -89,7 +88,7 @@ impl Fec {
         FecStats { held: held as u64, ..self.stats }
     }
 
-    /// Keeps what arrived, while there are FEC packets.
+    /// Keeps a received packet while FEC packets arrive.
     pub(super) fn keep(&mut self, now: Time, seq: Seq, back: u8, data: &[u8]) {
         if now >= self.kept_until {
             if !self.order.is_empty() || !self.pending.is_empty() {
@@ -109,8 +108,8 @@ impl Fec {
         }
     }
 
-    /// The one packet that an FEC packet lacks, if the others are here: its number, what it says of its flow, and its bytes. `None` also if
-    /// a bit changed on the way in what it would be made from, or where numbers say that others belong to it.
+    /// Restores the one missing packet of an FEC packet from the others: its number, flow information, and bytes. `None` if others are
+    /// missing too, if a bit changed on the way, or if the numbers do not match.
     pub(super) fn solve(&self, packet: &Pending) -> Option<(u64, u8, Vec<u8>)> {
         let lost = *packet.members.iter().find(|seq| !self.kept.contains_key(seq))?;
         let mut xor = packet.xor.clone();
@@ -123,7 +122,7 @@ impl Fec {
         (check(lost, *back, data) == [*a, *b, *c, *d]).then(|| (lost, *back, data.to_vec()))
     }
 
-    /// How many of its packets are not here.
+    /// Number of missing protected packets.
     pub(super) fn lacks(&self, packet: &Pending) -> usize {
         packet.members.iter().filter(|seq| !self.kept.contains_key(seq)).count()
     }

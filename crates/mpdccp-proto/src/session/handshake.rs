@@ -8,7 +8,7 @@ use dccp_proto::{Connection, Extra, Ports, Route};
 use dccp_wire::{MpOption, Opt, OptionBuf, Packet, Reset, ResetCode, feature};
 use mpdccp_units::Time;
 
-/// What a Request or Response says about multipath.
+/// Multipath options of a Request or Response.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Hello<'a> {
     /// Change R for Multipath Capable that lists version 0.
@@ -19,11 +19,11 @@ pub(super) struct Hello<'a> {
     pub(super) join: Option<(u8, u32, u32)>,
     /// MP_HMAC directly after MP_JOIN.
     pub(super) join_tag: Option<&'a [u8; 20]>,
-    /// MP_EXP of ours.
+    /// Private MP_EXP option of mpdccp.
     pub(super) private: Option<Private>,
-    /// What the peer calls the path.
+    /// The peer's name for the path.
     pub(super) name: PathName,
-    /// An MP option that cannot be right.
+    /// An invalid MP option.
     pub(super) malformed: bool,
 }
 
@@ -69,12 +69,12 @@ pub(crate) struct Offer<'a, 'p> {
     pub(crate) seed: [u8; 32],
     /// Init Cookie that goes with the Response; none if empty.
     pub(crate) cookie: &'a [u8],
-    /// The Response may carry the application's data.
+    /// The Response may carry application data.
     pub(crate) early: bool,
 }
 
 impl Session {
-    /// Answers a Request. An error is the Reset to send instead, and the counter it goes under.
+    /// Answers a Request. An error contains the Reset to send instead, and its counter.
     pub(crate) fn server(now: Time, offer: &Offer<'_, '_>) -> Result<Session, (Reset, Counter)> {
         let hello = Hello::read(offer.request);
         if hello.malformed {
@@ -122,7 +122,7 @@ impl Session {
         Ok(session)
     }
 
-    /// Gives a plain connection its data for Request or Response, and takes what came.
+    /// Gives a plain connection the data for its Request or Response, and accepts the peer's.
     pub(super) fn early_data(&mut self, conn: &mut Connection, may_send: bool) {
         if !self.multipath {
             if may_send {
@@ -180,11 +180,11 @@ impl Session {
         }
     }
 
-    /// Options of a Request, with what we call the path: rules of the peer may name it.
+    /// Options of a Request, plus the name of the path, which the peer's rules may use.
     pub(super) fn named(&self, i: usize, options: &[MpOption<'_>]) -> OptionBuf {
         let name = self.paths[i].cfg.name;
         let mut options = encode(options);
-        // A peer that is not ours may not care for private options.
+        // Other implementations may not expect private options.
         let ours = self.peer_is_ours || self.state == SessionState::Connecting;
         if name.is_known() && ours {
             Private::Name(name).with(|option| options.push(&Opt::Mp(option)));
@@ -192,7 +192,7 @@ impl Session {
         options
     }
 
-    /// What the peer said of itself in the handshake.
+    /// Applies the peer's announcement from the handshake.
     fn greet(&mut self, private: Option<Private>) {
         if let Some(Private::Hello { repairs, flows, fec, streams }) = private {
             self.peer_is_ours = true;

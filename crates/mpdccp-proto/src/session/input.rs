@@ -11,35 +11,35 @@ use dccp_proto::{Ecn, Outcome, Received};
 use dccp_wire::{MpOption, Opt, Packet, PacketType, RttType, Seq};
 use mpdccp_units::{Duration, Time};
 
-/// Most options of one packet that are confirmed; more are ignored until they come again.
+/// Most options confirmed per packet; more are ignored until the peer repeats them.
 const MAX_SIGNALS: usize = 8;
 
-/// The most that MP_EXP can carry (RFC 9897 section 3.2.12), bytes.
+/// Longest MP_EXP value (RFC 9897 section 3.2.12), bytes.
 const MAX_PRIVATE: usize = 252;
 
-/// An RTT told by the peer that is older says nothing any more, milliseconds.
+/// The peer's RTT measurement is ignored beyond this age, milliseconds.
 const MAX_RTT_AGE: u32 = 10_000;
 
 /// The multipath options of one packet.
 #[derive(Default)]
 struct Signals<'a> {
     mp_seq: Option<Seq>,
-    /// How far back the packet before of its flow is.
+    /// Distance to the previous packet of its flow.
     back: Option<u8>,
-    /// It is an FEC packet: the newest number, and of how many packets.
+    /// Marks an FEC packet: MP_SEQ of the newest protected packet, and their number.
     fec: Option<(Seq, u8)>,
-    /// It is a packet of the streams.
+    /// Marks a packet of the streams.
     stream: bool,
     /// MP_CLOSE, or MP_FAST_CLOSE on a Reset with code 13.
     close: Option<&'a [u8]>,
     fast_close: Option<&'a [u8]>,
     unknown: bool,
-    /// There are options that need confirmation.
+    /// Some options need confirmation.
     confirmable: bool,
 }
 
 impl Session {
-    /// Delivers what waits for packets before it.
+    /// Delivers packets that wait for earlier ones.
     pub(crate) fn stop_holding(&mut self, now: Time) {
         if self.reorderer.occupancy_bytes() > 0 {
             self.count(Counter::HeldBeyondMemory);
@@ -47,7 +47,7 @@ impl Session {
         }
     }
 
-    /// A packet of one of the session's connections arrived.
+    /// Handles a packet of one of the session's connections.
     pub(crate) fn handle_packet(&mut self, now: Time, path: PathId, ecn: Ecn, len: u32, packet: &Packet<'_>) {
         let Some(i) = self.index(path) else { return };
         let Some(conn) = &mut self.paths[i].conn else { return };
@@ -108,7 +108,7 @@ impl Session {
         }
     }
 
-    /// Whether a data packet's MP_SEQ can be right.
+    /// Whether a data packet's MP_SEQ is plausible.
     fn believes(&mut self, now: Time, mp_seq: Seq) -> bool {
         match self.plausible.judge(mp_seq) {
             Judgement::Fits => true,
@@ -128,8 +128,8 @@ impl Session {
                 Opt::Mp(MpOption::Seq(seq)) => signals.mp_seq = signals.mp_seq.or(Some(seq)),
                 Opt::Mp(MpOption::Confirm(list)) => self.on_confirm(list),
                 Opt::Mp(MpOption::Rtt { kind, rtt_ms, age_ms }) => {
-                    // The least and the largest ever say little about now, and an old one nothing; one of age 0 may never have been
-                    // measured (RFC 9897 section 3.2.7).
+                    // All-time minimum and maximum say little about the present, and an old value says nothing; a value of age 0
+                    // may never have been measured (RFC 9897 section 3.2.7).
                     let current = matches!(kind, RttType::Raw | RttType::Smooth) && age_ms <= MAX_RTT_AGE;
                     let rtt = Duration::from_millis(u64::from(rtt_ms));
                     let known = Some(rtt).filter(|_| current && rtt_ms > 0);
@@ -147,12 +147,13 @@ impl Session {
                     Some(Private::Fec(newest, count)) if self.fec.on => signals.fec = Some((newest, count)),
                     _ => self.on_private(now, i, bytes),
                 },
-                // A HMAC is read with the option before it; alone it is ignored (RFC 9897 section 3.2.6).
+                // An HMAC is parsed with the option before it; alone it is ignored (RFC 9897 section 3.2.6).
                 Opt::Mp(MpOption::Hmac(_)) => {}
                 Opt::Mp(MpOption::Join { .. } | MpOption::Key { .. }) => {
                     self.count(Counter::HandshakeOptionLate)
                 }
-                // RFC 4340 section 5.8: ignored. Only in the handshake, where it leaves something open, does it end the subflow.
+                // RFC 4340 section 5.8: ignored. It ends the subflow only during the handshake, if it leaves the negotiation
+                // incomplete.
                 Opt::Invalid(46, _) => self.count(Counter::MalformedMpOption),
                 _ => {}
             }
@@ -170,9 +171,9 @@ impl Session {
         }
     }
 
-    /// Sends an option of the application's (MP_EXP) with the next Ack of a path that is up; it may be lost.
+    /// Sends an application's option (MP_EXP) on the next Ack of a path that is up, unreliably.
     pub(crate) fn send_private(&mut self, bytes: &[u8]) -> bool {
-        // A single byte is how far back the flow's last packet is.
+        // A single byte is reserved for the distance to the flow's previous packet.
         if !self.multipath || !(2..=MAX_PRIVATE).contains(&bytes.len()) || Private::is_ours(bytes) {
             return false;
         }
@@ -180,7 +181,7 @@ impl Session {
         path.map(|conn| conn.send_options(encode(&[MpOption::Exp(bytes)]).as_bytes())).is_some()
     }
 
-    /// Second look at the few packets that carry MP_PRIO, MP_ADDADDR or MP_REMOVEADDR, now that the MP_SEQ is known.
+    /// Second pass over the few packets with MP_PRIO, MP_ADDADDR or MP_REMOVEADDR, once the MP_SEQ is known.
     fn on_confirmable(&mut self, now: Time, i: usize, mp_seq: Seq, packet: &Packet<'_>) {
         let mut options = packet.options().map_while(Result::ok).peekable();
         let mut confirmed: Vec<MpOption<'_>> = Vec::new();
@@ -215,7 +216,7 @@ impl Session {
         }
     }
 
-    /// MP_PRIO for the subflow that carried it (RFC 9897 section 3.2.10).
+    /// Handles MP_PRIO for the subflow that carried it (RFC 9897 section 3.2.10).
     fn on_prio(&mut self, i: usize, mp_seq: Seq, prio: u8) -> bool {
         match self.paths[i].peer_prio {
             Some((_, known)) if mp_seq.before(known) => self.count(Counter::OutdatedMpOption),
@@ -232,7 +233,7 @@ impl Session {
             if signals.stream {
                 return self.on_stream_packet(now, i, data, received);
             }
-            // RFC 9897 section 3.2.5: it must be there.
+            // RFC 9897 section 3.2.5: MP_SEQ is mandatory on data.
             return self.count(Counter::DataWithoutMpSeq);
         };
         if signals.unknown {

@@ -14,21 +14,21 @@ use dccp_wire::{MpOption, Opt, Packet, Reset, ResetCode};
 use mpdccp_units::{Duration, Time};
 use rand_core::RngCore;
 
-/// Requests sent for a join before the attempt counts as failed; the path manager tries again later.
+/// Retransmissions of a join's Request before the attempt fails; the path manager retries later.
 const JOIN_RETRIES: u8 = 3;
 
-/// Most joins that have not proved yet that they know the keys.
+/// Most joins that have not proved knowledge of the keys yet.
 const MAX_HALF_OPEN_JOINS: usize = 32;
 
-/// How long a subflow must have been silent to be given up for a new one from the same address.
+/// A subflow silent for this long is given up for a new one from the same address.
 const REPLACE_AFTER: Duration = Duration::from_secs(2);
 
-/// Why a join is not answered with a Response.
+/// Reason to answer a join without a Response.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Refusal {
-    /// Silently.
+    /// No answer.
     Ignore(Counter),
-    /// With this Reset.
+    /// Answer with this Reset.
     Reset(Reset, Counter),
 }
 
@@ -47,7 +47,7 @@ impl Session {
             return self.count(Counter::NoAddressIdLeft);
         };
         let mut config = self.connection_config(mtu, overhead);
-        // Where an answer would have come by then, a new attempt does instead of a repetition: it takes no back-off.
+        // If an answer would have arrived by then, make a new attempt instead of a retransmission: it has no back-off.
         let again = self.paths[i].is_quick && self.paths[i].is_missed(now);
         config.request_retries = config.request_retries.min(if again { 0 } else { JOIN_RETRIES });
         let seed = self.seed();
@@ -59,7 +59,7 @@ impl Session {
         self.paths[i].start(now, conn, Stage::JoinSent { nonce });
     }
 
-    /// Server: answers a Request that names our connection identifier.
+    /// Server: answers a Request with this end's connection identifier.
     pub(crate) fn accept_join(
         &mut self,
         now: Time,
@@ -80,11 +80,11 @@ impl Session {
         if !self.multipath {
             return refuse(ResetCode::ConnectionRefused, Counter::JoinOfPlainSession);
         }
-        // A client says whether it lets the server join; whoever listens for other reasons keeps its sessions to itself.
+        // A client must allow the server to join; a client that listens for another purpose keeps its sessions to itself.
         if self.role == Role::Client && !self.cfg.joinable {
             return refuse(ResetCode::ConnectionRefused, Counter::JoinOfClientSession);
         }
-        // RFC 9897 section 3.6: without the version of the first subflow, or with faulty options, it is closed.
+        // RFC 9897 section 3.6: the subflow is closed if its version differs from the first subflow's, or if its options are invalid.
         if hello.malformed || !hello.version_0 {
             return refuse(ResetCode::OptionError, Counter::JoinMalformedOrOtherVersion);
         }
@@ -113,16 +113,16 @@ impl Session {
         Ok((self.paths[i].id, ports))
     }
 
-    /// RFC 9897 section 3.10: too many subflows. Silent ones, which the peer may have lost, count half; joins that have proved nothing
-    /// do not count.
+    /// RFC 9897 section 3.10: too many subflows. Silent subflows, which the peer may have lost, count half; unproven joins do not
+    /// count.
     fn is_crowded(&self) -> bool {
         let proven = self.paths.iter().filter(|p| !p.is_half_open());
         let (silent, loud): (Vec<&Subflow>, Vec<_>) = proven.partition(|p| p.state == PathState::Suspect);
         loud.len() >= self.cfg.max_paths || loud.len() + silent.len() >= self.cfg.max_paths * 2
     }
 
-    /// Gives up a join that has proved nothing if there are many: the oldest of those from an address that has the most of them. So a
-    /// flood from few addresses displaces its own, and one from many leaves each join the time that it takes to come around.
+    /// If there are many unproven joins, gives up the oldest from the address with the most of them. So a flood from few addresses
+    /// displaces its own joins, and a flood from many leaves each join enough time to complete.
     fn make_room_for_join(&mut self, now: Time) {
         let mut sources: BTreeMap<IpAddr, (usize, usize)> = BTreeMap::new();
         let half_open = self.paths.iter().enumerate().filter(|(_, p)| p.is_half_open());
@@ -133,7 +133,7 @@ impl Session {
             return;
         }
         let most = sources.values().map(|(n, _)| *n).max();
-        // Paths are in the order in which they began.
+        // Paths are ordered by their start.
         let oldest = sources.values().filter(|(n, _)| Some(*n) == most).map(|(_, oldest)| *oldest).min();
         if let Some(oldest) = oldest {
             self.count(Counter::HalfOpenJoinDisplaced);
@@ -142,7 +142,7 @@ impl Session {
         }
     }
 
-    /// Client: the Response to a join.
+    /// Client: handles the Response to a join.
     pub(super) fn on_join_response(&mut self, i: usize, nonce: u32, packet: &Packet<'_>) {
         let Some(conn) = &mut self.paths[i].conn else { return };
         let hello = Hello::read(packet);
@@ -171,8 +171,8 @@ impl Session {
         }
     }
 
-    /// Server: the first packet after the Response must prove that the peer knows the keys, before anything is taken
-    /// from it or sent to it. False: the subflow is closed.
+    /// Server: the first packet after the Response must prove that the peer knows the keys, before any data is accepted from it or
+    /// sent to it. False if the subflow was closed.
     pub(super) fn prove_join(&mut self, now: Time, i: usize, tag: &Tag, packet: &Packet<'_>) -> bool {
         let found = packet.options().map_while(Result::ok).find_map(|option| match option {
             Opt::Mp(MpOption::Hmac(tag)) => Some(tag),
@@ -192,8 +192,8 @@ impl Session {
         false
     }
 
-    /// A peer that joins again from an address has most likely lost the subflow it had there: that one must answer a probe
-    /// before it is used again, and one that is silent already is given up.
+    /// A peer that joins again from an address has most likely lost the earlier subflow there: that subflow must answer a probe before
+    /// it is used again, and is given up if it is already silent.
     fn doubt_predecessors(&mut self, now: Time, joined: usize) {
         let ends = |p: &Subflow| (p.remote_addr, p.cfg.route.socket, p.cfg.route.local);
         let new = ends(&self.paths[joined]);

@@ -1,34 +1,34 @@
 use mpdccp_units::{Duration, Time};
 
-/// Gaps between the probes of a silent path: a quarter of the silence so far, no less and no more than this.
+/// Interval between the probes of a silent path: a quarter of the silence so far, within these limits.
 const PROBE_GAP: (Duration, Duration) = (Duration::from_millis(50), Duration::from_millis(300));
-/// After data, silence of two answer times is asked about, but no sooner than this.
+/// If data stops arriving, a path is probed after two answer times of silence, but no sooner than this.
 const QUIET: Duration = Duration::from_millis(100);
 
-/// Whether a path still answers.
+/// Whether a path answers.
 ///
-/// Silence counts from the first packet sent after which nothing newer of ours was acknowledged. When the time for an answer is over, a
-/// Sync asks once more, since a lost acknowledgement alone shows nothing; when that is not answered in its time either, the path is
-/// silent. What the peer sends besides is no answer: where the way there is dead, it goes on arriving. It only puts off the question to an
-/// idle path. An acknowledgement after a probe brings the path back; anything else that is heard is a reason to probe soon.
+/// Silence counts from the first packet sent after the last acknowledgement of a newer packet. When the answer time is over, a Sync probes
+/// once more, since a single lost acknowledgement shows nothing; if the Sync is not answered in time either, the path is silent. Other
+/// packets of the peer are no answer: they keep arriving if only the direction to the peer is dead. They only postpone the probe of an
+/// idle path. An acknowledgement after a probe brings the path back; any other packet triggers a probe soon.
 ///
-/// A path on which data came, and then does not, is asked too: whoever only receives would otherwise learn of a dead path, or of a
-/// NAT that forgot it, no sooner than an idle one.
+/// A path on which data stops arriving is probed too: otherwise a pure receiver would notice a dead path, or a lost NAT binding, no sooner
+/// than on an idle path.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Liveness {
-    /// It answers, as far as we know.
+    /// It answers, as far as known.
     Answering {
-        /// When the first packet still unanswered left.
+        /// When the first unanswered packet left.
         asked: Option<Time>,
-        /// When it was asked once more.
+        /// When the Sync after it left.
         again: Option<Time>,
-        /// When it was last asked for want of data.
+        /// When it was last probed because data stopped arriving.
         checked: Time,
     },
-    /// It does not.
+    /// It does not answer.
     Suspect {
         since: Time,
-        /// Acknowledgements that came before the first probe could be answered prove nothing.
+        /// Acknowledgements before the first probe could be answered prove nothing.
         trust_after: Time,
         /// When it was last probed.
         probed: Time,
@@ -36,7 +36,7 @@ pub(super) enum Liveness {
     },
 }
 
-/// What to do.
+/// The action to take.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Step {
     /// Nothing.
@@ -45,28 +45,28 @@ pub(super) enum Step {
     Probe,
     /// The path becomes suspect; send a Sync.
     Suspect,
-    /// It is up again.
+    /// The path is up again.
     Up,
-    /// It was suspect for too long: close it.
+    /// The path was suspect for too long: close it.
     Down,
 }
 
-/// What the judgement rests on.
+/// Input of the check.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Evidence {
-    /// When something valid last arrived, or the path opened.
+    /// When a valid packet last arrived, or when the path opened.
     pub(super) heard: Time,
-    /// When something newer of ours was last acknowledged, or the path opened.
+    /// When the peer last acknowledged a newer packet, or when the path opened.
     pub(super) answered: Time,
     /// When data last arrived.
     pub(super) data: Time,
-    /// Within which an answer comes.
+    /// Time in which an answer arrives.
     pub(super) answer: Duration,
-    /// How long to wait for an answer to the question before the path counts as silent.
+    /// Time to wait for an answer to the Sync before the path counts as silent.
     pub(super) verdict: Duration,
-    /// Ask an idle path this often.
+    /// Interval between probes of an idle path.
     pub(super) keepalive: Duration,
-    /// Give a silent path up after this.
+    /// Time after which a silent path is closed.
     pub(super) patience: Duration,
 }
 
@@ -79,7 +79,7 @@ impl Liveness {
         Liveness::Suspect { since: now, trust_after: probe_at, probed: now, probe_at }
     }
 
-    /// The path is not used until it answers a probe. The caller sends the first one.
+    /// The path is not used until it answers a probe. The caller sends the first probe.
     pub(super) fn suspect(now: Time) -> Liveness {
         Liveness::Suspect { since: now, trust_after: now, probed: now, probe_at: now + PROBE_GAP.0 }
     }
@@ -92,7 +92,7 @@ impl Liveness {
         }
     }
 
-    /// When a packet last left that had to be answered, about; probes do not count, or one would be the reason for the next.
+    /// Approximately when a packet last left that the peer must answer. Probes do not count, or each would cause the next.
     pub(super) fn asked(&self) -> Time {
         match *self {
             Liveness::Answering { asked, checked, .. } => {
@@ -111,7 +111,7 @@ impl Liveness {
         }
     }
 
-    /// Something has just arrived, and all that asked for an answer has one: [`check`](Self::check) would find it fine.
+    /// A packet has just arrived, and no answer is outstanding: [`check`](Self::check) would find nothing to do.
     pub(super) fn is_answered(&self, now: Time, heard: Time, answered: Time) -> bool {
         matches!(*self, Liveness::Answering { asked, .. } if heard == now && asked.is_none_or(|asked| asked < answered))
     }
@@ -134,7 +134,7 @@ impl Liveness {
         }
     }
 
-    /// Judges.
+    /// Updates the state and returns the action to take.
     pub(super) fn check(&mut self, now: Time, e: &Evidence) -> Step {
         if let Liveness::Suspect { trust_after, .. } = *self
             && e.answered > trust_after

@@ -1,37 +1,37 @@
 use dccp_proto::ccid::TxView;
 use mpdccp_units::{Duration, Time};
 
-/// The share of packets that a path loses whatever its load: the least of the last samples, so that what a queue lost while its rate was
-/// being found does not count. What nothing new is known of is forgotten, so that a path that is left out for its losses is tried again,
-/// and that ever later while it proves as bad as before.
+/// Loss rate of a path regardless of its load: the minimum over the last samples, so that queue losses while the congestion control
+/// searches for its rate do not count. Without new samples the value decays, so that a path left out for its losses is retried; the
+/// decay slows down each time the path proves as bad as before.
 #[derive(Debug, Default)]
 pub(super) struct LossRate {
     samples: [f32; SAMPLES],
     taken: usize,
-    /// What it was when it began to be forgotten, and how many samples there had been.
+    /// The value when the decay began, and the number of samples at that time.
     forgotten: Option<(f32, usize)>,
-    /// How often in a row it proved as bad as before.
+    /// How often in a row the path proved as bad as before.
     relapses: u32,
-    /// Delivered and lost packets when last looked at.
+    /// Delivered and lost packets at the last update.
     seen: (u64, u64),
     at: Time,
 }
 
-/// A sample has so many packets or losses at least, and lasts so long: a fast path that loses while it finds its rate is done with that
-/// sooner, and a slow flow is not to suffer until it has sent a thousand packets.
+/// Minimum packets, or losses, in a sample, and its minimum duration. A fast path that loses packets while it searches for its rate
+/// finishes within one sample; a slow flow need not wait for a thousand packets.
 const SAMPLE: u64 = 250;
 const MANY_LOST: u64 = 5;
 const LASTS: Duration = Duration::from_millis(250);
 /// Samples that count.
 const SAMPLES: usize = 4;
-/// Without a sample for this long, a quarter is forgotten; half of that with each relapse, so many at most.
+/// Without a sample for this long, a quarter is forgotten; half as much with each relapse, up to this many.
 const FORGET: Duration = Duration::from_secs(1);
 const MOST_RELAPSES: u32 = 4;
 
 impl LossRate {
     /// Share, 0 to 1.
     pub(super) fn get(&self) -> f32 {
-        // Without all samples nothing is known yet.
+        // Until all samples exist, nothing is known.
         self.samples.iter().copied().fold(1.0, f32::min)
     }
 
@@ -41,11 +41,11 @@ impl LossRate {
 
     fn count(&mut self, now: Time, delivered: u64, lost: u64) {
         if delivered < self.seen.0 {
-            // Another connection.
+            // The counters restarted with another connection.
             self.seen = (0, 0);
         }
         let new = delivered - self.seen.0;
-        // Losses that proved spurious are taken back.
+        // Spurious losses are subtracted again.
         let missing = lost.saturating_sub(self.seen.1);
         let enough = new + missing >= SAMPLE || missing >= MANY_LOST;
         if enough && now.since(self.at) >= LASTS {
@@ -107,7 +107,7 @@ mod tests {
         assert!(loss.get() < 0.01, "a new connection counts from the start");
     }
 
-    /// A hundred packets a second, three of ten lost.
+    /// A hundred packets per second, three of ten lost.
     #[test]
     fn a_slow_flow_shows_heavy_losses_within_seconds_and_they_are_retried_ever_later() {
         let mut loss = LossRate::default();
@@ -133,7 +133,7 @@ mod tests {
             "{known_again:?}"
         );
         assert_eq!(known_again[5], known_again[6]);
-        // It became good.
+        // The path became good.
         let lost = sent - sent * 7 / 10;
         for _ in 0..2_000 {
             now += Duration::from_millis(10);

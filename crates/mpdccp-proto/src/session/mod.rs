@@ -69,7 +69,7 @@ use subflow::{FirstAttempt, Subflow};
 
 /// Bytes of MP_SEQ, the one option on every data packet (RFC 9897 section 3.2.5).
 const MP_SEQ_LEN: usize = 9;
-/// Bytes of MP_EXP with how far back a flow's last packet is.
+/// Bytes of the MP_EXP that carries the distance to the flow's previous packet.
 const BACK_LEN: usize = 4;
 /// Most datagrams of a plain session that wait for the application.
 const MAX_DELIVERABLE: usize = 16_384;
@@ -91,7 +91,7 @@ pub(crate) struct Gone {
 }
 
 impl Gone {
-    /// Who connected lets its ports rest after a Reset of its own too: the peer that got it is in TIMEWAIT.
+    /// An end that connected keeps its ports unused after its own Reset too: the peer that received the Reset is in TIMEWAIT.
     fn of(conn: &Connection, ours: bool) -> Gone {
         let time_wait = conn.state() == State::TimeWait || ours;
         Gone { route: conn.route(), ports: conn.ports(), time_wait }
@@ -106,7 +106,7 @@ pub(crate) struct Session {
     cfg: SessionConfig,
     role: Role,
     state: SessionState,
-    /// RFC 9897 is in use; until the handshake shows it: it is offered.
+    /// RFC 9897 is in use; before the handshake completes, it is offered.
     multipath: bool,
     rng: ChaCha20Rng,
     keys: Keys,
@@ -116,34 +116,34 @@ pub(crate) struct Session {
     next_path: u32,
     /// Ended connections that may still have a last packet to send.
     dying: Vec<Connection>,
-    /// Where they were.
+    /// Their keys.
     gone: Vec<Gone>,
     classes: ClassQueues,
-    /// Byte streams, once the peer is known to have them too.
+    /// Byte streams, once the peer is known to support them.
     streams: Option<Box<Carried>>,
-    /// They, once the session has begun to end: for what was not read.
+    /// The streams after the session began to end, for reading the rest.
     unread: Option<Box<Carried>>,
-    /// Bounds the rate at which it empties.
+    /// Limits the rate of the queues.
     cap: Cap,
-    /// Bytes of data it may send while there is a bound on all sessions, and whether that kept it from sending.
+    /// Bytes of data it may send while all sessions share a rate limit, and whether the limit held data back.
     allowance: Option<i64>,
     held: bool,
-    /// The endpoint's, while it works on this session.
+    /// Borrowed from the endpoint during calls.
     pub(crate) blocks: Blocks,
     rows: Vec<PathRow>,
-    /// Those of them that the rule for the packet at the head leaves.
+    /// The rows that the rule for the packet at the head allows.
     allowed: Vec<PathRow>,
-    /// Those of them that priorities leave for the packet at the head, unless that is all of `rows`.
+    /// The rows that priorities allow for the packet at the head, unless they are all of `rows`.
     offered: Vec<PathRow>,
     offered_all: bool,
     reorderer: Box<dyn Reorderer>,
     repair: Repair,
     coupling: Coupling,
     fec: Fec,
-    /// Both ends say how far back a flow's last packet is.
+    /// Both ends send the distance to each flow's previous packet.
     order_flows: bool,
     last_of_flow: LastOfFlow,
-    /// For the flows of what arrives.
+    /// Key for the flows of arriving packets.
     flow_key: FlowKey,
     /// The peer understands our private options.
     peer_is_ours: bool,
@@ -155,23 +155,23 @@ pub(crate) struct Session {
     remote_addrs: RemoteAddrs,
     events: VecDeque<SessionEvent>,
     counters: Counters,
-    /// When sending may go on, from the last round of [`Self::poll_transmit`].
+    /// When sending may continue, from the last [`Self::poll_transmit`].
     wake: Option<(Time, Wake)>,
-    /// When that was.
+    /// Time of that call.
     polled: Time,
     /// Options of the packet being sent.
     options: OptionBuf,
-    /// When a path was last up, or the session began.
+    /// When a path was last up, or when the session began.
     alive: Time,
     first: FirstAttempt,
     /// Closing: when to stop waiting for the peer.
     close_at: Time,
     close_reason: Reason,
-    /// That of the first connection.
+    /// Service Code of the first connection.
     service_code: u32,
-    /// What the peer's last Reset said in words.
+    /// Error Text of the peer's last Reset.
     error_text: Option<String>,
-    /// Server: the peer filter that let it in.
+    /// Server: the peer filter that matched.
     peer: u32,
 }
 
@@ -231,7 +231,7 @@ impl Session {
         }
     }
 
-    /// A client; its first path connects once the endpoint has found it ports ([`Self::poll_connect`]).
+    /// A client; its first path connects once the endpoint has assigned its ports ([`Self::poll_connect`]).
     pub(crate) fn client(
         cfg: SessionConfig,
         now: Time,
@@ -264,8 +264,8 @@ impl Session {
         Config {
             multipath: self.multipath,
             early_data: !self.multipath && self.cfg.connection.early_data,
-            // RFC 9897 section 3.3: the server confirms with an Ack. Without multipath it spares the client 200 ms of PARTOPEN, in
-            // which full-size packets cannot be sent.
+            // RFC 9897 section 3.3: the server confirms with an Ack. Without multipath, the Ack saves the client 200 ms in
+            // PARTOPEN, in which it cannot send full-size packets.
             ack_on_open: true,
             mtu,
             overhead,
@@ -288,7 +288,7 @@ impl Session {
         }
     }
 
-    /// Another congestion control for what this end sends, also on paths to come. False if no path takes it.
+    /// Changes the congestion control of this end's packets, on future paths too. False if no path accepts it.
     pub(crate) fn set_ccid(&mut self, ccid: u8) -> bool {
         let taken = self.open_connections().fold(false, |taken, conn| conn.set_ccid(ccid) | taken);
         if taken {
@@ -297,7 +297,7 @@ impl Session {
         taken
     }
 
-    /// A path leads elsewhere now, which nobody but the application knows of.
+    /// A path leads to another place, which only the application can know.
     pub(crate) fn change_path(&mut self, now: Time, path: PathId) {
         if let Some(conn) = self.index(path).and_then(|i| self.paths[i].conn.as_mut()) {
             conn.on_path_change(now);
@@ -317,14 +317,14 @@ impl Session {
         }
     }
 
-    /// Queues a packet of padding: without data, filled up, and only taking its place in the order.
+    /// Queues a packet of padding: no data, but it has its place in the order.
     pub(crate) fn pad(&mut self, now: Time) {
         if self.state == SessionState::Open {
             self.classes.push(now, Vec::new(), PktInfo::default());
         }
     }
 
-    /// Bytes that wait to be sent, and that wait to be put in order.
+    /// Bytes that wait to be sent or reordered.
     pub(crate) fn queued(&self) -> u64 {
         self.classes.view(Time::ZERO).bytes + self.reorderer.occupancy_bytes()
     }
@@ -334,7 +334,7 @@ impl Session {
         if let Some(data) = self.delivered.pop_front() {
             return Some(data);
         }
-        // Empty packets only took their place in the order.
+        // Empty packets only kept their place in the order.
         core::iter::from_fn(|| self.reorderer.pop()).find(|data| !data.is_empty())
     }
 
@@ -343,12 +343,12 @@ impl Session {
         self.events.pop_front().or_else(stream)
     }
 
-    /// Connections that ended; packets for them belong to no connection from now on.
+    /// Ended connections; packets for them belong to no connection any more.
     pub(crate) fn poll_gone(&mut self) -> Option<Gone> {
         self.gone.pop()
     }
 
-    /// Timers came.
+    /// Runs the timers that are due.
     pub(crate) fn handle_timeout(&mut self, now: Time) {
         if self.state == SessionState::Closed {
             return;
@@ -363,7 +363,7 @@ impl Session {
         }
         self.reorderer.on_timeout(now);
         self.on_stream_timeout(now);
-        // Drops what is too old, also while no path is open.
+        // Drops expired packets, even while no path is open.
         self.classes.expire(now);
         self.manage_paths(now);
         self.check_end(now);
@@ -387,7 +387,7 @@ impl Session {
             .min_by_key(|(t, _)| *t)
     }
 
-    /// Nothing left to do or to send.
+    /// Whether nothing is left to do or to send.
     pub(crate) fn is_finished(&self) -> bool {
         self.state == SessionState::Closed && self.dying.is_empty()
     }
@@ -402,7 +402,7 @@ impl Session {
         self.cfg.time_wait
     }
 
-    /// Server: which peer let it in.
+    /// Server: the peer filter that matched.
     pub(crate) fn peer(&self) -> u32 {
         self.peer
     }
@@ -420,7 +420,7 @@ impl Session {
         self.paths.iter().map(|p| p.row(now, self.options_len())).collect()
     }
 
-    /// What waits in the send queue.
+    /// The backlog of the send queue.
     pub(crate) fn backlog(&self, now: Time) -> QueueView {
         self.classes.view(now)
     }
@@ -452,17 +452,17 @@ impl Session {
         }
     }
 
-    /// Its connections may share congestion state with those of other sessions.
+    /// Whether its connections may share congestion state with other sessions.
     pub(crate) fn shares_congestion(&self) -> bool {
         self.cfg.share_congestion
     }
 
-    /// How its sending halves are set up.
+    /// Options of its sending halves.
     pub(crate) fn cc_options(&self) -> CcOptions {
         self.cfg.connection.cc
     }
 
-    /// Connections whose CCIDs are settled and that may send.
+    /// Connections that have negotiated their CCIDs and may send.
     pub(crate) fn open_connections(&mut self) -> impl Iterator<Item = &mut Connection> {
         let live = self.paths.iter_mut().filter(|p| p.is_live()).filter_map(|p| p.conn.as_mut());
         live.filter(|conn| conn.state() == State::Open)
@@ -486,7 +486,7 @@ impl Session {
     }
 }
 
-/// Encodes multipath options; what does not fit (it always does) is left out.
+/// Encodes multipath options; an option that does not fit (this never happens) is left out.
 fn encode(options: &[MpOption<'_>]) -> OptionBuf {
     let mut buf = OptionBuf::new();
     for option in options {

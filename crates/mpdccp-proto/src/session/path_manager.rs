@@ -1,4 +1,4 @@
-//! Which paths there are: adding, connecting, trying again, removing.
+//! Management of paths: adding, connecting, retrying, removing.
 
 use super::liveness::Liveness;
 use super::signal::Signal;
@@ -10,21 +10,22 @@ use dccp_proto::{CloseReason, Ports, Route, State};
 use dccp_wire::ResetCode;
 use mpdccp_units::{Duration, Rate, Time};
 
-/// The longest that the first subflow may take on one of several paths before the next is tried ([`crate::SessionConfig::first_attempt`]).
+/// Longest time for the first subflow on one of several paths before the next is tried ([`crate::SessionConfig::first_attempt`]).
 const FIRST_ATTEMPT: Duration = Duration::from_secs(3);
-/// How long the handshake of a join, or any handshake of a server, may take: each holds a place among the paths.
+/// Longest handshake of a join, or any handshake of a server: each occupies one of the paths.
 const HANDSHAKE: Duration = Duration::from_secs(15);
-/// How long a subflow that closes alone waits for its answer.
+/// How long a subflow that closes alone waits for an answer.
 const SUBFLOW_CLOSE: Duration = Duration::from_secs(3);
 
 impl Session {
-    /// Adds a path; `None` on a server whose session is not open or not multipath: a server joins, a client also connects first.
+    /// Adds a path; `None` on a server whose session is not open or not multipath: a server can only join, while a client may also connect
+    /// first.
     pub(crate) fn add_path(&mut self, now: Time, cfg: PathConfig) -> Option<PathId> {
         let may_join = self.state == SessionState::Open && self.multipath;
         (self.role == Role::Client || may_join).then(|| self.begin_path(now, cfg))
     }
 
-    /// A path that this end connects.
+    /// Adds a path that this end connects.
     pub(super) fn begin_path(&mut self, now: Time, cfg: PathConfig) -> PathId {
         let i = self.new_path(cfg);
         self.paths[i].ours = true;
@@ -38,7 +39,7 @@ impl Session {
         id
     }
 
-    /// A plain session has one path.
+    /// Removes all but one path, as a plain session has only one.
     pub(super) fn drop_other_paths(&mut self, keep: usize) {
         let mut others = self.paths.split_off(keep + 1);
         others.extend(self.paths.drain(..keep));
@@ -60,7 +61,7 @@ impl Session {
         let path = &mut self.paths[i];
         match &mut path.conn {
             None => self.events.push_back(SessionEvent::PathDown(path.id, Reason::Removed)),
-            // RFC 9897 section 3.5: an ordinary Close, without MP_CLOSE, closes a subflow alone.
+            // RFC 9897 section 3.5: an ordinary Close, without MP_CLOSE, closes a single subflow.
             Some(conn) => match conn.state() {
                 State::Open | State::PartOpen => conn.close(now, false),
                 _ => conn.abort(ResetCode::Aborted),
@@ -77,39 +78,39 @@ impl Session {
         let prio = prio.min(15);
         self.paths[i].cfg.prio = prio;
         self.paths[i].yields = false;
-        // One that is not open yet tells it when it is.
+        // A path that is not open yet sends the priority when it opens.
         if self.multipath && self.paths[i].is_live() {
             self.signal(now, Signal::Prio { path, prio });
         }
     }
 
-    /// What rules call a path.
+    /// Names a path for rules.
     pub(crate) fn name_path(&mut self, path: PathId, name: PathName) {
         if let Some(i) = self.index(path) {
             self.paths[i].cfg.name = name;
         }
     }
 
-    /// Bounds what this end sends on a path, in bits of IP packets; beside data, acknowledgements and probes go on.
+    /// Limits the rate of a path, in bits of IP packets with data; acknowledgements and probes are not limited.
     pub(crate) fn cap_path(&mut self, path: PathId, rate: Option<Rate>) {
         if let Some(i) = self.index(path) {
             self.paths[i].cap.set(rate);
         }
     }
 
-    /// A path begins from what is remembered of it.
+    /// Resumes a path with the remembered capacity.
     pub(crate) fn resume(&mut self, path: PathId, saved: &Remembered, max_jump: u64) {
         if let Some(conn) = self.index(path).and_then(|i| self.paths[i].conn.as_mut()) {
             conn.resume(saved, max_jump);
         }
     }
 
-    /// Bounds what this end sends in all, in bits of datagrams.
+    /// Limits the total rate of this end, in bits of datagrams.
     pub(crate) fn cap(&mut self, rate: Option<Rate>) {
         self.cap.set(rate);
     }
 
-    /// The largest IP packet of a path, bytes.
+    /// Sets the largest IP packet of a path, bytes.
     pub(crate) fn set_mtu(&mut self, now: Time, path: PathId, mtu: u16) {
         let Some(i) = self.index(path) else { return };
         match &mut self.paths[i].conn {
@@ -119,14 +120,14 @@ impl Session {
         self.follow_mtu(i);
     }
 
-    /// What is worth trying as the largest IP packet of a path, bytes.
+    /// Reports a size of IP packets to probe on a path, bytes.
     pub(crate) fn try_mtu(&mut self, now: Time, path: PathId, most: u16) {
         if let Some(conn) = self.index(path).and_then(|i| self.paths[i].conn.as_mut()) {
             conn.try_mtu(now, most);
         }
     }
 
-    /// What a connection found its path to carry counts for the connections after it too.
+    /// Keeps the MTU that a connection found for later connections of the path.
     pub(super) fn follow_mtu(&mut self, i: usize) {
         let path = &mut self.paths[i];
         let Some(mtu) = path.conn.as_ref().map(|conn| conn.mtu()).filter(|mtu| *mtu != path.cfg.mtu) else {
@@ -136,7 +137,7 @@ impl Session {
         self.events.push_back(SessionEvent::PathMtu { path: path.id, before, now: mtu });
     }
 
-    /// The driver learned about the link of a path.
+    /// The driver reported the state of a path's link.
     pub(crate) fn set_link(&mut self, now: Time, path: PathId, up: bool) {
         let Some(i) = self.index(path) else { return };
         let path = &mut self.paths[i];
@@ -157,7 +158,7 @@ impl Session {
         }
     }
 
-    /// The peer's host says that nobody listens where a path leads.
+    /// The peer's host reported that nothing listens at a path's destination.
     pub(crate) fn on_refused(&mut self, now: Time, path: PathId) {
         let Some(i) = self.index(path) else { return };
         let path = &self.paths[i];
@@ -167,7 +168,7 @@ impl Session {
         }
     }
 
-    /// A path that should connect now; the endpoint finds ports for it, a local one of its own choice in place of 0, and calls
+    /// The next path that should connect now. The endpoint assigns ports (and chooses the local port if it is 0), then calls
     /// [`Self::connect`].
     pub(crate) fn poll_connect(&mut self, now: Time) -> Option<(PathId, Route, Ports)> {
         if !matches!(self.state, SessionState::Connecting | SessionState::Open) {
@@ -182,7 +183,7 @@ impl Session {
         }
         let path = &mut self.paths[i];
         path.connect_at = None;
-        // What is still under way of an earlier connection must not be taken for this one's (RFC 4340 section 7.5.6).
+        // Packets of an earlier connection that are still in flight must not be mistaken for this one's (RFC 4340 section 7.5.6).
         let local = if core::mem::replace(&mut path.tried, true) { 0 } else { path.cfg.ports.local };
         Some((path.id, path.cfg.route, Ports { local, ..path.cfg.ports }))
     }
@@ -196,7 +197,7 @@ impl Session {
         }
     }
 
-    /// The first subflow could not be opened on this path: try the next one.
+    /// The first subflow could not be opened on this path: tries the next path.
     pub(super) fn on_first_failed(&mut self, now: Time, i: usize, reason: Reason, cause: CloseReason) {
         if self.role == Role::Server {
             return self.finish(reason);
@@ -223,7 +224,7 @@ impl Session {
         }
     }
 
-    /// Timers of paths.
+    /// Runs the timers of paths.
     pub(super) fn manage_paths(&mut self, now: Time) {
         for i in 0..self.paths.len() {
             self.check_liveness(now, i);
@@ -243,7 +244,7 @@ impl Session {
         }
     }
 
-    /// When to stop waiting for a connection that opens or closes.
+    /// When the wait for an opening or closing connection times out.
     fn patience(&self, path: &Subflow) -> Option<Time> {
         let limited = self.role == Role::Server || self.state != SessionState::Connecting;
         match path.state {
@@ -260,7 +261,7 @@ impl Session {
             && first.is_some_and(|conn| matches!(conn.state(), State::PartOpen | State::Open))
     }
 
-    /// When the client gives the present first path up for the next.
+    /// When the client gives up the current first path for the next.
     fn rotation_timeout(&self) -> Option<Time> {
         let choice = self.paths.iter().filter(|p| !p.removed).count() > 1;
         let trying = self.paths.iter().any(|p| p.id == self.first.path && p.conn.is_some());
@@ -282,7 +283,7 @@ impl Session {
             .chain(self.signal_timeout().filter(|_| open).map(|t| (t, Wake::Confirm)))
     }
 
-    /// Drops paths that will not come back; only between inputs, as indices change.
+    /// Removes paths that will not come back; only between inputs, as indices change.
     pub(super) fn forget_paths(&mut self) {
         let before = self.paths.len();
         self.paths.retain(|p| p.conn.is_some() || (p.ours && !p.removed));

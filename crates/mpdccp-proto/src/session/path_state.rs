@@ -1,4 +1,4 @@
-//! How each path fares: what its connection went through, whether it answers, what its neighbours and the peer are told.
+//! State of each path: events of its connection, whether it answers, and reports to other paths and the peer.
 
 use super::liveness::{Evidence, Liveness, Step};
 use super::signal::Signal;
@@ -9,19 +9,19 @@ use dccp_proto::{CloseReason, Connection, Event, State};
 use dccp_wire::{MpOption, ResetCode, RttType};
 use mpdccp_units::{Duration, Time};
 
-/// How long a client probes a silent path before it makes a new connection there: a NAT may have forgotten the old one.
+/// How long a client probes a silent path before it opens a new connection there: a NAT may have lost the old binding.
 const RECONNECT_AFTER: Duration = Duration::from_secs(20);
-/// A session without data for so long is idle.
+/// A session without data for this long is idle.
 const BUSY: Duration = Duration::from_secs(10);
-/// How often a peer is told the RTT of a path that is in use.
+/// How often the RTT of a path in use is sent to the peer.
 const RTT_INTERVAL: Duration = Duration::from_secs(1);
 
 impl Session {
-    /// Looks at what a path's connection went through.
+    /// Handles the events of a path's connection.
     pub(super) fn after_input(&mut self, now: Time, i: usize) {
         while let Some(event) = self.paths.get_mut(i).and_then(|p| p.conn.as_mut()?.poll_event()) {
             match event {
-                // RFC 9897 section 3.3: OPEN only with the server's Ack. Plain DCCP may send at once.
+                // RFC 9897 section 3.3: a multipath connection is open only with the server's Ack. Plain DCCP may send at once.
                 Event::Responded if self.multipath => {}
                 Event::Responded | Event::Opened => self.on_opened(now, i),
                 Event::Closed(reason) => self.on_closed(now, i, reason.into(), reason),
@@ -72,7 +72,7 @@ impl Session {
         }
         self.events.push_back(SessionEvent::PathUp(id));
         self.reorderer.on_path(id, None, true);
-        // RFC 9897 section 3.2.10: 3 goes without saying.
+        // RFC 9897 section 3.2.10: 3 is the default.
         if self.multipath && prio != 3 {
             self.signal(now, Signal::Prio { path: id, prio });
         }
@@ -109,10 +109,11 @@ impl Session {
             if path.ours || path.was_up {
                 self.events.push_back(SessionEvent::PathDown(id, reason));
             }
-            // RFC 9897 section 3.4: not again where an advertised address could not be reached, until it is advertised again.
+            // RFC 9897 section 3.4: an advertised address that could not be reached is not retried until it is advertised again.
             path.removed = path.advertised.is_some() && !path.was_up;
             if path.ours && !path.removed {
-                // What was up and is not known to the peer any more, or silent, is most likely behind a NAT that forgot it, or was away.
+                // If the path was up before, and the peer does not know it any more or is silent, then most likely a NAT lost the
+                // binding or the path was away.
                 let lost = !matches!(cause, CloseReason::Peer | CloseReason::Local);
                 // Do not retry: the peer refuses joins.
                 let refused = matches!((path.stage, cause), (Stage::JoinSent { .. }, CloseReason::Reset(_)));
@@ -123,8 +124,8 @@ impl Session {
                 }
             }
         }
-        // A join refused this way names a connection identifier that the server does not know (any more). At an address that the server
-        // advertised somebody else may answer.
+        // A join refused this way has a connection identifier that the server does not know (any more). An advertised address may belong
+        // to another host, so its refusal does not count.
         let unknown_ci = cause == CloseReason::Reset(ResetCode::ConnectionRefused)
             && matches!(path.stage, Stage::JoinSent { .. })
             && path.advertised.is_none();
@@ -143,10 +144,10 @@ impl Session {
             false if !self.multipath => (keepalive.saturating_mul(2), self.survive()),
             false => (keepalive.saturating_mul(2), survive),
         };
-        // While data flows, a path that carries none must be known to work for when it is needed.
+        // While data flows, idle paths must be known to work when they are needed.
         let data_at = self.paths.iter().map(|p| p.data_at.max(p.liveness.asked())).max();
         let busy = data_at.is_some_and(|at| path.heard().since(at) < BUSY);
-        // Without another path there is nowhere to turn to, and no hurry.
+        // Without another path there is no alternative, and no hurry.
         let others = self.paths.iter().any(|p| p.id != path.id && p.is_up());
         Evidence {
             heard: path.heard(),
@@ -164,7 +165,7 @@ impl Session {
         if !path.is_live() || self.state != SessionState::Open {
             return;
         }
-        // Most packets: judging would take longer than all else that they ask of the session.
+        // The fast path for most packets: the full check would cost more than all other work of the session for them.
         if path.liveness.is_answered(now, path.heard(), path.answered()) && !self.cfg.keepalive.is_zero() {
             return;
         }
@@ -189,7 +190,7 @@ impl Session {
         }
     }
 
-    /// The peer hears nothing on these paths: they must answer before they are used again. Not the one it said that on.
+    /// The peer receives nothing on these paths, so they must answer before they are used again; the path of the report is excluded.
     pub(super) fn suspect_paths(&mut self, now: Time, told_on: usize, local_addr: u8, remote_addr: u8) {
         for k in (0..self.paths.len()).filter(|k| *k != told_on) {
             let path = &mut self.paths[k];
@@ -222,7 +223,7 @@ impl Session {
         self.on_closed(now, i, reason, CloseReason::TimedOut);
     }
 
-    /// Resets one subflow for a fault of the peer.
+    /// Resets one subflow for an error of the peer.
     pub(super) fn reset_path(&mut self, i: usize, code: ResetCode, fault: Counter) {
         self.count(fault);
         if let Some(conn) = &mut self.paths[i].conn {
@@ -230,7 +231,7 @@ impl Session {
         }
     }
 
-    /// Sends MP_RTT now and then while there are fresh measurements (RFC 9897 section 3.2.7).
+    /// Sends MP_RTT at intervals while there are new measurements (RFC 9897 section 3.2.7).
     fn tell_rtt(&mut self, now: Time, i: usize) {
         let path = &mut self.paths[i];
         if !self.multipath || !path.is_up() || now.since(path.rtt_told) < RTT_INTERVAL {

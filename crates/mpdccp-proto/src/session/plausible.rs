@@ -1,15 +1,16 @@
 use dccp_wire::Seq;
 
-/// Furthest from the newest MP_SEQ that another one is believed: what the reorderer remembers.
+/// Largest plausible distance from the newest MP_SEQ: the range that the reorderer remembers.
 const MAX_JUMP: u64 = 1 << 16;
-/// So many packets in a row that fit each other, and not what came before them, are the truth.
+/// After this many consecutive packets that fit each other but not the earlier ones, the new numbers are
+/// accepted.
 const PROOF: u32 = 8;
 
-/// Which MP_SEQ are believed: a single wrong one far ahead must not make everything after it a duplicate.
+/// Filter for plausible MP_SEQ: a single wrong one far ahead must not make all later packets duplicates.
 #[derive(Debug, Default)]
 pub(super) struct Plausible {
     newest: Option<Seq>,
-    /// The newest of those that do not fit, and how many there were without one that does.
+    /// The newest number that does not fit, and how many such arrived in a row.
     other: Option<(Seq, u32)>,
 }
 
@@ -18,7 +19,7 @@ pub(super) struct Plausible {
 pub(super) enum Judgement {
     Fits,
     Doubtful,
-    /// The peer counts from elsewhere than we thought.
+    /// The peer's numbers continue from another value.
     Moved,
 }
 

@@ -1,35 +1,36 @@
-//! Private options between two ends of ours, in MP_EXP (RFC 9897 section 3.2.12).
+//! Private options between two mpdccp ends, in MP_EXP (RFC 9897 section 3.2.12).
 
 use crate::PathName;
 use dccp_wire::{MpOption, Seq};
 use mpdccp_units::Duration;
 
-/// First bytes of ours: MP_EXP is everybody's.
+/// First bytes of these options, to distinguish them from other uses of MP_EXP.
 const MAGIC: [u8; 4] = *b"mpd1";
-/// Bytes of the longest.
+/// Bytes of the longest option.
 const LONGEST: usize = 12;
 
-/// What we tell an end of ours.
+/// A private option.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Private {
-    /// In Request and Response: what this end understands.
+    /// In Request and Response: capabilities of this end.
     Hello {
-        /// Waits for repairs if it is told how long, and drops duplicates.
+        /// Waits for repairs if it knows how long they take, and drops duplicates.
         repairs: bool,
-        /// Makes use of, and says on data, how far back a flow's last packet is.
+        /// Uses, and sends on data, the distance to a flow's previous packet.
         flows: bool,
-        /// Makes lost packets from FEC packets.
+        /// Restores lost packets from FEC packets.
         fec: bool,
-        /// Takes part in byte streams (docs/streams.md).
+        /// Supports byte streams (docs/streams.md).
         streams: bool,
     },
-    /// What a path loses comes again within this time after it was missed, or not at all.
+    /// Lost packets are retransmitted within this time after the loss is seen, or not at all.
     Repair(Duration),
-    /// Nothing comes from the peer on paths between these Address IDs, ours first.
+    /// Nothing from the peer arrives on paths between these Address IDs, this end's first.
     Silent(u8, u8),
-    /// In a Request: what its path is called.
+    /// In a Request: the name of its path.
     Name(PathName),
-    /// In place of MP_SEQ: it is the FEC packet of so many packets, the newest of which has this number.
+    /// In place of MP_SEQ: marks an FEC packet, with the MP_SEQ of its newest protected packet and their
+    /// number.
     Fec(Seq, u8),
 }
 
@@ -37,7 +38,7 @@ impl Private {
     pub(super) fn read(bytes: &[u8]) -> Option<Private> {
         Some(match *bytes.strip_prefix(&MAGIC)? {
             [0, flags, ..] => {
-                // 4 were FEC packets of another form.
+                // Flag 4 meant FEC packets of another format.
                 Private::Hello {
                     repairs: flags & 1 != 0,
                     flows: flags & 2 != 0,
@@ -55,12 +56,12 @@ impl Private {
         })
     }
 
-    /// Whether an option is one of ours, known or not.
+    /// Whether an option has the private prefix, known or not.
     pub(super) fn is_ours(bytes: &[u8]) -> bool {
         bytes.starts_with(&MAGIC)
     }
 
-    /// Hands out the option.
+    /// Encodes the option and passes it to `take`.
     pub(super) fn with<T>(self, take: impl FnOnce(MpOption<'_>) -> T) -> T {
         let mut bytes = [0; LONGEST];
         let mut len = 0;

@@ -1,4 +1,4 @@
-//! FEC packets of a session: made of what leaves, and used for what was lost.
+//! FEC packets of a session: made from sent packets, and used to restore lost ones.
 
 use super::Session;
 use super::fec::{Block, FecPacket, HEADER, KEPT_FOR, MOST, MOST_WAITING, OFFSET, OLD, OPTION, Pending, add};
@@ -13,7 +13,7 @@ use dccp_wire::{Opt, Seq};
 use mpdccp_units::Time;
 
 impl Session {
-    /// A packet left, for the first time and on one path: its rule may want it protected.
+    /// A packet left for the first time, on a single path: protects it if its rule says so.
     pub(super) fn protect(&mut self, now: Time, class: usize, path: PathId, copy: &Copy) {
         let Some(most) = self.classes.rule(class).and_then(|rule| rule.fec).filter(|_| self.fec.on) else {
             return;
@@ -46,7 +46,7 @@ impl Session {
         self.fec.waiting.push_back(FecPacket { class, newest: copy.mp_seq, count, payload, paths, at: now });
     }
 
-    /// Sends the FEC packets that find a path: of those that their rule allows the one that carried least of their packets.
+    /// Sends the FEC packets that find a path: the allowed path that carried the fewest of their packets.
     pub(super) fn send_fec(&mut self, now: Time, sink: &mut dyn Sink) {
         while let Some(packet) = self.fec.waiting.pop_front() {
             if now.since(packet.at) > OLD || packet.class >= self.classes.all.len() {
@@ -56,7 +56,7 @@ impl Session {
             let info = PktInfo { len: packet.payload.len() + OPTION, ..PktInfo::default() };
             let allowed =
                 self.classes.rule(packet.class).is_some_and(|r| r.rows(&info, &self.rows, &mut self.allowed));
-            // What its packets took is worth least, but paths that priorities keep for other cases are not for it.
+            // The paths of the protected packets are the last choice, but paths that priorities reserve are not used at all.
             let fits = |row: &&PathRow| allowed && row.state.is_up() && info.len <= row.max_payload;
             let usable = || self.allowed.iter().filter(fits).filter(|row| row.prio > OVERFLOW);
             let carried = |id: PathId| packet.paths.iter().filter(|path| **path == id).count();
@@ -73,7 +73,7 @@ impl Session {
             };
             let Some(i) = self.index(path) else { continue };
             self.options.clear();
-            // It is no data of the session: without MP_SEQ nobody takes it for that, whatever happens to its option on the way.
+            // It is not session data: without MP_SEQ no receiver takes it for data, even if its option is lost.
             Private::Fec(packet.newest, packet.count).with(|option| self.options.push(&Opt::Mp(option)));
             self.paths[i].transmit(now, self.options.as_bytes(), &packet.payload, sink);
             self.cap.on_sent(now, packet.payload.len() as u64);
@@ -82,7 +82,7 @@ impl Session {
         }
     }
 
-    /// An FEC packet arrived.
+    /// Handles an FEC packet.
     pub(super) fn on_fec(
         &mut self,
         now: Time,
@@ -92,7 +92,7 @@ impl Session {
         data: &[u8],
         received: &Received<'_>,
     ) {
-        // It takes its place among the packets of its path, and has none in the session.
+        // It has a number on its path, but none in the session.
         self.reorderer.on_other(now, self.paths[i].id, received.seq, received.ndp);
         self.fec.stats.received += 1;
         let offsets = usize::from(count) * OFFSET;
@@ -110,7 +110,7 @@ impl Session {
         self.restore(now, self.paths[i].id);
     }
 
-    /// A packet with data arrived: others may be made from it.
+    /// A data packet arrived, so other packets may be restorable.
     pub(super) fn follow_fec(&mut self, now: Time, path: PathId, seq: Seq, back: u8, data: &[u8]) {
         self.fec.keep(now, seq, back, data);
         if self.fec.pending.is_empty() {
@@ -122,7 +122,7 @@ impl Session {
         }
     }
 
-    /// Makes what can be made from what is here.
+    /// Restores all packets that can be restored.
     fn restore(&mut self, now: Time, path: PathId) {
         let mut n = 0;
         while n < self.fec.pending.len() {
@@ -146,7 +146,7 @@ impl Session {
             let back = Back::read(back).filter(|_| self.order_flows);
             let arrival = Arrival { mp_seq, path, path_seq: None, ndp: None, flow, back };
             self.reorderer.push(now, arrival, data);
-            // What was made may be what an earlier FEC packet lacked.
+            // The restored packet may complete an earlier FEC packet.
             n = 0;
         }
     }

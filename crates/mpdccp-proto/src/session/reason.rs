@@ -2,7 +2,7 @@ use core::fmt;
 use dccp_proto::CloseReason;
 use dccp_wire::ResetCode;
 
-/// Why a path or a session ended.
+/// Reason for the end of a path or session.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Reason {
@@ -12,19 +12,19 @@ pub enum Reason {
     ClosedByPeer,
     /// Closed by this end before it was open.
     ClosedBeforeOpen,
-    /// Ended at once by this end.
+    /// Aborted by this end.
     Aborted,
-    /// Ended at once by the peer.
+    /// Aborted by the peer.
     AbortedByPeer,
     /// Reset by the peer, with this code.
     ResetByPeer(ResetCode),
-    /// Reset by this end for a fault, with this code.
+    /// Reset by this end with this code, after an error of the peer.
     ResetByUs(ResetCode),
     /// The application removed the path.
     Removed,
-    /// The peer joined anew from the same address.
+    /// The peer joined again from the same address.
     Replaced,
-    /// Many others joined, and this one had proved nothing.
+    /// An unproven join that gave way to others.
     Displaced,
     /// The session is plain DCCP, which has one path.
     Plain,
@@ -32,22 +32,22 @@ pub enum Reason {
     Silent,
     /// No answer from the peer.
     NoAnswer,
-    /// The peer's host says that nobody listens there (ICMP).
+    /// The peer's host reports that nothing listens there (ICMP).
     NobodyListens,
     /// The handshake took too long.
     HandshakeTimeout,
-    /// The first subflow is tried on the next path.
+    /// The first subflow moved on to the next path.
     NextTried,
     /// No path was up for too long.
     NoPath,
-    /// The peer does not know the session, most likely as it was restarted.
+    /// The peer does not know the session, most likely because it restarted.
     UnknownToPeer,
     /// The peer does not speak Multipath DCCP, and fallback is refused.
     NoMultipath,
 }
 
 impl Reason {
-    /// Its name, for machines; it does not change.
+    /// The stable name for programs.
     pub fn name(self) -> &'static str {
         match self {
             Reason::Closed => "closed",
@@ -72,13 +72,13 @@ impl Reason {
         }
     }
 
-    /// In good order, by either end.
+    /// Whether either end closed cleanly.
     pub fn is_orderly(self) -> bool {
         matches!(self, Reason::Closed | Reason::ClosedByPeer | Reason::ClosedBeforeOpen)
     }
 }
 
-/// In words.
+/// Writes the reason in words.
 impl fmt::Display for Reason {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
@@ -108,7 +108,7 @@ impl fmt::Display for Reason {
     }
 }
 
-/// What a Reset most likely means to whoever set the connection up.
+/// The likely meaning of a Reset for the user who set up the connection.
 fn hint(code: ResetCode) -> Option<&'static str> {
     Some(match code {
         ResetCode::NoConnection => {
@@ -129,7 +129,7 @@ impl From<CloseReason> for Reason {
             CloseReason::Peer => Reason::ClosedByPeer,
             CloseReason::Reset(code) => Reason::ResetByPeer(code),
             CloseReason::Aborted(code) => Reason::ResetByUs(code),
-            // TimedOut, the only other one.
+            // Only TimedOut is left.
             _ => Reason::NoAnswer,
         }
     }

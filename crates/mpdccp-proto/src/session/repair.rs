@@ -1,4 +1,5 @@
-//! Loss repair: what a path lost, or left on a dead path, goes once more, on whichever path the scheduler picks, with the same MP_SEQ.
+//! Loss repair: packets lost on a path, or left on a dead one, are retransmitted with the same MP_SEQ on the path that the scheduler
+//! picks.
 
 use crate::blocks::Blocks;
 use crate::queue::Queued;
@@ -8,34 +9,34 @@ use dccp_proto::ccid::Fated;
 use dccp_wire::Seq;
 use mpdccp_units::{Duration, Time};
 
-/// Most bytes kept of what was sent; beyond, the oldest cannot be repaired any more.
+/// Most bytes kept of sent packets; beyond this number, the oldest cannot be repaired any more.
 const MAX_BYTES: usize = 16 << 20;
-/// A datagram that left.
+/// A sent datagram.
 #[derive(Debug)]
 pub(super) struct Copy {
     pub(super) packet: Queued,
     pub(super) mp_seq: Seq,
-    /// How far back the packet before of its flow is.
+    /// Distance to the previous packet of its flow.
     pub(super) back: u8,
-    /// Since when the peer may miss it: when it first left, or later where all that left after it went astray too.
+    /// Since when the peer may miss it: its first transmission, or later if all packets after it were lost too.
     pub(super) first: Time,
 }
 
-/// What left on one path, in order, until it is known to have arrived.
+/// Packets sent on one path, in order, until they are known to have arrived.
 type Kept = VecDeque<(Seq, Option<Copy>)>;
 
-/// What was sent and is not acknowledged yet, and what of it is to be sent again.
+/// Sent packets without acknowledgement, and packets to be retransmitted.
 #[derive(Debug, Default)]
 pub(super) struct Repair {
-    /// The peer waits for repairs, and we make some.
+    /// The peer waits for repairs, and this end makes them.
     pub(super) on: bool,
     pub(super) kept: BTreeMap<PathId, Kept>,
-    /// Of both what is kept and what is due.
+    /// Bytes of both.
     pub(super) bytes: usize,
     pub(super) due: VecDeque<Copy>,
-    /// The path that carried all data of late, since when.
+    /// The only path that carried recent data, and since when.
     pub(super) alone: Option<(PathId, Time)>,
-    /// For how long a repair is worth making: the peer waits for it no longer.
+    /// A repair is useful for this long; after that the peer no longer waits.
     pub(super) worth: Duration,
     pub(super) told: Option<(Time, Duration)>,
     pub(super) stats: RepairStats,
@@ -46,7 +47,7 @@ impl Repair {
         RepairStats { bytes: self.bytes as u64, ..self.stats }
     }
 
-    /// Keeps what left on `path` under number `seq`.
+    /// Keeps a packet sent on `path` under number `seq`.
     pub(super) fn keep(&mut self, now: Time, path: PathId, seq: Seq, copy: Copy) {
         self.bytes += copy.packet.data.len();
         self.kept.entry(path).or_default().push_back((seq, Some(copy)));
@@ -82,10 +83,10 @@ impl Repair {
         while kept.pop_front_if(|(_, copy)| copy.is_none()).is_some() {}
     }
 
-    /// The path is silent or gone: what left on it may never arrive.
+    /// The path is silent or gone: packets sent on it may never arrive.
     ///
-    /// A peer that got nothing newer over other paths does not miss it yet, nor will it before all of it was sent again, which takes a
-    /// path that was idle some round trips: it is worth `most` from now on.
+    /// If no other path carried newer packets, the peer does not miss them yet. It will only after all of them were retransmitted,
+    /// which takes some round trips on a path that was idle: repairs are useful for `most` from now on.
     pub(super) fn on_silence(&mut self, now: Time, path: PathId, most: Duration) {
         let alone = self.alone.filter(|(alone, _)| *alone == path);
         for mut copy in self.kept.remove(&path).into_iter().flatten().filter_map(|(_, copy)| copy) {
@@ -96,7 +97,7 @@ impl Repair {
         }
     }
 
-    /// The next datagram to send again. What is too old is given up.
+    /// The next datagram to retransmit. Drops those that are too old.
     pub(super) fn head(&mut self, now: Time) -> Option<&Copy> {
         if self.due.is_empty() {
             return None;
@@ -115,7 +116,7 @@ impl Repair {
         Some(copy)
     }
 
-    /// Nothing will be sent any more.
+    /// Ends repair: nothing is sent any more.
     pub(super) fn clear(&mut self) {
         (self.on, self.bytes) = (false, 0);
         self.kept.clear();

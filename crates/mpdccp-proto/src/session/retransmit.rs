@@ -1,4 +1,4 @@
-//! What a session keeps for repairs, and what it tells the peer of them.
+//! Packets kept for repair, and the repair time reported to the peer.
 
 use super::carried::Carried;
 use super::private::Private;
@@ -9,16 +9,16 @@ use crate::PathId;
 use dccp_wire::Seq;
 use mpdccp_units::{Duration, Time};
 
-/// What a repair takes beside round trips: timers, and the peer's.
+/// Time of a repair in addition to round trips: timers of both ends.
 const MARGIN: Duration = Duration::from_millis(10);
-/// How often the peer is told, at least, how long repair takes; the option may be lost.
+/// Longest interval between reports of the repair time; the option may be lost.
 const TELL: Duration = Duration::from_secs(1);
-/// A path that sent nothing for so long, and takes so many times the nearest one's round trip, has nothing to repair.
+/// A path needs no repair if it sent nothing for this long and its round trip is this many times the nearest path's.
 const USED: Duration = Duration::from_secs(10);
 const DISTANT: u32 = 4;
 
 impl Session {
-    /// The peer told what it understands.
+    /// The peer announced its capabilities.
     pub(super) fn on_hello(&mut self, repairs: bool, flows: bool, fec: bool, streams: bool) {
         self.fec.on = fec;
         self.repair.on = repairs && self.cfg.repair;
@@ -30,14 +30,14 @@ impl Session {
         self.streams = (streams && self.cfg.streams).then(|| Carried::new(role));
     }
 
-    /// What we tell in the handshake.
+    /// This end's announcement in the handshake.
     pub(super) fn hello(&self) -> Private {
         let repairs = self.reorderer.waits_for_repairs();
         let flows = repairs && self.cfg.flow_order;
         Private::Hello { repairs, flows, fec: true, streams: self.cfg.streams }
     }
 
-    /// A datagram left on one path.
+    /// A datagram was sent on one path.
     pub(super) fn keep_for_repair(&mut self, now: Time, path: PathId, seq: Seq, copy: Copy, again: bool) {
         self.repair.stats.sent += u64::from(again);
         if self.repair.alone.is_none_or(|(alone, _)| alone != path) {
@@ -49,7 +49,7 @@ impl Session {
         }
     }
 
-    /// Learns what became of what left on a path.
+    /// Processes acknowledgements and losses of packets sent on a path.
     pub(super) fn follow_fates(&mut self, now: Time, i: usize) {
         if !self.repair.on {
             return;
@@ -63,11 +63,11 @@ impl Session {
         self.tell_repair_time(now, i);
     }
 
-    /// Works out how long a repair may take: to notice that a path is dead takes two answer times, the way of what is then sent
-    /// elsewhere most of one. Tells the peer now and then.
+    /// Computes how long a repair may take: two answer times to detect a dead path, plus most of another for the retransmission
+    /// on another path. Reports it to the peer at intervals.
     fn tell_repair_time(&mut self, now: Time, i: usize) {
         let live = || self.paths.iter().filter(|p| p.is_live() && p.prio() > 0);
-        // Without their queues, or one's own would make a distant path near.
+        // RTTs without queues; otherwise a path's own queue would make a distant path near.
         let nearest =
             live().filter(|p| p.is_up()).filter_map(Subflow::min_rtt).min().unwrap_or(Duration::MAX);
         let near = |p: &&Subflow| p.min_rtt().is_none_or(|rtt| rtt / DISTANT <= nearest);
@@ -85,7 +85,7 @@ impl Session {
         }
     }
 
-    /// A path became silent: the peer is told over another one, lest it go on there.
+    /// A path became silent: tells the peer on another path, so that it stops sending there.
     pub(super) fn tell_silence(&mut self, i: usize) {
         let silent = Private::Silent(self.paths[i].local_addr, self.paths[i].remote_addr);
         let other = self.paths.iter_mut().find(|p| p.is_up()).and_then(|p| p.conn.as_mut());

@@ -13,7 +13,7 @@ pub(super) enum Signal {
     RemoveAddr { addr_id: u8, nonce: u32 },
 }
 
-/// What an option is about: a newer one about the same replaces it.
+/// Subject of an option: a newer option with the same subject replaces it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Dataset {
     Path(PathId),
@@ -39,11 +39,11 @@ impl Signal {
     }
 }
 
-/// One of ours that is not confirmed yet.
+/// An option of this end that is not confirmed yet.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Pending {
     pub(super) signal: Signal,
-    /// MP_SEQ of its first and its newest transmission.
+    /// MP_SEQ of its first and latest transmission.
     pub(super) sent: Option<(Seq, Seq)>,
     pub(super) due: Time,
     pub(super) gap: Duration,

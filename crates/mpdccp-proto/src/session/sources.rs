@@ -1,4 +1,4 @@
-//! Where the next packet to send comes from: a repair, a class queue, or the streams.
+//! Source of the next packet to send: a repair, a class queue, or the streams.
 
 use super::Session;
 use super::class_queues::{ClassQueues, Source, Waiting};
@@ -9,13 +9,14 @@ use crate::sched::SchedulerKind;
 use mpdccp_units::Time;
 
 impl Session {
-    /// The class of a packet that waits.
+    /// The class of a waiting packet.
     pub(super) fn class_of(&self, info: &PktInfo) -> usize {
-        // A repair may be of a rule that is no more.
+        // The rule of a repair may be gone.
         Some(usize::from(info.class)).filter(|class| *class < self.classes.all.len()).unwrap_or(0)
     }
 
-    /// Whose packet is next, of those that do not wait: repairs, then the classes and the streams in turn.
+    /// The next source whose packet does not wait: repairs first, then the classes and the streams in
+    /// turn.
     pub(super) fn next_source(&mut self, now: Time, waiting: &Waiting) -> Option<(Source, PktInfo)> {
         if !waiting.has(Source::Repair)
             && let Some(copy) = self.repair.head(now)
@@ -45,7 +46,7 @@ impl Session {
         None
     }
 
-    /// Takes what [`next_source`](Self::next_source) showed.
+    /// Removes the packet that [`next_source`](Self::next_source) showed.
     pub(super) fn take(&mut self, source: Source) -> Option<Queued> {
         match source {
             Source::Streams(_) => None,
@@ -58,7 +59,7 @@ impl Session {
         }
     }
 
-    /// No path can carry it.
+    /// Drops a packet that no path can carry.
     pub(super) fn drop_too_big(&mut self, source: Source) {
         match source {
             // They are cut to the path's size.
@@ -69,7 +70,7 @@ impl Session {
         }
     }
 
-    /// Has packets scheduled otherwise from now on.
+    /// Changes the scheduler.
     pub(crate) fn set_scheduler(&mut self, kind: SchedulerKind) {
         self.cfg.scheduler = kind;
         for class in 0..self.classes.all.len() {

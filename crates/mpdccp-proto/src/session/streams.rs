@@ -1,4 +1,4 @@
-//! Streams of a session (docs/streams.md): their packets take turns with the queues of datagrams, and leave on whichever path is picked for them.
+//! Streams of a session (docs/streams.md): their packets take turns with the datagram queues, and have their own scheduler.
 
 use super::Session;
 use super::class_queues::Source;
@@ -12,7 +12,7 @@ use mpdccp_units::Time;
 const OPTION: usize = 3;
 
 impl Session {
-    /// Hands out the streams, where both ends have them and the session is open.
+    /// Passes the streams to `act`, if both ends support them and the session is open.
     pub(crate) fn with_streams<T>(&mut self, now: Time, act: impl FnOnce(&mut Streams) -> T) -> Option<T> {
         let carried = self.streams.as_mut().filter(|_| self.state == SessionState::Open)?;
         let result = act(&mut carried.streams);
@@ -20,19 +20,19 @@ impl Session {
         Some(result)
     }
 
-    /// Hands out the streams once more after the session began to end: what had arrived can still be read.
+    /// Passes the streams to `act` after the session began to end: data that had arrived can still be read.
     pub(crate) fn with_unread_streams<T>(&mut self, act: impl FnOnce(&mut Streams) -> T) -> Option<T> {
         self.unread.as_mut().map(|carried| act(&mut carried.streams))
     }
 
-    /// The session is open: the peer is told how much it may send, so that its first streams need not wait to hear it.
+    /// The session is open: sends the peer its initial flow control limits, so that its first streams can start at once.
     pub(super) fn greet_streams(&mut self) {
         if let Some(carried) = &mut self.streams {
             carried.streams.tell_limits();
         }
     }
 
-    /// A packet of the streams arrived. It takes its place among the packets of its path, and has none in the session.
+    /// Handles a packet of the streams. It has a number on its path, but none in the session.
     pub(super) fn on_stream_packet(&mut self, now: Time, i: usize, data: &[u8], received: &Received<'_>) {
         self.reorderer.on_other(now, self.paths[i].id, received.seq, received.ndp);
         self.paths[i].data_at = now;
@@ -42,7 +42,7 @@ impl Session {
         }
     }
 
-    /// What was sent on a path and not acknowledged goes over others.
+    /// Unacknowledged packets sent on this path are retransmitted on others.
     pub(super) fn tell_streams_down(&mut self, path: PathId) {
         if let Some(carried) = &mut self.streams {
             carried.streams.on_path_down(path.0);
@@ -57,7 +57,7 @@ impl Session {
         }
     }
 
-    /// When [`on_stream_timeout`](Self::on_stream_timeout) is due. What was due when packets left last waits for a path.
+    /// When [`on_stream_timeout`](Self::on_stream_timeout) is due. Packets that were due at the last transmission wait for a path, not for time.
     pub(super) fn stream_timeout(&self) -> Option<Time> {
         self.streams.as_ref()?.streams.poll_timeout().filter(|at| *at > self.polled)
     }

@@ -10,7 +10,7 @@ use dccp_proto::{Connection, ConnectionStats, Gate, Sink, Why};
 use dccp_wire::Seq;
 use mpdccp_units::{Duration, Rate, Time};
 
-/// What a subflow's multipath handshake waits for (RFC 9897 section 3.3).
+/// State of a subflow's multipath handshake: the packet that it waits for (RFC 9897 section 3.3).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Stage {
     /// First subflow of a client: the peer's MP_KEY.
@@ -23,68 +23,68 @@ pub(super) enum Stage {
     Proven,
 }
 
-/// One path of a session: the settings that last, and the connection there is now, if any.
+/// One path of a session: its lasting settings, and its current connection, if any.
 #[derive(Debug)]
 pub(super) struct Subflow {
     pub(super) id: PathId,
-    /// Settings; ports are those of the present connection.
+    /// Settings; ports are those of the current connection.
     pub(super) cfg: PathConfig,
     pub(super) conn: Option<Connection>,
     pub(super) stage: Stage,
     /// Never [`PathState::Standby`], which depends on the priority.
     pub(super) state: PathState,
-    /// Was up since its connection was made.
+    /// It was up since its connection was created.
     pub(super) was_up: bool,
     /// When its connection began to open or to close.
     pub(super) since: Time,
     pub(super) opened: Time,
     /// When it last became usable: opened, or answered after a silence.
     pub(super) up_since: Time,
-    /// When something last arrived on a connection that was up.
+    /// When a packet last arrived on a connection that was up.
     pub(super) last_up: Option<Time>,
-    /// The round trip took no longer than half of the time after which a Request is repeated.
+    /// The round trip took at most half of the Request's retransmission interval.
     pub(super) is_quick: bool,
     /// Retransmission timeout, as of the last packet received.
     pub(super) rto: Duration,
-    /// Within which an answer comes, by all that is known: the round trip, its jitter, and how long the peer may hold an Ack.
+    /// Estimated time in which an answer arrives: the round trip, its jitter, and the peer's Ack delay.
     pub(super) answer: Duration,
     /// When data last arrived.
     pub(super) data_at: Time,
     pub(super) liveness: Liveness,
     pub(super) loss: LossRate,
-    /// Bounds the rate of its data packets.
+    /// Limits the rate of its data packets.
     pub(super) cap: Cap,
     /// Address IDs of both ends (RFC 9897 section 3.2.2).
     pub(super) local_addr: u8,
     pub(super) remote_addr: u8,
-    /// Accepted, and nobody here has set its priority: the peer decides.
+    /// Accepted from the peer, and this end has not set its priority: the peer decides.
     pub(super) yields: bool,
-    /// What the peer asked for by MP_PRIO, and the MP_SEQ that came with it.
+    /// The peer's MP_PRIO, with its MP_SEQ.
     pub(super) peer_prio: Option<(u8, Seq)>,
     /// The application removed it.
     pub(super) removed: bool,
-    /// This end connects it, and again when it was lost; the peer does that with those it began.
+    /// This end connects it, and reconnects it after a loss; the peer does so for paths that it began.
     pub(super) ours: bool,
-    /// Goes to an address that the peer advertised under this Address ID.
+    /// Leads to the address that the peer advertised under this Address ID.
     pub(super) advertised: Option<u8>,
-    /// Client: has tried to connect before.
+    /// Client: tried to connect before.
     pub(super) tried: bool,
-    /// Client: when to connect (again), and the gap before the attempt after that.
+    /// Client: when to connect (again), and the interval before the attempt after that.
     pub(super) connect_at: Option<Time>,
     pub(super) connect_gap: Duration,
-    /// When the peer was last told our RTT.
+    /// When the RTT was last sent to the peer.
     pub(super) rtt_told: Time,
-    /// In ProbeRTT, and told to put it off.
+    /// In ProbeRTT, or told to postpone it.
     pub(super) probing_rtt: bool,
     pub(super) holding: bool,
 }
 
-/// Client, connecting: the path tried now, since when, and the refusals so far.
+/// Client, connecting: the current path, since when, and the refusals so far.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct FirstAttempt {
     pub(super) path: PathId,
     pub(super) since: Time,
-    /// How long it may take.
+    /// Time limit for this path.
     pub(super) patience: Duration,
     pub(super) refused: usize,
 }
@@ -95,17 +95,17 @@ impl FirstAttempt {
     }
 }
 
-/// Least allowance for jitter: timers and busy hosts are no better.
+/// Smallest allowance for jitter: timers and busy hosts are no more precise.
 const GRANULARITY: Duration = Duration::from_millis(10);
-/// The longest a peer holds an Ack (RFC 4340 section 11.3); ours hold it for a quarter of a round trip at most.
+/// Longest Ack delay of a peer (RFC 4340 section 11.3); mpdccp delays Acks by at most a quarter of a round trip.
 const MAX_ACK_DELAY: Duration = Duration::from_millis(200);
-/// How long a path that was up is tried again without growing gaps.
+/// A path that was up is retried at constant intervals for this long.
 const MISSED: Duration = Duration::from_secs(120);
 /// A path that sent nothing for this long is idle.
 const IDLE: Duration = Duration::from_secs(1);
-/// What a path of which nothing is known is thought to carry.
+/// Assumed capacity of an unknown path.
 const LEAST_RATE: Rate = Rate::from_bps(64_000);
-/// First and largest gap between attempts to connect.
+/// First and largest interval between attempts to connect.
 const CONNECT_GAP: (Duration, Duration) = (Duration::from_secs(1), Duration::from_secs(30));
 
 impl Subflow {
@@ -169,7 +169,7 @@ impl Subflow {
         self.connect_gap = CONNECT_GAP.0;
     }
 
-    /// A packet arrived: what it tells of the round trip.
+    /// A packet arrived: updates the timeouts from the round-trip time.
     pub(super) fn learn_timeouts(&mut self) {
         let Some(rtt) = self.conn.as_ref().and_then(Connection::tx_rtt) else { return };
         self.rto = rtt.rto();
@@ -179,13 +179,13 @@ impl Subflow {
         });
     }
 
-    /// Plans the next attempt to connect.
+    /// Schedules the next attempt to connect.
     pub(super) fn connect_later(&mut self, now: Time) {
         self.connect_at = Some(now + self.connect_gap);
         self.connect_gap = (self.connect_gap * 2).min(CONNECT_GAP.1);
     }
 
-    /// It was up for a while and that is not long ago: worth a Request a second.
+    /// Whether it was up for a while not long ago, so that a Request per second is worthwhile.
     pub(super) fn is_missed(&self, now: Time) -> bool {
         let worked = !self.was_up || now.since(self.opened) >= CONNECT_GAP.0;
         worked && self.last_up.is_some_and(|at| now.since(at) < MISSED)
@@ -196,12 +196,12 @@ impl Subflow {
         self.connect_at.filter(|_| self.conn.is_none())
     }
 
-    /// When something valid last arrived, or the path opened.
+    /// When a valid packet last arrived, or when the path opened.
     pub(super) fn heard(&self) -> Time {
         self.conn.as_ref().map_or(self.opened, |conn| conn.last_received().max(self.opened))
     }
 
-    /// When something newer of ours was last acknowledged, or the path opened.
+    /// When the peer last acknowledged a newer packet, or when the path opened.
     pub(super) fn answered(&self) -> Time {
         self.conn.as_ref().map_or(self.opened, |conn| conn.last_answered().max(self.opened))
     }
@@ -211,13 +211,13 @@ impl Subflow {
         rtt.and_then(RttEstimator::min).map(|(least, _)| least)
     }
 
-    /// It sent data within this time.
+    /// Whether it sent data within this time.
     pub(super) fn has_sent(&self, now: Time, within: Duration) -> bool {
         let last_sent = self.conn.as_ref().and_then(Connection::tx_load).and_then(|load| load.last_sent);
         last_sent.is_some_and(|at| now.since(at) <= within)
     }
 
-    /// Priority in force (RFC 9897 section 3.2.10): the smaller of ours and the peer's, where both have one.
+    /// Priority in force (RFC 9897 section 3.2.10): the smaller of this end's and the peer's, if both are set.
     pub(super) fn prio(&self) -> u8 {
         match self.peer_prio {
             Some((prio, _)) if self.yields => prio,
@@ -230,17 +230,17 @@ impl Subflow {
         self.state == PathState::Up
     }
 
-    /// What others see: [`state`](Self::state), with standby told from up.
+    /// The state for others: [`state`](Self::state), with standby distinguished from up.
     fn shown(&self) -> PathState {
         if self.is_up() && self.prio() <= STANDBY { PathState::Standby } else { self.state }
     }
 
-    /// A join that has not proved yet that it knows the keys.
+    /// Whether it is a join that has not yet proved that it knows the keys.
     pub(super) fn is_half_open(&self) -> bool {
         matches!(self.stage, Stage::JoinAnswered { .. })
     }
 
-    /// Has a connection that is or was up.
+    /// Whether its connection is up, or was up.
     pub(super) fn is_live(&self) -> bool {
         matches!(self.state, PathState::Up | PathState::Suspect)
     }
@@ -278,7 +278,7 @@ impl Subflow {
         }
     }
 
-    /// Follows what the path loses.
+    /// Updates the loss rate.
     pub(super) fn watch_loss(&mut self, now: Time) {
         if let Some(view) = self.conn.as_ref().and_then(Connection::tx_view) {
             self.loss.update(now, &view);
@@ -315,7 +315,7 @@ impl Subflow {
         row
     }
 
-    /// Brings up to date what a packet that leaves can change in the path's row.
+    /// Updates the row's fields that a sent packet can change.
     pub(super) fn refresh(&self, now: Time, row: &mut PathRow) {
         row.gate = self.gate(now);
         let Some(load) = self.conn.as_ref().and_then(Connection::tx_load) else { return };
@@ -323,7 +323,7 @@ impl Subflow {
         (row.inflight, row.pacing) = (load.inflight, load.pacing);
         let window = || row.srtt.map(|srtt| Rate::from_bytes_per(row.cwnd, srtt));
         let known = load.bottleneck.or_else(window).unwrap_or(Rate::ZERO);
-        // Not limited by the path, it may turn out to be faster: as fast as it would be paced.
+        // The path does not limit it, so it may be as fast as its pacing rate.
         let rate = if load.app_limited { known.max(load.pacing.unwrap_or(known)) } else { known };
         row.rate = rate.max(LEAST_RATE);
         row.seen = known.max(LEAST_RATE);

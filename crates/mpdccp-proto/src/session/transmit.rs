@@ -1,4 +1,4 @@
-//! From the queue to the paths: the path is picked and the MP_SEQ written only when that path can send now.
+//! From the queue to the paths: a packet gets its path and MP_SEQ only when that path can send now.
 
 use super::Session;
 use super::class_queues::{ClassQueue, Source, Waiting};
@@ -10,14 +10,14 @@ use dccp_proto::{Connection, Gate, Sink};
 use dccp_wire::{MpOption, Opt};
 use mpdccp_units::Time;
 
-/// Most packets of one session in one call; the rest follows at once, after other sessions had their turn.
+/// Most packets of one session in one call; the rest follows after other sessions had their turn.
 const BUDGET: usize = 256;
-/// Most packets without data a connection sends in one call.
+/// Most packets without data that a connection sends in one call.
 const CONTROL_BUDGET: usize = 16;
 
 impl Session {
-    /// As [`poll_transmit`](Self::poll_transmit), with no more data than `allowance`, if there is one. What is left of it, and whether that
-    /// kept something back.
+    /// Like [`poll_transmit`](Self::poll_transmit), with at most `allowance` bytes of data if set. Returns the rest of the allowance, and
+    /// whether it held data back.
     pub(crate) fn poll_transmit_within(
         &mut self,
         now: Time,
@@ -29,7 +29,7 @@ impl Session {
         (self.allowance.take().unwrap_or(0), self.held)
     }
 
-    /// Writes what may leave now.
+    /// Writes all packets that may leave now.
     pub(crate) fn poll_transmit(&mut self, now: Time, sink: &mut dyn Sink) {
         (self.wake, self.polled) = (None, now);
         let connections = self.paths.iter_mut().filter_map(|p| p.conn.as_mut());
@@ -48,7 +48,7 @@ impl Session {
         }
     }
 
-    /// Whether other sessions are to send first.
+    /// Whether other sessions must send first.
     fn wait_for_turn(&mut self, now: Time) -> bool {
         let waits = self.allowance.is_some_and(|bytes| bytes <= 0);
         if waits {
@@ -74,7 +74,8 @@ impl Session {
         self.rows.clear();
         self.paths.iter_mut().for_each(|p| p.watch_loss(now));
         self.rows.extend(self.paths.iter().map(|p| p.row(now, options)));
-        // Too big is what no path that is up will carry, or none of those that may be again. What does not fit yet, in PARTOPEN, waits.
+        // Too big for every path that is up, or, if none is up, for every path that may come back. A packet that only waits for PARTOPEN to
+        // end stays.
         let most = |state| {
             let carriers = self.paths.iter().filter(move |p| p.state == state);
             carriers.filter_map(|p| p.conn.as_ref().map(|c| c.max_payload_open(options))).max()
@@ -83,13 +84,13 @@ impl Session {
         self.tune_queues();
         for _ in 0..BUDGET {
             if let Some(at) = self.cap.shut(now) {
-                // Paths that could send more are not what limits it.
+                // The session's rate limit applies, not the paths.
                 self.tell_app_limited(now);
                 return self.wake_at(Some(at), Wake::Rate);
             }
             self.send_fec(now, sink);
             let Some((source, info)) = self.next_source(now, &waiting) else {
-                // What waits may not be what the open paths are for.
+                // The waiting packets may not be allowed on the open paths.
                 return if waiting.is_empty() {
                     self.tell_app_limited(now)
                 };
@@ -141,7 +142,7 @@ impl Session {
                     let gate = gates.min();
                     self.wake_at(gate, Wake::Gate);
                     self.wake_at(until, Wake::Scheduler);
-                    // What an open path is too narrow for must not hold up what it could carry.
+                    // A packet too large for an open path must not delay packets that fit.
                     let narrow =
                         |row: &PathRow| row.state.is_up() && row.is_open() && row.max_payload < info.len;
                     match source {
@@ -184,8 +185,8 @@ impl Session {
         Some(Room { known, hoped: room(Connection::max_payload_open)?, class: class as u8 })
     }
 
-    /// Finds the paths that rules and priorities leave for a packet of this class, for [`offered`](Self::offered). False if the packet is
-    /// to be dropped.
+    /// Determines the paths that rules and priorities allow for a packet of this class, for [`offered`](Self::offered). False if the packet
+    /// must be dropped.
     fn offer(&mut self, now: Time, class: usize, info: &PktInfo, backlog: &QueueView) -> bool {
         let rows = match self.classes.rule(class) {
             None => &self.rows,
@@ -207,7 +208,7 @@ impl Session {
         if self.offered_all { &self.rows } else { &self.offered }
     }
 
-    /// The queues may stand as long as the paths in use need them to.
+    /// Lets the queues stand as long as the paths in use need.
     fn tune_queues(&mut self) {
         let used = || self.rows.iter().filter(|r| r.state.is_up() && !r.idle);
         let rtt = used().filter_map(|r| r.srtt).max().unwrap_or_default();
@@ -217,7 +218,7 @@ impl Session {
         }
     }
 
-    /// Tells the paths with a shut gate that the packet at the head was to be had, if the scheduler might have used them for it.
+    /// Tells paths with a shut gate that they limited the packet at the head, if the scheduler might have used them for it.
     fn note_blocked(&mut self, now: Time, elsewhere: bool) {
         let offered = if self.offered_all { &self.rows } else { &self.offered };
         for row in offered.iter().filter(|row| !row.is_open()) {
@@ -227,7 +228,7 @@ impl Session {
         }
     }
 
-    /// Tells the paths with an open gate that the packet at the head was not for them.
+    /// Tells paths with an open gate that the packet at the head was not for them.
     fn note_held_back(&mut self, now: Time) {
         let offered = if self.offered_all { &self.rows } else { &self.offered };
         for row in offered.iter().filter(|row| row.is_open()) {
@@ -237,8 +238,8 @@ impl Session {
         }
     }
 
-    /// What is sent next: a repair, with the number it had, or the head of a queue, with the next one (RFC 9897 section 3.2.5: one
-    /// number for each datagram, over all paths, circular).
+    /// The next packet: a repair with its old number, or the head of a queue with the next number (RFC 9897 section 3.2.5: one circular
+    /// number per datagram, over all paths).
     fn take_head(&mut self, now: Time, source: Source) -> Option<Copy> {
         if source == Source::Repair {
             return self.repair.pop();
@@ -250,7 +251,7 @@ impl Session {
         Some(Copy { packet, mp_seq, back, first: now })
     }
 
-    /// Sends what a source has first on each of `paths`, as one datagram of the session. False if it had nothing after all.
+    /// Sends the first packet of a source on each of `paths`, as one datagram of the session. False if there was none after all.
     fn send_head(&mut self, now: Time, source: Source, paths: &[PathId], sink: &mut dyn Sink) -> bool {
         if let Source::Streams(class) = source {
             return self.send_stream_packet(now, class, paths, sink);
@@ -282,7 +283,7 @@ impl Session {
             self.paths[i].refresh(now, &mut self.rows[i]);
             self.classes.all[class].scheduler.on_sent(now, path, packet.data.len());
         }
-        // Copies on several paths are repair enough.
+        // Copies on several paths need no repair.
         if let (Some((path, seq)), [_]) = (left, paths) {
             if source != Source::Repair {
                 self.protect(now, class, path, &copy);
@@ -294,8 +295,8 @@ impl Session {
         true
     }
 
-    /// The queue is empty: paths that could send more are limited by the application. One whose gate is shut is not, though
-    /// the queue be empty because its packets went elsewhere.
+    /// The queue is empty, so paths that could send more are limited by the application. A path with a shut gate is not, even if the queue
+    /// is empty because its packets left on other paths.
     fn tell_app_limited(&mut self, now: Time) {
         for path in &mut self.paths {
             if let (Gate::Open { .. }, Some(conn)) = (path.gate(now), &mut path.conn) {
@@ -316,7 +317,7 @@ mod tests {
     use dccp_wire::{Packet, Seq};
     use mpdccp_units::Duration;
 
-    /// Packets from `a` arrive at `b`; returns the MP_SEQs on them.
+    /// Delivers packets of `a` to `b`; returns their MP_SEQs.
     fn carry(now: Time, a: &mut Session, b: &mut Session) -> Vec<Seq> {
         let mut out = Outbox::new();
         a.poll_transmit(now, &mut out);
@@ -331,7 +332,7 @@ mod tests {
         numbers
     }
 
-    /// A client that begins with this MP_SEQ and its server, which has the Request.
+    /// A client that begins with this MP_SEQ, and its server, which has the Request.
     fn pair(mp_seq: u64, mut now: Time) -> (Session, Session, Time) {
         let cfg = SessionConfig {
             reorder: ReorderConfig::active_fixed(Duration::from_secs(1)),
@@ -369,7 +370,7 @@ mod tests {
         (client, server, now)
     }
 
-    /// What is held back of whose flow is found by the same kind of hash as the endpoint's, which nobody is to foresee either.
+    /// The receiver's hash of flows is keyed like the endpoint's, and must not be predictable either.
     #[test]
     fn each_session_has_a_key_for_its_hashes() {
         let (client, server, _) = pair(1, Time::from_millis(1));
