@@ -56,7 +56,7 @@ fn pick(bencher: Bencher, name: &str) {
     });
 }
 
-/// A hundred packets in turn from two paths, the second one ten packets behind.
+/// A hundred packets from two paths in turn, the second path ten packets behind.
 #[divan::bench(args = ["passive", "active-fixed", "adaptive"])]
 fn reorder_100(bencher: Bencher, kind: &str) {
     let wait = Duration::from_millis(100);

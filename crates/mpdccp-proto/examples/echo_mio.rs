@@ -1,5 +1,5 @@
-//! DCCP in an event loop of your own: the state machine, a UDP socket, and mio. On a microcontroller, its network stack and a
-//! timer take the place of mio; the calls are the same. Runs both ends of an echo, each in a loop of its own.
+//! DCCP in a custom event loop: the state machine, a UDP socket, and mio. On a microcontroller, its network stack and a timer
+//! replace mio; the calls are the same. Runs both ends of an echo, each in its own loop.
 
 use dccp_proto::{Ecn, Ports, Route, Sink};
 use mio::{Events, Interest, Poll, Token, net::UdpSocket};
@@ -12,7 +12,7 @@ const DCCP_PORT: u16 = 5001;
 /// Bytes of IPv4 and UDP before each packet; congestion control counts them.
 const OVERHEAD: u16 = 28;
 
-/// Packets that are to leave.
+/// Packets to be sent.
 struct Outbox(Vec<(SocketAddr, Vec<u8>)>);
 
 impl Sink for Outbox {
@@ -23,7 +23,7 @@ impl Sink for Outbox {
     }
 }
 
-/// Serves echoes, or with `text` connects to one, and returns its answer.
+/// Serves echoes; with `text`, connects to an echo server and returns its answer.
 fn run(mut socket: UdpSocket, text: Option<(SocketAddr, &str)>) -> Result<Vec<u8>, Box<dyn Error>> {
     let mut seed = [0; 32];
     File::open("/dev/urandom")?.read_exact(&mut seed)?;
@@ -85,7 +85,7 @@ fn run(mut socket: UdpSocket, text: Option<(SocketAddr, &str)>) -> Result<Vec<u8
         }
         endpoint.poll_transmit(clock(), &mut out);
         for (to, packet) in out.0.drain(..) {
-            // What the socket does not take is lost, as on the way.
+            // A packet that the socket refuses is lost, as on the network.
             let _ = socket.send_to(&packet, to);
         }
         let timeout = endpoint.poll_timeout().map(|(at, _)| at.since(clock()));

@@ -16,13 +16,13 @@ use std::collections::BTreeMap;
 static ALLOCATIONS: &StatsAlloc<System> = &INSTRUMENTED_SYSTEM;
 
 const CONNECTIONS: u16 = 3_000;
-/// Datagrams of each, 100 ms apart.
+/// Datagrams of each connection, 100 ms apart.
 const EACH: u32 = 5;
-/// Bytes that both ends of one may hold between them while it is open, and after its end.
+/// Bytes that both ends of a connection may hold together while it is open, and after its end.
 const MOST_OPEN: usize = 64 << 10;
 const MOST_ENDED: usize = 2 << 10;
 
-/// All are served, also those beside one that takes all it can get; one more is refused; and when they end, hardly anything stays of them.
+/// All are served, even next to a greedy one; one more is refused; and after their end hardly any memory is left in use.
 #[test]
 fn thousands_at_one_listener_are_all_served() {
     let plain = || SessionConfig { fallback: Fallback::Plain, ..config() };
@@ -42,7 +42,7 @@ fn thousands_at_one_listener_are_all_served() {
     let connect = |net: &mut Net, n: u16| {
         let ports = Ports { local: 10_000 + n, remote: PORT };
         let mut cfg = SessionConfig { multipath: false, ..plain() };
-        // As programs ask: otherwise the listener rations its answers.
+        // As mpdccp programs ask: otherwise the listener rations its answers.
         cfg.connection.least_request = PADDED_REQUEST;
         let session = net.client.connect(net.now, cfg, PathConfig { ports, ..path(0) });
         net.drain();
@@ -65,7 +65,7 @@ fn thousands_at_one_listener_are_all_served() {
     };
     assert!(net.events.iter().any(refused) && net.server.sessions().len() == most);
 
-    // The first takes all it can get; the others send now and then.
+    // The first is greedy; the others send now and then.
     let greedy = sessions[0];
     for round in 0..EACH {
         for (n, session) in (0u32..).zip(&sessions) {

@@ -1,4 +1,5 @@
-//! What the host does for the tunnel. An action is a value: the program executes it, the simulator and tests read it.
+//! Actions that the host executes for the tunnel. An action is a value: the program executes it, the simulator and tests
+//! read it.
 
 use crate::command::Answer;
 use crate::log_limit::LogLimit;
@@ -12,77 +13,77 @@ use serde::{Deserialize, Serialize};
 use std::collections::VecDeque;
 use std::net::{IpAddr, SocketAddr};
 
-/// Something the host has to do, in the order of [`crate::Tunnel::poll_action`].
+/// An action for the host, in the order of [`crate::Tunnel::poll_action`].
 #[derive(Clone, Debug, PartialEq)]
 pub enum Action {
-    /// Open a socket for a path, and with encryption a channel over it. [`crate::HostEvent::PathOpened`] or
-    /// [`crate::HostEvent::PathFailed`] answers.
+    /// Open a socket for a path, and with encryption a channel over it. Answered by [`crate::HostEvent::PathOpened`] or
+    /// [`crate::HostEvent::PathFailed`].
     OpenPath(OpenPath),
-    /// Close a socket, and the channel it stands for.
+    /// Close a socket and its channel.
     CloseSocket(u32),
-    /// Look at what the system knows of a destination. [`crate::HostEvent::Looked`] answers.
+    /// Query the system about a destination. Answered by [`crate::HostEvent::Looked`].
     Look {
         /// The socket.
         socket: u32,
         /// The destination.
         remote: SocketAddr,
-        /// The socket is a path's of this end: tell the endpoint if its link is down.
+        /// The socket belongs to a path of this end: report to the endpoint if its link is down.
         own: bool,
     },
-    /// List the interfaces. [`crate::HostEvent::Interfaces`] answers.
+    /// List the interfaces. Answered by [`crate::HostEvent::Interfaces`].
     ListInterfaces,
-    /// Look a host name up. [`crate::HostEvent::Resolved`] answers.
+    /// Resolve a host name. Answered by [`crate::HostEvent::Resolved`].
     Resolve(String),
     /// Route a network into the interface.
     AddRoute {
         /// The network.
         net: IpNet,
-        /// It may be there already.
+        /// The route may exist already.
         replace: bool,
     },
-    /// Delete such a route; it may be gone already.
+    /// Delete such a route; it may not exist any more.
     DeleteRoute(IpNet),
-    /// Change the inner addresses of the interface. [`crate::HostEvent::AddressesSet`] answers.
+    /// Change the inner addresses of the interface. Answered by [`crate::HostEvent::AddressesSet`].
     SetAddresses {
-        /// To take away.
+        /// Addresses to remove.
         remove: Vec<IpNet>,
-        /// To add.
+        /// Addresses to add.
         add: Vec<IpNet>,
     },
-    /// Change the interface's MTU, bytes. [`crate::HostEvent::MtuSet`] answers.
+    /// Change the interface's MTU, bytes. Answered by [`crate::HostEvent::MtuSet`].
     SetMtu(u16),
-    /// Have the kernel put packets to these networks into the interface's queues of these shards, and no others.
+    /// Make the kernel assign packets to these networks to the queues of these shards, replacing earlier assignments.
     AssignQueues(Vec<(IpNet, u8)>),
-    /// As [`AssignQueues`](Self::AssignQueues), for one address more.
+    /// As [`AssignQueues`](Self::AssignQueues), for one more address.
     AssignQueue(IpAddr, u8),
-    /// Write a file of the state directory, whole or not at all.
+    /// Write a file of the state directory atomically.
     Save(StateFile, String),
-    /// Write a line of a file whose lines have one length, at [`line_start`].
+    /// Write a line at [`line_start`], in a file whose lines have equal length.
     SaveLine(StateFile, u32, String),
-    /// Mark outer headers so from now on.
+    /// Mark outer headers this way from now on.
     SetMarking(Marker),
-    /// Let a peer in that has these keys.
+    /// Admit a peer with these keys.
     AddPeer {
         /// Its number.
         peer: u32,
         /// Its public key.
         key: PublicKey,
-        /// The secret that both ends share besides.
+        /// The preshared secret of both ends.
         preshared: PresharedKey,
     },
-    /// Drop a peer's channels, and whatever comes from it.
+    /// Drop a peer's channels, and all its packets from now on.
     RemovePeer(u32),
-    /// This end has another key.
+    /// Change this end's key.
     SetPrivateKey(PrivateKey),
-    /// The peer may be another machine from now on, or have lost its keys in a restart: packets wait for a new handshake.
+    /// The peer may be another machine now, or may have lost its keys in a restart: packets wait for a new handshake.
     StartOver(u32),
-    /// Hand a message to another shard.
+    /// Pass a message to another shard.
     ToShard(u8, ShardMessage),
-    /// Ask these name servers for all names; none: as before the tunnel began.
+    /// Use these name servers for all names; an empty list restores the earlier ones.
     SetDns(Vec<IpAddr>),
     /// Run the owner's program.
     RunHook(Hook),
-    /// Tell the proxy's sockets.
+    /// Pass a command to the proxy's sockets.
     Tcp(mpdccp_proxy::Command),
     /// Write a packet to the interface.
     WriteInner(Vec<u8>),
@@ -90,16 +91,16 @@ pub enum Action {
     Reply(u64, Answer),
     /// Log an event.
     Log(Level, String),
-    /// All shards live: tell the service manager.
+    /// All shards are alive: tell the service manager.
     Alive,
-    /// Everything is closed: end.
+    /// Everything is closed: stop.
     Stop,
 }
 
 /// A path to open.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct OpenPath {
-    /// Comes back with the answer.
+    /// Identifies the answer.
     pub request: u64,
     /// Number of the peer.
     pub peer: u32,
@@ -118,9 +119,9 @@ pub struct Hook {
     pub event: HookEvent,
     /// Name of the peer.
     pub peer: String,
-    /// Name of the path, if it is about one; a client's at a server is what the client calls it.
+    /// Name of the path, if the event is about one; on a server, the client's name for its path.
     pub path: Option<String>,
-    /// Why, if there is a reason.
+    /// The reason, or empty.
     pub why: String,
 }
 
@@ -138,7 +139,7 @@ pub enum HookEvent {
 }
 
 impl HookEvent {
-    /// As hooks are told.
+    /// Name passed to hooks.
     pub fn name(self) -> &'static str {
         match self {
             HookEvent::SessionUp => "session-up",
@@ -152,20 +153,20 @@ impl HookEvent {
 /// Files of the state directory, each of one tunnel by its interface.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub enum StateFile {
-    /// What paths carried this month.
+    /// Volumes of paths this month.
     Volumes,
     /// Addresses leased to peers.
     Leases,
     /// Time of the newest handshake.
     Timestamp,
-    /// TCP connections that travel as streams; of each shard. Worth nothing once the host has restarted.
+    /// TCP connections that travel as streams, per shard. Obsolete after a restart of the host.
     Connections,
-    /// What paths were seen to carry.
+    /// Measured capacities of paths.
     Capacities,
 }
 
 impl StateFile {
-    /// End of the file's name, behind that of the interface.
+    /// Suffix of the file's name, after the interface.
     pub fn suffix(self) -> &'static str {
         match self {
             StateFile::Volumes => "volumes.json",
@@ -177,12 +178,12 @@ impl StateFile {
     }
 }
 
-/// Where a line of a [`StateFile::Connections`] begins, bytes.
+/// Offset of a line in a [`StateFile::Connections`] file, bytes.
 pub fn line_start(line: u32) -> u64 {
     u64::from(line) * LINE as u64
 }
 
-/// Does [`Action::SaveLine`] to a file's text.
+/// Executes [`Action::SaveLine`] on a file's text.
 pub fn put_line(file: &mut String, line: u32, text: &str) {
     let start = line_start(line) as usize;
     while file.len() < start + LINE {
@@ -191,7 +192,7 @@ pub fn put_line(file: &mut String, line: u32, text: &str) {
     file.replace_range(start..start + LINE, text);
 }
 
-/// How much an event matters.
+/// Severity of a log line.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[allow(missing_docs)]
 pub enum Level {
@@ -200,7 +201,7 @@ pub enum Level {
     Error,
 }
 
-/// Actions that wait for the host.
+/// Actions that wait for the host to execute them.
 #[derive(Debug, Default)]
 pub(crate) struct Actions {
     pub(crate) waiting: VecDeque<Action>,
@@ -213,13 +214,13 @@ impl Actions {
         self.waiting.push_back(action);
     }
 
-    /// What is logged from now on happens now.
+    /// Sets the time of the following log lines.
     pub(crate) fn at(&mut self, now: Time) -> &mut Actions {
         self.now = now;
         self
     }
 
-    /// Lines about a peer begin with `peer NAME:`; nobody fills the log with them.
+    /// Lines about a peer begin with `peer NAME:` and are rate-limited per peer.
     fn log(&mut self, level: Level, line: String) {
         let peer =
             line.strip_prefix("peer ").and_then(|rest| rest.split([':', ' ']).next()).map(str::to_owned);

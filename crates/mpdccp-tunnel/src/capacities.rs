@@ -1,4 +1,4 @@
-//! What paths were seen to carry, kept over restarts: a session or a path that comes back begins from it (Careful Resume, RFC 9959).
+//! Measured capacities of paths, kept over restarts: a new session or path starts with them (Careful Resume, RFC 9959).
 
 use crate::Cx;
 use crate::action::{Actions, StateFile};
@@ -9,24 +9,24 @@ use mpdccp_units::{Duration, Rate, Time};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
-/// How often the file is written, for an end that is killed.
+/// Interval at which the file is written, for an end that is killed.
 const EVERY: Duration = Duration::from_secs(60);
 
-/// As it is in the file.
+/// An entry of the file.
 #[derive(Debug, Serialize, Deserialize)]
 struct Entry {
-    /// Bytes in a least round-trip time.
+    /// Bytes per minimum round-trip time.
     window: u64,
     min_rtt_us: u64,
     /// Seconds since 1970.
     at: u64,
 }
 
-/// Of the paths of this end, by peer, path and the peer's address.
+/// Capacities of this end's paths, by peer, path and the peer's address.
 #[derive(Debug)]
 pub(crate) struct Capacities {
     memory: Memory<String>,
-    /// The time since 1970 at [`Time::ZERO`].
+    /// Time since 1970 at [`Time::ZERO`].
     epoch: Duration,
     due: Time,
     changed: bool,
@@ -37,7 +37,7 @@ fn endpoint(peer: &Peer, path: &PathStatus) -> String {
 }
 
 impl Capacities {
-    /// What the last run saved; `wall` is the time since 1970.
+    /// Loads the file of the last run; `wall` is the time since 1970.
     pub(crate) fn new(saved: Option<&str>, now: Time, wall: Duration, out: &mut Actions) -> Capacities {
         let entries: BTreeMap<String, Entry> = saved.map_or_else(BTreeMap::new, |text| {
             serde_json::from_str(text).unwrap_or_else(|e| {
@@ -49,7 +49,7 @@ impl Capacities {
         });
         let mut memory = Memory::new(RESUME_LIFETIME);
         for (endpoint, Entry { window, min_rtt_us, at }) in entries {
-            // A clock that was set back says nothing of how old it is.
+            // If the clock was set back, the entry's age is unknown.
             if at <= wall.as_secs() {
                 let min_rtt = Duration::from_micros(min_rtt_us);
                 memory.remember(endpoint, Remembered { window, min_rtt }, Time::from_millis(at * 1_000));
@@ -63,7 +63,7 @@ impl Capacities {
         now + self.epoch
     }
 
-    /// Paths of a peer that are up begin from what is remembered of them.
+    /// Resumes a peer's paths that are up with their remembered capacities.
     pub(crate) fn resume(&mut self, cx: &mut Cx<'_>, peer: &Peer) {
         if !cx.cfg.careful_resume {
             return;
@@ -86,7 +86,7 @@ impl Capacities {
         }
     }
 
-    /// Remembers what the paths of a peer carry.
+    /// Records the capacities of a peer's paths.
     pub(crate) fn observe(&mut self, cx: &Cx<'_>, peer: &Peer) {
         if !cx.cfg.careful_resume {
             return;
@@ -101,7 +101,7 @@ impl Capacities {
         }
     }
 
-    /// Whether the file is to be written again.
+    /// Whether the file is due to be written.
     pub(crate) fn is_due(&mut self, now: Time) -> bool {
         let due = self.due <= now;
         if due {
@@ -110,7 +110,7 @@ impl Capacities {
         due
     }
 
-    /// Writes the file, if something changed.
+    /// Writes the file if it changed.
     pub(crate) fn save(&mut self, out: &mut Actions) {
         if !std::mem::take(&mut self.changed) {
             return;

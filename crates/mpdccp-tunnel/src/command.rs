@@ -1,10 +1,10 @@
-//! What the tunnel's owner asks of it while it runs.
+//! Commands of the tunnel's owner at run time.
 
 use crate::config::{Config, PathSpec, Prio};
 use dccp_secure::{PresharedKey, PrivateKey, PublicKey};
 use mpdccp_proto::sched::SchedulerKind;
 
-/// A request. Each is answered by one [`crate::Action::Reply`].
+/// A command. One [`crate::Action::Reply`] answers it.
 #[derive(Clone, Debug)]
 pub enum Command {
     /// Add a path to a client.
@@ -30,16 +30,16 @@ pub enum Command {
         /// The priority.
         priority: Prio,
     },
-    /// Choose another scheduler for what this end sends.
+    /// Change the scheduler of this end.
     Scheduler {
         /// Name of the peer, if there are several.
         peer: Option<String>,
         /// The scheduler.
         kind: SchedulerKind,
     },
-    /// Take no new clients, and ask those that are here to go to another server.
+    /// Accept no new clients, and ask the present ones to use another server.
     Drain,
-    /// Follow another configuration, which [`Config::check_change`] has accepted.
+    /// Apply another configuration, which [`Config::check_change`] has accepted.
     Reload(Box<Config>, Keys),
     /// Close all sessions, then stop.
     ShutDown,
@@ -50,11 +50,11 @@ pub enum Command {
 pub enum Answer {
     /// Done.
     Done,
-    /// Draining; so many clients are still here.
+    /// Draining; number of remaining clients.
     Clients(usize),
-    /// What a reload changed, in words.
+    /// Changes made by a reload, in words.
     Reloaded(String),
-    /// What is wrong with the request, or went wrong.
+    /// An error in the command or its execution.
     Error(String),
 }
 
@@ -64,8 +64,8 @@ pub type PeerKeys = Option<(PublicKey, PresharedKey)>;
 /// All keys of a configuration.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Keys {
-    /// This end's; `None` without encryption.
+    /// This end's key; `None` without encryption.
     pub own: Option<PrivateKey>,
-    /// Of each peer, in the order of the configuration.
+    /// Keys of each peer, in the order of the configuration.
     pub peers: Vec<PeerKeys>,
 }

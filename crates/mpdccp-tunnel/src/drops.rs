@@ -1,4 +1,4 @@
-//! Inner packets that go no further, by reason.
+//! Dropped inner packets, by reason.
 
 macro_rules! reasons {
     ($($(#[$doc:meta])* $name:ident = $word:literal;)*) => {
@@ -11,7 +11,7 @@ macro_rules! reasons {
         impl DropReason {
             const ALL: &[DropReason] = &[$(DropReason::$name),*];
 
-            /// As status and metrics name it.
+            /// Name in status and metrics.
             pub fn name(self) -> &'static str {
                 match self {
                     $(DropReason::$name => $word,)*
@@ -30,31 +30,31 @@ reasons! {
     NoPeer = "no_peer";
     /// There is no session with the peer.
     NotConnected = "not_connected";
-    /// Larger than the paths carry; its sender was told.
+    /// Larger than the paths carry; its sender was informed.
     TooBigTold = "too_big_told";
-    /// Larger than the paths carry, and no answer is allowed.
+    /// Larger than the paths carry, and no ICMP answer is allowed.
     TooBig = "too_big";
-    /// Pieces of it did not come.
+    /// Some of its pieces did not arrive.
     Incomplete = "incomplete";
-    /// Came from a session that is over.
+    /// Arrived from a session that has ended.
     NoSession = "no_session";
-    /// Congestion was marked on a packet whose flow does not know marks.
+    /// Arrived with a congestion mark, but its flow does not support ECN.
     CeNotEct = "ce_not_ect";
-    /// A message that this version does not know.
+    /// A message unknown to this version.
     UnknownControl = "unknown_control";
     /// Its source is not in the peer's `allowed_ips`.
     BadSource = "bad_source";
-    /// More than `receive_rate`.
+    /// Exceeds `receive_rate`.
     OverRate = "over_rate";
-    /// A client asked for an address, and there was none.
+    /// A client requested an address, and none was free.
     NoAddressToAssign = "no_address_to_assign";
-    /// A super-packet of the interface that cannot be cut.
+    /// A super-packet of the interface that cannot be segmented.
     NotCut = "not_cut";
     /// The interface is down.
     InterfaceDown = "interface_down";
     /// The kernel refused it.
     RefusedByKernel = "refused_by_kernel";
-    /// The shard it is for has too much to do.
+    /// The queue of its shard is full.
     OtherShardFull = "other_shard_full";
 }
 
@@ -67,7 +67,7 @@ impl Drops {
         self.0[why as usize] += packets;
     }
 
-    /// Those that are not 0.
+    /// Counters that are not 0.
     pub(crate) fn iter(&self) -> impl Iterator<Item = (DropReason, u64)> {
         DropReason::ALL.iter().map(|why| (*why, self.0[*why as usize])).filter(|(_, n)| *n > 0)
     }

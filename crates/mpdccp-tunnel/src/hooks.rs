@@ -1,11 +1,11 @@
-//! Whose name servers this host asks as sessions come and go.
+//! Name servers of this host while sessions are open.
 
 use crate::Cx;
 use crate::action::Action;
 use mpdccp_proto::SessionId;
 use std::collections::BTreeSet;
 
-/// Whose name servers this host asks.
+/// State of this host's name servers.
 #[derive(Debug, Default)]
 pub(crate) struct NameServers {
     open: BTreeSet<SessionId>,
@@ -19,14 +19,14 @@ impl NameServers {
         }
     }
 
-    /// A session ended. Without any, the names of servers are looked up as before.
+    /// A session ended. Without open sessions, the earlier name servers are used again.
     pub(crate) fn on_closed(&mut self, cx: &mut Cx<'_>, session: SessionId) {
         if self.open.remove(&session) && self.open.is_empty() && !cx.cfg.dns.is_empty() {
             cx.out.push(Action::SetDns(Vec::new()));
         }
     }
 
-    /// The tunnel ends; the sessions that are open still.
+    /// The tunnel ends; returns the sessions that are still open.
     pub(crate) fn end(&mut self, cx: &mut Cx<'_>) -> BTreeSet<SessionId> {
         let open = self.open.clone();
         open.iter().for_each(|session| self.on_closed(cx, *session));

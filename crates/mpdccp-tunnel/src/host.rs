@@ -1,36 +1,37 @@
-//! What the host tells the tunnel.
+//! Events that the host reports to the tunnel.
 
 use mpdccp_units::Duration;
 use std::net::{IpAddr, SocketAddr};
 
-/// Something that happened on this host, or an answer to an [`crate::Action`].
+/// An event on this host, or the answer to an [`crate::Action`].
 #[derive(Clone, Debug, PartialEq)]
 pub enum HostEvent {
     /// A path has its socket.
     PathOpened {
-        /// That of [`crate::OpenPath`].
+        /// Number of the [`crate::OpenPath`] request.
         request: u64,
-        /// Number of the socket in [`dccp_proto::Route`]; with encryption it stands for the channel.
+        /// Number of the socket in [`dccp_proto::Route`]; with encryption it identifies the channel.
         socket: u32,
-        /// What the system knows of the size of packets there.
+        /// MTUs known to the system.
         sizes: Sizes,
         /// Bytes of headers around each DCCP packet, encryption included.
         overhead: u16,
     },
-    /// A path has no socket.
+    /// A path could not get a socket.
     PathFailed {
-        /// That of [`crate::OpenPath`].
+        /// Number of the [`crate::OpenPath`] request.
         request: u64,
-        /// Its interface or address is not there, but may come. Otherwise something has to be fixed.
+        /// Its interface or address does not exist now, but may appear. Otherwise the user has to
+        /// fix something.
         absent: bool,
-        /// What is wrong and how to fix it.
+        /// The error, and how to fix it.
         why: String,
     },
-    /// What the system knows of a destination.
+    /// The system's information about a destination.
     Looked(Looked),
     /// All interfaces that are up.
     Interfaces(Vec<Interface>),
-    /// Addresses of a host name, or why there are none.
+    /// Addresses of a host name, or the lookup error.
     Resolved {
         /// The name.
         name: String,
@@ -39,28 +40,28 @@ pub enum HostEvent {
     },
     /// Interfaces, addresses or routes of this host changed.
     Changed,
-    /// The interface has its addresses, or why it does not.
+    /// The interface has its addresses, or setting them failed.
     AddressesSet(Result<(), String>),
-    /// The interface has this MTU, or why it does not.
+    /// The interface has this MTU, or setting it failed.
     MtuSet(u16, Result<(), String>),
-    /// Sending to a destination stopped or started to work.
+    /// Sending to a destination started to fail or works again.
     Link {
         /// The socket.
         socket: u32,
-        /// The peer at its other end, if channels tell.
+        /// The peer, if the channel identifies one.
         peer: Option<u32>,
         /// The destination.
         remote: SocketAddr,
-        /// Why it does not work; `None` if it works again.
+        /// The error; `None` if sending works again.
         error: Option<String>,
     },
-    /// The peer at the other end of a channel is at another address now.
+    /// The peer at the other end of a channel moved to another address.
     Moved {
-        /// The socket that stands for the channel.
+        /// The socket that identifies the channel.
         socket: u32,
         /// The peer.
         peer: Option<u32>,
-        /// Its address now.
+        /// Its new address.
         remote: SocketAddr,
     },
     /// The interface was deleted.
@@ -70,13 +71,13 @@ pub enum HostEvent {
 /// Largest IP packets to a destination, bytes, as far as the system knows.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Sizes {
-    /// Of the whole way. Whoever can forge ICMP has a say in it.
+    /// Of the whole path. Forged ICMP can influence it.
     pub path: Option<u16>,
-    /// Of the interface that packets leave through.
+    /// Of the outgoing interface.
     pub device: Option<u16>,
 }
 
-/// What the system knows of a destination.
+/// The system's information about a destination.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Looked {
     /// The socket.
@@ -85,15 +86,15 @@ pub struct Looked {
     pub remote: SocketAddr,
     /// Largest packets.
     pub sizes: Sizes,
-    /// Why nothing can leave there, if it is a path of this end.
+    /// Why nothing can be sent there, if it is a path of this end.
     pub fault: Option<String>,
-    /// Address of this host that packets leave from, if it is a path of this end.
+    /// Source address on this host, if it is a path of this end.
     pub source: Option<IpAddr>,
     /// IP bytes that the socket sent and received.
     pub carried: u64,
     /// Whether the peer ever proved its key.
     pub heard: bool,
-    /// Time since 1970 of the newest handshake that this end began.
+    /// Time of the newest handshake started by this end, since 1970.
     pub handshake: Option<Duration>,
     /// Seconds since 1970 by this host's clock.
     pub unix: u64,

@@ -1,9 +1,9 @@
 //! The mpdccp tunnel as a sans-IO state machine: no socket, interface, file, thread or clock.
 //!
-//! [`Tunnel`] is told what happens ([`Tunnel::handle_packet`], [`Tunnel::handle_event`], [`Tunnel::handle_host`],
-//! [`Tunnel::handle_command`], [`Tunnel::handle_timeout`]), and says what the host has to do ([`Tunnel::poll_action`]). It works on an
-//! [`mpdccp_proto::Endpoint`] that its owner lends it with each call. The program `mpdccp` executes the actions on Linux; the tests here
-//! and the simulator execute them in virtual time.
+//! The owner reports events to [`Tunnel`] ([`Tunnel::handle_packet`], [`Tunnel::handle_event`], [`Tunnel::handle_host`],
+//! [`Tunnel::handle_command`], [`Tunnel::handle_timeout`]) and executes its actions ([`Tunnel::poll_action`]). With each call the owner
+//! lends it an [`mpdccp_proto::Endpoint`]. The program `mpdccp` executes the actions on Linux; the tests here and the simulator execute
+//! them in virtual time.
 #![forbid(unsafe_code)]
 
 mod action;
@@ -54,14 +54,14 @@ use mpdccp_units::Time;
 use rand_chacha::ChaCha8Rng;
 use rand_core::{RngCore, SeedableRng};
 
-/// What each feature works with.
+/// Context of each feature.
 pub(crate) struct Cx<'a> {
     pub(crate) now: Time,
     pub(crate) endpoint: &'a mut Endpoint,
     pub(crate) cfg: &'a Config,
     pub(crate) out: &'a mut Actions,
     pub(crate) ports: &'a mut Ports,
-    /// The tunnel is about to end.
+    /// The tunnel is about to stop.
     pub(crate) closing: bool,
 }
 
@@ -80,7 +80,7 @@ impl Cx<'_> {
         }
     }
 
-    /// Tells another shard something.
+    /// Sends a message to another shard.
     pub(crate) fn tell_shard(&mut self, shard: u8, told: shards::Told) {
         self.out.push(Action::ToShard(shard, ShardMessage(told)));
     }

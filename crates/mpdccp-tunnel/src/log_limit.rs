@@ -1,11 +1,11 @@
-//! A limit on what each peer can have written to the log.
+//! Limits the log lines about each peer.
 
 use mpdccp_units::{Duration, Time};
 use std::collections::BTreeMap;
 
-/// Lines of a peer at once, enough for a session of eight paths that opens and fails; ...
+/// Burst of lines about a peer, enough for a session of eight paths that opens and fails; ...
 const BURST: u32 = 40;
-/// ... after that one line each.
+/// ... then one line per interval.
 const EVERY: Duration = Duration::from_secs(3);
 
 /// Token buckets of peers, by their names in the configuration.
@@ -20,8 +20,8 @@ struct Bucket {
 }
 
 impl LogLimit {
-    /// A line about a peer as it may be written, if it may. The first one of many says that some will be left out, and the next one that is
-    /// written how many were.
+    /// Returns a line about a peer if it may be logged. The first line over the limit announces that lines will be left out, and the next
+    /// logged line says how many were.
     pub(crate) fn pass(&mut self, now: Time, peer: &str, mut line: String) -> Option<String> {
         let full = || Bucket { tokens: BURST, at: now, left_out: 0 };
         let bucket = self.0.entry(peer.to_owned()).or_insert_with(full);
@@ -58,7 +58,7 @@ mod tests {
         assert!(lines[39].starts_with("line 39; from now on"), "{}", lines[39]);
         assert!(lines[40].ends_with("; 2960 lines of this peer before it were left out"), "{}", lines[40]);
         assert!(limit.pass(at(10_000), "b", "another".into()).is_some());
-        // After a while it has all of them again.
+        // After a while the full burst is available again.
         let later = (0..100).filter_map(|n| limit.pass(at(200_000 + n), "a", "again".into())).count();
         assert_eq!(later, 40);
     }

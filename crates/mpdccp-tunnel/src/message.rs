@@ -1,4 +1,5 @@
-//! Messages between the two ends of a tunnel, as datagrams of the session. Their first four bits tell them from IP packets.
+//! Messages between the two ends of a tunnel, sent as datagrams of the session. Their first four bits distinguish them from
+//! IP packets.
 
 use ipnet::IpNet;
 use std::net::IpAddr;
@@ -12,26 +13,26 @@ const NAMES: [u8; 2] = [0x10, 5];
 /// Before a stream's number.
 const PROBE: [u8; 2] = [0x10, 7];
 const ALIVE: [u8; 2] = [0x10, 8];
-/// Longest name of a path that is told, bytes.
+/// Longest path name, bytes.
 const LONGEST_NAME: usize = 40;
-/// Largest message: it fits where IPv4 does.
+/// Largest message: it fits into the smallest IPv4 packet that all hosts accept.
 const MAX_MESSAGE: usize = 500;
 
-/// What a server gives a client.
+/// Addresses and routes that a server assigns to a client.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(crate) struct Gift {
     pub(crate) addresses: Vec<IpNet>,
     pub(crate) routes: Vec<IpNet>,
-    /// Largest inner packet the server wants; 0 for whatever the paths carry.
+    /// Largest inner packet that the server wants; 0 for no limit.
     pub(crate) mtu: u16,
 }
 
-/// Why a server gives nothing.
+/// Reason why a server assigns nothing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Refusal {
-    /// It has nothing to give.
+    /// It has no pool.
     NoPool = 1,
-    /// All is given away.
+    /// The pool is exhausted.
     Exhausted = 2,
 }
 
@@ -49,21 +50,21 @@ impl Refusal {
 /// A message.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) enum Message {
-    /// A server asks its client to go to another server.
+    /// A server asks its client to use another server.
     Leave,
     Ask,
     Give(Gift),
     Refuse(Refusal),
-    /// What a client calls its paths.
+    /// A client's names of its paths.
     Names(Vec<String>),
-    /// Whether the host lives whose TCP connection this stream carries.
+    /// Asks whether the host still has the TCP connection that this stream carries.
     Probe(u64),
-    /// It does.
+    /// The host still has it.
     Alive(u64),
 }
 
 impl Message {
-    /// As a datagram.
+    /// Encodes the message as a datagram.
     pub(crate) fn to_bytes(&self) -> Vec<u8> {
         match self {
             Message::Leave => LEAVE.to_vec(),
@@ -99,7 +100,7 @@ impl Message {
         }
     }
 
-    /// Reads a datagram; nothing if it is another one, or wrong.
+    /// Parses a datagram; `None` if it is invalid or of another type.
     pub(crate) fn parse(data: &[u8]) -> Option<Message> {
         let (kind, rest) = data.split_first_chunk::<2>()?;
         match (*kind, rest) {
@@ -148,7 +149,7 @@ impl Message {
     }
 }
 
-/// Whether a path may be called so by a peer: it goes to logs and terminals.
+/// Whether a name from a peer is acceptable: it goes to logs and terminals.
 fn is_name(name: &str) -> bool {
     !name.is_empty()
         && name.len() <= LONGEST_NAME
@@ -186,7 +187,7 @@ mod tests {
     #[test]
     fn what_is_cut_short_or_makes_no_sense_is_nothing() {
         let bytes = Message::Give(gift()).to_bytes();
-        // Whole entries may be missing at the end, but an address there must be.
+        // Whole entries may be missing at the end, but at least one address is required.
         let whole = [10, 28, 34];
         for n in 0..bytes.len() {
             assert_eq!(Message::parse(&bytes[..n]).is_some(), whole.contains(&n), "{n} bytes");

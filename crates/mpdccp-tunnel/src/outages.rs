@@ -1,4 +1,4 @@
-//! When paths of a peer fail: who notices, and what the log says.
+//! Failures of a peer's paths: detection and log lines.
 
 use crate::Cx;
 use crate::action::{Action, HookEvent};
@@ -9,7 +9,7 @@ use dccp_proto::Route;
 use mpdccp_proto::{PathId, PathState};
 
 impl Peer {
-    /// A path of the session does not answer. The host may know why.
+    /// A path of the session does not answer. The host may know the cause.
     pub(crate) fn suspects(&mut self, cx: &mut Cx<'_>, id: PathId) {
         let status = self.status(cx);
         let Some(path) = status.iter().flat_map(|s| &s.paths).find(|path| path.id == id) else { return };
@@ -23,7 +23,7 @@ impl Peer {
         }
     }
 
-    /// A path of the session fails: the log says so once, until it is up again.
+    /// A path of the session failed: logs it once until the path is up again.
     pub(crate) fn fails(&mut self, cx: &mut Cx<'_>, id: PathId, cause: &str) {
         let (path, label) = self.label(cx, id);
         if self.stories.fail(cx.now, &path) {
@@ -33,7 +33,7 @@ impl Peer {
         }
     }
 
-    /// Whether a path of this end can leave, and where from.
+    /// Applies the host's answer: whether a path of this end can send, and its source address.
     pub(crate) fn on_looked(&mut self, cx: &mut Cx<'_>, looked: &Looked) {
         if let Some((id, cause)) = self.doubts.remove(&looked.socket) {
             self.fails(cx, id, looked.fault.as_ref().unwrap_or(&cause));
@@ -49,8 +49,8 @@ impl Peer {
         }
     }
 
-    /// The system says that sending through a socket does not work, or works again. What a session lives on fails by its own event; the
-    /// rest is told here.
+    /// The system reports that sending through a socket fails or works again. Paths of the session fail by their own event; other paths
+    /// are handled here.
     pub(crate) fn on_link(&mut self, cx: &mut Cx<'_>, socket: u32, fault: Option<String>) {
         self.stories.note(socket, fault.clone());
         let (Some(why), Some(path)) = (fault, self.paths.iter().find(|path| path.socket == socket)) else {

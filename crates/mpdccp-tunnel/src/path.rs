@@ -1,4 +1,4 @@
-//! A path of this end: waiting for what it needs, or open.
+//! A path of this end, waiting or open.
 
 use crate::config::{PathSpec, Prio};
 use dccp_proto::{Ports, Route};
@@ -10,17 +10,17 @@ use std::net::{IpAddr, SocketAddr};
 #[derive(Clone, Debug)]
 pub(crate) struct WaitingPath {
     pub(crate) spec: PathSpec,
-    /// What it waits for: its interface, address or name.
+    /// Reason for waiting: its interface, address or name.
     pub(crate) why: String,
-    /// An address of its name that did not answer.
+    /// The address of its name that failed last.
     pub(crate) failed: Option<IpAddr>,
     /// The host is opening it.
     pub(crate) opening: Option<Opening>,
-    /// The command to answer once it is open, or cannot be.
+    /// The command to answer once the path is open or has failed.
     pub(crate) reply: Option<u64>,
 }
 
-/// What the host was asked to open.
+/// A pending request to the host to open a path.
 #[derive(Clone, Debug)]
 pub(crate) struct Opening {
     pub(crate) request: u64,
@@ -34,23 +34,23 @@ impl WaitingPath {
     }
 }
 
-/// A path of this end with its socket.
+/// A path of this end with a socket.
 #[derive(Clone, Debug)]
 pub(crate) struct OpenPath {
     pub(crate) spec: PathSpec,
-    /// The interface that its pattern led to, or the one that it names.
+    /// Its interface, by name or by pattern.
     pub(crate) interface: Option<String>,
     pub(crate) socket: u32,
     pub(crate) remote: SocketAddr,
-    /// Address of this host that it leaves from.
+    /// Source address on this host.
     pub(crate) source: Option<IpAddr>,
     pub(crate) mtu: u16,
     pub(crate) overhead: u16,
     /// Since when it does not work.
     pub(crate) bad_since: Option<Time>,
-    /// To an advertised address: it has been up.
+    /// For a path to an advertised address: it has been up.
     pub(crate) proved: bool,
-    /// Bytes of its socket that its quota has been charged with.
+    /// Bytes of its socket charged to its quota so far.
     pub(crate) charged: u64,
     /// Its quota is used up.
     pub(crate) exhausted: bool,

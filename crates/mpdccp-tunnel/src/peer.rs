@@ -17,25 +17,25 @@ use mpdccp_units::{Duration, Time};
 use std::collections::BTreeMap;
 use std::net::{IpAddr, SocketAddr};
 
-/// How long it may take on the first of several paths at first: a first line that is dead costs no more than this at the start. After failed
-/// attempts it is doubled, up to the second, since paths may be long.
+/// Time limit on the first of several paths: a dead first line delays the start by no more than this. It doubles after failed attempts, up
+/// to the second value, since paths may be long.
 const FIRST_ATTEMPT: (Duration, Duration) = (Duration::from_millis(250), Duration::from_secs(2));
-/// How long a session may take to open before another path is tried first, and again once the server has answered.
+/// Time limit for a session to open before another path is tried first; it starts again once the server has answered.
 const OPEN_PATIENCE: Duration = Duration::from_secs(5);
-/// A peer that had a session a moment ago is tried again at once, and without much patience: most outages of a server are short, and what
-/// is sent while it starts is lost.
+/// A peer that had a session a moment ago is retried at once, with a shorter time limit: most server outages are short, and packets sent
+/// while the server starts are lost.
 const MISSED: Duration = Duration::from_secs(35);
 const MISSED_PATIENCE: Duration = Duration::from_millis(1_500);
-/// Wait before a lost session is opened again, doubled up to the maximum as long as that fails, and to the second where sessions open and
-/// end at once. All are up to a quarter shorter by chance.
+/// Delay before a lost session is reopened. It doubles up to the maximum while attempts fail, and to the second maximum if sessions open and
+/// end at once. Delays are shortened at random by up to a quarter.
 const RETRY: Duration = Duration::from_millis(100);
 const MAX_RETRY: Duration = Duration::from_secs(2);
 const MAX_BRIEF_RETRY: Duration = Duration::from_secs(8);
-/// After a session that ended sooner the next one waits longer, as after a failure.
+/// A session shorter than this counts as a failure for the next delay.
 const BRIEF: Duration = Duration::from_secs(10);
-/// After every so many failed attempts the log says what may be wrong.
+/// After this many failed attempts, and each multiple, the log suggests causes.
 const HINT_EVERY: u32 = 3;
-/// Most reasons and addresses remembered of the paths of one peer.
+/// Most reasons and addresses remembered for the paths of one peer.
 const MOST_REMEMBERED: usize = 64;
 
 /// A peer.
@@ -45,7 +45,7 @@ pub(crate) struct Peer {
     pub(crate) keys: PeerKeys,
     /// A client's own paths; a server learns its paths from the peer.
     pub(crate) paths: Vec<OpenPath>,
-    /// Those that are not open yet.
+    /// Paths that are not open yet.
     pub(crate) waiting: Vec<WaitingPath>,
     /// Names of paths to advertised addresses that did not answer.
     pub(crate) unanswered: Vec<String>,
@@ -56,46 +56,46 @@ pub(crate) struct Peer {
     pub(crate) asked: bool,
     pub(crate) leased: Vec<IpAddr>,
     pub(crate) policer: Policer,
-    /// Not in the configuration any more.
+    /// Removed from the configuration.
     pub(crate) gone: bool,
-    /// How large inner packets may be, once a path is up.
+    /// Sizes of inner packets, once a path is up.
     pub(crate) carried: Option<Carried>,
-    /// What came of packets in pieces.
+    /// Packets being reassembled from pieces.
     pub(crate) pieces: Pieces,
-    /// Which of its servers is in use, and since when none of its paths has been up.
+    /// The server in use, and since when all paths to it have been down.
     pub(crate) server: usize,
     pub(crate) silent_since: Option<Time>,
-    /// It proved its key once.
+    /// It has proved its key once.
     pub(crate) heard: bool,
-    /// What its paths went through, and since when it has no session.
+    /// History of its paths for the log, and since when it has no session.
     pub(crate) stories: Stories,
     away_since: Option<Time>,
-    /// Own paths by their sockets that do not answer, and as far as is known why, until the host has looked.
+    /// Own paths that do not answer, by socket, with the known cause, until the host has looked.
     pub(crate) doubts: BTreeMap<u32, (PathId, String)>,
-    /// What a client calls its paths, as it told this end.
+    /// The client's names of its paths.
     names: BTreeMap<PathName, String>,
-    /// Where the other ends of this session's channels moved.
+    /// Addresses to which the other ends of this session's channels moved.
     places: BTreeMap<u32, SocketAddr>,
-    /// Names of the paths of this session, and what the log called them.
+    /// Names and log labels of this session's paths.
     labels: BTreeMap<PathId, (String, String)>,
     /// When to connect; `None` for a server, or with a session.
     retry_at: Option<Time>,
     wait: Duration,
-    /// Since when there is a session, and how many in a row were brief.
+    /// Since when there is a session, and how many sessions in a row were brief.
     opened: Option<Time>,
     brief: u32,
     /// Failed attempts since the last session.
     failures: u32,
-    /// When to give an unopened session up.
+    /// When to give up a session that does not open.
     give_up_at: Option<Time>,
-    /// That was put off once, since the server has answered.
+    /// This time limit was extended once, because the server has answered.
     answered: bool,
-    /// Which path opens the next session.
+    /// Index of the path that opens the next session.
     first: usize,
 }
 
 impl Peer {
-    /// With the paths of a client still to be opened.
+    /// A peer whose client paths are still to be opened.
     pub(crate) fn new(cfg: config::Peer, keys: PeerKeys, client: bool) -> Peer {
         let specs = cfg.paths.iter().filter(|_| client).map(|p| p.get_ref().clone());
         Peer {
@@ -141,7 +141,7 @@ impl Peer {
         [self.retry_at, self.give_up_at].into_iter().flatten().min()
     }
 
-    /// Gives an attempt up, or makes one. Returns the session that was given up.
+    /// Gives up an attempt, or starts one. Returns the session given up.
     pub(crate) fn on_timeout(&mut self, cx: &mut Cx<'_>) -> Option<SessionId> {
         let late = self.give_up_at.is_some_and(|t| t <= cx.now);
         if late && !self.answered && self.session.is_some_and(|session| cx.endpoint.is_answered(session)) {
@@ -175,7 +175,7 @@ impl Peer {
         given_up
     }
 
-    /// Connects at a time.
+    /// Schedules the next attempt.
     pub(crate) fn connect_at(&mut self, at: Time) {
         self.retry_at = Some(at);
     }
@@ -185,7 +185,7 @@ impl Peer {
         if self.paths.is_empty() {
             return;
         }
-        // Another DCCP port each time, so that no packet of an earlier attempt is taken for one of this.
+        // A different DCCP port each time, so that packets of earlier attempts are not mistaken for this one's.
         let port = cx.ports.next();
         self.first %= self.paths.len();
         let (later, sooner) = self.paths.split_at(self.first);
@@ -200,11 +200,11 @@ impl Peer {
         self.session = Some(session);
         let patience = if self.is_missed(cx.now) { MISSED_PATIENCE } else { OPEN_PATIENCE };
         (self.give_up_at, self.answered) = (Some(cx.now + patience), false);
-        // If this one fails, the next attempt starts elsewhere.
+        // If this attempt fails, the next one starts on another path.
         self.first += 1;
     }
 
-    /// A session is open. Returns how long there was none, if there was one before.
+    /// A session is open. Returns the length of the outage, if there was a session before.
     pub(crate) fn on_opened(&mut self, now: Time) -> Option<Duration> {
         self.give_up_at = None;
         self.failures = 0;
@@ -213,7 +213,7 @@ impl Peer {
         self.away_since.take().map(|at| now.since(at))
     }
 
-    /// A session ended. Returns how many in a row did soon after they had opened, if that is worth a warning.
+    /// A session ended. Returns the number of brief sessions in a row, if it deserves a warning.
     pub(crate) fn on_ended(&mut self, now: Time) -> Option<u32> {
         let opened = self.opened.take()?;
         self.away_since = Some(now);
@@ -225,12 +225,12 @@ impl Peer {
         Some(self.brief).filter(|brief| *brief >= 4 && brief.is_power_of_two())
     }
 
-    /// It had a session a moment ago, which was not one of several brief ones.
+    /// Whether it had a session a moment ago that was not one of several brief ones.
     fn is_missed(&self, now: Time) -> bool {
         self.brief == 0 && self.away_since.is_some_and(|at| now.since(at) < MISSED)
     }
 
-    /// The session is gone; a client opens another one.
+    /// The session has ended; a client opens another.
     pub(crate) fn on_closed(&mut self, cx: &mut Cx<'_>) {
         self.forget_session();
         self.give_up_at = None;
@@ -244,7 +244,7 @@ impl Peer {
         self.retry_at = Some(cx.now + wait - wait / 4 * chance / 255);
     }
 
-    /// Forgets the session and what was known of its paths.
+    /// Forgets the session and the state of its paths.
     pub(crate) fn forget_session(&mut self) -> Option<SessionId> {
         self.places.clear();
         self.doubts.clear();
@@ -252,13 +252,13 @@ impl Peer {
         self.session.take()
     }
 
-    /// No more attempts.
+    /// Stops all attempts.
     pub(crate) fn shut_down(&mut self) {
         self.retry_at = None;
         self.give_up_at = None;
     }
 
-    /// Adds an open path to the session, or opens one with it.
+    /// Adds an open path to the session, or opens a session with it.
     pub(crate) fn add_path(&mut self, cx: &mut Cx<'_>, path: OpenPath) {
         match self.session {
             Some(session) => {
@@ -270,7 +270,7 @@ impl Peer {
         self.paths.push(path);
     }
 
-    /// A client says what it calls its paths.
+    /// A client announced the names of its paths.
     pub(crate) fn on_names(&mut self, cx: &mut Cx<'_>, names: Vec<String>) {
         self.names = names.into_iter().map(|name| (PathName::of(&name), name)).collect();
         for path in self.status(cx).into_iter().flat_map(|status| status.paths) {
@@ -286,12 +286,12 @@ impl Peer {
         self.places.insert(socket, remote);
     }
 
-    /// Where packets of a route go now.
+    /// Current destination of a route.
     pub(crate) fn place(&self, route: &Route) -> SocketAddr {
         self.places.get(&route.socket).copied().unwrap_or(route.remote)
     }
 
-    /// Sends it a message.
+    /// Sends the peer a message.
     pub(crate) fn tell(&self, cx: &mut Cx<'_>, message: &Message) {
         if let Some(session) = self.session {
             cx.endpoint.send(cx.now, session, message.to_bytes(), PktInfo::default());
@@ -310,7 +310,7 @@ impl Peer {
         open.chain(self.waiting.iter_mut().map(|p| &mut p.spec))
     }
 
-    /// Forgets paths that are not open yet; commands that wait for them are answered.
+    /// Forgets waiting paths; commands that wait for them are answered.
     pub(crate) fn forget_waiting(&mut self, cx: &mut Cx<'_>, which: impl Fn(&PathSpec) -> bool) {
         self.waiting.retain(|path| {
             let goes = which(&path.spec);
@@ -325,13 +325,13 @@ impl Peer {
         self.specs().any(|spec| spec.name == name)
     }
 
-    /// Interfaces that its paths leave through, or will.
+    /// Interfaces that its paths use or will use.
     pub(crate) fn interfaces(&self) -> Vec<String> {
         let opening = self.waiting.iter().filter_map(|p| p.opening.as_ref()?.interface.clone());
         self.paths.iter().filter_map(|p| p.interface.clone()).chain(opening).collect()
     }
 
-    /// The session, as it is.
+    /// Status of the session.
     pub(crate) fn status(&self, cx: &Cx<'_>) -> Option<SessionStatus> {
         cx.endpoint.status(cx.now, self.session?)
     }
@@ -342,10 +342,10 @@ impl Peer {
         paths.filter(|p| p.state.is_up()).map(|p| p.route.socket).collect()
     }
 
-    /// The session's number of a path of this end.
+    /// Identifier of this end's path within the session.
     pub(crate) fn path_id(&self, cx: &Cx<'_>, name: &str) -> Option<PathId> {
         let socket = self.paths.iter().find(|p| p.spec.name == name)?.socket;
-        // The newest, should an earlier one still be listed.
+        // The newest, in case an earlier one is still listed.
         self.status(cx)?.paths.iter().rev().find(|p| p.route.socket == socket).map(|p| p.id)
     }
 
@@ -357,14 +357,14 @@ impl Peer {
         ours.or_else(theirs)
     }
 
-    /// The configured name of a path, that which the peer gave it, or its address.
+    /// The configured name of a path, the peer's name for it, or its address.
     pub(crate) fn path_name(&self, path: &PathStatus) -> String {
         let told = || self.names.get(&path.name);
         let name = self.cfg_of(path).map(|spec| &spec.name).or_else(told);
         name.cloned().unwrap_or_else(|| path.route.remote.to_string())
     }
 
-    /// A path's name, and how the log names it; as it was last, should it be gone.
+    /// A path's name and its label in the log; the last known ones if the path is gone.
     pub(crate) fn label(&mut self, cx: &Cx<'_>, id: PathId) -> (String, String) {
         let status = self.status(cx);
         if let Some(path) = status.as_ref().and_then(|s| s.paths.iter().find(|p| p.id == id)) {
@@ -379,14 +379,14 @@ impl Peer {
         self.labels.get(&id).cloned().unwrap_or_else(|| ("?".into(), "a path".into()))
     }
 
-    /// Has the host look at the destinations of this end's paths.
+    /// Asks the host to look at the destinations of this end's paths.
     pub(crate) fn look_at_own(&self, cx: &mut Cx<'_>) {
         for path in self.open_paths() {
             cx.out.push(Action::Look { socket: path.socket, remote: path.remote, own: true });
         }
     }
 
-    /// Has the host look at the destination of a path of the session, or of all.
+    /// Asks the host to look at the destination of one of the session's paths, or of all.
     pub(crate) fn look(&self, cx: &mut Cx<'_>, only: Option<PathId>) {
         let paths = self.status(cx).into_iter().flat_map(|status| status.paths);
         for path in paths.filter(|path| only.is_none_or(|id| path.id == id)) {
@@ -395,8 +395,8 @@ impl Peer {
         }
     }
 
-    /// What the system knows of a path's MTU (ICMP, a changed interface) goes to the session as a hint, and what the interface takes as
-    /// worth trying: ICMP that says less may be forged.
+    /// Passes the system's path MTU (from ICMP, or a changed interface) to the session as a hint, and the interface's MTU as a size to
+    /// probe: a smaller size from ICMP may be forged.
     pub(crate) fn hint_mtu(&self, cx: &mut Cx<'_>, id: PathId, sizes: Sizes) {
         let (Some(session), Some(status)) = (self.session, self.status(cx)) else { return };
         let Some(path) = status.paths.iter().find(|path| path.id == id) else { return };
@@ -409,7 +409,7 @@ impl Peer {
         }
     }
 
-    /// Gives a path another priority, in this session and those to come.
+    /// Changes a path's priority, in this and future sessions.
     pub(crate) fn set_prio(&mut self, cx: &mut Cx<'_>, name: &str, priority: Prio) -> Result<(), String> {
         let Some(spec) = self.specs_mut().find(|spec| spec.name == name) else {
             return Err(self.no_such_path());
@@ -419,7 +419,7 @@ impl Peer {
         Ok(())
     }
 
-    /// Tells the session the priority of a path that is in force.
+    /// Passes the priority in force to the session.
     pub(crate) fn tell_prio(&self, cx: &mut Cx<'_>, name: &str) {
         let open = self.paths.iter().find(|p| p.spec.name == name);
         if let (Some(session), Some(id), Some(path)) = (self.session, self.path_id(cx, name), open) {
@@ -436,7 +436,7 @@ impl Peer {
         }
     }
 
-    /// Applies the file's limits to a path of the session. A server applies its own priority too: the smaller one of both ends counts.
+    /// Applies the file's limits to a path of the session. A server applies its own priority too: the smaller of both ends' counts.
     pub(crate) fn limit_path(&self, cx: &mut Cx<'_>, id: PathId) {
         let (Some(session), Some(status)) = (self.session, self.status(cx)) else { return };
         let path = status.paths.iter().find(|p| p.id == id);

@@ -11,7 +11,7 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::net::SocketAddr;
 use std::ops::{Index, IndexMut};
 
-/// The peers by their numbers, which are never used again.
+/// The peers by number; numbers are never reused.
 #[derive(Debug, Default)]
 pub(crate) struct Peers {
     list: Vec<Peer>,
@@ -33,7 +33,7 @@ impl IndexMut<usize> for Peers {
 }
 
 impl Peers {
-    /// Those of a configuration, with their keys.
+    /// The peers of a configuration, with their keys.
     pub(crate) fn new(cfg: &Config, keys: Vec<PeerKeys>) -> Peers {
         let mut peers = Peers::default();
         for (peer, keys) in cfg.peers.iter().zip(keys) {
@@ -42,7 +42,7 @@ impl Peers {
         peers
     }
 
-    /// Adds a peer; its number.
+    /// Adds a peer and returns its number.
     pub(crate) fn add(&mut self, peer: Peer) -> usize {
         let number = self.list.len();
         self.numbers.insert(peer.name().to_owned(), number);
@@ -50,7 +50,7 @@ impl Peers {
         number
     }
 
-    /// The peer is not in the configuration any more. Returns its session.
+    /// Marks a peer as removed from the configuration. Returns its session.
     pub(crate) fn remove(&mut self, number: usize) -> Option<SessionId> {
         let peer = &mut self.list[number];
         peer.gone = true;
@@ -64,7 +64,7 @@ impl Peers {
         Some(session)
     }
 
-    /// Numbers of those that are in the configuration.
+    /// Numbers of the peers in the configuration.
     pub(crate) fn present(&self) -> impl Iterator<Item = usize> + use<> {
         let present: Vec<usize> = (0..self.list.len()).filter(|i| !self.list[*i].gone).collect();
         present.into_iter()
@@ -82,12 +82,12 @@ impl Peers {
         self.list.iter_mut().filter(|peer| !peer.gone)
     }
 
-    /// The number of a peer by its name.
+    /// The number of a peer, by name.
     pub(crate) fn number(&self, name: &str) -> Option<usize> {
         self.numbers.get(name).copied()
     }
 
-    /// Numbers of all, or of the one of this name, which costs nothing for the others.
+    /// Numbers of all peers, or of the one with this name, without a scan of the others.
     pub(crate) fn asked(&self, only: Option<&str>) -> Vec<usize> {
         only.map_or_else(|| self.present().collect(), |name| self.number(name).into_iter().collect())
     }
@@ -104,7 +104,7 @@ impl Peers {
         self.list[number].set_prio(cx, path, priority)
     }
 
-    /// The peer that a command means; without a name the only one.
+    /// The peer that a command names; without a name, the only peer.
     pub(crate) fn meant(&self, name: Option<&str>) -> Result<usize, String> {
         let names = || self.iter().map(Peer::name).collect::<Vec<_>>().join(", ");
         let mut present = self.present();
@@ -127,7 +127,7 @@ impl Peers {
         &self.sessions
     }
 
-    /// A session is this peer's from now on; the one that it had.
+    /// Assigns a session to a peer; returns its earlier session.
     pub(crate) fn accept(&mut self, number: usize, session: SessionId) -> Option<SessionId> {
         let old = self.list[number].session.replace(session).filter(|old| *old != session);
         if let Some(old) = old {
@@ -137,12 +137,12 @@ impl Peers {
         old
     }
 
-    /// A session is over.
+    /// Removes a session that has ended.
     pub(crate) fn forget(&mut self, session: SessionId) {
         self.sessions.remove(&session);
     }
 
-    /// Connects, or gives attempts up. Returns the peers whose attempts failed.
+    /// Starts or gives up attempts. Returns the peers whose attempts failed.
     pub(crate) fn on_timeout(&mut self, cx: &mut Cx<'_>) -> Vec<usize> {
         let mut failed = Vec::new();
         for (number, peer) in self.list.iter_mut().enumerate() {
@@ -157,14 +157,14 @@ impl Peers {
         failed
     }
 
-    /// Sends a peer a message, should it be there.
+    /// Sends a message to a peer if it exists.
     pub(crate) fn tell(&self, cx: &mut Cx<'_>, number: usize, message: &Message) {
         if let Some(peer) = self.get(number) {
             peer.tell(cx, message);
         }
     }
 
-    /// What the system knows of a destination goes to the sessions over it.
+    /// Passes the system's information about a destination to the sessions that use it.
     pub(crate) fn on_looked(&self, cx: &mut Cx<'_>, looked: &Looked) {
         for (session, path) in cx.endpoint.paths_over(looked.socket, looked.remote) {
             if let Some(number) = self.of(session) {
@@ -173,7 +173,7 @@ impl Peers {
         }
     }
 
-    /// Sending to a destination stopped or started to work.
+    /// Sending to a destination started to fail or works again.
     pub(crate) fn on_link(
         &mut self,
         cx: &mut Cx<'_>,
@@ -192,7 +192,7 @@ impl Peers {
         }
     }
 
-    /// The other end of a channel is elsewhere now.
+    /// The other end of a channel moved.
     pub(crate) fn on_moved(&mut self, cx: &mut Cx<'_>, socket: u32, peer: Option<u32>, remote: SocketAddr) {
         let Some(number) = peer.map(|n| n as usize).filter(|n| self.get(*n).is_some()) else { return };
         let peer = &mut self.list[number];

@@ -1,4 +1,4 @@
-//! What a new configuration changes for a peer and its paths. Sessions that it does not concern do not notice.
+//! Applies a new configuration to peers and paths. Unaffected sessions continue undisturbed.
 
 use crate::Cx;
 use crate::action::Action;
@@ -11,7 +11,7 @@ use crate::peer::Peer;
 use crate::peers::Peers;
 use dccp_secure::PrivateKey;
 
-/// What was done.
+/// The changes made.
 #[derive(Debug, Default)]
 pub(crate) struct Changes {
     rekeyed: bool,
@@ -23,7 +23,7 @@ pub(crate) struct Changes {
 }
 
 impl Changes {
-    /// Open sessions follow the new configuration too.
+    /// Applies the new settings to open sessions too.
     pub(crate) fn apply(&self, cx: &mut Cx<'_>, peers: &Peers) {
         for session in peers.sessions().keys() {
             if self.rescheduled {
@@ -35,7 +35,7 @@ impl Changes {
         }
     }
 
-    /// In words.
+    /// The changes in words.
     pub(crate) fn words(&self) -> String {
         let Changes { rekeyed, added, removed, paths, rescheduled, rules_changed } = self;
         format!(
@@ -47,8 +47,8 @@ impl Changes {
     }
 }
 
-/// Follows another configuration: removes peers, adds others, changes the paths of those that stay. `own` is this end's key so far.
-/// Numbers of the peers that are gone go to `gone`.
+/// Applies another configuration: removes peers, adds others, and changes the paths of the rest. `own` is this end's current key.
+/// Appends the numbers of removed peers to `gone`.
 pub(crate) fn follow(
     cx: &mut Cx<'_>,
     peers: &mut Peers,
@@ -63,7 +63,7 @@ pub(crate) fn follow(
         ..Changes::default()
     };
     if let Some(key) = keys.own.filter(|key| own.as_ref() != Some(key)) {
-        // A peer that was agreed with under the old key has to show that it knows the new one.
+        // A peer that shook hands under the old key must prove that it knows the new one.
         done.rekeyed = true;
         cx.out.push(Action::SetPrivateKey(key.clone()));
         *own = Some(key);
@@ -103,7 +103,8 @@ pub(crate) fn follow(
     done
 }
 
-/// The peer is as the file has it now; what was changed by command and not in the file stays. Returns how many paths changed.
+/// Applies the file to a peer; changes by command stay unless the file changes the same setting. Returns the number of changed
+/// paths.
 fn change(cx: &mut Cx<'_>, peers: &mut Peers, paths: &mut Paths, number: usize, new: &config::Peer) -> usize {
     let old = std::mem::replace(&mut peers[number].cfg, new.clone());
     if !cx.cfg.is_client() {
@@ -116,7 +117,7 @@ fn change(cx: &mut Cx<'_>, peers: &mut Peers, paths: &mut Paths, number: usize, 
     for path in &before {
         match after.iter().find(|p| p.name == path.name) {
             Some(next) if next == path => continue,
-            // Another priority or limit does not need another connection.
+            // A new priority or limit needs no new connection.
             Some(next) if next.unlimited() == path.unlimited() => {
                 limit_anew(cx, &mut peers[number], path, next)
             }
@@ -133,13 +134,13 @@ fn change(cx: &mut Cx<'_>, peers: &mut Peers, paths: &mut Paths, number: usize, 
     changed
 }
 
-/// A path with other limits, and another priority if the file has another.
+/// Applies new limits to a path, and the file's priority if it changed.
 fn limit_anew(cx: &mut Cx<'_>, peer: &mut Peer, old: &PathSpec, new: &PathSpec) {
     for spec in peer.specs_mut().filter(|spec| spec.name == new.name) {
         *spec = PathSpec { priority: spec.priority, ..new.clone() };
     }
     if old.prio() != new.prio() {
-        // It is there, since the file had it.
+        // The path exists, as the old file had it.
         let _ = peer.set_prio(cx, &new.name, new.prio());
     }
 }

@@ -1,12 +1,12 @@
-//! Routes into the interface for what is behind the peers. They belong to the interface and vanish with it.
+//! Routes into the interface for networks behind the peers. They vanish with the interface.
 
 use crate::Cx;
 use crate::action::Action;
 use crate::config::{Config, Remote};
 use ipnet::IpNet;
 
-/// What is routed into the interface: every peer's `allowed_ips`, the pool and the server's routes, except what its own addresses
-/// cover already. Nothing before it has an address.
+/// Networks to route into the interface: every peer's `allowed_ips`, the pool and the server's routes, except those within the
+/// interface's own networks. None before the interface has an address.
 pub(crate) fn wanted(cfg: &Config, own: &[IpNet], told: &[IpNet]) -> Vec<IpNet> {
     let mut wanted: Vec<IpNet> = Vec::new();
     if own.is_empty() || !cfg.routes {
@@ -23,8 +23,7 @@ pub(crate) fn wanted(cfg: &Config, own: &[IpNet], told: &[IpNet]) -> Vec<IpNet> 
     wanted
 }
 
-/// Adds the routes that are new, and deletes those that are not wanted any more. With `renew` the others may have been lost, and are set
-/// again.
+/// Adds new routes, and deletes those no longer wanted. With `renew`, the others may have been lost and are set again.
 pub(crate) fn change(cx: &mut Cx<'_>, before: &[IpNet], after: &[IpNet], renew: bool) {
     let whole = |net: &&IpNet| net.prefix_len() == 0;
     for net in before.iter().filter(|net| !after.contains(net) && !whole(net)) {
@@ -44,9 +43,9 @@ pub(crate) fn change(cx: &mut Cx<'_>, before: &[IpNet], after: &[IpNet], renew: 
     }
 }
 
-/// Whether a route into the interface would lead the tunnel's own packets there, too; warns of it.
+/// Whether a route into the interface would capture the tunnel's own packets; logs a warning if so.
 pub(crate) fn swallows(cx: &mut Cx<'_>, net: IpNet) -> bool {
-    // By policy they go another way; and a socket bound to an interface leaves through it, whatever the routes say.
+    // Policy routing sends them another way, and a socket bound to an interface ignores the routes.
     let paths = cx.cfg.peers.iter().flat_map(|p| &p.get_ref().paths).map(|p| p.get_ref());
     let paths = paths.filter(|path| path.interface.is_none() && !cx.cfg.default_route);
     let mut remotes =

@@ -1,4 +1,4 @@
-//! What becomes of sessions, as their endpoint tells.
+//! Events of sessions.
 
 use crate::Cx;
 use crate::action::{Action, HookEvent};
@@ -9,17 +9,17 @@ use crate::peers::Peers;
 use crate::story;
 use mpdccp_proto::{Reason, SessionEvent, SessionId};
 
-/// What else there is to do.
+/// What the caller has to do next.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Next {
     Nothing,
-    /// Packets of this peer may be of another size.
+    /// The packet size of this peer may have changed.
     Resize(usize),
-    /// The session of this peer is over.
+    /// The session of this peer has ended.
     Over(usize),
 }
 
-/// Something happened to a session; the interface's packets are of up to `interface_mtu` bytes.
+/// Handles an event of a session; the interface's packets have up to `interface_mtu` bytes.
 pub(crate) fn on_event(
     cx: &mut Cx<'_>,
     peers: &mut Peers,
@@ -83,7 +83,7 @@ pub(crate) fn on_event(
             peer.suspects(cx, id);
         }
         SessionEvent::PathDown(id, why) => match why {
-            // The next one is tried before this one has had much time.
+            // The next path is tried before this one had much time.
             Reason::NextTried => {}
             Reason::Closed | Reason::ClosedByPeer | Reason::Removed | Reason::Replaced | Reason::Plain => {
                 let (path, label) = peer.label(cx, id);
@@ -102,7 +102,7 @@ pub(crate) fn on_event(
                      does another client have this one's key?"
                 ));
             }
-            // The other end may be restarting, and know the keys no more.
+            // The other end may have restarted and lost the keys.
             if !peer.paths.is_empty() {
                 cx.out.push(Action::StartOver(number as u32));
             }
@@ -110,7 +110,7 @@ pub(crate) fn on_event(
             peers.forget(session);
             return Next::Over(number);
         }
-        // The tunnel has no options of its own.
+        // The tunnel has no private options.
         _ => {}
     }
     Next::Nothing

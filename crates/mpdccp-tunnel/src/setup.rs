@@ -1,4 +1,4 @@
-//! What a tunnel begins with.
+//! Parameters of a new tunnel.
 
 use crate::action::{Actions, StateFile};
 use crate::command::Keys;
@@ -6,14 +6,14 @@ use crate::config::{Config, Security};
 use mpdccp_units::Duration;
 use std::collections::BTreeMap;
 
-/// What a tunnel begins with.
+/// Parameters of a new tunnel.
 #[derive(Debug)]
 pub struct Setup {
     /// The configuration.
     pub cfg: Config,
     /// Its keys.
     pub keys: Keys,
-    /// What the last run saved.
+    /// Files of the last run.
     pub saved: Saved,
     /// The time since 1970.
     pub wall: Duration,
@@ -21,7 +21,7 @@ pub struct Setup {
     pub shard: u8,
     /// Random bytes.
     pub seed: [u8; 32],
-    /// How often [`Action::Alive`](crate::Action::Alive) has to come at least.
+    /// Longest interval between [`Action::Alive`](crate::Action::Alive) actions.
     pub alive: Option<Duration>,
 }
 

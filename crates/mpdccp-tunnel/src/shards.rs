@@ -1,36 +1,36 @@
-//! Several tunnels of one server: a shard each, with the peers that are at home there. All have the same peers under the same numbers;
-//! the first one does what is done once.
+//! Shards: several tunnels of one server, each with its own peers. All know the same peers by the same numbers; the first shard does
+//! the common work.
 
 use crate::message::Message;
 use crate::status::ShardStatus;
 use std::net::IpAddr;
 
-/// What one shard tells another.
+/// A message between shards.
 #[derive(Clone, Debug, PartialEq)]
 pub struct ShardMessage(pub(crate) Told);
 
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) enum Told {
-    /// To the first: this shard lives.
+    /// To the first shard: this shard is alive.
     Alive(u8),
-    /// To the first: a peer asks for its addresses.
+    /// To the first shard: a peer requests addresses.
     Asks(usize),
-    /// To the others: a peer has an address more.
+    /// To the others: a peer has another address.
     Leased(usize, IpAddr),
-    /// To a peer's home: send it this.
+    /// To the shard of a peer: send it this message.
     Send(usize, Message),
-    /// To the first: a peer's packets may be so large now, instead of so large.
+    /// To the first shard: a peer's packet size changed.
     Carries { before: Option<u16>, now: Option<u16> },
     /// To the others: the interface's MTU.
     Mtu(u16),
 }
 
-/// Which of the shards this one is.
+/// Which shard this is.
 #[derive(Debug)]
 pub(crate) struct Shard {
     pub(crate) number: u8,
     pub(crate) of: u8,
-    /// The first one's: which of them it heard of since all were heard of.
+    /// On the first shard: the shards that reported since all had.
     heard: Vec<bool>,
 }
 
@@ -39,7 +39,7 @@ impl Shard {
         Shard { number, of, heard: vec![false; of.into()] }
     }
 
-    /// A shard lives; whether all of them do, since that was last so.
+    /// Records that a shard is alive; true if all have reported since this was last true.
     pub(crate) fn all_live(&mut self, number: u8) -> bool {
         if let Some(heard) = self.heard.get_mut(usize::from(number)) {
             *heard = true;
@@ -55,7 +55,7 @@ impl Shard {
         self.number == 0
     }
 
-    /// The shard that has, or is to have, the session of a peer.
+    /// The shard of a peer's session.
     pub(crate) fn home(&self, peer: usize) -> u8 {
         dccp_secure::home(peer as u32, self.of)
     }
@@ -64,7 +64,7 @@ impl Shard {
         self.home(peer) == self.number
     }
 
-    /// What it does, if it is one of several. The host knows what its sockets and its interface handed over.
+    /// Status, if there are several shards. The host fills in its own counters for sockets and interface.
     pub(crate) fn status(&self, sessions: usize, read: u64) -> Option<ShardStatus> {
         let status = ShardStatus {
             shard: self.number,

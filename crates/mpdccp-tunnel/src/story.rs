@@ -1,31 +1,31 @@
-//! What paths go through, as the log tells it: one line when a path fails, with the cause and where its traffic goes, and one when it is
-//! back, with how long it was away.
+//! History of paths for the log: one line when a path fails, with the cause and the paths that take over, and one when it is back, with
+//! the length of the outage.
 
 use mpdccp_proto::{PathId, PathState, PathStatus, SessionStatus};
 use mpdccp_units::{Duration, Time};
 use std::collections::BTreeMap;
 
-/// Most paths and faults remembered of one peer: a server's paths are where its clients were, as often as they moved.
+/// Most paths and faults remembered per peer: a server's paths have new addresses each time its clients move.
 const MOST: usize = 64;
 
-/// Since when a path is as it is.
+/// State of a path since a point in time.
 #[derive(Clone, Copy, Debug)]
 struct Story {
     since: Time,
-    /// It failed then, and was not up since.
+    /// It failed then, and has not been up since.
     failed: bool,
 }
 
-/// The paths of a peer by name, over its sessions.
+/// The paths of a peer by name, across sessions.
 #[derive(Debug, Default)]
 pub(crate) struct Stories {
     paths: BTreeMap<String, Story>,
-    /// What the system says of sockets that cannot send.
+    /// The system's errors for sockets that cannot send.
     faults: BTreeMap<u32, String>,
 }
 
 impl Stories {
-    /// A path failed. Returns whether that is news.
+    /// A path failed. True unless it had failed before.
     pub(crate) fn fail(&mut self, now: Time, path: &str) -> bool {
         if self.paths.get(path).is_some_and(|story| story.failed) {
             return false;
@@ -37,7 +37,7 @@ impl Stories {
         true
     }
 
-    /// A path is up. Returns how long it was away, if it had failed.
+    /// A path is up. Returns the length of its outage, if it had failed.
     pub(crate) fn recover(&mut self, now: Time, path: &str) -> Option<Duration> {
         let before = self.paths.get(path).copied();
         if self.paths.len() >= MOST {
@@ -47,24 +47,24 @@ impl Stories {
         before.filter(|story| story.failed).map(|story| now.since(story.since))
     }
 
-    /// A path is called otherwise from now on.
+    /// A path has another name now.
     pub(crate) fn rename(&mut self, before: &str, now: String) {
         if let Some(story) = self.paths.remove(before) {
             self.paths.insert(now, story);
         }
     }
 
-    /// A path was closed in good order.
+    /// A path was closed cleanly.
     pub(crate) fn forget(&mut self, path: &str) {
         self.paths.remove(path);
     }
 
-    /// Since when a path is up, or since when it is not.
+    /// Since when a path is up, or down.
     pub(crate) fn since(&self, path: &str, up: bool) -> Option<Time> {
         self.paths.get(path).filter(|story| story.failed != up).map(|story| story.since)
     }
 
-    /// Sending through a socket fails for this reason, or works again.
+    /// Sending through a socket fails for this reason; `None` if it works again.
     pub(crate) fn note(&mut self, socket: u32, fault: Option<String>) {
         if self.faults.len() >= MOST {
             self.faults.clear();
@@ -91,7 +91,7 @@ impl Stories {
     }
 }
 
-/// Where the traffic of a path goes that failed; `name` gives a path's name.
+/// The paths that take over the traffic of a failed path; `name` returns a path's name.
 pub(crate) fn instead(
     status: Option<&SessionStatus>,
     failed: Option<PathId>,
@@ -109,7 +109,7 @@ pub(crate) fn instead(
     }
 }
 
-/// A length of time as the log says it.
+/// A duration in words for the log.
 pub(crate) fn length(time: Duration) -> String {
     let seconds = time.as_secs();
     match seconds {

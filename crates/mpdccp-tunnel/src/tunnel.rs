@@ -1,4 +1,4 @@
-//! The tunnel: which feature hears of what, in which order. What they decide is in their files.
+//! The tunnel: passes each event to the features in order. Their decisions are in their own files.
 
 use crate::action::{Action, Actions, StateFile};
 use crate::capacities::Capacities;
@@ -31,7 +31,7 @@ use dccp_secure::PrivateKey;
 use mpdccp_proto::{Endpoint, PathStatus, PktInfo, SessionEvent, SessionId};
 use mpdccp_units::{Duration, Time};
 
-/// How long closing may take.
+/// Time limit for closing.
 const CLOSE_PATIENCE: Duration = Duration::from_secs(2);
 /// One end of a tunnel, or one shard of a server.
 #[derive(Debug)]
@@ -49,15 +49,15 @@ pub struct Tunnel {
     listener: Listener,
     name_servers: NameServers,
     shard: Shard,
-    /// TCP flows as streams, if this host can carry them.
+    /// TCP flows carried as streams, if this host supports that.
     flows: Option<Flows>,
-    /// Which of them died with the last run.
+    /// Connections that died with the last run.
     connections: String,
     started: Time,
     running: bool,
     failure: Option<String>,
     closing: Option<Time>,
-    /// When to look at this host and at the paths.
+    /// When to check this host and the paths.
     watch: Watch,
     ports: Ports,
     out: Actions,
@@ -81,7 +81,7 @@ mod end;
 mod streams;
 
 impl Tunnel {
-    /// A tunnel without an interface: [`start`](Self::start) comes once there is one. A client asks for its paths meanwhile.
+    /// A tunnel without an interface: call [`start`](Self::start) once there is one. A client requests its paths meanwhile.
     pub fn new(endpoint: &mut Endpoint, now: Time, setup: Setup) -> Tunnel {
         let Setup { cfg, keys, saved, wall, shard, seed, alive } = setup;
         let mut out = Actions::default();
@@ -94,7 +94,7 @@ impl Tunnel {
             quotas: Quotas::new(file(StateFile::Volumes), &mut out),
             timestamp: Timestamp::new(file(StateFile::Timestamp)),
             assigned: Assigned::new(&cfg),
-            // Each shard would overwrite what the others saved.
+            // Only the first shard, otherwise each would overwrite the others' files.
             capacities: Capacities::new(
                 file(StateFile::Capacities).filter(|_| shard == 0),
                 now,
@@ -124,7 +124,7 @@ impl Tunnel {
         tunnel
     }
 
-    /// Takes new sessions in over sockets whose smallest path MTU is `mtu`, with `overhead` bytes of headers; for a server.
+    /// Server: accepts sessions over sockets whose smallest path MTU is `mtu`, with `overhead` bytes of headers.
     pub fn listen(&mut self, endpoint: &mut Endpoint, mtu: u16, overhead: u16) {
         if self.shard.of > 1 {
             endpoint.set_shard(self.shard.number);
@@ -132,7 +132,7 @@ impl Tunnel {
         self.listener.open(&self.cfg, &self.peers, endpoint, (mtu, overhead));
     }
 
-    /// The interface is there, with this MTU: a client connects, a server waits. Sets the routes.
+    /// The interface exists, with this MTU: a client connects, a server waits. Sets the routes.
     pub fn start(&mut self, endpoint: &mut Endpoint, now: Time, mtu: u16) {
         self.running = true;
         self.forward.mtu = InterfaceMtu::new(mtu);
@@ -150,7 +150,7 @@ impl Tunnel {
         }
     }
 
-    /// The largest inner packet that the open paths of a client carry; `None` before one is open.
+    /// The largest inner packet that a client's open paths carry; `None` before one is open.
     pub fn carried(&self) -> Option<u16> {
         let carried = |peer: &Peer| peer.paths.iter().map(|path| mtu::inner(path.mtu, path.overhead)).max();
         self.peers.iter().filter_map(carried).max()
@@ -161,12 +161,12 @@ impl Tunnel {
         self.failure.as_deref()
     }
 
-    /// The configuration that it follows.
+    /// The current configuration.
     pub fn config(&self) -> &Config {
         &self.cfg
     }
 
-    /// The time since 1970 for handshakes where the clock says `wall`.
+    /// Time since 1970 for handshakes while the clock shows `wall`.
     pub fn handshake_time(&mut self, wall: Duration) -> Duration {
         self.timestamp.time(wall, &mut self.out)
     }
@@ -181,7 +181,7 @@ impl Tunnel {
         servers::next(cx!(self, endpoint, now), &mut self.peers, &mut self.paths, number, why, 0);
     }
 
-    /// A packet came. The interface gets what is written with the next burst.
+    /// Handles a packet. Written packets reach the interface with the next burst.
     #[must_use]
     pub fn handle_packet(&mut self, endpoint: &mut Endpoint, now: Time, packet: Packet) -> Outcome {
         let done = match packet {
@@ -227,7 +227,7 @@ impl Tunnel {
         })
     }
 
-    /// The interface took packets.
+    /// The interface accepted packets.
     pub fn count_written(&mut self, packets: u64, bytes: u64) {
         self.forward.written.count(packets, bytes);
     }
@@ -237,7 +237,7 @@ impl Tunnel {
         self.forward.drops.add(why, packets);
     }
 
-    /// A message between tunnels; first nibble 1 is set aside for them.
+    /// Handles a message between tunnels; first nibble 1 is reserved for them.
     fn handle_message(
         &mut self,
         endpoint: &mut Endpoint,
@@ -271,7 +271,7 @@ impl Tunnel {
         Ok(Outcome::Done)
     }
 
-    /// Answers a peer that asks for its addresses.
+    /// Answers a peer's request for addresses.
     fn assign(&mut self, endpoint: &mut Endpoint, now: Time, number: usize) {
         let (cx, allowed) = (cx!(self, endpoint, now), &mut self.forward.allowed);
         if self.leases.answer(cx, &mut self.peers, allowed, &self.shard, number).is_err() {
@@ -280,7 +280,7 @@ impl Tunnel {
         self.recheck_flows(endpoint, now);
     }
 
-    /// Another shard said something.
+    /// Handles a message from another shard.
     pub fn handle_shard(&mut self, endpoint: &mut Endpoint, now: Time, message: ShardMessage) {
         match message.0 {
             Told::Alive(number) => {
@@ -302,7 +302,7 @@ impl Tunnel {
         }
     }
 
-    /// Something happened to a session.
+    /// Handles an event of a session.
     pub fn handle_event(
         &mut self,
         endpoint: &mut Endpoint,
@@ -341,7 +341,7 @@ impl Tunnel {
             }
             Next::Over(number) => {
                 self.peers[number].shut_down();
-                // The endpoint forgets this one after the event.
+                // The endpoint forgets this session after the event.
                 if endpoint.sessions().iter().all(|left| *left == session) {
                     self.stop(endpoint, now);
                 }
@@ -349,7 +349,7 @@ impl Tunnel {
         }
     }
 
-    /// Something happened on this host.
+    /// Handles an event of the host.
     pub fn handle_host(&mut self, endpoint: &mut Endpoint, now: Time, event: HostEvent) {
         let cx = cx!(self, endpoint, now);
         match event {
@@ -399,7 +399,7 @@ impl Tunnel {
 
     /// When to call [`handle_timeout`](Self::handle_timeout).
     pub fn poll_timeout(&self) -> Option<Time> {
-        // A server's peers are many, and have no timers of this end: nothing goes through all of them.
+        // A server may have many peers, without timers of this end: do not scan them.
         let ours = self.peers.iter().take_while(|_| self.cfg.is_client());
         let peers = ours.filter_map(Peer::next_timeout).min();
         let flows = self.flows.as_ref().and_then(|flows| flows.next_timeout(&self.peers));
@@ -407,7 +407,7 @@ impl Tunnel {
         others.into_iter().flatten().chain([self.watch.at]).min()
     }
 
-    /// Time passed.
+    /// Runs the timers that are due.
     pub fn handle_timeout(&mut self, endpoint: &mut Endpoint, now: Time) {
         if self.closing.take_if(|at| *at <= now).is_some() {
             self.closing = Some(now + CLOSE_PATIENCE);
@@ -424,7 +424,7 @@ impl Tunnel {
         self.continue_flows(endpoint, now);
     }
 
-    /// Looks at this host and at the paths.
+    /// Checks this host and the paths.
     fn look(&mut self, endpoint: &mut Endpoint, now: Time, changed: bool) {
         match self.shard.number {
             0 => self.handle_shard(endpoint, now, ShardMessage(Told::Alive(0))),
@@ -438,7 +438,7 @@ impl Tunnel {
         if self.cfg.is_client() {
             peers.iter().for_each(|peer| peer.look_at_own(cx));
         } else if changed {
-            // A server's own interfaces change seldom, and its clients may be many.
+            // A server's own interfaces rarely change, and it may have many clients.
             peers.iter().for_each(|peer| peer.look(cx, None));
         }
         if self.closing.is_some() {
@@ -452,13 +452,12 @@ impl Tunnel {
         self.listener.watch(cx, peers);
     }
 
-    /// What the host has to do next.
+    /// The next action for the host.
     pub fn poll_action(&mut self) -> Option<Action> {
         self.out.waiting.pop_front()
     }
 
-    /// Everything there is to know, of all peers or of this one, which then costs nothing for the others. What the host knows of its
-    /// sockets and channels is left to it.
+    /// Status of all peers, or of one, without a scan of the others. The host adds its information about sockets and channels.
     pub fn status(&self, endpoint: &Endpoint, now: Time, only: Option<&str>) -> Status {
         let here = self.peers.asked(only).into_iter().filter(|number| self.shard.is_home(*number));
         let peers =

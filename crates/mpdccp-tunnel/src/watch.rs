@@ -1,20 +1,20 @@
-//! When to look at this host and at the paths: what nobody tells of.
+//! Timing of the periodic checks of this host and the paths, for changes without an event.
 
 use mpdccp_units::{Duration, Time};
 
-/// How often to look at this host and at the paths, unless the owner wants it more often.
+/// Interval between checks, unless the owner wants a shorter one.
 const WATCH: Duration = Duration::from_secs(1);
-/// How soon after such a look the next one may be, when the host tells of change after change.
+/// Shortest interval between checks when the host reports change after change.
 const PAUSE: Duration = Duration::from_millis(20);
 
-/// When that is.
+/// Time of the next check.
 #[derive(Debug)]
 pub(crate) struct Watch {
     pub(crate) at: Time,
-    /// When it was last done, and how often it is.
+    /// Time of the last check, and the interval.
     last: Time,
     every: Duration,
-    /// Something about this host changed since.
+    /// Something about this host changed since then.
     changed: bool,
 }
 
@@ -29,7 +29,7 @@ impl Watch {
         self.at = now.max(self.last + PAUSE);
     }
 
-    /// Whether it is due, and whether something changed since the last time.
+    /// Whether a check is due, and if so, whether something changed since the last one.
     pub(crate) fn is_due(&mut self, now: Time) -> Option<bool> {
         if self.at > now {
             return None;

@@ -1,11 +1,11 @@
-//! Bounds on rates that the application sets.
+//! Rate limits set by the application.
 
 use crate::common::End::{Client, Server};
 use crate::common::{Net, config, counted};
 use mpdccp_proto::{PathId, SessionConfig};
 use mpdccp_units::{Duration, Rate};
 
-/// Bytes of IP packets with data that each path carries while the client offers 8 Mbit/s for a second, two seconds after it began to.
+/// Bytes of IP packets with data on each path in one second, while the client offers 8 Mbit/s, two seconds after its start.
 fn carried(net: &mut Net, id: mpdccp_proto::SessionId) -> [u64; 2] {
     net.stream(Client, id, 0, 2_000, Duration::from_millis(1));
     let sent = |net: &Net| [0, 1].map(|i| net.status(Client, id).paths[i].tx.as_ref().unwrap().sent.bytes);
@@ -41,7 +41,7 @@ fn a_peer_gets_no_more_than_it_may() {
     assert!((550..=640).contains(&received), "{received} of 600");
 }
 
-/// What waits in all queues together is bounded; who holds much gets no more of it, who holds little still does.
+/// The total memory of all queues is bounded; a session with a long queue gets no more of it, while a session with a short queue does.
 #[test]
 fn a_session_whose_queue_is_long_leaves_room_for_another() {
     let (mut net, flooding) = Net::connected(3, 1, config());
@@ -61,11 +61,11 @@ fn a_session_whose_queue_is_long_leaves_room_for_another() {
     assert_eq!(rest, 20 * crate::common::datagram(0).len() as u64);
     let refused = counted(&net.client.stats().counters, "queues_full");
     assert!(refused > 800, "{refused}");
-    // Once it was sent there is room again.
+    // After it was sent there is room again.
     net.run(Duration::from_secs(2));
     net.client.send(net.now, flooding, crate::common::datagram(1), Default::default());
     assert_eq!(counted(&net.client.stats().counters, "queues_full"), refused);
-    // Nothing is left of those that end.
+    // Sessions that end free their memory.
     for n in 0..1_000 {
         net.client.send(net.now, flooding, crate::common::datagram(n), Default::default());
     }
@@ -78,7 +78,7 @@ fn a_session_whose_queue_is_long_leaves_room_for_another() {
     assert_eq!(counted(&net.client.stats().counters, "queues_full"), refused);
 }
 
-/// Two sessions of one end with a bound on both: what one has too much of does not keep the other from its part.
+/// Two sessions of one end share a rate limit: the excess of one does not reduce the share of the other.
 #[test]
 fn a_session_that_floods_takes_nothing_from_another() {
     let (mut net, flooding) = Net::connected(3, 1, config());
@@ -103,7 +103,7 @@ fn a_session_that_floods_takes_nothing_from_another() {
     assert!((1_180..=1_260).contains(&flood), "{flood} of 1,200 that are left to it");
     assert_eq!(net.status(Client, modest).queue_stats.dropped_full, 0);
     assert!(net.status(Client, flooding).queue_stats.dropped_old > 0, "it waits in its own queue");
-    // Both want more than half.
+    // Both want more than half of it.
     let before = (sent(&net, flooding), sent(&net, modest));
     for n in 6_000..10_000 {
         net.client.send(net.now, modest, crate::common::datagram(n), Default::default());
@@ -117,7 +117,7 @@ fn a_session_that_floods_takes_nothing_from_another() {
     assert!(sent(&net, flooding) - before > 900);
 }
 
-/// A peer that leaves holes everywhere has its session hold no more than its part of the memory; one with a hole of its own is not hurried.
+/// A session whose peer leaves holes everywhere holds no more than its share of the memory; a session with a single hole is not affected.
 #[test]
 fn a_peer_does_not_fill_the_memory_with_what_waits_for_its_place() {
     let reorder = mpdccp_proto::reorder::ReorderConfig::active_fixed(Duration::from_secs(60));

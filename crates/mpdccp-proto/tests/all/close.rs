@@ -72,7 +72,7 @@ fn fast_close_from_either_side() {
             assert_eq!(reset.packet().header.reset.unwrap().code, ResetCode::AbruptMpTermination);
             assert_eq!(reset.mp(), [MpOption::FastClose(&key)]);
         }
-        // The answer, on the subflows that had not been reset yet.
+        // The answers, on the subflows that had not been reset yet.
         let answers = net.logged(other(end), PacketType::Reset);
         assert!(!answers.is_empty());
         for reset in answers {
@@ -143,7 +143,7 @@ fn a_dead_path_does_not_hold_up_the_close() {
 #[test]
 fn close_req_is_answered_with_the_other_key() {
     let (mut net, id) = Net::connected(1, 2, config());
-    // A server that wants its peer to hold TIMEWAIT: its Close becomes a CloseReq on the way.
+    // A server that wants its peer to hold TIMEWAIT: the test turns its Close into a CloseReq.
     net.meddler = Some(Box::new(|from, _, bytes| {
         if from == Server && is_type(bytes, PacketType::Close) {
             bytes[8] = PacketType::CloseReq.number() << 1 | 1;
@@ -179,7 +179,7 @@ fn joins_are_ignored_while_closing() {
     assert!(net.log.iter().all(|l| !(l.from == Server && l.path == 1)), "no answer at all");
 }
 
-/// A join of which only the Request came holds up no end.
+/// A join of which only the Request arrived does not delay the close.
 #[test]
 fn a_join_that_has_proved_nothing_does_not_hold_up_the_close() {
     let (mut net, id) = Net::connected(1, 1, config());
@@ -226,7 +226,7 @@ fn mp_fast_close_with_another_code_resets_one_subflow() {
     let sid = net.server_id();
     net.meddler = Some(Box::new(|from, path, bytes| {
         if from == Client && is_type(bytes, PacketType::Reset) {
-            // The code is the first byte behind the Acknowledgement Number (RFC 4340 section 5.6).
+            // The code is the first byte after the Acknowledgement Number (RFC 4340 section 5.6).
             bytes[24] = 2;
             return path == 0;
         }
@@ -246,7 +246,7 @@ fn data_in_order_of_arrival_before_the_close_is_delivered() {
     let (mut net, id) = Net::connected(1, 2, cfg);
     net.stream(Client, id, 0, 10, Duration::from_millis(3));
     net.run(Duration::from_millis(100));
-    // A hole, which the session's end gives up.
+    // A hole, which is given up when the session ends.
     let mut count = 0;
     net.meddler = Some(Box::new(move |from, _, bytes| {
         count += u32::from(from == Client && is_type(bytes, PacketType::Data));
@@ -292,7 +292,8 @@ fn an_empty_mp_close_is_no_key() {
     assert_eq!(counter(&net.status(Client, id), "close_with_wrong_key"), 2);
 }
 
-/// RFC 4340 sections 8.3 and 8.5 step 2: the end that got the last Reset holds TIMEWAIT. Its ports rest, and what comes for them gets Reset 3.
+/// RFC 4340 sections 8.3 and 8.5 step 2: the end that received the last Reset holds TIMEWAIT. Its ports are not reused, and packets for them
+/// are answered with Reset 3.
 #[test]
 fn the_ports_of_a_session_that_ended_rest_for_2msl() {
     for end in [Client, Server] {

@@ -1,4 +1,4 @@
-//! What a session tells the congestion control of its paths.
+//! Interaction of a session with the congestion control of its paths.
 
 use crate::common::End::{Client, Server};
 use crate::common::*;
@@ -13,12 +13,12 @@ fn ccid5(scheduler: sched::SchedulerKind) -> SessionConfig {
 
 #[test]
 fn two_paths_are_never_in_probe_rtt_at_once() {
-    // Wires as like as these, driven in step, would be taken for one bottleneck, where all probe together.
+    // Identical wires driven in lockstep would count as one bottleneck, where all paths probe together.
     let (mut net, id) = Net::connected(1, 3, SessionConfig { coupling: false, ..ccid5(scheduler("rr")) });
     net.wires.iter_mut().for_each(|w| w.rate = Some(Rate::from_mbps(4.0)));
     let (mut alone, mut together) = ([0; 3], 0);
-    // 20 Mbit/s offered for 12. All paths get longer, too slowly to be taken for a path that became another: none sees its minimum
-    // RTT again by itself.
+    // 20 Mbit/s offered on 12 Mbit/s. The delay of all paths grows, too slowly to count as a route change, so no path sees its
+    // minimum RTT again by itself.
     for n in 0..50_000 {
         if n % 2500 == 0 {
             net.wires.iter_mut().for_each(|w| w.delay += Duration::from_micros(500));
@@ -47,7 +47,7 @@ fn the_saturated_path_is_not_application_limited() {
     net.client.add_path(net.now, id, PathConfig { prio: 2, ..path(1) });
     net.drain();
     net.run(Duration::from_secs(1));
-    // 4 Mbit/s offered; the preferred path falls to 2.
+    // 4 Mbit/s offered; the preferred path slows down to 2 Mbit/s.
     net.stream(Client, id, 0, 1000, Duration::from_millis(2));
     net.wires[0].rate = Some(Rate::from_mbps(2.0));
     net.stream(Client, id, 1000, 2000, Duration::from_millis(2));
@@ -88,7 +88,7 @@ fn sessions_that_share_have_one_window_until_the_last_ends() {
     let seen = windows(&net);
     assert_eq!(seen[0], seen[1]);
     assert_ne!(seen[0], seen[2]);
-    // One ends with its window full: the other has all of it.
+    // One session ends with its window full: the other gets the whole window.
     net.client.abort(net.now, ids[0]);
     net.drain();
     all_send(&mut net, &ids[1..2]);
@@ -96,7 +96,7 @@ fn sessions_that_share_have_one_window_until_the_last_ends() {
     let tx = net.status(Client, ids[1]).paths[0].tx.clone().unwrap();
     assert_eq!(tx.inflight.packets, 0);
     assert!(tx.delivered.packets > 1500, "{tx:?}");
-    // Nothing is left for those who come after the last.
+    // Sessions after the last inherit nothing.
     net.client.close(net.now, ids[1]);
     net.run(Duration::from_secs(1));
     let id = net.connect(shared);

@@ -1,4 +1,4 @@
-//! A session of which one path is IPv4 and the other IPv6.
+//! A session with an IPv4 path and an IPv6 path.
 
 use crate::common::End::{Client, Server};
 use crate::common::*;
@@ -19,14 +19,14 @@ fn mixed(v6: usize) -> (Net, SessionId) {
     (net, id)
 }
 
-/// Datagrams with a payload that an end sent on a wire from the log's entry `since` on.
+/// Number of datagrams with payload that an end sent on a wire, from entry `since` of the log on.
 fn carried(net: &Net, since: usize, from: crate::common::End, wire: usize) -> usize {
     let log = net.log[since..].iter();
     log.filter(|l| l.from == from && l.path == wire && !l.packet().payload.is_empty()).count()
 }
 
-/// RFC 9897 section 3.2.8 knows addresses of both families. Joined over the other one, both are used, either may
-/// die and return, and the session's largest datagram is what the smaller carries.
+/// RFC 9897 section 3.2.8 allows addresses of both families. Paths of both families are used, either may fail
+/// and return, and the session's largest datagram fits the smaller path.
 #[test]
 fn a_session_has_paths_of_both_families() {
     for v6 in [0, 1] {
@@ -54,7 +54,7 @@ fn a_session_has_paths_of_both_families() {
             net.stream(Server, sid, sent, 250, GAP);
             assert_ne!(net.state(Client, id)[dead], PathState::Up);
             assert_ne!(net.state(Server, sid)[dead], PathState::Up);
-            // Once both know, nothing is lost.
+            // Once both ends know, nothing is lost.
             net.run(Duration::from_secs(1));
             let before = [Server, Client].map(|end| net.numbers(end).len());
             net.stream(Client, id, sent + 250, 50, GAP);

@@ -6,7 +6,7 @@ use dccp_wire::{MpOption, Opt, Packet, PacketType, ResetCode};
 use mpdccp_proto::*;
 use mpdccp_units::Duration;
 
-/// Runs a session over two paths with what happens to packets on path 1 in the meddler's hands.
+/// Runs a session over two paths; the meddler handles the packets of path 1.
 fn joined_with(meddler: impl FnMut(End, &mut Vec<u8>) -> bool + 'static) -> (Net, SessionId) {
     let mut net = Net::new(1, 2, config());
     let mut meddler = meddler;
@@ -60,7 +60,7 @@ fn no_hmac_in_the_ack() {
 
 #[test]
 fn nothing_is_sent_on_a_join_before_its_hmac() {
-    // The Ack with HMAC(A) never arrives, and the server has much to send.
+    // The Ack with HMAC(A) never arrives, and the server has a lot of data to send.
     let (mut net, _) = joined_with(|from, bytes| !(from == Client && is_type(bytes, PacketType::Ack)));
     let sid = net.server_id();
     net.stream(Server, sid, 0, 50, Duration::from_millis(2));
@@ -94,7 +94,7 @@ fn wrong_ci_in_the_response() {
     first_path_works(&mut net, id);
 }
 
-/// RFC 9897 section 3.3: the Response to a join confirms the version, too.
+/// RFC 9897 section 3.3: the Response to a join must confirm the version too.
 #[test]
 fn a_join_response_without_the_version_is_refused() {
     let (mut net, id) = joined_with(|from, bytes| {
@@ -124,7 +124,7 @@ fn unknown_ci() {
     assert!(counted(&net.server.stats().counters, "join_unknown_ci") > 0);
     assert_eq!(reset_codes(&net, Server), [ResetCode::ConnectionRefused]);
     first_path_works(&mut net, id);
-    // It is tried again, with growing gaps.
+    // The join is retried, with growing intervals.
     net.run(Duration::from_secs(120));
     let joins: Vec<_> = net
         .logged(Client, PacketType::Request)
@@ -134,7 +134,7 @@ fn unknown_ci() {
         .collect();
     let gaps: Vec<_> = joins.windows(2).map(|w| w[1] - w[0]).collect();
     assert_eq!(gaps, [1.0, 2.0, 4.0, 8.0, 16.0, 30.0, 30.0]);
-    // RFC 4340 section 7.5.6: not from the port of the connection that failed.
+    // RFC 4340 section 7.5.6: not from the port of the failed connection.
     let joins = net.logged(Client, PacketType::Request);
     let ports: Vec<_> = joins.iter().filter(|l| l.path == 1).map(|l| l.packet().header.src_port).collect();
     assert_eq!(ports[0], path(1).ports.local);
@@ -360,7 +360,7 @@ fn other_version_or_key_type_at_first() {
                 }
                 Fallback::Plain => assert!(!net.status(Client, id).multipath, "{what}"),
             }
-            // RFC 9897 section 3.2.4: no key answers what was not agreed on.
+            // RFC 9897 section 3.2.4: without agreement, the server sends no key.
             assert!(net.logged(Server, PacketType::Response).iter().all(|l| l.mp().is_empty()), "{what}");
         }
     }
@@ -368,7 +368,7 @@ fn other_version_or_key_type_at_first() {
 
 #[test]
 fn of_several_versions_the_one_that_is_known_is_taken() {
-    // RFC 9897 section 3.1: a list in order of preference; versions 2 and 1 before 0.
+    // RFC 9897 section 3.1: a list in order of preference; here versions 2 and 1 come before 0.
     let mut net = Net::new(1, 1, config());
     net.meddler = Some(Box::new(move |from, _, bytes| {
         if from == Client && is_type(bytes, PacketType::Request) {
@@ -407,7 +407,7 @@ fn two_keys_in_the_response() {
 
 #[test]
 fn late_join_ack_is_repeated() {
-    // The server's confirming Ack of the join is lost a few times; data must not be needed to make up for it.
+    // The server's confirming Ack of the join is lost a few times; the join must complete without data.
     let mut lost = 0;
     let (net, id) = joined_with(move |from, bytes| {
         let drop = from == Server && is_type(bytes, PacketType::Ack) && lost < 1;
@@ -421,7 +421,7 @@ fn late_join_ack_is_repeated() {
     assert!(acks.filter(|l| l.is(Client, PacketType::Ack)).count() >= 2);
 }
 
-/// Peers that the encapsulation vouches for: none joins the session of another, and an unknown one opens none.
+/// Authenticated peers: no peer joins the session of another, and an unknown peer opens none.
 #[test]
 fn a_vouched_peer_has_its_own_sessions_only() {
     for (vouched, paths) in [(vec![42, 42], 2), (vec![42, 7], 1), (vec![7, 7], 0)] {
@@ -448,7 +448,7 @@ fn a_vouched_peer_has_its_own_sessions_only() {
     }
 }
 
-/// ICMP says that nobody listens: what is being connected fails at once, on each path, and what is open stays.
+/// ICMP reports that nothing listens: connections being opened fail at once, on each path, and open connections stay.
 #[test]
 fn a_refusal_by_the_peers_host_ends_what_is_not_open() {
     let mut net = Net::new(1, 2, config());
@@ -475,8 +475,7 @@ fn a_refusal_by_the_peers_host_ends_what_is_not_open() {
     assert_eq!(net.state(Client, id), [PathState::Up, PathState::Up]);
 }
 
-/// RFC 4340 section 7.5.6: a host that crashed and connects from the same ports. Its peer still has the old connection, and may be
-/// sending on it.
+/// RFC 4340 section 7.5.6: a host crashed and connects again from the same ports. Its peer still has the old connection, and may be sending on it.
 #[test]
 fn a_restarted_client_is_back_within_a_second_and_three_round_trips() {
     for (multipath, busy) in [(false, false), (false, true), (true, false), (true, true)] {
@@ -502,7 +501,7 @@ fn a_restarted_client_is_back_within_a_second_and_three_round_trips() {
         assert_eq!(net.numbers(Server), (0..20).collect::<Vec<_>>());
     }
 }
-/// Whichever packets that open a path are lost, one or two of them, and though the path's MTU is probed meanwhile: both ends have both paths soon.
+/// One or two of the packets that open a path are lost, while its MTU is probed: both ends still have both paths soon.
 #[test]
 fn no_lost_packet_keeps_a_path_from_opening() {
     let mut cfg = config();

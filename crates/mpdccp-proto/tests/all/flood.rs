@@ -1,4 +1,4 @@
-//! Init Cookies (RFC 4340 section 8.1.4): a listener under load keeps nothing of a Request, and lets in who brings the cookie back.
+//! Init Cookies (RFC 4340 section 8.1.4): a listener under load keeps no state of a Request, and admits a client that returns the cookie.
 
 use crate::common::End::{Client, Server};
 use crate::common::stranger::{request_with, stranger};
@@ -9,13 +9,13 @@ use mpdccp_proto::*;
 use mpdccp_units::Duration;
 use std::net::SocketAddr;
 
-/// As programs of ours ask listeners that do not know them.
+/// Requests of mpdccp programs to listeners that do not know them.
 fn plain() -> SessionConfig {
     let connection = Config { least_request: PADDED_REQUEST, ..config().connection };
     SessionConfig { fallback: Fallback::Plain, connection, ..config() }
 }
 
-/// As Linux asks.
+/// Requests like Linux's.
 fn unpadded() -> SessionConfig {
     SessionConfig { connection: config().connection, ..plain() }
 }
@@ -27,7 +27,7 @@ fn flood(net: &mut Net, numbers: std::ops::Range<u32>) {
     net.drain();
 }
 
-/// Another session of the client beside its first.
+/// Another session of the client in addition to its first.
 fn connect_again(net: &mut Net, cfg: SessionConfig, port: u16) -> SessionId {
     let ports = Ports { local: port, remote: PORT };
     let id = net.client.connect(net.now, cfg, PathConfig { ports, ..path(0) });
@@ -41,7 +41,7 @@ fn opened(net: &Net, id: SessionId) -> bool {
     })
 }
 
-/// 50,000 forged Requests in a second: the session there is loses nothing, and another one opens, with multipath and without.
+/// 50,000 forged Requests in a second: the existing session loses nothing, and others open, with and without multipath.
 #[test]
 fn a_flood_of_requests_locks_nobody_out() {
     let (mut net, first) = Net::connected(1, 1, plain());
@@ -62,7 +62,7 @@ fn a_flood_of_requests_locks_nobody_out() {
     assert_eq!(net.numbers(Server), (0..180).collect::<Vec<_>>());
     assert!(others.iter().all(|id| opened(&net, *id)), "{:?}", net.events);
     assert_eq!(counted(&net.server.stats().counters, "opened_by_cookie"), 2);
-    // 64 half-open and three that are open.
+    // 64 half-open and three open sessions.
     assert_eq!(net.server.sessions().len(), 67);
     for (number, id) in (2_000..).zip(others) {
         net.client.send(net.now, id, datagram(number), PktInfo::default());
@@ -73,7 +73,7 @@ fn a_flood_of_requests_locks_nobody_out() {
     assert!(numbers.contains(&2_000) && numbers.contains(&2_001), "{numbers:?}");
 }
 
-/// The Ack with which a client brings its cookie, held back on its way; 64 others are half open.
+/// The Ack with which a client returns its cookie, kept from the network; 64 other sessions are half open.
 fn held_back() -> (Net, Route, Vec<u8>) {
     let mut net = Net::new(1, 1, plain());
     flood(&mut net, 0..64);
@@ -88,7 +88,7 @@ fn held_back() -> (Net, Route, Vec<u8>) {
     (net, Route { socket: 0, local: None, remote: SocketAddr::new(client_addr(0), 40_000) }, ack)
 }
 
-/// Sends it, and tells the counter of bad cookies and the code of the last Reset.
+/// Sends the Ack; returns the count of bad cookies and the code of the last Reset.
 fn try_with(net: &mut Net, route: Route, bytes: &[u8]) -> (u64, Option<ResetCode>) {
     net.log.clear();
     net.inject(Server, route, Ecn::NotEct, bytes);
@@ -125,7 +125,7 @@ fn a_cookie_that_was_tampered_with_gets_reset_10() {
         bad += 1;
         let (count, code) = try_with(&mut net, route, &forged);
         assert_eq!(count, bad, "byte {at}");
-        // Few of the Resets leave: there is a limit for each address and port.
+        // Few of the Resets leave, because of the limit per address and port.
         assert!(code.is_none_or(|code| code == ResetCode::BadInitCookie));
         assert!(bad > 1 || code.is_some());
     }
@@ -154,7 +154,7 @@ fn a_cookie_is_good_for_one_client_and_one_response_and_half_a_minute() {
         (3, Some(ResetCode::BadInitCookie)),
         "another Response"
     );
-    // RFC 4340 section 8.1.4: ignored on Data.
+    // RFC 4340 section 8.1.4: a cookie on Data is ignored.
     let data = with(&|header| (header.ptype, header.ack) = (PacketType::Data, None));
     assert_eq!(try_with(&mut net, route, &data), (3, Some(ResetCode::NoConnection)), "on Data");
     assert_eq!(net.server.sessions().len(), 64);
@@ -178,7 +178,7 @@ fn a_request_too_long_for_a_cookie_is_refused() {
     assert_eq!(net.server.sessions().len(), 64);
 }
 
-/// A network where one source may have two sessions of the 16 there may be, and the client two addresses.
+/// A network where one source may have two of the 16 sessions, and the client has two addresses.
 fn two_for_a_source() -> Net {
     let mut net = Net::new(1, 2, plain());
     net.server.listen(ListenConfig { max_sessions: 16, max_sessions_per_source: 2, ..listen(plain()) });
@@ -194,7 +194,7 @@ fn connect_from(net: &mut Net, address: usize, port: u16) -> (SessionId, bool) {
     (id, opened(net, id))
 }
 
-/// It finishes its handshakes, unlike a flood of forged Requests.
+/// The source completes its handshakes, unlike a flood of forged Requests.
 #[test]
 fn one_source_cannot_take_all_sessions() {
     let mut net = two_for_a_source();
@@ -205,7 +205,7 @@ fn one_source_cannot_take_all_sessions() {
     let resets = net.logged(Server, PacketType::Reset);
     assert_eq!(resets.last().unwrap().packet().header.reset.unwrap().code, ResetCode::TooBusy);
     assert!(connect_from(&mut net, 1, 50_003).1, "another source has its own");
-    // Listening anew forgets nobody.
+    // Listening again keeps the existing counts.
     net.server.unlisten(PORT);
     net.server.listen(ListenConfig { max_sessions: 16, max_sessions_per_source: 2, ..listen(plain()) });
     assert!(!connect_from(&mut net, 0, 50_004).1);
@@ -215,7 +215,7 @@ fn one_source_cannot_take_all_sessions() {
     assert!(connect_from(&mut net, 0, 50_005).1, "one has ended");
 }
 
-/// Strangers that the encapsulation vouches for may connect where that is wanted, and are counted by their source: keys cost nothing.
+/// Authenticated strangers may connect if the listener allows it, and count by source: keys are free.
 #[test]
 fn vouched_strangers_have_the_places_of_their_source() {
     for (strangers, places) in [(false, 0), (true, 2)] {
@@ -234,7 +234,7 @@ fn vouched_strangers_have_the_places_of_their_source() {
     }
 }
 
-/// Nor can a few together.
+/// Nor can a few sources together.
 #[test]
 fn few_sources_cannot_take_all_sessions() {
     let mut net = Net::new(1, 5, plain());
@@ -246,7 +246,7 @@ fn few_sources_cannot_take_all_sessions() {
     assert!(connect_from(&mut net, 4, 50_000).1);
 }
 
-/// Whoever forges a source takes two places of it at most, and not the source's own.
+/// Requests with a forged source occupy at most two of its places, and do not shut out the source itself.
 #[test]
 fn forged_requests_do_not_shut_their_source_out() {
     let mut net = two_for_a_source();
@@ -261,7 +261,7 @@ fn forged_requests_do_not_shut_their_source_out() {
     assert_eq!(counted(&net.server.stats().counters, "opened_by_cookie"), 1);
 }
 
-/// A host has 64 bits of IPv6 addresses to itself.
+/// An IPv6 host owns 64 bits of addresses.
 #[test]
 fn an_ipv6_source_is_its_network() {
     let mut net = two_for_a_source();
@@ -273,12 +273,12 @@ fn an_ipv6_source_is_its_network() {
     assert_eq!(counted(&net.server.stats().counters, "answered_with_cookie"), 1);
 }
 
-/// IP bytes that left one end so far.
+/// IP bytes that one end has sent so far.
 fn sent(net: &Net, from: End) -> usize {
     net.log.iter().filter(|logged| logged.from == from).map(|logged| logged.bytes.len() + 28).sum()
 }
 
-/// With multipath and without, kept and answered with a cookie, with a little data of the server: no answer is larger than its question.
+/// With and without multipath, with state kept and with a cookie, with a little data of the server: no answer is larger than its Request.
 #[test]
 fn a_padded_request_has_an_answer_no_larger() {
     for crowded in [false, true] {
@@ -303,8 +303,8 @@ fn a_padded_request_has_an_answer_no_larger() {
     }
 }
 
-/// Requests without padding, first ones and repeated ones, and packets of no connection: together their answers exceed them by what may leave in that
-/// time, each one is within three times its question, and who pads Requests is let in.
+/// Requests without padding, new and repeated, and packets of no connection: together their answers exceed them by no more than the allowance for
+/// that time, each answer has at most three times the bytes of its question, and clients that pad their Requests are admitted.
 #[test]
 fn answers_to_forged_addresses_are_bounded_in_all() {
     let mut net = Net::new(1, 1, plain());
@@ -313,7 +313,7 @@ fn answers_to_forged_addresses_are_bounded_in_all() {
     for ms in 0..2_000 {
         for n in 0..10 {
             let number = ms * 10 + n;
-            // The first 64 are half open: their own ask again.
+            // The first 64 are half open: these clients ask again.
             let (from, mut bytes) = match n {
                 0 => (stranger(number % 64), request_with(number % 64, &OptionBuf::new())),
                 _ => (stranger(number), request_with(number, &OptionBuf::new())),
@@ -334,14 +334,14 @@ fn answers_to_forged_addresses_are_bounded_in_all() {
         net.run(Duration::from_millis(1));
     }
     assert!(answered > asked / 10, "{answered} bytes for {asked}");
-    // What may leave at once, and in two seconds.
+    // The burst, plus the allowance of two seconds.
     let excess = answered as i64 - asked as i64;
     assert!(excess < 3 * (128 << 10), "{answered} bytes for {asked}");
     assert!(counted(&net.server.stats().counters, "answer_too_large") > 1_000);
     assert!(opened(&net, id.expect("one that connects")));
 }
 
-/// Data with a short number to no connection: the smallest packet there is.
+/// Data with a short sequence number and without a connection: the smallest packet.
 fn short_data() -> Vec<u8> {
     let header = Header {
         ptype: PacketType::Data,

@@ -8,7 +8,7 @@ use mpdccp_proto::*;
 use mpdccp_units::Duration;
 use sha2::Sha256;
 
-/// HMAC-SHA256 apart from the code under test: key and message as whole slices.
+/// HMAC-SHA256, independent of the code under test.
 fn hmac(key: &[u8], message: &[u8]) -> Vec<u8> {
     let mut mac = Hmac::<Sha256>::new_from_slice(key).unwrap();
     mac.update(message);
@@ -61,7 +61,7 @@ fn byte_for_byte() {
     assert!(last.is(Server, PacketType::Ack));
 }
 
-/// RFC 9897 section 3.2.4: of all that the client offers the server takes one; all HMACs and closes are made of that.
+/// RFC 9897 section 3.2.4: the server chooses one of the client's key types; all HMACs and closes use it.
 #[test]
 fn key_type_255_is_used_where_both_ends_want_it() {
     let types = |types: &[KeyType]| SessionConfig { key_types: types.to_vec(), ..config() };
@@ -136,7 +136,8 @@ fn data_flows_over_two_paths() {
         numbers.sort();
         assert_eq!(numbers, (0..200).collect::<Vec<_>>(), "{end:?}");
     }
-    // MP_SEQ comes first on every Data and DataAck, from one space, and headers of Data are of one size.
+    // MP_SEQ comes first on every Data and DataAck, from one number space, and all headers of Data have the same
+    // size.
     let data: Vec<_> = net
         .log
         .iter()
@@ -194,7 +195,7 @@ fn many_paths_open_over_a_lossy_network() {
 #[test]
 fn a_route_may_have_several_sessions() {
     let (mut net, first) = Net::connected(1, 1, config());
-    // The same ports are wanted once more: the endpoint finds others.
+    // A second session wants the same ports: the endpoint assigns others.
     let second = net.connect(config());
     net.run(Duration::from_millis(200));
     assert_eq!(net.server.sessions().len(), 2);

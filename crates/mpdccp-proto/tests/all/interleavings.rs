@@ -1,7 +1,7 @@
-//! Every way a network may treat the packets of a handshake, of a join, of MP_PRIO, of a removed address and of closing: each of the first
-//! [`DEPTH`] packets is delivered, lost, delivered twice, or overtaken by later ones, in all combinations. Afterwards the network is
-//! perfect, and both ends must agree (RFC 9897 sections 3.2 to 3.5): no session half open for ever, one subflow for each address, and no
-//! session left after a close.
+//! All ways in which a network may treat the packets of a handshake, a join, MP_PRIO, an address removal and a close: each of the first
+//! [`DEPTH`] packets is delivered, lost, duplicated, or overtaken by later packets, in all combinations. Afterwards the network is
+//! perfect, and both ends must agree (RFC 9897 sections 3.2 to 3.5): no session stays half open, each address has one subflow, and no
+//! session is left after a close.
 
 use crate::common::End::{Client, Server};
 use crate::common::{End, Net, config, path};
@@ -12,7 +12,7 @@ use std::net::IpAddr;
 /// Packets whose fate is chosen: 4^5 combinations.
 const DEPTH: usize = 5;
 const DELAY: Duration = Duration::from_millis(10);
-/// Longer than a round trip: what comes in answer to later packets overtakes it.
+/// Longer than a round trip: answers to later packets overtake the packet.
 const LATE: Duration = Duration::from_millis(45);
 /// When a packet arrives: delivered, lost, twice, late.
 const FATES: [&[Duration]; 4] = [&[DELAY], &[], &[DELAY, LATE], &[LATE]];
@@ -74,7 +74,7 @@ fn place(path: &mpdccp_proto::PathStatus) -> u8 {
     ip.octets()[2]
 }
 
-/// All combinations of fates, in an order in which the first differ last.
+/// All combinations of fates; the fate of the first packet varies slowest.
 fn combinations() -> impl Iterator<Item = Vec<&'static [Duration]>> {
     let count = FATES.len().pow(DEPTH as u32);
     (0..count).map(|n| (0..DEPTH).map(|i| FATES[n / FATES.len().pow(i as u32) % FATES.len()]).collect())
@@ -94,7 +94,7 @@ fn sessions_and_joins_open() {
 fn joins_open() {
     for fates in combinations() {
         let mut world = World::new(&[]);
-        // The client's Ack has left, and with the server's its join.
+        // The client's Ack has left; on the server's Ack, the client's join has left too.
         world.run(Duration::from_millis(39));
         world.net.fates = fates.iter().copied().collect();
         world.run(Duration::from_secs(20));
@@ -109,7 +109,7 @@ fn priorities_reach_the_peer() {
         let mut world = World::open(&fates);
         let (now, session, id) = (world.net.now, world.session, world.path_id(Client, world.session, 1));
         world.net.client.set_prio(now, session, id, 1);
-        // It is under way when the next one replaces it.
+        // It is in flight when the next one replaces it.
         world.net.drain();
         world.net.client.set_prio(now, session, id, 2);
         world.run(Duration::from_secs(10));
@@ -126,7 +126,7 @@ fn an_address_that_was_removed_has_one_owner_when_it_comes_back() {
     for fates in combinations() {
         let mut world = World::open(&fates);
         let (now, session, id) = (world.net.now, world.session, world.path_id(Client, world.session, 1));
-        // The link is gone, so the address is; it comes back while the removal is under way.
+        // The link fails, and with it the address; the link returns while the removal is in flight.
         world.net.wires[1].up = false;
         world.net.client.set_link(now, session, id, false);
         world.net.client.remove_path(now, session, id);
@@ -162,7 +162,7 @@ fn aborting_ends() {
         let mut world = World::open(&fates);
         let now = world.net.now;
         world.net.client.abort(now, world.session);
-        // Its Resets may all be lost: then the server finds out by the silence.
+        // Its Resets may all be lost: then the server notices the silence.
         world.run(Duration::from_secs(180));
         assert_eq!(world.sessions(), [0, 0], "{fates:?}");
     }

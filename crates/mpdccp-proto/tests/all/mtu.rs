@@ -1,4 +1,4 @@
-//! What a path carries, found out by itself (RFC 8899).
+//! Path MTU discovery by the session (RFC 8899).
 
 use crate::common::End::{Client, Server};
 use crate::common::{Net, config, datagram};
@@ -9,12 +9,12 @@ use mpdccp_units::Duration;
 /// IP and UDP headers of the harness.
 const OVERHEAD: usize = 28;
 
-/// Packets larger than this vanish without a word from now on.
+/// Drops larger packets silently from now on.
 fn black_hole(net: &mut Net, carries: usize) {
     net.meddler = Some(Box::new(move |_, _, bytes| bytes.len() + OVERHEAD <= carries));
 }
 
-/// RFC 8899 sections 4.3 and 5.2: found from what is lost, and left for the size that passes.
+/// RFC 8899 sections 4.3 and 5.2: the session detects the black hole by losses, and falls back to a size that passes.
 #[test]
 fn a_path_that_begins_to_swallow_large_packets_is_used_with_smaller_ones() {
     let mut cfg = config();
@@ -40,12 +40,13 @@ fn a_path_that_begins_to_swallow_large_packets_is_used_with_smaller_ones() {
     }));
     let got = net.numbers(Server);
     assert!(got.len() > 100 && *got.last().unwrap() == 199, "{} of 200 arrived", got.len());
-    // RFC 8899 section 3 (7): losing a probe is no sign of congestion; nothing but Syncs was used for them.
+    // RFC 8899 section 3 (7): losing a probe is no sign of congestion; only Syncs are probes.
     let large = |p: &Packet<'_>| p.header.ptype == PacketType::Sync && p.payload.len() > 1000;
     assert!(net.log.iter().any(|l| l.from == Client && large(&l.packet())));
 }
 
-/// RFC 8899 section 4.3: a path that delivers nothing there, though the peer is heard, is no black hole for large packets.
+/// RFC 8899 section 4.3: a path that delivers nothing to the peer, whose packets still arrive, is no black hole for large
+/// packets.
 #[test]
 fn a_way_that_is_dead_for_a_while_keeps_its_size() {
     let mut cfg = config();
@@ -67,7 +68,7 @@ fn a_way_that_is_dead_for_a_while_keeps_its_size() {
     }
 }
 
-/// RFC 8899 section 4.6.2: a message that forges a small path MTU has no effect.
+/// RFC 8899 section 4.6.2: a message with a forged small path MTU has no effect.
 #[test]
 fn a_smaller_size_is_not_just_believed() {
     let mut cfg = config();

@@ -49,7 +49,7 @@ fn data_without_mp_seq_is_dropped() {
 fn data_with_an_unknown_mp_option_is_dropped() {
     let (net, status) = sent_over_one_path(|p| [p.option_bytes, &[46, 5, 77, 1, 2]].concat());
     assert_eq!(counter(&status, "unknown_mp_option"), 1);
-    // The report also makes the sender slow down (RFC 4340 section 11.7): not all of the rest arrives in time.
+    // The report also makes the sender slow down (RFC 4340 section 11.7), so the rest does not all arrive in time.
     assert_eq!(net.numbers(Server)[..3], [1, 2, 3]);
     // Drop Code 3 for one packet, in Data Dropped.
     let reported = |o| matches!(o, Ok(Opt::DataDropped(blocks)) if blocks.contains(&0xb0));
@@ -78,7 +78,7 @@ fn private_and_misplaced_options_do_no_harm() {
     assert_eq!(status.state, SessionState::Open);
 }
 
-/// RFC 9897 section 3.2.12: MP_EXP is for whoever agrees on what it means.
+/// RFC 9897 section 3.2.12: applications may agree on the meaning of MP_EXP.
 #[test]
 fn an_application_has_options_of_its_own() {
     let (mut net, id) = Net::connected(1, 2, SessionConfig { private_options: true, ..config() });
@@ -101,7 +101,7 @@ fn an_application_has_options_of_its_own() {
     assert_eq!(counter(&net.status(Server, sid), "mp_exp_ignored"), 0);
 }
 
-/// An MP_REMOVEADDR of an older draft, without a nonce, is one.
+/// An MP_REMOVEADDR of an older draft, without a nonce, is malformed.
 #[test]
 fn a_malformed_mp_option_is_ignored_beside_data() {
     for option in [&[46, 8, 6, 1, 2, 3, 4, 5][..], &[46, 4, 8, 5], &[46, 3, 9], &[46, 5, 7, 1, 2]] {
@@ -284,7 +284,7 @@ fn a_newer_prio_replaces_one_that_is_not_confirmed() {
     assert_eq!(net.status(Server, sid).paths[1].prio, 4, "now the smaller of both");
 }
 
-/// RFC 9897 section 3.2.1: that an earlier option with the same contents arrived says nothing of the one that waits.
+/// RFC 9897 section 3.2.1: the arrival of an earlier option with the same contents does not confirm the pending one.
 #[test]
 fn a_confirmation_that_comes_late_confirms_nothing_newer() {
     let (mut net, id) = Net::connected(1, 2, config());
@@ -345,13 +345,13 @@ fn the_peer_is_told_the_rtt_now_and_then() {
     assert!(told <= probes, "nothing new, nothing told: {told} of {probes}");
 }
 
-/// RFC 9897 section 3.2.7: who puts packets in order may go by what the peer says of a path's RTT, if that says something of now.
+/// RFC 9897 section 3.2.7: reordering may use the peer's RTT of a path if it is current.
 #[test]
 fn the_order_waits_by_the_rtt_that_the_peer_tells() {
     let wait = |kind, rtt_ms, age_ms| {
         let reorder = reorder::ReorderConfig::adaptive(Duration::from_millis(250));
         let (mut net, id) = Net::connected(1, 2, SessionConfig { reorder, ..config() });
-        // The paths' own, from both ends.
+        // The paths' RTTs, measured by both ends.
         net.stream(Client, id, 0, 400, GAP);
         first_data_with(&mut net, move |p| {
             let rtt = Opt::Mp(MpOption::Rtt { kind, rtt_ms, age_ms });
@@ -373,7 +373,7 @@ fn the_order_waits_by_the_rtt_that_the_peer_tells() {
     }
 }
 
-/// The keys of both ends, from the wire: what it takes to forge options that are authentic.
+/// Derives an HMAC from the keys of both ends on the wire, to forge authentic options.
 fn tag(net: &Net, message: &[u8]) -> [u8; 20] {
     use hmac::{Hmac, Mac};
     let key = |from| {
@@ -388,7 +388,7 @@ fn tag(net: &Net, message: &[u8]) -> [u8; 20] {
     mac.finalize().into_bytes()[..20].try_into().unwrap()
 }
 
-/// MP_ADDADDR of the client with a valid HMAC, on the data packets that follow, one each.
+/// MP_ADDADDR of the client with a valid HMAC, one on each of the following data packets.
 fn advertise(net: &mut Net, id: SessionId, list: &[(u8, &str)]) -> SessionStatus {
     let mut queue = std::collections::VecDeque::new();
     for (addr_id, addr) in list {
@@ -407,7 +407,7 @@ fn advertise(net: &mut Net, id: SessionId, list: &[(u8, &str)]) -> SessionStatus
             && is_type(bytes, PacketType::Data)
             && let Some(more) = queue.pop_front()
         {
-            // MP_SEQ may stand behind them.
+            // MP_SEQ may come after them.
             let options = [&more[..], Packet::parse(bytes).unwrap().option_bytes].concat();
             *bytes = with_options(bytes, &options);
         }
@@ -432,18 +432,18 @@ fn rules_of_advertised_addresses() {
     assert_eq!(net.numbers(Server), (0..5).collect::<Vec<_>>());
 }
 
-/// What was sent with this option and never arrived.
+/// A packet with this option that never arrived.
 fn held_back(net: &Net, of: impl Fn(&MpOption<'_>) -> bool) -> Vec<u8> {
     net.log.iter().find(|l| l.mp().iter().any(&of)).unwrap().bytes.clone()
 }
 
-/// RFC 9897 section 3.2.1: what a newer MP_SEQ overtook is not obeyed, be it an address or its removal.
+/// RFC 9897 section 3.2.1: addresses and removals overtaken by a newer MP_SEQ are ignored.
 #[test]
 fn addresses_and_removals_that_come_late_are_not_obeyed() {
     let (mut net, id) = Net::connected(1, 1, config());
     let sid = net.server_id();
     let addr: IpAddr = "192.0.2.7".parse().unwrap();
-    // Each is lost at first, and confirmed when it is repeated.
+    // Each packet is lost at first, and confirmed when it is repeated.
     let lost_once = |net: &mut Net, act: &dyn Fn(&mut Net)| {
         net.wires[0].up = false;
         act(net);
@@ -469,7 +469,8 @@ fn addresses_and_removals_that_come_late_are_not_obeyed() {
     assert_eq!(late(&mut net, &remove), (2, vec![(1, addr, None)]), "it stays");
 }
 
-/// RFC 9897 section 3.2.9: the removal of an ID that is not known is ignored silently; it keeps the ID no longer than it is repeated.
+/// RFC 9897 section 3.2.9: the removal of an unknown ID is ignored silently; the ID stays reserved only while the removal is
+/// repeated.
 #[test]
 fn the_removal_of_an_address_that_is_not_known_is_ignored() {
     let (mut net, id) = Net::connected(1, 1, config());

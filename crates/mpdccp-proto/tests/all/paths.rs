@@ -1,4 +1,4 @@
-//! Paths that die, return, come and go while data runs.
+//! Paths that fail, return, are added and are removed while data flows.
 
 use crate::common::End::{Client, Server};
 use crate::common::*;
@@ -33,7 +33,7 @@ fn a_path_dies_and_returns_while_data_runs() {
     net.stream(Client, id, 500, 500, gap);
     assert_eq!(net.state(Client, id), [PathState::Up, PathState::Suspect]);
     assert_eq!(net.events_of(Client).last(), Some(&SessionEvent::PathSuspect(PathId(1))));
-    // Nothing but what was sent on the dead path before it was found out is lost.
+    // Only packets sent on the dead path before its failure was detected are lost.
     let silent = net.now;
     net.stream(Client, id, 1000, 500, gap);
     net.run(secs(1));
@@ -127,7 +127,7 @@ fn one_wrong_mp_seq_far_ahead_does_not_silence_the_session() {
     net.stream(Client, id, 0, 20, Duration::from_millis(4));
     let mut wrong = 1;
     net.meddler = Some(Box::new(move |from, _, bytes| {
-        // The highest byte but one of MP_SEQ.
+        // The second highest byte of MP_SEQ.
         if from == Client && is_type(bytes, PacketType::Data) && wrong > 0 {
             assert!(spoil(bytes, 4, 4));
             wrong -= 1;
@@ -138,7 +138,7 @@ fn one_wrong_mp_seq_far_ahead_does_not_silence_the_session() {
     net.run(secs(1));
     assert_eq!(missing(&net, 220), 1);
     assert_eq!(counter(&net.status(Server, net.server_id()), "implausible_mp_seq"), 1);
-    // A peer that goes on counting from there is followed.
+    // If the peer continues to count from there, the receiver follows.
     net.meddler = Some(Box::new(move |from, _, bytes| {
         if from == Client && is_type(bytes, PacketType::Data) {
             spoil(bytes, 4, 4);
@@ -152,7 +152,7 @@ fn one_wrong_mp_seq_far_ahead_does_not_silence_the_session() {
 
 #[test]
 fn ports_rest_in_time_wait() {
-    // RFC 4340 section 8.3: not the same ports within two segment lifetimes, four minutes unless said otherwise.
+    // RFC 4340 section 8.3: the ports are not reused within two segment lifetimes, four minutes by default.
     for (said, lasts) in [(None, 240), (Some(20), 20)] {
         let mut cfg = config();
         if let Some(said) = said {
@@ -214,7 +214,7 @@ fn thin_flows_leave_a_dead_path_soon() {
             let (from, to, id) =
                 if downlink { (Server, Client, net.server_id()) } else { (Client, Server, id) };
             net.stream(from, id, 0, 1000 / gap, Duration::from_millis(gap.into()));
-            // Up or down, whichever the packets took.
+            // Up or down, whichever direction the packets took.
             let used = net.log.iter().rev().find(|l| l.from == from && !l.packet().payload.is_empty());
             let used = used.unwrap().path;
             net.wires[used].up = false;
@@ -364,7 +364,7 @@ fn a_dead_first_access_does_not_prevent_the_start() {
     net.stream(Client, id, 0, 50, Duration::from_millis(4));
     net.run(secs(1));
     assert_eq!(missing(&net, 50), 0);
-    // The path that became the first subflow has Address ID 0; the others join with IDs of their own.
+    // The path that became the first subflow has Address ID 0; the others join with other IDs.
     net.wires[0].up = true;
     net.wires[1].up = true;
     net.run(secs(60));
@@ -432,7 +432,7 @@ fn an_address_advertised_reaches_the_peer_and_is_taken_back() {
     let removals = removals.filter(|mp| matches!(mp, MpOption::RemoveAddr { .. }));
     assert_eq!(removals.count(), 1, "confirmed once, not repeated");
     assert_eq!(net.server.advertise(net.now, sid, addresses[0], None), Some(a), "the ID is free again");
-    // Empty DCCP-Data that carried the options takes its place in the order, and is not delivered.
+    // Empty DCCP-Data that carried the options has its place in the order, and is not delivered.
     net.stream(Server, sid, 0, 5, Duration::from_millis(4));
     net.run(secs(1));
     assert_eq!(net.numbers(Client), (0..5).collect::<Vec<_>>());
@@ -458,7 +458,7 @@ fn a_dead_path_that_is_removed_is_gone_at_the_server_too() {
     assert_eq!(net.state(Client, id), [PathState::Up; 3]);
 }
 
-/// RFC 9897 section 3.2.2: an Address ID is free again when both ends are done with it, so a removal cannot end what came after it.
+/// RFC 9897 section 3.2.2: an Address ID is free again when both ends are done with it, so a removal cannot end a later subflow.
 #[test]
 fn a_dead_path_may_be_replaced_at_once() {
     let (mut net, id) = Net::connected(1, 2, config());
@@ -499,7 +499,7 @@ fn removing_the_address_in_use_closes_the_subflow() {
     assert!(net.events_of(Server).contains(&SessionEvent::PathDown(PathId(1), Reason::Closed)));
 }
 
-/// A session of one path; the server advertises its address on the second wire, which both of the client's sources may reach.
+/// A session with one path; the server advertises its address on the second wire, which both of the client's sources may reach.
 fn advertised(join_advertised: JoinFrom) -> (Net, SessionId, SessionId, u8) {
     let mut net = Net::new(1, 1, config());
     net.add_wire();
@@ -514,7 +514,7 @@ fn advertised(join_advertised: JoinFrom) -> (Net, SessionId, SessionId, u8) {
     (net, id, sid, addr)
 }
 
-/// RFC 9897 section 3.2.8: the port is that of the subflow that told the address.
+/// RFC 9897 section 3.2.8: the port is that of the advertising subflow.
 #[test]
 fn an_advertised_address_is_joined_if_that_is_wanted() {
     for (join, paths) in [(JoinFrom::Nowhere, 1), (JoinFrom::One, 2), (JoinFrom::All, 2)] {
@@ -530,7 +530,7 @@ fn an_advertised_address_is_joined_if_that_is_wanted() {
     }
 }
 
-/// RFC 9897 section 3.2.8: without a port it is that of the subflow that told the address, as above; this one came with it.
+/// RFC 9897 section 3.2.8: without a port, the advertising subflow's port counts, as above; here the option contains a port.
 #[test]
 fn a_join_goes_to_the_port_that_was_advertised() {
     let (mut net, _) = Net::connected(1, 1, SessionConfig { join_advertised: JoinFrom::One, ..config() });
@@ -566,7 +566,7 @@ fn an_advertised_address_that_does_not_answer_waits_for_the_next_advertisement()
     assert_eq!(net.state(Client, id), [PathState::Up; 2]);
 }
 
-/// Who answers at an advertised address may be another server: what it does not know says nothing of ours.
+/// Another server may answer at an advertised address, so its refusal does not end the session.
 #[test]
 fn a_refusal_at_an_advertised_address_does_not_end_the_session() {
     let (mut net, id) = Net::connected(1, 1, SessionConfig { join_advertised: JoinFrom::One, ..config() });
@@ -594,7 +594,7 @@ fn a_refusal_at_an_advertised_address_does_not_end_the_session() {
     assert_eq!(net.closed_reason(Client), None);
 }
 
-/// Sources of the other address family are left out.
+/// Sources of the other address family are not used.
 #[test]
 fn an_advertised_address_of_the_other_family_is_not_joined() {
     let (mut net, id) = Net::connected(1, 1, SessionConfig { join_advertised: JoinFrom::All, ..config() });
@@ -628,7 +628,7 @@ fn the_server_joins_a_path_and_joins_it_again() {
     net.stream(Server, sid, 0, 40, Duration::from_millis(4));
     net.run(secs(1));
     assert_eq!((net.numbers(Server).len(), net.numbers(Client).len()), (40, 40));
-    // The client closes it; it was the server's to connect, and is again.
+    // The client closes it; the server connected it, and reconnects it.
     let accepted = net.status(Client, id).paths[1].id;
     net.client.remove_path(net.now, id, accepted);
     net.drain();
@@ -642,14 +642,14 @@ fn the_server_joins_a_path_and_joins_it_again() {
     assert_eq!((net.state(Client, id), net.state(Server, sid)), (vec![PathState::Up], vec![PathState::Up]));
 }
 
-/// A server that was restarted refuses joins: they are not repeated as fast as it can refuse them.
+/// A restarted server refuses joins: the client does not repeat them at the rate of refusals.
 #[test]
 fn a_refused_join_waits_before_the_next() {
     let (mut net, id) = Net::connected(9, 2, config());
     net.stream(Client, id, 0, 1_000, Duration::from_millis(2));
     net.server = mpdccp_proto::Endpoint::new([77; 32]);
     net.server.listen(crate::common::listen(config()));
-    // The other path does not get to know, so that the session lives on.
+    // The other path never learns of it, so the session lives on.
     net.wires[1].up = false;
     let before = net.logged(Client, PacketType::Request).len();
     net.stream(Client, id, 1_000, 1_000, Duration::from_millis(2));
@@ -657,7 +657,7 @@ fn a_refused_join_waits_before_the_next() {
     assert!((2..=12).contains(&joins), "{joins} joins within 2 s, an RTO apart at least");
 }
 
-/// Round robin needs no backlog to use it, and the automatic choice no more than what the other path cannot carry.
+/// Round robin uses the path without a backlog; the automatic scheduler uses it only for the excess of the other path.
 #[test]
 fn an_equal_path_is_used_within_a_second_of_its_return() {
     for (name, gap) in [("rr", 500), ("rr", 4_000), ("auto", 500), ("auto", 800)] {
@@ -668,7 +668,7 @@ fn an_equal_path_is_used_within_a_second_of_its_return() {
             wire.rate = Some(mpdccp_units::Rate::from_bps(10_000_000));
         }
         let mut first = 0;
-        // Percent of the next datagrams that left on path 1.
+        // Percentage of the next datagrams that left on path 1.
         let mut carried = |net: &mut Net, ms: u32| {
             let (start, count) = (net.log.len(), ms * 1_000 / gap);
             net.stream(Client, id, first, count, Duration::from_micros(gap.into()));
@@ -693,17 +693,17 @@ fn an_idle_path_is_asked_once_in_each_keepalive() {
     let (mut net, id) = Net::connected(1, 2, config());
     let keepalive = config().keepalive;
     net.stream(Client, id, 0, 10, Duration::from_millis(4));
-    // What a session does that carried data a short while ago is over.
+    // The extra probes of a session with recent data are over.
     net.run(keepalive * 2);
     let before = net.log.len();
     net.run(keepalive * 10);
-    // A question and an answer on each path.
+    // A probe and an answer on each path.
     let packets = net.log.len() - before;
     assert!((36..=40).contains(&packets), "{packets}");
     assert_eq!(net.state(Client, id), [PathState::Up, PathState::Up]);
 }
 
-/// A path that carries none of a session's data must be known to work for when it is needed.
+/// An idle path of a busy session must be known to work when it is needed.
 #[test]
 fn an_idle_path_beside_a_busy_one_is_asked_four_times_as_often() {
     let (mut net, id) = Net::connected(1, 2, SessionConfig { scheduler: scheduler("cpf"), ..config() });

@@ -1,4 +1,4 @@
-//! Policy rules: which packets go where, and that none holds up another's.
+//! Policy rules: each packet takes the allowed paths, and no packet delays those of another rule.
 
 use crate::common::End::{Client, Server};
 use crate::common::*;
@@ -41,7 +41,7 @@ fn send(net: &mut Net, from: crate::common::End, id: SessionId, n: u32, dscp: u8
     net.drain();
 }
 
-/// On which paths datagrams of 1000 bytes left.
+/// Paths on which datagrams of 1000 bytes left.
 fn paths_of(net: &Net, from: crate::common::End, wanted: impl Fn(u32) -> bool) -> Vec<usize> {
     let number = |l: &Logged| {
         let payload = l.packet().payload;
@@ -140,7 +140,7 @@ fn without_a_path_of_its_rule_a_packet_is_dropped_if_that_is_wanted() {
     assert_eq!(counter(&net.status(Client, id), "dropped_by_scheduler"), 1);
 }
 
-/// A large packet waits for the only path that is wide enough, and smaller ones of other flows go on.
+/// A large packet waits for the only path with a sufficient MTU, while smaller packets of other flows pass.
 #[test]
 fn a_large_packet_does_not_hold_up_smaller_ones() {
     let (mut net, id) = net(&config());
@@ -172,7 +172,7 @@ fn a_large_packet_does_not_hold_up_smaller_ones() {
     assert_eq!(own.len() as u64 + status.queue_stats.dropped_old, 11, "sent or too old, each once");
 }
 
-/// One lost packet of four is made from the others and their FEC packet: no later than a round trip would allow, and once.
+/// One lost packet of four is restored from the others and their FEC packet: within a round trip, and once.
 #[test]
 fn a_lost_packet_is_made_from_the_others_and_their_fec_packet() {
     for reorder in [ReorderConfig::passive(), ReorderConfig::adaptive(Duration::from_millis(250))] {
@@ -185,7 +185,7 @@ fn a_lost_packet_is_made_from_the_others_and_their_fec_packet() {
         }
         let before = net.status(Client, id).fec;
         assert_eq!((before.sent, before.dropped), (10, 0), "an FEC packet for four");
-        // Of each four the second is lost; FEC packets go elsewhere.
+        // The second of each four packets is lost; FEC packets take another path.
         let path = paths_of(&net, Client, |n| n >= 30)[0];
         net.meddler = Some(Box::new(move |from, on, bytes| {
             let payload = bytes.len().checked_sub(1000).map_or(&[][..], |at| &bytes[at..]);
@@ -193,7 +193,7 @@ fn a_lost_packet_is_made_from_the_others_and_their_fec_packet() {
             !(from == Client && on == path && lost)
         }));
         for n in 40..44 {
-            // The way of the last one, and no more.
+            // One-way delay of the last packet, and no more.
             net.run(Duration::from_millis(12));
             send(&mut net, Client, id, n, EF);
         }
@@ -210,8 +210,8 @@ fn a_lost_packet_is_made_from_the_others_and_their_fec_packet() {
     }
 }
 
-/// Whichever byte of an FEC packet's options, of its header of numbers and checks or of its packets' numbers changes on the way: neither it nor
-/// what would be made from the wrong packets is delivered.
+/// A byte of an FEC packet's options, header or payload is changed on the way: neither the FEC packet nor a wrongly restored packet is
+/// delivered.
 #[test]
 fn a_fec_packet_that_changes_on_the_way_is_no_data() {
     let rule = Rule { fec: Some(2), scheduler: Some(scheduler("handover")), ..Rule::default() };
@@ -250,7 +250,7 @@ fn without_a_peer_that_makes_use_of_them_there_are_no_parities() {
     let rule = Rule { fec: Some(1), ..Rule::default() };
     let cfg = SessionConfig { policy: for_calls(rule), ..config() };
     let mut net = Net::new(7, 1, cfg.clone());
-    // The options of ours are lost on the way, as at a peer that knows none.
+    // The private options are lost on the way, as if the peer knew none.
     net.meddler = Some(Box::new(|_, _, bytes| {
         while let Some(at) = bytes.windows(4).position(|w| w == b"mpd1") {
             bytes[at] = b'x';
@@ -267,7 +267,7 @@ fn without_a_peer_that_makes_use_of_them_there_are_no_parities() {
     assert_eq!(net.status(Client, id).fec, FecStats::default());
 }
 
-/// What overtakes others alone tells round-trip times: the second path's least ones are shorter, and most of its packets take longer.
+/// Only packets that overtake others measure round trips: the second path has the smaller minimum RTT, but most of its packets take longer.
 #[test]
 fn a_path_whose_packets_overtake_each_other_is_not_taken_for_near() {
     let (mut net, id) = Net::connected(1, 2, config());

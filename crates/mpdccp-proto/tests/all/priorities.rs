@@ -1,4 +1,5 @@
-//! What a priority sent by MP_PRIO means (RFC 9897 section 3.2.10) on the wire: for every scheduler, from either end, both ways.
+//! Effect of a priority sent by MP_PRIO (RFC 9897 section 3.2.10) on the wire: for every scheduler, from either end, in both
+//! directions.
 
 use crate::common::End::{Client, Server};
 use crate::common::*;
@@ -35,7 +36,7 @@ impl World {
         World { net, ids, sent: 0, what }
     }
 
-    /// Data both ways, one after the other; which of the paths carried how many packets each way.
+    /// Sends data in one direction, then in the other; returns the packets per direction and path.
     fn carried(&mut self, count: u32, gap: Duration) -> [[usize; 2]; 2] {
         self.ids.map(|(from, id)| {
             let start = self.net.now;
@@ -99,7 +100,7 @@ fn a_secondary_path_carries_only_when_primaries_are_congested_or_gone() {
             assert!(primary > 0 && secondary == 0, "{}: {primary} and {secondary}", world.what);
         }
         for [primary, secondary] in world.thick() {
-            // One that uses a single path at a time keeps the better one while that is there.
+            // A scheduler that uses one path at a time keeps the better one while it is up.
             let helps = scheduler.name() != "handover";
             assert!(primary > 0 && (secondary > 0) == helps, "{}: {primary} and {secondary}", world.what);
         }
@@ -124,7 +125,7 @@ fn a_path_of_priority_0_never_carries_beside_another() {
     });
 }
 
-/// "At least one path must not be 0": if all are, it is as if nobody had said anything.
+/// "At least one path must not be 0": if all are 0, the zeros are ignored.
 #[test]
 fn priority_0_of_all_paths_counts_for_none() {
     everywhere([0, 0], |world, _| {

@@ -15,7 +15,7 @@ fn guest() -> (Route, Ports) {
     (Route { socket: 0, local: None, remote }, Ports { local: PORT, remote: CLIENT_PORT })
 }
 
-/// Firewalls before both ends, in front of which nothing passes inwards before something passed outwards.
+/// Firewalls in front of both ends: nothing passes inwards before a packet passed outwards.
 fn walled() -> Net {
     let mut net = Net::new(1, 1, config());
     let mut out = [false; 2];
@@ -46,7 +46,7 @@ fn a_server_behind_a_firewall_is_reached_at_once() {
         }
         net.run(Duration::from_millis(400));
         assert_eq!(net.server.sessions().len(), 1, "within a second, client first: {client_first}");
-        // Its Request came: no more of them.
+        // The client's Request arrived: no more Listen packets.
         assert!(net.logged(Server, PacketType::Listen).len() <= 2);
         assert_eq!(net.status(Server, net.server_id()).state, SessionState::Open);
     }

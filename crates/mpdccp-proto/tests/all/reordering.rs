@@ -1,4 +1,4 @@
-//! Reorderers against random paths: what must hold whatever is lost and however late it comes.
+//! Reorderers with random paths: invariants whatever is lost, and however late packets arrive.
 
 use dccp_wire::Seq;
 use mpdccp_proto::reorder::{Arrival, ReorderConfig, ReorderKind, ReorderStats};
@@ -9,11 +9,11 @@ use std::collections::BTreeMap;
 
 const PATHS: usize = 3;
 
-/// A packet as the sender sends it.
+/// A packet of the sender.
 #[derive(Clone, Copy, Debug)]
 struct Packet {
     path: usize,
-    /// After the one before.
+    /// Since the previous packet.
     pause_us: u64,
     jitter_us: u64,
     data: bool,
@@ -42,7 +42,7 @@ fn packets() -> impl Strategy<Value = Vec<Packet>> {
     prop::collection::vec(packet, 2..300)
 }
 
-/// What arrives, in the order of its arrival.
+/// Arriving packets, in the order of arrival.
 fn arrivals(packets: &[Packet], delays_ms: &[u64], jitter: bool, first: u64) -> Vec<Event> {
     let mut now = Time::ZERO;
     let (mut seqs, mut runs, mut number) = ([first; PATHS], [0; PATHS], 0);
@@ -68,12 +68,12 @@ fn arrivals(packets: &[Packet], delays_ms: &[u64], jitter: bool, first: u64) -> 
     events
 }
 
-/// Deliveries: when, and which number.
+/// Deliveries: time and number.
 fn run(cfg: ReorderConfig, events: &[Event], first: u64, ndp: bool) -> (Vec<(Time, u64)>, ReorderStats) {
     run_with(cfg, events, first, ndp, [None; PATHS])
 }
 
-/// With the round-trip times of the paths.
+/// The same, with the round-trip times of the paths.
 fn run_with(
     cfg: ReorderConfig,
     events: &[Event],
@@ -145,7 +145,7 @@ proptest! {
         prop_assert_eq!((stats.occupancy, stats.duplicates), (0, 0));
     }
 
-    /// Paths that keep order: nothing comes that was said to be lost.
+    /// Paths that keep order: no packet arrives after it was declared lost.
     #[test]
     fn what_is_proven_lost_never_comes(
         packets in packets(),
@@ -160,7 +160,7 @@ proptest! {
         let before_the_first = numbers.iter().filter(|n| **n < numbers[0]).count();
         prop_assert_eq!(stats.late, before_the_first as u64, "only what is older than the first to come");
     }
-    /// Paths that take equally long all the time, and no longer than what is waited for: everything is in order, whatever is lost.
+    /// Paths with constant and equal delays, within the maximum wait: everything is delivered in order, whatever is lost.
     #[test]
     fn paths_that_keep_their_delays_cost_no_order(
         mut packets in packets(),
@@ -172,7 +172,7 @@ proptest! {
             true => ReorderConfig::from(ReorderKind::named("equalised").unwrap()),
             false => ReorderConfig::active_fixed(Duration::from_millis(130)),
         };
-        // No two at once; and before them each path brings a packet of its own, which shows that it is in use.
+        // No two packets at once; and before them each path delivers one packet, which shows that it is in use.
         packets.iter_mut().for_each(|p| p.pause_us += 1);
         packets[0].pause_us += 500_000;
         let alone = |path| Packet { path, pause_us: 500_000, jitter_us: 0, data: true, lost: false };
@@ -186,7 +186,7 @@ proptest! {
         prop_assert_eq!(numbers, came);
     }
 
-    /// As they come, and once.
+    /// In order of arrival, and once.
     #[test]
     fn passive_keeps_the_order_of_arrival(packets in packets(), delays_ms in prop::collection::vec(1u64..120, PATHS)) {
         let mut events = arrivals(&packets, &delays_ms, true, 1);

@@ -1,4 +1,4 @@
-//! Loss repair: what a path loses comes again with the same MP_SEQ.
+//! Loss repair: lost packets are retransmitted with the same MP_SEQ.
 
 use crate::common::End::{Client, Server};
 use crate::common::*;
@@ -14,7 +14,7 @@ fn waits() -> SessionConfig {
 #[test]
 fn what_paths_lose_arrives_all_the_same_in_order_and_once() {
     let (mut net, id) = Net::connected(1, 2, waits());
-    // More would leave CCID 2 less than the flows need.
+    // More loss would leave CCID 2 with less than the flows need.
     net.wires.iter_mut().for_each(|w| w.loss = 10);
     net.stream(Client, id, 0, 3000, Duration::from_millis(2));
     net.stream(Server, net.server_id(), 0, 1000, Duration::from_millis(2));
@@ -24,7 +24,7 @@ fn what_paths_lose_arrives_all_the_same_in_order_and_once() {
         let got = net.numbers(to);
         assert!(got.is_sorted(), "in order");
         assert!(got.windows(2).all(|w| w[0] != w[1]), "and once");
-        // The last ones of a flow are missed too late.
+        // Losses among the last packets of a flow are detected too late.
         assert!(got.len() as u32 + 4 >= sent, "{} of {sent}", got.len());
     }
     let stats = net.status(Client, id).repair;
@@ -92,7 +92,7 @@ fn a_standby_path_repairs_what_the_peer_does_not_miss_yet() {
     net.wires[0].up = false;
     net.stream(Client, id, 4000, 600, gap);
     net.run(Duration::from_secs(2));
-    // Its window is that of a new path, so the repairs take several round trips; nothing newer overtakes them.
+    // Its window is that of a new path, so the repairs take several round trips; no newer packets overtake them.
     let repair = net.status(Client, id).repair;
     assert!(repair.sent > 30 && repair.given_up == 0, "{repair:?}");
     assert!(net.numbers(Server).is_sorted());
@@ -144,7 +144,7 @@ fn nothing_is_repaired_for_who_does_not_wait_or_where_it_is_switched_off() {
 #[test]
 fn a_peer_of_another_kind_sees_nothing_but_one_private_option_it_may_ignore() {
     let mut net = Net::new(1, 1, waits());
-    // As if it did not know the option: it is gone from its Response.
+    // Simulates a peer that does not know the option, by removing it from its Response.
     net.meddler = Some(Box::new(|from, _, bytes| {
         if from == Server && is_type(bytes, dccp_wire::PacketType::Response) {
             spoil(bytes, 11, 3);
@@ -177,14 +177,15 @@ fn the_peer_is_told_of_a_death_it_cannot_see() {
     let (mut net, id) = Net::connected(1, 2, waits());
     let sid = net.server_id();
     net.stream(Client, id, 0, 200, Duration::from_millis(2));
-    // Only the server sees its Acks missing; nothing but the client's word tells it that its idle downlink is dead too.
+    // Only the server notices that its Acks are missing; only the client's report tells it that its idle downlink is
+    // dead too.
     net.wires[1].up = false;
     net.stream(Client, id, 200, 100, Duration::from_millis(2));
     assert_eq!(net.state(Client, id), [PathState::Up, PathState::Suspect]);
     assert_eq!(net.state(Server, sid), [PathState::Up, PathState::Suspect]);
 }
 
-/// What one flow lost does not hold up another, where both ends keep flows apart.
+/// Losses of one flow do not delay another, if both ends keep flows apart.
 #[test]
 fn a_flow_is_not_held_up_by_what_another_lost() {
     for flow_order in [true, false] {

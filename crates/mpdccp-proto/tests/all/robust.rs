@@ -1,4 +1,4 @@
-//! Whatever comes in: no panic, bounded memory, and the same bytes from the same seed.
+//! Arbitrary input: no panic, bounded memory, and the same bytes from the same seed.
 
 use crate::common::End::{Client, Server};
 use crate::common::stranger::{request_with, stranger};
@@ -61,7 +61,7 @@ fn random_bytes() {
     }
 }
 
-/// Every packet of a session, bits flipped here and there, in any order and again and again.
+/// Every packet of a session, with random bits flipped, in any order and repeatedly.
 #[test]
 fn mutated_packets() {
     for seed in 0..30 {
@@ -71,7 +71,7 @@ fn mutated_packets() {
         net.meddler = Some(Box::new(move |_, _, bytes| {
             if chance.next_u32() % 4 == 0 {
                 for _ in 0..=chance.next_u32() % 3 {
-                    // Mostly behind ports, type and numbers, so that it gets further.
+                    // Mostly after ports, type and numbers, so that the packet is processed further.
                     let from = if chance.next_u32() % 4 == 0 { 0 } else { 16 };
                     let at = from + chance.next_u32() as usize % (bytes.len() - from).max(1);
                     if let Some(byte) = bytes.get_mut(at) {
@@ -94,7 +94,7 @@ fn mutated_packets() {
             }
             net.drain();
             net.run(Duration::from_millis(7));
-            // An old packet once more.
+            // Replays an old packet.
             let old = net.log[rng.next_u32() as usize % net.log.len()].clone();
             let (to, route) = match old.from {
                 Client => (
@@ -144,7 +144,7 @@ fn half_open_state_is_bounded_and_expires() {
     assert!(net.server.sessions().is_empty());
     assert_eq!(net.server.poll_timeout(), None);
     assert_eq!(net.events_of(Server), []);
-    // And honest clients get in again.
+    // Honest clients still get in afterwards.
     net.connect(config());
     net.run(Duration::from_secs(1));
     assert_eq!(net.server.sessions().len(), 1);
@@ -160,7 +160,7 @@ fn half_open_joins_are_bounded_and_expire() {
     }
     net.drain();
     assert_eq!(net.status(Server, sid).paths.len(), 33);
-    // Neither do they keep out who knows the keys, nor the other way round.
+    // They do not keep out a peer that knows the keys either, in either direction.
     net.add_wire();
     net.client.add_path(net.now, id, path(1));
     net.drain();
@@ -174,7 +174,7 @@ fn half_open_joins_are_bounded_and_expire() {
     assert_eq!(net.numbers(Server), (0..20).collect::<Vec<_>>());
 }
 
-/// Joins from many forged addresses, 40 a second: none of them knows which address is to be kept out, and a round trip is long enough.
+/// Joins from many forged addresses, 40 a second: none targets the client's address, and a round trip is long enough.
 #[test]
 fn spoofed_joins_do_not_keep_a_certain_client_out() {
     for above in [false, true] {
@@ -203,7 +203,7 @@ fn spoofed_joins_do_not_keep_a_certain_client_out() {
     }
 }
 
-/// RFC 9897 section 3.10: the limit is for subflows, and a join that proved nothing is none yet.
+/// RFC 9897 section 3.10: the limit applies to subflows, and an unproven join is none yet.
 #[test]
 fn half_open_joins_do_not_keep_the_server_from_joining() {
     let mut net = Net::new(1, 1, config());

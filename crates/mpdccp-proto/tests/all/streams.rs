@@ -1,4 +1,4 @@
-//! Reliable byte streams over the paths of a session, beside its datagrams.
+//! Reliable byte streams over the paths of a session, next to its datagrams.
 
 use crate::common::End::{Client, Server};
 use crate::common::*;
@@ -24,7 +24,7 @@ impl Net {
         done
     }
 
-    /// A stream from the client that the server accepted.
+    /// Opens a stream from the client, which the server accepts.
     fn open_stream(&mut self, id: SessionId) -> StreamId {
         let stream = self.streams(Client, id, |s| s.open(b"to whom", 1)).unwrap();
         self.run(ms(50));
@@ -35,7 +35,7 @@ impl Net {
         stream
     }
 
-    /// What has arrived at an end; whether that is all there will be.
+    /// Reads the data that arrived at an end; true if the stream is complete.
     fn read_stream(&mut self, end: End, stream: StreamId, into: &mut Vec<u8>) -> bool {
         let id = if end == Client { self.client.sessions()[0] } else { self.server_id() };
         self.streams(end, id, |s| {
@@ -50,7 +50,8 @@ impl Net {
         })
     }
 
-    /// Sends `data` and its end from client to server; `each` hears of each millisecond. What arrived, and whether its end did.
+    /// Sends `data` and its end from client to server, calling `each` every millisecond. Returns the received data, and whether
+    /// the end arrived.
     fn transfer(
         &mut self,
         id: SessionId,
@@ -79,7 +80,7 @@ fn pattern(len: usize) -> Vec<u8> {
     (0..len as u32).map(|i| (i.wrapping_mul(2_654_435_761) >> 24) as u8).collect()
 }
 
-/// It carries an empty MP_EXP and no MP_SEQ.
+/// Whether the packet carries an empty MP_EXP and no MP_SEQ.
 fn is_stream_packet(l: &Logged) -> bool {
     let options = l.mp();
     !l.packet().payload.is_empty()
@@ -137,7 +138,7 @@ fn streams_and_datagrams_share_a_path() {
     });
     assert_eq!(got[..], data[..got.len()]);
     let datagrams = 1_000 * net.got[&Server].len();
-    // 3.75 MB fit; a packet of each in turn, of 1,000 bytes and of all that fits.
+    // 3.75 MB fit; datagrams of 1,000 bytes and full-size stream packets take turns.
     let (least, most) = (datagrams.min(got.len()), datagrams.max(got.len()));
     assert!(
         most < 2 * least && least > 1_000_000,
@@ -241,7 +242,7 @@ fn hostile_bytes_in_stream_packets_do_no_harm() {
 fn a_writer_hears_of_room_as_soon_as_there_is_some() {
     let (mut net, id) = Net::connected(1, 1, with_streams());
     let (stream, data) = (net.open_stream(id), pattern(2_000_000));
-    // The window of a new path would not let all of a write out at once.
+    // The window of a new path is too small for a whole write.
     let mut got = Vec::new();
     for _ in 0..500 {
         let _ = net.streams(Client, id, |s| s.write(stream, &data));

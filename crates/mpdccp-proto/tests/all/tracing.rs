@@ -1,4 +1,4 @@
-//! A subscriber of `tracing` sees what happens to a session and its paths, each in the session's span.
+//! A `tracing` subscriber sees the events of a session and its paths, each in the session's span.
 
 #[path = "../../../../tests/log.rs"]
 mod log;
@@ -25,7 +25,7 @@ fn sessions_and_their_paths_are_told_of() {
         let span = format!("session{{id=0 server={server}}}: ");
         text.lines().filter_map(|line| line.split(&span).nth(1)).collect::<Vec<_>>().join("\n")
     };
-    // In this order, with others between them.
+    // In this order, possibly with others between them.
     for (server, expected) in [
         (
             false,

@@ -1,5 +1,5 @@
-//! Whatever happens to the paths, with every scheduler and every reorderer: what is delivered was sent, once; where packets are held behind
-//! holes, what comes out of order is what came after its hole had been given up; memory is bounded; and the session ends.
+//! Random events on the paths, with every scheduler and reorderer: each delivered packet was sent, and is delivered once; with a reorderer
+//! that holds packets, only packets after an abandoned hole are out of order; memory is bounded; and the session ends.
 
 use crate::common::End::{self, Client, Server};
 use crate::common::*;
@@ -29,7 +29,7 @@ enum Happening {
     Add(usize),
     Remove(usize),
     Prio(usize, u8),
-    /// Of 1000 packets this many have a byte of their headers or options changed.
+    /// Of 1000 packets, this many have a changed byte in headers or options.
     Corrupt(u64),
     Flap(usize, u64),
 }
@@ -111,12 +111,12 @@ fn bounded(status: &SessionStatus) {
     assert!(status.reorder.occupancy <= 16_384 && status.queue.bytes <= 4 << 20);
     assert!(status.reorder.occupancy_bytes <= 16 << 20, "{:?}", status.reorder);
     assert!(status.repair.bytes <= 16 << 20, "{:?}", status.repair);
-    // Packets that FEC packets may need, and FEC packets that wait: for a path, and for their packets.
+    // Packets kept for FEC, and FEC packets that wait for a path or for their packets.
     assert!(status.fec.held <= 512 + 64 + 64, "{:?}", status.fec);
     assert!(status.paths.len() <= 60, "{}", status.paths.len());
 }
 
-/// Numbers smaller than one before them.
+/// Numbers smaller than an earlier one.
 fn out_of_order(got: &[u32]) -> u64 {
     let mut newest = 0;
     let mut back = 0;
@@ -127,7 +127,7 @@ fn out_of_order(got: &[u32]) -> u64 {
     back
 }
 
-/// Every reorderer, and the one that can release what is proven lost in both its ways.
+/// Every reorderer; the one with the `proven` option in both modes.
 fn reorderers() -> Vec<ReorderConfig> {
     let all = ReorderKind::all().map(ReorderConfig::from);
     let all = all.map(|cfg| ReorderConfig { wait: cfg.wait.min(Duration::from_millis(200)), ..cfg });
@@ -135,7 +135,7 @@ fn reorderers() -> Vec<ReorderConfig> {
     all.chain([ReorderConfig { proven: true, ..fixed }]).collect()
 }
 
-/// Holds packets behind holes, and so keeps order but for what is late.
+/// Whether it holds packets behind holes, and so keeps the order except for late packets.
 fn keeps_order(cfg: &ReorderConfig) -> bool {
     ["adaptive", "active-fixed"].contains(&cfg.kind.name())
 }
@@ -151,7 +151,7 @@ struct Choice {
     paths: usize,
     scheduler: SchedulerKind,
     reorder: ReorderConfig,
-    /// Rules that ask for FEC packets, and packets that tell the one before of their flow.
+    /// Rules with FEC packets, and packets with the distance to their flow's previous packet.
     policy: bool,
 }
 
@@ -179,7 +179,7 @@ fn world(choice: &Choice, corrupt: bool, story: &[Happening]) {
     net.drain();
     net.run(Duration::from_millis(300));
     let mut sent = [0; 2];
-    // Of each end: what came late to each of its sessions.
+    // For each end: the late packets of each session.
     let mut late: [BTreeMap<SessionId, u64>; 2] = Default::default();
     for what in story {
         happen(&mut net, id, &mut sent, what);
@@ -191,7 +191,7 @@ fn world(choice: &Choice, corrupt: bool, story: &[Happening]) {
                 bounded(&status);
                 late[usize::from(end == Client)].insert(session.unwrap(), status.reorder.late);
             }
-            // What a session that is gone delivered at its end was not counted here.
+            // Final deliveries of ended sessions are not counted here.
             let late = &late[usize::from(end == Client)];
             let all_there = late.keys().all(|id| net.end(end).sessions().contains(id));
             if keeps_order(&reorder) && !corrupt && all_there {
@@ -202,14 +202,14 @@ fn world(choice: &Choice, corrupt: bool, story: &[Happening]) {
     }
     for (to, sent) in [(Server, sent[0]), (Client, sent[1])] {
         let got = net.numbers(to);
-        // Nor an FEC packet, or what was made from the wrong packets, whatever became of the numbers in them.
+        // No FEC packet and no wrongly restored packet is delivered either, even with changed numbers.
         assert!(got.iter().all(|n| *n < sent), "delivered what was not sent");
         let mut once = got.clone();
         once.sort_unstable();
         once.dedup();
         assert!(corrupt || once.len() == got.len(), "delivered twice");
     }
-    // All paths die: both ends find out, end the session, and have nothing left to do.
+    // All paths fail: both ends notice, end the session, and have nothing left to do.
     net.meddler = None;
     net.wires.iter_mut().for_each(|w| w.up = false);
     net.run(Duration::from_secs(200));

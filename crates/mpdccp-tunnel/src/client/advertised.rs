@@ -1,4 +1,4 @@
-//! Addresses that a server tells its clients beyond those in their files (RFC 9897 section 3.2.8), and the paths that a client joins to them.
+//! Addresses that a server advertises in addition to those in its clients' files (RFC 9897 section 3.2.8), and the client's paths to them.
 
 use crate::Cx;
 use crate::client::paths::Paths;
@@ -9,12 +9,13 @@ use mpdccp_proto::SessionState;
 use mpdccp_units::Duration;
 use std::net::IpAddr;
 
-/// How long a path to such an address may take to come up.
+/// Time limit for a path to an advertised address to come up.
 const PATIENCE: Duration = Duration::from_secs(8);
 
-/// The paths to join, called by the path they leave like and the address. `files` are those of the file, which lead to their own remotes.
+/// The paths to join, named after the path whose local end they share, and the address. `files` are the paths of the file, which lead to
+/// their own remotes.
 fn wanted(policy: JoinAdvertised, files: &[PathSpec], told: &[IpAddr], most: usize) -> Vec<PathSpec> {
-    // What a path may carry is counted by path: another one beside it would be beyond that.
+    // Quotas and rates count per path, so another path over the same access network would exceed them.
     let bounded = |spec: &&PathSpec| spec.quota.is_some() || spec.rate.is_some();
     let mut found = Vec::new();
     let fresh = |ip: &&IpAddr| !files.iter().any(|spec| spec.remote.ip() == Some(**ip));
@@ -38,15 +39,15 @@ fn wanted(policy: JoinAdvertised, files: &[PathSpec], told: &[IpAddr], most: usi
     found
 }
 
-/// A client joins what it was told, and leaves what was taken back. It does not try again in this session what does not answer (RFC 9897
-/// section 3.4).
+/// A client joins advertised addresses, and leaves withdrawn ones. Within a session, it does not retry an address that does not answer (RFC
+/// 9897 section 3.4).
 pub(crate) fn follow(cx: &mut Cx<'_>, peers: &mut Peers, paths: &mut Paths) {
     for number in peers.present() {
         let peer = &mut peers[number];
         let status = peer.status(cx).filter(|status| status.state == SessionState::Open);
         let told: Vec<IpAddr> = status.iter().flat_map(|s| &s.peer_addresses).map(|(_, ip, _)| *ip).collect();
         let mut files: Vec<PathSpec> = peer.specs().filter(|spec| !spec.advertised).cloned().collect();
-        // The order in which they opened is chance.
+        // They opened in random order.
         files.sort_by(|a, b| a.name.cmp(&b.name));
         let room = cx.cfg.session().max_paths.saturating_sub(files.len());
         let mut wanted = wanted(cx.cfg.join_advertised, &files, &told, room);

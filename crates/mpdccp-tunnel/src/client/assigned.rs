@@ -1,4 +1,4 @@
-//! Inner addresses: those of the file, or those that a client gets from its server and asks for.
+//! Inner addresses: from the file, or requested from the server.
 
 use crate::Cx;
 use crate::action::Action;
@@ -10,22 +10,22 @@ use crate::routes;
 use ipnet::IpNet;
 use mpdccp_units::{Duration, Time};
 
-/// How often a client asks that has no answer, one that was refused, and one that has what it wants: the server's file may change.
+/// Intervals of a client's requests: without an answer, after a refusal, and with an assignment (the server's file may change).
 const UNANSWERED: Duration = Duration::from_secs(1);
 const REFUSED: Duration = Duration::from_secs(5);
 const ANSWERED: Duration = Duration::from_secs(30);
 
-/// The addresses in force.
+/// The current addresses.
 #[derive(Debug, Default)]
 pub(crate) struct Assigned {
-    /// Of the interface.
+    /// Addresses of the interface.
     pub(crate) nets: Vec<IpNet>,
-    /// Routes that the server gave.
+    /// Routes from the server.
     told: Vec<IpNet>,
     gift: Option<Gift>,
-    /// What the host is setting, and the routes that go with it.
+    /// The assignment that the host is applying, with its routes.
     setting: Option<(Gift, Vec<IpNet>)>,
-    /// Why there are none, or not the newest.
+    /// Reason for having no addresses, or outdated ones.
     why: Option<String>,
     ask_at: Time,
 }
@@ -35,7 +35,7 @@ impl Assigned {
         Assigned { nets: cfg.addresses.nets.clone(), ..Assigned::default() }
     }
 
-    /// What is to be routed into the interface.
+    /// Networks to route into the interface.
     pub(crate) fn routes(&self, cfg: &Config) -> Vec<IpNet> {
         routes::wanted(cfg, &self.nets, &self.told)
     }
@@ -45,13 +45,13 @@ impl Assigned {
         self.gift.as_ref().map(|gift| gift.mtu).filter(|mtu| *mtu > 0)
     }
 
-    /// Why a client has no addresses of its server, or not the newest.
+    /// Reason why a client has no addresses from its server, or outdated ones.
     pub(crate) fn error(&self, cfg: &Config) -> Option<String> {
         let waiting = || "the server has not assigned one yet".to_owned();
         self.why.clone().or_else(|| (cfg.addresses.auto && self.nets.is_empty()).then(waiting))
     }
 
-    /// A client that gets its addresses from its server asks for them, at once if a session has just opened.
+    /// Requests addresses if the client uses the server's, at once if a session has just opened.
     pub(crate) fn ask(&mut self, cx: &mut Cx<'_>, peer: &Peer, opened: bool) {
         if !cx.cfg.addresses.auto || (self.ask_at > cx.now && !opened) {
             return;
@@ -62,13 +62,13 @@ impl Assigned {
         }
     }
 
-    /// The server refuses.
+    /// The server refused.
     pub(crate) fn on_refused(&mut self, cx: &mut Cx<'_>, peer: &Peer, why: &str) {
         self.ask_at = cx.now + REFUSED;
         self.not_taken(cx, peer, why.into());
     }
 
-    /// The server gives.
+    /// The server assigned addresses.
     pub(crate) fn on_given(&mut self, cx: &mut Cx<'_>, peer: &Peer, mut gift: Gift) {
         self.ask_at = cx.now + ANSWERED;
         let allowed = &peer.cfg.allowed_ips;
@@ -78,7 +78,7 @@ impl Assigned {
             return self.not_taken(cx, peer, why);
         }
         for net in &mut gift.addresses {
-            // An address brings a route to the network around it.
+            // An address brings a route to the network around it, which may not be allowed.
             if !may_route(allowed, net) {
                 *net = net.addr().into();
             }
@@ -102,7 +102,7 @@ impl Assigned {
         self.setting = Some((gift, routes));
     }
 
-    /// The interface has what was given, or not.
+    /// The interface has the assigned addresses, or setting them failed.
     pub(crate) fn on_set(&mut self, cx: &mut Cx<'_>, peer: &Peer, result: Result<(), String>) {
         let Some((gift, told)) = self.setting.take() else { return };
         if let Err(why) = result {
@@ -113,7 +113,7 @@ impl Assigned {
         self.told = told;
         self.gift = Some(gift);
         self.why = None;
-        // Routes may have gone with the old addresses.
+        // Routes may have vanished with the old addresses.
         routes::change(cx, &before, &self.routes(cx.cfg), true);
         let list = |nets: &[IpNet]| nets.iter().map(|net| net.to_string()).collect::<Vec<_>>().join(", ");
         let told = match self.told.as_slice() {
@@ -123,7 +123,7 @@ impl Assigned {
         cx.out.info(format!("peer {}: assigned {}{told}", peer.name(), list(&self.nets)));
     }
 
-    /// Says why there are no new addresses, once.
+    /// Logs once why there are no new addresses.
     fn not_taken(&mut self, cx: &mut Cx<'_>, peer: &Peer, why: String) {
         if self.why.as_ref() != Some(&why) {
             cx.out.error(format!("peer {}: no addresses: {why}", peer.name()));
@@ -132,13 +132,13 @@ impl Assigned {
     }
 }
 
-/// Whether the server may have a network routed into the interface. A prefix of length 0 in `allowed_ips` does not say so: only
-/// `default_route` routes that much.
+/// Whether the server may have a network routed into the interface. A prefix of length 0 in `allowed_ips` does not allow it: only
+/// `default_route` routes everything.
 fn may_route(allowed: &[IpNet], net: &IpNet) -> bool {
     allowed.iter().any(|a| a.prefix_len() > 0 && a.contains(net))
 }
 
-/// The server's routes that this end allows, and that do not swallow the tunnel's own packets.
+/// The server's routes that this end allows and that do not capture the tunnel's own packets.
 fn usable_routes(cx: &mut Cx<'_>, allowed: &[IpNet], told: &[IpNet]) -> Vec<IpNet> {
     let mut usable = Vec::new();
     for net in told {

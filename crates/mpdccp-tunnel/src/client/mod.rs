@@ -1,4 +1,4 @@
-//! A client: its paths and what decides over them.
+//! The client: its paths, and the features that manage them.
 
 pub(crate) mod advertised;
 pub(crate) mod assigned;
@@ -19,7 +19,7 @@ use paths::Paths;
 use quota::Quotas;
 use timestamp::Timestamp;
 
-/// Looks at the paths from time to time.
+/// Periodic check of the paths.
 pub(crate) fn watch(cx: &mut Cx<'_>, peers: &mut Peers, paths: &mut Paths, assigned: &mut Assigned) {
     advertised::follow(cx, peers, paths);
     match Paths::has_patterns(peers) {
@@ -33,14 +33,14 @@ pub(crate) fn watch(cx: &mut Cx<'_>, peers: &mut Peers, paths: &mut Paths, assig
     }
 }
 
-/// Before the end: what the paths carried since the last look, and the newest handshake, are saved.
+/// Before the end: saves the paths' volumes since the last look, and the newest handshake.
 pub(crate) fn finish(peers: &Peers, out: &mut Actions) {
     for path in peers.iter().flat_map(Peer::open_paths) {
         out.push(Action::Look { socket: path.socket, remote: path.remote, own: false });
     }
 }
 
-/// Charges the path of a socket with what it carried, and remembers the newest handshake.
+/// Charges a socket's traffic to its path, and remembers the newest handshake.
 pub(crate) fn charge(
     cx: &mut Cx<'_>,
     peers: &mut Peers,

@@ -1,4 +1,4 @@
-//! Host names of remotes and their addresses.
+//! Host names of remotes, with their addresses.
 
 use crate::Cx;
 use crate::action::Action;
@@ -6,10 +6,10 @@ use mpdccp_units::{Duration, Time};
 use std::collections::BTreeMap;
 use std::net::IpAddr;
 
-/// The least time between two questions for one name.
+/// Shortest interval between lookups of one name.
 const AGAIN: Duration = Duration::from_secs(5);
 
-/// What is known of a name.
+/// State of a name.
 #[derive(Debug, Default)]
 struct Known {
     addresses: Vec<IpAddr>,
@@ -23,7 +23,7 @@ struct Known {
 pub(crate) struct Names(BTreeMap<String, Known>);
 
 impl Names {
-    /// Asks for a name, unless that was done a moment ago.
+    /// Looks up a name, unless that was done a moment ago.
     pub(crate) fn ask(&mut self, cx: &mut Cx<'_>, name: &str) {
         let known = self.0.entry(name.to_owned()).or_default();
         if !known.pending && known.asked.is_none_or(|at| cx.now.since(at) >= AGAIN) {
@@ -32,7 +32,7 @@ impl Names {
         }
     }
 
-    /// An answer came. One that failed leaves what was known.
+    /// Stores an answer. A failed lookup keeps the earlier addresses.
     pub(crate) fn learn(&mut self, name: &str, answer: Result<Vec<IpAddr>, String>) {
         let known = self.0.entry(name.to_owned()).or_default();
         known.pending = false;
@@ -47,12 +47,12 @@ impl Names {
         }
     }
 
-    /// Whether an answer is under way.
+    /// Whether a lookup is in progress.
     pub(crate) fn is_pending(&self, name: &str) -> bool {
         self.0.get(name).is_some_and(|known| known.pending)
     }
 
-    /// The address to use, of the version of `local` if there is one: after `failed`, the next of the list, round and round.
+    /// The address to use, of the same IP version as `local` if given: after `failed`, the next of the list, cyclically.
     pub(crate) fn address(
         &self,
         name: &str,
@@ -90,7 +90,7 @@ mod tests {
         assert_eq!(names.address("hub", v4, Some(ip("192.0.2.1"))), Ok(ip("192.0.2.2")));
         assert_eq!(names.address("hub", v4, Some(ip("192.0.2.2"))), Ok(ip("192.0.2.1")));
         assert_eq!(names.address("hub", Some(ip("::1")), None), Ok(ip("2001:db8::1")));
-        // A server that is out of reach is no reason to forget.
+        // Losing contact with the DNS server is no reason to forget addresses.
         names.learn("hub", Err("no answer".into()));
         assert_eq!(names.address("hub", None, None), Ok(ip("192.0.2.1")));
     }

@@ -1,5 +1,5 @@
-//! A client's own paths: opening them once their interface, address and name are there, moving them to another interface or address,
-//! closing them.
+//! A client's own paths: opens them once their interface, address and name are available, moves them to another interface or
+//! address, and closes them.
 
 use crate::Cx;
 use crate::action::{Action, OpenPath as Request};
@@ -14,12 +14,12 @@ use crate::peers::Peers;
 use mpdccp_units::{Duration, Time};
 use std::net::{IpAddr, SocketAddr};
 
-/// How long a path may not work before its name is looked up again.
+/// After this time without working, a path's name is looked up again.
 const PATIENCE: Duration = Duration::from_secs(8);
-/// How long a closed path's socket stays for its last packets.
+/// A closed path's socket stays open this long for its last packets.
 const LINGER: Duration = Duration::from_secs(3);
 
-/// What is known of names and interfaces, and the sockets that are about to close.
+/// Names, interfaces, and sockets about to close.
 #[derive(Debug, Default)]
 pub(crate) struct Paths {
     names: Names,
@@ -30,7 +30,7 @@ pub(crate) struct Paths {
 }
 
 impl Paths {
-    /// Asks the host to open whatever can be opened of the waiting paths.
+    /// Asks the host to open the waiting paths that can be opened.
     pub(crate) fn open(&mut self, cx: &mut Cx<'_>, peers: &mut Peers) {
         for number in peers.present() {
             for at in 0..peers[number].waiting.len() {
@@ -50,7 +50,7 @@ impl Paths {
                             }));
                             path.opening = Some(opening);
                         }
-                        // An answer that is under way is no fault yet.
+                        // A pending lookup is no error yet.
                         Err(why) if self.is_asking(&peer.waiting[at]) => peer.waiting[at].why = why,
                         Err(why) => wait(cx, peer, at, why),
                     }
@@ -63,7 +63,7 @@ impl Paths {
         path.spec.remote.name().is_some_and(|name| self.names.is_pending(name))
     }
 
-    /// What to open for a waiting path, or what it waits for.
+    /// What to open for a waiting path; the error says what it waits for.
     fn opening(&mut self, cx: &mut Cx<'_>, peer: &Peer, at: usize) -> Result<Opening, String> {
         let WaitingPath { spec, failed, .. } = &peer.waiting[at];
         let ip = match (spec.remote.ip(), spec.remote.name()) {
@@ -113,7 +113,7 @@ impl Paths {
         (socket, sizes, overhead): (u32, Sizes, u16),
     ) {
         let Some((number, path)) = take_waiting(peers, request) else {
-            // It was removed meanwhile.
+            // The path was removed meanwhile.
             return cx.out.push(Action::CloseSocket(socket));
         };
         let Some(Opening { interface, remote, .. }) = path.opening else { return };
@@ -144,7 +144,7 @@ impl Paths {
         }
     }
 
-    /// The host could not open a socket. Returns whose path it is, if that has to be fixed.
+    /// The host could not open a socket. Returns the peer, if the user has to fix something.
     pub(crate) fn on_failed(
         &mut self,
         cx: &mut Cx<'_>,
@@ -156,7 +156,7 @@ impl Paths {
         let (number, mut path) = take_waiting(peers, request)?;
         path.opening = None;
         if let Some(id) = path.reply {
-            // The caller hears of it, and the path is not kept.
+            // The caller gets the error, and the path is dropped.
             cx.reply(id, Err(format!("path `{}`: {why}", path.spec.name)));
             return None;
         }
@@ -167,7 +167,7 @@ impl Paths {
         (!absent).then_some(error)
     }
 
-    /// Interfaces as they are now: a path whose pattern led to one that works no more moves to another that fits, if there is one.
+    /// Current interfaces: a path whose pattern led to one that no longer works moves to another match, if any.
     pub(crate) fn on_interfaces(&mut self, cx: &mut Cx<'_>, peers: &mut Peers, interfaces: Vec<Interface>) {
         self.interfaces = interfaces;
         for number in peers.present() {
@@ -193,12 +193,12 @@ impl Paths {
         self.open(cx, peers);
     }
 
-    /// Whether an interface is chosen by pattern.
+    /// Whether some path chooses its interface by pattern.
     pub(crate) fn has_patterns(peers: &Peers) -> bool {
         peers.iter().flat_map(Peer::specs).any(|spec| spec.pattern().is_some())
     }
 
-    /// Looks the names of paths that do not work up again.
+    /// Looks up the names of paths that do not work again.
     pub(crate) fn watch_names(&mut self, cx: &mut Cx<'_>, peers: &mut Peers) {
         for peer in peers.iter_mut() {
             let up = peer.up(cx);
@@ -213,7 +213,7 @@ impl Paths {
         }
     }
 
-    /// A name was looked up, or could not be: paths that do not work go to its next address.
+    /// A lookup succeeded or failed: paths that do not work move to the name's next address.
     pub(crate) fn on_resolved(
         &mut self,
         cx: &mut Cx<'_>,
@@ -242,7 +242,7 @@ impl Paths {
         self.open(cx, peers);
     }
 
-    /// Closes a path and forgets it; with the last one the session goes too.
+    /// Closes a path and forgets it; closing the last one also closes the session.
     pub(crate) fn close(&mut self, cx: &mut Cx<'_>, peers: &mut Peers, number: usize, at: usize) -> OpenPath {
         let id = peers[number].path_id(cx, &peers[number].paths[at].spec.name);
         let path = peers[number].paths.remove(at);
@@ -266,7 +266,7 @@ impl Paths {
         self.retired.push((cx.now + LINGER, path.socket));
     }
 
-    /// Closes a path, open or not.
+    /// Closes a path, whether open or waiting.
     pub(crate) fn remove(&mut self, cx: &mut Cx<'_>, peers: &mut Peers, number: usize, name: &str) {
         peers[number].forget_waiting(cx, |spec| spec.name == name);
         if let Some(at) = peers[number].paths.iter().position(|p| p.spec.name == name) {
@@ -276,7 +276,7 @@ impl Paths {
         left.iter().for_each(|path| self.retire(cx, path));
     }
 
-    /// Adds a path by command. Returns whether that is done, or waits for the host.
+    /// Adds a path by command. True if done, false if the host has to open it first.
     pub(crate) fn add(
         &mut self,
         cx: &mut Cx<'_>,
@@ -297,7 +297,7 @@ impl Paths {
         if peer.specs().count() >= most {
             return Err(format!("peer `{}` has {most} paths already, as many as there can be", peer.name()));
         }
-        // A caller who gives an address hears at once of what is not here; names and patterns may wait.
+        // With a literal address, the caller gets errors at once; names and patterns may wait.
         let pattern = spec.pattern().is_some();
         let at_once = spec.remote.ip().is_some() && !pattern;
         if !at_once {
@@ -336,7 +336,7 @@ impl Paths {
         self.retired.iter().map(|(at, _)| *at).min()
     }
 
-    /// Closes the sockets whose last packets have left.
+    /// Closes the sockets whose linger time is over.
     pub(crate) fn on_timeout(&mut self, cx: &mut Cx<'_>) {
         self.retired.retain(|(at, socket)| {
             if *at <= cx.now {
@@ -347,7 +347,7 @@ impl Paths {
     }
 }
 
-/// The waiting path of a request, and whose it is.
+/// The waiting path of a request, and the number of its peer.
 fn take_waiting(peers: &mut Peers, request: u64) -> Option<(usize, WaitingPath)> {
     let is_it = |path: &WaitingPath| path.opening.as_ref().is_some_and(|o| o.request == request);
     let (number, at) = peers.present().find_map(|number| {
@@ -357,7 +357,7 @@ fn take_waiting(peers: &mut Peers, request: u64) -> Option<(usize, WaitingPath)>
     Some((number, peers[number].waiting.remove(at)))
 }
 
-/// A path waits; the log says why, once.
+/// Marks a path as waiting; logs the reason once.
 fn wait(cx: &mut Cx<'_>, peer: &mut Peer, at: usize, why: String) {
     let name = peer.cfg.name.clone();
     let path = &mut peer.waiting[at];

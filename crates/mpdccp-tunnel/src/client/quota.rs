@@ -1,4 +1,4 @@
-//! Quotas: what each of a client's paths carried this month, kept over restarts. A path whose quota is used up is standby until the next
+//! Quotas: monthly volume of each of a client's paths, kept over restarts. A path that used up its quota is standby until the next
 //! month.
 
 use crate::Cx;
@@ -11,21 +11,21 @@ use mpdccp_units::{Duration, Time};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
-/// How often to write the file: a power cut loses what was counted since.
+/// Interval at which the file is written: a power failure loses the volume counted since.
 const SAVE: Duration = Duration::from_secs(60);
-/// A clock that is before 2020 is not set: routers without a battery begin in 1970. The month is not known then.
+/// A clock before 2020 is not set: routers without a battery start in 1970. The month is unknown then.
 const CLOCK_IS_SET: u64 = 1_577_836_800;
 
-/// What one path carried.
+/// Volume of one path.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 struct Used {
-    /// Number of the month it belongs to: months since the year 0.
+    /// Its month: months since the year 0.
     month: u32,
     /// IP bytes, both ways.
     bytes: u64,
 }
 
-/// What was carried, by `peer/path`.
+/// Volumes by `peer/path`.
 #[derive(Debug, Default)]
 pub(crate) struct Quotas {
     used: BTreeMap<String, Used>,
@@ -61,14 +61,14 @@ fn date(mut days: u64) -> (u32, u32, u32) {
     (year, month, days as u32 + 1)
 }
 
-/// Which month (UTC) it is for one whose months begin on the day `first`, at `seconds` since 1970.
+/// The month (UTC) at `seconds` since 1970, for months that begin on day `first`.
 fn month(seconds: u64, first: u32) -> u32 {
     let (year, month, day) = date(seconds / 86_400);
     (year * 12 + month - 1) - u32::from(day < first)
 }
 
 impl Quotas {
-    /// What the last run saved.
+    /// Loads the file of the last run.
     pub(crate) fn new(saved: Option<&str>, out: &mut Actions) -> Quotas {
         let used = saved.map_or_else(BTreeMap::new, |text| {
             serde_json::from_str(text).unwrap_or_else(|e| {
@@ -79,7 +79,7 @@ impl Quotas {
         Quotas { used, ..Quotas::default() }
     }
 
-    /// Adds bytes of a path. Returns what it carried this month.
+    /// Adds bytes to a path. Returns its volume this month.
     fn add(&mut self, unix: u64, peer: &str, spec: &PathSpec, bytes: u64) -> u64 {
         let used = self.used.entry(key(peer, &spec.name)).or_default();
         if unix >= CLOCK_IS_SET {
@@ -93,13 +93,13 @@ impl Quotas {
         used.bytes
     }
 
-    /// Charges the path of a socket with what it carried, and makes it standby once its quota is used up.
+    /// Charges a socket's traffic to its path, and makes the path standby once its quota is used up.
     pub(crate) fn charge(&mut self, cx: &mut Cx<'_>, peer: &mut Peer, looked: &Looked) {
         let name = peer.cfg.name.clone();
         let Some(path) = peer.open_paths_mut().find(|p| p.socket == looked.socket) else { return };
         let more = looked.carried.saturating_sub(path.charged);
         path.charged = looked.carried;
-        // A reload may have taken the quota away.
+        // A reload may have removed the quota.
         let used = if is_counted(&path.spec) { self.add(looked.unix, &name, &path.spec, more) } else { 0 };
         let exhausted = path.spec.quota.is_some_and(|quota| used >= quota.0);
         if std::mem::replace(&mut path.exhausted, exhausted) != exhausted {
@@ -118,7 +118,7 @@ impl Quotas {
         }
     }
 
-    /// Adds what is known to a path's status.
+    /// Adds limits and volume to a path's status.
     pub(crate) fn report(&self, peer: &str, spec: &PathSpec, report: &mut PathReport) {
         report.rate_limit_mbps = spec.rate.map(|rate| rate.0.mbps());
         report.quota_bytes = spec.quota.map(|quota| quota.0);
@@ -129,7 +129,7 @@ impl Quotas {
         }
     }
 
-    /// Saves what is new.
+    /// Saves the volumes if they changed.
     fn save(&mut self, out: &mut Actions) {
         if std::mem::take(&mut self.changed) {
             out.save(StateFile::Volumes, &self.used);

@@ -1,4 +1,5 @@
-//! Several servers: a client goes to the next one of its list when its server asks it to, ends the session, or is silent.
+//! Several servers: a client moves to the next server of its list when its server asks it to, ends the session, or is
+//! silent.
 
 use crate::Cx;
 use crate::action::Action;
@@ -7,7 +8,7 @@ use crate::path::WaitingPath;
 use crate::peers::Peers;
 use mpdccp_units::Duration;
 
-/// How long no path may be up before the next server is tried.
+/// Time without a working path before the next server is tried.
 const SILENT: Duration = Duration::from_secs(3);
 
 /// Moves a peer's paths to the next server of its list, if there is one. What TCP connections its session carries stay with the old server, if
@@ -28,7 +29,7 @@ pub(crate) fn next(
     peer.server = (peer.server + 1) % servers;
     peer.silent_since = None;
     cx.out.warn(format!("peer {}: on to server {} of {servers}: {why}", peer.name(), peer.server + 1));
-    // What is being opened leads to the server left behind.
+    // Sockets being opened lead to the server left behind.
     peer.waiting.iter_mut().for_each(|path| path.opening = None);
     if connections > 0 {
         let specs = peer.paths.iter().filter(|path| !path.spec.advertised).map(|path| path.spec.clone());
@@ -41,7 +42,7 @@ pub(crate) fn next(
     }
     while !peers[number].paths.is_empty() {
         let path = paths.close(cx, peers, number, 0);
-        // What the server left behind advertised is not the next one's.
+        // Addresses advertised by the server left behind do not apply to the next one.
         if !path.spec.advertised {
             peers[number].waiting.push(WaitingPath::new(path.spec));
         }
@@ -50,7 +51,7 @@ pub(crate) fn next(
     paths.open(cx, peers);
 }
 
-/// Leaves servers of which no path has heard for a while.
+/// Leaves servers that have been silent on all paths for a while.
 pub(crate) fn watch(cx: &mut Cx<'_>, peers: &mut Peers, paths: &mut Paths) {
     for number in peers.present() {
         let peer = &mut peers[number];

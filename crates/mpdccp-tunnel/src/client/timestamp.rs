@@ -1,30 +1,30 @@
-//! The time of the newest handshake, kept over restarts: a server takes none that is older than what it knows of a peer, and a router
-//! without a clock of its own begins in 1970 again when it is switched on.
+//! Time of the newest handshake, kept over restarts: a server refuses handshakes older than the last one of the peer, and a router
+//! without a battery-backed clock starts in 1970 again at power-on.
 
 use crate::action::{Actions, StateFile};
 use std::time::Duration;
 
-/// A time after the year 3000 was not written by this program.
+/// A time after the year 3000 is not from this program.
 const LAST: u64 = 32_503_680_000;
 
-/// A client's, in whole seconds since 1970, rounded up.
+/// A client's time, in whole seconds since 1970, rounded up.
 #[derive(Debug)]
 pub(crate) struct Timestamp {
     newest: u64,
 }
 
 impl Timestamp {
-    /// What the last run saved.
+    /// Loads the file of the last run.
     pub(crate) fn new(saved: Option<&str>) -> Timestamp {
         let known = saved.and_then(|text| serde_json::from_str::<u64>(text).ok());
         Timestamp { newest: known.filter(|newest| *newest < LAST).unwrap_or(0) }
     }
 
-    /// The time for handshakes where the clock says `wall`: never one that was used before.
+    /// Time for handshakes while the clock shows `wall`: never earlier than one used before.
     pub(crate) fn time(&self, wall: Duration, out: &mut Actions) -> Duration {
         let newest = Duration::from_secs(self.newest);
         let behind = newest.saturating_sub(wall).as_secs();
-        // Rounded up, one of this very second is ahead.
+        // The stored time is rounded up, so one second ahead is normal.
         if behind > 1 {
             out.warn(format!(
                 "the clock is {behind} s behind the last handshake; handshakes go on from there"

@@ -3,20 +3,20 @@ use ipnet::IpNet;
 use serde::Deserialize;
 use std::net::IpAddr;
 
-/// `[assign]` of the file.
+/// Section `[assign]` of the file.
 #[derive(Clone, Debug, Deserialize, PartialEq)]
 #[serde(deny_unknown_fields)]
 pub struct Assign {
-    /// Addresses to give, one of each IP version that is there.
+    /// Networks to assign addresses from, one address per IP version.
     #[serde(deserialize_with = "crate::config::prefixes")]
     pub pool: Vec<IpNet>,
-    /// What clients are to reach through the tunnel besides.
+    /// Other networks that clients reach through the tunnel.
     #[serde(default, deserialize_with = "crate::config::prefixes")]
     pub routes: Vec<IpNet>,
 }
 
 impl Assign {
-    /// Says what is wrong with it.
+    /// Checks the section; the error says what is wrong.
     pub fn check(&self) -> Result<(), String> {
         if self.pool.is_empty() {
             return Err("pool: at least one network is needed, such as \"10.0.0.0/24\"".into());

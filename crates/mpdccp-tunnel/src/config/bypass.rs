@@ -1,19 +1,19 @@
-//! What goes beside the tunnel although everything goes through it.
+//! Traffic outside the tunnel while the default route leads into it.
 
 use ipnet::IpNet;
 use serde::Deserialize;
 
-/// `bypass` of the file.
+/// Section `bypass` of the file.
 #[derive(Clone, Debug, Default, Deserialize, PartialEq)]
 #[serde(deny_unknown_fields)]
 pub struct Bypass {
-    /// Destinations.
+    /// Destination networks.
     #[serde(default, deserialize_with = "crate::config::prefixes")]
     pub networks: Vec<IpNet>,
-    /// Ports of destinations.
+    /// Destination ports.
     #[serde(default)]
     pub ports: Vec<Ports>,
-    /// Users whose programs send.
+    /// Users whose traffic bypasses the tunnel.
     #[serde(default)]
     pub users: Vec<User>,
 }
@@ -27,7 +27,7 @@ pub enum Protocol {
 }
 
 impl Protocol {
-    /// As the file has it.
+    /// Name in the file.
     pub fn name(self) -> &'static str {
         match self {
             Protocol::Tcp => "tcp",
@@ -40,9 +40,9 @@ impl Protocol {
 #[derive(Clone, Debug, Deserialize, PartialEq, Eq)]
 #[serde(try_from = "String")]
 pub struct Ports {
-    /// Which one.
+    /// Protocol.
     pub protocol: Protocol,
-    /// First and last.
+    /// First and last port.
     pub range: (u16, u16),
 }
 

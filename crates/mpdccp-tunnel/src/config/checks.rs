@@ -1,4 +1,4 @@
-//! What of a configuration does not go together, and what to write instead.
+//! Settings of a configuration that contradict each other, and how to fix them.
 
 use super::review::Found;
 use super::{
@@ -9,13 +9,13 @@ use mpdccp_proto::PathName;
 use toml::Spanned;
 
 impl Config {
-    /// Whether TCP connections of any peer are to travel as streams.
+    /// Whether TCP connections of any peer travel as streams.
     pub fn wants_streams(&self) -> bool {
         let of_peers = self.peers.iter().filter_map(|peer| peer.get_ref().tcp);
         std::iter::once(self.tcp).chain(of_peers).any(|tcp| tcp == super::Tcp::Streams)
     }
 
-    /// Everything that does not go together.
+    /// All contradictions.
     pub(super) fn check(&self) -> Vec<Found> {
         let mut found = Vec::new();
         let mut say = |at: &str, wrong: Result<(), String>| {
@@ -121,7 +121,7 @@ impl Config {
         }
     }
 
-    /// Whether it is known which shard a datagram is for.
+    /// Whether the shard of a datagram can be determined.
     fn check_shards(&self) -> Result<(), &'static str> {
         match (self.shards.0, self.role, self.security, self.encapsulation) {
             (1, ..) | (_, Role::Server, Security::Noise, Encapsulation::Udp) => Ok(()),
@@ -135,7 +135,7 @@ impl Config {
         }
     }
 
-    /// Only a server advertises, and only what can be joined.
+    /// Only a server advertises, and only addresses that clients can join.
     fn check_advertise(&self) -> Result<(), String> {
         if self.role == Role::Client && !self.advertise.is_empty() {
             return Err("advertise is for role = \"server\"".into());
@@ -146,7 +146,7 @@ impl Config {
         }
     }
 
-    /// Whether rules name paths that there are. A server's clients name theirs themselves.
+    /// Whether rules name existing paths. A server's clients name their own paths.
     fn check_policy(&self) -> Result<(), String> {
         let paths = self.peers.iter().flat_map(|p| &p.get_ref().paths).map(|p| p.get_ref().name.as_str());
         let paths: Vec<&str> = paths.collect();
@@ -162,7 +162,7 @@ impl Config {
         }
     }
 
-    /// Whether this end has addresses, or asks somebody for them.
+    /// Whether this end has addresses, or requests them.
     fn check_addresses(&self) -> Result<(), String> {
         let wrong = match self.role {
             _ if self.addresses.is_empty() && !self.addresses.auto => {
@@ -196,7 +196,7 @@ impl Config {
         }
     }
 
-    /// Whether a peer can be told from one before it in the file.
+    /// Whether a peer can be distinguished from an earlier one in the file.
     fn check_apart(
         &self,
         (earlier, later): (&Peer, &Peer),
@@ -212,7 +212,8 @@ impl Config {
         if self.role == Role::Client || self.security == Security::Noise {
             return;
         }
-        // The first peer that an address fits counts, so the later one would never be let in from there.
+        // The first peer that matches an address counts, so the later one would never be admitted from
+        // there.
         let (known, own) = (earlier.origins(), later.origins());
         let message = match own.iter().find(|ip| known.contains(ip)) {
             _ if earlier.is_anywhere() => {
@@ -268,7 +269,7 @@ impl Config {
         }
     }
 
-    /// Whether the keys given are those that the security asks for.
+    /// Whether the keys match the security setting.
     fn check_own_keys(&self, say: &mut dyn FnMut(&str, Result<(), String>)) {
         let given = [
             ("private_key", self.private_key.is_some()),
@@ -322,12 +323,12 @@ impl Config {
         }
     }
 
-    /// Whether a path of a client can be used with these settings; says why not.
+    /// Whether a client's path works with these settings; the error says why not.
     pub(crate) fn check_path(&self, path: &PathSpec) -> Result<(), String> {
         self.wrong_of_path(path).into_iter().next().map_or(Ok(()), |(_, wrong)| Err(wrong))
     }
 
-    /// What of a path does not go with these settings, and which key that is.
+    /// Settings of a path that contradict the others, by key.
     fn wrong_of_path(&self, path: &PathSpec) -> Vec<(&'static str, String)> {
         let (mut found, server) = (Vec::new(), self.role == Role::Server);
         let mut say = |key, wrong: bool, message: String| {
@@ -374,7 +375,7 @@ impl Config {
     }
 }
 
-/// A complaint, unless all is well.
+/// An error with this message unless `well`.
 fn check(well: bool, message: impl Into<String>) -> Result<(), String> {
     if well { Ok(()) } else { Err(message.into()) }
 }

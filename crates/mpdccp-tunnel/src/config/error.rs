@@ -1,6 +1,6 @@
-//! What is wrong with a configuration, and where.
+//! Error in a configuration, with its place.
 
-/// What is wrong with a configuration: where, what, and how to fix it.
+/// Error in a configuration: where, what, and how to fix it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ConfigError(pub String);
 

@@ -1,4 +1,4 @@
-//! The configuration file. Everything a reader of it may write is in this file; docs/tunnel.md explains it.
+//! The configuration file: all keys are here; docs/tunnel.md explains them.
 
 use super::{
     Addresses, AllOr, Assign, Bypass, Cipher, Day, Encapsulation, HostPort, Key, Mtu, OneOrMore, OuterDscp,
@@ -27,28 +27,28 @@ pub struct Config {
     /// Encapsulation of DCCP.
     #[serde(default, alias = "carrier", deserialize_with = "crate::config::word")]
     pub encapsulation: Encapsulation,
-    /// Whether there are keys.
+    /// Whether peers have keys and encryption.
     #[serde(default, deserialize_with = "crate::config::word")]
     pub security: Security,
     /// This end's key, or the file that holds it.
     pub private_key: Option<Secret>,
     /// File that holds this end's key.
     pub private_key_file: Option<PathBuf>,
-    /// Number of this server among several, that clients write on what is for it.
+    /// Number of this server among several; clients write it on packets for this server.
     #[serde(default)]
     pub server_number: ServerNumber,
     /// How many threads share a server's peers.
     #[serde(default)]
     pub shards: ShardCount,
-    /// What records may be sealed with, the best first.
+    /// Ciphers for records, in order of preference.
     pub ciphers: Option<Vec<Cipher>>,
-    /// Where a server waits.
+    /// Addresses on which a server listens.
     #[serde(default)]
     pub listen: OneOrMore<HostPort>,
-    /// Addresses of a server that its clients may join beside those in their files.
+    /// Addresses of a server that its clients may join in addition to those in their files.
     #[serde(default)]
     pub advertise: Vec<IpAddr>,
-    /// From where a client joins what its server advertises.
+    /// The paths from which a client joins advertised addresses.
     #[serde(default, deserialize_with = "crate::config::word")]
     pub join_advertised: JoinAdvertised,
     /// DCCP port of the server.
@@ -56,29 +56,29 @@ pub struct Config {
     pub dccp_port: u16,
     /// Inner addresses of the interface.
     pub addresses: Addresses,
-    /// What a server gives clients that ask for their addresses.
+    /// Addresses and routes that a server assigns to its clients.
     pub assign: Option<Assign>,
     /// MTU of the interface.
     #[serde(default)]
     pub mtu: Mtu,
-    /// Most that this end sends to all peers together.
+    /// Rate limit of this end to all peers together.
     pub rate: Option<RateLimit>,
-    /// Find out what the paths really carry (RFC 8899).
+    /// Probe the path MTU (RFC 8899).
     #[serde(default = "yes")]
     pub mtu_probing: bool,
-    /// Lower the maximum segment size that TCP connections announce to what the paths carry.
+    /// Clamp the MSS of TCP connections to the tunnel's MTU.
     #[serde(default = "yes")]
     pub mss_clamp: bool,
-    /// How the TCP connections of hosts travel, unless a peer says otherwise.
+    /// How TCP connections of hosts travel, unless a peer overrides it.
     #[serde(default, deserialize_with = "crate::config::word")]
     pub tcp: Tcp,
-    /// This host can carry them as streams, as far as it is known.
+    /// Whether this host can carry them as streams, as far as known.
     #[serde(skip)]
     pub proxy: bool,
-    /// Takes and gives the kernel several segments of a flow at once, as network cards do.
+    /// Exchange super-packets with the kernel, like network cards do (TSO, GRO).
     #[serde(default = "yes")]
     pub offload: bool,
-    /// What outer headers say of ECN and DSCP.
+    /// ECN and DSCP of outer headers.
     #[serde(default, deserialize_with = "crate::config::word")]
     pub ecn: OuterEcn,
     /// DSCP of outer headers.
@@ -87,37 +87,37 @@ pub struct Config {
     /// Route each peer's `allowed_ips` into the interface.
     #[serde(default = "yes")]
     pub routes: bool,
-    /// Everything through the tunnel but its own packets; for a client.
+    /// Route everything but the tunnel's own packets through it; client only.
     #[serde(default)]
     pub default_route: bool,
-    /// And nothing beside it, should it break down.
+    /// Block traffic outside the tunnel, even while the tunnel is down.
     #[serde(default)]
     pub kill_switch: bool,
-    /// What goes beside the tunnel all the same.
+    /// Traffic that bypasses the tunnel anyway.
     #[serde(default)]
     pub bypass: Bypass,
-    /// Name servers to ask while there is a session.
+    /// Name servers to use while there is a session.
     #[serde(default)]
     pub dns: Vec<IpAddr>,
-    /// A program to run when sessions and paths come and go.
+    /// A program to run when sessions and paths go up or down.
     pub hook: Option<PathBuf>,
     /// Path of the control socket.
     pub control: Option<PathBuf>,
-    /// Directory for what must outlive the tunnel: volumes used.
+    /// Directory for state that must outlive the tunnel.
     #[serde(default = "state")]
     pub state: PathBuf,
-    /// Paths begin from what they carried before (RFC 9959).
+    /// Start paths with their earlier capacity (RFC 9959).
     #[serde(default = "yes")]
     pub careful_resume: bool,
     /// Who the tunnel is once it is up.
     pub user: Option<User>,
     /// Where Prometheus may ask for the counters.
     pub metrics: Option<HostPort>,
-    /// Where browsers may look at the paths.
+    /// Address of the status page for browsers.
     pub web: Option<HostPort>,
     /// Write all encapsulated packets to this pcap file.
     pub capture: Option<PathBuf>,
-    /// Write them as they are before they are sealed.
+    /// Capture packets before encryption.
     #[serde(default)]
     pub capture_plaintext: bool,
     /// Write the keys of all records to this file.
@@ -125,7 +125,7 @@ pub struct Config {
     /// The other ends.
     #[serde(default, rename = "peer")]
     pub peers: Vec<Spanned<Peer>>,
-    /// Settings of the sessions, read apart so that their errors can say the line.
+    /// Session settings, parsed separately so that their errors have a line number.
     #[serde(skip)]
     pub settings: Settings,
     /// Not in a file: the congestion control of a trial in the simulator.
@@ -133,7 +133,7 @@ pub struct Config {
     pub experiment: Option<dccp_proto::Experiment>,
 }
 
-/// Keys of the file beside those of the settings.
+/// Keys of the file other than the settings.
 pub(super) const KEYS: &[&str] = &[
     "role",
     "interface",
@@ -185,23 +185,23 @@ pub(super) const RENAMED: &[(&str, &str)] = &[("carrier", "encapsulation"), ("st
 pub enum Role {
     /// Opens sessions.
     Client,
-    /// Waits for them.
+    /// Waits for sessions.
     Server,
 }
 
-/// Who may take part, and who may read.
+/// Authentication and encryption.
 #[derive(Clone, Copy, Debug, Default, Deserialize, PartialEq, Eq)]
 #[serde(rename_all = "lowercase")]
 pub enum Security {
-    /// Peers have keys, and everything is encrypted.
+    /// Peers have keys, and all packets are encrypted.
     #[default]
     Noise,
-    /// Peers have addresses, and everybody on the way can read and change what they say.
+    /// Peers are known by address; anyone on the path can read and change packets.
     None,
 }
 
 impl Security {
-    /// As the file has it.
+    /// Name in the file.
     pub fn name(self) -> &'static str {
         match self {
             Security::Noise => "noise",
@@ -210,16 +210,16 @@ impl Security {
     }
 }
 
-/// From where a client joins addresses that its server advertises.
+/// The paths from which a client joins addresses that its server advertises.
 #[derive(Clone, Copy, Debug, Default, Deserialize, PartialEq, Eq)]
 #[serde(rename_all = "lowercase")]
 pub enum JoinAdvertised {
-    /// From nowhere.
+    /// None.
     #[default]
     No,
-    /// Each from every path of the file.
+    /// Every path of the file joins each address.
     Mesh,
-    /// Each from one path of the file, in turns.
+    /// The addresses are distributed over the paths of the file.
     Pairs,
 }
 
@@ -229,25 +229,25 @@ pub enum JoinAdvertised {
 pub struct Peer {
     /// Its name, for people.
     pub name: String,
-    /// Inner addresses behind the peer: sent to it, and accepted from it, beside those that it was assigned.
+    /// Inner addresses behind the peer: sent to it, and accepted from it, in addition to assigned addresses.
     #[serde(default, deserialize_with = "crate::config::prefixes")]
     pub allowed_ips: Vec<IpNet>,
     /// Its public key.
     pub public_key: Option<Key>,
-    /// A secret that both ends share besides, or the file that holds it.
+    /// The preshared secret of both ends, or the file that holds it.
     pub preshared_key: Option<Secret>,
     /// File that holds the secret.
     pub preshared_key_file: Option<PathBuf>,
-    /// Without security: outer addresses a server lets the peer come from, beside those of its paths.
+    /// Without security: outer addresses from which a server admits the peer, in addition to those of its paths.
     pub from: Option<AllOr<IpAddr>>,
-    /// Most that this end sends to it, and most that it takes from it.
+    /// Rate limit of this end to the peer.
     pub rate: Option<RateLimit>,
-    /// Most that this end takes from it.
+    /// Rate limit on packets accepted from the peer.
     pub receive_rate: Option<RateLimit>,
     /// How TCP connections to hosts behind it travel.
     #[serde(default, deserialize_with = "crate::config::some_word")]
     pub tcp: Option<Tcp>,
-    /// Access networks: a client's own, or those that a server knows of.
+    /// Access networks: a client's own, or those that a server knows.
     #[serde(default, rename = "path")]
     pub paths: Vec<Spanned<PathSpec>>,
 }
@@ -258,7 +258,7 @@ impl Peer {
         self.paths.iter().map(|p| p.get_ref().remote.count()).max().unwrap_or(0)
     }
 
-    /// What costs more than the cheapest path is for what those before it cannot carry, unless it has a priority of its own.
+    /// Paths that cost more than the cheapest become overflow, unless they have a priority.
     pub(super) fn rank_by_cost(&mut self) {
         let cost = |path: &PathSpec| path.cost.unwrap_or_default();
         let cheapest = self.paths.iter().map(|p| cost(p.get_ref())).fold(f64::INFINITY, f64::min);
@@ -269,12 +269,12 @@ impl Peer {
         }
     }
 
-    /// Whether it may come from any address.
+    /// Whether it may connect from any address.
     pub(super) fn is_anywhere(&self) -> bool {
         matches!(self.from, Some(AllOr::Any))
     }
 
-    /// Addresses it may open a session from; empty for any.
+    /// Addresses from which it may open a session; empty for any.
     pub fn origins(&self) -> Vec<IpAddr> {
         let paths = self.paths.iter().filter_map(|p| p.get_ref().remote.ip());
         match &self.from {
@@ -293,23 +293,23 @@ pub struct PathSpec {
     pub name: String,
     /// Address on this host to send from.
     pub local: Option<IpAddr>,
-    /// Interface to send through; with `*` at the end the first free one whose name begins so.
+    /// Interface to send through; a trailing `*` selects the first free interface with this prefix.
     pub interface: Option<String>,
-    /// Of several, the first is used, and the next ones if a server is not to be had.
+    /// The first remote is used; the others if a server is unavailable.
     pub remote: Remotes,
     /// 0 never, 1 standby, 2 overflow, 3 to 15 primary, larger preferred.
     pub priority: Option<Prio>,
-    /// Largest IP packet of the path, if it is less than the system knows.
+    /// Largest IP packet of the path, if it is smaller than the system knows.
     #[serde(default, deserialize_with = "crate::config::path_mtu")]
     pub mtu: Option<u16>,
-    /// Most that this end sends on it.
+    /// Rate limit of this end on the path.
     pub rate: Option<RateLimit>,
-    /// What it may carry in a month, both ways, before it is standby; a client's.
+    /// Monthly volume in both directions; beyond it the path is standby. Client only.
     pub quota: Option<Volume>,
-    /// When the month begins.
+    /// Day on which the month begins.
     #[serde(default)]
     pub quota_day: Day,
-    /// What a gigabyte costs, in whatever currency.
+    /// Price of a gigabyte, in any currency.
     pub cost: Option<f64>,
     /// Not in a file: it leads to an address that the server advertised.
     #[serde(skip)]
@@ -317,17 +317,17 @@ pub struct PathSpec {
 }
 
 impl PathSpec {
-    /// As configured.
+    /// The configured priority.
     pub fn prio(&self) -> Prio {
         self.priority.unwrap_or_default()
     }
 
-    /// How the names of interfaces begin of which it takes one.
+    /// Prefix of the interface names to choose from.
     pub fn pattern(&self) -> Option<&str> {
         self.interface.as_deref()?.strip_suffix('*')
     }
 
-    /// Without what can change under a running connection.
+    /// The path without the settings that can change on a running connection.
     pub fn unlimited(&self) -> PathSpec {
         let quota_day = Day::default();
         PathSpec { priority: None, rate: None, quota: None, quota_day, cost: None, ..self.clone() }
@@ -369,7 +369,7 @@ impl Config {
         session
     }
 
-    /// Whether a running tunnel can follow another configuration.
+    /// Whether a running tunnel can apply another configuration.
     ///
     /// # Errors
     /// Names the first key that cannot change.
@@ -381,12 +381,12 @@ impl Config {
         })
     }
 
-    /// What one of several shards may send to all its peers together.
+    /// Rate limit of one shard to all its peers together.
     pub(crate) fn rate_of_shard(&self) -> Option<Rate> {
         self.rate.map(|rate| Rate::from_bps(rate.0.bps() / u64::from(self.shards.0)))
     }
 
-    /// The first key, of those that cannot change while the tunnel runs, in which another configuration differs.
+    /// The first key that differs but cannot change while the tunnel runs.
     fn first_fixed_change(&self, new: &Config) -> Option<&'static str> {
         let same = [
             ("role", self.role == new.role),

@@ -1,5 +1,5 @@
-//! The configuration file: what it may say (`file`, `values`, `remote`), what does not go together (`checks`), what is hardly meant (`suspicious`), and
-//! how all of it is found (`review`, `names`).
+//! The configuration file: its keys (`file`, `values`, `remote`), contradictions (`checks`), suspicious values (`suspicious`), and the search for all
+//! errors (`review`, `names`).
 
 mod assign;
 mod bypass;

@@ -1,4 +1,4 @@
-//! What was meant by a key that there is not.
+//! Suggestions for unknown keys.
 
 use super::{Assign, Bypass, PathSpec, Peer};
 use mpdccp_proto::Settings;
@@ -39,13 +39,13 @@ fn keys_of<T: for<'de> Deserialize<'de>>() -> Vec<String> {
     refused.map(|e| words(e.message())).unwrap_or_default()
 }
 
-/// The names that a message says are expected.
+/// The names that an error message says are expected.
 pub(super) fn words(message: &str) -> Vec<String> {
     let expected = message.split_once("expected").map_or("", |(_, expected)| expected);
     expected.split('`').skip(1).step_by(2).map(str::to_owned).collect()
 }
 
-/// The name most like this one, if it is a slip of the pen away.
+/// The most similar name, if it is one typo away.
 pub(super) fn near<'a>(name: &str, all: impl IntoIterator<Item = &'a String>) -> Option<&'a str> {
     let plain = |text: &str| text.to_lowercase().replace(['-', ' '], "_");
     let name = plain(name);
@@ -54,7 +54,7 @@ pub(super) fn near<'a>(name: &str, all: impl IntoIterator<Item = &'a String>) ->
     (far(best) <= (name.chars().count() / 3).max(1)).then_some(best)
 }
 
-/// What to write instead of an unknown key in a section, and the key that was meant there, if that is known.
+/// Advice for an unknown key in a section, and the intended key if known.
 pub(super) fn instead(name: &str, here: &str, sections: &[Section]) -> (String, Option<String>) {
     let own = sections.iter().find(|section| section.name == here);
     if let Some(key) = own.and_then(|section| near(name, &section.keys)) {

@@ -1,4 +1,4 @@
-//! Where a path leads and where a server listens: addresses and names, with or without a port.
+//! Remotes of paths and listening addresses: addresses and names, with or without a port.
 
 use super::values::OneOrMore;
 use serde::Deserialize;
@@ -17,7 +17,7 @@ pub struct HostPort {
 }
 
 impl HostPort {
-    /// With the port, or `default` if it was left out.
+    /// With the port, or `default` if there is none.
     pub fn socket_addr(self, default: u16) -> SocketAddr {
         SocketAddr::new(self.ip, self.port.unwrap_or(default))
     }
@@ -36,7 +36,7 @@ impl FromStr for HostPort {
         let ip = s.parse().map_err(|_| {
             format!("`{s}` is not an IP address; examples: \"192.0.2.1:6511\", \"[2001:db8::1]:6511\", \"192.0.2.1\"")
         })?;
-        // 2001:db8::1:6511 is an address as it stands, but hardly the one that is meant.
+        // 2001:db8::1:6511 is a valid address, but most likely not the intended one.
         let with_port = s
             .rsplit_once(':')
             .filter(|(host, port)| host.parse::<Ipv6Addr>().is_ok() && port.parse::<u16>().is_ok());
@@ -65,7 +65,7 @@ impl fmt::Display for HostPort {
     }
 }
 
-/// Where a path leads: an address or a name, with or without a port.
+/// Remote of a path: an address or a name, with or without a port.
 #[derive(Clone, Debug, Deserialize, PartialEq, Eq)]
 #[serde(try_from = "String")]
 pub struct Remote {
@@ -119,7 +119,7 @@ impl TryFrom<String> for Remote {
                 && l.chars().all(|c| c.is_ascii_alphanumeric() || matches!(c, '-' | '_'))
         };
         let mut labels = name.strip_suffix('.').unwrap_or(name).split('.').peekable();
-        // What has figures only is an address with a slip in it.
+        // Digits only: an address with a typo.
         let figures = labels.clone().all(|l| l.chars().all(|c| c.is_ascii_digit()));
         if name.len() > 253 || figures || labels.peek().is_none() || !labels.all(label) {
             return Err(no_remote(&s));
@@ -128,7 +128,7 @@ impl TryFrom<String> for Remote {
     }
 }
 
-/// Where a path leads: the same place on each of the peer's servers, and which of them is in use.
+/// Remote of a path on each of the peer's servers, and the server in use.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(from = "OneOrMore<Remote>")]
 pub struct Remotes {
@@ -148,23 +148,23 @@ impl Remotes {
         Remotes { all: vec![Remote { host: Host::Ip(ip), port }], chosen: 0 }
     }
 
-    /// How many servers there are.
+    /// Number of servers.
     pub fn count(&self) -> usize {
         self.all.len()
     }
 
-    /// Leads to another server from now on.
+    /// Switches to another server.
     pub fn choose(&mut self, server: usize) {
         self.chosen = server % self.all.len().max(1);
     }
 
-    /// Those of all servers.
+    /// Remotes on all servers.
     pub fn all(&self) -> &[Remote] {
         &self.all
     }
 }
 
-/// What was configured, whichever is in use.
+/// Compares the configuration, whichever server is in use.
 impl PartialEq for Remotes {
     fn eq(&self, other: &Remotes) -> bool {
         self.all == other.all

@@ -1,4 +1,4 @@
-//! Reading a file: everything that is wrong with it, not only the first thing, and what is suspicious.
+//! Parses a file and finds all its errors, not only the first, and suspicious values.
 
 use super::file::{KEYS, RENAMED};
 use super::names::{self, Section, TOP};
@@ -13,13 +13,13 @@ use std::path::Path;
 use toml::de::{DeTable, DeValue};
 use toml::{Spanned, Value};
 
-/// Most errors that are looked for in a file.
+/// Most errors reported for a file.
 const MOST: usize = 100;
 
-/// Something about a key of a file.
+/// A remark about a key of a file.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Remark {
-    /// Line of the key, counted from 1; where the key is missing, that of what it is missing in.
+    /// Line of the key, from 1; for a missing key, the line of its section.
     pub line: usize,
     /// The key with its sections, such as `peer.path.remote`.
     pub key: String,
@@ -37,16 +37,16 @@ impl fmt::Display for Remark {
     }
 }
 
-/// What a reader of a file found.
+/// Result of parsing a file.
 #[derive(Debug)]
 pub struct Review {
-    /// The configuration as far as it could be read; what is wrong may be missing.
+    /// The configuration as far as it could be parsed, without the wrong parts.
     pub draft: Option<Config>,
     /// In the order of the file.
     pub errors: Vec<Remark>,
-    /// What is allowed and hardly meant.
+    /// Values that are allowed but most likely unintended.
     pub warnings: Vec<Remark>,
-    /// What was found first; other errors may follow from it.
+    /// The first error found; others may be consequences.
     first: Option<Remark>,
     places: Places,
     /// Keys that errors are about.
@@ -54,7 +54,7 @@ pub struct Review {
 }
 
 impl Review {
-    /// An error that was found elsewhere, of the key at `at` (such as `peer.0.public_key`), unless more is known to be wrong with it.
+    /// Adds an error of the key at `at` (such as `peer.0.public_key`), unless the key is already known to be wrong.
     pub fn add(&mut self, at: &str, message: String) {
         if !is_known(&self.known, at) {
             let error = self.places.remark(at, message);
@@ -64,14 +64,14 @@ impl Review {
         }
     }
 
-    /// The same for something suspicious.
+    /// Adds a warning.
     pub fn warn(&mut self, at: &str, message: String) {
         self.warnings.push(self.places.remark(at, message));
         self.warnings.sort_by_key(|remark| remark.line);
     }
 }
 
-/// Something about the key at a path such as `peer.0.path.1.remote`.
+/// A finding about the key at a path such as `peer.0.path.1.remote`.
 pub(super) struct Found {
     pub(super) at: String,
     pub(super) message: String,
@@ -86,11 +86,11 @@ struct Entry {
     table: bool,
 }
 
-/// Where the values of a file are.
+/// Positions of a file's values.
 #[derive(Debug, Default)]
 struct Places {
     entries: Vec<Entry>,
-    /// Where its lines begin.
+    /// Offsets of its lines.
     lines: Vec<usize>,
 }
 
@@ -127,7 +127,7 @@ impl Places {
         self.lines.partition_point(|line| *line <= offset).max(1)
     }
 
-    /// The innermost value, or table, that is at a place of the text; nothing for the document as a whole.
+    /// The innermost value or table at a position of the text; empty for the whole document.
     fn innermost(&self, span: &Range<usize>, tables: bool) -> &str {
         let holds = |range: &Range<usize>| range.start <= span.start && span.end <= range.end;
         let at = |entry: &&Entry| (entry.table || !tables) && (holds(&entry.key) || holds(&entry.value));
@@ -135,7 +135,7 @@ impl Places {
         found.map_or("", |entry| &entry.at)
     }
 
-    /// The line of a key, or of what it would be in.
+    /// The line of a key, or of its section if the key is missing.
     fn line_of(&self, at: &str) -> usize {
         let mut at = at;
         loop {
@@ -155,7 +155,7 @@ impl Places {
     }
 }
 
-/// The section of the file that a table is.
+/// The section to which a table belongs.
 fn section(at: &str) -> &'static str {
     let parts: Vec<&str> = at.split('.').filter(|part| part.parse::<usize>().is_err()).collect();
     match parts[..] {
@@ -168,12 +168,12 @@ fn section(at: &str) -> &'static str {
     }
 }
 
-/// A file as far as it was read.
+/// A file being parsed.
 struct Reading {
     places: Places,
     sections: Vec<Section>,
     errors: Vec<Remark>,
-    /// Keys that were wrong, or replaced: what else is wrong with them says nothing new.
+    /// Keys that were wrong or replaced: further errors about them are redundant.
     known: BTreeSet<String>,
 }
 
@@ -185,7 +185,7 @@ impl Reading {
         self.known.insert(at.to_owned());
     }
 
-    /// A key that there is not, in the table `at`.
+    /// Reports an unknown key in the table `at`.
     fn unknown(&mut self, at: &str, name: &str, before: &str, expected: &[String]) {
         let here = section(at);
         let (instead, meant) = match names::near(name, expected) {
@@ -197,7 +197,7 @@ impl Reading {
         self.error(&under(at, name), format!("{before}unknown key `{name}`; {instead}"));
     }
 
-    /// What a reader of values says, in words that help.
+    /// Reports a parser's error in helpful words.
     fn complain(&mut self, at: &str, message: &str) {
         if let Some((before, rest)) = message.split_once("unknown field `") {
             let name = rest.split('`').next().unwrap_or_default().to_owned();
@@ -224,7 +224,7 @@ impl Reading {
         self.error(at, message);
     }
 
-    /// Takes the settings of sessions and what is unknown out of the document.
+    /// Takes the session settings and unknown keys out of the document.
     fn settings(&mut self, document: &mut DeTable<'_>) -> Settings {
         let mut settings = Settings::default();
         let mut others = Vec::new();
@@ -249,7 +249,7 @@ impl Reading {
         settings
     }
 
-    /// Reads the rest: what is wrong is taken out, or a value put in its place, until nothing is.
+    /// Parses the rest: wrong values are removed or replaced until none is left.
     fn values(&mut self, mut document: Spanned<DeTable<'_>>) -> Option<Config> {
         let whole = document.span();
         for _ in 0..MOST {
@@ -278,7 +278,7 @@ impl Reading {
                 inserted?;
                 continue;
             }
-            // Of a list it is the list that goes.
+            // For an element of a list, the whole list is removed.
             let mut at = self.places.innermost(&span, false);
             while let Some((outer, _)) = at.rsplit_once('.').filter(|(_, last)| last.parse::<usize>().is_ok())
             {
@@ -298,7 +298,7 @@ impl Reading {
     }
 }
 
-/// Whether more is known to be wrong with a key, with what it is in, or with the file that holds it.
+/// Whether an error is already known about a key, its section, or the file that holds it.
 fn is_known(known: &BTreeSet<String>, at: &str) -> bool {
     let outer = at.match_indices('.').map(|(end, _)| &at[..end]);
     outer.chain([at]).any(|at| known.contains(at)) || known.contains(&format!("{at}_file"))
@@ -309,7 +309,7 @@ fn keep<'i>(table: &mut DeTable<'i>, mut which: impl FnMut(&str, &Spanned<DeValu
     *table = all.into_iter().filter(|(key, value)| which(key.get_ref(), value)).collect();
 }
 
-/// What a missing key is for.
+/// Purpose of a missing key.
 fn missing(key: &str) -> &'static str {
     match key {
         "role" => "\"client\" or \"server\"",
@@ -340,7 +340,7 @@ fn table_at<'a, 'i>(mut table: &'a mut DeTable<'i>, at: &str) -> Option<&'a mut 
 }
 
 impl Config {
-    /// Reads and checks the text of a file. `cores` is how many threads `shards = "auto"` means.
+    /// Parses and checks the text of a file. `cores` is the value of `shards = "auto"`.
     pub fn review(text: &str, cores: usize) -> Review {
         let (mut document, wrong) = DeTable::parse_recoverable(text);
         let places = Places::new(text, document.get_ref());
@@ -382,7 +382,7 @@ impl Config {
                     let cores = u8::try_from(cores).unwrap_or(ShardCount::MOST);
                     cfg.shards = ShardCount(cores.clamp(1, ShardCount::MOST));
                 }
-                // Which checks apply depends on these.
+                // These keys determine which checks apply.
                 let mut decisive = ["role", "security", "encapsulation"].into_iter();
                 let known = decisive.any(|key| reading.known.contains(key));
                 let found = if known { Vec::new() } else { cfg.check() };
@@ -405,10 +405,10 @@ impl Config {
         Review { draft: config, errors, warnings, first, places, known }
     }
 
-    /// Reads and checks the text of a file, as [`review`](Self::review).
+    /// Parses and checks the text of a file, like [`review`](Self::review).
     ///
     /// # Errors
-    /// The first one, with file, line, key and what is allowed, and how many more there are.
+    /// The first error, with file, line, key and allowed values, and the number of further errors.
     pub fn parse(file: &Path, text: &str, cores: usize) -> Result<Config, ConfigError> {
         Config::review(text, cores).result(file)
     }
@@ -418,7 +418,7 @@ impl Review {
     /// The configuration.
     ///
     /// # Errors
-    /// The first one, with the name of the file, and how many more there are.
+    /// The first error, with the name of the file and the number of further errors.
     pub fn result(self, file: &Path) -> Result<Config, ConfigError> {
         let file = file.display();
         let more = match self.errors.len() {

@@ -1,4 +1,4 @@
-//! Values that are allowed and hardly meant.
+//! Values that are allowed but most likely unintended.
 
 use super::review::Found;
 use super::{Config, HostPort, PathSpec, Peer, RateLimit, Role, Volume};
@@ -6,13 +6,13 @@ use mpdccp_units::Rate;
 use std::net::IpAddr;
 use toml::Spanned;
 
-/// Nobody bounds a line of today below this.
+/// Nobody limits a modern line below this rate.
 const SLOW: Rate = Rate::from_bps(64_000);
-/// Or buys less for a month.
+/// Nor is any monthly quota smaller.
 const LITTLE: u64 = 100_000_000;
 
 impl Config {
-    /// What its owner should look at again.
+    /// Settings that the owner should check again.
     pub(super) fn suspicious(&self) -> Vec<Found> {
         let mut found = Vec::new();
         let mut say = |at: String, message: Option<String>| {
@@ -56,13 +56,13 @@ impl Config {
         found
     }
 
-    /// The tunnel's own packets would be sent into it.
+    /// Warns if the tunnel's own packets would be routed into it.
     fn routed_into_itself(&self, peer: &Peer, path: &PathSpec) -> Option<String> {
         let remotes = path.remote.all().iter().filter_map(|remote| remote.ip());
         let covers =
             |ip: &IpAddr| peer.allowed_ips.iter().find(|net| net.prefix_len() > 0 && net.contains(ip));
         let (ip, net) = remotes.filter_map(|ip| Some((ip, covers(&ip)?))).next()?;
-        // A path that names its interface leaves there whatever the routes say.
+        // A path bound to an interface uses it regardless of routes.
         let bound = path.interface.is_some();
         (self.routes && !bound && self.role == Role::Client).then(|| {
             format!("remote {ip} lies in {net} of allowed_ips, which is routed into the tunnel: its own packets would go there")

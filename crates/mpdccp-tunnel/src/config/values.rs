@@ -1,4 +1,4 @@
-//! Values of the configuration file with rules of their own; each complains with what it would have accepted.
+//! Value types of the configuration file; each error says which values are allowed.
 
 use ipnet::IpNet;
 use mpdccp_units::Rate;
@@ -8,7 +8,7 @@ use std::fmt;
 use std::ops::Deref;
 use std::str::FromStr;
 
-/// One of the words that are the variants of an enum. What is no text is no word: the complaint says which there are.
+/// One of the words that are the variants of an enum. The error for any other value lists the words.
 pub(crate) fn word<'de, D: Deserializer<'de>, T: DeserializeOwned>(d: D) -> Result<T, D::Error> {
     let text = match toml::Value::deserialize(d)? {
         toml::Value::String(text) => text,
@@ -18,7 +18,7 @@ pub(crate) fn word<'de, D: Deserializer<'de>, T: DeserializeOwned>(d: D) -> Resu
     T::deserialize(d)
 }
 
-/// The same for a key that may be left out.
+/// The same for an optional key.
 pub(crate) fn some_word<'de, D: Deserializer<'de>, T: DeserializeOwned>(d: D) -> Result<Option<T>, D::Error> {
     word(d).map(Some)
 }
@@ -27,14 +27,14 @@ pub(crate) fn some_word<'de, D: Deserializer<'de>, T: DeserializeOwned>(d: D) ->
 #[derive(Clone, Copy, Debug, Default, Deserialize, PartialEq, Eq)]
 #[serde(rename_all = "lowercase")]
 pub enum Tcp {
-    /// As the packets they consist of.
+    /// As packets.
     #[default]
     Packets,
-    /// Ended at both ends of the tunnel, their bytes as streams.
+    /// Terminated at both ends of the tunnel, with their bytes in streams.
     Streams,
 }
 
-/// How DCCP travels.
+/// Encapsulation of DCCP.
 #[derive(Clone, Copy, Debug, Default, Deserialize, PartialEq, Eq)]
 #[serde(rename_all = "lowercase")]
 pub enum Encapsulation {
@@ -57,7 +57,7 @@ impl TryFrom<String> for Key {
     }
 }
 
-/// How records may be sealed.
+/// Cipher for records.
 #[derive(Clone, Copy, Debug, Deserialize, PartialEq)]
 #[serde(try_from = "String")]
 pub struct Cipher(pub dccp_secure::Aead);
@@ -69,7 +69,7 @@ impl TryFrom<String> for Cipher {
     }
 }
 
-/// A text that must not be shown; it is wiped when it is dropped.
+/// A secret text: never shown, and wiped when dropped.
 #[derive(Clone, Deserialize)]
 #[serde(from = "String")]
 pub struct Secret(pub zeroize::Zeroizing<String>);
@@ -91,12 +91,12 @@ impl fmt::Debug for Secret {
 pub struct Addresses {
     /// The server assigns them.
     pub auto: bool,
-    /// Those in force.
+    /// The current addresses.
     pub nets: Vec<IpNet>,
 }
 
 impl Addresses {
-    /// Whether a file says the same of them as the one before.
+    /// Whether both configurations mean the same.
     pub(crate) fn is_as(&self, other: &Addresses) -> bool {
         self.auto == other.auto && (self.auto || self.nets == other.nets)
     }
@@ -166,7 +166,7 @@ enum Strings {
     Many(Vec<String>),
 }
 
-/// A list, or everything there is.
+/// A list, or everything.
 #[derive(Clone, Debug)]
 pub enum AllOr<T> {
     /// Everything.
@@ -194,10 +194,10 @@ impl<'de, T: FromStr> Deserialize<'de> for AllOr<T> {
 /// MTU of the interface.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Mtu {
-    /// What the paths carry without fragments.
+    /// Largest inner packet that the paths carry without fragmentation.
     #[default]
     Auto,
-    /// So many bytes.
+    /// A fixed size, bytes.
     Fixed(u16),
 }
 
@@ -226,14 +226,14 @@ pub(crate) fn path_mtu<'de, D: Deserializer<'de>>(d: D) -> Result<Option<u16>, D
     }
 }
 
-/// What the ECN field of outer headers says.
+/// ECN field of outer headers.
 #[derive(Clone, Copy, Debug, Default, Deserialize, PartialEq, Eq)]
 #[serde(rename_all = "lowercase")]
 pub enum OuterEcn {
-    /// What the congestion control of the path wants, which answers marks itself.
+    /// Set by the path's congestion control, which reacts to marks itself.
     #[default]
     Own,
-    /// What the inner one says: RFC 6040's normal mode.
+    /// Copied from the inner header: RFC 6040's normal mode.
     Copy,
     /// Not capable: RFC 6040's compatibility mode.
     None,
@@ -242,7 +242,7 @@ pub enum OuterEcn {
 /// DSCP of outer headers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum OuterDscp {
-    /// That of the inner header.
+    /// Copied from the inner header.
     Copy,
     /// This one.
     Pinned(u8),
@@ -276,9 +276,9 @@ impl<'de> Deserialize<'de> for OuterDscp {
 pub struct Prio(pub u8);
 
 impl Prio {
-    /// Only while nothing else is up.
+    /// Used only while nothing else is up.
     pub const STANDBY: Prio = Prio(1);
-    /// For what the paths before it cannot carry.
+    /// Used for the excess of the paths before it.
     pub const OVERFLOW: Prio = Prio(2);
 }
 
@@ -299,7 +299,7 @@ impl TryFrom<i64> for Prio {
     }
 }
 
-/// Most bits a second, such as "500k" or "12.5M".
+/// Rate limit in bits per second, such as "500k" or "12.5M".
 #[derive(Clone, Copy, Debug, Deserialize, PartialEq, Eq)]
 #[serde(try_from = "toml::Value")]
 pub struct RateLimit(pub Rate);
@@ -314,16 +314,16 @@ impl TryFrom<toml::Value> for RateLimit {
     }
 }
 
-/// Reads a rate such as "10 Mbit/s", "12.5M" or "500k"; without a unit it is bit/s.
+/// Parses a rate such as "10 Mbit/s", "12.5M" or "500k"; without a unit it is bit/s.
 ///
 /// # Errors
-/// Names the value and examples of what is expected. 0 and more than 1 Tbit/s are refused.
+/// The value is no rate, 0, or more than 1 Tbit/s; the error names it and gives examples.
 pub fn rate(text: &str) -> Result<Rate, String> {
     let rate = text.parse().ok().filter(|rate| *rate > Rate::ZERO);
     rate.ok_or_else(|| format!("invalid rate `{text}`; examples: \"10 Mbit/s\", 10M, 500k"))
 }
 
-/// Bytes of a month, such as "500MB" or "50GB".
+/// Monthly volume in bytes, such as "500MB" or "50GB".
 #[derive(Clone, Copy, Debug, Deserialize, PartialEq, Eq)]
 #[serde(try_from = "toml::Value")]
 pub struct Volume(pub u64);
@@ -342,7 +342,7 @@ impl TryFrom<toml::Value> for Volume {
     }
 }
 
-/// Networks, as `allowed_ips` has them.
+/// Networks in the syntax of `allowed_ips`.
 pub(crate) fn prefixes<'de, D: Deserializer<'de>>(d: D) -> Result<Vec<IpNet>, D::Error> {
     let parse = |text: &String| {
         text.parse().map_err(|_| {
@@ -357,7 +357,7 @@ fn no_volume(text: &str) -> String {
     format!("invalid volume `{text}`; examples: \"500MB\", \"50GB\", \"1.5TB\"")
 }
 
-/// Number of a server, 0 to 16777215; 0 where nobody looks.
+/// Number of a server, 0 to 16777215; 0 if unused.
 #[derive(Clone, Copy, Debug, Default, Deserialize, PartialEq, Eq)]
 #[serde(try_from = "i64")]
 pub struct ServerNumber(pub u32);
@@ -370,7 +370,7 @@ impl TryFrom<i64> for ServerNumber {
     }
 }
 
-/// How many threads serve: 1 to 64, or "auto" for as many as there are cores, which [`super::Config::parse`] is told.
+/// Number of a server's threads: 1 to 64, or "auto" for the number of cores, which [`super::Config::parse`] receives.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ShardCount(pub u8);
 

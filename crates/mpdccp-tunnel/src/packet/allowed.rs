@@ -1,15 +1,15 @@
-//! Allowed IPs: which peer an inner address belongs to.
+//! Allowed IPs: the peer of an inner address.
 
 use ipnet::IpNet;
 use prefix_trie::joint::JointPrefixMap;
 use std::cell::Cell;
 use std::net::IpAddr;
 
-/// Which peer an inner address belongs to: the longest prefix that holds it counts.
+/// Finds the peer of an inner address by longest prefix.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Allowed {
     nets: JointPrefixMap<IpNet, usize>,
-    /// What was asked last: neighbours mostly have the same address.
+    /// The last lookup: consecutive packets mostly have the same address.
     last: Cell<Option<(IpAddr, Option<usize>)>>,
 }
 
@@ -32,7 +32,7 @@ impl Allowed {
         peer
     }
 
-    /// The length of the longest prefix that holds an address, and whose it is.
+    /// Length of the longest matching prefix, and its peer.
     pub(crate) fn longest(&self, ip: IpAddr) -> Option<(u8, usize)> {
         self.nets.get_lpm(&IpNet::from(ip)).map(|(net, peer)| (net.prefix_len(), *peer))
     }

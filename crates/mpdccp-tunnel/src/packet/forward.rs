@@ -1,4 +1,4 @@
-//! Inner packets on their way between the interface and the sessions.
+//! Inner packets between the interface and the sessions.
 
 use crate::Cx;
 use crate::action::Action;
@@ -17,27 +17,27 @@ use crate::status::TunStatus;
 use ipnet::IpNet;
 use mpdccp_proto::{PathState, PktInfo, Room, SessionId};
 
-/// A packet for the tunnel.
+/// A packet for the tunnel to handle.
 #[derive(Debug)]
 pub enum Packet {
     /// An IP packet read from the interface.
     Interface(Vec<u8>),
-    /// One that another shard read, as [`Outcome::HandOver`] says.
+    /// A packet that another shard read, see [`Outcome::HandOver`].
     HandedOver(Vec<u8>),
     /// A datagram delivered by a session.
     Session(SessionId, Vec<u8>),
 }
 
-/// What becomes of a packet.
+/// Result of handling a packet.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Outcome {
     /// It waits in a session, was for the tunnel itself, or was dropped and counted.
     Done,
-    /// Write this to the interface.
+    /// Write this packet to the interface.
     Write(Vec<u8>),
-    /// Write this to the device of the proxy's namespace.
+    /// Write this packet to the device of the proxy's namespace.
     Proxy(Vec<u8>),
-    /// The peer is at home on this shard.
+    /// Pass this packet to the shard of its peer.
     HandOver(u8, Vec<u8>),
 }
 
@@ -55,13 +55,13 @@ impl Count {
     }
 }
 
-/// Whose packets are whose, how large they may be, and counters.
+/// Forwarding: allowed IPs, packet sizes, and counters.
 #[derive(Debug, Default)]
 pub(crate) struct Forward {
     pub(crate) allowed: Allowed,
     pub(crate) mtu: InterfaceMtu,
     answers: Answers,
-    /// Packets sent in pieces.
+    /// Number of packets sent in pieces.
     cut: u16,
     pub(crate) read: Count,
     pub(crate) written: Count,
@@ -69,7 +69,7 @@ pub(crate) struct Forward {
 }
 
 impl Forward {
-    /// A packet of the interface, which has the addresses `own`, to its peer.
+    /// Sends a packet of the interface, which has the addresses `own`, to its peer.
     pub(crate) fn send(
         &mut self,
         cx: &mut Cx<'_>,
@@ -101,7 +101,8 @@ impl Forward {
                 let room = u16::try_from(room.hoped).unwrap_or(u16::MAX);
                 return self.send_too_big(cx, session, &packet, info, room);
             }
-            // The sender is not told of a size that may grow within a round trip, nor does the packet wait for that.
+            // The MTU may grow within a round trip, so neither is the sender told of the current one, nor does the packet
+            // wait.
             if packet.len() > room.known {
                 return self.send_pieces(cx, session, &packet, info, room.known);
             }
@@ -113,7 +114,7 @@ impl Forward {
         Ok(Outcome::Done)
     }
 
-    /// A packet that is larger than the paths it may take carry.
+    /// Handles a packet larger than its paths carry.
     fn send_too_big(
         &mut self,
         cx: &mut Cx<'_>,
@@ -139,7 +140,7 @@ impl Forward {
         Ok(Outcome::Done)
     }
 
-    /// A packet in pieces of at most `room` bytes.
+    /// Sends a packet in pieces of at most `room` bytes.
     fn send_pieces(
         &mut self,
         cx: &mut Cx<'_>,
@@ -156,7 +157,7 @@ impl Forward {
         Ok(Outcome::Done)
     }
 
-    /// As [`send`](Self::send), for a packet that another shard read.
+    /// Like [`send`](Self::send), for a packet that another shard read.
     pub(crate) fn send_here(
         &mut self,
         cx: &mut Cx<'_>,
@@ -166,13 +167,13 @@ impl Forward {
         packet: Vec<u8>,
     ) -> Result<Outcome, DropReason> {
         match self.send(cx, peers, own, shard, packet) {
-            // What a reload takes from a peer may have been on its way to it.
+            // A reload may have removed the prefix from the peer while the packet was passed on.
             Ok(Outcome::HandOver(..)) => Err(DropReason::NoPeer),
             done => done,
         }
     }
 
-    /// A packet that a peer sent.
+    /// Handles a packet from a peer.
     pub(crate) fn deliver(
         &mut self,
         cx: &mut Cx<'_>,
@@ -207,7 +208,7 @@ impl Forward {
         }
     }
 
-    /// A piece of a packet that a peer sent.
+    /// Handles a piece of a packet from a peer.
     pub(crate) fn deliver_piece(
         &mut self,
         cx: &mut Cx<'_>,
@@ -225,19 +226,19 @@ impl Forward {
         }
     }
 
-    /// A peer's packets may be as large as its paths carry.
+    /// Updates the packet size that a peer's paths carry.
     pub(crate) fn on_paths(&mut self, cx: &mut Cx<'_>, peer: &mut Peer, shard: &Shard, assigned: &Assigned) {
         let status = peer.status(cx);
         let paths = status.iter().flat_map(|status| &status.paths);
         let usable = paths.filter(|path| path.state.is_up() || path.state == PathState::Suspect);
-        // Without a path it keeps what it was.
+        // Without a path, the size stays.
         let sizes: Vec<u16> = usable.filter_map(|path| u16::try_from(path.max_payload).ok()).collect();
         if let Some(carried) = Carried::by(&sizes) {
             self.carries(cx, peer, shard, assigned, Some(carried));
         }
     }
 
-    /// A peer's packets may be so large from now on; `None` if it is a peer no more. The first shard counts them for all.
+    /// Sets the packet size of a peer; `None` if the peer was removed. The first shard counts the sizes for all.
     pub(crate) fn carries(
         &mut self,
         cx: &mut Cx<'_>,
@@ -256,7 +257,7 @@ impl Forward {
         }
     }
 
-    /// The interface's packets may be as large as some peer's, and as the server wants.
+    /// Adapts the interface's MTU to the largest packet size of any peer and to the server's limit.
     pub(crate) fn adapt_interface(&self, cx: &mut Cx<'_>, assigned: &Assigned) {
         let least = mtu::least(assigned.nets.iter().any(|net| net.addr().is_ipv6()));
         if let Some(mtu) = self.mtu.wanted(least, assigned.mtu()) {
@@ -264,7 +265,7 @@ impl Forward {
         }
     }
 
-    /// The host changed the interface's MTU, or could not.
+    /// The host changed the interface's MTU, or failed to.
     pub(crate) fn on_mtu_set(&mut self, cx: &mut Cx<'_>, shard: &Shard, mtu: u16, done: Result<(), String>) {
         let interface = &cx.cfg.interface;
         if let Err(e) = done {

@@ -1,5 +1,5 @@
-//! DSCP and ECN between inner and outer headers (RFC 2983, RFC 6040). Inner packets keep their DSCP and TTL whatever the outer header
-//! went through.
+//! DSCP and ECN between inner and outer headers (RFC 2983, RFC 6040). Inner packets keep their DSCP and TTL whatever happens to the
+//! outer header.
 
 use crate::config::{Config, OuterDscp, OuterEcn};
 use mpdccp_units::Ecn;
@@ -13,7 +13,7 @@ pub struct Mark {
     pub ecn: Ecn,
 }
 
-/// What a configuration says of outer headers.
+/// The configured marking of outer headers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Marker {
     ecn: OuterEcn,
@@ -21,12 +21,12 @@ pub struct Marker {
 }
 
 impl Marker {
-    /// As the configuration says.
+    /// The marking of a configuration.
     pub fn new(cfg: &Config) -> Marker {
         Marker { ecn: cfg.ecn, dscp: cfg.dscp }
     }
 
-    /// For a packet with this inner packet, or none, which the congestion control of its path would send with `ecn`.
+    /// Mark for an outer header. `data` is the inner packet, if any; `ecn` is the choice of the path's congestion control.
     pub fn outer(&self, data: Option<&[u8]>, ecn: Ecn) -> Mark {
         let inner = data.and_then(tos);
         Mark {
@@ -45,7 +45,7 @@ impl Marker {
         }
     }
 
-    /// An inner packet came in a packet with this ECN field. Returns how much of it is to be delivered.
+    /// Applies the outer ECN field of an arriving packet to its inner packet. Returns how many bytes to deliver.
     pub fn arrived(&self, data: &mut [u8], outer: Ecn) -> usize {
         let Some(inner) = tos(data).map(Ecn::from_bits) else { return data.len() };
         match combine(self.ecn, inner, outer) {
@@ -60,12 +60,12 @@ impl Marker {
     }
 }
 
-/// In place of a marked packet whose flow knows no marks, so that the session knows that it came.
+/// Delivered in place of a marked packet whose flow does not support ECN, so that the session sees its arrival.
 pub(crate) const REFUSED: &[u8] = &[0];
 
-/// The ECN field of a packet that leaves the tunnel (RFC 6040 section 4.2, figure 4); none if it is to be dropped. Two of its cases hold
-/// only where outer fields are copies of inner ones: elsewhere a path's own congestion control has made the packet ECN-capable and
-/// answers its mark, and an outer ECT(1) says nothing of the inner flow.
+/// The ECN field of a packet that leaves the tunnel (RFC 6040 section 4.2, figure 4); `None` to drop it. Two cases of the figure require
+/// that outer fields are copies of inner ones. Otherwise the path's own congestion control has made the packet ECN-capable and reacts to
+/// its mark, and an outer ECT(1) says nothing about the inner flow.
 fn combine(mode: OuterEcn, inner: Ecn, outer: Ecn) -> Option<Ecn> {
     let copied = mode == OuterEcn::Copy;
     match (inner, outer) {
@@ -86,7 +86,7 @@ fn tos(packet: &[u8]) -> Option<u8> {
     }
 }
 
-/// Changes the ECN field; over IPv4 the header's checksum too (RFC 1624).
+/// Changes the ECN field, and for IPv4 the header checksum (RFC 1624).
 fn set_ecn(packet: &mut [u8], ecn: Ecn) {
     if packet[0] >> 4 == 6 {
         packet[1] = packet[1] & 0xcf | ecn.bits() << 4;
@@ -122,7 +122,7 @@ mod tests {
         out
     }
 
-    /// RFC 6040 section 4.1: normal mode copies, compatibility mode says that the transport is not capable.
+    /// RFC 6040 section 4.1: normal mode copies the field; compatibility mode sets Not-ECT.
     #[test]
     fn outer_headers_say_what_was_asked_for() {
         for version in [4, 6] {
@@ -136,7 +136,7 @@ mod tests {
                 assert_eq!(outer(OuterEcn::None, OuterDscp::Pinned(0)), Mark::default());
             }
         }
-        // What carries no IP packet, as acknowledgements do.
+        // A packet without an inner IP packet, such as an acknowledgement.
         let marker = Marker { ecn: OuterEcn::Copy, dscp: OuterDscp::Copy };
         for data in [None, Some(&[][..]), Some(&[0x45, 0xff][..]), Some(&[0x10; 60][..])] {
             assert_eq!(marker.outer(data, Ecn::Ect0), Mark { dscp: 0, ecn: Ecn::Ect0 });
@@ -159,7 +159,7 @@ mod tests {
     #[test]
     fn inner_headers_become_what_the_table_says() {
         use Ecn::{Ce, Ect0, Ect1, NotEct};
-        // Rows: inner Not-ECT, ECT(0), ECT(1), CE; columns: outer, likewise.
+        // Rows: inner Not-ECT, ECT(0), ECT(1), CE; columns: outer, in the same order.
         let figure = [
             [Some(NotEct), Some(NotEct), Some(NotEct), None],
             [Some(Ect0), Some(Ect0), Some(Ect1), Some(Ce)],
@@ -182,7 +182,7 @@ mod tests {
                     }
                     assert_eq!(kept, bytes.len());
                     let ecn = expected.unwrap();
-                    // With the checksum right, DSCP and TTL as they were.
+                    // The checksum is correct; DSCP and TTL are unchanged.
                     assert_eq!(bytes, packet(version, 46 << 2 | ecn.bits()), "{mode:?} {inner:?} {outer:?}");
                 }
             }

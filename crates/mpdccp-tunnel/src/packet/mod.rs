@@ -1,4 +1,4 @@
-//! Inner packets: whose they are, how large they may be, what their headers say.
+//! Inner packets: their peer, their size, and their headers.
 
 pub(crate) mod allowed;
 pub(crate) mod forward;

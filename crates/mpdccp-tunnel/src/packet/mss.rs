@@ -1,9 +1,9 @@
-//! The maximum segment size that TCP connections announce.
+//! MSS clamping.
 
-/// Lowers the maximum segment size that a TCP connection announces to what fits into `mtu`, and corrects the checksum (RFC 1624).
+/// Lowers the maximum segment size that a TCP connection announces to fit `mtu`, and updates the checksum (RFC 1624).
 pub(crate) fn clamp_mss(packet: &mut [u8], mtu: u16) {
     let (headers, tcp) = match packet.first().map(|b| b >> 4) {
-        // Not a later fragment.
+        // Only first fragments.
         Some(4) if packet.len() >= 20 && packet[9] == 6 && packet[6] & 0x1f == 0 && packet[7] == 0 => {
             (40, usize::from(packet[0] & 0xf) * 4)
         }
@@ -34,7 +34,7 @@ fn lower(segment: &mut [u8], at: usize, most: u16) {
     if old <= most {
         return;
     }
-    // An odd place swaps the bytes of both words within the sum.
+    // At an odd offset, both words are byte-swapped within the sum.
     let swap = |n: u16| if at % 2 == 1 { n.swap_bytes() } else { n };
     let mut sum = u32::from(!word(segment, 16)) + u32::from(!swap(old)) + u32::from(swap(most));
     while sum > 0xffff {
@@ -84,7 +84,7 @@ mod tests {
         out
     }
 
-    /// The announced size, the checksum being right.
+    /// The announced size; the checksum must be correct.
     fn mss(packet: &[u8]) -> u16 {
         let sliced = SlicedPacket::from_ip(packet).unwrap();
         let (Some(TransportSlice::Tcp(tcp)), Some(net)) = (sliced.transport, sliced.net) else { panic!() };
@@ -106,7 +106,7 @@ mod tests {
     fn the_segment_size_is_lowered_and_never_raised() {
         use TcpOptionElement::{MaximumSegmentSize, Noop, WindowScale};
         for (version, headers) in [(4, 40), (6, 60)] {
-            // At an even place, and at an odd one.
+            // At an even offset and at an odd one.
             for options in [
                 vec![MaximumSegmentSize(1460)],
                 vec![Noop, MaximumSegmentSize(1460)],

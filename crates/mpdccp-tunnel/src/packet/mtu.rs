@@ -1,77 +1,77 @@
-//! How large packets may be: what the system says goes to the sessions, which try it; what they find rules the interface, per peer.
+//! Packet sizes: the system's MTUs go to the sessions, which probe them; the probed sizes determine the interface's MTU, per peer.
 
 use crate::config::{Config, Mtu};
 use crate::host::Sizes;
 use mpdccp_units::{Duration, Time};
 use std::collections::BTreeMap;
 
-/// A data packet's header with its MP_SEQ option: the part of the overhead that no encapsulation knows.
+/// A data packet's header with its MP_SEQ option: overhead that the encapsulation does not know.
 const DCCP_HEADER: u16 = 28;
-/// Where the system knows nothing better.
+/// Used if the system knows no MTU.
 const DEFAULT: u16 = 1500;
-/// Largest path MTU made use of.
+/// Largest path MTU used.
 pub(crate) const MOST: u16 = 9000;
 /// Smallest MTU with which Linux keeps IPv6 on an interface (RFC 8200 section 5).
 pub(crate) const LEAST_V6: u16 = 1280;
-/// At most so many answers to packets that are too large within [`PER`] (RFC 4443 section 2.4f, RFC 1812 section 4.3.2.8).
+/// Most answers to packets that are too large within [`PER`] (RFC 4443 section 2.4f, RFC 1812 section 4.3.2.8).
 const ANSWERS: u32 = 100;
 const PER: Duration = Duration::from_secs(1);
 
-/// The size that a path begins with, of what the system knows and at most what the file says.
+/// Initial MTU of a path: the system's, at most the file's.
 pub fn first(sizes: Sizes, probing: bool, most: Option<u16>) -> u16 {
-    // Without a route now there may be one later.
+    // Without a route now, a route may appear later.
     let mut known = sizes.path.unwrap_or(DEFAULT);
-    // ICMP that says less may be forged: what is probed anyway begins with what most networks carry.
+    // A smaller size from ICMP may be forged: with probing, start with the size that most networks carry.
     if let (true, Some(device)) = (probing, sizes.device) {
         known = known.max(device.min(DEFAULT));
     }
     known.min(most.unwrap_or(MOST))
 }
 
-/// What is left of a path MTU for an inner packet.
+/// Room for an inner packet within a path MTU.
 pub fn inner(mtu: u16, overhead: u16) -> u16 {
     mtu.saturating_sub(overhead + DCCP_HEADER)
 }
 
-/// What a path is assumed to carry before anything is known of it, with encryption's overhead: over IPv6, since that is less.
+/// Assumed inner size of a path before anything is known, with encryption's overhead: the smaller one, over IPv6.
 pub fn guess(overhead: u16) -> u16 {
     inner(DEFAULT, 48 + overhead)
 }
 
-/// How large a peer's packets may be.
+/// Sizes of inner packets that a peer's paths carry.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Carried {
     /// Each path carries this.
     pub(crate) least: u16,
-    /// Segments of TCP are to be no larger, so that they can use each path, except for those so narrow that it would cost too much.
+    /// Limit for TCP segments, so that they can use each path except very narrow ones, which would cost too much.
     pub(crate) segments: u16,
     /// Some path carries this.
     pub(crate) most: u16,
-    /// No path is so new that it has yet to show what it carries.
+    /// All paths have shown what they carry; none is new.
     pub(crate) proven: bool,
 }
 
 impl Carried {
-    /// Of the inner packets that paths carry.
+    /// Computed from the inner packet sizes of the paths.
     pub(crate) fn by(paths: &[u16]) -> Option<Carried> {
         let (least, most) = (*paths.iter().min()?, *paths.iter().max()?);
         let wide = paths.iter().copied().filter(|carried| *carried >= LEAST_V6);
         Some(Carried { least, segments: wide.min().unwrap_or(least), most, proven: false })
     }
 
-    /// Where nothing is known.
+    /// The same size for all, if nothing is known.
     pub(crate) fn all(mtu: u16) -> Carried {
         Carried { least: mtu, segments: mtu, most: mtu, proven: true }
     }
 }
 
-/// The interface's MTU, which the first shard rules, and what peers' paths carry.
+/// The interface's MTU, which the first shard manages, and the sizes of all peers.
 #[derive(Debug, Default)]
 pub(crate) struct InterfaceMtu {
     pub(crate) mtu: u16,
-    /// What it was at the start; it never gets larger.
+    /// Its initial value, which is the maximum.
     most: u16,
-    /// How many peers' paths carry packets of each size.
+    /// Number of peers per size.
     carried: BTreeMap<u16, usize>,
 }
 
@@ -80,7 +80,7 @@ impl InterfaceMtu {
         InterfaceMtu { mtu, most: mtu, carried: BTreeMap::new() }
     }
 
-    /// A peer's packets may be so large now, instead of so large.
+    /// Replaces a peer's earlier size by the new one.
     pub(crate) fn count(&mut self, before: Option<u16>, now: Option<u16>) {
         if let Some(now) = now {
             *self.carried.entry(now).or_default() += 1;
@@ -91,7 +91,7 @@ impl InterfaceMtu {
         self.carried.retain(|_, count| *count > 0);
     }
 
-    /// The MTU to set, if it is another one: as large as all paths of some peer carry but the very narrow ones, and at most what the server wants.
+    /// The MTU to set, if it must change: the largest of all peers, without very narrow paths, and at most the server's limit.
     pub(crate) fn wanted(&self, least: u16, most: Option<u16>) -> Option<u16> {
         let carried = *self.carried.keys().next_back()?;
         let wanted = carried.max(least).min(self.most).min(most.unwrap_or(u16::MAX));
@@ -99,19 +99,19 @@ impl InterfaceMtu {
     }
 }
 
-/// The smallest MTU with which the interface keeps its addresses.
+/// The smallest MTU that lets the interface keep its addresses.
 pub(crate) fn least(v6: bool) -> u16 {
     if v6 { LEAST_V6 } else { 0 }
 }
 
-/// The MTU that the interface begins with, where the paths carry inner packets of `carried` bytes.
+/// Initial MTU of the interface, if the paths carry inner packets of `carried` bytes.
 ///
 /// # Errors
-/// The file asks for more, or for IPv6 where it has no room.
+/// The file sets a larger MTU, or uses IPv6 with too small an MTU.
 pub fn of_interface(cfg: &Config, carried: u16) -> Result<u16, String> {
     let v6 = cfg.addresses.iter().any(|a| a.addr().is_ipv6());
     let mtu = match cfg.mtu {
-        // What no path carries is cut.
+        // Larger packets are sent in pieces.
         Mtu::Auto => carried.max(least(v6)),
         Mtu::Fixed(mtu) if mtu > carried => {
             return Err(format!("mtu = {mtu}: the paths carry inner packets of at most {carried} bytes"));
@@ -127,7 +127,7 @@ pub fn of_interface(cfg: &Config, carried: u16) -> Result<u16, String> {
     Ok(mtu)
 }
 
-/// Counts answers to packets that are too large.
+/// Rate limit for answers to packets that are too large.
 #[derive(Debug, Default)]
 pub(crate) struct Answers {
     since: Time,

@@ -1,35 +1,35 @@
-//! Packets that travel in pieces, which the other end puts together: those of IPv6 that no host may be asked to make smaller, where the
-//! paths carry less, and large ones while no path is known to carry them yet.
+//! Packets sent in pieces, which the other end reassembles: IPv6 packets that no host can be asked to shorten although the paths carry
+//! less, and large packets before a path is known to carry them.
 //!
-//! A piece is a message of the tunnel: `10 06`, a number that all pieces of a packet have, in two bytes, and a byte whose upper half says
-//! which piece it is and whose lower half says which is the last.
+//! A piece is a message of the tunnel: `10 06`, two bytes with a number common to all pieces of a packet, and a byte with the index of
+//! the piece (upper half) and of the last piece (lower half).
 
 use super::mtu;
 use std::collections::VecDeque;
 
 const PIECE: [u8; 2] = [0x10, 6];
 const HEADER: usize = 5;
-/// Highest number of a piece.
+/// Highest index of a piece.
 const MOST_LAST: usize = 15;
-/// Packets of which pieces are missing: most that a peer has at once.
+/// Most incomplete packets per peer.
 const MOST: usize = 16;
 
-/// A peer's packets that are not whole, oldest first, with what is there of each.
+/// A peer's incomplete packets, oldest first, with the pieces received.
 #[derive(Debug, Default)]
 pub(crate) struct Pieces(VecDeque<(u16, Vec<Option<Vec<u8>>>)>);
 
-/// What became of a piece.
+/// Result of adding a piece.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Joined {
-    /// It was the last one missing of this packet.
+    /// The packet is complete.
     Whole(Vec<u8>),
-    /// Others are missing; for room, so many packets were given up.
+    /// Pieces are missing; number of packets given up to make room.
     Partial(u64),
-    /// It is none.
+    /// Not a valid piece.
     Wrong,
 }
 
-/// Cuts a packet into equal pieces of at most `room` bytes, with the number that they have; `None` if that takes too many.
+/// Cuts a packet into equal pieces of at most `room` bytes with this number; `None` if that takes too many.
 pub(crate) fn cut(number: u16, packet: &[u8], room: usize) -> Option<Vec<Vec<u8>>> {
     let count = packet.len().div_ceil(room.checked_sub(HEADER).filter(|room| *room > 0)?);
     let last = count.checked_sub(1).filter(|last| *last <= MOST_LAST)?;
@@ -45,7 +45,7 @@ impl Pieces {
         message.starts_with(&PIECE)
     }
 
-    /// Puts a piece to the others of its packet.
+    /// Adds a piece to its packet.
     pub(crate) fn join(&mut self, message: &[u8]) -> Joined {
         let Some((&[_, _, high, low, place], data)) = message.split_first_chunk::<HEADER>() else {
             return Joined::Wrong;
@@ -62,7 +62,7 @@ impl Pieces {
         });
         let parts = &mut self.0[at].1;
         parts[which] = Some(data.to_vec());
-        // No more is kept of a packet than it may have.
+        // A packet must not exceed the largest MTU.
         if parts.iter().flatten().map(Vec::len).sum::<usize>() > usize::from(mtu::MOST) {
             self.0.remove(at);
             return Joined::Wrong;
@@ -94,7 +94,7 @@ mod tests {
             );
             pieces.reverse();
             let last = pieces.pop().unwrap();
-            // A piece that comes twice is one.
+            // A duplicate piece has no effect.
             assert!(pieces.iter().chain(&pieces).all(|piece| other.join(piece) == Joined::Partial(0)));
             assert_eq!((other.join(&last), other.0.len()), (Joined::Whole(packet.clone()), 0));
         }

@@ -1,8 +1,8 @@
-//! The most that this end takes from a peer; what exceeds it is dropped.
+//! Policer for packets from a peer; packets over the rate are dropped.
 
 use mpdccp_units::{Duration, Rate, Time};
 
-/// What may come at once, in time at the rate: about a round trip, since that is how far TCP overshoots.
+/// Burst, as time at the rate: about a round trip, because TCP overshoots by that much.
 const BURST: Duration = Duration::from_millis(100);
 
 /// Streams take no more at a time than fits between these: the rest of a burst is left to packets, which would be dropped.
@@ -17,7 +17,7 @@ pub(crate) struct Policer {
 }
 
 impl Policer {
-    /// Whether a packet is taken.
+    /// Whether a packet is accepted.
     pub(crate) fn takes(&mut self, now: Time, rate: Option<Rate>, bytes: usize) -> bool {
         let Some(rate) = rate else { return true };
         let paid = self.paid.max(now);
@@ -61,7 +61,7 @@ mod tests {
         let mut policer = Policer::default();
         let rate = Some(Rate::from_bps(8_000_000));
         let at = |ms: u64| Time::from_millis(1_000 + ms);
-        // 1,000 bytes are a millisecond.
+        // 1,000 bytes take a millisecond.
         let taken = (0..500).filter(|_| policer.takes(at(0), rate, 1_000)).count();
         assert_eq!((taken, policer.dropped), (100, 400));
         // Twice the rate for a second.

@@ -1,31 +1,31 @@
-//! Packets of the interface that are larger than the peer's paths carry: an ICMP answer, or fragments.
+//! Packets of the interface that are larger than the peer's paths carry: answered with ICMP, or fragmented.
 
 use super::mtu::LEAST_V6;
 use etherparse::icmpv4::DestUnreachableHeader;
 use etherparse::{Icmpv4Header, Icmpv4Type, Icmpv6Header, Icmpv6Type, IpNumber, Ipv4Header, Ipv6Header};
 use std::net::{Ipv4Addr, Ipv6Addr};
 
-/// What becomes of a packet that is too large.
+/// Treatment of a packet that is too large.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum TooBig {
-    /// Its sender is told so with this ICMP packet.
+    /// Send this ICMP packet to its sender.
     Answer(Vec<u8>),
-    /// It travels as several packets.
+    /// Send it as fragments.
     Fragments(Vec<Vec<u8>>),
-    /// Its sender need not send less, so the tunnel has to carry it, cut into pieces.
+    /// Its sender need not shorten it, so the tunnel carries it in pieces.
     Cut,
-    /// Nothing can be done.
+    /// Drop it.
     Drop,
 }
 
-/// Hop limit of packets of our own.
+/// Hop limit of packets made here.
 const TTL: u8 = 64;
-/// An ICMP error over IPv6 is no larger than this (RFC 4443 section 2.4c); over IPv4 no larger than 576 (RFC 1812 section 4.3.2.3).
+/// Largest ICMPv6 error (RFC 4443 section 2.4c), and the largest ICMPv4 error, 576 (RFC 1812 section 4.3.2.3).
 const ICMP_V6: usize = 1280;
 const ICMP_V4: usize = 576;
 
-/// For a packet larger than `mtu`. An answer comes from the packet's destination: Linux ignores packets from its own addresses that
-/// come from outside, and the destination's is routed this way.
+/// Treatment of a packet larger than `mtu`. An answer comes from the packet's destination: Linux ignores packets that arrive from
+/// outside with its own addresses, and the destination is routed this way.
 pub(crate) fn too_big(packet: &[u8], mtu: u16) -> TooBig {
     match packet.first().map(|b| b >> 4) {
         Some(4) => {
@@ -46,7 +46,7 @@ pub(crate) fn too_big(packet: &[u8], mtu: u16) -> TooBig {
     }
 }
 
-/// Whether an ICMP packet is an error, which no error answers (RFC 1122 section 3.2.2, RFC 4443 section 2.4e).
+/// Whether an ICMP packet is an error; errors are never answered with errors (RFC 1122 section 3.2.2, RFC 4443 section 2.4e).
 fn is_icmp_error(protocol: IpNumber, payload: &[u8]) -> bool {
     match (protocol, payload.first()) {
         (IpNumber::ICMP, Some(kind)) => matches!(kind, 3 | 4 | 5 | 11 | 12),
@@ -84,7 +84,7 @@ fn packet_too_big(header: &Ipv6Header, payload: &[u8], packet: &[u8], mtu: u16) 
     if is_icmp_error(header.next_header, payload) || !unicast(source) || !unicast(destination) {
         return None;
     }
-    // No sender goes below what every link has to carry.
+    // No sender goes below the minimum IPv6 MTU.
     let mtu = u32::from(mtu.max(LEAST_V6));
     let quote = &packet[..packet.len().min(ICMP_V6 - 48)];
     let kind = Icmpv6Type::PacketTooBig { mtu };
@@ -104,7 +104,7 @@ fn packet_too_big(header: &Ipv6Header, payload: &[u8], packet: &[u8], mtu: u16) 
     Some(out)
 }
 
-/// RFC 791 section 3.2. Options are few and far between; a packet with any is dropped, rather than some of them copied wrongly.
+/// RFC 791 section 3.2. Options are rare; a packet with options is dropped, because not all of them may be copied.
 fn fragments(header: &Ipv4Header, payload: &[u8], mtu: u16) -> TooBig {
     let room = usize::from(mtu).saturating_sub(header.header_len()) & !7;
     let payload =
@@ -119,7 +119,7 @@ fn fragments(header: &Ipv4Header, payload: &[u8], mtu: u16) -> TooBig {
         piece_header.fragment_offset = u16::try_from(first + i * room / 8).ok()?.try_into().ok()?;
         piece_header.more_fragments = header.more_fragments || (i + 1) * room < payload.len();
         let mut out = Vec::with_capacity(header.header_len() + piece.len());
-        // Fills in the checksum.
+        // Writes the checksum too.
         piece_header.write(&mut out).ok()?;
         out.extend_from_slice(piece);
         Some(out)
@@ -200,7 +200,7 @@ mod tests {
         assert_eq!(whole, packet[20..]);
     }
 
-    /// RFC 1122 section 3.2.2 and RFC 4443 section 2.4e: no error about an error, nor to a group; and bytes that are no packet.
+    /// RFC 1122 section 3.2.2 and RFC 4443 section 2.4e: no error about an error, a multicast packet, or an invalid packet.
     #[test]
     fn some_are_dropped_without_a_word() {
         let mut error = udp(4, 1400, true);

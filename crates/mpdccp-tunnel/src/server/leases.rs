@@ -1,4 +1,4 @@
-//! Leases: a pool of inner addresses, leased to peers by their keys and kept over restarts.
+//! Leases: inner addresses of a pool, assigned to peers by key and kept over restarts.
 
 use crate::Cx;
 use crate::action::{Action, Actions, StateFile};
@@ -11,10 +11,10 @@ use ipnet::IpNet;
 use std::collections::BTreeMap;
 use std::net::IpAddr;
 
-/// Most addresses looked at for a free one.
+/// Most addresses tried in search of a free one.
 const MAX_TRIES: u128 = 1 << 16;
 
-/// Leases by public key, and where to look for the next free address.
+/// Leases by public key, and the position of the search for the next free address.
 #[derive(Debug, Default)]
 pub(crate) struct Leases {
     by_key: BTreeMap<String, Vec<IpAddr>>,
@@ -37,7 +37,7 @@ fn to_ip(number: u128, like: IpAddr) -> IpAddr {
 }
 
 impl Leases {
-    /// What the last run saved.
+    /// Loads the file of the last run.
     pub(crate) fn new(saved: Option<&str>, out: &mut Actions) -> Leases {
         let by_key = saved.map_or_else(BTreeMap::new, |text| {
             serde_json::from_str(text).unwrap_or_else(|e| {
@@ -48,7 +48,7 @@ impl Leases {
         Leases { by_key, next: BTreeMap::new() }
     }
 
-    /// After the configuration was read: packets go by the prefixes of the peers there are, and by their leases.
+    /// After parsing the configuration: allowed IPs from the peers' prefixes and their leases.
     pub(crate) fn allow(&mut self, cx: &mut Cx<'_>, peers: &mut Peers, shard: &Shard) -> Allowed {
         let nets = |number: usize| peers[number].cfg.allowed_ips.iter().map(move |net| (*net, number));
         let mut allowed = Allowed::new(peers.present().flat_map(nets));
@@ -60,8 +60,7 @@ impl Leases {
         allowed
     }
 
-    /// Each peer has what it had leased, as long as that is in the pool and nobody else's. `allowed` are
-    /// the prefixes of the file.
+    /// Each peer keeps its leases that are in the pool and not taken by another peer. `allowed` contains the prefixes of the file.
     fn keep(&mut self, cfg: &Config, peers: &mut Peers, allowed: &mut Allowed) {
         let mut kept = BTreeMap::new();
         for number in peers.present() {
@@ -81,10 +80,10 @@ impl Leases {
         self.by_key = kept;
     }
 
-    /// Answers a peer that asks for its addresses. The first shard gives them away, so that none is given twice.
+    /// Answers a peer's request for addresses. Only the first shard assigns them, so that none is assigned twice.
     ///
     /// # Errors
-    /// There was none to give, and the peer is told so.
+    /// No address was free; the peer is told so.
     pub(crate) fn answer(
         &mut self,
         cx: &mut Cx<'_>,
@@ -97,7 +96,7 @@ impl Leases {
             cx.tell_shard(0, Told::Asks(number));
             return Ok(());
         }
-        // Another shard may know of a peer before this one has read the file again.
+        // Another shard may know the peer before this one has reloaded the file.
         if peers.get(number).is_none() {
             return Ok(());
         }
@@ -123,7 +122,7 @@ impl Leases {
         leased.map(drop)
     }
 
-    /// What a peer gets: the addresses it has, or free ones, which are told by `fresh`.
+    /// A peer's addresses, or free ones; `fresh` receives the new ones.
     fn lease(
         &mut self,
         cx: &mut Cx<'_>,
@@ -140,7 +139,7 @@ impl Leases {
             if pools().next().is_none() {
                 continue;
             }
-            // A single address that the file gives the peer is the one it gets.
+            // A peer with a single address in the file gets that address.
             let own = &peers[number].cfg.allowed_ips;
             let own = own.iter().filter(|net| net.prefix_len() == net.max_prefix_len());
             let own = own.map(|net| net.addr()).find(|ip| pools().any(|pool| pool.contains(ip)));
@@ -175,9 +174,9 @@ impl Leases {
         })
     }
 
-    /// A peer has an address more.
+    /// Records another address of a peer.
     pub(crate) fn note(&mut self, peers: &mut Peers, allowed: &mut Allowed, number: usize, ip: IpAddr) {
-        // Another shard may know of a peer before this one has read the file again.
+        // Another shard may know the peer before this one has reloaded the file.
         if peers.get(number).is_none() {
             return;
         }
@@ -189,7 +188,7 @@ impl Leases {
         }
     }
 
-    /// The next address of a network that is free, and asked for after none that was given lately.
+    /// The next free address of a network, after the last one assigned.
     fn find(&mut self, pool: IpNet, is_free: impl Fn(IpAddr) -> bool) -> Option<IpAddr> {
         let bits = pool.max_prefix_len() - pool.prefix_len();
         let size = 1u128.checked_shl(bits.into()).unwrap_or(u128::MAX);
@@ -209,13 +208,13 @@ fn key(peer: &config::Peer) -> Option<String> {
     peer.public_key.as_ref().map(|key| key.0.to_string())
 }
 
-/// The pool that holds an address.
+/// The network of the pool that contains an address.
 fn pool_of(assign: &Assign, ip: IpAddr) -> Option<&IpNet> {
     assign.pool.iter().find(|net| net.contains(&ip))
 }
 
-/// Whether an address of the pool can be a peer's: it is no end's own, and no other peer has it, or a network around it that is not
-/// larger than the pool.
+/// Whether an address of the pool can be assigned to a peer: it belongs to neither end, and no other peer has it or a surrounding
+/// network up to the size of the pool.
 fn is_free(cfg: &Config, allowed: &Allowed, ip: IpAddr, pool: IpNet, peer: usize) -> bool {
     let special = |net: &IpNet| {
         let whole = net.prefix_len() + 1 < net.max_prefix_len();

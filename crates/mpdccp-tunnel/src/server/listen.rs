@@ -1,4 +1,4 @@
-//! Whom a server lets in; and draining: it takes no new clients, and asks those that are here to go to another server.
+//! Access to a server, and draining: it accepts no new clients, and asks the present ones to use another server.
 
 use crate::Cx;
 use crate::command::Answer;
@@ -7,10 +7,10 @@ use crate::message::Message;
 use crate::peers::Peers;
 use mpdccp_proto::{Counter, Endpoint, ListenConfig, PeerFilter};
 
-/// Most sessions beyond one per peer: a peer that lost its session may open the next before the old one ends.
+/// Sessions allowed beyond one per peer: a peer that lost its session may open the next before the old one ends.
 const SPARE_SESSIONS: usize = 2;
 
-/// A server's; a client's lets nobody in.
+/// The server's listener; a client has none.
 #[derive(Debug, Default)]
 pub(crate) struct Listener {
     /// Path MTU and overhead of the sockets, bytes.
@@ -21,13 +21,13 @@ pub(crate) struct Listener {
 }
 
 impl Listener {
-    /// Lets the peers in over sockets with a path MTU and an overhead, bytes.
+    /// Admits the peers over sockets with a path MTU and an overhead, bytes.
     pub(crate) fn open(&mut self, cfg: &Config, peers: &Peers, endpoint: &mut Endpoint, sizes: (u16, u16)) {
         self.sizes = Some(sizes);
         self.update(cfg, peers, endpoint);
     }
 
-    /// Lets those in that are peers now.
+    /// Updates the admitted peers.
     pub(crate) fn update(&self, cfg: &Config, peers: &Peers, endpoint: &mut Endpoint) {
         let Some((mtu, overhead)) = self.sizes.filter(|_| !self.draining) else { return };
         let filter = |number: usize| PeerFilter { id: number as u32, remotes: peers[number].cfg.origins() };
@@ -36,7 +36,7 @@ impl Listener {
             port: cfg.dccp_port,
             session: cfg.session(),
             max_sessions: peers.len() + SPARE_SESSIONS,
-            // A peer has one session, its newest.
+            // Each peer has only one session, its newest.
             max_sessions_per_source: usize::MAX,
             peers,
             strangers: false,
@@ -45,7 +45,7 @@ impl Listener {
         });
     }
 
-    /// Takes no new clients; `speaks` if this shard logs for all.
+    /// Stops accepting clients; `speaks` if this shard logs for all.
     pub(crate) fn drain(&mut self, cx: &mut Cx<'_>, peers: &Peers, speaks: bool) -> Answer {
         if self.sizes.is_none() {
             return Answer::Error("only a server can be drained".into());
@@ -60,8 +60,8 @@ impl Listener {
         Answer::Clients(peers.sessions().len())
     }
 
-    /// Asks clients to leave while it drains, again and again since datagrams get lost; a client that knows no other server stays. Logs who
-    /// was refused.
+    /// Asks clients to leave while draining, repeatedly since datagrams get lost; a client without another server stays. Logs refused
+    /// strangers.
     pub(crate) fn watch(&mut self, cx: &mut Cx<'_>, peers: &Peers) {
         for number in peers.sessions().values().filter(|_| self.draining) {
             peers[*number].tell(cx, &Message::Leave);

@@ -1,4 +1,4 @@
-//! A server: whom it lets in, what it gives its clients, and how it sends them away.
+//! The server: admission of clients, their addresses, and draining.
 
 pub(crate) mod leases;
 pub(crate) mod listen;

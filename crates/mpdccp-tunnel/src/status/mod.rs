@@ -1,26 +1,26 @@
-//! What `tunnel status` shows, and metrics. The JSON is a contract, see docs/formats.md.
+//! Output of `tunnel status`, and metrics. The JSON is a stable interface, see docs/formats.md.
 
 mod session;
 
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
-/// What a field of the status is to somebody who measures.
+/// Type of a status field for metrics.
 #[derive(Clone, Copy, Debug)]
 pub enum Kind {
-    /// No measure: a name, a state.
+    /// Not numeric: a name or a state.
     Label,
     /// Goes up and down.
     Gauge,
-    /// Only grows; several by reason, if it is a table.
+    /// Only increases; a table contains one counter per reason.
     Counter,
-    /// Fields of its own: of one thing, of each of a list, or of each of a table.
+    /// A nested part, or a list or table of such parts.
     Part(&'static [(&'static str, Kind)]),
 }
 
 /// A part of the status.
 pub trait Fields {
-    /// Its fields in their order.
+    /// Its fields, in order.
     const FIELDS: &'static [(&'static str, Kind)];
 }
 
@@ -61,7 +61,7 @@ macro_rules! report {
     )*};
 }
 
-/// Raised when a key changes its meaning or goes away.
+/// Increased when a key changes its meaning or is removed.
 pub const VERSION: u32 = 1;
 
 report! {
@@ -72,18 +72,18 @@ report! {
         Label role: String,
         Label interface: String,
         Gauge mtu: u16,
-        /// Of the interface.
+        /// Addresses of the interface.
         #[serde(default)]
         Label addresses: Vec<String>,
-        /// Why a client that gets its addresses from the server has none, or not the newest.
+        /// Why a client that requests addresses from the server has none, or outdated ones.
         #[serde(default)]
         Label no_address: Option<String>,
-        /// Most that is sent to all peers together.
+        /// Rate limit to all peers together.
         #[serde(default)]
         Gauge rate_limit_mbps: Option<f64>,
         Gauge uptime_s: f64,
         Part tun: TunStatus,
-        /// TCP connections carried as streams, where this host can.
+        /// TCP connections carried as streams, if this host supports that.
         #[serde(default)]
         Part tcp: Option<TcpStatus>,
         Part sockets: Vec<SocketStatus>,
@@ -92,7 +92,7 @@ report! {
         /// `noise` or `none`.
         #[serde(default)]
         Label security: String,
-        /// Datagrams that no channel took, by reason.
+        /// Datagrams rejected by all channels, by reason.
         #[serde(default)]
         Counter channels: BTreeMap<String, u64>,
         /// The threads of a server that has several.
@@ -101,15 +101,15 @@ report! {
         Part peers: Vec<PeerStatus>,
     }
 
-    /// One of several threads of a server.
+    /// A thread of a server with several.
     ShardStatus {
         Label shard: u8,
         Gauge sessions: u64,
-        /// Datagrams and handshakes that came in here and were for another.
+        /// Datagrams and handshakes received here for another shard.
         Counter handed_over: u64,
-        /// Those of them dropped since the other had too much to do.
+        /// Those that were dropped because the other shard was overloaded.
         Counter dropped: u64,
-        /// Packets of the interface that it read, and those of them that were for another.
+        /// Packets that it read from the interface, and those for another shard.
         #[serde(default)]
         Counter tun_read: u64,
         #[serde(default)]
@@ -128,10 +128,10 @@ report! {
     /// TCP connections of hosts, carried as streams.
     TcpStatus {
         Gauge flows: u64,
-        /// Opened by a host of this end, and by one of the other.
+        /// Opened by hosts of this end, and by hosts of the other.
         Counter opened: u64,
         Counter accepted: u64,
-        /// Those of them that were not established.
+        /// Connections that could not be established.
         Counter refused: u64,
         Counter resets: u64,
         /// Bytes read from the hosts of this end, and written to them.
@@ -158,26 +158,26 @@ report! {
 
     /// A configured peer and its session, if there is one.
     PeerStatus {
-        /// Its place among the peers.
+        /// Its index among the peers.
         #[serde(skip)]
         Label number: usize,
         Label name: String,
         /// `none`, `connecting`, `open`, `closing`, `closed`.
         Label state: String,
         Gauge multipath: bool,
-        /// Largest inner packet its paths carry.
+        /// Largest inner packet that its paths carry.
         Gauge mtu: Option<u16>,
-        /// Most that is sent to it.
+        /// Rate limit to it.
         #[serde(default)]
         Gauge rate_limit_mbps: Option<f64>,
-        /// Most that is taken from it.
+        /// Rate limit from it.
         #[serde(default)]
         Gauge receive_limit_mbps: Option<f64>,
-        /// Addresses it was assigned.
+        /// Addresses assigned to it.
         #[serde(default)]
         Label leased: Vec<String>,
         Part queue: Option<QueueStatus>,
-        /// What each policy rule met, by its name.
+        /// Counters of each policy rule, by name.
         #[serde(default)]
         Part policy_rules: BTreeMap<String, RuleReport>,
         Part reorder: Option<ReorderStatus>,
@@ -200,15 +200,15 @@ report! {
         Counter dropped_too_big: u64,
     }
 
-    /// What a policy rule met.
+    /// Counters of a policy rule.
     RuleReport {
         Counter packets: u64,
         Counter bytes: u64,
-        /// Of them, not sent, as the rule says.
+        /// Packets dropped because of the rule.
         Counter dropped: u64,
     }
 
-    /// FEC packets sent and received, and what came of them.
+    /// FEC packets sent and received, and packets restored.
     FecReport {
         Counter sent: u64,
         Counter dropped: u64,
@@ -233,19 +233,19 @@ report! {
         Gauge held_p95_ms: Option<f64>,
     }
 
-    /// One path. What is not known, or does not hold since the path does not answer, is null.
+    /// One path. Values that are unknown, or invalid while the path does not answer, are null.
     PathReport {
         Label name: String,
         Gauge id: Option<u32>,
         /// `connecting`, `up`, `suspect`, `down`, `standby`; down with `why` if it waits for its interface, address or name.
         Label state: String,
-        /// What it waits for.
+        /// Reason for waiting.
         Label why: Option<String>,
-        /// Since when it is up, or since when it is not.
+        /// Since when it is up, or down.
         #[serde(default)]
         Gauge since_s: Option<f64>,
         Gauge priority: u8,
-        /// Most that is sent on it, what it may carry in a month, what it carried of that, and what that cost, if limits or costs are set.
+        /// Rate limit, monthly quota, volume of this month and its cost, if limits or costs are set.
         Gauge rate_limit_mbps: Option<f64>,
         Gauge quota_bytes: Option<u64>,
         Gauge quota_used_bytes: Option<u64>,
@@ -271,7 +271,7 @@ report! {
         Counter received_bytes: u64,
         Counter lost_packets: u64,
         Counter lost_bytes: u64,
-        /// Of what it sent lately.
+        /// Recent loss of this end's packets.
         #[serde(default)]
         Gauge loss_percent: Option<f64>,
         Counter ce_packets: u64,
@@ -287,7 +287,7 @@ fn add_up(sum: &mut BTreeMap<String, u64>, more: BTreeMap<String, u64>) {
 }
 
 impl Status {
-    /// The status of a tunnel of which both are shards: sums, and each one's peers.
+    /// Merges the status of two shards: sums, and the peers of both.
     pub fn merge(mut self, other: Status) -> Status {
         let (tun, more) = (&mut self.tun, other.tun);
         tun.read_packets += more.read_packets;
@@ -307,7 +307,7 @@ impl Status {
         }
         add_up(&mut self.endpoint, other.endpoint);
         add_up(&mut self.channels, other.channels);
-        // They have the same, with the same numbers.
+        // All shards have the same sockets, with the same numbers.
         for (socket, more) in self.sockets.iter_mut().zip(other.sockets) {
             socket.tx_packets += more.tx_packets;
             socket.tx_bytes += more.tx_bytes;

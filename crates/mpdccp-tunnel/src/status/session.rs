@@ -11,7 +11,7 @@ use mpdccp_units::{Duration, Time};
 use std::net::SocketAddr;
 
 impl Status {
-    /// What the configuration says.
+    /// The part from the configuration.
     pub(crate) fn of(cfg: &Config) -> Status {
         Status {
             version: VERSION,
@@ -42,12 +42,12 @@ fn ms(d: Duration) -> f64 {
 }
 
 impl PeerStatus {
-    /// Of a peer without a session.
+    /// Status of a peer without a session.
     pub fn idle(name: &str) -> PeerStatus {
         PeerStatus { name: name.into(), state: "none".into(), ..PeerStatus::default() }
     }
 
-    /// Of a peer, with what this end's file says of it.
+    /// Status of a peer, with settings from this end's file.
     pub(crate) fn of_peer(
         endpoint: &Endpoint,
         now: Time,
@@ -83,7 +83,7 @@ impl PeerStatus {
         status
     }
 
-    /// Of a peer with one; `place` gives a path's name and where it leads now.
+    /// Status of a peer with a session; `place` returns a path's name and its current address.
     fn of(
         name: &str,
         status: &SessionStatus,
@@ -144,7 +144,7 @@ impl PeerStatus {
 }
 
 impl PathReport {
-    /// Of a path that is not open yet.
+    /// Status of a path that is not open yet.
     pub(crate) fn waiting(spec: &PathSpec, why: &str) -> PathReport {
         PathReport {
             name: spec.name.clone(),
@@ -158,7 +158,7 @@ impl PathReport {
 
     fn of(path: &PathStatus, row: Option<&PathRow>, (name, remote): (String, SocketAddr)) -> PathReport {
         let tx = path.tx.as_ref();
-        // Figures of a path that does not answer are of the time before.
+        // The figures of a path that does not answer are outdated.
         let live = tx.filter(|_| path.state.is_up());
         let row = row.filter(|_| live.is_some());
         PathReport {

@@ -1,4 +1,5 @@
-//! The headers of a stream that carries a TCP connection: which one, and what came of it at the far end.
+//! Headers of a stream that carries a TCP connection: the connection's addresses, and the result at the
+//! far end.
 
 use dccp_streams::Reason;
 use mpdccp_proxy::{Icmp, Refusal, Request, Tuple};
@@ -23,7 +24,7 @@ pub(super) fn request(request: &Request) -> Vec<u8> {
     header
 }
 
-/// Reads it; `None` if it is none, or its addresses are of two versions.
+/// Parses the header; `None` if it is invalid, or mixes IP versions.
 pub(super) fn read_request(header: &[u8]) -> Option<Request> {
     let (&[CONNECTION, flags, ttl, traffic_class], ends) = header.split_first_chunk()? else { return None };
     let (from, to) = ends.split_at(ends.len() / 2);
@@ -51,7 +52,7 @@ pub(super) fn end(bytes: &[u8]) -> Option<SocketAddr> {
 /// The acceptor's answer: connected.
 pub(super) const ACCEPTED: [u8; 1] = [CONNECTED];
 
-/// The acceptor's answer: an ICMP error came.
+/// The acceptor's answer: an ICMP error.
 pub(super) fn icmp(icmp: &Icmp) -> Vec<u8> {
     let mut answer = vec![ICMP, icmp.kind, icmp.code];
     answer.extend(icmp.rest);
@@ -59,7 +60,7 @@ pub(super) fn icmp(icmp: &Icmp) -> Vec<u8> {
     answer
 }
 
-/// Reads an answer: why there is no connection, if there is none.
+/// Parses an answer; the error says why there is no connection.
 pub(super) fn read_answer(answer: &[u8]) -> Result<(), Refusal> {
     match answer {
         [CONNECTED] => Ok(()),
@@ -71,7 +72,7 @@ pub(super) fn read_answer(answer: &[u8]) -> Result<(), Refusal> {
     }
 }
 
-/// What a refusal without an ICMP message is on the wire.
+/// Reset reason of a refusal without an ICMP message.
 pub(super) fn reason(why: Refusal) -> Reason {
     match why {
         Refusal::Reset => Reason::Refused,
@@ -80,7 +81,7 @@ pub(super) fn reason(why: Refusal) -> Reason {
     }
 }
 
-/// What the host hears.
+/// The refusal that the host sees.
 pub(super) fn refusal(reason: Reason) -> Refusal {
     match reason {
         Reason::Refused | Reason::Reset => Refusal::Reset,

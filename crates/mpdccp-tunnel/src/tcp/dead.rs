@@ -1,4 +1,4 @@
-//! Connections that died with an end. The other one names them to the next session, on a stream of its own (docs/tcp.md): their hosts are still to
+//! Connections that died with one end. The other end lists them to the next session, on a separate stream (docs/tcp.md): their hosts must still
 //! learn of it, and their segments must not travel as packets.
 
 use super::announce;
@@ -16,16 +16,16 @@ type Key = (SessionId, StreamId);
 
 #[derive(Debug, Default)]
 pub(super) struct Dead {
-    /// Not told yet, by peer.
+    /// Not reported yet, by peer.
     untold: BTreeMap<usize, Vec<Tuple>>,
-    /// What a stream has not taken yet.
+    /// Bytes that a stream has not accepted yet.
     leaving: HashMap<Key, Vec<u8>>,
-    /// What has arrived of an entry, and whose it is.
+    /// Partial entries that have arrived, and their peer.
     arriving: HashMap<Key, (usize, Vec<u8>)>,
 }
 
 impl Dead {
-    /// A connection with a host behind this peer was given up with its session. No more than `most` are kept.
+    /// Records a connection with a host behind this peer that was given up with its session. Keeps at most `most`.
     pub(super) fn note(&mut self, peer: usize, tuple: Tuple, most: usize) {
         let untold = self.untold.entry(peer).or_default();
         if untold.len() < most {
@@ -33,7 +33,7 @@ impl Dead {
         }
     }
 
-    /// Names them to a session that is open. One that has no streams is told nothing: its peer carries packets.
+    /// Lists them to an open session. A session without streams gets no list: its peer carries TCP as packets.
     pub(super) fn tell(&mut self, cx: &mut Cx<'_>, peer: usize, session: SessionId) {
         let Some(tuples) = self.untold.remove(&peer) else { return };
         let stream = cx.endpoint.streams(cx.now, session, |s| s.open(&LIST, PRIORITY));
@@ -41,7 +41,7 @@ impl Dead {
             self.untold.insert(peer, tuples);
             return;
         };
-        // In the direction of the peer's hosts.
+        // From the view of the peer's hosts.
         let bytes = tuples.into_iter().flat_map(|tuple| entry(tuple.reversed())).collect();
         self.leaving.insert((session, stream), bytes);
         self.fill(cx, (session, stream));
@@ -60,7 +60,7 @@ impl Dead {
         }
     }
 
-    /// The peer is about to name some.
+    /// The peer opened a stream for its list.
     pub(super) fn accept(&mut self, cx: &mut Cx<'_>, peer: usize, session: SessionId, stream: StreamId) {
         let done = cx.endpoint.streams(cx.now, session, |s| {
             s.accept(stream, &[])?;
@@ -71,7 +71,7 @@ impl Dead {
         }
     }
 
-    /// Something happened to a stream: which connections are dead, and of which peer.
+    /// Handles an event of such a stream. Returns the dead connections, and their peer.
     pub(super) fn on_stream(
         &mut self,
         cx: &mut Cx<'_>,
@@ -131,7 +131,7 @@ fn entry(tuple: Tuple) -> Vec<u8> {
     out
 }
 
-/// The first entry and what follows; nothing if it is not whole, an error if it is none.
+/// The first entry and the remaining bytes; `None` if it is incomplete, an error if it is invalid.
 fn read_entry(bytes: &[u8]) -> Result<Option<(Tuple, &[u8])>, ()> {
     let Some((version, rest)) = bytes.split_first() else { return Ok(None) };
     let ip = match version {

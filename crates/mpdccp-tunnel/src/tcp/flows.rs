@@ -1,4 +1,4 @@
-//! The flows that travel as streams: a flow of the table, a socket of the proxy and a stream of a session belong together.
+//! TCP flows carried as streams: each ties a flow of the table to a socket of the proxy and a stream of a session.
 
 use super::dead::{self, Dead};
 use super::routes::{Carrier, Routes, class_of, rule};
@@ -19,7 +19,7 @@ use std::collections::{BTreeMap, HashMap, VecDeque};
 /// Bytes of one direction of a flow that are between its stream and its socket.
 pub(super) const WINDOW: u64 = 256 << 10;
 
-/// What becomes of a packet read from the interface.
+/// Treatment of a packet read from the interface.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Divert {
     /// It travels as a packet.
@@ -46,7 +46,7 @@ pub(super) struct Carried {
     /// Read from the host, and not yet taken by the stream; of the first so much was.
     waiting: VecDeque<Vec<u8>>,
     taken: usize,
-    /// The host sends no more.
+    /// The host sends no more data.
     finished: bool,
     /// Handed to the socket, and not yet taken by the kernel.
     pub(super) unwritten: u64,
@@ -75,7 +75,8 @@ pub(crate) struct Flows {
 }
 
 impl Flows {
-    /// As many at a time as its sockets allow; `saved` says which died with the last run.
+    /// Limits the number of flows to `flows`, the limit of the sockets; `saved` lists the connections that died with the
+    /// last run.
     pub(crate) fn new(now: Time, flows: usize, saved: &str) -> Flows {
         let usual = Limits::default();
         let most = flows.min(usual.flows);
@@ -147,7 +148,7 @@ impl Flows {
             Ok::<_, StreamError>(stream)
         });
         let Some(Ok(stream)) = stream else {
-            // It has as many as it may: this one is left to packets.
+            // The session has no room for another stream: this flow travels as packets.
             self.table.refused(cx.now, flow, Refusal::Silence);
             return Divert::Packet;
         };
@@ -188,12 +189,12 @@ impl Flows {
         Some(carried)
     }
 
-    /// A packet is to go to the interface; what goes back to the peer instead.
+    /// Handles a packet for the interface; returns a packet to send back to the peer instead.
     pub(crate) fn on_delivered(&mut self, packet: &[u8]) -> Option<Vec<u8>> {
         self.table.on_delivered(packet)
     }
 
-    /// Something happened to a stream.
+    /// Handles an event of a stream.
     pub(crate) fn on_stream(
         &mut self,
         cx: &mut Cx<'_>,
@@ -240,7 +241,7 @@ impl Flows {
         }
     }
 
-    /// The peer announces a flow.
+    /// The peer announced a flow.
     fn connect(
         &mut self,
         cx: &mut Cx<'_>,
@@ -258,7 +259,7 @@ impl Flows {
             cx.endpoint.streams(cx.now, session, |s| s.header(stream).and_then(announce::read_request));
         let request = request.flatten().ok_or(Reason::Protocol)?;
         let Tuple { from, to } = request.tuple;
-        // As of a packet, whose destination is this host's to route.
+        // The same rule as for packets; this host routes the destination.
         let allowed = routes.wants(cx, number) && routes.allowed.peer(from.ip()) == Some(number);
         if !allowed || !is_unicast(to.ip()) || to.ip().is_loopback() {
             return Err(Reason::NotAllowed);
@@ -296,7 +297,7 @@ impl Flows {
         }
     }
 
-    /// The host whose SYN is held hears what it would have heard without the proxy.
+    /// The host whose SYN is held gets the answer that it would have got without the proxy.
     fn refuse(&mut self, cx: &mut Cx<'_>, flow: Flow, why: Refusal) {
         self.refused += 1;
         if let Some(answer) = self.table.refused(cx.now, flow, why) {
@@ -401,7 +402,7 @@ impl Flows {
         });
     }
 
-    /// Gives the stream what it takes of what the host sent, and the host room for as much.
+    /// Passes data of the host to the stream as far as the stream accepts it, and grants the host as much room.
     fn fill_stream(&mut self, cx: &mut Cx<'_>, flow: Flow) {
         let Some(carried) = self.carried.get_mut(&flow) else { return };
         let Carried { session, stream, waiting, taken, finished, over, .. } = carried;
@@ -436,7 +437,7 @@ impl Flows {
             }
             self.give_up(cx, flow, Reason::SessionLost);
         }
-        // The next one may be open already.
+        // The next session may be open already.
         let next = peer.and_then(|number| Some((number, routes.peers.get(number)?.session?)));
         if let Some((number, next)) = next.filter(|(_, next)| *next != session) {
             self.dead.tell(cx, number, next);

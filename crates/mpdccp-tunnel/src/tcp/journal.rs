@@ -1,8 +1,9 @@
-//! The file that tells an end, after it was killed, which connections died with it: a line for each that a host may have.
+//! Journal of the connections that hosts may have, one line each. After the end was killed, it shows which connections
+//! died.
 
 use mpdccp_proxy::Tuple;
 
-/// Bytes of each line, its end included: two IPv6 addresses with ports are the longest.
+/// Bytes per line including its end: the longest has two IPv6 addresses with ports.
 pub(crate) const LINE: usize = 96;
 
 /// The line of a connection, or an empty one.
@@ -11,7 +12,7 @@ pub(super) fn line(tuple: Option<Tuple>) -> String {
     format!("{text:<width$}\n", width = LINE - 1)
 }
 
-/// Reads all lines.
+/// Parses all lines.
 pub(super) fn read(text: &str) -> impl Iterator<Item = Option<Tuple>> {
     text.lines().map(|line| {
         let (from, to) = line.trim_end().split_once(' ')?;

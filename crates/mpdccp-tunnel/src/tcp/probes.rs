@@ -1,4 +1,4 @@
-//! What hosts want to know of each other, and what this end is to know after a crash.
+//! Liveness probes between hosts, and the journal for use after a crash.
 
 use super::flows::{Carried, Flows};
 use super::journal;
@@ -17,7 +17,7 @@ impl Flows {
         }
     }
 
-    /// A far host asks whether the one of this stream lives. Of one that is gone there is nothing to ask, and its stream says so.
+    /// The far host asks whether the near host of this stream is alive. If the stream has gone, its reset is the answer.
     pub(crate) fn on_probe(&mut self, cx: &mut Cx<'_>, session: SessionId, stream: u64) {
         match self.by_stream.get(&(session, StreamId(stream))) {
             Some(flow) if self.table.ask(*flow) => cx.out.push(Action::Tcp(Command::Probe(*flow, true))),
@@ -28,12 +28,12 @@ impl Flows {
         }
     }
 
-    /// It does: what asked goes to the private namespace.
+    /// The far host is alive: returns the packet that asked, for the private namespace.
     pub(crate) fn on_alive(&mut self, session: SessionId, stream: u64) -> Option<Vec<u8>> {
         self.table.alive(*self.by_stream.get(&(session, StreamId(stream)))?)
     }
 
-    /// Saves which connections hosts may have.
+    /// Saves the connections that hosts may have.
     pub(crate) fn save(&mut self, cx: &mut Cx<'_>) {
         for (line, tuple) in self.table.changes() {
             cx.out.push(Action::SaveLine(StateFile::Connections, line, journal::line(tuple)));

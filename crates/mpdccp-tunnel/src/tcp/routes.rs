@@ -1,4 +1,4 @@
-//! Which peer a flow goes to, and whether it may be a stream.
+//! The peer of a flow, and whether the flow may be a stream.
 
 use crate::Cx;
 use crate::config::Tcp;

@@ -1,14 +1,15 @@
-//! Bytes between a stream and what waits for its socket.
+//! Copies bytes between a stream and the queue of its socket.
 
 use dccp_streams::{StreamError, StreamId, Streams};
 use std::collections::VecDeque;
 
-/// Priority of the streams, all the same.
+/// Priority of all these streams.
 pub(super) const PRIORITY: u8 = 3;
-/// Most bytes handed to a socket in one piece.
+/// Most bytes passed to a socket at a time.
 pub(super) const CHUNK: usize = 64 << 10;
 
-/// Writes what a stream takes, and its end once all is written. How many bytes that were, and whether the end is.
+/// Writes as much as the stream accepts, and the end once all is written. Returns the number of bytes, and
+/// whether the end was written.
 pub(super) fn write(
     streams: &mut Streams,
     stream: StreamId,
@@ -24,7 +25,7 @@ pub(super) fn write(
                 *taken += n;
             }
             Err(StreamError::Blocked) => return (written, false),
-            // It was reset, and that is told.
+            // The stream was reset, which is reported separately.
             Err(_) => *taken = first.len(),
         }
         if *taken == first.len() {

@@ -1,4 +1,4 @@
-//! The end of a tunnel, and what it keeps for the next.
+//! The end of a tunnel, and the state saved for the next.
 
 use super::{CLOSE_PATIENCE, Tunnel};
 use crate::Cx;
@@ -25,7 +25,7 @@ impl Tunnel {
         }
     }
 
-    /// Remembers what all paths carry.
+    /// Records the capacities of all paths.
     pub(super) fn observe(&mut self, endpoint: &mut Endpoint, now: Time) {
         let cx = cx!(self, endpoint, now);
         self.peers.iter().for_each(|peer| self.capacities.observe(cx, peer));

@@ -1,4 +1,4 @@
-//! What the tunnel hears of TCP flows that travel as streams.
+//! Events of TCP flows carried as streams.
 
 use super::Tunnel;
 use crate::Cx;
@@ -17,7 +17,7 @@ macro_rules! routes {
 }
 
 impl Tunnel {
-    /// How many TCP connections this host can carry as streams at a time, or why none; before [`start`](Self::start).
+    /// Sets how many TCP connections this host can carry as streams at a time, or why none; before [`start`](Self::start).
     pub fn set_proxy(&mut self, endpoint: &mut Endpoint, able: Result<usize, String>) {
         match able {
             Ok(flows) => {
@@ -32,7 +32,7 @@ impl Tunnel {
         }
     }
 
-    /// Something happened to the proxy's sockets.
+    /// Handles events of the proxy's sockets.
     pub fn handle_sockets(&mut self, endpoint: &mut Endpoint, now: Time, events: Vec<mpdccp_proxy::Event>) {
         if let Some(flows) = &mut self.flows {
             flows.on_sockets(cx!(self, endpoint, now), &mut routes!(self), events);
@@ -40,15 +40,14 @@ impl Tunnel {
         }
     }
 
-    /// What becomes of a super-packet that was read from the interface, before it is cut: of [`Divert::Packet`] the packets are to be cut and
-    /// handled by themselves.
+    /// Handles a super-packet from the interface before segmentation: for [`Divert::Packet`], segment it and handle the packets one by one.
     pub fn divert_whole(&mut self, endpoint: &mut Endpoint, now: Time, packet: &[u8]) -> Divert {
         let Some(done) = self.divert(endpoint, now, packet) else { return Divert::Packet };
         self.forward.read.count(1, packet.len() as u64);
         done
     }
 
-    /// Whether a packet read from the interface belongs to the proxy; `None` if it travels as a packet.
+    /// Whether a packet from the interface belongs to the proxy; `None` if it travels as a packet.
     pub(super) fn divert(&mut self, endpoint: &mut Endpoint, now: Time, packet: &[u8]) -> Option<Divert> {
         let flows = self.flows.as_mut()?;
         let (_, destination) = addresses(packet)?;
@@ -59,7 +58,7 @@ impl Tunnel {
         (done != Divert::Packet).then_some(done)
     }
 
-    /// Something happened to a session; true if it concerns its streams alone.
+    /// Handles an event of a session; true if it concerned only its streams.
     pub(super) fn handle_stream_event(
         &mut self,
         endpoint: &mut Endpoint,
@@ -79,7 +78,7 @@ impl Tunnel {
         matches!(event, SessionEvent::Stream(_))
     }
 
-    /// Addresses may be another peer's now.
+    /// Addresses may belong to another peer now.
     pub(super) fn recheck_flows(&mut self, endpoint: &mut Endpoint, now: Time) {
         if let Some(flows) = &mut self.flows {
             flows.recheck(cx!(self, endpoint, now), &routes!(self));
@@ -102,7 +101,7 @@ impl Tunnel {
         }
     }
 
-    /// The peer asks whether the host of a stream lives, or says so of its own.
+    /// The peer asks whether the host of a stream is alive, or answers that its own host is.
     pub(super) fn handle_probe(
         &mut self,
         endpoint: &mut Endpoint,
@@ -123,7 +122,7 @@ impl Tunnel {
 }
 
 impl Divert {
-    /// What becomes of the packet.
+    /// Converts the decision to an outcome.
     pub(super) fn outcome(self, packet: Vec<u8>) -> Outcome {
         match self {
             Divert::Proxy => Outcome::Proxy(packet),

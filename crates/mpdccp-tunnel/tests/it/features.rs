@@ -1,4 +1,4 @@
-//! Each feature by itself.
+//! Tests of single features.
 
 use crate::host::UNIX;
 use crate::world::{CLIENTS, ClientFile, SERVERS, World, inner, server_text};
@@ -34,7 +34,7 @@ fn peers_reach_each_other_and_nobody_else() {
     );
 }
 
-/// 80 Mbit/s go to the first client for two seconds; a minute later the file of what paths carry is written.
+/// Sends 80 Mbit/s to the first client for two seconds; a minute later the file of capacities is written.
 fn carry(world: &mut World) {
     for _ in 0..100 {
         for _ in 0..200 {
@@ -45,14 +45,14 @@ fn carry(world: &mut World) {
     world.run(Duration::from_secs(60));
 }
 
-/// The server restarts, and later again.
+/// The server restarts, and restarts again later.
 #[test]
 fn a_restarted_server_begins_from_what_its_paths_carried() {
     let one = || ClientFile { remote: "[\"198.51.100.1\"]".into(), ..ClientFile::new() };
     let mut world = World::new([one(), one()], &server_text([true; CLIENTS], ""));
     world.run(SOON);
     carry(&mut world);
-    // Killed: the file is of the last minute.
+    // Killed: the file is at most a minute old.
     let saved = world.hosts[SERVERS[0]].saved[&StateFile::Capacities].clone();
     assert!(saved.contains("c0 a ") && !saved.contains("c1"), "{saved}");
     let words = "peer c0: path a carried";
@@ -66,7 +66,7 @@ fn a_restarted_server_begins_from_what_its_paths_carried() {
     };
     again(&mut world);
     assert!(logged(&world, SERVERS[0], words), "{:?}", world.hosts[SERVERS[0]].log);
-    // One use of it, and an hour, is all there is.
+    // An entry lives for one use and an hour.
     world.run(Duration::from_secs(61));
     assert_eq!(world.hosts[SERVERS[0]].saved[&StateFile::Capacities].trim(), "{}");
     world.hosts[SERVERS[0]].log.clear();
@@ -148,7 +148,7 @@ fn a_drained_server_takes_nobody_and_its_clients_go() {
     let id = world.hosts[SERVERS[0]].command(world.now, Command::Drain);
     assert_eq!(world.hosts[SERVERS[0]].replies.get(&id), Some(&Answer::Clients(2)));
     world.run(SOON);
-    // Followed again, the file does not let anybody in.
+    // Reloading the file admits nobody new.
     let now = world.now;
     world.hosts[SERVERS[0]].reload(now, &server_text([true; CLIENTS], ""));
     world.hosts[SERVERS[0]].log.clear();
@@ -206,7 +206,7 @@ fn a_used_up_quota_makes_a_path_standby_until_the_month_is_over() {
     }
     world.run(SECOND);
     assert!(world.hosts[0].sockets[&a].bytes < carried + 10_000, "the other path carries them");
-    // It is written down in time, and a crash does not undo it.
+    // It is saved in time, and a crash does not undo it.
     world.run(Duration::from_secs(61));
     world.send(0, inner(SERVERS[0]), 100);
     world.run(Duration::from_secs(61));
@@ -234,7 +234,7 @@ fn a_quota_that_a_reload_takes_away_binds_no_more() {
     assert_eq!(world.path(0, "a").unwrap().priority, 3);
 }
 
-/// Packets of 1000 bytes delivered of those that one host sends another, 8 Mbit/s for two seconds.
+/// Packets of 1000 bytes delivered from one host to another, at 8 Mbit/s for two seconds.
 fn delivered(world: &mut World, from: usize, to: usize) -> usize {
     let mut numbers = Vec::new();
     for _ in 0..2_000 {
@@ -250,7 +250,7 @@ fn rates_of_peers_and_paths_are_kept_to_as_soon_as_the_file_says_them() {
     let mut world = up();
     let server = SERVERS[0];
     assert!(delivered(&mut world, server, 0) > 1_800 && delivered(&mut world, 0, server) > 1_800);
-    // 1 Mbit/s, a second or two of queue more.
+    // 1 Mbit/s, plus a second or two of queue.
     let kept = 180..400;
     let of_peer = |what: &str| server_text([true; CLIENTS], "").replace("name = \"c0\"", what);
     world.reload(server, &of_peer("name = \"c0\"\nrate = \"1M\""));
@@ -286,11 +286,11 @@ fn leases_differ_and_outlive_a_restart() {
     let before = [own(&world, 0), own(&world, 1)];
     assert!(before.iter().all(|nets| nets.len() == 1) && before[0] != before[1], "{before:?}");
     assert!(before.iter().flatten().all(|net| net.ends_with("/24") && net != "10.0.0.1/24"));
-    // The server's own network and what is not allowed are left out.
+    // The server's own network and networks that are not allowed are left out.
     let routes: Vec<String> = world.hosts[0].routes.iter().map(|net| net.to_string()).collect();
     assert_eq!(routes, ["10.9.0.0/16"]);
     assert!(world.hosts[SERVERS[0]].saved.contains_key(&StateFile::Leases));
-    // In the other order they ask again.
+    // After the restart they ask in the other order.
     let now = world.now;
     world.hosts[SERVERS[0]].restart(now);
     world.hosts[1].restart(now);
@@ -302,7 +302,7 @@ fn leases_differ_and_outlive_a_restart() {
 
 #[test]
 fn a_server_gives_no_more_than_allowed_ips() {
-    // Its own network is wider than what the client allows: the address stands alone, and no route comes with it.
+    // Its network is wider than the client allows: only the address is set, without a route.
     let auto = || ClientFile { extra: "addresses = \"auto\"".into(), ..ClientFile::new() };
     let wide = |text: String| text.replace("10.0.0.1/24", "10.0.0.1/1");
     let world_with = |pool: &str| {
@@ -313,11 +313,11 @@ fn a_server_gives_no_more_than_allowed_ips() {
     let world = world_with(POOL);
     let own = &world.hosts[0].addresses;
     assert!(own.len() == 1 && own.iter().all(|net| net.prefix_len() == 32), "{own:?}");
-    // An address that is somebody else's is refused.
+    // An address outside the allowed networks is refused.
     let world = world_with(&POOL.replace("10.0.0.0/29", "8.8.8.8/31"));
     assert!(world.hosts[0].addresses.is_empty(), "{:?}", world.hosts[0].addresses);
     assert!(logged(&world, 0, "not within allowed_ips"));
-    // A prefix of length 0 holds every address and no route, nor the network around an address.
+    // A prefix of length 0 allows every address, but no route, not even the network around an address.
     let mut world = world_with(POOL);
     let now = world.now;
     world.hosts[0].text = world.hosts[0].text.replace("\"10.0.0.0/24\", \"10.9.0.0/16\"", "\"0.0.0.0/0\"");
@@ -331,7 +331,7 @@ fn a_server_gives_no_more_than_allowed_ips() {
 #[test]
 fn an_exhausted_pool_is_told_and_counted() {
     let mut world = assigned();
-    // The network, the server, and one address to give.
+    // Room for the network, the server, and one address to assign.
     let small = POOL.replace("/29", "/31").replace("10.0.0.0", "10.0.0.2");
     for server in SERVERS {
         let text = server_text([true; CLIENTS], &small);
@@ -373,14 +373,15 @@ fn the_interface_follows_the_paths_and_senders_are_told() {
     world.run(SECOND);
     assert!(world.delivered.contains_key(&fits) && !world.delivered.contains_key(&large));
     assert!(logged(&world, 0, "icmp"), "the sender of the large one is told");
-    // The server's interface is as large as the other client needs, and its answers are told of the limit.
+    // The server's interface keeps the size that the other client needs, and only senders to the narrow client
+    // learn of the limit.
     assert_eq!(world.hosts[SERVERS[0]].mtu, before);
     let large = world.send(SERVERS[0], inner(1), usize::from(before));
     world.run(SECOND);
     assert!(world.delivered.contains_key(&large));
 }
 
-/// A router without a clock begins in 1970, and the server knows later handshakes of it.
+/// A router without a battery-backed clock starts in 1970, and the server knows later handshakes of it.
 #[test]
 fn a_client_whose_clock_is_set_back_gets_in() {
     let file = ClientFile { remote: "\"198.51.100.1\"".into(), ..ClientFile::new() };
@@ -482,7 +483,7 @@ fn a_pattern_takes_the_interface_that_works() {
     assert!(world.server_of(0).is_some_and(|server| world.reaches(0, server)));
 }
 
-/// What the last second carried and the newest handshake are not lost, even by a tunnel that ends at once.
+/// The volume of the last second and the newest handshake are saved, even if the tunnel ends at once.
 #[test]
 fn a_tunnel_that_ends_saves_what_must_outlive_it() {
     let mut world = up();
@@ -498,7 +499,7 @@ fn a_tunnel_that_ends_saves_what_must_outlive_it() {
     assert!(saved[&StateFile::Volumes].contains("\"bytes\": 12"), "{saved:?}");
 }
 
-/// A client that begins anew all the time.
+/// A client that reconnects all the time.
 #[test]
 fn a_peer_cannot_fill_the_log() {
     let mut world = up();
@@ -514,7 +515,8 @@ fn a_peer_cannot_fill_the_log() {
     assert!(lines.iter().any(|line| line.contains("lines of this peer before it were left out")));
 }
 
-/// One server or two, over satellites: a session opens, and again after an outage, and channels renew their keys.
+/// One server or two, over satellites: a session opens, opens again after an outage, and channels renew their
+/// keys.
 #[test]
 fn long_paths_open() {
     for remote in ["\"198.51.100.1\"".to_owned(), ClientFile::new().remote] {

@@ -1,4 +1,4 @@
-//! What a tunnel tells its owner's program, and when it has names asked behind it.
+//! Hooks of the owner's program, and the name servers behind the tunnel.
 
 use crate::world::{CLIENTS, ClientFile, SERVERS, World, inner, server_text};
 use mpdccp_tunnel::{Command, Hook, HookEvent};
@@ -23,7 +23,7 @@ fn hooks_and_name_servers_follow_sessions_and_paths() {
     assert_eq!(first[0], (HookEvent::SessionUp, "hub".to_owned(), None), "{first:?}");
     assert!(first.contains(&up("a")) && first.contains(&up("b")), "{first:?}");
     assert_eq!(world.hosts[0].dns_set, [vec![IpAddr::from(inner(SERVERS[0]))]]);
-    // A server has none, and its clients' sessions make nothing of it.
+    // A server has no hooks, and its clients' sessions trigger none.
     assert_eq!(told(&mut world, SERVERS[0]), []);
     world.change(0, "p0", |access| access.up = false);
     for _ in 0..100 {

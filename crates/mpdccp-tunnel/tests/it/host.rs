@@ -1,4 +1,4 @@
-//! A host that does what its tunnel asks for, and remembers it.
+//! A host that executes its tunnel's actions and records them.
 
 use dccp_secure::{PrivateKey, PublicKey};
 use ipnet::IpNet;
@@ -35,7 +35,7 @@ pub(crate) struct Access {
     pub(crate) ip: IpAddr,
     pub(crate) up: bool,
     pub(crate) mtu: u16,
-    /// What the client sends here is lost.
+    /// Packets of the client are lost here.
     pub(crate) mute: bool,
 }
 
@@ -45,11 +45,11 @@ pub(crate) struct Host {
     pub(crate) text: String,
     pub(crate) endpoint: Endpoint,
     pub(crate) tunnel: Tunnel,
-    /// Peers that are let in, by key.
+    /// Admitted peers, by key.
     pub(crate) peers: BTreeMap<PublicKey, u32>,
     pub(crate) sockets: BTreeMap<u32, Socket>,
     pub(crate) access: BTreeMap<String, Access>,
-    /// A server's: channels by their sockets, with peer and address, and the newest handshake of each key.
+    /// On a server: channels by socket, with peer and addresses, and the newest handshake of each key.
     pub(crate) channels: BTreeMap<u32, (u32, SocketAddr, SocketAddr)>,
     pub(crate) newest: BTreeMap<PublicKey, Duration>,
     /// Of the server.
@@ -62,23 +62,23 @@ pub(crate) struct Host {
     pub(crate) commands: u64,
     pub(crate) stopped: bool,
     pub(crate) log: Vec<String>,
-    /// Of its lines, warnings.
+    /// Warnings among the log lines.
     pub(crate) warned: Vec<String>,
     /// Inner packets that came out.
     pub(crate) received: Vec<Vec<u8>>,
-    /// What the proxy's sockets were told, and packets for their namespace.
+    /// Commands to the proxy's sockets, and packets for their namespace.
     pub(crate) told: Vec<mpdccp_proxy::Command>,
     pub(crate) diverted: Vec<Vec<u8>>,
-    /// What the clock shows beyond [`UNIX`] and the time, seconds.
+    /// Clock offset from [`UNIX`] plus the time, seconds.
     pub(crate) clock: i64,
-    /// What its owner's program was told, and which name servers it asks, one after the other.
+    /// Hook calls, and the name servers set, in order.
     pub(crate) hooks: Vec<Hook>,
     pub(crate) dns_set: Vec<Vec<IpAddr>>,
-    /// Last byte of the address that every name leads to.
+    /// Last byte of the address to which every name resolves.
     pub(crate) dns: u8,
-    /// The latest of its addresses that a server gave.
+    /// The latest address that a server assigned.
     pub(crate) given: Option<Ipv4Addr>,
-    /// For other shards: messages, and packets that are for their peers.
+    /// Output for other shards: messages, and packets for their peers.
     pub(crate) to_shards: Vec<(u8, ShardMessage)>,
     pub(crate) handed_over: Vec<(u8, Vec<u8>)>,
     handshakes: Duration,
@@ -146,17 +146,17 @@ impl Host {
         }
     }
 
-    /// Seconds since 1970 by its clock.
+    /// Seconds since 1970 on its clock.
     pub(crate) fn unix(&self, now: Time) -> u64 {
         (UNIX + now.as_nanos() / 1_000_000_000).saturating_add_signed(self.clock)
     }
 
-    /// The time of a handshake that it begins now.
+    /// Time of a handshake that starts now.
     pub(crate) fn handshake_at(&self, now: Time) -> Duration {
         self.handshakes + now.since(self.began)
     }
 
-    /// Begins again with what was saved: nothing else outlives a crash.
+    /// Restarts with the saved files: nothing else survives a crash.
     pub(crate) fn restart(&mut self, now: Time) {
         self.seed = self.seed.wrapping_add(10);
         self.endpoint = Endpoint::new([self.seed; 32]);
@@ -172,7 +172,7 @@ impl Host {
         self.begin(now);
     }
 
-    /// What the program does at its start.
+    /// Start of the program.
     pub(crate) fn begin(&mut self, now: Time) {
         let cfg = self.tunnel.config().clone();
         let wall = Duration::from_secs(self.unix(now));
@@ -192,7 +192,7 @@ impl Host {
         self.act(now);
     }
 
-    /// Asks the tunnel for something; the number of the answer.
+    /// Sends the tunnel a command; returns the number of the answer.
     pub(crate) fn command(&mut self, now: Time, command: mpdccp_tunnel::Command) -> u64 {
         self.commands += 1;
         self.tunnel.handle_command(&mut self.endpoint, now, self.commands, command);
@@ -200,7 +200,7 @@ impl Host {
         self.commands
     }
 
-    /// Follows another file.
+    /// Reloads another file.
     pub(crate) fn reload(&mut self, now: Time, text: &str) -> u64 {
         let cfg = parse(text);
         self.tunnel.config().check_change(&cfg).unwrap();
@@ -214,7 +214,7 @@ impl Host {
         self.act(now);
     }
 
-    /// A packet of this host for the tunnel; what comes out of it.
+    /// Passes a packet to the tunnel, and handles the outcome.
     pub(crate) fn packet(&mut self, now: Time, packet: Packet) {
         match self.tunnel.handle_packet(&mut self.endpoint, now, packet) {
             Outcome::Done => {}
@@ -225,13 +225,13 @@ impl Host {
         self.act(now);
     }
 
-    /// What the proxy's sockets say.
+    /// Passes an event of the proxy's sockets.
     pub(crate) fn sockets(&mut self, now: Time, event: mpdccp_proxy::Event) {
         self.tunnel.handle_sockets(&mut self.endpoint, now, vec![event]);
         self.act(now);
     }
 
-    /// Does what the tunnel asks for.
+    /// Executes the tunnel's actions.
     pub(crate) fn act(&mut self, now: Time) {
         while let Some(action) = self.tunnel.poll_action() {
             let answer = match action {
@@ -345,7 +345,7 @@ impl Host {
             return HostEvent::PathFailed { request: path.request, absent: true, why };
         };
         let up = access.up;
-        // Of all hosts and restarts: numbers of sockets are those of the channels over them.
+        // Unique across hosts and restarts: socket numbers identify the channels.
         let socket = u32::from(self.seed) << 16 | path.request as u32;
         let handshake = self.handshake_at(now);
         let known = Socket { interface, remote: path.remote, handshake, bytes: 0, up };

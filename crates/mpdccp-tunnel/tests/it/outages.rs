@@ -1,4 +1,4 @@
-//! What the log and the status say of outages.
+//! Log and status during outages.
 
 use crate::world::{CLIENTS, ClientFile, SERVERS, World, inner, server_text};
 use mpdccp_tunnel::{Command, HostEvent};
@@ -29,7 +29,7 @@ fn about<'a>(world: &'a World, host: usize, path: &str) -> Vec<&'a str> {
     world.hosts[host].log.iter().filter(|line| line.contains(&named)).map(String::as_str).collect()
 }
 
-/// The system tells a fault again and again while a cable is out, since now and then a packet seems to leave.
+/// The system reports the fault repeatedly while a cable is out, since now and then a packet seems to leave.
 #[test]
 fn an_outage_is_two_lines_with_cause_and_length() {
     let mut world = up();
@@ -64,7 +64,7 @@ fn an_outage_is_two_lines_with_cause_and_length() {
     assert!(alive.since_s.is_some() && alive.srtt_ms.is_some());
 }
 
-/// The server learns what its client calls its paths.
+/// The server learns its client's names of paths.
 #[test]
 fn both_ends_call_a_path_by_its_name() {
     let mut world = up();
@@ -88,7 +88,7 @@ fn a_path_that_carries_one_way_only_is_told_from_a_dead_one() {
     assert!(lines[0].contains("fails: one way only"), "{lines:?}");
 }
 
-/// A server that is away is one outage, however often its clients try.
+/// An outage of a server is logged as one outage, however often its clients try.
 #[test]
 fn a_server_that_is_away_is_no_stream_of_lines() {
     let one = || ClientFile { remote: "\"198.51.100.1\"".into(), ..ClientFile::new() };
@@ -106,7 +106,7 @@ fn a_server_that_is_away_is_no_stream_of_lines() {
     assert!(log.iter().any(|line| line.contains("session open again after")), "{log:#?}");
 }
 
-/// A name that is looked up is no fault.
+/// A pending name lookup is no fault.
 #[test]
 fn a_start_with_a_host_name_warns_of_nothing() {
     let named = ClientFile { remote: "\"hub.test\"".into(), ..ClientFile::new() };
@@ -136,7 +136,7 @@ fn an_address_that_changed_is_told_at_both_ends() {
     );
 }
 
-/// Milliseconds until client 0 has a session with a server that comes up now.
+/// Milliseconds until client 0 has a session with a server that starts now.
 fn back(world: &mut World) -> u64 {
     let now = world.now;
     world.hosts[SERVERS[0]].restart(now);
@@ -152,7 +152,7 @@ fn back(world: &mut World) -> u64 {
     panic!("{:?}", world.hosts[0].log)
 }
 
-/// In order or killed, away for a moment or for half a minute: the client is back within a second after its server is.
+/// After a clean stop or a kill, for a moment or for half a minute: the client is back within a second of its server.
 #[test]
 fn a_server_that_is_back_has_its_clients_back_within_a_second() {
     for second in [None, Some(3)] {

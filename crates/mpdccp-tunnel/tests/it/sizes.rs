@@ -1,4 +1,4 @@
-//! Paths that carry less than others, less than IPv6 needs, or less than before.
+//! Paths that carry smaller packets than others, than IPv6 needs, or than before.
 
 use crate::world::{CLIENTS, ClientFile, SERVERS, World, inner, inner6, server_text};
 use etherparse::{IpNumber, Ipv6Header};
@@ -10,7 +10,7 @@ const SERVER: usize = SERVERS[0];
 /// Largest inner packet of a path of 1500 bytes.
 const FULL: usize = 1500 - 60 - 28;
 
-/// A world whose paths have been up for a while, with another line in the clients' files.
+/// A world whose paths have been up for a while, with an extra line in the clients' files.
 fn up(extra: &str) -> World {
     let client = || ClientFile { v6: true, extra: extra.into(), ..ClientFile::new() };
     let mut server = server_text([true; CLIENTS], "");
@@ -34,7 +34,7 @@ fn talk(world: &mut World, time: Duration, len: usize) {
     }
 }
 
-/// An access network of the first client swallows what is larger, and both ends have noticed.
+/// An access network of the first client drops larger packets, and both ends have noticed.
 fn narrow(world: &mut World, interface: &str, mtu: u16) {
     world.change(0, interface, |access| access.mtu = mtu);
     talk(world, SECOND * 8, FULL);
@@ -61,12 +61,12 @@ fn v6(from: usize, to: usize, len: usize) -> Vec<u8> {
     packet
 }
 
-/// Linux takes no error that asks for less than what every link carries of IPv6, so the tunnel carries that.
+/// Linux ignores errors that ask for less than the minimum IPv6 MTU, so the tunnel carries such packets.
 #[test]
 fn ipv6_packets_of_1280_bytes_pass_where_the_paths_carry_less() {
     for mtu in [1200, 700] {
         let mut world = up("");
-        // Below what is assumed of every path, its owner has to say so.
+        // Below the assumed minimum of paths, the owner must configure the MTU.
         let mut file = ClientFile { v6: true, ..ClientFile::new() }.text(0);
         if mtu < 1200 {
             file = file.replace("interface =", &format!("mtu = {mtu}\ninterface ="));
@@ -110,7 +110,7 @@ fn a_narrow_path_carries_small_packets_and_large_ones_take_the_wide_one() {
     let before = sent(&world);
     talk(&mut world, SECOND, 1_000);
     assert!(sent(&world) - before > 20, "small ones still take it");
-    // When the wide one dies, senders of large packets hear of it.
+    // When the wide path fails, senders of large packets are told.
     world.change(0, "p1", |access| access.up = false);
     talk(&mut world, SECOND * 2, 500);
     world.hosts[0].log.clear();
@@ -118,7 +118,7 @@ fn a_narrow_path_carries_small_packets_and_large_ones_take_the_wide_one() {
     assert!(passes(&mut world, 0, SERVER, 1_112));
 }
 
-/// A standby path may cost money: that it is wide is no reason to use it.
+/// A standby path may cost money: its larger MTU is no reason to use it.
 #[test]
 fn a_wide_standby_path_is_no_place_for_large_packets() {
     let mut world = up("");
@@ -154,7 +154,8 @@ fn a_healed_path_grows_while_traffic_flows_and_is_not_probed_without() {
     assert!(passes(&mut world, 0, SERVER, FULL) && passes(&mut world, SERVER, 0, FULL));
 }
 
-/// From the first packet on, each is delivered, or its sender told, or it is counted, whatever the paths carry.
+/// From the first packet on, each packet is delivered, its sender is told, or it is counted, whatever the paths
+/// carry.
 #[test]
 fn nothing_is_lost_silently_while_the_size_of_a_path_is_unknown() {
     for mtu in [1500, 1300] {
@@ -182,7 +183,7 @@ fn nothing_is_lost_silently_while_the_size_of_a_path_is_unknown() {
     }
 }
 
-/// A size is in use before a probe of it is answered, and on some paths none ever is.
+/// A size is in use before a probe of it is answered; on some paths none ever is.
 #[test]
 fn the_first_large_packets_wait_for_no_probe() {
     for mtu in [1500, 1250] {

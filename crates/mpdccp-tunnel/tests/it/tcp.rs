@@ -144,7 +144,7 @@ fn a_host_hears_what_the_far_one_said() {
     let (at, answer) = world.segments.pop().unwrap();
     let answer = Segment::parse(&answer).unwrap();
     assert!(at == 0 && answer.resets && answer.tuple.to.port() == 1_000);
-    // Nobody answered: nothing, and the next SYN is left to packets.
+    // No answer: the host gets none either, and the next SYN travels as a packet.
     world.syn(0, 0, SERVER, 1_001);
     let flow = world.connecting(SERVER);
     world.says(SERVER, Event::Failed(flow, false));
@@ -159,7 +159,7 @@ fn an_icmp_error_is_handed_on_whole() {
     let mut world = world(STREAMS, STREAMS);
     world.syn(0, 0, SERVER, 1_000);
     let flow = world.connecting(SERVER);
-    // A router says so of the SYN that the far end sent.
+    // A router answers the far end's SYN with an error.
     let mut quote = Vec::new();
     let builder = PacketBuilder::ipv4(inner(0).octets(), inner(SERVER).octets(), 64);
     builder.tcp(1_000, 80, 9, 1_000).syn().write(&mut quote, &[]).unwrap();
@@ -189,7 +189,7 @@ fn an_end_that_wants_packets_gets_packets() {
         world.syn(0, 0, SERVER, 1_000);
         assert_eq!(world.segments.len(), 1);
     }
-    // One peer of several: after it has refused one, others are not tried.
+    // One peer of several: after one refusal, no more flows are tried with it.
     let mut world = world(STREAMS, STREAMS);
     let packets =
         server_text([true; CLIENTS], STREAMS).replace("name = \"c0\"", "name = \"c0\"\ntcp = \"packets\"");
@@ -200,12 +200,12 @@ fn an_end_that_wants_packets_gets_packets() {
     assert!(world.segments.is_empty() && world.told(SERVER).is_empty());
     world.syn(0, 0, SERVER, 1_001);
     assert_eq!(world.segments.len(), 1);
-    // The other one's still travel as streams.
+    // Flows of the other peer still travel as streams.
     world.syn(1, 1, SERVER, 1_000);
     world.connecting(SERVER);
 }
 
-/// A half-open scan, or a host that changed its mind: the kernel of the namespace says nothing of it.
+/// A half-open scan, or a host that changed its mind: the kernel of the namespace does not report it.
 #[test]
 fn a_host_that_resets_its_handshake_ends_the_connection_at_the_far_end() {
     let mut world = world(STREAMS, STREAMS);
@@ -241,7 +241,7 @@ fn a_session_that_ends_resets_its_connections_and_finishes_none() {
     world.connecting(server);
 }
 
-/// The end that lost its state knows nothing of the connection, and sends what its host goes on to send as a packet.
+/// The end that lost its state does not know the connection, and sends its host's further segments as packets.
 #[test]
 fn a_host_behind_an_end_that_restarted_hears_that_its_connection_is_over() {
     let mut world = world(STREAMS, STREAMS);
@@ -293,7 +293,7 @@ impl World {
         self.run(SOON);
     }
 
-    /// Ports that came out of a host's interface with RST.
+    /// Ports of RST segments from a host's interface.
     fn reset_ports(&mut self, host: usize) -> Vec<u16> {
         let out = std::mem::take(&mut self.segments);
         let segments = out.into_iter().map(|(at, packet)| (at, Segment::parse(&packet).unwrap()));
@@ -303,18 +303,18 @@ impl World {
     }
 }
 
-/// Each end's host says something of a connection that died with either end, hours later.
+/// Each end's host sends on a connection that died with either end, hours later.
 #[test]
 fn connections_that_died_with_an_end_are_over_for_both_hosts_whichever_it_was() {
     for killed in [&[0][..], &[SERVER], &[0, SERVER]] {
         let mut world = world(STREAMS, STREAMS);
-        // The client's other server is not there: all happens between two ends.
+        // The client's other server is stopped: all happens between two ends.
         let other = SERVERS[1];
         world.hosts[other].stopped = true;
         world.open(1_000);
         let now = world.now;
         for host in killed {
-            // One that finds nothing of its own has it from the other.
+            // An end without its own journal learns of it from the other.
             if killed.len() == 1 {
                 world.hosts[*host].saved.remove(&StateFile::Connections);
             }
@@ -333,7 +333,7 @@ fn connections_that_died_with_an_end_are_over_for_both_hosts_whichever_it_was() 
         }
         let as_packets = |host| world.tcp(host).as_packets["midstream"];
         assert_eq!([0, SERVER].map(as_packets), [0, 0], "{killed:?}");
-        // A new connection of the same ports is carried.
+        // A new connection with the same ports is carried.
         world.told(0);
         world.told(SERVER);
         world.syn(0, 0, SERVER, 1_000);
@@ -346,12 +346,13 @@ fn only_a_peers_own_connections_are_taken_for_dead() {
     let mut world = world(STREAMS, STREAMS);
     world.open(1_000);
     let now = world.now;
-    // The server loses its state, and by its new file the address is another peer's.
+    // The server loses its state, and in its new file the address belongs to another peer.
     world.hosts[SERVER].text = server_text([true; CLIENTS], STREAMS).replace("10.0.0.2/32", "10.0.0.77/32");
     world.hosts[SERVER].restart(now);
     world.run(Duration::from_secs(60));
     world.segment(SERVER, (SERVER, 0), (80, 1_000), (9, 4_711), b"more");
-    // The journal of the server knows it; the client's word would not do. Nothing of it may reach the other peer.
+    // The server's journal has it; the client's report would not be accepted. Nothing of it may reach the other
+    // peer.
     assert!(world.segments.iter().all(|(at, _)| *at == SERVER));
 }
 
@@ -365,7 +366,7 @@ fn a_keepalive_is_answered_once_the_far_host_has_said_something() {
     [0, SERVER].iter().for_each(|host| world.hosts[*host].diverted.clear());
     world.segment(0, there.0, there.1, (11, 1), b"");
     assert_eq!((world.told(SERVER), world.hosts[0].diverted.len()), (vec![Told::Probe(far, true)], 0));
-    // The far host is silent: so is the proxy.
+    // The far host is silent, so the proxy is silent too.
     world.segment(0, there.0, there.1, (11, 1), b"");
     assert_eq!(world.hosts[0].diverted.len(), 0);
     world.segment(SERVER, back.0, back.1, (10, 1), b"");
@@ -373,7 +374,7 @@ fn a_keepalive_is_answered_once_the_far_host_has_said_something() {
         (world.told(SERVER).last(), world.hosts[0].diverted.len()),
         (Some(&Told::Probe(far, false)), 1)
     );
-    // The far end has forgotten it: what the stream says counts.
+    // The far end has forgotten the connection: the stream's reset counts.
     world.says(SERVER, Event::Reset(far));
     assert_eq!(world.told(0), [Told::Reset(near)]);
     assert!(world.segments.is_empty());
@@ -382,7 +383,7 @@ fn a_keepalive_is_answered_once_the_far_host_has_said_something() {
 #[test]
 fn connections_outlive_an_outage_as_long_as_hosts_would_wait() {
     let mut world = world(STREAMS, STREAMS);
-    // Of a client with one server: others go to the next one.
+    // A client with one server: others would move to the next one.
     let file = ClientFile { extra: STREAMS.into(), remote: "\"198.51.100.1\"".into(), ..ClientFile::new() };
     let now = world.now;
     world.hosts[0].reload(now, &file.text(0));
@@ -396,7 +397,7 @@ fn connections_outlive_an_outage_as_long_as_hosts_would_wait() {
     assert_eq!((world.told(0), world.told(SERVER)), (vec![], vec![]));
     world.says(0, Event::Data(near, b"late".to_vec()));
     assert_eq!(world.told(SERVER), [Told::Data(far, b"late".to_vec())]);
-    // Without a connection a session ends as ever.
+    // Without a connection, a session ends as usual.
     cut(&mut world, false);
     world.run(Duration::from_secs(1_000));
     assert_eq!(

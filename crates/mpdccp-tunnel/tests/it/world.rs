@@ -11,10 +11,10 @@ use std::collections::{BTreeMap, BTreeSet, BinaryHeap};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 
 pub(crate) const CLIENTS: usize = 2;
-/// Hosts: clients first, then servers, which are the first shards of theirs, then their second ones.
+/// Hosts: first the clients, then the servers (their first shards), then the servers' second shards.
 pub(crate) const SERVERS: [usize; 2] = [2, 3];
 const HOSTS: usize = 4;
-/// The host that a shard is part of.
+/// The host of a shard.
 fn whole(shard: usize) -> usize {
     if shard < HOSTS { shard } else { shard - SERVERS.len() }
 }
@@ -36,7 +36,7 @@ pub(crate) fn key(host: usize) -> PrivateKey {
     PrivateKey::from_random([1 + host.min(SERVERS[0]) as u8; 32])
 }
 
-/// What a client's file says of its paths.
+/// Parameters of a client's file.
 #[derive(Clone, Debug)]
 pub(crate) struct ClientFile {
     /// Interface of the first path, or a pattern.
@@ -44,9 +44,9 @@ pub(crate) struct ClientFile {
     /// Second path: none, or its priority.
     pub(crate) second: Option<u8>,
     pub(crate) quota: bool,
-    /// It has inner IPv6 too.
+    /// It has inner IPv6 addresses too.
     pub(crate) v6: bool,
-    /// Of the servers.
+    /// Address of the servers.
     pub(crate) remote: String,
     pub(crate) extra: String,
 }
@@ -81,7 +81,7 @@ impl ClientFile {
     }
 }
 
-/// A server's file: which clients are peers.
+/// A server's file, with these clients as peers.
 pub(crate) fn server_text(clients: [bool; CLIENTS], extra: &str) -> String {
     let own = key(SERVERS[0]);
     let mut text = format!(
@@ -120,20 +120,20 @@ struct Flying {
 /// All hosts, and packets on their way.
 pub(crate) struct World {
     pub(crate) now: Time,
-    /// Each way.
+    /// In each direction.
     pub(crate) delay: Duration,
     pub(crate) hosts: Vec<Host>,
     flying: BinaryHeap<Reverse<Flying>>,
     number: u64,
-    /// Inner packets sent: by number, from which host, and its address.
+    /// Inner packets sent: by number, with the sender and its address.
     sent: BTreeMap<u64, (usize, Ipv4Addr)>,
-    /// TCP segments that came out of an interface, and of which host's.
+    /// TCP segments delivered to an interface, with the host.
     pub(crate) segments: Vec<(usize, Vec<u8>)>,
     /// DSCP of stream packets that left, and from which host.
     pub(crate) marks: BTreeSet<(usize, u8)>,
     /// IPv6 packets that came out of an interface, and of which host's.
     pub(crate) v6: Vec<(usize, Vec<u8>)>,
-    /// Inner packets delivered, and where.
+    /// Inner packets delivered, with the host.
     pub(crate) delivered: BTreeMap<u64, usize>,
 }
 
@@ -174,7 +174,7 @@ impl World {
         World::new([ClientFile::new(), ClientFile::new()], &server_text([true; CLIENTS], ""))
     }
 
-    /// Lets time pass.
+    /// Advances time.
     pub(crate) fn run(&mut self, duration: Duration) {
         let end = self.now + duration;
         loop {
@@ -211,7 +211,7 @@ impl World {
         (0..self.hosts.len()).filter(move |shard| whole(*shard) == host)
     }
 
-    /// What shards have for each other; false if there was nothing.
+    /// Delivers messages between shards; false if there were none.
     fn exchange(&mut self) -> bool {
         let (now, mut any) = (self.now, false);
         for from in 0..self.hosts.len() {
@@ -232,7 +232,7 @@ impl World {
         any
     }
 
-    /// Has a host follow another file.
+    /// Reloads a host with another file.
     pub(crate) fn reload(&mut self, host: usize, text: &str) {
         let now = self.now;
         for shard in self.shards(host) {
@@ -240,7 +240,7 @@ impl World {
         }
     }
 
-    /// Starts a host anew, with another file.
+    /// Restarts a host with another file.
     pub(crate) fn restart(&mut self, host: usize, text: &str) {
         let (now, saved) = (self.now, self.hosts[host].saved.clone());
         for shard in self.shards(host) {
@@ -250,7 +250,7 @@ impl World {
         }
     }
 
-    /// Asks all shards of a host for something.
+    /// Sends a command to all shards of a host.
     pub(crate) fn command(&mut self, host: usize, command: &Command) {
         let now = self.now;
         for shard in self.shards(host) {
@@ -263,7 +263,7 @@ impl World {
         self.hosts[host].given.unwrap_or(inner(host))
     }
 
-    /// Drains a host: what came in goes to its tunnel, what leaves is on its way.
+    /// Drains a host: delivers its input to the tunnel, and sends its output.
     fn settle(&mut self, number: usize) {
         let now = self.now;
         loop {
@@ -311,12 +311,12 @@ impl World {
         self.flying.push(Reverse(Flying { at, number, to, from, socket, bytes }));
     }
 
-    /// The client that has a socket.
+    /// The client of a socket.
     fn owner(&self, socket: u32) -> Option<usize> {
         (0..CLIENTS).find(|n| self.hosts[*n].sockets.contains_key(&socket))
     }
 
-    /// A packet arrives, as encryption lets it in: each end has to know the other's key, and a new channel has to be newer than those before.
+    /// A packet arrives if encryption accepts it: each end must know the other's key, and a new channel must be newer than earlier ones.
     fn arrive(&mut self, Flying { to, from, socket, bytes, .. }: Flying) {
         let now = self.now;
         if self.hosts[to].stopped {
@@ -331,7 +331,7 @@ impl World {
         }
         let mut route = Route { socket, local: None, remote: SocketAddr::new(server_ip(from.max(2)), 6511) };
         if from < CLIENTS {
-            // A channel that the server does not know begins with a handshake.
+            // A channel unknown to the server begins with a handshake.
             let handshake = self.hosts[from].handshake_at(now);
             let new = !self.hosts[to].channels.contains_key(&socket);
             let Some(known) = self.hosts[from].sockets.get_mut(&socket) else { return };
@@ -363,7 +363,7 @@ impl World {
         self.hosts[to].endpoint.handle_peer(now, &route, peer, Ecn::NotEct, len, &bytes);
     }
 
-    /// A packet with its own number, from one host's inner address to another's.
+    /// Sends a numbered packet from one host's inner address to another's.
     pub(crate) fn send(&mut self, from: usize, to: Ipv4Addr, len: usize) -> u64 {
         self.number += 1;
         let mut packet = vec![0; len.max(36)];
@@ -379,7 +379,7 @@ impl World {
         self.number
     }
 
-    /// A packet comes out of a host's interface: once, where it may, under its sender's address.
+    /// A packet is delivered to a host's interface: checks that it is allowed, is the first copy, and has its sender's address.
     fn come_out(&mut self, at: usize, packet: &[u8]) {
         let at = whole(at);
         if packet[0] >> 4 == 6 {
@@ -395,7 +395,7 @@ impl World {
         let to = Ipv4Addr::from(*packet[16..].first_chunk::<4>().unwrap());
         let (from, own) = self.sent[&number];
         assert_eq!(packet[12..16], own.octets());
-        // A server's host gets whatever its clients send; a client's only what is for it, from a server.
+        // A server's host gets all packets of its clients; a client's host only packets for it, from a server.
         assert!(
             at >= CLIENTS && from < CLIENTS || at < CLIENTS && from >= CLIENTS && to == self.address(at),
             "{from} to {at}"
@@ -429,7 +429,7 @@ impl World {
         self.peer(client, "hub")?.paths.into_iter().rev().find(|path| path.name == name)
     }
 
-    /// Changes an access network of a client, which its host notices.
+    /// Changes an access network of a client, and notifies its host.
     pub(crate) fn change(&mut self, client: usize, interface: &str, what: impl FnOnce(&mut Access)) {
         what(self.hosts[client].access.get_mut(interface).unwrap());
         let now = self.now;

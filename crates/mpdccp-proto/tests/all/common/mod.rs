@@ -30,18 +30,18 @@ use End::{Client, Server};
 #[derive(Clone, Debug)]
 pub struct Wire {
     pub delay: Duration,
-    /// Each way, with a queue of 100 ms; none is infinitely fast.
+    /// In each direction, with a queue of 100 ms; `None` is infinitely fast.
     pub rate: Option<Rate>,
     /// When the last bit in the queue of each direction will have left.
     busy: [Time; 2],
     pub up: bool,
-    /// Of 1000 packets, this many are lost.
+    /// Packets lost per 1000.
     pub loss: u64,
-    /// And this many arrive twice.
+    /// Packets duplicated per 1000.
     pub twice: u64,
-    /// More delay, at random up to this: packets overtake each other.
+    /// Random extra delay up to this: packets overtake each other.
     pub jitter: Duration,
-    /// Nothing arrives from this end.
+    /// Packets of this end are lost.
     pub mute: Option<End>,
     /// The client's socket.
     pub socket: u32,
@@ -92,9 +92,9 @@ pub struct Net {
     pub log: Vec<Logged>,
     /// Changes packets on their way; false drops them.
     pub meddler: Option<Meddler>,
-    /// How long each copy of the next packets takes; then all take what their wires say.
+    /// Delays of each copy of the next packets; later packets have the delays of their wires.
     pub fates: VecDeque<&'static [Duration]>,
-    /// Which peer the server's encapsulation vouches for on each path.
+    /// The peer that the server's encapsulation authenticates on each path.
     pub vouched: Vec<u32>,
     pub events: Vec<(End, SessionId, SessionEvent)>,
     pub got: BTreeMap<End, Vec<Vec<u8>>>,
@@ -108,7 +108,7 @@ fn v6(a: u16, path: usize) -> IpAddr {
     IpAddr::V6(Ipv6Addr::new(0xfd00, a, path as u16, 0, 0, 0, 0, 1))
 }
 
-/// Where the client sends to reach the server over path `k`.
+/// The client's route to the server over path `k`.
 pub fn client_route(k: usize) -> Route {
     Route { socket: k as u32, local: None, remote: SocketAddr::new(v4(9, k), 6511) }
 }
@@ -222,7 +222,7 @@ impl Net {
         }
     }
 
-    /// Takes everything out of both ends.
+    /// Drains both ends.
     pub fn drain(&mut self) {
         for from in [Client, Server] {
             let mut out = Vec::new();
@@ -240,14 +240,14 @@ impl Net {
         }
     }
 
-    /// What an end sends now, kept from the network.
+    /// Packets that an end sends now, kept from the network.
     pub fn intercept(&mut self, from: End) -> Vec<Vec<u8>> {
         let (mut out, now) = (Vec::new(), self.now);
         self.end(from).poll_transmit(now, &mut out);
         out.into_iter().map(|(_, _, bytes)| bytes).collect()
     }
 
-    /// A stranger's datagram to the server, and what goes back to it at once.
+    /// Delivers a stranger's datagram to the server; returns the immediate answers.
     pub fn strike(&mut self, from: Route, bytes: &[u8]) -> Vec<Vec<u8>> {
         self.inject(Server, from, Ecn::NotEct, bytes);
         let (mut out, now) = (Vec::new(), self.now);
@@ -264,11 +264,11 @@ impl Net {
             IpAddr::V4(ip) => usize::from(ip.octets()[2]),
             IpAddr::V6(ip) => usize::from(ip.segments()[2]),
         };
-        // An address that was made up leads nowhere.
+        // A forged address leads nowhere.
         let Some(wire) = self.wires.get(path) else { return };
         assert_eq!(route.remote.is_ipv6(), wire.v6, "{route:?}");
         self.log.push(Logged { at: self.now, from, path, bytes: bytes.clone() });
-        // A NAT forgets the old port when it gives a new one.
+        // A NAT loses the old port when it assigns a new one.
         let stale_binding = from == Server && route.remote.port() != self.wires[path].nat_port;
         if let Some(meddler) = &mut self.meddler
             && !meddler(from, path, &mut bytes)
@@ -327,7 +327,7 @@ impl Net {
         }
         let route = match from {
             Client => Route { socket: 0, local: None, remote },
-            // The driver may tell the local address although none was asked for.
+            // The driver may report the local address although the route leaves it open.
             Server => Route {
                 local: Some(source),
                 socket: wire.socket,
@@ -342,7 +342,7 @@ impl Net {
         self.end(to).handle_datagram(now, &route, ecn, bytes.len() as u32 + 28, bytes);
     }
 
-    /// Runs until the next thing happens, at most until `end`. False if `end` was reached.
+    /// Runs until the next event, at most until `end`. False if `end` was reached.
     pub fn step(&mut self, end: Time) -> bool {
         let timers = [self.client.poll_timeout(), self.server.poll_timeout()];
         let timers = timers.into_iter().flatten().map(|(t, _)| t);

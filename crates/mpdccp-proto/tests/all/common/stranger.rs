@@ -1,4 +1,4 @@
-//! Requests from nobody the endpoint knows.
+//! Requests from hosts that the endpoint does not know.
 
 use dccp_proto::Route;
 use dccp_wire::{Header, OptionBuf, PacketType, Seq};
@@ -6,7 +6,7 @@ use std::net::{Ipv4Addr, SocketAddr};
 
 use super::PORT;
 
-/// Where the `n`-th seems to come from: 256 addresses, many ports.
+/// Source of the `n`-th Request: one of 256 addresses, many ports.
 pub fn stranger(n: u32) -> Route {
     let ip = Ipv4Addr::from(0x0a00_0000 | n & 0xff);
     Route { socket: 0, local: None, remote: SocketAddr::new(ip.into(), 1000 + (n >> 8) as u16) }
