@@ -41,7 +41,7 @@ pub(crate) struct Args {
     /// Run only tests whose name contains this.
     #[arg(long, value_name = "WORD", default_value = "")]
     only: String,
-    /// Play these files instead of the suite.
+    /// Run these files instead of the suite.
     #[arg(long, value_name = "FILE", num_args = 1..)]
     script: Vec<PathBuf>,
     /// Longest wait for an expected packet, in seconds; increase it for a slow target.
@@ -121,7 +121,7 @@ fn run(args: &Args) -> Result<ExitCode, Error> {
     }
     let mut lacks = args.lacks.clone();
     lacks.push(if args.raw { "udp" } else { "raw" }.to_string());
-    // Without a target, tests that wait for silence would pass.
+    // Without a responding target, tests that expect silence would pass.
     let greeting: Vec<Script> =
         all.into_iter().filter(|script| script.name == "handshake/response").collect();
     if let [Outcome { verdict: Verdict::Failed(failure), .. }] =

@@ -1,4 +1,4 @@
-//! `mpdccp demo`: the main job in one command.
+//! `mpdccp demo`: the main use in one command.
 
 use std::path::PathBuf;
 use std::process::ExitCode;

@@ -1,16 +1,16 @@
 use std::fmt;
 use std::process::ExitCode;
 
-/// Why the program fails: one message that says what, where, and how to fix it.
+/// Error of the program: one message that says what, where, and how to fix it.
 #[derive(Debug)]
 pub(crate) struct Error {
     message: String,
-    /// What the process returns.
+    /// Exit code.
     pub(crate) code: ExitCode,
 }
 
 impl Error {
-    /// Wrong input or a host that lacks something, which the caller can fix: exit code 2.
+    /// Wrong input or a missing prerequisite, which the caller can fix: exit code 2.
     pub(crate) fn usage(message: impl Into<String>) -> Error {
         Error { message: message.into(), code: ExitCode::from(2) }
     }

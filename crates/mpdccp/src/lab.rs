@@ -149,7 +149,7 @@ pub(crate) fn main(args: &Lab) -> ExitCode {
     finish(result)
 }
 
-/// The exit code: 0 done, 1 failed, 2 wrong arguments or the machine lacks something, 130 interrupted.
+/// Exit code: 0 done, 1 failed, 2 wrong arguments or missing prerequisite, 130 interrupted.
 pub(crate) fn finish(result: Result<(), LabError>) -> ExitCode {
     let Err(e) = result else { return ExitCode::SUCCESS };
     eprintln!("mpdccp: {e}");
@@ -181,7 +181,7 @@ fn list() -> Result<(), LabError> {
     Ok(())
 }
 
-/// Directory for a scenario's results if the user names none.
+/// Default directory for a scenario's results.
 pub(crate) fn default_out(scenario: &Scenario) -> PathBuf {
     Path::new("lab-out").join(scenario.name.replace('/', "-"))
 }

@@ -103,8 +103,8 @@ fn main() -> ExitCode {
     match panic::catch_unwind(run) {
         Ok(code) => code,
         Err(why) => match unwritten(&*why) {
-            // The reader is gone, as behind `| head`: the exit code of a program that SIGPIPE ended.
-            // Namespaces and interfaces have been removed on the way here.
+            // The reader is gone, as with `| head`: the exit code of a program ended by SIGPIPE.
+            // Unwinding has removed namespaces and interfaces.
             Some(text) if text.contains("Broken pipe") => ExitCode::from(141),
             Some(text) => {
                 let _ = writeln!(io::stderr(), "mpdccp: {text}");
@@ -115,7 +115,7 @@ fn main() -> ExitCode {
     }
 }
 
-/// The text of a panic whose only cause is that output failed.
+/// The text of a panic that was caused by failed output.
 fn unwritten(why: &(dyn Any + Send)) -> Option<&str> {
     why.downcast_ref::<String>().map(String::as_str).filter(|text| text.starts_with("failed printing to"))
 }

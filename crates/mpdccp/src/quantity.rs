@@ -1,3 +1,3 @@
-//! Quantities on the command line that several commands read.
+//! Quantities on the command line, shared by several commands.
 
 pub(crate) use mpdccp_tunnel::config::rate;

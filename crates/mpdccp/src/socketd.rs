@@ -86,7 +86,7 @@ fn daemon(args: &SocketdArgs) -> Result<(), Error> {
     let directory = args.socket.parent().filter(|dir| !dir.exists()).map(Path::to_owned);
     let driver = Daemon::driver(settings).map_err(|e| Error::usage(e.to_string()))?;
     if let Some(user) = becomes {
-        // So that it can take its name away in the end.
+        // The user must be able to remove the socket at the end.
         let own = |path: &Path| nix::unistd::chown(path, Some(user.uid), Some(user.gid));
         directory.iter().try_for_each(|dir| own(dir)).and_then(|()| own(&args.socket)).map_err(io_error)?;
         become_user(&user)?;
@@ -105,7 +105,7 @@ fn io_error(e: nix::Error) -> Error {
     Error::runtime(format!("cannot give up privileges: {e}"))
 }
 
-/// Whom to become; nobody else unless this is root.
+/// The user to change to; `None` unless running as root.
 fn unprivileged(name: &str) -> Result<Option<User>, Error> {
     if !nix::unistd::geteuid().is_root() {
         return Ok(None);
@@ -119,7 +119,7 @@ fn unprivileged(name: &str) -> Result<Option<User>, Error> {
     Ok(Some(user))
 }
 
-/// With the user id all capabilities go, and no program that it might run gets any.
+/// The change of user drops all capabilities, and programs started later get none.
 fn become_user(user: &User) -> Result<(), Error> {
     nix::unistd::setgroups(&[]).map_err(io_error)?;
     nix::unistd::setresgid(user.gid, user.gid, user.gid).map_err(io_error)?;
@@ -127,7 +127,7 @@ fn become_user(user: &User) -> Result<(), Error> {
     Ok(rustix::thread::set_no_new_privs(true).map_err(std::io::Error::from)?)
 }
 
-/// Becomes the program, with the library.
+/// Replaces this process by the program, with the library preloaded.
 pub(crate) fn run(args: RunArgs) -> ExitCode {
     finish(exec(args))
 }

@@ -1,4 +1,4 @@
-//! The live view of an experiment: one line that changes while a run goes on, one line that stays for each finished run.
+//! The live view of an experiment: one line that is updated during a run, and a permanent line for each finished run.
 
 use std::io::{IsTerminal, Write, stderr};
 
@@ -12,7 +12,7 @@ pub(crate) struct Watch {
     live: bool,
     head: String,
     begun: bool,
-    /// The changing line is being shown.
+    /// Whether the live line is shown.
     open: bool,
 }
 
@@ -76,7 +76,7 @@ impl Watch {
         self.open = false;
     }
 
-    /// Replaces the changing line; does nothing without a terminal.
+    /// Updates the live line; does nothing without a terminal.
     fn line(&mut self, text: &str) {
         if self.live {
             self.open = true;

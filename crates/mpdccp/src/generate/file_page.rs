@@ -1,4 +1,4 @@
-//! mpdccp.toml(5): the keys of the tunnel's file, from the tables of the reference that people read on the web.
+//! mpdccp.toml(5): the keys of the tunnel's file, from the tables of the online reference.
 
 use std::fmt::Write;
 
@@ -32,7 +32,7 @@ fn section<'a>(text: &'a str, title: &str) -> &'a str {
     rest.split_once("\n## ").map_or(rest, |(section, _)| section)
 }
 
-/// The rows of tables whose cell `meaning` says what a key means; values and default stand behind the key.
+/// The rows of tables; the cell `meaning` describes the key, and values and default follow it.
 fn entries(text: &str, meaning: usize) -> String {
     let mut out = String::new();
     for line in text.lines().filter(|line| line.starts_with("| `")) {
@@ -48,11 +48,11 @@ fn entries(text: &str, meaning: usize) -> String {
     out
 }
 
-/// Without the marks of Markdown, safe for roff.
+/// Removes Markdown markup and escapes roff.
 fn plain(text: &str) -> String {
     let mut out = String::new();
     let mut rest = text;
-    // [words](address) is words.
+    // Replaces [words](address) by words.
     while let Some((before, link)) = rest.split_once('[') {
         let found = link.split_once("](").and_then(|(words, tail)| Some((words, tail.split_once(')')?.1)));
         match found.filter(|(words, _)| !words.contains(['[', ']'])) {
@@ -70,7 +70,7 @@ fn plain(text: &str) -> String {
     }
     out += rest;
     let out = out.replace('\\', "\\e").replace(['`', '*'], "").replace('-', "\\-");
-    // A line that begins with a dot or an apostrophe is a request.
+    // In roff, a line that begins with a dot or an apostrophe is a request.
     if out.starts_with(['.', '\'']) { format!("\\&{out}") } else { out }
 }
 

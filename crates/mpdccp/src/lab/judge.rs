@@ -1,4 +1,4 @@
-//! `mpdccp lab judge`: congestion controls on links nobody chose.
+//! `mpdccp lab judge`: congestion controls on random links.
 
 use std::path::PathBuf;
 

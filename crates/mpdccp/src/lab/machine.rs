@@ -1,4 +1,4 @@
-//! Where runs are made, how many at a time, and how they are reported.
+//! Backend, number of parallel runs, and error reporting.
 
 use clap::ValueEnum;
 use mpdccp_lab::netns::{self, Netns};
@@ -11,7 +11,7 @@ pub(crate) enum Where {
     Netns,
 }
 
-/// At least one run at a time.
+/// Parses a number of threads, at least one.
 pub(super) fn threads(text: &str) -> Result<usize, String> {
     let n: usize = text.parse().map_err(|e| format!("{e}"))?;
     if n == 0 { Err("at least 1".to_owned()) } else { Ok(n) }

@@ -45,7 +45,7 @@ fn seconds(text: &str) -> Result<f64, String> {
 }
 
 pub(super) fn reproduce(args: &Args) -> Result<(), LabError> {
-    // Its links are many and some are fast: always in virtual time.
+    // These sets have many links, some of them fast: always in virtual time.
     let usual =
         if ["robustness", "switches"].contains(&args.set.as_str()) { Where::Sim } else { Where::Netns };
     let backend = args.backend.unwrap_or(usual).backend()?;
@@ -65,7 +65,7 @@ pub(super) fn reproduce(args: &Args) -> Result<(), LabError> {
         let Ok(mut watching) = watching.lock() else { return };
         match progress {
             Progress::Experiment { scenario, index, total } => {
-                // The line of the one before ends first.
+                // Ends the live line of the previous experiment first.
                 *watching = None;
                 eprintln!("\n[{index} of {total}] {}: {}", scenario.name, scenario.title);
                 *watching = Some(Watch::new(scenario));

@@ -133,7 +133,7 @@ impl FromStr for Place {
             Some((name, netns)) => (name, Some(netns.to_owned())),
             None => (text, None),
         };
-        // Names that the kernel accepts for interfaces, and `ip netns` for namespaces.
+        // Allowed are names that the kernel accepts for interfaces, and `ip netns` for namespaces.
         let bad = |c: char| c == '/' || c == ':' || c.is_whitespace() || c.is_control();
         if name.is_empty() || name.len() > 15 || name.starts_with('.') || name.contains(bad) {
             return Err("an interface has a name of 1 to 15 bytes without space, / and :".into());
@@ -198,7 +198,7 @@ impl Args {
         Ok(Links { ways, course })
     }
 
-    /// How a queue with this limit is managed.
+    /// The queue discipline for this limit.
     fn discipline(&self, limit: QueueLimit) -> Result<Discipline, Error> {
         if matches!(limit, QueueLimit::Bytes(n) if n < u64::from(self.mtu)) {
             let (room, mtu) = (limit.number(), self.mtu);
@@ -221,7 +221,7 @@ impl Args {
             }
             Qdisc::Codel => Discipline::Codel { target: None, interval: None, ecn },
             Qdisc::Pie => Discipline::Pie { ecn },
-            // It always marks.
+            // DualPi2 always marks.
             Qdisc::DualPi2 => Discipline::DualPi2 {},
             Qdisc::FqCodel => {
                 Discipline::FqCodel { target: None, interval: None, flows: None, ecn: Some(ecn) }
@@ -230,21 +230,21 @@ impl Args {
     }
 }
 
-/// Both directions, and how a model changes them.
+/// Both directions, and their changes by a model.
 pub(super) struct Links {
     /// From a to b, and from b to a.
     ways: [LinkKeys; 2],
-    /// `None` if they do not change.
+    /// `None` for constant links.
     pub(super) course: Option<Box<dyn Iterator<Item = Step> + Send>>,
 }
 
 impl Links {
-    /// Both directions at the beginning.
+    /// Initial state of both directions.
     pub(super) fn begin(&self) -> [LinkConfig; 2] {
         self.ways.each_ref().map(LinkKeys::config)
     }
 
-    /// Both directions from a step of the model on.
+    /// State of both directions from a step of the model on.
     pub(super) fn at(&self, step: &Step) -> [LinkConfig; 2] {
         [0, 1].map(|way: usize| self.ways[way].in_state(Some(step.ways[way])).config())
     }

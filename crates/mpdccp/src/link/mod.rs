@@ -20,13 +20,13 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 
 const INTERVAL: Duration = Duration::from_secs(1);
-/// Reports that may wait for a slow reader; the next ones are skipped.
+/// Reports that may wait for a slow reader; further ones are skipped.
 const BACKLOG: usize = 16;
 
 /// Both directions over one interval.
 #[derive(Serialize)]
 struct Line {
-    /// Since the link was made, seconds.
+    /// Seconds since the link was created.
     t: f64,
     a_to_b: Report,
     b_to_a: Report,
@@ -48,7 +48,7 @@ fn run(args: &Args) -> Result<(), Error> {
     let course = links.course.take();
     let stop = Arc::new(AtomicBool::new(false));
     let asked = stop.clone();
-    // SIGINT, SIGTERM and SIGHUP. Caught before there is anything to clean up.
+    // SIGINT, SIGTERM and SIGHUP: handled before there is anything to clean up.
     ctrlc::set_handler(move || asked.store(true, Ordering::Relaxed))
         .map_err(|e| Error::runtime(format!("cannot handle signals: {e}")))?;
     let strand = |device, config, seed| Strand { device, config, seed, recorder: Meter::default() };
@@ -66,13 +66,13 @@ fn run(args: &Args) -> Result<(), Error> {
     cable.join().unwrap_or_else(|_| Err(Error::runtime("the link's thread panicked")))
 }
 
-/// Makes the interface at one end.
+/// Creates the interface at one end.
 fn device(place: &Place, addresses: &[IpNet], mtu: u16) -> Result<Tun, Error> {
     let config = TunConfig {
         name: place.name.clone(),
         addresses: addresses.iter().map(|net| (net.addr(), net.prefix_len())).collect(),
         mtu,
-        // The link carries single packets.
+        // The link carries single packets, not super-packets.
         offload: false,
     };
     let made = match &place.netns {
@@ -112,7 +112,7 @@ fn device(place: &Place, addresses: &[IpNet], mtu: u16) -> Result<Tun, Error> {
     })
 }
 
-/// Carries packets until told to stop, and reports each second.
+/// Forwards packets until stopped, and reports every second.
 fn carry(
     mut cable: Cable<Meter>,
     (links, course): (Links, Option<Box<dyn Iterator<Item = Step> + Send>>),
@@ -138,12 +138,12 @@ fn carry(
             .map_err(|e| Error::runtime(format!("an interface of the link is gone: {e}")))?;
         let now = Clock.now();
         if now >= next {
-            // A reader that cannot keep up must not hold up the packets.
+            // A slow reader must not delay packets.
             let _ = reports.try_send(line(&mut cable, start, last, now));
             last = now;
         }
     }
-    // The part of a second that is left.
+    // The last, partial second.
     let _ = reports.try_send(line(&mut cable, start, last, Clock.now()));
     Ok(())
 }
@@ -173,7 +173,7 @@ fn print(lines: &Receiver<Line>, json: bool) -> Result<(), Error> {
                 line.b_to_a.text()
             )
         };
-        // The link stays when the reader of its reports is gone.
+        // The link continues if the reader of its reports is gone.
         let _ = writeln!(out, "{text}");
     }
     Ok(())

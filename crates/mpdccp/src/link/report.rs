@@ -6,39 +6,39 @@ use mpdccp_linkem::{Stats, Verdict};
 use mpdccp_units::{Duration, Time};
 use serde::Serialize;
 
-/// Watches one direction.
+/// Counters of one direction.
 pub(super) struct Meter {
-    /// Nanoseconds between when a packet was due and when it came out.
+    /// Nanoseconds between a packet's due time and its departure.
     lateness: Option<Histogram<u64>>,
     refused: u64,
-    /// Largest queue seen, bytes.
+    /// Largest queue, bytes.
     queue: u64,
-    /// As of the last report.
+    /// Counts at the last report.
     before: Stats,
 }
 
 /// One direction over one interval.
 #[derive(Debug, Serialize)]
 pub(super) struct Report {
-    /// Entered the link, IP bytes.
+    /// Offered to the link, IP bytes.
     offered_mbps: f64,
-    /// Left it, IP bytes.
+    /// Delivered by the link, IP bytes.
     delivered_mbps: f64,
-    /// Packets that left it.
+    /// Packets delivered.
     delivered: u64,
-    /// Packets the full queue dropped.
+    /// Packets dropped because the queue was full.
     overflow: u64,
-    /// Packets the queue discipline dropped early.
+    /// Packets dropped early by the queue discipline.
     early: u64,
     /// Packets lost on the wire.
     lost: u64,
-    /// Packets marked.
+    /// Packets with a CE mark.
     ce_marked: u64,
-    /// Packets the interface did not take.
+    /// Packets refused by the interface.
     refused: u64,
     /// Largest queue, bytes.
     queue_max_bytes: u64,
-    /// How late packets left because this machine was busy, microseconds; none without packets.
+    /// How late packets left because this machine was busy, microseconds; null without packets.
     late_p50_us: Option<f64>,
     late_p99_us: Option<f64>,
     late_max_us: Option<f64>,
@@ -46,7 +46,7 @@ pub(super) struct Report {
 
 impl Default for Meter {
     fn default() -> Meter {
-        // Three digits, up to a second: more is as good as a second.
+        // Three digits, up to a second; longer delays count as a second.
         let lateness = Histogram::new_with_bounds(1, 1_000_000_000, 3).ok();
         Meter { lateness, refused: 0, queue: 0, before: Stats::default() }
     }
@@ -102,7 +102,7 @@ impl Meter {
 }
 
 impl Report {
-    /// As a line for people.
+    /// Formats the report for people.
     pub(super) fn text(&self) -> String {
         let us = |us: Option<f64>| us.map_or("-".into(), |us| format!("{us:.0}"));
         let mut line = format!(

@@ -1,4 +1,4 @@
-//! What runs on the data thread: one transfer a session.
+//! The application on the data thread: one transfer per session.
 
 use crate::error::Error;
 use crate::perf::keys::Keys;
@@ -24,23 +24,23 @@ pub(crate) struct PerfApp {
     pub(crate) reporter: Reporter,
     /// Open sessions.
     transfers: BTreeMap<SessionId, Transfer>,
-    /// Whose they are; a server's.
+    /// The client of each session, on a server.
     clients: BTreeMap<SessionId, IpAddr>,
-    /// A client's sessions at the address that is being tried, with their sockets.
+    /// A client's sessions at the current address, with their sockets.
     begun: BTreeMap<SessionId, Vec<u32>>,
     /// A client's sessions that have not ended.
     left: u32,
-    /// A client gives up that address then, unless a session is open, ...
+    /// When a client gives up the current address, unless a session is open, ...
     answer_by: Option<Time>,
-    /// ... and the last one then.
+    /// ... and when it gives up the last one.
     give_up_at: Option<Time>,
-    /// What the sessions that have ended reached together.
+    /// Total of the ended sessions.
     sum: Sum,
     /// When to report next.
     report_at: Option<Time>,
-    /// Interrupted: ends with the last session.
+    /// Interrupted: the program ends with the last session.
     ending: bool,
-    /// Why the program fails.
+    /// The error that ends the program.
     pub(crate) error: Option<Error>,
 }
 
@@ -82,7 +82,7 @@ impl PerfApp {
         Ok(app)
     }
 
-    /// Tries the server's address, or the next of its name that there is a way to.
+    /// Tries the server's address, or the next reachable address of its name.
     fn connect(&mut self, core: &mut Core, now: Time) -> Result<(), Error> {
         let Role::Client { parallel, .. } = self.plan.role else { return Ok(()) };
         while let Err(error) = self.begin(core, now, parallel) {
@@ -92,7 +92,7 @@ impl PerfApp {
             }
         }
         let give_up_at = *self.give_up_at.get_or_insert(now + self.plan.patience);
-        // What an address left of its part is for those after it.
+        // Time that an address did not use is left for the next ones.
         let part = give_up_at.since(now) / (1 + self.plan.addresses_left());
         (self.left, self.answer_by) = (parallel, Some(now + part));
         Ok(())
@@ -106,7 +106,7 @@ impl PerfApp {
         Ok(())
     }
 
-    /// What was begun at an address ends, without a word: nobody answered there. The ports are free for the next address.
+    /// Silently ends the sessions of an address that did not answer. Their ports are free for the next address.
     fn abandon(&mut self, core: &mut Core, now: Time) {
         for (session, sockets) in std::mem::take(&mut self.begun) {
             core.endpoint.abort(now, session);
@@ -127,7 +127,7 @@ impl PerfApp {
         true
     }
 
-    /// Closes what is open, then ends.
+    /// Closes the open sessions, then ends.
     pub(crate) fn shut_down(&mut self, core: &mut Core, now: Time) {
         if std::mem::replace(&mut self.ending, true) || self.transfers.is_empty() {
             return core.stop();
@@ -137,7 +137,7 @@ impl PerfApp {
         }
     }
 
-    /// Whether the program is done after a session has ended.
+    /// Whether the program is done after the end of a session.
     fn is_last(&self) -> bool {
         match self.plan.role {
             Role::Server { once, .. } => (once || self.ending) && self.transfers.is_empty(),
@@ -152,7 +152,7 @@ impl PerfApp {
         if nobody && self.try_elsewhere(core, now) {
             return;
         }
-        // Of an address that was given up.
+        // A session of an address that was given up.
         if matches!(self.plan.role, Role::Client { .. }) && !self.begun.contains_key(&session) {
             return;
         }
@@ -170,7 +170,7 @@ impl PerfApp {
                 early.then(|| Error::runtime(format!("the connection ended early: {why}")))
             }
         };
-        // A server's document is of the sessions that were open at a time.
+        // A server's document covers the sessions that overlap in time.
         if matches!(self.plan.role, Role::Server { .. }) && self.transfers.is_empty() {
             self.reporter.finish(None);
         }
@@ -188,7 +188,7 @@ impl PerfApp {
         }
     }
 
-    /// A server refuses a client that has more than its share of the sessions.
+    /// Server: refuses a client that has more than its share of the sessions.
     fn admit(&mut self, core: &Core, now: Time, session: SessionId) {
         let route =
             core.endpoint.status(now, session).and_then(|status| status.paths.first().map(|path| path.route));
@@ -235,7 +235,7 @@ impl App for PerfApp {
 
     fn on_deliver(&mut self, core: &mut Core, now: Time, session: SessionId, data: Vec<u8>) {
         let queue = self.plan.queue;
-        // Data may come before the event of opening was read: nothing is lost by making the transfer now.
+        // Data may arrive before the opening event: create the transfer now.
         self.transfer(now, session).on_message(core, now, session, queue, data);
     }
 
@@ -277,7 +277,7 @@ impl App for PerfApp {
             )));
             return core.stop();
         }
-        // Senders are asked in `fill` anyway.
+        // `fill` asks senders anyway.
         let (Some(at), Some(interval)) = (self.report_at.filter(|at| *at <= now), self.plan.interval) else {
             return;
         };

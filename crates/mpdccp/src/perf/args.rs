@@ -276,7 +276,7 @@ impl Common {
     }
 }
 
-/// A CCID by number, or by Linux's name for the algorithm.
+/// A CCID by number, or by Linux's name of the algorithm.
 fn ccid(text: &str) -> Result<u8, String> {
     const NAMES: [(&str, u8); 4] = [("reno", 2), ("bbr", 5), ("cubic", 7), ("prague", 252)];
     if let Some((_, ccid)) = NAMES.iter().find(|(name, _)| *name == text) {
@@ -306,7 +306,7 @@ fn tos(text: &str) -> Result<Dscp, String> {
     }
 }
 
-/// As iperf3 reads them.
+/// Bytes in iperf3's syntax.
 fn bytes(text: &str) -> Result<u64, String> {
     let (digits, shift) = match text.char_indices().last() {
         Some((at, 'k' | 'K')) => (&text[..at], 10),
@@ -318,7 +318,7 @@ fn bytes(text: &str) -> Result<u64, String> {
     bytes.ok_or_else(|| format!("`{text}` is not a number of bytes; examples: 1000000, 500K, 1G"))
 }
 
-/// Seconds, as iperf3 takes them, or a time with its unit.
+/// Seconds as in iperf3, or a time with its unit.
 pub(crate) fn seconds(text: &str) -> Result<Duration, String> {
     let with_unit = || linkem_net::quantity::parse_time(text).ok().map(|time| time.as_secs_f64());
     let seconds = text.parse().ok().or_else(with_unit).filter(|s: &f64| (0.0..=1e6).contains(s));
@@ -336,7 +336,7 @@ mod tests {
         perf: PerfArgs,
     }
 
-    /// As docs/perf.md says: no answer is reported within 5 s, and a silent peer is given up after 10.
+    /// As docs/perf.md says: a missing answer is reported within 5 s, and a silent peer is given up after 10.
     #[test]
     fn how_long_it_waits_unless_told_otherwise() {
         let end =

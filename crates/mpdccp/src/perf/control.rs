@@ -1,4 +1,4 @@
-//! Control datagrams between both ends: the test's parameters, and in the end the results. They are JSON behind a number that no message
+//! Control datagrams between both ends: the test's parameters, and the results at the end. They are JSON after a number that no message
 //! has; each is repeated until it is answered.
 
 use crate::perf::counts::In;
@@ -8,13 +8,13 @@ use crate::perf::sender::Load;
 use mpdccp_units::{Duration, Rate};
 use serde::{Deserialize, Serialize};
 
-/// Of the exchange; ends of different versions do not work together.
+/// Version of the exchange; ends of different versions do not work together.
 pub(crate) const VERSION: u32 = 1;
-/// Stands where messages have their number, which is always smaller.
+/// In place of a message's number, which is always smaller.
 const PREFIX: [u8; 8] = *b"\xff\xff\xff\xffperf";
-/// Longest accepted.
+/// Longest datagram accepted.
 const MAX_LEN: usize = 1200;
-/// Longest time that a client may ask for, as `seconds` of the command line has it.
+/// Longest time that a client may request, as in `seconds` of the command line.
 const MAX_TIME_MS: u64 = 1_000_000_000;
 
 /// The test that a client requests.
@@ -24,7 +24,7 @@ pub(crate) struct Test {
     pub(crate) up: bool,
     /// The server sends.
     pub(crate) down: bool,
-    /// The server sends back what it gets.
+    /// The server sends messages back.
     #[serde(default)]
     pub(crate) echo: bool,
     /// Bytes of each message.
@@ -32,7 +32,7 @@ pub(crate) struct Test {
     pub(crate) rate_bps: Option<u64>,
     pub(crate) messages: Option<u32>,
     pub(crate) time_ms: Option<u64>,
-    /// How long at the beginning nothing is counted.
+    /// Initial time that is not counted.
     #[serde(default)]
     pub(crate) omit_ms: u64,
 }
@@ -51,7 +51,7 @@ impl Test {
         Duration::from_millis(self.omit_ms)
     }
 
-    /// Whether this end can do it: the peer may have written anything.
+    /// Whether this end supports the test: the peer may have sent anything.
     fn is_possible(&self) -> bool {
         (message::MIN_LEN..=message::MAX_LEN).contains(&self.size)
             && self.rate_bps != Some(0)
@@ -70,7 +70,7 @@ pub(crate) enum Control {
     Refused { why: String },
     /// The sender has sent everything.
     Done,
-    /// The answer: what arrived, and what part of a processor that took.
+    /// The answer: received messages, and CPU use.
     Results {
         received: In,
         #[serde(default)]
@@ -84,7 +84,7 @@ impl Control {
         [&PREFIX[..], &json].concat()
     }
 
-    /// `None` if it is no control datagram; an error if it is one that makes no sense here. What comes back is bounded, and safe to print.
+    /// Parses a control datagram; `None` if it is not one, an error if it is invalid. Text in it is limited and safe to print.
     pub(crate) fn read(bytes: &[u8]) -> Option<Result<Control, serde_json::Error>> {
         let json = bytes.strip_prefix(&PREFIX)?;
         let read = serde_json::from_slice(json.get(..MAX_LEN).unwrap_or(json));
@@ -98,7 +98,7 @@ impl Control {
     }
 }
 
-/// A peer's text without control characters for a terminal.
+/// Removes control characters from a peer's text.
 fn printable(text: &str) -> String {
     let shown = |c: &char| matches!(c, '"' | '\'' | '\\') || c.escape_debug().len() == 1;
     text.chars().map(|c| if shown(&c) { c } else { char::REPLACEMENT_CHARACTER }).collect()

@@ -1,4 +1,4 @@
-//! What both ends count in a span of time, as JSON and as text.
+//! Counts of both ends over a time span, as JSON and as text.
 
 use crate::perf::lap::{PathSent, Sent};
 use crate::perf::meter::{AboveLeast, Latency, Meter, OneWay, Span};
@@ -7,7 +7,7 @@ use mpdccp_units::Duration;
 use serde::{Deserialize, Serialize};
 use std::fmt::Write as _;
 
-/// What was sent in a span of time.
+/// Messages sent in a time span.
 #[derive(Serialize)]
 pub(crate) struct Out {
     seconds: f64,
@@ -30,7 +30,7 @@ pub(crate) struct Path {
     phase: &'static str,
 }
 
-/// What was received in a span of time.
+/// Messages received in a time span.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(crate) struct In {
     seconds: f64,
@@ -42,9 +42,9 @@ pub(crate) struct In {
     #[serde(skip_serializing_if = "Option::is_none")]
     reordered: Option<u64>,
     jitter_ms: Option<f64>,
-    /// One way; of echoes, the round trip.
+    /// One-way latency; for echoes, the round trip.
     latency_ms: Option<Latency>,
-    /// Of echoes.
+    /// For echoes.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     one_way_ms: Option<OneWay>,
 }
@@ -128,7 +128,7 @@ impl In {
         }
     }
 
-    /// All that a meter counted.
+    /// Total counts of a meter.
     pub(crate) fn total(meter: &Meter) -> In {
         let span = meter.first.zip(meter.last).map_or(Duration::ZERO, |(first, last)| last.since(first));
         let reordered = Some(meter.reordered);

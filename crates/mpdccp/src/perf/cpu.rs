@@ -1,9 +1,9 @@
-//! How much of a processor this process uses.
+//! CPU use of this process.
 
 use serde::{Deserialize, Serialize};
 use std::time::Instant;
 
-/// Parts of one processor's time, percent.
+/// CPU use, percent of one core.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub(crate) struct Share {
     pub(crate) total: f64,
@@ -11,7 +11,7 @@ pub(crate) struct Share {
     pub(crate) system: f64,
 }
 
-/// Counts from when it was made.
+/// Measures from its creation on.
 pub(crate) struct Cpu {
     since: Instant,
     before: [f64; 2],
@@ -22,7 +22,7 @@ impl Cpu {
         Cpu { since: Instant::now(), before: seconds() }
     }
 
-    /// Since then.
+    /// CPU use since the creation.
     pub(crate) fn share(&self) -> Share {
         let elapsed = self.since.elapsed().as_secs_f64().max(1e-3);
         let now = seconds();
@@ -31,10 +31,10 @@ impl Cpu {
     }
 }
 
-/// User and system time of the process in seconds (proc_pid_stat(5), fields 14 and 15, in ticks of 10 ms); zero if the system does not tell.
+/// User and system time of the process in seconds (proc_pid_stat(5), fields 14 and 15, in ticks of 10 ms); zero if unavailable.
 fn seconds() -> [f64; 2] {
     let stat = std::fs::read_to_string("/proc/self/stat").unwrap_or_default();
-    // The second field is the program's name, in parentheses, and may hold spaces.
+    // The second field is the program's name in parentheses, and may contain spaces.
     let fields = stat.rsplit_once(')').map_or("", |(_, rest)| rest).split_whitespace();
     let mut ticks = fields.skip(11).map(|ticks| ticks.parse::<f64>().unwrap_or(0.0) / 100.0);
     [ticks.next().unwrap_or(0.0), ticks.next().unwrap_or(0.0)]

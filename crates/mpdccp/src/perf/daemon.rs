@@ -1,19 +1,19 @@
-//! A server in the background: the program once more, without a terminal.
+//! A server in the background: starts the program again without a terminal.
 
 use crate::error::Error;
 use std::io::{BufRead, BufReader, Read};
 use std::os::unix::process::CommandExt;
 use std::process::{Command, Stdio};
 
-/// Set for the program in the background.
+/// Marks the background process.
 const MARK: &str = "MPDCCP_PERF_IN_BACKGROUND";
 
-/// This is the program in the background.
+/// Whether this is the background process.
 pub(crate) fn is_one() -> bool {
     std::env::var_os(MARK).is_some()
 }
 
-/// Starts this command line again in the background, and returns once it listens, or says why it does not.
+/// Starts this command line again in the background; returns once it listens, or with its error.
 pub(crate) fn start() -> Result<(), Error> {
     let cannot = |e: std::io::Error| Error::runtime(format!("-D: cannot start in the background: {e}"));
     let mut command = Command::new(std::env::current_exe().map_err(cannot)?);

@@ -7,7 +7,7 @@ use clap::{Arg, ArgAction, ArgMatches, Args, Command, FromArgMatches};
 struct Flag {
     short: Option<char>,
     long: &'static str,
-    /// A value follows.
+    /// The flag has a value.
     value: bool,
     instead: &'static str,
 }
@@ -74,7 +74,7 @@ const FLAGS: &[Flag] = &[
     flag(None, "use-pkcs1-padding", false, NO_LOGIN),
 ];
 
-/// Takes the flags, and refuses them.
+/// Accepts the flags in order to refuse them.
 pub(crate) struct Foreign;
 
 impl Args for Foreign {

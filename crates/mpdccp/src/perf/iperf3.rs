@@ -1,4 +1,4 @@
-//! The document that `-J` prints, as iperf3 has it for UDP: `start`, `intervals`, `end`, and `error` if something failed.
+//! The JSON document of `-J`, as iperf3 prints it for UDP: `start`, `intervals`, `end`, and `error` after a failure.
 
 use serde_json::{Value, json};
 
@@ -6,16 +6,16 @@ use serde_json::{Value, json};
 pub(crate) struct Document {
     start: Value,
     intervals: Vec<Value>,
-    /// The streams of the interval that is being collected.
+    /// Streams of the current interval.
     streams: Vec<Value>,
     ends: Vec<Value>,
 }
 
-/// A span of one direction of a session, with iperf3's names. `record` is what was sent or received.
+/// One direction of a session over a time span, with iperf3's names. `record` has the sent or received counts.
 fn stream(session: &Value, from: &Value, to: &Value, record: &Value, sender: bool) -> Value {
     let number = |name: &str| record[name].as_f64().unwrap_or(0.0);
     let (arrived, lost) = (number("messages"), number("lost"));
-    // What a receiver missed counts as a packet; what a sender lost was one.
+    // A receiver counts missing messages as packets; a sender has already counted lost ones.
     let packets = if sender { arrived } else { arrived + lost };
     json!({
         "socket": session,
@@ -34,7 +34,7 @@ fn stream(session: &Value, from: &Value, to: &Value, record: &Value, sender: boo
     })
 }
 
-/// What the streams of one direction reached together; `None` without any.
+/// Total of the streams of one direction; `None` without streams.
 fn sum<'a>(streams: impl Iterator<Item = &'a Value>) -> Option<Value> {
     let streams: Vec<&Value> = streams.collect();
     let first = streams.first()?;
@@ -67,12 +67,12 @@ fn add_sums(to: &mut Value, streams: &[Value]) {
 }
 
 impl Document {
-    /// `start` has what is known before the first connection.
+    /// `start` has the information known before the first connection.
     pub(crate) fn new(start: Value) -> Document {
         Document { start, intervals: Vec::new(), streams: Vec::new(), ends: Vec::new() }
     }
 
-    /// A record of `--json-stream`.
+    /// Adds a record of `--json-stream`.
     pub(crate) fn add(&mut self, record: &Value) {
         match record["type"].as_str() {
             Some("open") => {
@@ -92,7 +92,7 @@ impl Document {
                 }
             }
             Some("interval") => {
-                // Each session reports once an interval.
+                // Each session reports once per interval.
                 if self.streams.iter().any(|s| s["socket"] == record["session"]) {
                     self.end_interval();
                 }
@@ -115,12 +115,12 @@ impl Document {
         }
     }
 
-    /// Sessions have ended, or were reported.
+    /// Whether any session has ended or reported.
     pub(crate) fn has_any(&self) -> bool {
         !self.ends.is_empty() || !self.intervals.is_empty()
     }
 
-    /// The whole, after which the next one begins.
+    /// Returns the document, and begins the next one.
     pub(crate) fn take(&mut self, error: Option<&str>) -> Value {
         self.end_interval();
         let ends = std::mem::take(&mut self.ends);
@@ -130,7 +130,7 @@ impl Document {
         let udp: Vec<Value> = streams.iter().map(|stream| json!({ "udp": stream })).collect();
         let mut end = json!({ "streams": udp });
         add_sums(&mut end, &streams);
-        // Of what one end sent, the other end's count is the one that arrived.
+        // For packets sent by one end, the other end's count has arrived.
         let arrived = ends.iter().filter_map(|end| {
             let received =
                 if end["peer_received"].is_object() { &end["peer_received"] } else { &end["received"] };
@@ -147,7 +147,7 @@ impl Document {
         if let Some(sum) = received {
             end["sum_received"] = sum;
         }
-        // Sessions at a time share the process, and begin and end together.
+        // Concurrent sessions share the process, and begin and end together.
         let cpu = |of: &str, name: &str| ends.iter().find_map(|end| end[of][name].as_f64()).unwrap_or(0.0);
         let mut share = json!({});
         for name in ["total", "user", "system"] {
@@ -165,7 +165,7 @@ impl Document {
     }
 }
 
-/// What was sent or else received in a record.
+/// The sent counts of a record, or else the received ones.
 fn span(record: &Value) -> &Value {
     if record["sent"].is_object() { &record["sent"] } else { &record["received"] }
 }

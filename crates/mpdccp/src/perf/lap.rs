@@ -1,19 +1,19 @@
-//! A transfer's counts at one moment, and between two.
+//! Counts of a transfer: at a point in time, and between two.
 
 use crate::perf::meter::Span;
 use mpdccp_proto::PathState;
 use mpdccp_units::Duration;
 
-/// A sending side at one moment; counts from the beginning on.
+/// Counts of a sender since the beginning.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Sent {
-    /// Dropped in the queue.
+    /// Dropped from the queue.
     pub(crate) dropped: u64,
     /// Left the queue.
     pub(crate) left: u64,
     /// Declared lost.
     pub(crate) lost: u64,
-    /// Each path there is now.
+    /// Each current path.
     pub(crate) paths: Vec<PathSent>,
 }
 
@@ -22,7 +22,7 @@ pub(crate) struct Sent {
 pub(crate) struct PathSent {
     pub(crate) id: u32,
     pub(crate) state: PathState,
-    /// Data packets that left.
+    /// Data packets sent.
     pub(crate) left: u64,
     pub(crate) lost: u64,
     pub(crate) rtt: Option<Duration>,
@@ -31,18 +31,18 @@ pub(crate) struct PathSent {
     pub(crate) phase: &'static str,
 }
 
-/// What happened since the last report.
+/// Counts since the last report.
 pub(crate) struct Lap {
     pub(crate) from: Duration,
     pub(crate) to: Duration,
     pub(crate) size: usize,
     pub(crate) sent: Option<(Sent, Sent)>,
     pub(crate) received: Option<Span>,
-    /// Missing from the beginning on.
+    /// Missing since the beginning.
     pub(crate) lost: u64,
     pub(crate) jitter_ms: Option<f64>,
-    /// What is received are echoes.
+    /// The received messages are echoes.
     pub(crate) echo: bool,
-    /// Left out of the summary.
+    /// Excluded from the summary.
     pub(crate) omitted: bool,
 }

@@ -1,5 +1,5 @@
-//! The content of a datagram: number, clock and time of sending, in an echo the arrival at the server, then zeros. The number alone is
-//! enough for a receiver.
+//! Format of a datagram: number, clock and send time, in echoes the arrival time at the server, then zeros. Receivers need only the
+//! number.
 
 use mpdccp_units::{Duration, Time};
 
@@ -10,15 +10,15 @@ pub(crate) const MAX_LEN: usize = u16::MAX as usize;
 /// Length with clock and time.
 const STAMPED: usize = 16;
 
-/// Where the time of an echo stands.
+/// Position of an echo's arrival time.
 const ECHOED: std::ops::Range<usize> = STAMPED..STAMPED + 8;
 
-/// Names this machine's monotonic clock: times of another are not compared with it.
+/// Identifies this machine's monotonic clock: times of another clock are not comparable.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct ClockId(u32);
 
 impl ClockId {
-    /// This machine since it was booted; never zero, which stands for no clock.
+    /// This machine since its boot; never zero, which means no clock.
     pub(crate) fn here() -> ClockId {
         let boot = std::fs::read_to_string("/proc/sys/kernel/random/boot_id").unwrap_or_default();
         // A UUID begins with eight hexadecimal digits.
@@ -36,7 +36,7 @@ pub(crate) fn write(number: u32, size: usize, clock: ClockId, now: Time) -> Vec<
     out
 }
 
-/// When a message was sent, by which clock.
+/// Send time of a message, and its clock.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Stamp {
     clock: ClockId,
@@ -44,18 +44,18 @@ pub(crate) struct Stamp {
 }
 
 impl Stamp {
-    /// How old it is, if it was sent by this machine's clock.
+    /// Age of the message, if this machine's clock stamped it.
     pub(crate) fn age(&self, clock: ClockId, now: Time) -> Option<Duration> {
         (clock.0 != 0 && clock == self.clock).then(|| now.since(self.at))
     }
 
-    /// How long it was on the way, nanoseconds, but for the difference of the clocks.
+    /// Transit time, nanoseconds, plus the offset between the clocks.
     pub(crate) fn transit(&self, now: Time) -> i64 {
         now.as_nanos().wrapping_sub(self.at.as_nanos()) as i64
     }
 }
 
-/// A server writes the arrival time of an echoed message, by its own clock, if there is room.
+/// Server: writes the arrival time of an echoed message, by its own clock, if there is room.
 pub(crate) fn note_arrival(bytes: &mut [u8], now: Time) {
     if let Some(place) = bytes.get_mut(ECHOED) {
         place.copy_from_slice(&now.as_nanos().to_be_bytes());
@@ -68,7 +68,7 @@ pub(crate) fn arrival(bytes: &[u8]) -> Option<Time> {
     (at != 0).then(|| Time::from_nanos(at))
 }
 
-/// Number, and stamp if there is one.
+/// Number, and stamp if present.
 pub(crate) fn read(bytes: &[u8]) -> Option<(u32, Option<Stamp>)> {
     let (number, rest) = bytes.split_first_chunk()?;
     let stamp = || {

@@ -1,26 +1,27 @@
-//! A receiver's counts.
+//! Counts of a receiver.
 
 use crate::perf::message::{self, ClockId};
 use hdrhistogram::Histogram;
 use mpdccp_units::{Duration, Time};
 use serde::{Deserialize, Serialize};
 
-/// Counts of a span of time.
+/// Counts over a time span.
 pub(crate) struct Span {
     pub(crate) messages: u64,
     pub(crate) bytes: u64,
     /// One-way latency, microseconds.
     latency: Option<Histogram<u64>>,
-    /// Of echoes with an arrival time: the forward and the reverse direction.
+    /// For echoes with an arrival time: the forward and the reverse direction.
     forward: Transits,
     reverse: Transits,
 }
 
-/// Transit times of one direction, each off by the difference of the clocks. Their excess above the minimum does not depend on it.
+/// Transit times of one direction, each shifted by the offset between the clocks. The excess over the minimum does not depend on the
+/// offset.
 #[derive(Clone, Copy, Default)]
 struct Transits {
     count: u64,
-    /// Above the first, nanoseconds.
+    /// Sum of differences to the first, nanoseconds.
     sum: i128,
     first: i64,
     least: i64,
@@ -73,7 +74,7 @@ impl Span {
         })
     }
 
-    /// The one-way latency as estimated from echoes.
+    /// One-way latency, estimated from echoes.
     pub(crate) fn one_way(&self) -> OneWay {
         let half = |all: Latency| Latency { p50: all.p50 / 2.0, p99: all.p99 / 2.0, max: all.max / 2.0 };
         OneWay {
@@ -89,13 +90,13 @@ impl Span {
 pub(crate) struct OneWay {
     /// Half the round trip.
     pub(crate) estimate: Option<Latency>,
-    /// The forward direction's excess above its minimum.
+    /// Excess over its minimum in the forward direction.
     pub(crate) forward: Option<AboveLeast>,
-    /// The reverse direction's.
+    /// Excess over its minimum in the reverse direction.
     pub(crate) reverse: Option<AboveLeast>,
 }
 
-/// Latency beyond its own minimum, ms.
+/// Latency in excess of its minimum, ms.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub(crate) struct AboveLeast {
     pub(crate) mean: f64,
@@ -116,21 +117,21 @@ pub(crate) struct Meter {
     /// Messages are echoes.
     pub(crate) echo: bool,
     pub(crate) total: Span,
-    /// Since [`Meter::lap`].
+    /// Counts since [`Meter::lap`].
     pub(crate) span: Span,
-    /// How long from the first message on nothing is counted.
+    /// Time from the first message on that is not counted.
     pub(crate) omit: Duration,
     began: Option<Time>,
-    /// Numbers from here on are counted.
+    /// First number that counts.
     base: u64,
-    /// Numbers seen so far are below this.
+    /// One more than the largest number so far.
     next: u64,
-    /// Transit of the newest message, nanoseconds but for the clocks' difference, and its smoothed variation (RFC 3550 section 6.4.1).
+    /// Transit of the newest message, nanoseconds plus the clock offset, and its smoothed variation (RFC 3550 section 6.4.1).
     transit: Option<i64>,
     jitter: f64,
-    /// Came after a message with a larger number (RFC 4737 section 3.3).
+    /// Messages that arrived after a larger number (RFC 4737 section 3.3).
     pub(crate) reordered: u64,
-    /// Too short to have a number.
+    /// Messages too short for a number.
     pub(crate) malformed: u64,
     pub(crate) first: Option<Time>,
     pub(crate) last: Option<Time>,

@@ -44,12 +44,12 @@ pub(crate) fn main(command: PerfArgs) -> ExitCode {
         let output = Output::new(file.as_deref(), title, timestamps).unwrap_or_default();
         report::failed(&output, json, &error.to_string());
     }
-    // In the background nobody may be there to read it.
+    // In the background there may be no reader.
     let _ = writeln!(std::io::stderr(), "mpdccp: {error}");
     error.code
 }
 
-/// Returns the error of a run whose JSON document already has it.
+/// Returns the error if the run's JSON document already reported it.
 fn run(command: PerfArgs) -> Result<Option<Error>, Error> {
     let plan = Plan::try_from(command)?;
     if plan.daemon && !daemon::is_one() {

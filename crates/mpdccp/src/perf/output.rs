@@ -8,7 +8,7 @@ use std::path::Path;
 use tracing_subscriber::fmt::format::Writer;
 use tracing_subscriber::fmt::time::{FormatTime, SystemTime};
 
-/// In what rates are printed for people; as with iperf3, bytes are counted in powers of 1024.
+/// Unit of printed rates; as in iperf3, bytes use powers of 1024.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
 #[value(rename_all = "verbatim")]
 pub(crate) enum Unit {

@@ -3,7 +3,7 @@
 use std::net::{IpAddr, SocketAddr, ToSocketAddrs};
 use std::str::FromStr;
 
-/// An address or the name of a host, with a port that may be left out; of a name all addresses that `fits` likes, one at least.
+/// Resolves an address or host name with an optional port; of a name, all addresses that `fits` accepts, at least one.
 pub(crate) fn addresses(
     text: &str,
     default_port: u16,
@@ -18,7 +18,7 @@ pub(crate) fn addresses(
         Some((host, port)) => {
             (host, port.parse().map_err(|_| "expected a host or an IP address, with or without a port")?)
         }
-        // Colons are then those of an IPv6 address with an interface, fe80::1%eth0.
+        // The colons then belong to an IPv6 address with an interface, fe80::1%eth0.
         None => (text, default_port),
     };
     let host = host.trim_start_matches('[').trim_end_matches(']');
@@ -37,7 +37,7 @@ pub(crate) struct PathArg {
     pub(crate) local: IpAddr,
     /// Peer address of this path, if not that of `-c`.
     pub(crate) remote: Option<IpAddr>,
-    /// RFC 9897 section 3.2.10; 3 if left out.
+    /// Priority (RFC 9897 section 3.2.10), 3 by default.
     pub(crate) prio: u8,
 }
 
@@ -90,7 +90,7 @@ mod tests {
         assert_eq!(address("::1").ok(), "[::1]:7".parse().ok());
         assert_eq!(addresses("localhost:9", 7, |ip| ip.is_ipv4()), Ok(vec![([127, 0, 0, 1], 9).into()]));
         assert!(address("localhost:http").is_err());
-        // Of an interface, by its name or number.
+        // A link-local address, with the interface's name or number.
         let link: SocketAddr = "[fe80::1%1]:7".parse().unwrap();
         for text in ["fe80::1%lo", "[fe80::1%lo]", "[fe80::1%lo]:7", "[fe80::1%1]:7"] {
             assert_eq!(address(text), Ok(link), "{text}");

@@ -1,4 +1,4 @@
-//! The test plan, from the command line, checked.
+//! The checked test plan, from the command line.
 
 use crate::error::Error;
 use crate::perf::args::{ClientFlags, Common, EncapsulationArg, End, Json, PerfArgs};
@@ -27,11 +27,11 @@ pub(crate) struct Plan {
     pub(crate) encapsulation: EncapsulationArg,
     pub(crate) dccp_port: u16,
     pub(crate) tx_ccid: u8,
-    /// Acceptable for what the peer sends, preferred first.
+    /// CCIDs accepted for the peer's packets, preferred first.
     pub(crate) rx_ccids: Vec<u8>,
     pub(crate) cc_variant: Variant,
     pub(crate) coupling: bool,
-    /// Checksum Coverage to send, and to accept.
+    /// Checksum Coverage to send and to accept.
     pub(crate) coverage: u8,
     /// With them everything is encrypted.
     pub(crate) keys: Option<Keys>,
@@ -45,7 +45,7 @@ pub(crate) struct Plan {
     pub(crate) patience: Duration,
     /// How long a session survives without a packet from the peer.
     pub(crate) survive: Duration,
-    /// Of outer headers.
+    /// DSCP of outer headers.
     pub(crate) dscp: u8,
     pub(crate) json: Option<Json>,
     pub(crate) format: Unit,
@@ -67,7 +67,7 @@ pub(crate) enum Role {
     },
     Client {
         connect: SocketAddr,
-        /// Of the same name, for when nobody answers there.
+        /// Other addresses of the same name, in case the first does not answer.
         others: VecDeque<SocketAddr>,
         paths: Vec<PathArg>,
         multipath: bool,
@@ -77,7 +77,7 @@ pub(crate) enum Role {
 }
 
 impl Plan {
-    /// The other end, for messages.
+    /// Description of the other end, for messages.
     pub(crate) fn peer(&self) -> String {
         match &self.role {
             Role::Server { .. } => "the client".into(),
@@ -88,7 +88,7 @@ impl Plan {
         }
     }
 
-    /// A client takes the next address of the server's name; false if there is none.
+    /// Client: switches to the next address of the server's name; false if there is none.
     pub(crate) fn take_next_address(&mut self) -> bool {
         let Role::Client { connect, others, .. } = &mut self.role else { return false };
         let next = others.pop_front();
@@ -96,7 +96,7 @@ impl Plan {
         next.is_some()
     }
 
-    /// Addresses that a client has not tried.
+    /// Number of addresses that a client has not tried.
     pub(crate) fn addresses_left(&self) -> u32 {
         match &self.role {
             Role::Server { .. } => 0,
@@ -104,7 +104,7 @@ impl Plan {
         }
     }
 
-    /// What prints, and, if that is wanted, what is printed first.
+    /// Creates the reporter, and prints the settings first if requested.
     pub(crate) fn reporter(&self) -> Result<Reporter, Error> {
         let output = Output::new(self.logfile.as_deref(), self.title.clone(), self.timestamps);
         let output = output.map_err(|e| {
@@ -127,7 +127,7 @@ impl Plan {
         Ok(reporter)
     }
 
-    /// What a JSON document says at its beginning.
+    /// The first part of a JSON document.
     fn start(&self) -> Value {
         let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_secs();
         let mut start = json!({
@@ -156,7 +156,7 @@ impl Plan {
         start
     }
 
-    /// Bytes of the messages of either end, if they are known.
+    /// Message size of either end, bytes, if known.
     pub(crate) fn size(&self) -> Option<usize> {
         match &self.mode {
             Mode::Plain(load) => load.map(|load| load.size),
@@ -296,7 +296,7 @@ impl TryFrom<PerfArgs> for Plan {
     }
 }
 
-/// Messages are delivered as they arrive, unless the command line says otherwise.
+/// Reordering; by default messages are delivered as they arrive.
 fn reorder(common: &Common) -> ReorderConfig {
     let wait = common.reorder.map(Duration::from_millis);
     let cfg = match (common.reordering, wait) {
@@ -307,7 +307,7 @@ fn reorder(common: &Common) -> ReorderConfig {
     ReorderConfig { wait: wait.unwrap_or(cfg.wait), ..cfg }
 }
 
-/// Outer addresses, several of a client that was given a name, and DCCP port.
+/// Outer addresses (several for a client with a host name), and the DCCP port.
 fn places(
     is_client: bool,
     text: &str,
@@ -326,7 +326,7 @@ fn places(
     if is_client && places.iter().any(|place| place.port() == 0 || !is_unicast(place.ip())) {
         return Err(wrong("not the address of a host; expected a unicast address, and a port other than 0"));
     }
-    // A server listens on one.
+    // A server listens on one address.
     places.truncate(if is_client { usize::MAX } else { 1 });
     let ips = paths.iter().map(|path| path.local).chain(places.iter().map(SocketAddr::ip));
     if let Some(ip) = ips.into_iter().find(|ip| !version(*ip)) {

@@ -22,15 +22,15 @@ pub(crate) struct Reporter {
     output: Output,
     format: Format,
     unit: Unit,
-    /// Lines name their session.
+    /// Lines name their session, if there are several.
     several: bool,
     /// Sessions whose paths are reported.
     multipath: BTreeSet<SessionId>,
-    /// Others whose peer is silent.
+    /// Plain sessions whose peer is silent.
     silent: BTreeSet<SessionId>,
 }
 
-/// What is printed.
+/// Output format.
 enum Format {
     Text,
     Stream,
@@ -94,14 +94,14 @@ pub(crate) struct Settings {
     pub(crate) version: &'static str,
     pub(crate) ccid: u8,
     pub(crate) scheduler: &'static str,
-    /// Bytes, if this end knows.
+    /// Message size, bytes, if this end knows it.
     pub(crate) size: Option<usize>,
     pub(crate) queue_packets: u32,
     pub(crate) mtu: u16,
     pub(crate) dscp: u8,
 }
 
-/// Says in JSON why the program fails.
+/// Reports the program's error in JSON.
 pub(crate) fn failed(output: &Output, json: Json, error: &str) {
     output.json(match json {
         Json::Stream => serde_json::to_value(Record::Error { error }).unwrap_or_default(),
@@ -109,7 +109,7 @@ pub(crate) fn failed(output: &Output, json: Json, error: &str) {
     });
 }
 
-/// The rates of several sessions together, Mbit/s.
+/// Total rates of several sessions, Mbit/s.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Sum {
     sent: Option<f64>,
@@ -159,7 +159,7 @@ impl Reporter {
         }
     }
 
-    /// Prints the document of what has ended, if one is wanted.
+    /// Prints the document of the ended sessions, if requested.
     pub(crate) fn finish(&self, error: Option<&str>) {
         let Format::Document(document) = &self.format else { return };
         let mut document = document.borrow_mut();
@@ -168,7 +168,7 @@ impl Reporter {
         }
     }
 
-    /// What went wrong, while the program goes on.
+    /// Reports an error while the program continues.
     pub(crate) fn complain(&self, complaint: &str) {
         match self.output.is_file() {
             true => self.output.text(complaint),
@@ -267,7 +267,7 @@ impl Reporter {
         }
     }
 
-    /// One session's interval; returns how much that was.
+    /// Reports one session's interval, and adds it to `sum`.
     pub(crate) fn interval(&self, session: SessionId, lap: &Lap, sum: &mut Sum) {
         let (from, to) = (lap.from.as_secs_f64(), lap.to.as_secs_f64());
         let sent = lap.sent.as_ref();
@@ -318,7 +318,7 @@ impl Reporter {
         self.print(&record, || format!("{name}total: {}; {end}", texts.join("; ")));
     }
 
-    /// Several sessions together.
+    /// Reports the total of several sessions.
     pub(crate) fn sum(&self, sum: &Sum) {
         let record = Record::Sum { sent_mbps: sum.sent, received_mbps: sum.received };
         self.print(&record, || format!("[sum] {}", sum.text(self.unit)));

@@ -1,16 +1,16 @@
-//! The messages of a sender, and when it is done.
+//! The messages of a sender, and its end.
 
 use crate::perf::message::{self, ClockId};
 use mpdccp_units::{Duration, Rate, Time};
 
-/// How much and how fast.
+/// Amount and rate.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Load {
     /// Bytes of each message.
     pub(crate) size: usize,
-    /// `None`: whenever there is room in the queue.
+    /// `None`: send whenever the queue has room.
     pub(crate) rate: Option<Rate>,
-    /// Most messages.
+    /// Largest number of messages.
     pub(crate) messages: Option<u32>,
     /// Longest time.
     pub(crate) time: Option<Duration>,
@@ -33,14 +33,14 @@ impl Sender {
         Sender { load, clock, started: now, due: now, made: 0 }
     }
 
-    /// Nothing more will come.
+    /// Whether no more messages will be made.
     pub(crate) fn is_done(&self, now: Time) -> bool {
         let all = self.load.messages.is_some_and(|n| self.made >= n) || self.made == u32::MAX;
         all || self.load.time.is_some_and(|t| now >= self.started + t)
     }
 
-    /// The next message, if it is time for it. `room` says that the queue takes one without dropping another; only `full`, which
-    /// says that nothing can leave, lets a constant rate drop.
+    /// The next message, if it is due. `room` says that the queue accepts a message without dropping another. At a constant
+    /// rate, messages are dropped only if `full` says that none can leave.
     pub(crate) fn poll(&mut self, now: Time, room: bool, full: bool) -> Option<Vec<u8>> {
         let ready = match self.load.rate {
             Some(_) => self.due <= now && (room || full),
@@ -52,7 +52,7 @@ impl Sender {
         let number = self.made;
         self.made += 1;
         if let Some(rate) = self.load.rate {
-            // Counted from the start, so that rounding does not add up.
+            // Computed from the start, so that rounding errors do not add up.
             let bits = u128::from(self.made) * self.load.size as u128 * 8 * 1_000_000_000;
             let nanos = bits / u128::from(rate.bps().max(1));
             self.due = self.started + Duration::from_nanos(u64::try_from(nanos).unwrap_or(u64::MAX));
@@ -60,7 +60,7 @@ impl Sender {
         Some(message::write(number, self.load.size, self.clock, now))
     }
 
-    /// When to poll again whatever happens, unless it is done.
+    /// When to poll again at the latest, unless it is done.
     pub(crate) fn next_timeout(&self) -> Option<Time> {
         let due = self.load.rate.map(|_| self.due);
         due.into_iter().chain(self.load.time.map(|t| self.started + t)).min()
@@ -79,7 +79,7 @@ mod tests {
 
     #[test]
     fn a_rate_is_kept_on_average_however_often_it_is_polled() {
-        // 1000 bytes at 3 Mbit/s: one each 2.667 ms.
+        // 1000 bytes at 3 Mbit/s: one message per 2.667 ms.
         let mut sender = sender(Load { rate: Some(Rate::from_mbps(3.0)), ..LOAD });
         let mut count = 0;
         for ms in (1000..2000).step_by(7) {

@@ -1,4 +1,4 @@
-//! From the plan to sockets and session settings.
+//! Creates sockets and session settings from the plan.
 
 use crate::error::Error;
 use crate::perf::args::EncapsulationArg;
@@ -16,11 +16,11 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, UdpSocket};
 
 /// DCCP Service Code of the tool, "perf" (RFC 4340 section 8.1.2).
 const SERVICE_CODE: u32 = u32::from_be_bytes(*b"perf");
-/// Bytes of a data packet beside its payload: header and MP_SEQ.
+/// Overhead of a data packet: header and MP_SEQ, bytes.
 const DCCP_HEADER: usize = 28;
-/// Sessions of a server at a time, ...
+/// Most sessions of a server at a time, ...
 pub(crate) const MAX_SESSIONS: usize = 512;
-/// ... and of one client, an IPv4 address or an IPv6 network of 64 bits, which may ask for 64 at once; see also [`crowded`].
+/// ... and of one client, an IPv4 address or an IPv6 network of 64 bits, which may open 64 at once; see also [`crowded`].
 const MAX_OF_A_HOST: usize = 128;
 
 fn session_config(plan: &Plan, multipath: bool) -> SessionConfig {
@@ -31,7 +31,7 @@ fn session_config(plan: &Plan, multipath: bool) -> SessionConfig {
         scheduler: plan.scheduler,
         reordering: plan.reorder,
         queue: QueueConfig { max_packets: plan.queue as usize, ..QueueConfig::unbounded() },
-        // A server accepts all.
+        // A server accepts both.
         fallback: if matches!(plan.role, Role::Server { .. }) { Fallback::Plain } else { Fallback::Refuse },
         survive: Seconds(plan.survive),
         ..Settings::of_datagrams()
@@ -45,13 +45,13 @@ fn session_config(plan: &Plan, multipath: bool) -> SessionConfig {
     session
 }
 
-/// Whether a client has as many sessions as it may when so many are open: a quarter of the free ones, so that however many clients
-/// take all they get, some are left for the next one.
+/// Whether a client with `of_client` sessions exceeds its limit while `open` are open: a quarter of the free sessions, so that
+/// some stay free however many clients reach their limit.
 pub(crate) fn crowded(of_client: usize, open: usize) -> bool {
     of_client > (MAX_SESSIONS.saturating_sub(open) / 4).max(1)
 }
 
-/// What counts as one client: an IPv4 address, or an IPv6 network of 64 bits.
+/// A client for the limit: an IPv4 address, or an IPv6 network of 64 bits.
 pub(crate) fn client(ip: IpAddr) -> IpAddr {
     match ip.to_canonical() {
         IpAddr::V6(ip) => Ipv6Addr::from_bits(ip.to_bits() >> 64 << 64).into(),
@@ -97,7 +97,7 @@ fn check_size(plan: &Plan, mtu: u16, overhead: u16) -> Result<(), Error> {
     }
 }
 
-/// Waits for sessions, and sends Listen packets to clients; returns the address of the socket.
+/// Listens for sessions, and sends Listen packets to clients; returns the address of the socket.
 pub(crate) fn listen(
     core: &mut Core,
     now: Time,
@@ -121,7 +121,7 @@ pub(crate) fn listen(
         peers: keys.map_or_else(|| vec![PeerFilter { id: 0, remotes: Vec::new() }], Keys::filters),
         strangers: keys.is_some_and(Keys::admit_all),
         mtu: plan.mtu,
-        // For IPv4; the endpoint adds what IPv6 takes more.
+        // For IPv4; the endpoint adds the difference for IPv6.
         overhead: if addr.is_ipv4() { overhead } else { overhead - 20 },
         max_sessions: MAX_SESSIONS,
         max_sessions_per_source: MAX_OF_A_HOST,
@@ -134,7 +134,7 @@ pub(crate) fn listen(
     Ok(core.net.socket(socket).and_then(|c| c.local_addr().ok()).unwrap_or(addr))
 }
 
-/// Opens a session; returns it and its sockets. If that fails none stays open.
+/// Opens a session; returns it and its sockets. On an error, none stays open.
 pub(crate) fn connect(core: &mut Core, now: Time, plan: &Plan) -> Result<(SessionId, Vec<u32>), Error> {
     let mut sockets = Vec::new();
     let session = connect_with(core, now, plan, &mut sockets);
@@ -163,7 +163,7 @@ fn connect_with(core: &mut Core, now: Time, plan: &Plan, sockets: &mut Vec<u32>)
     Ok(session)
 }
 
-/// The address on this host that the system sends from to a peer. The socket is bound to it, so that captures show it.
+/// The source address that the system chooses for a peer. The socket is bound to it, so that captures show it.
 fn source(mut remote: SocketAddr) -> Result<IpAddr, Error> {
     let any: IpAddr = match remote {
         SocketAddr::V4(_) => Ipv4Addr::UNSPECIFIED.into(),

@@ -1,4 +1,4 @@
-//! One session: what it sends and receives, and when it ends.
+//! The transfer of one session: sending, receiving, and its end.
 
 use crate::perf::control::{Control, Test, VERSION};
 use crate::perf::counts::In;
@@ -11,44 +11,44 @@ use dccp_net::Core;
 use mpdccp_proto::{PktInfo, Reason, SessionId};
 use mpdccp_units::{Duration, Time};
 
-/// How long to wait, beyond the retransmission timeout, for the acknowledgement of the last packets.
+/// Time to wait, beyond the retransmission timeout, for the acknowledgement of the last packets.
 const PATIENCE: Duration = Duration::from_secs(1);
 /// Control datagrams are repeated after this long, ...
 const REPEAT: Duration = Duration::from_millis(250);
-/// ... and this often.
+/// ... up to this many times.
 const REPEATS: u32 = 14;
-/// How long a client waits for the end of what it receives, after the end of what it sends.
+/// How long a client waits for the end of received data after its own data ended.
 const LINGER: Duration = Duration::from_secs(5);
 
-/// How long a server waits for a client to close after it refused.
+/// How long a server waits for a refused client to close.
 const REFUSED: Duration = Duration::from_secs(2);
-/// Its reason.
+/// Reason of the refusal.
 const CROWDED: &str = "too many sessions from this address for those that are free";
 
-/// What a session is for.
+/// Mode of a session.
 #[derive(Clone, Debug)]
 pub(crate) enum Mode {
-    /// To send, or to receive, without a word to the peer, which may be another program.
+    /// Send or receive without a request; the peer may be another program.
     Plain(Option<Load>),
-    /// A client that tells the server what to do.
+    /// Client: requests a test.
     Ask(Test),
-    /// A server that runs the client's test.
+    /// Server: runs the client's test.
     Obey,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Stage {
-    /// A client's request has not been answered.
+    /// The client's request is unanswered.
     Greeting,
-    /// The sender makes messages.
+    /// Messages are being made.
     Sending,
-    /// All are made; they leave and are acknowledged, at the latest then.
+    /// All messages are made; they are sent and acknowledged, until the time limit.
     Draining {
         until: Option<Time>,
     },
-    /// The peer is asked what arrived.
+    /// The peer's results are awaited.
     Asking,
-    /// The peer sends on, at the latest until then.
+    /// The peer still sends, until the time limit.
     Lingering {
         until: Time,
     },
@@ -57,7 +57,7 @@ enum Stage {
     Receiving,
 }
 
-/// A control datagram that is repeated until it is answered.
+/// A control datagram, repeated until it is answered.
 struct Say {
     what: Control,
     at: Time,
@@ -69,30 +69,30 @@ pub(crate) struct Transfer {
     mode: Mode,
     clock: ClockId,
     stage: Stage,
-    /// What has been agreed, if anything was.
+    /// The agreed test, if any.
     test: Option<Test>,
     say: Option<Say>,
-    /// This end does nothing for the peer.
+    /// This end refused the peer's request.
     refused: bool,
-    /// The peer has said that it sent all.
+    /// The peer has reported the end of its data.
     peer_done: bool,
-    /// What the peer received, and how busy it was.
+    /// The peer's received counts and CPU use.
     pub(crate) peer_received: Option<In>,
     pub(crate) peer_cpu: Option<Share>,
-    /// How busy this end is.
+    /// CPU use of this end.
     pub(crate) cpu: Cpu,
-    /// Why it cannot go on.
+    /// The error that stops it.
     pub(crate) failure: Option<String>,
     pub(crate) sender: Option<Sender>,
     pub(crate) meter: Meter,
-    /// When it was last looked at, and what was seen.
+    /// Time and counts of the last look.
     lapped: Time,
     pub(crate) sent: Sent,
-    /// What was sent in the time that is left out.
+    /// Counts of the omitted time.
     pub(crate) omitted: Sent,
-    /// That time is not over.
+    /// The omitted time is not over.
     omitting: bool,
-    /// When the last message had left.
+    /// When the queue became empty after the last message.
     pub(crate) emptied: Option<Time>,
 }
 
@@ -131,7 +131,7 @@ impl Transfer {
         transfer
     }
 
-    /// A server without a free session for this client refuses its request, and closes soon.
+    /// Server: refuses the request of a client without a free session, and closes soon.
     pub(crate) fn refuse(&mut self, now: Time) {
         self.refused = true;
         self.stage = Stage::Lingering { until: now + REFUSED };
@@ -146,12 +146,12 @@ impl Transfer {
         self.omitting = !self.omit().is_zero();
     }
 
-    /// How long at the beginning nothing counts.
+    /// Initial time that does not count.
     pub(crate) fn omit(&self) -> Duration {
         self.test.as_ref().map_or(Duration::ZERO, Test::omit)
     }
 
-    /// This end measures echoes.
+    /// Whether this end measures echoes.
     pub(crate) fn echo(&self) -> bool {
         matches!(self.mode, Mode::Ask(_)) && self.test.as_ref().is_some_and(|test| test.echo)
     }
@@ -222,19 +222,19 @@ impl Transfer {
         }
     }
 
-    /// The peer's results are known, or will not arrive.
+    /// The peer's results have arrived, or will not arrive.
     fn on_results(&mut self, core: &mut Core, now: Time, session: SessionId) {
         self.say = None;
         let both = self.test.as_ref().is_some_and(|test| test.up && test.down);
         match (&self.mode, both) {
-            // The client closes, once it has everything.
+            // The client closes once it has everything.
             (Mode::Obey, true) => self.stage = Stage::Receiving,
             (_, true) => self.stage = Stage::Lingering { until: now + LINGER },
             _ => self.close(core, now, session),
         }
     }
 
-    /// Says what is due; true if there was something.
+    /// Sends a control datagram that is due; true if there was one.
     fn speak(&mut self, core: &mut Core, now: Time, session: SessionId) -> bool {
         let Some(say) = self.say.as_mut().filter(|say| say.at <= now) else { return false };
         if say.left > 0 {
@@ -254,7 +254,7 @@ impl Transfer {
         false
     }
 
-    /// Queues what is due; true if there was something. Closes when all has been sent.
+    /// Queues messages that are due; true if there were any. Closes when all have been sent.
     pub(crate) fn fill(&mut self, core: &mut Core, now: Time, session: SessionId, queue: u32) -> bool {
         let mut any = self.speak(core, now, session);
         if self.omitting && now >= self.opened + self.omit() {
@@ -263,7 +263,7 @@ impl Transfer {
             self.omitted = self.sent.clone();
         }
         if let Stage::Lingering { until } = self.stage {
-            // Closing drops what is queued: the peer's results must have reached it.
+            // Closing drops queued packets, so the results must have reached the peer.
             let told = self.peer_done
                 && core.endpoint.backlog(now, session).packets == 0
                 && core.endpoint.rows(now, session).iter().all(|row| row.inflight.packets == 0);
@@ -273,7 +273,7 @@ impl Transfer {
         }
         if let (Stage::Sending, Some(sender)) = (self.stage, &mut self.sender) {
             let mut waiting = core.endpoint.backlog(now, session).packets;
-            // Messages that came due together must not push each other out of the queue before any could leave.
+            // Messages due at the same time must not push each other out of the queue before any could leave.
             let full = waiting >= queue;
             while let Some(data) = sender.poll(now, waiting < queue, full) {
                 let info = PktInfo { len: data.len(), ..PktInfo::default() };
@@ -318,7 +318,7 @@ impl Transfer {
         core.endpoint.close(now, session);
     }
 
-    /// Whether this is how a transfer should end.
+    /// Whether this is a normal end of a transfer.
     pub(crate) fn ended_well(&self, why: Reason) -> bool {
         match self.stage {
             Stage::Closing => true,
@@ -338,7 +338,7 @@ impl Transfer {
         stage.into_iter().chain(self.say.as_ref().map(|say| say.at)).min()
     }
 
-    /// Looks at the sending side.
+    /// Updates the counts of the sending side.
     fn look(&mut self, core: &Core, now: Time, session: SessionId) {
         let (Some(sender), Some(status)) = (&self.sender, core.endpoint.status(now, session)) else { return };
         let rows = core.endpoint.rows(now, session);
@@ -359,14 +359,14 @@ impl Transfer {
         let dropped = drops.dropped_full + drops.dropped_old + drops.dropped_early + drops.dropped_too_big;
         self.sent = Sent {
             dropped,
-            // Not the packets of the paths: some carry signals instead of messages.
+            // Not counted by the paths' packets: some carry signals instead of messages.
             left: u64::from(sender.made).saturating_sub(dropped + u64::from(status.queue.packets)),
             lost: paths.iter().map(|path| path.lost).sum(),
             paths,
         };
     }
 
-    /// What happened since the last call; `None` once nothing more will.
+    /// Counts since the last call; `None` once no more will follow.
     pub(crate) fn lap(&mut self, core: &Core, now: Time, session: SessionId) -> Option<Lap> {
         if matches!(self.stage, Stage::Closing | Stage::Greeting) {
             return None;
@@ -390,7 +390,7 @@ impl Transfer {
         })
     }
 
-    /// Bytes of each message it sends.
+    /// Size of its messages, bytes.
     pub(crate) fn size(&self) -> usize {
         self.sender.as_ref().map_or(0, |sender| sender.load.size)
     }

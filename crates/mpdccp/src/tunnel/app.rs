@@ -1,4 +1,4 @@
-//! The host of the tunnel on the data thread: brings packets and events to it, and executes its actions.
+//! The tunnel's host on the data thread: passes packets and events to the tunnel, and executes its actions.
 
 use crate::error::Error;
 use crate::tunnel::face::events;
@@ -28,20 +28,20 @@ use std::os::fd::{AsFd, BorrowedFd};
 use std::sync::mpsc::Sender;
 use std::time::{SystemTime, UNIX_EPOCH};
 
-/// Packets read from the interface in one turn.
+/// Most packets read from the interface per turn.
 const BUDGET: usize = 64;
-/// How old what clients are told of this host may be.
+/// Longest age of the facts about this host that clients receive.
 const FACTS_EVERY: Duration = Duration::from_secs(1);
-/// Which of the descriptors is [`HostWatch`].
+/// Index of [`HostWatch`] among the descriptors.
 const HOST: u32 = 0;
-/// And which is [`Proxy`], if there is one; the interface is the last.
+/// Index of [`Proxy`], if there is one; the interface is the last.
 const PROXY: u32 = 1;
 
 pub(crate) struct TunnelApp {
     pub(crate) tunnel: Tunnel,
     helper: Helper,
     watch: HostWatch,
-    /// Ends TCP connections; before the interface goes, hosts are told.
+    /// Proxy for TCP connections; dropped before the interface, so that hosts are told.
     proxy: Option<Proxy>,
     tun: Bursts,
     mtu: u16,
@@ -49,19 +49,19 @@ pub(crate) struct TunnelApp {
     files: StateFiles,
     pub(crate) links: Links,
     trace: Option<Trace>,
-    /// Commands that are not answered yet.
+    /// Callers of pending commands.
     replies: BTreeMap<u64, Sender<Answer>>,
     commands: u64,
-    /// When to look again at what clients are told of this host.
+    /// When to update the facts about this host for clients.
     facts_at: Time,
-    /// What does not work yet is fatal.
+    /// During the start, failures are fatal.
     starting: bool,
-    /// Why it could not start.
+    /// The error that prevented the start.
     error: Option<Error>,
 }
 
 impl TunnelApp {
-    /// Opens sockets, makes the interface and its routes, and starts to connect. `interface` is that of the first shard.
+    /// Opens sockets, creates the interface and its routes, and starts to connect. `interface` is the first shard's.
     pub(crate) fn new(
         core: &mut Core,
         cfg: Config,
@@ -73,7 +73,7 @@ impl TunnelApp {
         let now = core.clock.now();
         let mut files = StateFiles::new(&cfg, shard);
         let mut patience = u64::MAX;
-        // All shards are heard of within two rounds, and that has to be in time.
+        // All shards report within two rounds, which must be within the watchdog's time.
         let alive =
             sd_notify::watchdog_enabled(false, &mut patience).then(|| Duration::from_micros(patience / 4));
         let setup = Setup {
@@ -141,12 +141,12 @@ impl TunnelApp {
         }
     }
 
-    /// For the next shard.
+    /// A handle for the next shard.
     pub(crate) fn interface(&self) -> std::io::Result<Interface> {
         Ok(Interface { tun: self.tun.tun().queue()?, mtu: self.mtu })
     }
 
-    /// Does what the tunnel asks for.
+    /// Executes the tunnel's actions.
     fn execute(&mut self, core: &mut Core, now: Time) {
         while let Some(action) = self.tunnel.poll_action() {
             if let Some(answer) = self.act(core, now, action) {
@@ -265,7 +265,7 @@ impl TunnelApp {
         status
     }
 
-    /// Something asked of the tunnel; `caller` gets the answer.
+    /// Passes a command to the tunnel; `caller` gets the answer.
     pub(crate) fn command(&mut self, core: &mut Core, command: Command, caller: Sender<Answer>) {
         let now = core.clock.now();
         self.commands += 1;
@@ -274,20 +274,20 @@ impl TunnelApp {
         self.execute(core, now);
     }
 
-    /// Something happened on this host.
+    /// Handles an event of this host.
     pub(crate) fn on_host(&mut self, core: &mut Core, now: Time, event: HostEvent) {
         self.tunnel.handle_host(&mut core.endpoint, now, event);
         self.execute(core, now);
     }
 
-    /// Another shard said something.
+    /// Handles a message from another shard.
     pub(crate) fn on_shard(&mut self, core: &mut Core, message: ShardMessage) {
         let now = core.clock.now();
         self.tunnel.handle_shard(&mut core.endpoint, now, message);
         self.execute(core, now);
     }
 
-    /// Packets of the interface that another shard read.
+    /// Handles packets of the interface that another shard read.
     pub(crate) fn on_packets(&mut self, core: &mut Core, packets: Vec<Vec<u8>>) {
         let now = core.clock.now();
         for packet in packets {
@@ -310,14 +310,14 @@ impl TunnelApp {
         }
     }
 
-    /// Puts a packet into the burst for the interface.
+    /// Adds a packet to the burst for the interface.
     fn write(&mut self, core: &mut Core, packet: Vec<u8>) {
         if let Some(written) = self.tun.write(packet, |block| core.endpoint.put_block(block)) {
             self.count(&written);
         }
     }
 
-    /// Writes what waits, since the turn is over.
+    /// Writes the burst at the end of a turn.
     fn flush(&mut self, core: &mut Core) {
         let written = self.tun.flush(|block| core.endpoint.put_block(block));
         self.count(&written);
@@ -332,12 +332,12 @@ impl TunnelApp {
         }
     }
 
-    /// Whether this shard reads the interface. With one queue one does for all: that keeps each flow's packets in order, whoever they are for.
+    /// Whether this shard reads the interface. With a single queue, one shard reads for all: that keeps the packets of each flow in order.
     fn reads(&self) -> bool {
         self.links.is_first() || self.tun.tun().has_queues()
     }
 
-    /// Reads what the interface has, up to a bound.
+    /// Reads packets from the interface, up to a limit.
     fn read(&mut self, core: &mut Core, now: Time) {
         let mut read = 0;
         while read < BUDGET {
@@ -360,7 +360,7 @@ impl TunnelApp {
                     read += 1;
                 }
                 Err(e) => {
-                    // The device was deleted; nothing can come from it any more.
+                    // The device was deleted; no more packets can arrive from it.
                     self.on_host(core, now, HostEvent::InterfaceGone(e.to_string()));
                     break;
                 }
@@ -369,7 +369,7 @@ impl TunnelApp {
         let dropped = self.links.hand_over();
         self.tunnel.count_drops(DropReason::OtherShardFull, dropped);
         self.execute(core, now);
-        // Answers to packets that are too large.
+        // Writes ICMP answers to packets that are too large.
         self.flush(core);
     }
 }
@@ -402,7 +402,7 @@ impl App for TunnelApp {
     fn on_delivered(&mut self, core: &mut Core, now: Time) {
         self.execute(core, now);
         self.flush(core);
-        // Answers of this host are there already.
+        // This host's answers may be there already.
         if self.reads() {
             self.read(core, now);
         }
@@ -411,7 +411,7 @@ impl App for TunnelApp {
     fn on_event(&mut self, core: &mut Core, now: Time, session: SessionId, event: SessionEvent) {
         self.tunnel.handle_event(&mut core.endpoint, now, session, event);
         self.execute(core, now);
-        // Answers to connections that were refused.
+        // Writes answers to refused connections.
         self.flush(core);
     }
 

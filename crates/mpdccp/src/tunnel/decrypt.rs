@@ -1,4 +1,4 @@
-//! `tunnel decrypt`: a capture with DCCP packets in place of the records that held them, for Wireshark.
+//! `tunnel decrypt`: replaces the records in a capture by their DCCP packets, for Wireshark.
 
 use crate::error::Error;
 use dccp_secure::KeyLog;
@@ -33,7 +33,7 @@ pub(crate) fn run(keylog: &Path, input: &Path, output: &Path) -> Result<(), Erro
     let format = Format::of(&head).filter(|_| whole).ok_or_else(|| {
         Error::usage(format!("{} is no pcap file (pcapng: `editcap -F pcap`)", input.display()))
     })?;
-    // What is there already goes only now, and never if it is what is read.
+    // The output file is only replaced now, and never if it is the input.
     if same_file(input, output) {
         return Err(Error::usage(format!("{} would be written over while it is read", input.display())));
     }
@@ -46,7 +46,7 @@ pub(crate) fn run(keylog: &Path, input: &Path, output: &Path) -> Result<(), Erro
         let len = format.number(&record[8..12]) as usize;
         let mut packet = vec![0; len.min(LONGEST)];
         if len > LONGEST || reader.read_exact(&mut packet).is_err() {
-            // Cut off in the middle.
+            // The last packet is truncated.
             break;
         }
         packets += 1;
@@ -69,7 +69,7 @@ fn same_file(a: &Path, b: &Path) -> bool {
     of(a).is_some_and(|a| of(b) == Some(a))
 }
 
-/// How the file writes numbers, and what its packets begin with.
+/// Byte order of a capture file, and its link type.
 struct Format {
     little: bool,
     link: u32,
@@ -98,19 +98,19 @@ impl Format {
     }
 }
 
-/// Where the parts of a packet are that may hold a record.
+/// Positions in a packet that may contain a record.
 struct Layout {
-    /// The IP header, and where it ends.
+    /// IP header, and its end.
     ip: usize,
     transport: usize,
-    /// The record: what UDP carries, or IP itself.
+    /// The record: the payload of UDP, or of IP itself.
     record: Range<usize>,
     udp: bool,
 }
 
 fn layout(link: u32, packet: &[u8]) -> Option<Layout> {
     let ip = match link {
-        // Ethernet, raw IP, Linux cooked, that anew.
+        // Ethernet, raw IP, Linux cooked v1 and v2.
         1 => 14,
         101 => 0,
         113 => 16,
@@ -132,7 +132,7 @@ fn layout(link: u32, packet: &[u8]) -> Option<Layout> {
     fits.then_some(Layout { ip, transport, record, udp: protocol == UDP })
 }
 
-/// Puts the packet in place of the record that holds it.
+/// Replaces a record by its packet.
 fn open(keys: &KeyLog, link: u32, packet: &mut Vec<u8>) -> Option<()> {
     let Layout { ip, transport, record: at, udp } = layout(link, packet)?;
     let inner = keys.open(&mut packet[at.clone()])?;
@@ -161,7 +161,7 @@ fn open(keys: &KeyLog, link: u32, packet: &mut Vec<u8>) -> Option<()> {
         // The shortest DCCP header.
         && end - transport >= 12
     {
-        // Records prove themselves, so the packets in them have no checksum; as native DCCP they need one.
+        // Records are authenticated, so their packets have no checksum; native DCCP needs one.
         checksum::fill(&mut packet[transport..], from, to);
     }
     Some(())

@@ -1,21 +1,21 @@
-//! What one data thread of a server hands over to the others.
+//! Packets and messages from one data thread of a server to the others.
 
 use mpdccp_tunnel::ShardMessage;
 
-/// The way to a shard.
+/// Channel to a shard.
 pub(crate) struct Link {
-    /// Offers packets; false if it has too much to do.
+    /// Offers packets; false if the shard is overloaded.
     pub(crate) packets: Box<dyn Fn(Vec<Vec<u8>>) -> bool + Send>,
     pub(crate) message: Box<dyn Fn(ShardMessage) + Send>,
 }
 
-/// A shard's ways to all of them.
+/// A shard's channels to all shards.
 pub(crate) struct Links {
     number: u8,
     pub(crate) all: Vec<Link>,
-    /// Packets of the interface for each of them.
+    /// Packets of the interface for each shard.
     waiting: Vec<Vec<Vec<u8>>>,
-    /// Of them, those that went there.
+    /// Packets accepted by other shards.
     pub(crate) handed_over: u64,
 }
 
@@ -28,12 +28,12 @@ impl Links {
         self.number == 0
     }
 
-    /// A packet for another shard.
+    /// Adds a packet for another shard.
     pub(crate) fn put(&mut self, shard: u8, packet: Vec<u8>) {
         self.waiting[usize::from(shard)].push(packet);
     }
 
-    /// Hands over what was put; how many packets were dropped since a shard has too much to do.
+    /// Hands over the added packets; returns how many were dropped because a shard is overloaded.
     pub(crate) fn hand_over(&mut self) -> u64 {
         let mut dropped = 0;
         for (shard, waiting) in self.all.iter().zip(&mut self.waiting).filter(|(_, w)| !w.is_empty()) {
@@ -46,7 +46,7 @@ impl Links {
         dropped
     }
 
-    /// A message for another shard.
+    /// Sends a message to another shard.
     pub(crate) fn tell(&self, shard: u8, message: ShardMessage) {
         if let Some(shard) = self.all.get(usize::from(shard)) {
             (shard.message)(message);

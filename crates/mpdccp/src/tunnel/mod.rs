@@ -44,24 +44,24 @@ pub(crate) enum Command {
     Up(up::Args),
     /// Show sessions, paths and counters.
     Status {
-        /// As JSON (docs/formats.md).
+        /// Print JSON (docs/formats.md).
         #[arg(long, conflicts_with = "watch")]
         json: bool,
-        /// Keep showing it, with rates, until Ctrl-C.
+        /// Keep updating, with rates, until Ctrl-C.
         #[arg(long)]
         watch: bool,
-        /// Only this peer, which is quick however many there are.
+        /// Show only this peer; fast even with many peers.
         #[arg(long, conflicts_with = "watch")]
         peer: Option<String>,
         #[command(flatten)]
         which: Which,
     },
-    /// Show what happened to sessions and paths, the newest thousand events.
+    /// Show the events of sessions and paths, up to the newest thousand.
     Events {
         /// One JSON object per line (docs/formats.md).
         #[arg(long)]
         json: bool,
-        /// Go on with those to come, until Ctrl-C.
+        /// Wait for further events, until Ctrl-C.
         #[arg(long)]
         follow: bool,
         #[command(flatten)]
@@ -80,34 +80,34 @@ pub(crate) enum Command {
     Check {
         /// The file.
         file: PathBuf,
-        /// As JSON (docs/formats.md).
+        /// Print JSON (docs/formats.md).
         #[arg(long)]
         json: bool,
     },
-    /// Test each line and this host, and say what is wrong and what to do; exit code 1 if something is wrong.
+    /// Test each line and this host, and explain each problem and its fix; exit code 1 if there is a problem.
     #[command(after_help = doctor::EXAMPLES)]
     Doctor(doctor::Args),
-    /// Write the files of both ends, with keys, for the lines of this host, and say what to do next.
+    /// Write the configuration files of both ends, with keys, for the lines of this host, and list the next steps.
     #[command(after_help = init::EXAMPLES)]
     Init(init::Args),
-    /// Make a configuration of a file of wg-quick (WireGuard), and say what cannot be carried over.
+    /// Convert a WireGuard configuration of wg-quick, and list the settings that cannot be converted.
     #[command(after_help = import::EXAMPLES)]
     Import(import::Args),
-    /// For scripts: exit code 0 if every session is open over at least one path, otherwise 1 and what is wrong.
+    /// For scripts: exit code 0 if every session is open over at least one path, otherwise 1 and the problems.
     Health {
-        /// All paths have to be up.
+        /// Require all paths to be up.
         #[arg(long)]
         all_paths: bool,
-        /// Only this peer; a server's other peers may be away.
+        /// Check only this peer; a server's other peers may be offline.
         #[arg(long)]
         peer: Option<String>,
-        /// As JSON (docs/formats.md).
+        /// Print JSON (docs/formats.md).
         #[arg(long)]
         json: bool,
         #[command(flatten)]
         which: Which,
     },
-    /// Follow the configuration file as it is now, without dropping the sessions it does not concern.
+    /// Apply the current configuration file without dropping unaffected sessions.
     Reload {
         #[command(flatten)]
         which: Which,
@@ -115,36 +115,36 @@ pub(crate) enum Command {
     /// Change the paths of a running client.
     #[command(subcommand)]
     Path(PathCommand),
-    /// Choose anew, while it runs, which path packets take that this end sends.
+    /// Change the scheduler for packets that this end sends.
     Scheduler {
-        /// Which one.
+        /// Name of the scheduler.
         #[arg(value_parser = choice::<SchedulerKind>())]
         scheduler: SchedulerKind,
-        /// Which peer, if there are several.
+        /// Name of the peer, if there are several.
         #[arg(long)]
         peer: Option<String>,
         #[command(flatten)]
         which: Which,
     },
-    /// Take no new clients at a server, and have those that are there go to another of their servers.
+    /// Server: accept no new clients, and ask the present ones to use another of their servers.
     Drain {
-        /// How long to wait for them.
+        /// How long to wait for clients to leave.
         #[arg(long, default_value_t = 30)]
         seconds: u64,
         #[command(flatten)]
         which: Which,
     },
-    /// Open the records in a capture, with the keys of a key log (`keylog` of the configuration).
+    /// Decrypt the records in a capture with the keys of a key log (`keylog` of the configuration).
     Decrypt {
         /// The key log.
         #[arg(long)]
         keylog: PathBuf,
-        /// A pcap file, of `capture` or of tcpdump.
+        /// A pcap file, from `capture` or tcpdump.
         input: PathBuf,
-        /// Where to write it with DCCP packets in place of their records.
+        /// Output file, with DCCP packets in place of their records.
         output: PathBuf,
     },
-    /// End a running tunnel in good order.
+    /// Stop a running tunnel cleanly.
     Down {
         #[command(flatten)]
         which: Which,
@@ -169,7 +169,7 @@ pub(crate) enum PathCommand {
         /// 0 never, 1 standby, 2 overflow, 3 to 15 primary, larger preferred.
         #[arg(long, default_value_t = 3)]
         priority: u8,
-        /// Which peer, if there are several.
+        /// Name of the peer, if there are several.
         #[arg(long)]
         peer: Option<String>,
         #[command(flatten)]
@@ -179,7 +179,7 @@ pub(crate) enum PathCommand {
     Del {
         /// Its name.
         name: String,
-        /// Which peer, if there are several.
+        /// Name of the peer, if there are several.
         #[arg(long)]
         peer: Option<String>,
         #[command(flatten)]
@@ -191,7 +191,7 @@ pub(crate) enum PathCommand {
         name: String,
         /// 0 never, 1 standby, 2 overflow, 3 to 15 primary, larger preferred.
         priority: u8,
-        /// Which peer, if there are several.
+        /// Name of the peer, if there are several.
         #[arg(long)]
         peer: Option<String>,
         #[command(flatten)]
@@ -199,7 +199,7 @@ pub(crate) enum PathCommand {
     },
 }
 
-/// Which tunnel, if several are running.
+/// Selects the tunnel, if several are running.
 #[derive(Args)]
 pub(crate) struct Which {
     /// Configuration file of the running tunnel.
@@ -220,12 +220,12 @@ impl Which {
     }
 }
 
-/// How often `tunnel events --follow` looks.
+/// Polling interval of `tunnel events --follow`.
 const FOLLOW: Duration = Duration::from_millis(500);
-/// How long `tunnel down` waits for the tunnel to be gone.
+/// How long `tunnel down` waits for the tunnel to exit.
 const DOWN_PATIENCE: Duration = Duration::from_secs(10);
 
-/// Runs a subcommand: 0 is well, 1 something broke, 2 wrong input or surroundings.
+/// Runs a subcommand. Exit codes: 0 success, 1 failure, 2 wrong input or missing prerequisite.
 pub(crate) fn main(command: Command) -> ExitCode {
     let done = match command {
         Command::Doctor(args) => doctor::run(&args),

@@ -1,4 +1,4 @@
-//! The thread that ends hosts' TCP connections, in a network namespace of its own.
+//! The thread that terminates hosts' TCP connections, in a private network namespace.
 
 use crate::tunnel::host::privileges;
 use dccp_net::Tun;
@@ -18,7 +18,7 @@ use std::thread::JoinHandle;
 /// Bytes of the header before each packet of a device with offload.
 const HEADER: usize = 10;
 
-/// What happened that nobody has looked at yet.
+/// Events that were not fetched yet.
 #[derive(Default)]
 struct Mailbox(Mutex<Vec<Event>>);
 
@@ -32,7 +32,7 @@ impl Mailbox {
     }
 }
 
-/// The thread, as the data thread sees it. Its connections are reset when this is dropped.
+/// The thread's interface for the data thread. Dropping it resets its connections.
 pub(crate) struct Proxy {
     sockets: SocketsHandle,
     mailbox: Arc<Mailbox>,
@@ -54,10 +54,10 @@ impl Proxy {
         let run = move || {
             let on_events = move |events| {
                 letters.put(events);
-                // A counter that is full wakes just as well.
+                // A full counter wakes the thread just as well.
                 let _ = rustix::io::write(&tell, &1u64.to_ne_bytes());
             };
-            // What the interface does not take is lost, as on any link.
+            // Packets that the interface refuses are lost, as on any link.
             let on_packet = move |packet: &[u8]| {
                 let _ = rustix::io::write(&interface, packet);
             };
@@ -77,7 +77,7 @@ impl Proxy {
         Ok(Proxy { sockets, mailbox, wake, commands: Vec::new(), thread: Some(thread) })
     }
 
-    /// Tells the sockets, once [`send`](Self::send) is called.
+    /// Adds a command for the sockets; [`send`](Self::send) passes it on.
     pub(crate) fn put(&mut self, command: Command) {
         self.commands.push(command);
     }
@@ -88,7 +88,7 @@ impl Proxy {
         }
     }
 
-    /// Hands a packet of a host to the private namespace. What it does not take is lost, as on any link.
+    /// Passes a host's packet to the private namespace. Packets that the namespace refuses are lost, as on any link.
     pub(crate) fn write(&self, packet: &[u8]) {
         let _ = rustix::io::writev(self.sockets.tun(), &[IoSlice::new(&[0; HEADER]), IoSlice::new(packet)]);
     }
@@ -110,7 +110,7 @@ impl Proxy {
         true
     }
 
-    /// What happened since the last call.
+    /// Events since the last call.
     pub(crate) fn events(&self) -> Vec<Event> {
         let mut count = [0; 8];
         let _ = rustix::io::read(&self.wake, &mut count);
@@ -118,10 +118,10 @@ impl Proxy {
     }
 }
 
-/// How many connections one of so many shards has descriptors for, once the process has all that it may have. Each needs one.
+/// Number of connections per shard, by the limit on descriptors, which is raised to its maximum first. Each connection needs one.
 pub(crate) fn room(shards: u8) -> usize {
     let Rlimit { maximum, .. } = getrlimit(Resource::Nofile);
-    // Refused, it stays as it is.
+    // If this fails, the limit stays.
     let _ = setrlimit(Resource::Nofile, Rlimit { current: maximum, maximum });
     let limit = getrlimit(Resource::Nofile).current.map_or(usize::MAX, |n| n as usize);
     (limit / 2 / usize::from(shards.max(1))).max(1)
@@ -146,7 +146,7 @@ impl Drop for Proxy {
     fn drop(&mut self) {
         self.sockets.send([Command::Stop]);
         if let Some(thread) = self.thread.take() {
-            // It broke down, and said so.
+            // A panic has already been reported.
             let _ = thread.join();
         }
     }

@@ -1,4 +1,4 @@
-//! The data threads of a tunnel, one or several shards of a server, for the threads that ask them.
+//! The data threads of a tunnel (one, or several shards of a server), as other threads see them.
 
 use crate::tunnel::app::TunnelApp;
 use crate::tunnel::face::control::{self, Request};
@@ -10,14 +10,14 @@ use mpdccp_tunnel::{Answer, Command};
 use std::sync::Arc;
 use std::sync::mpsc::channel;
 
-/// All shards of this tunnel, for the threads that ask them.
+/// All shards of this tunnel.
 #[derive(Clone)]
 pub(crate) struct Shards(Vec<Handle<TunnelApp>>);
 
 const ENDING: &str = "the tunnel is ending";
 
 impl Shards {
-    /// Makes them known to each other. Those that run begin with that.
+    /// Introduces the shards to each other. Running shards do this first.
     pub(crate) fn of(drivers: &[Driver<TunnelApp>]) -> Shards {
         let all: Vec<Handle<TunnelApp>> = drivers.iter().map(Driver::handle).collect();
         for handle in all.iter().filter(|_| all.len() > 1) {
@@ -30,12 +30,12 @@ impl Shards {
         Shards(all)
     }
 
-    /// The one that does what is done once.
+    /// The shard that does the common work.
     pub(crate) fn first(&self) -> &Handle<TunnelApp> {
         &self.0[0]
     }
 
-    /// Has a command carried out by these shards, one after the other. The first error counts, or else the first answer.
+    /// Runs a command on these shards in turn. Returns the first error, or else the first answer.
     fn command(shards: &[Handle<TunnelApp>], command: &Command) -> Answer {
         let ask = |shard: &Handle<TunnelApp>| {
             let (caller, answer) = channel();
@@ -51,7 +51,7 @@ impl Shards {
         answers.unwrap_or_else(|| Answer::Error(ENDING.into()))
     }
 
-    /// Has all of them end.
+    /// Shuts all shards down.
     pub(crate) fn shut_down(&self) {
         for shard in &self.0 {
             let (caller, _) = channel();
@@ -59,7 +59,7 @@ impl Shards {
         }
     }
 
-    /// The status of the whole tunnel, with all peers or only this one.
+    /// Status of the whole tunnel, with all peers or one.
     pub(crate) fn status(&self, peer: Option<&str>) -> Option<Status> {
         let peer: Option<Arc<str>> = peer.map(Into::into);
         let ask = |shard: &Handle<TunnelApp>| {
@@ -102,7 +102,7 @@ impl Shards {
             Ok(command) => command,
             Err(e) => return control::Answer::Error(e),
         };
-        // The peer is at home on one of them, and sessions to come may be on any.
+        // The peer is on one shard; future sessions may be on any.
         let of_all = matches!(command, Command::Scheduler { .. } | Command::Drain);
         let shards = if of_all { &self.0[..] } else { &self.0[..1] };
         match Shards::command(shards, &command) {
@@ -124,7 +124,7 @@ fn link(shard: Handle<TunnelApp>) -> Link {
     }
 }
 
-/// Ends the tunnel with the shard that holds it: a part of a server is none.
+/// Ends all shards with the one that holds this: part of a server is useless.
 pub(crate) struct EndTogether(pub(crate) Shards);
 
 impl Drop for EndTogether {

@@ -1,4 +1,4 @@
-//! `tunnel up`: sets everything up, runs the loop, leaves nothing behind.
+//! `tunnel up`: sets everything up, runs the loop, and cleans up.
 
 use crate::error::Error;
 use crate::tunnel::app::TunnelApp;
@@ -31,7 +31,7 @@ pub(crate) struct Args {
     /// Write all encapsulated packets to this pcap file; overrides `capture` of the configuration.
     #[arg(long, value_name = "FILE")]
     pcap: Option<PathBuf>,
-    /// How to write the log; into the journal of systemd it goes without times.
+    /// Format of the log; in the systemd journal it has no times.
     #[arg(long, value_enum, default_value_t)]
     log_format: LogFormat,
     /// Log more.
@@ -141,7 +141,7 @@ pub(crate) fn run(args: &Args) -> Result<(), Error> {
     }
 }
 
-/// The file of a shard: the first one's is the one given, the others' have their numbers behind it.
+/// The file of a shard: the first shard uses the given name, the others append their number.
 fn numbered(file: &Path, shard: u8) -> PathBuf {
     match shard {
         0 => file.to_owned(),

@@ -1,17 +1,17 @@
-//! What the doctor says: findings in sentences, for people and for programs.
+//! Findings of the doctor in sentences, for people and programs.
 
 use serde::Serialize;
 use std::fmt;
 
-/// How bad it is.
+/// Severity of a finding.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub(crate) enum Severity {
     /// Traffic fails or suffers.
     Fault,
-    /// It will, under circumstances.
+    /// Traffic will fail under certain conditions.
     Warning,
-    /// Good to know.
+    /// Information.
     Note,
 }
 
@@ -25,13 +25,13 @@ impl fmt::Display for Severity {
     }
 }
 
-/// One thing that is wrong, and what to do about it.
+/// One problem, and its fix.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub(crate) struct Finding {
     pub(crate) severity: Severity,
-    /// Which test found it; a stable word.
+    /// The test that found it; a stable word.
     pub(crate) check: &'static str,
-    /// Name of the path, if it is about one.
+    /// Name of the path, if the finding is about one.
     pub(crate) line: Option<String>,
     pub(crate) message: String,
     pub(crate) advice: String,
@@ -66,7 +66,7 @@ impl Finding {
         Finding::new(Severity::Note, check, message.into(), advice.into())
     }
 
-    /// About this path.
+    /// Sets the path.
     pub(crate) fn of(self, line: &str) -> Finding {
         Finding { line: Some(line.into()), ..self }
     }

@@ -1,4 +1,4 @@
-//! What is wrong with the host rather than with one of its lines.
+//! Problems of the host rather than of its lines.
 
 use super::finding::Finding;
 use super::line::Line;
@@ -10,14 +10,14 @@ use std::net::IpAddr;
 use std::path::PathBuf;
 use std::time::{Duration, SystemTime};
 
-/// Interfaces of programs that set forwarding themselves.
+/// Interfaces of programs that configure forwarding themselves.
 const VIRTUAL: [&str; 7] = ["docker", "br-", "virbr", "veth", "lxc", "cni", "podman"];
 
 fn peers(cfg: &Config) -> impl Iterator<Item = &Peer> {
     cfg.peers.iter().map(|peer| peer.get_ref())
 }
 
-/// Routes of the host as a whole.
+/// Checks the routes of the host.
 pub(crate) fn of_routes(plan: &Plan<'_>, lines: &[Line]) -> Vec<Finding> {
     let mut found = Vec::new();
     for v4 in [true, false] {
@@ -69,7 +69,7 @@ pub(crate) fn of_routes(plan: &Plan<'_>, lines: &[Line]) -> Vec<Finding> {
         }
         let interface = &plan.cfg.interface;
         let elsewhere = match plan.running {
-            // A host of the network, but none of this end's own.
+            // A host of the network that is not this end.
             true => net.hosts().nth(1).or(Some(net.addr())).and_then(|ip| system::route_to(ip, &[]).ok()),
             false => system::routes_of(net, interface).into_iter().next(),
         };
@@ -85,7 +85,7 @@ pub(crate) fn of_routes(plan: &Plan<'_>, lines: &[Line]) -> Vec<Finding> {
     found
 }
 
-/// Networks behind the peers, beside those of the tunnel's own addresses.
+/// Networks behind the peers, without those of the tunnel's own addresses.
 fn beyond(cfg: &Config, v4: bool) -> Vec<IpNet> {
     let own: Vec<IpNet> = cfg.addresses.iter().map(|net| net.trunc()).collect();
     let nets = peers(cfg).flat_map(|peer| peer.allowed_ips.clone());
@@ -93,7 +93,7 @@ fn beyond(cfg: &Config, v4: bool) -> Vec<IpNet> {
     nets.filter(|net| !own.iter().any(|own| net.prefix_len() > 0 && net.contains(own))).collect()
 }
 
-/// Whether packets pass both hosts.
+/// Checks whether both hosts forward packets.
 pub(crate) fn of_forwarding(plan: &Plan<'_>, lines: &[Line], here: &[Interface]) -> Vec<Finding> {
     let mut found = Vec::new();
     for (v4, version, setting) in
@@ -128,7 +128,7 @@ pub(crate) fn of_forwarding(plan: &Plan<'_>, lines: &[Line], here: &[Interface])
     found
 }
 
-/// Whether hosts may be behind an interface that use the tunnel.
+/// Whether an interface may lead to hosts that use the tunnel.
 fn is_lan(interface: &Interface, cfg: &Config, lines: &[Line], v4: bool) -> bool {
     let is_line = lines.iter().any(|line| line.interface.as_ref() == Some(&interface.name));
     let others = interface.name == "lo" || interface.name == cfg.interface || interface.point_to_point;
@@ -149,7 +149,7 @@ fn is_private(ip: IpAddr) -> bool {
     }
 }
 
-/// The clock against the server's, and against files that this host wrote.
+/// Compares the clock with the server's, and with files that this host wrote.
 pub(crate) fn of_clock(plan: &Plan<'_>, lines: &[Line], files: &[PathBuf]) -> Option<Finding> {
     if let Some(ahead) = lines.iter().find_map(|line| line.clock_ahead) {
         return super::judge::of_clock(ahead);
@@ -170,7 +170,7 @@ pub(crate) fn of_clock(plan: &Plan<'_>, lines: &[Line], files: &[PathBuf]) -> Op
     })
 }
 
-/// Name servers, where no path needs them.
+/// Checks name servers if paths do not need them.
 pub(crate) fn of_names(cfg: &Config) -> Option<Finding> {
     let remotes = peers(cfg).flat_map(|peer| peer.paths.iter().flat_map(|path| path.get_ref().remote.all()));
     if remotes.into_iter().any(|remote| remote.name().is_some()) {
@@ -188,7 +188,7 @@ pub(crate) fn of_names(cfg: &Config) -> Option<Finding> {
     })
 }
 
-/// What this host dropped during the test, and what its sockets lack.
+/// Checks the packets dropped during the test, and the socket buffers.
 pub(crate) fn of_buffers(dropped: u64) -> Vec<Finding> {
     let mut found = Vec::new();
     if dropped > 0 {
@@ -204,11 +204,11 @@ pub(crate) fn of_buffers(dropped: u64) -> Vec<Finding> {
     found
 }
 
-/// Network cards that were told not to merge or segment.
+/// Network cards with segmentation or receive offload turned off.
 pub(crate) fn of_offloads(lines: &[Line]) -> Vec<Finding> {
     let mut found = Vec::new();
     for (line, interface) in lines.iter().filter_map(|line| Some((line, line.interface.as_ref()?))) {
-        // Without the program nothing is known.
+        // Without ethtool nothing is known.
         let output = std::process::Command::new("ethtool").args(["-k", interface]).output();
         let text =
             output.map(|output| String::from_utf8_lossy(&output.stdout).into_owned()).unwrap_or_default();
@@ -239,7 +239,7 @@ pub(crate) fn of_offloads(lines: &[Line]) -> Vec<Finding> {
     found
 }
 
-/// What a server's host needs.
+/// Checks a server's host.
 pub(crate) fn of_server(plan: &Plan<'_>, here: &[Interface]) -> Vec<Finding> {
     let cfg = plan.cfg;
     let mut found = Vec::new();
@@ -277,7 +277,7 @@ pub(crate) fn of_server(plan: &Plan<'_>, here: &[Interface]) -> Vec<Finding> {
     found
 }
 
-/// Whether the rules of nftables let a UDP port in, as far as their text tells.
+/// Whether the nftables rules accept a UDP port, as far as their text shows.
 fn firewall(port: u16) -> Option<Finding> {
     let output = std::process::Command::new("nft").args(["-n", "list", "ruleset"]).output().ok()?;
     let text = String::from_utf8_lossy(&output.stdout);

@@ -1,16 +1,16 @@
-//! From measures to findings.
+//! Turns measurements into findings.
 
 use super::finding::Finding;
 use super::measure::{LOAD_RATE, Load, Loss, Silence, Sizes};
 use std::time::Duration;
 
-/// From here on loss is more than a line has that works.
+/// A working line loses less than this.
 const LOSS: f64 = 0.01;
-/// Queues that delay everything on the line for longer are too long, milliseconds.
+/// Queues with a longer delay than this are too long, milliseconds.
 const QUEUE: f64 = 300.0;
-/// NATs that forget sooner are a trouble, seconds (RFC 4787 asks for 120).
+/// NATs that forget a binding sooner cause trouble, seconds (RFC 4787 requires 120).
 const SILENCE: u64 = 30;
-/// Clocks differ by no more, seconds.
+/// Largest acceptable clock difference, seconds.
 const CLOCK: f64 = 60.0;
 
 pub(crate) fn of_loss(loss: &Loss) -> Option<Finding> {
@@ -124,13 +124,13 @@ pub(crate) fn of_load(load: &Load, up: bool) -> Option<Finding> {
     ))
 }
 
-/// A little below what the line carries.
+/// A rate slightly below the line's capacity.
 fn rate(load: &Load) -> String {
     let kbps = load.rate.bps() * 9 / 10_000;
     if kbps >= 10_000 { format!("{}M", kbps / 1_000) } else { format!("{kbps}k") }
 }
 
-/// `ahead`: by how many seconds this host's clock is ahead of the server's.
+/// `ahead`: seconds by which this host's clock is ahead of the server's.
 pub(crate) fn of_clock(ahead: f64) -> Option<Finding> {
     let by = match ahead.abs() {
         s if s < CLOCK => return None,
@@ -146,7 +146,7 @@ pub(crate) fn of_clock(ahead: f64) -> Option<Finding> {
     ))
 }
 
-/// One sentence of what was measured under load.
+/// A sentence about the measurement under load.
 pub(crate) fn words(load: &Load) -> String {
     let more = if load.faster { "at least " } else { "" };
     let rate = load.rate.mbps().min(LOAD_RATE.mbps());

@@ -1,4 +1,4 @@
-//! One line: what can be seen of it on this host, then what its server answers.
+//! One line: checks on this host, then the server's answers.
 
 use super::finding::Finding;
 use super::judge;
@@ -16,10 +16,10 @@ use serde::Serialize;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, ToSocketAddrs};
 use std::sync::{Mutex, mpsc};
 
-/// How long the first answer may take.
+/// Time limit for the first answer.
 const PATIENCE: Duration = Duration::from_secs(6);
 
-/// A path of the file, and what was found out about it.
+/// A path of the file, and its test results.
 #[derive(Debug, Default, Serialize)]
 pub(crate) struct Line {
     pub(crate) name: String,
@@ -27,7 +27,7 @@ pub(crate) struct Line {
     pub(crate) peer: usize,
     pub(crate) interface: Option<String>,
     pub(crate) remote: Option<SocketAddr>,
-    /// Why loading it is asked for, if it is: `quota` or `cost`.
+    /// Why loading it needs permission, if it does: `quota` or `cost`.
     pub(crate) metered: Option<&'static str>,
     /// Whether it may be loaded.
     #[serde(skip)]
@@ -36,7 +36,7 @@ pub(crate) struct Line {
     pub(crate) rank: (u8, bool),
     pub(crate) reached: bool,
     pub(crate) source: Option<SocketAddr>,
-    /// Where the server sees it.
+    /// Its address as the server sees it.
     pub(crate) seen: Option<SocketAddr>,
     pub(crate) loss: Option<Loss>,
     pub(crate) sizes: Option<Sizes>,
@@ -46,7 +46,7 @@ pub(crate) struct Line {
     /// Seconds that this host's clock is ahead of the server's.
     pub(crate) clock_ahead: Option<f64>,
     pub(crate) server_forwards: Option<[bool; 2]>,
-    /// The line has what packets need to leave.
+    /// The line can send packets.
     #[serde(skip)]
     pub(crate) usable: bool,
     #[serde(skip)]
@@ -65,7 +65,7 @@ impl Line {
         Line { name: spec.name.clone(), peer, metered, rank, ..Line::default() }
     }
 
-    /// In a sentence.
+    /// Summary in a sentence.
     pub(crate) fn summary(&self) -> String {
         let mut words = match (self.remote, self.reached) {
             (Some(remote), true) => format!("reaches {remote}"),
@@ -97,7 +97,7 @@ impl Line {
         words
     }
 
-    /// The interface, the address and the route, without a packet.
+    /// Checks the interface, the address and the route without sending packets.
     pub(crate) fn look(&mut self, spec: &PathSpec, plan: &Plan<'_>, here: &[Interface]) -> Vec<Finding> {
         let found = self.look_at(spec, plan, here);
         self.usable = found.iter().all(|f| !matches!(f.check, "interface" | "carrier" | "address" | "dns"));
@@ -245,7 +245,7 @@ impl Line {
         found
     }
 
-    /// Asks the server, as long as it answers.
+    /// Measures with the server, as long as it answers.
     pub(crate) fn measure(&mut self, spec: &PathSpec, plan: &Plan<'_>, turn: &Mutex<()>) -> Vec<Finding> {
         let name = self.name.clone();
         let found = self
@@ -291,7 +291,7 @@ impl Line {
         self.server_forwards = Some(first.answer.forwards);
         let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap_or_default();
         let theirs = first.answer.unix + Clock.now().since(first.at) + first.rtt() / 2;
-        // A server that does not know the time says nothing of it.
+        // A server that does not know the time reports zero.
         if !first.answer.unix.is_zero() {
             self.clock_ahead = Some(now.as_secs_f64() - theirs.as_secs_f64());
         }
@@ -306,7 +306,7 @@ impl Line {
         found.extend(judge::of_sizes(&sizes, interface, if remote.is_ipv4() { 88 } else { 108 }));
         self.sizes = Some(sizes);
         if self.loads {
-            // One line at a time: what they share would be full for all.
+            // One line at a time: a shared link would be full for all of them.
             let _turn = turn.lock();
             let up = measure::load(&mut prober, true, rtt, sizes.up);
             let down = measure::load(&mut prober, false, rtt, sizes.down);
@@ -323,19 +323,19 @@ impl Line {
     }
 }
 
-/// Whether packets to an address need no gateway there.
+/// Whether packets to an address need no gateway on this interface.
 fn reaches(interface: &Interface, ip: IpAddr) -> bool {
     interface.point_to_point
         || system::on_link(&interface.name, ip.is_ipv4()).iter().any(|net| net.contains(&ip))
 }
 
-/// Looks a name up as the tunnel does, and says why it cannot.
+/// Looks up a name like the tunnel does; the error explains a failure.
 fn resolve(name: &str, local: Option<IpAddr>) -> Result<IpAddr, Finding> {
     let (tell, told) = mpsc::channel();
     let asked = name.to_owned();
     std::thread::spawn(move || {
         let found = (asked.as_str(), 0).to_socket_addrs();
-        // Nobody may wait any more.
+        // The receiver may have timed out.
         let _ =
             tell.send(found.map(|all| all.map(|at| at.ip()).collect::<Vec<_>>()).map_err(|e| e.to_string()));
     });

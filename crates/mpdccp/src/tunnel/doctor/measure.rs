@@ -1,4 +1,4 @@
-//! What is measured of a line that answers: loss, sizes, how long its NAT remembers, and its queues.
+//! Measurements of a responding line: loss, sizes, lifetime of its NAT binding, and queues.
 
 use super::probe::{Got, Prober};
 use super::system::full_buffers;
@@ -8,33 +8,33 @@ use serde::Serialize;
 use std::collections::BTreeMap;
 
 const MS: Duration = Duration::from_millis(1);
-/// Questions for loss, and how far apart: about 75 kB each way in five seconds.
+/// Number and interval of loss probes: about 75 kB in each direction in five seconds.
 const LOSS: u32 = 500;
 const LOSS_EVERY: Duration = Duration::from_millis(10);
 const SMALL: u16 = 150;
-/// Copies of a question about a size: one of them arrives if the size fits, unless the line loses nearly everything.
+/// Copies of a size probe: one arrives if the size fits, unless the line loses nearly everything.
 const COPIES: usize = 5;
-/// What every path carries, and where a search begins.
+/// A size that every path carries, and the size at which a search begins.
 const LEAST: u16 = 576;
 const USUAL: u16 = 1_200;
-/// Silences that NATs are tried with, seconds.
+/// Silences to test NATs with, seconds.
 const SILENCES: [u64; 9] = [5, 10, 15, 20, 25, 30, 40, 60, 120];
-/// A flow has to be this old before Linux keeps it for longer.
+/// Linux extends the timeout of a flow only after this age.
 const WARM: Duration = Duration::from_millis(3_000);
-/// How long a line is loaded at most, and with what.
+/// Duration and packet size of the load.
 const LOAD_TIME: Duration = Duration::from_secs(6);
 const LOAD_SIZE: u16 = 1_200;
 pub(super) const LOAD_RATE: Rate = Rate::from_bps(100_000_000);
 const FIRST_RATE: Rate = Rate::from_bps(2_000_000);
-/// Upwards, one of so many questions is answered; downwards, each is answered so many times.
+/// Upwards, one in this many probes is answered; downwards, each is answered this many times.
 const SPARSE: u64 = 8;
 const COPIED: u8 = 4;
 const LONGEST_QUEUE: Duration = Duration::from_millis(3_000);
-/// How often the load's rate is looked at, and from which delay of all packets on there is a queue.
+/// Interval between rate adjustments, and the delay of all packets that indicates a queue.
 const STEP: Duration = Duration::from_millis(200);
 const QUEUED: Duration = Duration::from_millis(60);
 
-/// Loss in parts of one, each way, and round trips without load.
+/// Loss as a fraction, in each direction, and round trips without load.
 #[derive(Clone, Copy, Debug, Serialize)]
 pub(crate) struct Loss {
     pub(crate) up: f64,
@@ -47,21 +47,21 @@ pub(crate) struct Loss {
 /// Largest IP packets, bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 pub(crate) struct Sizes {
-    /// That the interface takes.
+    /// Accepted by the interface.
     pub(crate) device: u16,
-    /// That arrive there, and here.
+    /// Arrived at the server, and here.
     pub(crate) up: u16,
     pub(crate) down: u16,
-    /// As ICMP said.
+    /// Reported by ICMP.
     pub(crate) told: Option<u16>,
 }
 
-/// How long the NAT or firewall lets answers in, seconds.
+/// How long the NAT or firewall admits answers, seconds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 pub(crate) struct Silence {
-    /// The longest silence after which one came.
+    /// The longest silence after which an answer arrived.
     pub(crate) holds: u64,
-    /// The shortest after which none came.
+    /// The shortest silence after which none arrived.
     pub(crate) fails: Option<u64>,
 }
 
@@ -70,11 +70,11 @@ pub(crate) struct Silence {
 pub(crate) struct Load {
     #[serde(serialize_with = "bps")]
     pub(crate) rate: Rate,
-    /// Milliseconds that it added to the round trip.
+    /// Round-trip time added by the queue, milliseconds.
     pub(crate) queue_ms: f64,
-    /// It carries more than what it was loaded with.
+    /// The line carries more than the load.
     pub(crate) faster: bool,
-    /// This host was too busy to tell.
+    /// This host was too busy for a reliable result.
     pub(crate) busy: bool,
 }
 
@@ -86,7 +86,7 @@ pub(crate) fn ms(d: Duration) -> f64 {
     (d.as_secs_f64() * 10_000.0).round() / 10.0
 }
 
-/// The first answer; `None` if there is none within `patience`.
+/// The first answer; `None` if none arrived within `patience`.
 pub(crate) fn reach(prober: &mut Prober, patience: Duration) -> Option<Got> {
     let end = Clock.now() + patience;
     let mut first = None;
@@ -95,12 +95,12 @@ pub(crate) fn reach(prober: &mut Prober, patience: Duration) -> Option<Got> {
         let until = (Clock.now() + 500 * MS).min(end);
         prober.receive(until, |got| first.replace(*got).is_none());
     }
-    // The first question waited for the handshake.
+    // The first probe had to wait for the handshake.
     let mut again = None;
     first?;
     prober.ask(0, SMALL, SMALL, Duration::ZERO);
     prober.receive(Clock.now() + 1_000 * MS, |got| again.replace(*got).is_none());
-    // What else was asked arrives before anything is counted.
+    // Earlier probes arrive before counting starts.
     prober.receive(Clock.now() + 200 * MS, |_| false);
     again.or(first)
 }
@@ -120,7 +120,7 @@ pub(crate) fn loss(prober: &mut Prober) -> Loss {
         prober.receive(begin + LOSS_EVERY * n, &mut note);
     }
     prober.receive(Clock.now() + 1_500 * MS, &mut note);
-    // The count of questions that arrived comes with an answer; several are asked for, since some may be lost.
+    // Each answer contains the number of probes that arrived; several are requested, as some may be lost.
     let asked = LOSS + COPIES as u32;
     for _ in 0..COPIES {
         prober.ask(0, SMALL, SMALL, Duration::ZERO);
@@ -177,16 +177,16 @@ fn largest(most: u16, mut fits: impl FnMut(u16) -> bool) -> u16 {
     low
 }
 
-/// Questions under way whose answers wait while nothing else is said.
+/// Probes in flight whose answers are delayed while nothing else is sent.
 pub(crate) struct Silences {
-    /// By number, the silence in seconds.
+    /// Silence in seconds, by probe number.
     waiting: BTreeMap<u64, u64>,
     until: Time,
     longest: u64,
 }
 
 impl Silences {
-    /// Asks, from a port of its own for each silence up to `longest` seconds.
+    /// Sends a probe from a separate port for each silence of up to `longest` seconds.
     pub(crate) fn start(prober: &mut Prober, longest: u64) -> std::io::Result<Option<Silences>> {
         let tried: Vec<u64> = SILENCES.into_iter().filter(|s| *s <= longest).collect();
         if tried.is_empty() || !prober.has_ports() {
@@ -209,13 +209,13 @@ impl Silences {
         Ok(Some(Silences { waiting, until, longest }))
     }
 
-    /// Waits for what is left.
+    /// Waits for the remaining answers.
     pub(crate) fn finish(self, prober: &mut Prober) -> Silence {
         prober.receive(self.until, |got| got.answer.number == self.last());
         let answered = prober.answered();
         let holds = self.waiting.iter().filter(|(number, _)| answered.contains(number));
         let holds = holds.map(|(_, silence)| *silence).max().unwrap_or(0);
-        // A lost answer is no expiry: a later one came.
+        // A lost answer does not mean expiry: a later one arrived.
         let fails = self.waiting.values().copied().filter(|silence| *silence > holds).min();
         Silence { holds, fails }
     }
@@ -226,20 +226,20 @@ impl Silences {
     }
 }
 
-/// Fills the line in one direction: ever faster until a queue begins, then twice what the line carries until the queue is long, full, or
-/// time is up.
+/// Loads the line in one direction: increases the rate until a queue begins, then sends at twice the line's rate until the queue is long
+/// or full, or time is up.
 pub(crate) fn load(prober: &mut Prober, up: bool, base: Duration, size: u16) -> Load {
     let size = size.min(LOAD_SIZE);
     let begin = Clock.now();
     let end = begin + LOAD_TIME;
-    // Answers that wait for their NAT come meanwhile.
+    // Delayed answers for the NAT test arrive meanwhile.
     let mut run = Run::new(base, size, begin);
     (run.from, run.counted, run.up) = (prober.next_number(), prober.counted, up);
     let dropped = full_buffers();
     while !run.is_over() && Clock.now() < end {
         let now = Clock.now();
         for _ in 0..run.due(now) {
-            // The other direction has little to carry, however slow it is: few answers, or several to each question.
+            // Little traffic in the other direction, as it may be slow: few answers, or several per probe.
             let answered = prober.next_number().is_multiple_of(SPARSE);
             run.newest = match up {
                 true => prober.ask_for(0, size, (SMALL, u8::from(answered)), Duration::ZERO),
@@ -252,7 +252,7 @@ pub(crate) fn load(prober: &mut Prober, up: bool, base: Duration, size: u16) -> 
         });
         run.step(Clock.now());
     }
-    // The queue empties, so that the next test finds the line idle.
+    // Waits until the queue is empty, so that the next test finds the line idle.
     let newest = prober.ask(0, SMALL, SMALL, Duration::ZERO);
     prober.receive(Clock.now() + LONGEST_QUEUE + base, |got| {
         if got.answer.number != newest {
@@ -264,36 +264,36 @@ pub(crate) fn load(prober: &mut Prober, up: bool, base: Duration, size: u16) -> 
     run.result()
 }
 
-/// A load under way.
+/// A load test in progress.
 struct Run {
     size: u16,
     base: Duration,
     begin: Time,
-    /// What is sent now, and since when it was looked at.
+    /// Current rate, and the time of its last adjustment.
     rate: Rate,
     looked: Time,
-    /// When this host last had a turn.
+    /// When this host last ran the test.
     turn: Time,
-    /// Questions that may be sent, in parts of one.
+    /// Probes that may be sent, with a fraction.
     credit: f64,
-    /// Numbers of the first question and of the last, and how many had arrived before.
+    /// Numbers of the first and the last probe, and how many had arrived before.
     from: u64,
     newest: u64,
     counted: u32,
     up: bool,
-    /// What came to the other end of what was sent.
+    /// Packets that arrived at the other end.
     arrived: u64,
     lost: u64,
     queue: Duration,
-    /// The shortest queue since the rate was looked at.
+    /// The shortest queue since the last adjustment.
     least: Option<Duration>,
     /// A queue has begun.
     full: bool,
     faster: bool,
-    /// The longest that this host had no turn, and whether its own sockets overflowed.
+    /// The longest time in which this host did not run the test, and whether its own sockets overflowed.
     late: Duration,
     overflowed: bool,
-    /// Answers in each quarter of a second.
+    /// Answers per quarter of a second.
     bins: BTreeMap<u64, u64>,
 }
 
@@ -323,12 +323,12 @@ impl Run {
         }
     }
 
-    /// How many questions are due.
+    /// Number of probes that are due.
     fn due(&mut self, now: Time) -> u32 {
         let passed = now.since(self.turn);
         self.late = self.late.max(passed);
         self.turn = now;
-        // What was missed while this host had no turn is not made up for at once.
+        // Probes missed while this host did not run are not sent in a burst.
         self.credit += self.rate.bytes_per_sec() * passed.min(5 * MS).as_secs_f64() / f64::from(self.size);
         let each = if self.up { 1.0 } else { f64::from(COPIED) };
         let due = (self.credit / each).floor();
@@ -351,13 +351,13 @@ impl Run {
         self.least = Some(self.least.map_or(queue, |least| least.min(queue)));
     }
 
-    /// Looks at the rate now and then.
+    /// Adjusts the rate at intervals.
     fn step(&mut self, now: Time) {
         if now.since(self.looked) < STEP.max(self.base) {
             return;
         }
         self.looked = now;
-        // None came: it began, or all of them wait.
+        // No answer arrived: the test has just begun, or all answers are queued.
         let least = self.least.take();
         match least {
             _ if self.full => {}
@@ -377,7 +377,7 @@ impl Run {
         Rate::from_bps(self.bins.values().copied().max().unwrap_or(0) * u64::from(self.size) * 8 * 4)
     }
 
-    /// The queue is found, or there is none that this load finds.
+    /// Whether the queue was found, or this load finds none.
     fn is_over(&self) -> bool {
         let overflows = self.lost > 50 && self.lost * 50 > self.arrived;
         self.queue > LONGEST_QUEUE || overflows || self.faster
@@ -424,7 +424,7 @@ mod tests {
         run.on_answer(&got(8, 8, (0, 20)));
         run.step(at(200));
         assert_eq!((run.rate, run.full), (FIRST_RATE.scale(1.6), false));
-        // What was long once is no queue; what is long for all is one.
+        // A single long delay is no queue; a long delay of all packets is.
         run.on_answer(&got(16, 16, (200, 520)));
         run.on_answer(&got(24, 24, (200, 221)));
         run.step(at(400));
@@ -432,7 +432,7 @@ mod tests {
         (4..50).for_each(|n| run.on_answer(&got(n * 8, n as u32 * 8, (300, 600))));
         run.step(at(600));
         assert!(run.full && !run.is_over() && run.rate > FIRST_RATE && run.lost == 0);
-        // Of what is sent now every second question is lost.
+        // From now on every second probe is lost.
         (50..80).for_each(|n| run.on_answer(&got(n * 8, 400 + (n as u32 - 50) * 4, (700, 1_000))));
         assert!(run.is_over(), "{}", run.lost);
         assert!(!run.result().busy);

@@ -1,4 +1,4 @@
-//! `tunnel doctor`: tests each line and this host, and says in sentences what is wrong and what to do.
+//! `tunnel doctor`: tests each line and this host, and explains each problem and its fix in sentences.
 
 mod finding;
 mod host;
@@ -31,29 +31,29 @@ pub(crate) const EXAMPLES: &str = "Examples:
   mpdccp tunnel doctor --config van.toml --load-metered             loads lines with quota or cost, too
 It runs beside a running tunnel or without one. Exit codes: 0 nothing is wrong, 1 something is, 2 wrong input.";
 
-/// Where configurations are looked for.
+/// Directory of configurations.
 const DIRECTORY: &str = "/etc/mpdccp";
 
 #[derive(clap::Args)]
 pub(crate) struct Args {
-    /// The configuration file; without it the only one in /etc/mpdccp.
+    /// The configuration file. Default: the only one in /etc/mpdccp.
     #[arg(long)]
     config: Option<PathBuf>,
-    /// As JSON (docs/formats.md).
+    /// Print JSON (docs/formats.md).
     #[arg(long)]
     json: bool,
-    /// Load no line; long queues are not found then.
+    /// Do not load any line; long queues are then not detected.
     #[arg(long, conflicts_with = "load_metered")]
     no_load: bool,
     /// Load lines with `quota` or `cost` without asking: up to 150 MB each.
     #[arg(long)]
     load_metered: bool,
-    /// Longest silence, in seconds, after which answers are tried through NATs (5 to 120); 0 leaves this out.
+    /// Longest silence for the NAT test, in seconds (5 to 120); 0 skips the test.
     #[arg(long, default_value_t = 40, value_parser = clap::value_parser!(u64).range(0..=120))]
     silence: u64,
 }
 
-/// Tests everything; 1 if something is wrong.
+/// Runs all tests; exit code 1 if there is a problem.
 pub(crate) fn run(args: &Args) -> Result<ExitCode, Error> {
     let file = args.config.clone().map_or_else(only_file, Ok)?;
     let review = control::check(&file)?;
@@ -120,7 +120,7 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode, Error> {
     Ok(ExitCode::from(u8::from(wrong)))
 }
 
-/// All lines at once, but for loading them.
+/// Measures all lines in parallel, except under load.
 fn measure(
     plan: &Plan<'_>,
     specs: &[(usize, &PathSpec)],
@@ -141,7 +141,7 @@ fn measure(
     let own = plan.keys.own.as_ref().map(|key| key.public().to_string()).unwrap_or_default();
     for line in lines.iter() {
         let (Some(evidence), Some(remote)) = (&line.evidence, line.remote) else { continue };
-        // A server that cannot be heard, as is known already, is not to blame.
+        // Do not report a silent server if a known fault explains it.
         if known.iter().any(|f| f.severity == Severity::Fault && f.line.as_ref() == Some(&line.name)) {
             continue;
         }
@@ -152,7 +152,7 @@ fn measure(
     found
 }
 
-/// Says of each line whether it may be loaded; asks for those that cost something.
+/// Decides for each line whether it may be loaded; asks for metered ones.
 fn permit_load(args: &Args, lines: &mut [Line]) {
     let terminal = std::io::stdin().is_terminal() && std::io::stderr().is_terminal() && !args.json;
     for line in lines.iter_mut().filter(|line| line.usable && !args.no_load) {
@@ -200,7 +200,7 @@ fn show(args: &Args, file: &Path, plan: &Plan<'_>, lines: &[Line], found: &[Find
     Ok(())
 }
 
-/// The file in the usual directory, if there is one.
+/// The only file in the usual directory.
 fn only_file() -> Result<PathBuf, Error> {
     let entries =
         std::fs::read_dir(DIRECTORY).map(|dir| dir.flatten().collect::<Vec<_>>()).unwrap_or_default();

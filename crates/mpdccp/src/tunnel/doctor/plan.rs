@@ -1,4 +1,4 @@
-//! What all tests of the doctor have in common.
+//! Common data of the doctor's tests.
 
 use crate::error::Error;
 use dccp_net::Clock;
@@ -8,7 +8,7 @@ use mpdccp_tunnel::config::{Config, Encapsulation};
 use mpdccp_units::Duration;
 use std::time::SystemTime;
 
-/// What all lines are tested with.
+/// Parameters of all line tests.
 pub(crate) struct Plan<'a> {
     pub(crate) cfg: &'a Config,
     pub(crate) keys: Keys,
@@ -17,7 +17,7 @@ pub(crate) struct Plan<'a> {
     pub(crate) silence: u64,
     /// There are several lines.
     pub(crate) several: bool,
-    /// Seconds since 1970 of the newest handshake of the tunnel.
+    /// Time of the tunnel's newest handshake, seconds since 1970.
     pub(crate) saved: u64,
 }
 
@@ -26,7 +26,7 @@ impl Plan<'_> {
         self.cfg.encapsulation == Encapsulation::Raw
     }
 
-    /// Time since 1970 for handshakes: not before one that was made.
+    /// Time since 1970 for handshakes: not before an earlier handshake.
     pub(crate) fn unix(&self) -> Duration {
         let wall = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
         wall.max(Duration::from_secs(self.saved))

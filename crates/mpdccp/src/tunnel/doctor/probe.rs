@@ -1,4 +1,4 @@
-//! Questions to the server over one line, through a channel of the doctor's own: a running tunnel is not disturbed, and needs not run.
+//! Probes to the server over one line, through a separate channel: a running tunnel is not disturbed, and none is needed.
 
 use crate::error::Error;
 use crate::tunnel::host::routes::MARK;
@@ -15,17 +15,17 @@ use std::collections::btree_map::Entry;
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::SocketAddr;
 
-/// The peer in the doctor's channels.
+/// Number of the peer in the doctor's channels.
 const PEER: u32 = 0;
 
 trait Socket: Encapsulation + AsFd {}
 impl<T: Encapsulation + AsFd> Socket for T {}
 
-/// An answer that came.
+/// An answer.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Got {
     pub(crate) answer: EchoAnswer,
-    /// When its question was sent, and when it came.
+    /// When its probe was sent, and when the answer arrived.
     pub(crate) asked: Time,
     pub(crate) at: Time,
 }
@@ -45,19 +45,19 @@ pub(crate) struct Prober {
     channels: Channels,
     channel: ChannelId,
     remote: SocketAddr,
-    /// When questions were sent, and how many answers are missing.
+    /// Send time of each probe, and the number of missing answers.
     asked: BTreeMap<u64, (Time, u8)>,
     next: u64,
-    /// Numbers of the questions that were answered after a wait.
+    /// Numbers of probes that were answered after a requested delay.
     late: BTreeSet<u64>,
-    /// Most questions of this channel that any answer told of.
+    /// Largest count of this channel's probes in any answer.
     pub(crate) counted: u32,
-    /// Why sending failed last.
+    /// The last error of sending.
     pub(crate) failure: Option<std::io::Error>,
 }
 
 impl Prober {
-    /// Opens a socket for a line; the handshake comes with the first question. `channels` has the server as peer 0.
+    /// Opens a socket for a line; the first probe triggers the handshake. `channels` has the server as peer 0.
     pub(crate) fn new(
         cfg: &Config,
         mut channels: Channels,
@@ -85,7 +85,7 @@ impl Prober {
         Ok(prober)
     }
 
-    /// Opens one more socket, with a port of its own; its number.
+    /// Opens another socket with a different port; returns its index.
     pub(crate) fn add_socket(&mut self) -> std::io::Result<usize> {
         let bind = self.bind.clone();
         self.sockets.push(match self.kind {
@@ -95,43 +95,43 @@ impl Prober {
         Ok(self.sockets.len() - 1)
     }
 
-    /// Whether several sockets have ports of their own.
+    /// Whether several sockets can have different ports.
     pub(crate) fn has_ports(&self) -> bool {
         self.kind == Kind::Udp
     }
 
-    /// Bytes of a packet around a question.
+    /// Overhead of a probe packet, bytes.
     fn overhead(&self) -> u16 {
         self.sockets[0].overhead() + OVERHEAD as u16
     }
 
-    /// Largest packet that the interface takes.
+    /// Largest packet of the interface.
     pub(crate) fn device_mtu(&self) -> std::io::Result<u16> {
         self.sockets[0].device_mtu(self.remote)
     }
 
-    /// What the system knows of the path, from ICMP.
+    /// The path MTU known to the system, from ICMP.
     pub(crate) fn path_mtu(&self) -> std::io::Result<u16> {
         self.sockets[0].path_mtu(self.remote)
     }
 
-    /// Address of this host that packets leave from.
+    /// Source address of packets.
     pub(crate) fn source(&self) -> Option<SocketAddr> {
         let port = self.sockets[0].local_addr().ok()?.port();
         Some(SocketAddr::new(self.sockets[0].source(self.remote).ok()?, port))
     }
 
-    /// Messages that were dropped, by reason.
+    /// Number of dropped messages with this reason.
     pub(crate) fn dropped(&self, reason: Reason) -> u64 {
         self.channels.drops().get(&reason).copied().unwrap_or(0)
     }
 
-    /// Sends a question from a socket in an IP packet of `size` bytes, to be answered by one of `answer` bytes after a while.
+    /// Sends a probe from a socket in an IP packet of `size` bytes; the server answers after `wait` with a packet of `answer` bytes.
     pub(crate) fn ask(&mut self, socket: usize, size: u16, answer: u16, wait: Duration) -> u64 {
         self.ask_for(socket, size, (answer, 1), wait)
     }
 
-    /// As [`ask`](Self::ask), to be answered so many times.
+    /// Like [`ask`](Self::ask), with several answers.
     pub(crate) fn ask_for(
         &mut self,
         socket: usize,
@@ -168,17 +168,17 @@ impl Prober {
         self.channels.stats(self.channel).is_some_and(|stats| stats.handshakes > 0)
     }
 
-    /// The number of the next question.
+    /// Number of the next probe.
     pub(crate) fn next_number(&self) -> u64 {
         self.next
     }
 
-    /// The questions whose answers took longer than a line does.
+    /// Probes whose answers took longer than the line's delay.
     pub(crate) fn answered(&self) -> &BTreeSet<u64> {
         &self.late
     }
 
-    /// Receives until `until`, or until `done` says so of an answer.
+    /// Receives until `until`, or until `done` returns true for an answer.
     pub(crate) fn receive(&mut self, until: Time, mut done: impl FnMut(&Got) -> bool) {
         loop {
             self.channels.handle_timeout(Clock.now());
@@ -205,11 +205,11 @@ impl Prober {
     fn sleep(&self, most: Duration) {
         let mut fds: Vec<PollFd<'_>> = self.sockets.iter().map(|s| PollFd::new(s, PollFlags::IN)).collect();
         let wait = Timespec { tv_sec: most.as_secs() as _, tv_nsec: most.subsec_nanos().into() };
-        // Interrupted or not, the sockets are looked at.
+        // Interrupted or not, the sockets are checked.
         let _ = poll(&mut fds, Some(&wait));
     }
 
-    /// What is there to receive.
+    /// Receives all available answers.
     fn take(&mut self) -> Vec<Got> {
         let now = Clock.now();
         let mut all = Vec::new();
@@ -232,7 +232,7 @@ impl Prober {
                 }
                 all.push(Got { answer, asked, at: packet.at.max(asked) });
             };
-            // ICMP errors are looked for elsewhere.
+            // ICMP errors are evaluated elsewhere.
             let _ = socket.receive(&mut each);
         }
         all

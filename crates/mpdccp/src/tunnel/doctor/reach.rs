@@ -1,4 +1,4 @@
-//! Why a server does not answer: what else of its host does.
+//! Diagnoses a silent server: which other services of its host answer.
 
 use super::finding::Finding;
 use super::system;
@@ -12,19 +12,19 @@ use std::time::Duration;
 
 const PATIENCE: Duration = Duration::from_millis(1_500);
 
-/// What a silent server's host does.
+/// Answers of a silent server's host.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Evidence {
-    /// A handshake came back that could not be read.
+    /// A handshake answer arrived that could not be decrypted.
     pub(crate) unreadable: bool,
-    /// What the system, or somebody on the way, says to a datagram for the server's port.
+    /// Error for a datagram to the server's port, from the system or from the network.
     pub(crate) said: Option<ErrorKind>,
-    /// A port where nothing waits says so.
+    /// A closed UDP port is reported as closed.
     pub(crate) udp: bool,
-    /// TCP is answered, or refused.
+    /// TCP connections are accepted or refused.
     pub(crate) tcp: bool,
     pub(crate) ping: bool,
-    /// The router that does not answer either.
+    /// The gateway, if it does not answer either.
     pub(crate) silent_gateway: Option<IpAddr>,
 }
 
@@ -38,13 +38,13 @@ fn socket(bind: &Bind, mark: Option<u32>, kind: Type, protocol: Protocol) -> io:
     Ok(socket)
 }
 
-/// What becomes of a datagram: the error that comes back, if one does.
+/// Sends a datagram; returns the error that it causes, if any.
 fn datagram(bind: &Bind, mark: Option<u32>, to: SocketAddr) -> Option<ErrorKind> {
     let send = || -> io::Result<()> {
         let socket = socket(bind, mark, Type::DGRAM, Protocol::UDP)?;
         socket.connect(&SockAddr::from(to))?;
         socket.set_read_timeout(Some(PATIENCE / 3))?;
-        // An answer comes to the second one where a neighbour had to be found first.
+        // If the neighbour had to be resolved first, only a later datagram gets an answer.
         for _ in 0..3 {
             socket.send(&[0])?;
             match socket.recv(&mut [MaybeUninit::uninit(); 100]) {
@@ -57,7 +57,7 @@ fn datagram(bind: &Bind, mark: Option<u32>, to: SocketAddr) -> Option<ErrorKind>
     send().err().map(|e| e.kind())
 }
 
-/// Whether the host accepts or refuses a connection; both show that it is there.
+/// Whether the host accepts or refuses a connection; both show that it is up.
 fn connects(bind: &Bind, mark: Option<u32>, to: SocketAddr) -> bool {
     let connect = || -> io::Result<()> {
         let socket = socket(bind, mark, Type::STREAM, Protocol::TCP)?;
@@ -66,7 +66,7 @@ fn connects(bind: &Bind, mark: Option<u32>, to: SocketAddr) -> bool {
     connect().map_or_else(|e| e.kind() == ErrorKind::ConnectionRefused, |()| true)
 }
 
-/// By the program of this name, which may do it for everybody.
+/// Uses the program `ping`, which any user may run.
 fn pings(bind: &Bind, to: IpAddr) -> bool {
     let mut command = Command::new("ping");
     command.args(["-n", "-c", "2", "-i", "0.3", "-W", "1"]);
@@ -76,7 +76,7 @@ fn pings(bind: &Bind, to: IpAddr) -> bool {
 }
 
 impl Evidence {
-    /// Looks for signs of life.
+    /// Collects the evidence.
     pub(crate) fn gather(
         bind: &Bind,
         mark: Option<u32>,
@@ -106,7 +106,8 @@ impl Evidence {
         })
     }
 
-    /// What it means. `own_key` is this end's public key, `elsewhere` another line over which the same server answers.
+    /// Interprets the evidence. `own_key` is this end's public key, `elsewhere` another line over which the same
+    /// server answers.
     pub(crate) fn finding(&self, remote: SocketAddr, own_key: &str, elsewhere: Option<&str>) -> Finding {
         let (ip, port) = (remote.ip(), remote.port());
         let alive = match (self.tcp, self.ping) {

@@ -1,4 +1,4 @@
-//! What Linux says of interfaces, routes, filters and name servers.
+//! Linux's information about interfaces, routes, filters and name servers.
 
 use crate::tunnel::host::routes::ip;
 use ipnet::IpNet;
@@ -14,7 +14,7 @@ pub(crate) struct Interface {
     pub(crate) name: String,
     pub(crate) up: bool,
     pub(crate) carrier: bool,
-    /// Neighbours have no addresses there: PPP, modems, tunnels.
+    /// Has no neighbour addresses: PPP, modems, tunnels.
     pub(crate) point_to_point: bool,
     pub(crate) addresses: Vec<IpNet>,
 }
@@ -24,7 +24,7 @@ impl Interface {
         self.addresses.iter().any(|net| net.addr() == ip)
     }
 
-    /// An address by which packets to this IP version can leave.
+    /// A source address of this IP version.
     pub(crate) fn address(&self, v4: bool) -> Option<IpAddr> {
         let usable =
             |ip: &IpAddr| ip.is_ipv4() == v4 && !matches!(ip, IpAddr::V6(ip) if ip.is_unicast_link_local());
@@ -32,7 +32,7 @@ impl Interface {
     }
 }
 
-/// A route that is taken.
+/// A route in use.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Route {
     pub(crate) device: String,
@@ -73,19 +73,19 @@ fn route(shown: &Value) -> Route {
     Route {
         device: shown["dev"].as_str().unwrap_or_default().into(),
         gateway: shown["gateway"].as_str().or(shown["via"]["host"].as_str()).and_then(|ip| ip.parse().ok()),
-        // IPv6 routes have one always.
+        // IPv6 routes always have a metric.
         metric: shown["metric"].as_u64().unwrap_or(0),
     }
 }
 
-/// The route that packets to an address take, with more arguments of `ip route get`.
+/// The route to an address, with more arguments of `ip route get`.
 pub(crate) fn route_to(to: IpAddr, more: &[&str]) -> Result<Route, String> {
     let to = to.to_string();
     let args: Vec<&str> = ["-j", "route", "get", &to].into_iter().chain(more.iter().copied()).collect();
     list(&args)?.first().map(route).ok_or_else(|| "no route".into())
 }
 
-/// Default routes of the main table, the one that is taken first.
+/// Default routes of the main table, the preferred one first.
 pub(crate) fn default_routes(v4: bool) -> Vec<Route> {
     let shown = list(&["-j", if v4 { "-4" } else { "-6" }, "route", "show", "default"]).unwrap_or_default();
     let mut routes: Vec<Route> = shown.iter().map(route).collect();
@@ -108,26 +108,27 @@ pub(crate) fn on_link(device: &str, v4: bool) -> Vec<IpNet> {
     direct.filter_map(net).collect()
 }
 
-/// Routes to exactly this network beside the tunnel's.
+/// Routes to exactly this network, without the tunnel's.
 pub(crate) fn routes_of(net: IpNet, but: &str) -> Vec<Route> {
     let family = if net.addr().is_ipv4() { "-4" } else { "-6" };
     let shown = list(&["-j", family, "route", "show", "exact", &net.trunc().to_string()]).unwrap_or_default();
     shown.iter().map(route).filter(|route| route.device != but && !route.device.is_empty()).collect()
 }
 
-/// Whether the neighbour with this address is known not to answer.
+/// Whether the neighbour with this address is known to be unreachable.
 pub(crate) fn is_silent(gateway: IpAddr, device: &str) -> bool {
     let shown = list(&["-j", "neigh", "show", &gateway.to_string(), "dev", device]).unwrap_or_default();
     let dead = |state: &Value| state == "FAILED" || state == "INCOMPLETE";
     shown.iter().any(|shown| shown["state"].as_array().is_some_and(|states| states.iter().any(dead)))
 }
 
-/// A setting of the kernel.
+/// A sysctl setting.
 pub(crate) fn sysctl(name: &str) -> Option<String> {
     Some(read_to_string(format!("/proc/sys/{name}")).ok()?.trim().to_owned())
 }
 
-/// Whether packets are dropped at an interface whose source is routed through another.
+/// Whether an interface drops packets whose source is routed through another (strict reverse path
+/// filter).
 pub(crate) fn is_strict(device: &str) -> bool {
     let of = |name: &str| sysctl(&format!("net/ipv4/conf/{name}/rp_filter"))?.parse::<u8>().ok();
     of("all").unwrap_or(0).max(of(device).unwrap_or(0)) == 1
@@ -139,7 +140,7 @@ pub(crate) fn forwards(v4: bool) -> bool {
     sysctl(name).is_some_and(|value| value != "0")
 }
 
-/// Datagrams that this host dropped since a socket's buffer was full.
+/// Number of datagrams that this host dropped because a socket buffer was full.
 pub(crate) fn full_buffers() -> u64 {
     let text = read_to_string("/proc/net/snmp").unwrap_or_default();
     let mut lines = text.lines().filter(|line| line.starts_with("Udp:"));
@@ -148,7 +149,7 @@ pub(crate) fn full_buffers() -> u64 {
     pairs.find(|(name, _)| *name == "RcvbufErrors").and_then(|(_, n)| n.parse().ok()).unwrap_or(0)
 }
 
-/// The name servers that programs of this host ask.
+/// The name servers of this host.
 pub(crate) fn name_servers() -> Vec<IpAddr> {
     let text = read_to_string("/etc/resolv.conf").unwrap_or_default();
     parse_servers(&text)
@@ -160,10 +161,10 @@ fn parse_servers(text: &str) -> Vec<IpAddr> {
     plain.collect()
 }
 
-/// Whether a name server answers a question, whatever it says.
+/// Whether a name server answers at all.
 pub(crate) fn answers(server: IpAddr) -> Result<(), String> {
     let bind: SocketAddr = if server.is_ipv4() { ([0; 4], 0).into() } else { ([0u16; 8], 0).into() };
-    // One question: the name servers of the root.
+    // A query for the root name servers.
     let question = [0x6d, 0x70, 1, 0, 0, 1, 0, 0, 0, 0, 0, 0, 0, 0, 2, 0, 1];
     let ask = || -> std::io::Result<usize> {
         let socket = UdpSocket::bind(bind)?;

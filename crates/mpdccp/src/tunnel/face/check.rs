@@ -1,4 +1,4 @@
-//! `tunnel check`: all that is wrong with a configuration file, without starting anything.
+//! `tunnel check`: lists all errors of a configuration file without starting anything.
 
 use crate::error::Error;
 use crate::tunnel::face::control;

@@ -1,4 +1,5 @@
-//! The control socket: one JSON request a line, one JSON answer a line. A plain thread serves it and asks the data thread.
+//! The control socket: one JSON request per line, one JSON answer per line. A separate thread serves it and asks the data
+//! thread.
 
 use crate::error::Error;
 use crate::tunnel::face::events::{Event, Events};
@@ -18,12 +19,12 @@ use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-/// What one may ask of a running tunnel.
+/// A request to a running tunnel.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(tag = "command", rename_all = "snake_case")]
 pub(crate) enum Request {
     Status {
-        /// Only this peer's.
+        /// Only for this peer.
         #[serde(default)]
         peer: Option<String>,
     },
@@ -31,9 +32,9 @@ pub(crate) enum Request {
     Events {
         after: u64,
     },
-    /// The configuration file anew.
+    /// Reload the configuration file.
     Reload,
-    /// Take no new clients, and ask those that are here to go.
+    /// Accept no new clients, and ask the present ones to leave.
     Drain,
     Down,
     PathAdd {
@@ -56,7 +57,7 @@ pub(crate) enum Request {
 }
 
 impl Request {
-    /// What it asks of the tunnel's data thread.
+    /// The command for the tunnel's data thread.
     pub(crate) fn command(self) -> Result<Command, String> {
         Ok(match self {
             Request::PathAdd { peer, path } => Command::PathAdd { peer, path: path.spec()? },
@@ -75,7 +76,7 @@ impl Request {
     }
 }
 
-/// A path as the command line gives it; the tunnel checks it as it checks its configuration.
+/// A path from the command line; the tunnel checks it like its configuration.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(crate) struct NewPath {
     pub(crate) name: String,
@@ -88,7 +89,7 @@ pub(crate) struct NewPath {
 }
 
 impl NewPath {
-    /// As in a configuration file.
+    /// Converts it to the form of a configuration file.
     pub(crate) fn spec(&self) -> Result<PathSpec, String> {
         let table = toml::Table::try_from(self).map_err(|e| e.to_string())?;
         table.try_into().map_err(|e: toml::de::Error| e.message().to_string())
@@ -102,9 +103,9 @@ pub(crate) enum Answer {
     Ok,
     Status(Box<Status>),
     Events(Vec<Event>),
-    /// How many clients are still here.
+    /// Number of remaining clients.
     Clients(usize),
-    /// What was done, in words.
+    /// The changes, in words.
     Done(String),
     Error(String),
 }
@@ -113,7 +114,7 @@ pub(crate) enum Answer {
 const MAX_REQUEST: u64 = 65_536;
 const DIRECTORY: &str = "/run/mpdccp";
 
-/// Directories that control sockets are in: that of the system, and one's own where /run cannot be written.
+/// Directories of control sockets: the system's, and the user's if /run is not writable.
 fn directories() -> [PathBuf; 2] {
     let mine = match std::env::var_os("XDG_RUNTIME_DIR") {
         Some(directory) => PathBuf::from(directory).join("mpdccp"),
@@ -125,15 +126,15 @@ fn directories() -> [PathBuf; 2] {
 /// Reads and checks a configuration file.
 ///
 /// # Errors
-/// Names file, line, key and what is allowed.
+/// Names the file, line, key and allowed values.
 pub(crate) fn load(file: &Path) -> Result<Config, Error> {
     review(file)?.result(file).map_err(|e| Error::usage(e.to_string()))
 }
 
-/// Reads and checks a configuration file, its keys too, to run a tunnel with it.
+/// Reads and checks a configuration file including its keys, for running a tunnel.
 ///
 /// # Errors
-/// As [`load`].
+/// Like [`load`].
 pub(crate) fn load_with_keys(file: &Path) -> Result<Config, Error> {
     let review = check(file)?;
     for warning in &review.warnings {
@@ -142,7 +143,7 @@ pub(crate) fn load_with_keys(file: &Path) -> Result<Config, Error> {
     review.result(file).map_err(|e| Error::usage(e.to_string()))
 }
 
-/// All that can be said of a configuration file and its keys.
+/// All remarks about a configuration file and its keys.
 pub(crate) fn check(file: &Path) -> Result<Review, Error> {
     let mut review = review(file)?;
     let Some(cfg) = &review.draft else { return Ok(review) };
@@ -162,7 +163,7 @@ pub(crate) fn check(file: &Path) -> Result<Review, Error> {
     Ok(review)
 }
 
-/// Whether the hook is a program.
+/// Checks whether the hook is executable.
 fn check_hook(cfg: &Config) -> Option<(String, String)> {
     let hook = cfg.hook.as_ref().filter(|hook| hook.is_absolute())?;
     let runs = hook.is_file() && access(hook, Access::EXEC_OK).is_ok();
@@ -185,20 +186,20 @@ pub(crate) fn parse(text: &str) -> Review {
     Config::review(text, cores)
 }
 
-/// Where the control socket of a tunnel is.
+/// Path of a tunnel's control socket.
 pub(crate) fn path(cfg: &Config) -> PathBuf {
     cfg.control.clone().unwrap_or_else(|| default_path(&cfg.interface))
 }
 
-/// Where the socket of an interface is, unless the configuration says otherwise.
+/// Default path of an interface's control socket.
 pub(crate) fn default_path(interface: &str) -> PathBuf {
     let [system, mine] = directories();
-    // Of its own from the first moment on: nobody else gets to a socket in it, whatever its mode.
+    // Private from the start: nobody else can reach a socket in it, whatever its mode.
     let usable = own_directory(&system).is_ok() && access(&system, Access::WRITE_OK).is_ok();
     if usable { system } else { mine }.join(format!("{interface}.sock"))
 }
 
-/// Makes a directory that nobody else can look into, or sees that it is one.
+/// Creates a private directory, or checks that an existing one is private.
 fn own_directory(path: &Path) -> std::io::Result<()> {
     match DirBuilder::new().mode(0o700).create(path) {
         Err(e) if e.kind() != ErrorKind::AlreadyExists => return Err(e),
@@ -236,11 +237,11 @@ pub(crate) struct ControlSocket {
 }
 
 impl ControlSocket {
-    /// Creates it; a socket that nobody answers at is a leftover and replaced.
+    /// Creates the socket; a socket without a listener is a leftover and is replaced.
     pub(crate) fn bind(path: PathBuf) -> Result<ControlSocket, Error> {
         let fail =
             |e: std::io::Error| Error::usage(format!("cannot create control socket {}: {e}", path.display()));
-        // One tunnel at a time: of two that start together, each could take the other's socket for a leftover.
+        // One at a time: of two tunnels that start together, each could mistake the other's socket for a leftover.
         let mut turn = None;
         if let Some(directory) = path.parent().filter(|d| directories().contains(&d.to_path_buf())) {
             own_directory(directory).map_err(fail)?;
@@ -260,7 +261,7 @@ impl ControlSocket {
             }
             Ok(_) => std::fs::remove_file(&path).map_err(fail)?,
         }
-        // Never open to others, not even for a moment. No other thread makes files yet.
+        // Never accessible to others, not even briefly. No other thread creates files yet.
         let before = umask(Mode::from_raw_mode(0o177));
         let listener = UnixListener::bind(&path);
         umask(before);
@@ -269,7 +270,7 @@ impl ControlSocket {
         Ok(ControlSocket { listener, path, owner: geteuid() })
     }
 
-    /// Serves requests on a thread of its own, which ends with the process.
+    /// Serves requests on a separate thread, which ends with the process.
     pub(crate) fn serve(
         &self,
         events: Events,
@@ -289,7 +290,7 @@ impl ControlSocket {
 
 impl Drop for ControlSocket {
     fn drop(&mut self) {
-        // It may have been removed by hand.
+        // It may have been removed manually.
         let _ = std::fs::remove_file(&self.path);
     }
 }
@@ -319,7 +320,7 @@ fn answer(
     stream.write_all(&text)
 }
 
-/// Asks a running tunnel.
+/// Sends a request to a running tunnel.
 pub(crate) fn ask(path: &Path, request: &Request) -> Result<Answer, Error> {
     let none = |e: std::io::Error| {
         let fix = match e.kind() {
@@ -342,7 +343,7 @@ pub(crate) fn ask(path: &Path, request: &Request) -> Result<Answer, Error> {
     }
 }
 
-/// Asks a running tunnel for its status, with all peers or only this one.
+/// Status of a running tunnel, with all peers or one.
 pub(crate) fn status(path: &Path, peer: Option<&str>) -> Result<Box<Status>, Error> {
     match ask(path, &Request::Status { peer: peer.map(Into::into) })? {
         Answer::Status(status) => Ok(status),
@@ -350,14 +351,14 @@ pub(crate) fn status(path: &Path, peer: Option<&str>) -> Result<Box<Status>, Err
     }
 }
 
-/// The tunnel is of another version, perhaps.
+/// The tunnel may have another version.
 pub(crate) fn odd() -> Error {
     Error::runtime("the tunnel answered something else; is it of another version?")
 }
 
-/// The socket of the one tunnel that runs here.
+/// The socket of the only running tunnel.
 pub(crate) fn only_one() -> Result<PathBuf, Error> {
-    // The directory of the system's tunnels is closed to others, and so is what runs there.
+    // Other users cannot list the directory of the system's tunnels.
     let hidden = std::fs::read_dir(DIRECTORY).is_err_and(|e| e.kind() == ErrorKind::PermissionDenied);
     let found: Vec<PathBuf> = directories()
         .iter()
@@ -385,7 +386,7 @@ pub(crate) fn only_one() -> Result<PathBuf, Error> {
     }
 }
 
-/// Nobody listens: the tunnel was killed.
+/// Whether nobody listens, because the tunnel was killed.
 fn is_leftover(path: &Path) -> bool {
     UnixStream::connect(path).is_err_and(|e| e.kind() == ErrorKind::ConnectionRefused)
 }
@@ -404,7 +405,7 @@ mod tests {
         own_directory(&own).unwrap();
         let socket = ControlSocket::bind(own.join("a.sock")).unwrap();
         assert_eq!(mode(&socket.path), 0o600);
-        // What others may write to is not one's own, nor is what a link leads to.
+        // A directory that others can write to is not private, nor is the target of a link.
         let open = directory.path().join("open");
         DirBuilder::new().create(&open).unwrap();
         std::fs::set_permissions(&open, std::os::unix::fs::PermissionsExt::from_mode(0o777)).unwrap();

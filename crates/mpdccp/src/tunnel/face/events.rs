@@ -1,4 +1,4 @@
-//! The log: to standard error, as text or JSON, and its newest lines kept for `tunnel events`.
+//! The log: written to standard error as text or JSON; `tunnel events` shows the newest lines.
 
 use crate::error::Error;
 use mpdccp_tunnel::Level;
@@ -15,10 +15,10 @@ use tracing_subscriber::layer::{Context, Layer, SubscriberExt};
 use tracing_subscriber::registry::LookupSpan;
 use tracing_subscriber::util::SubscriberInitExt;
 
-/// How many are kept.
+/// Number of events kept.
 const KEPT: usize = 1000;
 
-/// How the log is written.
+/// Format of the log.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, clap::ValueEnum)]
 pub(crate) enum LogFormat {
     #[default]
@@ -27,10 +27,10 @@ pub(crate) enum LogFormat {
     Json,
 }
 
-/// Something that happened.
+/// A log event.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub(crate) struct Event {
-    /// Counts from 1; what is missing in between was forgotten.
+    /// Counts from 1; missing numbers were forgotten.
     pub(crate) number: u64,
     /// Seconds since 1970.
     pub(crate) time: f64,
@@ -61,13 +61,13 @@ impl Events {
         }
     }
 
-    /// The newest so many, newest first.
+    /// The newest `most` events, newest first.
     pub(crate) fn newest(&self, most: usize) -> Vec<Event> {
         let kept = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         kept.events.iter().rev().take(most).cloned().collect()
     }
 
-    /// Those after the one with this number.
+    /// Events after the one with this number.
     pub(crate) fn after(&self, number: u64) -> Vec<Event> {
         let kept = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         kept.events.iter().filter(|event| event.number > number).cloned().collect()
@@ -94,7 +94,7 @@ impl Visit for Message {
     }
 }
 
-/// Whether standard error leads into systemd's journal, as JOURNAL_STREAM says of the file it was when the service began.
+/// Whether standard error is connected to systemd's journal: JOURNAL_STREAM names its file at the service's start.
 fn is_journal() -> bool {
     let (Ok(named), Ok(meta)) = (std::env::var("JOURNAL_STREAM"), rustix::fs::fstat(std::io::stderr()))
     else {
@@ -103,7 +103,7 @@ fn is_journal() -> bool {
     named == format!("{}:{}", meta.st_dev, meta.st_ino)
 }
 
-/// A line for the journal, which has times of its own, and takes a number in front for the priority (sd-daemon(3)).
+/// Format for the journal, which adds times and expects a priority prefix (sd-daemon(3)).
 struct Journal;
 
 impl<S, N> FormatEvent<S, N> for Journal

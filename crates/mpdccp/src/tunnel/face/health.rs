@@ -1,8 +1,8 @@
-//! `tunnel health`: whether all is well, for scripts.
+//! `tunnel health`: health check for scripts.
 
 use mpdccp_tunnel::status::{PeerStatus, Status};
 
-/// What is wrong, in words; nothing if all is well. A server's peers may be away unless they are asked for by name.
+/// Problems, in words; empty if healthy. A server's peers may be offline unless asked for by name.
 pub(crate) fn wrong(status: &Status, only: Option<&str>, all_paths: bool) -> Vec<String> {
     let asked: Vec<&PeerStatus> =
         status.peers.iter().filter(|peer| only.is_none_or(|name| name == peer.name)).collect();
@@ -30,7 +30,7 @@ pub(crate) fn wrong(status: &Status, only: Option<&str>, all_paths: bool) -> Vec
     wrong
 }
 
-/// The same for programs.
+/// The same as JSON.
 pub(crate) fn json(wrong: &[String]) -> serde_json::Value {
     serde_json::json!({ "healthy": wrong.is_empty(), "wrong": wrong })
 }

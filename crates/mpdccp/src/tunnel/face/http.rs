@@ -1,5 +1,5 @@
-//! Answers to GET requests, for Prometheus and browsers: nothing but whole answers, a thread for each connection, so that nobody waits for
-//! a slow one.
+//! HTTP server for Prometheus and browsers: GET requests only, with one thread per connection, so that a slow client does not delay
+//! others.
 
 use crate::error::Error;
 use std::collections::VecDeque;
@@ -8,14 +8,14 @@ use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-/// Longest request that is read.
+/// Longest request.
 const MAX_REQUEST: usize = 8192;
-/// How long a client may take to ask.
+/// Time limit for a client's request.
 const PATIENCE: Duration = Duration::from_secs(5);
-/// Connections at a time; one more ends the oldest, which has had its chance.
+/// Most connections at a time; a new one ends the oldest.
 const MOST: usize = 32;
 
-/// What a request is answered with.
+/// Response to a request.
 pub(crate) struct Response {
     pub(crate) code: &'static str,
     pub(crate) kind: &'static str,
@@ -31,13 +31,13 @@ impl Response {
         Response { code: "404 Not Found", kind: "text/plain", body: format!("{words}\n") }
     }
 
-    /// The tunnel is ending.
+    /// Response while the tunnel is ending.
     pub(crate) fn ending() -> Response {
         Response { code: "503 Service Unavailable", kind: "text/plain", body: String::new() }
     }
 }
 
-/// Where requests come in. `key` is that of the configuration.
+/// Opens the listening socket. `key` is the configuration key, for errors.
 pub(crate) fn listen(key: &'static str, at: SocketAddr) -> Result<TcpListener, Error> {
     let listener = TcpListener::bind(at).map_err(|e| {
         Error::usage(format!("{key}: cannot listen on {at}: {e}; choose another address or port"))
@@ -48,7 +48,7 @@ pub(crate) fn listen(key: &'static str, at: SocketAddr) -> Result<TcpListener, E
     Ok(listener)
 }
 
-/// Answers each path with what `respond` says. The threads end with the process.
+/// Answers each path with the result of `respond`. The threads end with the process.
 pub(crate) fn serve(
     key: &'static str,
     listener: TcpListener,
@@ -59,7 +59,7 @@ pub(crate) fn serve(
     thread(key).spawn(move || {
         let mut asking: VecDeque<Arc<TcpStream>> = VecDeque::new();
         for stream in listener.incoming().flatten().map(Arc::new) {
-            // Those that were answered are held by nobody else.
+            // Finished connections have no other owner.
             asking.retain(|stream| Arc::strong_count(stream) > 1);
             if asking.len() >= MOST
                 && let Some(oldest) = asking.pop_front()
@@ -83,8 +83,8 @@ pub(crate) fn serve(
     Ok(())
 }
 
-/// Whether a browser was sent here by the address itself. A name could be that of a page that makes its own name lead here, to read
-/// what only this host may.
+/// Whether the Host header is an address. A name could be one that a malicious page resolves to this host (DNS rebinding), to read data
+/// that only this host may see.
 fn is_address(request: &str) -> bool {
     let mut lines = request.lines().skip(1).filter_map(|line| line.split_once(':'));
     let host = lines.find(|(name, _)| name.eq_ignore_ascii_case("host")).map_or("", |(_, host)| host.trim());
@@ -103,7 +103,7 @@ fn answer(mut stream: &TcpStream, respond: &impl Fn(&str) -> Response) -> std::i
     let mut piece = [0; 1024];
     let end = Instant::now() + PATIENCE;
     while !request.windows(4).any(|w| w == b"\r\n\r\n") && request.len() < MAX_REQUEST {
-        // Not the time of each byte: who sends them one by one would keep others out.
+        // A limit for the whole request: with a limit per byte, slow clients would keep others out.
         let left = end.saturating_duration_since(Instant::now());
         if left.is_zero() {
             return Err(std::io::ErrorKind::TimedOut.into());
@@ -151,7 +151,7 @@ mod tests {
         assert!(is_address("GET / HTTP/1.0\r\n\r\n"), "no browser");
     }
 
-    /// Connections that say nothing do not keep others out, however many they are.
+    /// Silent connections do not keep others out, however many there are.
     #[test]
     fn silent_clients_shut_nobody_out() {
         let listener = listen("web", ([127, 0, 0, 1], 0).into()).unwrap();
@@ -163,7 +163,7 @@ mod tests {
         let mut text = String::new();
         asks.read_to_string(&mut text).unwrap();
         assert!(text.ends_with("here"), "{text}");
-        // The newest of them may still ask, so it was not its end that made room.
+        // The newest one may still send its request, so it was not closed to make room.
         let newest = silent.last_mut().unwrap();
         newest.write_all(b"GET / HTTP/1.1\r\n\r\n").unwrap();
         text.clear();

@@ -1,4 +1,4 @@
-//! `tunnel status --watch`: paths with their rates, drawn anew each second.
+//! `tunnel status --watch`: paths with their rates, updated each second.
 
 use crate::error::Error;
 use crate::tunnel::face::control;
@@ -12,12 +12,12 @@ use std::time::{Duration, Instant};
 const EVERY: Duration = Duration::from_secs(1);
 /// Points of a sparkline.
 const POINTS: usize = 40;
-/// Home, then what is left of the old picture is cleared line by line: no flicker.
+/// Moves the cursor home, then clears the rest line by line: no flicker.
 const HOME: &str = "\x1b[H";
 const CLEAR_LINE: &str = "\x1b[K\n";
 const CLEAR_REST: &str = "\x1b[J";
 
-/// Counters of a path at one time.
+/// Counters of a path at a point in time.
 #[derive(Clone, Copy, Default)]
 struct Counts {
     sent_bytes: u64,
@@ -37,7 +37,7 @@ impl Counts {
     }
 }
 
-/// What is remembered of a path.
+/// History of a path.
 #[derive(Default)]
 struct History {
     last: Option<Counts>,
@@ -45,14 +45,14 @@ struct History {
     rates: VecDeque<f64>,
 }
 
-/// Rates from one status to the next.
+/// Computes rates between two statuses.
 #[derive(Default)]
 pub(crate) struct Live {
     paths: BTreeMap<(String, String), History>,
 }
 
 impl Live {
-    /// The picture after another status, `gap` after the one before.
+    /// The display for another status, `gap` after the previous one.
     pub(crate) fn draw(&mut self, status: &Status, gap: Duration) -> String {
         let mut out = format!(
             "{} ({}, MTU {}, up {:.0} s)   Ctrl-C ends this\n",
@@ -79,7 +79,7 @@ impl Live {
     fn line(&mut self, peer: &str, path: &PathReport, gap: Duration) -> String {
         let history = self.paths.entry((peer.to_owned(), path.name.clone())).or_default();
         let now = Counts::of(path);
-        // A path that connected anew counts from zero.
+        // A reconnected path counts from zero.
         let last = history.last.replace(now).filter(|last| last.sent_bytes <= now.sent_bytes);
         let mbps = |a: u64, b: u64| a.saturating_sub(b) as f64 * 8e-6 / gap.as_secs_f64().max(1e-3);
         let (up, down, loss) = last.map_or((0.0, 0.0, 0.0), |last| {
@@ -116,7 +116,7 @@ fn sparkline(rates: &VecDeque<f64>) -> String {
 pub(crate) fn watch(socket: &Path) -> Result<(), Error> {
     let (mut live, mut last) = (Live::default(), Instant::now());
     let mut out = std::io::stdout().lock();
-    // The whole screen once.
+    // Clears the whole screen once.
     write!(out, "\x1b[2J")?;
     loop {
         let status = control::status(socket, None)?;

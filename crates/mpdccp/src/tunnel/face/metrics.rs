@@ -1,4 +1,4 @@
-//! The status as Prometheus metrics, over HTTP. Every number of the status is there: what is added to it shows here by itself.
+//! The status as Prometheus metrics over HTTP. Every number of the status is included; new fields appear automatically.
 
 use crate::error::Error;
 use crate::tunnel::face::http::{self, Response};
@@ -14,7 +14,7 @@ use std::collections::BTreeMap;
 use std::net::TcpListener;
 use std::sync::atomic::AtomicU64;
 
-/// The library writes labels as they are.
+/// Escapes a label; the library does not.
 fn escape(label: &str) -> String {
     label.replace('\\', "\\\\").replace('"', "\\\"").replace('\n', "\\n")
 }
@@ -24,7 +24,7 @@ type Labels = Vec<(String, String)>;
 /// One metric.
 struct Metric {
     gauge: bool,
-    /// The field of the status, without what it belongs to.
+    /// The field of the status, without its labels.
     field: String,
     values: Vec<(Labels, f64)>,
 }
@@ -40,7 +40,7 @@ impl Metrics {
         metric.values.push((labels.clone(), n));
     }
 
-    /// All numbers of a field of the status, and of what is below it.
+    /// Adds all numbers of a field of the status and its parts.
     fn walk(&mut self, prefix: &str, name: &str, labels: &Labels, kind: Kind, value: &Value) {
         let with = |label: &str, value: &str| [&labels[..], &[(label.to_owned(), escape(value))]].concat();
         match (kind, value) {
@@ -82,7 +82,7 @@ impl Metrics {
                     self.walk(prefix, "", &labels, kind, thing);
                 }
             }
-            // Labels, and what is not known.
+            // Labels, and unknown values.
             _ => {}
         }
     }
@@ -185,7 +185,7 @@ mod tests {
         assert!(text.ends_with("# EOF\n"));
     }
 
-    /// What is added to the status and goes down too belongs among the gauges; what only grows, here.
+    /// New status fields that can decrease must be gauges; counters, listed here, only increase.
     #[test]
     fn counters_are_what_only_grows() {
         let text = render(&status());

@@ -1,4 +1,4 @@
-//! What people and programs see of a running tunnel.
+//! Interfaces of a running tunnel for people and programs.
 
 pub(crate) mod check;
 pub(crate) mod control;

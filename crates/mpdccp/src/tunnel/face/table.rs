@@ -119,7 +119,7 @@ pub(crate) fn render(s: &Status) -> String {
     out
 }
 
-/// A volume in the unit that fits.
+/// A volume in a suitable unit.
 fn volume(bytes: u64) -> String {
     let (unit, name) = match bytes {
         0..1_000_000 => (1e3, "kB"),
@@ -129,7 +129,7 @@ fn volume(bytes: u64) -> String {
     format!("{:.1} {name}", bytes as f64 / unit)
 }
 
-/// A length of time, in as few characters as tell it.
+/// A duration in short form.
 fn since(seconds: f64) -> String {
     let seconds = seconds as u64;
     match seconds {

@@ -1,4 +1,5 @@
-//! `--trace FILE`: every path each 10 ms as CSV. The columns are a contract, see docs/formats.md.
+//! `--trace FILE`: every path each 10 ms as CSV. The columns are a stable interface, see
+//! docs/formats.md.
 
 use mpdccp_proto::{PathRow, PathStatus, SessionStatus};
 use mpdccp_units::{Duration, Rate, Time};
@@ -22,14 +23,15 @@ impl Trace {
         Ok(Trace { file, next: now })
     }
 
-    /// Sets the next sampling time; instants that were missed are left out.
+    /// Sets the next sampling time; missed times are skipped.
     pub(crate) fn advance(&mut self, now: Time) {
         while self.next <= now {
             self.next += EVERY;
         }
     }
 
-    /// Writes the rows of one session; `name` gives a path's name, `rows` the windows in bytes.
+    /// Writes the rows of one session; `name` returns a path's name, `rows` has the windows in
+    /// bytes.
     pub(crate) fn sample(
         &mut self,
         now: Time,

@@ -1,4 +1,4 @@
-//! A page for a browser that shows the paths as they are now: read-only, without anything from elsewhere.
+//! A read-only web page with the current paths, without external resources.
 
 use crate::error::Error;
 use crate::tunnel::face::events::Events;
@@ -8,10 +8,10 @@ use std::net::TcpListener;
 
 const PAGE: &str = include_str!("web.html");
 
-/// Events that it shows.
+/// Number of events shown.
 const SHOWN: usize = 10;
 
-/// Shows the page, which asks for the status each second.
+/// Serves the page, which requests the status each second.
 pub(crate) fn serve(listener: TcpListener, shards: Shards, events: Events) -> Result<(), Error> {
     http::serve("web", listener, move |path| match path {
         "/" => Response::ok("text/html; charset=utf-8", PAGE.into()),

@@ -1,4 +1,4 @@
-//! `tunnel import`: a file of wg-quick as a configuration of ours, and what of it cannot be carried over.
+//! `tunnel import`: converts a wg-quick file, and lists the settings that cannot be converted.
 
 use super::lines::{self, Line};
 use super::wg_quick::{self, Section, WgFile};
@@ -17,15 +17,15 @@ Import the files of both ends, and take WireGuard down before the tunnel comes u
 
 #[derive(clap::Args)]
 pub(crate) struct Args {
-    /// The file of wg-quick.
+    /// The wg-quick file.
     file: PathBuf,
-    /// Where to write; without it NAME.toml in this directory.
+    /// Output file. Default: NAME.toml in the current directory.
     #[arg(long)]
     output: Option<PathBuf>,
-    /// A line of this host, NAME=INTERFACE; can be repeated. Without it all interfaces with a default route.
+    /// A line of this host, NAME=INTERFACE; repeatable. Default: all interfaces with a default route.
     #[arg(long = "line", value_name = "NAME=INTERFACE")]
     lines: Vec<String>,
-    /// Replace a file that is there, with the keys in it.
+    /// Overwrite an existing file, with the keys in it.
     #[arg(long)]
     force: bool,
 }
@@ -56,14 +56,14 @@ pub(crate) fn run(args: &Args) -> Result<(), Error> {
     Ok(())
 }
 
-/// A configuration, and what it lacks of its original.
+/// A configuration, and notes on the missing settings.
 #[derive(Debug, Default)]
 struct Converted {
     text: String,
     lost: Vec<String>,
 }
 
-/// A client begins sessions: it knows where its peers are.
+/// A client opens sessions, so it has the addresses of its peers.
 fn is_client(file: &WgFile) -> bool {
     file.peers.iter().any(|peer| peer.get("endpoint").is_some())
 }
@@ -116,7 +116,7 @@ fn prefix(key: &str, text: &str) -> Result<IpNet, String> {
         .map_err(|_| format!("{key}: `{text}` is not an address or prefix such as 10.0.0.2/24"))
 }
 
-/// `reached`: what a client reaches through the tunnel.
+/// `reached`: networks that a client reaches through the tunnel.
 fn of_interface(
     interface: &Section,
     everything: bool,
@@ -166,7 +166,7 @@ fn of_interface(
     Ok(())
 }
 
-/// `lines` of a client.
+/// `lines`: the lines of a client.
 fn of_peer(
     peer: &Section,
     number: usize,

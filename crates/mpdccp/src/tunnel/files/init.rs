@@ -1,4 +1,4 @@
-//! `tunnel init`: both ends' files, with keys, for a client with the lines of this host.
+//! `tunnel init`: files for both ends, with keys, for a client with the lines of this host.
 
 use super::lines::{self, Line};
 use super::{NewFile, list, quoted, write};
@@ -20,22 +20,22 @@ pub(crate) struct Args {
     /// Address or name of the server, with or without a port (6511).
     #[arg(long)]
     server: String,
-    /// Where to write client.toml and server.toml.
+    /// Directory for client.toml and server.toml.
     #[arg(long, default_value = ".")]
     directory: PathBuf,
-    /// A line of this host, NAME=INTERFACE; can be repeated. Without it all interfaces with a default route.
+    /// A line of this host, NAME=INTERFACE; repeatable. Default: all interfaces with a default route.
     #[arg(long = "line", value_name = "NAME=INTERFACE")]
     lines: Vec<String>,
-    /// A network behind this host that hosts behind the server may reach; can be repeated.
+    /// A network behind this host that hosts behind the server may reach; repeatable.
     #[arg(long = "lan", value_name = "PREFIX")]
     lans: Vec<IpNet>,
-    /// Inner network; without it one that this host does not use.
+    /// Inner network. Default: one that this host does not use.
     #[arg(long, value_name = "PREFIX")]
     network: Option<Ipv4Net>,
     /// Send everything through the tunnel.
     #[arg(long)]
     all_traffic: bool,
-    /// Replace files that are there, with the keys in them.
+    /// Overwrite existing files, with the keys in them.
     #[arg(long)]
     force: bool,
 }

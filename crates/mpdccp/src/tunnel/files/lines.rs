@@ -1,17 +1,17 @@
-//! The lines of this host: interfaces through which a default route leads.
+//! The lines of this host: interfaces with a default route.
 
 use crate::error::Error;
 use crate::tunnel::doctor::system::{self, Interface, Route};
 use std::collections::BTreeSet;
 
-/// A line: a name for people, and its interface.
+/// A line: its name, and its interface.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Line {
     pub(super) name: String,
     pub(super) interface: String,
 }
 
-/// What kind of line an interface of such a name is.
+/// Kind of line, by prefix of the interface's name.
 const KINDS: [(&str, &str); 6] =
     [("wwan", "lte"), ("wwp", "lte"), ("usb", "lte"), ("ppp", "dsl"), ("wl", "wifi"), ("", "")];
 
@@ -21,7 +21,7 @@ fn name_of(interface: &str, taken: &BTreeSet<String>) -> String {
     if taken.contains(name) { interface.to_owned() } else { name.to_owned() }
 }
 
-/// Those that were named, or all that this host has.
+/// The named lines, or all lines of this host.
 pub(super) fn find(named: &[String], v4: Option<bool>) -> Result<Vec<Line>, Error> {
     if !named.is_empty() {
         return named.iter().map(|text| parse(text)).collect();
@@ -50,7 +50,7 @@ fn among(routes: &[Route], here: &[Interface]) -> Vec<Line> {
             lines.push(Line { name, interface: route.device.clone() });
         }
     }
-    // As many as a peer may have paths.
+    // The limit on a peer's paths.
     lines.truncate(8);
     lines
 }

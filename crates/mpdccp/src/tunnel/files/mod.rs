@@ -1,4 +1,4 @@
-//! Writing configurations: for a new tunnel (`init`), and from a WireGuard configuration (`import`).
+//! Writes configurations: for a new tunnel (`init`), and from a WireGuard configuration (`import`).
 
 pub(crate) mod import;
 pub(crate) mod init;
@@ -18,18 +18,19 @@ struct NewFile {
     text: String,
 }
 
-/// A text as TOML has it.
+/// A string in TOML syntax.
 fn quoted(text: &str) -> String {
     toml::Value::from(text).to_string()
 }
 
-/// A list of texts as TOML has it.
+/// A list of strings in TOML syntax.
 fn list<T: ToString>(all: &[T]) -> String {
     let all: Vec<String> = all.iter().map(|one| quoted(&one.to_string())).collect();
     format!("[{}]", all.join(", "))
 }
 
-/// Writes all of them for their owner only, or none; existing ones are replaced only if `force`d.
+/// Writes all files, readable only by their owner, or none; overwrites existing ones only with
+/// `force`.
 fn write(files: &[NewFile], force: bool) -> Result<(), Error> {
     for NewFile { path, text } in files {
         let wrong = Config::review(text, 1).errors;
@@ -57,7 +58,7 @@ fn write(files: &[NewFile], force: bool) -> Result<(), Error> {
             .try_for_each(|(file, new)| fs::rename(new, &file.path).map_err(|e| cannot(&file.path, &e)));
     }
     if all.is_err() {
-        // What was renamed already is whole.
+        // Files renamed already are complete.
         done.iter().for_each(|new| drop(fs::remove_file(new)));
     }
     all

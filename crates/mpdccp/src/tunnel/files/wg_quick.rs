@@ -1,4 +1,4 @@
-//! A file of wg-quick(8), as it is written.
+//! Parser for wg-quick(8) files.
 
 /// A value and its line, counted from 1.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -17,13 +17,13 @@ pub(super) struct Section {
 }
 
 impl Section {
-    /// Values of a key, lists split.
+    /// Values of a key, with lists split.
     pub(super) fn all(&self, key: &str) -> Vec<&str> {
         let entries = self.entries.iter().filter(|entry| entry.key == key);
         entries.flat_map(|entry| entry.value.split(',')).map(str::trim).filter(|v| !v.is_empty()).collect()
     }
 
-    /// The last value of a key, as wg-quick takes it.
+    /// The last value of a key, which wg-quick uses.
     pub(super) fn get(&self, key: &str) -> Option<&str> {
         self.entries.iter().rev().find(|entry| entry.key == key).map(|entry| entry.value.as_str())
     }
@@ -52,10 +52,10 @@ const INTERFACE: [&str; 12] = [
 ];
 const PEER: [&str; 5] = ["publickey", "presharedkey", "allowedips", "endpoint", "persistentkeepalive"];
 
-/// Reads it.
+/// Parses a file.
 ///
 /// # Errors
-/// The first line that is wrong, and why.
+/// The first wrong line, with the reason.
 pub(super) fn parse(text: &str) -> Result<WgFile, String> {
     let mut file = WgFile::default();
     let mut section: Option<bool> = None;

@@ -1,4 +1,4 @@
-//! `bypass`: rules before those of `default_route` that lead some packets to the main table, and so beside the tunnel.
+//! `bypass`: rules before those of `default_route` that send some packets to the main table, and so past the tunnel.
 
 use crate::tunnel::host::routes::{MARK, ip};
 use mpdccp_tunnel::config::{Bypass, Ports, User};
@@ -6,14 +6,14 @@ use std::process::Command;
 
 /// Preference of the rules; those of the default route follow.
 const PREF: u32 = MARK - 2;
-/// More than anybody has.
+/// Upper limit on rules to remove.
 const MOST: usize = 4_096;
 
-/// The rules that are set; taken away when dropped.
+/// The active rules; removed when dropped.
 pub(crate) struct BypassRules;
 
 impl BypassRules {
-    /// Sets what the configuration asks for, after what a killed tunnel left is gone.
+    /// Sets the configured rules, after removing leftovers of a killed tunnel.
     pub(crate) fn set(bypass: &Bypass) -> Result<BypassRules, String> {
         remove();
         let rules = BypassRules;
@@ -23,7 +23,7 @@ impl BypassRules {
             args.extend(words.iter().map(String::as_str));
             args.extend(["table", "main"]);
             match ip(&args) {
-                // A kernel without IPv6 has nothing to lead anywhere.
+                // A kernel without IPv6 has no packets to bypass.
                 Err(_) if family == "-6" && !std::fs::exists("/proc/net/if_inet6").unwrap_or(true) => {}
                 done => drop(done?),
             }
@@ -49,7 +49,7 @@ pub(super) fn remove() {
     }
 }
 
-/// The rules: IP version, and which packets.
+/// The rules: IP version, and selectors.
 fn wanted(bypass: &Bypass) -> Result<Vec<(&'static str, Vec<String>)>, String> {
     let mut rules = Vec::new();
     for net in &bypass.networks {

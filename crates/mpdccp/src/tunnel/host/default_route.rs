@@ -1,31 +1,31 @@
-//! `default_route` and `kill_switch`: everything through the tunnel, by policy routing. The tunnel's own packets carry a mark and go by
-//! the main table, all others by a table of ours that leads into the interface; what the main table says of networks nearby still
-//! counts, only its default route does not. With the kill switch nothing of either IP version leaves beside the tunnel, of a version that
-//! no peer has a default route for nothing at all.
+//! `default_route` and `kill_switch`: everything through the tunnel, by policy routing. The tunnel's own packets carry a mark and use the
+//! main table; all others use a separate table with a default route into the interface. Specific routes of the main table still apply;
+//! only its default route does not. With the kill switch, no packet of either IP version bypasses the tunnel. If no peer has a default
+//! route of a version, that version is blocked entirely.
 
 use crate::error::Error;
 use crate::tunnel::host::bypass::{self, BypassRules};
 use crate::tunnel::host::routes::{MARK, ip};
 use mpdccp_tunnel::config::Config;
 
-/// Preference of the rule before it, which keeps networks nearby.
+/// Preference of the earlier rule, which keeps specific routes of the main table.
 const NEARBY: u32 = MARK - 1;
 
-/// The rules and routes that are set; taken away when dropped.
+/// The active rules and routes; removed when dropped.
 pub(crate) struct DefaultRoute {
     families: Vec<Family>,
-    /// What goes beside it.
+    /// Traffic that bypasses the tunnel.
     bypass: Option<BypassRules>,
 }
 
-/// An IP version, as `ip` is told of it, and whether its packets go through the tunnel or nowhere.
+/// An IP version as an option of `ip`, and whether its packets go through the tunnel or nowhere.
 struct Family {
     option: &'static str,
     carried: bool,
 }
 
 impl DefaultRoute {
-    /// Sets what the configuration asks for; `None` if that is nothing.
+    /// Sets the configured rules; `None` if there are none.
     pub(crate) fn set(cfg: &Config) -> Result<Option<DefaultRoute>, Error> {
         if !cfg.default_route {
             return Ok(None);
@@ -33,7 +33,7 @@ impl DefaultRoute {
         let nets = || cfg.peers.iter().flat_map(|peer| &peer.get_ref().allowed_ips);
         let wanted = |v4: bool| nets().any(|net| net.prefix_len() == 0 && net.addr().is_ipv4() == v4);
         let mut families = vec![Family { option: "-4", carried: wanted(true) }];
-        // There is nothing to keep back of what the kernel does not have.
+        // Without IPv6 in the kernel there is nothing to block.
         if wanted(false) || std::fs::exists("/proc/net/if_inet6").unwrap_or(true) {
             families.push(Family { option: "-6", carried: wanted(false) });
         }
@@ -42,8 +42,8 @@ impl DefaultRoute {
             let (version, net) = if *option == "-4" { (4, "0.0.0.0/0") } else { (6, "::/0") };
             tracing::warn!("kill_switch: no IPv{version} leaves, as no peer has {net} in allowed_ips");
         }
-        // From here on an error takes away what is there. What a killed tunnel left is taken over as it is: were it taken away
-        // first, packets would slip through beside the tunnel.
+        // From here on an error removes what was set. Rules of a killed tunnel are kept and reused: if they were removed first, packets
+        // would leak past the tunnel.
         let mut set = DefaultRoute { families, bypass: None };
         for family in &set.families {
             set.add(cfg, family).map_err(|e| Error::usage(format!("default_route: {e}")))?;
@@ -56,7 +56,7 @@ impl DefaultRoute {
     fn add(&self, cfg: &Config, &Family { option: family, carried }: &Family) -> Result<(), String> {
         let (table, nearby, mark) = (MARK.to_string(), NEARBY.to_string(), format!("{MARK:#x}"));
         if cfg.kill_switch {
-            // It stays when the interface goes, and with it the route into the interface.
+            // It stays when the interface, and with it the route into the interface, is deleted.
             let last = u32::MAX.to_string();
             ip(&[family, "route", "replace", "unreachable", "default", "metric", &last, "table", &table])?;
         }
@@ -64,7 +64,7 @@ impl DefaultRoute {
             ip(&[family, "route", "replace", "default", "dev", &cfg.interface, "table", &table])?;
         }
         if !cfg.kill_switch {
-            // One that was killed may have had it; most often there is none.
+            // A killed tunnel may have left one; most often there is none.
             let _ = ip(&[family, "route", "del", "unreachable", "default", "table", &table]);
         }
         rule(&[family, "rule", "add", "pref", &nearby, "table", "main", "suppress_prefixlength", "0"])?;
@@ -121,7 +121,8 @@ fn rule(args: &[&str]) -> Result<(), String> {
     }
 }
 
-/// A strict reverse path filter drops the answers of the other end, since unmarked packets to it would go through the tunnel.
+/// Warns of strict reverse path filters: they drop the other end's answers, since unmarked packets to it would be routed through the
+/// tunnel.
 fn warn_of_strict_filters() {
     let strict = |name: &str| {
         let file = format!("/proc/sys/net/ipv4/conf/{name}/rp_filter");

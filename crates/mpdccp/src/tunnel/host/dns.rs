@@ -1,5 +1,6 @@
-//! The name servers that this host asks while a session is open: by systemd-resolved, by resolvconf, or in /etc/resolv.conf itself, whose
-//! text is kept in the state directory. It comes back when the session or the tunnel ends, and at the next start after a crash.
+//! Name servers of this host while a session is open: set with systemd-resolved or resolvconf, or in /etc/resolv.conf itself, with the
+//! original text kept in the state directory. The originals return when the session or the tunnel ends, and at the next start after a
+//! crash.
 
 use mpdccp_tunnel::config::Config;
 use std::io::{ErrorKind, Write};
@@ -11,7 +12,7 @@ use std::thread::JoinHandle;
 
 const FILE: &str = "/etc/resolv.conf";
 
-/// Who decides which name servers are asked.
+/// The service that manages name servers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Way {
     Resolved,
@@ -35,21 +36,21 @@ impl Way {
     }
 }
 
-/// Works on a thread of its own, since resolvers may take their time. All is changed back when it is dropped.
+/// Works on a separate thread, since resolver tools may be slow. Dropping it restores the originals.
 pub(crate) struct Dns {
     idle: Option<Changes>,
     thread: Option<(Sender<Vec<IpAddr>>, JoinHandle<()>)>,
 }
 
 impl Dns {
-    /// Takes away what a tunnel left that was killed.
+    /// Removes leftovers of a killed tunnel.
     pub(crate) fn new(cfg: &Config) -> Dns {
         Dns { idle: Some(Changes::new(cfg)), thread: None }
     }
 
-    /// Asks these servers from now on; none: those from before.
+    /// Sets the name servers; an empty list restores the originals.
     pub(crate) fn set(&mut self, servers: Vec<IpAddr>) {
-        // Only now: a thread has the capabilities of the one that starts it.
+        // Started late, because a thread inherits the capabilities of its creator.
         if let Some(mut changes) = self.idle.take() {
             let (tell, told) = channel::<Vec<IpAddr>>();
             let serve = move || told.into_iter().for_each(|servers| changes.set(&servers));
@@ -59,7 +60,7 @@ impl Dns {
             }
         }
         if let Some((tell, _)) = &self.thread {
-            // A thread that is gone has said why.
+            // A thread that ended has logged the reason.
             let _ = tell.send(servers);
         }
     }
@@ -74,7 +75,7 @@ impl Drop for Dns {
     }
 }
 
-/// What was changed; changed back when dropped.
+/// The active changes; undone when dropped.
 struct Changes {
     interface: String,
     file: PathBuf,
@@ -122,7 +123,7 @@ impl Changes {
     fn restore(&mut self) {
         match self.way.take() {
             None => {}
-            // It may be gone with the interface.
+            // The settings may have vanished with the interface.
             Some(Way::Resolved) => drop(run("resolvectl", &["revert", &self.interface], "")),
             Some(Way::Resolvconf) => {
                 if let Err(e) = self.resolvconf(&["-d", &interface_name(&self.interface)], "") {
@@ -138,7 +139,7 @@ impl Changes {
         let mut args = vec!["dns", &self.interface];
         args.extend(names.iter().map(String::as_str));
         run("resolvectl", &args, "")?;
-        // All names, not only some domains.
+        // For all names, not only some domains.
         run("resolvectl", &["domain", &self.interface, "~."], "")
     }
 
@@ -150,7 +151,7 @@ impl Changes {
         format!("# mpdccp {}: the text from before is in {}\n", self.interface, self.kept.display())
     }
 
-    /// In place: the file may be mounted by itself.
+    /// Writes in place, since the file may be a mount point.
     fn write_file(&self, servers: &[IpAddr]) -> std::io::Result<()> {
         let before = match std::fs::read_to_string(&self.file) {
             Err(e) if e.kind() == ErrorKind::NotFound => String::new(),
@@ -173,7 +174,7 @@ impl Changes {
         let ours = std::fs::read_to_string(&self.file).is_ok_and(|text| text.starts_with(&self.mark()));
         let done = match (ours, std::fs::read(&self.kept)) {
             (true, Ok(before)) => std::fs::write(&self.file, before),
-            // Somebody else wrote it since.
+            // Another program has written it since.
             (false, _) => Ok(()),
             (true, Err(e)) => Err(e),
         };
@@ -206,7 +207,7 @@ fn run(program: &str, args: &[&str], input: &str) -> Result<(), String> {
         command.args(args).stdin(Stdio::piped()).stdout(Stdio::null()).stderr(Stdio::piped());
         let mut child = command.spawn()?;
         if let Some(mut stdin) = child.stdin.take() {
-            // A program that does not read says itself what is wrong.
+            // A program that does not read its input reports its own error.
             let _ = stdin.write_all(input.as_bytes());
         }
         child.wait_with_output()
@@ -241,7 +242,7 @@ mod tests {
         one.write_file(&[[10, 0, 0, 1].into()]).unwrap();
         assert!(text().contains("nameserver 10.0.0.1\nsearch example.org\noptions edns0\n"), "{}", text());
         assert!(!text().contains("192.0.2.53"));
-        // Changed once more, or killed and started again: what is kept is the owner's.
+        // After another change, or after a kill and restart, the kept text is still the original.
         one.write_file(&[[10, 0, 0, 2].into()]).unwrap();
         one.way = None;
         drop(one);

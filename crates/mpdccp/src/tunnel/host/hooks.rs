@@ -1,5 +1,5 @@
-//! The owner's program, run on a thread of its own, one event after the other. It is started without a shell, and what it is told is in its
-//! environment: a name that a peer chose is data there.
+//! The owner's hook program, run on a separate thread, one event after the other. It is started without a shell, with its arguments in the
+//! environment: a name chosen by a peer is only data there.
 
 use mpdccp_tunnel::Hook;
 use rustix::process::{Pid, Signal, kill_process_group};
@@ -12,9 +12,9 @@ use std::sync::mpsc::{Receiver, SyncSender, TrySendError, sync_channel};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-/// How long one run may take, and all that are left when the tunnel ends.
+/// Time limit for one run, and for all pending runs when the tunnel ends.
 const TIMEOUT: Duration = Duration::from_secs(10);
-/// Most events that wait.
+/// Most pending events.
 const WAITING: usize = 64;
 
 /// The program.
@@ -30,10 +30,10 @@ impl Hooks {
         Hooks { program, interface, thread: None, closing: Arc::default() }
     }
 
-    /// Runs it, after those before.
+    /// Queues a run.
     pub(crate) fn run(&mut self, hook: Hook) {
         if self.thread.is_none() {
-            // Only now: a thread has the capabilities of the one that starts it.
+            // Started late, because a thread inherits the capabilities of its creator.
             self.thread = self.start();
         }
         let Some((queue, _)) = &self.thread else { return };
@@ -74,7 +74,7 @@ impl Hooks {
 }
 
 impl Drop for Hooks {
-    /// Waits for what is under way, but not for long.
+    /// Waits briefly for pending runs.
     fn drop(&mut self) {
         self.closing.store(true, Ordering::Relaxed);
         if let Some((queue, thread)) = self.thread.take() {
@@ -98,7 +98,7 @@ fn serve(hooks: &Receiver<Hook>, program: &Path, interface: &str, closing: &Atom
     }
 }
 
-/// Control characters have no place in a name.
+/// Replaces control characters.
 fn plain(text: &str) -> String {
     text.chars().map(|c| if c.is_control() { '?' } else { c }).collect()
 }
@@ -114,7 +114,7 @@ fn run(program: &Path, interface: &str, hook: &Hook, patience: Duration) -> Resu
         Some(status) if status.success() => Ok(()),
         Some(status) => Err(format!("it ended with {status}")),
         None => {
-            // With all that it started.
+            // With all its child processes.
             let _ = kill_process_group(Pid::from_child(&child), Signal::KILL);
             let _ = child.wait();
             Err(format!("it ran for more than {} s and was killed", patience.as_secs()))
@@ -176,7 +176,7 @@ mod tests {
         let child = std::fs::read_to_string(directory.path().join("child")).unwrap();
         let stat = format!("/proc/{}/stat", child.trim());
         let lives = || std::fs::read_to_string(&stat).is_ok_and(|stat| !stat.contains(" Z "));
-        // Killed at once, gone a little later; it would live for a thousand seconds.
+        // Killed at once, gone a little later; otherwise it would run for a thousand seconds.
         let since = Instant::now();
         while lives() && since.elapsed() < 3 * TIMEOUT {
             std::thread::sleep(Duration::from_millis(20));

@@ -1,4 +1,4 @@
-//! Keys: from the configuration and its files to the channels of the tunnel.
+//! Loads keys from the configuration and its files into the tunnel's channels.
 
 use crate::error::Error;
 use crate::keys::read_secret;
@@ -15,7 +15,7 @@ use std::path::Path;
 use std::str::FromStr;
 use std::time::SystemTime;
 
-/// Bytes that a channel adds to each packet.
+/// Bytes that encryption adds to each packet.
 pub(crate) fn overhead(cfg: &Config) -> u16 {
     match cfg.security {
         Security::Noise => OVERHEAD as u16,
@@ -23,7 +23,7 @@ pub(crate) fn overhead(cfg: &Config) -> u16 {
     }
 }
 
-/// What a server says of itself to clients that measure their lines; it may change while the tunnel runs.
+/// Sets the facts about a server for clients that test their lines; they may change while the tunnel runs.
 pub(crate) fn set_facts(core: &mut Core, cfg: &Config) {
     let at = core.clock.now();
     let Some(channels) = core.net.channels_mut().filter(|_| !cfg.is_client()) else { return };
@@ -34,7 +34,7 @@ pub(crate) fn set_facts(core: &mut Core, cfg: &Config) {
     channels.set_facts(HostFacts { unix, at, forwards });
 }
 
-/// Puts channels between the sockets and the sessions, with the peers of the configuration by their numbers in it.
+/// Puts channels between sockets and sessions; peers have the numbers of the configuration.
 pub(crate) fn secure(
     core: &mut Core,
     cfg: &Config,
@@ -80,7 +80,7 @@ fn private_key(cfg: &Config) -> Result<PrivateKey, Error> {
         .ok_or_else(|| Error::usage("private_key is missing"))
 }
 
-/// Reads the keys, from files as they are now.
+/// Reads the keys; key files are read again.
 pub(crate) fn read(cfg: &Config) -> Result<Keys, Error> {
     if cfg.security == Security::None {
         return Ok(Keys { own: None, peers: vec![None; cfg.peers.len()] });
@@ -91,7 +91,7 @@ pub(crate) fn read(cfg: &Config) -> Result<Keys, Error> {
     Ok(Keys { own: Some(private), peers })
 }
 
-/// Everything that is wrong with the keys, and at which key of the file.
+/// All errors of the keys, by key of the file.
 pub(crate) fn check(cfg: &Config) -> Vec<(String, String)> {
     if cfg.security == Security::None {
         return Vec::new();
@@ -129,7 +129,7 @@ fn preshared(peer: &Peer) -> Result<PresharedKey, Error> {
     Ok(key.unwrap_or_default())
 }
 
-/// A secret given in the configuration or in a file of its own.
+/// A secret from the configuration or from a separate file.
 fn secret<T: FromStr<Err = KeyError>>(
     whose: &str,
     name: &str,

@@ -1,4 +1,4 @@
-//! Outer headers, as the tunnel wants them.
+//! Marking of outer headers as the tunnel decides.
 
 use dccp_net::{Mark, Marking};
 use mpdccp_tunnel::Marker;

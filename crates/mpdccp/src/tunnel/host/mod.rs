@@ -1,4 +1,4 @@
-//! What the tunnel needs of Linux: sockets, the interface, routes, names, files.
+//! Linux interfaces of the tunnel: sockets, the TUN interface, routes, names, files.
 
 pub(crate) mod bypass;
 pub(crate) mod confine;

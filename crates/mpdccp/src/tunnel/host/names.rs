@@ -1,10 +1,10 @@
-//! Host names. A thread of its own asks, since the system's resolver may take its time.
+//! Host name lookups on a separate thread, since the system's resolver may be slow.
 
 use mpdccp_tunnel::HostEvent;
 use std::net::ToSocketAddrs;
 use std::sync::mpsc::{Receiver, Sender, channel};
 
-/// The way to the thread.
+/// Channel to the thread.
 pub(crate) struct Names {
     ask: Sender<String>,
     questions: Option<Receiver<String>>,
@@ -16,8 +16,8 @@ impl Names {
         Names { ask, questions: Some(questions) }
     }
 
-    /// Starts the thread, which ends with the tunnel. Questions asked before wait for it.
-    /// `tell` returns false once there is no tunnel any more.
+    /// Starts the thread, which ends with the tunnel. Earlier questions wait for it. `tell` returns
+    /// false once the tunnel is gone.
     pub(crate) fn serve(&mut self, tell: impl Fn(HostEvent) -> bool + Send + 'static) -> std::io::Result<()> {
         let Some(questions) = self.questions.take() else { return Ok(()) };
         let serve = move || {
@@ -35,7 +35,7 @@ impl Names {
     }
 
     pub(crate) fn ask(&self, name: String) {
-        // Without the thread the tunnel is about to end.
+        // Without the thread, the tunnel is about to end.
         let _ = self.ask.send(name);
     }
 }

@@ -126,11 +126,11 @@ fn set_all(effective: CapabilitySet, permitted: CapabilitySet) -> io::Result<()>
     Ok(set_capabilities(None, CapabilitySets { effective, permitted, inheritable: CapabilitySet::empty() })?)
 }
 
-/// Keeps the keys in this process's memory out of core files, and from other processes of its user (ptrace, /proc).
+/// Keeps the keys in memory out of core files, and away from other processes of the user (ptrace, /proc).
 pub(crate) fn guard_memory() {
     let none = Rlimit { current: Some(0), maximum: Some(0) };
     let guarded = set_dumpable_behavior(DumpableBehavior::NotDumpable);
-    // The limit alone would not do where cores go to a program.
+    // The limit alone has no effect if core dumps go to a program.
     if let Err(e) = guarded.and_then(|()| setrlimit(Resource::Core, none)) {
         tracing::warn!("keys may get into core files: {e}");
     }
@@ -142,7 +142,7 @@ fn may_bind_to_interfaces() -> bool {
     !UdpEncapsulation::new(lo).is_err_and(|e| e.kind() == ErrorKind::PermissionDenied)
 }
 
-/// What is read again, and the directories of what is written or taken away.
+/// Files that are read again, and directories of files that are written or removed.
 fn files(cfg: &Config, file: &Path) -> Vec<PathBuf> {
     let mut files = vec![file.to_owned(), cfg.state.clone()];
     files.extend(control::path(cfg).parent().map(Path::to_owned));
@@ -151,7 +151,7 @@ fn files(cfg: &Config, file: &Path) -> Vec<PathBuf> {
     files
 }
 
-/// Whether it takes no override to read or write it, now or later; what is not there will be one's own.
+/// Whether reading and writing it works without CAP_DAC_OVERRIDE, now and later; a missing file will be owned by this user.
 fn is_own(path: &Path) -> bool {
     match std::fs::File::open(path).and_then(|file| file.metadata()) {
         Ok(meta) => meta.uid() == geteuid().as_raw(),

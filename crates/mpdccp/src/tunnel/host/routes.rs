@@ -1,11 +1,11 @@
-//! Routes into the interface, by the program `ip`.
+//! Routes into the interface, set with the program `ip`.
 
 use ipnet::IpNet;
 use serde::{Deserialize, Serialize};
 use std::io::ErrorKind;
 use std::process::Command;
 
-/// Mark of the tunnel's own packets, number of the table of `default_route`, and preference of the rule that leads there ("mp").
+/// Mark of the tunnel's own packets, number of the table of `default_route`, and preference of its rule ("mp").
 pub(crate) const MARK: u32 = 0x6d70;
 
 /// What happens to a route.
@@ -27,7 +27,7 @@ pub(crate) fn route(change: RouteChange, net: IpNet, interface: &str) -> Result<
     ip(&[family, "route", what, &net.to_string(), "dev", interface]).map(drop)
 }
 
-/// What `ip` says to these arguments.
+/// Runs `ip` and returns its output.
 pub(crate) fn ip(args: &[&str]) -> Result<String, String> {
     let output = Command::new("ip").args(args).output().map_err(|e| match e.kind() {
         ErrorKind::NotFound => "the program `ip` is missing (package iproute2); install it".to_owned(),

@@ -1,4 +1,4 @@
-//! Sockets of paths and of a server; every failure says what, where and how to fix it.
+//! Sockets of paths and of a server; every error says what, where and how to fix it.
 
 use crate::error::Error;
 use crate::tunnel::face::events;
@@ -15,14 +15,14 @@ use std::collections::BTreeMap;
 use std::io::ErrorKind;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 
-/// Why a socket cannot be opened.
+/// Error of opening a socket.
 struct Unopened {
-    /// Its interface or address is not there; it may come.
+    /// Its interface or address does not exist now, but may appear.
     absent: bool,
     why: String,
 }
 
-/// Opens a socket of the configured encapsulation, of the server's shard `shard`.
+/// Opens a socket of the configured encapsulation for a server's shard `shard`.
 fn open_socket(core: &mut Core, cfg: &Config, bind: Bind, shard: u8) -> Result<u32, Unopened> {
     let encapsulation = cfg.encapsulation;
     let mark = cfg.default_route.then_some(MARK);
@@ -50,7 +50,7 @@ fn open_socket(core: &mut Core, cfg: &Config, bind: Bind, shard: u8) -> Result<u
             ErrorKind::PermissionDenied if encapsulation == Encapsulation::Raw => {
                 "encapsulation = \"raw\" needs CAP_NET_RAW: run as root, or use encapsulation = \"udp\"".into()
             }
-            // ENODEV has no kind of its own.
+            // ENODEV has no `ErrorKind`.
             _ if bind.interface.is_some() && e.raw_os_error() == Some(19) => {
                 let why = format!("this host has no interface `{interface}`; `ip link` shows those it has");
                 return Unopened { absent: true, why };
@@ -61,7 +61,7 @@ fn open_socket(core: &mut Core, cfg: &Config, bind: Bind, shard: u8) -> Result<u
     })
 }
 
-/// Does what a client asks for before it has its interface.
+/// Executes a client's actions that precede its interface.
 pub(crate) fn open_first(
     core: &mut Core,
     cfg: &Config,
@@ -75,7 +75,7 @@ pub(crate) fn open_first(
         Action::ListInterfaces => HostEvent::Interfaces(interfaces()),
         Action::Resolve(name) => return names.ask(name),
         Action::Log(level, message) => return events::write(level, &message),
-        // Nothing else is asked for without an interface.
+        // No other action occurs without an interface.
         _ => return,
     };
     tunnel.handle_host(&mut core.endpoint, now, answer);
@@ -113,7 +113,7 @@ fn sizes(core: &Core, socket: u32, remote: SocketAddr) -> Sizes {
     Sizes { path, device: core.net.device_mtu(socket, remote).ok() }
 }
 
-/// What the system knows of a destination. Whether it can be reached is told to the endpoint, if the path is this end's `own`.
+/// Queries the system about a destination. If the path is this end's `own`, the endpoint learns whether it is reachable.
 pub(crate) fn look(core: &mut Core, now: Time, socket: u32, remote: SocketAddr, own: bool) -> HostEvent {
     let fault = own.then(|| core.net.watch(now, socket, remote)).flatten();
     let under = core.net.resolve(&Route { socket, local: None, remote }).socket;
@@ -134,7 +134,7 @@ pub(crate) fn look(core: &mut Core, now: Time, socket: u32, remote: SocketAddr, 
 
 /// Interfaces that have a carrier and an address.
 pub(crate) fn interfaces() -> Vec<Interface> {
-    // A list that cannot be had is empty: paths wait, and it is asked for again.
+    // On an error the list is empty: paths wait, and the list is requested again.
     let [v4, v6] = [true, false].map(|v4| interfaces_like("", v4).unwrap_or_default());
     let more = v6.iter().filter(|name| !v4.contains(name));
     let interface =
@@ -144,7 +144,7 @@ pub(crate) fn interfaces() -> Vec<Interface> {
     all
 }
 
-/// Opens the sockets of a server. Returns the smallest MTU of the paths it knows of, their overhead, and what that leaves for inner packets.
+/// Opens the sockets of a server. Returns the smallest known path MTU, its overhead, and the room left for inner packets.
 pub(crate) fn listen(core: &mut Core, cfg: &Config, shard: u8) -> Result<(u16, u16, u16), Error> {
     let mut sockets = Vec::new();
     for listen in &cfg.listen.0 {

@@ -1,4 +1,4 @@
-//! Files of the state directory: what must outlive the tunnel.
+//! Files of the state directory, which outlive the tunnel.
 
 use crate::tunnel::face::control;
 use mpdccp_tunnel::config::Config;
@@ -20,7 +20,8 @@ const ALL: [StateFile; 5] = [
 pub(crate) struct StateFiles {
     directory: PathBuf,
     interface: String,
-    /// Of the connections: beside the control socket, where a restart of the host clears it, and nothing wears out.
+    /// Files of connections: next to the control socket, where a restart of the host clears them and writing wears
+    /// out no flash.
     connections: PathBuf,
     lines: Option<File>,
 }
@@ -38,7 +39,7 @@ impl StateFiles {
         }
     }
 
-    /// What the last run left.
+    /// Files of the last run.
     pub(crate) fn load(&mut self) -> Saved {
         ALL.into_iter()
             .filter_map(|file| Some((file, std::fs::read_to_string(self.path(file)).ok()?)))
@@ -89,7 +90,7 @@ pub(crate) fn forget_connections(cfg: &Config) {
     }
 }
 
-/// Writes a file whole or not at all, should the power go.
+/// Writes a file atomically, even if power fails.
 fn write_whole(file: &Path, text: &str) -> io::Result<()> {
     if let Some(directory) = file.parent() {
         std::fs::create_dir_all(directory)?;

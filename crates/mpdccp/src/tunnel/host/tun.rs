@@ -1,4 +1,4 @@
-//! The interface: creating it, its addresses and queues.
+//! Creates the interface and sets its addresses and queues.
 
 use crate::error::Error;
 use crate::tunnel::host::routes::ip;
@@ -8,13 +8,13 @@ use mpdccp_tunnel::config::Config;
 use serde_json::Value;
 use std::io::ErrorKind;
 
-/// The interface, as all shards share it.
+/// The interface, shared by all shards.
 pub(crate) struct Interface {
     pub(crate) tun: Tun,
     pub(crate) mtu: u16,
 }
 
-/// Creates the interface, where the paths carry inner packets of `carried` bytes.
+/// Creates the interface, for paths that carry inner packets of `carried` bytes.
 pub(crate) fn create(cfg: &Config, carried: u16) -> Result<Interface, Error> {
     let name = &cfg.interface;
     let mtu = mpdccp_tunnel::interface_mtu(cfg, carried).map_err(Error::usage)?;
@@ -57,7 +57,7 @@ pub(crate) fn set_addresses(interface: &str, remove: &[IpNet], add: &[IpNet]) ->
     changed.map_err(|e| format!("cannot give them to {interface}: {e}"))
 }
 
-/// Networks of this host's other interfaces; none if `ip` cannot tell.
+/// Networks of this host's other interfaces; empty if `ip` fails.
 fn networks_here(own: &str) -> Vec<(String, IpNet)> {
     let shown: Vec<Value> = match ip(&["-j", "address"]) {
         Ok(text) => serde_json::from_str(&text).unwrap_or_default(),
@@ -75,7 +75,7 @@ fn networks_here(own: &str) -> Vec<(String, IpNet)> {
     found
 }
 
-/// Packets that the kernel does not put into the right queue are handed over.
+/// If the kernel does not select the right queue, packets are handed over between shards.
 pub(crate) fn log_queue_selection(cfg: &Config, done: std::io::Result<()>) {
     if let Err(e) = done {
         tracing::warn!(
