@@ -1,9 +1,9 @@
-//! Tells the program which commit it was built from, and whether the sources were changed since; unknown outside a git checkout.
+//! Passes the commit, and whether the sources were changed since, to the program; unknown outside a git checkout.
 
 use std::path::Path;
 use std::process::Command;
 
-/// What decides on results, beside the sources of the crates.
+/// Inputs of results in addition to the sources of the crates.
 const SOURCES: [&str; 3] = ["scenarios", "Cargo.toml", "Cargo.lock"];
 
 fn git(args: &[&str]) -> Option<String> {
@@ -11,7 +11,7 @@ fn git(args: &[&str]) -> Option<String> {
     out.status.success().then(|| String::from_utf8_lossy(&out.stdout).trim().to_owned())
 }
 
-/// What decides on the runs of the judge's references.
+/// Inputs of the runs of the judge's references.
 const REFERENCES: [&str; 5] = [
     "crates/mpdccp-units/src",
     "crates/mpdccp-linkem/src",
@@ -19,10 +19,10 @@ const REFERENCES: [&str; 5] = [
     "crates/mpdccp-lab/src/judge/figures.rs",
     "crates/dccp-cc/src",
 ];
-/// What of these no reference uses, and BBR, which a variant shares: the judge looks at how that behaves.
+/// Sources among them that no reference uses; BBR is also a variant, so the judge tests its behaviour instead.
 const NOT_REFERENCES: [&str; 6] = ["bbr1", "bbr3", "jitter.rs", "losses.rs", "prague.rs", "tfrc"];
 
-/// FNV-1a over the names and contents of all files at or below `path`, but for those of a name in `without`.
+/// FNV-1a over the names and contents of all files at or below `path`, except files whose name is in `without`.
 fn hash_of(path: &Path, without: &[&str], hash: &mut u64) {
     let name = path.file_name().map(|n| n.to_string_lossy().into_owned()).unwrap_or_default();
     if without.contains(&name.as_str()) {
@@ -69,7 +69,7 @@ fn main() {
     }
     let mut status = vec!["--no-optional-locks", "status", "--porcelain", "--"];
     status.extend(places.iter().filter_map(|p| p.to_str()));
-    // Not known to be clean is not clean.
+    // If the state is unknown, assume changes.
     let dirty = git(&status).is_none_or(|changed| !changed.is_empty());
     println!("cargo::rustc-env=MPDCCP_COMMIT={commit}");
     println!("cargo::rustc-env=MPDCCP_DIRTY={dirty}");

@@ -1,4 +1,4 @@
-//! Whether two backends agree: the summaries of one experiment side by side.
+//! Agreement of two backends: compares the summaries of one experiment.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -14,7 +14,7 @@ use crate::estimate::{Estimate, agreement};
 
 const FILE: &str = include_str!("../../../scenarios/agreement.toml");
 
-/// How far metrics may lie apart.
+/// Allowed differences between metrics.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Allowed {
@@ -22,23 +22,23 @@ struct Allowed {
     tcp: BTreeMap<String, Tolerance>,
 }
 
-/// What the file says, which the tests read.
+/// The allowed differences from the file.
 fn allowed() -> Allowed {
     toml::from_str(FILE).unwrap_or_else(|e| unreachable!("scenarios/agreement.toml: {e}"))
 }
 
-/// A figure of the runs of the same seed in the first and in the second.
+/// Values of a figure in runs of the same seed: first and second directory.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Both(pub Vec<(f64, f64)>);
 
 impl Both {
-    /// Over all that each has.
+    /// Estimates over all runs of each.
     fn estimates(&self) -> Option<(Estimate, Estimate)> {
         let (first, second): (Vec<f64>, Vec<f64>) = self.0.iter().copied().unzip();
         Estimate::of(&first).zip(Estimate::of(&second))
     }
 
-    /// How much the first median lies above the second, per cent.
+    /// Excess of the first median over the second, per cent.
     fn percent(&self) -> f64 {
         self.estimates().map_or(f64::NAN, |(a, b)| (a.median / b.median - 1.0) * 100.0)
     }
@@ -55,21 +55,21 @@ pub struct Pair {
     pub label: String,
     /// Rates received, Mbit/s.
     pub rx_mbps: Both,
-    /// Median latencies; none if either has none.
+    /// Median latencies; `None` if either has none.
     pub p50_ms: Option<Both>,
-    /// 95th percentiles, likewise.
+    /// 95th percentiles; `None` if either has none.
     pub p95_ms: Option<Both>,
-    /// A TCP of its own stack, the kernel's or the model.
+    /// Whether the flow is a TCP without the tunnel: the kernel's or the model's.
     pub tcp: bool,
 }
 
 impl Pair {
-    /// How much the first rate lies above the second, per cent.
+    /// Excess of the first rate over the second, per cent.
     pub fn rate_pct(&self) -> f64 {
         self.rx_mbps.percent()
     }
 
-    /// Whether all figures are as close as `scenarios/agreement.toml` wants.
+    /// Whether all figures are within the limits of `scenarios/agreement.toml`.
     pub fn agreement(&self) -> Agreement {
         let allowed = allowed();
         let judged = if self.tcp { allowed.tcp } else { allowed.tunnel };
@@ -86,10 +86,10 @@ impl Pair {
     }
 }
 
-/// All that both directories hold: their own `summary.json`, and those of the directories below with the same names.
+/// All pairs in both directories: from their own `summary.json`, and from subdirectories with the same names.
 ///
 /// # Errors
-/// A summary that cannot be read, or nothing in common.
+/// A summary cannot be read, or the directories have nothing in common.
 pub fn pairs(a: &Path, b: &Path) -> Result<Vec<Pair>, LabError> {
     let mut out = Vec::new();
     for below in below(a)? {
@@ -108,7 +108,7 @@ pub fn pairs(a: &Path, b: &Path) -> Result<Vec<Pair>, LabError> {
     Ok(out)
 }
 
-/// The directory itself, as an empty path, and those in it.
+/// The directory itself, as an empty path, and its subdirectories.
 fn below(dir: &Path) -> Result<Vec<PathBuf>, LabError> {
     let failed = |e| {
         let what = "expected a directory that `lab run` or `lab reproduce` wrote";
@@ -165,7 +165,7 @@ fn common(a: &Value, b: &Value) -> Vec<Pair> {
     }
 }
 
-/// As a table in Markdown, with a sentence below.
+/// Formats the pairs as a Markdown table with a sentence below.
 pub fn as_text(pairs: &[Pair]) -> String {
     let mut out =
         "| scenario | cell | variant | Mbit/s | | % | p50, ms | | % | p95, ms | | % | |\n".to_owned();

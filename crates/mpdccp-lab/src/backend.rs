@@ -10,30 +10,30 @@ use serde_json::{Value, json};
 use crate::scenario::{Cell, FlowSpec, Mode, PathSpec, Scenario, Variant};
 use crate::{Random, RunRecord};
 
-/// From the end of the traffic to the end of a run on every backend: what is queued arrives meanwhile.
+/// Time from the end of the traffic to the end of a run, on every backend: queued packets arrive meanwhile.
 pub(crate) const DRAIN: Duration = Duration::from_millis(1_500);
 
-/// One run to be made.
+/// A run to be made.
 #[derive(Clone, Copy, Debug)]
 pub struct Plan<'a> {
-    /// What is run.
+    /// Scenario to run.
     pub scenario: &'a Scenario,
-    /// Who runs.
+    /// Variant to run.
     pub variant: &'a Variant,
-    /// Over which links.
+    /// Cell with the links.
     pub cell: &'a Cell,
     /// Counted from 0.
     pub repeat: u32,
-    /// Of everything random in this run.
+    /// Seed of this run.
     pub seed: u64,
 }
 
-/// How a run fares, for people who watch it.
+/// Progress of a run, for the live view.
 #[derive(Clone, Debug, Default)]
 pub struct Sample {
     /// Since t = 0.
     pub t: Duration,
-    /// All flows together, received since the last sample, Mbit/s.
+    /// Rate received by all flows since the last sample, Mbit/s.
     pub rx_mbps: f64,
     /// Latency of the last packet received.
     pub latency_ms: Option<f64>,
@@ -41,50 +41,50 @@ pub struct Sample {
     pub path_mbps: Vec<f64>,
 }
 
-/// Something that can make a run.
+/// A way to make runs.
 pub trait Backend: Sync {
     /// `sim` or `netns`.
     fn name(&self) -> &'static str;
 
-    /// What it lacks for a run, if anything, in words for the user.
+    /// Missing prerequisites of a run, if any, in words for the user.
     fn lacks(&self, _plan: &Plan<'_>) -> Option<String> {
         None
     }
 
-    /// Flows of the scenario that it leaves out, in words for the user; the others run.
+    /// Flows of the scenario that the backend skips, in words for the user; the others run.
     fn leaves_out(&self, _plan: &Plan<'_>) -> Option<String> {
         None
     }
 
-    /// What of the machine has a part in a run's results, such as its kernel and the programs of others; results of another machine are
-    /// results of another run.
+    /// Properties of the machine that influence results, such as its kernel and external programs; results of another machine belong to
+    /// another run.
     fn made_by(&self, _plan: &Plan<'_>) -> BTreeMap<String, String> {
         BTreeMap::new()
     }
 
-    /// Makes one run from beginning to end, leaving nothing behind.
+    /// Makes one run, leaving nothing behind.
     ///
     /// # Errors
-    /// What prevented it, in words for the user.
+    /// The reason for the failure, in words for the user.
     fn run(&self, plan: &Plan<'_>, watch: &mut dyn FnMut(&Sample)) -> Result<RunRecord, LabError>;
 
-    /// Whether several runs may be made at a time.
+    /// Whether runs may be made in parallel.
     fn parallel(&self) -> bool {
         false
     }
 
-    /// Seconds of the scenario in a second of the clock on the wall, over all runs so far; none in real time.
+    /// Simulated seconds per second of real time, over all runs so far; `None` in real time.
     fn speed(&self) -> Option<f64> {
         None
     }
 }
 
-/// Why an experiment could not be run or written down.
+/// Error of an experiment.
 #[derive(Debug)]
 pub enum LabError {
-    /// The machine lacks something; the text says what, and how to get it.
+    /// A missing prerequisite; the text says what, and how to get it.
     Missing(String),
-    /// What was asked for makes no sense; the text says what, where, and what is allowed.
+    /// An invalid request; the text says what, where, and which values are allowed.
     Wrong(String),
     /// The user asked to stop.
     Interrupted,
@@ -111,7 +111,7 @@ impl fmt::Display for LabError {
 impl std::error::Error for LabError {}
 
 impl Plan<'_> {
-    /// All paths, as they are in this run.
+    /// All paths, with this run's seeds.
     pub fn paths(&self) -> Vec<PathSpec> {
         let seeded = |(i, path)| PathSpec { seed: self.seed_of(Random::Model(i)), ..path };
         self.scenario.paths_of(self.variant, self.cell).into_iter().enumerate().map(seeded).collect()
@@ -122,30 +122,30 @@ impl Plan<'_> {
         self.scenario.flows_of(self.variant, self.cell)
     }
 
-    /// The seed of one random thing of this run.
+    /// The seed of one random stream of this run.
     pub(crate) fn seed_of(&self, random: Random) -> u64 {
         random.seed(self.seed)
     }
 
-    /// Sequence numbers, ports and keys of a host (0 client, 1 server) come from this.
+    /// Seed of a host's sequence numbers, ports and keys (0 client, 1 server).
     pub(crate) fn host_seed(&self, side: usize) -> [u8; 32] {
         let mut bytes = [side as u8; 32];
         bytes[..8].copy_from_slice(&self.seed_of(Random::Host(side)).to_le_bytes());
         bytes
     }
 
-    /// The seed of what `flow` sends.
+    /// The seed of a flow's traffic.
     pub(crate) fn flow_seed(&self, flow: &FlowSpec) -> u64 {
         self.seed_of(Random::Flow(self.place_of(flow)))
     }
 
-    /// The place of a flow among all of the scenario, whatever the variant carries.
+    /// The index of a flow among all of the scenario, whatever the variant carries.
     fn place_of(&self, flow: &FlowSpec) -> usize {
         let flows = &self.scenario.flows;
         flows.iter().position(|other| other.name.as_ref() == flow.name.as_ref()).unwrap_or(flows.len())
     }
 
-    /// From when to when `flow` sends, after t = 0. The chance of `start_within` shifts both.
+    /// When `flow` starts and stops sending, after t = 0. The random offset of `start_within` shifts both.
     pub(crate) fn span_of(&self, flow: &FlowSpec) -> (Duration, Duration) {
         let mut random = ChaCha8Rng::seed_from_u64(self.seed_of(Random::Start(self.place_of(flow))));
         let share = (random.next_u64() >> 11) as f64 / (1u64 << 53) as f64;

@@ -1,10 +1,10 @@
-//! Where a figure should lie, and whether it does: the one judge of all aims.
+//! Bounds of a figure, and the common test against them.
 
 use serde::Deserialize;
 
 use crate::estimate::{Estimate, Verdict};
 
-/// Bounds of a figure; without any it is shown and not judged.
+/// Bounds of a figure; without any, the figure is shown but not judged.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Bounds {
     /// At least.
@@ -14,7 +14,7 @@ pub struct Bounds {
 }
 
 impl Bounds {
-    /// Whether the runs behind `value` lie between them.
+    /// Judges the runs behind `value`.
     pub fn judge(self, value: Estimate) -> Verdict {
         let (low, high) = value.range();
         let inside = |v: f64| self.min.is_none_or(|min| v >= min) && self.max.is_none_or(|max| v <= max);
@@ -25,12 +25,12 @@ impl Bounds {
         }
     }
 
-    /// Whether there are any.
+    /// Whether there is a bound.
     pub fn any(self) -> bool {
         self.min.or(self.max).is_some()
     }
 
-    /// As a person would write it.
+    /// The bounds in words.
     pub fn text(self) -> String {
         match (self.min, self.max) {
             (Some(min), Some(max)) => format!("{min} to {max}"),
@@ -41,24 +41,24 @@ impl Bounds {
     }
 }
 
-/// How far a figure may lie from another and still agree with it.
+/// Allowed difference between a figure and another.
 #[derive(Clone, Copy, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Tolerance {
-    /// Of the other, ...
+    /// Per cent of the other figure, ...
     percent: f64,
-    /// ... or so much in the figure's unit, whichever is more.
+    /// ... or this much in the figure's unit, whichever is larger.
     #[serde(default)]
     least: f64,
 }
 
 impl Tolerance {
-    /// From such a figure.
+    /// The allowed difference from this value.
     pub(crate) fn of(self, theirs: f64) -> f64 {
         self.least.max(theirs.abs() * self.percent / 100.0)
     }
 
-    /// As a person would write it.
+    /// The tolerance in words.
     pub(crate) fn text(self) -> String {
         let least = if self.least > 0.0 { format!(" or {}", self.least) } else { String::new() };
         format!("{} %{least}", self.percent)

@@ -1,4 +1,4 @@
-//! Our figures beside those of others and the aims.
+//! Compares results with reference figures and aims.
 
 use crate::Scenario;
 use crate::bounds::Bounds;
@@ -9,7 +9,7 @@ use crate::record::with_model;
 use crate::scenario::{Aim, Reference};
 use crate::summary::{Flow, Run};
 
-/// Metrics that say little unless somebody aims at them.
+/// Metrics that are only shown if there is an aim for them.
 const IF_AIMED: &[&str] = &[
     "path_imbalance_pct",
     "min_1s_mbps",
@@ -33,36 +33,36 @@ pub struct Row {
     pub words: &'static str,
     /// One value for each of [`Comparison::sources`].
     pub references: Vec<Option<f64>>,
-    /// Of each run that has it: its seed, and the value.
+    /// Seed and value of each run that has the metric.
     pub runs: Vec<(u64, f64)>,
-    /// Over these.
+    /// Estimate over these runs.
     pub ours: Option<Estimate>,
-    /// The aim in words, and what becomes of it.
+    /// The aim in words, and its verdict.
     pub aim: Option<(String, Option<Verdict>)>,
 }
 
-/// Everything to compare about one variant in one cell.
+/// The comparison of one variant in one cell.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Comparison {
     /// Variant.
     pub label: String,
-    /// What of it is a model of something real, if anything.
+    /// The part of it that is a model of a real implementation, if any.
     pub model: Option<String>,
     /// Cell.
     pub cell: String,
-    /// Runs.
+    /// Number of runs.
     pub n: u64,
-    /// Whose figures stand beside ours, with the conditions under which they were taken.
+    /// Sources of the reference figures, with their conditions.
     pub sources: Vec<String>,
-    /// The flow that metrics are of, in words.
+    /// The measured flow, in words.
     pub measured: String,
-    /// Metrics of which somebody has a figure.
+    /// Metrics with any figure.
     pub rows: Vec<Row>,
-    /// Every flow, where there are several.
+    /// Every flow, if there are several.
     pub flows: Vec<FlowRow>,
 }
 
-/// A flow's figures over the runs, from the last phase.
+/// Figures of a flow over the runs, from the last phase.
 #[derive(Clone, Debug, PartialEq)]
 pub struct FlowRow {
     /// Its name and kind.
@@ -81,7 +81,7 @@ const OF_FLOWS: [OfFlow; 5] = [
     ("lost, %", |flow| flow.lost_pct),
 ];
 
-/// The flows of these runs by name; none if there is only one.
+/// The flows of these runs by name; empty if there is only one.
 fn flows(runs: &[&Run]) -> Vec<FlowRow> {
     let mut names: Vec<(&str, &str)> = Vec::new();
     for flow in runs.iter().flat_map(|run| &run.flows) {
@@ -101,7 +101,7 @@ fn flows(runs: &[&Run]) -> Vec<FlowRow> {
 }
 
 impl Comparison {
-    /// The variant's label, with what of it is a model.
+    /// The variant's label, with a note about models.
     pub fn shown(&self) -> String {
         with_model(&self.label, self.model.as_deref())
     }
@@ -117,7 +117,7 @@ impl Comparison {
 }
 
 impl Reference {
-    /// Whose figure, and how it was taken.
+    /// Source of a reference, with its conditions.
     pub fn name(&self) -> String {
         match &self.conditions {
             Some(conditions) => format!("{} ({conditions})", self.source),
@@ -185,7 +185,7 @@ fn one(scenario: &Scenario, runs: &[&Run], all: &[Run]) -> Comparison {
     }
 }
 
-/// The differences of runs of the same seed.
+/// Differences between runs of the same seed.
 fn differences(ours: &[(u64, f64)], theirs: &[(u64, f64)]) -> Option<Estimate> {
     let other = |seed| theirs.iter().find(|(s, _)| *s == seed).map(|(_, v)| *v);
     let pairs: Vec<(f64, f64)> = ours.iter().filter_map(|(seed, v)| Some((*v, other(*seed)?))).collect();
@@ -193,7 +193,7 @@ fn differences(ours: &[(u64, f64)], theirs: &[(u64, f64)]) -> Option<Estimate> {
     paired(&first, &second)
 }
 
-/// What becomes of `aim`; none if the variant to compare with has not run.
+/// The verdict on `aim`; `None` if the variant to compare with has not run.
 fn judge(aim: &Aim, value: Estimate, ours: &[(u64, f64)], cell: &str, all: &[Run]) -> Option<Verdict> {
     let alone = aim.bounds().judge(value);
     let Some(label) = &aim.not_above else { return Some(alone) };
@@ -204,7 +204,8 @@ fn judge(aim: &Aim, value: Estimate, ours: &[(u64, f64)], cell: &str, all: &[Run
     Some(alone.max(beside))
 }
 
-/// The comparisons as tables for a terminal: for each cell the variants by their metrics, those of others below each, then the aims.
+/// Formats the comparisons as tables for a terminal: for each cell the variants by metric, with reference figures below each, then
+/// the aims.
 pub fn as_text(all: &[Comparison]) -> String {
     let mut cells: Vec<&str> = Vec::new();
     for c in all {
@@ -226,13 +227,13 @@ pub fn as_text(all: &[Comparison]) -> String {
     out
 }
 
-/// Head and rows: variants by `metrics` (all that any has if empty), the figures of others below each.
+/// Head and rows: variants by `metrics` (all metrics if empty), with reference figures below each.
 pub(crate) fn variants(here: &[&Comparison], metrics: &[&str]) -> Vec<Vec<String>> {
     let told = |metric: &str| here.iter().any(|c| c.row(metric).is_some());
     let wanted = |metric: &str| metrics.is_empty() || metrics.contains(&metric);
     let columns: Vec<_> = NAMES.iter().filter(|(name, _)| wanted(name) && told(name)).collect();
     let mut head = vec!["variant".to_owned(), "runs".to_owned()];
-    // One row must not show another flow than the next without saying so.
+    // If rows show different flows, each row names its flow.
     let named = here.iter().any(|c| c.measured != here[0].measured);
     head.extend(named.then(|| "flow".to_owned()));
     head.extend(columns.iter().map(|(_, words)| (*words).to_owned()));
@@ -268,17 +269,17 @@ pub(crate) fn of_flows(here: &[&Comparison]) -> Vec<Vec<String>> {
     if rows.is_empty() { rows } else { [vec![head.collect()], rows].concat() }
 }
 
-/// What the metrics in a table are of.
+/// The measured flow of a table.
 pub(crate) fn measured(here: &[&Comparison]) -> String {
     let first = here.first().map_or("", |c| c.measured.as_str());
     let same = here.iter().all(|c| c.measured == first);
     if same { format!("flow {first}") } else { "the flow named".to_owned() }
 }
 
-/// Most columns that are still read beside each other.
+/// Most columns that are readable next to each other.
 const COLUMNS: usize = 9;
 
-/// The table turned, if it is much wider than high: then metrics are below each other, and variants beside each other.
+/// Transposes the table if it is much wider than high: metrics become rows, variants columns.
 pub(crate) fn upright(lines: Vec<Vec<String>>) -> Vec<Vec<String>> {
     let columns = lines.first().map_or(0, Vec::len);
     if columns <= COLUMNS || columns <= lines.len() {
@@ -289,7 +290,7 @@ pub(crate) fn upright(lines: Vec<Vec<String>>) -> Vec<Vec<String>> {
         .collect()
 }
 
-/// Head and rows: every aim with what becomes of it.
+/// Head and rows: every aim with its verdict.
 pub(crate) fn aims(here: &[&Comparison]) -> Vec<Vec<String>> {
     let mut rows = vec![["variant", "metric", "aim", "ours", ""].map(str::to_owned).to_vec()];
     for c in here {
@@ -303,7 +304,7 @@ pub(crate) fn aims(here: &[&Comparison]) -> Vec<Vec<String>> {
     rows
 }
 
-/// Columns under each other.
+/// Aligns columns.
 fn aligned(lines: &[Vec<String>]) -> String {
     let count = lines.iter().map(Vec::len).max().unwrap_or(0);
     let width =

@@ -1,4 +1,4 @@
-//! A report as data: sections of figures, tables and sentences. The templates in `templates/` write it as HTML and as Markdown.
+//! A report as data: sections with figures, tables and sentences. The templates in `templates/` render it as HTML and Markdown.
 
 use std::fs;
 use std::path::Path;
@@ -9,7 +9,7 @@ use serde::Serialize;
 use crate::figures::{SCRIPT, STYLE, escape};
 use crate::{LabError, code};
 
-/// What a page looks like, its figures aside.
+/// Style sheet of a page, without its figures.
 const PAGE: &str = include_str!("../assets/report.css");
 
 /// All of a report.
@@ -23,7 +23,7 @@ pub(crate) struct Document {
     pub(crate) made_by: String,
 }
 
-/// Its first figure and its first table come before the sentences, the others after them.
+/// A section. Its first figure and first table come before the sentences, the others after them.
 #[derive(Clone, Debug, Default, Serialize)]
 pub(crate) struct Section {
     pub(crate) title: String,
@@ -33,14 +33,14 @@ pub(crate) struct Section {
     pub(crate) sentences: Vec<String>,
 }
 
-/// A figure, as [`crate::figures::Figure::save`] gives it.
+/// A rendered figure, see [`crate::figures::Figure::save`].
 #[derive(Clone, Debug, Serialize)]
 pub(crate) struct Shown {
     pub(crate) caption: String,
     pub(crate) html: String,
 }
 
-/// Rows of text under a head.
+/// A table of text with a head.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub(crate) struct Table {
     pub(crate) caption: String,
@@ -49,7 +49,7 @@ pub(crate) struct Table {
 }
 
 impl Table {
-    /// Of lines whose first is the head; none without any other.
+    /// A table whose first line is the head; `None` if there is no other line.
     pub(crate) fn of(caption: impl Into<String>, mut lines: Vec<Vec<String>>) -> Option<Table> {
         (lines.len() > 1).then(|| {
             let head = lines.remove(0);
@@ -59,7 +59,7 @@ impl Table {
 }
 
 impl Document {
-    /// An empty one, made by a command.
+    /// An empty report of a command.
     pub(crate) fn new(title: &str, command: &str) -> Document {
         let made_by = format!("{command}, version {}, {}.", env!("CARGO_PKG_VERSION"), code::words());
         Document { title: title.to_owned(), made_by, ..Document::default() }
@@ -74,7 +74,7 @@ impl Document {
         render("report.md", Value::from_serialize(self))
     }
 
-    /// Writes the HTML to `path` and the Markdown beside it.
+    /// Writes the HTML to `path` and the Markdown next to it.
     pub(crate) fn write(&self, path: &Path) -> Result<(), LabError> {
         for (path, text) in [(path, self.html()?), (&path.with_extension("md"), self.markdown()?)] {
             fs::write(path, text).map_err(|e| LabError::failed(format!("writing {}", path.display()), e))?;
@@ -83,7 +83,7 @@ impl Document {
     }
 }
 
-/// One of the templates, filled.
+/// Renders a template.
 pub(crate) fn render(name: &str, with: Value) -> Result<String, LabError> {
     let mut environment = Environment::new();
     environment.set_keep_trailing_newline(true);
@@ -101,7 +101,7 @@ pub(crate) fn render(name: &str, with: Value) -> Result<String, LabError> {
     filled.map_err(|e| LabError::failed(format!("filling {name}"), format!("{e:#}")))
 }
 
-/// The class of a cell that is a verdict, or a value that misses its aim.
+/// CSS class of a cell with a verdict, or with a value that misses its aim.
 fn verdict(cell: &str) -> Value {
     let class = match cell {
         "met" | "missed" | "open" => cell,
@@ -111,7 +111,7 @@ fn verdict(cell: &str) -> Value {
     Value::from_safe_string(format!(" class=\"{class}\""))
 }
 
-/// An interval has a line of its own, below its median, so that columns stay narrow.
+/// Puts the interval on a separate line below its median, to keep columns narrow.
 fn median(cell: &str) -> Value {
     let parts = cell.strip_suffix(')').and_then(|text| text.split_once(" ("));
     match parts.filter(|(_, rest)| rest.contains(" to ")) {

@@ -1,37 +1,38 @@
-//! What several runs say together: the median and how sure it is.
+//! Median over several runs, with its confidence interval.
 
 use serde::{Deserialize, Serialize};
 
-/// The coverage that an interval has where there are runs enough.
+/// Coverage of an interval with enough runs.
 const WANTED: f64 = 0.95;
-/// Runs below which nothing is said of their spread.
+/// With fewer runs there is no interval.
 const LEAST: usize = 3;
 
-/// The median of a figure over runs that differ in their seeds.
+/// The median of a figure over runs with different seeds.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Estimate {
-    /// Runs that have the figure.
+    /// Number of runs with the figure.
     pub n: usize,
-    /// Their median: the one in the middle, or the mean of the two there.
+    /// Their median.
     pub median: f64,
-    /// Where the median of all runs that could be made lies; none of fewer than three runs.
+    /// Confidence interval of the median; `None` for fewer than three runs.
     pub interval: Option<Interval>,
 }
 
-/// An interval between two order statistics, which covers the median whatever the distribution of the runs.
+/// A distribution-free confidence interval between two order statistics.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Interval {
     /// Lower end.
     pub low: f64,
     /// Upper end.
     pub high: f64,
-    /// With what probability it covers the median: at least 0.95 of six runs and more, 0.75 of three.
+    /// Probability that it covers the median: at least 0.95 for six or more runs, 0.75 for three.
     pub coverage: f64,
 }
 
 impl Interval {
-    /// The narrowest one of at least 95 %, or all of the `sorted` values if there are too few for that. Between the k-th least and the k-th
-    /// greatest of n the median is not covered if fewer than k values lie on one of its sides: 2 P(B < k), B binomial of n and a half.
+    /// The narrowest interval with at least 95 % coverage, or the range of the `sorted` values if there are too few. The interval between
+    /// the k-th smallest and the k-th largest of n values misses the median if fewer than k values lie on one side of it: probability 2 P(B
+    /// < k), B binomial of n and a half.
     fn of(sorted: &[f64]) -> Option<Interval> {
         let n = sorted.len();
         if n < LEAST {
@@ -43,7 +44,7 @@ impl Interval {
     }
 }
 
-/// The probability of `heads` in `n` throws of a fair coin.
+/// Probability of `heads` heads in `n` tosses of a fair coin.
 fn binomial(n: usize, heads: usize) -> f64 {
     let ways = (0..heads).map(|i| libm::log2((n - i) as f64 / (i + 1) as f64)).sum::<f64>();
     libm::exp2(ways - n as f64)
@@ -56,7 +57,7 @@ fn middle(sorted: &[f64]) -> f64 {
 }
 
 impl Estimate {
-    /// Of these values; none of none.
+    /// Estimate from these values; `None` without values.
     pub fn of(values: &[f64]) -> Option<Estimate> {
         let mut sorted = values.to_vec();
         sorted.sort_by(f64::total_cmp);
@@ -64,12 +65,12 @@ impl Estimate {
         (n > 0).then(|| Estimate { n, median: middle(&sorted), interval: Interval::of(&sorted) })
     }
 
-    /// The median alone, of a single run.
+    /// Estimate from a single run.
     pub fn single(value: f64) -> Estimate {
         Estimate { n: 1, median: value, interval: None }
     }
 
-    /// Least and greatest value that the runs leave possible.
+    /// The interval's limits, or the median without an interval.
     pub fn range(&self) -> (f64, f64) {
         self.interval.map_or((self.median, self.median), |i| (i.low, i.high))
     }
@@ -80,7 +81,7 @@ impl Estimate {
         match self.interval {
             None => number(self.median),
             Some(Interval { low, high, coverage }) => {
-                // Where nothing is said it is 95 %.
+                // The coverage is only shown if it is below 95 %.
                 let less =
                     if coverage < WANTED { format!(", {:.0} %", coverage * 100.0) } else { String::new() };
                 format!("{} ({} to {}{less})", number(self.median), number(low), number(high))
@@ -100,14 +101,14 @@ pub fn number(value: Option<f64>) -> String {
     }
 }
 
-/// What becomes of an aim; the worse, the greater.
+/// Verdict on an aim; larger is worse.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Verdict {
-    /// The whole interval lies where it should.
+    /// The whole interval meets the aim.
     Met,
-    /// The median does, but not the whole interval.
+    /// The median meets the aim, but not the whole interval.
     Open,
-    /// The median does not.
+    /// The median misses the aim.
     Missed,
 }
 
@@ -122,21 +123,21 @@ impl Verdict {
     }
 }
 
-/// How much `first` lies above `second`, pair by pair (runs of the same seed): the median difference with its interval. Only if zero
-/// lies outside the interval do the two differ.
+/// Median of the pairwise differences between `first` and `second` (runs of the same seed), with its interval. The two differ only if zero
+/// lies outside the interval.
 pub fn paired(first: &[f64], second: &[f64]) -> Option<Estimate> {
     let differences: Vec<f64> = first.iter().zip(second).map(|(a, b)| a - b).collect();
     Estimate::of(&differences)
 }
 
-/// Whether two ways to measure give the same.
+/// Agreement of two measurements.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Agreement {
-    /// With 95 % they differ by no more than they may.
+    /// With 95 % confidence they differ by no more than allowed.
     Within,
-    /// The runs do not tell.
+    /// The runs are inconclusive.
     Open,
-    /// With 95 % they differ by more.
+    /// With 95 % confidence they differ by more than allowed.
     Apart,
 }
 
@@ -151,8 +152,8 @@ impl Agreement {
     }
 }
 
-/// A test of equivalence over pairs of runs of the same seed: whether the median difference is less than what is `allowed` for the median of
-/// the second. Fewer runs than an interval of 95 % takes leave it open.
+/// Equivalence test over pairs of runs of the same seed: whether the median difference is below `allowed` for the second median. With too
+/// few runs for a 95 % interval, the result is open.
 pub fn agreement(pairs: &[(f64, f64)], allowed: impl Fn(f64) -> f64) -> Agreement {
     let (first, second): (Vec<f64>, Vec<f64>) = pairs.iter().copied().unzip();
     let Some((difference, theirs)) = paired(&first, &second).zip(Estimate::of(&second)) else {
@@ -185,7 +186,8 @@ mod tests {
         let values = |n: i32| (1..=n).rev().map(f64::from).collect::<Vec<_>>();
         assert_eq!(Estimate::of(&[2.0, 4.0]).unwrap(), Estimate { n: 2, median: 3.0, interval: None });
         assert_eq!(Estimate::of(&[]), None);
-        // The ends of tables of the sign test: of 5 runs all, of 6 to 8 all, of 9 the second, of 15 the fourth, of 20 the sixth.
+        // Interval ends from tables of the sign test: all values for 5 runs and for 6 to 8, the second value for 9, the fourth for 15, the
+        // sixth for 20.
         let ends = [3, 5, 6, 8, 9, 15, 20].map(|n| interval(&values(n)).unwrap());
         let want = [(1, 3), (1, 5), (1, 6), (1, 8), (2, 8), (4, 12), (6, 15)]
             .map(|(l, h)| (f64::from(l), f64::from(h)));
@@ -200,7 +202,7 @@ mod tests {
         );
     }
 
-    /// What an interval says of its coverage is so, for a symmetric and for a skewed distribution.
+    /// The stated coverage is correct for a symmetric and for a skewed distribution.
     #[test]
     fn intervals_cover_the_median_as_often_as_they_say() {
         let mut random = ChaCha8Rng::seed_from_u64(1);
@@ -217,7 +219,7 @@ mod tests {
                     said = e.coverage;
                 }
                 let seen = covered as f64 / TRIALS as f64;
-                // Five standard deviations of a share of 20,000.
+                // Five standard deviations of a proportion in 20,000 trials.
                 let chance = 5.0 * libm::sqrt(said * (1.0 - said) / TRIALS as f64);
                 assert!((seen - said).abs() < chance, "{n} runs, skewed {skewed}: {seen} of {said}");
                 assert!(n < 6 || said >= 0.95);
@@ -241,7 +243,7 @@ mod tests {
         assert_eq!(alike(&[-1.0, 0.5, 4.0, 1.0, 0.0, 2.5]), Agreement::Open);
         assert_eq!(alike(&[4.0, 5.0, 4.0, 6.0, 3.5, 8.0]), Agreement::Apart);
         assert_eq!(alike(&[-4.0, -5.0, -4.0, -6.0, -3.5, -8.0]), Agreement::Apart);
-        // Near, but of too few runs to say so.
+        // Close, but too few runs for a conclusion.
         assert_eq!(alike(&[0.1, 0.2]), Agreement::Open);
         assert_eq!(alike(&[0.1, 0.2, 0.1, 0.2, 0.1]), Agreement::Open);
     }

@@ -1,4 +1,4 @@
-//! A whole experiment: every chosen variant in every chosen cell, and what is written about it.
+//! A whole experiment: every chosen variant in every chosen cell, and its output files.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -15,26 +15,26 @@ use crate::store::{Kept, Store};
 use crate::summary::{Environment, Run, SCHEMA, Summary, medians};
 use crate::{Backend, LabError, Plan, RunRecord, code, export, series};
 
-/// What of a scenario to run, and where to write.
+/// The parts of a scenario to run, and the output directory.
 #[derive(Clone, Debug)]
 pub struct Options {
     /// Labels; all variants if empty.
     pub only: Vec<String>,
-    /// Cells; the headline if empty, every cell if it holds `all`.
+    /// Cells; the headline cell if empty, every cell if it contains `all`.
     pub cells: Vec<String>,
     /// Runs of each variant in each cell; the scenario's number if absent.
     pub runs: Option<u32>,
-    /// The first run's seed; repeats count on from it.
+    /// The first run's seed; repeats add one.
     pub seed: u64,
-    /// Runs at a time, in virtual time.
+    /// Parallel runs, in virtual time.
     pub threads: usize,
-    /// Directory for everything written; made if need be. Runs that it holds already are not made again.
+    /// Output directory; created if needed. Runs that it already contains are not repeated.
     pub out: PathBuf,
-    /// For other tools too: captures, qlog and link traces beside the series.
+    /// Export formats: captures, qlog and link traces next to the series.
     pub exports: Exports,
 }
 
-/// Formats of other tools that are written beside the series.
+/// Formats of other tools, written next to the series.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Exports {
     /// `PATH.pcap` of each path, for Wireshark.
@@ -66,16 +66,16 @@ impl Exports {
     }
 }
 
-/// What came out.
+/// Result of an experiment.
 #[derive(Clone, Debug)]
 pub struct Outcome {
     /// As written to `summary.json`.
     pub summary: Summary,
-    /// Beside references and aims.
+    /// Comparison with references and aims.
     pub comparisons: Vec<Comparison>,
-    /// For each cell.
+    /// Figures of each cell.
     pub figures: Vec<CellFigures>,
-    /// Where the report is.
+    /// Path of the report.
     pub report: PathBuf,
 }
 
@@ -119,11 +119,11 @@ fn write(path: &Path, what: &str) -> Result<(), LabError> {
     fs::write(path, what).map_err(|e| LabError::failed(format!("writing {}", path.display()), e))
 }
 
-/// Makes what is missing and writes `summary.json`, CSV series, figures and `report.html`. What was finished before an error or an
-/// interruption is written too.
+/// Makes the missing runs and writes `summary.json`, CSV series, figures and `report.html`. Runs that finished before an error or
+/// interruption are included.
 ///
 /// # Errors
-/// The first run that failed, what could not be written, or what the backend lacks if it lacks something for every variant.
+/// The first failed run, an output error, or the missing prerequisite if the backend supports no variant.
 pub fn run(
     scenario: &Scenario,
     backend: &dyn Backend,
@@ -155,7 +155,7 @@ pub fn run(
             Err(e) => failure = failure.or(Some(e)),
         }
     }
-    // Nothing to show: what is there of an earlier time stays.
+    // Without runs, earlier output stays.
     if made.is_empty()
         && let Some(e) = failure.take()
     {
@@ -188,7 +188,7 @@ pub fn run(
     failure.map_or(Ok(outcome), Err)
 }
 
-/// Leaves out variants for which the backend lacks something; gives what it lacks for the last of them.
+/// Removes variants that the backend does not support; returns the missing prerequisite of the last one.
 fn leave_out(
     scenario: &Scenario,
     backend: &dyn Backend,
@@ -213,7 +213,7 @@ fn leave_out(
     lacking
 }
 
-/// The run to show in figures: the one in the middle by latency.
+/// The run shown in figures: the median by latency.
 fn typical(runs: &[&&Kept]) -> Option<usize> {
     let latency = |i: &usize| runs[*i].run.metrics.get("app_p95_ms").copied().unwrap_or(0.0);
     let mut order: Vec<usize> = (0..runs.len()).collect();

@@ -1,5 +1,5 @@
-//! Runs and links in the formats of other tools: pcap for Wireshark, qlog for qvis, link traces for Mahimahi. Made of what is kept of a run,
-//! so any run of any backend has them.
+//! Exports runs and links to the formats of other tools: pcap for Wireshark, qlog for qvis, link traces for Mahimahi. They are made from the
+//! stored record, so any run of any backend can be exported.
 
 use core::time::Duration;
 
@@ -10,14 +10,14 @@ use crate::scenario::{LinkKeys, PathSpec};
 
 /// Nanosecond pcap, version 2.4, snapshot length 65,535, LINKTYPE_RAW.
 const PCAP: [u32; 6] = [0xa1b2_3c4d, 2 | 4 << 16, 0, 0, 65_535, 101];
-/// IPv4 and UDP headers: what a capture has of each packet.
+/// IPv4 and UDP headers, the captured part of each packet.
 const HEADERS: usize = 28;
 /// Begins each record of a JSON text sequence (RFC 7464).
 const RECORD: char = '\u{1e}';
-/// What Mahimahi lets through at a time.
+/// Bytes per delivery opportunity of Mahimahi.
 const OPPORTUNITY: f64 = 1_500.0;
 
-/// A packet of a path as the client's interface sees it: when, and whether it leaves.
+/// The packets of a path at the client's interface: time, and whether the client sends it.
 fn at_client(path: &PathRecord) -> Vec<(mpdccp_units::Time, bool, &LinkPacket)> {
     let leaves = path.forward.packets.iter().map(|p| (p.entered, true, p));
     let comes = path.reverse.packets.iter().filter_map(|p| match p.fate {
@@ -29,8 +29,8 @@ fn at_client(path: &PathRecord) -> Vec<(mpdccp_units::Time, bool, &LinkPacket)> 
     all
 }
 
-/// The packets that the client's interface of path `index` saw, from its tunnel's first: real times and lengths, made-up IPv4 and UDP headers
-/// (10.0.PATH.1 is the client), and no contents, which no run keeps. Time 0 is an hour before t = 0, so that nothing is negative.
+/// The packets at the client's interface of path `index`, beginning with its tunnel's first: real times and lengths, artificial IPv4 and UDP
+/// headers (10.0.PATH.1 is the client), and no contents, which runs do not keep. Time 0 is an hour before t = 0, so that no time is negative.
 pub fn pcap(run: &RunRecord, index: usize) -> Vec<u8> {
     let mut out: Vec<u8> = PCAP.iter().flat_map(|word| word.to_le_bytes()).collect();
     let Some(path) = run.paths.get(index) else { return out };
@@ -47,7 +47,7 @@ fn headers(path: u8, leaves: bool, packet: &LinkPacket) -> [u8; HEADERS] {
     let mut h = [0; HEADERS];
     let length = (packet.bytes as u16).to_be_bytes();
     (h[0], h[8], h[9]) = (0x45, 64, 17);
-    // What the link put on, not what the sender said.
+    // The link's mark, not the sender's field.
     h[1] = if packet.ce { 3 } else { 0 };
     h[2..4].copy_from_slice(&length);
     let (client, server) = ([10, 0, path, 1], [10, 0, path, 2]);
@@ -63,8 +63,8 @@ fn headers(path: u8, leaves: bool, packet: &LinkPacket) -> [u8; HEADERS] {
     h
 }
 
-/// The run as qlog 0.3, JSON-SEQ: each path is a group; packets sent, received and lost as its link saw them, and the sender's congestion
-/// control. Times are milliseconds after t = 0.
+/// The run as qlog 0.3, JSON-SEQ. Each path is a group with the packets that its link saw sent, received and lost, and the sender's
+/// congestion control. Times are milliseconds after t = 0.
 pub fn qlog(run: &RunRecord) -> String {
     let head = json!({
         "qlog_version": "0.3",
@@ -115,8 +115,8 @@ pub fn qlog(run: &RunRecord) -> String {
     lines.map(|line| format!("{RECORD}{line}\n")).collect()
 }
 
-/// A path's link in Mahimahi's format, forward and reverse: a line for each 1,500 bytes that may leave, in milliseconds, with all changes
-/// until `duration`. Delay, loss and queue are Mahimahi's own business (`mm-delay`, `mm-loss`, `mm-link --uplink-queue`).
+/// A path's link in Mahimahi's format, forward and reverse: a line in milliseconds for each opportunity to send 1,500 bytes, with all changes
+/// until `duration`. Mahimahi adds delay, loss and queue itself (`mm-delay`, `mm-loss`, `mm-link --uplink-queue`).
 pub fn mahimahi(path: &PathSpec, duration: Duration) -> [String; 2] {
     let end = duration.as_secs_f64();
     let course = path.course_with_models(end);
@@ -171,7 +171,7 @@ mod tests {
     fn a_capture_has_what_the_client_saw() {
         let pcap = pcap(&run(), 0);
         assert_eq!(&pcap[..4], &[0x4d, 0x3c, 0xb2, 0xa1]);
-        // Three leave, one of two comes.
+        // Three packets leave, one of two arrives.
         let packets: Vec<&[u8]> = pcap[24..].chunks(16 + HEADERS).collect();
         assert_eq!(packets.len(), 4);
         let last = packets[3];
@@ -215,7 +215,7 @@ flow = [{ name = "f", kind = "udp", payload = 100, rate = "1 Mbit/s" }]
         let between = |text: &str, from: u64, to: u64| {
             text.lines().filter(|line| (from..to).contains(&line.parse().unwrap())).count()
         };
-        // 12 Mbit/s are 1,000 opportunities a second.
+        // 12 Mbit/s are 1,000 opportunities per second.
         assert_eq!((between(&forward, 1_001, 2_001), between(&forward, 6_001, 7_001)), (1_000, 2_000));
         assert_eq!(between(&forward, 9_001, 10_001), 0);
         assert!((82..=84).contains(&between(&reverse, 1_001, 2_001)));

@@ -1,39 +1,39 @@
-//! Figures of merit of the DCP paper (2002, section 4.2), from the packets on the link alone.
+//! Metrics of the DCP paper (2002, section 4.2), computed only from the packets on the link.
 //!
-//! Nothing of the sender's own view enters: its loss event rate would make every flow friendly by construction.
+//! The sender's own measurements are not used: its loss event rate would make every flow friendly by construction.
 
 use crate::Plan;
 use crate::record::seconds;
 use crate::record::{Fate, RunRecord};
 
-/// What happens before is left out of rates.
+/// Rates exclude the time before.
 const FROM_S: f64 = 10.0;
-/// Friendliness is taken in windows of this length (section 4.2).
+/// Window length of friendliness (section 4.2).
 const WINDOW_S: f64 = 6.0;
-/// Steadiness in windows of this length.
+/// Window length of steadiness.
 const STEADY_S: f64 = 10.0;
-/// A window this close to the last one is steady.
+/// A window whose rate is this close to the last one's is steady.
 const NEAR: f64 = 0.1;
-/// C of the throughput equation (equation 2).
+/// Constant C of the throughput equation (equation 2).
 const C: f64 = 1.22;
 
 /// A packet of the flow on the link.
 struct Step {
     at: f64,
-    /// To the other end; none if it was lost.
+    /// One-way delay; `None` if the packet was lost.
     delay: Option<f64>,
 }
 
 /// A flow as the link saw it.
 pub(crate) struct Seen {
     steps: Vec<Step>,
-    /// Mean delay of the other direction.
+    /// Mean delay in the reverse direction.
     back: f64,
     end: f64,
 }
 
 impl Seen {
-    /// Flow `index` between t = 0 and `end`; none if the link saw nothing of it, or nothing came back.
+    /// Flow `index` between t = 0 and `end`; `None` if the link saw no packet of it, or none in the reverse direction.
     pub(crate) fn new(run: &RunRecord, index: usize, end: f64) -> Option<Seen> {
         let delay = |p: &crate::LinkPacket| match p.fate {
             Fate::Delivered(at) => Some(at.since(p.entered).as_secs_f64()),
@@ -57,14 +57,14 @@ impl Seen {
         &self.steps[index(from)..index(to)]
     }
 
-    /// Loss events for each packet after the first ten seconds: losses within a round-trip time of an event's first belong to it
+    /// Loss events per packet after the first ten seconds: losses within a round-trip time of an event's first loss belong to it
     /// (RFC 5348 section 5.2).
     pub(crate) fn loss_event_rate(&self) -> Option<f64> {
         let sent = self.between(FROM_S, self.end).len();
         self.loss_events().map(|events| f64::from(events) / sent as f64)
     }
 
-    /// How many there are.
+    /// Number of loss events.
     fn loss_events(&self) -> Option<u32> {
         let steps = self.between(FROM_S, self.end);
         let mut round = steps.iter().find_map(|step| step.delay)? + self.back;
@@ -82,7 +82,7 @@ impl Seen {
         Some(events)
     }
 
-    /// What the throughput equation allows over what was sent, in windows of six seconds from t = 0 on; (middle, ratio).
+    /// Rate of the throughput equation divided by the sent rate, in windows of six seconds from t = 0 on: (middle, ratio).
     pub(crate) fn friendliness(&self) -> Vec<(f64, f64)> {
         let Some(p) = self.loss_event_rate().filter(|p| *p > 0.0) else { return Vec::new() };
         let window = |from: f64| {
@@ -94,19 +94,19 @@ impl Seen {
         windows(0.0, self.end, WINDOW_S).filter_map(window).collect()
     }
 
-    /// The mean of that over the windows that begin after the first ten seconds.
+    /// Mean of this ratio over the windows that begin after the first ten seconds.
     pub(crate) fn mean_friendliness(&self) -> Option<f64> {
         let late = |(middle, _): &(f64, f64)| *middle - WINDOW_S / 2.0 >= FROM_S;
         mean(self.friendliness().into_iter().filter(late).map(|(_, ratio)| ratio))
     }
 
-    /// The mean over all windows.
+    /// Mean of this ratio over all windows.
     fn friendliness_of_run(&self) -> Option<f64> {
         mean(self.friendliness().into_iter().map(|(_, ratio)| ratio))
     }
 
-    /// The share of windows of ten seconds, from the tenth second to the one before the last, whose rate lies within a tenth of the
-    /// last one's; per cent.
+    /// Percentage of ten-second windows, from the tenth second to the last window but one, whose rate is within a tenth of the last
+    /// window's.
     pub(crate) fn steady_pct(&self) -> Option<f64> {
         let count = |from: f64| self.between(from, from + STEADY_S).len() as f64;
         let counts: Vec<f64> = windows(FROM_S, self.end, STEADY_S).map(count).collect();
@@ -116,7 +116,7 @@ impl Seen {
     }
 }
 
-/// Starts of whole windows one after the other.
+/// Starts of consecutive whole windows.
 fn windows(from: f64, to: f64, len: f64) -> impl Iterator<Item = f64> {
     let count = ((to - from) / len + 1e-9).floor().max(0.0) as usize;
     (0..count).map(move |i| from + i as f64 * len)
@@ -131,7 +131,7 @@ fn mean(values: impl Iterator<Item = f64>) -> Option<f64> {
     (n > 0).then(|| sum / f64::from(n))
 }
 
-/// Packets a second of the first flow, over the mean of the others (equation 5).
+/// Packet rate of the first flow divided by the mean of the others (equation 5).
 pub(crate) fn packet_share(run: &RunRecord, end: f64) -> Option<f64> {
     let count = |flow: &crate::FlowRecord| {
         flow.received.iter().filter(|p| (0.0..end).contains(&seconds(run, p.at))).count() as f64
@@ -140,7 +140,7 @@ pub(crate) fn packet_share(run: &RunRecord, end: f64) -> Option<f64> {
     mean(others.iter().map(count)).filter(|others| *others > 0.0).map(|others| count(first) / others)
 }
 
-/// Bytes, and packets, that the first path's other direction carried for each of those offered to this one; per cent.
+/// Bytes and packets delivered in the first path's reverse direction, per cent of those offered in the forward direction.
 pub(crate) fn back_pct(run: &RunRecord) -> Option<(f64, f64)> {
     let path = run.paths.first()?;
     let bytes = |link: &crate::LinkRecord| link.packets.iter().map(|p| f64::from(p.bytes)).sum::<f64>();
@@ -153,7 +153,7 @@ pub(crate) fn back_pct(run: &RunRecord) -> Option<(f64, f64)> {
     })
 }
 
-/// All of these that apply to a run, by the names of [`crate::metrics::NAMES`].
+/// All of these metrics that apply to a run, by the names of [`crate::metrics::NAMES`].
 pub(crate) fn metrics(plan: &Plan<'_>, run: &RunRecord) -> Vec<(&'static str, f64)> {
     let end = *plan.scenario.duration_s.as_ref();
     let seen = Seen::new(run, 0, end);
@@ -176,7 +176,7 @@ pub(crate) fn metrics(plan: &Plan<'_>, run: &RunRecord) -> Vec<(&'static str, f6
     all.into_iter().filter_map(|(name, value)| Some((name, value?))).collect()
 }
 
-/// What the first path delivered, of what it could have at a rate that does not change.
+/// Bytes delivered by the first path, per cent of its capacity at constant rate.
 fn utilisation_pct(plan: &Plan<'_>, run: &RunRecord, end: f64) -> Option<f64> {
     let could = plan.scenario.path_in(0, plan.cell).ways[0].mean_rate().bps() as f64 / 8.0 * end;
     let arrived = |p: &&crate::LinkPacket| match p.fate {
@@ -203,7 +203,7 @@ mod tests {
         LinkPacket { entered, fate, bytes, data, queue_bytes: 0, ce: false }
     }
 
-    /// A packet each 10 ms for 70 s, 60 ms there; one in ten is acknowledged, 40 ms back. In between, packets of somebody else.
+    /// A packet each 10 ms for 70 s, delay 60 ms; one in ten is acknowledged, delay 40 ms. In between, packets of another flow.
     fn run() -> RunRecord {
         let mut path = PathRecord::default();
         for i in 0..7_000 {
@@ -216,7 +216,7 @@ mod tests {
         RunRecord { start: Time::from_millis(1_000), paths: vec![path], ..RunRecord::default() }
     }
 
-    /// The flow's packet sent at `ms`.
+    /// Marks the flow's packet sent at `ms` as lost.
     fn lose(run: &mut RunRecord, ms: u64) {
         run.paths[0].forward.packets[ms as usize / 10 * 2].fate = Fate::QueueDrop;
     }
@@ -244,20 +244,20 @@ mod tests {
     fn half_the_rate_doubles_friendliness_in_its_window_and_is_not_steady() {
         let mut record = run();
         lose(&mut record, 20_000);
-        // From 34 s to 40 s every other packet stays at home.
+        // From 34 s to 40 s every other packet is removed.
         record.paths[0].forward.packets.retain(|p| {
             let (flow, seq) = p.data.unwrap();
             flow == 1 || !(3_400..4_000).contains(&seq) || seq % 2 == 0
         });
         let seen = Seen::new(&record, 0, 70.0).unwrap();
         let windows = seen.friendliness();
-        // Its windows are 30 to 36 (two of six seconds) and 36 to 42 (four of six).
+        // The affected windows are 30 to 36 (two of six seconds) and 36 to 42 (four of six).
         let ratio = |i: usize| windows[i].1 / windows[0].1;
         assert!((ratio(5) - 600.0 / 500.0).abs() < 1e-9 && (ratio(6) - 600.0 / 400.0).abs() < 1e-9);
         assert_eq!(ratio(7), 1.0);
-        // Of the windows that begin at 10, 20, 30, 40 and 50 s one is 30 % below the last.
+        // One of the windows that begin at 10, 20, 30, 40 and 50 s is 30 % below the last.
         assert_eq!(seen.steady_pct(), Some(80.0));
-        // Over the whole run the windows before the tenth second count, too.
+        // Over the whole run, the windows before the tenth second count too.
         let mut slow = record;
         slow.paths[0].forward.packets.retain(|p| {
             let (flow, seq) = p.data.unwrap();
@@ -279,7 +279,7 @@ mod tests {
         record.flows = vec![flow(2), flow(1), flow(4)];
         // 3,500 against 7,000 and 1,750.
         assert_eq!(packet_share(&record, 70.0), Some(3_500.0 / 4_375.0));
-        // 14,000 packets of 1,000 bytes there, 700 of 50 back.
+        // 14,000 packets of 1,000 bytes forward, 700 of 50 in reverse.
         let (bytes, packets) = back_pct(&record).unwrap();
         assert!((bytes - 0.25).abs() < 1e-9 && (packets - 5.0).abs() < 1e-9, "{bytes} {packets}");
         record.flows.truncate(1);

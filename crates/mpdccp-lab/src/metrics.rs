@@ -1,4 +1,4 @@
-//! From raw packets to the figures of `summary.json`.
+//! Computes the figures of `summary.json` from raw packets.
 
 mod applications;
 mod arrivals;
@@ -40,7 +40,7 @@ fn within((from, to): (f64, f64), t: f64) -> bool {
     from <= t && t < to
 }
 
-/// What one pass over a flow's deliveries tells.
+/// Results of one pass over a flow's deliveries.
 struct Deliveries {
     /// First delivery of each sequence number.
     first: HashMap<u64, Time>,
@@ -48,7 +48,8 @@ struct Deliveries {
     duplicates: u64,
 }
 
-/// RFC 4737 section 3.3: a packet is reordered if a later-sent one was delivered before it. Duplicates are counted apart, as it asks.
+/// RFC 4737 section 3.3: a packet is reordered if a later-sent one was delivered before it. Duplicates are counted separately, as the
+/// RFC requires.
 fn deliveries(flow: &FlowRecord) -> Deliveries {
     let mut d = Deliveries { first: HashMap::new(), reordered: 0, duplicates: 0 };
     let mut next_expected = 0;
@@ -67,37 +68,37 @@ fn deliveries(flow: &FlowRecord) -> Deliveries {
     d
 }
 
-/// What the links carried of a flow towards the server, with the path of each packet.
+/// A flow's packets on the links towards the server, with the path of each packet.
 pub(crate) fn on_links<'a>(
     run: &'a RunRecord,
     index: usize,
     flow: &FlowRecord,
 ) -> impl Iterator<Item = (usize, &'a LinkPacket)> {
-    // TCP cuts records into segments of its own, which bear no numbers of ours; alone on its path, they are all its own.
+    // TCP cuts records into segments without sequence numbers of the lab; if the flow is alone on its path, all segments are its own.
     let segments = flow.kind == "tcp" && run.flows.len() == 1 && run.paths.len() == 1;
     let paths = run.paths.iter().enumerate();
     let packets = paths.flat_map(|(i, path)| path.forward.packets.iter().map(move |p| (i, p)));
     packets.filter(move |(_, p)| segments || p.data.is_some_and(|(flow, _)| usize::from(flow) == index))
 }
 
-/// Packets of a flow that never came to a link; none if packets on links do not tell what they carry.
+/// Packets of a flow that never reached a link; `None` if packets on links do not identify their contents.
 fn never_left(run: &RunRecord, index: usize, flow: &FlowRecord) -> Option<u64> {
     let tagged = on_links(run, index, flow).filter_map(|(_, p)| p.data.map(|(_, seq)| seq));
     let left: std::collections::HashSet<u64> = tagged.collect();
     (!left.is_empty()).then(|| (flow.sent.len() as u64).saturating_sub(left.len() as u64))
 }
 
-/// What is counted of a flow, or of several together.
+/// Counts of one or several flows.
 #[derive(Default)]
 struct Counted {
     received: u64,
     reordered: u64,
     duplicates: u64,
-    /// Of each packet received: when it was sent and its latency from application to application, ms.
+    /// Of each received packet: send time, and latency from application to application, ms.
     app: Vec<(f64, f64)>,
-    /// Of each packet a link delivered: when it came to the link and how long it took, ms.
+    /// Of each packet delivered by a link: arrival at the link, and delay there, ms.
     wire: Vec<(f64, f64)>,
-    /// Of each arrival: when, and its bytes.
+    /// Of each arrival: time and bytes.
     arrivals: Vec<(f64, u64)>,
 }
 
@@ -133,7 +134,7 @@ impl Counted {
     }
 }
 
-/// The figures of the flows at these places, taken together; there is at least one.
+/// The figures of the flows with these indices together; there is at least one.
 fn flow_stats(run: &RunRecord, indices: &[usize], phases: &[(f64, f64)]) -> Option<Flow> {
     let flows: Vec<(usize, &FlowRecord)> =
         indices.iter().filter_map(|i| Some((*i, run.flows.get(*i)?))).collect();
@@ -201,7 +202,7 @@ fn path_stats(run: &RunRecord, path: &PathRecord, phases: &[(f64, f64)]) -> Path
     PathStats { name: path.name.clone(), phases: phases.iter().map(phase).collect() }
 }
 
-/// The 99th percentile of how late the links delivered, in microseconds; none in virtual time.
+/// The 99th percentile of the links' delivery lateness, in microseconds; `None` in virtual time.
 pub(crate) fn lateness_us_p99<'a>(paths: impl Iterator<Item = &'a PathRecord>) -> Option<f64> {
     let late = paths.flat_map(|p| p.forward.lateness_ns.iter().chain(&p.reverse.lateness_ns));
     us_p99(late)
@@ -212,7 +213,7 @@ fn us_p99<'a>(ns: impl Iterator<Item = &'a u32>) -> Option<f64> {
     Latency::of(ns.map(|ns| f64::from(*ns) / 1e3).collect()).map(|l| l.p99)
 }
 
-/// Everything `summary.json` says of one run.
+/// All entries of `summary.json` for one run.
 pub fn run_stats(plan: &Plan<'_>, run: &RunRecord) -> Run {
     let phases = phases(plan);
     let flows: Vec<Flow> = (0..run.flows.len()).filter_map(|i| flow_stats(run, &[i], &phases)).collect();
@@ -265,7 +266,7 @@ fn metrics(
     put("wire_p50_ms", last.wire_latency_ms.map(|l| l.p50));
     put("wire_p95_ms", last.wire_latency_ms.map(|l| l.p95));
     put("wire_p99_ms", last.wire_latency_ms.map(|l| l.p99));
-    // What follows order and times, which several flows together do not have.
+    // Metrics of order and time, which several flows together do not have.
     let single = match &measured[..] {
         [only] => run.flows.get(*only),
         _ => None,
@@ -279,7 +280,7 @@ fn metrics(
     }
     put("lost_pct", flow.lost_pct);
     put("link_lost_pct", link_lost_pct(run, &measured));
-    // TCP sends again what is lost: what it does not deliver by the end is not a loss. Its losses are those on the links.
+    // TCP retransmits lost data, so undelivered data at the end is no loss. Its losses are those on the links.
     if let (false, Some(sent), Some(lost), Some(dropped)) =
         (flow.kind == "tcp", flow.sent, flow.lost, flow.dropped_at_sender)
         && sent > dropped
@@ -333,12 +334,12 @@ fn metrics(
     out
 }
 
-/// The places of the flows that metrics are of.
+/// The indices of the measured flows.
 pub(crate) fn measured(plan: &Plan<'_>, run: &RunRecord) -> Vec<usize> {
     (0..run.flows.len()).filter(|i| plan.scenario.is_measured(&run.label, &run.flows[*i].name)).collect()
 }
 
-/// Packets of these flows that links dropped or lost, of those offered to links.
+/// Packets of these flows lost or dropped by links, per cent of those offered to links.
 fn link_lost_pct(run: &RunRecord, flows: &[usize]) -> Option<f64> {
     let (mut all, mut lost) = (0u64, 0u64);
     for (_, packet) in flows.iter().flat_map(|i| on_links(run, *i, &run.flows[*i])) {
@@ -348,7 +349,7 @@ fn link_lost_pct(run: &RunRecord, flows: &[usize]) -> Option<f64> {
     (all > 0).then(|| lost as f64 * 100.0 / all as f64)
 }
 
-/// From sending to the return to the client, for packets sent in `span`.
+/// Latency from sending to the return to the client, for packets sent in `span`.
 fn mirrored(run: &RunRecord, flow: &FlowRecord, span: (f64, f64)) -> Option<Latency> {
     let journey = |back: &crate::ReceivedPacket| {
         let sent = flow.sent.get(usize::try_from(back.seq).ok()?)?.at;

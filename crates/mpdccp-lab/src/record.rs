@@ -1,4 +1,4 @@
-//! What a backend hands over: raw packets of one run, before any statistics.
+//! The output of a backend: raw packets of one run, before any statistics.
 //!
 //! All times of a run are on one clock. Flows go from the client to the server.
 
@@ -16,7 +16,7 @@ pub struct RunRecord {
     pub repeat: u32,
     /// Seed of this run.
     pub seed: u64,
-    /// The moment the scenario calls t = 0.
+    /// The scenario's t = 0.
     #[serde(with = "nanos")]
     pub start: Time,
     /// In the scenario's order.
@@ -25,18 +25,18 @@ pub struct RunRecord {
     pub paths: Vec<PathRecord>,
     /// Congestion control of the data sender over time.
     pub trace: Vec<TraceRow>,
-    /// Processor time of both ends of the tunnel, seconds; known on namespaces.
+    /// CPU time of both ends of the tunnel, seconds; only on namespaces.
     pub cpu_s: Option<f64>,
 }
 
 impl RunRecord {
-    /// The variant's label, with what of it is a model.
+    /// The variant's label, with a note about models.
     pub fn shown(&self) -> String {
         with_model(&self.label, self.flows.iter().find_map(|f| f.model.as_deref()))
     }
 }
 
-/// A label as tables and figures show it.
+/// A label as shown in tables and figures.
 pub(crate) fn with_model(label: &str, model: Option<&str>) -> String {
     model.map_or_else(|| label.to_owned(), |model| format!("{label} ({model})"))
 }
@@ -49,31 +49,31 @@ pub(crate) fn seconds(run: &RunRecord, at: Time) -> f64 {
 /// One application flow.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub struct FlowRecord {
-    /// As in the scenario.
+    /// Name in the scenario.
     pub name: String,
-    /// `udp`, `tcp`, `short` (TCP connections that come and go, each a packet here), `command`, or `dccp` (a plain connection without a tunnel).
+    /// `udp`, `tcp`, `short` (short TCP connections, each one packet here), `command`, or `dccp` (a plain connection without a tunnel).
     pub kind: String,
-    /// What stands in for the kernel's TCP, in the simulator: `model of TCP CUBIC`.
+    /// The simulator's replacement for the kernel's TCP: `model of TCP CUBIC`.
     pub model: Option<String>,
-    /// What the application offers, counted as `bytes` below; none for a bulk flow.
+    /// Rate offered by the application, counted like `bytes` below; `None` for a bulk flow.
     #[serde(with = "bits")]
     pub offered: Option<Rate>,
-    /// Packets the application handed over, in order; the index is the sequence number. Empty for TCP, unless a tap between
-    /// TCP and the tunnel saw the packets.
+    /// Packets sent by the application, in order; the index is the sequence number. Empty for TCP, unless a tap between TCP and the tunnel saw
+    /// the packets.
     pub sent: Vec<SentPacket>,
-    /// What arrived, in the order of delivery, duplicates included.
+    /// Packets received, in the order of delivery, including duplicates.
     pub received: Vec<ReceivedPacket>,
-    /// What came back to the client of a flow that the server mirrors.
+    /// Packets returned to the client, for a flow that the server mirrors.
     pub mirrored: Vec<ReceivedPacket>,
-    /// Bytes that the receiving application had read from a TCP connection at the end of the flow's time; none of other flows.
+    /// Bytes that the receiving application had read from a TCP connection at the end of the flow; `None` for other flows.
     pub stream_bytes: Option<u64>,
     /// Packets that the sender's own queues dropped, if known.
     pub dropped_at_sender: Option<u64>,
-    /// How late packets left against when they were due, in nanoseconds; empty in virtual time and where nothing is due.
+    /// Delay of packets behind their schedule, in nanoseconds; empty in virtual time and without a schedule.
     pub lateness_ns: Vec<u32>,
     /// Counters of the kernel's or the model's TCP.
     pub tcp: Option<TcpCounters>,
-    /// What the commands of a flow wrote, by the end that ran them.
+    /// Output of the commands of a flow, by the end that ran them.
     #[serde(default)]
     pub output: Vec<(String, String)>,
 }
@@ -96,14 +96,14 @@ pub struct ReceivedPacket {
     /// When.
     #[serde(with = "nanos")]
     pub at: Time,
-    /// Counted as in [`SentPacket::bytes`].
+    /// Counted like [`SentPacket::bytes`].
     pub bytes: u32,
 }
 
 /// A TCP sender's counters at the end of the run.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct TcpCounters {
-    /// Segments sent again.
+    /// Retransmitted segments.
     pub retransmits: u64,
     /// Retransmissions that the receiver's DSACK showed to be spurious.
     pub dsack: u64,
@@ -112,7 +112,7 @@ pub struct TcpCounters {
 /// One path of the scenario, both directions.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub struct PathRecord {
-    /// As in the scenario.
+    /// Name in the scenario.
     pub name: String,
     /// Client to server, where the data goes.
     pub forward: LinkRecord,
@@ -125,12 +125,12 @@ pub struct PathRecord {
 pub struct LinkRecord {
     /// In the order of entry.
     pub packets: Vec<LinkPacket>,
-    /// How late each delivery was against the emulated time, nanoseconds; empty in virtual time.
+    /// Lateness of each delivery relative to emulated time, nanoseconds; empty in virtual time.
     pub lateness_ns: Vec<u32>,
-    /// How long the link's thread had waited for a processor when it took a packet from its device, nanoseconds; empty in virtual time,
-    /// and where the kernel does not tell.
+    /// How long the link's thread had waited for a CPU when it read a packet from its device, nanoseconds; empty in virtual time, and if the
+    /// kernel does not report it.
     pub read_late_ns: Vec<u32>,
-    /// Packets that the devices at its ends dropped: the one because the link did not take them in time, the other because it was full.
+    /// Packets dropped by the devices at its ends: at one because the link did not read them in time, at the other because the device was full.
     pub device_drops: u64,
 }
 
@@ -140,30 +140,30 @@ pub struct LinkPacket {
     /// When it left the sender's interface.
     #[serde(with = "nanos")]
     pub entered: Time,
-    /// What became of it.
+    /// Its fate.
     pub fate: Fate,
     /// Outer IP bytes.
     pub bytes: u32,
     /// The application packet inside: index of the flow and sequence number.
     pub data: Option<(u16, u64)>,
-    /// Bytes in the queue just after it came, itself included if it was taken.
+    /// Bytes in the queue just after its arrival, including itself if accepted.
     pub queue_bytes: u32,
-    /// It arrived with a congestion mark put on by this link.
+    /// It arrived with a congestion mark set by this link.
     pub ce: bool,
 }
 
-/// What became of a packet on a link.
+/// Fate of a packet on a link.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Fate {
     /// Reached the receiver's interface at this time.
     Delivered(#[serde(with = "nanos")] Time),
     /// Dropped by the link's queue.
     QueueDrop,
-    /// Lost on the wire, or still under way at the end.
+    /// Lost on the wire, or still in flight at the end.
     Lost,
 }
 
-/// One line of the data sender's trace, as `mpdccp tunnel up --trace` writes it.
+/// A line of the data sender's trace, as written by `mpdccp tunnel up --trace`.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct TraceRow {
     /// When.
@@ -175,19 +175,19 @@ pub struct TraceRow {
     pub phase: String,
     /// Congestion window.
     pub cwnd_bytes: u64,
-    /// Sent and not acknowledged.
+    /// Sent and unacknowledged bytes.
     pub inflight_bytes: u64,
-    /// Pacing rate, if it paces.
+    /// Pacing rate, if any.
     pub pacing_mbps: Option<f64>,
-    /// Latest delivery-rate sample.
+    /// Latest delivery rate sample.
     pub delivery_mbps: Option<f64>,
-    /// Bottleneck bandwidth estimate, if there is one.
+    /// Bottleneck bandwidth estimate, if any.
     pub btlbw_mbps: Option<f64>,
     /// Smoothed round-trip time.
     pub srtt_ms: Option<f64>,
-    /// Minimum round-trip time the controller works with.
+    /// Minimum round-trip time of the controller.
     pub min_rtt_ms: Option<f64>,
-    /// Packets found lost so far.
+    /// Packets declared lost so far.
     pub lost: u64,
     /// Packets in the session's send queue.
     pub queue_packets: u64,

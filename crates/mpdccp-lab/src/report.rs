@@ -11,9 +11,9 @@ use crate::summary::{Run, Summary};
 pub struct CellFigures {
     /// Cell.
     pub cell: String,
-    /// (what it shows, itself as HTML).
+    /// (caption, HTML).
     pub figures: Vec<(String, String)>,
-    /// Of the runs shown.
+    /// Link lateness of the runs shown.
     pub lateness_us_p99: Option<f64>,
 }
 
@@ -37,10 +37,10 @@ pub(crate) fn document(
     }
 }
 
-/// Packets on no link's account late; more spoils a figure of milliseconds.
+/// Lateness that no link is responsible for; more than this spoils latencies in milliseconds.
 const TOO_LATE_US: f64 = 1_000.0;
 
-/// What the machine did to a run that its links did not, if it was much.
+/// A warning if the machine influenced a run much.
 pub fn warning(run: &Run) -> Option<String> {
     let late = |what: &str, us: Option<f64>| {
         let us = us.filter(|us| *us > TOO_LATE_US)?;
@@ -93,7 +93,7 @@ pub(crate) fn section(scenario: &Scenario, all: &[Comparison], cell: &CellFigure
     }
 }
 
-/// What the intervals of so many runs are.
+/// Meaning of the intervals for this number of runs.
 pub(crate) fn spread(n: u64) -> &'static str {
     match n {
         0..=2 => "",

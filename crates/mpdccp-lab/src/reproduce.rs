@@ -1,5 +1,5 @@
-//! Sets of experiments, such as those of a paper: made by one command, each run kept as soon as it is finished and not made again, and
-//! one report. A set is a file in `scenarios/sets` (`spec`); the DCP paper's figures want more than that and have a page of their own, and
+//! Sets of experiments, such as those of a paper: one command makes all runs, stores each as soon as it finishes, does not repeat stored
+//! ones, and writes one report. A set is a file in `scenarios/sets` (`spec`). The DCP paper's figures need more and have a separate page;
 //! the matrix of access links (`robustness`, and `switches`) has too many points for a section each.
 
 mod dcp;
@@ -20,17 +20,16 @@ use crate::{Backend, LabError};
 pub use options::{Options, Progress};
 use spec::Spec;
 
-/// The names of all sets that come with the program.
+/// The names of all built-in sets.
 pub fn names() -> Vec<&'static str> {
     spec::LIBRARY.iter().map(|(name, _)| *name).chain([dcp::NAME]).chain(robustness::NAMES).collect()
 }
 
-/// Makes the runs of a set that are missing, and writes `report.html` and `report.md` after each experiment, so that what was finished
-/// before an error is there; gives the report's place. `name_or_file` is one of [`names`], or a file in the format of `scenarios/sets`.
+/// Makes the missing runs of a set, and writes `report.html` and `report.md` after each experiment, so that they contain everything that
+/// finished before an error; returns the report's path. `name_or_file` is one of [`names`], or a file in the format of `scenarios/sets`.
 ///
 /// # Errors
-/// There is no such set or something in it is wrong, an interruption, a machine that lacks something, or a report that cannot be written.
-/// Experiments that fail are told in their place.
+/// An unknown or invalid set, an interruption, a missing prerequisite, or an output error. The report lists failed experiments.
 pub fn run(
     name_or_file: &str,
     backend: &dyn Backend,

@@ -1,4 +1,4 @@
-//! Makes runs: those that are missing in the store, as many at a time as the backend allows.
+//! Makes the runs that are missing in the store, in parallel if the backend allows it.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Mutex;
@@ -9,69 +9,69 @@ use crate::store::{AllSeries, Kept, Key, Store};
 use crate::summary::Run;
 use crate::{Backend, LabError, Plan, RunRecord, Sample};
 
-/// What happens to one run of several, for those who watch.
+/// An event of one of several runs, for the live view.
 #[derive(Debug)]
 pub struct Event<'a> {
     /// The run.
     pub plan: Plan<'a>,
-    /// Its place in the list, from 0.
+    /// Its index in the list.
     pub index: usize,
-    /// Runs that ended so far, this one included if it did.
+    /// Number of ended runs, including this one if it ended.
     pub ended: usize,
-    /// Runs in all.
+    /// Total number of runs.
     pub total: usize,
-    /// What happened.
+    /// The event.
     pub what: What<'a>,
 }
 
-/// What happens to a run.
+/// Kinds of events.
 #[derive(Debug)]
 pub enum What<'a> {
-    /// It begins.
+    /// The run begins.
     Begin,
-    /// It goes on; told only where one run is made at a time.
+    /// Progress; only if runs are not made in parallel.
     Sample(&'a Sample),
-    /// It is over.
+    /// The run has finished.
     Done {
         /// Its figures.
         run: &'a Run,
-        /// It was made earlier.
+        /// It was found in the store.
         found: bool,
     },
-    /// It failed; the others go on.
+    /// The run failed; the others continue.
     Failed(&'a LabError),
-    /// The runs that follow leave out these flows, which the backend cannot carry.
+    /// The following runs skip these flows, which the backend does not support.
     LeavesOut(&'a str),
-    /// It and the others of its variant are left out, since the backend lacks this for it.
+    /// All runs of this variant are skipped, because the backend lacks this prerequisite.
     Skipped(&'a str),
 }
 
-/// What a store keeps of a run besides its figures.
+/// Data kept in the store in addition to a run's figures.
 #[derive(Clone, Copy)]
 pub enum Keep<'a> {
     /// Nothing.
     Figures,
     /// All packets.
     Packets,
-    /// These.
+    /// These series.
     Series(&'a (dyn Fn(&Plan<'_>, &RunRecord) -> AllSeries + Sync)),
 }
 
-/// Where runs are made and kept.
+/// Makes and stores runs.
 pub struct Runs<'a> {
-    /// Makes them.
+    /// Backend.
     pub backend: &'a dyn Backend,
-    /// Keeps them.
+    /// Store.
     pub store: Store,
-    /// At a time, if the backend can.
+    /// Parallel runs, if the backend allows it.
     pub threads: usize,
-    /// How much is kept.
+    /// Data to keep.
     pub keep: Keep<'a>,
 }
 
 impl Runs<'_> {
-    /// Makes those of `plans` that the store has not; what became of each, in their order. Those that were not begun because the user
-    /// interrupted or the machine lacks something have that as their error.
+    /// Makes the runs of `plans` that the store lacks; returns the results in order. Runs that were not started because of an
+    /// interruption or a missing prerequisite have that error as their result.
     pub fn make(
         &self,
         plans: &[Plan<'_>],
@@ -92,7 +92,7 @@ impl Runs<'_> {
                 };
                 let key = Key::of(plan, self.backend);
                 let result = match self.find(&key) {
-                    // The same seed may have another place among the repeats.
+                    // The same seed may have had another repeat index.
                     Some(kept) => {
                         Ok(Kept { run: Run { repeat: plan.repeat, ..kept.run }, found: true, ..kept })
                     }

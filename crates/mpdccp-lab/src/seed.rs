@@ -1,27 +1,27 @@
-//! Seeds of everything random in a run. Each random thing has a stream of its own, which depends on the run's seed and on what it is, and on
-//! nothing else: repeats are independent of each other, and variants and backends meet the same chances.
+//! Seeds of all random streams in a run. Each stream depends only on the run's seed and on its purpose: repeats are independent of each
+//! other, while variants and backends get the same randomness.
 
 use sha2::{Digest, Sha256};
 
-/// A random thing of a run.
+/// A random stream of a run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Random {
-    /// Losses, jitter and queue of a link: its place among the paths, and its direction (0 forward, 1 reverse).
+    /// Losses, jitter and queue of a link, by path index and direction (0 forward, 1 reverse).
     Link(usize, usize),
-    /// The course of a path's model.
+    /// A path's model.
     Model(usize),
-    /// What a flow sends and when, by its place in the scenario.
+    /// A flow's traffic, by its index in the scenario.
     Flow(usize),
-    /// When a flow begins.
+    /// A flow's start.
     Start(usize),
-    /// How late a simulated host takes packets up (0 client, 1 server).
+    /// Wake-up delays of a simulated host (0 client, 1 server).
     WakeUp(usize),
     /// Sequence numbers, ports and keys of a simulated host (0 client, 1 server).
     Host(usize),
 }
 
 impl Random {
-    /// Its seed in the run that has `seed`.
+    /// Its seed in a run with this `seed`.
     pub(crate) fn seed(self, seed: u64) -> u64 {
         let (kind, index, part) = match self {
             Random::Link(path, direction) => ("link", path, direction),
@@ -60,7 +60,7 @@ mod tests {
         assert_eq!(Random::Flow(3).seed(7), Random::Flow(3).seed(7));
     }
 
-    /// Of 64 bits of neighbouring seeds about half differ.
+    /// About half of the bits of neighbouring seeds differ.
     #[test]
     fn neighbours_share_no_pattern() {
         for (a, b) in [(Random::Link(0, 0), Random::Link(0, 1)), (Random::Link(2, 0), Random::Link(1, 0))] {

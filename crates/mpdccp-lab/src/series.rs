@@ -1,4 +1,4 @@
-//! Series over time: for the CSV files, which `docs/summary.md` documents, and for the figures.
+//! Time series for the CSV files (documented in `docs/summary.md`) and the figures.
 
 use std::collections::HashMap;
 use std::fmt::Write as _;
@@ -10,7 +10,7 @@ use mpdccp_units::Time;
 
 use crate::record::{Fate, FlowRecord, LinkPacket, PathRecord, RunRecord, seconds};
 
-/// Rates are counted in bins of this length.
+/// Bin length of rates.
 pub(crate) const BIN_S: f64 = 0.1;
 
 /// Mbit/s in bins of [`BIN_S`] from 0 to `to`, as (middle of the bin, rate).
@@ -28,17 +28,17 @@ pub(crate) fn rate(to: f64, packets: impl Iterator<Item = (f64, u32)>) -> Vec<(f
     bytes.into_iter().enumerate().map(point).collect()
 }
 
-/// What was received of a flow.
+/// Rate received by a flow.
 pub(crate) fn received(run: &RunRecord, flow: &FlowRecord, to: f64) -> Vec<(f64, f64)> {
     rate(to, flow.received.iter().map(|p| (seconds(run, p.at), p.bytes)))
 }
 
-/// What was offered to a path.
+/// Rate offered to a path.
 pub(crate) fn offered(run: &RunRecord, path: &PathRecord, to: f64) -> Vec<(f64, f64)> {
     rate(to, path.forward.packets.iter().map(|p| (seconds(run, p.entered), p.bytes)))
 }
 
-/// What a path delivered.
+/// Rate delivered by a path.
 pub(crate) fn delivered(run: &RunRecord, path: &PathRecord, to: f64) -> Vec<(f64, f64)> {
     rate(
         to,
@@ -49,7 +49,7 @@ pub(crate) fn delivered(run: &RunRecord, path: &PathRecord, to: f64) -> Vec<(f64
     )
 }
 
-/// The longest the bottleneck's queue was in each bin, kB.
+/// Largest queue of the bottleneck in each bin, kB.
 pub(crate) fn queue_kb(run: &RunRecord, path: &PathRecord, to: f64) -> Vec<(f64, f64)> {
     let mut longest = vec![0u32; (to / BIN_S).round() as usize];
     for packet in &path.forward.packets {
@@ -63,19 +63,19 @@ pub(crate) fn queue_kb(run: &RunRecord, path: &PathRecord, to: f64) -> Vec<(f64,
     longest.into_iter().enumerate().map(|(i, b)| ((i as f64 + 0.5) * BIN_S, f64::from(b) / 1e3)).collect()
 }
 
-/// A packet of a flow from end to end.
+/// A packet's journey from end to end.
 pub(crate) struct Journey {
     pub(crate) seq: u64,
     pub(crate) sent: f64,
     /// First delivery to the application.
     pub(crate) received: Option<f64>,
-    /// Path of the copy that was delivered, or of the last copy sent.
+    /// Path of the delivered copy, or of the last copy sent.
     pub(crate) path: Option<usize>,
     pub(crate) wire_ms: Option<f64>,
 }
 
 impl Journey {
-    /// Application to application.
+    /// Latency from application to application.
     pub(crate) fn app_ms(&self) -> Option<f64> {
         self.received.map(|at| (at - self.sent) * 1e3)
     }
@@ -89,7 +89,7 @@ pub(crate) fn journeys(run: &RunRecord, index: usize) -> Vec<Journey> {
         received.entry(packet.seq).or_insert(packet.at);
     }
     let mut on: HashMap<u64, (usize, Option<f64>)> = HashMap::new();
-    // TCP cuts the records of an application into segments, whose numbers are not those of records.
+    // TCP cuts records into segments, whose numbers differ from those of records.
     let numbered = flow.kind != "tcp" || flow.offered.is_none();
     for (path, record) in run.paths.iter().enumerate().filter(|_| numbered) {
         for p in &record.forward.packets {
@@ -114,7 +114,7 @@ pub(crate) fn journeys(run: &RunRecord, index: usize) -> Vec<Journey> {
     flow.sent.iter().enumerate().map(journey).collect()
 }
 
-/// When each packet of flow `index` came to a link, how long it took there (ms), and its path.
+/// For each packet of flow `index`: arrival at a link, delay there (ms), and path.
 pub(crate) fn on_wire(run: &RunRecord, index: usize) -> Vec<(f64, f64, usize)> {
     let Some(flow) = run.flows.get(index) else { return Vec::new() };
     let packets = crate::metrics::on_links(run, index, flow);
@@ -129,10 +129,10 @@ fn cell(value: Option<f64>) -> String {
     value.map_or(String::new(), |v| format!("{v:.6}"))
 }
 
-/// Writes the series of a run, as CSV, into `dir`, made if need be.
+/// Writes the series of a run as CSV into `dir`, which is created if needed.
 ///
 /// # Errors
-/// What the file system says.
+/// Errors of the file system.
 pub fn write_csv(run: &RunRecord, duration_s: f64, dir: &Path) -> io::Result<()> {
     fs::create_dir_all(dir)?;
     let path_name = |i: usize| run.paths.get(i).map_or("", |p| p.name.as_str());

@@ -1,4 +1,4 @@
-//! Finished runs, kept under everything that made them: a run is found again only if all of it is the same.
+//! Finished runs, stored by all their inputs: a run is found again only if all of them are the same.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -9,10 +9,10 @@ use serde::{Deserialize, Serialize};
 use crate::summary::Run;
 use crate::{Backend, LabError, Plan, RunRecord, code};
 
-/// Points by the name of what they show.
+/// Points of each series, by name.
 pub type AllSeries = BTreeMap<String, Vec<(f64, f64)>>;
 
-/// Everything that made a run.
+/// All inputs of a run.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct Key {
     /// Variant.
@@ -23,11 +23,12 @@ pub struct Key {
     pub seed: u64,
     /// `sim` or `netns`.
     pub backend: String,
-    /// The program, as [`code::id`] names it.
+    /// The build, see [`code::id`].
     pub code: String,
-    /// What of the machine has a part in it, as `Backend::made_by` says.
+    /// Properties of the machine, see `Backend::made_by`.
     pub made_by: BTreeMap<String, String>,
-    /// Hash of the scenario with the variant's settings and the cell's links, as [`crate::Scenario::resolved`] writes it.
+    /// Hash of the scenario with the variant's settings and the cell's links, as written by
+    /// [`crate::Scenario::resolved`].
     pub scenario: String,
 }
 
@@ -45,7 +46,7 @@ impl Key {
         }
     }
 
-    /// A file name without ending. Labels and cells only help readers; the hash tells keys apart.
+    /// File name without extension. Labels and cells only help readers; the hash distinguishes keys.
     pub fn file_stem(&self) -> String {
         let plain = |text: &str| text.replace(|c: char| !c.is_ascii_alphanumeric() && c != '-', "-");
         let all = format!("{self:?}");
@@ -53,24 +54,24 @@ impl Key {
     }
 }
 
-/// What is kept of a run.
+/// Stored data of a run.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Kept {
-    /// What made it.
+    /// Its inputs.
     pub key: Key,
     /// Its figures.
     pub run: Run,
-    /// What else was asked to be kept of it.
+    /// Other data requested.
     pub series: AllSeries,
-    /// It was made earlier.
+    /// Found in the store.
     #[serde(skip)]
     pub found: bool,
 }
 
-/// Writes runs into one file, a line each, for another machine.
+/// Writes runs into one file, one per line, for use on another machine.
 ///
 /// # Errors
-/// It cannot be written.
+/// The file cannot be written.
 pub fn pack<'a>(file: &Path, runs: impl Iterator<Item = &'a Kept>) -> Result<(), LabError> {
     let lines: Result<Vec<String>, _> = runs.map(serde_json::to_string).collect();
     let text = lines.map(|lines| lines.join("\n")).map_err(|e| LabError::failed("keeping runs", e))?;
@@ -84,10 +85,10 @@ pub struct Store {
 }
 
 impl Store {
-    /// A store in `dir`, which is made if need be.
+    /// Opens a store in `dir`, which is created if needed.
     ///
     /// # Errors
-    /// It cannot be made.
+    /// The directory cannot be created.
     pub fn open(dir: &Path) -> Result<Store, LabError> {
         fs::create_dir_all(dir)
             .map_err(|e| LabError::Wrong(format!("making {}: {e}; name another directory", dir.display())))?;
@@ -98,21 +99,21 @@ impl Store {
         self.dir.join(format!("{}.{ending}", key.file_stem()))
     }
 
-    /// The run made by all that `key` names, if it is there.
+    /// The run with this `key`, if stored.
     pub fn find(&self, key: &Key) -> Option<Kept> {
         let kept: Kept = serde_json::from_str(&fs::read_to_string(self.file(key, "json")).ok()?).ok()?;
         (kept.key == *key).then_some(kept)
     }
 
-    /// The packets of that run, if they were kept.
+    /// The packets of that run, if stored.
     pub fn packets(&self, key: &Key) -> Option<RunRecord> {
         postcard::from_bytes(&fs::read(self.file(key, "packets")).ok()?).ok()
     }
 
-    /// Keeps a run, and its packets if there are any to keep.
+    /// Stores a run, and its packets if given.
     ///
     /// # Errors
-    /// It cannot be written.
+    /// The run cannot be written.
     pub fn keep(&self, kept: &Kept, packets: Option<&RunRecord>) -> Result<(), LabError> {
         let failed = |e: &dyn core::fmt::Display| LabError::failed("keeping a run", e);
         if let Some(record) = packets {
@@ -123,10 +124,10 @@ impl Store {
         self.whole(&self.file(&kept.key, "json"), &text).map_err(|e| failed(&e))
     }
 
-    /// Takes over the runs that [`pack`] wrote into `from`.
+    /// Imports the runs that [`pack`] wrote into `from`.
     ///
     /// # Errors
-    /// It cannot be read, or they cannot be written.
+    /// The file cannot be read, or the runs cannot be written.
     pub fn gather(&self, from: &Path) -> Result<(), LabError> {
         let failed = |e: &dyn core::fmt::Display| {
             let what = "expected what `lab sweep` wrote beside its CSV file";
@@ -139,7 +140,7 @@ impl Store {
         })
     }
 
-    /// Renamed into place, so that a file that is there is whole.
+    /// Renames the file into place, so that an existing file is always complete.
     fn whole(&self, file: &Path, bytes: &[u8]) -> std::io::Result<()> {
         let part = file.with_extension("part");
         fs::write(&part, bytes).and_then(|()| fs::rename(&part, file))

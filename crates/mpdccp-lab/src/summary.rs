@@ -1,4 +1,4 @@
-//! `summary.json`: the machine-readable result. `docs/summary.md` documents it as a contract.
+//! `summary.json`: the machine-readable result; a stable format, documented in `docs/summary.md`.
 
 use std::collections::BTreeMap;
 
@@ -21,18 +21,18 @@ pub struct Summary {
     pub dirty: Option<bool>,
     pub seed: u64,
     pub scenario: String,
-    /// The scenario file as it was read, and what was put in its place.
+    /// The scenario file as read, and its replacements.
     pub scenario_text: String,
     pub scenario_hash: String,
     pub backend: &'static str,
     pub environment: Environment,
     pub runs: Vec<Run>,
-    /// Runs of one variant in one cell, every number replaced by its median.
+    /// For each variant and cell, the runs with every number replaced by its median.
     pub medians: Vec<Value>,
 }
 
 impl Summary {
-    /// A flow of a run a line, with the figures that Pantheon's reports have: rate, 95th percentile of delay, losses.
+    /// CSV with a line per flow and run, with the figures of Pantheon's reports: rate, 95th percentile of delay, loss.
     pub(crate) fn csv(&self) -> String {
         let mut out = "scheme,cell,run,seed,flow,throughput_mbps,delay_p95_ms,loss_pct\n".to_owned();
         let known = |value: Option<f64>| value.map_or(String::new(), |v| format!("{v:.3}"));
@@ -50,11 +50,11 @@ impl Summary {
     }
 }
 
-/// Where it was measured.
+/// Environment of the measurement.
 #[derive(Clone, Debug, Serialize)]
 #[allow(missing_docs)]
 pub struct Environment {
-    /// What of the machine has a part in the results, such as its kernel and programs that others wrote; nothing in virtual time.
+    /// Properties of the machine that influence results, such as its kernel and external programs; empty in virtual time.
     pub made_by: BTreeMap<String, String>,
     pub cpus: Option<usize>,
     pub link_lateness_us_p99: Option<f64>,
@@ -76,18 +76,18 @@ pub struct Run {
     pub cell: String,
     pub repeat: u32,
     pub seed: u64,
-    /// Hash of what was run: the scenario with this variant's settings and this cell's links.
+    /// Hash of the resolved scenario: with this variant's settings and this cell's links.
     pub resolved_hash: String,
     pub params: BTreeMap<String, Value>,
     pub flows: Vec<Flow>,
     pub paths: Vec<PathStats>,
-    /// The figures that aims and references speak of, by the names of [`crate::metrics::NAMES`]; absent ones do not apply.
+    /// The figures for aims and references, by the names of [`crate::metrics::NAMES`]; figures that do not apply are absent.
     pub metrics: BTreeMap<String, f64>,
     pub link_lateness_us_p99: Option<f64>,
-    /// How late the links took packets from their devices, and how late packets were sent; none in virtual time.
+    /// How late the links read packets from their devices, and how late packets were sent; null in virtual time.
     pub link_read_lateness_us_p99: Option<f64>,
     pub send_lateness_us_p99: Option<f64>,
-    /// Packets that the devices at the links' ends dropped, which no link drops.
+    /// Packets dropped by the devices at the links' ends rather than by a link.
     pub device_drops: u64,
 }
 
@@ -97,7 +97,7 @@ pub struct Run {
 pub struct Flow {
     pub name: String,
     pub kind: String,
-    /// What stands in for the kernel's TCP.
+    /// The replacement for the kernel's TCP.
     pub model: Option<String>,
     pub offered_mbps: Option<f64>,
     pub sent: Option<u64>,
@@ -150,7 +150,7 @@ pub struct PathPhase {
     pub lost: u64,
     pub queue_drops: u64,
     pub ce: u64,
-    /// The other direction, which carries the acknowledgements.
+    /// The reverse direction, which carries the acknowledgements.
     pub reverse_mbps: f64,
 }
 
@@ -165,7 +165,7 @@ pub struct Latency {
 }
 
 impl Latency {
-    /// The distribution of `ms`; none of nothing. Percentiles by nearest rank.
+    /// The distribution of `ms`; `None` without values. Percentiles by nearest rank.
     pub(crate) fn of(mut ms: Vec<f64>) -> Option<Latency> {
         ms.sort_by(f64::total_cmp);
         let rank = |p: f64| ms[((ms.len() as f64 * p).ceil() as usize).clamp(1, ms.len()) - 1];

@@ -1,4 +1,5 @@
-//! What a host hears whose SYN is held, when the far end could not connect: exactly what it would have heard without the proxy.
+//! The answer to a host whose SYN is held when the far end could not connect: exactly what the host would have received without
+//! the proxy.
 
 use crate::segment::{Icmp, Segment, Tuple};
 use etherparse::checksum::Sum16BitWords;
@@ -12,15 +13,16 @@ pub enum Refusal {
     Reset,
     /// A host or router answered with an ICMP error.
     Icmp(Icmp),
-    /// Nobody answered: the host hears nothing either.
+    /// No answer: the host gets none either.
     Silence,
-    /// The far end has not yet forgotten an earlier flow of these ports: the host's next SYN tries again.
+    /// The far end still remembers an earlier flow with these ports: the host's next SYN tries again.
     Busy,
 }
 
 /// Hop limit of answers.
 const TTL: u8 = 64;
-/// Most of an answer's quote over IPv4 (RFC 1812 section 4.3.2.3) and IPv6 (RFC 4443 section 2.4c); a SYN is smaller than both.
+/// Longest quote in an ICMP error over IPv4 (RFC 1812 section 4.3.2.3) and IPv6 (RFC 4443 section 2.4c); a SYN is smaller than
+/// both.
 const QUOTE: usize = 548;
 
 impl Refusal {
@@ -34,12 +36,12 @@ impl Refusal {
     }
 }
 
-/// RST with ACK of the SYN and what it carried (RFC 9293 section 3.10.7.1).
+/// RST that acknowledges the SYN and its data (RFC 9293 section 3.10.7.1).
 fn reset(tuple: Tuple, ack: u32) -> Option<Vec<u8>> {
     write(back(tuple)?.tcp(tuple.to.port(), tuple.from.port(), 0, 0).rst().ack(ack))
 }
 
-/// RST of a segment that belongs to no connection (RFC 9293 section 3.10.7.1); none of a RST.
+/// RST for a segment that belongs to no connection (RFC 9293 section 3.10.7.1); none for a RST.
 pub(crate) fn reset_of(segment: &Segment) -> Option<Vec<u8>> {
     let tuple = segment.tuple;
     let tcp = back(tuple)?;
@@ -50,7 +52,7 @@ pub(crate) fn reset_of(segment: &Segment) -> Option<Vec<u8>> {
     }
 }
 
-/// A bare segment from where a SYN of this traffic class went.
+/// An empty segment in response to a SYN, with its traffic class.
 pub(crate) fn answer(tuple: Tuple, traffic_class: u8) -> Option<Vec<u8>> {
     let mut out = write(back(tuple)?.tcp(tuple.to.port(), tuple.from.port(), 0, 0).ack(0))?;
     match tuple.to {
@@ -63,7 +65,7 @@ pub(crate) fn answer(tuple: Tuple, traffic_class: u8) -> Option<Vec<u8>> {
     Some(out)
 }
 
-/// A packet from where another one went.
+/// Starts a packet in the reverse direction.
 fn back(tuple: Tuple) -> Option<PacketBuilderStep<IpHeaders>> {
     match (tuple.to.ip(), tuple.from.ip()) {
         (IpAddr::V4(from), IpAddr::V4(to)) => Some(PacketBuilder::ipv4(from.octets(), to.octets(), TTL)),
@@ -161,7 +163,7 @@ mod tests {
         let slice = Icmpv6Slice::from_slice(&packet[40..]).unwrap();
         let ip = etherparse::Ipv6Slice::from_slice(&packet).unwrap();
         assert!(slice.is_checksum_valid(ip.header().source(), ip.header().destination()));
-        // An address of the other version cannot answer.
+        // An ICMP error of the other IP version is no answer.
         assert_eq!(Refusal::Icmp(icmp).packet(syn(false).0, &syn4, 0, 1), None);
     }
 }

@@ -1,53 +1,55 @@
-//! What the proxy's thread is told, and what it tells.
+//! Commands to the proxy's thread, and its events.
 
 use crate::segment::Tuple;
 use crate::verdict::{Flow, Request};
 
-/// What the proxy's thread is asked to do.
+/// A command to the proxy's thread.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Command {
-    /// The far end is connected: let this host's SYN in, and accept.
+    /// The far end is connected: let this host's SYN in, and accept the connection.
     Accept {
         /// The flow.
         flow: Flow,
-        /// As the SYN has it.
+        /// Addresses and ports of the SYN.
         tuple: Tuple,
         /// The SYN.
         syn: Vec<u8>,
     },
-    /// Connect for the other end's host.
+    /// Connect to a host, for the other end's host.
     Connect {
         /// The flow.
         flow: Flow,
-        /// From whom to whom, and how.
+        /// Addresses, and properties of the SYN.
         request: Request,
     },
-    /// Bytes for the host.
+    /// Data for the host.
     Data(Flow, Vec<u8>),
-    /// So many bytes more may be read from the host.
+    /// This many more bytes may be read from the host.
     Credit(Flow, u64),
-    /// No more bytes come for the host: FIN.
+    /// The data for the host is complete: send FIN.
     Finish(Flow),
-    /// RST, or no connection at all.
+    /// Send RST, or stop connecting.
     Reset(Flow),
-    /// Whether to have this host prove that it lives, for the host of the other end wants to know.
+    /// Whether to probe this host with keepalives, because the other end's host asks whether it is
+    /// alive.
     Probe(Flow, bool),
     /// End the thread.
     Stop,
 }
 
-/// What happened at the sockets.
+/// An event of the sockets.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Event {
-    /// The connection is established: a host of this end completed its handshake, or a far one accepted.
+    /// The connection is established: a host of this end completed its handshake, or the destination
+    /// accepted.
     Connected(Flow),
-    /// It could not be established, or not be accepted; whether a host refused it.
+    /// The connection failed; the flag says whether the host refused it.
     Failed(Flow, bool),
-    /// The host sent bytes.
+    /// The host sent data.
     Data(Flow, Vec<u8>),
-    /// The host's kernel took so many bytes.
+    /// The kernel accepted this many bytes for the host.
     Consumed(Flow, u64),
-    /// The host sends no more: FIN.
+    /// The host's data is complete: FIN.
     Finished(Flow),
     /// The connection broke: RST or a time-out.
     Reset(Flow),

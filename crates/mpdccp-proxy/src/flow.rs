@@ -1,33 +1,33 @@
-//! One proxied connection: a kernel socket, what waits to be written to it, and how much may be read from it.
+//! One proxied connection: a kernel socket, the data to be written to it, and the credit for reading.
 
 use rustix::io::Errno;
 use socket2::Socket;
 use std::collections::VecDeque;
 use std::io::{self, IoSlice, Read, Write};
 
-/// Most bytes that one read hands on.
+/// Most bytes per read.
 pub(crate) const CHUNK: usize = 64 << 10;
 
-/// What a turn of a connection came to.
+/// Result of a turn of a connection.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(crate) struct Turn {
-    /// Bytes the kernel took.
+    /// Bytes accepted by the kernel.
     pub(crate) written: u64,
     /// The connection is broken.
     pub(crate) broken: bool,
 }
 
-/// A connection that is established.
+/// An established connection.
 pub(crate) struct Connection {
     socket: Socket,
-    /// To be written, the first of them from `offset` on.
+    /// Data to be written; the first block from `offset` on.
     waiting: VecDeque<Vec<u8>>,
     offset: usize,
     /// Bytes that may be read.
     credit: u64,
     pub(crate) readable: bool,
     pub(crate) writable: bool,
-    /// The peer wants no more to be written once what waits is.
+    /// The data is complete once the waiting blocks are written.
     finishing: bool,
     read_ended: bool,
     write_ended: bool,
@@ -62,12 +62,12 @@ impl Connection {
         }
     }
 
-    /// No more comes: the host is told with FIN once what waits is written.
+    /// The data is complete: FIN follows once the waiting blocks are written.
     pub(crate) fn finish(&mut self) {
         self.finishing = true;
     }
 
-    /// Writes what the kernel takes.
+    /// Writes as much as the kernel accepts.
     pub(crate) fn write(&mut self) -> Turn {
         let mut turn = Turn::default();
         while self.writable && !self.waiting.is_empty() {
@@ -110,7 +110,7 @@ impl Connection {
         }
     }
 
-    /// Reads a chunk, if the kernel has one and the credit allows it: `Ok(None)` if not, an empty chunk at the end of what the host sends.
+    /// Reads a chunk, if the kernel has data and the credit allows it. Otherwise `Ok(None)`; an empty chunk at the end of the host's data.
     pub(crate) fn read(&mut self) -> io::Result<Option<Vec<u8>>> {
         if !self.readable || self.read_ended || self.credit == 0 {
             return Ok(None);
@@ -135,24 +135,24 @@ impl Connection {
         }
     }
 
-    /// Both directions have ended in good order.
+    /// Whether both directions have ended cleanly.
     pub(crate) fn is_over(&self) -> bool {
         self.read_ended && self.write_ended
     }
 
-    /// What the kernel says is wrong, even if nothing may be read.
+    /// The socket's error, even if reading is not allowed.
     pub(crate) fn error(&self) -> Option<io::Error> {
         self.socket.take_error().ok().flatten()
     }
 
     /// Closes with RST.
     pub(crate) fn reset(self) {
-        // Linger of nought makes close send RST; a socket that is gone already needs none.
+        // A linger time of zero makes close send RST; a socket that is gone already needs none.
         let _ = self.socket.set_linger(Some(std::time::Duration::ZERO));
     }
 }
 
-/// Whether an error of connecting says that the other host refused.
+/// Whether a connect error means that the other host refused.
 pub(crate) fn is_refusal(e: &io::Error) -> bool {
     Errno::from_io_error(e) == Some(Errno::CONNREFUSED)
 }

@@ -4,7 +4,7 @@ use rustix::fd::OwnedFd;
 use std::sync::Arc;
 use std::sync::mpsc::Sender;
 
-/// A way to the proxy's thread.
+/// Handle for the proxy's thread.
 #[derive(Clone)]
 pub struct SocketsHandle {
     pub(crate) commands: Sender<Command>,
@@ -16,7 +16,7 @@ impl SocketsHandle {
     /// Sends commands; false if the thread has ended.
     pub fn send(&self, commands: impl IntoIterator<Item = Command>) -> bool {
         let alive = commands.into_iter().all(|command| self.commands.send(command).is_ok());
-        // A counter that is full wakes it just as well.
+        // A full counter wakes the thread just as well.
         let _ = rustix::io::write(&self.wake, &1u64.to_ne_bytes());
         alive
     }

@@ -1,4 +1,5 @@
-//! Which connections hosts may have, a line each, so that a file can keep it: an end that is killed knows at its next start what died with it.
+//! Journal of the connections that hosts may have, one line each, for a file: an end that was killed learns at its next start which
+//! connections died.
 
 use crate::segment::Tuple;
 
@@ -6,13 +7,13 @@ use crate::segment::Tuple;
 pub(crate) struct Journal {
     /// Lines ever used.
     pub(crate) lines: u32,
-    /// Those of them that are empty.
+    /// Free lines among them.
     pub(crate) free: Vec<u32>,
     pub(crate) changes: Vec<(u32, Option<Tuple>)>,
 }
 
 impl Journal {
-    /// The line that a connection gets.
+    /// Assigns a line to a connection.
     pub(crate) fn write(&mut self, tuple: Tuple) -> u32 {
         let line = self.free.pop().unwrap_or_else(|| {
             self.lines += 1;

@@ -1,17 +1,17 @@
-//! Ends the TCP connections of hosts, so that their bytes can travel as streams.
+//! Terminates the TCP connections of hosts, so that their bytes can travel as streams.
 //!
-//! At each end of a tunnel a [`FlowTable`] reads the packets of the tunnel's interface and decides which of them belong to a flow that
-//! is proxied. It holds a SYN until the far end has connected. A [`Namespace`] is a network namespace of one thread with a TUN device of
-//! its own: the packets of proxied flows are written to that device, and the kernel's TCP in the namespace answers them, with the true
-//! addresses of both hosts. [`Sockets`] accepts and connects these sockets and moves their bytes.
+//! At each end of a tunnel a [`FlowTable`] reads the packets of the tunnel's interface and selects the flows to proxy. It holds a SYN
+//! until the far end has connected. A [`Namespace`] is a private network namespace of one thread, with its own TUN device: packets of
+//! proxied flows are written to that device, and the kernel's TCP in the namespace answers them with the real addresses of both hosts.
+//! [`Sockets`] accepts and connects these sockets and copies their bytes.
 //!
 //! ```text
 //! host - tunnel's interface - FlowTable - Namespace: kernel TCP - Sockets - streams - Sockets - kernel TCP - FlowTable - interface - host
 //! ```
 //!
-//! The flow table and the types of commands and events need no Linux: the rest is the feature `linux`, on by default.
+//! The flow table and the types of commands and events do not need Linux; the rest does (feature `linux`, on by default).
 //!
-//! Nothing in the host's own namespace is touched, and nothing is left when the process dies: the private namespace ends with its thread.
+//! The host's own namespace stays untouched, and nothing is left when the process dies: the private namespace ends with its thread.
 
 #![forbid(unsafe_code)]
 

@@ -1,4 +1,4 @@
-//! A network namespace of one thread, with a TUN device of its own, in which the kernel's TCP answers for any address.
+//! A network namespace of one thread, with its own TUN device, in which the kernel's TCP answers for any address.
 
 use dccp_net::{Tun, TunConfig};
 use nix::sched::{CloneFlags, unshare};
@@ -7,31 +7,31 @@ use std::process::Command;
 
 /// The TUN device inside the namespace.
 pub const INTERFACE: &str = "proxy0";
-/// Routing table in which every address is local; only packets from the device look there.
+/// Routing table in which every address is local; used only for packets from the device.
 const TABLE: &str = "100";
 /// Routing table for connections that offer ECN, chosen by the socket's mark.
 const ECN_TABLE: &str = "101";
 /// Mark of sockets that offer ECN.
 pub(crate) const ECN_MARK: u32 = 1;
 
-/// The private namespace of the thread that made it. It ends when the thread and the devices' descriptors do.
+/// The private namespace of the thread that created it. It ends with the thread and the device's descriptors.
 pub struct Namespace {
     tun: Tun,
 }
 
 impl Namespace {
-    /// Moves the calling thread into a new network namespace and prepares it: a TUN device of this MTU that is the default route, every
-    /// address local for what arrives there, no source filter, ports usable again at once.
+    /// Moves the calling thread into a new network namespace and sets it up: a TUN device with this MTU as the default route, every
+    /// address local for packets that arrive there, no source filter, and immediate reuse of ports.
     ///
-    /// The thread stays in the namespace: sockets it opens and programs it starts are there.
+    /// The thread stays in the namespace, with the sockets that it opens and the programs that it starts.
     ///
     /// # Errors
-    /// `PermissionDenied` without CAP_SYS_ADMIN and CAP_NET_ADMIN, and what else the system or `ip` says.
+    /// `PermissionDenied` without CAP_SYS_ADMIN and CAP_NET_ADMIN; other errors of the system or of `ip`.
     pub fn enter(mtu: u16) -> io::Result<Namespace> {
         unshare(CloneFlags::CLONE_NEWNET)?;
         let v6 = mtu >= 1280;
         for (key, value) in SETTINGS {
-            // A kernel without IPv6 has no such files.
+            // A kernel without IPv6 lacks some of these files.
             let _ = std::fs::write(format!("/proc/sys/net/{key}"), value);
         }
         let config = TunConfig { name: INTERFACE.into(), addresses: Vec::new(), mtu, offload: true };
@@ -49,7 +49,7 @@ impl Namespace {
         Ok(Namespace { tun })
     }
 
-    /// The device: packets written to it reach the kernel's TCP of the namespace, and what that sends is read from it.
+    /// The device: packets written to it reach the kernel's TCP in the namespace; the kernel's packets are read from it.
     pub fn tun(&self) -> &Tun {
         &self.tun
     }
@@ -59,9 +59,9 @@ impl Namespace {
 const SETTINGS: [(&str, &str); 6] = [
     ("ipv4/conf/all/rp_filter", "0"),
     ("ipv4/conf/default/rp_filter", "0"),
-    // The same ports may be connected again within a minute, as between the two hosts.
+    // The same ports may be reused within a minute, as between the two hosts.
     ("ipv4/tcp_tw_reuse", "1"),
-    // Hosts connect to ports below 1024, and from them; the thread has given up the capability for these.
+    // Hosts connect from and to ports below 1024; the thread has dropped the capability for these.
     ("ipv4/ip_unprivileged_port_start", "0"),
     ("ipv4/ip_forward", "0"),
     ("ipv6/conf/default/accept_dad", "0"),

@@ -1,4 +1,4 @@
-//! What the flow table reads of an IP packet that carries TCP.
+//! The flow table's view of an IP packet with TCP.
 
 use etherparse::checksum::Sum16BitWords;
 use etherparse::{IpNumber, IpSlice, NetSlice, TcpSlice};
@@ -20,10 +20,10 @@ impl Tuple {
     }
 }
 
-/// An ICMP error as it is handed on.
+/// An ICMP error to be passed on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Icmp {
-    /// Who sent it.
+    /// Its sender.
     pub from: IpAddr,
     /// Type.
     pub kind: u8,
@@ -33,12 +33,12 @@ pub struct Icmp {
     pub rest: [u8; 4],
 }
 
-/// TCP option kinds (IANA registry) that end-to-end TCP needs and a proxy cannot keep.
+/// TCP option kinds (IANA registry) that need end-to-end TCP, so that a proxy cannot support them.
 const MD5: u8 = 19;
 const AUTHENTICATION: u8 = 29;
 const MULTIPATH: u8 = 30;
 
-/// A TCP segment, as far as the flow table looks at it.
+/// The fields of a TCP segment that the flow table uses.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Segment {
     /// Addresses and ports.
@@ -49,9 +49,9 @@ pub struct Segment {
     pub resets: bool,
     /// FIN.
     pub finishes: bool,
-    /// Neither IP options nor IPv6 extension headers nor a fragment.
+    /// No IP options, no IPv6 extension headers, no fragment.
     pub plain: bool,
-    /// Carries an option that only the two hosts can handle: MD5, TCP-AO or Multipath TCP.
+    /// Has an option that only the two hosts can process: MD5, TCP-AO or Multipath TCP.
     pub end_to_end_option: bool,
     /// A SYN that offers classic ECN (RFC 3168 section 6.1.1).
     pub ecn: bool,
@@ -67,14 +67,14 @@ pub struct Segment {
     pub ack: Option<u32>,
     /// Bytes of sequence space: data, SYN and FIN.
     pub length: u32,
-    /// Neither SYN, FIN nor RST, and a byte of data at most: what a keepalive or a window probe may be.
+    /// No SYN, FIN or RST, and at most a byte of data: possibly a keepalive or window probe.
     pub may_probe: bool,
 }
 
 impl Segment {
-    /// Reads a packet; `None` if it carries no whole TCP header.
+    /// Parses a packet; `None` if it has no complete TCP header.
     pub fn parse(packet: &[u8]) -> Option<Segment> {
-        // The common case of other protocols costs one comparison.
+        // Packets of other protocols, the common case, cost one comparison.
         let protocol = match packet.first()? >> 4 {
             4 => *packet.get(9)?,
             6 => *packet.get(6)?,
@@ -124,13 +124,13 @@ impl Segment {
         })
     }
 
-    /// The number after its last.
+    /// The sequence number after the segment.
     pub(crate) fn end(&self) -> u32 {
         self.seq.wrapping_add(self.length)
     }
 }
 
-/// The packet of a [plain](Segment::plain) segment with its TCP checksum, which a kernel with offload leaves to the device.
+/// A [plain](Segment::plain) segment with its TCP checksum, which a kernel with offload leaves to the device.
 pub(crate) fn with_checksum(packet: &[u8]) -> Vec<u8> {
     let mut packet = packet.to_vec();
     let v6 = packet.first().is_some_and(|b| b >> 4 == 6);
@@ -155,7 +155,7 @@ fn is_first_fragment(ip: &IpSlice<'_>) -> bool {
     ip.ipv4().is_some_and(|v4| v4.header().fragments_offset().value() == 0)
 }
 
-/// The kinds of TCP options, as far as they are well formed.
+/// The kinds of TCP options, up to the first malformed one.
 fn kinds(mut options: &[u8]) -> impl Iterator<Item = u8> {
     std::iter::from_fn(move || {
         while let Some((&kind, rest)) = options.split_first() {
@@ -173,7 +173,7 @@ fn kinds(mut options: &[u8]) -> impl Iterator<Item = u8> {
     })
 }
 
-/// The connection that an ICMP error quotes, in the direction of the packet quoted, with the error's type, code and second word.
+/// The connection of the packet that an ICMP error quotes, in the direction of that packet, and the error.
 pub(crate) fn quoted(packet: &[u8]) -> Option<(Tuple, Icmp)> {
     let sliced = etherparse::SlicedPacket::from_ip(packet).ok()?;
     let (from, icmp) = match (&sliced.net?, sliced.transport?) {
@@ -187,7 +187,7 @@ pub(crate) fn quoted(packet: &[u8]) -> Option<(Tuple, Icmp)> {
         _ => return None,
     };
     let quote = icmp.get(8..)?;
-    // Only the first eight bytes of TCP need to be there (RFC 792).
+    // Only the first eight bytes of TCP must be present (RFC 792).
     let (header, v6) = match quote.first()? >> 4 {
         4 => (usize::from(quote[0] & 15) * 4, false),
         6 => (40, true),
@@ -238,7 +238,7 @@ mod tests {
         for kind in [MD5, AUTHENTICATION, MULTIPATH] {
             assert!(Segment::parse(&syn(&[1, 2, 4, 5, 180, kind, 4, 0, 0])).unwrap().end_to_end_option);
         }
-        // A length of nought must not make the reader go round for ever.
+        // An option length of zero must not cause an endless loop.
         assert!(!Segment::parse(&syn(&[5, 0, 0, 0])).unwrap().end_to_end_option);
     }
 

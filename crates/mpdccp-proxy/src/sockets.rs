@@ -1,4 +1,4 @@
-//! The loop of the proxy's thread: kernel sockets in the private namespace, and the packets that they exchange with hosts.
+//! The loop of the proxy's thread: kernel sockets in the private namespace, and the packets between them and hosts.
 
 use crate::commands::{Command, Event};
 use crate::flow::{Connection, is_refusal};
@@ -18,26 +18,26 @@ use std::sync::Arc;
 use std::sync::mpsc::{Receiver, channel};
 use std::time::{Duration, Instant};
 
-/// How long a connection may take. What is not answered by then is left to packets, before a host's first retransmission (RFC 6298: one second).
+/// Time limit for connecting. A flow unanswered by then travels as packets, before the host's first retransmission (RFC 6298: one second).
 const PATIENCE: Duration = Duration::from_millis(900);
-/// How long a host may take to complete its handshake: longer than the namespace's kernel repeats its SYN-ACK (tcp_synack_retries), 63 s.
+/// Time limit for a host's handshake: longer than the kernel retransmits its SYN-ACK (tcp_synack_retries), 63 s.
 const HANDSHAKE: Duration = Duration::from_secs(70);
-/// Connections that a listener holds before they are accepted; there is one flow for each.
+/// Backlog of a listener; each connection in it has a flow.
 const BACKLOG: i32 = 4_096;
-/// Idle listeners are closed when there are so many.
+/// Number of listeners at which idle ones are closed.
 const LISTENERS: usize = 1_024;
-/// When to accept again what there was no descriptor for.
+/// Delay before accepting again after a lack of descriptors.
 const ACCEPT_AGAIN: Duration = Duration::from_millis(100);
-/// Chunks read from one connection before others have their turn.
+/// Chunks read from one connection before the others' turn.
 const TURNS: usize = 4;
-/// Packets read from the device before others have their turn.
+/// Packets read from the device before the others' turn.
 const PACKETS: usize = 64;
-/// Bytes of the header that the kernel puts before each packet of a device with offload.
+/// Bytes of the header before each packet of a device with offload.
 const HEADER: usize = 10;
 /// Bytes of the largest packet with that header.
 const PACKET: usize = 65_535 + HEADER;
 
-/// What an epoll number stands for: these, and from [`FIRST_SOCKET`] on sockets.
+/// Meaning of an epoll number: these values, or a socket from [`FIRST_SOCKET`] on.
 const WAKE: u64 = 0;
 const DEVICE: u64 = 1;
 const FIRST_SOCKET: u64 = 2;
@@ -51,7 +51,7 @@ enum Kind {
 struct Listener {
     socket: Socket,
     number: u64,
-    /// Flows whose handshake goes on, by the host's address.
+    /// Flows with a handshake in progress, by the host's address.
     pending: HashMap<SocketAddr, Flow>,
 }
 
@@ -65,11 +65,11 @@ pub struct Sockets<E, P> {
     listeners: HashMap<SocketAddr, Listener>,
     connecting: HashMap<Flow, (Socket, u64, Instant)>,
     connections: HashMap<Flow, (Connection, u64)>,
-    /// What came for flows whose host has not completed its handshake yet: the server may speak first.
+    /// Commands for flows whose host has not completed its handshake yet: the server may send first.
     early: HashMap<Flow, (Instant, Vec<Command>)>,
-    /// Connections with something left to do.
+    /// Connections with work to do.
     active: HashSet<Flow>,
-    /// Listeners whose connections could not be accepted yet, for want of descriptors.
+    /// Listeners with connections that could not be accepted for lack of descriptors.
     short: HashSet<SocketAddr>,
     next: u64,
     events: Vec<Event>,
@@ -78,11 +78,11 @@ pub struct Sockets<E, P> {
 }
 
 impl<E: FnMut(Vec<Event>), P: FnMut(&[u8])> Sockets<E, P> {
-    /// Moves the calling thread into a namespace of its own whose device has this MTU. `on_events` gets what happened, in batches;
-    /// `on_packet` what the kernel sends to hosts, each packet or super-packet behind its virtio header.
+    /// Moves the calling thread into a private namespace whose device has this MTU. `on_events` receives events in batches; `on_packet` receives
+    /// the kernel's packets or super-packets to hosts, each after its virtio header.
     ///
     /// # Errors
-    /// As of [`Namespace::enter`].
+    /// Like [`Namespace::enter`].
     pub fn enter(mtu: u16, on_events: E, on_packet: P) -> io::Result<(Sockets<E, P>, SocketsHandle)> {
         let namespace = Namespace::enter(mtu)?;
         let epoll = epoll::create(CreateFlags::CLOEXEC)?;
@@ -111,10 +111,10 @@ impl<E: FnMut(Vec<Event>), P: FnMut(&[u8])> Sockets<E, P> {
         Ok((sockets, handle))
     }
 
-    /// Runs until it is told to stop or nobody can tell it any more. All connections end with RST.
+    /// Runs until a stop command, or until no sender of commands is left. All connections end with RST.
     ///
     /// # Errors
-    /// Only what makes going on impossible: epoll fails.
+    /// Only if epoll fails.
     pub fn run(mut self) -> io::Result<()> {
         let mut ready = Vec::with_capacity(256);
         let mut packet = vec![0; PACKET];
@@ -140,7 +140,7 @@ impl<E: FnMut(Vec<Event>), P: FnMut(&[u8])> Sockets<E, P> {
                     Ok(Command::Stop) | Err(std::sync::mpsc::TryRecvError::Disconnected) => {
                         let rounds = 1 + self.connections.len() / PACKETS;
                         self.reset_all();
-                        // Hosts are told.
+                        // Sends the RST segments to hosts.
                         (0..rounds).for_each(|_| self.read_device(&mut packet));
                         return Ok(());
                     }
@@ -170,7 +170,7 @@ impl<E: FnMut(Vec<Event>), P: FnMut(&[u8])> Sockets<E, P> {
         Timespec::try_from(left.into_iter().chain(again).min()?).ok()
     }
 
-    /// A few packets of the namespace's kernel, so that others have their turn.
+    /// Reads a few packets of the namespace's kernel, then lets others have their turn.
     fn read_device(&mut self, packet: &mut [u8]) {
         for _ in 0..PACKETS {
             match rustix::io::read(self.namespace.tun(), &mut *packet) {
@@ -247,7 +247,7 @@ impl<E: FnMut(Vec<Event>), P: FnMut(&[u8])> Sockets<E, P> {
             Command::Probe(flow, probe) => {
                 if let Some((connection, _)) = self.connections.get(&flow) {
                     let socket = connection.socket();
-                    // Refused, the far host hears no answer, as if this one were gone.
+                    // If this fails, the far host gets no answer, as if this host were gone.
                     let _ = if probe {
                         socket.set_tcp_keepalive(&keepalive())
                     } else {
@@ -259,7 +259,7 @@ impl<E: FnMut(Vec<Event>), P: FnMut(&[u8])> Sockets<E, P> {
         }
     }
 
-    /// Lets a SYN in: somebody listens at its destination while its handshake goes on.
+    /// Lets a SYN in: a listener exists at its destination during its handshake.
     fn listen(&mut self, flow: Flow, tuple: Tuple, syn: &[u8]) -> io::Result<()> {
         if !self.listeners.contains_key(&tuple.to) {
             self.close_idle_listeners();
@@ -278,7 +278,7 @@ impl<E: FnMut(Vec<Event>), P: FnMut(&[u8])> Sockets<E, P> {
         Ok(())
     }
 
-    /// Listeners stay for the next flow to their address. Closed at once, one could still be in use for a moment: a program that is being
+    /// Listeners stay open for the next flow to their address. If closed at once, one could still be in use for a moment: a program being
     /// started holds a copy of each descriptor.
     fn close_idle_listeners(&mut self) {
         if self.listeners.len() >= LISTENERS {
@@ -299,7 +299,7 @@ impl<E: FnMut(Vec<Event>), P: FnMut(&[u8])> Sockets<E, P> {
             let (socket, from) = match listener.socket.accept() {
                 Ok(accepted) => accepted,
                 Err(e) if e.kind() == ErrorKind::WouldBlock => return,
-                // Its host gave up, or there is no descriptor: the kernel says nothing when there is one.
+                // Its host gave up, or there was no descriptor: the kernel does not report when one becomes available.
                 Err(_) => {
                     self.short.insert(address);
                     return;
@@ -308,7 +308,7 @@ impl<E: FnMut(Vec<Event>), P: FnMut(&[u8])> Sockets<E, P> {
             let flow = from.as_socket().and_then(|from| listener.pending.remove(&from));
             let prepared = socket.set_nonblocking(true).and_then(|()| socket.set_tcp_nodelay(true));
             let (Some(flow), Ok(())) = (flow, prepared) else {
-                // The other side broke meanwhile. Dropped, the socket would end with FIN.
+                // The other side failed meanwhile. Dropping the socket would send FIN.
                 Connection::new(socket).reset();
                 continue;
             };
@@ -351,14 +351,14 @@ impl<E: FnMut(Vec<Event>), P: FnMut(&[u8])> Sockets<E, P> {
             Ok(Some(e)) | Err(e) => Err(e),
         };
         match result {
-            // It is on its way.
+            // Still connecting.
             Err(e) if e.kind() == ErrorKind::NotConnected => {}
             result => {
                 let Some((socket, number, _)) = self.connecting.remove(&flow) else { return };
                 self.kinds.remove(&number);
                 match result {
                     Ok(()) => {
-                        // It is registered anew, with what is ready already.
+                        // It is registered again, with its current readiness.
                         let _ = epoll::delete(&self.epoll, &socket);
                         let _ = socket.set_tcp_nodelay(true);
                         self.established(flow, socket);
@@ -395,7 +395,7 @@ impl<E: FnMut(Vec<Event>), P: FnMut(&[u8])> Sockets<E, P> {
         let late = self.connecting.iter().filter(|(_, (_, _, since))| now.duration_since(*since) >= PATIENCE);
         let late: Vec<Flow> = late.map(|(flow, _)| *flow).collect();
         for flow in late {
-            // An answer may have come since the last look.
+            // An answer may have arrived since the last check.
             self.on_connect(flow);
             if let Some((socket, number, _)) = self.connecting.remove(&flow) {
                 self.kinds.remove(&number);
@@ -405,7 +405,7 @@ impl<E: FnMut(Vec<Event>), P: FnMut(&[u8])> Sockets<E, P> {
         }
     }
 
-    /// Reads and writes where something is left to do.
+    /// Reads and writes on active connections.
     fn turn(&mut self) {
         let active: Vec<Flow> = self.active.drain().collect();
         for flow in active {
@@ -452,7 +452,7 @@ impl<E: FnMut(Vec<Event>), P: FnMut(&[u8])> Sockets<E, P> {
         Some(connection)
     }
 
-    /// The host's side broke.
+    /// The host's connection failed.
     fn broken(&mut self, flow: Flow) {
         if let Some(connection) = self.remove(flow) {
             connection.reset();
@@ -460,7 +460,7 @@ impl<E: FnMut(Vec<Event>), P: FnMut(&[u8])> Sockets<E, P> {
         }
     }
 
-    /// The other side broke, or is not wanted any more.
+    /// The other side failed or is no longer wanted.
     fn reset(&mut self, flow: Flow) {
         self.early.remove(&flow);
         if let Some((socket, number, _)) = self.connecting.remove(&flow) {

@@ -1,7 +1,6 @@
-//! Which flows are proxied, and what becomes of each packet that is read from the tunnel's interface. No socket, no clock.
+//! The flow table: selects the flows to proxy, and handles each packet from the tunnel's interface. No socket, no clock.
 //!
-//! A flow that was not open when the proxy first saw it, that is without a SYN, travels as packets, and a flow that was proxied never
-//! does: the sequence numbers of its two legs differ.
+//! A flow whose SYN the proxy did not see travels as packets. A proxied flow never does: the sequence numbers of its two legs differ.
 
 use crate::answer::{Refusal, reset_of};
 use crate::journal::Journal;
@@ -11,28 +10,28 @@ use mpdccp_units::{Duration, Time};
 use std::collections::{HashMap, VecDeque};
 use std::net::IpAddr;
 
-/// How long a flow that ended, or that is left to packets, is remembered: TIME-WAIT (RFC 9293 section 3.4.2) as Linux has it.
+/// How long an ended flow, or one that travels as packets, is remembered: TIME-WAIT (RFC 9293 section 3.4.2) as in Linux.
 const REMEMBERED: Duration = Duration::from_secs(60);
 
-/// How long a connection that died with an end of the tunnel is remembered: its host may send nothing for hours (RFC 9293 section 3.8.4).
+/// How long a connection that died with an end of the tunnel is remembered: its host may be silent for hours (RFC 9293 section 3.8.4).
 const DEAD: Duration = Duration::from_secs(24 * 3_600);
 
 #[derive(Debug)]
 enum State {
-    /// The far end was asked; the SYN waits here.
+    /// The far end was asked to connect; the SYN is held here.
     Held(Held),
-    /// This end was asked and is connecting; an ICMP error that came meanwhile.
+    /// This end was asked to connect; holds an ICMP error that arrived meanwhile.
     Connecting(Option<Icmp>),
-    /// The far end is connected, and the host completes its handshake with the private namespace.
+    /// The far end is connected, and the host is completing its handshake with the private namespace.
     Accepting,
     Open,
     /// Its late segments still belong to the private namespace.
     Ended,
-    /// Left to packets.
+    /// Travels as packets.
     Packets,
-    /// It died with an end of the tunnel. What its host sends is answered with RST.
+    /// Died with an end of the tunnel. Segments of its host are answered with RST.
     Dead,
-    /// As if it had never been.
+    /// Forgotten.
     Free,
 }
 
@@ -47,15 +46,15 @@ struct Held {
 struct Entry {
     flow: Flow,
     state: State,
-    /// Of [`State::Ended`], [`State::Packets`] and [`State::Dead`].
+    /// Expiry of [`State::Ended`], [`State::Packets`] and [`State::Dead`].
     until: Time,
-    /// The number that the host's next segment begins with.
+    /// Sequence number of the host's next segment.
     next: u32,
-    /// The host's packet that waits for a word of the far one.
+    /// The host's keepalive that waits for an answer of the far host.
     keepalive: Option<Vec<u8>>,
-    /// The far host waits for a word of this one.
+    /// The far host asked whether this host is alive.
     asked: bool,
-    /// The host has sent its last, and a SYN of the same ports has not come since.
+    /// The host has sent FIN or RST, and no new SYN with these ports since.
     closing: bool,
     /// Its line in the journal.
     line: Option<u32>,
@@ -80,12 +79,12 @@ impl Entry {
 #[derive(Debug)]
 pub struct FlowTable {
     limits: Limits,
-    /// By the direction of packets that are read from the interface.
+    /// Key: addresses in the direction of packets from the interface.
     entries: HashMap<Tuple, Entry>,
     tuples: HashMap<Flow, Tuple>,
     half_open: HashMap<IpAddr, usize>,
     all_half_open: usize,
-    /// Ended flows and those left to packets, in the order in which they are forgotten; then the dead.
+    /// Ended flows and flows left to packets, in order of expiry; then dead flows.
     remembered: [VecDeque<(Time, Tuple)>; 2],
     journal: Journal,
     next: u64,
@@ -108,7 +107,7 @@ impl FlowTable {
         }
     }
 
-    /// What to do with a packet read from the interface. `wanted` says whether a flow that opens may be proxied.
+    /// Handles a packet from the interface. `wanted` says whether a new flow may be proxied.
     pub fn on_packet(
         &mut self,
         now: Time,
@@ -132,13 +131,13 @@ impl FlowTable {
                 if !segment.opens {
                     return Verdict::Held(flow);
                 }
-                // Another connection of the same ports: the host has forgotten the first.
+                // Another connection with the same ports: the host has forgotten the first.
                 self.end(now, flow, State::Ended);
                 Verdict::Withdrawn(flow)
             }
             Some(Entry { flow, state: State::Accepting, .. }) if segment.resets => {
                 let flow = *flow;
-                // The namespace's kernel drops a handshake that is reset without a word.
+                // The namespace's kernel silently drops a handshake that is reset.
                 self.end(now, flow, State::Ended);
                 Verdict::Aborted(flow)
             }
@@ -154,10 +153,10 @@ impl FlowTable {
         }
     }
 
-    /// A segment of a host whose connection is here.
+    /// Handles a segment of a connection that is proxied here.
     fn on_segment(&mut self, flow: Flow, segment: &Segment, packet: &[u8]) -> Verdict {
         let Some(entry) = self.entries.get_mut(&segment.tuple) else { return Verdict::Packet };
-        // RFC 9293 section 3.8.4: a keepalive has the number before the next. A window probe of Linux is the same.
+        // RFC 9293 section 3.8.4: a keepalive has the sequence number before the next. Linux's window probes look the same.
         if matches!(entry.state, State::Open)
             && segment.may_probe
             && segment.seq == entry.next.wrapping_sub(1)
@@ -166,8 +165,8 @@ impl FlowTable {
             return Verdict::Keepalive(flow);
         }
         if segment.opens && std::mem::take(&mut entry.closing) {
-            // Another connection. The namespace must not answer it, should the first be over there, and that not be told yet: what the host sends
-            // next finds it over, or it is not.
+            // A new connection. The namespace must not answer its SYN: the first connection may be over at the far end, without this end knowing yet.
+            // The host's next segment shows whether it is.
             return Verdict::Held(flow);
         }
         entry.closing |= segment.finishes || segment.resets;
@@ -177,14 +176,14 @@ impl FlowTable {
         if std::mem::take(&mut entry.asked) { Verdict::Alive(flow) } else { Verdict::Proxy(flow) }
     }
 
-    /// The far end asks whether this host lives; false if the flow is not open, and there is nobody to ask.
+    /// The far end asks whether this host is alive; false if the flow is not open, so that there is nobody to ask.
     pub fn ask(&mut self, flow: Flow) -> bool {
         let entry = self.tuples.get(&flow).and_then(|tuple| self.entries.get_mut(tuple));
         let open = entry.filter(|entry| matches!(entry.state, State::Open));
         open.map(|entry| entry.asked = true).is_some()
     }
 
-    /// The far host lives: the packet that asked goes to the private namespace.
+    /// The far host is alive: returns the packet that asked, for the private namespace.
     pub fn alive(&mut self, flow: Flow) -> Option<Vec<u8>> {
         self.entries.get_mut(self.tuples.get(&flow)?)?.keepalive.take()
     }
@@ -205,7 +204,7 @@ impl FlowTable {
             None
         };
         if let Some(reason) = reason {
-            // What was of these ports before is no more.
+            // An earlier flow with these ports is over.
             self.remove(segment.tuple);
             return self.as_packet(reason, true);
         }
@@ -215,10 +214,10 @@ impl FlowTable {
         Verdict::Open(flow, Request { tuple, ttl, traffic_class, ecn })
     }
 
-    /// ICMP errors go where the packets came from that they quote.
+    /// An ICMP error goes to the origin of the packet that it quotes.
     fn on_other(&mut self, packet: &[u8]) -> Verdict {
         let Some((tuple, icmp)) = quoted(packet) else { return Verdict::Packet };
-        // The quote is a packet that the private namespace sent.
+        // The quoted packet came from the private namespace.
         match self.entries.get_mut(&tuple.reversed()) {
             Some(Entry { flow, state, .. }) if !matches!(state, State::Packets | State::Held(_)) => {
                 if let State::Connecting(seen) = state {
@@ -254,8 +253,8 @@ impl FlowTable {
         }
     }
 
-    /// A connection of these addresses died with an end of the tunnel, as the other end says, or [`journal`](Self::changes) of this one. One that
-    /// is open here now is another.
+    /// A connection with these addresses died with an end of the tunnel, according to the other end, or to [`journal`](Self::changes) of this one. A
+    /// connection that is open here is a newer one.
     pub fn bury(&mut self, now: Time, tuple: Tuple) {
         self.forget(now);
         if self.entries.get(&tuple).is_none_or(|entry| matches!(entry.state, State::Ended)) {
@@ -269,7 +268,7 @@ impl FlowTable {
         }
     }
 
-    /// Reads what an earlier run left of its [`changes`](Self::changes): these connections are dead.
+    /// Restores dead connections from the [`changes`](Self::changes) of an earlier run.
     pub fn restore(&mut self, now: Time, lines: impl Iterator<Item = Option<Tuple>>) {
         for (line, tuple) in (0..).zip(lines.take(self.limits.flows)) {
             self.journal.lines = line + 1;
@@ -283,13 +282,13 @@ impl FlowTable {
         }
     }
 
-    /// Lines of the journal that are other than at the last call: which connections a host may have. With them, [`restore`](Self::restore) knows what
-    /// died with this end.
+    /// Journal lines that changed since the last call: the connections that a host may have. From them, [`restore`](Self::restore) knows which
+    /// connections died with this end.
     pub fn changes(&mut self) -> Vec<(u32, Option<Tuple>)> {
         std::mem::take(&mut self.journal.changes)
     }
 
-    /// Whose half-open flows a flow counts among: those of the host that opens it.
+    /// The host that a half-open flow counts for: the one that opens it.
     fn opener(&self, tuple: Tuple, flow: Flow) -> IpAddr {
         match self.entries.get(&tuple) {
             Some(Entry { flow: f, state: State::Connecting(_), .. }) if *f == flow => tuple.to.ip(),
@@ -311,7 +310,7 @@ impl FlowTable {
     /// This end is asked to connect.
     ///
     /// # Errors
-    /// What the other end is told: an earlier flow of these ports is still open here, or there are too many.
+    /// The answer to the other end: an earlier flow with these ports is still open here, or there are too many flows.
     pub fn connect(&mut self, now: Time, request: &Request) -> Result<Flow, Refusal> {
         self.forget(now);
         let tuple = request.tuple.reversed();
@@ -324,9 +323,9 @@ impl FlowTable {
         }
     }
 
-    /// A packet is about to be written to the interface. A SYN that the other end left to packets frees its ports from an ended flow, so
-    /// that the answers travel as packets too. Another segment of an ended flow comes from an end that lost its state: its numbers mean
-    /// nothing to the host here. It is not to be written; what is returned is to be sent back, so that its host learns that the flow is over.
+    /// Checks a packet for the interface. A SYN that the other end sent as a packet frees its ports from an ended flow, so that the answers travel as
+    /// packets too. Any other segment of an ended flow comes from an end that lost its state: its sequence numbers mean nothing to the host here.
+    /// Such a segment must not be written; the returned packet must be sent back, so that its host learns that the flow is over.
     pub fn on_delivered(&mut self, packet: &[u8]) -> Option<Vec<u8>> {
         if self.remembered.iter().all(VecDeque::is_empty) {
             return None;
@@ -343,7 +342,7 @@ impl FlowTable {
         }
     }
 
-    /// The far end is connected: the SYN of this flow may go to the private namespace now. `None` if it was withdrawn.
+    /// The far end is connected: returns the SYN for the private namespace. `None` if the host withdrew it.
     pub fn accepted(&mut self, flow: Flow) -> Option<(Tuple, Vec<u8>)> {
         let tuple = *self.tuples.get(&flow)?;
         let entry =
@@ -357,8 +356,8 @@ impl FlowTable {
         }
     }
 
-    /// The far end could not connect. Returns what the host is answered, if anything. What nobody answered is left to packets: the host's
-    /// next SYN may take a way on which the answer does not come through the far end.
+    /// The far end could not connect. Returns the answer to the host, if any. A flow without an answer is left to packets: the host's next SYN may
+    /// find a route on which the answer does not pass through the far end.
     pub fn refused(&mut self, now: Time, flow: Flow, why: Refusal) -> Option<Vec<u8>> {
         let tuple = *self.tuples.get(&flow)?;
         let Some(Entry { state: State::Held(held), .. }) = self.entries.get(&tuple) else { return None };
@@ -386,7 +385,7 @@ impl FlowTable {
         }
     }
 
-    /// This end could not connect, as its kernel says; what the other end is told.
+    /// This end's kernel could not connect; returns the answer to the other end.
     pub fn failed(&mut self, now: Time, flow: Flow, refused: bool) -> Refusal {
         let seen = match self.tuples.get(&flow).and_then(|tuple| self.entries.get(tuple)) {
             Some(Entry { state: State::Connecting(seen), .. }) => *seen,
@@ -402,7 +401,7 @@ impl FlowTable {
         why
     }
 
-    /// The flow is over at this end: both directions ended, or it was reset.
+    /// The flow has ended at this end: both directions ended, or it was reset.
     pub fn ended(&mut self, now: Time, flow: Flow) {
         self.end(now, flow, State::Ended);
     }
@@ -425,7 +424,7 @@ impl FlowTable {
         }
     }
 
-    /// Of neither kind are more remembered than may be open.
+    /// Each kind has at most as many entries as flows may be open.
     fn remember(&mut self, kind: usize, until: Time, tuple: Tuple) {
         self.remembered[kind].push_back((until, tuple));
         while self.remembered[kind].len() > self.limits.flows {
@@ -466,7 +465,7 @@ impl FlowTable {
         self.tuples.is_empty()
     }
 
-    /// Connections of a flow that is open or being opened.
+    /// Addresses of a flow that is open or being opened.
     pub fn tuple(&self, flow: Flow) -> Option<Tuple> {
         self.tuples.get(&flow).copied()
     }

@@ -204,7 +204,7 @@ fn memory_is_bounded_by_the_limits() {
     assert!(table.entries.len() <= 20 && table.tuples.len() <= 10 && table.remembered.len() <= 10);
 }
 
-/// A flow that this end's host opened, whose handshake is complete.
+/// Opens a flow from this end's host and completes its handshake.
 fn established(table: &mut FlowTable, port: u16) -> Flow {
     let (flow, _) = open(table, port);
     table.accepted(flow).unwrap();
@@ -213,7 +213,7 @@ fn established(table: &mut FlowTable, port: u16) -> Flow {
     flow
 }
 
-/// A segment of the host of [`established`] with this number.
+/// A segment of the host of [`established`] with this sequence number.
 fn numbered(port: u16, seq: u32, data: &[u8]) -> Vec<u8> {
     let mut out = Vec::new();
     let builder = PacketBuilder::ipv4([10, 0, 0, 1], [10, 0, 0, 2], 64);
@@ -232,7 +232,7 @@ fn a_keepalive_waits_for_a_word_of_the_far_host() {
         assert_eq!(table.alive(flow), Some(keepalive));
         assert_eq!(table.alive(flow), None, "once");
     }
-    // An acknowledgement, data again and an end again are none.
+    // An acknowledgement, retransmitted data and a retransmitted FIN are no keepalives.
     let again = [numbered(1_000, 12, b""), numbered(1_000, 8, b"data"), numbered(1_000, 12, b"")];
     assert!(again.iter().all(|packet| says(&mut table, packet) == Verdict::Proxy(flow)));
     let fin = segment(1, 2, 1_000, |tcp| tcp.ack(1).fin());
@@ -240,7 +240,7 @@ fn a_keepalive_waits_for_a_word_of_the_far_host() {
         (says(&mut table, &fin), says(&mut table, &fin)),
         (Verdict::Proxy(flow), Verdict::Proxy(flow))
     );
-    // This host was asked for.
+    // The far end asked about this host.
     assert!(table.ask(flow) && !table.ask(Flow(77)));
     assert_eq!(says(&mut table, &numbered(1_000, 12, b"")), Verdict::Alive(flow));
     assert_eq!(says(&mut table, &numbered(1_000, 12, b"")), Verdict::Proxy(flow));
@@ -260,7 +260,8 @@ fn what_died_with_an_end_is_answered_and_never_travels() {
     assert_eq!((answer.tuple, answer.resets, answer.seq), (tuple.reversed(), true, 1));
     let stale = segment(2, 1, 1_000, |tcp| tcp.ack(77));
     assert!(table.on_delivered(&stale).is_some(), "nor to the host");
-    // Still so after hours, but not for ever; and a new connection of these ports is another one.
+    // Still dead after hours, but not for ever; a new connection with these ports is a different
+    // one.
     let later = NOW + Duration::from_secs(20 * 3_600);
     assert!(matches!(table.on_packet(later, &numbered(1_000, 8, b""), |_| Ok(())), Verdict::Answer(_)));
     let (flow, _) = open(&mut table, 1_000);
@@ -324,7 +325,7 @@ fn the_namespace_does_not_answer_a_syn_that_comes_before_it_is_known_that_the_la
         let says = |table: &mut FlowTable, packet: &[u8]| table.on_packet(NOW, packet, |_| Ok(()));
         assert_eq!(says(&mut table, &last), Verdict::Proxy(flow));
         assert_eq!(says(&mut table, &syn(1_000)), Verdict::Held(flow));
-        // It is open still: the kernel asks the host, as any would (RFC 5961 section 4.2).
+        // It is still open: the kernel challenges the host (RFC 5961 section 4.2).
         assert_eq!(says(&mut table, &syn(1_000)), Verdict::Proxy(flow));
         table.ended(NOW, flow);
         open(&mut table, 1_000);

@@ -1,4 +1,4 @@
-//! What the flow table decides, and within which bounds.
+//! Decisions of the flow table, and its limits.
 
 use crate::answer::answer;
 use crate::segment::Tuple;
@@ -20,16 +20,16 @@ pub enum AsPacket {
     NotPlain,
     /// Too many flows, or too many half-open ones of its source.
     Limit,
-    /// The far end's SYN stayed unanswered.
+    /// The far end's SYN got no answer.
     Unanswered,
-    /// A policy rule is for its packets.
+    /// A policy rule matches its packets.
     Policy,
-    /// The embedding said so.
+    /// The caller did not want it proxied.
     NotWanted,
 }
 
 impl AsPacket {
-    /// All of them, in the order of [`FlowTable::as_packets`](crate::FlowTable::as_packets).
+    /// All reasons, in the order of [`FlowTable::as_packets`](crate::FlowTable::as_packets).
     pub const ALL: [AsPacket; 8] = [
         AsPacket::Midstream,
         AsPacket::EndToEndOption,
@@ -41,7 +41,7 @@ impl AsPacket {
         AsPacket::NotWanted,
     ];
 
-    /// As a metric names it.
+    /// Name for metrics.
     pub fn name(self) -> &'static str {
         match self {
             AsPacket::Midstream => "midstream",
@@ -59,32 +59,34 @@ impl AsPacket {
 /// What to do with a packet.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Verdict {
-    /// Send it through the tunnel.
+    /// Send the packet through the tunnel.
     Packet,
     /// Write it to the private namespace's device.
     Proxy(Flow),
-    /// It is a SYN: ask the far end to connect. The table keeps the SYN.
+    /// A SYN: ask the far end to connect. The table holds the SYN.
     Open(Flow, Request),
-    /// It is a held SYN again: drop it.
+    /// A repeated SYN that is held already: drop it.
     Held(Flow),
     /// The host withdrew its held SYN: tell the far end.
     Withdrawn(Flow),
-    /// As [`Proxy`](Verdict::Proxy), and the host gave up before its handshake was complete: end the flow at the far end and in the namespace.
+    /// Like [`Proxy`](Verdict::Proxy), but the host gave up before its handshake was complete: end the flow at the far end and in the
+    /// namespace.
     Aborted(Flow),
-    /// The host wants to know whether the far one lives: ask. The table keeps the packet until [`FlowTable::alive`](crate::FlowTable::alive).
+    /// The host asks whether the far host is alive: pass the question on. The table holds the packet until
+    /// [`FlowTable::alive`](crate::FlowTable::alive).
     Keepalive(Flow),
-    /// As [`Proxy`](Verdict::Proxy), and the far end asked whether the host lives: it does.
+    /// Like [`Proxy`](Verdict::Proxy), and it answers the far end's question: the host is alive.
     Alive(Flow),
-    /// Its connection is over, and the host does not know yet: write this, if anything, to the interface.
+    /// Its connection is over, but the host does not know yet: write this packet, if any, to the interface.
     Answer(Option<Vec<u8>>),
 }
 
-/// What the far end needs to know to connect.
+/// Parameters for the far end's connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Request {
-    /// From the host that opens to the host it wants.
+    /// From the opening host to its destination.
     pub tuple: Tuple,
-    /// TTL or hop limit of the SYN, which the far SYN carries too.
+    /// TTL or hop limit of the SYN; the far SYN gets the same.
     pub ttl: u8,
     /// DSCP and ECN field of the SYN.
     pub traffic_class: u8,
@@ -93,20 +95,20 @@ pub struct Request {
 }
 
 impl Request {
-    /// A packet like the answers, to look up which rules hold for them.
+    /// A packet like the answers, to look up matching policy rules.
     pub fn answer(&self) -> Vec<u8> {
         answer(self.tuple, self.traffic_class).unwrap_or_default()
     }
 }
 
-/// Bounds of the table.
+/// Limits of the table.
 #[derive(Clone, Copy, Debug)]
 pub struct Limits {
-    /// Flows at a time.
+    /// Flows open at a time.
     pub flows: usize,
-    /// Flows at a time that are not yet connected.
+    /// Unconnected flows at a time.
     pub half_open: usize,
-    /// Of these, of one source address.
+    /// Unconnected flows of one source address.
     pub half_open_per_source: usize,
 }
 

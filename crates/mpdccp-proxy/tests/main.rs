@@ -1,4 +1,4 @@
-//! TCP between two hosts over a pair of proxies: what a host could notice.
+//! TCP between two hosts over a pair of proxies: behaviour that a host could notice.
 
 mod pair;
 
@@ -9,7 +9,7 @@ use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
 use std::process::Command;
 use std::time::Duration;
 
-/// Longer than anything here takes; only a test that fails waits for so long.
+/// Longer than any step takes; only a failing test waits this long.
 const PATIENCE: Duration = Duration::from_secs(20);
 
 fn listen(pair: &Pair, host: usize, at: &'static str) -> TcpListener {
@@ -32,7 +32,7 @@ fn accept(listener: &TcpListener) -> (TcpStream, SocketAddr) {
     (stream, from)
 }
 
-/// Bytes that say where they belong.
+/// A byte pattern that shows displaced data.
 fn pattern(n: usize) -> Vec<u8> {
     (0..n).map(|i| (i as u32).wrapping_mul(2_654_435_761).to_be_bytes()[0]).collect()
 }
@@ -119,7 +119,7 @@ fn a_reader_that_stops_stops_the_writer_and_nothing_is_lost() {
     near.set_write_timeout(Some(Duration::from_millis(700))).unwrap();
     let chunk = pattern(100_000);
     let mut written = 0;
-    // Nobody reads, so that at some time nothing more is taken.
+    // Nobody reads, so that writing blocks at some point.
     let stalled = loop {
         match near.write(&chunk[written % chunk.len()..]) {
             Ok(n) => written += n,
@@ -145,12 +145,12 @@ fn a_keepalive_asks_the_far_host_and_not_the_proxy() {
     let second = Duration::from_secs(1);
     let keepalive = socket2::TcpKeepalive::new().with_time(second).with_interval(second).with_retries(2);
     socket2::SockRef::from(&near).set_tcp_keepalive(&keepalive).unwrap();
-    // It would be dead by now if nobody had answered.
+    // Without an answer, it would be dead by now.
     near.set_read_timeout(Some(5 * second)).unwrap();
     assert_eq!(hear(&mut near), ErrorKind::WouldBlock);
     far.write_all(b"x").unwrap();
     near.read_exact(&mut [0]).unwrap();
-    // The far host is gone without a word.
+    // The far host disappears silently.
     pair.hosts[1].run(|| {
         assert!(Command::new("ip").args(["link", "set", "tun0", "down"]).status().unwrap().success())
     });
@@ -158,7 +158,7 @@ fn a_keepalive_asks_the_far_host_and_not_the_proxy() {
     assert_eq!(hear(&mut near), ErrorKind::TimedOut);
 }
 
-/// Why there is nothing to read.
+/// The error of a read.
 fn hear(stream: &mut TcpStream) -> ErrorKind {
     loop {
         match stream.read(&mut [0]).unwrap_err().kind() {
@@ -169,7 +169,8 @@ fn hear(stream: &mut TcpStream) -> ErrorKind {
     }
 }
 
-/// The far host reset its connection after the near one had completed its handshake, and before that was noticed.
+/// The far host reset its connection after the near host had completed its handshake, but before the proxy
+/// noticed.
 #[test]
 fn a_handshake_that_completes_too_late_is_reset_and_not_finished() {
     use etherparse::{PacketBuilder, TcpSlice};
@@ -229,14 +230,14 @@ fn the_same_ports_can_be_used_again_at_once() {
     for _ in 0..3 {
         let mut near = loop {
             match pair.hosts[0].run(connect_from_5555) {
-                // The last acknowledgement of the connection before is still under way.
+                // The last acknowledgement of the earlier connection is still in flight.
                 Err(e) if e.kind() == ErrorKind::AddrNotAvailable => std::thread::yield_now(),
                 near => break near.unwrap(),
             }
         };
         let (mut far, from) = accept(&listener);
         assert_eq!(from, "10.9.0.1:5555".parse().unwrap());
-        // The server closes first, so that no port of the client has to wait.
+        // The server closes first, so that no port of the client is in TIME-WAIT.
         far.shutdown(Shutdown::Write).unwrap();
         assert_eq!(near.read_to_end(&mut Vec::new()).unwrap(), 0);
         drop(near);

@@ -1,4 +1,4 @@
-//! Two hosts in namespaces of their own, each with a tunnel's interface and a proxy, and instead of a tunnel between them a function call.
+//! Two hosts in separate namespaces, each with a tunnel interface and a proxy; a function call replaces the tunnel.
 
 use dccp_net::{Tun, TunConfig};
 use mpdccp_proxy::{
@@ -15,7 +15,7 @@ use std::sync::mpsc::{Sender, channel};
 use std::sync::{Arc, Mutex};
 use std::thread::JoinHandle;
 
-/// Bytes that a flow may have under way.
+/// Most bytes of a flow in flight.
 const WINDOW: u64 = 256 << 10;
 const HEADER: usize = 10;
 
@@ -68,14 +68,14 @@ struct End {
     table: Mutex<FlowTable>,
     tun: Tun,
     sockets: Mutex<Option<SocketsHandle>>,
-    /// The other end's number of a flow.
+    /// The other end's number of each flow.
     twin: Mutex<HashMap<Flow, Flow>>,
-    /// Packets that went through the tunnel as such.
+    /// Packets that passed the tunnel unproxied.
     packets: AtomicU64,
     segments: AtomicU64,
 }
 
-/// Two hosts, 10.9.0.1 and 10.9.0.2 (fd09::1 and fd09::2), and what connects them.
+/// Two hosts, 10.9.0.1 and 10.9.0.2 (fd09::1 and fd09::2), and their connection.
 pub(crate) struct Pair {
     pub(crate) hosts: [Host; 2],
     ends: [Arc<End>; 2],
@@ -89,7 +89,7 @@ fn now() -> Time {
 }
 
 impl Pair {
-    /// `None`, and a word why, where it cannot be had.
+    /// `None`, after printing the reason, if it cannot be created.
     pub(crate) fn new(wanted: fn(&Segment) -> bool) -> Option<Pair> {
         let (a, tun_a) = Host::new(1)?;
         let (b, tun_b) = Host::new(2)?;
@@ -128,7 +128,7 @@ impl Pair {
         Some(Pair { hosts: [a, b], ends, stop, threads })
     }
 
-    /// TCP segments that went as packets, from either end.
+    /// TCP segments that travelled as packets, from either end.
     pub(crate) fn segments(&self) -> u64 {
         self.ends.iter().map(|end| end.segments.load(Ordering::Relaxed)).sum()
     }
@@ -154,7 +154,7 @@ impl Drop for Pair {
     }
 }
 
-/// What the tunnel does with packets of its interface.
+/// The tunnel's handling of packets from its interface.
 fn read(own: &End, other: &End, wanted: fn(&Segment) -> bool, stop: &AtomicBool) {
     let mut buffer = vec![0; HEADER + 65_535];
     while !stop.load(Ordering::Relaxed) {
@@ -219,7 +219,7 @@ fn read(own: &End, other: &End, wanted: fn(&Segment) -> bool, stop: &AtomicBool)
     }
 }
 
-/// A packet for the private namespace, behind its header.
+/// Writes a packet to the private namespace, after its header.
 fn enter(end: &End, packet: &[u8]) {
     let handle = end.sockets.lock().unwrap().clone();
     if let Some(handle) = handle {
@@ -227,7 +227,7 @@ fn enter(end: &End, packet: &[u8]) {
     }
 }
 
-/// What asked whether the far host lives goes to the kernel, which answers.
+/// Passes a keepalive to the kernel, which answers it.
 fn answer_keepalive(end: &End, flow: Flow) {
     let packet = end.table.lock().unwrap().alive(flow);
     if let Some(packet) = packet {
@@ -248,7 +248,7 @@ fn tell(end: &End, command: Command) {
     }
 }
 
-/// What the stream layer does with what the sockets say.
+/// The stream layer's handling of socket events.
 fn on_events(own: &End, other: &End, events: Vec<Event>) {
     let twin = |flow: Flow| own.twin.lock().unwrap().get(&flow).copied();
     for event in events {

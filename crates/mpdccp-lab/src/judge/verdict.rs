@@ -1,4 +1,4 @@
-//! Whether a congestion control does at a point what others do there.
+//! Verdict on a congestion control at a point, relative to the references there.
 
 use std::collections::BTreeMap;
 
@@ -8,16 +8,16 @@ use super::criterion::Criterion;
 use super::draw::{Company, Point};
 use super::figures::Figures;
 
-/// All runs of a point by label; those of a variant without its company have `-alone` behind it.
+/// All runs of a point by label; runs of a variant without its company end in `-alone`.
 pub(super) type Runs = BTreeMap<String, Figures>;
 
-/// Of one variant at one point.
+/// Verdict on one variant at one point.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub(super) struct Verdict {
     pub(super) met: bool,
-    /// What is missed.
+    /// Missed criteria.
     pub(super) why: Vec<String>,
-    /// Rate over what it should at least have, 1 or more if met, and start-up over the best reference's.
+    /// Rate over the required rate, at least 1 if met; and start-up over the best reference's.
     pub(super) ratio: f64,
     pub(super) start: f64,
 }
@@ -30,7 +30,7 @@ impl Verdict {
         }
     }
 
-    /// A rate of at least `least`.
+    /// Requires a rate of at least `least`.
     fn rate(&mut self, what: &str, mbps: f64, least: f64) {
         let ratio = if least > 0.0 { mbps / least } else { 1.0 };
         self.ratio = self.ratio.min(ratio);
@@ -42,7 +42,7 @@ fn first(f: &Figures) -> f64 {
     f.mbps.first().copied().unwrap_or(0.0)
 }
 
-/// The verdict on `label`; none if runs are missing.
+/// The verdict on `label`; `None` if runs are missing.
 pub(super) fn verdict(c: &Criterion, point: &Point, label: &str, runs: &Runs) -> Option<Verdict> {
     let (own, cubic, bbr) = (runs.get(label)?, runs.get("cubic")?, runs.get("bbr")?);
     let best_start = cubic.start_mbps.max(bbr.start_mbps);
@@ -100,7 +100,8 @@ pub(super) fn verdict(c: &Criterion, point: &Point, label: &str, runs: &Runs) ->
             v.want(jain(own) >= least, || format!("Jain {:.2}, at least {least:.2}", jain(own)));
         }
         Company::Tcp(others) => {
-            // Each of them keeps half of what it has with one of its own kind in our place, and we get half of what that one gets.
+            // Each competitor must keep half of the rate it gets next to its own kind in our place, and we must get half of that
+            // kind's rate.
             for (i, cc) in others.iter().enumerate() {
                 let kin = runs.get(*cc)?;
                 let rate = |f: &Figures| f.mbps.get(i + 1).copied().unwrap_or(0.0);
@@ -118,7 +119,7 @@ pub(super) fn verdict(c: &Criterion, point: &Point, label: &str, runs: &Runs) ->
     Some(v)
 }
 
-/// The TCP that a variant is held to; empty if to the best of all.
+/// The TCP that a variant is compared with; empty for the best of all.
 fn twin(label: &str) -> &'static str {
     match label {
         "ccid2" => "reno",
@@ -162,7 +163,7 @@ mod tests {
         assert!(!met(&p, &with(figures(&[7.1], 31.0, 0.0))), "rate");
         assert!(!met(&p, &with(figures(&[9.0], 31.5, 0.0))), "delay");
         assert!(!met(&p, &with(figures(&[9.0], 24.0, 0.03))), "loss");
-        // BBR loses too much as well: 80 % of the link.
+        // BBR loses too much as well, so the limit is 80 % of the link.
         let with = |own| runs(own, figures(&[10.0], 80.0, 0.0), figures(&[10.0], 24.0, 0.1));
         assert!(met(&p, &with(figures(&[8.1], 24.0, 0.0))) && !met(&p, &with(figures(&[7.9], 24.0, 0.0))));
     }
@@ -171,7 +172,7 @@ mod tests {
     fn a_video_has_the_rate_of_a_reference_in_time() {
         let p = Point { source: Some("kind = \"video\"".to_owned()), ..point(Company::Alone) };
         let with = |mbps, app_p95_ms| Figures { app_p95_ms, delivered: 1.0, ..figures(&[mbps], 24.0, 0.0) };
-        // CUBIC has more, too late.
+        // CUBIC has a higher rate, but too late.
         let all = |own| runs(own, with(9.0, 900.0), with(4.0, 50.0));
         assert!(met(&p, &all(with(3.7, 55.0))));
         assert!(!met(&p, &all(with(3.5, 55.0))), "rate");

@@ -1,4 +1,4 @@
-//! The metrics that say what applications have of a flow.
+//! Metrics of applications.
 
 use crate::Plan;
 use crate::record::{FlowRecord, RunRecord};
@@ -14,7 +14,7 @@ use super::reordering::reordering;
 use super::video::viewing;
 use super::voip::voip_mos;
 
-/// Of the first flow, over all its time.
+/// Metrics of the first flow, over its whole time.
 pub(super) fn metrics(
     plan: &Plan<'_>,
     run: &RunRecord,
@@ -26,7 +26,7 @@ pub(super) fn metrics(
     let span = (spec.start_s, end);
     let event = plan.scenario.events_s().last().copied().filter(|t| span.0 < *t && *t < span.1);
     if flow.kind == "short" {
-        // Its connections are no packets: what else follows from their order and times means nothing.
+        // Its connections are not packets: other metrics of order and time have no meaning.
         let all = [("goodput_mbps", goodput_mbps(flow, &first, span)), ("cpu_s_per_gb", cpu_s_per_gb(run))];
         return all.into_iter().filter_map(|(name, value)| Some((name, value?))).collect();
     }

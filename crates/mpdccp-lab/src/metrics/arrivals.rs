@@ -1,4 +1,4 @@
-//! What the metrics of applications look at: one flow's packets in seconds and milliseconds, freed of clocks and copies.
+//! Input of the application metrics: one flow's packets in seconds and milliseconds, without duplicates.
 
 use std::collections::HashSet;
 
@@ -13,13 +13,13 @@ pub(super) struct Delivery {
     pub(super) seq: u64,
     /// Seconds since t = 0.
     pub(super) at: f64,
-    /// From sending to delivery, milliseconds; none if the sending was not seen.
+    /// From sending to delivery, milliseconds; `None` if the sending was not seen.
     pub(super) latency_ms: Option<f64>,
-    /// As the flow counts them.
+    /// Counted like the flow's `bytes`.
     pub(super) bytes: u32,
 }
 
-/// The first delivery of each packet, in order of time.
+/// The first delivery of each packet, by time.
 pub(super) fn arrivals(run: &RunRecord, flow: &FlowRecord) -> Vec<Delivery> {
     let mut seen = HashSet::new();
     let first = flow.received.iter().filter(|p| seen.insert(p.seq));
@@ -36,7 +36,7 @@ pub(super) fn arrivals(run: &RunRecord, flow: &FlowRecord) -> Vec<Delivery> {
         .collect()
 }
 
-/// Deliveries of so many milliseconds' latency, one a second; for tests.
+/// Test data: deliveries with these latencies in milliseconds, one per second.
 #[cfg(test)]
 pub(super) fn with_latencies(ms: &[f64]) -> Vec<Delivery> {
     let one = |(i, ms): (usize, &f64)| Delivery {
@@ -48,7 +48,7 @@ pub(super) fn with_latencies(ms: &[f64]) -> Vec<Delivery> {
     ms.iter().enumerate().map(one).collect()
 }
 
-/// Deliveries at so many seconds of so many bytes; for tests.
+/// Test data: deliveries at these seconds with these sizes.
 #[cfg(test)]
 pub(super) fn at_times(all: &[(f64, u32)]) -> Vec<Delivery> {
     let one = |(i, (at, bytes)): (usize, &(f64, u32))| Delivery {

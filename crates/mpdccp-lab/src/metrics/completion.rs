@@ -1,11 +1,11 @@
-//! How long short flows take.
+//! Completion times of short flows.
 
 use std::collections::HashMap;
 
 use crate::record::RunRecord;
 use crate::summary::Latency;
 
-/// Of all short flows: completion times at the median and the 95th percentile, and the share that did not complete.
+/// Over all short flows: median and 95th percentile of the completion time, and the share of incomplete flows.
 pub(super) fn completion(run: &RunRecord) -> Vec<(&'static str, f64)> {
     let (mut times, mut begun) = (Vec::new(), 0);
     for flow in run.flows.iter().filter(|flow| flow.kind == "short") {

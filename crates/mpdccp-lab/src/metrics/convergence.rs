@@ -1,4 +1,4 @@
-//! How long a flow takes to reach the rate that it ends with.
+//! Time until a flow reaches its final rate.
 
 use super::arrivals::Delivery;
 
@@ -6,15 +6,15 @@ use super::arrivals::Delivery;
 const WINDOW: f64 = 1.0;
 /// ... which begin this far apart.
 const STEP: f64 = 0.1;
-/// How near the final rate counts.
+/// Relative distance from the final rate that counts as reached.
 const NEAR: f64 = 0.1;
-/// The rate stays for this long, seconds, or to the end.
+/// The rate must stay for this long, seconds, or to the end.
 const HOLD: f64 = 3.0;
 /// The final rate is the mean over this last share of the time.
 const FINAL: f64 = 0.25;
 
-/// Seconds from `from` (the flow's start or the last event) until the rate lies within a tenth of its mean over the last quarter of the time to `to`, and stays there
-/// for three seconds. None if it never does.
+/// Seconds from `from` (the flow's start or the last event) until the rate is within a tenth of the final rate and stays there for three seconds. The
+/// final rate is the mean over the last quarter of the time to `to`. `None` if that never happens.
 pub(super) fn convergence_s(first: &[Delivery], (from, to): (f64, f64)) -> Option<f64> {
     let rate = |a: f64, b: f64| {
         let begin = first.partition_point(|d| d.at < a);
@@ -47,7 +47,7 @@ mod tests {
 
     #[test]
     fn a_step_is_over_when_its_window_is_nearly_full() {
-        // 100 until 4 s, then 1,000: a window of 1 s is within a tenth once a tenth of it, at most, is old.
+        // 100 until 4 s, then 1,000: a 1 s window is within a tenth once at most a tenth of it lies before the step.
         let step = flow(12.0, |t| if t < 4.0 { 100 } else { 1000 });
         let s = convergence_s(&step, (0.0, 12.0)).unwrap();
         assert!((s - 3.9).abs() < 1e-6, "{s}");
@@ -57,7 +57,7 @@ mod tests {
 
     #[test]
     fn passing_by_is_not_arriving() {
-        // At the final rate for a second, away for one, and back for good at 3 s.
+        // At the final rate for a second, away for a second, and back for good at 3 s.
         let wobble = flow(12.0, |t| if (2.0..3.0).contains(&t) { 100 } else { 1000 });
         let s = convergence_s(&wobble, (0.0, 12.0)).unwrap();
         assert!((s - 2.9).abs() < 1e-6, "{s}");

@@ -1,8 +1,8 @@
-//! A stand-in for energy: processor time for what was carried.
+//! CPU time per data volume, as a proxy for energy.
 
 use crate::record::RunRecord;
 
-/// Seconds of processor time, of both ends together, for each gigabyte that all flows received. Known on namespaces, with a tunnel.
+/// CPU seconds of both ends together, per gigabyte received by all flows. Only on namespaces with a tunnel.
 pub(super) fn cpu_s_per_gb(run: &RunRecord) -> Option<f64> {
     let bytes: u64 = run.flows.iter().flat_map(|f| &f.received).map(|p| u64::from(p.bytes)).sum();
     run.cpu_s.filter(|_| bytes > 0).map(|s| s * 1e9 / bytes as f64)

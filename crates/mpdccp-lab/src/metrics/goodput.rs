@@ -1,11 +1,11 @@
-//! Goodput: what the application got, each byte once (RFC 2647 section 3.17).
+//! Goodput: bytes received by the application, each once (RFC 2647 section 3.17).
 
 use crate::record::FlowRecord;
 
 use super::arrivals::Delivery;
 
-/// Mbit/s between `from` and `to` seconds: of a TCP flow the bytes that were read in order, else each packet's first copy. What was under
-/// way at `to` and came later does not count: it would make a long queue look like a fast link.
+/// Mbit/s between `from` and `to` seconds: for TCP, the bytes read in order; otherwise the first copy of each packet. Packets in flight
+/// at `to` do not count: they would make a long queue look like a fast link.
 pub(super) fn goodput_mbps(flow: &FlowRecord, first: &[Delivery], (from, to): (f64, f64)) -> Option<f64> {
     let bytes = match flow.stream_bytes {
         Some(bytes) => bytes,
@@ -26,7 +26,7 @@ mod tests {
         let udp = FlowRecord { kind: "udp".into(), ..FlowRecord::default() };
         // 2,500 bytes in 4 s.
         assert_eq!(goodput_mbps(&udp, &first, (1.0, 5.0)), Some(0.005));
-        // The second came after the end.
+        // The second packet arrived after the end.
         assert_eq!(goodput_mbps(&udp, &first, (0.0, 0.5)), Some(0.016));
         let tcp = FlowRecord { kind: "tcp".into(), stream_bytes: Some(1_000_000), ..FlowRecord::default() };
         assert_eq!(goodput_mbps(&tcp, &first, (0.0, 4.0)), Some(2.0));

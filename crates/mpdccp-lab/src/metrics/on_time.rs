@@ -1,13 +1,13 @@
-//! On-time delivery: what arrived while it was of use.
+//! On-time delivery: packets that arrived within their deadline.
 
 use core::time::Duration;
 
 use super::arrivals::Delivery;
 
-/// If the scenario names no deadline: most applications bear so much one way (ITU-T G.114).
+/// Default deadline: most applications tolerate this one-way delay (ITU-T G.114).
 pub(super) const DEADLINE: Duration = Duration::from_millis(150);
 
-/// Share of `sent` packets, per cent, whose first copy came within `deadline` of sending.
+/// Percentage of `sent` packets whose first copy arrived within `deadline` of sending.
 pub(super) fn on_time_pct(first: &[Delivery], sent: usize, deadline: Duration) -> Option<f64> {
     let limit = deadline.as_secs_f64() * 1e3;
     let in_time = first.iter().filter(|d| d.latency_ms.is_some_and(|ms| ms <= limit)).count();
@@ -21,7 +21,7 @@ mod tests {
 
     #[test]
     fn late_and_lost_packets_are_alike() {
-        // Of five, one was lost and one came after 151 ms.
+        // Of five packets, one was lost and one arrived after 151 ms.
         let first = with_latencies(&[20.0, 150.0, 151.0, 30.0]);
         assert_eq!(on_time_pct(&first, 5, DEADLINE), Some(60.0));
         assert_eq!(on_time_pct(&first, 5, Duration::from_millis(25)), Some(20.0));

@@ -1,21 +1,21 @@
-//! How far packets come out of order: extent (RFC 4737 section 4.2) and density (RFC 5236).
+//! Reordering: extent (RFC 4737 section 4.2) and density (RFC 5236).
 
 use super::arrivals::Delivery;
 
-/// What a flow's arrivals tell, copies left out.
+/// Reordering of a flow's arrivals, without duplicates.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub(super) struct Reordering {
-    /// The 95th percentile and the largest extent of the reordered packets: arrivals back to the first that was sent later (RFC 4737 section 4.2.2).
-    /// Zero without reordering.
+    /// The 95th percentile and the maximum of the extent of reordered packets: number of arrivals since the first one with a larger number (RFC 4737
+    /// section 4.2.2). Zero without reordering.
     pub(super) extent_p95: f64,
     pub(super) extent_max: f64,
-    /// Share of arrivals, per cent, displaced from their place (1 less the density at 0, RFC 5236).
+    /// Percentage of displaced arrivals (1 minus the density at 0, RFC 5236).
     pub(super) displaced_pct: f64,
     /// Mean of all arrivals' absolute displacement.
     pub(super) displacement: f64,
 }
 
-/// None without arrivals.
+/// `None` without arrivals.
 pub(super) fn reordering(first: &[Delivery]) -> Option<Reordering> {
     if first.is_empty() {
         return None;
@@ -34,9 +34,9 @@ pub(super) fn reordering(first: &[Delivery]) -> Option<Reordering> {
     })
 }
 
-/// For each reordered packet, how many arrivals ago the first came that has a larger number.
+/// For each reordered packet, the number of arrivals since the first one with a larger number.
 fn extents(seqs: &[u64]) -> Vec<usize> {
-    // Arrivals that were the largest so far, in ascending order: the first larger one is among them.
+    // Arrivals with the largest number so far, in ascending order; they include the first larger one.
     let mut records: Vec<(u64, usize)> = Vec::new();
     let mut out = Vec::new();
     for (i, seq) in seqs.iter().enumerate() {
@@ -48,7 +48,7 @@ fn extents(seqs: &[u64]) -> Vec<usize> {
     out
 }
 
-/// How far each arrival lies from its place among those that arrived at all: lost packets have no place (RFC 5236).
+/// Displacement of each arrival from its position among the received packets: lost packets have no position (RFC 5236).
 fn displacements(seqs: &[u64]) -> Vec<u64> {
     let mut in_order = seqs.to_vec();
     in_order.sort_unstable();
@@ -77,7 +77,7 @@ mod tests {
         assert_eq!(displacements(&[1, 4, 2, 5, 3, 6, 7, 8]), [0, 2, 1, 1, 2, 0, 0, 0]);
         let r = reordering(&arrivals(&[1, 4, 2, 5, 3, 6, 7, 8])).unwrap();
         assert_eq!((r.displaced_pct, r.displacement), (50.0, 0.75));
-        // 2 comes one after 4, 3 three after it.
+        // 2 arrives one after 4; 3 arrives three after it.
         assert_eq!((r.extent_p95, r.extent_max), (3.0, 3.0));
     }
 

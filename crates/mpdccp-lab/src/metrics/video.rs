@@ -1,35 +1,35 @@
-//! What a viewer would see: a simple player of segmented video (as DASH has it) that downloads at the rate at which the flow delivered.
+//! Video quality for a viewer: a simple player of segmented video (like DASH) that downloads at the flow's delivery rate.
 
 use super::arrivals::Delivery;
 
-/// Bit rates that the video comes in, Mbit/s.
+/// Available bit rates, Mbit/s.
 const LADDER: [f64; 7] = [0.4, 1.0, 2.0, 3.5, 6.0, 10.0, 16.0];
-/// A segment holds this much video, seconds.
+/// Seconds of video per segment.
 const SEGMENT: f64 = 2.0;
-/// The player downloads no further ahead than this, seconds.
+/// Largest buffer of the player, seconds.
 const AHEAD: f64 = 30.0;
-/// Share of the measured rate that it dares to use.
+/// Fraction of the measured rate that the player uses.
 const CAUTION: f64 = 0.8;
-/// Segments whose rates it looks at: their harmonic mean.
+/// Number of recent segments whose rates count, by harmonic mean.
 const LOOKS_AT: usize = 3;
 
 /// A viewing.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub(super) struct Viewing {
-    /// From the flow's start to the first picture, seconds.
+    /// Seconds from the flow's start to the first picture.
     pub(super) startup_s: f64,
-    /// Interruptions after it, and how long they lasted together.
+    /// Interruptions after it, and their total duration.
     pub(super) stalls: u32,
     pub(super) stalled_s: f64,
     /// Mean bit rate of the segments.
     pub(super) mbps: f64,
 }
 
-/// None if not even the first segment came between `from` and `to` seconds.
+/// `None` if not even the first segment arrived between `from` and `to` seconds.
 pub(super) fn viewing(first: &[Delivery], (from, to): (f64, f64)) -> Option<Viewing> {
     let mut v = Viewing::default();
     let mut rates: Vec<f64> = Vec::new();
-    // Media downloaded and, at `played_at`, played; seconds.
+    // Video downloaded, and played until `played_at`; seconds.
     let (mut media, mut played, mut played_at) = (0.0, 0.0, from);
     let (mut now, mut next, mut bits) = (from, 0, 0.0);
     let mut started = false;
@@ -40,7 +40,7 @@ pub(super) fn viewing(first: &[Delivery], (from, to): (f64, f64)) -> Option<View
         let mut got = 0.0;
         while got < need {
             let Some(d) = first.get(next).filter(|d| d.at < to) else {
-                // The video is over for us: what is left plays, and a wait for more counts.
+                // End of the measurement: the buffer plays out, and a stall after it counts.
                 if started {
                     stall(&mut v, media - played, to - played_at);
                     v.mbps = bits / (media / SEGMENT);
@@ -65,12 +65,12 @@ pub(super) fn viewing(first: &[Delivery], (from, to): (f64, f64)) -> Option<View
         }
         played_at = now;
         media += SEGMENT;
-        // Enough in hand: the next request waits, and what the flow brings meanwhile is of no use.
+        // The buffer is full: the next request waits, and bytes that arrive meanwhile are not used.
         now += (media - played - AHEAD).max(0.0);
     }
 }
 
-/// `passed` seconds with `buffered` in hand.
+/// Accounts for `passed` seconds with `buffered` seconds of video.
 fn stall(v: &mut Viewing, buffered: f64, passed: f64) {
     if passed > buffered + 1e-9 {
         v.stalls += 1;
@@ -78,7 +78,7 @@ fn stall(v: &mut Viewing, buffered: f64, passed: f64) {
     }
 }
 
-/// The highest rung below the cautious estimate.
+/// The highest bit rate below the cautious estimate.
 fn level(rates: &[f64]) -> usize {
     let recent = &rates[rates.len().saturating_sub(LOOKS_AT)..];
     let harmonic = recent.len() as f64 / recent.iter().map(|r| 1.0 / r).sum::<f64>();
@@ -91,7 +91,7 @@ mod tests {
     use super::super::arrivals::at_times;
     use super::*;
 
-    /// 1,250 bytes (0.01 Mbit) as often as the rate at that time has it.
+    /// Packets of 1,250 bytes (0.01 Mbit) at the rate `mbps`.
     fn flow(secs: f64, mbps: impl Fn(f64) -> f64) -> Vec<Delivery> {
         let (mut t, mut all) = (0.0, Vec::new());
         while t < secs {
@@ -104,7 +104,7 @@ mod tests {
     #[test]
     fn a_steady_flow_plays_without_a_stall_at_the_rung_below_it() {
         let v = viewing(&flow(60.0, |_| 4.0), (0.0, 60.0)).unwrap();
-        // The first segment is of the lowest rung: 0.8 Mbit at 4 Mbit/s. All others fit into 3.2 Mbit/s.
+        // The first segment has the lowest bit rate: 0.8 Mbit at 4 Mbit/s. All others fit into 3.2 Mbit/s.
         assert!((v.startup_s - 0.2).abs() < 1e-6, "{v:?}");
         assert_eq!((v.stalls, v.stalled_s), (0, 0.0));
         assert!(v.mbps > 1.9 && v.mbps < 2.0, "{v:?}");
@@ -112,12 +112,12 @@ mod tests {
 
     #[test]
     fn an_outage_longer_than_the_buffer_stalls_once() {
-        // 0.8 Mbit/s: 1 s a segment of 0.4, so 2 s gained in the first, then 1 s a segment; from 6.1 s on nothing for 20 s.
+        // 0.8 Mbit/s: each segment of 0.4 Mbit/s takes 1 s for 2 s of video; from 6.1 s on nothing arrives for 20 s.
         let all: Vec<Delivery> =
             flow(60.0, |_| 0.8).into_iter().filter(|d| !(6.1..26.1).contains(&d.at)).collect();
         let v = viewing(&all, (0.0, 60.0)).unwrap();
         assert!((v.startup_s - 1.0).abs() < 0.02, "{v:?}");
-        // At 6 s six segments are there, 12 s of video, of which 5 have played: it lasts to 13 s. The next is there at 27 s.
+        // At 6 s there are six segments, 12 s of video, of which 5 s have played: it lasts to 13 s. The next arrives at 27 s.
         assert_eq!(v.stalls, 1, "{v:?}");
         assert!((v.stalled_s - 14.0).abs() < 0.1, "{v:?}");
         assert!((v.mbps - 0.4).abs() < 1e-9, "{v:?}");

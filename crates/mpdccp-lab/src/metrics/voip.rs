@@ -1,17 +1,17 @@
-//! The mean opinion score that a telephone call would get from a flow's delays and losses: the E-model of ITU-T G.107, all but delay and loss at its defaults.
+//! Mean opinion score of a telephone call with a flow's delays and losses: the E-model of ITU-T G.107, with defaults except for delay and loss.
 
 use super::arrivals::Delivery;
 
-/// Room for jitter: packets play out this long after the fastest one would, milliseconds; later ones are as good as lost.
+/// Jitter buffer: packets are played this long after the fastest packet, milliseconds; later ones count as lost.
 const BUFFER_MS: f64 = 60.0;
-/// A packet holds this much speech, milliseconds.
+/// Milliseconds of speech per packet.
 const FRAME_MS: f64 = 20.0;
-/// R of a call without delay and loss (G.107, default values).
+/// R of a call without delay and loss (G.107 defaults).
 const R0: f64 = 93.2;
 /// Robustness to loss of G.711 with packet loss concealment (G.113 appendix I), per cent; its own impairment is 0.
 const BPL: f64 = 25.1;
 
-/// MOS for `sent` packets.
+/// MOS of `sent` packets.
 pub(super) fn voip_mos(first: &[Delivery], sent: usize) -> Option<f64> {
     let latencies = || first.iter().filter_map(|d| d.latency_ms);
     let fastest = latencies().min_by(f64::total_cmp)?;
@@ -20,7 +20,7 @@ pub(super) fn voip_mos(first: &[Delivery], sent: usize) -> Option<f64> {
     (sent > 0).then(|| mos(rating(play_out + FRAME_MS, 100.0 * (1.0 - played as f64 / sent as f64))))
 }
 
-/// R with a delay from mouth to ear in milliseconds and a loss in per cent.
+/// R for a mouth-to-ear delay in milliseconds and a loss in per cent.
 fn rating(delay: f64, loss: f64) -> f64 {
     // Cole and Rosenbluth's fit of G.107's delay impairment.
     let delayed = 0.024 * delay + 0.11 * (delay - 177.3).max(0.0);
@@ -70,7 +70,7 @@ mod tests {
 
     #[test]
     fn late_packets_are_lost() {
-        // The fastest takes 20 ms, so what takes more than 80 is late: 1 of 4, and 1 of 5 is lost. Delay 100 ms, loss 40 %.
+        // The fastest takes 20 ms, so packets over 80 ms are late: 1 of 4, and 1 of 5 is lost. Delay 100 ms, loss 40 %.
         let first = with_latencies(&[20.0, 80.0, 81.0, 40.0]);
         near(voip_mos(&first, 5).unwrap(), mos(90.8 - 95.0 * 40.0 / 65.1));
         assert_eq!(voip_mos(&[], 5), None);
