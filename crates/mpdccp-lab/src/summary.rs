@@ -197,7 +197,7 @@ pub fn medians(runs: &[Run]) -> Vec<Value> {
     groups.into_iter().map(summarise).collect()
 }
 
-/// Of each metric the interval of its median with its coverage, where there are runs enough.
+/// For each metric, the confidence interval of its median and its coverage, if there are enough runs.
 fn intervals(values: &[Value]) -> Value {
     let mut of: BTreeMap<&String, Vec<f64>> = BTreeMap::new();
     for (metric, value) in values.iter().filter_map(|v| v["metrics"].as_object()).flatten() {
@@ -210,7 +210,7 @@ fn intervals(values: &[Value]) -> Value {
     of.into_iter().filter_map(interval).collect::<serde_json::Map<_, _>>().into()
 }
 
-/// The median of equally shaped values: of numbers number by number, of anything else the first. Absent (null) numbers do not count.
+/// The median of values with the same structure: number by number; other types take the first value. Null numbers do not count.
 fn median(values: &[&Value]) -> Value {
     let Some(first) = values.iter().find(|v| !v.is_null()) else { return Value::Null };
     match first {
@@ -226,7 +226,7 @@ fn median(values: &[&Value]) -> Value {
             .map(|i| median(&values.iter().filter_map(|v| v.get(i)).collect::<Vec<_>>()))
             .collect(),
         Value::Object(first) => {
-            // A key may be missing in some runs, such as a metric that did not apply there.
+            // A key may be missing in some runs, such as a metric that does not apply there.
             let mut keys: Vec<&String> = first.keys().collect();
             for key in values.iter().filter_map(|v| v.as_object()).flat_map(|o| o.keys()) {
                 if !keys.contains(&key) {

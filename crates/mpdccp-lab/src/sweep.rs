@@ -1,4 +1,4 @@
-//! Every variant at every point of a scenario's `[sweep]`: one CSV row for each run, resumable.
+//! Every variant at every point of a scenario's `[sweep]`: one CSV row per run, resumable.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -13,27 +13,27 @@ use crate::store::{self, Kept, Store};
 use crate::summary::Flow;
 use crate::{Backend, LabError, Plan, RunRecord, Sample};
 
-/// How a sweep is run.
+/// Options of a sweep.
 #[derive(Clone, Debug)]
 pub struct Options {
-    /// The CSV file. Finished runs are kept in the directory `runs` beside it and not made again; a file of the same name that ends in
-    /// `.runs` has all of this sweep, for [`merge`].
+    /// The CSV file. Finished runs are stored in the directory `runs` next to it and not repeated; a file of the same name with extension
+    /// `.runs` contains all runs of this sweep, for [`merge`].
     pub out: PathBuf,
     /// The first seed.
     pub seed: u64,
-    /// Runs at a time, in virtual time.
+    /// Parallel runs, in virtual time.
     pub threads: usize,
     /// Labels; all variants if empty.
     pub only: Vec<String>,
-    /// Cells; the headline if empty, every cell if it holds `all`.
+    /// Cells; the headline cell if empty, every cell if it contains `all`.
     pub cells: Vec<String>,
-    /// Seeds for each point; the scenario's number if absent.
+    /// Seeds per point; the scenario's number if absent.
     pub seeds: Option<u32>,
-    /// Only a part of the runs.
+    /// Make only a part of the runs.
     pub shard: Shard,
 }
 
-/// Every `of`th run, the `nth` (from 1) first: a part of a sweep that others complete.
+/// Every `of`th run, starting with the `nth` (from 1): one part of a sweep.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Shard {
     nth: usize,
@@ -58,23 +58,23 @@ impl FromStr for Shard {
     }
 }
 
-/// One run that ended.
+/// An ended run.
 #[derive(Debug)]
 pub struct Progress<'a> {
-    /// Ended so far.
+    /// Number of ended runs.
     pub done: usize,
-    /// Of so many.
+    /// Total number of runs.
     pub total: usize,
     /// Variant, cell, seed and values.
     pub what: &'a str,
-    /// It was made earlier.
+    /// It was found in the store.
     pub found: bool,
-    /// Why it failed, if it did.
+    /// The error, if it failed.
     pub error: Option<&'a str>,
 }
 
 impl Progress<'_> {
-    /// Tells `watch` of the run that people call `what`, if it ended.
+    /// Reports the end of a run to `watch`, described as `what`.
     pub(crate) fn tell(event: &Event<'_>, what: &str, watch: impl FnOnce(&Progress<'_>)) {
         let told = |found, error| {
             watch(&Progress { done: event.ended, total: event.total, what, found, error });
@@ -87,16 +87,16 @@ impl Progress<'_> {
     }
 }
 
-/// What came out.
+/// Result of a sweep.
 #[derive(Clone, Debug, Default)]
 pub struct Outcome {
-    /// Runs found.
+    /// Runs found in the store.
     pub found: usize,
     /// Runs made now.
     pub made: usize,
-    /// Runs that failed, with the reason.
+    /// Failed runs, with their errors.
     pub failed: Vec<(String, String)>,
-    /// Medians over the seeds of the metrics that the sweep shows, as text.
+    /// Medians over the seeds of the metrics in `show`, as text.
     pub table: String,
     /// The same as numbers, in the order of the sweep.
     pub medians: Vec<Median>,
@@ -111,18 +111,18 @@ pub struct Median {
     pub cell: String,
     /// Values of the parameters, in the order of their names.
     pub values: Vec<String>,
-    /// The metrics that the sweep shows, in its order, over the seeds.
+    /// The metrics in `show`, in order, over the seeds.
     pub shown: Vec<Option<Estimate>>,
 }
 
-/// One run to be made, and the columns that tell it from all others.
+/// A run to be made, with the columns that identify it.
 struct Job<'a> {
     key: Vec<String>,
     values: &'a [String],
     plan: Plan<'a>,
 }
 
-/// A field as CSV wants it (RFC 4180).
+/// Quotes a CSV field (RFC 4180).
 fn field(text: &str) -> String {
     if text.contains([',', '"', '\n']) {
         format!("\"{}\"", text.replace('"', "\"\""))
@@ -135,11 +135,10 @@ fn line(fields: &[String]) -> String {
     fields.iter().map(|f| field(f)).collect::<Vec<_>>().join(",")
 }
 
-/// Makes what is missing and writes the file, in the order of the sweep.
+/// Makes the missing runs and writes the file, in the order of the sweep.
 ///
 /// # Errors
-/// If the scenario has no sweep or a point of it makes no sense, the user interrupted, the machine lacks something, or a file cannot be
-/// read or written. A run that fails is no error here.
+/// The scenario has no sweep or an invalid point, an interruption, a missing prerequisite, or a file error. A failed run is no error here.
 pub fn run(
     scenario: &Scenario,
     backend: &dyn Backend,
@@ -185,11 +184,10 @@ pub fn run(
     Ok(outcome)
 }
 
-/// Puts together what shards have made, whose CSV files are `parts`: takes the runs from the files `.runs` beside them and writes the whole
-/// file.
+/// Merges shards with the CSV files `parts`: imports the runs from the `.runs` files next to them and writes the complete file.
 ///
 /// # Errors
-/// As [`run`], and if the runs of a part cannot be read. Runs that no shard has made are the outcome's `failed`.
+/// Like [`run`], and if the runs of a part cannot be read. Runs that no shard has made are in `failed`.
 pub fn merge(
     scenario: &Scenario,
     backend: &dyn Backend,
@@ -204,17 +202,17 @@ pub fn merge(
     run(scenario, &Nowhere(backend), options, watch)
 }
 
-/// The runs of a CSV file in one file.
+/// The `.runs` file of a CSV file.
 fn packed(csv: &Path) -> PathBuf {
     csv.with_extension("runs")
 }
 
-/// Where the runs of a CSV file are kept.
+/// The store of a CSV file.
 fn beside(csv: &Path) -> PathBuf {
     csv.parent().unwrap_or(Path::new("")).join("runs")
 }
 
-/// Stands for the backend on which shards made their runs; makes none itself.
+/// Stands for the backend of the shards' runs; makes no runs.
 struct Nowhere<'a>(&'a dyn Backend);
 
 impl Backend for Nowhere<'_> {
@@ -257,7 +255,7 @@ fn jobs<'a>(
     Ok(jobs)
 }
 
-/// Columns of each flow where there are several, from its last phase.
+/// Columns of each flow, if there are several, from its last phase.
 type Column = (&'static str, fn(&Flow) -> Option<f64>);
 const OF_FLOWS: [Column; 4] = [
     ("rx_mbps", |flow| Some(flow.phases.last()?.rx_mbps)),
@@ -266,7 +264,7 @@ const OF_FLOWS: [Column; 4] = [
     ("lost_pct", |flow| flow.lost_pct),
 ];
 
-/// The whole file: what was run, all metrics, those of each flow where there are several, and what made the run.
+/// The complete file: parameters, all metrics, those of each flow if there are several, and the inputs of each run.
 fn csv(parameters: &[String], made: &[(&Job<'_>, Kept)]) -> String {
     let mut flows: Vec<&str> = Vec::new();
     for flow in made.iter().filter(|(_, kept)| kept.run.flows.len() > 1).flat_map(|(_, kept)| &kept.run.flows)
@@ -294,7 +292,7 @@ fn csv(parameters: &[String], made: &[(&Job<'_>, Kept)]) -> String {
     line(&header) + "\n" + &made.iter().map(row).collect::<String>()
 }
 
-/// Over the seeds, the metrics in `show` for each variant at each point.
+/// Medians over the seeds of the metrics in `show`, for each variant at each point.
 fn medians(made: &[(&Job<'_>, Kept)], show: &[String]) -> Vec<Median> {
     let mut groups: Vec<(&Job<'_>, Vec<&Kept>)> = Vec::new();
     let mut place = BTreeMap::new();
@@ -320,7 +318,7 @@ fn medians(made: &[(&Job<'_>, Kept)], show: &[String]) -> Vec<Median> {
     groups.into_iter().map(summarise).collect()
 }
 
-/// Medians as text, one line each.
+/// Formats medians as text, one line each.
 fn table(parameters: &[String], show: &[String], medians: &[Median]) -> String {
     let titles = [&["variant".to_owned(), "cell".to_owned()], parameters, show].concat();
     let number = |v: &Option<Estimate>| v.map_or(String::new(), |v| v.text());

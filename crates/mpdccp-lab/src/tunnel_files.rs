@@ -1,4 +1,5 @@
-//! The files of the tunnel's two ends, as a scenario has them: the same text for both backends.
+//! The configuration files of the tunnel's two ends for a scenario: the same text for both
+//! backends.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -21,34 +22,34 @@ pub(crate) fn path_address(index: usize, host: u8) -> Ipv4Addr {
     Ipv4Addr::new(10, 77, u8::try_from(index).unwrap_or(u8::MAX), host)
 }
 
-/// The client's address on a path after it has changed so often.
+/// The client's address on a path after this number of changes.
 pub(crate) fn client_address(index: usize, changes: usize) -> Ipv4Addr {
     path_address(index, if changes == 0 { 1 } else { u8::try_from(100 + changes).unwrap_or(u8::MAX) })
 }
 
-/// The name of a path's interface at both hosts; of one that several share, the first's.
+/// The name of a path's interface at both hosts; for paths that share one, the first path's.
 pub(crate) fn path_device(index: usize) -> String {
     format!("path{index}")
 }
 
-/// What both files are made of.
+/// Content of both files.
 pub(crate) struct TunnelFiles<'a> {
     plan: Plan<'a>,
     /// Keys of client and server, if the tunnel is encrypted.
     keys: Option<[PrivateKey; 2]>,
-    /// Where the program puts its control sockets and state.
+    /// Directory of the program's control sockets and state.
     dir: PathBuf,
-    /// What reloads changed so far: settings, which paths there are, priorities.
+    /// Changes by reloads so far: settings, paths, priorities.
     pub(crate) changed: TunnelSettings,
     paths: Option<Vec<String>>,
     priority: BTreeMap<String, u8>,
 }
 
 impl<'a> TunnelFiles<'a> {
-    /// Of a run; `random` gives the keys of client and server.
+    /// The files of a run; `random` makes the keys of client and server.
     ///
     /// # Errors
-    /// There is no randomness.
+    /// No randomness is available.
     pub(crate) fn new(
         plan: &Plan<'a>,
         dir: PathBuf,
@@ -66,12 +67,12 @@ impl<'a> TunnelFiles<'a> {
         })
     }
 
-    /// The paths that the tunnel uses, with their places among all.
+    /// The paths that the tunnel uses, with their indices among all.
     pub(crate) fn used(&self) -> impl Iterator<Item = (usize, PathSpec)> + use<> {
         self.plan.paths().into_iter().enumerate().filter(|(_, path)| !path.outside)
     }
 
-    /// Has the files say what a reload changes.
+    /// Applies a reload to the files.
     pub(crate) fn follow(&mut self, reload: &Reload) {
         self.changed = reload.tunnel.or(&self.changed);
         if let Some(paths) = &reload.paths {
@@ -80,20 +81,20 @@ impl<'a> TunnelFiles<'a> {
         self.priority.extend(reload.priority.iter().map(|(name, prio)| (name.as_ref().clone(), *prio)));
     }
 
-    /// How often the client's address on a path changes.
+    /// Number of address changes of the client on a path.
     fn roams(&self, path: &PathSpec) -> usize {
         let names = self.plan.scenario.events.iter().filter_map(|event| event.roam.as_ref());
         names.filter(|name| name.as_ref() == path.name.as_ref()).count()
     }
 
-    /// The text of an end's file.
+    /// Text of one end's file.
     pub(crate) fn text(&self, side: Side) -> String {
         let settings = self.plan.scenario.tunnel_after(self.plan.variant, &self.changed).unwrap_or_default();
-        // The figures to compare with were taken without encryption.
+        // The reference figures were measured without encryption.
         let security = if settings.contains_key(SECURITY) { "" } else { "security = \"none\"\n" };
         let [own, other] = if side == Side::Client { [CLIENT, SERVER] } else { [SERVER, CLIENT] };
         let [role, peer] = [side, side.other()].map(Side::name);
-        // Taps on the interface are to see each packet.
+        // Without offload, so that taps on the interface see each packet.
         let mut out = format!(
             "role = \"{role}\"\n{security}offload = false\naddresses = [\"{own}/24\"]\ncontrol = {:?}\nstate = {:?}\n{}",
             self.dir.join(format!("{role}.sock")),
@@ -120,7 +121,7 @@ impl<'a> TunnelFiles<'a> {
         for (i, path) in self.used().filter(|(_, path)| side == Side::Client && listed(path)) {
             let remote = SocketAddr::from((path_address(i, 2), dccp_wire::DCCP_UDP_PORT));
             let name = path.name.as_ref();
-            // What leaves by an interface has whatever address that has.
+            // A path bound to an interface uses the interface's current address.
             let local = match self.roams(&path) {
                 0 => format!("local = \"{}\"", path_address(i, 1)),
                 _ => format!("interface = \"{}\"", path_device(i)),
@@ -134,7 +135,7 @@ impl<'a> TunnelFiles<'a> {
     }
 }
 
-/// One line per key, so that keys of the file itself may follow.
+/// One line per key, so that top-level keys may follow.
 fn inline(table: &Table) -> String {
     table.iter().map(|(key, value)| format!("{key} = {value}\n")).collect()
 }

@@ -1,4 +1,4 @@
-//! Rates in windows that slide over a run.
+//! Rates in sliding windows.
 
 use crate::record::seconds;
 use crate::record::{FlowRecord, PathRecord, RunRecord};
@@ -6,11 +6,11 @@ use crate::record::{FlowRecord, PathRecord, RunRecord};
 /// Windows start at multiples of this.
 const STEP_S: f64 = 0.01;
 
-/// Bytes with their times, ready for sums over windows.
+/// Cumulative bytes over time, for window sums.
 struct Cumulated {
     /// Ascending.
     at: Vec<f64>,
-    /// Bytes before each.
+    /// Bytes before each time.
     before: Vec<u64>,
 }
 
@@ -38,8 +38,7 @@ fn starts((from, to): (f64, f64), len: f64) -> impl Iterator<Item = f64> {
     (0..=count as i64).map(move |i| from + i as f64 * STEP_S).take_while(move |_| count >= 0.0)
 }
 
-/// The lowest rate at which `flow` was received in any window of `len` seconds inside `span`, leaving out windows that touch one of
-/// the spans in `except`.
+/// The lowest rate of `flow` in any window of `len` seconds within `span`, without windows that overlap a span in `except`.
 pub(crate) fn lowest(
     run: &RunRecord,
     flow: &FlowRecord,
@@ -52,7 +51,7 @@ pub(crate) fn lowest(
     starts(span, len).filter(|from| !excepted(*from)).map(|from| bytes.mbps(from, len)).min_by(f64::total_cmp)
 }
 
-/// The start of the first window of `len` seconds inside `span` in which more than `mbps` were offered to `path`.
+/// The start of the first window of `len` seconds within `span` in which more than `mbps` was offered to `path`.
 pub(crate) fn first_above(
     run: &RunRecord,
     path: &PathRecord,
@@ -65,13 +64,13 @@ pub(crate) fn first_above(
     starts(span, len).find(|from| bytes.mbps(*from, len) > mbps)
 }
 
-/// When the first packet with data was offered to `path` from `from` on; none if the path had one in the second before already.
+/// When the first data packet was offered to `path` from `from` on; `None` if the path already had one in the second before.
 pub(crate) fn first_packet(run: &RunRecord, path: &PathRecord, from: f64) -> Option<f64> {
     let data = path.forward.packets.iter().filter(|p| p.data.is_some()).map(|p| seconds(run, p.entered));
     data.filter(|at| *at >= from - 1.0).min_by(f64::total_cmp).filter(|at| *at >= from)
 }
 
-/// When any path was in ProbeRTT, with half a second after it, in which the window grows back.
+/// Time spans in which any path was in ProbeRTT, plus half a second in which the window grows back.
 pub(crate) fn probe_rtt(run: &RunRecord) -> Vec<(f64, f64)> {
     let probing =
         |row: &&crate::TraceRow| row.phase.to_ascii_lowercase().replace(['-', '_'], "") == "probertt";

@@ -4,23 +4,23 @@ use super::figure::{GREY, line};
 use super::{Figure, Panel, Series, Shape};
 use crate::bounds::Bounds;
 
-/// What is joined to a line.
+/// Points joined by a line.
 pub(crate) type Points = Vec<(f64, f64)>;
 
-/// What a panel needs: its title and its lines by name.
+/// A panel: title, and lines by name.
 pub(crate) type Lines = (String, Vec<(&'static str, Points)>);
 
 /// One line of figure 5.
 pub(crate) struct Curve {
-    /// For the legend.
+    /// Name in the legend.
     pub(crate) name: &'static str,
-    /// Joined.
+    /// Joined by a line.
     pub(crate) medians: Points,
-    /// A dot each.
+    /// Drawn as dots.
     pub(crate) runs: Points,
 }
 
-/// Lines over time, a panel each, `abreast` beside each other.
+/// Lines over time, one per panel, `abreast` panels per row.
 pub(crate) fn over_time(
     panels: Vec<Lines>,
     y_label: &str,
@@ -42,7 +42,7 @@ pub(crate) fn over_time(
         }
     };
     let panels: Vec<Panel> = panels.into_iter().map(panel).collect();
-    // As many in the last row as in the others.
+    // Pads the last row to the width of the others.
     let rows = panels.chunks(abreast).map(|row| {
         let mut row = row.to_vec();
         row.resize(abreast.min(panels.len()), Panel::default());
@@ -51,7 +51,7 @@ pub(crate) fn over_time(
     Figure { rows: rows.collect(), span: (0.0, end), ..Figure::default() }
 }
 
-/// Friendliness against the number of TCP flows: a line through the medians and a dot for each run, and what is aimed at.
+/// Friendliness over the number of TCP flows: a line through the medians, a dot for each run, and the aim.
 pub(crate) fn against_flows(lines: Vec<Curve>, aim: Option<Bounds>) -> Figure {
     let most = lines.iter().flat_map(|line| &line.medians).map(|(n, _)| *n).fold(1.0, f64::max) + 1.0;
     let level = |y: f64| Series { pale: true, ..line("", GREY, vec![(0.0, y), (most, y)]) };

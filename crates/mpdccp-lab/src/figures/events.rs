@@ -1,4 +1,4 @@
-//! What happens to the paths while a scenario runs, in a few words for a figure.
+//! Short labels for the events of a scenario in a figure.
 
 use mpdccp_units::Rate;
 
@@ -6,7 +6,7 @@ use super::Mark;
 use super::range::label;
 use crate::scenario::{LinkKeys, PathSpec, Scenario, TunnelEvent};
 
-/// One mark for each moment of [`Scenario::events_s`].
+/// A mark for each time in [`Scenario::events_s`].
 pub(super) fn marks(scenario: &Scenario) -> Vec<Mark> {
     let at = |at: f64| {
         let here = |path: &PathSpec| -> Option<(String, String)> {
@@ -31,7 +31,7 @@ pub(super) fn marks(scenario: &Scenario) -> Vec<Mark> {
     scenario.events_s().into_iter().map(at).collect()
 }
 
-/// What the `nth` event of a path changes: in both directions, or in each.
+/// Changes by the `nth` event of a path, in both directions or in each.
 fn words(path: &PathSpec, nth: usize) -> Vec<String> {
     let course = path.course();
     let before = nth.checked_sub(1).map_or(&path.ways, |last| &course[last].1);
@@ -43,7 +43,7 @@ fn words(path: &PathSpec, nth: usize) -> Vec<String> {
     forward.into_iter().chain(reverse).collect()
 }
 
-/// In which ways a link is another.
+/// Differences between two states of a link.
 fn changes(before: &LinkKeys, after: &LinkKeys) -> Vec<String> {
     let mut out = Vec::new();
     if after.is_up() != before.is_up() {

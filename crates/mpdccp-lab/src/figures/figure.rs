@@ -1,4 +1,4 @@
-//! What a figure is, before anybody draws it.
+//! A figure as data, before rendering.
 
 use super::range::Range;
 
@@ -9,58 +9,58 @@ pub struct Figure {
     pub rows: Vec<Vec<Panel>>,
     /// Horizontal range.
     pub span: (f64, f64),
-    /// Moments marked in every panel.
+    /// Times marked in every panel.
     pub marks: Vec<Mark>,
     /// Quantity and unit of the horizontal axis; time in seconds if absent.
     pub x_label: Option<String>,
-    /// The horizontal axis is logarithmic.
+    /// Whether the horizontal axis is logarithmic.
     pub x_log: bool,
 }
 
-/// A moment at which something happens.
+/// A marked event.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Mark {
-    /// Where on the horizontal axis.
+    /// Position on the horizontal axis.
     pub at: f64,
-    /// What happens, in a few words.
+    /// Short label.
     pub label: String,
 }
 
-/// One coordinate system.
+/// A coordinate system.
 #[derive(Clone, Debug, Default)]
 pub struct Panel {
-    /// Above the panel.
+    /// Title above the panel.
     pub title: String,
-    /// The variant that all of it belongs to, if it does.
+    /// The variant shown, if there is only one.
     pub variant: Option<String>,
     /// Quantity and unit of the vertical axis.
     pub y_label: String,
-    /// What it shows.
+    /// Its series.
     pub series: Vec<Series>,
-    /// The vertical range ends no higher than this; points above are drawn at the edge.
+    /// Upper limit of the vertical range; points above are drawn at the edge.
     pub y_cap: Option<f64>,
-    /// The vertical range ends here; at a round number above all points if absent.
+    /// End of the vertical range; if absent, a round number above all points.
     pub y_top: Option<f64>,
-    /// The vertical axis is logarithmic; what is not above zero is drawn at its lower end.
+    /// Whether the vertical axis is logarithmic; values not above zero are drawn at its lower end.
     pub y_log: bool,
 }
 
 /// Points of one colour.
 #[derive(Clone, Debug, Default)]
 pub struct Series {
-    /// For the legend; empty leaves it out of the legend.
+    /// Name in the legend; empty for no entry.
     pub name: String,
-    /// The variant it belongs to, where a panel shows several.
+    /// The variant, if a panel shows several.
     pub variant: Option<String>,
     /// Index into the palette.
     pub color: usize,
-    /// Drawn in a paler tone, behind the others.
+    /// Whether it is drawn in a paler tone, behind the others.
     pub pale: bool,
     /// How they are drawn.
     pub shape: Shape,
-    /// (place on the horizontal axis, value).
+    /// (horizontal position, value).
     pub points: Vec<(f64, f64)>,
-    /// For [`Shape::Marked`]: lower and upper end of each point's interval.
+    /// For [`Shape::Marked`]: each point's interval.
     pub intervals: Vec<Option<(f64, f64)>>,
 }
 
@@ -69,23 +69,24 @@ pub struct Series {
 pub enum Shape {
     /// One dot each.
     Dots,
-    /// Joined.
+    /// Joined by a line.
     #[default]
     Line,
-    /// Joined by a broken line.
+    /// Joined by a dashed line.
     Dashed,
-    /// Joined, with a marker at each point and its interval as an error bar.
+    /// Joined by a line, with a marker at each point and its interval as an error bar.
     Marked,
     /// A ring each, larger than a dot.
     Rings,
 }
 
-/// Index of the grey, which is for sums and limits.
+/// Index of grey, for sums and limits.
 pub(crate) const GREY: usize = 4;
-/// How many colours `figure.css` has: those that colour-blind people tell apart (Okabe and Ito's), a grey and a brown.
+/// Number of colours in `figure.css`: the palette of Okabe and Ito, which colour-blind people can distinguish, a grey
+/// and a brown.
 pub(super) const COLORS: usize = 8;
 
-/// Colour of a variant, and whether it is drawn pale: two of a family share a colour.
+/// Colour of a variant, and whether it is pale: two variants of a family share a colour.
 const FAMILIES: &[(&str, usize, bool)] = &[
     ("ccid2", 0, false),
     ("ccid5", 1, false),
@@ -96,7 +97,7 @@ const FAMILIES: &[(&str, usize, bool)] = &[
     ("tcp-bbr", 3, true),
 ];
 
-/// Colour and paleness of the variant that its scenario declares as number `nth`: the same in all figures.
+/// Colour and paleness of the `nth` variant of its scenario: the same in all figures.
 pub(super) fn look(label: &str, nth: usize) -> (usize, bool) {
     const FREE: [usize; 3] = [5, 6, 7];
     let known = FAMILIES.iter().find(|(known, ..)| *known == label);
@@ -109,7 +110,7 @@ pub(super) fn line(name: &str, color: usize, points: Vec<(f64, f64)>) -> Series 
 }
 
 impl Figure {
-    /// What the horizontal axis shows.
+    /// Label of the horizontal axis.
     pub(super) fn x_label(&self) -> &str {
         self.x_label.as_deref().unwrap_or("time, s")
     }
@@ -118,7 +119,7 @@ impl Figure {
         Range { from: self.span.0, to: self.span.1, log: self.x_log }
     }
 
-    /// Of all panels of a row.
+    /// Vertical range of a row of panels.
     pub(super) fn y_range(row: &[Panel]) -> Range {
         let to = row.iter().map(Panel::top).fold(0.0, f64::max);
         if !row.iter().any(|panel| panel.y_log) {
@@ -136,7 +137,7 @@ impl Panel {
         points.map(|(_, y)| *y).chain(intervals.flat_map(|(low, high)| [*low, *high]))
     }
 
-    /// Where the vertical range ends: a round number not below any point or the cap, if nobody has set it.
+    /// End of the vertical range: `y_top`, or a round number above all points or the cap.
     pub(super) fn top(&self) -> f64 {
         if let Some(top) = self.y_top {
             return top;
@@ -146,7 +147,7 @@ impl Panel {
         super::range::round_up(wanted)
     }
 
-    /// Nothing to see.
+    /// Whether there are no points.
     pub(super) fn is_empty(&self) -> bool {
         self.series.iter().all(|s| s.points.is_empty())
     }

@@ -1,4 +1,4 @@
-//! What the CCID5 paper's figures 5 to 7 show, variants side by side.
+//! Figures 5 to 7 of the CCID5 paper, with variants side by side.
 
 use super::events::marks;
 use super::figure::{GREY, line};
@@ -11,21 +11,21 @@ use crate::series;
 /// A variant's run as a column of a figure.
 #[derive(Clone, Copy, Debug)]
 pub struct Column<'a> {
-    /// Above it.
+    /// Its title.
     pub label: &'a str,
     /// The run.
     pub run: &'a RunRecord,
 }
 
-/// More columns would be too narrow to read; they go below.
+/// Most columns per row; more would be too narrow.
 const ABREAST: usize = 3;
-/// If the panels of a row differ by more than this, a linear range would flatten the lowest.
+/// If the panels of a row differ by more than this factor, a linear range would flatten the lowest.
 const FLATTENED: f64 = 4.0;
 
 /// Draws one panel of a column.
 type Draw = fn(&Scenario, Column<'_>) -> Panel;
 
-/// Rows that share their range, and whether it may be logarithmic.
+/// Rows with a common range, and whether it may be logarithmic.
 type Group<'a> = (&'a [Draw], bool);
 
 fn figure(scenario: &Scenario, columns: &[Column<'_>], groups: &[Group<'_>]) -> Figure {
@@ -42,7 +42,7 @@ fn figure(scenario: &Scenario, columns: &[Column<'_>], groups: &[Group<'_>]) -> 
     }
 }
 
-/// For each kind a panel a column, all with the same range, so that they compare. Kinds of which nobody has anything are left out.
+/// For each kind, one panel per column, all with the same range for comparison. Kinds without data are left out.
 fn rows(scenario: &Scenario, columns: &[Column<'_>], (kinds, may_log): Group<'_>) -> Vec<Vec<Panel>> {
     let row = |draw: &Draw| -> Vec<Panel> { columns.iter().map(|column| draw(scenario, *column)).collect() };
     let mut rows: Vec<Vec<Panel>> = kinds.iter().map(row).collect();
@@ -59,7 +59,7 @@ fn rows(scenario: &Scenario, columns: &[Column<'_>], (kinds, may_log): Group<'_>
     rows
 }
 
-/// What 95 % of a panel's values do not exceed.
+/// The 95th percentile of a panel's values.
 fn level(panel: &Panel) -> Option<f64> {
     let series = panel.series.iter().filter(|s| !s.pale && s.shape != Shape::Dashed);
     let mut values: Vec<f64> = series.flat_map(|s| &s.points).map(|(_, y)| *y).collect();
@@ -67,12 +67,12 @@ fn level(panel: &Panel) -> Option<f64> {
     values.get(values.len() * 95 / 100).copied().filter(|level| *level > 0.0)
 }
 
-/// Latency of each packet by path, throughput received, throughput of each path.
+/// Latency of each packet by path, throughput received, and throughput of each path.
 pub fn delivery(scenario: &Scenario, columns: &[Column<'_>]) -> Figure {
     figure(scenario, columns, &[(&[latency, wire], true), (&[received], false), (&[paths], false)])
 }
 
-/// Windows, rates, queues and round-trip times behind it.
+/// Windows, rates, queues and round-trip times.
 pub fn inner_workings(scenario: &Scenario, columns: &[Column<'_>]) -> Figure {
     let groups: [Group<'_>; 4] = [(&[window], false), (&[pacing], false), (&[queue], false), (&[rtt], true)];
     figure(scenario, columns, &groups)
@@ -92,12 +92,12 @@ fn wire(scenario: &Scenario, column: Column<'_>) -> Panel {
     of_packets(scenario, column, "wire", points, &metrics)
 }
 
-/// Places of the flows that metrics are of.
+/// Indices of the measured flows.
 pub(super) fn measured(scenario: &Scenario, run: &RunRecord) -> impl Iterator<Item = usize> {
     (0..run.flows.len()).filter(move |i| scenario.is_measured(&run.label, &run.flows[*i].name))
 }
 
-/// A latency of each packet (when, ms, path), a colour a path.
+/// Latency of each packet (time, ms, path), one colour per path.
 fn of_packets(
     scenario: &Scenario,
     column: Column<'_>,
@@ -109,7 +109,7 @@ fn of_packets(
         all.iter().filter(|(.., on)| *on == path).map(|(at, ms, _)| (*at, *ms)).collect()
     };
     let dots = |name: &str, color, points| Series { shape: Shape::Dots, ..line(name, color, points) };
-    // Segments of a TCP inside the tunnel bear no numbers by which a link knows them.
+    // TCP segments inside the tunnel cannot be identified on a link.
     let elsewhere = points(None);
     let mut series: Vec<Series> = if elsewhere.is_empty() {
         let paths = column.run.paths.iter().enumerate();
@@ -129,7 +129,7 @@ fn panel(column: Column<'_>, y_label: &str) -> Panel {
     Panel { variant, y_label: y_label.to_owned(), ..Panel::default() }
 }
 
-/// What others published for a variant, each a line over the time for which it holds: from the last event to the end.
+/// Reference figures for a variant, each a line over its validity: from the last event to the end.
 fn references(scenario: &Scenario, column: Column<'_>, metrics: &[(&str, &str)]) -> Vec<Series> {
     let (from, to) = (scenario.measured_from_s(), *scenario.duration_s.as_ref());
     let mut out = Vec::new();
@@ -171,7 +171,7 @@ fn paths(scenario: &Scenario, column: Column<'_>) -> Panel {
     Panel { title, series, ..panel(column, "rate, Mbit/s") }
 }
 
-/// One line per path of a value of the trace, and a pale one of a second value.
+/// One line per path of a trace value, and a pale one of a second value.
 fn traced(
     scenario: &Scenario,
     column: Column<'_>,
@@ -194,7 +194,7 @@ fn traced(
     Panel { title: format!("{}: {title}", column.label), series, y_cap, ..panel(column, y_label) }
 }
 
-/// The highest of the points in each twentieth of a second.
+/// The maximum of the points in each twentieth of a second.
 fn highest_of_bins(points: Vec<(f64, f64)>) -> Vec<(f64, f64)> {
     let bin = |t: f64| (t * 20.0) as i64;
     let same = points.chunk_by(|a, b| bin(a.0) == bin(b.0));

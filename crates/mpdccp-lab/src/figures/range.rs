@@ -1,6 +1,6 @@
-//! Ranges of axes and the round numbers on them.
+//! Axis ranges and round numbers.
 
-/// From where to where an axis goes.
+/// Range of an axis.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) struct Range {
     pub(super) from: f64,
@@ -8,30 +8,30 @@ pub(super) struct Range {
     pub(super) log: bool,
 }
 
-/// A logarithmic axis shows no more than this factor: what lies lower is drawn at its end.
+/// Largest ratio of a logarithmic axis; smaller values are drawn at its end.
 const DECADES: f64 = 1e4;
 
-/// A round number not below `wanted`.
+/// A round number at or above `wanted`.
 pub(super) fn round_up(wanted: f64) -> f64 {
     let magnitude = 10f64.powf(wanted.max(1e-9).log10().floor());
     let steps = [1.0, 1.2, 1.5, 2.0, 2.5, 3.0, 4.0, 5.0, 6.0, 8.0, 10.0];
     steps.iter().map(|s| s * magnitude).find(|top| *top >= wanted).unwrap_or(wanted)
 }
 
-/// The decade's 1, 2 or 5 not above `wanted`.
+/// A number 1, 2 or 5 times a power of ten, at or below `wanted`.
 fn round_down(wanted: f64) -> f64 {
     let magnitude = 10f64.powf(wanted.log10().floor());
     [5.0, 2.0].iter().map(|s| s * magnitude).find(|low| *low <= wanted).unwrap_or(magnitude)
 }
 
 impl Range {
-    /// From a round number not above `lowest` to `to`.
+    /// From a round number at or below `lowest` to `to`.
     pub(super) fn logarithmic(lowest: f64, to: f64) -> Range {
         let to = to.max(1e-6);
         Range { from: round_down(lowest.clamp(to / DECADES, to / 2.0)), to, log: true }
     }
 
-    /// Where a value lies between the ends, from 0 to 1; beyond them at the end.
+    /// Position of a value on the axis, from 0 to 1; values beyond the ends are clamped.
     pub(super) fn place(&self, value: f64) -> f64 {
         let value = value.clamp(self.from, self.to);
         let share = if self.log {
@@ -42,7 +42,7 @@ impl Range {
         if share.is_finite() { share } else { 0.0 }
     }
 
-    /// The values that get a label, about `count` of them on a linear axis.
+    /// Values with a label, about `count` on a linear axis.
     pub(super) fn ticks(&self, count: usize) -> Vec<f64> {
         if self.log {
             let decades = self.from.log10().floor() as i32..=self.to.log10().ceil() as i32;
@@ -65,7 +65,7 @@ impl Range {
     }
 }
 
-/// A tick's label, with as many decimals as it needs.
+/// A tick's label, with the decimals it needs.
 pub(super) fn label(value: f64) -> String {
     let text = format!("{value:.4}");
     let text = text.trim_end_matches('0').trim_end_matches('.');

@@ -1,4 +1,4 @@
-//! Figures as SVG. The same panels stand in a file of their own and in a report, whose script reads their values and zooms them.
+//! Figures as SVG. The same panels are used in a separate file and in a report, whose script reads their values and zooms them.
 
 use std::collections::HashSet;
 use std::fmt::Write as _;
@@ -9,25 +9,25 @@ use super::thin::thin;
 use super::{Figure, Panel, Series, Shape};
 use crate::LabError;
 
-/// For the head of a report, and in each file.
+/// Style sheet for the head of a report, and for each file.
 pub(crate) const STYLE: &str = include_str!("../../assets/figure.css");
-/// For the end of a report.
+/// Script for the end of a report.
 pub(crate) const SCRIPT: &str = include_str!("../../assets/figure.js");
 
-/// A panel's plot, in pixels, and the room on its left, on its right and below.
+/// Size of a panel's plot in pixels, and the space on its left, on its right and below.
 const PLOT: (f64, f64) = (392.0, 160.0);
 const LEFT: f64 = 56.0;
 const RIGHT: f64 = 14.0;
 const FOOT: f64 = 40.0;
 /// A panel's width.
 const WIDTH: f64 = LEFT + PLOT.0 + RIGHT;
-/// Height of a line of the head.
+/// Height of a header line.
 const LINE: f64 = 17.0;
-/// Room for a series' sample in the legend.
+/// Space for a series' sample in the legend.
 const SAMPLE: f64 = 22.0;
-/// Mean width of a character, of its height: viewers choose the font, so nothing is measured.
+/// Mean width of a character relative to its height: viewers choose the font, so text is not measured.
 const CHARACTER: f64 = 0.56;
-/// Dots of several series are drawn by turns, in so many parts of the axis, so that no series hides another.
+/// Dots of several series are drawn alternately, in this many parts of the axis, so that no series hides another.
 const TURNS: usize = 40;
 
 impl Figure {
@@ -35,7 +35,7 @@ impl Figure {
         self.rows.iter().map(Vec::len).max().unwrap_or(1)
     }
 
-    /// A file: all panels side by side and below each other.
+    /// A complete file: all panels in their rows.
     pub fn svg(&self) -> String {
         let (mut panels, mut down) = (String::new(), 4.0);
         for row in &self.rows {
@@ -52,7 +52,7 @@ impl Figure {
         )
     }
 
-    /// For a report: each panel in a cell of a grid.
+    /// HTML for a report: each panel in a cell of a grid.
     pub fn html(&self) -> String {
         let Range { from, to, log } = self.x_range();
         let x = escape(self.x_label());
@@ -61,7 +61,7 @@ impl Figure {
             let _ = write!(out, "<div class=\"row\" style=\"--columns:{}\">", self.columns());
             let head = head(row);
             for panel in row {
-                // An empty cell keeps those beside it in their columns.
+                // An empty cell keeps the others in their columns.
                 out += "<div>";
                 if !panel.is_empty() {
                     self.panel(&mut out, panel, (0.0, 0.0), head, Self::y_range(row));
@@ -73,10 +73,10 @@ impl Figure {
         out + "</div>"
     }
 
-    /// Writes `stem`.svg and returns what a report shows.
+    /// Writes `stem`.svg and returns the HTML for a report.
     ///
     /// # Errors
-    /// Whatever the file system says.
+    /// Errors of the file system.
     pub fn save(&self, stem: &Path) -> Result<String, LabError> {
         let path = stem.with_extension("svg");
         std::fs::write(&path, self.svg())
@@ -150,13 +150,13 @@ impl Figure {
         out.push_str("</svg>\n");
     }
 
-    /// Pale lines first; dots last, by turns.
+    /// Draws pale lines first; dots last, alternately.
     fn series(&self, out: &mut String, panel: &Panel, y: Range) {
         let x = self.x_range();
         let place = |(at, value): (f64, f64)| (PLOT.0 * x.place(at), PLOT.1 * (1.0 - y.place(value)));
         let all = || panel.series.iter().enumerate();
         let drawn = |series: &Series| -> Vec<(f64, f64)> {
-            // Series with intervals are short, and an interval belongs to a place in the list.
+            // Series with intervals are short, and intervals are matched by index, so they are not thinned.
             let points = if series.intervals.is_empty() {
                 thin(series.points.clone(), self.span)
             } else {
@@ -179,7 +179,7 @@ impl Figure {
             });
             path(out, (nth, series), "error", &bars.collect::<String>());
         }
-        // Of dots of one series that fall on the same spot one is enough.
+        // Duplicates of a series' dot at the same spot are skipped.
         let mut seen = HashSet::new();
         let mut clouds = Vec::new();
         for (nth, series) in all().filter(|(_, s)| s.shape.is_dots()) {
@@ -207,7 +207,7 @@ impl Shape {
     }
 }
 
-/// A path of the series that comes `nth` in its panel.
+/// A path of the `nth` series in its panel.
 fn path(out: &mut String, (nth, series): (usize, &Series), class: &str, d: &str) {
     if d.is_empty() {
         return;
@@ -216,7 +216,7 @@ fn path(out: &mut String, (nth, series): (usize, &Series), class: &str, d: &str)
     let _ = write!(out, "<path class=\"{class}{}\" data-s=\"{nth}\"{variant} d=\"{d}\"/>", look(series));
 }
 
-/// Classes of a series' colour and kind of line.
+/// CSS classes of a series' colour and line style.
 fn look(series: &Series) -> String {
     let dashed = if series.shape == Shape::Dashed { " dashed" } else { "" };
     let pale = if series.pale { " pale" } else { "" };
@@ -228,12 +228,12 @@ fn joined(points: &[(f64, f64)]) -> String {
     if words.is_empty() { String::new() } else { format!("M{}", words.join(" ")) }
 }
 
-/// Strokes of no length: their round ends stay round however the plot is stretched.
+/// Zero-length strokes: their round ends stay round when the plot is stretched.
 fn dots(points: &[(f64, f64)]) -> String {
     points.iter().map(|(x, y)| format!("M{} {}h0", px(*x), px(*y))).collect()
 }
 
-/// The legend in lines that fit beside the title, or below it: number, series and width of each entry.
+/// The legend in lines that fit next to the title, or below it: index, series and width of each entry.
 fn legend(panel: &Panel) -> Vec<Vec<(usize, &Series, f64)>> {
     let mut rows = vec![Vec::new()];
     let mut room = PLOT.0 - wide(&panel.title, 13.0);
@@ -251,7 +251,7 @@ fn legend(panel: &Panel) -> Vec<Vec<(usize, &Series, f64)>> {
     rows
 }
 
-/// Room above the plots of a row, the same for all so that they align.
+/// Space above the plots of a row, the same for all so that they align.
 fn head(row: &[Panel]) -> f64 {
     10.0 + LINE * row.iter().map(|panel| legend(panel).len()).max().unwrap_or(1) as f64
 }
@@ -293,12 +293,12 @@ fn of_variant(label: &str) -> String {
     format!(" data-variant=\"{}\"", escape(label))
 }
 
-/// A tenth of a pixel is more than a screen shows.
+/// A tenth of a pixel is fine enough for any screen.
 fn px(value: f64) -> f64 {
     (value * 10.0).round() / 10.0
 }
 
-/// For HTML and its attributes.
+/// Escapes text for HTML and its attributes.
 pub(crate) fn escape(text: &str) -> String {
     text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;").replace('"', "&quot;")
 }

@@ -7,12 +7,13 @@ use super::{Figure, Panel, Series, Shape};
 use crate::metrics;
 use crate::sweep::Median;
 
-/// An axis that spans more than this factor is logarithmic.
+/// An axis with a larger ratio than this is logarithmic.
 const WIDE: f64 = 40.0;
-/// A latency of one variant this many times another's would flatten it on a linear range.
+/// If one variant's latency is this many times another's, a linear range would flatten the latter.
 const FLATTENED: f64 = 8.0;
 
-/// One row of panels for each metric of `show`, a panel for each cell, a line for each variant; none if the values of the only `parameter` are no numbers of one unit.
+/// One row of panels per metric of `show`, one panel per cell, one line per variant; `None` if the values of the only `parameter` are not numbers
+/// with a common unit.
 pub fn over_parameter(parameter: &str, show: &[String], medians: &[Median]) -> Option<Figure> {
     let read: Vec<(f64, &str)> =
         medians.iter().map(|m| quantity(m.values.first()?)).collect::<Option<_>>()?;
@@ -50,7 +51,7 @@ pub fn over_parameter(parameter: &str, show: &[String], medians: &[Median]) -> O
         }
         let words = metrics::NAMES.iter().find(|(name, _)| name == metric).map_or(metric.as_str(), |n| n.1);
         let y_log = words.ends_with(", ms") && flattened(&series);
-        // The legend of many variants takes the line of the title.
+        // With many variants the legend takes the title line.
         let title = if cells.len() > 1 { cell.to_owned() } else { String::new() };
         Panel { title, y_label: words.to_owned(), series, y_log, ..Panel::default() }
     };
@@ -64,7 +65,7 @@ pub fn over_parameter(parameter: &str, show: &[String], medians: &[Median]) -> O
     })
 }
 
-/// Whether the median values of the lines lie so far apart that one range shows only the highest.
+/// Whether the medians of the lines are so far apart that a common range shows only the highest.
 fn flattened(series: &[Series]) -> bool {
     let middle = |s: &Series| {
         let mut ys: Vec<f64> = s.points.iter().map(|(_, y)| *y).collect();
@@ -76,7 +77,7 @@ fn flattened(series: &[Series]) -> bool {
     low > 0.0 && levels.iter().any(|level| *level > FLATTENED * low)
 }
 
-/// What a parameter is and its unit, for the axis below.
+/// A parameter and its unit, for the axis label.
 fn axis(parameter: &str, unit: &str) -> String {
     let words = match parameter.rsplit('.').next() {
         Some("owd") => "one-way delay",
@@ -89,7 +90,7 @@ fn axis(parameter: &str, unit: &str) -> String {
     if unit.is_empty() { words.to_owned() } else { format!("{words}, {unit}") }
 }
 
-/// A value as scenarios write it, in the unit that its axis has.
+/// A value as in scenarios, converted to the axis unit.
 fn quantity(value: &str) -> Option<(f64, &'static str)> {
     let value = value.trim();
     let end = value.find(|c: char| !(c.is_ascii_digit() || ".+-".contains(c))).unwrap_or(value.len());

@@ -1,12 +1,12 @@
-//! Fewer points that look the same.
+//! Thins series without changing their look.
 
-/// Points of one series that a figure shows at most.
+/// Most points per series in a figure.
 pub(super) const MOST: usize = 1600;
-/// Points kept of a bin: its lowest, its highest and those at the thirds between.
+/// Points kept per bin: the lowest, the highest and two between.
 const KEPT: usize = 4;
 
-/// At most [`MOST`] of those `points` that lie in `span`, which are then in order of their place on the horizontal axis: of each of equal bins of `span` the
-/// lowest, the highest and two between, so that neither a spike nor a band gets lost.
+/// Returns at most [`MOST`] of the `points` in `span`, sorted by horizontal position: from each of equal bins the lowest, the highest and two
+/// between, so that neither spikes nor bands are lost.
 pub(super) fn thin(mut points: Vec<(f64, f64)>, span: (f64, f64)) -> Vec<(f64, f64)> {
     points.retain(|(x, y)| (span.0..=span.1).contains(x) && y.is_finite());
     points.sort_by(|a, b| a.0.total_cmp(&b.0));

@@ -1,11 +1,11 @@
-//! What a variant must reach.
+//! The judge's criterion.
 
 use serde::Deserialize;
 
 /// Bytes of a full packet.
 pub(super) const PACKET: f64 = 1_500.0;
 
-/// What is required; `scenarios/judge.toml` says it in words.
+/// The requirements; `scenarios/judge.toml` explains them.
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct Criterion {
@@ -25,12 +25,12 @@ pub(super) struct Criterion {
 }
 
 impl Criterion {
-    /// Delay of a queue that may stand, ms: BBR's and some more.
+    /// Largest acceptable queueing delay, ms: BBR's plus a margin.
     pub(super) fn bound(&self, mbps: f64, bbr_ms: f64) -> f64 {
         self.delay * bbr_ms + self.delay_ms + self.packets_ms(mbps)
     }
 
-    /// As long as some packets take on a link, ms; nothing if its rate is not known.
+    /// Transmission time of some packets on a link, ms; zero if its rate is unknown.
     pub(super) fn packets_ms(&self, mbps: f64) -> f64 {
         if mbps > 0.0 { self.delay_packets * PACKET * 8.0 / mbps / 1e3 } else { 0.0 }
     }

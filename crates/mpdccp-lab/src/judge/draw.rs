@@ -1,4 +1,4 @@
-//! Points: links that nobody chose, from the distribution in `scenarios/judge.toml`.
+//! Points: random links from the distribution in `scenarios/judge.toml`.
 
 use serde::Deserialize;
 
@@ -13,7 +13,7 @@ const TEXT: &str = include_str!("../../../../scenarios/judge.toml");
 /// Bits per second of 1 Mbit/s.
 pub(super) const MEGA: f64 = 1e6;
 
-/// What points are drawn from.
+/// The distribution of points.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct Distribution {
@@ -32,7 +32,7 @@ pub(super) struct Distribution {
     pub(super) classes: Vec<Class>,
 }
 
-/// Points that are drawn alike.
+/// A class of points with a common distribution.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct Class {
@@ -59,19 +59,19 @@ enum Factor {
     Short,
 }
 
-/// Factors that points of other classes may have, too.
+/// Factors that points of other classes may have too.
 const OTHERS: [Factor; 5] = [Factor::Aqm, Factor::Loss, Factor::Jitter, Factor::Lumps, Factor::Return];
 
-/// Who else sends.
+/// Competing traffic.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(super) enum Company {
     #[default]
     Alone,
-    /// Flows of the same kind: how much longer than the first one's each one's round trip is, ms, and how long after it each begins, s.
+    /// Flows of the same kind: each with its extra round-trip time over the first flow, ms, and its start after it, s.
     Own(Vec<(f64, f64)>),
     /// TCP flows with these congestion controls.
     Tcp(&'static [&'static str]),
-    /// TCP connections that come, carry some bytes and go.
+    /// Short TCP connections.
     Short,
 }
 
@@ -80,7 +80,7 @@ pub(super) enum Company {
 pub(super) struct Point {
     pub(super) index: u64,
     pub(super) class: String,
-    /// What it is, for readers.
+    /// Description for readers.
     pub(super) words: Vec<String>,
     pub(super) mbps: f64,
     pub(super) rtt_ms: f64,
@@ -90,19 +90,19 @@ pub(super) struct Point {
     pub(super) events: Vec<String>,
     pub(super) forward: Vec<String>,
     pub(super) reverse: Vec<String>,
-    /// Share of packets that the wire loses whatever is sent.
+    /// Random loss on the wire, independent of load.
     pub(super) own_loss: f64,
-    /// The keys of a source that limits itself.
+    /// Keys of an application-limited source.
     pub(super) source: Option<String>,
     pub(super) company: Company,
-    /// The keys of the cross traffic, of [`Company::Short`].
+    /// Keys of the cross traffic for [`Company::Short`].
     pub(super) cross_traffic: String,
-    /// Behind a queue for each flow.
+    /// With per-flow queues.
     pub(super) fair_queue: bool,
-    /// What is before this is not judged, s.
+    /// Start of the judged time, s.
     pub(super) settle_s: f64,
     pub(super) end_s: f64,
-    /// Of everything random in its runs.
+    /// Seed of its runs.
     pub(super) seed: u64,
 }
 
@@ -112,7 +112,7 @@ pub(super) fn read() -> Result<Distribution, LabError> {
 }
 
 impl Distribution {
-    /// Point number `index` of a seed; classes take turns.
+    /// Point number `index` of a seed; classes alternate.
     pub(super) fn point(&self, seed: u64, index: u64) -> Point {
         let class = &self.classes[index as usize % self.classes.len()];
         let mut dice = Dice::new(seed, index);
@@ -142,7 +142,7 @@ impl Distribution {
             point.add(class.factor, &mut dice);
             let mut others = 0;
             for other in OTHERS {
-                // A model is all that a link has.
+                // A link with a model has no other factors.
                 if other != class.factor && others < 2 && point.mbps > 0.0 && dice.chance(self.others) {
                     point.add(other, &mut dice);
                     others += 1;
@@ -271,14 +271,15 @@ impl Point {
                 self.says(format!("return path loses {share:.1} %"));
             }
             2 => {
-                // In packets: a sender that has to wait for its timer sends one each time, so long bursts would stop everybody for good.
+                // Burst lengths in packets: a sender that waits for its timer sends one packet each time, so long bursts would stop
+                // every sender for good.
                 let length = dice.log(2.0..6.0);
                 let (begin, end) = (25.0 / length, 100.0 / length);
                 self.reverse
                     .push(format!("burst_loss = {{ begin = \"{begin:.3} %\", end = \"{end:.3} %\" }}"));
                 self.says(format!("return path loses 20 % in bursts of {length:.0}"));
             }
-            // A queue of others there.
+            // A queue of other traffic there.
             _ if self.reverse.iter().any(|key| key.starts_with("jitter")) => {}
             _ => {
                 let by = self.rtt_ms * dice.log(0.2..2.0);
@@ -293,7 +294,7 @@ impl Point {
     }
 
     fn walk(&mut self, dice: &mut Dice) {
-        // The return path may have a rate of its own.
+        // The return path may have a different rate.
         let rate = |mbps: f64| format!("forward = {{ rate = \"{} bit/s\" }}", (mbps * MEGA).round());
         let (from, to) = (self.settle_s, self.end_s);
         let middle = from + (to - from) / 3.0;
@@ -366,7 +367,7 @@ impl Point {
                 let on = dice.log(0.05..2.0);
                 (rated(rate, &on_off(on, on * dice.log(0.3..3.0))), "on and off")
             }
-            // Some tens of packets faster than the link, and then nothing for longer than a round trip.
+            // Some tens of packets above the link's rate, then a pause longer than a round trip.
             3 => {
                 let (fast, packets) = (self.mbps * MEGA * dice.uniform(1.5..4.0), dice.log(10.0..300.0));
                 let on = packets * PACKET * 8.0 / fast;
@@ -385,10 +386,10 @@ impl Point {
         self.says(format!("offered {share:.2} of the rate, {words}"));
     }
 
-    /// Short flows that take a part of the link together.
+    /// Short flows that use a share of the link together.
     fn short(&mut self, dice: &mut Dice) {
         let (share, size) = (dice.uniform(0.1..0.5), dice.log(5_000.0..500_000.0).round());
-        // A run has so many numbers of flows only.
+        // The number of flows per run is limited.
         let every = (size / (self.bytes_per_second() * share)).max(self.end_s / 2_000.0);
         self.cross_traffic = format!(
             "kind = \"short\"\ncc = \"cubic\"\nsizes = [\"{size} B\"]\nevery = \"{:.0} us\"",
@@ -425,24 +426,24 @@ impl Point {
         self.stay(3.0);
     }
 
-    /// Shares take longer to settle.
+    /// Extends the run, because shares take longer to settle.
     fn stay(&mut self, times: f64) {
         let judged = self.end_s - self.settle_s;
         self.settle_s *= times;
         self.end_s = self.settle_s + judged * 2.0;
     }
 
-    /// Whether its source limits itself.
+    /// Whether its source is application-limited.
     pub(super) fn app_limited(&self) -> bool {
         self.source.is_some()
     }
 
-    /// Whether its source sends as much as it can.
+    /// Whether its source adapts its rate to the path.
     pub(super) fn adapts(&self) -> bool {
         self.source.as_ref().is_some_and(|keys| keys.contains("video"))
     }
 
-    /// Whether flows of the same kind differ in their round trips.
+    /// Whether flows of the same kind have different round trips.
     pub(super) fn unequal(&self) -> bool {
         matches!(&self.company, Company::Own(all) if all.iter().any(|(longer, _)| *longer > 0.0))
     }

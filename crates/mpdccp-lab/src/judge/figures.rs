@@ -1,4 +1,4 @@
-//! What is measured of one run.
+//! Figures of one run.
 
 use serde::{Deserialize, Serialize};
 
@@ -10,31 +10,32 @@ use crate::{Plan, RunRecord};
 /// The percentile of latencies.
 const P95: f64 = 0.95;
 
-/// Figures of a run over the time that is judged.
+/// Figures of a run over the judged time.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub(super) struct Figures {
-    /// What each flow received, Mbit/s.
+    /// Rate received by each flow, Mbit/s.
     pub(super) mbps: Vec<f64>,
-    /// On the link, 95th percentile, ms; of the first flow.
+    /// 95th percentile of the first flow's latency on the link, ms.
     pub(super) p95_ms: f64,
-    /// Of the first flow's packets, share that did not arrive.
+    /// Fraction of the first flow's packets that did not arrive.
     pub(super) lost: f64,
-    /// Of what the first flow's source offered, share delivered, and from source to receiver the 95th percentile, ms.
+    /// Fraction of the first flow's offered data that was delivered, and the 95th percentile of its latency from
+    /// source to receiver, ms.
     pub(super) delivered: f64,
     pub(super) app_p95_ms: f64,
-    /// From the beginning to the end of short flows beside, 95th percentile, ms; 0 without any.
+    /// 95th percentile of the completion time of competing short flows, ms; 0 without any.
     pub(super) short_p95_ms: f64,
-    /// What the first flow received before the time that is judged, Mbit/s.
+    /// Rate received by the first flow before the judged time, Mbit/s.
     pub(super) start_mbps: f64,
-    /// What the link could have carried, Mbit/s.
+    /// Capacity of the link, Mbit/s.
     pub(super) capacity_mbps: f64,
 }
 
-/// Of a run of `point`.
+/// Figures of a run of `point`.
 pub(super) fn figures(point: &Point, plan: &Plan<'_>, run: &RunRecord) -> Figures {
     let (from, to) = (point.settle_s, point.end_s);
     let judged = |t: f64| (from..to).contains(&t);
-    // The sum of nothing is -0.
+    // An empty sum is -0.
     let rate = |bytes: f64, s: f64| bytes.abs() * 8.0 / 1e6 / s;
     let received = |flow: &crate::FlowRecord, when: &dyn Fn(f64) -> bool| -> f64 {
         flow.received
@@ -55,7 +56,7 @@ pub(super) fn figures(point: &Point, plan: &Plan<'_>, run: &RunRecord) -> Figure
     });
     let delays: Vec<f64> = delays.collect();
     let lost = 1.0 - delays.len() as f64 / (packets.len() as f64).max(1.0);
-    // What never comes takes as long as the run is judged.
+    // A packet that never arrives counts as late by the judged time.
     let latency = |flow: &crate::FlowRecord| {
         let waited = flow.received.iter().filter_map(|p| {
             let sent = flow.sent.get(p.seq as usize)?;
@@ -87,7 +88,7 @@ pub(super) fn figures(point: &Point, plan: &Plan<'_>, run: &RunRecord) -> Figure
     }
 }
 
-/// The mean rate at which the link can carry full packets while the run is judged, Mbit/s.
+/// Mean rate at which the link can carry full packets during the judged time, Mbit/s.
 fn capacity(point: &Point, plan: &Plan<'_>) -> f64 {
     let path = plan.paths().swap_remove(0);
     let course = path.course_with_models(point.end_s);
@@ -110,7 +111,7 @@ fn capacity(point: &Point, plan: &Plan<'_>) -> f64 {
     bits / 1e6 / (point.end_s - point.settle_s)
 }
 
-/// The share `q` of all is below it; none of none.
+/// The quantile `q`; `None` without values.
 pub(super) fn quantile(mut values: Vec<f64>, q: f64) -> Option<f64> {
     values.sort_by(f64::total_cmp);
     values.get(((values.len() as f64 * q) as usize).min(values.len().saturating_sub(1))).copied()

@@ -1,4 +1,4 @@
-//! Results of the references, kept from run to run: they depend on the point alone.
+//! Stored results of the references: they depend only on the point.
 
 use std::fs;
 use std::path::Path;
@@ -9,9 +9,9 @@ use super::draw::{Distribution, Point};
 use super::figures::Figures;
 use crate::LabError;
 
-/// Of the sources that a reference's run depends on beside its point, but for BBR's.
+/// Hash of the sources that a reference's run depends on in addition to its point, without BBR's.
 const SOURCES: &str = env!("MPDCCP_REFERENCES");
-/// Where BBR's behaviour is looked at: at a point of each class that is quick to run, by its Mbit/s and ms.
+/// Points for the check of BBR's behaviour: one per class, with this rate in Mbit/s and this delay in ms, so that they run fast.
 const THIN: (f64, f64) = (3.0, 100.0);
 
 /// A directory of results.
@@ -21,8 +21,8 @@ pub(super) struct Kept<'a> {
 }
 
 impl<'a> Kept<'a> {
-    /// Results that hold for references which are compiled from [`SOURCES`] and for a BBR that behaves as it does in `run`. The variants
-    /// share BBR's sources, so a hash of these would change with every trial of a variant.
+    /// Results valid for references compiled from [`SOURCES`], and for a BBR that behaves as in `run`. The variants share BBR's sources,
+    /// so a hash of these would change with every trial of a variant.
     pub(super) fn new(
         dir: &'a Path,
         distribution: &Distribution,
@@ -40,7 +40,7 @@ impl<'a> Kept<'a> {
         Ok(Kept { dir, code: format!("{SOURCES} {}", hash(&behaviour)) })
     }
 
-    /// The result of `label` at `point` with the scenario `text`: as kept, or else from `run`, and then kept.
+    /// The result of `label` at `point` with the scenario `text`: from the store, or from `run` and then stored.
     pub(super) fn get(
         &self,
         point: &Point,
@@ -51,14 +51,14 @@ impl<'a> Kept<'a> {
         let Point { seed, settle_s, own_loss, .. } = point;
         let hash = hash(format!("{} {label} {seed} {settle_s} {own_loss}\n{text}", self.code).as_bytes());
         let path = self.dir.join(format!("{hash}.json"));
-        // What cannot be read is run again.
+        // A result that cannot be read is computed again.
         let known = fs::read(&path).ok().and_then(|text| serde_json::from_slice(&text).ok());
         if let Some(figures) = known {
             return Ok(figures);
         }
         let figures = run()?;
         let json = json(&figures)?;
-        // Another process must not read half of it.
+        // Written under another name first, so that other processes never read a partial file.
         let begun = self.dir.join(format!("{hash}.{}", std::process::id()));
         fs::create_dir_all(self.dir)
             .and_then(|()| fs::write(&begun, json))
@@ -84,7 +84,7 @@ mod tests {
         Figures { mbps: vec![mbps], p95_ms: 0.1, ..Figures::default() }
     }
 
-    /// Results kept in `dir` while BBR gets `bbr`.
+    /// The store in `dir` while BBR's results are `bbr`.
     fn kept(dir: &Path, bbr: f64) -> Kept<'_> {
         Kept::new(dir, &super::super::draw::read().unwrap(), |_| Ok(figures(bbr))).unwrap()
     }
@@ -114,7 +114,7 @@ mod tests {
         {
             assert_eq!(other.mbps, [i as f64 + 2.0]);
         }
-        // Half a file is none.
+        // A truncated file is ignored.
         for file in fs::read_dir(dir.path()).unwrap() {
             fs::write(file.unwrap().path(), "{\"mbps\"").unwrap();
         }

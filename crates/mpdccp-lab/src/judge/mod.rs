@@ -1,5 +1,5 @@
-//! `mpdccp lab judge`: congestion controls on links nobody chose. Points are drawn from one written distribution, every variant and the
-//! references run on each, and one criterion judges all (docs/judge.md).
+//! `mpdccp lab judge`: congestion controls on random links. Points are drawn from a documented distribution, every variant and the
+//! references run at each point, and one criterion judges all (docs/judge.md).
 
 mod criterion;
 mod dice;
@@ -27,20 +27,20 @@ use crate::scenario::Scenario;
 use crate::sim::Sim;
 use crate::{Backend, LabError, Plan, code};
 
-/// What is judged if the user does not say.
+/// Default variants.
 pub const VARIANTS: [&str; 6] = ["ccid2", "ccid5", "ccid5-draft", "ccid7", "ccid250", "ccid252"];
-/// What all is measured by.
+/// Reference congestion controls.
 const REFERENCES: [&str; 2] = ["cubic", "bbr"];
 
-/// The seed that documents carry: another one for each state of the congestion control's sources.
+/// The seed of published results: it changes with the congestion control's sources.
 pub fn release_seed() -> u64 {
     env!("MPDCCP_CC_SOURCES").parse().unwrap_or(1)
 }
 
-/// Judges, writes `judge.json` and `judge.md` to `out`, and gives the text of the latter.
+/// Judges the variants, writes `judge.json` and `judge.md` to `out`, and returns the text of the latter.
 ///
 /// # Errors
-/// A variant or point that there is not, or a run that failed.
+/// An unknown variant or point, or a failed run.
 pub fn run(options: &Options, watch: &(dyn Fn(u64, u64) + Sync)) -> Result<String, LabError> {
     let only: Vec<&str> = options.only.iter().map(String::as_str).collect();
     if let Some(unknown) = only.iter().find(|label| !VARIANTS.contains(label)) {
@@ -86,24 +86,24 @@ pub fn run(options: &Options, watch: &(dyn Fn(u64, u64) + Sync)) -> Result<Strin
     report::write(out, &judged, before.as_ref())
 }
 
-/// Numbers of the points to judge.
+/// Indices of the points to judge.
 fn indices(distribution: &draw::Distribution, options: &Options) -> Result<Vec<u64>, LabError> {
     let names: Vec<&str> = distribution.classes.iter().map(|class| class.name.as_str()).collect();
     if let Some(class) = options.class.as_deref().filter(|class| !names.contains(class)) {
         return Err(LabError::Wrong(format!("no class `{class}`; there are {}", names.join(", "))));
     }
     let all = options.point.map_or(0..options.draws, |point| point..point + 1);
-    // Classes take turns.
+    // Classes alternate.
     let name = |index: u64| names.get(index as usize % names.len()).copied();
     Ok(all.filter(|index| options.class.is_none() || options.class.as_deref() == name(*index)).collect())
 }
 
-/// BBR with its company at a point.
+/// Runs BBR with its company at a point.
 fn bbr(point: &Point) -> Result<figures::Figures, LabError> {
     one(point, &scenario(point, false, false)?, "bbr")
 }
 
-/// All variants at one point.
+/// Runs all variants at one point.
 fn rows(
     criterion: &Criterion,
     point: &Point,
@@ -147,7 +147,7 @@ fn rows(
     Ok(variants.iter().filter_map(row).collect())
 }
 
-/// Its class; behind a queue for each flow, company is counted apart.
+/// The point's class; competition with per-flow queues counts separately.
 fn class(point: &Point) -> String {
     let apart = point.fair_queue && matches!(point.company, Company::Tcp(_));
     if apart { format!("{}, fair queue", point.class) } else { point.class.clone() }
@@ -195,7 +195,7 @@ mod tests {
     #[test]
     fn a_point_is_judged_the_same_each_time() {
         let distribution = draw::read().unwrap();
-        // The class of sources that limit themselves, and one of a shared link, on a thin line so that it is quick.
+        // The class of application-limited sources, and one with a shared link, at a low rate so that they run fast.
         let mut point = distribution.point(3, 8);
         (point.mbps, point.settle_s, point.end_s) = (1.0, 2.0, 6.0);
         let once = || {

@@ -1,11 +1,11 @@
 use std::path::PathBuf;
 
-/// What to judge, and where the result goes.
+/// Options of the judge.
 #[derive(Clone, Debug)]
 pub struct Options {
-    /// Points.
+    /// Number of points.
     pub draws: u64,
-    /// Of the points and of everything random on them.
+    /// Seed of the points and of everything random in their runs.
     pub seed: u64,
     /// Only this point.
     pub point: Option<u64>,
@@ -13,12 +13,12 @@ pub struct Options {
     pub class: Option<String>,
     /// Variants; all if empty.
     pub only: Vec<String>,
-    /// Points at a time.
+    /// Parallel points.
     pub jobs: usize,
-    /// Directory of what is written.
+    /// Output directory.
     pub out: PathBuf,
-    /// Directory that keeps the references' results.
+    /// Directory of the references' stored results.
     pub references: PathBuf,
-    /// What another build wrote, to compare with.
+    /// Output of another build, for comparison.
     pub against: Option<PathBuf>,
 }

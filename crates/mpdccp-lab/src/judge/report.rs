@@ -11,9 +11,9 @@ use super::figures::{Figures, quantile};
 use super::verdict::Verdict;
 use crate::LabError;
 
-/// Points with the lowest ratios that are named.
+/// Number of points with the lowest ratios in the report.
 const WORST: usize = 10;
-/// Standard deviations of a 95 % interval.
+/// Standard deviations in a 95 % interval.
 const Z: f64 = 1.96;
 
 /// One variant at one point.
@@ -27,18 +27,18 @@ pub(super) struct Row {
     pub(super) verdict: Verdict,
 }
 
-/// All that a run of the judge found: the tables can be made of it again.
+/// All results of a run of the judge, from which the tables are made.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(super) struct Judged {
     /// The command and the build.
     pub(super) made_by: String,
     pub(super) seed: u64,
-    /// In the order of their tables.
+    /// In table order.
     pub(super) variants: Vec<String>,
     pub(super) rows: Vec<Row>,
 }
 
-/// What another build wrote.
+/// Reads the output of another build.
 pub(super) fn read(path: &Path) -> Result<Judged, LabError> {
     let file = if path.is_dir() { path.join("judge.json") } else { path.to_owned() };
     let wrong = |e: &dyn core::fmt::Display| {
@@ -48,7 +48,7 @@ pub(super) fn read(path: &Path) -> Result<Judged, LabError> {
     serde_json::from_str(&text).map_err(|e| wrong(&e))
 }
 
-/// Wilson's 95 % interval of a share, per cent.
+/// Wilson's 95 % interval of a proportion, per cent.
 fn wilson(met: usize, of: usize) -> (f64, f64) {
     let (n, p) = (of as f64, met as f64 / of.max(1) as f64);
     let middle = (p + Z * Z / (2.0 * n)) / (1.0 + Z * Z / n);
@@ -64,7 +64,7 @@ fn by_class<'a>(rows: &'a [Row], label: &str) -> BTreeMap<&'a str, Vec<&'a Row>>
     classes
 }
 
-/// Writes both files, and gives the text.
+/// Writes both files, and returns the text.
 pub(super) fn write(out: &Path, judged: &Judged, before: Option<&Judged>) -> Result<String, LabError> {
     let text = text(judged, before.map(|before| &before.rows[..]));
     fs::create_dir_all(out).map_err(|e| LabError::failed(format!("making {}", out.display()), e))?;
@@ -140,7 +140,7 @@ fn text(judged: &Judged, before: Option<&[Row]>) -> String {
     text
 }
 
-/// Points that another build met and this one does not, and the other way round.
+/// Points met by another build but not by this one, and vice versa.
 fn compared(before: &[Row], now: &[&Row], label: &str) -> String {
     let then =
         |row: &&Row| before.iter().find(|b| b.label == label && b.index == row.index && b.words == row.words);

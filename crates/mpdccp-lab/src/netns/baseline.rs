@@ -1,4 +1,4 @@
-//! Transports that are not our tunnel: none, the kernel's Multipath TCP, WireGuard, any VPN started by commands.
+//! Alternatives to the tunnel: none, the kernel's Multipath TCP, WireGuard, or any VPN started by commands.
 
 use std::fs;
 use std::io::{Read, Write};
@@ -13,13 +13,13 @@ use crate::scenario::Baseline;
 use crate::tunnel_files::{CLIENT, SERVER, path_address};
 use crate::{LabError, Plan};
 
-/// Where the kernel says whether it has Multipath TCP.
+/// Shows whether the kernel has Multipath TCP.
 const MPTCP_SWITCH: &str = "/proc/sys/net/mptcp/enabled";
 const WIREGUARD_PORT: u16 = 51_820;
-/// How long a program may take to make its device.
+/// Time limit for a program to create its device.
 const PATIENCE: Duration = Duration::from_secs(5);
 
-/// What of the machine `baseline` lacks, in words for the user.
+/// Missing prerequisites of `baseline`, in words for the user.
 pub(super) fn lacks(baseline: &Baseline) -> Option<String> {
     match baseline {
         Baseline::Mptcp {} if !Path::new(MPTCP_SWITCH).exists() => {
@@ -37,15 +37,15 @@ pub(super) fn lacks(baseline: &Baseline) -> Option<String> {
 
 pub(super) const WIREGUARD: &str = "wireguard-go";
 
-/// A running baseline; gone when dropped.
+/// A running baseline; stopped when dropped.
 pub(super) struct Running {
     processes: Vec<Process>,
-    /// Where its flows go.
+    /// Destination of its flows.
     pub(super) to: Ipv4Addr,
 }
 
 impl Running {
-    /// Starts what carries the flows of `plan`; `paths` are the places of those it may use.
+    /// Starts the transport for the flows of `plan`; `paths` are the indices of the paths it may use.
     pub(super) fn start(
         plan: &Plan<'_>,
         baseline: &Baseline,
@@ -105,23 +105,23 @@ impl Running {
         }
     }
 
-    /// Whether it takes time to come up.
+    /// Whether it needs time to come up.
     pub(super) fn must_come_up(&self) -> bool {
         !self.processes.is_empty()
     }
 
-    /// An error if a program of it has ended.
+    /// Returns an error if one of its programs has ended.
     pub(super) fn check(&mut self) -> Result<(), LabError> {
         self.processes.iter_mut().try_for_each(Process::check)
     }
 
-    /// What its programs wrote last.
+    /// The last output of its programs.
     pub(super) fn tails(&self) -> String {
         self.processes.iter().map(Process::tail).collect()
     }
 }
 
-/// Lets the kernel at both ends use all paths: the server announces its other addresses.
+/// Configures both ends for all paths: the server announces its other addresses.
 fn mptcp(client: &Namespace, server: &Namespace, used: &[usize]) -> Result<(), LabError> {
     for end in [client, server] {
         end.inside(|| {
@@ -135,7 +135,7 @@ fn mptcp(client: &Namespace, server: &Namespace, used: &[usize]) -> Result<(), L
     })
 }
 
-/// The two key pairs of RFC 7748 section 6.1, private and public: nothing here is a secret.
+/// The two key pairs of RFC 7748 section 6.1, private and public: no secrets here.
 const ALICE: (&str, &str) = (
     "77076d0a7318a57d3c16c17251b26645df4c2f87ebc0992ab177fba51db92c2a",
     "8520f0098930a754748b7ddcb43ef75a0dbf3a0d26381af4eba4a98eaa9b4e6a",
@@ -152,13 +152,13 @@ struct End<'a> {
     peer: Ipv4Addr,
     /// The peer's address on the path.
     far: Ipv4Addr,
-    /// Own private key, the peer's public one.
+    /// Own private key, and the peer's public key.
     keys: [&'static str; 2],
 }
 
-/// Starts `program` for one end and tells it all it needs, by the socket it makes (https://www.wireguard.com/xplatform/).
+/// Starts `program` for one end and configures it through its socket (https://www.wireguard.com/xplatform/).
 fn wireguard(program: &Path, end: &End<'_>, dir: &Path) -> Result<Process, LabError> {
-    // Sockets of all ends of all labs lie in one directory.
+    // Unique names: the sockets of all ends of all labs are in one directory.
     let device = format!("wg{}-{}", std::process::id(), end.address.octets()[3]);
     let what = format!("WireGuard at {}", end.address);
     let log = dir.join(format!("{device}.log"));

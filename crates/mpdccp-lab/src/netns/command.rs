@@ -1,4 +1,4 @@
-//! Any program as traffic: a shell command at each end, and taps at the edge of what carries its packets.
+//! Any program as traffic: a shell command at each end, and taps where its packets enter and leave the transport.
 
 use std::net::{Ipv4Addr, SocketAddr};
 use std::path::{Path, PathBuf};
@@ -19,7 +19,7 @@ use crate::LabError;
 use crate::record::FlowRecord;
 use crate::scenario::FlowSpec;
 
-/// A flow of other programs.
+/// A flow of external programs.
 pub(super) struct Commands {
     name: String,
     client: String,
@@ -27,12 +27,12 @@ pub(super) struct Commands {
     dir: PathBuf,
     counters: Arc<Counters>,
     server: Option<Process>,
-    /// Where packets go in, where they come out.
+    /// Taps where packets enter and leave.
     taps: [Tap; 2],
     output: Mutex<Option<String>>,
 }
 
-/// A shell command with what it needs to know in its environment.
+/// Starts a shell command with its parameters in the environment.
 fn start(
     namespace: &Namespace,
     what: &str,
@@ -45,7 +45,8 @@ fn start(
 }
 
 impl Commands {
-    /// Starts the server's command and the taps. Packets go from `from` to `to`, or the other way in a reverse flow; those of `whose` count.
+    /// Starts the server's command and the taps. Packets go from `from` to `to`, or in the other direction for a reverse flow; packets that
+    /// match `whose` count.
     pub(super) fn start(
         spec: &FlowSpec,
         (client, server): (&Namespace, &Namespace),

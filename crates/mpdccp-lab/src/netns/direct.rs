@@ -1,4 +1,5 @@
-//! A plain DCCP connection instead of a tunnel: both ends are threads of this process, records are datagrams.
+//! A plain DCCP connection instead of a tunnel: both ends are threads of this process, and records are
+//! datagrams.
 
 use core::time::Duration;
 use std::net::{IpAddr, SocketAddr};
@@ -29,9 +30,9 @@ use linkem_net::{Urgency, hurry};
 const SERVICE_CODE: u32 = u32::from_be_bytes(*b"mpLb");
 /// IPv4 and UDP headers.
 const OVERHEAD: u16 = 28;
-/// Between two rows of the trace.
+/// Interval of trace rows.
 const TRACE_EVERY: Duration = Duration::from_millis(10);
-/// From the end of the traffic to closing: what is queued leaves meanwhile.
+/// Time from the end of the traffic to closing: queued packets leave meanwhile.
 const LINGER: Duration = Duration::from_millis(1_000);
 
 /// A flow over a plain DCCP connection.
@@ -40,12 +41,12 @@ pub(super) struct Dccp {
     index: u16,
     pace: Pace,
     to: SocketAddr,
-    /// The server sends everything back.
+    /// The server returns every packet.
     echo: bool,
     session: SessionConfig,
     counters: Arc<Counters>,
     receiver: Handle<Receiver>,
-    /// None once it was joined.
+    /// `None` once joined.
     thread: Option<JoinHandle<Result<Receiver, LabError>>>,
 }
 
@@ -73,7 +74,7 @@ impl Dccp {
                     listen(core, to, config)?;
                     Ok(receiver)
                 })?;
-                // Nobody waits any more if it fails.
+                // On failure nobody waits any more.
                 let _ = ready.send(driver.handle());
                 driver.run().map_err(|e| LabError::failed("the DCCP receiver", e))
             })
@@ -214,7 +215,7 @@ fn connect(core: &mut Core, remote: SocketAddr, session: SessionConfig) -> Resul
 
 struct Receiver {
     flow: u16,
-    /// Send everything back instead.
+    /// Return packets instead of counting them.
     echo: bool,
     counters: Arc<Counters>,
     received: Vec<ReceivedPacket>,
@@ -257,18 +258,18 @@ struct Sender<'a> {
     open: bool,
     next_trace: Time,
     sent: Sent,
-    /// Why the connection ended before it should.
+    /// Why the connection ended early.
     ended: Option<String>,
 }
 
 impl Sender<'_> {
-    /// When the next packet is due.
+    /// Due time of the next packet.
     fn due(&self) -> Time {
         let pace = &self.flow.pace;
         self.from + pace.rate.time_for(u64::from(pace.payload) * self.sent.packets.len() as u64)
     }
 
-    /// When it closes if nobody says so before; echoes are waited for.
+    /// When it closes unless told earlier; with echoes, it waits for them.
     fn end(&self) -> Time {
         if self.flow.echo { Time::MAX } else { self.to + LINGER }
     }
@@ -279,13 +280,13 @@ impl Sender<'_> {
         let mut payload = vec![0; self.flow.pace.payload as usize];
         Tag { flow: self.flow.index, seq: self.sent.packets.len() as u64, at }.write(&mut payload);
         self.sent.packets.push(SentPacket { at, bytes: self.flow.pace.payload });
-        // A packet sent before the connection is open is lost, as on a socket that is not connected.
+        // A packet sent before the connection is open is lost, as on an unconnected socket.
         if self.open {
             core.endpoint.send(at, self.session, payload, PktInfo::default());
         }
     }
 
-    /// A row of the trace, and the drops so far.
+    /// Records a row of the trace, and the drops so far.
     fn look(&mut self, core: &Core, now: Time) {
         let Some(status) = core.endpoint.status(now, self.session) else { return };
         let queue = &status.queue_stats;

@@ -1,4 +1,4 @@
-//! What the namespace backend needs of the machine.
+//! Prerequisites of the namespace backend.
 
 use std::fs;
 use std::io;
@@ -6,10 +6,10 @@ use std::process::{Command, Stdio};
 
 use crate::LabError;
 
-/// Checks for everything the backend needs.
+/// Checks all prerequisites of the backend.
 ///
 /// # Errors
-/// Names every thing that is missing, each with the way to get it.
+/// Lists every missing prerequisite, with the way to get it.
 pub fn check() -> Result<(), LabError> {
     let mut missing = Vec::new();
     if !rustix::process::geteuid().is_root() {
@@ -27,7 +27,7 @@ pub fn check() -> Result<(), LabError> {
             "/dev/net/tun: load the kernel module (modprobe tun); in a container, pass the device in (--device /dev/net/tun)"
                 .to_owned(),
         ),
-        // Without root that is the reason already given.
+        // Without root, the reason has already been given.
         Err(_) if !missing.is_empty() => {}
         Err(e) => missing.push(format!("/dev/net/tun: {e}; in a container, add the capability NET_ADMIN")),
     }

@@ -1,4 +1,4 @@
-//! A flow while it runs: who sends, who receives, and what both have seen.
+//! A running flow: its sender, its receiver, and their records.
 
 use std::sync::atomic::{AtomicBool, AtomicU64};
 
@@ -8,48 +8,48 @@ use super::world::Namespace;
 use crate::LabError;
 use crate::record::{FlowRecord, ReceivedPacket, SentPacket, TcpCounters, TraceRow};
 
-/// Counters that others watch while a flow runs.
+/// Counters of a running flow for other threads.
 #[derive(Debug, Default)]
 pub(super) struct Counters {
-    /// The receiver shall end.
+    /// Tells the receiver to end.
     pub(super) stop: AtomicBool,
-    /// Bytes received so far, counted as in [`SentPacket::bytes`].
+    /// Bytes received so far, counted like [`SentPacket::bytes`].
     pub(super) bytes: AtomicU64,
     /// Latency of the last packet.
     pub(super) latency_ns: AtomicU64,
-    /// Packets that the sender's queue has dropped so far, for sources that adapt; told about once a second.
+    /// Packets dropped by the sender's queue so far, for adaptive sources; updated about once a second.
     pub(super) dropped: AtomicU64,
 }
 
-/// What a sender has seen.
+/// Record of a sender.
 #[derive(Debug, Default)]
 pub(super) struct Sent {
-    /// As in [`FlowRecord::sent`].
+    /// See [`FlowRecord::sent`].
     pub(super) packets: Vec<SentPacket>,
-    /// What came back, if the server sends everything back.
+    /// Returned packets, if the server echoes.
     pub(super) echoed: Vec<ReceivedPacket>,
-    /// As in [`FlowRecord::lateness_ns`].
+    /// See [`FlowRecord::lateness_ns`].
     pub(super) late_ns: Vec<u32>,
-    /// As in [`FlowRecord::dropped_at_sender`].
+    /// See [`FlowRecord::dropped_at_sender`].
     pub(super) dropped: Option<u64>,
-    /// When it was told to end.
+    /// Planned end.
     pub(super) until: Time,
-    /// As in [`FlowRecord::stream_bytes`], where the sender knows.
+    /// See [`FlowRecord::stream_bytes`], if the sender knows it.
     pub(super) stream_bytes: Option<u64>,
-    /// As in [`FlowRecord::tcp`].
+    /// See [`FlowRecord::tcp`].
     pub(super) tcp: Option<TcpCounters>,
-    /// As in [`crate::RunRecord::trace`], if the sender is a DCCP connection itself.
+    /// See [`crate::RunRecord::trace`], if the sender itself is a DCCP connection.
     pub(super) trace: Vec<TraceRow>,
 }
 
-/// A flow whose receiver runs.
+/// A flow with a running receiver.
 pub(super) trait Flow: Send + Sync {
-    /// For those who watch.
+    /// Counters for the live view.
     fn counters(&self) -> &Counters;
 
-    /// Sends from inside `client`, on the calling thread, until `to` or until `over` says so.
+    /// Sends from inside `client`, on the calling thread, until `to` or until `over` is set.
     fn send(&self, client: &Namespace, from: Time, to: Time, over: &AtomicBool) -> Result<Sent, LabError>;
 
-    /// Stops the receiver and puts everything together.
+    /// Stops the receiver and combines both records.
     fn finish(self: Box<Self>, sent: Sent) -> Result<FlowRecord, LabError>;
 }

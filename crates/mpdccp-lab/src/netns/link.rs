@@ -1,4 +1,4 @@
-//! One path: a thread that runs a cable between two TUN devices and records every packet.
+//! A path: a thread that runs a cable between two TUN devices and records every packet.
 
 use core::time::Duration;
 use std::collections::HashMap;
@@ -21,10 +21,10 @@ use linkem_net::{Urgency, hurry};
 /// Largest packet of a path.
 pub(super) const MTU: u16 = 1500;
 
-/// What a link thread and the others share.
+/// State shared with a link thread.
 #[derive(Debug, Default)]
 pub(super) struct Shared {
-    /// Nanoseconds of t = 0; 0 while it is not known.
+    /// t = 0 in nanoseconds; 0 while unknown.
     start: AtomicU64,
     stop: AtomicBool,
     /// Outer bytes offered from client to server so far.
@@ -34,15 +34,15 @@ pub(super) struct Shared {
 /// A running path.
 pub(super) struct RunningLink {
     pub(super) shared: Arc<Shared>,
-    /// The paths it carries: their places among all.
+    /// Indices of the paths that it carries.
     pub(super) places: Vec<usize>,
-    /// None once it was joined.
+    /// `None` once joined.
     thread: Option<JoinHandle<Result<Vec<PathRecord>, LabError>>>,
 }
 
 impl RunningLink {
-    /// Starts carrying packets of these paths, the first of which has the link, between `client` and `server`. The other ends of some
-    /// flows are `farther`, by their ports at the server.
+    /// Starts carrying packets of these paths, the first of which owns the link, between `client` and `server`. `farther` gives extra
+    /// distances of flows' other ends, by server port.
     pub(super) fn start(
         paths: &[(usize, &PathSpec)],
         farther: &HashMap<u16, Duration>,
@@ -77,12 +77,12 @@ impl RunningLink {
         Ok(RunningLink { shared, places, thread: Some(thread) })
     }
 
-    /// Says when t = 0 is; must lie far enough ahead for the thread to notice.
+    /// Sets t = 0, which must be far enough ahead for the thread to notice.
     pub(super) fn set_start(&self, start: Time) {
         self.shared.start.store(start.as_nanos(), Ordering::Relaxed);
     }
 
-    /// Stops it and takes what it recorded of each path.
+    /// Stops the link and returns its records of each path.
     pub(super) fn finish(mut self) -> Result<Vec<PathRecord>, LabError> {
         self.shared.stop.store(true, Ordering::Relaxed);
         match self.thread.take().map(JoinHandle::join) {
@@ -108,7 +108,7 @@ impl Recorder for LinkRecord {
     fn on_packet(&mut self, now: Time, packet: &[u8]) -> usize {
         self.packets.push(LinkPacket {
             entered: now,
-            // Until it comes out at the other end. What the kernel does not take there stays lost.
+            // Lost, unless it comes out at the other end. Packets that the kernel refuses there stay lost.
             fate: Fate::Lost,
             bytes: packet.len() as u32,
             data: Tag::read(packet).map(|tag| (tag.flow, tag.seq)),
@@ -143,15 +143,15 @@ impl Recorder for LinkRecord {
     }
 }
 
-/// Sees one direction of a link, and keeps the paths it carries apart.
+/// Watches one direction of a link, with separate records of its paths.
 struct Watch {
     /// From server to client.
     reverse: bool,
-    /// By the paths' places among all.
+    /// By path index.
     records: Vec<(usize, LinkRecord)>,
-    /// How much farther the other ends of flows are, by their ports at the server.
+    /// Extra distance of flows' other ends, by server port.
     farther: HashMap<u16, Duration>,
-    /// Whose the newest packet is.
+    /// Path of the newest packet.
     latest: usize,
 }
 
@@ -162,11 +162,11 @@ impl Watch {
 }
 
 impl Recorder for Watch {
-    /// Path and packet, as places in the records.
+    /// Indices of path and packet in the records.
     type Mark = (usize, usize);
 
     fn on_packet(&mut self, now: Time, packet: &[u8]) -> (usize, usize) {
-        // The third byte of an address tells the path.
+        // The third byte of an address is the path's index.
         let place = packet.get(18).map(|byte| usize::from(*byte));
         self.latest = self.records.iter().position(|(own, _)| Some(*own) == place).unwrap_or(0);
         (self.latest, self.latest().on_packet(now, packet))
@@ -198,13 +198,13 @@ impl Recorder for Watch {
 }
 
 struct Path {
-    /// Of the paths it carries.
+    /// Names of its paths.
     names: Vec<String>,
     /// Client to server, server to client.
     cable: Cable<Watch>,
-    /// What it is from each moment on, seconds after t = 0.
+    /// State of the link from each time on, seconds after t = 0.
     events: Vec<(f64, [LinkKeys; 2])>,
-    /// What it is before.
+    /// Initial state.
     begin: [LinkKeys; 2],
     shared: Arc<Shared>,
 }
@@ -232,7 +232,7 @@ impl Path {
             .collect())
     }
 
-    /// When event `index` happens, if it is known.
+    /// Time of event `index`, if known.
     fn event_at(&self, index: usize) -> Option<Time> {
         let start = Some(self.shared.start.load(Ordering::Relaxed)).filter(|start| *start > 0)?;
         let (at_s, _) = self.events.get(index)?;

@@ -1,5 +1,5 @@
-//! TCP as the lab models it, in UDP datagrams: a flow whose transport the kernel does not have, such as one that takes a packet for lost
-//! after three later ones whatever the reordering, as QUIC does. It is the very code that the simulator runs.
+//! The lab's TCP model in UDP datagrams: a flow whose transport the kernel lacks, such as one that declares a packet lost after three
+//! later ones whatever the reordering, like QUIC. It is the same code as in the simulator.
 
 use std::net::{Ipv4Addr, SocketAddr, UdpSocket};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -19,7 +19,7 @@ use crate::sim::tcp::segment::{self, Segment};
 use crate::sim::tcp::{self, Rule, Tcp};
 use linkem_net::{Urgency, hurry};
 
-/// The model writes whole IP packets; their IP header (the kernel makes its own) stays away, and UDP's comes instead.
+/// The model writes whole IP packets; the kernel adds its own IP header, and a UDP header takes TCP's place.
 const IP_HEADER: usize = 20;
 const UDP_HEADER: u16 = 8;
 const BUFFER: usize = 4 << 20;
@@ -50,7 +50,7 @@ impl Modelled {
         self.spec.cc.as_deref().unwrap_or_default()
     }
 
-    /// A packet of the model's for `side`, if one has come; the server learns from it where the client is.
+    /// The next packet of the model for `side`, if any; the server learns the client's address from it.
     fn receive(
         &self,
         socket: &UdpSocket,
@@ -96,7 +96,7 @@ impl Flow for Modelled {
                     Side::Client => (&socket, peers[0]),
                     Side::Server => (&self.server, peers[1]),
                 };
-                // What the kernel refuses (no route, no buffer) is lost.
+                // A packet that the kernel refuses (no route, no buffer) is lost.
                 peer.map(|peer| socket.send_to(&out.packet[IP_HEADER..], peer));
             }
             let wait = tcp.next_timeout().map_or(NAP, |at| at.since(Clock.now()).min(NAP));
@@ -149,7 +149,7 @@ fn socket(port: u16) -> Result<UdpSocket, LabError> {
     open().map_err(|e: std::io::Error| LabError::failed("a modelled flow's socket", e))
 }
 
-/// The largest IP packet that the interface towards `to` takes.
+/// MTU of the interface towards `to`.
 fn mtu(client: &Namespace, to: SocketAddr) -> Result<u16, LabError> {
     let told = |args: &[&str], key: &str| {
         let text = ip(&[&["-n", client.name.as_str(), "-j"], args].concat())?;

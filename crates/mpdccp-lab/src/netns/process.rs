@@ -14,21 +14,21 @@ use super::world::Namespace;
 use crate::LabError;
 use linkem_net::{Urgency, hurry};
 
-/// Ticks a second in what the kernel tells of processes.
+/// Ticks per second in the kernel's process statistics.
 const USER_HZ: f64 = 100.0;
 
-/// A process that is ended when dropped.
+/// A process, ended when dropped.
 #[derive(Debug)]
 pub(super) struct Process {
     what: String,
     child: Child,
     log: PathBuf,
-    /// Once dropped, the thread ends that started the child.
+    /// Dropping it ends the thread that started the child.
     _keeper: mpsc::Sender<()>,
 }
 
-/// `ip`, which the kernel is to kill as soon as the thread that starts it is no more, whatever ended that thread. Where there is no
-/// `setpriv` to ask for it, the reaper alone cleans up.
+/// `ip`, killed by the kernel as soon as the thread that starts it ends, for whatever reason. Without `setpriv`, only the reaper cleans
+/// up.
 fn ip_that_dies_with_us() -> Command {
     let Some(setpriv) = find("setpriv") else { return Command::new("ip") };
     let mut command = Command::new(setpriv);
@@ -37,7 +37,7 @@ fn ip_that_dies_with_us() -> Command {
 }
 
 impl Process {
-    /// Starts `program` inside `namespace` with its output going to `log`.
+    /// Starts `program` inside `namespace` with its output in `log`.
     pub(super) fn start(
         namespace: &Namespace,
         what: &str,
@@ -48,7 +48,7 @@ impl Process {
         let failed = |e| LabError::failed(format!("starting the {what}"), e);
         let out = File::create(log).map_err(failed)?;
         let err = out.try_clone().map_err(failed)?;
-        // Each of these becomes the next: the process id stays.
+        // Each of these execs the next, so the process ID stays.
         let mut command = ip_that_dies_with_us();
         command
             .args(["netns", "exec", &namespace.name])
@@ -57,11 +57,11 @@ impl Process {
             .stdin(Stdio::null())
             .stdout(out)
             .stderr(err)
-            // Ctrl-C is for us; we tell it in our own time.
+            // Ctrl-C is for the lab, which ends the process itself.
             .process_group(0);
         let (keeper, over) = mpsc::channel::<()>();
         let (told, child) = mpsc::channel();
-        // Urgency is inherited, so a thread that has it starts the process; and the process ends with that thread.
+        // Priority is inherited, so a thread with it starts the process; the process ends with that thread.
         let spawn = move || {
             hurry(Urgency::Tunnel);
             let _ = told.send(command.spawn());
@@ -72,7 +72,7 @@ impl Process {
         Ok(Process { what: what.to_owned(), child, log: log.to_owned(), _keeper: keeper })
     }
 
-    /// An error if it has ended, with the last lines it wrote.
+    /// Returns an error with the last lines of output if it has ended.
     pub(super) fn check(&mut self) -> Result<(), LabError> {
         match self.child.try_wait() {
             Ok(None) => Ok(()),
@@ -83,30 +83,30 @@ impl Process {
         }
     }
 
-    /// Whether it has ended, and well.
+    /// Whether it has ended successfully; `None` while it runs.
     pub(super) fn ended(&mut self) -> Option<bool> {
         self.child.try_wait().ok().flatten().map(|status| status.success())
     }
 
-    /// All that it wrote.
+    /// Its whole output.
     pub(super) fn output(&self) -> String {
         String::from_utf8_lossy(&std::fs::read(&self.log).unwrap_or_default()).into_owned()
     }
 
-    /// The last lines it wrote.
+    /// The last lines of its output.
     pub(super) fn tail(&self) -> String {
         let text = std::fs::read_to_string(&self.log).unwrap_or_default();
         let lines: Vec<&str> = text.lines().collect();
         lines[lines.len().saturating_sub(10)..].iter().map(|line| format!("    {line}\n")).collect()
     }
 
-    /// Processor time it has had, seconds; none once it is gone.
+    /// CPU time used so far, seconds; `None` once it is gone.
     pub(super) fn cpu_s(&self) -> Option<f64> {
         let stat = std::fs::read_to_string(format!("/proc/{}/stat", self.child.id())).ok()?;
         Some(cpu_ticks(&stat)? as f64 / USER_HZ)
     }
 
-    /// Asks it to end, and makes it end when it has not after a while.
+    /// Asks it to end, and kills it after a while.
     pub(super) fn end(&mut self) {
         const PATIENCE: Duration = Duration::from_secs(3);
         if let Some(pid) = i32::try_from(self.child.id()).ok().and_then(Pid::from_raw)
@@ -126,7 +126,8 @@ impl Process {
     }
 }
 
-/// User and system time from a line of `/proc/PID/stat`: fields 14 and 15, the second being a name in parentheses that may hold anything.
+/// User and system time from a line of `/proc/PID/stat`: fields 14 and 15. The second field is a name in parentheses, which may contain
+/// anything.
 fn cpu_ticks(stat: &str) -> Option<u64> {
     let (_, fields) = stat.rsplit_once(')')?;
     let mut fields = fields.split_whitespace().skip(11);

@@ -1,4 +1,4 @@
-//! Which programs of others a run depends on: those of its baseline and of its command flows.
+//! External programs that a run depends on: those of its baseline and command flows.
 
 use std::collections::{BTreeMap, HashMap};
 use std::io::Read;
@@ -14,10 +14,10 @@ use super::udp::NAP;
 use crate::scenario::{Baseline, FlowKind};
 use crate::{Plan, code};
 
-/// How long a program may take to tell its version.
+/// Time limit for a program to print its version.
 const PATIENCE: Duration = Duration::from_secs(1);
 
-/// The kernel, and every program that commands of `plan` name, each with its version and a hash of its file.
+/// The kernel, and every program named in commands of `plan`, each with its version and a hash of its file.
 pub(super) fn made_by(plan: &Plan<'_>) -> BTreeMap<String, String> {
     let mut all = BTreeMap::from([("kernel".to_owned(), kernel().unwrap_or_else(|| "unknown".to_owned()))]);
     let mut commands: Vec<String> = match &plan.variant.baseline {
@@ -38,13 +38,13 @@ pub(super) fn made_by(plan: &Plan<'_>) -> BTreeMap<String, String> {
     all
 }
 
-/// What may be a program in a shell command.
+/// Words of a shell command that may be programs.
 fn words(command: &str) -> impl Iterator<Item = &str> {
     let separates = |c: char| c.is_whitespace() || ";|&()<>`\"'$=".contains(c);
     command.split(separates).filter(|word| !word.is_empty() && !word.starts_with('-'))
 }
 
-/// Version and hash, looked up once.
+/// Version and hash, cached.
 fn identity(program: &Path) -> String {
     static KNOWN: LazyLock<Mutex<HashMap<PathBuf, String>>> = LazyLock::new(Mutex::default);
     let look = || {
@@ -57,7 +57,7 @@ fn identity(program: &Path) -> String {
     }
 }
 
-/// The first line that it prints when asked for its version, if it knows the question.
+/// The first line of its version output, if it supports that.
 fn version(program: &Path) -> Option<String> {
     let mut command = Command::new(program);
     let mut child = command

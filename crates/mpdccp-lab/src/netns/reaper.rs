@@ -1,4 +1,4 @@
-//! Cleans up after a lab that dies without a chance to do so itself, such as by `kill -9`.
+//! Cleans up after a lab that was killed, such as by `kill -9`.
 
 use std::os::unix::process::CommandExt;
 use std::path::Path;
@@ -6,8 +6,9 @@ use std::process::{Child, Command, Stdio};
 
 use crate::LabError;
 
-/// Waits for the end of its standard input, which comes when the lab ends in whatever way; then ends the processes of the namespaces that
-/// its arguments name after the first, removes them with all devices in them, and removes the directory that the first names.
+/// Waits for the end of its standard input, which comes when the lab ends for any reason. Then it ends the processes in the namespaces
+/// that the second and later arguments name, removes these namespaces with all their devices, and removes the directory that the first
+/// argument names.
 const SCRIPT: &str = r#"
 while read -r _; do :; done
 dir=$1
@@ -19,12 +20,12 @@ done
 rm -rf "$dir"
 "#;
 
-/// A shell that outlives the lab. Dropped last, it finds nothing left to do.
+/// A shell that outlives the lab. If it is dropped last, nothing is left for it to do.
 #[derive(Debug)]
 pub(super) struct Reaper(Child);
 
 impl Reaper {
-    /// Starts watching over namespaces and a directory.
+    /// Starts watching namespaces and a directory.
     pub(super) fn start(namespaces: &[String], dir: &Path) -> Result<Reaper, LabError> {
         let mut command = Command::new("sh");
         command
@@ -34,7 +35,7 @@ impl Reaper {
             .stdin(Stdio::piped())
             .stdout(Stdio::null())
             .stderr(Stdio::null())
-            // A signal to the terminal's processes, or to the lab's, is not for it.
+            // Signals to the terminal's or the lab's process group must not reach it.
             .process_group(0);
         command.spawn().map(Reaper).map_err(|e| LabError::failed("starting the reaper", e))
     }

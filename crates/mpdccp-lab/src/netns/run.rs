@@ -1,4 +1,4 @@
-//! One run from the first namespace to the last.
+//! One run, from creating the namespaces to removing them.
 
 use core::time::Duration;
 use std::collections::BTreeMap;
@@ -23,13 +23,13 @@ use crate::scenario::{FlowSpec, Mode, PathSpec, SourceSpec};
 use crate::tunnel_files::{SERVER, path_address};
 use crate::{Backend, DRAIN, LabError, Plan, Random, Sample};
 
-/// Receivers listen from this port on.
+/// First port of receivers.
 const FIRST_PORT: u16 = 5001;
-/// How long a tunnel may take to come up.
+/// Time limit for a tunnel to come up.
 const PATIENCE: Duration = Duration::from_secs(15);
-/// From a tunnel that is up to t = 0.
+/// Time from the tunnel being up to t = 0.
 const SETTLE: Duration = Duration::from_millis(500);
-/// Between samples for those who watch.
+/// Interval of samples for the live view.
 const TICK: Duration = Duration::from_millis(200);
 
 /// The namespace backend.
@@ -73,7 +73,7 @@ impl Backend for Netns {
         world::sweep();
         let dir = TempDir::with_prefix_in(world::prefix(), world::scratch())
             .map_err(|e| LabError::failed("making a directory", e))?;
-        // Dropped in reverse order, also on an error or a panic: traffic, tunnel, links, namespaces.
+        // Dropped in reverse order, even on an error or a panic: traffic, tunnel, links, namespaces.
         let _reaper = Reaper::start(&[world::name("client"), world::name("server")], dir.path())?;
         let (client, server) = (Namespace::new("client")?, Namespace::new("server")?);
         let links = links(plan, &client, &server)?;
@@ -97,7 +97,7 @@ impl Backend for Netns {
             sent.first_mut().map(|sent| std::mem::take(&mut sent.trace)).unwrap_or_default();
         let cpu_s = transport.tunnel().and_then(Tunnel::cpu_s);
         if let Transport::Tunnel(tunnel) = transport {
-            // The session's queue knows no flows; with one flow its drops are that flow's.
+            // The session's queue does not distinguish flows; with a single flow, all drops are that flow's.
             if let [only] = &mut sent[..] {
                 only.dropped = tunnel.dropped();
             }
@@ -136,7 +136,7 @@ fn links(plan: &Plan<'_>, client: &Namespace, server: &Namespace) -> Result<Vec<
     let farther = farther.filter(|(_, owd)| !owd.is_zero()).collect();
     let all = plan.paths();
     let link = |(i, spec): (usize, &PathSpec)| {
-        // With those that share it.
+        // Including the paths that share it.
         let shares =
             |path: &PathSpec| path.shares.as_ref().is_some_and(|of| of.as_ref() == spec.name.as_ref());
         let sharing = all.iter().enumerate().filter(|(_, path)| shares(path));
@@ -150,7 +150,7 @@ fn links(plan: &Plan<'_>, client: &Namespace, server: &Namespace) -> Result<Vec<
     all.iter().enumerate().filter(|(_, spec)| spec.shares.is_none()).map(link).collect()
 }
 
-/// What carries the flows.
+/// Transport of the flows.
 enum Transport<'a> {
     Tunnel(Box<Tunnel<'a>>),
     Baseline(baseline::Running),
@@ -180,7 +180,7 @@ impl<'a> Transport<'a> {
         if let Transport::Tunnel(tunnel) = self { Some(tunnel) } else { None }
     }
 
-    /// Where flows go.
+    /// Destination of flows.
     fn to(&self) -> Ipv4Addr {
         match self {
             Transport::Tunnel(_) => SERVER,
@@ -197,7 +197,7 @@ impl<'a> Transport<'a> {
         }
     }
 
-    /// Whether every path of it is up, as far as it says.
+    /// Whether all its paths are up, as far as known.
     fn all_paths_up(&self) -> bool {
         match self {
             Transport::Tunnel(tunnel) => tunnel.all_paths_up(),
@@ -205,7 +205,7 @@ impl<'a> Transport<'a> {
         }
     }
 
-    /// An error if a program of it has ended.
+    /// Returns an error if one of its programs has ended.
     fn check(&mut self) -> Result<(), LabError> {
         match self {
             Transport::Tunnel(tunnel) => tunnel.check(),
@@ -223,7 +223,7 @@ impl<'a> Transport<'a> {
     }
 }
 
-/// Where a flow goes: beside what carries the others, if it says so.
+/// Destination of a flow: outside the transport if the scenario says so.
 fn destination(plan: &Plan<'_>, spec: &FlowSpec, transport: &Transport<'_>) -> Ipv4Addr {
     let path = spec
         .via
@@ -232,7 +232,7 @@ fn destination(plan: &Plan<'_>, spec: &FlowSpec, transport: &Transport<'_>) -> I
     path.map_or(transport.to(), |path| path_address(path, 2))
 }
 
-/// Sends probes until one comes through, and waits until all paths are up.
+/// Sends probes until one arrives, and waits until all paths are up.
 fn wait_until_up(
     client: &Namespace,
     server: &Namespace,
@@ -256,7 +256,7 @@ fn wait_until_up(
     Ok(())
 }
 
-/// What traffic needs.
+/// Context of the traffic.
 struct World<'a> {
     plan: &'a Plan<'a>,
     start: Time,
@@ -267,7 +267,7 @@ struct World<'a> {
 }
 
 impl World<'_> {
-    /// Runs all flows to their end, sampling meanwhile, and gives what each sent.
+    /// Runs all flows to their end with samples in between; returns the record of each sender.
     fn traffic(
         &self,
         transport: &mut Transport<'_>,
@@ -291,7 +291,7 @@ impl World<'_> {
         })
     }
 
-    /// Tells sources that adapt what the tunnel's queue has dropped, about once a second: asking takes time.
+    /// Updates the queue drops for adaptive sources, about once a second, because querying takes time.
     fn tell_drops(&self, transport: &Transport<'_>, tick: Time) {
         let adapts = self.specs.iter().any(|f| matches!(f.source(), Some(SourceSpec::Video { .. })));
         let whole = tick.since(self.start).as_millis().is_multiple_of(5 * TICK.as_millis());
@@ -302,7 +302,7 @@ impl World<'_> {
         }
     }
 
-    /// Waits for the end of the run, telling how it goes.
+    /// Waits for the end of the run, with samples in between.
     fn watch(&self, transport: &mut Transport<'_>, watch: &mut dyn FnMut(&Sample)) -> Result<(), LabError> {
         let end = self.start + self.plan.scenario.duration() + DRAIN;
         let mbps = |bytes: u64| bytes as f64 * 8.0 / 1e6 / TICK.as_secs_f64();
@@ -327,7 +327,7 @@ impl World<'_> {
             let offered: Vec<u64> =
                 self.links.iter().map(|l| l.shared.forward_bytes.load(Ordering::Relaxed)).collect();
             let latency = self.flows.first().map(|f| f.counters().latency_ns.load(Ordering::Relaxed));
-            // Of paths that share a link, the first shows what all of them are offered.
+            // For paths that share a link, the first shows the total offered.
             let mut path_mbps = vec![0.0; self.plan.scenario.paths.len()];
             for (link, (now, before)) in self.links.iter().zip(offered.iter().zip(&before.1)) {
                 path_mbps[link.places[0]] = mbps(now - before);

@@ -1,4 +1,4 @@
-//! Short flows: kernel TCP connections that come, carry what they have and go.
+//! Short flows: kernel TCP connections with a fixed amount of data.
 
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
@@ -19,7 +19,7 @@ use crate::scenario::FlowSpec;
 use crate::{LabError, Plan};
 use linkem_net::{Urgency, hurry};
 
-/// Each connection begins with its number and its size.
+/// Each connection begins with its index and its size.
 const HEADER: usize = 12;
 
 /// All connections of a flow.
@@ -27,16 +27,16 @@ pub(super) struct Short {
     name: String,
     cc: String,
     to: SocketAddr,
-    /// From the flow's start.
+    /// Start after the flow's start, and size.
     connections: Vec<(core::time::Duration, u32)>,
     counters: Arc<Counters>,
-    /// None once it was joined.
+    /// `None` once joined.
     server: Option<JoinHandle<Vec<ReceivedPacket>>>,
     protocol: Protocol,
 }
 
 impl Short {
-    /// Starts the server; `multipath` is Multipath TCP's.
+    /// Starts the server; `multipath` selects Multipath TCP.
     pub(super) fn start(
         (plan, spec, seed): (&Plan<'_>, &FlowSpec, u64),
         server: &Namespace,
@@ -66,7 +66,7 @@ impl Short {
     }
 }
 
-/// Takes connections until told to stop, and notes when each was complete.
+/// Accepts connections until told to stop, and records when each was complete.
 fn serve(listener: &TcpListener, counters: &Counters) -> Vec<ReceivedPacket> {
     let complete = Mutex::new(Vec::new());
     std::thread::scope(|scope| {
@@ -89,7 +89,7 @@ fn serve(listener: &TcpListener, counters: &Counters) -> Vec<ReceivedPacket> {
     complete
 }
 
-/// Reads one connection to its end; none if that does not come.
+/// Reads one connection to its end; `None` if it is incomplete.
 fn receive(mut stream: TcpStream, counters: &Counters) -> Option<ReceivedPacket> {
     stream.set_nonblocking(false).and_then(|()| stream.set_read_timeout(Some(NAP))).ok()?;
     let mut header = [0; HEADER];
@@ -131,7 +131,7 @@ impl Flow for Short {
                 }
                 packets.push(SentPacket { at: Clock.now(), bytes: *bytes });
                 late_ns.push(u32::try_from(Clock.now().since(due).as_nanos()).unwrap_or(u32::MAX));
-                // What does not come to its end is told by its absence at the server.
+                // Incomplete connections show by their absence at the server.
                 scope.spawn(move || {
                     hurry(Urgency::Traffic);
                     self.carry(number, *bytes, over)
@@ -160,7 +160,7 @@ impl Flow for Short {
 }
 
 impl Short {
-    /// One connection, from its first packet to its last byte written.
+    /// Carries one connection, from its first packet to its last byte written.
     fn carry(&self, number: u64, bytes: u32, over: &AtomicBool) -> Option<()> {
         let mut stream: TcpStream = connect(self.to, &self.cc, self.protocol).ok()?.into();
         stream.set_write_timeout(Some(NAP)).ok()?;

@@ -1,4 +1,4 @@
-//! Interruption: a signal sets a flag that every loop looks at, so that all of them end in order and clean up.
+//! Interruption: a signal sets a flag that every loop checks, so that all of them end cleanly.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -6,25 +6,25 @@ use crate::LabError;
 
 static STOP: AtomicBool = AtomicBool::new(false);
 
-/// Lets Ctrl-C, SIGTERM and SIGHUP end the experiment in order instead of killing the process.
+/// Makes Ctrl-C, SIGTERM and SIGHUP end the experiment cleanly instead of killing the process.
 ///
 /// # Errors
-/// A handler is there already, or the system refuses.
+/// A handler is already installed, or the system refuses.
 pub fn install_handler() -> Result<(), LabError> {
     ctrlc::set_handler(interrupt).map_err(|e| LabError::failed("catching Ctrl-C", e))
 }
 
-/// Ends the experiment in order, as Ctrl-C does.
+/// Ends the experiment cleanly, like Ctrl-C.
 pub fn interrupt() {
     STOP.store(true, Ordering::Relaxed);
 }
 
-/// `Err(Interrupted)` if the experiment is to end.
+/// `Err(Interrupted)` after an interruption.
 pub(super) fn check() -> Result<(), LabError> {
     if STOP.load(Ordering::Relaxed) { Err(LabError::Interrupted) } else { Ok(()) }
 }
 
-/// Takes an interruption back, so that another experiment can run in this process.
+/// Clears an interruption, so that another experiment can run in this process.
 pub fn resume() {
     STOP.store(false, Ordering::Relaxed);
 }

@@ -1,29 +1,29 @@
-//! The mark in each generated packet. It is at the very end of the payload, so that a link finds it without knowing the headers that
-//! a tunnel put in front.
+//! The tag in each generated packet. It is at the very end of the payload, so that a link finds it without parsing the tunnel's
+//! headers.
 
 use mpdccp_units::Time;
 
 /// Bytes of a tag.
 pub(super) const LEN: usize = 24;
 const MAGIC: [u8; 4] = *b"mpLb";
-/// Flow number of packets that only test whether a tunnel is up.
+/// Flow number of packets that test whether a tunnel is up.
 pub(super) const PROBE: u16 = u16::MAX;
-/// Where they go.
+/// Destination port of these packets.
 pub(super) const PROBE_PORT: u16 = 5000;
 
-/// What a tag says.
+/// Contents of a tag.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Tag {
     /// Index of the flow.
     pub(super) flow: u16,
     /// Sequence number in the flow.
     pub(super) seq: u64,
-    /// When it was sent.
+    /// Send time.
     pub(super) at: Time,
 }
 
 impl Tag {
-    /// Writes it at the end of `payload`, which must be long enough.
+    /// Writes the tag at the end of `payload`, which must be long enough.
     pub(super) fn write(self, payload: &mut [u8]) {
         if let Some(tag) = payload.last_chunk_mut::<LEN>() {
             tag[..4].copy_from_slice(&MAGIC);
@@ -34,7 +34,7 @@ impl Tag {
         }
     }
 
-    /// The tag at the end of `packet`, if there is one.
+    /// Reads the tag at the end of `packet`, if any.
     pub(super) fn read(packet: &[u8]) -> Option<Tag> {
         let tag = packet.last_chunk::<LEN>()?;
         let number = |bytes: &[u8]| bytes.iter().fold(0, |n, b| n << 8 | u64::from(*b));

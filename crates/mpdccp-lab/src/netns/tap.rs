@@ -1,5 +1,5 @@
-//! A tap between the kernel's TCP and the tunnel: a packet socket that notes each data segment of one flow, so that the latency of
-//! the tunnel can be told from that of TCP.
+//! A tap between the kernel's TCP and the tunnel: a packet socket that records each data segment of one flow, to separate the
+//! tunnel's latency from TCP's.
 
 use std::collections::hash_map::DefaultHasher;
 use std::collections::{BTreeSet, HashMap, VecDeque};
@@ -22,64 +22,64 @@ use crate::LabError;
 use crate::record::{ReceivedPacket, SentPacket};
 use linkem_net::{Urgency, hurry};
 
-/// ETH_P_ALL: what leaves is shown to no socket that asks for one protocol.
+/// ETH_P_ALL: sockets for a single protocol do not see outgoing packets.
 const EVERYTHING: u16 = 3;
 const BUFFER: usize = 8 << 20;
 
-/// What tells a packet from most others: all of it but what routers change.
+/// Identifies a packet: a hash of everything that routers do not change.
 type Key = u64;
 
-/// A segment that passed.
+/// A recorded segment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Seen {
     key: Key,
     at: Time,
-    /// As the tap counts.
+    /// Counted as the tap's `Count` says.
     bytes: u32,
-    /// What it carries of a TCP connection.
+    /// Its part of a TCP connection's data.
     piece: Option<Piece>,
 }
 
-/// A stretch of a TCP connection's bytes.
+/// A range of a TCP connection's bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Piece {
     /// Its ports.
     flow: u32,
-    /// Of its options, whose times tell a repetition from the first.
+    /// Hash of its options, whose timestamps distinguish a retransmission from the original.
     options: Key,
     seq: u32,
     len: u32,
-    /// What the tap counts beside the data.
+    /// Bytes that the tap counts in addition to the data.
     headers: u32,
 }
 
-/// Devices may hand the kernel several segments as one: then it is longer than any that a link carries.
+/// Devices may pass several segments to the kernel as one, longer than any packet on a link.
 const LONGEST: u32 = MTU as u32;
 
-/// What a tap counts as bytes.
+/// What a tap counts.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Count {
     /// IP packets with data of one TCP port.
     Packets,
-    /// What TCP carries to one port.
+    /// TCP payload to one port.
     Payload,
-    /// IP packets of any protocol, data or not.
+    /// IP packets of any protocol, with or without data.
     Of(Whose),
 }
 
-/// Whose an IP packet is, among flows of programs that choose protocols and ports as they like.
+/// Assigns IP packets to flows of programs that choose protocols and ports freely.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Whose {
-    /// The port that the flow was given.
+    /// The port assigned to the flow.
     pub(super) own: u16,
     /// Ports of other flows.
     pub(super) others: Vec<u16>,
-    /// Packets with neither may be another's.
+    /// Packets with neither may belong to another flow.
     pub(super) only_own: bool,
 }
 
 impl Whose {
-    /// `ports` of a packet, if it has any.
+    /// Whether a packet with these `ports`, if any, belongs to the flow.
     fn is_own(&self, ports: Option<[u16; 2]>) -> bool {
         let has = |port: &u16| ports.is_some_and(|ports| ports.contains(port));
         has(&self.own) || !self.only_own && !self.others.iter().any(has)
@@ -89,12 +89,12 @@ impl Whose {
 /// A running tap.
 pub(super) struct Tap {
     stop: Arc<AtomicBool>,
-    /// None once it was joined.
+    /// `None` once joined.
     thread: Option<JoinHandle<Vec<Seen>>>,
 }
 
 impl Tap {
-    /// Notes segments with data to `to` that pass any interface of `namespace`, and counts their bytes in `counters`.
+    /// Records data segments to `to` on any interface of `namespace`, and counts their bytes in `counters`.
     pub(super) fn start(
         namespace: &Namespace,
         to: SocketAddr,
@@ -111,7 +111,7 @@ impl Tap {
         Ok(Tap { stop, thread: Some(thread) })
     }
 
-    /// Stops it and takes what it saw.
+    /// Stops the tap and returns its records.
     pub(super) fn finish(mut self) -> Result<Vec<Seen>, LabError> {
         self.stop.store(true, Ordering::Relaxed);
         match self.thread.take().map(JoinHandle::join) {
@@ -131,7 +131,7 @@ impl Drop for Tap {
 }
 
 fn socket() -> std::io::Result<Socket> {
-    // Type::DGRAM: packets begin with the IP header whatever the interface.
+    // Type::DGRAM: packets begin with the IP header on any interface.
     let socket =
         Socket::new(Domain::PACKET, Type::DGRAM, Some(Protocol::from(i32::from(EVERYTHING.to_be()))))?;
     socket.set_recv_buffer_size(BUFFER)?;
@@ -147,7 +147,7 @@ fn watch(
 ) -> Vec<Seen> {
     hurry(Urgency::Traffic);
     let mut seen = Vec::new();
-    // Headers are enough, but the length of what was cut off is not told.
+    // Headers would be enough, but the length of a truncated packet is not reported.
     let mut buf = vec![0; 65_536];
     while !stop.load(Ordering::Relaxed) {
         // An error is the timeout.
@@ -177,7 +177,7 @@ fn packet(packet: &[u8], to: SocketAddr, count: &Count) -> Option<(Key, u32, Opt
         Count::Packets | Count::Payload if word(header + 2)? != to.port() => return None,
         Count::Packets | Count::Payload => _ = piece?,
         Count::Of(whose) => {
-            // Fragments after the first have none.
+            // Only first fragments have ports.
             let first = word(6)? & 0x1fff == 0;
             let ports = || Some([word(header)?, word(header + 2)?]);
             if !whose.is_own(if (tcp || udp) && first { ports() } else { None }) {
@@ -189,7 +189,7 @@ fn packet(packet: &[u8], to: SocketAddr, count: &Count) -> Option<(Key, u32, Opt
     Some((key(packet)?, payload.unwrap_or(u32::from(total)), piece))
 }
 
-/// What a TCP segment carries, if it carries data; `header` is the length of the IP header.
+/// The data range of a TCP segment, if it has data; `header` is the length of the IP header.
 fn piece(packet: &[u8], header: usize, total: u32, count: &Count) -> Option<Piece> {
     let word = |at: usize| packet.get(at..at + 4)?.try_into().ok().map(u32::from_be_bytes);
     let data = usize::from(*packet.get(header + 12)? >> 4) * 4 + header;
@@ -200,7 +200,7 @@ fn piece(packet: &[u8], header: usize, total: u32, count: &Count) -> Option<Piec
     Some(Piece { flow: word(header)?, options: hasher.finish(), seq: word(header + 4)?, len, headers })
 }
 
-/// Cuts segments wherever one begins or ends on either side, so that what was put together for a device comes apart again.
+/// Splits segments at every segment boundary of either side, to undo merging by devices.
 fn cut(seen: &[Seen], edges: &BTreeSet<(u32, u32)>) -> Vec<Seen> {
     let mut cut = Vec::with_capacity(seen.len());
     for s in seen {
@@ -208,7 +208,7 @@ fn cut(seen: &[Seen], edges: &BTreeSet<(u32, u32)>) -> Vec<Seen> {
             cut.push(*s);
             continue;
         };
-        // A segment whose numbers wrap stays whole.
+        // A segment whose sequence numbers wrap is not split.
         let end = whole.seq.wrapping_add(whole.len);
         let inside = (whole.flow, whole.seq.min(end).saturating_add(1))..(whole.flow, end);
         let mut from = whole.seq;
@@ -224,7 +224,7 @@ fn cut(seen: &[Seen], edges: &BTreeSet<(u32, u32)>) -> Vec<Seen> {
     cut
 }
 
-/// Of an IPv4 packet, without its type of service, time to live and checksum.
+/// Hash of an IPv4 packet without type of service, time to live and checksum.
 fn key(packet: &[u8]) -> Option<Key> {
     let mut hasher = DefaultHasher::new();
     packet.get(2..8)?.hash(&mut hasher);
@@ -232,7 +232,7 @@ fn key(packet: &[u8]) -> Option<Key> {
     Some(hasher.finish())
 }
 
-/// Puts what left and what arrived together; of equal packets the first with the first.
+/// Pairs sent and received segments; of equal packets the first with the first.
 pub(super) fn pair(client: &[Seen], server: &[Seen]) -> (Vec<SentPacket>, Vec<ReceivedPacket>) {
     let all = || client.iter().chain(server).filter_map(|s| s.piece);
     if !all().any(|piece| piece.len + piece.headers > LONGEST) {
@@ -250,7 +250,7 @@ fn pair_equal(client: &[Seen], server: &[Seen]) -> (Vec<SentPacket>, Vec<Receive
     }
     let mut received = |s: &Seen| {
         let numbers = numbers.get_mut(&s.key)?;
-        // One that comes twice has the number of the last.
+        // A duplicate has the number of the last transmission.
         let seq = if numbers.len() > 1 { numbers.pop_front() } else { numbers.front().copied() };
         Some(ReceivedPacket { seq: seq?, at: s.at, bytes: s.bytes })
     };
@@ -290,7 +290,7 @@ mod tests {
         assert_eq!(seen(&packet(1, 2, 9), here, Count::Payload), Some(9));
         assert_eq!(seen(&packet(1, 2, 0), "10.0.0.2:0", any()), Some(40));
         assert_eq!(seen(&packet(1, 2, 0), "10.0.0.3:0", any()), None);
-        // The second is sent again under another identification; the first copy comes late.
+        // The second segment is retransmitted with another identification; the first copy is late.
         let client = [see(&packet(1, 100, 10), 0), see(&packet(2, 110, 10), 1), see(&packet(3, 110, 10), 5)];
         let server = [client[0], client[2], client[1]];
         let (sent, received) = pair(&client, &server);
@@ -305,7 +305,7 @@ mod tests {
     #[test]
     fn programs_are_counted_by_their_own_packets() {
         let own = Whose { own: 5001, others: vec![5000, 5002], only_own: false };
-        // Both directions, and what has no port; not what another flow's port bears.
+        // Both directions, and packets without ports; not packets with another flow's port.
         let of = |whose: &Whose| {
             [
                 Some([40_000, 5001]),
@@ -350,7 +350,7 @@ mod tests {
             let (key, bytes, piece) = super::packet(&p, "10.0.0.2:0".parse().unwrap(), &any()).unwrap();
             Seen { key, at: Time::from_millis(ms), bytes, piece }
         };
-        // One of three segments leaves; the second is lost; the third comes together with the one after.
+        // One of three segments leaves at first; the second is lost; the third arrives merged with the next.
         let client = [see(100, 4_200, 0), see(4_300, 1_400, 1)];
         let server = [see(100, 1_400, 10), see(2_900, 2_800, 11)];
         let (sent, received) = pair(&client, &server);

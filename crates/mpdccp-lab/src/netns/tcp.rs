@@ -1,4 +1,4 @@
-//! Kernel TCP: bulk flows, and a paced one in place of a plain DCCP connection.
+//! Kernel TCP: bulk flows, and a paced flow in place of a plain DCCP connection.
 
 use std::io::{Read, Write};
 use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream};
@@ -21,20 +21,20 @@ use crate::record::{FlowRecord, ReceivedPacket, SentPacket, TcpCounters};
 use crate::scenario::FlowSpec;
 use linkem_net::{Urgency, hurry};
 
-/// Bulk writes.
+/// Bytes per write of a bulk flow.
 const CHUNK: usize = 64 << 10;
-/// Records a paced sender lets wait unsent; beyond, it drops them, as the sender queue of a datagram socket does.
+/// Most unsent records of a paced sender; further ones are dropped, as by the sender queue of a datagram socket.
 const UNSENT_RECORDS: u32 = 5;
 
-/// A listener that reads whatever comes until told to stop.
+/// A listener that reads all data until told to stop.
 struct Sink {
     counters: Arc<Counters>,
-    /// None once it was joined.
+    /// `None` once joined.
     thread: Option<JoinHandle<Vec<ReceivedPacket>>>,
 }
 
 impl Sink {
-    /// Listens inside `server`. With `record` bytes given, reads tagged records of that size, and sends them back if it shall `echo`.
+    /// Listens inside `server`. With `record` bytes given, reads tagged records of that size, and returns them if `echo`.
     fn start(
         server: &Namespace,
         (port, protocol): (u16, Protocol),
@@ -129,7 +129,7 @@ fn read_records(
     received
 }
 
-/// Reads what comes; each read is a packet of what it gives. Counts it, if nobody else does.
+/// Reads all data; each read becomes a packet in the result. Counts it if requested.
 fn discard(mut stream: TcpStream, counters: &Counters, count: bool) -> Vec<ReceivedPacket> {
     let mut received = Vec::new();
     let mut buf = vec![0; CHUNK];
@@ -158,11 +158,11 @@ pub(super) fn listen(port: u16, protocol: Protocol) -> std::io::Result<TcpListen
     Ok(socket.into())
 }
 
-/// Connects to `to` with the congestion control `cc`, from the calling thread's namespace.
+/// Connects to `to` with congestion control `cc`, from the calling thread's namespace.
 pub(super) fn connect(to: SocketAddr, cc: &str, protocol: Protocol) -> Result<Socket, LabError> {
     let failed = |e| LabError::failed(format!("connecting TCP {cc} to {to}"), e);
     let socket = Socket::new(Domain::IPV4, Type::STREAM, Some(protocol)).map_err(failed)?;
-    // Set in any case: the system's default may be another.
+    // Always set, because the system's default may differ.
     socket.set_tcp_congestion(cc.as_bytes()).map_err(|e| {
         LabError::Missing(format!(
             "this kernel has no TCP congestion control `{cc}` ({e}): load its module (modprobe tcp_{cc})"
@@ -172,7 +172,7 @@ pub(super) fn connect(to: SocketAddr, cc: &str, protocol: Protocol) -> Result<So
     Ok(socket)
 }
 
-/// Counters of the connection to `to` inside `client`, from the `ss` program that comes with `ip`.
+/// Counters of the connection to `to` inside `client`, from the program `ss`.
 fn counters(client: &Namespace, to: SocketAddr) -> Option<TcpCounters> {
     let text = ip(&["netns", "exec", &client.name, "ss", "-tinH", "dst", &to.to_string()]).ok()?;
     Some(parse_ss(&text))
@@ -186,13 +186,14 @@ fn parse_ss(text: &str) -> TcpCounters {
     TcpCounters { retransmits: retransmits.unwrap_or(0), dsack: dsack.unwrap_or(0) }
 }
 
-/// One bulk flow, inside a tunnel or directly over a path. Taps watch the packets that TCP sends and those that arrive.
+/// One bulk flow, inside a tunnel or directly over a path. Taps record the packets that TCP sends and those that arrive.
 pub(super) struct Bulk {
     name: String,
     cc: String,
     to: SocketAddr,
     sink: Sink,
-    /// None for Multipath TCP, whose segments take several addresses and repeat each other: there only what the application reads counts.
+    /// `None` for Multipath TCP, whose segments use several addresses and duplicate each other: only the data read by the application
+    /// counts.
     taps: Option<[Tap; 2]>,
 }
 
@@ -273,7 +274,7 @@ pub(super) struct Paced {
     cc: String,
     pace: Pace,
     to: SocketAddr,
-    /// The server sends everything back.
+    /// The server returns everything.
     echo: bool,
     sink: Sink,
 }
@@ -319,7 +320,7 @@ impl Flow for Paced {
                 packets.push(SentPacket { at, bytes: self.pace.payload });
                 let mut fd = [PollFd::new(&stream, PollFlags::OUT)];
                 let ready = poll(&mut fd, Some(&Timespec { tv_sec: 0, tv_nsec: 0 })).unwrap_or(0);
-                // Who waits for echoes waits for room, too.
+                // With echoes, the sender waits for room.
                 if ready == 0 && !self.echo {
                     dropped += 1;
                     return Ok(());

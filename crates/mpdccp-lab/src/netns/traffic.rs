@@ -1,4 +1,4 @@
-//! Which flow a scenario asks for.
+//! Creates the flow that a scenario describes.
 
 use std::net::SocketAddr;
 use std::path::Path;
@@ -17,14 +17,14 @@ use crate::scenario::{Baseline, FlowKind, FlowSpec, LossDetection, Mode, SourceS
 use crate::tunnel_files::CLIENT;
 use crate::{LabError, Plan};
 
-/// Has TCP in `namespace` ask for ECN and grant it; by default Linux only grants it.
+/// Makes TCP in `namespace` request and accept ECN; by default Linux only accepts it.
 fn use_ecn(namespace: &Namespace) -> Result<(), LabError> {
     let switch = "/proc/sys/net/ipv4/tcp_ecn";
     namespace
         .inside(|| std::fs::write(switch, "1").map_err(|e| LabError::failed(format!("writing {switch}"), e)))
 }
 
-/// Starts the receiver of flow `index`, which will send to `to`.
+/// Starts the receiver of flow `index`, whose destination is `to`.
 pub(super) fn start(
     plan: &Plan<'_>,
     (index, spec): (u16, &FlowSpec),

@@ -1,4 +1,4 @@
-//! Both ends of the tunnel as processes, and what they trace.
+//! Both ends of the tunnel as processes, and their traces.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -17,18 +17,18 @@ use crate::{LabError, Plan};
 
 /// A running tunnel.
 pub(super) struct Tunnel<'a> {
-    // The client first: it is dropped first, and tells the server that it leaves.
+    // The client is dropped first, and tells the server that it leaves.
     client: Process,
     server: Process,
     program: PathBuf,
     dir: PathBuf,
     files: TunnelFiles<'a>,
-    /// How often the client's addresses changed, by path.
+    /// Number of address changes of the client, by path.
     roamed: BTreeMap<usize, usize>,
 }
 
 impl<'a> Tunnel<'a> {
-    /// Starts `program` at both ends with what `plan` says; files go to `dir`.
+    /// Starts `program` at both ends for `plan`; files go to `dir`.
     pub(super) fn start(
         plan: &Plan<'a>,
         program: &Path,
@@ -64,13 +64,13 @@ impl<'a> Tunnel<'a> {
         })
     }
 
-    /// An error if one end has ended.
+    /// Returns an error if one end has ended.
     pub(super) fn check(&mut self) -> Result<(), LabError> {
         self.server.check()?;
         self.client.check()
     }
 
-    /// What a command of the program answers for an end.
+    /// Output of a command to an end.
     fn ask(&self, side: Side, command: &[&str]) -> std::io::Result<Output> {
         let socket = self.dir.join(format!("{}.sock", side.name()));
         Command::new(&self.program).arg("tunnel").args(command).arg("--socket").arg(socket).output()
@@ -98,7 +98,7 @@ impl<'a> Tunnel<'a> {
         for (side, command) in commands {
             let what = || format!("the tunnel's {}: {}", side.name(), command[0]);
             let out = self.ask(side, command).map_err(|e| LabError::failed(what(), e))?;
-            // The client of a server that drains stays, since it knows no other.
+            // A draining server's client stays, since it knows no other server.
             if !out.status.success() && !event.drain {
                 return Err(LabError::failed(what(), String::from_utf8_lossy(&out.stderr).trim()));
             }
@@ -127,7 +127,7 @@ impl<'a> Tunnel<'a> {
         paths.len() == self.files.used().count() && paths.iter().all(|path| path["state"] == "up")
     }
 
-    /// Packets that the client's session queue has dropped.
+    /// Packets dropped by the client's session queue.
     pub(super) fn dropped(&self) -> Option<u64> {
         let status = self.status()?;
         let queue = status["peers"][0]["queue"].as_object()?;
@@ -136,17 +136,17 @@ impl<'a> Tunnel<'a> {
         )
     }
 
-    /// Processor time of both ends so far, seconds.
+    /// CPU time of both ends so far, seconds.
     pub(super) fn cpu_s(&self) -> Option<f64> {
         Some(self.client.cpu_s()? + self.server.cpu_s()?)
     }
 
-    /// What both ends wrote last, for an error message.
+    /// The last output of both ends, for an error message.
     pub(super) fn tails(&self) -> String {
         format!("  client:\n{}  server:\n{}", self.client.tail(), self.server.tail())
     }
 
-    /// Ends it in order and reads the client's trace.
+    /// Ends the tunnel cleanly and reads the client's trace.
     pub(super) fn finish(mut self, path_names: &[String]) -> Vec<TraceRow> {
         self.client.end();
         self.server.end();
@@ -155,7 +155,7 @@ impl<'a> Tunnel<'a> {
     }
 }
 
-/// Writes an end's file; where it is.
+/// Writes an end's file and returns its path.
 fn write(files: &TunnelFiles<'_>, dir: &Path, side: Side) -> Result<PathBuf, LabError> {
     let file = dir.join(format!("{}.toml", side.name()));
     let written = std::fs::write(&file, files.text(side));
@@ -163,7 +163,7 @@ fn write(files: &TunnelFiles<'_>, dir: &Path, side: Side) -> Result<PathBuf, Lab
     Ok(file)
 }
 
-/// Reads a trace by the names of its columns; lines that do not fit, such as one cut short, are left out.
+/// Parses a trace by column names; invalid lines, such as a truncated one, are skipped.
 fn parse_trace(text: &str, path_names: &[String]) -> Vec<TraceRow> {
     let mut lines = text.lines();
     let columns: Vec<&str> = lines.next().unwrap_or_default().split(',').collect();

@@ -1,4 +1,4 @@
-//! The UDP generator and its receiver: constant rate, numbered packets, one clock.
+//! The UDP generator and its receiver: constant rate, numbered packets, a common clock.
 
 use core::time::Duration;
 use std::io::ErrorKind;
@@ -20,9 +20,9 @@ use crate::scenario::FlowSpec;
 use crate::sim::source::source;
 use linkem_net::{Urgency, hurry};
 
-/// IPv4 and UDP headers of a packet of the generator.
+/// IPv4 and UDP headers of a generated packet.
 const HEADERS: u32 = 28;
-/// A receiver notices the end at most this much later.
+/// A receiver notices the end within this time.
 pub(super) const NAP: Duration = Duration::from_millis(50);
 const BUFFER: usize = 4 << 20;
 
@@ -33,17 +33,17 @@ pub(super) fn sleep_until(at: Time) {
     while clock_nanosleep_absolute(ClockId::Monotonic, &until) == Err(rustix::io::Errno::INTR) {}
 }
 
-/// A source of equal packets at a constant rate. Packets have fixed times: a late one does not delay those after it.
+/// A source of equal packets at a constant rate. Packets have fixed times: a late packet does not delay later ones.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Pace {
     /// Payload bytes.
     pub(super) payload: u32,
-    /// Of payload.
+    /// Payload rate.
     pub(super) rate: Rate,
 }
 
 impl Pace {
-    /// What a flow offers.
+    /// Rate and size of a flow.
     pub(super) fn of(spec: &FlowSpec) -> Result<Pace, LabError> {
         match (&spec.payload, spec.rate) {
             (Some(payload), Some(rate)) => Ok(Pace { payload: *payload.as_ref(), rate }),
@@ -51,7 +51,8 @@ impl Pace {
         }
     }
 
-    /// Calls `each` with the number of every packet at its time, until `to` or until `over` says so; how late each call was.
+    /// Calls `each` with the number of every packet at its time, until `to` or until `over` is set; returns the lateness of
+    /// each call.
     pub(super) fn run(
         self,
         from: Time,
@@ -114,7 +115,7 @@ impl Flow for Udp {
             let come_back = || receive(&socket, self.index, over, counters, false);
             let listener = self.spec.echo.then(|| scope.spawn(come_back));
             hurry(Urgency::Traffic);
-            // Packets have fixed times: a late one does not delay those after it.
+            // Packets have fixed times: a late packet does not delay later ones.
             while let Some(due) = source.next().filter(|due| *due < to && !over.load(Ordering::Relaxed)) {
                 sleep_until(due);
                 late_ns.push(u32::try_from(Clock.now().since(due).as_nanos()).unwrap_or(u32::MAX));
@@ -124,7 +125,7 @@ impl Flow for Udp {
                     payload.resize(size.max(tag::LEN), 0);
                     Tag { flow: self.index, seq, at }.write(&mut payload);
                     packets.push(SentPacket { at, bytes: payload.len() as u32 + HEADERS });
-                    // A packet that the kernel refuses (no route, no buffer) is a lost one.
+                    // A packet that the kernel refuses (no route, no buffer) is lost.
                     let _ = socket.send_to(&payload, self.to);
                 }
             }
@@ -154,12 +155,12 @@ impl Flow for Udp {
 /// A running receiver of tagged datagrams.
 pub(super) struct Receiver {
     pub(super) counters: Arc<Counters>,
-    /// None once it was joined.
+    /// `None` once joined.
     thread: Option<JoinHandle<Vec<ReceivedPacket>>>,
 }
 
 impl Receiver {
-    /// Receives packets of `flow` at `port` inside `namespace`, and sends them back if told so.
+    /// Receives packets of `flow` at `port` inside `namespace`, and returns them if requested.
     pub(super) fn start(
         namespace: &Namespace,
         port: u16,
@@ -177,7 +178,7 @@ impl Receiver {
         Ok(Receiver { counters, thread: Some(thread) })
     }
 
-    /// Stops it and takes what it received.
+    /// Stops the receiver and returns its record.
     fn finish(mut self) -> Result<Vec<ReceivedPacket>, LabError> {
         self.counters.stop.store(true, Ordering::Relaxed);
         match self.thread.take().map(JoinHandle::join) {
@@ -221,7 +222,7 @@ fn receive(
         let at = Clock.now();
         let Some(tag) = Tag::read(&buf[..n]).filter(|tag| tag.flow == flow) else { continue };
         if echo {
-            // As above: what the kernel refuses is lost.
+            // A packet that the kernel refuses is lost.
             let _ = socket.send_to(&buf[..n], from);
             continue;
         }
@@ -238,7 +239,7 @@ pub(super) fn probe(namespace: &Namespace, to: SocketAddr) -> Result<(), LabErro
     namespace.inside(|| {
         let mut payload = [0; 64];
         Tag { flow: tag::PROBE, seq: 0, at: Clock.now() }.write(&mut payload);
-        // It fails while there is no route yet; the caller tries again.
+        // Sending fails while there is no route yet; the caller tries again.
         let _ = UdpSocket::bind((Ipv4Addr::UNSPECIFIED, 0)).and_then(|socket| socket.send_to(&payload, to));
         Ok(())
     })

@@ -1,4 +1,4 @@
-//! The two namespaces of an experiment, gone again whatever happens.
+//! The two namespaces of an experiment, removed in all cases.
 
 use std::fs;
 use std::net::Ipv4Addr;
@@ -14,13 +14,13 @@ use crate::tunnel_files::{path_address, path_device};
 
 const PREFIX: &str = "mpdccp-lab-";
 
-/// One namespace of ours. Dropping it removes it with all devices inside, and ends processes left in it.
+/// A namespace of the lab. Dropping it removes it with all its devices, and ends the processes left in it.
 #[derive(Debug)]
 pub(super) struct Namespace {
     pub(super) name: String,
 }
 
-/// Runs `ip` and gives what it prints.
+/// Runs `ip` and returns its output.
 pub(super) fn ip(args: &[&str]) -> Result<String, LabError> {
     let out = Command::new("ip").args(args).output().map_err(|e| LabError::failed("running ip", e))?;
     if out.status.success() {
@@ -30,14 +30,14 @@ pub(super) fn ip(args: &[&str]) -> Result<String, LabError> {
 }
 
 impl Namespace {
-    /// Makes one for this process.
+    /// Creates a namespace for this process.
     pub(super) fn new(role: &str) -> Result<Namespace, LabError> {
         let name = name(role);
         ip(&["netns", "add", &name])?;
         let namespace = Namespace { name };
         ip(&["-n", &namespace.name, "link", "set", "lo", "up"])?;
         namespace.inside(|| {
-            // Packets of one host come in through several interfaces here; and nothing but the experiment shall use the links.
+            // Packets of one host arrive through several interfaces here, and only the experiment may use the links.
             for (key, value) in [
                 ("ipv4/conf/all/rp_filter", "0"),
                 ("ipv4/conf/default/rp_filter", "0"),
@@ -51,13 +51,13 @@ impl Namespace {
         Ok(namespace)
     }
 
-    /// Something to enter it with, for threads that outlive the borrow.
+    /// A handle to enter it, for threads that outlive the borrow.
     pub(super) fn handle(&self) -> Result<Entrance, LabError> {
         Entrance::open(&self.name)
             .map_err(|e| LabError::failed(format!("opening namespace {}", self.name), e))
     }
 
-    /// Moves the calling thread into it.
+    /// Moves the calling thread into the namespace.
     pub(super) fn enter(&self) -> Result<(), LabError> {
         enter(&self.handle()?)
     }
@@ -72,13 +72,13 @@ impl Namespace {
             .unwrap_or_else(|e| Err(LabError::failed(format!("entering namespace {}", self.name), e)))
     }
 
-    /// Makes the end, with the given host number, of a link that carries these paths; it is called after the first.
+    /// Creates one end, with the given host number, of a link for these paths; it is named after the first.
     pub(super) fn path_device(&self, paths: &[usize], host: u8) -> Result<Tun, LabError> {
         let config = TunConfig {
             name: path_device(paths.first().copied().unwrap_or_default()),
             addresses: paths.iter().map(|i| (path_address(*i, host).into(), 24)).collect(),
             mtu: MTU,
-            // Each packet crosses the link by itself.
+            // Each packet crosses the link separately.
             offload: false,
         };
         self.inside(|| {
@@ -88,7 +88,7 @@ impl Namespace {
 }
 
 impl Namespace {
-    /// The end of a path has another address from now on.
+    /// Changes the address of a path's end.
     pub(super) fn change_address(
         &self,
         path: usize,
@@ -96,7 +96,7 @@ impl Namespace {
         after: Ipv4Addr,
     ) -> Result<(), LabError> {
         let device = path_device(path);
-        // The other way round the kernel would delete the new one too, as the second of its network.
+        // In the other order the kernel would delete the new address too, as a secondary one of its network.
         for (what, address) in [("del", before), ("add", after)] {
             ip(&["-n", &self.name, "address", what, &format!("{address}/24"), "dev", &device])?;
         }
@@ -109,12 +109,12 @@ pub(super) fn enter(namespace: &Entrance) -> Result<(), LabError> {
     namespace.enter().map_err(|e| LabError::failed("entering a namespace", e))
 }
 
-/// The name of this process's namespace for a role.
+/// Name of this process's namespace for a role.
 pub(super) fn name(role: &str) -> String {
     format!("{}{role}", prefix())
 }
 
-/// Packets of path `index`, client to server and back, that the kernel dropped at the device they came from: nobody took them in time.
+/// Packets of path `index`, client to server and back, that the kernel dropped at their device because nobody read them in time.
 pub(super) fn device_drops(client: &Namespace, server: &Namespace, index: usize) -> [u64; 2] {
     [client, server].map(|at| {
         let device = path_device(index);
@@ -123,7 +123,7 @@ pub(super) fn device_drops(client: &Namespace, server: &Namespace, index: usize)
     })
 }
 
-/// What a TUN device's reader did not take counts as dropped in transmission.
+/// Packets that a TUN device's reader did not read count as dropped in transmission.
 fn transmit_drops(json: &str) -> Option<u64> {
     let links: serde_json::Value = serde_json::from_str(json).ok()?;
     links[0]["stats64"]["tx"]["dropped"].as_u64()
@@ -135,7 +135,7 @@ fn remove(name: &str) {
     for pid in
         pids.lines().filter_map(|line| line.trim().parse().ok()).filter_map(rustix::process::Pid::from_raw)
     {
-        // Threads of this process do not count: they leave by themselves.
+        // Threads of this process leave by themselves.
         if pid != rustix::process::getpid() {
             let _ = rustix::process::kill_process(pid, rustix::process::Signal::KILL);
         }
@@ -149,12 +149,12 @@ impl Drop for Namespace {
     }
 }
 
-/// What the names of this process's namespaces and directories begin with.
+/// Prefix of this process's namespaces and directories.
 pub(super) fn prefix() -> String {
     format!("{PREFIX}{}-", std::process::id())
 }
 
-/// Where files live while a run goes on: in memory if possible, since a busy disk would stall the tunnel as it writes its trace.
+/// Directory of files during a run: in memory if possible, since a busy disk would delay the tunnel when it writes its trace.
 pub(super) fn scratch() -> PathBuf {
     let memory = Path::new("/dev/shm");
     if memory.is_dir() { memory.to_owned() } else { std::env::temp_dir() }
@@ -169,7 +169,7 @@ pub(super) fn sweep() {
     });
 }
 
-/// Entries of `dir` that belong to labs which are no more.
+/// Entries of `dir` that belong to labs that no longer run.
 fn orphans(dir: &Path) -> impl Iterator<Item = String> {
     let names = fs::read_dir(dir)
         .into_iter()
