@@ -1,4 +1,4 @@
-//! Scripts that come or go are a change of the crate.
+//! Rebuilds the crate when scripts are added or removed.
 
 fn main() {
     println!("cargo::rerun-if-changed=scripts");

@@ -1,4 +1,4 @@
-//! The service that `mpdccp conform` tests (docs/conformance.md): sends datagrams back, and obeys those that are one of three words.
+//! The service for `mpdccp conform` (docs/conformance.md): echoes datagrams, and executes those that are one of three command words.
 //!
 //!     cargo run -p mpdccp-conform --example responder -- 127.0.0.1:6511 [raw] [CCID]
 
@@ -7,9 +7,9 @@ use std::time::Duration;
 
 type Result<T> = std::result::Result<T, Box<dyn std::error::Error + Send + Sync>>;
 
-/// What the service needs of a listener. 2 is the CCID that all implementations have.
+/// Options of the service's listener. All implementations have CCID 2.
 pub(crate) fn options(ccid: u8) -> Options {
-    // A session whose subflows were all reset waits that long for another.
+    // After a reset of all subflows, the session waits this long for another.
     Options::ccid(ccid).service("SC:echo").multipath(true).survive(Duration::from_secs(2))
 }
 
@@ -26,7 +26,7 @@ pub(crate) fn serve(connection: &Connection) {
                 connection.set_priority(PathId(0), 1);
                 Ok(())
             }
-            // The library sends no empty datagrams.
+            // The library does not send empty datagrams.
             b"" => Ok(()),
             _ => connection.send(&datagram),
         };

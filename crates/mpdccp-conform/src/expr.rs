@@ -12,17 +12,17 @@ pub enum Expr {
     Literal(Value),
     /// `$name`, or `$packet.field`, `$packet.option.field`.
     Variable(String),
-    /// Circular in 64 bits.
+    /// Modulo 2^64.
     Add(Box<Expr>, Box<Expr>),
-    /// Circular in 64 bits.
+    /// Modulo 2^64.
     Sub(Box<Expr>, Box<Expr>),
-    /// Bytes one after the other.
+    /// Concatenation of bytes.
     Join(Box<Expr>, Box<Expr>),
     /// `name(arguments)`.
     Call(String, Vec<Expr>),
 }
 
-/// Numbers that scripts call by name: Reset Codes (RFC 4340 section 5.6, RFC 9897), features (RFC 4340 section 6.4).
+/// Names for numbers in scripts: Reset Codes (RFC 4340 section 5.6, RFC 9897), features (RFC 4340 section 6.4).
 const NAMES: &[(&str, u64)] = &[
     ("closed", 1),
     ("aborted", 2),
@@ -60,7 +60,7 @@ const FUNCTIONS: &[(&str, usize)] = &[
     ("len", 1),
 ];
 
-/// Gives values to variables, and random bytes.
+/// Values of variables, and random bytes.
 pub trait Scope {
     /// The value of a variable.
     fn variable(&self, name: &str) -> Result<Value, String>;
@@ -74,7 +74,7 @@ struct Reader<'a> {
 }
 
 impl Expr {
-    /// Reads a whole expression.
+    /// Parses a whole expression.
     pub fn parse(text: &str) -> Result<Expr, String> {
         let mut reader = Reader { text, at: 0 };
         let expr = reader.sum()?;
@@ -84,7 +84,7 @@ impl Expr {
         }
     }
 
-    /// Its value.
+    /// Evaluates the expression.
     pub fn value(&self, scope: &dyn Scope) -> Result<Value, String> {
         Ok(match self {
             Expr::Literal(value) => value.clone(),
@@ -123,7 +123,7 @@ fn call(name: &str, values: &[Value], scope: &dyn Scope) -> Result<Value, String
             mac.update(&values[1].bytes(0)?);
             Ok(Value::Bytes(mac.finalize().into_bytes()[..20].to_vec()))
         }
-        // RFC 4340 section 9.3: the low byte goes first.
+        // RFC 4340 section 9.3: the low byte comes first.
         "crc32c" => Ok(Value::Bytes(crc32c(&values[0].bytes(0)?).to_le_bytes().to_vec())),
         "u8" => fixed(1),
         "u16" => fixed(2),

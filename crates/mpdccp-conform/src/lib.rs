@@ -1,10 +1,10 @@
 //! A conformance suite for any implementation of DCCP (RFC 4340) and Multipath DCCP (RFC 9897).
 //!
-//! Each test is a script of `scripts/`: packets to send, and packets that must come back. The suite has no connection state machine:
-//! a script decides every packet. `docs/conformance.md` describes the language, the command and the service that a target offers.
+//! Each test is a script of `scripts/`: packets to send, and packets expected in return. The suite has no connection state machine: a
+//! script determines every packet. `docs/conformance.md` describes the language, the command and the service that a target offers.
 //!
-//! [`script`] reads scripts, [`run`] plays one over a [`run::Net`], [`net`] is that over sockets, [`suite`] plays many at once, [`report`]
-//! writes the outcomes.
+//! [`script`] parses scripts, [`run`] runs one over a [`run::Net`], [`net`] implements that with sockets, [`suite`] runs many in parallel,
+//! [`report`] writes the results.
 #![forbid(unsafe_code)]
 
 pub mod expr;

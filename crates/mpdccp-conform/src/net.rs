@@ -12,14 +12,14 @@ use std::time::{Duration, Instant};
 /// Longer than any packet.
 const BUFFER: usize = 65_536;
 
-/// Where flows go.
+/// Destination of flows.
 #[derive(Clone, Debug)]
 pub struct Route {
-    /// The target: with UDP, with its UDP port.
+    /// Address of the target; with UDP, including its UDP port.
     pub remote: SocketAddr,
-    /// As IP protocol 33, not in UDP.
+    /// IP protocol 33 instead of UDP.
     pub raw: bool,
-    /// Own addresses, for flows in turns; none: as the system chooses.
+    /// Local addresses, used by flows in turn; if empty, the system chooses.
     pub from: Vec<IpAddr>,
 }
 
@@ -32,17 +32,17 @@ pub struct Sockets {
 }
 
 impl Sockets {
-    /// None open yet.
+    /// Without open sockets.
     pub fn new(route: Route) -> Sockets {
         Sockets { route, begun: Instant::now(), flows: Vec::new(), buffer: vec![0; BUFFER] }
     }
 
-    /// One packet for a flow, if there is one: others' are left out.
+    /// Receives one packet of a flow, if available; packets of other flows are skipped.
     fn read(&mut self, flow: usize) -> io::Result<Option<Vec<u8>>> {
         let (socket, place) = &self.flows[flow];
         let length = match (&*socket).read(&mut self.buffer) {
             Ok(length) => length,
-            // ICMP errors are no answers.
+            // ICMP errors are not answers.
             Err(e)
                 if matches!(
                     e.kind(),
@@ -56,7 +56,7 @@ impl Sockets {
         let mut packet = &self.buffer[..length];
         if self.route.raw {
             if self.route.remote.is_ipv4() {
-                // A raw IPv4 socket gives the IP header, too.
+                // A raw IPv4 socket returns the IP header too.
                 packet = packet
                     .get(usize::from(packet.first().copied().unwrap_or(0) & 15) * 4..)
                     .unwrap_or_default();
@@ -111,7 +111,7 @@ impl Net for Sockets {
             packet[7] = packet[7].wrapping_add(damage);
         }
         match (&*socket).write(&packet) {
-            // The error of an earlier packet, from ICMP: this one did not leave.
+            // ICMP error of an earlier packet: this packet has not left yet.
             Err(e) if e.kind() == ErrorKind::ConnectionRefused => (&*socket).write(&packet).map(drop),
             other => other.map(drop),
         }

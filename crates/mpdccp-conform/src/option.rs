@@ -2,7 +2,7 @@
 
 use crate::value::Value;
 
-/// Name, option type, subtype of Multipath options, and fields with their widths in bytes; 0 takes what is left.
+/// Name, option type, subtype of Multipath options, and fields with their widths in bytes; 0 takes the rest.
 struct Form {
     name: &'static str,
     kind: u8,
@@ -55,18 +55,18 @@ const FORMS: &[Form] = &[
     form("loss_event_rate", 192, &[("rate", 4)]),
     form("loss_intervals", 193, &[("intervals", 0)]),
     form("receive_rate", 194, &[("rate", 4)]),
-    // Any other option, and any with a length that does not fit: its type and data.
+    // Any other option, and any option with a wrong length: its type and data.
     form("opt", 0, &[("kind", 1), ("data", 0)]),
 ];
 
-/// One option, read.
+/// A parsed option.
 #[derive(Clone, Debug)]
 pub struct Opt {
     /// Its name in scripts.
     pub name: &'static str,
-    /// Name, width (0: what was left) and value of each field.
+    /// Name, width (0: the rest) and value of each field.
     pub fields: Vec<(&'static str, usize, Value)>,
-    /// As on the wire.
+    /// Bytes on the wire.
     pub bytes: Vec<u8>,
 }
 
@@ -77,13 +77,13 @@ fn find(name: &str) -> Result<&'static Form, String> {
     })
 }
 
-/// Checks a name and the number of its arguments, as a script is read.
+/// Checks a name and the number of its arguments when a script is parsed.
 pub fn check(name: &str, arguments: usize) -> Result<(), String> {
     let most = if name == "raw" { 1 } else { find(name)?.fields.len() };
     if arguments > most { Err(format!("option `{name}` has {most} fields, not {arguments}")) } else { Ok(()) }
 }
 
-/// Writes an option. `raw` writes its argument as it stands.
+/// Encodes an option. `raw` writes its argument verbatim.
 pub fn write(name: &str, arguments: &[Value]) -> Result<Vec<u8>, String> {
     if name == "raw" {
         return arguments.first().map_or(Ok(Vec::new()), |a| a.bytes(0));
@@ -101,7 +101,7 @@ pub fn write(name: &str, arguments: &[Value]) -> Result<Vec<u8>, String> {
     Ok([vec![kind, length], data].concat())
 }
 
-/// The Confirm that agrees to a Change (RFC 4340 section 6.3): of a list the first, of CCIDs 2 alone.
+/// The Confirm that accepts a Change (RFC 4340 section 6.3): the first value of a list; for CCIDs only 2.
 pub fn agree(change: &Opt) -> Option<Vec<u8>> {
     let kind = match change.name {
         "change_l" => 35,
@@ -119,7 +119,7 @@ pub fn agree(change: &Opt) -> Option<Vec<u8>> {
     Some([vec![kind, answer.len() as u8 + 3, feature], answer].concat())
 }
 
-/// Reads an option area (RFC 4340 section 5.8). An error says what no implementation may send.
+/// Parses an option area (RFC 4340 section 5.8). An error describes a violation that no implementation may send.
 pub fn read(mut area: &[u8]) -> Result<Vec<Opt>, String> {
     let mut found = Vec::new();
     while let Some(&kind) = area.first() {

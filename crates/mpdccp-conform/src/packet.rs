@@ -1,11 +1,11 @@
-//! Packets as scripts see them. The header is written and read here and not by the codec of the stack, since scripts send headers that a
-//! codec must refuse, and so that both readings of RFC 4340 section 5.1 check each other.
+//! Packets for scripts. Headers are encoded and parsed here instead of by the stack's codec: scripts send headers that a codec must
+//! reject, and the two implementations of RFC 4340 section 5.1 check each other.
 
 use crate::option::{self, Opt};
 use crate::value::{Value, read as number};
 use dccp_wire::PacketType;
 
-/// The types, as RFC 4340 section 5.1 and RFC 5596 call them.
+/// The packet types, named as in RFC 4340 section 5.1 and RFC 5596.
 const TYPES: &[(&str, PacketType)] = &[
     ("Request", PacketType::Request),
     ("Response", PacketType::Response),
@@ -20,7 +20,7 @@ const TYPES: &[(&str, PacketType)] = &[
     ("Listen", PacketType::Listen),
 ];
 
-/// The type of that name.
+/// The type with this name.
 pub fn ptype(name: &str) -> Option<PacketType> {
     TYPES.iter().find(|(n, _)| *n == name).map(|(_, t)| *t)
 }
@@ -30,18 +30,18 @@ pub fn name(ptype: PacketType) -> &'static str {
     TYPES.iter().find(|(_, t)| *t == ptype).map_or("reserved", |(n, _)| n)
 }
 
-/// A packet to write. Numbers are cut to their fields.
+/// A packet to be sent. Numbers are truncated to their fields.
 #[derive(Clone, Debug)]
 pub struct Outgoing {
-    /// Its type: which fields it has.
+    /// Its type, which determines its fields.
     pub ptype: PacketType,
     /// Source and destination port.
     pub ports: (u16, u16),
     /// Sequence Number.
     pub seq: u64,
-    /// Acknowledgement Number, written if the type has one.
+    /// Acknowledgement Number, if the type has one.
     pub ack: u64,
-    /// Service Code, written if the type has one.
+    /// Service Code, if the type has one.
     pub service: u32,
     /// Reset Code and Data 1 to 3.
     pub reset: [u8; 4],
@@ -49,9 +49,9 @@ pub struct Outgoing {
     pub cc: (u8, u8),
     /// Extended Sequence Numbers.
     pub extended: bool,
-    /// Data Offset, if it is to be another than the right one.
+    /// Data Offset, if it differs from the correct one.
     pub offset: Option<u8>,
-    /// The number written as the type, if another.
+    /// The number written as the type, if different.
     pub kind: Option<u8>,
     /// The option area without padding.
     pub options: Vec<u8>,
@@ -60,7 +60,7 @@ pub struct Outgoing {
 }
 
 impl Outgoing {
-    /// The bytes, with a checksum of zero.
+    /// Encodes the packet, with a checksum of zero.
     pub fn bytes(&self) -> Vec<u8> {
         let mut out = Vec::new();
         out.extend(self.ports.0.to_be_bytes());
@@ -99,7 +99,7 @@ impl Outgoing {
     }
 }
 
-/// A packet, read.
+/// A parsed packet.
 #[derive(Clone, Debug)]
 pub struct Packet {
     /// Its type.
@@ -110,19 +110,19 @@ pub struct Packet {
     pub options: Vec<Opt>,
 }
 
-/// Header fields that scripts may name.
+/// Names of header fields in scripts.
 pub const FIELDS: &[&str] = &[
     "sport", "dport", "ccval", "cscov", "x", "seq", "ack", "service", "code", "data1", "data2", "data3",
     "data", "len", "time",
 ];
 
 impl Packet {
-    /// Reads what came, at `time` ms. An error says what no implementation may send.
+    /// Parses a packet received at `time` ms. An error describes a violation that no implementation may send.
     pub fn read(bytes: &[u8], time: u64) -> Result<Packet, String> {
         Packet::with_options(bytes, time, option::read)
     }
 
-    /// Reads what a script sent, whose options may be nonsense.
+    /// Parses a packet sent by a script, whose options may be invalid.
     pub fn read_sent(bytes: &[u8], time: u64) -> Result<Packet, String> {
         Packet::with_options(bytes, time, |area| Ok(option::read(area).unwrap_or_default()))
     }
@@ -175,7 +175,7 @@ impl Packet {
         Ok(Packet { ptype, fields, options: options(area)? })
     }
 
-    /// A header field, or `option.field`, of the first option of that name; `option` alone is its bytes.
+    /// A header field, or `option.field` of the first option with that name; `option` alone is its bytes.
     pub fn field(&self, path: &str) -> Option<Value> {
         let of = |fields: &[(&str, usize, Value)], name: &str| {
             fields.iter().find(|f| f.0 == name).map(|f| f.2.clone())
@@ -187,7 +187,7 @@ impl Packet {
         }
     }
 
-    /// A number of the header.
+    /// A header field as a number.
     pub fn number(&self, name: &str) -> Option<u64> {
         self.field(name)?.number().ok()
     }

@@ -1,4 +1,4 @@
-//! Patterns of one value: `*`, `3`, `1..4`, `..4`, `1|2`, `!3`, `0x00*` (bytes that begin so).
+//! Patterns of a value: `*`, `3`, `1..4`, `..4`, `1|2`, `!3`, `0x00*` (bytes with this prefix).
 
 use crate::expr::{Expr, Scope};
 use crate::value::Value;
@@ -6,22 +6,22 @@ use crate::value::Value;
 /// A parsed pattern.
 #[derive(Clone, Debug)]
 pub enum Pattern {
-    /// Everything.
+    /// Any value.
     Any,
     /// This value.
     Is(Expr),
-    /// Bytes that begin like this.
+    /// Bytes with this prefix.
     Begins(Expr),
-    /// From, to, both included; circular in the width of the field.
+    /// From, to, both inclusive; modulo the width of the field.
     Range(Option<Expr>, Option<Expr>),
     /// One of these.
     OneOf(Vec<Pattern>),
-    /// Anything else.
+    /// Any other value.
     Not(Box<Pattern>),
 }
 
 impl Pattern {
-    /// Reads a pattern.
+    /// Parses a pattern.
     pub fn parse(text: &str) -> Result<Pattern, String> {
         let parts = split(text);
         if parts.len() > 1 {
@@ -43,7 +43,7 @@ impl Pattern {
         })
     }
 
-    /// Whether `value`, a field of `width` bytes or of any length if 0, fits.
+    /// Whether `value` matches; it is a field of `width` bytes, or of any length if 0.
     pub fn fits(&self, value: &Value, width: usize, scope: &dyn Scope) -> Result<bool, String> {
         let mask = if width == 0 || width >= 8 { u64::MAX } else { (1 << (8 * width)) - 1 };
         Ok(match self {
@@ -71,7 +71,7 @@ impl Pattern {
     }
 }
 
-/// The alternatives; a `|` in a text is none.
+/// The alternatives; a `|` within quotes does not separate.
 fn split(text: &str) -> Vec<&str> {
     let mut quoted = false;
     text.split(move |c: char| {

@@ -1,4 +1,4 @@
-//! Outcomes as text, JUnit XML and JSON.
+//! Results as text, JUnit XML and JSON.
 
 use crate::script::Script;
 use crate::suite::{Outcome, Verdict};
@@ -24,7 +24,7 @@ pub fn text(outcome: &Outcome) -> String {
     format!("{word} {}: {} [{}] {:.1} s{more}", script.name, script.title, rules(script), took.as_secs_f64())
 }
 
-/// How many passed, failed and were skipped.
+/// Number of passed, failed and skipped tests.
 pub fn counts(outcomes: &[Outcome]) -> (usize, usize, usize) {
     let count = |fits: fn(&Verdict) -> bool| outcomes.iter().filter(|o| fits(&o.verdict)).count();
     (
@@ -45,7 +45,7 @@ struct Test<'a> {
     trace: &'a [String],
 }
 
-/// All tests, and how many ended how.
+/// All tests, and their counts by result.
 pub fn json(outcomes: &[Outcome]) -> String {
     let tests: Vec<_> = outcomes
         .iter()
@@ -73,7 +73,7 @@ pub fn json(outcomes: &[Outcome]) -> String {
     )
 }
 
-/// JUnit XML: a test case each.
+/// JUnit XML: one test case per test.
 pub fn junit(outcomes: &[Outcome]) -> String {
     let (_, failed, skipped) = counts(outcomes);
     let total = outcomes.len();

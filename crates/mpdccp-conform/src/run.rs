@@ -1,4 +1,4 @@
-//! Plays one script over a [`Net`]. It keeps no state of a connection but the numbers that a script may leave out.
+//! Runs one script over a [`Net`]. Its only connection state is the numbers that a script may omit.
 
 use crate::expr::{Expr, Scope};
 use crate::option;
@@ -11,7 +11,7 @@ use std::io;
 use std::net::IpAddr;
 use std::time::Duration;
 
-/// Where packets go and come from. Each flow has addresses and ports of its own.
+/// A network. Each flow has its own addresses and ports.
 pub trait Net {
     /// Time since the beginning.
     fn now(&self) -> Duration;
@@ -19,36 +19,36 @@ pub trait Net {
     fn open(&mut self) -> io::Result<Place>;
     /// Sends a packet. `damage` is added to a checksum, if the encapsulation has one.
     fn send(&mut self, flow: usize, packet: Vec<u8>, damage: u8) -> io::Result<()>;
-    /// The next packet and its flow; none until that time.
+    /// The next packet and its flow; `None` if none arrives until that time.
     fn receive(&mut self, until: Duration) -> io::Result<Option<(usize, Vec<u8>)>>;
 }
 
-/// The own end of a flow.
+/// The local end of a flow.
 #[derive(Clone, Copy, Debug)]
 pub struct Place {
-    /// The address that the target sees.
+    /// The address as the target sees it.
     pub address: IpAddr,
     /// The DCCP port.
     pub port: u16,
 }
 
-/// What a run needs to know of the target.
+/// Parameters of the target.
 #[derive(Clone, Copy, Debug)]
 pub struct Target {
     /// Its DCCP port.
     pub port: u16,
     /// Its Service Code.
     pub service: u32,
-    /// How long an expected packet may take.
+    /// Time limit for an expected packet.
     pub wait: Duration,
 }
 
-/// Why a script failed, and what was sent and received.
+/// Why a script failed, and the packets.
 #[derive(Clone, Debug)]
 pub struct Failure {
-    /// The line and what was wrong.
+    /// The line and the error.
     pub message: String,
-    /// Packets, one a line.
+    /// Packets, one per line.
     pub trace: Vec<String>,
 }
 
@@ -57,11 +57,11 @@ struct Flow {
     place: Place,
     next: u64,
     iss: u64,
-    /// Greatest number received.
+    /// Greatest sequence number received.
     gsr: Option<Seq>,
-    /// A Reset went one way or the other.
+    /// A Reset was sent or received.
     ended: bool,
-    /// Answers to Changes, for the next packet that may carry them; none: the script answers.
+    /// Answers to Changes, for the next packet that may carry them; `None` if the script answers.
     confirms: Option<Vec<u8>>,
 }
 
@@ -76,14 +76,14 @@ struct Runner<'a> {
     flows: Vec<Flow>,
     current: usize,
     names: BTreeMap<String, Bound>,
-    /// What came and was not expected yet.
+    /// Received packets that were not expected yet.
     inbox: Vec<(usize, Packet)>,
-    /// Rules for all that comes, with the flow they are for.
+    /// Rules for all received packets, with their flow.
     rules: Vec<(usize, &'a Step)>,
     trace: Vec<String>,
 }
 
-/// Plays a script; on failure says why.
+/// Runs a script; on failure returns the reason.
 pub fn play(script: &Script, net: &mut dyn Net, target: Target) -> Result<(), Failure> {
     let mut runner = Runner {
         net,
@@ -132,7 +132,7 @@ impl Scope for Runner<'_> {
 
     fn random(&self, bytes: usize) -> Vec<u8> {
         let mut found = vec![0; bytes.min(1024)];
-        // Fails on no system that this runs on; zeros would only make scripts less varied.
+        // Never fails on supported systems; zeros would only make scripts less varied.
         let _ = rustix::rand::getrandom(&mut found[..], rustix::rand::GetRandomFlags::empty());
         found
     }
@@ -192,7 +192,7 @@ impl<'a> Runner<'a> {
             }
             Action::Check(expr, pattern) => {
                 let value = expr.value(self)?;
-                // Of 48 bits as sequence numbers are, so that differences are circular.
+                // 48 bits wide like sequence numbers, so that differences wrap.
                 if !pattern.fits(&value, 6, self)? {
                     return Err(format!("the value is {value}"));
                 }
@@ -337,7 +337,7 @@ impl<'a> Runner<'a> {
         Ok(true)
     }
 
-    /// Takes one packet in. False if none came in time.
+    /// Receives one packet. False if none arrived in time.
     fn receive(&mut self, until: Duration) -> Result<bool, String> {
         let received = self.net.receive(until).map_err(|e| format!("cannot receive: {e}"))?;
         let Some((flow, bytes)) = received else { return Ok(false) };
@@ -361,7 +361,7 @@ impl<'a> Runner<'a> {
         outcome.map(|()| true)
     }
 
-    /// Agrees to what a packet asks for; an answer waits for the next packet if this is part of the handshake, else it leaves at once.
+    /// Accepts a packet's Changes; during the handshake the answer waits for the next packet, otherwise it is sent at once.
     fn negotiate(&mut self, packet: &Packet) -> Result<(), String> {
         let Some(confirms) = &mut self.flows[self.current].confirms else { return Ok(()) };
         confirms.extend(packet.options.iter().filter_map(option::agree).flatten());
@@ -379,7 +379,7 @@ impl<'a> Runner<'a> {
         }
     }
 
-    /// Keeps the greatest number received.
+    /// Updates the greatest sequence number received.
     fn see(&mut self, flow: usize, packet: &Packet) {
         let flow = &mut self.flows[flow];
         flow.ended |= packet.ptype == PacketType::Reset;
@@ -393,7 +393,7 @@ impl<'a> Runner<'a> {
         }
     }
 
-    /// Applies the rules for all that comes.
+    /// Applies the rules for all received packets.
     fn obey(&mut self, flow: usize, packet: &Packet) -> Result<(), String> {
         for (owner, step) in self.rules.clone() {
             let meant = |wanted: &Match| wanted.anywhere || owner == flow;
@@ -415,7 +415,7 @@ impl<'a> Runner<'a> {
         Ok(())
     }
 
-    /// Ends what is still open, so that the target keeps nothing.
+    /// Resets connections that are still open, so that the target keeps no state.
     fn leave(&mut self) {
         for at in 0..self.flows.len() {
             let flow = &self.flows[at];
@@ -434,7 +434,7 @@ impl<'a> Runner<'a> {
                 options: Vec::new(),
                 data: Vec::new(),
             };
-            // Best effort: the outcome stands.
+            // Best effort: the result is already known.
             let _ = self.net.send(at, reset.bytes(), 0);
             self.trace.push(format!(
                 "{:7.3} {} > {} (end of the test)",

@@ -1,4 +1,4 @@
-//! Scripts: one test a file, one step a line.
+//! Scripts: one test per file, one step per line.
 
 use crate::expr::Expr;
 use crate::option;
@@ -15,57 +15,57 @@ static FILES: Dir<'_> = include_dir!("$CARGO_MANIFEST_DIR/scripts");
 pub struct Script {
     /// Its file below `scripts/`, without the extension.
     pub name: String,
-    /// The rule it checks: the first comment of the file.
+    /// The rule that it checks: the first comment of the file.
     pub title: String,
     /// RFC and section of the rule.
     pub rules: Vec<(u32, String)>,
-    /// What a target must offer for the test to make sense.
+    /// Features that a target must offer for the test.
     pub needs: Vec<String>,
-    /// What happens, in order.
+    /// The steps, in order.
     pub steps: Vec<Step>,
 }
 
-/// One line that does something.
+/// A line with an action.
 #[derive(Clone, Debug)]
 pub struct Step {
-    /// File and line, for messages.
+    /// File and line, for errors.
     pub place: String,
     /// The line itself.
     pub text: String,
-    /// What it does.
+    /// The action.
     pub action: Action,
 }
 
-/// What a step does. Patterns are matched on the current flow, or on all.
+/// Action of a step. Patterns apply to the current flow, or to all.
 #[derive(Clone, Debug)]
 pub enum Action {
-    /// Makes a flow, a connection of its own, or goes back to it.
+    /// Creates a flow (a separate connection), or returns to it.
     Flow(String),
-    /// Gives a name to a value.
+    /// Names a value.
     Let(String, Expr),
     /// Sends packets.
     Send(Send),
-    /// Waits for a packet, and takes it out of what came.
+    /// Waits for a packet, and removes it from the received ones.
     Expect(Match, Option<Duration>, Option<String>),
-    /// No such packet may come within that time.
+    /// No such packet may arrive within that time.
     Quiet(Match, Duration),
-    /// No such packet may come from now on.
+    /// No such packet may arrive from now on.
     Never(Match),
-    /// Packets that match the first must match the second, too, from now on.
+    /// From now on, packets that match the first pattern must match the second too.
     Every(Match, Match),
-    /// Answers each packet that matches, from now on, as soon as it comes.
+    /// From now on, answers each matching packet at once.
     Whenever(Match, Send),
-    /// Lets time pass.
+    /// Waits.
     Wait(Duration),
-    /// A value must fit.
+    /// A value must match.
     Check(Expr, Pattern),
-    /// Leaves out sequence numbers, as if these packets were lost.
+    /// Skips sequence numbers, as if these packets were lost.
     Skip(Expr),
     /// The next sequence number.
     Start(Expr),
-    /// Forgets what came and was not expected yet.
+    /// Discards received packets that were not expected yet.
     Forget,
-    /// Agrees, from now on, to the feature values that the target asks for.
+    /// From now on, accepts the feature values that the target requests.
     Negotiate,
 }
 
@@ -74,30 +74,30 @@ pub enum Action {
 pub struct Send {
     /// Their type.
     pub ptype: PacketType,
-    /// Header fields that are not what they would be.
+    /// Header fields that differ from their defaults.
     pub fields: Vec<(String, Expr)>,
     /// Options in order.
     pub options: Vec<(String, Vec<Expr>)>,
-    /// The name of the last one.
+    /// Name of the last packet.
     pub name: Option<String>,
-    /// How many.
+    /// Number of packets.
     pub times: u64,
 }
 
-/// What a packet must look like.
+/// Pattern of a packet.
 #[derive(Clone, Debug, Default)]
 pub struct Match {
-    /// One of these types, or any if there are none.
+    /// One of these types; any type if empty.
     pub types: Vec<PacketType>,
     /// Header fields.
     pub fields: Vec<(String, Pattern)>,
-    /// Options: whether there must be one, its name, its fields.
+    /// Options: whether it must be present, its name, its fields.
     pub options: Vec<(bool, String, Vec<Pattern>)>,
-    /// On any flow.
+    /// Applies to all flows.
     pub anywhere: bool,
 }
 
-/// All scripts of the suite, by name; library scripts, in `lib/`, only serve others.
+/// All scripts of the suite, by name; library scripts in `lib/` are only included by others.
 pub fn embedded() -> Result<Vec<Script>, String> {
     let mut found = Vec::new();
     for dir in FILES.dirs().filter(|d| d.path().to_string_lossy() != "lib") {
@@ -111,7 +111,7 @@ pub fn embedded() -> Result<Vec<Script>, String> {
 }
 
 impl Script {
-    /// Reads a script. Errors name the line.
+    /// Parses a script. Errors name the line.
     pub fn parse(name: &str, text: &str) -> Result<Script, String> {
         let comment = |line: &str| line.strip_prefix('#').map(|t| t.trim().to_string());
         let title: Vec<String> = text.lines().map_while(comment).collect();
@@ -203,7 +203,7 @@ impl Script {
     }
 }
 
-/// Words of a line; `<...>` and texts in quotes are not split.
+/// Words of a line; `<...>` and quoted texts are not split.
 fn words(line: &str) -> Result<Vec<&str>, String> {
     let (mut found, mut from, mut quoted, mut depth) = (Vec::new(), None, false, 0);
     for (at, c) in line.char_indices() {
@@ -234,7 +234,7 @@ fn duration(text: &str) -> Result<Duration, String> {
     }
 }
 
-/// Takes `as NAME` off the end.
+/// Removes `as NAME` from the end.
 fn named<'a, 'b>(words: &'a [&'b str]) -> (&'a [&'b str], Option<String>) {
     match words {
         [rest @ .., "as", name] => (rest, Some(name.to_string())),
@@ -242,7 +242,7 @@ fn named<'a, 'b>(words: &'a [&'b str]) -> (&'a [&'b str], Option<String>) {
     }
 }
 
-/// Takes `WORD TIME` off the end.
+/// Removes `WORD TIME` from the end.
 fn timed<'a, 'b>(words: &'a [&'b str], word: &str) -> Result<(&'a [&'b str], Option<Duration>), String> {
     match words {
         [rest @ .., w, time] if *w == word => Ok((rest, Some(duration(time)?))),

@@ -1,4 +1,4 @@
-//! Plays scripts side by side.
+//! Runs scripts in parallel.
 
 use crate::net::{Route, Sockets};
 use crate::run::{self, Failure, Target};
@@ -8,29 +8,30 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
-/// How a test ended.
+/// Result of a test.
 #[derive(Clone, Debug)]
 pub enum Verdict {
-    /// Everything came as the script says.
+    /// All expectations were met.
     Passed,
-    /// It did not.
+    /// An expectation was not met.
     Failed(Failure),
-    /// The target does not offer this, which the script needs.
+    /// The target lacks this feature, which the script needs.
     Skipped(String),
 }
 
-/// A test and how it ended.
+/// A test and its result.
 #[derive(Clone, Debug)]
 pub struct Outcome {
     /// The test.
     pub script: Script,
-    /// How it ended.
+    /// Result.
     pub verdict: Verdict,
-    /// How long it took.
+    /// Duration.
     pub took: Duration,
 }
 
-/// Plays all scripts, `jobs` at a time, and tells of each as it ends. `lacks`: what the target does not offer.
+/// Runs all scripts, `jobs` at a time, and reports each as it ends. `lacks`: features that the target does not
+/// offer.
 pub fn play(
     scripts: &[Script],
     route: &Route,

@@ -2,17 +2,17 @@
 
 use std::fmt;
 
-/// A number, whose width counts only where bytes are made of it, or bytes.
+/// A number or bytes. The width of a number only matters when it is converted to bytes.
 #[derive(Clone, Debug)]
 pub enum Value {
-    /// A number and its width in bytes; 0 where the script gave none.
+    /// A number and its width in bytes; 0 if the script gave none.
     Number(u64, usize),
     /// A byte string.
     Bytes(Vec<u8>),
 }
 
 impl Value {
-    /// The number; bytes are read in network order.
+    /// As a number; bytes are in network order.
     pub fn number(&self) -> Result<u64, String> {
         match self {
             Value::Number(n, _) => Ok(*n),
@@ -21,7 +21,7 @@ impl Value {
         }
     }
 
-    /// The bytes, `width` of them if that is not 0.
+    /// As bytes; `width` of them unless it is 0.
     pub fn bytes(&self, width: usize) -> Result<Vec<u8>, String> {
         match self {
             Value::Number(_, 0) if width == 0 => {
@@ -40,7 +40,7 @@ impl Value {
         }
     }
 
-    /// Whether both are the same; a number without width equals bytes of its value.
+    /// Whether both are equal; a number without width equals bytes with its value.
     pub fn same(&self, other: &Value) -> bool {
         match (self, other) {
             (Value::Bytes(a), Value::Bytes(b)) => a == b,
@@ -64,7 +64,7 @@ impl fmt::Display for Value {
     }
 }
 
-/// Up to eight bytes in network order.
+/// Reads up to eight bytes in network order.
 pub(crate) fn read(bytes: &[u8]) -> u64 {
     bytes.iter().fold(0, |n, b| n << 8 | u64::from(*b))
 }

@@ -1,4 +1,4 @@
-//! The whole suite against this project's own stack, over loopback, in UDP.
+//! The whole suite against this project's stack, over loopback in UDP.
 
 #[path = "../examples/responder.rs"]
 mod responder;

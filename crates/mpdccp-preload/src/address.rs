@@ -1,4 +1,4 @@
-//! Addresses as C has them.
+//! Conversion of C socket addresses.
 
 use libc::{c_int, sockaddr, socklen_t};
 use socket2::{SockAddr, SockAddrStorage};
@@ -19,7 +19,7 @@ pub(crate) unsafe fn read(addr: *const sockaddr, len: socklen_t) -> Result<Socke
     if len < size_of::<libc::sa_family_t>() as socklen_t || len > storage.size_of() {
         return Err(libc::EINVAL);
     }
-    // SAFETY: the caller vouches for `len` bytes, and the storage has as many.
+    // SAFETY: the caller guarantees `len` bytes, and the storage has room for them.
     let given = unsafe {
         std::ptr::copy_nonoverlapping(
             addr.cast::<u8>(),
@@ -45,7 +45,7 @@ pub(crate) unsafe fn write(from: SocketAddr, addr: *mut sockaddr, len: *mut sock
         return;
     }
     let from = SockAddr::from(from);
-    // SAFETY: the caller vouches for both.
+    // SAFETY: the caller guarantees both.
     unsafe {
         let room = (*len).min(from.len()) as usize;
         std::ptr::copy_nonoverlapping(from.as_ptr().cast::<u8>(), addr.cast::<u8>(), room);

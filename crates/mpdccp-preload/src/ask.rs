@@ -1,4 +1,4 @@
-//! Asking the daemon, and telling its sockets from others. All system calls here go past libc, so that none comes back to this library.
+//! Requests to the daemon, and recognition of its sockets. All system calls here bypass libc, so that none returns to this library.
 
 use libc::c_int;
 use mpdccp_socketd::{Answer, CONTROL, CONTROL_VARIABLE, MOST, NAME, Reply, Request, receive, send};
@@ -7,7 +7,7 @@ use rustix::io::Errno;
 use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType};
 use std::ffi::{CStr, CString};
 
-/// The function of this name that the program would have called without this library.
+/// The next function of this name after this library.
 macro_rules! next {
     ($name:literal, $kind:ty) => {{
         static NEXT: std::sync::atomic::AtomicPtr<libc::c_void> =
@@ -24,20 +24,20 @@ macro_rules! next {
 }
 pub(crate) use next;
 
-/// Gives the caller an error.
+/// Sets errno and returns -1.
 pub(crate) fn fail(errno: i32) -> c_int {
-    // SAFETY: the pointer is to this thread's own.
+    // SAFETY: the pointer is to this thread's own errno.
     unsafe { *libc::__errno_location() = errno };
     -1
 }
 
-/// A descriptor as the daemon's crate wants it; `None` for no number of one.
+/// A descriptor for the daemon's crate; `None` for a negative number.
 pub(crate) fn borrow<'a>(fd: c_int) -> Option<BorrowedFd<'a>> {
-    // SAFETY: not -1; one that is closed only gives EBADF.
+    // SAFETY: not -1; a closed one only causes EBADF.
     (fd >= 0).then(|| unsafe { BorrowedFd::borrow_raw(fd) })
 }
 
-/// Whether this is a DCCP socket, by the name of its other end.
+/// Whether this is a DCCP socket, by the name of its peer.
 pub(crate) fn is_ours(fd: c_int) -> bool {
     let peer = borrow(fd).and_then(|fd| rustix::net::getpeername(fd).ok().flatten());
     let peer = peer.and_then(|peer| SocketAddrUnix::try_from(peer).ok());
@@ -46,7 +46,7 @@ pub(crate) fn is_ours(fd: c_int) -> bool {
 
 fn control() -> Result<OwnedFd, Errno> {
     let variable = CString::new(CONTROL_VARIABLE).unwrap_or_default();
-    // SAFETY: the name is a C string; what is returned is one until the environment changes, and is copied at once.
+    // SAFETY: the name is a C string; the result is one until the environment changes, and is copied at once.
     let path = unsafe {
         let path = libc::getenv(variable.as_ptr());
         if path.is_null() { None } else { Some(CStr::from_ptr(path)) }
@@ -65,13 +65,13 @@ unsafe extern "C" {
     fn pthread_setcancelstate(state: c_int, old: *mut c_int) -> c_int;
 }
 
-/// While it lives, nobody cancels the thread: no caller's code runs meanwhile, and destructors here must.
+/// Disables cancellation of the thread during its lifetime: no code of the caller runs meanwhile, and destructors here must run.
 struct Uncancelled(c_int);
 
 impl Uncancelled {
     fn new() -> Uncancelled {
         let mut old = 0;
-        // SAFETY: 1 is PTHREAD_CANCEL_DISABLE of Linux's C libraries, and `old` is ours.
+        // SAFETY: 1 is PTHREAD_CANCEL_DISABLE in Linux's C libraries, and `old` is local.
         unsafe { pthread_setcancelstate(1, &raw mut old) };
         Uncancelled(old)
     }
@@ -84,10 +84,10 @@ impl Drop for Uncancelled {
     }
 }
 
-/// Asks about a descriptor; the answer stands in `bytes`.
+/// Sends a request about a descriptor; the answer is in `bytes`.
 ///
 /// # Errors
-/// The errno for the caller; ECONNRESET if the daemon has gone, and with it all connections.
+/// The errno for the caller; ECONNRESET if the daemon is gone, and with it all connections.
 pub(crate) fn ask<'a>(
     request: &Request<'_>,
     fd: Option<c_int>,
@@ -99,7 +99,7 @@ pub(crate) fn ask<'a>(
     send(&control, request, fd.and_then(borrow)).map_err(gone)?;
     let (len, fd) = loop {
         match receive(&control, bytes, true) {
-            // The connection goes on, as with the kernel.
+            // The connection attempt continues, as with the kernel.
             Err(Errno::INTR) if matches!(request, Request::Connect { .. }) => return Err(libc::EINTR),
             Err(Errno::INTR) => {}
             Err(_) | Ok((0, _)) => return Err(libc::ECONNRESET),
@@ -110,7 +110,7 @@ pub(crate) fn ask<'a>(
     reply.map(|answer| (answer, fd))
 }
 
-/// Asks for what has no answer but whether it was done: 0, or -1 and errno.
+/// Sends a request whose answer has no value: 0, or -1 and errno.
 pub(crate) fn tell(request: &Request<'_>, fd: c_int) -> c_int {
     match ask(request, Some(fd), &mut [0; MOST]) {
         Ok(_) => 0,

@@ -1,5 +1,5 @@
-//! Reading and writing. Data passes through the kernel; only the edges differ from a Unix socket's: why a connection ended, addresses of
-//! senders, datagrams that are too long, and priorities.
+//! Reading and writing. The kernel carries the data; this library only handles the differences from a Unix socket: errors at the end of
+//! a connection, sender addresses, datagrams that are too long, and priorities.
 
 use crate::ask::{ask, borrow, fail, is_ours, next, tell};
 use libc::{c_int, c_void, cmsghdr, iovec, mmsghdr, msghdr, size_t, sockaddr, socklen_t, ssize_t, timespec};
@@ -8,12 +8,12 @@ use rustix::time::{ClockId, clock_gettime};
 use std::slice;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
-/// Datagrams of up to this many bytes fit everywhere.
+/// Datagrams up to this size fit any path.
 const SHORT: usize = 256;
-/// The daemon's answer before there is a connection.
+/// The daemon's answer before the connection is open.
 const UNKNOWN: u64 = 536;
 
-/// Largest datagrams of sockets, asked for anew each second: descriptor, size, second.
+/// Maximum datagram sizes of sockets, refreshed each second: descriptor, size, second.
 static SIZES: [AtomicU64; 64] = [const { AtomicU64::new(0) }; 64];
 
 fn largest(fd: c_int) -> u64 {
@@ -41,12 +41,12 @@ fn too_long(fd: c_int, len: usize) -> bool {
     len > SHORT && is_ours(fd) && len as u64 > largest(fd)
 }
 
-/// Whether a read asks for the error queue, which is always empty and which a Unix socket does not know.
+/// Whether a read is for the error queue, which is always empty and which Unix sockets do not support.
 fn of_error_queue(fd: c_int, flags: c_int) -> bool {
     flags & libc::MSG_ERRQUEUE != 0 && is_ours(fd)
 }
 
-/// The result of a read: where it is 0, and an error ended the connection, that error.
+/// The result of a read; if it is 0 and an error ended the connection, that error.
 fn finish(fd: c_int, read: ssize_t, asked: usize) -> ssize_t {
     if read != 0 || asked == 0 || !is_ours(fd) {
         return read;
@@ -63,7 +63,7 @@ unsafe fn total(parts: *const iovec, count: usize) -> usize {
     if parts.is_null() || count > libc::UIO_MAXIOV as usize {
         return 0;
     }
-    // SAFETY: the caller says so.
+    // SAFETY: guaranteed by the caller.
     unsafe { slice::from_raw_parts(parts, count) }
         .iter()
         .fold(0, |sum, part| sum.saturating_add(part.iov_len))
@@ -104,7 +104,7 @@ unsafe extern "C-unwind" fn recvfrom(
 ) -> ssize_t {
     if (!addr.is_null() || flags & libc::MSG_ERRQUEUE != 0) && is_ours(fd) {
         if !addr_len.is_null() {
-            // SAFETY: as of recvfrom(2). The kernel's DCCP names no sender either.
+            // SAFETY: as for recvfrom(2). The kernel's DCCP returns no sender either.
             unsafe { *addr_len = 0 };
         }
         // SAFETY: the caller's own arguments.
@@ -173,7 +173,7 @@ unsafe extern "C-unwind" fn recvmmsg(
                 read => (*message).msg_len = read as libc::c_uint,
             }
         }
-        // After the first, only datagrams that have arrived.
+        // After the first datagram, only those that have already arrived.
         flags |= libc::MSG_DONTWAIT;
     }
     count as c_int
@@ -232,7 +232,7 @@ unsafe extern "C-unwind" fn write(fd: c_int, from: *const c_void, len: size_t) -
 
 #[unsafe(no_mangle)]
 unsafe extern "C-unwind" fn writev(fd: c_int, parts: *const iovec, count: c_int) -> ssize_t {
-    // SAFETY: as of writev(2).
+    // SAFETY: as for writev(2).
     if too_long(fd, unsafe { total(parts, count.max(0) as usize) }) {
         return fail(libc::EMSGSIZE) as ssize_t;
     }
@@ -278,10 +278,10 @@ unsafe extern "C-unwind" fn sendto(
     unsafe { next(fd, from, len, flags, addr, addr_len) }
 }
 
-/// The priority of a datagram, if its control messages have one.
+/// The priority of a datagram, if its control messages contain one.
 ///
 /// # Safety
-/// That of sendmsg(2).
+/// As for sendmsg(2).
 unsafe fn priority(message: &msghdr) -> Option<u32> {
     // SAFETY: the macros of sendmsg(2) stay within the control messages.
     unsafe {
@@ -320,13 +320,13 @@ unsafe extern "C-unwind" fn sendmsg(fd: c_int, message: *const msghdr, flags: c_
 }
 
 /// # Safety
-/// That of sendmsg(2).
+/// As for sendmsg(2).
 unsafe fn send_first(fd: c_int, message: &msghdr, len: usize, priority: u32) -> ssize_t {
     let (mut bytes, mut filled) = ([0; MOST], 0);
     let Some(room) = bytes.get_mut(..len).filter(|_| borrow(fd).is_some()) else {
         return fail(libc::EMSGSIZE) as ssize_t;
     };
-    // SAFETY: sendmsg(2) has the same demands.
+    // SAFETY: sendmsg(2) has the same requirements.
     for part in unsafe { slice::from_raw_parts(message.msg_iov, message.msg_iovlen) } {
         if part.iov_len > 0 {
             // SAFETY: as above.

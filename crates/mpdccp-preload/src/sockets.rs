@@ -1,4 +1,4 @@
-//! Calls about sockets: making, naming, connecting, options.
+//! Calls on sockets: creation, addresses, connecting, options.
 
 use crate::address;
 use crate::ask::{ask, borrow, fail, is_ours, next, tell};
@@ -7,7 +7,7 @@ use mpdccp_socketd::{Answer, MOST, Place, Request, SOCK_DCCP, receive};
 use rustix::fd::{IntoRawFd, OwnedFd};
 use rustix::io::{Errno, FdFlags};
 
-/// The descriptor with the flags of socket(2) and accept4(2).
+/// Returns the descriptor with the flags of socket(2) and accept4(2).
 fn hand_out(fd: OwnedFd, flags: c_int) -> c_int {
     if flags & libc::SOCK_CLOEXEC == 0 {
         let _ = rustix::io::fcntl_setfd(&fd, FdFlags::empty());
@@ -29,7 +29,7 @@ extern "C-unwind" fn socket(domain: c_int, kind: c_int, protocol: c_int) -> c_in
     match ask(&Request::Socket { v6: domain == libc::AF_INET6 }, None, &mut [0; MOST]) {
         Ok((_, Some(fd))) => hand_out(fd, kind),
         Ok((_, None)) => fail(libc::ENFILE),
-        // No daemon serves this program: the kernel says what it thinks of DCCP.
+        // No daemon serves this program: the kernel gives its own answer for DCCP.
         Err(libc::ECONNRESET) => next(domain, kind, protocol),
         Err(errno) => fail(errno),
     }
@@ -42,7 +42,7 @@ unsafe extern "C-unwind" fn bind(fd: c_int, addr: *const sockaddr, len: socklen_
         // SAFETY: the caller's own arguments.
         return unsafe { next(fd, addr, len) };
     }
-    // SAFETY: as of bind(2).
+    // SAFETY: as for bind(2).
     match unsafe { address::read(addr, len) } {
         Ok(addr) => tell(&Request::Bind(addr.into()), fd),
         Err(errno) => fail(errno),
@@ -67,7 +67,7 @@ unsafe extern "C-unwind" fn connect(fd: c_int, addr: *const sockaddr, len: sockl
     let nonblocking =
         |fd| rustix::fs::fcntl_getfl(fd).is_ok_and(|f| f.contains(rustix::fs::OFlags::NONBLOCK));
     let wait = !borrow(fd).is_some_and(nonblocking);
-    // SAFETY: as of connect(2).
+    // SAFETY: as for connect(2).
     match unsafe { address::read(addr, len) } {
         Ok(to) => tell(&Request::Connect { to: to.into(), wait }, fd),
         Err(errno) => fail(errno),
@@ -82,7 +82,7 @@ unsafe extern "C-unwind" fn accept(fd: c_int, addr: *mut sockaddr, len: *mut soc
         // SAFETY: the caller's own arguments.
         return unsafe { next(fd, addr, len) };
     }
-    // SAFETY: as of accept(2).
+    // SAFETY: as for accept(2).
     unsafe { accept4(fd, addr, len, 0) }
 }
 
@@ -112,12 +112,12 @@ unsafe extern "C-unwind" fn accept4(
     match receive(listener, &mut bytes, true) {
         Ok((read, Some(accepted))) => {
             if let Ok(peer) = postcard::from_bytes::<Place>(&bytes[..read]) {
-                // SAFETY: as of accept4(2).
+                // SAFETY: as for accept4(2).
                 unsafe { address::write(peer.into(), addr, len) };
             }
             hand_out(accepted, flags)
         }
-        // The message was the connection's, and could not bring its descriptor.
+        // The message was a connection's, but its descriptor could not be received.
         Ok((1.., None)) => fail(libc::EMFILE),
         Ok((0, None)) => fail(libc::ECONNRESET),
         Err(e) => fail(Errno::raw_os_error(e)),
@@ -128,7 +128,7 @@ unsafe extern "C-unwind" fn accept4(
 unsafe fn name(fd: c_int, which: &Request<'_>, addr: *mut sockaddr, len: *mut socklen_t) -> c_int {
     match ask(which, Some(fd), &mut [0; MOST]) {
         Ok((Answer::Addr(known), _)) => {
-            // SAFETY: as of getsockname(2).
+            // SAFETY: as for getsockname(2).
             unsafe { address::write(known.into(), addr, len) };
             0
         }
@@ -145,7 +145,7 @@ unsafe extern "C-unwind" fn getsockname(fd: c_int, addr: *mut sockaddr, len: *mu
         // SAFETY: the caller's own arguments.
         return unsafe { next(fd, addr, len) };
     }
-    // SAFETY: as of getsockname(2).
+    // SAFETY: as for getsockname(2).
     unsafe { name(fd, &Request::Local, addr, len) }
 }
 
@@ -157,7 +157,7 @@ unsafe extern "C-unwind" fn getpeername(fd: c_int, addr: *mut sockaddr, len: *mu
         // SAFETY: the caller's own arguments.
         return unsafe { next(fd, addr, len) };
     }
-    // SAFETY: as of getpeername(2).
+    // SAFETY: as for getpeername(2).
     unsafe { name(fd, &Request::Peer, addr, len) }
 }
 
@@ -194,7 +194,7 @@ unsafe extern "C-unwind" fn getsockopt(
     let mut bytes = [0; MOST];
     match ask(&Request::Get { level, name: option }, Some(fd), &mut bytes) {
         Ok((Answer::Value(known), _)) => {
-            // SAFETY: as of getsockopt(2).
+            // SAFETY: as for getsockopt(2).
             let room = unsafe { *len } as usize;
             if level == libc::SOL_DCCP && room < known.len().max(size_of::<c_int>()) {
                 return fail(libc::EINVAL);
@@ -220,7 +220,7 @@ unsafe extern "C-unwind" fn setsockopt(
     value: *const c_void,
     len: socklen_t,
 ) -> c_int {
-    // The buffers of a Unix socket are not what bounds the queue: the daemon only remembers what was asked for.
+    // The buffers of a Unix socket do not bound the queue: the daemon only remembers the requested values.
     let differs = matches!(
         option,
         libc::SO_SNDBUF
@@ -250,12 +250,12 @@ unsafe extern "C-unwind" fn setsockopt(
     if value.is_null() {
         return fail(libc::EFAULT);
     }
-    // SAFETY: as of setsockopt(2).
+    // SAFETY: as for setsockopt(2).
     let value = unsafe { std::slice::from_raw_parts(value.cast::<u8>(), len as usize) };
     tell(&Request::Set { level, name: option, value: &value[..value.len().min(1024)] }, fd)
 }
 
-/// Does nothing, as with the kernel's DCCP, which has no half-close.
+/// Does nothing, like the kernel's DCCP, which has no half-close.
 #[unsafe(no_mangle)]
 extern "C-unwind" fn shutdown(fd: c_int, how: c_int) -> c_int {
     if is_ours(fd) { 0 } else { next!(c"shutdown", extern "C-unwind" fn(c_int, c_int) -> c_int)(fd, how) }

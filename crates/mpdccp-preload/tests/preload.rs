@@ -1,4 +1,4 @@
-//! Programs that know only the kernel's interface: Python's socket module, and socat where it is installed.
+//! Programs that only know the kernel's interface: Python's socket module, and socat if installed.
 
 use dccp_net::Handle;
 use dccp_proto::{Ports, Route, Sink};
@@ -10,7 +10,7 @@ use std::path::PathBuf;
 use std::process::{Command, Output, Stdio};
 use std::thread::JoinHandle;
 
-/// A daemon of its own for each test.
+/// A separate daemon for each test.
 struct Host {
     dir: tempfile::TempDir,
     port: u16,
@@ -48,7 +48,7 @@ impl Host {
         command
     }
 
-    /// Runs a Python script after a common beginning; `None` without Python.
+    /// Runs a Python script after a common prologue; `None` without Python.
     fn python(&self, script: &str) -> Option<Output> {
         let begin = "\
 import errno, os, select, socket as s, struct, subprocess, sys, threading, time
@@ -184,7 +184,7 @@ n.setsockopt(269, 2, struct.pack('!I', 7)); n.setblocking(True); n.connect(l.get
     );
 }
 
-/// In a network namespace of its own, which only root can make.
+/// In a separate network namespace, which only root can create.
 #[test]
 fn a_connect_without_an_answer_is_pending_and_other_namespaces_are_not_served() {
     let thread = std::thread::spawn(|| {
@@ -275,7 +275,7 @@ for family, host in ((s.AF_INET6, '::1'), (s.AF_INET, '127.0.0.1')):
     );
 }
 
-/// As D-ITG does: a thread that waits for data, and one that asks the daemon why there is no more.
+/// As in D-ITG: one thread waits for data, another asks the daemon why there is no more.
 #[test]
 fn ccid_3_tells_its_rates() {
     let host = Host::new();
@@ -295,7 +295,7 @@ fails(errno.ENOPROTOOPT, c.getsockopt, 269, 192, 64)",
     );
 }
 
-/// Packets that leave.
+/// Outgoing packets.
 struct Out(Vec<Vec<u8>>);
 
 impl Sink for Out {
@@ -305,7 +305,7 @@ impl Sink for Out {
     }
 }
 
-/// A client whose first datagram comes with the packet that opens the connection, as Linux's does.
+/// A client whose first datagram arrives with the packet that opens the connection, as with Linux.
 #[test]
 fn data_that_opens_a_connection_is_not_lost() {
     let host = Host::new();
@@ -339,14 +339,14 @@ a, _ = l.accept(); a.send(a.recv(100)); print(a.recv(100))",
         overhead: 28,
     };
     let id = client.connect(clock.now(), config, path);
-    // It waits for the handshake.
+    // The datagram waits for the handshake.
     client.send(clock.now(), id, b"first".to_vec(), PktInfo::default());
     let echoed = loop {
         let now = clock.now();
         client.handle_timeout(now);
         let mut out = Out(Vec::new());
         client.poll_transmit(now, &mut out);
-        // Acks are lost: what opens the connection is the DataAck.
+        // Acks are lost: the DataAck opens the connection.
         for packet in out.0.iter().filter(|packet| packet[8] >> 1 & 0xf != 3) {
             socket.send_to(packet, to).unwrap();
         }
@@ -392,7 +392,7 @@ fails(errno.EISCONN, c.setsockopt, s.SOL_SOCKET, s.SO_BINDTODEVICE, b'lo')",
     );
 }
 
-/// A link-local address is one of an interface; the host need not have one.
+/// A link-local address belongs to an interface; the host need not have one.
 #[test]
 fn link_local_peers_are_reached_through_their_interface() {
     let host = Host::new();
@@ -526,7 +526,7 @@ fn socat_connects_and_listens() {
     };
     let listen = address("LISTEN", &if to(1).starts_with('x') { to(5003) } else { "5003".into() });
     let mut server = host.command("socat").args([&listen, "EXEC:cat"]).spawn().unwrap();
-    // It says nothing once it listens; a connection before is refused.
+    // It prints nothing once it listens; earlier connections are refused.
     let echoed = loop {
         let connect = address("CONNECT", &to(5003));
         let mut client = host.command("socat");

@@ -22,7 +22,7 @@ fn pair(addr: SocketAddr) -> (String, u16) {
     (addr.ip().to_string(), addr.port())
 }
 
-/// A datagram, or that the connection ended in good order.
+/// A datagram, or `at_end` after a clean end of the connection.
 fn end<T>(received: Result<T, RecvError>, at_end: T) -> PyResult<T> {
     match received {
         Err(RecvError::Closed(reason)) if reason.is_orderly() => Ok(at_end),
@@ -30,7 +30,7 @@ fn end<T>(received: Result<T, RecvError>, at_end: T) -> PyResult<T> {
     }
 }
 
-/// A connection: datagrams both ways, as fast as congestion control allows. Threads may share it.
+/// A connection: datagrams in both directions, as fast as congestion control allows. Threads may share it.
 #[pyclass(frozen)]
 pub(crate) struct Connection(pub(crate) dccp_sockets::Connection);
 
@@ -58,7 +58,7 @@ impl Connection {
         sent?.map_err(send)
     }
 
-    /// Queues as many datagrams as there is room for; how many.
+    /// Queues as many datagrams as fit; returns their number.
     fn send_many(&self, datagrams: &Bound<'_, PyAny>) -> PyResult<usize> {
         let all = datagrams.try_iter()?.map(|data| Data::of(&data?)).collect::<PyResult<Vec<_>>>()?;
         match self.0.try_send_many(all.iter().map(Data::as_slice)) {
@@ -67,7 +67,7 @@ impl Connection {
         }
     }
 
-    /// The next datagram; b"" after the end in good order.
+    /// The next datagram; b"" after a clean end.
     #[pyo3(signature = (timeout=None))]
     fn recv<'py>(&self, py: Python<'py>, timeout: Option<f64>) -> PyResult<Bound<'py, PyBytes>> {
         let received = wait_or_fail(py, timeout, |slice| match self.0.recv_timeout(slice) {
@@ -77,7 +77,7 @@ impl Connection {
         Ok(PyBytes::new(py, &end(received?, Vec::new())?))
     }
 
-    /// The next datagram if one is there, b"" after the end in good order, None otherwise.
+    /// The next datagram if there is one, b"" after a clean end, otherwise None.
     fn try_recv<'py>(&self, py: Python<'py>) -> PyResult<Option<Bound<'py, PyBytes>>> {
         match self.0.try_recv() {
             Err(RecvError::Empty) => Ok(None),
@@ -85,7 +85,7 @@ impl Connection {
         }
     }
 
-    /// Copies the next datagram into a writable buffer; its bytes, 0 after the end in good order.
+    /// Copies the next datagram into a writable buffer; returns its length, 0 after a clean end.
     #[pyo3(signature = (buffer, timeout=None))]
     fn recv_into(&self, buffer: &Bound<'_, PyAny>, timeout: Option<f64>) -> PyResult<usize> {
         let py = buffer.py();
@@ -93,7 +93,7 @@ impl Connection {
         if given.readonly() || !given.is_c_contiguous() {
             return Err(PyValueError::new_err("the buffer must be writable and contiguous"));
         }
-        // Python's code may write the buffer while this waits: the datagram goes into memory of its own first.
+        // Python code may write to the buffer during the wait, so the datagram is first received into separate memory.
         let mut room = vec![0; given.item_count().min(MOST)];
         let received = wait_or_fail(py, timeout, |slice| match self.0.recv_into_timeout(&mut room, slice) {
             Err(RecvError::TimedOut) => None,
@@ -105,7 +105,7 @@ impl Connection {
         Ok(len)
     }
 
-    /// Waits for a datagram and gives all that are there, `most` at most; [] after the end in good order.
+    /// Waits for a datagram and returns all available ones, at most `most`; [] after a clean end.
     #[pyo3(signature = (most=64, timeout=None))]
     fn recv_many<'py>(
         &self,
@@ -134,19 +134,19 @@ impl Connection {
         })
     }
 
-    /// Sends what is queued and waits until it is acknowledged or given up for lost, and the connection closed; the counters.
+    /// Sends the queued datagrams, waits until they are acknowledged or lost, and closes the connection; returns the counters.
     #[pyo3(signature = (timeout=None))]
     fn finish(&self, py: Python<'_>, timeout: Option<f64>) -> PyResult<Stats> {
         let finished = wait_or_fail(py, timeout, |slice| self.0.finish_timeout(slice))?;
         finished.map(Stats::from).map_err(|e| os(e.errno(), e))
     }
 
-    /// Closes it in the background: calls of other threads that wait on it return.
+    /// Closes it in the background: waiting calls of other threads return.
     fn close(&self) {
         self.0.close();
     }
 
-    /// Ends it at once; the peer gets the text.
+    /// Aborts it at once; the peer receives the text.
     #[pyo3(signature = (why=None))]
     fn abort(&self, why: Option<&str>) {
         match why {
@@ -156,7 +156,7 @@ impl Connection {
         self.0.close();
     }
 
-    /// Whether it is open, for one that `Connector.start` gave; None while that is not known.
+    /// Whether it is open, for a connection from `Connector.start`; None while unknown.
     #[pyo3(signature = (timeout=Some(0.0)), text_signature = "($self, timeout=0.0)")]
     fn opened(&self, py: Python<'_>, timeout: Option<f64>) -> PyResult<Option<bool>> {
         match wait(py, timeout, |slice| self.0.opened(slice))? {
@@ -177,14 +177,13 @@ impl Connection {
         waited(py, timeout, |slice| self.0.accept_stream(Some(slice))).map(Stream)
     }
 
-    /// What it is ready for: to be received from, sent to, asked for events; whether it is over; and whether a stream waits. Arms the descriptor
-    /// again.
+    /// Readiness for recv, send and next_event; whether the connection is over; and whether a stream waits to be accepted. Rearms the descriptor.
     fn ready(&self) -> (bool, bool, bool, bool, bool) {
         let ready = self.0.ready();
         (ready.readable, ready.writable, ready.event, ready.closed, ready.stream)
     }
 
-    /// A descriptor for selectors, for reading only; it belongs to the connection.
+    /// A descriptor for selectors, for read events only; it belongs to the connection.
     fn fileno(&self) -> PyResult<i32> {
         Ok(self.0.descriptor()?.as_raw_fd())
     }
@@ -194,7 +193,7 @@ impl Connection {
         py.detach(|| self.0.stats()).into()
     }
 
-    /// Sends `rate` bits per second for a while, padding where there is nothing else to send: `stats().allowed` tells then what the path carries.
+    /// Sends `rate` bits per second for a while, with padding if there is no data: afterwards `stats().allowed` shows the capacity of the path.
     fn probe(&self, rate: u64, duration: f64) -> PyResult<()> {
         let duration = Duration::try_from_secs_f64(duration);
         let duration = duration.map_err(|e| PyValueError::new_err(format!("duration: {e}")))?;
@@ -202,13 +201,13 @@ impl Connection {
         Ok(())
     }
 
-    /// Adds a path to a client's multipath session; its number.
+    /// Adds a path to a client's multipath session; returns its number.
     fn add_path(&self, py: Python<'_>, path: PathLike) -> PyResult<u32> {
         let path = path.path()?;
         py.detach(|| self.0.add_path(path)).map(|PathId(number)| number).map_err(connect)
     }
 
-    /// Closes a path in good order.
+    /// Closes a path cleanly.
     fn remove_path(&self, path: u32) {
         self.0.remove_path(PathId(path));
     }
@@ -218,12 +217,12 @@ impl Connection {
         self.0.set_priority(PathId(path), priority);
     }
 
-    /// Changes the congestion control of what this end sends.
+    /// Changes the congestion control of this end's packets.
     fn set_ccid(&self, py: Python<'_>, ccid: u8) -> PyResult<()> {
         py.detach(|| self.0.set_ccid(ccid)).map_err(|e| os(e.errno(), e))
     }
 
-    /// Largest datagram that all paths carry at present, bytes.
+    /// Largest datagram that all paths carry now, bytes.
     #[getter]
     fn max_datagram(&self) -> usize {
         self.0.max_datagram_size()
@@ -235,13 +234,13 @@ impl Connection {
         self.0.is_multipath()
     }
 
-    /// Where the peer was when the connection opened.
+    /// Address of the peer when the connection opened.
     #[getter]
     fn peer_address(&self) -> Option<(String, u16)> {
         self.0.peer_addr().map(pair)
     }
 
-    /// The address of this host that it was opened from or at.
+    /// Local address of the connection when it opened.
     #[getter]
     fn local_address(&self) -> Option<(String, u16)> {
         self.0.local_addr().map(pair)
@@ -259,13 +258,13 @@ impl Connection {
         self.0.service().map(|code| code.to_string())
     }
 
-    /// What the peer said when it ended the connection.
+    /// The peer's message when it ended the connection.
     #[getter]
     fn peer_said(&self) -> Option<String> {
         self.0.peer_said()
     }
 
-    /// Why it ended, such as "closed_by_peer"; None while it has not.
+    /// Why it ended, such as "closed_by_peer"; None while it is open.
     #[getter]
     fn end(&self) -> Option<&'static str> {
         self.0.end().map(|reason| reason.name())
@@ -284,7 +283,7 @@ impl Connection {
         this
     }
 
-    /// Finishes it; after an exception, aborts it.
+    /// Finishes the connection; after an exception, aborts it.
     #[pyo3(signature = (kind, _value, _trace))]
     fn __exit__(
         &self,
@@ -304,7 +303,7 @@ impl Connection {
     }
 }
 
-/// Makes connections that share one thread and, to the same peer, one socket.
+/// Creates connections that share one thread and, to the same peer, one socket.
 #[pyclass(frozen)]
 pub(crate) struct Connector(dccp_sockets::Connector);
 
@@ -316,8 +315,8 @@ impl Connector {
         dccp_sockets::Connector::new(options(kwargs)?).map(Connector).map_err(connect)
     }
 
-    /// Connects; of several addresses of a name, to the first that answers. With keys, to the peer of this public key, or the first of the
-    /// options.
+    /// Connects; for a name with several addresses, to the first that answers. With keys, connects to the peer with this public key, or to the
+    /// first peer of the options.
     #[pyo3(signature = (address, peer_key=None))]
     fn connect(&self, py: Python<'_>, address: Address, peer_key: Option<&str>) -> PyResult<Connection> {
         let key = peer_key.map(public_key).transpose()?;
@@ -332,7 +331,7 @@ impl Connector {
         Err(last)
     }
 
-    /// Sends the first packet to an address in numbers and does not wait: the descriptor is readable once `opened` has an answer.
+    /// Sends the first packet to a numeric address and returns at once: the descriptor is readable once `opened` has an answer.
     #[pyo3(signature = (host, port, peer_key=None))]
     fn start(&self, host: &str, port: u16, peer_key: Option<&str>) -> PyResult<Connection> {
         let key = peer_key.map(public_key).transpose()?;

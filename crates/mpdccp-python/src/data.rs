@@ -2,7 +2,8 @@ use pyo3::buffer::PyBuffer;
 use pyo3::prelude::*;
 use pyo3::types::PyBytes;
 
-/// Bytes of the caller: those of `bytes` itself, or a copy of another buffer, which may change meanwhile.
+/// The caller's bytes: those of `bytes` itself, or a copy of another buffer, which could change
+/// meanwhile.
 pub(crate) enum Data<'py> {
     Bytes(Bound<'py, PyBytes>),
     Copy(Vec<u8>),

@@ -1,16 +1,16 @@
-//! Errors are the `OSError` of their number, so `ConnectionRefusedError`, `TimeoutError` and the like, as those of Python's own sockets are.
+//! Errors are `OSError` with an errno, so Python raises `ConnectionRefusedError`, `TimeoutError` and so on, as for its own sockets.
 
 use dccp_sockets::{ConnectError, RecvError, SendError, StreamError};
 use pyo3::exceptions::{PyOSError, PyValueError};
 use pyo3::prelude::*;
 use std::fmt::Display;
 
-/// An `OSError`; Python makes the subclass of its number.
+/// An `OSError`; Python chooses the subclass by errno.
 pub(crate) fn os(errno: i32, text: impl Display) -> PyErr {
     PyOSError::new_err((errno, text.to_string()))
 }
 
-/// The time was over.
+/// The error of an expired timeout.
 pub(crate) fn expired(timeout: Option<f64>) -> PyErr {
     match timeout {
         Some(0.0) => os(SendError::Full.errno(), "it would have to wait"),

@@ -1,4 +1,4 @@
-//! DCCP sockets for Python: the native half of the package `mpdccp`. Its other half, for asyncio, is in `python/mpdccp`; docs/python.md is the
+//! DCCP sockets for Python: the native half of the package `mpdccp`. The other half, for asyncio, is in `python/mpdccp`; docs/python.md is the
 //! guide.
 
 mod connection;

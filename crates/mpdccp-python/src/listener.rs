@@ -10,13 +10,13 @@ use pyo3::prelude::*;
 use pyo3::types::PyDict;
 use std::os::fd::AsRawFd;
 
-/// Waits for connections.
+/// Accepts connections.
 #[pyclass(frozen)]
 pub(crate) struct Listener(dccp_sockets::Listener);
 
 #[pymethods]
 impl Listener {
-    /// Listens on an address of this host; port 0 is any that is free.
+    /// Listens on a local address; port 0 means any free port.
     #[new]
     #[pyo3(signature = (address, **kwargs))]
     fn new(py: Python<'_>, address: Address, kwargs: Option<&Bound<'_, PyDict>>) -> PyResult<Listener> {
@@ -35,7 +35,7 @@ impl Listener {
         accepted?.map(Connection).map_err(|e| os(e.errno(), e))
     }
 
-    /// The next connection if one is there, else None.
+    /// The next connection if there is one, otherwise None.
     fn try_accept(&self) -> PyResult<Option<Connection>> {
         match self.0.try_accept() {
             Err(AcceptError::Empty) => Ok(None),
@@ -48,14 +48,14 @@ impl Listener {
         Ok(self.0.descriptor()?.as_raw_fd())
     }
 
-    /// Lets a peer in by its public key from now on.
+    /// Admits a peer by its public key from now on.
     #[pyo3(signature = (key, preshared_key=None))]
     fn add_peer(&self, py: Python<'_>, key: &str, preshared_key: Option<&str>) -> PyResult<()> {
         let (key, preshared) = (public_key(key)?, self::preshared_key(preshared_key)?);
         py.detach(|| self.0.add_peer(key, preshared)).map_err(connect)
     }
 
-    /// Lets a peer in no more, and ends its connections.
+    /// Stops admitting a peer, and ends its connections.
     fn remove_peer(&self, key: &str) -> PyResult<()> {
         self.0.remove_peer(public_key(key)?);
         Ok(())
@@ -68,7 +68,7 @@ impl Listener {
         (addr.ip().to_string(), addr.port())
     }
 
-    /// Listens no more; connections that were accepted go on.
+    /// Stops listening; accepted connections continue.
     fn close(&self, py: Python<'_>) {
         py.detach(|| self.0.close());
     }
@@ -77,7 +77,7 @@ impl Listener {
         this
     }
 
-    /// Ends when the listener is closed.
+    /// Iteration ends when the listener is closed.
     fn __next__(&self, py: Python<'_>) -> PyResult<Option<Connection>> {
         match self.accept(py, None) {
             Err(e) if e.is_instance_of::<PyConnectionAbortedError>(py) => Ok(None),

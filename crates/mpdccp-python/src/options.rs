@@ -1,4 +1,4 @@
-//! Keyword arguments become options.
+//! Converts keyword arguments to options.
 
 use dccp_sockets::{
     Encapsulation, Named, Options, PresharedKey, PublicKey, ReorderKind, SchedulerKind, SendPolicy,
@@ -11,13 +11,13 @@ use std::net::{IpAddr, SocketAddr, ToSocketAddrs};
 use std::str::FromStr;
 use std::time::Duration;
 
-/// A path of a multipath connection. A text in its place is an address of this host, or the name of an interface.
+/// A path of a multipath connection. A string in its place is a local address or the name of an interface.
 #[pyclass(frozen, get_all, from_py_object)]
 #[derive(Clone, Debug)]
 pub(crate) struct Path {
-    /// Address of this host.
+    /// Local address.
     local: Option<String>,
-    /// Network interface that it leaves through.
+    /// Outgoing network interface.
     interface: Option<String>,
     /// Address and port of the peer.
     remote: Option<(String, u16)>,
@@ -49,7 +49,7 @@ impl Path {
     }
 }
 
-/// A path, however it was written.
+/// A path in any form.
 #[derive(FromPyObject)]
 pub(crate) enum PathLike {
     Path(Path),
@@ -86,7 +86,7 @@ fn parse<T: FromStr<Err: Display>>(text: &str, what: &str) -> PyResult<T> {
     text.parse().map_err(|e| PyValueError::new_err(format!("{what} {text:?}: {e}")))
 }
 
-/// A secret is not repeated in an error.
+/// Errors do not repeat a secret.
 fn secret<T: FromStr<Err: Display>>(text: &str, what: &str) -> PyResult<T> {
     text.parse().map_err(|e| PyValueError::new_err(format!("{what}: {e}")))
 }
@@ -108,7 +108,7 @@ enum Peer {
     Both(String, Option<String>),
 }
 
-/// An address: "host:port", or a pair as Python's sockets have it.
+/// An address: "host:port", or a pair as in Python's sockets.
 #[derive(FromPyObject)]
 pub(crate) enum Address {
     Text(String),
@@ -116,7 +116,7 @@ pub(crate) enum Address {
 }
 
 impl Address {
-    /// Looks the name up, which takes time.
+    /// Resolves the name, which takes time.
     pub(crate) fn resolve(self, py: Python<'_>) -> PyResult<Vec<SocketAddr>> {
         let (shown, found) = py.detach(|| match self {
             Address::Text(text) => (text.clone(), text.to_socket_addrs().map(|a| a.collect())),

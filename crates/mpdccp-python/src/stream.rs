@@ -1,4 +1,4 @@
-//! Reliable streams beside the datagrams of a connection.
+//! Reliable streams next to the datagrams of a connection.
 
 use crate::data::Data;
 use crate::error::stream;
@@ -8,11 +8,11 @@ use pyo3::prelude::*;
 use pyo3::types::PyBytes;
 use std::os::fd::AsRawFd;
 
-/// A reliable stream of bytes both ways, beside the datagrams of its connection.
+/// A reliable stream of bytes in both directions, next to the datagrams of its connection.
 #[pyclass(frozen)]
 pub(crate) struct Stream(pub(crate) ByteStream);
 
-/// Waits as long as Python's signals allow.
+/// Waits until done, or until a Python signal handler raises an exception.
 pub(crate) fn waited<T: Send>(
     py: Python<'_>,
     timeout: Option<f64>,
@@ -27,7 +27,7 @@ pub(crate) fn waited<T: Send>(
 
 #[pymethods]
 impl Stream {
-    /// Writes all of it; waits while there is no room.
+    /// Writes all data; waits while there is no room.
     #[pyo3(signature = (data, timeout=None))]
     fn write(&self, data: &Bound<'_, PyAny>, timeout: Option<f64>) -> PyResult<()> {
         let py = data.py();
@@ -40,7 +40,7 @@ impl Stream {
         Ok(())
     }
 
-    /// Writes what there is room for; how many bytes.
+    /// Writes as much as fits; returns the number of bytes.
     fn try_write(&self, data: &Bound<'_, PyAny>) -> PyResult<usize> {
         let data = Data::of(data)?;
         match self.0.write_timeout(data.as_slice(), Some(std::time::Duration::ZERO)) {
@@ -49,7 +49,7 @@ impl Stream {
         }
     }
 
-    /// Waits for bytes and gives those that are there, `most` at most; b"" after the last.
+    /// Waits for data and returns the available bytes, at most `most`; b"" at the end.
     #[pyo3(signature = (most=65536, timeout=None))]
     fn read<'py>(&self, py: Python<'py>, most: usize, timeout: Option<f64>) -> PyResult<Bound<'py, PyBytes>> {
         let mut room = vec![0; most.min(1 << 20)];
@@ -57,34 +57,34 @@ impl Stream {
         Ok(PyBytes::new(py, &room[..len]))
     }
 
-    /// Writes no more: the peer reads to the end. Reading goes on.
+    /// Ends writing: the peer reads to the end. Reading continues.
     fn end(&self) {
         self.0.end();
     }
 
-    /// Writes no more, and waits until the peer has everything.
+    /// Ends writing, and waits until the peer has received everything.
     #[pyo3(signature = (timeout=None))]
     fn finish(&self, py: Python<'_>, timeout: Option<f64>) -> PyResult<()> {
         waited(py, timeout, |slice| self.0.finish_timeout(Some(slice)))
     }
 
-    /// Gives both directions up at once; the peer is told the number.
+    /// Aborts both directions at once; the peer receives the code.
     #[pyo3(signature = (code=0))]
     fn reset(&self, code: u16) {
         self.0.reset(code);
     }
 
-    /// Wants nothing more of the peer; what was written still arrives.
+    /// Stops reading; written data still arrives.
     fn close(&self) {
         self.0.close();
     }
 
-    /// Whether a read, and a write, would not wait.
+    /// Whether a read, and a write, would return at once.
     fn ready(&self) -> (bool, bool) {
         self.0.ready()
     }
 
-    /// A descriptor for selectors, for reading only; it belongs to the stream.
+    /// A descriptor for selectors, for read events only; it belongs to the stream.
     fn fileno(&self) -> PyResult<i32> {
         Ok(self.0.descriptor()?.as_raw_fd())
     }
@@ -93,7 +93,7 @@ impl Stream {
         this
     }
 
-    /// Finishes it; after an exception, resets it.
+    /// Finishes the stream; after an exception, resets it.
     #[pyo3(signature = (kind, _value, _trace))]
     fn __exit__(
         &self,

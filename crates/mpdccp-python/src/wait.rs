@@ -1,14 +1,14 @@
-//! Calls that wait: other threads of Python run meanwhile, and Ctrl-C ends them.
+//! Blocking calls: other Python threads run meanwhile, and Ctrl-C interrupts them.
 
 use crate::error;
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use std::time::{Duration, Instant};
 
-/// How long Ctrl-C takes at most.
+/// Longest delay of Ctrl-C.
 const SLICE: Duration = Duration::from_millis(100);
 
-/// Tries until there is a result; `None` once the time is over. Without a time it waits without limit; 0 tries once.
+/// Tries until there is a result; `None` after the timeout. Without a timeout it waits forever; 0 tries once.
 pub(crate) fn wait<T: Send>(
     py: Python<'_>,
     timeout: Option<f64>,
@@ -34,7 +34,7 @@ pub(crate) fn wait<T: Send>(
     }
 }
 
-/// As [`wait`]; when the time is over, `BlockingIOError` if it was 0, else `TimeoutError`.
+/// Like [`wait`]; after the timeout, `BlockingIOError` if it was 0, otherwise `TimeoutError`.
 pub(crate) fn wait_or_fail<T: Send>(
     py: Python<'_>,
     timeout: Option<f64>,

@@ -1,4 +1,4 @@
-//! Requests of the preload library and the daemon's answers: one message each, over a Unix socket that serves one request.
+//! Requests of the preload library and the daemon's answers: one message each, over a Unix socket per request.
 
 use rustix::cmsg_space;
 use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -12,20 +12,20 @@ use std::io::{IoSlice, IoSliceMut};
 use std::mem::MaybeUninit;
 use std::net::{IpAddr, SocketAddr, SocketAddrV6};
 
-/// Where the daemon listens if nobody says otherwise.
+/// Default path of the daemon's socket.
 pub const CONTROL: &str = "/run/mpdccp-socketd/control.sock";
-/// The environment variable that says otherwise.
+/// Environment variable that overrides this path.
 pub const CONTROL_VARIABLE: &str = "MPDCCP_SOCKETD";
-/// The abstract name of the daemon's end of a pair begins like this: by it a descriptor is known to be a DCCP socket.
+/// Prefix of the abstract name of the daemon's end: it identifies a descriptor as a DCCP socket.
 pub const NAME: &[u8] = b"\0mpdccp.socket.";
-/// Socket type of DCCP (linux/net.h), which the crate libc does not have.
+/// Socket type of DCCP (linux/net.h), missing in the crate libc.
 pub const SOCK_DCCP: i32 = 6;
 /// Control message with a datagram's priority, a 32-bit number, of level SOL_DCCP (linux/dccp.h).
 pub const DCCP_SCM_PRIORITY: i32 = 1;
 /// Longest message, bytes.
 pub const MOST: usize = 8192;
 
-/// An address with the interface of a link-local one, which serde leaves out.
+/// An address with the scope of a link-local one, which serde omits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Place {
     ip: IpAddr,
@@ -49,7 +49,8 @@ impl From<Place> for SocketAddr {
     }
 }
 
-/// A request. All but [`Socket`](Self::Socket) come with the descriptor that they are about: having it is the right to use it.
+/// A request. All except [`Socket`](Self::Socket) come with the descriptor that they concern: owning it is the right to use
+/// it.
 #[derive(Debug, Serialize, Deserialize)]
 pub enum Request<'a> {
     /// A new socket, IPv6 or IPv4. The answer comes with its descriptor.
@@ -65,7 +66,7 @@ pub enum Request<'a> {
     Connect {
         /// The peer.
         to: Place,
-        /// Answer once it is known how that ended; otherwise at once, with EINPROGRESS.
+        /// Answer once the connection is open or has failed; otherwise answer at once, with EINPROGRESS.
         wait: bool,
     },
     /// getsockopt(2).
@@ -81,14 +82,14 @@ pub enum Request<'a> {
         level: i32,
         /// Option.
         name: i32,
-        /// Its value as the program gave it.
+        /// Value as given by the program.
         value: &'a [u8],
     },
     /// getsockname(2).
     Local,
     /// getpeername(2).
     Peer,
-    /// Reading gave nothing: [`Answer::Done`] for an end in good order and for an empty datagram, otherwise the error.
+    /// A read returned 0: [`Answer::Done`] for a clean end or an empty datagram, otherwise the error.
     Ended,
     /// A datagram with a priority.
     Send {
@@ -99,10 +100,10 @@ pub enum Request<'a> {
     },
 }
 
-/// What a request gave.
+/// Result of a request.
 #[derive(Debug, Serialize, Deserialize)]
 pub enum Answer<'a> {
-    /// It is done.
+    /// Success without a value.
     Done,
     /// An address.
     Addr(Place),
@@ -113,10 +114,10 @@ pub enum Answer<'a> {
 /// An answer, or an errno.
 pub type Reply<'a> = core::result::Result<Answer<'a>, i32>;
 
-/// Sends a message, with a descriptor if one is given. Never raises SIGPIPE.
+/// Sends a message, with a descriptor if given. Never raises SIGPIPE.
 ///
 /// # Errors
-/// What the system says; EMSGSIZE if the message is longer than [`MOST`].
+/// Errors of the system; EMSGSIZE if the message is longer than [`MOST`].
 pub fn send(to: impl AsFd, message: &impl Serialize, fd: Option<BorrowedFd<'_>>) -> Result<()> {
     let mut bytes = [0; MOST];
     let message = postcard::to_slice(message, &mut bytes).map_err(|_| rustix::io::Errno::MSGSIZE)?;
@@ -130,17 +131,17 @@ pub fn send(to: impl AsFd, message: &impl Serialize, fd: Option<BorrowedFd<'_>>)
     sendmsg(to, &[IoSlice::new(message)], &mut control, flags).map(|_| ())
 }
 
-/// Receives a message into `bytes`: its length, and the descriptor that came with it.
+/// Receives a message into `bytes`; returns its length and the accompanying descriptor.
 ///
 /// # Errors
-/// What the system says.
+/// Errors of the system.
 pub fn receive(from: impl AsFd, bytes: &mut [u8], wait: bool) -> Result<(usize, Option<OwnedFd>)> {
     let mut space = [MaybeUninit::uninit(); cmsg_space!(ScmRights(1))];
     let mut control = RecvAncillaryBuffer::new(&mut space);
     let wait = if wait { RecvFlags::empty() } else { RecvFlags::DONTWAIT };
     let read = recvmsg(from, &mut [IoSliceMut::new(bytes)], &mut control, RecvFlags::CMSG_CLOEXEC | wait)?;
     let mut fd = None;
-    // All of it: rustix cannot go on behind a message when it drops the rest.
+    // All messages are read: rustix cannot continue after a message whose rest it dropped.
     for message in control.drain() {
         if let RecvAncillaryMessage::ScmRights(mut fds) = message {
             fd = fds.next();

@@ -1,4 +1,4 @@
-//! The DCP paper (2002): its two experiments, and what it planned or left open.
+//! The DCP paper (2002): its two experiments, and those that it planned or left open.
 
 mod experiments;
 mod row;
@@ -23,13 +23,13 @@ use experiments::{
     with_tcp,
 };
 
-/// Of the report.
+/// Title of the report.
 const TITLE: &str = "Experimentation of the Datagram Control Protocol (2002), made again";
 const SHORT: &str = "Quick runs are too short for their figures to say much.";
 
 /// One run to be made.
 struct Job {
-    /// What it belongs to; runs that differ in their seeds alone have the same.
+    /// Name of its group; runs that differ only in their seeds have the same.
     name: String,
     scenario: Scenario,
     label: String,
@@ -45,7 +45,7 @@ impl Job {
     }
 }
 
-/// Makes what is missing and writes the report.
+/// Makes the missing runs and writes the report.
 pub(super) fn run(
     backend: &dyn Backend,
     options: &Options,
@@ -79,7 +79,7 @@ pub(super) fn run(
     Ok(report)
 }
 
-/// The runs, in the order to be made.
+/// The runs, in order.
 fn jobs(sim: bool, options: &Options) -> Result<Vec<Job>, LabError> {
     let seeds = if sim && !options.quick { SEEDS } else { 1 };
     let mut jobs = Jobs { all: Vec::new(), seeds, options };
@@ -99,7 +99,7 @@ fn jobs(sim: bool, options: &Options) -> Result<Vec<Job>, LabError> {
                 values.push(("path.link.queue", Value::from("125 packets")));
             }
             if cross.key != "reno" {
-                // The aim is for what the paper ran.
+                // The aim is only for the paper's own experiments.
                 values.push(("aim", Value::Array(Vec::new())));
             }
             jobs.add("with-tcp", &with_tcp(cross, *n), "ccid3", &values)?;
@@ -131,11 +131,11 @@ fn jobs(sim: bool, options: &Options) -> Result<Vec<Job>, LabError> {
     Ok(jobs.all)
 }
 
-/// What figures need of a run, by name.
+/// Series of a run for the figures, by name.
 fn series(plan: &Plan<'_>, run: &RunRecord) -> AllSeries {
     let end = *plan.scenario.duration_s.as_ref();
     let mut all = AllSeries::new();
-    // kB/s, as the paper draws it; of ten rows of the trace one.
+    // kB/s, as in the paper; every tenth row of the trace.
     let estimate = run.trace.iter().step_by(10).filter_map(|row| {
         let t = seconds(run, row.at);
         Some((t, row.pacing_mbps? * 125.0)).filter(|_| (0.0..end).contains(&t))
@@ -166,7 +166,7 @@ struct Jobs<'a> {
 }
 
 impl Jobs<'_> {
-    /// Runs of a scenario with some values changed, one a seed.
+    /// Adds runs of a scenario with some values changed, one per seed.
     fn add(
         &mut self,
         scenario: &str,

@@ -1,30 +1,31 @@
-//! How a set is made, and what is told meanwhile.
+//! Options of a reproduction, and its progress.
 
 use std::path::PathBuf;
 
 use crate::scenario::Scenario;
 use crate::{runs, sweep};
 
-/// How a set is made.
+/// Options of a reproduction.
 #[derive(Clone, Debug)]
 pub struct Options {
-    /// Headline cells, fewer and shorter runs, to see that all works.
+    /// Headline cells only, with fewer and shorter runs, as a test.
     pub quick: bool,
-    /// Seconds of each run instead of what the set says.
+    /// Duration of each run in seconds, instead of the set's.
     pub duration_s: Option<f64>,
-    /// What a set calls `around` runs in the simulator even if the rest does not.
+    /// Make the runs that a set marks `around` in the simulator, even if the rest uses another
+    /// backend.
     pub around_in_sim: bool,
-    /// Only these sections, by their names or their scenarios' names; all if empty.
+    /// Only these sections, by name or by scenario; all if empty.
     pub only: Vec<String>,
     /// The first seed.
     pub seed: u64,
-    /// Runs at a time, in virtual time.
+    /// Parallel runs, in virtual time.
     pub threads: usize,
-    /// Directory for everything written; made if need be. What it holds of earlier tries is used.
+    /// Output directory; created if needed. Earlier results in it are reused.
     pub out: PathBuf,
 }
 
-/// What happens, for those who watch.
+/// Progress for the live view.
 #[derive(Debug)]
 pub enum Progress<'a> {
     /// An experiment begins: number `index` (from 1) of `total`.
@@ -33,18 +34,18 @@ pub enum Progress<'a> {
         scenario: &'a Scenario,
         /// Counted from 1.
         index: usize,
-        /// Of all.
+        /// Number of experiments.
         total: usize,
     },
-    /// It goes on.
+    /// Progress of its runs.
     Run(runs::Event<'a>),
-    /// A sweep goes on.
+    /// Progress of its sweep.
     Sweep(&'a sweep::Progress<'a>),
-    /// Something failed; the others go on.
+    /// A failure; the others continue.
     Failed(&'a str),
 }
 
-/// What to type for a report.
+/// The command line, for a report.
 pub(super) fn command(set: &str, backend: &str, options: &Options) -> String {
     let quick = if options.quick { " --quick" } else { "" };
     let duration = options.duration_s.map_or(String::new(), |s| format!(" --duration {s}"));

@@ -1,11 +1,11 @@
-//! What several paths give together, beside each of them alone.
+//! Compares several paths together with each of them alone.
 
 use crate::bounds::Bounds;
 use crate::comparison::{Comparison, number};
 use crate::document::Table;
 use crate::estimate::{Estimate, Verdict};
 
-/// What is compared.
+/// The metric compared.
 const METRIC: &str = "goodput_mbps";
 /// One variant in one cell.
 struct Ratio<'a> {
@@ -16,8 +16,8 @@ struct Ratio<'a> {
     of_sum: f64,
 }
 
-/// A row for each cell: what the variants `alone` have, each with one path, and the others, times the best of these and times their
-/// sum; and sentences on how often those reach what is wanted, and what the `baselines` among them have.
+/// A row for each cell: results of the variants `alone`, each on one path, and the others' ratio to the best of these and to their
+/// sum. Also sentences on how often the others reach the required ratio, and on the `baselines` among them.
 pub(super) fn beside_alone(
     all: &[Comparison],
     (alone, of_best, of_sum): (&[String], Bounds, Bounds),
@@ -74,7 +74,7 @@ pub(super) fn beside_alone(
     (Table { head, rows, ..Table::default() }, sentences)
 }
 
-/// In how many cells one has no less than the other, and what part of it elsewhere.
+/// Number of cells in which a variant is not below the baseline, and its fraction of the baseline elsewhere.
 fn beside_baseline(label: &str, baseline: &str, ratios: &[Ratio<'_>]) -> String {
     let theirs = |cell: &str| ratios.iter().find(|r| r.label == baseline && r.cell == cell).map(|r| r.mbps);
     let ours = ratios.iter().filter(|r| r.label == label);
@@ -83,7 +83,7 @@ fn beside_baseline(label: &str, baseline: &str, ratios: &[Ratio<'_>]) -> String 
     format!("{label}: no less than {baseline} in {no_less} of {}{}.", parts.len(), listed(&parts, 1.0))
 }
 
-/// Cells that stay below `enough`, with what they have.
+/// Cells below `enough`, with their values.
 fn listed(cells: &[(&str, f64)], enough: f64) -> String {
     let below = cells.iter().filter(|(_, part)| *part < enough);
     let below: Vec<String> = below.map(|(cell, part)| format!("{cell} {part:.2}")).collect();

@@ -1,5 +1,5 @@
-//! The set `robustness`: every CCID on access links as people have them, judged point by point; and the set `switches`: what each deviation of
-//! CCID 5 from its draft is worth on them.
+//! The set `robustness`: every CCID on typical access links, judged point by point; and the set `switches`: the effect of each deviation of
+//! CCID 5 from its draft.
 
 mod judge;
 mod matrix;
@@ -27,7 +27,7 @@ pub(super) const NAMES: [&str; 2] = [CCIDS, SWITCHES];
 const CCIDS: &str = "robustness";
 const SWITCHES: &str = "switches";
 
-/// What is varied.
+/// The variant whose switches are varied.
 const TUNED: &str = "ccid5";
 
 /// Columns of a set's report.
@@ -38,12 +38,12 @@ fn variants(set: &str) -> Vec<&'static str> {
     }
 }
 
-/// Whose aims a variant has.
+/// The variant whose aims apply.
 fn judged_as(label: &'static str) -> &'static str {
     if BBR1_WITHOUT.iter().any(|(name, _)| *name == label) { TUNED } else { label }
 }
 
-/// Adds the variants that lack one switch each.
+/// Adds the variants that each lack one switch.
 fn add_switches(scenario: &mut Scenario) {
     let Some(tuned) = scenario.variant(TUNED).cloned() else { return };
     for (name, _) in BBR1_WITHOUT {
@@ -52,7 +52,7 @@ fn add_switches(scenario: &mut Scenario) {
     }
 }
 
-/// What shows the path's own latency.
+/// The variant that measures the path's own latency.
 const THIN: &str = "udp";
 
 struct Job<'a> {
@@ -71,7 +71,7 @@ impl<'a> Job<'a> {
     }
 }
 
-/// Makes what is missing and writes the report; always in the simulator.
+/// Makes the missing runs and writes the report; always in the simulator.
 pub(super) fn run(
     set: &str,
     options: &Options,
@@ -171,10 +171,10 @@ fn make(
     Ok(results)
 }
 
-/// Aims met and judged, by variant.
+/// Number of aims met and judged, by variant.
 type Sums = BTreeMap<&'static str, (u32, u32)>;
 
-/// A class's table, and what its points come to.
+/// A class's table, and its sums.
 fn table(class: &Class, points: &[Point], variants: &[&'static str], results: &Results) -> (Table, Sums) {
     let mut sums = Sums::new();
     let mut row = |point: &Point| {
@@ -192,7 +192,7 @@ fn table(class: &Class, points: &[Point], variants: &[&'static str], results: &R
     (Table { head, rows, ..Table::default() }, sums)
 }
 
-/// Points that meet their aims, of those that have one, by class.
+/// Points that meet their aims, of those with an aim, by class.
 fn summary(variants: &[&'static str], classes: &[(String, Sums)]) -> Table {
     let sum = |label: &str| {
         let of_class = classes.iter().filter_map(|(_, sums)| sums.get(label));
@@ -214,7 +214,7 @@ fn summary(variants: &[&'static str], classes: &[(String, Sums)]) -> Table {
     Table { head: head.collect(), rows: rows.collect(), ..Table::default() }
 }
 
-/// What stands in a cell, and whether all aims that concern the variant are met there.
+/// Text of a cell, and whether all aims for the variant are met there.
 fn cell(class: &Class, point: &Point, label: &'static str, results: &Results) -> (String, Option<bool>) {
     let found = |label| results.get(&(class.name.clone(), point.name.clone(), label));
     let series = match found(label) {

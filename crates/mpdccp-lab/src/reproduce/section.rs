@@ -1,4 +1,4 @@
-//! One experiment of a set: its runs or its sweep, and what the report says of it.
+//! One experiment of a set: its runs or sweep, and its section of the report.
 
 use std::path::Path;
 
@@ -14,10 +14,10 @@ use crate::report;
 use crate::scenario::Scenario;
 use crate::{Backend, LabError, Plan, sweep};
 
-/// Runs of each variant of a quick reproduction in real time; in virtual time one is enough to see that all works.
+/// Runs of each variant in a quick reproduction in real time; in virtual time one is enough for a test.
 const QUICK_RUNS: u32 = 3;
 
-/// Whether `backend` lacks something for every variant of a section.
+/// The missing prerequisite if `backend` supports no variant of a section.
 pub(super) fn lacking(
     spec: &SectionSpec,
     scenario: &Scenario,
@@ -28,7 +28,7 @@ pub(super) fn lacking(
     Ok(variants.into_iter().all(|variant| backend.lacks(&plan(variant)).is_some()))
 }
 
-/// Makes what is missing of a section and writes it.
+/// Makes the missing runs of a section and writes it.
 pub(super) fn make(
     spec: &SectionSpec,
     scenario: &Scenario,
@@ -55,14 +55,14 @@ pub(super) fn make(
 }
 
 impl SectionSpec {
-    /// Its directory.
+    /// Name of its directory.
     pub(super) fn name_for_files(&self) -> String {
         let plain = |c: char| if c.is_ascii_alphanumeric() || c == '-' { c } else { '-' };
         format!("{}_{}", self.scenario, self.name).chars().map(plain).collect()
     }
 }
 
-/// Variants over time: the figure as the paper draws it, sentences and a table.
+/// Variants over time: the paper's figure, sentences and a table.
 fn runs(
     spec: &SectionSpec,
     scenario: &Scenario,
@@ -98,7 +98,7 @@ fn runs(
         section.sentences = sentences;
         section.tables.push(table);
     }
-    // Other cells and the inner workings are in the experiment's own report.
+    // Other cells and internal figures are in the experiment's own report.
     let headline = &scenario.headline().name;
     for cell in outcome.figures.iter().filter(|cell| cell.cell == *headline) {
         let own = report::section(scenario, &outcome.comparisons, cell);
@@ -117,7 +117,7 @@ fn about(scenario: &Scenario, backend: &dyn Backend, n: u64, seed: u64) -> Strin
         .to_owned()
 }
 
-/// Variants over parameters.
+/// Variants over swept parameters.
 fn swept(
     spec: &SectionSpec,
     scenario: &Scenario,

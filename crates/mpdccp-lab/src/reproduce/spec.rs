@@ -1,5 +1,5 @@
-//! A set as data: which scenarios, with which changes, cells, variants and metrics, in which order. One TOML file for each set in
-//! `scenarios/sets`; aims and references are those of the scenarios.
+//! A set as data: its scenarios in order, with changes, cells, variants and metrics. Each set is a TOML file in `scenarios/sets`;
+//! aims and references come from the scenarios.
 
 use std::collections::BTreeMap;
 
@@ -16,16 +16,16 @@ macro_rules! sets {
     };
 }
 
-/// The sets that come with the program as data, with their files.
+/// The built-in sets, with their files.
 pub(super) const LIBRARY: &[(&str, &str)] = sets!["paper", "calibration", "profiles", "multipath"];
 
 /// A set of experiments.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct Spec {
-    /// As users call it.
+    /// Name for users.
     pub(super) name: String,
-    /// Of the report.
+    /// Title of the report.
     pub(super) title: String,
     #[serde(rename = "section")]
     pub(super) sections: Vec<SectionSpec>,
@@ -35,9 +35,9 @@ pub(super) struct Spec {
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct SectionSpec {
-    /// Its heading, before the title of its scenario.
+    /// Heading before the title of its scenario.
     pub(super) name: String,
-    /// A scenario that comes with the program.
+    /// A built-in scenario.
     pub(super) scenario: String,
     /// Labels; all if empty.
     #[serde(default, alias = "contenders")]
@@ -48,27 +48,27 @@ pub(super) struct SectionSpec {
     /// Runs of each variant at each point; the scenario's number if absent.
     #[serde(default)]
     pub(super) runs: Option<u32>,
-    /// Runs in the simulator unless the user names a backend.
+    /// Uses the simulator unless the user selects a backend.
     #[serde(default)]
     pub(super) around: bool,
-    /// Cells of a quick run; the headline if empty.
+    /// Cells of a quick run; the headline cell if empty.
     #[serde(default)]
     pub(super) quick_cells: Vec<String>,
-    /// Variants that use one path each: the others are compared with the best of them, and with their sum.
+    /// Variants that use one path each: the others are compared with the best of them and with their sum.
     #[serde(default)]
     pub(super) alone: Vec<String>,
-    /// Least part of the best of these, and of their sum, that the others should reach.
+    /// Required fraction of the best of these, and of their sum.
     #[serde(default)]
     pub(super) of_best: Option<f64>,
     #[serde(default)]
     pub(super) of_sum: Option<f64>,
-    /// Columns of the table; what the scenario has references and aims for, and the main ones, if empty.
+    /// Columns of the table; if empty, the main metrics and those with references or aims.
     #[serde(default)]
     pub(super) metrics: Vec<String>,
     /// Values for places of the scenario, named as in a sweep.
     #[serde(default)]
     pub(super) change: BTreeMap<String, Value>,
-    /// Instead of the scenario's own sweep.
+    /// Replaces the scenario's own sweep.
     #[serde(default)]
     pub(super) sweep: BTreeMap<String, Vec<Value>>,
     /// More changes for a quick run.
@@ -81,7 +81,7 @@ fn all() -> Vec<String> {
 }
 
 impl Spec {
-    /// Reads a set; `file` is what errors call it. Every scenario it names is read too.
+    /// Parses a set; `file` is its name in errors. Every scenario that it names is parsed too.
     pub(super) fn parse(file: &str, text: &str) -> Result<Spec, LabError> {
         let wrong = |e: &dyn core::fmt::Display| LabError::Wrong(format!("{file}: {e}"));
         let spec: Spec = toml::from_str(text).map_err(|e| wrong(&e.to_string().trim_end()))?;
@@ -112,7 +112,7 @@ impl SectionSpec {
         Ok(())
     }
 
-    /// The scenario with all changes, and so many seconds long if it is said.
+    /// The scenario with all changes, and with this duration if given.
     pub(super) fn scenario(&self, quick: bool, duration_s: Option<f64>) -> Result<Scenario, LabError> {
         let wrong = |e: crate::scenario::ScenarioError| LabError::Wrong(e.to_string());
         let scenario = Scenario::find(&self.scenario).map_err(wrong)?;

@@ -1,4 +1,4 @@
-//! What a sweep shows, in sentences and a table.
+//! Sentences and a table for a sweep.
 
 use crate::document::Table;
 use crate::estimate::{Estimate, Verdict};
@@ -19,18 +19,18 @@ fn words(metric: &str) -> &str {
 }
 
 fn reaches(aim: &Aim, value: Estimate) -> Option<Verdict> {
-    // Another variant's value lies in another row.
+    // The value of the variant to compare with is in another row.
     aim.not_above.is_none().then(|| aim.bounds().judge(value))
 }
 
-/// Whether the median reaches the aim for its variant, if there is one.
+/// Verdict on the aim for the median's variant, if there is one.
 fn judged(scenario: &Scenario, median: &Median) -> Option<Verdict> {
     let aim = scenario.aims.iter().find(|a| *a.label.as_ref() == median.label)?;
     let at = shown(scenario).iter().position(|metric| metric == aim.metric.as_ref())?;
     reaches(aim, median.shown.get(at).copied().flatten()?)
 }
 
-/// A variant's metrics over the values of the parameters, which are the columns; of several parameters in several cells the cells are.
+/// A table of metrics per variant, with parameter values as columns; with several parameters or cells, cells are the columns.
 pub(super) fn table(scenario: &Scenario, outcome: &Outcome) -> Table {
     let cells = outcome.medians.iter().any(|m| m.cell != outcome.medians[0].cell);
     if cells && parameters(scenario).len() > 1 {
@@ -40,7 +40,7 @@ pub(super) fn table(scenario: &Scenario, outcome: &Outcome) -> Table {
     }
 }
 
-/// A row for each variant and point and metric, a column for each cell.
+/// A row for each variant, point and metric, a column for each cell.
 fn by_cell(scenario: &Scenario, outcome: &Outcome) -> Table {
     let mut cells: Vec<&str> = Vec::new();
     let mut points: Vec<(&str, &Vec<String>)> = Vec::new();
@@ -111,7 +111,7 @@ fn by_point(scenario: &Scenario, outcome: &Outcome) -> Table {
     Table { head, rows, ..Table::default() }
 }
 
-/// One verdict for all points.
+/// The worst verdict over all points.
 fn worst(verdicts: impl Iterator<Item = Verdict>) -> Option<Verdict> {
     verdicts.max()
 }
@@ -126,7 +126,7 @@ fn labels(outcome: &Outcome) -> Vec<&str> {
     labels
 }
 
-/// From which value to which the first metric goes for each variant, and what becomes of the aims.
+/// Range of the first metric for each variant, and the verdict on the aims.
 pub(super) fn sentences(scenario: &Scenario, outcome: &Outcome) -> Vec<String> {
     let mut out = Vec::new();
     for label in labels(outcome) {

@@ -1,12 +1,12 @@
-//! Variants that are not ours.
+//! Variants of other projects.
 
 use serde::Deserialize;
 
-/// What carries the flows instead of the tunnel.
+/// Transport of the flows instead of the tunnel.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
 #[serde(tag = "kind", rename_all = "kebab-case", deny_unknown_fields)]
 pub enum Baseline {
-    /// Nothing: the flows go over the first of the variant's paths as they are.
+    /// None: the flows use the first of the variant's paths directly.
     Plain {},
     /// The kernel's Multipath TCP, for tcp flows.
     Mptcp {},
@@ -15,17 +15,17 @@ pub enum Baseline {
         /// The program; `wireguard-go` if absent.
         program: Option<String>,
     },
-    /// Any VPN: a shell command at each end, which together make the inner addresses reach each other.
+    /// Any VPN: a shell command at each end; together they must connect the inner addresses.
     Command {
-        /// Run in the server's namespace.
+        /// Runs in the server's namespace.
         server: String,
-        /// Run in the client's.
+        /// Runs in the client's namespace.
         client: String,
     },
 }
 
 impl Baseline {
-    /// As in files.
+    /// Name in files.
     pub fn name(&self) -> &'static str {
         match self {
             Baseline::Plain {} => "plain",

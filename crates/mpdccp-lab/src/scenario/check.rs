@@ -1,4 +1,4 @@
-//! What a scenario must fulfil beyond its syntax.
+//! Semantic checks of a scenario.
 
 use core::ops::Range;
 use std::collections::BTreeSet;
@@ -26,7 +26,7 @@ fn general(message: impl Into<String>) -> Problem {
     (None, message.into())
 }
 
-/// Refuses a scenario that makes no sense, with the place in the file where there is one.
+/// Rejects an invalid scenario, with the place in the file if there is one.
 pub(super) fn check(s: &Scenario, text: &str) -> Result<(), Problem> {
     let duration = *s.duration_s.as_ref();
     if !(duration > 0.0 && duration <= 86_400.0) {
@@ -122,7 +122,7 @@ fn events(s: &Scenario, duration: f64) -> Result<(), Problem> {
     Ok(())
 }
 
-/// Whether the tunnel's files are right for a variant, before and after each reload.
+/// Checks the tunnel's files for a variant, before and after each reload.
 fn follow(s: &Scenario, variant: &Variant) -> Result<(), Problem> {
     let plan = Plan { scenario: s, variant, cell: s.headline(), repeat: 0, seed: 0 };
     let mut key = 0;
@@ -184,7 +184,7 @@ fn unique<'a>(what: &str, names: impl Iterator<Item = &'a Spanned<String>>) -> R
     Ok(())
 }
 
-/// A path as it is in a cell.
+/// Checks a path in a cell.
 fn link(
     path: &PathSpec,
     places: &Places<'_>,
@@ -259,7 +259,7 @@ fn variant(s: &Scenario, c: &Variant) -> Result<(), Problem> {
             Err(problem(tcp, format!("`{}` is not known; allowed: {TCP_CCS:?}", tcp.as_ref())))
         }
         (Some(_), None) | (None, Some(_)) => Ok(()),
-        // The program's own choice.
+        // The program's default.
         (None, None) if s.mode == Mode::Tunnel => Ok(()),
         _ => Err(problem(&c.label, "a variant has `ccid`, `tcp` or `udp = true`")),
     }?;
@@ -296,7 +296,7 @@ fn baseline(s: &Scenario, c: &Variant) -> Result<(), Problem> {
 }
 
 fn flow(s: &Scenario, f: &FlowSpec, places: &Places<'_>, duration: f64) -> Result<(), Problem> {
-    // At the value of `key`, if it is there.
+    // Reports at the value of `key`, if present.
     let at = |key: &str, message: String| -> Problem {
         let place = places.table(&f.name.span()).and_then(|table| value(table, key));
         (Some(place.unwrap_or(f.name.span())), message)

@@ -1,4 +1,4 @@
-//! What a scenario compares its figures with.
+//! Reference figures and aims of a scenario.
 
 use std::collections::BTreeMap;
 
@@ -7,13 +7,13 @@ use toml::Spanned;
 
 use crate::bounds::Bounds;
 
-/// Figures of somebody else, from the last event to the end.
+/// Published figures of another source, from the last event to the end.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Reference {
-    /// Whose.
+    /// Source.
     pub source: String,
-    /// How they were taken, where that differs from ours: the bytes counted, timers, with a tunnel or without.
+    /// How they were measured, as far as it differs: bytes counted, timers, with or without a tunnel.
     #[serde(default)]
     pub conditions: Option<String>,
     /// The variant it compares with.
@@ -25,13 +25,13 @@ pub struct Reference {
     pub values: BTreeMap<Spanned<String>, f64>,
 }
 
-/// What we set out to reach.
+/// An aim.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Aim {
     /// Variant.
     pub label: Spanned<String>,
-    /// The cell; the headline if absent, every cell if `all`.
+    /// The cell; the headline cell if absent, every cell if `all`.
     #[serde(default)]
     pub cell: Option<Spanned<String>>,
     /// Name of the metric.
@@ -42,18 +42,18 @@ pub struct Aim {
     /// At most.
     #[serde(default)]
     pub max: Option<f64>,
-    /// At most what this variant has in the same cell.
+    /// At most the value of this variant in the same cell.
     #[serde(default)]
     pub not_above: Option<Spanned<String>>,
 }
 
 impl Aim {
-    /// Where the metric should lie.
+    /// Its bounds.
     pub fn bounds(&self) -> Bounds {
         Bounds { min: self.min, max: self.max }
     }
 
-    /// As a person would write it.
+    /// The aim in words.
     pub fn text(&self) -> String {
         let bounds = [
             self.bounds().any().then(|| self.bounds().text()),

@@ -1,4 +1,4 @@
-//! What is done to the tunnel while a scenario runs.
+//! Events of the tunnel during a scenario.
 
 use core::time::Duration;
 use std::collections::BTreeMap;
@@ -10,33 +10,33 @@ use super::quantity;
 use super::tunnel::TunnelSettings;
 use crate::sim::Side;
 
-/// Something that is done to the tunnel: one thing each.
+/// An event of the tunnel: a single action.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct TunnelEvent {
     /// When.
     pub at_s: Spanned<f64>,
-    /// Both ends follow other files from then on.
+    /// Both ends reload changed files.
     #[serde(default)]
     pub reload: Option<Reload>,
-    /// The client has another address on the path of this name.
+    /// The client's address on this path changes.
     #[serde(default)]
     pub roam: Option<Spanned<String>>,
-    /// This end closes its sessions, ends, and starts again.
+    /// This end closes its sessions, exits, and starts again.
     #[serde(default)]
     pub restart: Option<Side>,
-    /// This end is gone at once, and starts again.
+    /// This end is killed, and starts again.
     #[serde(default)]
     pub kill: Option<Side>,
-    /// How long it is away.
+    /// Time until it starts again.
     #[serde(default, deserialize_with = "quantity::time")]
     pub away: Duration,
-    /// The server takes no new clients, and asks those that are there to go to another one.
+    /// The server accepts no new clients, and asks the present ones to use another.
     #[serde(default)]
     pub drain: bool,
 }
 
-/// What of both files is changed; the rest stays as it is.
+/// Changes of both files; the rest stays the same.
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Reload {
@@ -52,7 +52,7 @@ pub struct Reload {
 }
 
 impl TunnelEvent {
-    /// How many things it does.
+    /// Number of actions.
     pub(super) fn things(&self) -> usize {
         let given = [
             self.reload.is_some(),
@@ -64,7 +64,7 @@ impl TunnelEvent {
         given.into_iter().filter(|given| *given).count()
     }
 
-    /// In a word or two.
+    /// The action in a word or two.
     pub(super) fn phrase(&self) -> &'static str {
         match self {
             TunnelEvent { reload: Some(_), .. } => "the reload",
@@ -75,7 +75,7 @@ impl TunnelEvent {
         }
     }
 
-    /// For a figure.
+    /// Label for a figure.
     pub fn label(&self) -> String {
         match self {
             TunnelEvent { reload: Some(_), .. } => "reload".to_owned(),

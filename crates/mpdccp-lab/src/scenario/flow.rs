@@ -1,4 +1,4 @@
-//! Flows: what the applications send.
+//! Flows: the traffic of the applications.
 
 use core::time::Duration;
 
@@ -15,15 +15,15 @@ use super::source::SourceSpec;
 pub struct FlowSpec {
     /// Unique in the scenario.
     pub name: Spanned<String>,
-    /// So many alike, called `NAME-1` and so on.
+    /// This many equal flows, called `NAME-1` and so on.
     #[serde(default)]
     pub count: Option<Spanned<u32>>,
-    /// What it is.
+    /// Kind.
     pub kind: FlowKind,
-    /// Command: what runs in the server's namespace from before t = 0 to the end.
+    /// Command: runs in the server's namespace from before t = 0 to the end.
     #[serde(default)]
     pub server: Option<String>,
-    /// Command: what runs in the client's from `start_s` to `stop_s`, or until it ends by itself.
+    /// Command: runs in the client's namespace from `start_s` to `stop_s`, or until it exits.
     #[serde(default)]
     pub client: Option<String>,
     /// UDP: payload bytes per packet.
@@ -32,67 +32,67 @@ pub struct FlowSpec {
     /// UDP: offered rate, payload bytes.
     #[serde(default, deserialize_with = "quantity::opt_rate")]
     pub rate: Option<Rate>,
-    /// UDP: how the datagrams come; at a constant rate if absent.
+    /// UDP: source of the datagrams; constant rate if absent.
     #[serde(default)]
     pub source: Option<Spanned<SourceSpec>>,
     /// TCP and short: the kernel's congestion control.
     #[serde(default)]
     pub cc: Option<String>,
-    /// Short: bytes of each connection, any of these as likely.
+    /// Short: bytes of each connection, chosen uniformly from these.
     #[serde(default)]
     pub sizes: Option<Sizes>,
-    /// Short: mean time from the beginning of one connection to that of the next.
+    /// Short: mean interval between starts of connections.
     #[serde(default, deserialize_with = "quantity::opt_time")]
     pub every: Option<Duration>,
     /// TCP: its packets may be marked instead of dropped (RFC 3168).
     #[serde(default)]
     pub ecn: bool,
-    /// TCP: when a segment is lost.
+    /// TCP: loss detection.
     #[serde(default)]
     pub loss_detection: LossDetection,
-    /// Goes beside the tunnel, directly over this path.
+    /// Uses this path directly, outside the tunnel.
     #[serde(default)]
     pub via: Option<Spanned<String>>,
-    /// Its other end is so much farther away than the link is long, each way; not for flows through the tunnel.
+    /// Extra one-way distance of its other end beyond the link; not for flows through the tunnel.
     #[serde(default, deserialize_with = "quantity::time")]
     pub owd: Duration,
-    /// UDP in direct mode: from the server to the client, on the connection of the flow before.
+    /// UDP in direct mode: from the server to the client, on the connection of the previous flow.
     #[serde(default)]
     pub reverse: bool,
-    /// UDP in direct mode: the server sends every packet back, and what is received is what came back.
+    /// UDP in direct mode: the server returns every packet, and the returned packets are the ones received.
     #[serde(default)]
     pub echo: bool,
-    /// The server sends each datagram straight back, over this path, which the tunnel does not use.
+    /// The server returns each datagram over this path, which the tunnel does not use.
     #[serde(default)]
     pub mirror: Option<Spanned<String>>,
-    /// A packet that takes longer is of no use; see the metric `on_time_pct`.
+    /// A packet that takes longer is useless; see the metric `on_time_pct`.
     #[serde(default, deserialize_with = "quantity::opt_time")]
     pub deadline: Option<Duration>,
-    /// In direct mode: its connection shares its congestion state with those of the other flows that do.
+    /// In direct mode: shares its congestion state with other flows that set this.
     #[serde(default)]
     pub share_congestion: bool,
-    /// From here ...
+    /// Start ...
     #[serde(default)]
     pub start_s: f64,
-    /// ... to here; the end of the scenario if absent.
+    /// ... and stop; the end of the scenario if absent.
     #[serde(default)]
     pub stop_s: Option<Spanned<f64>>,
 }
 
 impl FlowSpec {
-    /// How its datagrams come, if it says.
+    /// Its source of datagrams, if given.
     pub fn source(&self) -> Option<&SourceSpec> {
         self.source.as_ref().map(Spanned::as_ref)
     }
 
-    /// Whether `name` means it: its own, or that of the entry which stands for several alike.
+    /// Whether `name` refers to it: its own name, or that of the entry for several equal flows.
     pub fn is(&self, name: &str) -> bool {
         let number = self.name.as_ref().strip_prefix(name);
         number.is_some_and(|rest| rest.is_empty() || (self.count.is_some() && rest.starts_with('-')))
     }
 }
 
-/// What a flow has in a cell.
+/// Changes of a flow in a cell.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct FlowChange {
@@ -101,14 +101,14 @@ pub struct FlowChange {
     pub rate: Rate,
 }
 
-/// How TCP finds losses.
+/// TCP's loss detection.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum LossDetection {
-    /// RFC 8985, as the kernel.
+    /// RFC 8985, like the kernel.
     #[default]
     Rack,
-    /// By three later packets whatever the reordering, as QUIC (RFC 9002).
+    /// Three later packets whatever the reordering, like QUIC (RFC 9002).
     Three,
 }
 
@@ -118,16 +118,16 @@ pub enum LossDetection {
 pub enum FlowKind {
     /// Datagrams.
     Udp,
-    /// As much as TCP gives.
+    /// Bulk TCP.
     Tcp,
-    /// TCP connections that come, carry some bytes and go.
+    /// Short TCP connections.
     Short,
-    /// Whatever two commands send.
+    /// Traffic of two commands.
     Command,
 }
 
 impl FlowKind {
-    /// As in files.
+    /// Name in files.
     pub fn name(self) -> &'static str {
         match self {
             FlowKind::Udp => "udp",

@@ -1,8 +1,8 @@
-//! The keys of links: what they mean for both directions, and how events change them.
+//! Link keys: their meaning for both directions, and changes by events.
 
 use super::LinkKeys;
 
-/// What became of a link since it was `before`, a phrase for each thing.
+/// Differences of a link from `before`, one phrase each.
 pub(super) fn words_after(now: &LinkKeys, before: &LinkKeys) -> Vec<&'static str> {
     let (old, new) = (before.mean_rate(), now.mean_rate());
     let phrases = [
@@ -16,7 +16,7 @@ pub(super) fn words_after(now: &LinkKeys, before: &LinkKeys) -> Vec<&'static str
     phrases.into_iter().filter(|(so, _)| *so).map(|(_, phrase)| phrase).collect()
 }
 
-/// Both directions with what `own` names: `both` in either, `forward` from client to server, `reverse` from server to client.
+/// Both directions after the changes: `both` in either, `forward` from client to server, `reverse` from server to client.
 pub(super) fn ways(
     base: &[LinkKeys; 2],
     both: &LinkKeys,

@@ -1,9 +1,9 @@
-/// A scenario that comes with the program.
+/// A built-in scenario.
 #[derive(Clone, Copy, Debug)]
 pub struct Named {
-    /// Its name, which is also its place under `scenarios/`.
+    /// Its name, which is also its path under `scenarios/`.
     pub name: &'static str,
-    /// The file.
+    /// Text of the file.
     pub text: &'static str,
 }
 
@@ -13,7 +13,7 @@ macro_rules! library {
     };
 }
 
-/// All scenarios that come with the program.
+/// All built-in scenarios.
 pub const LIBRARY: &[Named] = library![
     "paper/multipath-udp",
     "paper/multipath-tcp",

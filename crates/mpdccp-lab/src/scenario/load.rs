@@ -10,19 +10,19 @@ use super::{
 };
 use crate::code;
 
-/// Most flows that one entry stands for.
+/// Most flows per entry.
 const MAX_FLOWS: u32 = 100;
 
-/// What is wrong with a scenario, and where.
+/// Error in a scenario, with its place.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ScenarioError {
-    /// The file, or the name of a scenario that comes with the program.
+    /// The file, or the name of a built-in scenario.
     pub file: String,
-    /// Line, counted from 1, if it lies at one.
+    /// Line, from 1, if known.
     pub line: Option<usize>,
     /// The key of that line.
     pub key: Option<String>,
-    /// What is wrong and what is allowed.
+    /// The error, and the allowed values.
     pub message: String,
 }
 
@@ -53,7 +53,7 @@ impl ScenarioError {
     }
 }
 
-/// The key that the value at `span` belongs to: `k = value`, `{ .., k = value`, or the span is the key itself.
+/// The key of the value at `span`: `k = value`, `{ .., k = value`, or the span is the key itself.
 fn key_before(text: &str, span: Range<usize>) -> Option<String> {
     let start = text[..span.start.min(text.len())].rfind('\n').map_or(0, |i| i + 1);
     let before = text.get(start..span.start)?.trim_end();
@@ -71,16 +71,16 @@ fn key_before(text: &str, span: Range<usize>) -> Option<String> {
 }
 
 impl Scenario {
-    /// Reads a scenario; `file` is what errors call it.
+    /// Parses a scenario; `file` is its name in errors.
     ///
     /// # Errors
-    /// The first thing that is wrong with it.
+    /// The first error.
     pub fn parse(file: &str, text: &str) -> Result<Scenario, ScenarioError> {
         let mut document: Table = text
             .parse()
             .map_err(|e: toml::de::Error| ScenarioError::at(file, text, e.span(), e.to_string()))?;
         let renamed = renamed::rename(&mut document);
-        // Errors in a file with deprecated keys name no line: the text that is read is not the file's.
+        // Errors in a file with deprecated keys have no line: the parsed text is not the file's.
         let current = if renamed.is_empty() { text.to_owned() } else { document.to_string() };
         let text = current.as_str();
         let located = |span, message| {
@@ -100,19 +100,19 @@ impl Scenario {
         Ok(scenario)
     }
 
-    /// Finds a scenario by the name it has in [`LIBRARY`], or else reads the file of that name.
+    /// Finds a scenario by its name in [`LIBRARY`], or else reads the file of that name.
     ///
     /// # Errors
-    /// There is neither, or something is wrong with it.
+    /// Neither exists, or the scenario is invalid.
     pub fn find(name_or_file: &str) -> Result<Scenario, ScenarioError> {
         let (file, text) = Scenario::text(name_or_file)?;
         Scenario::parse(&file, &text)
     }
 
-    /// Finds it likewise, and gives what errors call it and the text.
+    /// Finds it likewise; returns its name for errors, and its text.
     ///
     /// # Errors
-    /// There is neither.
+    /// Neither exists.
     pub fn text(name_or_file: &str) -> Result<(String, String), ScenarioError> {
         if let Some(named) = LIBRARY.iter().find(|named| named.name == name_or_file) {
             return Ok((format!("scenarios/{}.toml", named.name), named.text.to_owned()));
@@ -130,7 +130,7 @@ impl Scenario {
         Ok((name_or_file.to_owned(), text))
     }
 
-    /// Reads the files that the scenario `file` names, and gives paths that share a link what that link has.
+    /// Reads the files that the scenario `file` names, and copies link keys to paths that share a link.
     fn resolve(&mut self, file: &str) -> Result<(), Problem> {
         let files = &mut self.files;
         let mut read = |name: &str| {
@@ -209,7 +209,7 @@ fn load_ways(
 }
 
 impl PathSpec {
-    /// Puts its keys together.
+    /// Combines its keys.
     fn resolve(&mut self) {
         let none = [LinkKeys::default(), LinkKeys::default()];
         self.ways = keys::ways(&none, &self.link_keys(), self.forward.as_ref(), self.reverse.as_ref());

@@ -1,4 +1,4 @@
-//! Scenarios: what an experiment is, in one TOML file for both backends. `docs/scenarios.md` explains the format to users.
+//! Scenarios: the description of an experiment, in one TOML file for both backends. `docs/scenarios.md` explains the format to users.
 
 mod baseline;
 mod check;
@@ -51,7 +51,7 @@ pub struct Scenario {
     pub name: String,
     /// One line.
     pub title: String,
-    /// What the experiment is about, for the report.
+    /// Purpose of the experiment, for the report.
     #[serde(default)]
     pub about: String,
     /// From t = 0 to the end of the traffic.
@@ -59,37 +59,37 @@ pub struct Scenario {
     /// How long the tunnel or connection is up without traffic before t = 0.
     #[serde(default, rename = "idle_s", deserialize_with = "quantity::seconds")]
     pub idle: Duration,
-    /// Metrics leave out what comes before this.
+    /// Metrics exclude the time before this.
     #[serde(default, rename = "warm_up_s", deserialize_with = "quantity::seconds")]
     pub warm_up: Duration,
-    /// The flow that metrics are of, or the entry that stands for several alike, which are then taken together; the first if absent.
+    /// The measured flow, or the entry for several equal flows, which are then measured together; the first if absent.
     #[serde(default)]
     pub measured: Option<Spanned<String>>,
-    /// What carries the flows.
+    /// Transport of the flows.
     #[serde(default)]
     pub mode: Mode,
-    /// Runs of each variant in each cell, if the user does not say.
+    /// Default number of runs of each variant in each cell.
     #[serde(default = "one")]
     pub runs: u32,
-    /// The cell that is run if the user does not say, and shown first.
+    /// The default cell, which is also shown first.
     #[serde(default)]
     pub headline: Option<Spanned<String>>,
-    /// Settings of the tunnel or connection, unless a variant has its own.
+    /// Settings of the tunnel or connection, unless a variant overrides them.
     #[serde(default)]
     pub tunnel: TunnelSettings,
-    /// How hosts differ from run to run in the simulator; real ones do so by themselves.
+    /// Differences of hosts from run to run in the simulator; real hosts differ anyway.
     #[serde(default)]
     pub host: Host,
     /// At least one.
     #[serde(rename = "path")]
     pub paths: Vec<PathSpec>,
-    /// Versions of the links. The file may leave them out: then there is one, `base`, that changes nothing.
+    /// Versions of the links. If the file has none, there is one cell, `base`, without changes.
     #[serde(rename = "cell", default)]
     pub cells: Vec<Cell>,
     /// At least one.
     #[serde(rename = "variant")]
     pub variants: Vec<Variant>,
-    /// What is done to the tunnel meanwhile, in order of time.
+    /// Events of the tunnel, in order of time.
     #[serde(rename = "event", default)]
     pub events: Vec<TunnelEvent>,
     /// At least one.
@@ -98,22 +98,22 @@ pub struct Scenario {
     /// Published or measured figures to compare with.
     #[serde(rename = "reference", default)]
     pub references: Vec<Reference>,
-    /// What we set out to reach.
+    /// Aims.
     #[serde(rename = "aim", default)]
     pub aims: Vec<Aim>,
     /// Values to run the scenario with, for `mpdccp lab sweep`.
     #[serde(default)]
     pub sweep: Option<SweepSpec>,
-    /// What errors call the file; files that it names lie beside it.
+    /// The file's name in errors; files that it names are next to it.
     #[serde(skip)]
     pub(super) file: String,
-    /// The file as it was read, to be written again.
+    /// The parsed document, for output.
     #[serde(skip)]
     pub(super) document: toml::Table,
-    /// Hashes of the files that it names, by their names.
+    /// Hashes of the files that it names, by name.
     #[serde(skip)]
     pub(super) files: std::collections::BTreeMap<String, String>,
-    /// Deprecated keys that the file has, each with the key to use instead.
+    /// Deprecated keys in the file, each with its replacement.
     #[serde(skip)]
     pub renamed: Vec<(&'static str, &'static str)>,
 }
@@ -122,36 +122,36 @@ fn one() -> u32 {
     1
 }
 
-/// What carries the flows.
+/// Transport of the flows.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Mode {
     /// IP packets through the virtual interfaces of the tunnel.
     #[default]
     Tunnel,
-    /// Datagrams on one plain DCCP connection (or TCP segments, for a variant with `tcp`), no tunnel.
+    /// Datagrams on one plain DCCP connection (or TCP segments, for a variant with `tcp`), without a tunnel.
     Direct,
 }
 
-/// What differs between two runs of real hosts.
+/// Random differences between runs of real hosts.
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Host {
-    /// Each flow begins at a moment of this stretch after its start, any of them as likely.
+    /// Each flow's start is delayed by a uniformly random part of this time.
     #[serde(default, deserialize_with = "quantity::time")]
     pub start_within: Duration,
-    /// Mean time from a packet's arrival at the interface until the program has it; exponentially distributed, in order.
+    /// Mean time from a packet's arrival at the interface until the program receives it; exponentially distributed, order is kept.
     #[serde(default, deserialize_with = "quantity::time")]
     pub wake_up: Duration,
 }
 
 impl Scenario {
-    /// How long the traffic runs.
+    /// Duration of the traffic.
     pub fn duration(&self) -> Duration {
         Duration::from_secs_f64(*self.duration_s.as_ref())
     }
 
-    /// The cell that stands for the experiment.
+    /// The headline cell.
     pub fn headline(&self) -> &Cell {
         self.headline.as_ref().and_then(|name| self.cell(name.as_ref())).unwrap_or(&self.cells[0])
     }
@@ -166,7 +166,7 @@ impl Scenario {
         self.variants.iter().find(|c| c.label.as_ref() == label)
     }
 
-    /// A path as a cell has it.
+    /// A path in a cell.
     pub fn path_in(&self, path: usize, cell: &Cell) -> PathSpec {
         let mut spec = self.paths[path].clone();
         let named = |(name, _): &(&Spanned<String>, &PathChange)| name.as_ref() == spec.name.as_ref();
@@ -177,7 +177,7 @@ impl Scenario {
         spec
     }
 
-    /// The paths as `variant` finds them in a cell: those it does not use are `outside`.
+    /// The paths of `variant` in a cell: those it does not use are `outside`.
     pub fn paths_of(&self, variant: &Variant, cell: &Cell) -> Vec<PathSpec> {
         let path = |i| {
             let spec = self.path_in(i, cell);
@@ -188,7 +188,7 @@ impl Scenario {
         (0..self.paths.len()).map(path).collect()
     }
 
-    /// The flows that `variant` carries in a cell.
+    /// The flows of `variant` in a cell.
     pub fn flows_of(&self, variant: &Variant, cell: &Cell) -> Vec<FlowSpec> {
         let carried = |flow: &&FlowSpec| {
             variant.flows.as_ref().is_none_or(|all| all.iter().any(|n| flow.is(n.as_ref())))
@@ -200,8 +200,8 @@ impl Scenario {
         self.flows.iter().filter(carried).map(flow).collect()
     }
 
-    /// What metrics of a variant are of: the flow, or the entry that stands for several, that the scenario names; otherwise the first that
-    /// the variant carries.
+    /// The measured flow of a variant, or the entry for several: the one that the scenario names, otherwise the first that the variant
+    /// carries.
     fn measured_of(&self, label: &str) -> &str {
         let first = || {
             let carried = self.variant(label).and_then(|variant| variant.flows.as_ref());
@@ -212,25 +212,25 @@ impl Scenario {
         self.measured.as_ref().map(Spanned::as_ref).or_else(first).map_or("", String::as_str)
     }
 
-    /// Whether metrics of a variant are of this flow.
+    /// Whether a flow is measured for a variant.
     pub fn is_measured(&self, label: &str, name: &str) -> bool {
         let measured = self.measured_of(label);
         self.flows.iter().any(|flow| flow.name.as_ref() == name && flow.is(measured))
     }
 
-    /// What metrics of a variant are of, in words.
+    /// The measured flow of a variant, in words.
     pub fn measured_words(&self, label: &str) -> String {
         let name = self.measured_of(label);
         let several = self.flows.iter().filter(|flow| flow.is(name)).count() > 1;
         if several { format!("`{name}`, all together") } else { format!("`{name}`") }
     }
 
-    /// From when on most metrics count: the last event, or the end of the warm-up if that is later; seconds after t = 0.
+    /// Start of the time that most metrics cover: the last event, or the end of the warm-up if later; seconds after t = 0.
     pub fn measured_from_s(&self) -> f64 {
         self.events_s().last().copied().unwrap_or(0.0).max(self.warm_up.as_secs_f64())
     }
 
-    /// The moments at which a path changes or something is done to the tunnel, in order, each once.
+    /// Times of all path changes and tunnel events, in order, without duplicates.
     pub fn events_s(&self) -> Vec<f64> {
         let paths = self.paths.iter().flat_map(|p| &p.events).map(|e| *e.at_s.as_ref());
         let mut at: Vec<f64> = paths.chain(self.events.iter().map(|e| *e.at_s.as_ref())).collect();
@@ -240,7 +240,7 @@ impl Scenario {
         at
     }
 
-    /// What happens at `at_s`, in a word or two: all of it, or "the change" if several things do.
+    /// The event at `at_s`, in a word or two; "the change" if there are several.
     pub fn event_words(&self, at_s: f64) -> &'static str {
         let mut words = None;
         let mut say = |said: &'static str| {
@@ -258,9 +258,9 @@ impl Scenario {
         words.unwrap_or("the change")
     }
 
-    /// What only the simulator can do, if `variant` asks for it.
+    /// The feature of `variant` that only the simulator supports, if any.
     pub fn simulator_only_of(&self, variant: &Variant) -> Option<&'static str> {
-        // TCP takes what comes as fast as it can; a DCCP connection's sender on namespaces keeps a pace.
+        // TCP reads from the source as fast as it can; on namespaces, the sender of a DCCP connection has a fixed rate.
         let simple = |f: &FlowSpec| match f.source() {
             None | Some(SourceSpec::Constant {}) => true,
             Some(SourceSpec::Bulk {}) => variant.tcp.is_some(),
@@ -283,7 +283,7 @@ impl Scenario {
         (!flows.iter().all(simple)).then_some(what)
     }
 
-    /// What only namespaces can do, if `variant` asks for it.
+    /// The feature of `variant` that only namespaces support, if any.
     pub fn namespaces_only_of(&self, variant: &Variant) -> Option<&'static str> {
         let flows = self.flows_of(variant, self.headline());
         match variant.baseline {
@@ -295,7 +295,7 @@ impl Scenario {
         flows.iter().all(|f| f.kind == FlowKind::Command).then_some("commands as traffic")
     }
 
-    /// A bulk flow of a variant that nothing would slow down: plain UDP carries it.
+    /// A bulk flow of a variant without any congestion control: plain UDP carries it.
     pub fn unslowed_of(&self, variant: &Variant) -> Option<String> {
         let plain = variant.udp || variant.baseline == Some(Baseline::Plain {});
         let bulk = |f: &&FlowSpec| matches!(f.source(), Some(SourceSpec::Bulk {}));
@@ -303,7 +303,7 @@ impl Scenario {
         flows.iter().filter(bulk).find(|f| plain || f.via.is_some()).map(|f| f.name.as_ref().clone())
     }
 
-    /// What others have of a variant in a cell.
+    /// Reference figures for a variant in a cell.
     pub fn references_of<'a>(&'a self, label: &'a str, cell: &'a str) -> impl Iterator<Item = &'a Reference> {
         let here = move |r: &&Reference| {
             *r.label.as_ref() == label && r.cell.as_ref().is_none_or(|c| *c.as_ref() == cell)
@@ -316,18 +316,18 @@ impl Scenario {
         self.paths.iter().map(|p| p.name.as_ref().clone()).collect()
     }
 
-    /// The settings of the tunnel or connection as `variant` has them, as the tunnel's file would have them.
+    /// Settings of the tunnel or connection for `variant`, in the form of the tunnel's file.
     ///
     /// # Errors
-    /// What is wrong and where; never in a scenario that was checked.
+    /// The error and its place; never in a checked scenario.
     pub fn tunnel_of(&self, variant: &Variant) -> Result<Table, (Option<Range<usize>>, String)> {
         self.tunnel_after(variant, &TunnelSettings::default())
     }
 
-    /// The same after reloads that changed these.
+    /// The same after reloads with these changes.
     ///
     /// # Errors
-    /// As with [`tunnel_of`](Self::tunnel_of).
+    /// Like [`tunnel_of`](Self::tunnel_of).
     pub(crate) fn tunnel_after(
         &self,
         variant: &Variant,
@@ -347,18 +347,18 @@ impl Scenario {
         table.get(tunnel::SECURITY).is_some_and(|value| value.as_str() == Some(tunnel::SEALED))
     }
 
-    /// Likewise, read: what concerns sessions.
+    /// The session settings for `variant`.
     pub fn settings_of(&self, variant: &Variant) -> Settings {
         let mut settings = Settings::default();
         for (key, value) in self.tunnel_of(variant).unwrap_or_default() {
-            // Each was tried when the scenario was checked.
+            // Each was checked with the scenario.
             let _ = settings.set(&key, value);
         }
         settings
     }
 }
 
-/// Makes of a session for IP packets over several paths a plain connection for an application's datagrams.
+/// Changes session settings for IP packets over several paths into those of a plain connection for an application's datagrams.
 pub(crate) fn direct(session: &mut SessionConfig) {
     session.multipath = false;
     session.fallback = Fallback::Plain;

@@ -1,4 +1,4 @@
-//! Paths, and what of them differs in a cell or changes while the scenario runs.
+//! Paths, their differences in cells, and their changes during a scenario.
 
 use std::collections::BTreeMap;
 
@@ -9,13 +9,13 @@ use super::{FlowChange, LinkKeys, keys};
 use linkem_net::with_link_keys;
 
 with_link_keys! {
-    /// One path: a link. Its keys hold for both directions, but for what `forward` and `reverse` name.
+    /// A path: a link. Its keys apply to both directions, except those in `forward` and `reverse`.
     #[derive(Clone, Debug, Deserialize)]
     #[serde(deny_unknown_fields)]
     pub struct PathSpec {
         /// Unique in the scenario.
         pub name: Spanned<String>,
-        /// The whole link is that of another path, named before this one, and so are all the keys of a link.
+        /// Uses the link of another path, named before this one, with all its link keys.
         #[serde(default)]
         pub shares: Option<Spanned<String>>,
         /// From client to server only.
@@ -27,23 +27,23 @@ with_link_keys! {
         /// Priority as RFC 9897 section 3.2.10 counts it: higher is preferred.
         #[serde(default)]
         pub priority: Option<u8>,
-        /// The tunnel does not use it; cross traffic may, with `via` or `mirror`. No such path comes before one that the tunnel uses.
+        /// The tunnel does not use it; cross traffic may, with `via` or `mirror`. Such paths come after those that the tunnel uses.
         #[serde(default)]
         pub outside: bool,
         /// Changes while the scenario runs, in order of time.
         #[serde(default)]
         pub events: Vec<PathEvent>,
-        /// All its keys, client to server and back.
+        /// All link keys, forward and reverse.
         #[serde(skip)]
         pub ways: [LinkKeys; 2],
-        /// Of what is random about its model.
+        /// Seed of its model.
         #[serde(skip)]
         pub seed: u64,
     }
 }
 
 with_link_keys! {
-    /// A change of a path. What is not named stays.
+    /// A change of a path. Missing keys stay the same.
     #[derive(Clone, Debug, Deserialize)]
     #[serde(deny_unknown_fields)]
     pub struct PathEvent {
@@ -59,7 +59,7 @@ with_link_keys! {
 }
 
 with_link_keys! {
-    /// What a path has in a cell. What is not named stays.
+    /// Changes of a path in a cell. Missing keys stay the same.
     #[derive(Clone, Debug, Deserialize)]
     #[serde(deny_unknown_fields)]
     pub struct PathChange {
@@ -73,30 +73,30 @@ with_link_keys! {
 }
 
 with_link_keys! {
-    /// A version of the links; what is named replaces the same property of every path, or of one.
+    /// A version of the links; its keys replace those of every path, or of one.
     #[derive(Clone, Debug, Default, Deserialize)]
     #[serde(deny_unknown_fields)]
     pub struct Cell {
         /// Unique in the scenario.
         pub name: String,
-        /// What single paths have else, by name.
+        /// Other changes of single paths, by name.
         #[serde(default)]
         pub path: BTreeMap<Spanned<String>, PathChange>,
-        /// What single flows have else, by name.
+        /// Other changes of single flows, by name.
         #[serde(default)]
         pub flow: BTreeMap<Spanned<String>, FlowChange>,
     }
 }
 
 impl PathEvent {
-    /// Both directions after it.
+    /// Both directions after the change.
     pub fn apply(&self, ways: &[LinkKeys; 2]) -> [LinkKeys; 2] {
         keys::ways(ways, &self.link_keys(), self.forward.as_ref(), self.reverse.as_ref())
     }
 }
 
 impl PathSpec {
-    /// Both directions from each of its events on, in order of time (seconds after t = 0).
+    /// Both directions after each of its events, in order of time (seconds after t = 0).
     pub fn course(&self) -> Vec<(f64, [LinkKeys; 2])> {
         let mut ways = self.ways.clone();
         let mut after = |event: &PathEvent| {
@@ -106,7 +106,7 @@ impl PathSpec {
         self.events.iter().map(&mut after).collect()
     }
 
-    /// The same from t = 0 to `end_s`, with all that a model does by itself.
+    /// The same from t = 0 to `end_s`, including the changes of a model.
     pub fn course_with_models(&self, end_s: f64) -> Vec<(f64, [LinkKeys; 2])> {
         let stages: Vec<_> = std::iter::once((0.0, self.ways.clone())).chain(self.course()).collect();
         let mut course = Vec::new();

@@ -1,4 +1,4 @@
-//! Where in a scenario's text a value stands, for errors about what was read from it long before.
+//! Positions of values in a scenario's text, for errors found after parsing.
 
 use core::ops::Range;
 
@@ -6,22 +6,22 @@ use toml::de::{DeTable, DeValue};
 
 pub(in crate::scenario) use linkem_net::keys::Problem;
 
-/// The text, with the place of everything in it.
+/// The parsed text, with positions.
 #[derive(Debug)]
 pub(super) struct Places<'a>(DeTable<'a>);
 
 impl<'a> Places<'a> {
-    /// Of a text that was read without an error.
+    /// Of a text that was parsed without errors.
     pub(super) fn of(text: &'a str) -> Places<'a> {
         Places(DeTable::parse(text).map(toml::Spanned::into_inner).unwrap_or_default())
     }
 
-    /// The table that has a value, or is itself a value under a key, at `place`.
+    /// The table that contains the value at `place`, or is itself that value.
     pub(super) fn table(&self, place: &Range<usize>) -> Option<&DeTable<'a>> {
         table_with(&self.0, place)
     }
 
-    /// Number `index` of the tables called `name`.
+    /// The table `index` in the array of tables `name`.
     pub(super) fn nth(&self, name: &str, index: usize) -> Option<&DeTable<'a>> {
         match self.0.get(name)?.get_ref() {
             DeValue::Array(items) => items.get(index)?.get_ref().as_table(),
@@ -49,7 +49,7 @@ pub(super) fn value(table: &DeTable<'_>, key: &str) -> Option<Range<usize>> {
     table.get(key).map(toml::Spanned::span)
 }
 
-/// The place of a key of a link that holds for one direction (0 forward, 1 reverse) in a table of a path, a cell or an event.
+/// The position of a link key for one direction (0 forward, 1 reverse) in a table of a path, a cell or an event.
 pub(super) fn of_link(table: &DeTable<'_>, way: usize, key: &str) -> Option<Range<usize>> {
     let name = ["forward", "reverse"][way];
     let single = table.get(name).and_then(|t| value(t.get_ref().as_table()?, key));

@@ -1,12 +1,12 @@
-//! Deprecated names of keys: a file that has them is read as if it had the current ones.
+//! Deprecated key names: replaced by the current names before parsing.
 
 use toml::{Table, Value};
 
 type Renamed = (&'static str, &'static str);
 
-/// Where link keys stand: paths, their events, and the paths of cells.
+/// Tables with link keys: paths, their events, and the paths of cells.
 const LINK: &[Renamed] = &[("there", "forward"), ("back", "reverse"), ("beside", "outside")];
-/// Link keys of one direction that had a name of their own.
+/// Link keys of the reverse direction that had separate names.
 const REVERSE: &[(&str, &str, &str)] =
     &[("back_rate", "rate", "reverse.rate"), ("back_queue", "queue", "reverse.queue")];
 const VARIANT: &[Renamed] =
@@ -15,7 +15,7 @@ const TUNNEL: &[Renamed] = &[("steer", "policy_rule")];
 const FLOW: &[Renamed] = &[("back", "reverse")];
 const TOP: &[Renamed] = &[("contender", "variant")];
 
-/// Renames deprecated keys of a scenario; each that was found, once.
+/// Renames deprecated keys of a scenario; returns each that was found, once.
 pub(super) fn rename(document: &mut Table) -> Vec<Renamed> {
     let mut found = Vec::new();
     keys(document, TOP, &mut found);
@@ -59,7 +59,7 @@ fn link(table: &mut Table, found: &mut Vec<Renamed>) {
     }
 }
 
-/// A table that has both names keeps the old one, so that reading it fails.
+/// A table with both names keeps the old one, so that parsing fails.
 fn keys(table: &mut Table, names: &[Renamed], found: &mut Vec<Renamed>) {
     for (old, new) in names {
         if table.contains_key(*old) && !table.contains_key(*new) {

@@ -3,22 +3,22 @@ use toml::{Table, Value};
 use super::{Cell, Scenario, Variant};
 use crate::code;
 
-/// What says nothing about a run but what it is compared with, or how often it is made.
+/// Keys without influence on a single run.
 const ABOUT: [&str; 8] = ["title", "about", "runs", "headline", "reference", "aim", "sweep", "variant"];
 
 impl Scenario {
-    /// The file as it was read, all keys in order, and hashes of the files that it names.
+    /// The parsed file with sorted keys, and hashes of the files that it names.
     pub fn document_text(&self) -> String {
         self.written(self.document.clone())
     }
 
-    /// A hash of that.
+    /// Hash of this text.
     pub fn document_hash(&self) -> String {
         code::hash(&self.document_text())
     }
 
-    /// What `variant` runs in `cell`: the file without other variants and cells, and without what tells nothing about the run.
-    /// Two runs of equal text, seed and program are the same run.
+    /// The inputs of `variant` in `cell`: the file without other variants and cells, and without keys that do not influence
+    /// the run. Two runs with equal text, seed and program are the same run.
     pub fn resolved(&self, variant: &Variant, cell: &Cell) -> String {
         let mut table = self.document.clone();
         for key in ABOUT {

@@ -1,4 +1,4 @@
-//! Short flows: when each begins, and what it carries.
+//! Short flows: start and size of each connection.
 
 use core::time::Duration;
 
@@ -8,18 +8,17 @@ use rand_core::{RngCore, SeedableRng};
 use super::FlowSpec;
 use super::quantity::Sizes;
 
-/// Most that one entry may stand for.
+/// Most connections per entry.
 pub(super) const MAX_SHORT: u64 = 10_000;
 
 impl FlowSpec {
-    /// When each of its connections begins after the flow's start, and how many bytes it carries: a Poisson process. The same on both
-    /// backends.
+    /// Start of each connection after the flow's start, and its size: a Poisson process, identical on both backends.
     pub fn connections(&self, seed: u64, end_s: f64) -> Vec<(Duration, u32)> {
         let (Some(every), Some(Sizes(sizes))) = (self.every, &self.sizes) else { return Vec::new() };
         let stop = self.stop_s.as_ref().map_or(end_s, |stop| *stop.as_ref());
         let span = Duration::try_from_secs_f64(stop - self.start_s).unwrap_or_default();
         let mut random = ChaCha8Rng::seed_from_u64(seed ^ 0x0053_686f_7274);
-        // Above 0 and at most 1.
+        // In (0, 1].
         let mut unit = || ((random.next_u64() >> 11) + 1) as f64 / (1u64 << 53) as f64;
         let mut at = Duration::ZERO;
         let mut next = || {

@@ -1,4 +1,4 @@
-//! How the datagrams of a flow come.
+//! Sources of datagrams.
 
 use core::time::Duration;
 
@@ -8,35 +8,35 @@ use serde::{Deserialize, Deserializer, de};
 
 use super::quantity;
 
-/// A kind of source. Sizes and rates that all kinds share are keys of the flow.
+/// A kind of source. Sizes and rates common to all kinds are keys of the flow.
 #[derive(Clone, Debug, PartialEq, Deserialize)]
 #[serde(tag = "kind", rename_all = "kebab-case", deny_unknown_fields)]
 pub enum SourceSpec {
-    /// `rate`, evenly spaced.
+    /// At `rate`, evenly spaced.
     Constant {},
-    /// As much as the transport takes.
+    /// As much as the transport accepts.
     Bulk {},
-    /// `rate` with pauses.
+    /// At `rate`, with pauses.
     OnOff {
-        /// Length of a stretch with datagrams.
+        /// Duration of sending.
         #[serde(deserialize_with = "quantity::time")]
         on: Duration,
-        /// Length of a pause.
+        /// Duration of a pause.
         #[serde(deserialize_with = "quantity::time")]
         off: Duration,
     },
-    /// `rate` on average, at exponentially distributed distances.
+    /// At `rate` on average, with exponentially distributed intervals.
     Poisson {},
-    /// Frames as bursts of datagrams; the rate follows a ladder up while nothing is dropped at the sender.
+    /// Frames as bursts of datagrams; the rate climbs a ladder while the sender drops nothing.
     Video {
         /// Frame rate.
         frames_per_s: u32,
         /// Rates, lowest first.
         ladder: Ladder,
     },
-    /// What a file says: on each line a time in milliseconds and a number of bytes.
+    /// Replays a file: each line has a time in milliseconds and a number of bytes.
     Trace {
-        /// Beside the scenario's file.
+        /// File name, relative to the scenario's file.
         file: String,
         /// Its contents.
         #[serde(skip)]
@@ -51,12 +51,12 @@ impl Default for SourceSpec {
 }
 
 impl SourceSpec {
-    /// Whether the flow's `rate` belongs to it.
+    /// Whether it uses the flow's `rate`.
     pub(super) fn has_rate(&self) -> bool {
         matches!(self, SourceSpec::Constant {} | SourceSpec::OnOff { .. } | SourceSpec::Poisson {})
     }
 
-    /// What is wrong with it, if anything.
+    /// Its error, if any.
     pub(super) fn problem(&self) -> Option<&'static str> {
         match self {
             SourceSpec::OnOff { on, .. } if on.is_zero() => Some("`on` must be above 0"),
@@ -83,7 +83,7 @@ impl<'de> Deserialize<'de> for Ladder {
     }
 }
 
-/// Reads a trace of datagrams; lines that are empty or begin with `#` are skipped.
+/// Parses a trace of datagrams; empty lines and lines that begin with `#` are skipped.
 pub(super) fn parse_trace(text: &str) -> Result<Vec<(Duration, u32)>, String> {
     let mut packets: Vec<(Duration, u32)> = Vec::new();
     for (i, line) in text.lines().enumerate() {

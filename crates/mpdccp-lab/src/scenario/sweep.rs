@@ -1,4 +1,4 @@
-//! Many versions of one scenario: each parameter is a place in the file, each point gives every one of them a value.
+//! Sweeps: each parameter is a place in the scenario's file; each point assigns a value to every parameter.
 
 use std::collections::BTreeMap;
 
@@ -14,9 +14,9 @@ pub struct SweepSpec {
     /// Seeds for each point.
     #[serde(default = "one")]
     pub seeds: u32,
-    /// Places, such as `path.*.owd` or `path.path1.rate`, and the values they take.
+    /// Places, such as `path.*.owd` or `path.path1.rate`, and their values.
     pub parameters: BTreeMap<String, Vec<Value>>,
-    /// Metrics to be shown at the end.
+    /// Metrics shown at the end.
     #[serde(default = "usual")]
     pub show: Vec<String>,
 }
@@ -29,20 +29,20 @@ fn usual() -> Vec<String> {
     ["rx_mbps", "app_p50_ms", "app_p95_ms"].map(str::to_owned).into()
 }
 
-/// One combination of values, with the scenario it makes.
+/// A combination of values, with its scenario.
 #[derive(Clone, Debug)]
 pub struct Point {
-    /// In the order of the parameters' names.
+    /// In the order of parameter names.
     pub values: Vec<String>,
-    /// What to run.
+    /// Scenario to run.
     pub scenario: Scenario,
 }
 
 impl Scenario {
-    /// All points of the sweep that the scenario asks for, to be run in `cells`; the last parameter changes fastest.
+    /// All points of the scenario's sweep, to be run in `cells`; the last parameter changes fastest.
     ///
     /// # Errors
-    /// If it asks for none, or a point makes no sense.
+    /// The scenario has no sweep, or a point is invalid.
     pub fn points(&self, cells: &[&str]) -> Result<Vec<Point>, ScenarioError> {
         let wrong = |message: String| self.wrong(message);
         let Some(sweep) = &self.sweep else {
@@ -78,7 +78,7 @@ impl Scenario {
         let point = |(values, table): (Vec<String>, Table)| {
             let at: Vec<String> = names.iter().zip(&values).map(|(n, v)| format!("{n} = {v}")).collect();
             let scenario = Scenario::parse(&self.file, &table.to_string()).map_err(|e| {
-                // Lines would be those of the varied text.
+                // Line numbers would refer to the modified text.
                 wrong(format!("sweep: with {}: {}", at.join(", "), e.message))
             })?;
             Ok(Point { values, scenario })
@@ -89,16 +89,16 @@ impl Scenario {
     /// The scenario with other values at some places, named as in a sweep.
     ///
     /// # Errors
-    /// A place that is not there, or a scenario that makes no sense.
+    /// A place does not exist, or the scenario is invalid.
     pub fn with(&self, values: &[(&str, Value)]) -> Result<Scenario, ScenarioError> {
         let mut table = Value::Table(self.document.clone());
         for (name, value) in values {
             let places: Vec<&str> = name.split('.').collect();
             set(&mut table, &places, value).map_err(|e| self.wrong(format!("`{name}`: {e}")))?;
         }
-        // As a document; a value alone would be written as an inline table.
+        // Written as a document; a value alone would become an inline table.
         let text = table.as_table().map(Table::to_string).unwrap_or_default();
-        // Lines would be those of the varied text.
+        // Line numbers would refer to the modified text.
         Scenario::parse(&self.file, &text).map_err(|e| self.wrong(e.message))
     }
 
@@ -111,7 +111,7 @@ fn text_of(value: &Value) -> String {
     value.as_str().map_or_else(|| value.to_string(), str::to_owned)
 }
 
-/// Puts `value` at a place: table keys, and for arrays of tables a `name` or `label`, a number, or `*` for all.
+/// Sets `value` at a place: table keys, and for arrays of tables a `name` or `label`, an index, or `*` for all.
 fn set(at: &mut Value, places: &[&str], value: &Value) -> Result<(), String> {
     let Some((first, rest)) = places.split_first() else {
         *at = value.clone();
@@ -119,7 +119,7 @@ fn set(at: &mut Value, places: &[&str], value: &Value) -> Result<(), String> {
     };
     match at {
         Value::Table(table) => {
-            // An absent table or key is made; whether it is known is checked when the scenario is read.
+            // A missing table or key is created; parsing checks whether it is known.
             let empty = if rest.is_empty() { value.clone() } else { Value::Table(Table::new()) };
             set(table.entry(*first).or_insert(empty), rest, value)
         }

@@ -9,23 +9,23 @@ use toml::{Spanned, Table, Value};
 
 use linkem_net::quantity::parse_time;
 
-/// Settings of the tunnel or connection, as the tunnel's file has them or in the short forms of scenarios; what is absent takes the
-/// program's default.
+/// Settings of the tunnel or connection, as in the tunnel's file or in the short forms of scenarios; missing settings have the
+/// program's defaults.
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(transparent)]
 pub struct TunnelSettings(BTreeMap<Spanned<String>, Spanned<Value>>);
 
-/// Keys of the tunnel's file that are no setting of sessions.
+/// Keys of the tunnel's file that are not session settings.
 const OF_THE_FILE: [&str; 1] = [SECURITY];
 /// Whether the tunnel is encrypted.
 pub(crate) const SECURITY: &str = "security";
-/// What its file says if it is.
+/// Its value with encryption.
 pub(super) const SEALED: &str = "noise";
-/// Short forms: the longest wait for a missing packet, whatever the reordering calls it, and the queue's bound in packets.
+/// Short forms: the longest wait for a missing packet with any reordering, and the queue limit in packets.
 const SHORT: [&str; 2] = ["reorder_timeout", "queue_packets"];
 
 impl TunnelSettings {
-    /// Mine where given, `other`'s elsewhere.
+    /// These settings, completed by `other`'s.
     pub fn or(&self, other: &TunnelSettings) -> TunnelSettings {
         let mut all = other.0.clone();
         for (key, value) in &self.0 {
@@ -35,7 +35,7 @@ impl TunnelSettings {
         TunnelSettings(all)
     }
 
-    /// Whether a key is given.
+    /// Whether a key is set.
     pub(super) fn has(&self, key: &str) -> bool {
         self.get(key).is_some()
     }
@@ -44,10 +44,10 @@ impl TunnelSettings {
         self.0.iter().find(|(k, _)| k.as_ref() == key).map(|(_, value)| value)
     }
 
-    /// As the tunnel's file would have them.
+    /// Converts to the form of the tunnel's file.
     ///
     /// # Errors
-    /// What is wrong, and where.
+    /// The error, and its place.
     pub fn table(&self) -> Result<Table, (Option<Range<usize>>, String)> {
         let mut table = Table::new();
         for (key, value) in &self.0 {

@@ -1,4 +1,4 @@
-//! Who is compared.
+//! Variants: the configurations that are compared.
 
 use mpdccp_proto::Variant as CcVariant;
 use serde::Deserialize;
@@ -7,7 +7,7 @@ use toml::Spanned;
 use super::baseline::Baseline;
 use super::tunnel::TunnelSettings;
 
-/// Who is compared.
+/// A configuration to compare.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Variant {
@@ -16,7 +16,7 @@ pub struct Variant {
     /// DCCP congestion control identifier.
     #[serde(default)]
     pub ccid: Option<Spanned<u8>>,
-    /// Of what the server sends, if it is another (direct mode only).
+    /// CCID of the server's packets, if different (direct mode only).
     #[serde(default)]
     pub reverse_ccid: Option<Spanned<u8>>,
     /// Instead of DCCP: kernel TCP with this congestion control (direct mode only).
@@ -25,22 +25,22 @@ pub struct Variant {
     /// Instead of DCCP: plain UDP (direct mode only).
     #[serde(default)]
     pub udp: bool,
-    /// Instead of our tunnel: somebody else's, or none (mode "tunnel" only).
+    /// Instead of the mpdccp tunnel: another one, or none (mode "tunnel" only).
     #[serde(default)]
     pub baseline: Option<Baseline>,
-    /// Which rules of the CCID apply.
+    /// Rules of the CCID.
     #[serde(default)]
     pub cc_variant: CcVariant,
-    /// CCID 5 without the deviation of this name (`dccp_cc::BBR1_WITHOUT`); set by the set `switches`, in the simulator alone.
+    /// CCID 5 without the deviation of this name (`dccp_cc::BBR1_WITHOUT`); set by the set `switches`, only in the simulator.
     #[serde(skip)]
     pub without: Option<&'static str>,
     /// Settings that differ from the scenario's.
     #[serde(default)]
     pub tunnel: TunnelSettings,
-    /// The paths it uses, by name; all that the tunnel may use if absent.
+    /// Its paths, by name; if absent, all paths of the tunnel.
     #[serde(default)]
     pub paths: Option<Vec<Spanned<String>>>,
-    /// The flows it carries, by name; all if absent.
+    /// Its flows, by name; all if absent.
     #[serde(default)]
     pub flows: Option<Vec<Spanned<String>>>,
 }

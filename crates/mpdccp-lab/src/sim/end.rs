@@ -1,4 +1,4 @@
-//! One end of a tunnel in virtual time: the real tunnel, whose actions a simulated host executes. Keys, channels and handshakes are real.
+//! One end of a tunnel in virtual time: the real tunnel with real keys, channels and handshakes; a simulated host executes its actions.
 
 use std::collections::BTreeMap;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
@@ -33,7 +33,7 @@ const LISTEN: u32 = 0;
 #[derive(Debug)]
 struct Socket {
     local: SocketAddr,
-    /// The path whose interface it is bound to, if it is bound to no address.
+    /// The path of the interface it is bound to, if not bound to an address.
     path: Option<usize>,
     /// IP bytes sent and received.
     bytes: u64,
@@ -43,7 +43,7 @@ pub(super) struct End {
     side: Side,
     program: Program,
     seed: [u8; 32],
-    /// What outlives the program.
+    /// Saved files, which survive a restart.
     saved: Saved,
     tunnel: Tunnel,
     channels: Option<ChannelRoutes>,
@@ -52,16 +52,16 @@ pub(super) struct End {
     marker: Marker,
     /// MTU of its interface.
     pub(super) mtu: u16,
-    /// Packets that the queues of its ended sessions dropped.
+    /// Packets dropped by the queues of its ended sessions.
     lost: u64,
-    /// How often a client's addresses changed, by path.
+    /// Number of address changes of a client, by path.
     roamed: BTreeMap<usize, usize>,
-    /// The program was asked to end; how long it is to be away then, and whether it ended.
+    /// The program was asked to exit; time until it starts again, and whether it has exited.
     ending: Option<Duration>,
     ended: bool,
-    /// The program does not run; when it starts again.
+    /// The program is not running; when it starts again.
     down: Option<Time>,
-    /// Why the tunnel refused a command.
+    /// The error of a refused command.
     refused: Option<String>,
 }
 
@@ -69,7 +69,7 @@ impl End {
     /// Starts the program with this file.
     ///
     /// # Errors
-    /// The file is wrong.
+    /// The file is invalid.
     pub(super) fn start(
         now: Time,
         side: Side,
@@ -102,7 +102,7 @@ impl End {
         Ok((end, endpoint))
     }
 
-    /// What the program does at its start.
+    /// Start of the program.
     fn begin(&mut self, now: Time, endpoint: &mut Endpoint) {
         self.act(now, endpoint);
         if self.side == Side::Server {
@@ -111,13 +111,13 @@ impl End {
             self.tunnel.listen(endpoint, MTU, self.overhead());
         }
         let carried = self.tunnel.carried().unwrap_or_else(|| mpdccp_tunnel::inner_mtu(MTU, self.overhead()));
-        // Only a file that names an MTU can ask for more than that.
+        // Only a file with an MTU can require more than this.
         self.mtu = mpdccp_tunnel::interface_mtu(&self.program.0, carried).unwrap_or(carried);
         self.tunnel.start(endpoint, now, self.mtu);
         self.act(now, endpoint);
     }
 
-    /// Starts the program again, with what it saved.
+    /// Starts the program again, with its saved files.
     fn begin_again(&mut self, now: Time, endpoint: &mut Endpoint) {
         self.down = None;
         self.seed[31] = self.seed[31].wrapping_add(1);
@@ -127,7 +127,7 @@ impl End {
         self.begin(now, endpoint);
     }
 
-    /// The program is gone, with all it had open, and starts again at `until`.
+    /// The program exits with all its sockets, and starts again at `until`.
     fn die(&mut self, now: Time, endpoint: &mut Endpoint, until: Time) {
         self.lost = self.dropped(now, endpoint);
         *endpoint = Endpoint::new(self.seed);
@@ -136,7 +136,7 @@ impl End {
         (self.ending, self.ended, self.down) = (None, false, Some(until));
     }
 
-    /// Ends the program if its sessions are closed, now that its last packets have left.
+    /// Exits the program once its sessions are closed and its last packets have left.
     pub(super) fn settle(&mut self, now: Time, endpoint: &mut Endpoint) {
         if self.ended {
             let until = now + self.ending.unwrap_or_default();
@@ -144,7 +144,7 @@ impl End {
         }
     }
 
-    /// Executes an event of the scenario, after `files` have followed it.
+    /// Executes an event of the scenario; `files` already reflect it.
     ///
     /// # Errors
     /// The tunnel refuses it.
@@ -179,7 +179,7 @@ impl End {
         self.refused.take().map_or(Ok(()), |why| Err(self.fault(why)))
     }
 
-    /// A program that does not run reads its file when it starts.
+    /// A program that is not running reads its file when it starts.
     fn command(&mut self, now: Time, endpoint: &mut Endpoint, command: Command) {
         if self.down.is_none() {
             self.tunnel.handle_command(endpoint, now, 0, command);
@@ -229,23 +229,23 @@ impl End {
         }
     }
 
-    /// The session with the other end.
+    /// The session with the peer.
     pub(super) fn session(&self) -> Option<SessionId> {
         let mut sessions = self.tunnel.sessions().filter(|_| self.down.is_none());
         sessions.next().map(|(session, _)| session)
     }
 
-    /// What the queues of its sessions dropped so far, for whatever reason.
+    /// Packets dropped by the queues of its sessions so far.
     pub(super) fn dropped(&self, now: Time, endpoint: &Endpoint) -> u64 {
         self.lost + self.session().map_or(0, |session| dropped(now, endpoint, session))
     }
 
-    /// A packet of this host goes into the interface; what comes out of it at once.
+    /// Passes a packet of this host into the interface; returns an immediate answer.
     pub(super) fn send(&mut self, now: Time, endpoint: &mut Endpoint, packet: Vec<u8>) -> Option<Vec<u8>> {
         self.packet(now, endpoint, Packet::Interface(packet))
     }
 
-    /// A session delivered something; what comes out of the interface.
+    /// A session delivered a datagram; returns the packet that leaves the interface.
     pub(super) fn deliver(
         &mut self,
         now: Time,
@@ -286,7 +286,7 @@ impl End {
         self.act(now, endpoint);
     }
 
-    /// A packet of the endpoint as it leaves, unless it has to wait for a key.
+    /// Seals a packet of the endpoint for sending, unless it must wait for a key.
     pub(super) fn leave(
         &mut self,
         now: Time,
@@ -306,7 +306,7 @@ impl End {
         Some((self.outer(&to, bytes.len())?, ecn, bytes))
     }
 
-    /// The next message of the channels themselves.
+    /// The next message of the channels, such as a handshake.
     pub(super) fn poll_message(&mut self) -> Option<(Outer, Vec<u8>)> {
         loop {
             let (to, message) = self.channels.as_mut()?.channels.poll_transmit()?;
@@ -328,7 +328,7 @@ impl End {
         Some(Outer { from, to: route.remote })
     }
 
-    /// A datagram arrived; it is dropped if no socket is where it goes.
+    /// A datagram arrived; it is dropped if no socket has its destination.
     pub(super) fn arrive(
         &mut self,
         now: Time,
@@ -360,7 +360,7 @@ impl End {
         self.moved(now, endpoint);
     }
 
-    /// Tells the tunnel of the other ends of channels that are elsewhere now.
+    /// Reports channels whose other end moved to the tunnel.
     fn moved(&mut self, now: Time, endpoint: &mut Endpoint) {
         let Some(routes) = &mut self.channels else { return };
         for (socket, to) in routes.moved() {
@@ -370,7 +370,7 @@ impl End {
         self.act(now, endpoint);
     }
 
-    /// Does what the tunnel asks for.
+    /// Executes the tunnel's actions.
     fn act(&mut self, now: Time, endpoint: &mut Endpoint) {
         while let Some(action) = self.tunnel.poll_action() {
             let answer = match action {
@@ -395,7 +395,7 @@ impl End {
         }
     }
 
-    /// What has no answer.
+    /// Executes an action without an answer.
     fn act_silently(&mut self, action: Action) {
         match (action, &mut self.channels) {
             (Action::CloseSocket(socket), _) => self.close(socket),
@@ -412,7 +412,7 @@ impl End {
             (Action::RemovePeer(peer), Some(routes)) => routes.channels.remove_peer(peer),
             (Action::SetPrivateKey(key), Some(routes)) => routes.channels.set_private_key(key),
             (Action::StartOver(peer), Some(routes)) => routes.channels.start_over(peer),
-            // Routes, queues of the interface and the log are the kernel's and the user's; there are no shards.
+            // Routes, interface queues and the log do not exist here; there are no shards.
             _ => {}
         }
     }
@@ -469,16 +469,16 @@ impl End {
     }
 }
 
-/// What the system knows of every path.
+/// MTUs that the system knows for every path.
 const SIZES: Sizes = Sizes { path: Some(MTU), device: Some(MTU) };
 
-/// Packets that the queue of a session dropped.
+/// Packets dropped by the queue of a session.
 pub(super) fn dropped(now: Time, endpoint: &Endpoint, session: SessionId) -> u64 {
     let stats = endpoint.status(now, session).map(|status| status.queue_stats);
     stats.map_or(0, |q| q.dropped_full + q.dropped_old + q.dropped_early + q.dropped_too_big)
 }
 
-/// How much of a packet the endpoint gets, after what its outer header says was told to the data.
+/// Applies the outer ECN field to a packet's data; returns the range for the endpoint.
 fn kept(marker: &Marker, ecn: Ecn, packet: &mut [u8]) -> Range<usize> {
     match data_of(packet).filter(|_| ecn.is_capable()) {
         Some(data) => 0..data.start + marker.arrived(&mut packet[data], ecn),

@@ -1,4 +1,4 @@
-//! The scenario's flows: applications at both ends, and what carries their data.
+//! The scenario's flows: applications at both ends, and their transport.
 
 use core::time::Duration;
 
@@ -16,13 +16,13 @@ use super::world::World;
 use crate::scenario::{Baseline, FlowKind, FlowSpec, LossDetection, Mode, SourceSpec};
 use crate::{FlowRecord, LabError, Plan, ReceivedPacket, SentPacket};
 
-/// Datagrams that a backlogged source keeps in the sender's queue if they have room there; the queue drops what waits too long.
+/// Datagrams of a backlogged source in the sender's queue, if there is room; the queue drops those that wait too long.
 const BACKLOG: u32 = 4;
-/// What a flow goes over.
+/// Transport of a flow.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Over {
     Session(usize),
-    /// A path's link directly, to an end that is so much farther away.
+    /// A path's link directly, to a destination at this extra distance.
     Beside(usize, Duration),
 }
 
@@ -30,7 +30,7 @@ pub(super) enum Over {
 enum App {
     Datagrams(Box<dyn Source>),
     Stream(Box<Stream>),
-    /// TCP connections that come and go.
+    /// Short TCP connections.
     Short(Short),
 }
 
@@ -38,27 +38,27 @@ enum App {
 pub(super) struct Flow {
     index: u16,
     pub(super) over: Over,
-    /// Where its data comes from.
+    /// The sending side.
     from: Side,
-    /// What arrives at the other side comes back.
+    /// The receiver returns every datagram.
     echo: bool,
     /// Datagrams to send back.
     echoes: Vec<Vec<u8>>,
     /// Datagrams are IP packets.
     ip: bool,
     app: App,
-    /// The congestion control of short flows' connections.
+    /// Congestion control of short flows.
     cc: String,
-    /// Path on which the server sends everything back, and what it has not sent back yet.
+    /// Path on which the server returns all datagrams, and those not yet returned.
     mirror: Option<(usize, Vec<Vec<u8>>)>,
     pub(super) record: FlowRecord,
     sizes: Vec<usize>,
-    /// Datagrams that a backlogged source keeps in the sender's queue.
+    /// Most datagrams of a backlogged source in the sender's queue.
     room: u32,
 }
 
 impl Flow {
-    /// Flow number `index` of the plan, whose time begins at `start`. `session` is what it goes over if it goes over one.
+    /// Flow number `index` of the plan; its time begins at `start`. `session` is its session, if it uses one.
     pub(super) fn new(
         plan: &Plan<'_>,
         (index, spec): (usize, &FlowSpec),
@@ -69,7 +69,7 @@ impl Flow {
         let seed = plan.flow_seed(spec);
         let (from, stop) = plan.span_of(spec);
         let (from, stop) = (start + from, start + stop);
-        // In direct mode a variant that is TCP takes the place of the DCCP connection.
+        // In direct mode a TCP variant replaces the DCCP connection.
         let variant = plan.variant.tcp.as_ref().map(|t| t.as_ref().clone()).filter(|_| direct);
         let cc = spec.cc.clone().or(variant);
         let bulk = matches!(spec.source(), Some(SourceSpec::Bulk {}));
@@ -144,7 +144,7 @@ impl Flow {
         })
     }
 
-    /// When it will do something by itself.
+    /// Time of its next event without input.
     pub(super) fn next_event(&self) -> Option<Time> {
         match &self.app {
             App::Datagrams(source) => source.next(),
@@ -153,7 +153,7 @@ impl Flow {
         }
     }
 
-    /// The model TCP, if it is one and has begun.
+    /// The TCP model, if used and started.
     pub(super) fn tcp(&self) -> Option<&Tcp> {
         match &self.app {
             App::Stream(stream) => stream.tcp(),
@@ -161,12 +161,12 @@ impl Flow {
         }
     }
 
-    /// Tells short flows that their connections have the numbers from `first` on, and how many there are.
+    /// Numbers the connections of short flows from `first` on; returns how many there are.
     pub(super) fn number_connections(&mut self, first: u16) -> u16 {
         if let App::Short(short) = &mut self.app { short.number(first) } else { 0 }
     }
 
-    /// Whether packets with this number are its own.
+    /// Whether packets with this number belong to it.
     pub(super) fn has(&self, number: u16) -> bool {
         self.index == number || matches!(&self.app, App::Short(short) if short.has(number))
     }
@@ -195,7 +195,7 @@ impl Flow {
         }
     }
 
-    /// Sends what is due.
+    /// Sends packets that are due.
     pub(super) fn step(&mut self, now: Time, world: &mut World, links: &mut Links) -> Result<(), LabError> {
         let (over, index) = (self.over, self.index);
         if let Some((path, back)) = &mut self.mirror {
@@ -230,7 +230,7 @@ impl Flow {
                     }
                     let Some(size) = source.backlog(now) else { break };
                     let Over::Session(session) = over else { break };
-                    // Without a session nothing takes what a backlogged source has.
+                    // Without a session, a backlogged source cannot send.
                     if world.backlog(session).is_none_or(|queue| queue.packets >= self.room) {
                         break;
                     }
@@ -255,7 +255,7 @@ impl Flow {
         Ok(())
     }
 
-    /// What it recorded. `alone`: nobody else uses its session.
+    /// Completes its record. `alone`: no other flow uses its session.
     pub(super) fn finish(mut self, world: &World, alone: bool) -> FlowRecord {
         if let Some(tcp) = self.tcp() {
             let (counters, read) = (tcp.counters(), tcp.delivered());
@@ -268,7 +268,7 @@ impl Flow {
     }
 }
 
-/// Who sends records opens the connection so long before, as on namespaces.
+/// Sources of records open their connection this early, as on namespaces.
 fn early(start: Time) -> Time {
     Time::from_nanos(start.as_nanos().saturating_sub(500_000_000))
 }
@@ -278,20 +278,20 @@ fn path_named(plan: &Plan<'_>, name: &str) -> Result<usize, LabError> {
     place.ok_or_else(|| LabError::Failed(format!("there is no path `{name}`")))
 }
 
-/// What a flow offers, with `headers` on each of its packets.
+/// Offered rate of a flow, with `headers` bytes on each of its packets.
 fn offered(spec: &FlowSpec, headers: usize) -> Option<Rate> {
     let (rate, payload) = (spec.rate?, spec.payload.as_ref().map(|p| f64::from(*p.as_ref()))?);
     Some(rate.scale((payload + headers as f64) / payload))
 }
 
-/// What a backlogged source may keep in the sender's queue without having it dropped.
+/// Most datagrams that a backlogged source may queue without drops.
 fn room(plan: &Plan<'_>) -> u32 {
     let queue = plan.scenario.settings_of(plan.variant).queue;
     let most = queue.max_packets.min(queue.max_bytes / usize::from(MTU));
     BACKLOG.min(most.try_into().unwrap_or(BACKLOG))
 }
 
-/// Packets that the sender's queue has dropped.
+/// Packets dropped by the sender's queue.
 fn dropped(world: &World, over: Over) -> u64 {
     match over {
         Over::Session(session) => world.dropped(session),

@@ -1,4 +1,4 @@
-//! How long a packet waits at a host until the program has it.
+//! Delay between a packet's arrival at a host and its program.
 
 use core::time::Duration;
 
@@ -6,12 +6,12 @@ use mpdccp_units::Time;
 use rand_chacha::ChaCha8Rng;
 use rand_core::{RngCore, SeedableRng};
 
-/// A number from 0 to below 1.
+/// A uniform random number in [0, 1).
 fn share(rng: &mut ChaCha8Rng) -> f64 {
     (rng.next_u64() >> 11) as f64 / (1u64 << 53) as f64
 }
 
-/// Holds what arrived at a host until its program wakes up; order is kept.
+/// Queues packets that arrived at a host until its program wakes up; order is kept.
 #[derive(Debug)]
 pub(super) struct WakeUp<T> {
     mean: Duration,

@@ -1,4 +1,4 @@
-//! What happens on the links, for the record and for those who watch.
+//! Records events on the links, also for the live view.
 
 use std::collections::HashMap;
 
@@ -12,9 +12,9 @@ use crate::{Fate, LinkPacket, LinkRecord, RunRecord, Sample};
 /// Records every packet on every link.
 #[derive(Default)]
 pub(super) struct Links {
-    /// By path, then direction.
+    /// By path and direction.
     pub(super) records: Vec<[LinkRecord; 2]>,
-    /// Packet identifier to its place in the record, for those under way.
+    /// Packet identifier to index in the record, for packets in flight.
     under_way: HashMap<u64, usize>,
 }
 
@@ -48,7 +48,7 @@ impl Links {
     }
 }
 
-/// Where the last sample ended, in each record.
+/// End of the last sample in each record.
 #[derive(Default)]
 pub(super) struct Progress {
     at: Option<Time>,

@@ -1,6 +1,6 @@
 //! The simulator: the same endpoints and links as in the real run, in virtual time, and a model of TCP.
 //!
-//! `world` is the network, `flow` the applications with their `source`s and `tcp`, `run` what puts them together.
+//! `world` is the network, `flow` the applications with their `source`s and `tcp`; `run` combines them.
 
 mod end;
 mod flow;
@@ -29,7 +29,7 @@ use crate::{Backend, LabError, Plan, RunRecord, Sample};
 /// Runs scenarios in virtual time: same scenario and seed, same bytes.
 #[derive(Debug, Default)]
 pub struct Sim {
-    /// Simulated, and what it took.
+    /// Simulated time, and real time.
     spent: Mutex<(Duration, Duration)>,
 }
 

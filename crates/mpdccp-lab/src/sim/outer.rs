@@ -2,7 +2,7 @@
 
 use std::net::{IpAddr, SocketAddr};
 
-/// A UDP datagram of the tunnel on its way.
+/// Addresses of a UDP datagram of the tunnel.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Outer {
     pub(super) from: SocketAddr,
@@ -10,18 +10,18 @@ pub(super) struct Outer {
 }
 
 impl Outer {
-    /// The path that leads there.
+    /// The path of its destination.
     pub(super) fn path(&self) -> usize {
         path_to(self.to.ip())
     }
 
-    /// What queues tell flows apart by.
+    /// Flow identifier for queues.
     pub(super) fn flow(&self) -> u32 {
         u32::from(self.from.port()) << 16 | u32::from(self.to.port())
     }
 }
 
-/// The path that an outer address of a host is on.
+/// The path of a host's outer address.
 pub(super) fn path_to(ip: IpAddr) -> usize {
     match ip {
         IpAddr::V4(ip) => ip.octets()[2].into(),

@@ -1,4 +1,4 @@
-//! The simulator's application packets: which flow, which number.
+//! The simulator's application packets, with flow and sequence number.
 
 use super::tcp::segment::{self, DONT_FRAGMENT, Segment};
 use crate::tunnel_files::{CLIENT, SERVER};
@@ -31,7 +31,7 @@ pub(super) fn write(flow: u16, seq: u64, payload: usize, ip: bool) -> Vec<u8> {
     packet
 }
 
-/// Flow and number of an IP packet of the simulator: a datagram, or a TCP segment with data, which is numbered by transmissions.
+/// Flow and number of an IP packet of the simulator: a datagram, or a TCP segment with data, numbered by transmission.
 pub(super) fn read_ip(packet: &[u8]) -> Option<(u16, u64)> {
     match packet.get(9)? {
         6 => match segment::read(packet)? {
@@ -42,7 +42,7 @@ pub(super) fn read_ip(packet: &[u8]) -> Option<(u16, u64)> {
     }
 }
 
-/// The same for what a session carries, an IP packet or a bare datagram.
+/// The same for a session's payload, an IP packet or a bare datagram.
 pub(super) fn read(payload: &[u8]) -> Option<(u16, u64)> {
     tag(payload).or_else(|| read_ip(payload))
 }

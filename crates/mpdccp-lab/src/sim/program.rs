@@ -1,4 +1,4 @@
-//! What a simulated end of a tunnel runs: its file, its keys, its channels.
+//! State of a simulated end of a tunnel: its file, keys, and channels.
 
 use std::path::Path;
 
@@ -14,12 +14,12 @@ use mpdccp_units::Time;
 use super::side::Side;
 use crate::LabError;
 
-/// A file as it was read, and its keys.
+/// A parsed file, and its keys.
 pub(super) type Program = (Config, Keys);
 
 /// Both ends' clocks show this at [`Time::ZERO`]: 2026-01-15.
 pub(super) const WALL: Duration = Duration::from_secs(1_768_435_200);
-/// The tunnel of a program that starts, and its channels.
+/// Creates the tunnel of a starting program, and its channels.
 pub(super) fn make(
     now: Time,
     side: Side,
@@ -38,7 +38,7 @@ pub(super) fn make(
     (tunnel, keys.own.as_ref().map(secure))
 }
 
-/// A file with its keys.
+/// Parses a file and its keys.
 pub(super) fn read(text: &str, experiment: Option<Experiment>) -> Result<Program, LabError> {
     let cfg = Config::parse(Path::new("the tunnel's file"), text, 1);
     let mut cfg = cfg.map_err(|e| LabError::Failed(e.to_string()))?;

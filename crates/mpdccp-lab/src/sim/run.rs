@@ -19,9 +19,9 @@ use crate::scenario::{FlowKind, FlowSpec, LinkKeys, Mode, PathSpec, TunnelEvent,
 use crate::tunnel_files::TunnelFiles;
 use crate::{LabError, LinkRecord, PathRecord, Plan, RunRecord, Sample, TraceRow};
 
-/// Paths are joined and settle so long before t = 0, or before the idle time that comes first.
+/// Time for paths to join and settle before t = 0, or before the idle time.
 const SETTLE: Duration = Duration::from_millis(1_000);
-/// What is under way at the end still arrives.
+/// Time for packets in flight at the end to arrive.
 const TAIL: Duration = crate::DRAIN;
 const TRACE_EVERY: Duration = Duration::from_millis(10);
 const SAMPLE_EVERY: Duration = Duration::from_millis(500);
@@ -30,9 +30,9 @@ pub(super) struct Run<'a> {
     plan: Plan<'a>,
     world: World,
     flows: Vec<Flow>,
-    /// Path changes to come, latest first.
+    /// Future path changes, latest first.
     events: Vec<(Time, usize, [LinkKeys; 2])>,
-    /// The tunnel's files, and what is done to it, latest first.
+    /// The tunnel's files and future events, latest first.
     tunnel: Option<TunnelFiles<'a>>,
     tunnel_events: Vec<(Time, &'a TunnelEvent)>,
     end: Time,
@@ -45,7 +45,7 @@ impl<'a> Run<'a> {
         let scenario = plan.scenario;
         let start = Time::ZERO + SETTLE + scenario.idle;
         let end = start + scenario.duration();
-        // Through a tunnel all flows share a session; otherwise each that is not TCP has a connection of its own.
+        // Through a tunnel all flows share a session; otherwise each flow that is not TCP has its own connection.
         let mut flows = Vec::new();
         let mut configs: Vec<(SessionConfig, Duration)> = Vec::new();
         let specs = plan.flows().into_iter().filter(|spec| spec.kind != FlowKind::Command);
@@ -60,7 +60,7 @@ impl<'a> Run<'a> {
             }
             flows.push(flow);
         }
-        // Connections of short flows have numbers behind those of the flows.
+        // Connections of short flows have numbers after those of the flows.
         let mut next = flows.len() as u16;
         flows.iter_mut().for_each(|flow| next += flow.number_connections(next));
         let paths = plan.paths();
@@ -73,7 +73,7 @@ impl<'a> Run<'a> {
             .flat_map(|(i, p)| p.course_with_models(until).into_iter().map(move |(s, ways)| (at(s), i, ways)))
             .chain(paths.iter().enumerate().map(|(i, p)| (Time::ZERO, i, p.ways.clone())))
             .collect();
-        // Stable, so that events of one moment keep their order.
+        // A stable sort: events at the same time keep their order.
         events.sort_by_key(|e| e.0);
         events.reverse();
         let paths: Vec<WorldPath> = paths.iter().enumerate().map(|(i, p)| world_path(&paths, i, p)).collect();
@@ -166,7 +166,7 @@ impl<'a> Run<'a> {
         Ok(())
     }
 
-    /// Lends the flows' records to the run's, for a look at them.
+    /// Lends the flows' records to the run's record for inspection.
     fn collect(&mut self) {
         self.record.flows = self.flows.iter_mut().map(|f| std::mem::take(&mut f.record)).collect();
     }
@@ -275,16 +275,16 @@ impl World {
     }
 }
 
-/// The number of what lacks a switch.
+/// CCID of the experiment without a switch.
 const EXPERIMENT: u8 = 251;
 
-/// The congestion control that lacks what the variant goes without.
+/// The congestion control without the variant's missing deviation.
 fn experiment(plan: &Plan<'_>) -> Option<Experiment> {
     let (_, controller) = BBR1_WITHOUT.iter().find(|(name, _)| Some(*name) == plan.variant.without)?;
     Some(Experiment { ccid: EXPERIMENT, controller: *controller })
 }
 
-/// Of a plain connection.
+/// Settings of a plain connection.
 fn session_config(plan: &Plan<'_>) -> SessionConfig {
     let mut session = plan.scenario.settings_of(plan.variant).session();
     let config = &mut session.connection;

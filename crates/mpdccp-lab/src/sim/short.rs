@@ -1,4 +1,4 @@
-//! Short flows: model TCP connections that come, carry what they have and go.
+//! Short flows: model TCP connections with a fixed amount of data.
 
 use std::collections::VecDeque;
 
@@ -12,7 +12,7 @@ use crate::{FlowRecord, ReceivedPacket, SentPacket};
 /// All connections of a flow.
 #[derive(Debug)]
 pub(super) struct Short {
-    /// The number that the packets of the first one bear; those after it count on.
+    /// Packet number of the first connection; later connections count on.
     first: u16,
     count: u16,
     waiting: VecDeque<(Time, u32)>,
@@ -26,7 +26,7 @@ struct Connection {
     number: u64,
     size: u32,
     tcp: Box<Tcp>,
-    /// Something arrived for it, or it is new.
+    /// It is new, or received a packet.
     touched: bool,
 }
 
@@ -36,7 +36,7 @@ impl Short {
         Short { first: 0, count, waiting: connections.into(), open: Vec::new(), seed }
     }
 
-    /// Gives its connections the numbers from `first` on; how many there are.
+    /// Numbers its connections from `first` on; returns how many there are.
     pub(super) fn number(&mut self, first: u16) -> u16 {
         self.first = first;
         self.count
@@ -47,18 +47,18 @@ impl Short {
         number.wrapping_sub(self.first) < self.count
     }
 
-    /// When one of them will do something by itself.
+    /// Time of the next event of any connection without input.
     pub(super) fn next_event(&self) -> Option<Time> {
         let open = self.open.iter().filter_map(|connection| connection.tcp.next_timeout());
         open.chain(self.waiting.front().map(|(at, _)| *at)).min()
     }
 
-    /// Whether there is one to begin.
+    /// Whether a connection is due to start.
     pub(super) fn is_due(&self, now: Time) -> bool {
         self.waiting.front().is_some_and(|(at, _)| *at <= now)
     }
 
-    /// Begins what is due, in packets of at most `mtu` bytes.
+    /// Starts the connections that are due, in packets of at most `mtu` bytes.
     pub(super) fn begin(&mut self, now: Time, (mtu, cc): (u16, &str), record: &mut FlowRecord) {
         while let Some((at, size)) = self.waiting.pop_front_if(|(at, _)| *at <= now) {
             let number = record.sent.len() as u64;
@@ -70,7 +70,7 @@ impl Short {
         }
     }
 
-    /// A packet of one of them arrived at `side`.
+    /// A packet of a connection arrived at `side`.
     pub(super) fn handle(&mut self, now: Time, side: Side, segment: &Segment, record: &mut FlowRecord) {
         let number = u64::from(segment.flow().wrapping_sub(self.first));
         let Some(place) = self.open.iter().position(|connection| connection.number == number) else { return };
@@ -83,7 +83,7 @@ impl Short {
         }
     }
 
-    /// What leaves now; call until it gives nothing.
+    /// The next packet that may leave now; call until it returns `None`.
     pub(super) fn poll(&mut self, now: Time) -> Option<Outgoing> {
         for connection in &mut self.open {
             if connection.touched || connection.tcp.next_timeout().is_some_and(|t| t <= now) {

@@ -4,9 +4,9 @@ use serde::Deserialize;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Side {
-    /// The one that connects.
+    /// The host that connects.
     Client,
-    /// The other one.
+    /// The other host.
     Server,
 }
 

@@ -1,4 +1,4 @@
-//! A flow that TCP carries: the model's connection, the one that brings its echoes back, and the application that writes to it.
+//! A flow over TCP: the model's connection, the connection for its echoes, and the application that writes to it.
 
 use std::collections::VecDeque;
 
@@ -10,13 +10,13 @@ use super::tcp::segment::{self, Segment};
 use super::tcp::{Rule, Tcp};
 use crate::{FlowRecord, ReceivedPacket, SentPacket};
 
-/// Records that an application lets wait unsent in TCP; beyond, it drops them, as the sender queue of a datagram socket does.
+/// Most unsent records of an application in TCP; further ones are dropped, as by the sender queue of a datagram socket.
 const UNSENT_RECORDS: u64 = 5;
 
-/// Marks, in the number of a flow, the TCP connection that carries its echoes.
+/// Marks the number of a flow's TCP connection for echoes.
 pub(super) const RETURN: u16 = 1 << 15;
 
-/// What its connections are like.
+/// Settings of its connections.
 #[derive(Debug)]
 pub(super) struct Settings {
     /// Number of the flow.
@@ -25,38 +25,38 @@ pub(super) struct Settings {
     pub(super) ecn: bool,
     pub(super) rule: Rule,
     pub(super) seed: u64,
-    /// What arrives at the other side comes back.
+    /// The receiver returns all data.
     pub(super) echo: bool,
     /// When it opens its connection.
     pub(super) opens: Time,
-    /// When its application has no more.
+    /// When its application stops.
     pub(super) stop: Time,
-    /// Header bytes of a segment that do not count: on plain connections payload does, elsewhere IP packets.
+    /// Header bytes of a segment that do not count: plain connections count payload, others IP packets.
     pub(super) uncounted: usize,
 }
 
 #[derive(Debug)]
 pub(super) struct Stream {
     settings: Settings,
-    /// Once it has begun.
+    /// `None` before it starts.
     tcp: Option<Box<Tcp>>,
     back: Option<Box<Tcp>>,
     writer: Writer,
-    /// Something arrived, or was written.
+    /// Data arrived or was written.
     touched: bool,
     sizes: Vec<usize>,
 }
 
-/// Who writes.
+/// The writing application.
 #[derive(Debug)]
 pub(super) enum Writer {
     Bulk,
-    /// Each datagram of the source becomes a record; ends of those under way, with their numbers.
+    /// Each datagram of the source becomes a record; ends of records in flight, with their numbers.
     Records {
         source: Box<dyn Source>,
         open: VecDeque<(u64, u64)>,
         written: u64,
-        /// Bytes that the server has sent back.
+        /// Bytes returned by the server.
         echoed: u64,
     },
 }
@@ -72,12 +72,12 @@ impl Stream {
         Stream { settings, tcp: None, back: None, writer, touched: false, sizes: Vec::new() }
     }
 
-    /// The connection, if it has begun.
+    /// The connection, if started.
     pub(super) fn tcp(&self) -> Option<&Tcp> {
         self.tcp.as_deref()
     }
 
-    /// When it will do something by itself.
+    /// Time of its next event without input.
     pub(super) fn next_event(&self) -> Option<Time> {
         let Some(tcp) = &self.tcp else { return Some(self.settings.opens) };
         let source = match &self.writer {
@@ -88,12 +88,12 @@ impl Stream {
         tcp.next_timeout().into_iter().chain(back).chain(source).min()
     }
 
-    /// Whether its connection shall begin now.
+    /// Whether its connection must start now.
     pub(super) fn is_to_begin(&self, now: Time) -> bool {
         self.tcp.is_none() && now >= self.settings.opens
     }
 
-    /// Begins it, in packets of at most `mtu` bytes.
+    /// Starts the connection, in packets of at most `mtu` bytes.
     pub(super) fn begin(&mut self, mtu: u16) {
         let Settings { index, cc, ecn, rule, seed, echo, .. } = &self.settings;
         let mut tcp = Box::new(Tcp::new(*index, mtu, cc, *rule, *seed));
@@ -112,7 +112,7 @@ impl Stream {
     pub(super) fn handle(&mut self, now: Time, side: Side, packet: &[u8], record: &mut FlowRecord) {
         let (Some(tcp), Some(segment)) = (&mut self.tcp, segment::read(packet)) else { return };
         match &mut self.back {
-            // Its data goes the other way.
+            // Its data flows in the other direction.
             Some(back) if segment.flow() & RETURN != 0 => back.handle(now, side.other(), &segment),
             _ => tcp.handle(now, side, &segment),
         }
@@ -141,7 +141,7 @@ impl Stream {
         }
     }
 
-    /// Writes and sends what is due; `send` gets the side that a packet leaves, and the packet.
+    /// Writes and sends data that is due; `send` receives the sending side and the packet.
     pub(super) fn step(&mut self, now: Time, record: &mut FlowRecord, send: &mut dyn FnMut(Side, Vec<u8>)) {
         self.write(now, record);
         let Some(tcp) = &mut self.tcp else { return };
@@ -163,7 +163,7 @@ impl Stream {
         }
     }
 
-    /// The application writes what it has.
+    /// The application writes its data.
     fn write(&mut self, now: Time, record: &mut FlowRecord) {
         let Some(tcp) = &mut self.tcp else { return };
         match &mut self.writer {

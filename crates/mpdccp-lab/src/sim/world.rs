@@ -1,5 +1,5 @@
-//! Two hosts joined by emulated links, in virtual time: the two ends of a tunnel, or an endpoint each with any number of plain connections
-//! between them; and packets of others beside them on the same links.
+//! Two hosts joined by emulated links, in virtual time: the two ends of a tunnel, or two endpoints with any number of plain connections,
+//! and packets outside them on the same links.
 
 use core::time::Duration;
 use dccp_proto::{Ecn, Experiment, Outbox, Ports, Route};
@@ -22,11 +22,11 @@ use crate::scenario::TunnelEvent;
 use crate::tunnel_files::TunnelFiles;
 use crate::{LabError, Plan, Random};
 
-/// Session `i` is accepted on this port plus `i`, and comes from a range of ports that nobody else has.
+/// Session `i` is accepted on this port plus `i`, and uses a separate range of client ports.
 const SERVER_PORT: u16 = 5001;
 const CLIENT_PORT: u16 = 40_000;
 
-/// A packet entering or leaving a link, for whoever keeps records.
+/// An event of a packet on a link, for records.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum LinkEvent {
     /// It was offered.
@@ -37,9 +37,9 @@ pub(crate) enum LinkEvent {
         data: Option<(u16, u64)>,
         /// Outer IP bytes.
         bytes: u32,
-        /// Whether the link took it.
+        /// Whether the link accepted it.
         verdict: Verdict,
-        /// Backlog behind it.
+        /// Backlog after it.
         queue_bytes: u64,
     },
     /// It arrived at the other end.
@@ -51,7 +51,7 @@ pub(crate) enum LinkEvent {
     },
 }
 
-/// Told of every packet on every link: time, path, the side it left, what happened.
+/// Receives every packet event on every link: time, path, sending side, event.
 pub(crate) type Watch<'a> = dyn FnMut(Time, usize, Side, LinkEvent) + 'a;
 
 /// A packet on a link.
@@ -66,7 +66,7 @@ pub(crate) struct Wire {
 
 #[derive(Clone, Copy, Debug)]
 enum What {
-    /// A whole IP packet of somebody else.
+    /// A whole IP packet outside the tunnel.
     Beside,
     /// A DCCP packet of a plain connection.
     Plain,
@@ -76,20 +76,20 @@ enum What {
 
 struct Host {
     endpoint: Endpoint,
-    /// The tunnel that works on the endpoint, if there is one.
+    /// The tunnel on the endpoint, if there is one.
     end: Option<Box<End>>,
-    /// What arrived and is not handled yet.
+    /// Packets that arrived and wait for the program.
     woken: WakeUp<(Wire, Ecn, u32)>,
-    /// Plain connections by the order of the configurations; none while it is not open.
+    /// Plain connections in the order of the configurations; `None` while not open.
     sessions: Vec<Option<SessionId>>,
 }
 
-/// What came out of the network.
+/// Output of the network.
 #[derive(Debug)]
 pub(crate) enum Arrived {
-    /// Out of a session, for the application at that side.
+    /// Datagram of a session, for the application at that side.
     Session(Side, Vec<u8>),
-    /// An IP packet that went beside the sessions.
+    /// An IP packet outside the sessions.
     Beside(Side, Vec<u8>),
 }
 
@@ -98,9 +98,9 @@ pub(crate) enum Arrived {
 pub(crate) struct WorldPath {
     /// Client to server, server to client.
     pub(crate) links: [LinkConfig; 2],
-    /// Path whose link this one uses; itself, or one before it.
+    /// Path whose link this one uses: itself, or an earlier one.
     pub(crate) owner: usize,
-    /// What policy rules call it.
+    /// Its name for policy rules.
     pub(crate) name: PathName,
     /// MP_PRIO of the path.
     pub(crate) prio: u8,
@@ -110,10 +110,10 @@ pub(crate) struct WorldPath {
 pub(crate) struct World {
     now: Time,
     hosts: [Host; 2],
-    /// By path, then by the side the packets leave.
+    /// By path, then by sending side.
     links: Vec<[Link<Wire>; 2]>,
     owners: Vec<usize>,
-    /// How much farther than its links the other end of each session is.
+    /// Extra distance of each session's other end beyond its links.
     detours: Vec<Duration>,
     next_id: u64,
     outbox: Outbox,
@@ -134,11 +134,11 @@ fn route(path: usize, from: Side) -> Route {
 }
 
 impl World {
-    /// Hosts and links of `plan`, with plain connections over the first path, whose packets travel a detour beside. First Requests leave at
-    /// once.
+    /// Hosts and links of `plan`, with plain connections over the first path; the packets of each have its extra delay. The first Requests
+    /// leave at once.
     ///
     /// # Errors
-    /// If a link makes no sense.
+    /// A link is invalid.
     pub(crate) fn new(
         plan: &Plan<'_>,
         paths: &[WorldPath],
@@ -160,7 +160,7 @@ impl World {
         let mut hosts = [host(0), host(1)];
         for (s, (session, _)) in sessions.iter().enumerate() {
             let port = SERVER_PORT + s as u16;
-            // What the client sends by, the server receives by.
+            // The CCIDs are swapped: the client's sending CCID is the server's receiving CCID.
             let mut server = session.clone();
             core::mem::swap(&mut server.connection.tx_ccids, &mut server.connection.rx_ccids);
             hosts[1].endpoint.listen(ListenConfig {
@@ -196,10 +196,10 @@ impl World {
         })
     }
 
-    /// Starts the tunnel at both ends, with the files that are given back.
+    /// Starts the tunnel at both ends; returns its files.
     ///
     /// # Errors
-    /// They are wrong.
+    /// The files are invalid.
     pub(crate) fn start_tunnel<'a>(
         &mut self,
         plan: &Plan<'a>,
@@ -208,7 +208,7 @@ impl World {
         let mut key = 0;
         let random = || {
             let mut seed = plan.host_seed(key);
-            // Other bytes than those of the host itself.
+            // Different bytes than those of the host itself.
             seed[31] ^= 0x80;
             key += 1;
             Ok(seed)
@@ -223,10 +223,10 @@ impl World {
         Ok(files)
     }
 
-    /// Something is done to the tunnel now.
+    /// Executes an event of the tunnel now.
     ///
     /// # Errors
-    /// It refuses that.
+    /// The tunnel refuses it.
     pub(crate) fn on_scenario(
         &mut self,
         now: Time,
@@ -243,7 +243,7 @@ impl World {
         Ok(())
     }
 
-    /// When something will happen by itself; never in the past.
+    /// Time of the next event without input; never in the past.
     pub(crate) fn next_event(&self) -> Option<Time> {
         let timers = self.hosts.iter().filter_map(|h| h.endpoint.poll_timeout().map(|(t, _)| t));
         let links = self.links.iter().flatten().filter_map(Link::next_event);
@@ -252,7 +252,7 @@ impl World {
         timers.chain(links).chain(woken).min().map(|t| t.max(self.now))
     }
 
-    /// Brings the world to `t`, which lies no later than [`next_event`](Self::next_event), and lets happen what is due.
+    /// Advances the world to `t`, which is not after [`next_event`](Self::next_event), and runs the events that are due.
     pub(crate) fn advance(&mut self, t: Time, watch: &mut Watch<'_>) {
         self.now = self.now.max(t);
         let now = self.now;
@@ -285,7 +285,7 @@ impl World {
                     (What::Tunnel(outer), Some(end)) => {
                         end.arrive(now, &mut host.endpoint, &outer, (ecn, bytes), wire.bytes);
                     }
-                    // The program is down.
+                    // The program is not running.
                     (What::Tunnel(_), None) => {}
                     (What::Beside, _) => {
                         let mut packet = wire.bytes;
@@ -300,7 +300,7 @@ impl World {
         self.drain(watch);
     }
 
-    /// A datagram for the other side's application: through a plain connection, or into the tunnel's interface.
+    /// Sends a datagram to the other side's application: through a plain connection, or into the tunnel's interface.
     pub(crate) fn send(&mut self, session: usize, from: Side, data: Vec<u8>, watch: &mut Watch<'_>) {
         let host = &mut self.hosts[from.index()];
         if let Some(end) = &mut host.end {
@@ -313,7 +313,7 @@ impl World {
         self.drain(watch);
     }
 
-    /// An IP packet beside the sessions, which travels so much longer than the path is.
+    /// Sends an IP packet outside the sessions, with this extra delay beyond the path's.
     pub(crate) fn send_beside(
         &mut self,
         (path, detour): (usize, Duration),
@@ -328,12 +328,12 @@ impl World {
         self.enter((path, detour), from, meta, data, What::Beside, packet, watch);
     }
 
-    /// What came out since the last call, in order.
+    /// Output since the last call, in order.
     pub(crate) fn take_arrived(&mut self) -> Vec<Arrived> {
         std::mem::take(&mut self.arrived)
     }
 
-    /// What happened to the plain connections since the last call.
+    /// Events of the plain connections since the last call.
     pub(crate) fn take_events(&mut self) -> Vec<(Time, Side, SessionEvent)> {
         std::mem::take(&mut self.events)
     }
@@ -344,13 +344,13 @@ impl World {
         host.endpoint.status(self.now, host.session(session)?)
     }
 
-    /// What waits in the send queue at that end, unless there is no session.
+    /// Backlog of the client's send queue; `None` without a session.
     pub(crate) fn backlog(&self, session: usize) -> Option<QueueView> {
         let host = &self.hosts[0];
         Some(host.endpoint.backlog(self.now, host.session(session)?))
     }
 
-    /// What such queues have dropped so far, for whatever reason.
+    /// Packets dropped by this queue so far, for any reason.
     pub(crate) fn dropped(&self, session: usize) -> u64 {
         let host = &self.hosts[0];
         match &host.end {
@@ -364,7 +364,7 @@ impl World {
         self.hosts[0].end.as_ref().map(|end| end.mtu)
     }
 
-    /// Both directions of a path, to change them while running.
+    /// Both directions of a path, for changes at run time.
     pub(crate) fn links_mut(&mut self, path: usize) -> &mut [Link<Wire>; 2] {
         &mut self.links[path]
     }
@@ -395,7 +395,7 @@ impl World {
         }
     }
 
-    /// Sends and hands over what a host has. Returns whether that may have led to more.
+    /// Sends and delivers a host's output. Returns whether more may follow.
     fn drain_host(&mut self, side: Side, watch: &mut Watch<'_>) -> bool {
         let now = self.now;
         let host = &mut self.hosts[side.index()];
@@ -431,7 +431,7 @@ impl World {
                 }
                 continue;
             }
-            // Ports tell sessions apart; each would have a socket of its own.
+            // Ports distinguish sessions; each would have its own socket.
             let flow = bytes.first_chunk().map_or(0, |ports| u32::from_be_bytes(*ports));
             let meta = Meta { bytes: bytes.len() as u32 + u32::from(HEADERS), ecn, flow };
             let [client, server] = [(flow >> 16) as u16, flow as u16];
@@ -453,7 +453,7 @@ impl World {
         more
     }
 
-    /// A datagram of the tunnel enters the path that leads to its destination.
+    /// A datagram of the tunnel enters the path to its destination.
     fn enter_tunnel(
         &mut self,
         outer: Outer,

@@ -1,10 +1,10 @@
-//! What DCCP_SOCKOPT_CCID_TX_INFO and RX_INFO tell of CCID 3, as the kernel's structures have it (linux/tfrc.h). Its other CCID tells nothing.
+//! Values of DCCP_SOCKOPT_CCID_TX_INFO and RX_INFO for CCID 3, in the kernel's structures (linux/tfrc.h). The kernel's other CCID has none.
 
 use mpdccp_proto::SessionStatus;
 use mpdccp_units::{Duration, Rate};
 
 const CCID3: u8 = 3;
-/// Rates are in 64ths of bytes a second, where the structure says so.
+/// Scale of the rates marked so in the structure: 64ths of bytes per second.
 const SCALE: u64 = 64;
 
 fn microseconds(time: Option<Duration>) -> u32 {
@@ -22,10 +22,10 @@ pub(super) fn sender(status: Option<&SessionStatus>) -> Option<Vec<u8>> {
     let tx = path.tx.as_ref().filter(|_| path.ccids.is_some_and(|(ours, _)| ours == CCID3))?;
     let allowed = tx.pacing.unwrap_or(tx.delivery_rate);
     let rtt = tx.rtt.srtt();
-    // Of what was acknowledged or lost, in millionths.
+    // Fraction of acknowledged or lost packets that was lost, in millionths.
     let seen = tx.lost.packets + tx.delivered.packets;
     let loss = (tx.lost.packets * 1_000_000).checked_div(seen).unwrap_or(0);
-    // RFC 5348 section 4.3: four round trips without feedback. A packet as large as they have been so far.
+    // RFC 5348 section 4.3: four round trips without feedback. The packet size is the mean so far.
     let size = tx.sent.bytes.checked_div(tx.sent.packets).unwrap_or(0);
     let interval = (allowed > Rate::ZERO).then(|| allowed.time_for(size));
     let mut info = Vec::new();
@@ -41,13 +41,13 @@ pub(super) fn sender(status: Option<&SessionStatus>) -> Option<Vec<u8>> {
     ] {
         info.extend(field.to_ne_bytes());
     }
-    // The structure is a multiple of eight bytes.
+    // The size of the structure is a multiple of eight bytes.
     info.extend([0; 4]);
     Some(info)
 }
 
-/// `struct tfrc_rx_info`: the rate at which data arrived in the time that the connection is open, and the round-trip time. The loss event rate is the sender's to
-/// tell here, and 0.
+/// `struct tfrc_rx_info`: the mean receive rate since the connection opened, and the round-trip time. The loss event rate is 0, because here only the
+/// sender computes it.
 pub(super) fn receiver(status: Option<&SessionStatus>, open: Duration) -> Option<Vec<u8>> {
     let path = status?.paths.first().filter(|path| path.ccids.is_some_and(|(_, theirs)| theirs == CCID3))?;
     let rtt = path.tx.as_ref().and_then(|tx| tx.rtt.srtt());

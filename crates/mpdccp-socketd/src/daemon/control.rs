@@ -1,4 +1,4 @@
-//! The Unix socket at which the preload library asks.
+//! The Unix socket for requests of the preload library.
 
 use crate::{MOST, Reply};
 use rustix::event::epoll::{self, EventData, EventFlags};
@@ -9,12 +9,12 @@ use std::collections::BTreeMap;
 use std::io;
 use std::path::{Path, PathBuf};
 
-/// Marks tokens that are no inodes.
+/// Marks tokens that are not inodes.
 const FLAG: u64 = 1 << 63;
-/// Requests of one user at a time: threads that wait for their connections.
+/// Most pending requests per user, such as threads that wait for their connections.
 const MOST_OF_A_USER: usize = 256;
 
-/// A program that asks.
+/// A requesting program.
 struct Asker {
     fd: OwnedFd,
     uid: u32,
@@ -28,7 +28,7 @@ pub(super) struct Control {
     next: u64,
 }
 
-/// The network namespace of a socket, as a number; `None` before Linux 5.14.
+/// The network namespace of a socket as a number; `None` before Linux 5.14.
 fn namespace(fd: impl AsFd) -> Option<u64> {
     let (mut cookie, mut len) = (0u64, size_of::<u64>() as libc::socklen_t);
     let fd = fd.as_fd().as_raw_fd();
@@ -51,7 +51,7 @@ impl Control {
             std::fs::create_dir_all(dir).map_err(about)?;
         }
         let (listener, addr) = (seqpacket()?, SocketAddrUnix::new(path)?);
-        // One that was killed leaves its name.
+        // A killed daemon leaves its socket file behind.
         if rustix::net::connect(seqpacket()?, &addr).is_ok() {
             return Err(io::Error::new(
                 io::ErrorKind::AddrInUse,
@@ -66,7 +66,7 @@ impl Control {
             std::fs::remove_file(path).map_err(about)?;
         }
         rustix::net::bind(&listener, &addr).map_err(|e| about(e.into()))?;
-        // For programs of all users; each has its own sockets only.
+        // For programs of all users; each can only use its own sockets.
         rustix::fs::chmod(path, Mode::from_raw_mode(0o666))?;
         rustix::net::listen(&listener, 128)?;
         epoll::add(epoll, &listener, EventData::new_u64(FLAG), EventFlags::IN)?;
@@ -78,7 +78,7 @@ impl Control {
         token & FLAG != 0
     }
 
-    /// Receives a request into `bytes`: its length, the user, and the descriptor that came with it.
+    /// Receives a request into `bytes`: its length, the user, and the accompanying descriptor.
     pub(super) fn receive(
         &mut self,
         token: u64,
@@ -92,7 +92,7 @@ impl Control {
         let asker = self.askers.get(&token)?;
         match crate::receive(&asker.fd, bytes, false) {
             Ok((len, fd)) if len > 0 => Some((len, asker.uid, fd)),
-            // It closed, perhaps interrupted by a signal; its connection goes on.
+            // The program closed it, possibly because of a signal; its connection continues.
             _ => {
                 self.forget(token);
                 None
@@ -109,7 +109,8 @@ impl Control {
         while let Ok(fd) = rustix::net::accept_with(&self.listener, flags) {
             let Ok(peer) = sockopt::socket_peercred(&fd) else { continue };
             let uid = peer.uid.as_raw();
-            // Programs of another network namespace have other networks: DCCP is not there for them.
+            // Programs of another network namespace have other networks, so this daemon does not
+            // serve them.
             let here = namespace(&fd) == self.namespace;
             if !here || self.askers.values().filter(|asker| asker.uid == uid).count() >= MOST_OF_A_USER {
                 continue;
@@ -121,10 +122,10 @@ impl Control {
         }
     }
 
-    /// Answers, and ends the exchange.
+    /// Sends the answer, and ends the exchange.
     pub(super) fn answer(&mut self, asker: u64, reply: &Reply<'_>, fd: Option<BorrowedFd<'_>>) {
         if let Some(asker) = self.askers.remove(&asker) {
-            // It may have gone.
+            // The program may be gone.
             let _ = crate::send(&asker.fd, reply, fd);
         }
     }

@@ -1,11 +1,12 @@
-//! IP_TOS of each connection, for the headers of its packets.
+//! IP_TOS of each connection, for its outgoing packets.
 
 use dccp_net::{Mark, Marking};
 use mpdccp_units::Ecn;
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-/// By the DCCP ports of a connection, ours first: of connections that have both in common, with different peers, the newest choice holds.
+/// By the DCCP ports of a connection, this end's first. For connections with different peers but the same ports, the newest setting
+/// applies.
 #[derive(Clone, Default)]
 pub(super) struct Marks(Arc<Mutex<BTreeMap<(u16, u16), u8>>>);
 
@@ -14,7 +15,7 @@ impl Marks {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The byte for the headers of a connection; 0 forgets it.
+    /// Sets the byte for a connection's headers; 0 removes it.
     pub(super) fn set(&self, ours: u16, theirs: u16, tos: u8) {
         match tos {
             0 => self.lock().remove(&(ours, theirs)),

@@ -27,12 +27,12 @@ use socket::{MOST_FILLER, Socket, State};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::io;
 
-/// Sockets that ended and were not asked about yet; their errors and addresses are kept.
+/// Most ended sockets kept, with their errors and addresses, for later queries.
 const MOST_ENDED: usize = 4096;
-/// Sockets of one user.
+/// Most sockets per user.
 const MOST_OF_A_USER: usize = 1024;
-/// Send buffer of a program's end: as small as the kernel has it, so that datagrams wait in the send queue, which the program can bound, and not
-/// before it.
+/// Send buffer of a program's end: the kernel's minimum, so that datagrams wait in the send queue, which the program can bound, and not before
+/// it.
 const SMALL: usize = 1;
 
 /// The daemon, an application of the data loop.
@@ -45,17 +45,17 @@ pub struct Daemon {
     /// By the inode of the program's end.
     sockets: BTreeMap<u64, Socket>,
     sessions: BTreeMap<SessionId, u64>,
-    /// Sockets whose programs are not read until their send queues have room.
+    /// Sockets that are not read until their send queues have room.
     full: BTreeSet<u64>,
-    /// Sockets that ended, oldest first.
+    /// Ended sockets, oldest first.
     ended: VecDeque<u64>,
 }
 
 impl Daemon {
-    /// Opens the sockets. Programs are served while the driver runs.
+    /// Opens the sockets. The daemon serves programs while the driver runs.
     ///
     /// # Errors
-    /// The system's error, and what it concerns.
+    /// The system's error, with its context.
     pub fn driver(settings: Settings) -> io::Result<Driver<Daemon>> {
         let endpoint = Endpoint::new(dccp_net::random_seed()?);
         Driver::new(endpoint, |core| {
@@ -79,12 +79,12 @@ impl Daemon {
         })
     }
 
-    /// A pair for a socket of a program: its inode, the daemon's end, the program's.
+    /// Creates the socket pair for a program: the inode, the daemon's end, and the program's end.
     fn pair() -> rustix::io::Result<(u64, OwnedFd, OwnedFd)> {
         let flags = SocketFlags::CLOEXEC;
         let (ours, theirs) =
             rustix::net::socketpair(AddressFamily::UNIX, SocketType::SEQPACKET, flags, None)?;
-        // Messages then come with credentials, which tells an empty one from the end.
+        // Messages then come with credentials, which distinguish an empty message from the end.
         sockopt::set_socket_passcred(&ours, true)?;
         sockopt::set_socket_send_buffer_size(&theirs, SMALL)?;
         let inode = rustix::fs::fstat(&theirs)?.st_ino;
@@ -93,7 +93,7 @@ impl Daemon {
         Ok((inode, ours, theirs))
     }
 
-    /// Keeps a new socket; the program's end of it.
+    /// Registers a new socket; returns the program's end.
     fn create(&mut self, uid: u32, v6: bool) -> rustix::io::Result<(u64, OwnedFd)> {
         let open = |socket: &&Socket| socket.uid == uid && socket.fd.is_some();
         if self.sockets.values().filter(open).count() >= MOST_OF_A_USER {
@@ -106,7 +106,7 @@ impl Daemon {
         Ok((inode, theirs))
     }
 
-    /// Hears of what the program sends from now on; before that, only of its end.
+    /// Watches the program's data from now on; before that, only its end.
     fn watch(&self, inode: u64) {
         let Some(fd) = self.sockets.get(&inode).and_then(|socket| socket.fd.as_ref()) else { return };
         let data = EventData::new_u64(inode);
@@ -115,7 +115,7 @@ impl Daemon {
         }
     }
 
-    /// The program sent something, or closed its end: its socket is pumped, and not watched, until there is no more.
+    /// The program sent data or closed its end: its socket is pumped, and not watched, until it is empty.
     fn on_program(&mut self, core: &mut Core, now: Time, inode: u64) {
         let Some(socket) = self.sockets.get_mut(&inode) else { return };
         if let Some(fd) = &socket.fd {
@@ -162,7 +162,7 @@ impl Daemon {
         }
     }
 
-    /// A client's session: its socket waits at the listening one, as a message with its descriptor.
+    /// A client's session: its socket is queued at the listening socket, as a message with its descriptor.
     fn accept(&mut self, core: &mut Core, now: Time, session: SessionId) {
         if self.hand_over(core, now, session).is_none() {
             core.endpoint.abort(now, session);
@@ -212,7 +212,7 @@ impl Daemon {
         let error = network::errno(reason);
         match socket.state {
             State::Connecting { asker, .. } if socket.fd.is_some() => {
-                // The program may try again, elsewhere too.
+                // The program may try again, also with another peer.
                 socket.state = State::Fresh;
                 socket.take_filler();
                 match asker {
@@ -225,7 +225,8 @@ impl Daemon {
                     socket.error = error.raw_os_error();
                 }
                 socket.state = State::Ended;
-                // A datagram left unread would make the program's end an error before it has read all. One that goes on sending gets it.
+                // If a datagram stays unread, the program's end reports an error before the program has read everything. A program that keeps
+                // sending gets that error.
                 for _ in 0..MOST_FILLER {
                     if !matches!(socket.next(), Some(Some(_))) {
                         break;
@@ -242,7 +243,7 @@ impl Daemon {
         }
     }
 
-    /// Its inode may be that of a newer socket.
+    /// The inode may already belong to a newer socket.
     fn forget_ended(&mut self, inode: u64) {
         if self.sockets.get(&inode).is_some_and(|socket| matches!(socket.state, State::Ended)) {
             self.forget(inode);
@@ -269,7 +270,7 @@ impl App for Daemon {
     }
 
     fn on_deliver(&mut self, core: &mut Core, now: Time, session: SessionId, data: Vec<u8>) {
-        // Data may come in the turn that opens its connection, before the event of that.
+        // Data may arrive in the same turn as the opening of its connection, before the event.
         let open = |status: SessionStatus| status.state == SessionState::Open;
         if !self.sessions.contains_key(&session) && core.endpoint.status(now, session).is_some_and(open) {
             self.accept(core, now, session);

@@ -1,4 +1,4 @@
-//! Sockets toward the network, and the ports on them.
+//! Network sockets, and DCCP ports.
 
 use super::settings::Settings;
 use super::socket::{Options, Socket};
@@ -14,31 +14,31 @@ use std::collections::BTreeMap;
 use std::io;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, UdpSocket};
 
-/// First port of those for short-lived use (RFC 6335 section 6).
+/// First ephemeral port (RFC 6335 section 6).
 const EPHEMERAL: u16 = 49_152;
 
 pub(super) struct Network {
     /// The UDP port of peers.
     udp_port: Option<u16>,
     mtu: u16,
-    /// For connections of this host's programs: IPv4, IPv6 where the host has it.
+    /// Sockets for outgoing connections: IPv4, and IPv6 if the host has it.
     out: (u32, Option<u32>),
-    /// The same through one interface alone.
+    /// The same, bound to an interface.
     devices: BTreeMap<String, (u32, Option<u32>)>,
-    /// Header bytes of IPv4, and UDP.
+    /// Header bytes of IPv4, and of UDP if used.
     overhead: u16,
-    /// Ports in use: the listening socket's inode, if it is one.
+    /// Ports in use, with the listening socket's inode, if any.
     ports: BTreeMap<u16, Option<u64>>,
     next_port: u16,
 }
 
-/// An address with another port; the interface of a link-local one stays.
+/// An address with another port; the scope of a link-local address stays.
 fn with_port(mut addr: SocketAddr, port: u16) -> SocketAddr {
     addr.set_port(port);
     addr
 }
 
-/// As programs of both families see it.
+/// Converts IPv4-mapped addresses to IPv4.
 fn canonical(addr: SocketAddr) -> SocketAddr {
     match addr.ip().to_canonical() {
         IpAddr::V4(ip) => SocketAddr::new(ip.into(), addr.port()),
@@ -64,7 +64,7 @@ impl Network {
                 io::Error::new(e.kind(), format!("a raw socket of IP protocol 33: {e}; it needs CAP_NET_RAW"))
             }
         };
-        // Raw sockets see all of a protocol: the same are for both.
+        // Raw sockets receive all packets of a protocol, so one serves both.
         let first = open(v4, settings.udp_port.unwrap_or(0)).map_err(about)?;
         let second = match open(v6, settings.udp_port.unwrap_or(0)) {
             Ok(socket) => Some(socket),
@@ -86,7 +86,7 @@ impl Network {
         })
     }
 
-    /// bind(2): the address with its port.
+    /// bind(2): returns the address with its port.
     pub(super) fn bind(&mut self, uid: u32, addr: SocketAddr) -> Result<SocketAddr, Errno> {
         if (1..1024).contains(&addr.port()) && uid != 0 {
             return Err(Errno::ACCESS);
@@ -94,7 +94,7 @@ impl Network {
         if self.ports.contains_key(&addr.port()) {
             return Err(Errno::ADDRINUSE);
         }
-        // Whether the host has the address is the kernel's to say.
+        // The kernel decides whether the host has the address.
         UdpSocket::bind(with_port(addr, 0)).map_err(|_| Errno::ADDRNOTAVAIL)?;
         let port = if addr.port() == 0 { self.free_port().ok_or(Errno::ADDRINUSE)? } else { addr.port() };
         self.ports.insert(port, None);
@@ -113,7 +113,7 @@ impl Network {
     }
 
     pub(super) fn release(&mut self, socket: &Socket) {
-        // Accepted sockets share the port of the one that listens.
+        // Accepted sockets share the port of the listening socket.
         if let Some(local) = socket.local
             && socket.owns_port
         {
@@ -121,7 +121,8 @@ impl Network {
         }
     }
 
-    /// Opens what goes through one interface alone, once for all programs. Native DCCP has no sockets of its own for that: all of them get all packets.
+    /// Opens sockets bound to an interface, once for all programs. Native DCCP has no separate sockets for this: every raw socket receives all
+    /// packets.
     pub(super) fn on_device(&mut self, core: &mut Core, name: &str) -> Result<(u32, Option<u32>), Errno> {
         if let Some(out) = self.devices.get(name) {
             return Ok(*out);
@@ -142,7 +143,7 @@ impl Network {
         Ok(out)
     }
 
-    /// The socket that listens at a port, by its inode.
+    /// The inode of the socket that listens on a port.
     pub(super) fn listening(&self, port: u16) -> Option<u64> {
         self.ports.get(&port).copied().flatten()
     }
@@ -161,7 +162,7 @@ impl Network {
         });
     }
 
-    /// connect(2) from a port of ours.
+    /// connect(2) from a local port.
     pub(super) fn connect(
         &mut self,
         (core, now): (&mut Core, Time),
@@ -169,7 +170,7 @@ impl Network {
         to: SocketAddr,
         options: &Options,
     ) -> Result<SessionId, Errno> {
-        // The unspecified address is this host, as the kernel has it.
+        // As in the kernel, the unspecified address means this host.
         let to = match canonical(to) {
             SocketAddr::V4(to) if to.ip().is_unspecified() => (Ipv4Addr::LOCALHOST, to.port()).into(),
             SocketAddr::V6(to) if to.ip().is_unspecified() => (Ipv6Addr::LOCALHOST, to.port()).into(),
@@ -200,7 +201,7 @@ impl Network {
         Ok(core.endpoint.connect(now, session(options), path))
     }
 
-    /// This end of a session.
+    /// The local address of a session.
     pub(super) fn local(&self, core: &Core, now: Time, session: SessionId) -> Option<SocketAddr> {
         let status = core.endpoint.status(now, session)?;
         let path = status.paths.first()?;
@@ -210,7 +211,7 @@ impl Network {
     }
 }
 
-/// Whether an interface has an address: a listener that is bound to the interface takes connections to these.
+/// Whether an interface has an address: a listener bound to the interface accepts connections to its addresses.
 pub(super) fn has_address(name: &str, ip: IpAddr) -> bool {
     let address = |entry: &nix::ifaddrs::InterfaceAddress| {
         let address = entry.address.as_ref()?;
@@ -221,7 +222,7 @@ pub(super) fn has_address(name: &str, ip: IpAddr) -> bool {
         .is_ok_and(|mut all| all.any(|entry| entry.interface_name == name && address(&entry) == Some(ip)))
 }
 
-/// The peer of a session.
+/// The peer's address of a session.
 pub(super) fn peer(core: &Core, now: Time, session: SessionId) -> Option<SocketAddr> {
     let status = core.endpoint.status(now, session)?;
     let path = status.paths.first()?;
@@ -243,7 +244,7 @@ fn session(options: &Options) -> SessionConfig {
     SessionConfig { multipath: false, connection, ..mpdccp_proto::Settings::of_datagrams().session() }
 }
 
-/// How the kernel's DCCP tells of an end.
+/// The kernel's errno for the end of a DCCP connection.
 pub(super) fn errno(reason: Reason) -> Errno {
     match reason {
         Reason::ResetByPeer(code) => match code {

@@ -1,4 +1,4 @@
-//! From a program's socket into its session's send queue.
+//! Moves datagrams from a program's socket to its session's send queue.
 
 use super::Daemon;
 use super::socket::State;
@@ -6,11 +6,11 @@ use dccp_net::Core;
 use mpdccp_proto::PktInfo;
 use mpdccp_units::Time;
 
-/// Most datagrams of one program in one turn, so that each has its share.
+/// Most datagrams of one program per turn, for fairness.
 const BURST: usize = 32;
 
 impl Daemon {
-    /// Moves what fits; true if that was something.
+    /// Moves datagrams that fit; true if there were any.
     pub(super) fn pump(&mut self, core: &mut Core, now: Time, inode: u64) -> bool {
         let session = match self.sockets.get(&inode).map(|socket| &socket.state) {
             Some(State::Open(session)) => *session,
@@ -40,7 +40,7 @@ impl Daemon {
                 break;
             }
         }
-        // By priority, the next is chosen when the one before has left.
+        // With priorities, the next datagram is chosen when the previous one has left.
         if below == 0 && !socket.waiting.is_empty() {
             core.endpoint.send(now, session, socket.waiting.remove(0).1, PktInfo::default());
             any = true;
@@ -50,7 +50,7 @@ impl Daemon {
                 self.full.remove(&inode);
                 self.watch(inode);
             } else if below == 0 && !any {
-                // The program has closed, and all that it sent has left.
+                // The program has closed its end, and all its data has left.
                 self.full.remove(&inode);
                 core.endpoint.close(now, session);
             }

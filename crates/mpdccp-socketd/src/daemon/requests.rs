@@ -1,4 +1,4 @@
-//! What programs ask for.
+//! Requests of programs.
 
 use super::Daemon;
 use super::socket::{State, known_ccids};
@@ -12,16 +12,16 @@ use rustix::fs::FileType;
 use rustix::io::Errno;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 
-/// What the kernel says of a socket that has no connection yet.
+/// The kernel's maximum packet size for a socket without a connection.
 const MPS_BEFORE: i32 = 536;
 
-/// An answer with what it holds.
+/// Result of a request.
 enum Outcome {
     Done,
     Addr(SocketAddr),
     Value(Vec<u8>),
     Socket(OwnedFd),
-    /// Answered when the connection is open or over.
+    /// Answered when the connection opens or fails.
     Later,
 }
 
@@ -150,7 +150,7 @@ impl Daemon {
         }
     }
 
-    /// The address that a socket is bound to; without one, it gets a port.
+    /// The address that a socket is bound to; an unbound socket gets a port first.
     fn bound(&mut self, uid: u32, inode: u64) -> Result<SocketAddr, Errno> {
         let socket = self.sockets.get_mut(&inode).ok_or(Errno::BADF)?;
         if let Some(local) = socket.local {

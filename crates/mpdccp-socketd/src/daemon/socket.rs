@@ -10,74 +10,74 @@ use std::io::IoSliceMut;
 use std::mem::MaybeUninit;
 use std::net::{IpAddr, SocketAddr};
 
-/// Longest datagram, bytes: more than any path carries.
+/// Longest datagram, bytes: no path carries more.
 const LONGEST: usize = 9216;
-/// Most datagrams in a send queue, whatever a program asks for: they are the daemon's memory.
+/// Most datagrams in a send queue, whatever a program requests: they use the daemon's memory.
 const MOST_QUEUED: u32 = 256;
-/// Most messages that make a socket unwritable, and more than its small send buffer holds.
+/// Number of messages that makes a socket unwritable: more than its small send buffer can hold.
 pub(super) const MOST_FILLER: u32 = 64;
 
-/// Where a socket stands.
+/// State of a socket.
 pub(super) enum State {
     Fresh,
     Listening,
-    /// Waits for the peer. The asker of a blocking call is answered then.
+    /// Waits for the peer, and answers a blocking connect afterwards.
     Connecting {
         session: SessionId,
         asker: Option<u64>,
     },
     Open(SessionId),
-    /// The connection is over, and the program's socket at its end.
+    /// The connection is over, and the program's socket is closed.
     Ended,
 }
 
-/// What setsockopt set.
+/// Options set by setsockopt.
 #[derive(Clone)]
 pub(super) struct Options {
-    /// In host byte order; the first is a client's.
+    /// In host byte order; a client uses the first.
     pub(super) services: Vec<u32>,
-    /// Congestion control for what is sent and what is received, most preferred first.
+    /// CCIDs for sending and for receiving, in order of preference.
     pub(super) tx_ccids: Vec<u8>,
     pub(super) rx_ccids: Vec<u8>,
     pub(super) send_coverage: u8,
     pub(super) receive_coverage: u8,
     pub(super) server_timewait: bool,
-    /// Datagrams of higher priority leave first.
+    /// Whether datagrams of higher priority leave first.
     pub(super) priority: bool,
-    /// Most datagrams that wait; 0 for as many as there may be.
+    /// Most queued datagrams; 0 for the maximum.
     pub(super) queue: u32,
-    /// The byte of IP headers that asks for a treatment.
+    /// TOS byte of IP headers.
     pub(super) tos: u8,
-    /// The only interface that packets may take.
+    /// The interface that the socket is bound to.
     pub(super) device: Option<String>,
-    /// What SO_SNDBUF and SO_RCVBUF say: programs ask whether they got what they wanted.
+    /// Values of SO_SNDBUF and SO_RCVBUF, since programs check whether they got them.
     pub(super) buffers: (i32, i32),
 }
 
 pub(super) struct Socket {
-    /// The daemon's end, until the program's is closed and read to its end, or the connection is over.
+    /// The daemon's end, until the program has closed its end and the data was read, or until the connection is over.
     pub(super) fd: Option<OwnedFd>,
     pub(super) uid: u32,
     pub(super) v6: bool,
     pub(super) local: Option<SocketAddr>,
-    /// The port is this socket's, and not that of the listening one.
+    /// The port belongs to this socket, not to the listening socket.
     pub(super) owns_port: bool,
     pub(super) peer: Option<SocketAddr>,
     pub(super) options: Options,
     pub(super) state: State,
-    /// Since when.
+    /// When the connection opened.
     pub(super) opened: Time,
     /// For SO_ERROR.
     pub(super) error: i32,
-    /// Messages of our own that make the program's end unwritable.
+    /// Messages of the daemon that make the program's end unwritable.
     filler: u32,
-    /// Datagrams by priority, when that counts.
+    /// Datagrams by priority, if priorities are in use.
     pub(super) waiting: Vec<(u32, Vec<u8>)>,
 }
 
 impl Socket {
     pub(super) fn new(fd: OwnedFd, uid: u32, v6: bool, ccid: u8) -> Socket {
-        // As the kernel's, which offers all it has, its default first.
+        // Like the kernel, which offers all CCIDs, its default first.
         let ccids: Vec<u8> =
             std::iter::once(ccid).chain(known_ccids().filter(|other| *other != ccid)).collect();
         let options = Options {
@@ -88,11 +88,11 @@ impl Socket {
             receive_coverage: 0,
             server_timewait: false,
             priority: false,
-            // As the kernel's.
+            // The kernel's default.
             queue: 5,
             tos: 0,
             device: None,
-            // net.core.wmem_default and rmem_default of most hosts.
+            // net.core.wmem_default and rmem_default on most hosts.
             buffers: (212_992, 212_992),
         };
         Socket {
@@ -111,7 +111,7 @@ impl Socket {
         }
     }
 
-    /// An address as this family of sockets has it.
+    /// An address in the form of this socket's family.
     pub(super) fn shown(&self, addr: SocketAddr) -> SocketAddr {
         match addr.ip() {
             IpAddr::V4(ip) if self.v6 => SocketAddr::new(ip.to_ipv6_mapped().into(), addr.port()),
@@ -119,7 +119,7 @@ impl Socket {
         }
     }
 
-    /// Makes the program's end unwritable while the connection opens, as poll has it.
+    /// Makes the program's end unwritable while the connection opens, for poll.
     pub(super) fn fill(&mut self, theirs: BorrowedFd<'_>) {
         while self.filler < MOST_FILLER
             && send(theirs, &[0], SendFlags::DONTWAIT | SendFlags::NOSIGNAL).is_ok()
@@ -134,7 +134,7 @@ impl Socket {
         }
     }
 
-    /// The program's next datagram; `Some(None)` if there is none now, `None` at its end.
+    /// The program's next datagram; `Some(None)` if there is none now, `None` at the end of its data.
     pub(super) fn next(&self) -> Option<Option<Vec<u8>>> {
         let fd = self.fd.as_ref()?;
         let mut bytes = [0; LONGEST];
@@ -143,8 +143,8 @@ impl Socket {
         let flags = RecvFlags::DONTWAIT | RecvFlags::CMSG_CLOEXEC;
         match recvmsg(fd, &mut [IoSliceMut::new(&mut bytes)], &mut control, flags) {
             Ok(read) => {
-                // Descriptors that came along are closed here. The loop sees all messages: rustix cannot go on behind one when it drops
-                // the rest.
+                // Accompanying descriptors are closed here. The loop must see all messages: rustix cannot continue after a message
+                // whose rest it dropped.
                 let mut message = false;
                 for part in control.drain() {
                     message |= matches!(part, RecvAncillaryMessage::ScmCredentials(_));
@@ -156,7 +156,7 @@ impl Socket {
         }
     }
 
-    /// Most datagrams that wait.
+    /// Most queued datagrams.
     pub(super) fn most_queued(&self) -> u32 {
         match self.options.queue {
             0 => MOST_QUEUED,
@@ -164,7 +164,7 @@ impl Socket {
         }
     }
 
-    /// To the program. One that does not read loses datagrams, as with the kernel's sockets.
+    /// Delivers a datagram to the program. A program that does not read loses datagrams, as with the kernel's sockets.
     pub(super) fn deliver(&self, data: &[u8]) {
         if let Some(fd) = &self.fd
             && let Err(e) = send(fd, data, SendFlags::DONTWAIT | SendFlags::NOSIGNAL)
@@ -173,7 +173,7 @@ impl Socket {
         }
     }
 
-    /// Queues a datagram by its priority; beyond the queue's length the least urgent is dropped.
+    /// Queues a datagram by priority; if the queue is full, the least urgent datagram is dropped.
     pub(super) fn enqueue(&mut self, priority: u32, data: Vec<u8>) {
         let behind = self.waiting.iter().position(|(other, _)| *other < priority);
         self.waiting.insert(behind.unwrap_or(self.waiting.len()), (priority, data));
@@ -187,7 +187,7 @@ impl Socket {
             (libc::SOL_SOCKET, libc::SO_BINDTODEVICE) => self.set_device(value),
             (libc::SOL_SOCKET, name) => {
                 let size = value.first_chunk().map(|bytes| i32::from_ne_bytes(*bytes)).ok_or(Errno::INVAL)?;
-                // The kernel doubles it, and has a least value.
+                // The kernel doubles the value, and has a minimum.
                 let size = size.saturating_mul(2).max(4608);
                 match name {
                     libc::SO_SNDBUF | libc::SO_SNDBUFFORCE => self.options.buffers.0 = size,
@@ -197,7 +197,7 @@ impl Socket {
                 Ok(())
             }
             (libc::IPPROTO_IP, libc::IP_TOS) | (libc::IPPROTO_IPV6, libc::IPV6_TCLASS) => {
-                // A number, or a byte; -1 is the default. ECN is congestion control's.
+                // An integer or a byte; -1 is the default. The ECN bits belong to congestion control.
                 let tos = match value.first_chunk() {
                     Some(bytes) => i32::from_ne_bytes(*bytes),
                     None => (*value.first().ok_or(Errno::INVAL)?).into(),
@@ -209,7 +209,7 @@ impl Socket {
         }
     }
 
-    /// SO_BINDTODEVICE: a name, ended by a null byte or not; an empty one takes it back.
+    /// SO_BINDTODEVICE: a name, with or without a null byte; an empty name removes the binding.
     fn set_device(&mut self, value: &[u8]) -> Result<(), Errno> {
         let name = value.split(|byte| *byte == 0).next().unwrap_or_default();
         let name = std::str::from_utf8(name).map_err(|_| Errno::NODEV)?;
@@ -286,7 +286,7 @@ impl Socket {
     }
 }
 
-/// Congestion controls to choose from.
+/// Available CCIDs.
 pub(super) fn known_ccids() -> impl Iterator<Item = u8> {
     mpdccp_proto::Ccid::known()
 }

@@ -9,14 +9,14 @@ use crate::estimate::{Estimate, Verdict};
 pub(super) struct Row {
     pub(super) what: String,
     pub(super) paper: Option<&'static str>,
-    /// One a run.
+    /// One value per run.
     pub(super) ours: Vec<f64>,
-    /// What is wanted.
+    /// The aim.
     pub(super) aim: Option<Bounds>,
 }
 
 impl Row {
-    /// Over the runs.
+    /// Estimate over the runs.
     pub(super) fn estimate(&self) -> Option<Estimate> {
         Estimate::of(&self.ours)
     }
@@ -25,7 +25,7 @@ impl Row {
         self.estimate().map(|e| e.median)
     }
 
-    /// Whether it lies where it should.
+    /// The verdict on the aim.
     pub(super) fn met(&self) -> Option<Verdict> {
         Some(self.aim?.judge(self.estimate()?))
     }
@@ -49,7 +49,7 @@ impl Row {
     }
 }
 
-/// A section of the report: figures (what each shows, itself as HTML), a table and a sentence made from its rows.
+/// A section of the report: figures (caption, HTML), a table, and a sentence made from its rows.
 pub(super) fn section(
     title: &str,
     sentence: String,

@@ -1,4 +1,4 @@
-//! What the report says of each experiment of the DCP paper: sentences, figures, tables.
+//! The report's section for each experiment of the DCP paper: sentences, figures, tables.
 
 use std::path::Path;
 
@@ -12,7 +12,7 @@ use crate::estimate::Verdict;
 use crate::figures::dcp::{self as figures, Lines, against_flows, over_time};
 use crate::metrics::NAMES;
 
-/// The sections of the report of all runs; figures go into a directory.
+/// The sections for all runs; figures are written to a directory.
 pub(super) fn sections(runs: &[Made], figures: &Path) -> Result<Vec<Section>, LabError> {
     let mut sections = vec![one_flow(runs, figures)?, among_tcp(runs, figures)?];
     sections.extend(long(runs));
@@ -24,7 +24,7 @@ pub(super) fn sections(runs: &[Made], figures: &Path) -> Result<Vec<Section>, La
     Ok(sections)
 }
 
-/// The runs of a name, whatever their seed.
+/// The runs with this name, whatever their seed.
 fn called<'a>(runs: &'a [Made], name: &str) -> Vec<&'a Made> {
     runs.iter().filter(|made| made.name == name).collect()
 }
@@ -57,7 +57,7 @@ fn value(row: &Row) -> String {
     crate::comparison::number(row.median())
 }
 
-/// What the aims of a section come to.
+/// Summary of a section's verdicts.
 fn verdict(rows: &[Row]) -> String {
     let judged: Vec<Verdict> = rows.iter().filter_map(Row::met).collect();
     let count = |of| judged.iter().filter(|v| **v == of).count();
@@ -176,7 +176,7 @@ fn many(runs: &[Made]) -> Option<Section> {
     })
 }
 
-/// One flow for longer.
+/// One flow for a longer time.
 fn long(runs: &[Made]) -> Option<Section> {
     let runs = called(runs, "one-flow-long");
     let rows = alone_rows(&runs, false);

@@ -1,4 +1,4 @@
-//! What is measured of a run of the matrix, and whether it reaches the aim.
+//! Figures of a run of the matrix, and their aims.
 
 use std::collections::BTreeMap;
 
@@ -11,49 +11,49 @@ use crate::store::AllSeries;
 use crate::summary::Latency;
 use crate::{Plan, RunRecord};
 
-/// What there is to aim at.
+/// Figures that can have aims.
 pub(super) const FIGURES: [&str; 7] = ["utilisation", "p95", "dropped", "jain", "share", "worst", "back"];
 /// Rates are counted in bins of this, s.
 const BIN_S: f64 = 0.1;
-/// A rate reached is one held for so long, s.
+/// A rate counts as reached if it is held for this long, s.
 const HELD_S: f64 = 0.5;
-/// Changes are judged from so long after them, s.
+/// Time after a change before it is judged, s.
 const AFTER_S: f64 = 2.0;
 
-/// One figure of a point and where it should lie.
+/// The aim for one figure of a point.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct Aim {
-    /// As [`figures`] names it.
+    /// Name, see [`figures`].
     pub(super) figure: String,
-    /// For a table's head.
+    /// Text for a table's head.
     pub(super) words: String,
     min: Option<f64>,
     max: Option<f64>,
-    /// Variants it is for; all that are judged if empty.
+    /// Variants it applies to; all judged ones if empty.
     #[serde(default)]
     only: Vec<String>,
 }
 
 impl Aim {
-    /// Where it should lie.
+    /// Its bounds.
     pub(super) fn bounds(&self) -> Bounds {
         Bounds { min: self.min, max: self.max }
     }
 
-    /// Whether this variant's figure is one of these.
+    /// Whether this variant's figure is shown or judged.
     pub(super) fn concerns(&self, label: &str) -> bool {
         self.only.is_empty() || self.only.iter().any(|name| name == label) || !self.bounds().any()
     }
 
-    /// As a person would write it.
+    /// The aim in words.
     pub(super) fn text(&self) -> String {
         let bounds = self.bounds().text();
         if bounds.is_empty() { self.words.clone() } else { format!("{} ({bounds})", self.words) }
     }
 }
 
-/// Bits a second that one way carries, on average over its loss and its waits for the medium.
+/// Mean capacity of one direction, bit/s, with its loss and medium access.
 fn capacity(way: &LinkKeys, packet_bits: f64) -> f64 {
     if !way.is_up() {
         return 0.0;
@@ -74,7 +74,7 @@ fn capacity(way: &LinkKeys, packet_bits: f64) -> f64 {
     rate * (1.0 - lost) * (1.0 - in_bursts)
 }
 
-/// What is kept of a run: bits delivered and possible in each bin, and figures over the time that is judged.
+/// Stored series of a run: bits delivered and possible in each bin, and figures over the judged time.
 pub(super) fn series(plan: &Plan<'_>, run: &RunRecord, skip_s: f64) -> AllSeries {
     let end = *plan.scenario.duration_s.as_ref();
     let forward = || run.paths.iter().flat_map(|path| &path.forward.packets).filter(|p| p.bytes > 0);
@@ -102,7 +102,7 @@ pub(super) fn series(plan: &Plan<'_>, run: &RunRecord, skip_s: f64) -> AllSeries
     for bin in &mut bins {
         let now = course.iter().take_while(|(s, _)| *s <= bin.0 + BIN_S / 2.0).last();
         let can = now.map_or(0.0, |(_, rate)| *rate);
-        // Headers come on top of what is offered; the link's share of it is what counts.
+        // Headers add to the offered rate; the link's share of it counts.
         bin.2 = offered.filter(|_| run.flows.len() == 1).map_or(can, |o| can.min(o)) * BIN_S;
     }
     let judged = |t: f64| (skip_s..end).contains(&t);
@@ -137,12 +137,12 @@ pub(super) fn series(plan: &Plan<'_>, run: &RunRecord, skip_s: f64) -> AllSeries
     all
 }
 
-/// The figures of a run, by the names of [`FIGURES`]; `own_p95` is the path's own.
+/// The figures of a run, by the names of [`FIGURES`]; `own_p95` is the path's own latency.
 pub(super) fn figures(all: &AllSeries, skip_s: f64, own_p95: Option<f64>) -> BTreeMap<&'static str, f64> {
     let points = |name: &str| all.get(name).map(Vec::as_slice).unwrap_or_default();
     let one = |name: &str| points(name).first().map(|(_, v)| *v);
     let (bits, can) = (points("bits"), points("capacity"));
-    // Of what was possible between two times, if anything was.
+    // Fraction delivered of the possible bits between two times, if there were any.
     let share = |from: f64, to: f64| {
         let within = |points: &[(f64, f64)]| -> f64 {
             let inside = |t: f64| t > from - BIN_S / 2.0 && t < to - BIN_S / 2.0;
@@ -180,7 +180,7 @@ pub(super) fn figures(all: &AllSeries, skip_s: f64, own_p95: Option<f64>) -> BTr
 mod tests {
     use super::*;
 
-    /// 1 Mbit/s for 20 s, of which `delivered` of each second come through; down from 5 s to 8 s.
+    /// 1 Mbit/s for 20 s, of which the fraction `delivered` arrives each second; down from 5 s to 8 s.
     fn run(delivered: impl Fn(f64) -> f64) -> AllSeries {
         let bins = || (0..200).map(|i| f64::from(i) * BIN_S);
         let up = |t: f64| f64::from(u8::from(!(5.0..8.0).contains(&t))) * 1e6 * BIN_S;
@@ -198,7 +198,7 @@ mod tests {
         assert!((found["back"] - 1.0).abs() < 0.11, "{found:?}");
         assert!((found["p95"] - 1.5).abs() < 1e-9, "{found:?}");
         assert!((found["utilisation"] - 86.7).abs() < 1.0, "{found:?}");
-        // The half second of a hole, 4 s after the return.
+        // The half second without data, 4 s after the return.
         let found = figures(&run(|t| if (12.0..12.5).contains(&t) { 0.0 } else { 1.0 }), 2.0, None);
         assert!((found["worst"] - 50.0).abs() < 1.0, "{found:?}");
         assert!(!found.contains_key("p95"));

@@ -1,4 +1,4 @@
-//! The matrix as data: `scenarios/sets/robustness.toml`, and the scenario that each of its points makes.
+//! The matrix as data: `scenarios/sets/robustness.toml`, and the scenario of each of its points.
 
 use std::collections::BTreeMap;
 
@@ -14,27 +14,27 @@ use rand_core::{RngCore, SeedableRng};
 const FILE: &str = "scenarios/sets/robustness.toml";
 const TEXT: &str = include_str!("../../../../../scenarios/sets/robustness.toml");
 
-/// IP, UDP and DCCP headers on each record, about; small packets must not look like waste.
+/// Approximate IP, UDP and DCCP headers per record; small packets must not look inefficient.
 const HEADERS: f64 = 45.0;
-/// A walking rate changes so often, ...
+/// Interval between changes of a walking rate, ...
 const WALK_STEP_S: f64 = 0.2;
-/// ... by up to this factor either way, ...
+/// ... largest factor of a change in either direction, ...
 const WALK_FACTOR: f64 = 1.35;
-/// ... between these, Mbit/s.
+/// ... and its limits, Mbit/s.
 const WALK_RANGE: (f64, f64) = (1.0, 40.0);
 
-/// All of it.
+/// The whole matrix.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct Matrix {
     pub(super) title: String,
-    /// What classes aim at, by the names they use.
+    /// Aims of classes, by name.
     aims: BTreeMap<String, Vec<Aim>>,
     #[serde(rename = "class")]
     pub(super) classes: Vec<Class>,
 }
 
-/// Points that are judged alike: every combination of one alternative of each axis.
+/// Points that are judged alike: every combination of one alternative per axis.
 #[derive(Debug, Deserialize)]
 pub(super) struct Class {
     pub(super) name: String,
@@ -53,11 +53,11 @@ struct Alternative {
     keys: Keys,
 }
 
-/// What a class or an alternative says; what it leaves out comes from those before.
+/// Keys of a class or an alternative; missing keys come from earlier ones.
 #[derive(Clone, Debug, Default, Deserialize)]
 struct Keys {
     aim: Option<String>,
-    /// Variants that the aim is for.
+    /// Variants that the aim applies to.
     judged: Option<Vec<String>>,
     seconds: Option<f64>,
     mbps: Option<f64>,
@@ -66,29 +66,29 @@ struct Keys {
     bdp: Option<f64>,
     /// ... or in kilobytes.
     queue_kb: Option<f64>,
-    /// Rate of the way back, of the way there.
+    /// Reverse rate as a fraction of the forward rate.
     back_share: Option<f64>,
     payload: Option<u32>,
-    /// Offered at a constant pace, of the link's rate; bulk if absent.
+    /// Offered at a constant rate, as a fraction of the link's rate; bulk if absent.
     offered: Option<f64>,
     jitter: Option<Table>,
     /// Directions that have the jitter.
     ways: Option<Vec<String>>,
-    /// What the link becomes, at equal distances.
+    /// Successive states of the link, at equal intervals.
     steps: Option<Vec<Step>>,
-    /// From 8 s on.
+    /// Outage from 8 s on, for this long.
     outage_s: Option<f64>,
-    /// The rate walks at random; the number of the walk.
+    /// The rate walks at random; number of the walk.
     walk: Option<u64>,
-    /// TCP flows of this kind compete, ...
+    /// Competing TCP flows with this congestion control, ...
     cross_traffic: Option<String>,
-    /// ... so many; one if absent.
+    /// ... this many; one if absent.
     count: Option<i64>,
     /// Flows of the variant's kind with these round-trip times, ms.
     together: Option<Vec<f64>>,
-    /// Each begins so much after the one before.
+    /// Delay of each start after the previous one.
     apart_s: Option<f64>,
-    /// Other places of the scenario.
+    /// Other keys of the scenario.
     set: Option<Table>,
 }
 
@@ -106,9 +106,9 @@ pub(super) struct Point {
     pub(super) aims: Vec<Aim>,
     pub(super) judged: Vec<String>,
     pub(super) scenario: Scenario,
-    /// The same with a thin flow, where the path's own latency is wanted.
+    /// The same with a thin flow, if the path's own latency is needed.
     pub(super) thin: Option<Scenario>,
-    /// What is before this is not judged, s.
+    /// Start of the judged time, s.
     pub(super) skip_s: f64,
 }
 
@@ -124,7 +124,7 @@ pub(super) fn read() -> Result<Matrix, LabError> {
 }
 
 impl Matrix {
-    /// All points of a class; of a quick run those made of quick alternatives.
+    /// All points of a class; for a quick run, those from quick alternatives.
     pub(super) fn points(&self, class: &Class, quick: bool) -> Result<Vec<Point>, LabError> {
         let mut all = vec![(Vec::new(), class.base.clone())];
         for axis in &class.axes {

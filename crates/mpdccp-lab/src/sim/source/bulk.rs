@@ -2,7 +2,7 @@ use mpdccp_units::Time;
 
 use super::interface::Source;
 
-/// Always backlogged: there is never nothing to send.
+/// Always backlogged.
 #[derive(Debug)]
 pub(crate) struct Bulk {
     pub(super) size: usize,

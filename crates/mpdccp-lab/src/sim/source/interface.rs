@@ -2,19 +2,19 @@ use mpdccp_units::Time;
 
 /// A source of datagrams.
 pub(crate) trait Source: core::fmt::Debug {
-    /// When it next has something, if ever; backlogged sources have something at their beginning only.
+    /// Time of the next datagram, if any; a backlogged source only has its start.
     fn next(&self) -> Option<Time>;
 
-    /// Appends the sizes of the datagrams that are due at `now`; `dropped` counts those that the sender's queue has dropped so far, if it
-    /// [adapts](Self::adapts).
+    /// Appends the sizes of the datagrams due at `now`; `dropped` is the number of datagrams dropped by the sender's queue so far, if the
+    /// source [adapts](Self::adapts).
     fn emit(&mut self, now: Time, dropped: u64, sizes: &mut Vec<usize>);
 
-    /// Whether it cares for drops, which take time to count.
+    /// Whether it uses the number of drops, which is expensive to determine.
     fn adapts(&self) -> bool {
         false
     }
 
-    /// Always has a datagram of this size, once begun.
+    /// Size of its next datagram, if the source is backlogged and has started.
     fn backlog(&self, _now: Time) -> Option<usize> {
         None
     }

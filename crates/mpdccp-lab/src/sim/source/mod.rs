@@ -1,4 +1,4 @@
-//! What applications send, and when: one kind a file.
+//! Traffic sources: one kind per file.
 
 mod bulk;
 mod constant;

@@ -11,7 +11,7 @@ pub(crate) struct OnOff {
     inner: Constant,
     on: Duration,
     off: Duration,
-    /// When the present stretch ends.
+    /// When the current burst ends.
     pause: Time,
 }
 

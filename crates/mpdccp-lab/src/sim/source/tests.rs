@@ -5,7 +5,8 @@ use crate::scenario::Scenario;
 
 const SECOND: Duration = Duration::from_secs(1);
 
-/// All datagrams of a flow with these keys over 10 s: when, how large. `dropped` is told at each.
+/// All datagrams of a flow with these keys over 10 s: time and size. `dropped` returns the drops at
+/// each time.
 fn run(keys: &str, seed: u64, dropped: impl Fn(Time) -> u64) -> Vec<(Time, usize)> {
     let text = format!(
         "name='t'\ntitle='t'\nduration_s=10\n[[path]]\nname='p'\nrate='10 Mbit/s'\nqueue='125000 B'\n\
@@ -61,13 +62,13 @@ fn video_climbs_its_ladder_and_steps_down_when_datagrams_are_dropped() {
         let of: Vec<_> = all.iter().copied().filter(|(t, _)| *t >= from && *t < to).collect();
         bytes(&of) as f64 * 8.0 / 1e6
     };
-    // A second has 25 frames, and one in 60 is a large one.
+    // A second has 25 frames, and one in 60 is a key frame.
     for (second, mbps) in [(1, 1.0), (3, 2.0), (9, 4.0)] {
         let got = of_second(&free, second);
         assert!((got / mbps - 1.0).abs() < 0.15, "second {second}: {got}");
     }
     assert!(free.iter().all(|(_, size)| *size <= 1_000));
-    // One drop a second from 6 s on.
+    // One drop per second from 6 s on.
     let dropping = run(keys, 1, |t| t.as_nanos().saturating_sub(6_000_000_000) / 1_000_000_000);
     assert!(of_second(&dropping, 8) < 1.2, "{}", of_second(&dropping, 8));
 }

@@ -7,7 +7,7 @@ use super::interface::Source;
 /// Replays recorded datagrams, once.
 #[derive(Debug)]
 pub(crate) struct Trace {
-    /// When after the start, how many bytes; latest first.
+    /// Time after the start, and bytes; latest first.
     left: Vec<(Duration, u32)>,
     most: usize,
     start: Time,
@@ -29,7 +29,7 @@ impl Source for Trace {
     fn emit(&mut self, now: Time, _dropped: u64, sizes: &mut Vec<usize>) {
         while self.next().is_some_and(|t| t <= now) {
             if let Some((_, bytes)) = self.left.pop() {
-                // What is larger than a datagram may be was several.
+                // A larger size than a datagram's maximum was several datagrams.
                 let (full, rest) = (bytes as usize / self.most, bytes as usize % self.most);
                 sizes.extend(std::iter::repeat_n(self.most, full));
                 sizes.extend(Some(rest).filter(|rest| *rest > 0));

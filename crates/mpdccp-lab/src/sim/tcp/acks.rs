@@ -1,4 +1,4 @@
-//! What an acknowledgement means to the sending half.
+//! Processing of acknowledgements by the sending half.
 
 use core::time::Duration;
 
@@ -46,8 +46,8 @@ impl Sender {
             self.timers.on_progress(now, self.board.inflight().packets > 0);
         }
         self.judge_recovery(now, ack, digest.advanced);
-        // RFC 3168 section 6.1.2: as to a loss, once a round trip. It lasts until something beyond what was out is acknowledged, for only that
-        // brings CWR to the receiver; until then it repeats ECE.
+        // RFC 3168 section 6.1.2: reduce as for a loss, once per round trip. The reduction lasts until data sent after it is acknowledged,
+        // because only that data brings CWR to the receiver; until then the receiver repeats ECE.
         if self.ecn && ack.ece && self.recover.is_none() {
             (self.recover, self.cwr, self.undo) = (Some(self.next + 1), true, None);
             (digest.congestion, digest.marked) = (true, true);
@@ -55,7 +55,7 @@ impl Sender {
         self.digest(now, digest, before);
     }
 
-    /// Whether the last timeout was one.
+    /// Whether the last timeout was spurious.
     fn judge_timeout(&mut self, now: Time, ack: &Ack, newly: &[Outstanding], advanced: bool) {
         let Some(frto) = &mut self.frto else { return };
         let original = newly.iter().any(|s| s.state == State::Lost && s.transmissions == 1);
@@ -71,12 +71,12 @@ impl Sender {
         self.frto = None;
     }
 
-    /// Whether the running recovery is over, or was for nothing.
+    /// Whether the recovery is over, or was spurious.
     fn judge_recovery(&mut self, now: Time, ack: &Ack, advanced: bool) {
         let over = self.recover.is_some_and(|end| self.acked >= end);
         if let Some(undo) = self.undo {
             if self.recover.is_some() && advanced && undo.delayed(ack.echo) {
-                // What filled the hole had only been late. While repairs are in flight that says nothing of those.
+                // The segment that filled the hole was only late. While retransmissions are in flight this says nothing about them.
                 if !over && self.board.arrived() > 0 {
                     self.detector.on_reordered();
                 }
@@ -108,13 +108,13 @@ impl Sender {
         self.detector.on_arrived(now, segment.no, sent_at, again, &self.rtt);
     }
 
-    /// The latest reduction was for nothing.
+    /// Undoes the latest reduction.
     fn take_back(&mut self, now: Time) {
         (self.undo, self.recover, self.prr) = (None, None, None);
         self.cc.on_spurious_loss(now);
     }
 
-    /// Finds losses and tells the controller.
+    /// Detects losses and informs the controller.
     pub(super) fn digest(&mut self, now: Time, mut digest: Digest, before: Amount) {
         let rtt: Option<Duration> = digest.sent_at.map(|at| now.since(at));
         if let Some(rtt) = rtt {
@@ -130,7 +130,7 @@ impl Sender {
         let rate = self.sampler.sample(self.rtt.min().map(|m| m.0));
         self.last_rate = rate.or(self.last_rate);
         let window_before = self.cc.limits().cwnd.packets(self.mtu());
-        // Windows do not grow during recovery; BBR wants to know all.
+        // Windows do not grow during recovery; BBR needs all events.
         let repairs = self.prr.is_some() && !digest.congestion;
         self.cc.on_ack(&AckEvent {
             now,
@@ -190,7 +190,7 @@ impl Sender {
         self.detector.on_recovery();
         self.undo = self.detector.undoes().then(|| Undo::new(self.acked, self.board.repairing() as u64));
         self.recover = Some(self.next);
-        // RFC 5681 section 3.2: the first lost segment leaves at once.
+        // RFC 5681 section 3.2: the first lost segment is retransmitted at once.
         self.forced = 1;
     }
 }

@@ -1,4 +1,4 @@
-//! The scoreboard: which segments are in flight, arrived out of order, or lost.
+//! The scoreboard: segments in flight, received out of order, or lost.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
@@ -10,7 +10,7 @@ use super::segment::HEADERS;
 pub(super) enum State {
     Flying,
     Arrived,
-    /// Waits to be sent again.
+    /// To be retransmitted.
     Lost,
 }
 
@@ -19,7 +19,7 @@ pub(super) enum State {
 pub(super) struct Outstanding {
     pub(super) start: u64,
     pub(super) len: u32,
-    /// Number of its latest transmission, and what was noted then.
+    /// Number of its latest transmission, and the snapshot taken then.
     pub(super) no: u64,
     pub(super) snapshot: Snapshot,
     pub(super) transmissions: u32,
@@ -31,7 +31,7 @@ impl Outstanding {
         self.start + u64::from(self.len)
     }
 
-    /// On the wire.
+    /// IP bytes.
     pub(super) fn bytes(&self) -> u32 {
         self.len + HEADERS as u32
     }
@@ -39,9 +39,9 @@ impl Outstanding {
 
 #[derive(Debug, Default)]
 pub(super) struct Board {
-    /// In order of their bytes, without gaps.
+    /// In sequence order, without gaps.
     segments: VecDeque<Outstanding>,
-    /// Those in flight by transmission.
+    /// Segments in flight, by transmission.
     flying: BTreeMap<u64, u64>,
     lost: BTreeSet<u64>,
     inflight: Amount,
@@ -54,17 +54,17 @@ impl Board {
         self.inflight
     }
 
-    /// Segments that arrived beyond a hole.
+    /// Segments received after a hole.
     pub(super) fn arrived(&self) -> u64 {
         self.arrived
     }
 
-    /// First segment to be sent again.
+    /// First segment to be retransmitted.
     pub(super) fn first_lost(&self) -> Option<u64> {
         self.lost.first().copied()
     }
 
-    /// The transmission in flight that left first from `no` on, with its segment.
+    /// The earliest transmission in flight from `no` on, with its segment.
     pub(super) fn flying_from(&self, no: u64) -> Option<&Outstanding> {
         let (_, start) = self.flying.range(no..).next()?;
         self.segments.get(self.place(*start))
@@ -86,7 +86,7 @@ impl Board {
         self.segments.push_back(segment);
     }
 
-    /// Segment `start` leaves again as transmission `no`.
+    /// Retransmits segment `start` as transmission `no`.
     pub(super) fn resend(&mut self, start: u64, no: u64, snapshot: Snapshot) -> Option<Outstanding> {
         let place = self.place(start);
         let segment = self.segments.get_mut(place).filter(|s| s.start == start)?;
@@ -96,7 +96,7 @@ impl Board {
                 self.lost.remove(&start);
                 self.inflight = self.inflight.plus(segment.bytes());
             }
-            // A probe of the tail replaces the transmission that is in flight.
+            // A tail loss probe replaces the transmission in flight.
             State::Flying => {
                 self.flying.remove(&segment.no);
             }
@@ -118,12 +118,12 @@ impl Board {
         }
     }
 
-    /// Segments sent again that are in flight.
+    /// Retransmitted segments in flight.
     pub(super) fn repairing(&self) -> usize {
         self.segments.iter().filter(|s| s.state == State::Flying && s.transmissions > 1).count()
     }
 
-    /// Segments lost and not sent again are in flight after all: the timeout that made them so was spurious.
+    /// A timeout was spurious: segments marked lost and not retransmitted are in flight again.
     pub(super) fn revive(&mut self) {
         for start in std::mem::take(&mut self.lost) {
             let place = self.place(start);
@@ -134,7 +134,8 @@ impl Board {
         }
     }
 
-    /// All before `upto` arrived. Calls `newly` for each segment not known to have arrived, as it was until then.
+    /// All data before `upto` arrived. Calls `newly` for each segment not known to have arrived, with its earlier
+    /// state.
     pub(super) fn acknowledge(&mut self, upto: u64, mut newly: impl FnMut(&Outstanding)) {
         while let Some(segment) = self.segments.front().copied().filter(|s| s.end() <= upto) {
             self.segments.pop_front();
@@ -147,7 +148,7 @@ impl Board {
         }
     }
 
-    /// All of `start..end` arrived.
+    /// All data in `start..end` arrived.
     pub(super) fn select(&mut self, (start, end): (u64, u64), mut newly: impl FnMut(&Outstanding)) {
         let mut place = self.place(start);
         while let Some(segment) = self.segments.get(place).copied().filter(|s| s.end() <= end) {

@@ -1,31 +1,31 @@
-//! When a segment is lost.
+//! Loss detection.
 
 use core::time::Duration;
 
 use dccp_cc::RttEstimator;
 use mpdccp_units::Time;
 
-/// Later segments that must have arrived (RFC 5681 section 3.2, RFC 9002 section 6.1.1).
+/// Later segments that must have arrived before a loss (RFC 5681 section 3.2, RFC 9002 section 6.1.1).
 const THRESHOLD: u64 = 3;
-/// Losses in so many rounds in a row after which the window shrinks again (RFC 8985 section 6.2).
+/// Number of recoveries after which the reordering window shrinks again (RFC 8985 section 6.2).
 const PERSIST: u32 = 16;
 
-/// By which rule.
+/// Detection rule.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) enum Rule {
-    /// RACK (RFC 8985): by time, with a window that adapts to reordering.
+    /// RACK (RFC 8985): by time, with a reordering window that adapts.
     #[default]
     Rack,
-    /// As QUIC does by default (RFC 9002 section 6.1): three later packets, or 9/8 of a round-trip time, whatever the reordering seen.
-    /// A window reduced for a packet that arrives after all stays reduced: RFC 9002 has no undo.
+    /// QUIC's default (RFC 9002 section 6.1): three later packets, or 9/8 of a round-trip time, whatever the reordering. A reduction stays
+    /// if the packet arrives after all: RFC 9002 has no undo.
     Three,
 }
 
-/// The state of a segment in flight.
+/// Verdict on a segment in flight.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Verdict {
     Lost,
-    /// If it does not arrive until then.
+    /// Lost if it does not arrive by then.
     Wait(Time),
     Open,
 }
@@ -33,13 +33,13 @@ pub(crate) enum Verdict {
 #[derive(Debug, Default)]
 pub(crate) struct Detector {
     rule: Rule,
-    /// Newest transmission that arrived: number, when it left, how long it took.
+    /// Newest transmission that arrived: number, send time, round-trip time.
     newest: Option<(u64, Time, Duration)>,
     reordered: bool,
-    /// Quarters of the minimum round-trip time.
+    /// Reordering window in quarters of the minimum round-trip time.
     quarters: u32,
     persist: u32,
-    /// The window grows again for duplicates after this transmission.
+    /// The window grows again only for duplicates after this transmission.
     grown: u64,
 }
 
@@ -48,7 +48,7 @@ impl Detector {
         Detector { rule, quarters: 1, ..Detector::default() }
     }
 
-    /// Whether a reduction is taken back once its losses prove to be none.
+    /// Whether a reduction is undone when its losses prove spurious.
     pub(crate) fn undoes(&self) -> bool {
         self.rule == Rule::Rack
     }
@@ -58,7 +58,7 @@ impl Detector {
         self.newest.map(|n| n.0)
     }
 
-    /// Transmission `no` arrived. `again`: the segment had been sent before.
+    /// Transmission `no` arrived. `again`: the segment was a retransmission.
     pub(crate) fn on_arrived(&mut self, now: Time, no: u64, sent_at: Time, again: bool, rtt: &RttEstimator) {
         let took = now.since(sent_at);
         // RFC 8985 section 6.2 step 2: more likely the answer to an earlier transmission.
@@ -70,12 +70,12 @@ impl Detector {
         }
     }
 
-    /// A segment never sent again arrived after one sent later.
+    /// A segment that was never retransmitted arrived after a later one.
     pub(crate) fn on_reordered(&mut self) {
         self.reordered = true;
     }
 
-    /// The receiver got a segment twice; `next` is the next transmission's number.
+    /// The receiver got a segment twice; `next` is the number of the next transmission.
     pub(crate) fn on_duplicate(&mut self, next: u64) {
         if self.newest().is_some_and(|n| n >= self.grown) {
             self.grown = next;
@@ -92,7 +92,8 @@ impl Detector {
         }
     }
 
-    /// Judges transmission `no`. Those sent before it are judged before. `certain`: enough arrived beyond a hole, or recovery is under way.
+    /// Judges transmission `no`; earlier ones were judged before. `certain`: enough segments arrived after a hole, or recovery is in
+    /// progress.
     pub(crate) fn judge(
         &self,
         now: Time,
@@ -108,7 +109,7 @@ impl Detector {
         let due = match self.rule {
             Rule::Three if no + THRESHOLD <= newest => return Verdict::Lost,
             Rule::Three => sent_at + srtt.max(rtt.latest().unwrap_or(took)) * 9 / 8,
-            // RFC 8985 section 6.2 step 4: no window while no reordering was seen.
+            // RFC 8985 section 6.2 step 4: no reordering window until reordering was seen.
             Rule::Rack if !self.reordered && certain => sent_at + took,
             Rule::Rack => {
                 let min = rtt.min().map_or(took, |m| m.0);
@@ -118,7 +119,7 @@ impl Detector {
         if due <= now { Verdict::Lost } else { Verdict::Wait(due) }
     }
 
-    /// Segments beyond a hole that make it a loss.
+    /// Number of segments after a hole that make it a loss.
     pub(crate) fn threshold() -> u64 {
         THRESHOLD
     }

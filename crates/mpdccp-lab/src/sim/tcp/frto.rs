@@ -1,28 +1,28 @@
-//! F-RTO (RFC 5682, the SACK-enhanced version): tells a spurious timeout from a real one before anything but the first segment is sent again.
+//! F-RTO (RFC 5682, SACK version): distinguishes spurious timeouts from real ones before more than the first segment is retransmitted.
 
-/// Under way since a timeout.
+/// State since a timeout.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Frto {
-    /// Step 2b: the first acknowledgement moved on, and new data leaves.
+    /// Step 2b: the first acknowledgement advanced, and new data is sent.
     probing: bool,
 }
 
-/// What an acknowledgement says about the timeout.
+/// Verdict on the timeout after an acknowledgement.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Judged {
-    /// What was taken for lost arrived.
+    /// Data assumed lost arrived.
     Spurious,
     Real,
     Open,
 }
 
 impl Frto {
-    /// Whether new data leaves before what seems lost.
+    /// Whether new data is sent before data assumed lost.
     pub(super) fn probing(self) -> bool {
         self.probing
     }
 
-    /// `original`: a segment that was not sent again arrived; `advanced`: the cumulative point moved.
+    /// `original`: a segment that was not retransmitted arrived; `advanced`: the cumulative acknowledgement advanced.
     pub(super) fn on_ack(&mut self, original: bool, advanced: bool) -> Judged {
         if original {
             Judged::Spurious

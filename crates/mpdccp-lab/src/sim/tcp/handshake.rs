@@ -4,7 +4,7 @@ use core::time::Duration;
 
 use mpdccp_units::Time;
 
-/// First repetition of a SYN (RFC 6298 section 2.1); doubled each time.
+/// First retransmission timeout of a SYN (RFC 6298 section 2.1); doubled each time.
 const TIMEOUT: Duration = Duration::from_secs(1);
 
 /// A packet of the handshake.
@@ -15,13 +15,13 @@ pub(crate) enum Step {
     Ack,
 }
 
-/// Both ends of it.
+/// State of both ends.
 #[derive(Debug, Default)]
 pub(super) struct Handshake {
-    /// When the last SYN left, and how many did.
+    /// When the last SYN left, and the number of SYNs.
     syn: Option<(Time, u32)>,
     open: bool,
-    /// What each end has to send.
+    /// Packet to be sent by each end.
     client_due: Option<Step>,
     server_due: Option<Step>,
 }
@@ -32,7 +32,7 @@ impl Handshake {
         self.open
     }
 
-    /// `step` arrived at the other end. Gives the round-trip time when it opens the connection with a SYN that left once.
+    /// `step` arrived at the other end. Returns the round-trip time if it opens the connection after a single SYN.
     pub(super) fn on_step(&mut self, now: Time, step: Step) -> Option<Duration> {
         match step {
             Step::Syn => self.server_due = Some(Step::SynAck),
@@ -46,7 +46,7 @@ impl Handshake {
         None
     }
 
-    /// When the client sends a SYN by itself.
+    /// When the client retransmits a SYN.
     pub(super) fn next_timeout(&self) -> Option<Time> {
         match self.syn {
             _ if self.open => None,
@@ -55,7 +55,7 @@ impl Handshake {
         }
     }
 
-    /// What leaves now.
+    /// The packet that leaves now.
     pub(super) fn poll(&mut self, now: Time) -> Option<Step> {
         if self.next_timeout().is_some_and(|t| t <= now) {
             self.syn = Some((now, self.syn.map_or(1, |(_, n)| n + 1)));
@@ -86,7 +86,7 @@ mod tests {
         assert_eq!(h.poll(ms(999)), None);
         assert_eq!(h.poll(ms(1_000)), Some(Step::Syn));
         assert_eq!(h.next_timeout(), Some(ms(3_000)));
-        // Whose answer it is nobody knows (Karn).
+        // The answer is ambiguous after a retransmission (Karn).
         assert_eq!(h.on_step(ms(1_030), Step::SynAck), None);
         assert!(h.open());
     }

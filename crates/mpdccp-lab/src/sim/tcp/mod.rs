@@ -1,5 +1,5 @@
-//! A model of TCP as Linux has it: one connection with both its ends, for competition beside DCCP and as traffic inside tunnels. docs/calibration.md sets it
-//! beside the kernel's.
+//! A model of Linux TCP: one connection with both ends, for competition with DCCP and as traffic inside tunnels. docs/calibration.md compares it with
+//! the kernel's TCP.
 
 mod acks;
 mod board;
@@ -26,7 +26,7 @@ pub(crate) use sender::Sender;
 use super::side::Side;
 use crate::TcpCounters;
 
-/// A congestion control by its own name, from the kernel's.
+/// Internal name of a congestion control, from the kernel's name.
 pub(crate) fn name(cc: &str) -> &str {
     match cc {
         "reno" => "Reno",
@@ -44,7 +44,7 @@ pub(crate) struct Tcp {
     receiver: Receiver,
 }
 
-/// A packet that a connection sends.
+/// A packet sent by a connection.
 #[derive(Debug)]
 pub(crate) struct Outgoing {
     pub(crate) from: Side,
@@ -52,7 +52,7 @@ pub(crate) struct Outgoing {
 }
 
 impl Tcp {
-    /// A connection in packets of at most `mtu` bytes. `cc` by the kernel's name; its BBR is the first version.
+    /// A connection with packets of at most `mtu` bytes. `cc` is the kernel's name; BBR is the first version.
     pub(crate) fn new(flow: u16, mtu: u16, cc: &str, rule: Rule, seed: u64) -> Tcp {
         let controller: Box<dyn Controller> = match cc {
             "reno" => Box::new(Reno::tcp(mtu)),
@@ -68,7 +68,7 @@ impl Tcp {
         }
     }
 
-    /// Its packets may be marked instead of dropped.
+    /// Enables ECN.
     pub(crate) fn use_ecn(&mut self) {
         self.sender.use_ecn();
     }
@@ -83,12 +83,12 @@ impl Tcp {
         self.sender.write(bytes);
     }
 
-    /// The application has no more.
+    /// The application has no more data.
     pub(crate) fn finish(&mut self) {
         self.sender.finish();
     }
 
-    /// Bytes that the receiving application has got, all in order.
+    /// Bytes that the receiving application has received in order.
     pub(crate) fn delivered(&self) -> u64 {
         self.receiver.next()
     }
@@ -111,7 +111,7 @@ impl Tcp {
         }
     }
 
-    /// When to call [`poll`](Self::poll) though nothing arrived.
+    /// When to call [`poll`](Self::poll) without input.
     pub(crate) fn next_timeout(&self) -> Option<Time> {
         if !self.handshake.open() {
             return self.handshake.next_timeout();
@@ -119,7 +119,7 @@ impl Tcp {
         self.sender.next_timeout().into_iter().chain(self.receiver.next_timeout()).min()
     }
 
-    /// What leaves now; call until it gives nothing.
+    /// The next packet that may leave now; call until it returns `None`.
     pub(crate) fn poll(&mut self, now: Time) -> Option<Outgoing> {
         if let Some(step) = self.handshake.poll(now) {
             let from = if step == Step::SynAck { Side::Server } else { Side::Client };

@@ -1,9 +1,9 @@
-//! What leaves during recovery: proportional rate reduction (RFC 6937, and as RFC 9937 and Linux have it).
+//! Proportional rate reduction during recovery (RFC 6937, updated by RFC 9937 and Linux).
 
 /// One recovery, in packets.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Prr {
-    /// Window when it began, and when it ends (RecoverFS, ssthresh).
+    /// Window at the start, and at the end (RecoverFS, ssthresh).
     prior: u64,
     target: u64,
     delivered: u64,
@@ -17,7 +17,7 @@ impl Prr {
         Prr { prior: prior.max(1), target, delivered: 0, out: 0, window: 0 }
     }
 
-    /// What may be in flight now.
+    /// Packets allowed in flight now.
     pub(super) fn window(&self) -> u64 {
         self.window
     }
@@ -27,7 +27,8 @@ impl Prr {
         self.out += 1;
     }
 
-    /// `delivered` packets arrived, `inflight` are out. `progress`: the cumulative point moved and nothing more was found lost.
+    /// `delivered` packets arrived, `inflight` are outstanding. `progress`: the cumulative acknowledgement advanced and no more
+    /// losses were found.
     pub(super) fn on_ack(&mut self, delivered: u64, inflight: u64, progress: bool) {
         if delivered == 0 && self.window > 0 {
             return;
@@ -36,7 +37,7 @@ impl Prr {
         let send = if inflight > self.target {
             (self.target * self.delivered).div_ceil(self.prior).saturating_sub(self.out)
         } else {
-            // Slow-start reduction bound: no slower than what arrives, one more while all goes well.
+            // Slow-start reduction bound: at least as many as arrived, plus one without new losses.
             let bound = self.delivered.saturating_sub(self.out).max(delivered) + u64::from(progress);
             bound.min(self.target - inflight)
         };
@@ -51,7 +52,7 @@ mod tests {
 
     #[test]
     fn halves_the_rate_while_much_is_out() {
-        // RFC 6937 section 4: 20 in flight, 10 aimed at; of each two that arrive one leaves.
+        // RFC 6937 section 4: 20 in flight, target 10; one packet leaves for each two that arrive.
         let mut prr = Prr::new(20, 10);
         let mut inflight = 19;
         let mut sent = Vec::new();
@@ -69,7 +70,7 @@ mod tests {
 
     #[test]
     fn fills_up_to_the_target_as_fast_as_packets_arrive() {
-        // A burst of losses left 4 in flight of 20.
+        // A burst of losses left 4 of 20 packets in flight.
         let mut prr = Prr::new(20, 10);
         prr.on_ack(1, 3, false);
         assert_eq!(prr.window(), 4);

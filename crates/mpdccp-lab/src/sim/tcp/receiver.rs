@@ -1,4 +1,4 @@
-//! The receiving half: what arrived, delayed acknowledgements, SACK and DSACK blocks.
+//! The receiving half: received data, delayed acknowledgements, SACK and DSACK blocks.
 
 use core::time::Duration;
 use std::collections::{BTreeMap, VecDeque};
@@ -8,29 +8,29 @@ use mpdccp_units::Time;
 use super::segment::{Ack, Data};
 use super::window::Window;
 
-/// Longest an acknowledgement waits for a second segment, as in Linux.
+/// Longest delay of an acknowledgement that waits for a second segment, as in Linux.
 const DELAY: Duration = Duration::from_millis(40);
-/// The first so many segments are acknowledged at once, as in Linux, so that slow start gets going.
+/// The first segments are acknowledged at once, as in Linux, to speed up slow start.
 const QUICK: u32 = 16;
-/// Out of order, so many duplicate acknowledgements leave at once; further ones are gathered for this long, or a twentieth of the round-trip
-/// time, as in Linux.
+/// With data out of order, this many duplicate acknowledgements leave at once; further ones are aggregated for this long, or a twentieth of
+/// the round-trip time, as in Linux.
 const DUPLICATES: u32 = 3;
 const GATHER: Duration = Duration::from_millis(1);
-/// Blocks beside timestamps in a TCP header (RFC 2018 section 3).
+/// SACK blocks that fit next to timestamps in a TCP header (RFC 2018 section 3).
 const MAX_BLOCKS: usize = 3;
 
 #[derive(Debug, Default)]
 pub(crate) struct Receiver {
     flow: u16,
-    /// All before arrived.
+    /// All data before this arrived.
     next: u64,
-    /// What arrived beyond a hole, start to end; neighbours are joined.
+    /// Data received after a hole, start to end; adjacent ranges are merged.
     ahead: BTreeMap<u64, u64>,
-    /// Where something arrived lately, newest first.
+    /// Positions of recent arrivals, newest first.
     recent: VecDeque<u64>,
     /// To be reported by DSACK.
     duplicate: Option<(u64, u64)>,
-    /// Segments not yet acknowledged, and since when.
+    /// Unacknowledged segments, and since when.
     waiting: u32,
     due: Option<Time>,
     now_due: bool,
@@ -39,9 +39,9 @@ pub(crate) struct Receiver {
     last_ack: u64,
     seen: u32,
     window: Window,
-    /// A mark came, and the sender has not yet said that it knows.
+    /// A mark arrived, and the sender has not yet confirmed it.
     ece: bool,
-    /// Acknowledgements sent; duplicates among them since the cumulative point moved.
+    /// Acknowledgements sent, and duplicates since the cumulative acknowledgement advanced.
     acks: u32,
     duplicates: u32,
 }
@@ -58,7 +58,7 @@ impl Receiver {
 
     pub(crate) fn on_data(&mut self, now: Time, data: &Data) {
         let (start, end) = (data.start, data.start + u64::from(data.len));
-        // RFC 7323 section 4.3: only a segment at the left edge of the window is echoed, so that a sender sees what was delayed.
+        // RFC 7323 section 4.3: only a segment at the left edge of the window is echoed, so that the sender measures delayed segments.
         if start <= self.last_ack {
             self.echo = self.echo.max(data.no);
         }
@@ -88,7 +88,7 @@ impl Receiver {
         let wait =
             if gathers { self.window.rtt().map_or(GATHER, |rtt| (rtt / 20).min(GATHER)) } else { DELAY };
         self.due = Some(self.due.map_or(now + wait, |due| due.min(now + wait)));
-        // RFC 5681 section 4.2: at once for every second segment, out of order, or when a hole is filled.
+        // RFC 5681 section 4.2: at once for every second segment, for data out of order, and when a hole is filled.
         self.now_due |= !gathers
             && (self.waiting >= 2
                 || hole
@@ -135,7 +135,7 @@ impl Receiver {
         })
     }
 
-    /// The block that holds `at`.
+    /// The block that contains `at`.
     fn block_at(&self, at: u64) -> Option<(u64, u64)> {
         self.ahead.range(..=at).next_back().map(|(s, e)| (*s, *e)).filter(|(_, e)| *e > at)
     }
@@ -162,7 +162,7 @@ mod tests {
         Data { flow: 0, start: n * 1000, len: 1000, no: n, echo: 0, ecn: 0, cwr: false }
     }
 
-    /// Past the segments that are acknowledged at once.
+    /// A receiver after the segments that are acknowledged at once.
     fn receiver() -> Receiver {
         let mut r = Receiver::new(0);
         for n in 0..u64::from(QUICK) {
@@ -212,7 +212,7 @@ mod tests {
         r.on_data(ms(10), &data(24));
         assert_eq!((r.poll(ms(10)), r.next_timeout()), (None, Some(ms(11))));
         assert_eq!(r.poll(ms(11)).unwrap().blocks, [(20_000, 25_000)]);
-        // What fills the hole is acknowledged at once, and duplicates are counted anew.
+        // A filled hole is acknowledged at once, and the count of duplicates restarts.
         r.on_data(ms(12), &data(16));
         assert_eq!(r.poll(ms(12)).unwrap().upto, 17_000);
         r.on_data(ms(12), &data(25));

@@ -1,15 +1,15 @@
-//! The model's TCP segments as IP packets: real sizes, real ports, and the model's own fields where a TCP header has its own.
+//! The model's TCP segments as IP packets: real sizes and ports, with the model's own fields in place of a TCP header's.
 
 pub(crate) use super::handshake::Step;
 use crate::tunnel_files::{CLIENT, SERVER};
 
-/// IPv4, TCP and timestamps.
+/// Bytes of IPv4, TCP and timestamps.
 pub(crate) const HEADERS: usize = 52;
 /// Data in a full segment over a link of 1,500 bytes.
 pub(super) const MSS: u64 = 1500 - HEADERS as u64;
-/// A SYN's further options: maximum segment size, window scale, SACK permitted.
+/// Bytes of a SYN's further options: maximum segment size, window scale, SACK permitted.
 const SYN_OPTIONS: usize = 8;
-/// Bytes of the SACK option without its blocks, padding included.
+/// Bytes of the SACK option without its blocks, with padding.
 const SACK_HEAD: usize = 4;
 /// Packets too large for the tunnel are dropped, and counted there.
 pub(crate) const DONT_FRAGMENT: u8 = 0x40;
@@ -17,9 +17,9 @@ const MAGIC: [u8; 4] = *b"mptc";
 const FIRST_PORT: u16 = 20_000;
 const IS_ACK: u8 = 1;
 const IS_DSACK: u8 = 2;
-/// What TCP says of congestion marks (RFC 3168 section 6.1): ECE of an acknowledgement, CWR of data.
+/// TCP flags for congestion marks (RFC 3168 section 6.1): ECE on acknowledgements, CWR on data.
 const IS_ECN: u8 = 32;
-/// The ECN field of IP: capable, and marked.
+/// The ECN field of IP: ECT and CE.
 const ECT: u8 = 2;
 const CE: u8 = 3;
 /// Steps of the handshake.
@@ -34,43 +34,43 @@ pub(crate) struct Data {
     pub(crate) start: u64,
     /// Bytes.
     pub(crate) len: u32,
-    /// Counts transmissions, so that one sent again has another; stands in for the timestamp.
+    /// Number of the transmission, different for a retransmission; in place of the timestamp.
     pub(crate) no: u64,
     /// [`Ack::no`] of the latest acknowledgement.
     pub(crate) echo: u32,
     /// The ECN field of its IP header.
     pub(crate) ecn: u8,
-    /// The window was reduced.
+    /// The sender reduced its window.
     pub(crate) cwr: bool,
 }
 
-/// A segment without.
+/// A segment without data.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Ack {
     /// Flow of the scenario.
     pub(crate) flow: u16,
-    /// All before arrived.
+    /// All data before this arrived.
     pub(crate) upto: u64,
-    /// Counts acknowledgements, as [`Data::no`] counts data.
+    /// Number of the acknowledgement, like [`Data::no`] for data.
     pub(crate) no: u32,
-    /// [`Data::no`] of the latest arrival at the left edge of the window; stands in for the timestamp's echo.
+    /// [`Data::no`] of the latest arrival at the left edge of the window; in place of the timestamp's echo.
     pub(crate) echo: u64,
-    /// Bytes beyond `upto` that may come.
+    /// Bytes allowed beyond `upto`.
     pub(crate) window: u64,
-    /// A congestion mark came, and no [`Data::cwr`] since.
+    /// A congestion mark arrived, and no [`Data::cwr`] since.
     pub(crate) ece: bool,
-    /// The first block tells of a duplicate (RFC 2883).
+    /// The first block reports a duplicate (RFC 2883).
     pub(crate) dsack: bool,
-    /// Blocks that arrived, `start..end`, the most recent first; at most three.
+    /// Received blocks, `start..end`, the most recent first; at most three.
     pub(crate) blocks: Vec<(u64, u64)>,
 }
 
-/// What a packet is.
+/// A packet of the model.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Segment {
     Data(Data),
     Ack(Ack),
-    /// Of the handshake of a flow.
+    /// A step of a flow's handshake.
     Open(u16, Step),
 }
 
@@ -86,12 +86,12 @@ impl Segment {
 }
 
 impl Data {
-    /// What a sender that knows ECN puts into its IP header.
+    /// ECN field of a sender's IP header.
     pub(super) fn capable(ecn: bool) -> u8 {
         if ecn { ECT } else { 0 }
     }
 
-    /// A queue has marked it.
+    /// Whether a queue has marked it.
     pub(super) fn marked(&self) -> bool {
         self.ecn == CE
     }
@@ -105,7 +105,7 @@ pub(super) fn open(flow: u16, step: Step) -> Vec<u8> {
     p
 }
 
-/// The part of an IP header by which [`read`] knows the model's packets.
+/// Writes the fields of an IP header by which [`read`] recognises the model's packets.
 pub(crate) fn write_ip_header(packet: &mut [u8]) {
     (packet[0], packet[9]) = (0x45, 6);
 }
@@ -156,7 +156,7 @@ impl Ack {
             .flat_map(|b| b.chunks_exact_mut(8))
             .zip(&self.blocks)
         {
-            // A block lies within a window of `upto`, before or after.
+            // A block is within a window of `upto`, before or after it.
             let offset = start.wrapping_sub(self.upto) as u32;
             place[..4].copy_from_slice(&offset.to_be_bytes());
             place[4..].copy_from_slice(&((end - start) as u32).to_be_bytes());
@@ -169,7 +169,7 @@ fn word(bytes: &[u8]) -> u32 {
     bytes.first_chunk().map_or(0, |b| u32::from_be_bytes(*b))
 }
 
-/// What `packet` is, if it is one of the model's.
+/// Parses a packet of the model.
 pub(crate) fn read(packet: &[u8]) -> Option<Segment> {
     if packet.len() < HEADERS || packet[0] != 0x45 || packet[9] != 6 || packet[40..44] != MAGIC {
         return None;

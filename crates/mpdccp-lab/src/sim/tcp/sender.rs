@@ -1,4 +1,4 @@
-//! The sending half: what may leave; `acks.rs` has what an acknowledgement means. The algorithm is a [`Controller`].
+//! The sending half; `acks.rs` processes acknowledgements. The algorithm is a [`Controller`].
 
 use core::time::Duration;
 
@@ -14,26 +14,26 @@ use super::timers::{Fired, Timers, timeout};
 use super::undo::Undo;
 use crate::TcpCounters;
 
-/// What the sender holds at most until it is acknowledged.
+/// Size of the send buffer.
 const SEND_BUFFER: u64 = 4 << 20;
 /// Receive window before the first acknowledgement, without scaling.
 const FIRST_WINDOW: u64 = 65_535;
-/// Most segments that leave as one burst, and the part of the window that it may be, as `tcp_tso_autosize` and `tcp_tso_should_defer` have them.
+/// Largest burst in segments, and its largest fraction of the window, as in `tcp_tso_autosize` and `tcp_tso_should_defer`.
 const MAX_BURST: u64 = 44;
 const BURST_SHARE: u64 = 3;
 
-/// What one acknowledgement changed.
+/// Changes by one acknowledgement.
 #[derive(Default)]
 pub(super) struct Digest {
     pub(super) acked: Amount,
     pub(super) lost: Amount,
     pub(super) congestion: bool,
-    /// Told of congestion marks.
+    /// It reported congestion marks.
     pub(super) marked: bool,
     pub(super) round_end: bool,
-    /// The cumulative point moved.
+    /// The cumulative acknowledgement advanced.
     pub(super) advanced: bool,
-    /// Newest segment sent only once that arrived.
+    /// Send time of the newest arrived segment that was sent only once.
     pub(super) sent_at: Option<Time>,
 }
 
@@ -48,30 +48,30 @@ pub(crate) struct Sender {
     pub(super) board: Board,
     pub(super) detector: Detector,
     pub(super) timers: Timers,
-    /// All before is acknowledged; up to `next` it was sent; up to `written` the application wrote.
+    /// All data before `acked` is acknowledged; `next` is the end of sent data, `written` of written data.
     pub(super) acked: u64,
     pub(super) next: u64,
     pub(super) written: u64,
     pub(super) next_no: u64,
-    /// A round ends when a transmission from this one on arrives.
+    /// A round ends when this transmission or a later one arrives.
     pub(super) round_end: u64,
-    /// A reduction lasts until all before this is acknowledged (RFC 6582's recover).
+    /// A reduction lasts until all data before this is acknowledged (RFC 6582's recover).
     pub(super) recover: Option<u64>,
     pub(super) prr: Option<Prr>,
     pub(super) frto: Option<Frto>,
-    /// What the receiver has room for beyond `acked`, and the number of the acknowledgement that said so.
+    /// Receive window beyond `acked`, and the number of the acknowledgement that announced it.
     pub(super) peer_window: u64,
     pub(super) echo: u32,
-    /// What is left of the burst that leaves.
+    /// Rest of the current burst.
     pub(super) burst: u64,
-    /// Its packets may be marked instead of dropped; the next new one tells of a reduction.
+    /// Whether ECN is in use; whether the next new packet announces a reduction (CWR).
     pub(super) ecn: bool,
     pub(super) cwr: bool,
-    /// Of the latest reduction; none once it was undone, or if its signal cannot prove spurious.
+    /// Undo state of the latest reduction; `None` once undone, or if its signal cannot be spurious.
     pub(super) undo: Option<Undo>,
-    /// When to judge again what is missing.
+    /// When to check missing segments again.
     pub(super) judge_at: Option<Time>,
-    /// Segments that leave whatever the window says: the first of a recovery, and probes.
+    /// Segments sent regardless of the window: the first of a recovery, and probes.
     pub(super) forced: u32,
     pub(super) limited_at: Option<Time>,
     pub(super) last_sent: Option<Time>,
@@ -121,12 +121,12 @@ impl Sender {
         self.written = self.written.saturating_add(bytes);
     }
 
-    /// The application has no more; what was not sent by now is not.
+    /// The application has no more data; unsent data is discarded.
     pub(crate) fn finish(&mut self) {
         self.written = self.next;
     }
 
-    /// Written and not sent.
+    /// Bytes written but not sent.
     pub(crate) fn unsent(&self) -> u64 {
         self.written - self.next
     }
@@ -157,7 +157,7 @@ impl Sender {
         self.last_rate
     }
 
-    /// Whether the application rather than the path keeps it from sending more.
+    /// Whether the application rather than the path limits it.
     pub(crate) fn app_limited(&self, now: Time) -> bool {
         let round = self.rtt.srtt().unwrap_or(RttEstimator::MIN_RTO);
         self.limited_at.is_none_or(|at| now.since(at) > round)
@@ -174,14 +174,14 @@ impl Sender {
         timer.into_iter().chain(self.judge_at).chain(self.paced_until()).min()
     }
 
-    /// When the pacer lets go of what the window has room for.
+    /// When the pacer allows the next segment that fits the window.
     fn paced_until(&self) -> Option<Time> {
         let limits = self.cc.limits();
         let wants = self.next_start().is_some() && self.window(&limits).has_room(self.board.inflight());
         limits.pacing.filter(|_| wants).map(|_| self.pacer.next_send(Time::ZERO))
     }
 
-    /// What may be in flight.
+    /// Window of data in flight.
     pub(super) fn window(&self, limits: &Limits) -> Window {
         self.prr.map_or(limits.cwnd, |prr| Window::Packets(prr.window()))
     }
@@ -191,7 +191,7 @@ impl Sender {
         (self.mss as usize + HEADERS) as u16
     }
 
-    /// Both ends know ECN (RFC 3168).
+    /// Both ends support ECN (RFC 3168).
     pub(crate) fn use_ecn(&mut self) {
         self.ecn = true;
     }
@@ -212,7 +212,7 @@ impl Sender {
                 if self.next_start().is_none()
                     && let Some(last) = self.board.last().copied()
                 {
-                    // RFC 8985 section 7.3: without new data, the last segment.
+                    // RFC 8985 section 7.3: without new data, retransmit the last segment.
                     self.resend_later(&last);
                 }
             }
@@ -221,7 +221,7 @@ impl Sender {
         }
     }
 
-    /// A segment in flight is to leave again, without being taken for lost by the controller.
+    /// Retransmits a segment in flight that the controller does not consider lost.
     fn resend_later(&mut self, segment: &Outstanding) {
         if segment.state == State::Flying {
             self.board.lose(segment.no);
@@ -235,7 +235,7 @@ impl Sender {
         self.timers.on_timeout();
         self.forced = 1;
         (self.judge_at, self.prr) = (None, None);
-        // RFC 5682 section 2: not when a loss is being repaired already. The reduction of such a recovery is the one to undo.
+        // RFC 5682 section 2: not during a recovery. The recovery's reduction is then the one to undo.
         self.frto = self.recover.is_none().then(Frto::default);
         if self.recover.is_none() {
             self.undo = self.detector.undoes().then(|| Undo::new(self.acked, 0));
@@ -253,7 +253,7 @@ impl Sender {
         self.cc.on_packet_lost(&Lost { now, snapshot, bytes: segment.bytes(), lost, delivered });
     }
 
-    /// Where the next segment begins, if there is one.
+    /// Start of the next segment, if any.
     fn next_start(&self) -> Option<u64> {
         let ahead = self.next - self.acked + u64::from(self.mss);
         let fresh = self.next < self.written && ahead <= SEND_BUFFER.min(self.peer_window);
@@ -303,11 +303,11 @@ impl Sender {
         true
     }
 
-    /// Segments that are worth a burst: a millisecond of the rate, a third of the window at most.
+    /// Segments per burst: a millisecond of the rate, at most a third of the window.
     fn burst_goal(&self, window: Window) -> u64 {
         let Some(srtt) = self.rtt.srtt().filter(|rtt| !rtt.is_zero()) else { return 1 };
         let packets = window.packets(self.mtu());
-        // sk_pacing_rate: twice the window a round trip in slow start, 1.2 times after it.
+        // sk_pacing_rate: twice the window per round trip in slow start, 1.2 times afterwards.
         let gain = if self.cc.phase() == "slow_start" { 2.0 } else { 1.2 };
         let a_millisecond = gain * packets as f64 / srtt.as_secs_f64() / 1024.0;
         (a_millisecond as u64).clamp(2, MAX_BURST).min(packets / BURST_SHARE).max(1)
@@ -318,7 +318,7 @@ impl Sender {
         self.check_idle(now, inflight);
         let no = self.next_no;
         self.next_no += 1;
-        // What is sent again has the size it had.
+        // A retransmission has the original size.
         let snapshot = self.sampler.on_sent(now, len + HEADERS as u32, inflight);
         self.burst = self.burst.saturating_sub(1);
         self.prr.iter_mut().for_each(Prr::on_sent);
@@ -340,14 +340,14 @@ impl Sender {
         }
         self.timers.on_sent(now, inflight.packets == 0);
         self.last_sent = Some(now);
-        // RFC 3168 section 6.1.5: what is sent again is not ECN-capable.
+        // RFC 3168 section 6.1.5: retransmissions are not ECN-capable.
         let (ecn, cwr) = (Data::capable(self.ecn && !again), !again && std::mem::take(&mut self.cwr));
         Data { flow: self.flow, start, len, no, echo: self.echo, ecn, cwr }
     }
 
     fn check_idle(&mut self, now: Time, inflight: Amount) {
         let Some(last) = self.last_sent.filter(|_| inflight.packets == 0) else { return };
-        // Window-based algorithms: RFC 5681 section 4.1. BBR: nothing in flight for want of data.
+        // Window-based algorithms: RFC 5681 section 4.1. BBR: nothing in flight for lack of data.
         let paces = self.cc.limits().pacing.is_some();
         if if paces { self.sampler.app_limited() } else { now.since(last) > timeout(&self.rtt) } {
             self.cc.on_idle_restart(now);

@@ -1,4 +1,4 @@
-//! One model connection over a link each way, without anything else.
+//! A single model connection over a link in each direction.
 
 use core::time::Duration;
 
@@ -19,7 +19,7 @@ fn link(mbps: f64, delay_ms: u64) -> LinkConfig {
     }
 }
 
-/// What a run of `secs` gave: Mbit/s of data after the first second, and the connection.
+/// Result of a run of `secs` seconds: Mbit/s of data after the first second, and the connection.
 fn run(cc: &str, rule: Rule, config: LinkConfig, secs: u64) -> (f64, Tcp) {
     drive(Tcp::new(0, 1500, cc, rule, 1), config, secs)
 }
@@ -51,7 +51,7 @@ fn drive(mut tcp: Tcp, config: LinkConfig, secs: u64) -> (f64, Tcp) {
     (mbps, tcp)
 }
 
-/// Data in 10 Mbit/s of packets.
+/// Data rate on a full link of 10 Mbit/s.
 const FULL: f64 = 10.0 * 1448.0 / 1500.0;
 
 #[test]
@@ -134,7 +134,7 @@ fn a_spurious_timeout_is_undone_before_anything_is_repeated() {
         tcp.write(u64::MAX);
         let begun = open(&mut tcp);
         let window = sent(&mut tcp, begun);
-        // All is held up beyond the probe and the timeout; then it arrives.
+        // All segments are delayed beyond the probe and the timeout; then they arrive.
         let mut late = 0;
         while tcp.counters().retransmits < 1 {
             late = tcp.next_timeout().unwrap().as_nanos() / 1_000_000;
@@ -188,14 +188,14 @@ fn marks_halve_the_window_once_a_round_trip_and_nothing_is_lost_after_slow_start
     };
     let (mbps, tcp) = run_marked(20);
     assert!(mbps > 0.9 * FULL, "{mbps}");
-    // What slow start sends in the round trip that a mark takes does not fit the queue; after that nothing is lost.
+    // The data that slow start sends in the round trip of a mark overflows the queue; afterwards nothing is lost.
     assert_eq!(tcp.counters().retransmits, run_marked(2).1.counters().retransmits);
-    // Without ECN the same queue fills up, and drops, again and again.
+    // Without ECN the same queue fills up and drops repeatedly.
     let dropping = |secs| run("reno", Rule::Rack, marking.clone(), secs).1.counters().retransmits;
     assert!(dropping(20) > dropping(2));
 }
 
-/// A sender in slow start on a path with a round-trip time of 50 ms: the first window of at least eight segments, and when it left.
+/// A sender in slow start on a path with a round-trip time of 50 ms: the first window of at least eight segments, and its send time.
 fn slow_start(cc: &str) -> (Tcp, u64, Vec<Data>) {
     let mut tcp = Tcp::new(0, 1500, cc, Rule::Rack, 1);
     tcp.write(u64::MAX);
@@ -227,7 +227,7 @@ fn a_hole_is_sent_again_at_once_after_three_later_segments() {
     ack(&mut tcp, now, at(1), window[4].no, &[(at(2), at(5))]);
     assert_eq!(sent(&mut tcp, now), [Data { no: next_no, ..window[1] }]);
     assert_eq!(tcp.counters().retransmits, 1);
-    // The original arrives after all, so the window is as it was.
+    // The original arrives after all, so the window is restored.
     let reduced = tcp.sender().controller().limits().cwnd.bytes(1500);
     ack(&mut tcp, now + 5, at(7), window[1].no, &[]);
     let restored = tcp.sender().controller().limits().cwnd.bytes(1500);
@@ -241,7 +241,7 @@ fn the_tail_is_probed_after_two_round_trips_and_then_times_out() {
     let missing = window[window.len() - 2];
     let now = begun + 50;
     ack(&mut tcp, now, missing.start, missing.no - 1, &[]);
-    // Two round trips and two ticks from the acknowledgement on.
+    // Two round trips and two ticks after the acknowledgement.
     assert_eq!(tcp.next_timeout(), Some(Time::from_millis(now + 102)));
     assert_eq!(sent(&mut tcp, now + 102), [Data { no: last.no + 1, ..last }]);
     assert_eq!(tcp.next_timeout(), Some(Time::from_millis(now + 352)));
@@ -249,8 +249,8 @@ fn the_tail_is_probed_after_two_round_trips_and_then_times_out() {
     assert_eq!(tcp.sender().controller().limits().cwnd.packets(1500), 1);
 }
 
-/// In a recovery: segments 1 and 2 are held up, `arrived` later ones are not. With when it began, the window's segments, and what the
-/// controller allowed before.
+/// A recovery: segments 1 and 2 are delayed, `arrived` later ones are not. Returns its start, the window's segments, and the
+/// controller's earlier window.
 fn recovering(arrived: usize) -> (Tcp, u64, Vec<Data>, u64) {
     let (mut tcp, begun, window) = slow_start("reno");
     let at = |i: usize| window[i].start;

@@ -7,9 +7,9 @@ use mpdccp_units::Time;
 
 /// Two ticks of the clock, as Linux allows.
 const SLACK: Duration = Duration::from_millis(2);
-/// The deviation counts for no less in the timeout (`tcp_rto_min`).
+/// Lower bound of the deviation in the timeout (`tcp_rto_min`).
 const MIN_DEVIATION: Duration = Duration::from_millis(200);
-/// What a probe of a single segment allows for a delayed acknowledgement, as in Linux.
+/// Allowance for a delayed acknowledgement when probing with a single segment in flight, as in Linux.
 const WORST_DELAY: Duration = Duration::from_millis(200);
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -21,10 +21,10 @@ pub(super) enum Fired {
 #[derive(Debug, Default)]
 pub(super) struct Timers {
     since: Option<Time>,
-    /// When a segment left, or was acknowledged, last: the probe counts from there.
+    /// When a segment was last sent or acknowledged: the probe timer starts there.
     latest: Time,
     backoff: u32,
-    /// A probe left, and nothing arrived since.
+    /// A probe was sent, and no acknowledgement arrived since.
     probed: bool,
 }
 
@@ -37,12 +37,13 @@ impl Timers {
         }
     }
 
-    /// Something new was acknowledged.
+    /// New data was acknowledged.
     pub(super) fn on_progress(&mut self, now: Time, in_flight: bool) {
         *self = Timers { since: in_flight.then_some(now), latest: now, ..Timers::default() };
     }
 
-    /// When one fires. `may_probe`: nothing is known to be missing; `single`: one segment in flight.
+    /// When a timer fires. `may_probe`: nothing is known to be missing; `single`: one segment in
+    /// flight.
     pub(super) fn due(&self, rtt: &RttEstimator, may_probe: bool, single: bool) -> Option<(Time, Fired)> {
         let since = self.since?;
         let timeout = timeout(rtt).saturating_mul(1 << self.backoff.min(10)).min(RttEstimator::MAX_RTO);
@@ -59,13 +60,14 @@ impl Timers {
         (self.probed, self.since) = (true, Some(now));
     }
 
-    /// The next transmission starts it again.
+    /// The next transmission restarts the timer.
     pub(super) fn on_timeout(&mut self) {
         (self.since, self.backoff) = (None, self.backoff.saturating_add(1));
     }
 }
 
-/// Without back-off; Linux adds to the smoothed round-trip time what others take as the least timeout.
+/// Timeout without back-off; Linux adds the minimum to the smoothed round-trip time, where other
+/// stacks bound the sum.
 pub(super) fn timeout(rtt: &RttEstimator) -> Duration {
     rtt.srtt().map_or(RttEstimator::INITIAL_RTO, |srtt| srtt + (rtt.rttvar() * 4).max(MIN_DEVIATION))
 }
@@ -82,7 +84,7 @@ mod tests {
         assert_eq!(t.due(&rtt, true, false), None);
         t.on_sent(Time::ZERO, true);
         assert_eq!(t.due(&rtt, true, false), Some((Time::from_millis(102), Fired::Probe)));
-        // 50 ms and four times the deviation of 25 ms, which counts as 200 ms at least.
+        // 50 ms, plus four times the deviation of 25 ms, bounded from below by 200 ms.
         assert_eq!(t.due(&rtt, false, false), Some((Time::from_millis(250), Fired::Timeout)));
         t.on_probe(Time::from_millis(100));
         assert_eq!(t.due(&rtt, true, false), Some((Time::from_millis(350), Fired::Timeout)));

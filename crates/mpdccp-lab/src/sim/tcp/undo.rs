@@ -1,41 +1,42 @@
-//! When a reduction is taken back, as Linux does it: by duplicates (RFC 3708) and by timestamps (RFC 3522).
+//! Undo of spurious reductions as in Linux: by duplicates (RFC 3708) and by timestamps (RFC 3522).
 
-/// Of one reduction.
+/// Undo state of one reduction.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Undo {
-    /// What was acknowledged when it came.
+    /// Acknowledged data at the reduction.
     marker: u64,
-    /// Retransmissions since then that no duplicate was reported of; none if nothing was sent again yet.
+    /// Retransmissions since then without a reported duplicate; `None` before the first retransmission.
     again: Option<u64>,
-    /// The first of them.
+    /// The first retransmission.
     first_again: Option<u64>,
 }
 
 impl Undo {
-    /// All before `acked` is acknowledged, and `repairing` segments sent again are in flight.
+    /// All data before `acked` is acknowledged, and `repairing` retransmitted segments are in flight.
     pub(super) fn new(acked: u64, repairing: u64) -> Undo {
         Undo { marker: acked, again: (repairing > 0).then_some(repairing), first_again: None }
     }
 
-    /// A segment leaves again as transmission `no`.
+    /// A segment is retransmitted as transmission `no`.
     pub(super) fn on_resent(&mut self, no: u64) {
         self.again = Some(self.again.unwrap_or(0) + 1);
         self.first_again.get_or_insert(no);
     }
 
-    /// The receiver got twice what ends at `end`.
+    /// The receiver reported a duplicate that ends at `end`.
     pub(super) fn on_duplicate(&mut self, end: u64) {
         if end > self.marker {
             self.again = self.again.map(|again| again.saturating_sub(1));
         }
     }
 
-    /// All that was sent again had arrived before.
+    /// Whether every retransmission was a duplicate.
     pub(super) fn all_duplicate(&self) -> bool {
         self.again == Some(0)
     }
 
-    /// What moved the cumulative point, and echoes transmission `echo`, left before anything was sent again.
+    /// Whether the segment that advanced the cumulative acknowledgement, and echoes transmission `echo`, was
+    /// sent before any retransmission.
     pub(super) fn delayed(&self, echo: u64) -> bool {
         self.first_again.is_none_or(|first| echo < first)
     }

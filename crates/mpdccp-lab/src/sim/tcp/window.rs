@@ -1,4 +1,4 @@
-//! The receive window and its autotuning, as Linux does it: twice what the application read in the last round-trip time, and never less than before.
+//! The receive window and its autotuning as in Linux: twice the data that the application read in the last round-trip time, never shrinking.
 
 use core::time::Duration;
 use std::collections::VecDeque;
@@ -9,17 +9,17 @@ use super::segment::MSS;
 
 /// Half of the default receive buffer (`tcp_rmem`).
 const INITIAL: u64 = 65_535;
-/// Of the largest receive buffer, the share that is not overhead of small packets.
+/// Limit of the window: the part of the largest receive buffer that is not overhead.
 const MOST: u64 = 16 << 20;
-/// Acknowledgements whose echo may still come.
+/// Number of remembered acknowledgements whose echo may still arrive.
 const REMEMBERED: usize = 4096;
 
 #[derive(Debug)]
 pub(super) struct Window {
     size: u64,
-    /// Read in the best round-trip time so far.
+    /// Most bytes read in a round-trip time so far.
     best: u64,
-    /// When the running round began, and what had been read by then.
+    /// Start of the current round, and the bytes read by then.
     round: (Time, u64),
     rtt: Option<Duration>,
     sent: VecDeque<(u32, Time)>,
@@ -27,19 +27,19 @@ pub(super) struct Window {
 
 impl Default for Window {
     fn default() -> Window {
-        // As much as an initial window brings needs no more room.
+        // An initial window's data needs no more room.
         let best = 10 * MSS;
         Window { size: INITIAL, best, round: (Time::ZERO, 0), rtt: None, sent: VecDeque::new() }
     }
 }
 
 impl Window {
-    /// Bytes beyond the cumulative point that may come.
+    /// Bytes allowed beyond the cumulative acknowledgement.
     pub(super) fn size(&self) -> u64 {
         self.size
     }
 
-    /// The smoothed round-trip time as the receiver sees it.
+    /// The receiver's smoothed round-trip time.
     pub(super) fn rtt(&self) -> Option<Duration> {
         self.rtt
     }
@@ -52,7 +52,7 @@ impl Window {
         }
     }
 
-    /// Data arrived that echoes acknowledgement `echo`; all before `read` was read.
+    /// Data arrived that echoes acknowledgement `echo`; all data before `read` was read.
     pub(super) fn on_data(&mut self, now: Time, echo: u32, read: u64) {
         while let Some((no, at)) = self.sent.front().copied().filter(|(no, _)| *no <= echo) {
             self.sent.pop_front();
@@ -68,7 +68,7 @@ impl Window {
         let copied = read - self.round.1;
         if copied > self.best {
             let twice = 2 * copied + 16 * MSS;
-            // The sender may double meanwhile.
+            // The sender may double its rate meanwhile.
             let ahead = twice * (copied - self.best) / self.best;
             self.size = self.size.max((twice + 2 * ahead).min(MOST));
             self.best = copied;
