@@ -1,5 +1,5 @@
-//! The namespace backend with a stand-in for the program: a script that routes the inner addresses over the first path, so that
-//! namespaces, links, traffic and clean-up are tested without a tunnel.
+//! The namespace backend with a substitute for the program: a script that routes the inner addresses over the first path, so
+//! that namespaces, links, traffic and clean-up are tested without a tunnel.
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
@@ -31,10 +31,10 @@ payload = 1000
 rate = "4 Mbit/s"
 "#;
 
-/// The tests change what all of the process sees.
+/// The tests change state of the whole process.
 static ALONE: Mutex<()> = Mutex::new(());
 
-/// Whether the machine can run this; says why not.
+/// Whether the test can run here; prints the reason if not.
 fn able() -> bool {
     match netns::check_environment() {
         Ok(()) => true,
@@ -63,7 +63,7 @@ ip route add 10.9.0.$peer/32 via 10.77.0.$peer dev path0 src 10.9.0.$me
 exec sleep 60
 "#;
 
-/// Namespaces, devices and processes that this process has left behind.
+/// Namespaces, devices and processes left behind by this process.
 fn leftovers() -> Vec<String> {
     let prefix = format!("mpdccp-lab-{}-", std::process::id());
     let names = fs::read_dir("/run/netns").into_iter().flatten().flatten();
@@ -115,7 +115,8 @@ fn a_run_measures_the_link_it_made() {
     // Nothing is lost before the event, and no packet beats the link's delay and transmission time.
     assert!(before.wire_latency_ms.unwrap().p50 >= 5.0 + 1028.0 * 8.0 / 20e3);
     assert!(before.app_latency_ms.unwrap().p50 >= before.wire_latency_ms.unwrap().p50);
-    // After it 4 Mbit/s meet 2: the queue of 200 ms fills, and the link is full but for the scheduling of this machine.
+    // Afterwards 4 Mbit/s are offered to a link of 2: the queue of 200 ms fills, and the link is full except for scheduling
+    // delays of this machine.
     assert!(after.rx_mbps <= 2.2, "{after:?}");
     assert!(after.app_latency_ms.unwrap().max > 100.0, "{after:?}");
 }
@@ -148,7 +149,7 @@ fn kernel_tcp_runs_inside_and_in_place_of_a_tunnel() {
     let stats = run_scenario(&bulk, &script(dir.path(), FORWARD), &mut |_| {}).unwrap();
     let flow = &stats.flows[0];
     assert!(flow.received > 20 && flow.tcp.is_some(), "{flow:?}");
-    // The tap sits where the packets enter the path, so that its latency is the link's.
+    // The tap is where packets enter the path, so the latency is the link's.
     assert!(flow.phases[0].app_latency_ms.unwrap().p50 >= 5.0, "{flow:?}");
 
     let direct = SCENARIO
@@ -160,7 +161,7 @@ fn kernel_tcp_runs_inside_and_in_place_of_a_tunnel() {
         (flow.kind.as_str(), flow.sent, flow.reordered, flow.duplicates),
         ("tcp", Some(500), Some(0), Some(0))
     );
-    // Every record was taken by TCP, which loses none, or dropped before it.
+    // Every record was either accepted by TCP, which loses none, or dropped before.
     assert_eq!(flow.lost, flow.dropped_at_sender);
     assert!(flow.phases[0].app_latency_ms.unwrap().p50 >= 5.0, "{flow:?}");
     assert_eq!(leftovers(), Vec::<String>::new());
@@ -182,7 +183,7 @@ fn a_plain_dccp_connection_runs_in_place_of_a_tunnel() {
     assert_eq!(leftovers(), Vec::<String>::new());
 }
 
-/// Runs `label` of `text` with a program that is not there: nothing here needs one.
+/// Runs `label` of `text` without the program, which is not needed here.
 fn run_baseline(text: &str, label: &str) -> Run {
     let scenario = Scenario::parse("baselines", text).unwrap();
     let variant = scenario.variant(label).unwrap();
@@ -248,7 +249,7 @@ fn any_command_is_traffic_and_any_command_a_tunnel() {
         return;
     }
     let pings = &run_baseline(BASELINES, "plain-b").flows[0];
-    // Echo requests of 1,028 bytes, as the server's end of the path sees them.
+    // Echo requests of 1,028 bytes, seen at the server's end of the path.
     assert_eq!((pings.kind.as_str(), pings.sent, pings.received), ("command", Some(20), 20));
     assert!(pings.phases[0].app_latency_ms.unwrap().p50 >= 5.0 + 1028.0 * 8.0 / 10e3, "{pings:?}");
     let tcp = &run_baseline(BASELINES, "routes").flows[0];
@@ -285,7 +286,7 @@ fn a_flow_with_three_for_a_loss_is_the_model_in_real_time() {
     let flow = &stats.flows[0];
     assert_eq!(flow.model.as_deref(), Some("model of TCP BBR"));
     assert!(flow.received > 20 && flow.phases[0].app_latency_ms.unwrap().p50 >= 5.0, "{flow:?}");
-    // Its packets are as large as the path takes, and not larger.
+    // Its packets are as large as the path's MTU.
     assert!(stats.metrics["goodput_mbps"] > 1.0 && stats.paths[0].phases[0].rx_mbps <= 21.0, "{stats:?}");
 }
 
@@ -320,11 +321,11 @@ fn paths_share_a_link_and_far_ends_are_farther() {
     );
     let stats = run_baseline(&text, "plain");
     let [near, far] = [0, 1].map(|i: usize| stats.flows[i].phases[0]);
-    // Both find one link of 10 Mbit/s, which has but 16 ms of queue.
+    // Both share one link of 10 Mbit/s with a queue of 16 ms.
     assert!((6.0..10.5).contains(&(near.rx_mbps + far.rx_mbps)), "{stats:?}");
     let least = |latency: Option<mpdccp_lab::summary::Latency>| latency.unwrap().p50;
     assert!(least(far.app_latency_ms) >= 35.0 && least(near.app_latency_ms) < 35.0, "{stats:?}");
-    // Each path has the packets that went over it.
+    // Each path's record has its own packets.
     let [a, b] = [0, 1].map(|i: usize| stats.paths[i].phases[0].tx_mbps);
     assert!(a > 4.0 && b > 4.0, "{a} {b}");
 }

@@ -1,4 +1,4 @@
-//! Summaries of two backends side by side.
+//! Comparison of summaries of two backends.
 
 use std::fs;
 use std::path::Path;
@@ -6,7 +6,7 @@ use std::path::Path;
 use mpdccp_lab::agreement::{Agreement, Both, Pair, as_text, pairs};
 use serde_json::{Value, json};
 
-/// Six runs of each variant; each figure spreads by 1 % of what is given, with the seed.
+/// Six runs of each variant; each figure varies by 1 % of the given value, with the seed.
 fn summary(dir: &Path, scenario: &str, variants: &[(&str, f64, f64)]) {
     fs::create_dir_all(dir).unwrap();
     let run = |label: &str, rx: f64, p50: f64, seed: u32| {
@@ -30,7 +30,7 @@ fn what_both_have_is_judged_by_rate_and_latency() {
     let (a, b) = (dir.path().join("a"), dir.path().join("b"));
     summary(&a.join("one"), "s", &[("ccid2", 9.8, 85.0), ("ccid5", 9.8, 14.0), ("tcp-cubic", 5.0, 1.0)]);
     summary(&b.join("one"), "s", &[("ccid2", 10.0, 90.0), ("ccid5", 10.0, 17.5), ("tcp-cubic", 9.0, 1.0)]);
-    // Only one of them has these.
+    // Only one of the directories has these.
     summary(&a.join("two"), "t", &[("ccid2", 1.0, 1.0)]);
     let pairs = pairs(&a, &b).unwrap();
     let verdicts: Vec<_> = pairs.iter().map(|p| (p.label.as_str(), p.agreement().word())).collect();
@@ -64,7 +64,7 @@ fn tcp_may_differ_by_a_tenth_in_rate_and_both_latencies() {
     for apart in [same(11.1, 20.0, 50.0), same(10.0, 22.1, 50.0), same(10.0, 20.0, 44.0)] {
         assert_eq!(apart.agreement(), Agreement::Apart, "{apart:?}");
     }
-    // Near in the median; the runs spread farther than the two may differ.
+    // The medians are close, but the runs vary more than allowed.
     let spread = pair(&[9.5, 8.0, 10.0, 12.0, 10.5, 10.1], &[20.0; 6], &[50.0; 6]);
     assert_eq!(spread.agreement(), Agreement::Open);
 }

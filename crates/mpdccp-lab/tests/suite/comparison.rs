@@ -1,4 +1,4 @@
-//! References, aims, sentences and the report, from figures made by hand.
+//! References, aims, sentences and the report, from handmade figures.
 
 use mpdccp_lab::Scenario;
 use mpdccp_lab::comparison::{Comparison, as_text, compare};
@@ -48,7 +48,7 @@ fn aims_are_judged_and_references_stand_beside() {
         "{said}"
     );
     let text = as_text(&all);
-    // One line for each variant, and nothing where nobody aims.
+    // One line for each variant, and no line without an aim.
     assert!(text.lines().filter(|l| l.starts_with("  ccid2")).count() == 1, "{text}");
     assert!(text.contains("missed") && text.contains("· somebody (payload, 15 ms timer)"), "{text}");
     assert!(!as_text(&all[..1]).contains("aim"), "{text}");
@@ -76,7 +76,7 @@ fn an_aim_can_be_another_variant() {
     assert_eq!(judged("ccid2", [20.0; 3]), ("≤ ccid2".to_owned(), Some(Verdict::Met)));
     assert_eq!(judged("ccid5", [20.0; 3]).1, Some(Verdict::Met));
     assert_eq!(judged("ccid2", [79.0, 80.0, 83.0]).1, Some(Verdict::Open));
-    // Pair by pair always a little above, though less than the runs differ.
+    // Each pair shows a small excess, although runs differ by more.
     assert_eq!(judged("ccid2", [80.1, 81.1, 82.1]).1, Some(Verdict::Missed));
 }
 
@@ -85,7 +85,7 @@ fn sentences_name_the_event_and_the_time_of_each_figure() {
     let (scenario, all) = comparisons(crate::common::SCENARIO, [20.0; 3]);
     let said = sentences(&scenario, &all, "a").join("\n");
     assert!(said.contains("From the drop at t = 5 s on ccid5 received 9.90 Mbit/s at"), "{said}");
-    // A loss over the whole run is no loss from the event on.
+    // The loss over the whole run does not count as loss after the event.
     assert!(said.contains("Over the whole run, for ccid5: 0.50 % of all packets"), "{said}");
     assert!(said.contains("its first packet over path2 12.3 ms after the drop, and had sent more than 3 Mbit/s over 100 ms 40.0 ms after"), "{said}");
     let words = |event: &str| {

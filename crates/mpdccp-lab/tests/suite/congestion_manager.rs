@@ -1,4 +1,4 @@
-//! Connections that share one congestion state take the part of one, in virtual time over one bottleneck.
+//! Connections that share one congestion state take the share of one, in virtual time over one bottleneck.
 
 use crate::sim_common::{parse, seeded};
 use mpdccp_lab::scenario::Scenario;
@@ -7,7 +7,7 @@ use mpdccp_lab::{FlowRecord, ReceivedPacket, RunRecord};
 /// Queues of two, one and half a bandwidth-delay product.
 const CELLS: [&str; 3] = ["10ms", "20ms", "40ms"];
 
-/// A drop-tail queue, flows as given, then one more bulk flow with a state of its own.
+/// A drop-tail queue, the given flows, and one more bulk flow with a separate state.
 fn scenario(flows: &str) -> Scenario {
     let text = format!(
         r#"
@@ -77,7 +77,7 @@ fn jain(parts: &[f64]) -> f64 {
     sum * sum / (parts.len() as f64 * parts.iter().map(|p| p * p).sum::<f64>())
 }
 
-/// Part of the link that four have beside one, the mean over the cells; within the four all get the same.
+/// Share of the link that four flows have in competition with one, the mean over the cells; the four share it equally.
 fn part_of_four(label: &str, share: bool) -> f64 {
     let scenario = scenario(&bulk("of-four", &format!("count = 4\nshare_congestion = {share}")));
     let parts = CELLS.map(|cell| {
@@ -91,8 +91,9 @@ fn part_of_four(label: &str, share: bool) -> f64 {
     parts.iter().sum::<f64>() / 3.0
 }
 
-/// One against one has a half. Two against one would have two thirds, half a one against one a third: between these it is one. With states
-/// of their own four against one have four fifths; that they have more than two would is what tells the test from one that cannot fail.
+/// One flow against one gets a half; two against one would get two thirds, half a flow against one a third: the result must be in between.
+/// With separate states, four flows against one get four fifths; they must get more than two flows would, which shows that the test can
+/// fail.
 fn four_that_share_are_one(label: &str) {
     let (shared, own) = (part_of_four(label, true), part_of_four(label, false));
     assert!((1.0 / 3.0..2.0 / 3.0).contains(&shared), "{label}: {shared}");

@@ -1,10 +1,11 @@
-//! The whole stack in virtual time: two paths over one link take the part of one flow there, and those over two links lose nothing.
+//! The whole stack in virtual time: two paths over one link take the share of one flow there, and two paths over two links lose
+//! nothing.
 
 use crate::sim_common::{parse, run, seeded};
 use mpdccp_lab::scenario::Scenario;
 use mpdccp_lab::{FlowRecord, RunRecord};
 
-/// A tunnel of two paths, the second as given, and what else there is.
+/// A tunnel with two paths, the second as given, and additions.
 fn scenario(second: &str, coupling: bool, more: &str) -> Scenario {
     let text = format!(
         r#"
@@ -53,7 +54,7 @@ fn received(record: &RunRecord) -> Vec<f64> {
 fn two_paths_over_one_link_take_the_part_of_one_flow() {
     let tcp = "[[flow]]\nname = \"cubic\"\nkind = \"tcp\"\ncc = \"cubic\"\nvia = \"a\"";
     for label in ["ccid2", "ccid5"] {
-        // Who loses which packet decides who backs off: one run of CCID 5 may give half or one and a half of another.
+        // Random losses decide which flow backs off: in a single run, CCID 5 may get half or one and a half times the other's rate.
         let [with, without] = [true, false].map(|coupling| {
             let runs = [1, 2, 3].map(|seed| {
                 let got =

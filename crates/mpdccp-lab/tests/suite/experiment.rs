@@ -1,4 +1,4 @@
-//! What an experiment writes, with a backend that only pretends to run.
+//! Output of an experiment, with a simulated backend.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -7,7 +7,7 @@ use std::sync::Mutex;
 use mpdccp_lab::experiment::{self, Event, Options, What};
 use mpdccp_lab::{Backend, LabError, Plan, RunRecord, Sample, Scenario};
 
-/// Gives the made-up run, or fails at a variant.
+/// Returns the synthetic run, or fails at a variant.
 struct Pretend {
     fails_at: Option<&'static str>,
 }
@@ -61,7 +61,7 @@ fn everything_is_written_and_the_summary_keeps_its_contract() {
     let (outcome, events) = once();
     assert_eq!(events[..4], ["begin 1 of 4", "sample", "done ccid2, found false", "begin 2 of 4"]);
     let summary = fs::read_to_string(dir.path().join("summary.json")).unwrap();
-    // A second time nothing is run, and everything is written again.
+    // The second time nothing is run, but all output is written again.
     fs::remove_dir_all(dir.path().join("series")).unwrap();
     let (_, events) = once();
     assert!(events.iter().all(|e| e.ends_with("found true")) && events.len() == 4, "{events:?}");
@@ -154,7 +154,7 @@ fn what_was_finished_before_a_failure_is_kept() {
         serde_json::from_str(&fs::read_to_string(dir.path().join("summary.json")).unwrap()).unwrap();
     assert_eq!(json["runs"].as_array().unwrap().len(), 2);
     assert!(dir.path().join("report.html").is_file());
-    // Another time nothing is finished.
+    // This time no run finishes.
     let mut again = options(dir.path());
     again.only.push("ccid5".to_owned());
     let summary = fs::read(dir.path().join("summary.json")).unwrap();

@@ -1,4 +1,4 @@
-//! Figures come out as SVG that other programs can read.
+//! Figures are valid SVG.
 
 use mpdccp_lab::Scenario;
 use mpdccp_lab::figures::{Column, delivery, distribution, inner_workings};

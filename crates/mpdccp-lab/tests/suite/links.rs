@@ -1,4 +1,4 @@
-//! Keys of links: one direction, events, what a link is made of, and what carries flows in place of the tunnel.
+//! Link keys: single directions, events, link models, and transports instead of the tunnel.
 
 use core::time::Duration;
 
@@ -92,13 +92,13 @@ fn a_model_brings_all_keys_and_what_is_named_stays() {
             if at < 3.0 { mpdccp_linkem::LossModel::None } else { mpdccp_linkem::LossModel::Bernoulli(0.01) };
         assert_eq!(back.2, lost, "an event's key stays as well: {at}");
     }
-    // What the model says is what packets meet.
+    // Packets have the latency of the model.
     let (_, stats) = run(&one_path("model = \"geo\"\nrate = \"10 Mbit/s\"", ""), "tunnel", "base");
     let wire = stats.flows[0].phases[0].wire_latency_ms.unwrap();
     assert!((280.0..330.0).contains(&wire.p50), "{wire:?}");
 }
 
-/// Delivered on the first path between two moments: packets of the flow, and whether any went back.
+/// Delivered on the first path between two times: packets of the flow, and whether any in reverse.
 fn delivered(record: &RunRecord, from: f64, to: f64) -> (usize, usize) {
     let within = |at: mpdccp_units::Time| {
         let t = at.as_secs_f64() - record.start.as_secs_f64();
@@ -140,7 +140,7 @@ policer = { rate = "5 Mbit/s", burst = "10 kB" }"#;
 #[test]
 fn a_trace_is_out_of_phase_with_itself_unless_told() {
     let dir = tempfile::tempdir().unwrap();
-    // Ten opportunities in the first half of a second, none in the second.
+    // Ten opportunities in the first half of a second, none in the second half.
     let trace: String = (1..=10).map(|i| format!("{}\n", i * 50)).collect::<String>() + "1000\n";
     std::fs::write(dir.path().join("half.trace"), trace).unwrap();
     let file = dir.path().join("t.toml");

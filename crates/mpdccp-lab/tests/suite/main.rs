@@ -1,4 +1,4 @@
-//! What needs no process of its own: scenarios, the simulator, and everything that is made of runs.
+//! Tests that need no separate process: scenarios, the simulator, and the evaluation of runs.
 
 mod agreement;
 mod common;

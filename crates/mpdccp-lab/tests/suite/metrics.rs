@@ -1,4 +1,4 @@
-//! Metrics of runs made by hand, against figures worked out by hand.
+//! Metrics of handmade runs, compared with manual calculations.
 
 use core::time::Duration;
 
@@ -31,7 +31,7 @@ fn phases_split_at_the_event_and_rates_count_what_arrived_inside() {
     assert!(near(before.rx_mbps, arrived * 1250.0 * 8.0 / 5e6), "{}", before.rx_mbps);
     assert!(near(before.app_latency_ms.unwrap().p50, 10.1));
     assert!(near(before.wire_latency_ms.unwrap().max, 10.0));
-    // 10.1 ms + 0..5 ms, one packet each microsecond step: nearest rank 95 % of 5,000 is the 4,750th.
+    // 10.1 ms + 0..5 ms, in steps of a microsecond per packet: the 95th percentile of 5,000 by nearest rank is the 4,750th.
     assert!(near(after.app_latency_ms.unwrap().p95, 10.1 + 4.749));
     assert!(near(after.app_latency_ms.unwrap().max, 10.1 + 4.999));
 }
@@ -56,7 +56,7 @@ fn paths_count_outer_bytes_drops_and_losses() {
 fn reordering_after_rfc_4737_and_duplicates_apart() {
     let mut record = crate::common::run("ccid5");
     let received = &mut record.flows[0].received;
-    // 0 1 3 2 2 4 ... : 2 is reordered once, its copy is a duplicate; 7 never comes.
+    // 0 1 3 2 2 4 ... : 2 is reordered once, and its copy is a duplicate; 7 never arrives.
     received.swap(2, 3);
     let copy = received[3];
     received.insert(4, copy);
@@ -72,7 +72,7 @@ fn reordering_after_rfc_4737_and_duplicates_apart() {
 #[test]
 fn windows_find_the_gap_and_the_moment_the_second_path_starts() {
     let mut record = crate::common::run("ccid5");
-    // Nothing arrives for half a window: of 200 ms, at most 150 are left.
+    // Nothing arrives for half a window of 200 ms, so at most 150 packets are left.
     let start = record.start;
     let hole = |p: &ReceivedPacket| {
         let at = p.at.since(start);
@@ -86,7 +86,7 @@ fn windows_find_the_gap_and_the_moment_the_second_path_starts() {
     assert!((1_000.0..1_100.0).contains(&rises), "{rises}");
     assert!((7.0..8.0).contains(&metrics["min_200ms_mbps"]), "{}", metrics["min_200ms_mbps"]);
     assert!((9.0..9.6).contains(&metrics["min_1s_mbps"]), "{}", metrics["min_1s_mbps"]);
-    // ProbeRTT around the hole excuses it.
+    // ProbeRTT around the gap excludes it.
     let mut probing = record.trace[0].clone();
     probing.phase = "ProbeRTT".to_owned();
     probing.at = start + Duration::from_millis(6_900);
@@ -103,7 +103,7 @@ fn losses_of_tcp_are_those_of_the_links() {
     let flow = &mut record.flows[0];
     flow.kind = "tcp".to_owned();
     record.paths[1].forward.packets[0].fate = Fate::QueueDrop;
-    // It never came, though every record did in the end.
+    // The packet never arrived, though every record did in the end.
     let metrics = stats(&record).metrics;
     assert!(near(metrics["link_lost_pct"], 0.01), "{}", metrics["link_lost_pct"]);
     assert!(!metrics.contains_key("net_lost_pct"));
@@ -118,7 +118,7 @@ fn a_first_packet_is_a_packet_and_not_the_start_of_a_bin() {
     assert!(near(metrics["second_path_first_ms"], 31.0), "{}", metrics["second_path_first_ms"]);
     // Nor can the path be above a rate before it.
     assert!(metrics["second_path_ms"] > 31.0);
-    // A path that was in use before has no first packet.
+    // A path in use before has no first packet.
     record.paths[1].forward.packets[0].entered = start + Duration::from_millis(4_500);
     assert!(!stats(&record).metrics.contains_key("second_path_first_ms"));
 }
@@ -143,7 +143,7 @@ fn packets_that_never_left_are_known_with_two_flows() {
     assert_eq!((flows[0].dropped_at_sender, flows[1].dropped_at_sender), (Some(1), Some(10)));
 }
 
-/// A run with a second flow like the first, whose packets come 5 ms later, and half of which are lost.
+/// A run with a second flow like the first, whose packets arrive 5 ms later, and half of which are lost.
 fn two_flows() -> RunRecord {
     let mut record = crate::common::run("ccid5");
     let mut second = record.flows[0].clone();
@@ -171,10 +171,10 @@ fn metrics_are_of_the_flow_that_the_scenario_names() {
     let record = two_flows();
     let (first, second) = (stats_of(&both, &record).metrics, stats_of(&measured("udp2"), &record).metrics);
     assert!(near(first["lost_pct"], 0.0) && near(second["lost_pct"], 50.0));
-    // Every second packet is 1 µs later than the one before.
+    // Every second packet is 1 µs later than its predecessor.
     assert!((second["app_p50_ms"] - first["app_p50_ms"] - 5.0).abs() < 0.01);
     assert!(near(first["total_mbps"], second["total_mbps"]));
-    // A variant that does not carry it has no figures of it, and not those of another flow.
+    // A variant that does not carry the flow has no figures of it, nor those of another flow.
     let mut other = record.clone();
     other.flows.remove(1);
     let none = stats_of(&measured("udp2"), &other).metrics;
@@ -189,11 +189,11 @@ fn flows_of_one_entry_are_taken_together() {
     let alone = stats_of(&text, &record).metrics;
     let all =
         stats_of(&text.replace("duration_s = 10", "duration_s = 10\nmeasured = \"udp\""), &record).metrics;
-    // 10,000 packets of each; half of the second's are lost.
+    // 10,000 packets each; half of the second flow's are lost.
     assert!(near(alone["lost_pct"], 0.0) && near(all["lost_pct"], 25.0));
     assert!(near(all["rx_mbps"], all["total_mbps"]) && !all.contains_key("share_pct"));
     assert!(near(alone["share_pct"], alone["rx_mbps"] * 100.0 / (alone["total_mbps"] - alone["rx_mbps"])));
-    // What is taken from the order of packets has no meaning for several flows.
+    // Metrics of packet order have no meaning for several flows.
     assert!(alone.contains_key("displaced_pct") && !all.contains_key("displaced_pct"));
 }
 
@@ -204,7 +204,7 @@ fn what_comes_before_the_warm_up_ends_is_left_out() {
     let run = stats_of(&text, &record);
     let spans: Vec<_> = run.flows[0].phases.iter().map(|p| (p.from_s, p.to_s)).collect();
     assert_eq!(spans, [(0.0, 5.0), (5.0, 8.0), (8.0, 10.0)]);
-    // Latency grows by 1 ms a second from the fifth second on.
+    // Latency grows by 1 ms per second from the fifth second on.
     assert!(
         run.metrics["app_p50_ms"] > 14.0
             && stats_of(crate::common::SCENARIO, &record).metrics["app_p50_ms"] < 13.0

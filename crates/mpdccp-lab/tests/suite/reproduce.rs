@@ -1,4 +1,4 @@
-//! Sets of published experiments, with runs made by hand.
+//! Sets of published experiments, with handmade runs.
 
 use std::path::Path;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -7,7 +7,7 @@ use mpdccp_lab::reproduce::{Options, Progress, run};
 use mpdccp_lab::scenario::FlowSpec;
 use mpdccp_lab::{Backend, FlowRecord, LabError, Plan, RunRecord, Sample};
 
-/// Makes the same run for everybody, and is interrupted after a while.
+/// Returns the same run for every plan, and is interrupted after a while.
 struct MadeUp {
     made: AtomicUsize,
     patience: usize,
@@ -24,7 +24,7 @@ impl Backend for MadeUp {
         }
         self.made.fetch_add(1, Ordering::Relaxed);
         let mut record = crate::common::run(plan.variant.label.as_ref());
-        // As many packets for each TCP flow as for the first.
+        // Each TCP flow has as many packets as the first.
         let first = record.flows[0].clone();
         let named = |flow: &FlowSpec| FlowRecord { name: flow.name.as_ref().clone(), ..first.clone() };
         record.flows = plan.scenario.flows.iter().map(named).collect();
@@ -59,10 +59,10 @@ fn what_was_finished_is_not_run_again() {
         (backend.made.into_inner(), found.into_inner(), result.is_ok())
     };
     assert_eq!(attempt(3, &options), (3, 0, false));
-    // One flow alone, three numbers of TCP flows in three variants, six variants that echo with and without loss.
+    // One single flow, three numbers of TCP flows in three variants, and six echo variants with and without loss.
     assert_eq!(attempt(99, &options), (19, 3, true));
     assert_eq!(attempt(0, &options), (0, 22, true));
-    // A file that was cut off, and another seed.
+    // A truncated file, and another seed.
     let mut files: Vec<_> =
         std::fs::read_dir(dir.path().join("runs")).unwrap().map(|f| f.unwrap().path()).collect();
     files.sort();
@@ -88,7 +88,7 @@ fn what_was_finished_is_not_run_again() {
 fn a_class_of_the_matrix_is_judged_and_kept() {
     let dir = tempfile::tempdir().unwrap();
     let mut options = Options { only: vec!["small packets".to_owned()], ..quick(dir.path()) };
-    // It is the simulator's whatever the backend.
+    // It runs in the simulator whatever the backend.
     let none = MadeUp { made: AtomicUsize::new(0), patience: 0 };
     let attempt = |options: &Options| {
         let found = AtomicUsize::new(0);

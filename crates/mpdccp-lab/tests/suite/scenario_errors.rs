@@ -1,4 +1,4 @@
-//! A wrong scenario gives one error that names file, line, key and what is allowed.
+//! An invalid scenario causes one error that names file, line, key and the allowed values.
 
 use mpdccp_lab::Scenario;
 use mpdccp_lab::scenario::LIBRARY;
@@ -31,7 +31,8 @@ metric = "rx_mbps"
 min = 1
 "#;
 
-/// Of each case: what is replaced, by what, how the error begins, what it must mention.
+/// For each case: the replaced text, its replacement, the beginning of the error, and a text that
+/// it must contain.
 fn refused(good: &str, cases: &[(&str, &str, &str, &str)]) {
     Scenario::parse("t.toml", good).unwrap();
     for (from, to, begins, mentions) in cases {
@@ -125,7 +126,7 @@ fn a_scenario_that_is_not_there_names_those_that_are() {
     assert!(error.contains("paper/multipath-udp"), "{error}");
 }
 
-/// Keys of the simulator and of experiments around the papers.
+/// Keys of the simulator and of experiments beyond the papers.
 const WIDER: &str = r#"name = "t"
 title = "t"
 duration_s = 10

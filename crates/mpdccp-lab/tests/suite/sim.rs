@@ -4,7 +4,7 @@ use crate::sim_common::{parse, run, seeded};
 use mpdccp_lab::scenario::Scenario;
 use mpdccp_lab::{Fate, RunRecord};
 
-/// A bit of everything that is random.
+/// A scenario with every random element.
 const MIXED: &str = r#"
 name = "mixed"
 title = "t"
@@ -98,7 +98,7 @@ fn ccid5_paces_its_packets_onto_the_link() {
     let scenario = Scenario::find("paper/single-path").unwrap();
     let (paced, _) = run(&scenario, "ccid5", "125kB-10ms");
     let gaps = gaps(&paced, 7.0, 10.0);
-    // 1,350 bytes or so at 10 Mbit/s, and a quarter faster when probing.
+    // About 1,350 bytes at 10 Mbit/s, and a quarter faster when probing.
     let at = |q: f64| gaps[(gaps.len() as f64 * q) as usize];
     assert!((0.9..1.3).contains(&at(0.5)), "median {}", at(0.5));
     assert!(at(0.02) > 0.5, "no bursts: {}", at(0.02));
@@ -187,7 +187,7 @@ flow = [{{ name = "tcp", kind = "tcp", cc = "cubic", loss_detection = "{detectio
     let of = |detection| run(&parse(&text(detection)), "ccid5", "base").1;
     let (rack, three) = (of("rack"), of("three"));
     assert!(rack.metrics["rx_mbps"] > 1.5 * three.metrics["rx_mbps"], "{rack:?} {three:?}");
-    // For what they deliver.
+    // Relative to the delivered rate.
     let spurious = |dsack: f64, mbps: f64| dsack / mbps;
     let [of_rack, of_three] =
         [&rack, &three].map(|run| spurious(run.metrics["dsack"], run.metrics["rx_mbps"]));
@@ -213,7 +213,7 @@ flow = [{ name = "f", kind = "udp", payload = 1000, rate = "2 Mbit/s", mirror = 
     assert!(flow.received.len() > 400);
     let seqs = |packets: &[mpdccp_lab::ReceivedPacket]| packets.iter().map(|p| p.seq).collect::<Vec<_>>();
     assert_eq!(seqs(&flow.mirrored), seqs(&flow.received));
-    // 1,028 bytes at 1 Gbit/s take 8 us.
+    // 1,028 bytes at 1 Gbit/s take 8 µs.
     let offset = stats.metrics["mirror_offset_ms"];
     assert!((2.0..2.1).contains(&offset), "{offset}");
     assert!(record.paths[1].forward.packets.is_empty(), "the tunnel used the mirror's line");
@@ -245,7 +245,7 @@ flow = [{ name = "web", kind = "short", cc = "cubic", sizes = ["10 kB", "100 kB"
         );
         assert_eq!(*asked.get_or_insert(sizes.clone()), sizes);
         assert!(stats.metrics["fct_missing_pct"] < 3.0, "{:?}", stats.metrics);
-        // A handshake and a window of ten packets that takes the way once: 60 ms and 10 kB at 20 Mbit/s.
+        // A handshake and a window of ten packets that crosses the path once: 60 ms, and 10 kB at 20 Mbit/s.
         for whole in &web.received {
             let sent = web.sent[whole.seq as usize];
             let took = whole.at.since(sent.at).as_secs_f64() * 1e3;
@@ -271,7 +271,8 @@ fn chances_belong_to_paths_and_flows_and_not_to_who_runs() {
         let flow = record.flows.into_iter().find(|flow| flow.name == "udp").unwrap();
         flow.sent.iter().map(|p| p.at.since(record.start).as_nanos()).collect::<Vec<_>>()
     };
-    // The same variant with fewer flows, under another congestion control: its datagrams come at the same moments.
+    // The same variant with fewer flows, with another congestion control: its datagrams are sent at the same
+    // times.
     let (one, other) = (sent("ccid5", 1), sent("other", 1));
     assert_eq!(one, other);
     assert!(one[0] > 0 && one[0] < 60_000_000, "{}", one[0]);
@@ -311,7 +312,7 @@ fn flows_of_programs_are_left_out_of_virtual_time() {
     assert_eq!((lacks, left_out.as_deref()), (None, Some("`curl`: programs run on namespaces only")));
     let (record, stats) = run(&scenario, "ccid5", "base");
     assert_eq!(record.flows.iter().map(|f| f.name.as_str()).collect::<Vec<_>>(), ["udp", "tcp", "beside"]);
-    // The first flow is not there; another does not take its place.
+    // The first flow is absent, and no other flow takes its place.
     assert!(!stats.metrics.contains_key("rx_mbps") && stats.metrics.contains_key("total_mbps"));
     assert_eq!(plan(&parse(MIXED)), (None, None));
 }

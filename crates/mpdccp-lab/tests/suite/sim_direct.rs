@@ -1,4 +1,4 @@
-//! Plain connections in virtual time: echoes, data both ways, acknowledgements.
+//! Plain connections in virtual time: echoes, data in both directions, acknowledgements.
 
 use crate::sim_common::{parse, run};
 use mpdccp_lab::scenario::Scenario;
@@ -21,21 +21,22 @@ fn everything_comes_back_and_a_window_takes_rounds() {
         assert_eq!(record.flows[0].sent.len(), 10);
         (record.flows[0].received.len(), stats.metrics["all_back_ms"])
     };
-    // Ten packets of 1,428 bytes last 11.4 ms on the link; the last has left after that, and crosses the way back alone.
+    // Ten packets of 1,428 bytes take 11.4 ms on the link; the last one then crosses the return path alone.
     let (n, ms) = total("udp = true", "");
     assert_eq!(n, 10);
     assert!((112.0..114.0).contains(&ms), "{ms}");
-    // With the least initial windows, three or four packets at first, each way: more than one round, fewer than ten.
+    // With the smallest initial windows, three or four packets in each direction: more than one round trip, fewer than
+    // ten.
     for variant in ["ccid = 2", "ccid = 3"] {
         let (n, ms) = total(variant, "");
         assert_eq!(n, 10, "{variant}");
         assert!((200.0..600.0).contains(&ms), "{variant}: {ms}");
     }
-    // TCP begins with ten, there and back, as the kernel's does.
+    // TCP starts with ten packets in each direction, like the kernel's.
     let (n, ms) = total("tcp = \"reno\"", "");
     assert_eq!(n, 10);
     assert!((112.0..116.0).contains(&ms), "{ms}");
-    // TCP repeats what is lost.
+    // TCP retransmits losses.
     assert_eq!(total("tcp = \"cubic\"", "loss = \"20 %\"").0, 10);
 }
 
@@ -59,7 +60,7 @@ fn each_direction_has_its_ccid_and_its_rate() {
     let (there, total) = (stats.metrics["rx_mbps"], stats.metrics["total_mbps"]);
     assert!(there > 1.0, "{there}");
     assert!((0.1..0.256).contains(&(total - there)), "{}", total - there);
-    // CCID 3 sends by rate and reports its phase as such; the flow back has packets of its own on the link back.
+    // CCID 3 is rate-based and reports its phase as such; the reverse flow has its packets on the reverse link.
     assert!(record.trace.iter().any(|row| row.pacing_mbps.is_some()));
     let back = &record.paths[0].reverse.packets;
     assert!(back.iter().any(|p| matches!((p.data, p.fate), (Some((1, _)), Fate::Delivered(_)))));
@@ -81,7 +82,7 @@ fn a_higher_ack_ratio_sends_less_back() {
 fn packets_that_overtake_each_other_leave_no_path_empty() {
     const BULK: &str =
         "[[flow]]\nname = \"bulk\"\nkind = \"udp\"\npayload = 1300\nsource = { kind = \"bulk\" }\n";
-    // Some are later than others by more than a whole round of the fast ones, which RTTs are sampled of.
+    // Some packets are later than others by more than a round trip of the fast ones, which provide the RTT samples.
     let path = "forward = { jitter = { by = \"20 ms\", reorder = true } }";
     for ccid in [2, 7] {
         let text = scenario(path, &format!("ccid = {ccid}"), BULK);
@@ -100,7 +101,7 @@ fn short_flows_go_beside_a_plain_connection() {
     const WEB: &str = "[[flow]]\nname = \"web\"\nkind = \"short\"\ncc = \"cubic\"\nsizes = [\"10 kB\"]\nevery = \"500 ms\"\n";
     const BULK: &str = "[[flow]]\nname = \"bulk\"\nkind = \"udp\"\npayload = 1000\nrate = \"20 Mbit/s\"\n";
     let alone = run(&parse(&scenario("", "udp = true", WEB)), "c", "base").1.metrics["fct_p50_ms"];
-    // A handshake, half a round and 10 kB at 10 Mbit/s.
+    // A handshake, half a round trip, and 10 kB at 10 Mbit/s.
     assert!((158.0..175.0).contains(&alone), "{alone}");
     let (_, stats) = run(&parse(&scenario("", "ccid = 2", &format!("{WEB}{BULK}"))), "c", "base");
     let [web, bulk] = &stats.flows[..] else { panic!("two flows") };
@@ -121,7 +122,7 @@ fn who_would_send_without_end_is_left_out() {
     assert_eq!(lacks("ccid5"), None);
 }
 
-/// A queue of fewer packets than a backlogged source likes to keep there.
+/// A queue shorter than a backlogged source's usual number of packets.
 #[test]
 fn a_short_queue_does_not_keep_a_bulk_source_busy_for_ever() {
     const BULK: &str =
@@ -131,7 +132,7 @@ fn a_short_queue_does_not_keep_a_bulk_source_busy_for_ever() {
     assert!(stats.metrics["rx_mbps"] > 8.0 && stats.metrics["lost_pct"] < 5.0, "{stats:?}");
 }
 
-/// TCP cuts records into segments, whose numbers are not those of records.
+/// TCP cuts records into segments, whose numbers differ from those of records.
 #[test]
 fn no_record_of_tcp_has_the_latency_of_another_ones_segment() {
     const PACED: &str = "[[flow]]\nname = \"f\"\nkind = \"udp\"\npayload = 700\nrate = \"8 Mbit/s\"\n";
@@ -139,7 +140,7 @@ fn no_record_of_tcp_has_the_latency_of_another_ones_segment() {
     let dir = tempfile::tempdir().unwrap();
     mpdccp_lab::series::write_csv(&record, 10.0, dir.path()).unwrap();
     let csv = std::fs::read_to_string(dir.path().join("packets-f.csv")).unwrap();
-    // No wire latency that would lie above the whole journey's; metrics have the one of the packets on the link.
+    // No wire latency exceeds that of the whole journey; metrics use the packets on the link.
     for row in csv.lines().skip(1) {
         let fields: Vec<&str> = row.split(',').collect();
         let (app, wire) = (fields[4].parse::<f64>(), fields[5].parse::<f64>());

@@ -1,10 +1,10 @@
-//! What is done to a tunnel while a scenario runs, in virtual time. None of these tests measures how long anything takes.
+//! Events of a tunnel during a scenario, in virtual time. None of these tests measures durations.
 
 use crate::sim_common::{parse, run};
 use mpdccp_lab::scenario::Scenario;
 use mpdccp_lab::{Fate, RunRecord};
 
-/// Two equal paths with room for all, of which `b` comes second, an event, and a plain and an encrypted variant.
+/// Two equal paths with sufficient capacity, `b` being the second, an event, and a plain and an encrypted variant.
 fn scenario(events: &str) -> Scenario {
     parse(&text(events, ""))
 }
@@ -19,7 +19,7 @@ fn text(events: &str, more: &str) -> String {
     )
 }
 
-/// Whether application packets that were sent in this span came out at the other end: all, none or some of them.
+/// Whether application packets sent in this span arrived at the other end: all, none or some of them.
 fn came(record: &RunRecord, from: f64, to: f64) -> &'static str {
     let flow = &record.flows[0];
     let at = |s: f64| record.start + core::time::Duration::from_secs_f64(s);

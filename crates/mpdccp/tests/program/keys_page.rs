@@ -1,4 +1,4 @@
-//! The reference of session settings, docs/keys.md, made from their declaration.
+//! The reference of session settings, docs/keys.md, generated from their declaration.
 
 use mpdccp_proto::sched::SchedulerKind;
 use mpdccp_proto::{Ccid, Named, Settings};
@@ -47,7 +47,7 @@ fn the_page_is_up_to_date() {
     );
 }
 
-/// The `key` of a file that holds only this.
+/// Parses a file that contains only this key.
 fn read(key: &str, value: &str) -> Settings {
     let file: toml::Table = toml::from_str(&format!("{key} = {value}")).unwrap();
     let mut settings = Settings::default();

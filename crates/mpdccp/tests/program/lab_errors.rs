@@ -1,4 +1,4 @@
-//! What the lab cannot run is told in one line, with exit code 2, and leaves nothing behind.
+//! If the lab cannot run, it prints one line, exits with code 2, and leaves nothing behind.
 
 use std::process::Command;
 
@@ -31,7 +31,7 @@ fn wrong_scenarios_and_arguments_end_with_two() {
     assert_eq!(left, ["bad.toml"]);
 }
 
-/// The end that is read is closed at once, as `head` closes it.
+/// The reading end of the pipe is closed at once, as by `head`.
 #[test]
 fn nobody_reading_is_no_reason_for_a_panic() {
     let (reader, writer) = std::io::pipe().unwrap();

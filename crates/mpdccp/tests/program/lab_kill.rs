@@ -1,4 +1,4 @@
-//! Whatever ends the lab, nothing of it is left.
+//! However the lab ends, it leaves nothing behind.
 
 use crate::common::{missing, run, wait_for};
 use std::process::{Command, Stdio};
@@ -17,7 +17,7 @@ fn namespaces(lab: u32) -> usize {
     names.lines().filter(|name| name.starts_with(&format!("mpdccp-lab-{lab}-"))).count()
 }
 
-/// A lab in the middle of a run, and where its files are.
+/// A lab in the middle of a run, and the directory of its files.
 fn lab(dir: &std::path::Path) -> (std::process::Child, String) {
     let file = dir.join("s.toml");
     std::fs::write(&file, SCENARIO).unwrap();
@@ -69,7 +69,7 @@ fn tunnels_end_with_a_lab_whose_reaper_is_gone_too() {
     lab.kill().unwrap();
     lab.wait().unwrap();
     wait_for("the end of the tunnels", || tunnels(&scratch) == 0);
-    // What the reaper would have done.
+    // The reaper's work.
     for role in ["client", "server"] {
         run("ip", &format!("netns del mpdccp-lab-{}-{role}", lab.id()));
     }

@@ -1,4 +1,4 @@
-//! The program from outside: what it prints, and what it does between network namespaces.
+//! Tests of the program from outside: its output, and its behaviour between network namespaces.
 #![cfg(target_os = "linux")]
 
 mod common;

@@ -1,11 +1,11 @@
-//! `mpdccp perf` end to end: everything that was sent arrives and is counted, over both encapsulations, in both directions.
+//! `mpdccp perf` end to end: everything sent arrives and is counted, over both encapsulations, in both directions.
 
 use crate::perf_ends::{Place, record};
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
 use std::process::Child;
 
-/// Asserts that `n` messages of `size` bytes went from one end to the other, and that both say so.
+/// Asserts that `n` messages of `size` bytes went from one end to the other, and that both report so.
 fn all_arrived(sender: &[Value], receiver: &[Value], n: u64, size: u64) {
     let (sent, received) = (record(sender, "summary"), record(receiver, "summary"));
     assert_eq!(sent["sent"]["messages"], n, "{sent}");
@@ -15,7 +15,7 @@ fn all_arrived(sender: &[Value], receiver: &[Value], n: u64, size: u64) {
     assert_eq!(received["received"]["bytes"], n * size, "{received}");
     assert_eq!(received["received"]["lost"], 0, "{received}");
     assert_eq!(received["end"], "closed by the peer");
-    // Both ends run on one clock.
+    // Both ends use the same clock.
     assert!(received["received"]["latency_ms"]["p50"].as_f64().unwrap() > 0.0, "{received}");
 }
 
@@ -45,7 +45,7 @@ fn a_constant_rate_over_two_paths() {
         "-c 127.0.0.1:{port} --path 127.0.0.2 --path 127.0.0.3,4 --scheduler rr --queue 500
          --rate 4M --messages 1500 --size 500 --interval 0.5",
     );
-    // 1,000 messages a second for 1.5 s.
+    // 1,000 messages per second for 1.5 s.
     all_arrived(&client, &server, 1500, 500);
     assert_eq!(record(&client, "open")["multipath"], true);
     let summary = record(&client, "summary");
@@ -170,22 +170,22 @@ fn echoes_come_back() {
     assert!((ms("/one_way_ms/estimate/p50") - p50 / 2.0).abs() < 1e-9, "{summary}");
     for way in ["forward", "reverse"] {
         let (mean, most) = (ms(&format!("/one_way_ms/{way}/mean")), ms(&format!("/one_way_ms/{way}/max")));
-        // No way takes longer than there and back; the percentiles are rounded to three digits.
+        // No direction takes longer than the round trip; the percentiles are rounded to three digits.
         assert!(0.0 <= mean && mean <= most && most <= max * 1.01, "{way}: {summary}");
     }
-    // The server receives what is no echo.
+    // The server's messages are no echoes.
     assert_eq!(record(&server, "summary")["received"]["one_way_ms"], Value::Null);
 }
 
 #[test]
 fn the_beginning_can_be_left_out() {
-    // 1,000 messages a second for 0.5 s and 1 s.
+    // 1,000 messages per second for 0.5 s and 1 s.
     let [server, client] = Place::host()
         .exchange("-s -B 127.0.0.1 -p 0", "-c 127.0.0.1:{port} -O 0.5 -t 1 -b 4M -l 500 --queue 500 -i 0.1");
     let (sent, received) = (record(&client, "summary"), record(&server, "summary"));
     assert!(received["received"]["messages"].as_u64().unwrap() < 1_400, "{received}");
     assert!(sent["sent"]["messages"].as_u64().unwrap() < 1_400, "{sent}");
-    // The intervals have them, for whoever wants to see.
+    // The intervals include them.
     let intervals = client.iter().filter(|record| record["type"] == "interval");
     let all: u64 = intervals.map(|interval| interval["sent"]["messages"].as_u64().unwrap()).sum();
     assert!(all > sent["sent"]["messages"].as_u64().unwrap(), "{client:?}");
@@ -245,7 +245,7 @@ fn one_json_document_has_the_fields_of_iperf3() {
 fn a_json_document_says_why_there_is_no_more_of_it() {
     let silent = std::net::UdpSocket::bind("127.0.0.1:0").unwrap();
     let silent = silent.local_addr().unwrap();
-    // Found on the way, and before it began.
+    // Errors during and before the transfer.
     for (args, why) in
         [(format!("-c {silent} -J"), "no answer from 127.0.0.1"), ("-c 0.0.0.0 -J".into(), "no host")]
     {
@@ -269,8 +269,8 @@ fn nobody_there_is_said_soon() {
     assert!(json["error"].as_str().unwrap().contains("no answer from 127.0.0.1"), "{json}");
 }
 
-/// Of a plain connection too, long before it is given up; all of that in JSON. A host whose program was killed says that nobody is there,
-/// one whose program stands still says nothing.
+/// For a plain connection too, long before it is given up; all of that in JSON. If the program was killed, its host reports that nothing
+/// listens; if the program is stopped, there is no answer.
 #[test]
 fn a_peer_that_falls_silent_is_told_of_and_given_up() {
     for signal in [Signal::STOP, Signal::KILL] {
@@ -290,7 +290,7 @@ fn a_peer_that_falls_silent_is_told_of_and_given_up() {
     }
 }
 
-/// The server waits at the second address of its name only.
+/// The server only listens on the second address of its name.
 #[test]
 fn all_addresses_of_a_name_are_tried() {
     let Some(place) = Place::namespace("names") else { return };
@@ -306,11 +306,11 @@ fn all_addresses_of_a_name_are_tried() {
     drop(hosts);
 }
 
-/// What was opened for an address that then could not be used, or where nobody answers, is closed before the next one is tried.
+/// Sockets opened for an address that fails or does not answer are closed before the next address is tried.
 #[test]
 fn addresses_that_fail_leave_no_sockets_behind() {
     let Some(place) = Place::namespace("sockets") else { return };
-    // Messages of this size fit packets of IPv4 only: the first address fails when its socket is there.
+    // Messages of this size only fit IPv4 packets: the first address fails after its socket was opened.
     let hosts = place.hosts("::1 there\n127.0.0.1 there\n");
     let mut sockets = String::new();
     let (_, output) = place.with_server("-s -B 127.0.0.1 -p 0", "-c there:{port} -l 1440 -b 1M -t 2", |_| {
@@ -320,7 +320,7 @@ fn addresses_that_fail_leave_no_sockets_behind() {
     assert!(output.status.success(), "{output:?}");
     assert!(sockets.contains("127.0.0.1:") && !sockets.contains("[::1]:"), "{sockets}");
     drop(hosts);
-    // Nobody is at the first, which is that nearest to where it sends from.
+    // Nothing listens at the first address, which is nearest to the source address.
     let hosts = place.hosts("127.0.0.1 there\n127.0.0.7 there\n");
     let (_, output) = place.with_server("-s -B 127.0.0.7 -p 0", "-c there:{port} -b 1M -t 2 -P 2", |_| {
         sockets = place.command_output("ss", "-Huan state established");

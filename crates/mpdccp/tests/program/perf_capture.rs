@@ -1,5 +1,5 @@
-//! A whole multipath session as tshark reads it with our dissector: handshake, join, data, close. The dissector was written from
-//! RFC 9897 apart from the codec.
+//! A whole multipath session as tshark decodes it with the project's dissector: handshake, join, data, close. The dissector was
+//! written from RFC 9897, independently of the codec.
 
 use crate::common::skipped;
 use crate::perf_ends::{Place, record};
@@ -59,7 +59,7 @@ impl Frame {
         self.numbers("type") == [ptype]
     }
 
-    /// Without the private options of two ends that are both ours.
+    /// Subtypes without the private options between two mpdccp ends.
     fn subtypes(&self) -> Vec<u64> {
         self.numbers("mpdccp.subtype").into_iter().filter(|subtype| *subtype != MP_EXP).collect()
     }
@@ -73,7 +73,7 @@ fn tshark_works() -> bool {
     works
 }
 
-/// Reads a capture; `prefix` is the protocol that has the DCCP header.
+/// Reads a capture; `prefix` is the protocol that contains the DCCP header.
 fn frames(capture: &Path, prefix: &str, arguments: &[&str]) -> Vec<Frame> {
     let lua = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tools/wireshark/mpdccp.lua");
     let mut tshark = Command::new("tshark");
@@ -100,7 +100,7 @@ fn frames(capture: &Path, prefix: &str, arguments: &[&str]) -> Vec<Frame> {
     text.lines().map(frame).collect()
 }
 
-/// Runs a session over two paths and gives back what the client saw on the wire.
+/// Runs a session over two paths and returns the client's capture.
 fn capture(place: &Place, encapsulation: &str, directory: &Path) -> (PathBuf, String) {
     let file = directory.join("session.pcap");
     let [server, client] = place.exchange(
@@ -118,11 +118,11 @@ fn capture(place: &Place, encapsulation: &str, directory: &Path) -> (PathBuf, St
     (file, address.rsplit_once(':').unwrap().1.to_owned())
 }
 
-/// What RFC 9897 sections 3.2 and 3.3 ask of a session of two subflows.
+/// Requirements of RFC 9897 sections 3.2 and 3.3 for a session with two subflows.
 fn check_session(frames: &[Frame]) {
     for frame in frames {
         for field in ["_ws.malformed", "_ws.expert.message", "mpdccp.malformed", "mpdccp.unassigned"] {
-            // The one remark there may be: that a Reset or a Close ends a connection.
+            // The only allowed remark: that a Reset or a Close ends a connection.
             let harmless =
                 |text: &String| text.contains("Connection reset") || text.contains("Connection closed");
             assert!(frame.texts(field).iter().all(harmless), "{field}: {:?}", frame.0);
@@ -132,7 +132,7 @@ fn check_session(frames: &[Frame]) {
         frames.iter().filter(move |f| f.is(ptype) && f.subtypes() == subtypes).collect::<Vec<_>>()
     };
 
-    // MP_KEY both ways, with one plain key of 8 bytes each, beside Multipath Capable version 0.
+    // MP_KEY in both directions, each with one plain key of 8 bytes, next to Multipath Capable version 0.
     let (request, response) = (with(REQUEST, &[MP_KEY]), with(RESPONSE, &[MP_KEY]));
     assert_eq!((request.len(), response.len()), (1, 1));
     for frame in [request[0], response[0]] {
@@ -158,7 +158,7 @@ fn check_session(frames: &[Frame]) {
     let tags: BTreeSet<&String> = [answer[0], proof[0]].iter().map(|f| &f.texts("mpdccp.hmac")[0]).collect();
     assert!(tags.len() == 2 && tags.iter().all(|tag| tag.len() == 40), "{tags:?}");
 
-    // Every datagram has an MP_SEQ of its own, and together they leave no hole.
+    // Every datagram has a different MP_SEQ, and together they leave no hole.
     let data: Vec<&Frame> = frames.iter().filter(|f| f.is(DATA)).collect();
     let mut numbers: Vec<u64> = data.iter().flat_map(|f| f.numbers("mpdccp.seq")).collect();
     assert!(data.len() as u64 >= MESSAGES && data.iter().all(|f| f.subtypes().contains(&MP_SEQ)));
@@ -168,7 +168,7 @@ fn check_session(frames: &[Frame]) {
     let sources: BTreeSet<&String> = data.iter().flat_map(|f| f.texts("ip.src")).collect();
     assert_eq!(sources.len(), 2, "both paths carry data");
 
-    // MP_CLOSE with the server's key on both subflows, each answered by Reset code 1.
+    // MP_CLOSE with the server's key on both subflows, each answered with Reset code 1.
     let close = with(CLOSE, &[MP_CLOSE]);
     assert!(close.len() >= 2 && close.iter().all(|f| f.texts("mpdccp.close.key") == [server_key.clone()]));
     assert_ne!(client_key, server_key);
@@ -199,7 +199,7 @@ fn a_session_over_raw() {
     let directory = tempfile::tempdir().unwrap();
     let (file, _) = capture(&place, "raw", directory.path());
     let frames = frames(&file, "dccp", &[]);
-    // 1: good.
+    // 1 means good.
     assert!(
         frames.iter().all(|frame| frame.numbers("dccp.checksum.status") == [1]),
         "every checksum is right"

@@ -1,4 +1,4 @@
-//! What a user of iperf3 expects of `mpdccp perf` beside the measuring.
+//! Features of `mpdccp perf` that iperf3's users expect, apart from measuring.
 
 use crate::perf_ends::Place;
 use rustix::process::{Pid, Signal, kill_process};
@@ -35,7 +35,7 @@ fn a_server_in_the_background_logs_and_ends() {
         "{log}"
     );
     assert!(log.contains("lost 0/20 (0.00 %)") && log.contains(", jitter "), "{log}");
-    // What keeps it from starting is said at once.
+    // An error at the start is reported at once.
     let failed = Place::host().run("-D -s -B 192.0.2.1 -p 7");
     let complaint = String::from_utf8_lossy(&failed.stderr);
     assert!(failed.status.code() == Some(2) && complaint.contains("no address 192.0.2.1"), "{failed:?}");
@@ -57,7 +57,8 @@ fn lines_say_what_was_asked_for() {
     assert!(client.iter().all(|record| record["title"] == "here"), "{client:?}");
     let time = |record: &Value| record["time"].as_str().unwrap().to_owned();
     assert!(client.iter().all(|record| time(record).starts_with("20") && time(record).ends_with('Z')));
-    // Raw IP: after 24 bytes, each packet with 16 bytes before it. Those to port 5001 inside UDP are ours.
+    // Raw IP: a header of 24 bytes, then each packet after 16 more bytes. Packets to port 5001 inside UDP
+    // belong to this test.
     let bytes = fs::read(pcap).unwrap();
     let (mut at, mut ours) = (24, 0);
     while at < bytes.len() {

@@ -1,4 +1,4 @@
-//! Simultaneous open (RFC 5596) through two NATs, each of which lets in only answers to what passed outwards.
+//! Simultaneous open (RFC 5596) through two NATs, each of which admits only answers to outgoing packets.
 
 use crate::common::missing;
 use crate::common::spaces::Spaces;
@@ -58,6 +58,6 @@ fn a_server_behind_a_nat_is_reached_by_a_client_behind_another() {
     server.kill().unwrap();
     server.wait().unwrap();
     world.ends.push(world.mpdccp("b", &format!("perf -s --rendezvous {NA}:{PORT}")).spawn().unwrap());
-    // Whoever is first: the client repeats its Request.
+    // The order does not matter: the client repeats its Request.
     assert!(client(&world).success());
 }

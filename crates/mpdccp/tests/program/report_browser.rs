@@ -1,5 +1,5 @@
-//! A report in a real browser: readers see values, zoom, and hide lines and variants.
-//! Runs where a Chromium is installed.
+//! A report in a real browser: readers see values, zoom, and hide lines and variants. Skipped
+//! without Chromium.
 
 use std::fs;
 use std::path::Path;
@@ -18,7 +18,7 @@ flow = [{ name = "udp", kind = "udp", payload = 1300, rate = "4 Mbit/s" }]
 reference = [{ source = "somebody", label = "ccid5", values = { app_p50_ms = 9 } }]
 "#;
 
-/// Does what a reader does, and writes what is seen into the page.
+/// Simulates a reader, and writes the visible results into the page.
 const READER: &str = r#"<script>
 addEventListener("load", () => {
   const seen = [], all = s => [...document.querySelectorAll(s)], tip = document.querySelector(".tip");
@@ -44,13 +44,13 @@ addEventListener("load", () => {
 });
 </script>"#;
 
-/// The first Chromium there is.
+/// The first Chromium found.
 fn chromium() -> Option<&'static str> {
     let runs = |name: &&str| Command::new(name).arg("--version").output().is_ok_and(|o| o.status.success());
     ["chromium", "chromium-browser", "google-chrome"].into_iter().find(runs)
 }
 
-/// The page as it is after its scripts have run, in a window of so many pixels.
+/// The page after its scripts have run, in a window of this width in pixels.
 fn dom(browser: &str, page: &Path, width: u32) -> String {
     let profile = page.with_extension("profile");
     let out = Command::new(browser)

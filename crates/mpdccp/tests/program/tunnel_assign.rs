@@ -5,7 +5,7 @@ use rustix::process::Signal;
 
 const POOL: &str = r#"assign = { pool = ["10.71.0.0/28", "fd71:71::1:0/126"], routes = ["10.72.3.0/24", "198.18.0.0/15", "fd99::/16"] }"#;
 
-/// The client asks, the server has a pool and gives the peer nothing by name.
+/// The client requests addresses; the server has a pool, and the file assigns the peer nothing.
 fn asking() -> Option<Bed> {
     let mut bed = bed()?;
     let state = format!("state = {:?}", bed.path("state"));
@@ -16,7 +16,7 @@ fn asking() -> Option<Bed> {
         ("s", of_server.clone(), format!("{of_server}\n{state}\nmtu = 1300\n{POOL}")),
         ("s", allowed, String::new()),
         ("c", of_client, "addresses = \"auto\"".into()),
-        // Within which the server may give routes.
+        // Networks within which the server may assign routes.
         ("c", "\"10.72.0.0/16\"".into(), "\"10.72.0.0/16\", \"198.18.0.0/15\", \"192.168.71.64/28\"".into()),
     ];
     Some(bed)
@@ -35,7 +35,7 @@ fn shown(bed: &Bed, what: &str) -> String {
     String::from_utf8(run("ip", &format!("-n {} {what} dev tunC", bed.space[0])).stdout).unwrap()
 }
 
-/// The server's file says something else from now on.
+/// Changes and reloads the server's file.
 fn reload(bed: &Bed, from: &str, to: &str) {
     let file = bed.path("s.toml");
     let text = std::fs::read_to_string(&file).unwrap();
@@ -58,7 +58,7 @@ fn a_client_gets_addresses_routes_and_mtu_and_keeps_them() {
     let Some(mut bed) = asking() else { return };
     bed.up("");
     wait_for("addresses", || addresses(&bed).len() == 2);
-    // 10.71.0.0 is the network's own, 10.71.0.1 the server's.
+    // 10.71.0.0 is the network address, 10.71.0.1 the server's.
     let given = vec!["10.71.0.2/24".to_owned(), "fd71:71::1:0/64".to_owned()];
     assert_eq!(addresses(&bed), given);
     wait_for("an echo", || ping(&bed, SERVER[0]));
@@ -69,7 +69,7 @@ fn a_client_gets_addresses_routes_and_mtu_and_keeps_them() {
     assert!(bed.log("c").contains("ignoring the server's route to fd99::/16"));
     assert!(shown(&bed, "link show").contains("mtu 1300"), "{}", shown(&bed, "link show"));
     assert_eq!(bed.status("s")["peers"][0]["leased"][0], "10.71.0.2");
-    // Whoever starts anew, the address stays.
+    // The address stays, whichever end restarts.
     bed.signal("c", Signal::KILL);
     bed.again("c");
     wait_for("the same addresses", || addresses(&bed) == given);
@@ -77,7 +77,7 @@ fn a_client_gets_addresses_routes_and_mtu_and_keeps_them() {
     bed.again("s");
     wait_for("an echo after the server's restart", || ping(&bed, SERVER[0]));
     assert_eq!(addresses(&bed), given);
-    // Another pool, while it runs.
+    // Changes the pool at run time.
     reload(&bed, "10.71.0.0/28", "10.71.0.64/28");
     wait_for("another address", || addresses(&bed)[0] == "10.71.0.64/24");
     wait_for("an echo with it", || ping(&bed, SERVER[0]));
@@ -95,15 +95,15 @@ fn what_a_server_cannot_give_is_told_at_both_ends() {
     let Some(mut bed) = asking() else { return };
     bed.up("");
     wait_for("addresses", || addresses(&bed).len() == 2);
-    // No address is free: the only one is the server's own.
+    // No address is free: the only one is the server's.
     reload(&bed, "10.71.0.0/28", "10.71.0.1/32");
     no_address(&bed, "no free address left");
     assert!(bed.log("s").contains("no address left in the pool"));
     assert!(bed.status("s")["tun"]["drops"]["no_address_to_assign"].as_u64() >= Some(1));
-    // One that the client cannot use, since a network of its own has it.
+    // An address that the client cannot use, since one of its own networks contains it.
     reload(&bed, "10.71.0.1/32", "192.168.71.64/30");
     no_address(&bed, "is a network of p0");
-    // None that another peer has by name.
+    // No address that the file assigns to another peer.
     let key = dccp_secure::PrivateKey::from_random([9; 32]).public();
     let other =
         format!("[[peer]]\nname = \"other\"\nallowed_ips = [\"10.71.0.8/32\"]\npublic_key = \"{key}\"");
@@ -112,7 +112,7 @@ fn what_a_server_cannot_give_is_told_at_both_ends() {
     wait_for("the other address", || addresses(&bed)[0] == "10.71.0.9/24");
     assert!(bed.status("c")["no_address"].is_null());
     wait_for("an echo", || ping(&bed, SERVER[0]));
-    // One that the file gives this peer is the one it gets; and then there is nothing to give at all.
+    // The peer gets an address from the file; then nothing is left to assign.
     let name = "name = \"client\"";
     reload(&bed, name, &format!("{name}\nallowed_ips = [\"10.71.0.77/32\"]"));
     reload(&bed, "10.71.0.8/31", "10.71.0.64/26");

@@ -1,4 +1,4 @@
-//! What happens beside the tunnel on a host: name servers, the owner's hook, and what bypasses it. Nothing of it stays behind.
+//! Effects of the tunnel on its host: name servers, the owner's hook, and bypassing traffic. Nothing is left behind.
 
 use crate::common::{Bed, bed, inside, run, wait_for};
 use rustix::process::Signal;
@@ -6,13 +6,13 @@ use std::os::unix::fs::PermissionsExt;
 
 const BEFORE: &str = "nameserver 192.168.71.2\nsearch example.org\n";
 
-/// A bed whose client has a resolv.conf of its own, and no program that would manage it.
+/// A bed whose client has a private resolv.conf, and no program that manages it.
 fn with_names() -> Option<(Bed, String)> {
     let mut bed = bed()?;
     let directory = format!("/etc/netns/{}", bed.space[0]);
     std::fs::create_dir_all(&directory).unwrap();
     std::fs::write(format!("{directory}/resolv.conf"), BEFORE).unwrap();
-    // `ip` alone.
+    // A PATH with only `ip`.
     let bin = bed.path("bin");
     std::fs::create_dir(&bin).unwrap();
     let ip = std::env::split_paths(&std::env::var_os("PATH").unwrap())
@@ -48,7 +48,7 @@ fn name_servers_follow_the_session_and_come_back_after_all_ends() {
     std::fs::write(&file, with).unwrap();
     bed.again("c");
     wait_for("names asked in the tunnel again", changed);
-    // Without a session, the names of servers are asked as before.
+    // Without a session, the original name servers are used.
     bed.signal("s", Signal::INT);
     wait_for("names asked as before", || text() == BEFORE);
     bed.again("s");
@@ -91,7 +91,7 @@ fn a_hook_is_told_of_sessions_and_paths() {
     });
     bed.down();
     assert_eq!(told().matches("session-down tunC server").count(), 1, "{}", told());
-    // Not a program: said before anything starts.
+    // Not executable: reported before anything starts.
     std::fs::set_permissions(&hook, std::fs::Permissions::from_mode(0o644)).unwrap();
     let mut command = std::process::Command::new(env!("CARGO_BIN_EXE_mpdccp"));
     let output = command.args(["tunnel", "check"]).arg(bed.path("c.toml")).output().unwrap();
@@ -138,7 +138,7 @@ fn what_bypasses_the_tunnel_goes_out_as_without_it() {
     assert_eq!(device("203.0.113.9 ipproto tcp dport 5005"), "tunC");
     assert_eq!(device("203.0.113.9 uid 4242"), "p0");
     assert_eq!(device("203.0.113.9 uid 4243"), "tunC");
-    // By a real socket, too.
+    // Checked with a real socket too.
     let source = inside(&client, || {
         let socket = std::net::UdpSocket::bind("0.0.0.0:0").unwrap();
         socket.connect("203.0.113.9:5000").unwrap();

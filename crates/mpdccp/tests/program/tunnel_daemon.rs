@@ -1,4 +1,4 @@
-//! What an operator does with a running tunnel: reload it, watch it, ask whether all is well.
+//! Operation of a running tunnel: reload, status, health.
 
 use crate::common::{Bed, LOCAL, REMOTE, SERVER, bed, run, wait_for};
 use rustix::thread::{LinkNameSpaceType, move_into_link_name_space};
@@ -27,7 +27,7 @@ fn a_reload_changes_what_the_file_says_and_drops_no_session() {
         (output.status.code(), String::from_utf8_lossy(&output.stderr).into_owned())
     };
     let before = std::fs::read_to_string(bed.path("c.toml")).unwrap();
-    // A path more, another priority, another scheduler.
+    // Another path, another priority, another scheduler.
     let third =
         format!("[[peer.path]]\nname = \"three\"\nlocal = \"{}\"\nremote = \"{}\"\n", LOCAL[0], REMOTE[0]);
     edit(&bed, "c", |text| {
@@ -38,7 +38,7 @@ fn a_reload_changes_what_the_file_says_and_drops_no_session() {
     wait_for("the new path is up", || bed.client_path("three")["state"] == "up");
     assert_eq!(bed.client_path("one")["priority"], 4);
     assert!(ping(&bed));
-    // Refused whole: nothing of it counts, neither what is wrong nor what is right.
+    // Rejected entirely: neither the wrong nor the right changes take effect.
     let good = std::fs::read_to_string(bed.path("c.toml")).unwrap();
     for (from, to, words) in [
         ("priority = 4", "priority = 99", "0 to 15"),
@@ -52,7 +52,7 @@ fn a_reload_changes_what_the_file_says_and_drops_no_session() {
         assert!(code == Some(2) && message.contains(words), "{to}: {message}");
         assert_eq!(bed.client_path("one")["priority"], 4);
     }
-    // A peer more at the server, then one less; prefixes change for the one that stays.
+    // Adds a peer at the server, then removes one; the remaining peer's prefixes change.
     let server = std::fs::read_to_string(bed.path("s.toml")).unwrap();
     let key = dccp_secure::PrivateKey::from_random([9; 32]).public();
     let other =
@@ -66,7 +66,7 @@ fn a_reload_changes_what_the_file_says_and_drops_no_session() {
     let routes = run("ip", &format!("-n {} route show dev tunS", bed.space[1]));
     assert!(String::from_utf8_lossy(&routes.stdout).contains("10.75.0.0/16"));
     assert!(!ping(&bed), "its address is not the client's any more");
-    // Back to the beginning, by signal.
+    // Restores the original file, by signal.
     std::fs::write(bed.path("s.toml"), &server).unwrap();
     std::fs::write(bed.path("c.toml"), &before).unwrap();
     for end in ["s", "c"] {
@@ -78,7 +78,7 @@ fn a_reload_changes_what_the_file_says_and_drops_no_session() {
     for end in ["c", "s"] {
         assert!(!bed.log(end).contains("session closed"), "{}", bed.log(end));
     }
-    // A peer that is gone from the file is gone at once.
+    // A peer removed from the file is removed at once.
     edit(&bed, "s", |text| {
         let key = dccp_secure::PrivateKey::from_random([1; 32]).public().to_string();
         text.replace(&key, &dccp_secure::PrivateKey::from_random([8; 32]).public().to_string())
@@ -89,7 +89,7 @@ fn a_reload_changes_what_the_file_says_and_drops_no_session() {
     bed.down();
 }
 
-/// What a server in the client's namespace answers.
+/// The answer of a server in the client's namespace.
 fn fetch(bed: &Bed, path: &str) -> String {
     let space = format!("/run/netns/{}", bed.space[0]);
     let request = format!("GET {path} HTTP/1.1\r\nHost: localhost\r\n\r\n");
@@ -137,7 +137,7 @@ fn a_tunnel_tells_how_it_fares() {
     bed.down();
 }
 
-/// Two clients with one key take the session from each other, ever more slowly, and both ends say so.
+/// Two clients with one key take the session from each other, at increasing intervals, and both ends report it.
 #[test]
 fn two_clients_with_one_key_are_told_of() {
     let Some(mut bed) = bed() else { return };
@@ -152,14 +152,14 @@ fn two_clients_with_one_key_are_told_of() {
     let told = "4 sessions in a row";
     wait_for("the clients say so", || ["c", "d"].iter().all(|end| bed.log(end).contains(told)));
     wait_for("the server says so", || bed.log("s").contains("do two clients have its key?"));
-    // One of them alone has a session that lasts.
+    // A single client has a stable session.
     bed.signal("d", rustix::process::Signal::INT);
     wait_for("the other one is gone", || !bed.path("d.sock").exists());
     wait_for("the first one has the tunnel again", || ping(&bed));
     bed.down();
 }
 
-/// A router whose clock was set back gets in again (docs/security.md).
+/// A router whose clock was set back can connect again (docs/security.md).
 #[test]
 fn handshakes_go_on_from_the_last_one() {
     let Some(mut bed) = bed() else { return };
@@ -169,7 +169,7 @@ fn handshakes_go_on_from_the_last_one() {
     wait_for("the time is written down", || known().is_some());
     let now = std::time::UNIX_EPOCH.elapsed().unwrap().as_secs();
     assert!((now - 3_600..=now + 1).contains(&known().unwrap()), "{:?}", known());
-    // To whoever made the last handshake a day ahead, the clock is a day behind.
+    // If the last handshake was a day ahead, the clock is a day behind.
     let ahead = now + 86_400;
     bed.signal("c", rustix::process::Signal::KILL);
     std::fs::write(&file, ahead.to_string()).unwrap();
@@ -182,16 +182,17 @@ fn handshakes_go_on_from_the_last_one() {
     bed.down();
 }
 
-/// Everything goes through the tunnel but its own packets and what is nearby; nothing goes beside it, not even when it is killed.
+/// Everything but the tunnel's own packets and nearby traffic goes through the tunnel; nothing bypasses it, even when it is
+/// killed.
 #[test]
 fn a_default_route_and_a_kill_switch() {
     let Some(mut bed) = bed() else { return };
     let [c, s] = bed.space.clone();
     let ip = |args: &str| assert!(run("ip", args).status.success(), "{args}");
-    // A host far away, which is reached without the tunnel too.
+    // A distant host, which can also be reached without the tunnel.
     ip(&format!("-n {s} addr add 198.18.0.1/32 dev lo"));
     ip(&format!("-n {c} route add default via {}", REMOTE[0]));
-    // And one that no peer is said to have the way to.
+    // And one that is not behind any peer.
     ip(&format!("-n {c} addr add 2001:db8::2/64 dev p0 nodad"));
     ip(&format!("-n {c} route add default via 2001:db8::1"));
     let way6 = || {
@@ -222,7 +223,7 @@ fn a_default_route_and_a_kill_switch() {
     assert!(way().contains("unreachable") || way().contains("No route"), "{}", way());
     assert!(!far(&bed), "nothing goes beside the tunnel");
     assert!(!way6().contains("dev p0"), "{}", way6());
-    // Nor while it starts again.
+    // Nor does anything bypass it during the restart.
     let stop = Arc::new(AtomicBool::new(false));
     let leaks = {
         let (stop, space) = (stop.clone(), c.clone());
@@ -236,7 +237,7 @@ fn a_default_route_and_a_kill_switch() {
             (leaks, pings)
         })
     };
-    // Started again and ended in good order it leaves nothing.
+    // After a restart and a clean end, it leaves nothing behind.
     bed.again("c");
     wait_for("both paths are up again", || {
         !["one", "two"].iter().any(|path| bed.client_path(path)["state"] != "up")

@@ -1,4 +1,4 @@
-//! `mpdccp tunnel doctor` in namespaces: a client with two lines behind NATs and a server, with a fault planted in each world.
+//! `mpdccp tunnel doctor` in namespaces: a client with two lines behind NATs, and a server; each test plants a fault.
 
 use crate::common::{missing, run, skipped, wait_for};
 use dccp_secure::PrivateKey;
@@ -11,7 +11,7 @@ static NEXT: AtomicU32 = AtomicU32::new(0);
 const SPACES: [&str; 4] = ["c", "r0", "r1", "s"];
 const SERVER: &str = "203.0.113.1";
 
-/// Client `c`, routers `r0` of its DSL and `r1` of its LTE, server `s`; gone when dropped.
+/// Client `c`, routers `r0` for DSL and `r1` for LTE, server `s`; removed on drop.
 struct World {
     id: String,
     directory: tempfile::TempDir,
@@ -124,7 +124,7 @@ impl Drop for World {
     }
 }
 
-/// Whether a world can be made here; says why not.
+/// Whether the test can run here; prints the reason if not.
 fn able() -> bool {
     let program = |name: &str| {
         Command::new(name).arg("--version").output().is_err().then(|| format!("no program `{name}`"))
@@ -138,7 +138,7 @@ fn able() -> bool {
     }
 }
 
-/// What was found that is no note: which test, of which line.
+/// Findings other than notes: test and line.
 fn found(output: &Output) -> Vec<(String, String)> {
     let all: Value = serde_json::from_slice(&output.stdout)
         .unwrap_or_else(|e| panic!("{e}: {}", String::from_utf8_lossy(&output.stderr)));
@@ -150,7 +150,7 @@ fn found(output: &Output) -> Vec<(String, String)> {
     wrong
 }
 
-/// Plants a fault by shell commands in a namespace, and looks for it.
+/// Plants a fault by shell commands in a namespace, and expects its finding.
 fn finds((space, commands): (&str, &str), args: &[&str], check: &str, line: &str) {
     let mut world = World::new();
     world.sh(space, commands);
@@ -198,7 +198,7 @@ fn a_healthy_setup_has_no_findings_with_and_without_a_running_tunnel() {
     assert_eq!(status()["peers"][0]["state"], "open");
     let log = std::fs::read_to_string(world.path("s.log")).unwrap();
     assert!(!log.contains("replaces"), "{log}");
-    // At the server it looks at the server.
+    // On the server, the doctor checks the server.
     assert_eq!(found(&world.doctor("s", &["--json"], &[])), []);
     world.sh("s", "sysctl -qw net.ipv4.ip_forward=0; nft add table ip t; nft add chain ip t in '{ type filter hook input priority 0; policy drop; }'; nft add rule ip t in tcp dport 22 accept");
     let wrong = found(&world.doctor("s", &["--json"], &[]));
@@ -288,7 +288,7 @@ fn wrong_keys_are_found() {
     }
 }
 
-/// The clock of the doctor's process, by a library that is loaded before it.
+/// Changes the clock of the doctor's process with a preloaded library.
 #[test]
 fn a_clock_that_is_off_by_a_day_is_found() {
     if !able() {
@@ -309,7 +309,7 @@ fn a_clock_that_is_off_by_a_day_is_found() {
     let output = world.doctor("c", &[&["--json"], QUICK].concat(), &preload);
     assert_eq!(found(&output), [("clock".to_owned(), String::new())]);
     assert!(String::from_utf8_lossy(&output.stdout).contains("24.0 hours ahead"));
-    // Right again, it goes on from the handshakes that it made.
+    // With the right clock again, it continues from its earlier handshakes.
     assert_eq!(found(&world.doctor("c", &[&["--json"], QUICK].concat(), &[])), []);
 }
 

@@ -1,4 +1,5 @@
-//! Wrong input and surroundings: one clear message (what, where, how to mend), exit code 2, nothing left behind.
+//! Wrong input and missing prerequisites: one clear message (what, where, how to fix), exit code 2, nothing left
+//! behind.
 
 use std::net::UdpSocket;
 use std::path::PathBuf;
@@ -78,7 +79,7 @@ fn more_paths_than_a_session_has_are_refused() {
     Case::new(&format!("{CLIENT}{more}")).fails_with(&["tunnel.toml: line", "64 paths, expected at most 8"]);
 }
 
-/// What is wrong with a file, mpdccp-tunnel/tests/it/config.toml has case by case; here is what it has not.
+/// mpdccp-tunnel/tests/it/config.toml has most errors of files; these are the rest.
 #[test]
 fn wrong_values_name_what_is_allowed() {
     let with = |line: &str| Case::new(&format!("{line}\n{CLIENT}"));
@@ -188,7 +189,7 @@ fn a_port_in_use() {
 #[test]
 fn no_permission_to_make_an_interface() {
     let case = Case::new(CLIENT);
-    // With a user of our own, as root may make interfaces.
+    // As another user, since root may create interfaces.
     let mut command = Command::new("setpriv");
     command.args(["--reuid=65534", "--regid=65534", "--clear-groups", "--bounding-set=-all"]);
     std::fs::set_permissions(case.directory.path(), std::os::unix::fs::PermissionsExt::from_mode(0o777))
@@ -214,7 +215,7 @@ fn native_dccp_has_no_udp_port() {
     ]);
 }
 
-/// `tunnel check` with a file.
+/// Runs `tunnel check` on a file.
 fn checked(file: &std::path::Path, more: &[&str]) -> (Option<i32>, String) {
     let mut command = Command::new(env!("CARGO_BIN_EXE_mpdccp"));
     let output = command.args(["tunnel", "check"]).arg(file).args(more).output().unwrap();
@@ -246,7 +247,7 @@ fn a_file_is_checked_without_starting_anything() {
     assert!(!case.path("control.sock").exists());
 }
 
-/// Whoever may not look is not told to start a tunnel.
+/// A user without permission is not told to start a tunnel.
 #[test]
 fn a_lack_of_rights_is_told_from_a_tunnel_that_is_not_there() {
     let (closed, open) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());

@@ -5,7 +5,7 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::PathBuf;
 use std::process::{Child, Command, Output, Stdio};
 
-/// A client with two lines, and a server; gone when dropped.
+/// A client with two lines, and a server; removed on drop.
 struct World {
     id: String,
     directory: tempfile::TempDir,
@@ -48,7 +48,8 @@ impl World {
         command
     }
 
-    /// Both ends by these files; the inner address of the server answers, and both paths come up.
+    /// Starts both ends with these files; the server's inner address must answer, and both paths
+    /// must come up.
     fn carries(&mut self, server: &str) {
         for (name, file) in [("s", "server.toml"), ("c", "client.toml")] {
             let text = std::fs::read_to_string(self.path(file)).unwrap();

@@ -1,5 +1,5 @@
-//! ECN, DSCP and TTL between inner and outer headers, on both paths and in both directions: relays on the way look at outer headers and
-//! change them.
+//! ECN, DSCP and TTL between inner and outer headers, on both paths and in both directions: relays between the ends inspect and change
+//! outer headers.
 
 use crate::common::{Bed, CLIENT, REMOTE, SERVER, bed, socket, wait_for};
 use nix::sys::socket::{ControlMessageOwned, MsgFlags, SockaddrStorage, recvmsg, setsockopt, sockopt};
@@ -16,7 +16,7 @@ const CE: u8 = 3;
 /// Inner packets are recognised by their size.
 const LARGE: usize = 700;
 
-/// Asks for the header fields of what is received.
+/// Enables reception of header fields.
 fn watch(socket: &UdpSocket) {
     if socket.local_addr().unwrap().is_ipv4() {
         setsockopt(socket, sockopt::IpRecvTos, &true).unwrap();
@@ -28,7 +28,7 @@ fn watch(socket: &UdpSocket) {
     socket.set_read_timeout(Some(Duration::from_millis(100))).unwrap();
 }
 
-/// Length, sender, TOS and TTL of a datagram; none if there is none for a while.
+/// Length, sender, TOS and TTL of a datagram; `None` after a timeout.
 fn receive(socket: &UdpSocket, bytes: &mut [u8]) -> Option<(usize, SocketAddr, u8, i32)> {
     let mut space = nix::cmsg_space!(i32, i32, i32);
     let (mut tos, mut ttl) = (0, 0);
@@ -61,12 +61,12 @@ fn set_tos(socket: &UdpSocket, tos: u8) {
     }
 }
 
-/// Between client and server on one path.
+/// A relay between client and server on one path.
 #[derive(Clone, Default)]
 struct Relay {
-    /// TOS bytes of large datagrams, each way.
+    /// TOS bytes of large datagrams, by direction.
     seen: [Arc<Mutex<BTreeSet<u8>>>; 2],
-    /// What large datagrams leave with.
+    /// TOS byte set on large datagrams.
     tos: Arc<AtomicU8>,
     stop: Arc<AtomicBool>,
 }
@@ -134,12 +134,12 @@ impl Ends {
         Ends { sender, receiver, to: address(to[version], 7000) }
     }
 
-    /// Sends with a TOS byte until something arrives; its TOS and TTL.
+    /// Sends with a TOS byte until a datagram arrives; returns the TOS and TTL of the arrival.
     fn carry(&self, tos: u8) -> (u8, i32) {
         set_tos(&self.sender, tos);
         let mut got = None;
         let mut bytes = [0; 2000];
-        // What is left of before.
+        // Discards earlier datagrams.
         while receive(&self.receiver, &mut bytes).is_some() {}
         wait_for("an inner packet", || {
             self.sender.send_to(&[tos; 900], &self.to).unwrap();
@@ -150,12 +150,12 @@ impl Ends {
     }
 }
 
-/// A tunnel whose paths lead through relays.
+/// Starts a tunnel whose paths lead through relays.
 fn start(common: &str) -> Option<(Bed, [Relay; 2])> {
     let mut bed = bed()?;
     let relays = [0, 1].map(|path| Relay::start(&bed, path));
     bed.remote = [format!("{}:6600", REMOTE[0]), format!("[{}]:6600", REMOTE[1])];
-    // Every packet on both paths.
+    // Sends every packet on both paths.
     bed.up(&format!("scheduler = \"redundant\"\nmtu_probing = false\n{common}"));
     Some((bed, relays))
 }
@@ -171,7 +171,8 @@ fn seen(relays: &[Relay; 2], way: usize) -> [BTreeSet<u8>; 2] {
     [0, 1].map(|i| std::mem::take(&mut *relays[i].seen[way].lock().unwrap()))
 }
 
-/// RFC 6040 sections 4.1 and 4.2, RFC 2983 section 3.1: outer fields are copies, marks come in, DSCP and TTL inside stay.
+/// RFC 6040 sections 4.1 and 4.2, RFC 2983 section 3.1: outer fields are copies, marks are applied to inner packets, and inner DSCP and
+/// TTL stay.
 #[test]
 fn fields_are_copied_on_both_paths_both_ways() {
     let Some((bed, relays)) = start("ecn = \"copy\"\ndscp = \"copy\"") else { return };
@@ -180,17 +181,17 @@ fn fields_are_copied_on_both_paths_both_ways() {
         for (dscp, ecn) in [(46, 0), (10, ECT0), (0, 1), (10, CE)] {
             let tos = dscp << 2 | ecn;
             seen(&relays, way);
-            // On the way, DSCP is washed out and the ECN field kept.
+            // The relay clears DSCP and keeps the ECN field.
             relays.iter().for_each(|relay| relay.tos.store(ecn, Ordering::Relaxed));
             assert_eq!(ends.carry(tos), (tos, 33));
             let copies = || relays.iter().all(|r| r.seen[way].lock().unwrap().contains(&tos));
             wait_for("both paths carry it", copies);
             assert_eq!(seen(&relays, way), [BTreeSet::from([tos]), BTreeSet::from([tos])]);
         }
-        // Marked on the way.
+        // The relay marks packets.
         relays.iter().for_each(|relay| relay.tos.store(CE, Ordering::Relaxed));
         assert_eq!(ends.carry(10 << 2 | ECT0), (10 << 2 | CE, 33));
-        // A mark on what is not ECN-capable: dropped, and counted.
+        // A marked packet whose inner packet is not ECN-capable is dropped and counted.
         let end = ["s", "c"][way];
         let dropped = || bed.status(end)["tun"]["drops"]["ce_not_ect"].as_u64().unwrap_or(0);
         let before = dropped();
@@ -204,8 +205,7 @@ fn fields_are_copied_on_both_paths_both_ways() {
     stop(bed, &relays);
 }
 
-/// As it is without settings, but for the DSCP: the path's congestion control has the outer ECN field, and its marks come in where
-/// they can.
+/// The default, except for the DSCP: the path's congestion control uses the outer ECN field, and its marks are applied if possible.
 #[test]
 fn fields_may_be_pinned() {
     let Some((bed, relays)) = start("dscp = 34") else { return };

@@ -1,5 +1,5 @@
-//! Two roaming clients behind one NAT: one changes its address in the middle of a transfer, the other is repeated and spoofed by a
-//! third host.
+//! Two roaming clients behind one NAT: one changes its address during a transfer, the other's packets are replayed and spoofed by
+//! a third host.
 
 use crate::common::spaces::Spaces;
 use crate::common::{inside, missing, socket, udp_payloads, wait_for};
@@ -48,7 +48,7 @@ fn world(shards: u8) -> Spaces {
     world
 }
 
-/// A client's numbered datagrams to the server through the tunnel.
+/// A client's numbered datagrams through the tunnel to the server.
 struct Stream {
     sent: Arc<AtomicU64>,
     stop: Arc<AtomicBool>,
@@ -71,7 +71,7 @@ impl Stream {
     }
 }
 
-/// What arrived of each client: its numbers, each once. Anything else is wrong.
+/// Datagrams received from each client: each number once; any other packet is an error.
 #[derive(Default)]
 struct Arrived {
     numbers: [BTreeSet<u64>; 2],
@@ -100,7 +100,7 @@ fn two_roaming_clients_behind_one_nat() {
     roam(1);
 }
 
-/// Whose new port leads to another socket of the server by its hash stays with the shard that has its session.
+/// If a new port hashes to another socket of the server, the session stays on its shard.
 #[test]
 fn two_roaming_clients_of_two_shards() {
     roam(2);
@@ -156,11 +156,11 @@ fn roam(shards: u8) {
     let count = |n: usize| arrived.lock().unwrap().numbers[n].len();
     wait_for("both transfer", || count(0) > 500 && count(1) > 500);
 
-    // The first gets another address in the LAN, and with it another port at the NAT.
+    // The first client gets another address in the LAN, and so another port at the NAT.
     let before = remote(0);
     world.sh("c0", "ip addr add 192.168.5.77/24 dev wan && ip addr del 192.168.5.10/24 dev wan; ip addr add 192.168.5.77/24 dev wan; \
         ip route replace default via 192.168.5.1");
-    // The second is repeated by the stranger, as itself and in the NAT's name.
+    // The stranger replays the second client's packets, from its own address and from the NAT's.
     let second = remote(1);
     let port = second.rsplit_once(':').unwrap().1.to_owned();
     let seen = udp_payloads(&std::fs::read(world.path("c1.pcap")).unwrap());
@@ -205,7 +205,7 @@ fn roam(shards: u8) {
     let arrived = arrived.lock().unwrap();
     assert!(arrived.wrong.is_empty(), "{:?}", arrived.wrong);
     let lost = [0, 1].map(|n| sent[n] - arrived.numbers[n].len() as u64);
-    // Of a client that a busy machine does not let run, its own queue drops what is too old, and says so.
+    // If a busy machine delays a client, the client's own queue drops old packets and counts them.
     let own = [0, 1].map(|n| {
         let queue = world.status(&format!("c{n}"))["peers"][0]["queue"].clone();
         ["dropped_full", "dropped_old", "dropped_early"]
@@ -213,7 +213,7 @@ fn roam(shards: u8) {
             .filter_map(|why| queue[why].as_u64())
             .sum::<u64>()
     });
-    // What was under way when the address went; nothing of the other.
+    // Packets in flight when the address changed are lost; the other client loses nothing.
     assert!(
         lost[0] < own[0] + 500 && lost[1] < own[1] + 20,
         "{lost:?} of {sent:?}, {own:?} by their own queues"

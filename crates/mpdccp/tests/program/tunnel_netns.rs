@@ -4,7 +4,7 @@ use crate::common::stream::Stream;
 use crate::common::{Bed, CLIENT, LOCAL, REMOTE, SERVER, bed, run, socket, udp_payloads, wait_for};
 use serde_json::Value;
 
-/// The whole session, handshake to close, as an independent decoder sees it.
+/// The whole session, from handshake to close, checked by an independent decoder.
 fn decodes(bed: &Bed) {
     let Some(all) = bed.decoded("") else { return };
     for word in ["[Request]", "[Response]", "MP_KEY", "MP_JOIN", "MP_HMAC", "MP_SEQ", "MP_CLOSE", "[Reset]"] {
@@ -16,7 +16,7 @@ fn decodes(bed: &Bed) {
 
 fn pings(bed: &Bed) {
     for address in SERVER {
-        // A full-size packet each way too: what the interface's MTU promises is carried.
+        // A full-size packet in each direction too: the tunnel must carry the interface's MTU.
         let mtu = bed.status("c")["mtu"].as_u64().unwrap();
         let headers = if address.contains(':') { 48 } else { 28 };
         for size in [56, mtu - headers] {
@@ -41,12 +41,12 @@ fn the_mtu_follows_that_of_the_paths() {
     bed.down();
 }
 
-/// A path swallows large packets without a word, as a router without ICMP does: here a link whose far end takes 1400 bytes. What it
-/// carries is found, senders inside are told of it, and TCP announces segments that fit.
+/// A path drops large packets silently, like a router without ICMP: here a link whose far end accepts 1400 bytes. The tunnel detects
+/// its MTU, tells inner senders, and clamps TCP's MSS.
 #[test]
 fn a_black_hole_for_large_packets_is_found() {
     let Some(mut bed) = bed() else { return };
-    // What is large goes over path one, the preferred one: where nothing is lost, nothing is doubted.
+    // Large packets use path one, the preferred one: without losses there is no black hole detection.
     bed.up("scheduler = \"cpf\"");
     let mtu = bed.status("c")["mtu"].as_u64().unwrap();
     run("ip", &format!("-n {} link set p0 mtu 1400", bed.space[1]));
@@ -54,7 +54,7 @@ fn a_black_hole_for_large_packets_is_found() {
     wait_for("path one is found to carry less", || {
         bed.at_client(&large);
         let mtu = bed.client_path("one")["mtu"].as_u64().unwrap();
-        // A link has four bytes to spare, for a VLAN tag.
+        // A link has four spare bytes for a VLAN tag.
         (1390..=1404).contains(&mtu)
     });
     let now = bed.status("c")["mtu"].as_u64().unwrap();
@@ -88,7 +88,7 @@ fn traffic_survives_a_path_and_uses_it_again() {
     wait_for("path one is used", || bed.client_path("one")["sent_packets"].as_u64().unwrap() > before + 100);
     stream.more(500);
     let (sent, received) = stream.finish();
-    // What was under way when the link went, and little else.
+    // Only packets in flight when the link failed, and few others.
     assert!(sent - received < 200, "{} of {sent} lost", sent - received);
     let status = bed.status("s");
     assert_eq!(status["peers"][0]["state"], "open");
@@ -98,7 +98,7 @@ fn traffic_survives_a_path_and_uses_it_again() {
     assert!(trace.lines().count() > 100 && trace.lines().all(|line| line.split(',').count() == columns));
 }
 
-/// A route into the tunnel that would lead its own packets there is warned of, unless the path is bound to an interface.
+/// A route into the tunnel that would capture its own packets causes a warning, unless the path is bound to an interface.
 #[test]
 fn a_remote_behind_the_tunnel_itself_is_warned_of() {
     let Some(mut bed) = bed() else { return };
@@ -116,7 +116,7 @@ fn interfaces_and_addresses_may_go_and_come_back() {
     bed.up("");
     let c = bed.space[0].clone();
     let state = |path: &str| bed.client_path(path)["state"].clone();
-    // The server may notice only when it sends, and so lose a packet.
+    // The server may only notice when it sends, and so lose a packet.
     let lives = || {
         let ping = format!("ping -c 1 -W 1 {}", SERVER[0]);
         wait_for("an echo", || bed.at_client(&ping).status.success());
@@ -135,8 +135,8 @@ fn interfaces_and_addresses_may_go_and_come_back() {
     bed.down();
 }
 
-/// A path whose interface is not there yet waits for it, one whose name leads nowhere yet for its address; a name whose address
-/// stops working is looked up again.
+/// A path without its interface waits for it; a path with an unknown name waits for its address; a name whose address stops working
+/// is looked up again.
 #[test]
 fn paths_wait_for_what_is_missing() {
     let Some(mut bed) = bed() else { return };
@@ -153,7 +153,7 @@ fn paths_wait_for_what_is_missing() {
     wait_for("path two joins", || bed.client_path("two")["state"] == "up");
     bed.link(0);
     wait_for("path one joins", || bed.client_path("one")["state"] == "up");
-    // The server moves: its name leads elsewhere.
+    // The server moves: its name gets another address.
     let s = bed.space[1].clone();
     run("ip", &format!("-n {s} addr add fd71::9/64 dev p1 nodad"));
     run("ip", &format!("-n {s} addr del {}/64 dev p1", REMOTE[1]));
@@ -169,7 +169,7 @@ fn paths_wait_for_what_is_missing() {
     bed.down();
 }
 
-/// An interface that appears joins where a pattern fits, and the path moves to another when it goes.
+/// A new interface that matches a pattern is used, and the path moves to another when it disappears.
 #[test]
 fn interfaces_that_appear_join_by_a_pattern() {
     let Some(mut bed) = bed() else { return };
@@ -206,14 +206,14 @@ fn interfaces_that_appear_join_by_a_pattern() {
     bed.down();
 }
 
-/// What `ip netns exec` shows programs of a namespace in place of /etc/hosts.
+/// Replaces /etc/hosts for programs that `ip netns exec` runs in a namespace.
 struct Hosts(std::path::PathBuf);
 
 impl Hosts {
     fn new(space: &str) -> Hosts {
         let directory = std::path::PathBuf::from(format!("/etc/netns/{space}"));
         std::fs::create_dir_all(&directory).unwrap();
-        // No name server, so that names that are not in the file fail at once.
+        // No name server, so that names not in the file fail at once.
         std::fs::write(directory.join("resolv.conf"), "").unwrap();
         Hosts(directory)
     }
@@ -239,7 +239,7 @@ fn native_dccp_carries_it_too() {
     stream.more(300);
     let (sent, received) = stream.finish();
     assert!(sent - received < 50, "{received} of {sent}");
-    // The checksum covers the source, which is another one now.
+    // The checksum covers the source address, which has changed.
     let moved = "192.168.71.9";
     for command in [format!("addr del {}/24 dev p0", LOCAL[0]), format!("addr add {moved}/24 dev p0")] {
         run("ip", &format!("-n {} {command}", bed.space[0]));
@@ -255,7 +255,7 @@ fn native_dccp_carries_it_too() {
     decodes(&bed);
 }
 
-/// Records as IP protocol 33: nothing but them on the wire, and nothing of them changed on the way.
+/// Records as IP protocol 33: only records on the wire, unmodified in transit.
 #[test]
 fn records_travel_without_udp_too() {
     let Some(mut bed) = bed() else { return };
@@ -264,7 +264,7 @@ fn records_travel_without_udp_too() {
     pings(&bed);
     let stream = Stream::start(&bed);
     stream.more(300);
-    // It does not matter from where they come.
+    // Their source address does not matter.
     let moved = "192.168.71.9";
     for command in [format!("addr del {}/24 dev p0", LOCAL[0]), format!("addr add {moved}/24 dev p0")] {
         run("ip", &format!("-n {} {command}", bed.space[0]));
@@ -300,7 +300,7 @@ fn paths_come_and_go_by_command() {
     ok(&["path", "add", "again", "--local", LOCAL[0], "--remote", REMOTE[0], "--priority", "4"]);
     wait_for("the new path is up", || bed.client_path("again")["state"] == "up");
     assert_eq!(bed.client_path("again")["priority"], 4);
-    // One that comes back under its name is there once.
+    // A path that is added again under its old name is listed once.
     ok(&["path", "del", "again"]);
     ok(&["path", "add", "again", "--local", LOCAL[0], "--remote", REMOTE[0], "--priority", "4"]);
     let named = || {
@@ -335,8 +335,8 @@ fn paths_come_and_go_by_command() {
     decodes(&bed);
 }
 
-/// RFC 9897 section 3.2.8: what the server advertises is joined, and carries the session alone where it must; what does not answer is
-/// left (section 3.4).
+/// RFC 9897 section 3.2.8: the client joins advertised addresses, and such a path carries the session alone if necessary; an address
+/// that does not answer is abandoned (section 3.4).
 #[test]
 fn advertised_addresses_are_joined() {
     let Some(mut bed) = bed() else { return };
@@ -350,7 +350,7 @@ fn advertised_addresses_are_joined() {
     wait_for("the address is joined", || bed.client_path("one@192.168.71.3")["state"] == "up");
     assert!(bed.client_path("two@192.168.71.3").is_null(), "IPv6");
     wait_for("the other one is given up", || bed.log("c").contains("path one@192.168.71.4 does not come up"));
-    // Nothing but the address that was told is left.
+    // Only the path to the advertised address is left.
     for change in ["route add 192.168.71.1/32 dev p0", "addr del 192.168.71.2/24 dev p0", "link set p1 down"]
     {
         assert!(run("ip", &format!("-n {s} {change}")).status.success(), "{change}");
@@ -404,12 +404,12 @@ fn garbage_and_strangers_are_counted_and_change_nothing() {
         sum(&status["endpoint"]) + sockets.iter().map(|socket| sum(&socket["drops"])).sum::<u64>()
     };
     wait_for("all of them are counted", || counted() == 200);
-    // An inner source address that is not the client's.
+    // An inner source address that does not belong to the client.
     run("ip", &format!("-n {} addr add 10.71.0.99/32 dev tunC", bed.space[0]));
     socket(&bed.space[0], "10.71.0.99:0").send_to(b"not mine", format!("{}:7000", SERVER[0])).unwrap();
     wait_for("bad_source", || bed.status("s")["tun"]["drops"]["bad_source"] == 1);
     pings(&bed);
-    // A second tunnel on the same interface and control socket.
+    // A second tunnel with the same interface and control socket.
     let config = bed.path("c.toml");
     let again =
         bed.at_client(&format!("{} tunnel up --config {}", env!("CARGO_BIN_EXE_mpdccp"), config.display()));
@@ -418,19 +418,19 @@ fn garbage_and_strangers_are_counted_and_change_nothing() {
     bed.down();
 }
 
-/// Wireshark shows records for what they are, and with the key log what is in them.
+/// Wireshark recognises records, and decrypts them with the key log.
 #[test]
 fn records_are_shown_and_opened_with_their_keys() {
     opened_with_their_keys("ccid = 2", "dccpudp", 40);
 }
 
-/// As native DCCP, with the checksum that it has to have.
+/// As native DCCP, with the required checksum.
 #[test]
 fn records_without_udp_are_shown_and_opened_too() {
     opened_with_their_keys("ccid = 2\ncarrier = \"raw\"", "dccp", 32);
 }
 
-/// `empty`: bytes of a record with nothing in it, with the header of UDP.
+/// `empty`: size of an empty record in bytes, with the UDP header.
 fn opened_with_their_keys(common: &str, protocol: &str, empty: usize) {
     let Some(mut bed) = bed() else { return };
     let keylog = bed.path("keys");
@@ -459,7 +459,8 @@ fn opened_with_their_keys(common: &str, protocol: &str, empty: usize) {
     assert!(bad.is_empty(), "{bad}");
 }
 
-/// What is on the wire tells nothing and is good for nothing; who has no key gets no answer; who moves is followed.
+/// Packets on the wire reveal nothing and cannot be replayed; packets without a valid key get no answer; a peer that moves is
+/// followed.
 #[test]
 fn an_encrypted_tunnel_is_closed_to_others_and_follows_its_peer() {
     let Some(mut bed) = bed() else { return };
@@ -469,7 +470,7 @@ fn an_encrypted_tunnel_is_closed_to_others_and_follows_its_peer() {
         .send_to(word.as_bytes(), format!("{}:7", SERVER[0]))
         .unwrap();
     pings(&bed);
-    // Everything the client ever sent, from another address: no answer to any of it.
+    // Replays everything that the client sent, from another address: no packet is answered.
     run("ip", &format!("-n {} addr add 192.168.71.66/24 dev p0", bed.space[0]));
     let stranger = socket(&bed.space[0], "192.168.71.66:0");
     stranger.set_read_timeout(Some(std::time::Duration::from_millis(300))).unwrap();
@@ -484,7 +485,7 @@ fn an_encrypted_tunnel_is_closed_to_others_and_follows_its_peer() {
         || bed.status("s")["channels"].as_object().map_or(0, |c| c.values().filter_map(Value::as_u64).sum());
     wait_for("they are counted", || dropped() >= 20u64);
     pings(&bed);
-    // Another address under the running tunnel.
+    // The address changes under the running tunnel.
     run("ip", &format!("-n {} addr del 192.168.71.66/24 dev p0", bed.space[0]));
     for change in ["add 192.168.71.77/24", &format!("del {}/24", LOCAL[0])] {
         run("ip", &format!("-n {} addr {change} dev p0", bed.space[0]));

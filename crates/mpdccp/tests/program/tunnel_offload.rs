@@ -1,4 +1,5 @@
-//! Super-packets of the kernel through the tunnel: what arrives is what was sent, whether the interface takes them or not.
+//! Super-packets of the kernel through the tunnel: data arrives unchanged, whether or not the interface accepts
+//! super-packets.
 
 use crate::common::{Bed, CLIENT, SERVER, missing, run, wait_for};
 use nix::sys::socket::{setsockopt, sockopt::UdpGsoSegment};
@@ -8,7 +9,7 @@ use std::net::{IpAddr, SocketAddr, TcpListener, TcpStream, UdpSocket};
 use std::os::fd::AsFd;
 use std::thread::JoinHandle;
 
-/// Runs `what` on a thread of its own inside a namespace.
+/// Runs `what` on a separate thread inside a namespace.
 fn inside<T: Send + 'static>(space: &str, what: impl FnOnce() -> T + Send + 'static) -> JoinHandle<T> {
     let space = format!("/run/netns/{space}");
     std::thread::spawn(move || {
@@ -26,7 +27,7 @@ fn pattern(bytes: usize) -> Vec<u8> {
     (0..bytes as u32).map(|i| (i.wrapping_mul(2_654_435_761) >> 24) as u8).collect()
 }
 
-/// Bytes sent over TCP from `from` to `to`, in writes of odd sizes, and what came out.
+/// Sends bytes over TCP from `from` to `to`, in writes of odd sizes; returns the received bytes.
 fn over_tcp(bed: &Bed, (from, to): (usize, usize), address: &'static str, port: u16) -> Vec<u8> {
     let listen = move || TcpListener::bind(at(address, port)).unwrap();
     let listener = inside(&bed.space[to], listen).join().unwrap();
@@ -42,7 +43,7 @@ fn over_tcp(bed: &Bed, (from, to): (usize, usize), address: &'static str, port: 
 
 const SIZE: usize = 3_000_001;
 
-/// Super-packets that the interface of the client handed over.
+/// Number of super-packets from the client's interface.
 fn handed_over(bed: &Bed) -> u64 {
     let output = run("ip", &format!("-n {} -j -s link show dev tunC", bed.space[0]));
     let links: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
@@ -78,13 +79,13 @@ fn datagrams(bed: &Bed, family: usize) {
         |space: &str, address| inside(space, move || UdpSocket::bind(address).unwrap()).join().unwrap();
     let (sender, receiver) = (bind(&bed.space[0], from), bind(&bed.space[1], to));
     let data = pattern(19 * 603 + 17);
-    // The kernel cuts them itself if the interface cannot.
+    // The kernel segments them itself if the interface cannot.
     setsockopt(&sender, UdpGsoSegment, &603).unwrap();
     assert_eq!(sender.send_to(&data, to).unwrap(), data.len());
     receiver.set_read_timeout(Some(std::time::Duration::from_secs(30))).unwrap();
     let mut expected: Vec<Vec<u8>> = data.chunks(603).map(<[u8]>::to_vec).collect();
     let mut room = [0; 2_000];
-    // Two paths may put them in another order.
+    // Two paths may reorder them.
     let mut received: Vec<Vec<u8>> =
         expected.iter().map(|_| receiver.recv(&mut room).map(|n| room[..n].to_vec()).unwrap()).collect();
     expected.sort();

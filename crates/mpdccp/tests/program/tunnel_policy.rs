@@ -4,7 +4,7 @@ use crate::common::stream::Stream;
 use crate::common::{Bed, SERVER, bed, run, wait_for};
 use std::process::Command;
 
-/// What the client does with the stream; `paths = "two"` at first.
+/// The client's rule for the stream; `paths = "two"` at first.
 const RULE: &str = r#"
             [[policy_rule]]
             name = "stream"
@@ -15,7 +15,7 @@ const RULE: &str = r#"
             otherwise = "wait"
 "#;
 
-/// The file of an end says something else from now on.
+/// Changes and reloads an end's file.
 fn reload(bed: &Bed, end: &str, from: &str, to: &str) {
     let file = bed.path(&format!("{end}.toml"));
     let text = std::fs::read_to_string(&file).unwrap();
@@ -25,7 +25,7 @@ fn reload(bed: &Bed, end: &str, from: &str, to: &str) {
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
 }
 
-/// Packets that an end sent on each path so far; path two is over IPv6.
+/// Packets that an end has sent on each path; path two is IPv6.
 fn sent(bed: &Bed, end: &str) -> [u64; 2] {
     let status = bed.status(end);
     let paths = status["peers"][0]["paths"].as_array().unwrap();
@@ -35,7 +35,7 @@ fn sent(bed: &Bed, end: &str) -> [u64; 2] {
     })
 }
 
-/// Packets that an end sends on each path meanwhile.
+/// Packets that an end sends on each path during `act`.
 fn meanwhile(bed: &Bed, end: &str, act: impl FnOnce()) -> [u64; 2] {
     let before = sent(bed, end);
     act();
@@ -49,7 +49,7 @@ fn counter(bed: &Bed, end: &str, pointer: &str) -> u64 {
     counter.unwrap_or_else(|| panic!("no {pointer} in {status}"))
 }
 
-/// Each end has rules for what it sends, and changes its rules while datagrams run: none of them are lost, but those that a rule drops.
+/// Each end has rules for its packets, and changes them while datagrams flow: none is lost, except those that a rule drops.
 #[test]
 fn rules_are_reloaded_while_datagrams_run() {
     let Some(mut bed) = bed() else { return };
@@ -89,14 +89,14 @@ fn rules_are_reloaded_while_datagrams_run() {
     bed.down();
 }
 
-/// Every tenth packet on path one is lost behind the client's back: of a rule with FEC packets the receiver makes them from the others.
+/// Every tenth packet on path one is lost silently: with FEC packets the receiver restores them.
 #[test]
 fn fec_packets_and_the_order_of_flows_pass_the_tunnel() {
     let Some(mut bed) = bed() else { return };
     if Command::new("nft").arg("--version").output().is_err() {
         return crate::common::skipped("no program `nft`");
     }
-    // Without repair, what arrives of the lost ones are the restored.
+    // Without repair, all lost packets that arrive were restored.
     bed.up_with(
         "flow_order = true\nrepair = false",
         &RULE.replace("paths = \"two\"", "scheduler = \"rr\"\nfec = 4"),

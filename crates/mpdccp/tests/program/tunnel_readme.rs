@@ -1,11 +1,11 @@
-//! The first tunnel of README.md, typed in as a new user would.
+//! The first tunnel of README.md, with the commands of a new user.
 
 use crate::common::{missing, run, wait_for};
 use std::fs::File;
 use std::path::Path;
 use std::process::{Child, Command, Output, Stdio};
 
-/// A host with a directory of its own; gone when dropped.
+/// A host with its own directory; removed on drop.
 struct Host {
     space: String,
     directory: tempfile::TempDir,
@@ -26,7 +26,7 @@ impl Host {
     fn command(&self, line: &str) -> Command {
         let program = Path::new(env!("CARGO_BIN_EXE_mpdccp")).parent().unwrap();
         let mut command = Command::new("ip");
-        // Each host has directories of its own for what runs and for what stays: both tunnels have the same name.
+        // Each host has private runtime and state directories, because both tunnels have the same name.
         let line = format!("mount --bind run /run; mount --bind lib /var/lib; {line}");
         command.args(["netns", "exec", &self.space, "sh", "-ec", &line]).current_dir(self.directory.path());
         let path = format!("{}:{}", program.display(), std::env::var("PATH").unwrap());
@@ -56,7 +56,7 @@ impl Drop for Host {
     }
 }
 
-/// The blocks of the section that begin with this fence.
+/// The section's blocks that begin with this fence.
 fn blocks(kind: &str) -> Vec<&'static str> {
     let text = include_str!("../../../../README.md");
     let (_, section) = text.split_once("## A tunnel in three steps\n").unwrap();
@@ -104,7 +104,7 @@ fn the_first_tunnel_of_the_readme() {
             host.tunnel = Some(command.stderr(log).stdout(Stdio::null()).spawn().unwrap());
             continue;
         }
-        // As soon as the tunnel is there.
+        // As soon as the tunnel is up.
         wait_for(line, || host.command(line).output().unwrap().status.success());
         if line.contains("status") {
             wait_for("both lines are in the status", || {

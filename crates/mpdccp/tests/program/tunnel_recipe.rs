@@ -1,4 +1,4 @@
-//! The recipes of docs/guides/office.md, by their very commands and files.
+//! The recipes of docs/guides/office.md, with their exact commands and files.
 
 use crate::common::spaces::Spaces;
 use crate::common::{inside, missing, run, wait_for};
@@ -7,7 +7,7 @@ use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream};
 use std::process::Command;
 
-/// The blocks of a recipe that begin with this fence.
+/// The recipe's blocks that begin with this fence.
 fn blocks(title: &str, kind: &str) -> Vec<String> {
     let text = include_str!("../../../../docs/guides/office.md");
     let (_, section) = text.split_once(&format!("## {title}\n")).unwrap();
@@ -31,7 +31,7 @@ fn office(n: u8) -> Spaces {
             office.sh(name, &format!("ip addr add {address} dev {interface} && ip link set {interface} up"));
         }
     }
-    // DSL as it is.
+    // The real MTU of DSL.
     office.sh("router", "ip link set eth0 mtu 1492");
     office.sh("net", "ip link set dsl mtu 1492 && sysctl -qw net.ipv4.ip_forward=1");
     office.sh("net", "ip addr add 198.18.0.1/32 dev lo");
@@ -66,7 +66,7 @@ fn an_office_with_two_lines() {
         return crate::common::skipped("no program `nft`");
     }
     let mut office = office(4);
-    // As many distributions have it.
+    // The default of many distributions.
     office.sh("router", "sysctl -qw net.ipv4.conf.all.rp_filter=1");
     let title = "An office with two lines";
     let (commands, files) = (blocks(title, "sh"), blocks(title, "toml"));
@@ -97,7 +97,7 @@ fn an_office_with_two_lines() {
         }
     };
     back_and_forth();
-    // A port of the server leads into the LAN, which sees who connects.
+    // A port of the server is forwarded to the LAN, which sees the client's address.
     office.sh("server", &blocks("A port of the server for a host in the LAN", "sh")[0]);
     let https = inside(&office.space("lan"), || TcpListener::bind("192.168.88.9:443").unwrap());
     let visitor = inside(&office.space("net"), || TcpStream::connect("203.0.113.1:8443").unwrap());
@@ -107,7 +107,7 @@ fn an_office_with_two_lines() {
     let mut got = [0; 7];
     (&visitor).read_exact(&mut got).unwrap();
     assert_eq!(&got, b"welcome");
-    // DSL is pulled; the connection lives on.
+    // DSL fails; the connection survives.
     office.sh("net", "ip link set dsl down");
     back_and_forth();
 }
@@ -119,7 +119,7 @@ fn two_sites_without_translation() {
     }
     let mut office = office(9);
     office.sh("router", "sysctl -qw net.ipv4.conf.all.rp_filter=2; ip route replace default via 192.0.2.1 dev eth0 metric 100; ip route replace default via 198.51.100.1 dev wwan0 metric 200");
-    // The other LAN, with a host of its own.
+    // The other LAN, with a host.
     let there = "ip link add lan1 type bridge; ip addr add 192.168.99.1/24 dev lan1; ip link set lan1 up";
     office.sh("server", there);
     let title = "Two sites that see each other's addresses";
@@ -163,13 +163,13 @@ fn a_network_of_ipv6_behind_a_client() {
     let title = "A network of IPv6 behind a client";
     let (commands, files) = (blocks(title, "sh"), blocks(title, "toml"));
     assert_eq!((commands.len(), files.len()), (2, 2));
-    // Addresses count at once, without a look for others that have them.
+    // Addresses are usable at once, without duplicate address detection.
     for name in ["lan", "router", "net", "server"] {
         office.sh(name, "sysctl -qw net.ipv6.conf.all.accept_dad=0 net.ipv6.conf.default.accept_dad=0");
         office.sh(name, "for d in /proc/sys/net/ipv6/conf/*/accept_dad; do echo 0 > $d; done");
     }
     office.sh("router", "ip route replace default via 192.0.2.1 dev eth0 metric 100");
-    // The Internet, which knows where the prefix is; and another way for the router to get there, which must not be used.
+    // The Internet, with a route to the prefix; and another route for the router, which must not be used.
     office.sh("net", "ip addr add 2001:db8:ffff::1/128 dev lo; sysctl -qw net.ipv6.conf.all.forwarding=1");
     office.sh("net", "ip addr add 2001:db8:1::2/64 dev hub; ip addr add 2001:db8:2::2/64 dev dsl");
     office.sh("server", "ip addr add 2001:db8:1::1/64 dev eth0; ip route add default via 2001:db8:1::2");
@@ -196,7 +196,7 @@ fn a_network_of_ipv6_behind_a_client() {
     let from_outside = || TcpStream::connect("[2001:db8:77:88::9]:80").unwrap();
     let outside = inside(&office.space("net"), from_outside);
     drop((inside_host.accept().unwrap(), outside));
-    // Nothing leaves beside it when it is killed, although there is a way.
+    // Nothing bypasses the killed tunnel, although another route exists.
     let router = office.space("router");
     let way = || {
         let route = run("ip", &format!("-n {router} -6 route get 2001:db8:ffff::1"));

@@ -1,4 +1,4 @@
-//! The tunnel as a service: what it tells the service manager, what it may do, and keys that are replaced.
+//! The tunnel as a service: notifications to the service manager, capabilities, and replaced keys.
 
 use crate::common::{Bed, SERVER, bed, wait_for};
 use dccp_secure::{PresharedKey, PrivateKey};
@@ -20,7 +20,7 @@ fn edit(bed: &Bed, end: &str, from: &str, to: &str) {
     std::fs::write(file, text.replacen(from, to, 1)).unwrap();
 }
 
-/// A bed whose ends speak to a service manager, and how to wait for a word of theirs.
+/// A bed whose ends notify a service manager, and the socket for their messages.
 fn managed(watchdog: &str, of_server: &str) -> Option<(Bed, UnixDatagram)> {
     let mut bed = bed()?;
     let socket = bed.path("notify");
@@ -41,23 +41,23 @@ fn hear(socket: &UnixDatagram, word: &str) {
     });
 }
 
-/// What systemd gets to hear with Type=notify.
+/// Messages to systemd with Type=notify.
 #[test]
 fn a_service_manager_is_told() {
     let Some((mut bed, heard)) = managed("30000000", "") else { return };
     bed.up("");
     hear(&heard, "READY=1");
-    // From the thread that carries the traffic, as long as it lives.
+    // From the thread that carries the traffic, as long as it is alive.
     (0..4).for_each(|_| hear(&heard, "WATCHDOG=1"));
     bed.down();
     hear(&heard, "STOPPING=1");
 }
 
-/// A shard that hangs is found, whichever it is: the others do not answer for it.
+/// A hanging shard is detected, whichever it is: the others do not answer for it.
 #[test]
 fn every_shard_answers_the_watchdog() {
     let Some((mut bed, heard)) = managed("400000", "shards = 3") else { return };
-    // The client has a manager of its own, or none.
+    // The client has another manager, or none.
     bed.launch("");
     bed.signal("c", rustix::process::Signal::KILL);
     for name in ["shard 2", "shard 1", "mpdccp"] {
@@ -65,13 +65,13 @@ fn every_shard_answers_the_watchdog() {
         let threads = bed.threads("s");
         let (thread, _) = threads.iter().find(|(_, comm)| comm == name).unwrap();
         let thread = Pid::from_raw(*thread);
-        // Only this thread stops, as one that waits for ever would.
+        // Stops only this thread, like a deadlock.
         if let Err(e) = ptrace::attach(thread) {
             crate::common::skipped(format!("a thread cannot be stopped here: {e}"));
             break;
         }
         waitpid(thread, Some(WaitPidFlag::__WALL)).unwrap();
-        // What was said before it stopped, and what is said for the round that it had still been seen in.
+        // Messages sent before it stopped, and for the round in which it had still reported.
         heard.set_read_timeout(Some(Duration::from_secs(1))).unwrap();
         let mut words = 0;
         while heard.recv(&mut [0; 100]).is_ok() {
@@ -84,7 +84,7 @@ fn every_shard_answers_the_watchdog() {
     hear(&heard, "WATCHDOG=1");
 }
 
-/// journald takes the priority from the front of a line, and has times itself.
+/// journald parses the priority prefix of a line, and adds times itself.
 #[test]
 fn the_journal_gets_priorities() {
     let Some(mut bed) = bed() else { return };
@@ -173,7 +173,7 @@ fn native_dccp_keeps_raw_sockets_and_files_of_others_stay_readable() {
         assert!(capabilities(&bed, end).iter().all(|caps| *caps == [NET_RAW; 2]));
     }
     bed.down();
-    // The administrator's own file, which root may read only by overriding its mode.
+    // A file of another user, which root can only read by overriding its mode.
     let file = bed.path("c.toml");
     chown(&file, Some(4711), None).unwrap();
     std::fs::set_permissions(&file, std::fs::Permissions::from_mode(0o600)).unwrap();
@@ -199,14 +199,14 @@ fn reload(bed: &Bed, end: &str) -> String {
     String::from_utf8(output.stdout).unwrap()
 }
 
-/// Keys are compared, not names of files.
+/// Keys are compared, not file names.
 #[test]
 fn a_key_file_with_another_key_in_it_is_noticed() {
     let Some(mut bed) = bed() else { return };
     bed.up("");
     let key = |n: u8| PrivateKey::from_random([n; 32]);
     let psk = |n: u8| PresharedKey::from_random([n; 32]).to_base64().to_string();
-    // The same keys, now in files: nobody notices.
+    // The same keys, now in files: no connection changes.
     for (end, n) in [("c", 1), ("s", 2)] {
         write_key(&bed, &format!("{end}.key"), &key(n).to_base64());
         let inline = format!("private_key = \"{}\"", *key(n).to_base64());
@@ -214,7 +214,7 @@ fn a_key_file_with_another_key_in_it_is_noticed() {
         assert!(reload(&bed, end).starts_with("0 peer(s) added, 0 removed"));
     }
     assert!(["c", "s"].iter().all(|end| !bed.log(end).contains("session closed")));
-    // A secret besides, which both ends have to know.
+    // A preshared key, which both ends must know.
     for end in ["s", "c"] {
         write_key(&bed, &format!("{end}.psk"), &psk(7));
         let file = format!("preshared_key_file = {:?}\nallowed_ips", bed.path(&format!("{end}.psk")));
@@ -223,14 +223,14 @@ fn a_key_file_with_another_key_in_it_is_noticed() {
     }
     wait_for("an echo under the secret", || ping(&bed));
     assert!(reload(&bed, "s").starts_with("0 peer(s) added, 0 removed"), "it is the same still");
-    // Another one in the same files.
+    // Another key in the same file.
     write_key(&bed, "s.psk", &psk(8));
     assert!(reload(&bed, "s").starts_with("1 peer(s) added, 1 removed"));
     assert!(!ping(&bed), "the client does not know it");
     write_key(&bed, "c.psk", &psk(8));
     reload(&bed, "c");
     wait_for("an echo under the new secret", || ping(&bed));
-    // What cannot be used changes nothing.
+    // An invalid key changes nothing.
     write_key(&bed, "c.key", "AAAA");
     let output = bed.tunnel("c", &["reload"]);
     let words = String::from_utf8_lossy(&output.stderr).into_owned();
@@ -243,7 +243,7 @@ fn a_key_file_with_another_key_in_it_is_noticed() {
     edit(&bed, "s", &key(1).public().to_string(), &key(9).public().to_string());
     reload(&bed, "s");
     wait_for("an echo under the client's new key", || ping(&bed));
-    // The server's.
+    // The server's key.
     write_key(&bed, "s.key", &key(10).to_base64());
     bed.signal("s", rustix::process::Signal::HUP);
     wait_for("the server took it over", || bed.log("s").contains("this end has another key"));

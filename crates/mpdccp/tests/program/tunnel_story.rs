@@ -1,13 +1,13 @@
-//! What the log of a running tunnel says of an outage.
+//! Log lines of a running tunnel about an outage.
 
 use crate::common::{bed, run, wait_for};
 
-/// A cable that is out: packets seem to leave now and then, which is no recovery.
+/// With the cable out, packets seem to leave now and then, which is no recovery.
 #[test]
 fn a_pulled_cable_is_two_lines_of_the_log() {
     let Some(mut bed) = bed() else { return };
     bed.up("");
-    // The cable is pulled at the other end, so that the interface here loses its carrier.
+    // The cable is pulled at the other end, so that the local interface loses its carrier.
     run("ip", &format!("-n {} link set p0 down", bed.space[1]));
     let about = |log: &str| -> Vec<String> {
         log.lines()
@@ -18,7 +18,7 @@ fn a_pulled_cable_is_two_lines_of_the_log() {
     wait_for("it is told", || {
         bed.log("c").contains("path one fails: ") || bed.log("c").contains(") fails: ")
     });
-    // Several looks at the interface, and many packets.
+    // Time for several checks of the interface, and many packets.
     std::thread::sleep(std::time::Duration::from_secs(4));
     run("ip", &format!("-n {} link set p0 up", bed.space[1]));
     wait_for("it is back", || bed.client_path("one")["state"] == "up");

@@ -1,4 +1,4 @@
-//! TCP connections that travel as streams: what a host could notice.
+//! TCP connections that travel as streams: effects that a host could notice.
 
 use crate::common::{Bed, CLIENT, REMOTE, SERVER, bed, inside, run, wait_for};
 use rustix::net::sockopt::set_socket_linger;
@@ -8,7 +8,7 @@ use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
 use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
-/// Longer than anything here takes.
+/// Longer than any step takes.
 const PATIENCE: Duration = Duration::from_secs(30);
 
 fn up(common: &str) -> Option<Bed> {
@@ -53,7 +53,7 @@ fn tcp(bed: &Bed, end: &str, key: &str) -> u64 {
     bed.status(end)["tcp"][key].as_u64().unwrap()
 }
 
-/// Bytes that say where they belong.
+/// A byte pattern that shows displaced data.
 fn pattern(n: usize) -> Vec<u8> {
     (0..n as u32).map(|i| i.wrapping_mul(2_654_435_761).to_be_bytes()[0]).collect()
 }
@@ -63,7 +63,7 @@ fn hosts_see_the_true_addresses_in_both_directions_and_versions() {
     let Some(mut bed) = up("") else { return };
     for (end, from, to) in [(0, CLIENT, SERVER), (1, SERVER, CLIENT)] {
         for version in 0..2 {
-            // The proxy's thread has given up the capability for ports below 1024.
+            // The proxy's thread has dropped the capability for ports below 1024.
             let address = at(to[version], [8_000, 80][version]);
             let listener = listen(&bed, 1 - end, address);
             let mut near = connect(&bed, end, address).unwrap();
@@ -131,14 +131,14 @@ fn a_refused_port_is_refused_and_a_reset_stays_a_reset() {
     bed.down();
 }
 
-/// Runs a script in an end's namespace.
+/// Runs a Python script in an end's namespace.
 fn python(bed: &Bed, end: usize, script: &str) -> Child {
     let mut command = Command::new("ip");
     command.args(["netns", "exec", &bed.space[end], "python3", "-c", script]);
     command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap()
 }
 
-/// Sends back what it gets, once that has ended.
+/// Returns the received data after its end.
 const ECHO: &str = r#"
 import asyncio, resource
 resource.setrlimit(resource.RLIMIT_NOFILE, (4000, 4000))
@@ -151,7 +151,7 @@ async def main():
 asyncio.run(main())
 "#;
 
-/// A thousand connections, all open before the first is used.
+/// Opens a thousand connections before it uses the first.
 const MANY: &str = r#"
 import asyncio, resource, time
 resource.setrlimit(resource.RLIMIT_NOFILE, (4000, 4000))
@@ -182,7 +182,7 @@ fn a_thousand_connections_at_once() {
     assert!(said.status.success(), "{}", String::from_utf8_lossy(&said.stderr));
     let _ = server.kill();
     server.wait().unwrap();
-    // Those that came before it listened count, too.
+    // Connections before the server listened count too.
     assert!(tcp(&bed, "s", "accepted") >= 1_000);
     bed.down();
 }
@@ -202,7 +202,7 @@ fn a_killed_end_resets_the_flows_of_the_other_and_leaves_nothing() {
         bed.again(killed);
         let (mut left, mut lost) = if killed == "c" { (far, near) } else { (near, far) };
         assert_eq!(left.read(&mut [0; 10]).unwrap_err().kind(), ErrorKind::ConnectionReset);
-        // Its host hears of it as soon as it says something.
+        // Its host learns of it as soon as it sends data.
         lost.write_all(b"more").unwrap();
         assert_eq!(lost.read(&mut [0; 10]).unwrap_err().kind(), ErrorKind::ConnectionReset);
         wait_for("as many namespaces as before", || namespaces() == before);

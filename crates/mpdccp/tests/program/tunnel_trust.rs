@@ -1,4 +1,4 @@
-//! Whom a tunnel believes: not ICMP, nor other users of the host; and what somebody on the way, or an operator, gets to see.
+//! Trust of a tunnel: neither ICMP nor other users of the host are believed; and the view of an eavesdropper and of an operator.
 
 use crate::common::{Bed, CLIENT, LOCAL, REMOTE, SERVER, bed, inside, run, socket, wait_for};
 use dccp_secure::PrivateKey;
@@ -12,7 +12,7 @@ use std::os::fd::AsRawFd;
 use std::os::unix::fs::PermissionsExt;
 use std::os::unix::net::UnixStream;
 
-/// An ICMP message without its checksum, from somewhere to a host.
+/// Sends an ICMP message, given without its checksum, to a host from an arbitrary source.
 fn icmp(space: &str, to: Ipv4Addr, mut message: Vec<u8>) {
     let words = message.chunks(2).map(|w| u32::from(u16::from_be_bytes([w[0], w[1]])));
     let sum = words.sum::<u32>();
@@ -27,7 +27,7 @@ fn icmp(space: &str, to: Ipv4Addr, mut message: Vec<u8>) {
     inside(space, send);
 }
 
-/// A forged Fragmentation Needed: it takes nothing but the addresses of both ends, for it quotes an answer to an echo that nobody sent.
+/// A forged Fragmentation Needed: an attacker only needs the addresses of both ends, because it quotes an echo reply that nobody sent.
 fn forge(bed: &Bed, victim: usize) {
     let ends = [LOCAL[0], REMOTE[0]].map(|ip| ip.parse::<Ipv4Addr>().unwrap());
     let (from, to) = (ends[victim], ends[1 - victim]);
@@ -46,7 +46,7 @@ fn forge(bed: &Bed, victim: usize) {
 #[test]
 fn forged_icmp_does_not_shrink_a_path_before_or_after_it_opens() {
     let Some(mut bed) = bed() else { return };
-    // More than is tried at first where ICMP says less.
+    // More than the initial size if ICMP reports less.
     for space in &bed.space {
         run("ip", &format!("-n {space} link set p0 mtu 1600"));
     }
@@ -68,7 +68,7 @@ fn forged_icmp_does_not_shrink_a_path_before_or_after_it_opens() {
             status["peers"][0]["paths"].as_array().unwrap().iter().any(|path| path["mtu"] == 1600)
         })
     });
-    // Forgotten, since the kernel takes no second one while it remembers the first.
+    // Flushed, since the kernel ignores a second one while it remembers the first.
     for (space, to) in [(0, REMOTE[0]), (1, LOCAL[0])] {
         run("ip", &format!("-n {} route flush cache", bed.space[space]));
         wait_for("it is forgotten", || {
@@ -77,7 +77,7 @@ fn forged_icmp_does_not_shrink_a_path_before_or_after_it_opens() {
         });
     }
     (0..2).for_each(|victim| forge(&bed, victim));
-    // Longer than the client takes between two looks at what the system believes.
+    // Longer than the interval between the client's checks of the system's path MTU.
     for _ in 0..12 {
         let large = format!("ping -c 1 -W 5 -M do -s {} {}", 1392 - 28, SERVER[0]);
         let output = bed.at_client(&large);
@@ -88,7 +88,8 @@ fn forged_icmp_does_not_shrink_a_path_before_or_after_it_opens() {
     bed.down();
 }
 
-/// By a socket that sees all frames of the outer interfaces (packet(7)), and no code of ours. Without encryption it sees what it looks for.
+/// With a socket that sees all frames of the outer interfaces (packet(7)), independent of mpdccp code. Without encryption it finds the
+/// text.
 #[test]
 fn who_listens_on_the_way_reads_nothing() {
     const WORD: &[u8] = b"a word that must not be seen on the wire";
@@ -106,7 +107,7 @@ fn who_listens_on_the_way_reads_nothing() {
                 let ours = from.is_some_and(|from| tap.1.contains(&from.ifindex()));
                 let frame = &bytes[..if ours { len } else { 0 }];
                 caught += frame.len();
-                // The text inside, and the Service Code of the DCCP around it.
+                // The inner text, and the Service Code of the DCCP packet around it.
                 for (seen, word) in seen.iter_mut().zip([WORD, b"MPTU"]) {
                     *seen += usize::from(frame.windows(word.len()).any(|w| w == word));
                 }
@@ -136,7 +137,7 @@ fn who_listens_on_the_way_reads_nothing() {
     }
 }
 
-/// Even if the modes of the socket and its directory let them in.
+/// Even if the modes of the socket and its directory admit them.
 #[test]
 fn other_users_of_the_host_command_nothing() {
     let Some(mut bed) = bed() else { return };
@@ -147,7 +148,7 @@ fn other_users_of_the_host_command_nothing() {
     }
     let ask = |user: u32| {
         let socket = socket.clone();
-        // On a thread of its own, since it stays that user.
+        // On a separate thread, since it stays that user.
         let ask = move || {
             let user = Uid::from_raw(user);
             rustix::thread::set_thread_res_uid(user, user, user).unwrap();
@@ -187,7 +188,7 @@ fn a_log_for_machines_has_one_object_a_line() {
     }
 }
 
-/// A server is silent to who has another key; so it is for the client to say what that silence may mean.
+/// A server does not answer an unknown key, so the client explains the possible reasons for the silence.
 #[test]
 fn a_wrong_key_is_hinted_at() {
     let Some(mut bed) = bed() else { return };
@@ -197,7 +198,7 @@ fn a_wrong_key_is_hinted_at() {
     wait_for("a hint", || bed.log("c").contains("never an answer"));
     let log = bed.log("c");
     assert!(log.contains("mpdccp pubkey") && log.contains("preshared key"), "{log}");
-    // Mended in the file, all is well.
+    // With the file fixed, the tunnel works.
     let file = bed.path("c.toml");
     let text = std::fs::read_to_string(&file).unwrap();
     std::fs::write(&file, text.replace(&wrong, &right)).unwrap();

@@ -1,4 +1,4 @@
-//! Two network namespaces joined by two veth paths, with a tunnel end in each; all of it gone when dropped.
+//! Two network namespaces joined by two veth paths, with a tunnel end in each; all of it is removed on drop.
 
 pub(crate) mod spaces;
 pub(crate) mod stream;
@@ -24,16 +24,16 @@ pub(crate) const CLIENT: [&str; 2] = ["10.71.0.2", "fd71:71::2"];
 pub(crate) const SERVER: [&str; 2] = ["10.71.0.1", "fd71:71::1"];
 
 pub(crate) struct Bed {
-    /// Namespace of the client, of the server.
+    /// Namespaces of the client and the server.
     pub(crate) space: [String; 2],
     directory: tempfile::TempDir,
-    /// Remotes of the client's paths, unless the addresses; a list in TOML if there are several.
+    /// Remotes of the client's paths, if not the addresses; a TOML list if there are several.
     pub(crate) remote: [String; 2],
-    /// More prefixes of the server, for the client's file.
+    /// Further prefixes of the server, for the client's file.
     pub(crate) allowed: String,
-    /// What to replace in an end's file by what.
+    /// Replacements in an end's file: end, old text, new text.
     pub(crate) change: Vec<(&'static str, String, String)>,
-    /// Of both ends.
+    /// Arguments of both ends.
     pub(crate) arguments: Vec<&'static str>,
     pub(crate) environment: Vec<(&'static str, String)>,
     /// Most descriptors of an end.
@@ -41,7 +41,7 @@ pub(crate) struct Bed {
     ends: Vec<Child>,
 }
 
-/// Why the tests cannot run here.
+/// Why the tests cannot run here, if they cannot.
 pub(crate) fn missing() -> Option<String> {
     if !rustix::process::geteuid().is_root() {
         return Some("not root".into());
@@ -56,10 +56,10 @@ pub(crate) fn missing() -> Option<String> {
     }
 }
 
-/// What `make` makes inside a namespace.
+/// Runs `make` inside a namespace and returns its result.
 pub(crate) fn inside<T: Send + 'static>(space: &str, make: impl FnOnce() -> T + Send + 'static) -> T {
     let space = format!("/run/netns/{space}");
-    // On a thread of its own, since it stays in the namespace.
+    // On a separate thread, since it stays in the namespace.
     let there = move || {
         let space = std::fs::File::open(space).unwrap();
         move_into_link_name_space(space.as_fd(), Some(LinkNameSpaceType::Network)).unwrap();
@@ -68,7 +68,7 @@ pub(crate) fn inside<T: Send + 'static>(space: &str, make: impl FnOnce() -> T + 
     std::thread::spawn(there).join().unwrap()
 }
 
-/// A UDP socket made inside a namespace.
+/// A UDP socket inside a namespace.
 pub(crate) fn socket(space: &str, bind: &str) -> UdpSocket {
     let bind = bind.to_owned();
     inside(space, move || UdpSocket::bind(bind).unwrap())
@@ -102,13 +102,13 @@ fn ip(args: &str) {
     assert!(output.status.success(), "ip {args}: {}", String::from_utf8_lossy(&output.stderr));
 }
 
-/// Says on the terminal, past the test harness, that the test that runs on this thread did not run, or a part of it.
+/// Reports on the terminal, past the test harness, that this thread's test was skipped, or a part of it.
 pub(crate) fn skipped(why: impl std::fmt::Display) {
     let thread = std::thread::current();
     let _ = writeln!(std::io::stderr(), "SKIPPED {}: {why}", thread.name().unwrap_or("a test"));
 }
 
-/// A bed, or a word on why there is none.
+/// A test bed; if there can be none, prints the reason.
 pub(crate) fn bed() -> Option<Bed> {
     match missing() {
         Some(why) => {
@@ -119,7 +119,7 @@ pub(crate) fn bed() -> Option<Bed> {
     }
 }
 
-/// Waits for what may take a while on a busy machine; a failure here is a failure of the thing, not of the clock.
+/// Waits for a condition with a generous limit for busy machines: a timeout is a real failure.
 pub(crate) fn wait_for(what: &str, mut done: impl FnMut() -> bool) {
     let since = Instant::now();
     while !done() {
@@ -151,14 +151,14 @@ impl Bed {
         bed
     }
 
-    /// Makes the interfaces of one path, `p0` or `p1`.
+    /// Creates the interfaces of one path, `p0` or `p1`.
     pub(crate) fn link(&self, i: usize) {
         let [c, s] = &self.space;
         ip(&format!("link add p{i} netns {c} type veth peer name p{i} netns {s}"));
         for (space, addresses) in [(c, LOCAL), (s, REMOTE)] {
             let (prefix, nodad) = if i == 0 { (24, "") } else { (64, "nodad") };
             ip(&format!("-n {space} addr add {}/{prefix} dev p{i} {nodad}", addresses[i]));
-            // Kept over a link that goes down, as a network manager would do.
+            // Keeps addresses while a link is down, like a network manager.
             ip(&format!("netns exec {space} sysctl -qw net.ipv6.conf.p{i}.keep_addr_on_down=1"));
             ip(&format!("-n {space} link set p{i} up"));
         }
@@ -168,13 +168,13 @@ impl Bed {
         self.directory.path().join(name)
     }
 
-    /// Starts both ends, with keys unless `common` says otherwise. `common` goes into both configurations; addresses carry a port
-    /// over UDP only.
+    /// Starts both ends, with keys unless `common` says otherwise. `common` is added to both configurations; addresses have a
+    /// port only with UDP.
     pub(crate) fn up(&mut self, common: &str) {
         self.up_with(common, "");
     }
 
-    /// As [`up`](Self::up), with more in the client's file.
+    /// Like [`up`](Self::up), with additions to the client's file.
     pub(crate) fn up_with(&mut self, common: &str, of_client: &str) {
         self.launch_with(common, of_client);
         wait_for("both paths up", || {
@@ -187,7 +187,7 @@ impl Bed {
         });
     }
 
-    /// As [`up`](Self::up), without waiting for the paths.
+    /// Like [`up`](Self::up), without waiting for the paths.
     pub(crate) fn launch(&mut self, common: &str) {
         self.launch_with(common, "");
     }
@@ -277,7 +277,7 @@ impl Bed {
         }
     }
 
-    /// Starts an end whose file is there; all but `s` are where the client is.
+    /// Starts an end whose file exists; all ends but `s` run in the client's namespace.
     pub(crate) fn start(&mut self, name: &str) {
         let space = &self.space[usize::from(name == "s")];
         let log = std::fs::File::create(self.path(&format!("{name}.log"))).unwrap();
@@ -296,7 +296,7 @@ impl Bed {
         wait_for("control socket", || socket.exists());
     }
 
-    /// Starts an end that was killed anew.
+    /// Restarts an end that was killed.
     pub(crate) fn again(&mut self, end: &str) {
         let mut dead = self.ends.remove(usize::from(end == "c"));
         let _ = dead.wait();
@@ -304,7 +304,7 @@ impl Bed {
         self.start(end);
     }
 
-    /// `mpdccp tunnel ARGS --socket ...` at one end.
+    /// Runs `mpdccp tunnel ARGS --socket ...` for one end.
     pub(crate) fn tunnel(&self, end: &str, args: &[&str]) -> Output {
         let mut command = Command::new(env!("CARGO_BIN_EXE_mpdccp"));
         command.arg("tunnel").args(args).arg("--socket").arg(self.path(&format!("{end}.sock")));
@@ -329,11 +329,11 @@ impl Bed {
         run("ip", &format!("netns exec {} {command}", self.space[0]))
     }
 
-    /// What tshark makes of the client's capture, a line per packet; `None` without tshark.
+    /// tshark's output for the client's capture, a line per packet; `None` without tshark.
     pub(crate) fn decoded(&self, filter: &str) -> Option<String> {
         let lua = concat!(env!("CARGO_MANIFEST_DIR"), "/../../tools/wireshark/mpdccp.lua");
         let mut command = Command::new("tshark");
-        // Without looking into the tunnelled packets: their checksums may be left to a network card that there is not.
+        // Tunnelled packets are not decoded: their checksums may be left to a network card that does not exist.
         command.args(["-X", &format!("lua_script:{lua}"), "-o", "dccp.check_checksum:TRUE", "-r"]);
         match command.arg(self.path("c.pcap")).args(["-Y", filter]).output() {
             Ok(output) => Some(String::from_utf8(output.stdout).unwrap()),
@@ -352,7 +352,7 @@ impl Bed {
 
     /// The process of an end.
     pub(crate) fn pid(&self, end: &str) -> rustix::process::Pid {
-        // In the order in which they were started.
+        // In the order of their start.
         let at = ["s", "c", "d"].iter().position(|known| *known == end).unwrap();
         rustix::process::Pid::from_child(&self.ends[at])
     }
@@ -388,7 +388,7 @@ impl Bed {
         std::fs::read_dir(tasks).unwrap().flatten().map(name).collect()
     }
 
-    /// Asks both ends to stop, and checks that they leave nothing behind.
+    /// Asks both ends to stop, and checks that they clean up.
     pub(crate) fn down(&mut self) {
         for mut child in self.ends.drain(..).rev() {
             let pid = rustix::process::Pid::from_child(&child);
@@ -414,7 +414,7 @@ impl Drop for Bed {
             }
         }
         for child in &mut self.ends {
-            // Already gone is as good.
+            // It may be gone already.
             let _ = child.kill();
             let _ = child.wait();
         }

@@ -1,4 +1,4 @@
-//! Network namespaces by name, files, and the tunnel's ends in them; all of it gone when dropped.
+//! Network namespaces by name, files, and tunnel ends in them; all of it is removed on drop.
 
 use super::{run, wait_for};
 use serde_json::Value;
@@ -13,7 +13,7 @@ pub(crate) struct Spaces {
 }
 
 impl Spaces {
-    /// Of a test whose namespaces begin with `id`.
+    /// For a test whose namespaces begin with `id`.
     pub(crate) fn new(id: &str, names: &'static [&'static str]) -> Spaces {
         let id = format!("{id}{}", std::process::id());
         let spaces = Spaces { id, names, directory: tempfile::tempdir().unwrap(), ends: Vec::new() };
@@ -32,7 +32,7 @@ impl Spaces {
         self.directory.path().join(name)
     }
 
-    /// Joins an interface in one of them to one in another.
+    /// Joins an interface in one namespace to one in another.
     pub(crate) fn link(&self, (a, at): (&str, &str), (b, bt): (&str, &str)) {
         let [a, b] = [a, b].map(|name| self.space(name));
         let made = run("ip", &format!("link add {at} netns {a} type veth peer name {bt} netns {b}"));
@@ -45,13 +45,13 @@ impl Spaces {
         command
     }
 
-    /// Runs shell commands in one of them, as one would type them.
+    /// Runs shell commands in a namespace.
     pub(crate) fn sh(&self, name: &str, commands: &str) {
         let output = self.command(name, "sh").args(["-ec", commands]).output().unwrap();
         assert!(output.status.success(), "{commands}\n{}", String::from_utf8_lossy(&output.stderr));
     }
 
-    /// The program, in one of them, with these arguments.
+    /// The program in a namespace, with these arguments.
     pub(crate) fn mpdccp(&self, name: &str, args: &str) -> Command {
         let mut command = self.command(name, env!("CARGO_BIN_EXE_mpdccp"));
         command.args(args.split_whitespace()).stdout(Stdio::null());

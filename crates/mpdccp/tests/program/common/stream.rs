@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-/// Numbered datagrams through the tunnel, one each millisecond, and who counts them.
+/// Numbered datagrams through the tunnel, one per millisecond, and a thread that counts arrivals.
 pub(crate) struct Stream {
     sent: Arc<AtomicU64>,
     received: Arc<AtomicU64>,
@@ -44,7 +44,7 @@ impl Stream {
         Stream { sent, received, stop, threads }
     }
 
-    /// Waits until `n` more have come through.
+    /// Waits until `n` more have arrived.
     pub(crate) fn more(&self, n: u64) {
         let goal = self.received.load(Ordering::Relaxed) + n;
         wait_for("more datagrams", || self.received.load(Ordering::Relaxed) >= goal);

@@ -1,4 +1,4 @@
-//! Two ends of `mpdccp perf` on loopback, on the host or in a network namespace that goes when dropped.
+//! Two ends of `mpdccp perf` on loopback, on the host or in a network namespace that is removed on drop.
 
 use crate::common::{missing, skipped};
 use serde_json::Value;
@@ -16,12 +16,12 @@ pub(crate) struct Place {
 }
 
 impl Place {
-    /// On this host: for UDP, which minds no other programs.
+    /// On this host: for UDP, which does not conflict with other programs.
     pub(crate) fn host() -> Place {
         Place { space: None }
     }
 
-    /// A namespace of its own; None (and a line that says why) where there can be none.
+    /// In a separate namespace; `None`, with the reason on the terminal, if it cannot be created.
     pub(crate) fn namespace(test: &str) -> Option<Place> {
         if let Some(why) = missing() {
             skipped(why);
@@ -40,14 +40,14 @@ impl Place {
             None => Command::new(program),
             Some(space) => {
                 let mut command = Command::new("ip");
-                // `ip` becomes the program, so that it is the child that can be ended.
+                // `ip` execs the program, so the child process is the program.
                 command.args(["netns", "exec", space, program]);
                 command
             }
         }
     }
 
-    /// What another program prints there.
+    /// Output of another program there.
     pub(crate) fn command_output(&self, program: &str, args: &str) -> String {
         let output = self.command(program).args(args.split_whitespace()).output().unwrap();
         assert!(output.status.success(), "{program} {args}: {output:?}");
@@ -60,12 +60,12 @@ impl Place {
         command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap()
     }
 
-    /// Runs one end to its end.
+    /// Runs one end until it exits.
     pub(crate) fn run(&self, args: &str) -> Output {
         finish(args, self.start(args))
     }
 
-    /// Starts a server that prints where it listens.
+    /// Starts a server that prints its address.
     fn serve(&self, args: &str) -> Server {
         let mut child = self.start(args);
         let mut stdout = BufReader::new(child.stdout.take().unwrap());
@@ -83,8 +83,8 @@ impl Place {
         Server { child, stdout, port, listening }
     }
 
-    /// Runs a client against a server that is ended afterwards. `{port}` in the client's arguments is the port on which the
-    /// server listens: of UDP, or with raw encapsulation of DCCP.
+    /// Runs a client against a server that is stopped afterwards. `{port}` in the client's arguments is the server's port: the UDP
+    /// port, or with raw encapsulation the DCCP port.
     pub(crate) fn against_server(&self, server: &str, client: &str) -> Output {
         let [_, client] = self.both(server, client);
         client
@@ -98,8 +98,8 @@ impl Place {
         [server.child.wait_with_output().unwrap(), output]
     }
 
-    /// Runs a client that reports, and has `act` deal with its server at each report until that says it is done; returns the client's
-    /// records and how it ended, by itself within half a minute of that.
+    /// Runs a client with reports; at each report `act` handles the server, until it returns true. Returns the client's records and
+    /// its exit status; it must exit within half a minute after that.
     pub(crate) fn with_server(
         &self,
         server: &str,
@@ -121,7 +121,7 @@ impl Place {
                 break;
             }
         }
-        // It prints little now: that fits the pipe.
+        // The rest of its output is small enough for the pipe.
         let output = finish_within(Duration::from_secs(30), &args, client);
         while read(&mut records) {}
         server.child.kill().unwrap();
@@ -129,7 +129,7 @@ impl Place {
         (records, output)
     }
 
-    /// What names mean in a namespace, until the result is dropped.
+    /// Defines names for a namespace, until the result is dropped.
     pub(crate) fn hosts(&self, text: &str) -> Hosts {
         let dir = PathBuf::from("/etc/netns").join(self.space.as_ref().unwrap());
         fs::create_dir_all(&dir).unwrap();
@@ -137,14 +137,14 @@ impl Place {
         Hosts(dir)
     }
 
-    /// Runs a server for one client, and returns what each printed. `{port}` as above.
+    /// Runs a server for one client; returns the records of both. `{port}` as above.
     pub(crate) fn exchange(&self, server: &str, client: &str) -> [Vec<Value>; 2] {
         let server_args = format!("--json-stream --once {server}");
         let mut server = self.serve(&server_args);
         let client_args = format!("--json-stream {}", client.replace("{port}", &server.port));
         let client = self.run(&client_args);
         let mut ended = finish(&server_args, server.child);
-        // It is little: it fits the pipe.
+        // The output is small enough for the pipe.
         server.stdout.read_to_end(&mut ended.stdout).unwrap();
         let mut records = [(server_args, ended), (client_args, client)].map(|(args, output)| {
             let text = String::from_utf8(output.stdout).unwrap();
@@ -180,7 +180,7 @@ impl Drop for Place {
     }
 }
 
-/// Waits for a process, a minute at most; then it has failed.
+/// Waits for a process, at most a minute; a timeout is a failure.
 fn finish(args: &str, child: Child) -> Output {
     finish_within(Duration::from_secs(60), args, child)
 }
@@ -200,7 +200,7 @@ fn finish_within(most: Duration, args: &str, mut child: Child) -> Output {
     }
 }
 
-/// The record of a kind, which must be there once.
+/// The record of this type; there must be exactly one.
 pub(crate) fn record<'a>(records: &'a [Value], kind: &str) -> &'a Value {
     let mut found = records.iter().filter(|record| record["type"] == kind);
     let (first, second) = (found.next(), found.next());
