@@ -4,7 +4,8 @@ use etherparse::PacketBuilder;
 
 type Silent = Sockets<fn(Vec<Event>), fn(&[u8])>;
 
-/// Sockets in a namespace that the test's thread moves into; `None`, and a word why, where there is none.
+/// Sockets in a namespace that the test's thread enters; `None`, after printing the reason, if it cannot
+/// be created.
 fn sockets() -> Option<(Silent, SocketsHandle)> {
     let made = Sockets::enter(1_400, (|_| ()) as fn(Vec<Event>), (|_| ()) as fn(&[u8]));
     made.inspect_err(|e| println!("SKIPPED no network namespace with a TUN device: {e}")).ok()
@@ -28,7 +29,7 @@ fn a_host_has_seventy_seconds_to_complete_its_handshake() {
     assert!(sockets.events.is_empty() && sockets.timeout().is_some());
     sockets.give_up(Instant::now() + Duration::from_secs(70));
     assert_eq!(sockets.events, [Event::Reset(flow)]);
-    // Nothing of it is left.
+    // No state of it is left.
     assert!(sockets.early.is_empty() && sockets.listeners.values().all(|l| l.pending.is_empty()));
     assert!(sockets.timeout().is_none());
 }

@@ -136,7 +136,7 @@ fn what_cannot_be_proxied_travels_as_packets_and_is_counted() {
     assert_eq!(count(&table, AsPacket::Limit), 2);
 }
 
-/// SYN floods from a LAN, and through a peer from hosts behind it.
+/// SYN floods from a LAN, and from hosts behind a peer.
 #[test]
 fn half_open_flows_are_bounded_by_source_and_in_all_at_either_end() {
     let limits = Limits { half_open: 4, half_open_per_source: 2, ..Limits::default() };
@@ -155,7 +155,7 @@ fn half_open_flows_are_bounded_by_source_and_in_all_at_either_end() {
     }
     assert_eq!(table.on_packet(NOW, &segment(4, 9, 1, |tcp| tcp.syn()), |_| Ok(())), Verdict::Packet);
     assert_eq!(count(&table, AsPacket::Limit), 1);
-    // Connected, failed or reset, they leave room.
+    // Flows that are connected, failed or reset make room.
     table.connected(flows[0]);
     table.failed(NOW, flows[1], true);
     table.ended(NOW, flows[2]);

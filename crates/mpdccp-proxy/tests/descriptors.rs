@@ -1,4 +1,4 @@
-//! What becomes of a connection that the process has no descriptor for. Alone in its program, since the limit is the process's.
+//! A connection for which the process has no descriptor. A separate program, since the limit applies to the process.
 
 use etherparse::PacketBuilder;
 use mpdccp_proxy::{Command, Event, Flow, Segment, Sockets};
@@ -6,7 +6,7 @@ use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use std::sync::mpsc::channel;
 use std::time::Duration;
 
-/// Longer than anything here takes.
+/// Longer than any step takes.
 const PATIENCE: Duration = Duration::from_secs(20);
 
 #[test]
@@ -33,7 +33,7 @@ fn a_connection_is_accepted_once_there_is_a_descriptor_though_no_other_comes() {
     handle.send([Command::Accept { flow: Flow(1), tuple, syn }]);
     let answer = std::iter::repeat_with(|| packets.recv_timeout(PATIENCE).unwrap());
     let answer = answer.filter_map(|packet| Segment::parse(&packet)).next().unwrap();
-    // The listener is there. From now on nothing can be opened.
+    // The listener exists. From now on no descriptor can be opened.
     let before = getrlimit(Resource::Nofile);
     setrlimit(Resource::Nofile, Rlimit { current: Some(3), ..before }).unwrap();
     let mut ack = Vec::new();

@@ -56,12 +56,12 @@ pub(crate) struct OpenPath {
     pub(crate) exhausted: bool,
 }
 
-/// A session with a server that was left for another, and its paths.
+/// A session with a server that was left, and its paths.
 #[derive(Debug)]
 pub(crate) struct Leaving {
     pub(crate) session: SessionId,
     pub(crate) paths: Vec<OpenPath>,
-    /// It stays no longer.
+    /// When it ends at the latest.
     pub(crate) until: Time,
 }
 

@@ -50,7 +50,7 @@ pub(crate) struct Peer {
     /// Names of paths to advertised addresses that did not answer.
     pub(crate) unanswered: Vec<String>,
     pub(crate) session: Option<SessionId>,
-    /// Those with servers that it left, which carry what they had.
+    /// Sessions with servers that were left, which still carry connections.
     pub(crate) leaving: Vec<Leaving>,
     /// A server's: it asked for addresses, and has these.
     pub(crate) asked: bool,

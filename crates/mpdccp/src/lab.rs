@@ -61,7 +61,7 @@ pub(crate) struct Sweep {
     /// Backend: virtual time, or network namespaces with the real kernel and program.
     #[arg(long, value_enum, default_value_t = Where::Sim)]
     backend: Where,
-    /// CSV file, with finished runs stored beside it in `runs`. Default: lab-out/SCENARIO/sweep.csv.
+    /// CSV file, with finished runs stored next to it in `runs`. Default: lab-out/SCENARIO/sweep.csv.
     #[arg(long, value_name = "FILE")]
     out: Option<PathBuf>,
     /// Run in this cell; repeatable; `all` for every cell. Default: the headline cell.
@@ -82,7 +82,7 @@ pub(crate) struct Sweep {
 pub(crate) struct Part {
     #[command(flatten)]
     sweep: Sweep,
-    /// Make every Nth run only, starting with the Ith: one of N parts for `lab merge`.
+    /// Make only every Nth run, starting with the Ith: one of N parts for `lab merge`.
     #[arg(long, value_name = "I/N", default_value = "1/1")]
     shard: Shard,
 }
@@ -92,7 +92,7 @@ pub(crate) struct Part {
 pub(crate) struct Merge {
     #[command(flatten)]
     sweep: Sweep,
-    /// CSV files that `lab sweep --shard` wrote, each with the file of the same name that ends in `.runs` beside it.
+    /// CSV files of `lab sweep --shard`, each with a file of the same name that ends in `.runs` next to it.
     #[arg(required = true, value_name = "FILE")]
     parts: Vec<PathBuf>,
 }
@@ -122,13 +122,14 @@ pub(crate) struct Run {
     /// Output directory. Default: lab-out/SCENARIO.
     #[arg(long, value_name = "DIR")]
     out: Option<PathBuf>,
-    /// Write PATH.pcap beside the series of each run, for Wireshark: times and lengths of all packets at the client, without contents.
+    /// Write PATH.pcap next to the series of each run, for Wireshark: times and lengths of all packets at the client, without
+    /// contents.
     #[arg(long)]
     pcap: bool,
-    /// Write run.qlog beside the series of each run, for qvis: packets on the links, losses, congestion control.
+    /// Write run.qlog next to the series of each run, for qvis: packets on the links, losses, congestion control.
     #[arg(long)]
     qlog: bool,
-    /// Write PATH.up and PATH.down beside the series of each run, for mm-link: the rates of the links.
+    /// Write PATH.up and PATH.down next to the series of each run, for mm-link: the rates of the links.
     #[arg(long)]
     mahimahi: bool,
     /// Print summary.json to standard output; progress always goes to standard error.

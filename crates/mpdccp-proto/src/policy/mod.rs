@@ -46,7 +46,7 @@ pub struct Rule {
     pub fec: Option<u8>,
     /// Drop them.
     pub drop: bool,
-    /// TCP connections that it fits are not to become streams.
+    /// Keep matching TCP connections out of streams.
     pub no_streams: bool,
 }
 

@@ -10,7 +10,7 @@ use mpdccp_units::{Duration, Time};
 #[derive(Debug)]
 pub(super) struct Carried {
     pub(super) streams: Streams,
-    /// Since when bytes of each class wait that were not sent once.
+    /// Per class: since when bytes wait for their first transmission.
     standing: [Option<Time>; CLASSES],
 }
 
@@ -19,7 +19,7 @@ impl Carried {
         Box::new(Carried { streams: Streams::new(role, Config::default()), standing: [None; CLASSES] })
     }
 
-    /// What waits in a class, as schedulers want to know it of a queue.
+    /// The backlog of a class, in the form that schedulers use for a queue.
     pub(super) fn view(&self, now: Time, class: usize) -> QueueView {
         let bytes = self.streams.backlog_of(class as u8);
         QueueView {

@@ -14,14 +14,14 @@ use mpdccp_units::Time;
 /// Most classes.
 pub(super) const CLASSES: usize = MAX_RULES + 1;
 
-/// Packets of one kind, and what picks their paths.
+/// Packets of one class, and their schedulers.
 #[derive(Debug)]
 pub(super) struct ClassQueue {
     pub(super) queue: SendQueue,
     pub(super) scheduler: Box<dyn Scheduler>,
-    /// Of its streams, which have no place in the queue.
+    /// Scheduler of its streams, which are not in the queue.
     pub(super) stream_scheduler: Box<dyn Scheduler>,
-    /// What left since the last FEC packet.
+    /// Packets sent since the last FEC packet.
     pub(super) block: Block,
     pub(super) stats: RuleStats,
 }
@@ -31,7 +31,7 @@ pub(super) struct ClassQueue {
 pub(super) struct ClassQueues {
     pub(super) all: Vec<ClassQueue>,
     pub(super) policy: Policy,
-    /// Whose turn it is; behind the queues of all classes come their streams.
+    /// The queue whose turn it is; after the queues of all classes, their streams follow.
     pub(super) turn: usize,
 }
 

@@ -81,7 +81,7 @@ impl Session {
         }
     }
 
-    /// Has packets allowed by other rules from now on; those that wait fall under them too. Streams fall under none until their owner says which.
+    /// Changes the policy rules, for waiting packets too. Streams match no rule until their owner classifies them.
     pub(crate) fn set_policy(&mut self, now: Time, policy: &Policy) {
         if self.cfg.policy == *policy {
             return;

@@ -62,7 +62,7 @@ impl Session {
         self.streams.as_ref()?.streams.poll_timeout().filter(|at| *at > self.polled)
     }
 
-    /// The next packet of the streams of a class, if there is one. Its size is found with its path: any will do.
+    /// The next packet of a class's streams, if any. It is cut to the size of its path, so any path will do.
     pub(super) fn stream_head(&self, now: Time, class: usize) -> Option<(Source, PktInfo)> {
         let number = class as u8;
         let carried = self.streams.as_ref().filter(|carried| carried.streams.has_packet(now, number))?;
@@ -75,7 +75,7 @@ impl Session {
         Some((Source::Streams(class), PktInfo { len, class: number, ..PktInfo::default() }))
     }
 
-    /// Sends one packet of the streams of a class, with the same bytes on each of `paths`; false if there was none after all.
+    /// Sends one packet of a class's streams, with the same bytes on each of `paths`; false if there was none after all.
     pub(super) fn send_stream_packet(
         &mut self,
         now: Time,

@@ -115,7 +115,7 @@ impl Session {
                     let scheduler = if streams { stream_scheduler } else { scheduler };
                     scheduler.pick(now, &info, &backlog, offered)
                 }
-                // Dropped, their bytes would be sent again.
+                // If dropped, their bytes would only be retransmitted.
                 false if streams => {
                     waiting.add(source);
                     continue;

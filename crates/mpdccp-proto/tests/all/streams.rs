@@ -302,7 +302,7 @@ fn more_streams_than_a_peer_assumes_may_be_opened_at_once() {
     assert_eq!(net.events_of(Server).iter().filter(opened).count(), 1_000);
 }
 
-/// Two paths called `a` and `b`, and a rule that nothing falls under by itself.
+/// Two paths called `a` and `b`, and a rule that no packet matches by itself.
 fn ruled(rule: Rule) -> (Net, SessionId) {
     let criteria = policy::Criteria { dscp: vec![63], ..policy::Criteria::default() };
     let cfg = SessionConfig { policy: Policy(vec![Rule { criteria, ..rule }]), ..with_streams() };
@@ -315,7 +315,7 @@ fn ruled(rule: Rule) -> (Net, SessionId) {
     (net, id)
 }
 
-/// Full packets of the streams that the client sent on each path, from so many packets of the log on.
+/// Full stream packets that the client sent on each path, from entry `from` of the log on.
 fn full(net: &Net, from: usize) -> [usize; 2] {
     let sent = |path| {
         let full =
@@ -342,7 +342,7 @@ fn kept_to_its_path(rule: Rule) {
     assert!(a == 0 && b > 200, "{a} and {b}");
     let met = net.status(Client, id).rules[0].1;
     assert!(met.bytes > 300_000 && met.packets > 200, "{met:?}");
-    // Without that path it waits; others do not, and it goes on by other rules.
+    // A stream with the `wait` rule waits without that path; others do not, and it continues under other rules.
     let waits = net.open_stream(id);
     net.streams(Client, id, |s| s.classify(waits, 1, 0)).unwrap();
     net.wires[1].up = false;
@@ -375,13 +375,13 @@ fn a_redundant_class_has_a_copy_on_each_path_and_waits_for_no_repair() {
     let (got, whole) = net.transfer(id, stream, &data, 5_000, |_, _| {});
     assert!(whole && got == data);
     let [a, b] = full(&net, from);
-    // Losses keep the window of the first small.
+    // Losses keep the window of the first path small.
     assert!(a > 80 && b > 200, "{a} and {b}");
     assert!(net.status(Client, id).streams.unwrap().stats.bytes_copied > 80_000);
     assert!(net.now.since(before) < ms(1_000), "{:?}", net.now.since(before));
 }
 
-/// Bytes of a stream that arrive in a second, once what was granted ahead is used up.
+/// Bytes of a stream that arrive in a second, once the credit granted ahead is used up.
 fn second(net: &mut Net, id: SessionId, stream: StreamId) -> usize {
     let data = pattern(8_000_000);
     net.transfer(id, stream, &data, 500, |_, _| {});
@@ -391,7 +391,7 @@ fn second(net: &mut Net, id: SessionId, stream: StreamId) -> usize {
 
 #[test]
 fn bounds_on_paths_on_sessions_and_on_all_hold_for_streams() {
-    // 100 kB a second, and those of an acknowledged window more.
+    // 100 kB per second, plus a window of acknowledgements.
     let kept = 80_000..120_000;
     let rate = Some(Rate::from_bps(800_000));
     let (mut net, id) = Net::connected(1, 2, with_streams());

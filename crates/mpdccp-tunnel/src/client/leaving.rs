@@ -1,4 +1,4 @@
-//! Sessions with servers that were left for another, and that carry the TCP connections they had to their ends.
+//! Sessions with servers that the client has left: they carry their TCP connections until these end.
 
 use crate::Cx;
 use crate::action::Action;
@@ -9,11 +9,11 @@ use dccp_proto::Route;
 use mpdccp_proto::{PathId, SessionId, SessionStatus};
 use mpdccp_units::Duration;
 
-/// How long such a session may stay.
+/// Longest time that such a session may stay.
 const LONGEST: Duration = Duration::from_secs(3_600);
 
 impl Peer {
-    /// Its session stays for what it carries, with its paths. The next one gets others.
+    /// Keeps the current session, with its paths, for its connections. The next session gets other paths.
     pub(crate) fn set_aside(&mut self, cx: &mut Cx<'_>) {
         let Some(session) = self.session else { return };
         let paths = std::mem::take(&mut self.paths);
@@ -21,22 +21,22 @@ impl Peer {
         self.leaving.push(Leaving { session, paths, until: cx.now + LONGEST });
     }
 
-    /// Whether a session is one that stays for a while.
+    /// Whether a session is one with a server that was left.
     pub(crate) fn has_left(&self, session: SessionId) -> bool {
         self.leaving.iter().any(|leaving| leaving.session == session)
     }
 
-    /// All open paths of this end, those of sessions that stay for a while too.
+    /// All open paths of this end, including those of such sessions.
     pub(crate) fn open_paths(&self) -> impl Iterator<Item = &OpenPath> {
         self.paths.iter().chain(self.leaving.iter().flat_map(|leaving| &leaving.paths))
     }
 
-    /// As [`open_paths`](Self::open_paths).
+    /// Like [`open_paths`](Self::open_paths).
     pub(crate) fn open_paths_mut(&mut self) -> impl Iterator<Item = &mut OpenPath> {
         self.paths.iter_mut().chain(self.leaving.iter_mut().flat_map(|leaving| &mut leaving.paths))
     }
 
-    /// Tells sessions that stay for a while what holds for a path: its priority and its rate.
+    /// Applies a path's priority and rate to such sessions.
     pub(crate) fn tell_leaving(&self, cx: &mut Cx<'_>, name: &str) {
         for leaving in &self.leaving {
             for (path, id) in leaving.numbers(cx.endpoint.status(cx.now, leaving.session), name) {
@@ -48,7 +48,7 @@ impl Peer {
 }
 
 impl Leaving {
-    /// Its paths of this name, and their numbers.
+    /// The session's paths with this name, with their identifiers.
     fn numbers(
         &self,
         status: Option<SessionStatus>,
@@ -62,7 +62,7 @@ impl Leaving {
     }
 }
 
-/// Ends sessions that carry nothing more, or have for too long.
+/// Ends such sessions once they carry no connection, or have stayed too long.
 pub(crate) fn watch(cx: &mut Cx<'_>, peers: &Peers, carries: impl Fn(SessionId) -> bool) {
     for peer in peers.iter() {
         for leaving in &peer.leaving {
@@ -73,7 +73,7 @@ pub(crate) fn watch(cx: &mut Cx<'_>, peers: &Peers, carries: impl Fn(SessionId) 
     }
 }
 
-/// A path of this name is no more, and sessions that have no other end. What was of it.
+/// Removes a path by name, and such sessions that have no other path. Returns the removed paths.
 pub(crate) fn remove_path(cx: &mut Cx<'_>, peer: &mut Peer, name: &str) -> Vec<OpenPath> {
     let mut gone = Vec::new();
     for leaving in &mut peer.leaving {
@@ -88,13 +88,13 @@ pub(crate) fn remove_path(cx: &mut Cx<'_>, peer: &mut Peer, name: &str) -> Vec<O
     gone
 }
 
-/// Such a session ended. Its paths.
+/// Such a session has ended; returns its paths.
 pub(crate) fn ended(cx: &mut Cx<'_>, peer: &mut Peer, session: SessionId) -> Vec<OpenPath> {
     cx.out.info(format!("peer {}: the session with the server that it left is over", peer.cfg.name));
     peer.leaving.extract_if(.., |leaving| leaving.session == session).flat_map(|gone| gone.paths).collect()
 }
 
-/// The peer is gone, and its sockets go at once.
+/// The peer is removed, and its sockets close at once.
 pub(crate) fn abort(cx: &mut Cx<'_>, peer: &mut Peer) -> Vec<SessionId> {
     let all = std::mem::take(&mut peer.leaving);
     for leaving in &all {

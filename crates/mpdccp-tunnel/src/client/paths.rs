@@ -259,7 +259,7 @@ impl Paths {
         path
     }
 
-    /// Closes the socket of a path that is no more, once its last packets have left.
+    /// Closes the socket of a removed path, once its last packets have left.
     pub(crate) fn retire(&mut self, cx: &mut Cx<'_>, path: &OpenPath) {
         // A server lets nobody in with a handshake older than the last over this socket, so that one must be remembered.
         cx.out.push(Action::Look { socket: path.socket, remote: path.remote, own: false });

@@ -11,8 +11,8 @@ use mpdccp_units::Duration;
 /// Time without a working path before the next server is tried.
 const SILENT: Duration = Duration::from_secs(3);
 
-/// Moves a peer's paths to the next server of its list, if there is one. What TCP connections its session carries stay with the old server, if
-/// that is still there.
+/// Moves a peer's paths to the next server of its list, if there is one. TCP connections of its session stay with the old server while it is
+/// reachable.
 pub(crate) fn next(
     cx: &mut Cx<'_>,
     peers: &mut Peers,

@@ -5,7 +5,8 @@ use mpdccp_units::{Duration, Rate, Time};
 /// Burst, as time at the rate: about a round trip, because TCP overshoots by that much.
 const BURST: Duration = Duration::from_millis(100);
 
-/// Streams take no more at a time than fits between these: the rest of a burst is left to packets, which would be dropped.
+/// Streams use only the bucket between these levels: the rest of a burst is left to packets, which would be dropped
+/// otherwise.
 const STREAMS: (Duration, Duration) = (Duration::from_millis(25), Duration::from_millis(50));
 
 /// A token bucket, as the time until which what was taken is paid for.
@@ -33,20 +34,20 @@ impl Policer {
         self.paid = self.paid.max(now) + rate.time_for(bytes as u64);
     }
 
-    /// How many bytes streams may have now. What they may not have they keep: nothing is dropped.
+    /// Bytes that streams may receive now. Data over the limit stays in the streams; nothing is dropped.
     pub(crate) fn room(&self, now: Time, rate: Option<Rate>) -> usize {
         let left = |rate: Rate| rate.bytes_in(STREAMS.1.saturating_sub(self.paid.since(now))) as usize;
         rate.map_or(usize::MAX, left)
     }
 
-    /// Streams had these bytes.
+    /// Charges bytes that streams received.
     pub(crate) fn had(&mut self, now: Time, rate: Option<Rate>, bytes: usize) {
         if let Some(rate) = rate {
             self.pay(now, rate, bytes);
         }
     }
 
-    /// When streams that found no [`room`](Self::room) are to ask again.
+    /// When streams that found no [`room`](Self::room) should ask again.
     pub(crate) fn again(&self) -> Time {
         Time::from_nanos(self.paid.as_nanos().saturating_sub(STREAMS.0.as_nanos() as u64))
     }
@@ -77,7 +78,7 @@ mod tests {
         let (mut now, end) = (Time::from_millis(1_000), Time::from_millis(3_000));
         let (mut streams, mut packets) = (0, 0);
         while now < end {
-            // 100 bytes each millisecond are a tenth of the rate.
+            // 100 bytes per millisecond are a tenth of the rate.
             packets += usize::from(policer.takes(now, rate, 100));
             let room = policer.room(now, rate);
             if room > 0 && policer.again() <= now {

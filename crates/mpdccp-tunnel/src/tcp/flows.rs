@@ -41,9 +41,9 @@ pub(super) struct Carried {
     ours: bool,
     /// The far end is connected.
     pub(super) open: bool,
-    /// It waits for its turn at the rate that its peer may have.
+    /// It waits for its turn within its peer's rate.
     pub(super) held_back: bool,
-    /// Read from the host, and not yet taken by the stream; of the first so much was.
+    /// Read from the host, and not yet accepted by the stream, except for `taken` bytes of the first block.
     waiting: VecDeque<Vec<u8>>,
     taken: usize,
     /// The host sends no more data.
@@ -60,7 +60,7 @@ pub(crate) struct Flows {
     pub(super) table: FlowTable,
     pub(super) carried: HashMap<Flow, Carried>,
     pub(super) by_stream: HashMap<(SessionId, StreamId), Flow>,
-    /// Those that are held back, by peer.
+    /// Held back flows, by peer.
     pub(super) held_back: BTreeMap<usize, VecDeque<Flow>>,
     /// Sessions whose peer wants no streams after all.
     unwanted: Vec<SessionId>,
@@ -444,7 +444,7 @@ impl Flows {
         }
     }
 
-    /// Resets flows that are not allowed any more. What a rule says holds for the others from now on, except that they stay streams.
+    /// Resets flows that are no longer allowed. The other flows follow the current rules, but stay streams.
     pub(crate) fn recheck(&mut self, cx: &mut Cx<'_>, routes: &Routes<'_>) {
         let flows: Vec<(Flow, Tuple)> =
             self.carried.keys().filter_map(|flow| Some((*flow, self.table.tuple(*flow)?))).collect();
@@ -470,7 +470,7 @@ impl Flows {
         self.reset_stream(cx, flow, why);
     }
 
-    /// How many flows a session carries.
+    /// Number of flows that a session carries.
     pub(crate) fn of_session(&self, session: SessionId) -> usize {
         self.carried.values().filter(|carried| carried.session == session).count()
     }

@@ -39,7 +39,7 @@ pub(super) fn write(
     (written, finished)
 }
 
-/// Reads a piece of a stream, of at most so many bytes, and whether it ends with that.
+/// Reads a block of at most `most` bytes from a stream; true if the stream ends with it.
 pub(super) fn read(streams: &mut Streams, stream: StreamId, most: usize) -> (Vec<u8>, bool) {
     let mut bytes = Vec::new();
     loop {

@@ -85,14 +85,14 @@ impl Tunnel {
         }
     }
 
-    /// Flows whose peer's rate held them back go on.
+    /// Continues flows that were held back by their peer's rate.
     pub(super) fn continue_flows(&mut self, endpoint: &mut Endpoint, now: Time) {
         if let Some(flows) = &mut self.flows {
             flows.on_timeout(cx!(self, endpoint, now), &mut routes!(self));
         }
     }
 
-    /// A server asks its client to leave. One that was left already asks those that are there still.
+    /// A server asks its client to leave. If the client has left that server already, the request goes to the remaining sessions.
     pub(super) fn leave(&mut self, endpoint: &mut Endpoint, now: Time, number: usize, session: SessionId) {
         if self.peers[number].session == Some(session) {
             let connections = self.flows.as_ref().map_or(0, |flows| flows.of_session(session));

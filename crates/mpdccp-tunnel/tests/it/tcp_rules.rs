@@ -1,4 +1,4 @@
-//! What files say of packets holds for the bytes of TCP connections that travel as streams.
+//! Settings for packets also apply to TCP connections carried as streams.
 
 use crate::tcp::{SERVER, SOON, STREAMS, world, world_of};
 use crate::world::{CLIENTS, ClientFile, SERVERS, World, inner, server_text};
@@ -13,7 +13,7 @@ fn rule(what: &str) -> String {
     format!("{STREAMS}\n[[policy_rule]]\nprotocol = \"tcp\"\nports = 80\n{what}\n")
 }
 
-/// A bulk transfer: from which flow to which, at which hosts, and what the sender may read of its host.
+/// A bulk transfer: its flows and hosts, and the sender's credit for reading from its host.
 struct Bulk {
     from: (usize, Flow),
     to: (usize, Flow),
@@ -28,7 +28,7 @@ impl Bulk {
 }
 
 impl World {
-    /// Hosts send as fast as they may for a while, and read all that comes.
+    /// Hosts send as fast as they may for this time, and read everything.
     fn bulk(&mut self, transfers: &mut [Bulk], milliseconds: u32) {
         for _ in 0..milliseconds {
             let now = self.now;
@@ -55,7 +55,7 @@ impl World {
                             self.hosts[host].sockets(now, Event::Consumed(flow, data.len() as u64));
                         }
                         (Told::Credit(_, n), Some(bulk)) => bulk.credit += n,
-                        // Of another transfer.
+                        // A command of another transfer.
                         (told, _) => self.hosts[host].told.push(told),
                     }
                 }
@@ -63,7 +63,7 @@ impl World {
         }
     }
 
-    /// Bytes that have left over the first client's sockets, by interface.
+    /// Bytes sent over the first client's sockets, by interface.
     fn carried(&self) -> BTreeMap<String, u64> {
         let sockets = self.hosts[0].sockets.values();
         sockets.fold(BTreeMap::new(), |mut sum, socket| {
@@ -72,9 +72,9 @@ impl World {
         })
     }
 
-    /// Bytes that a transfer of the first client has over both paths within a second, and what arrived.
+    /// Bytes of a transfer of the first client on each path within a second, and bytes received.
     fn second(&mut self, bulk: &mut Bulk) -> ([u64; 2], usize) {
-        // What was on its way by other rules arrives.
+        // Data in flight under the old rules arrives first.
         self.bulk(std::slice::from_mut(bulk), 200);
         let (before, got) = (self.carried(), bulk.got);
         self.bulk(std::slice::from_mut(bulk), 1_000);
@@ -82,7 +82,7 @@ impl World {
         (["p0", "p1"].map(|path| after[path] - before[path]), bulk.got - got)
     }
 
-    /// A connection of the first client, up and down.
+    /// Opens a connection of the first client; returns the transfers up and down.
     fn both(&mut self, port: u16) -> [Bulk; 2] {
         let [near, far] = self.open(port);
         [Bulk::new((0, near), (SERVER, far)), Bulk::new((SERVER, far), (0, near))]
@@ -101,7 +101,7 @@ fn a_rule_keeps_the_bytes_of_its_connections_to_its_path_at_both_ends() {
     let rules =
         |world: &World, host: usize, name: &str| world.peer(host, name).unwrap().policy_rules["rule-1"].bytes;
     assert!(rules(&world, 0, "hub") > 1_000_000 && rules(&world, SERVER, "c0") > 1_000_000);
-    // It waits for that path, as long as that takes.
+    // It waits for that path, for any time.
     world.change(0, "p1", |access| access.up = false);
     let (_, got) = world.second(&mut up);
     world.bulk(std::slice::from_mut(&mut up), 5_000);
@@ -123,7 +123,8 @@ fn a_reload_has_open_connections_follow_the_new_rules() {
     world.reload(0, &file("paths = \"b\""));
     let ([a, b], _) = world.second(&mut up);
     assert!(a < b / 50 && b > 1_000_000, "{a} and {b}");
-    // An open connection cannot become packets: its segments are those of two others.
+    // An open connection cannot become packets: the kernels at both ends have different sequence
+    // numbers.
     world.reload(0, &file("paths = \"a\"\ntcp = \"packets\""));
     let ([a, b], _) = world.second(&mut up);
     assert!(b < a / 50 && a > 1_000_000, "{a} and {b}");
@@ -142,7 +143,7 @@ fn what_a_rule_has_for_packets_alone_travels_as_packets() {
         let mut near = world(&rule(what), STREAMS);
         near.syn(0, 0, SERVER, 1_000);
         assert_eq!((near.segments.len(), near.tcp(0).as_packets["policy"]), (1, 1), "{what}");
-        // The far end's rule is for its host's answers: the next SYN travels.
+        // The far end's rule matches its host's answers: the next SYN travels as a packet.
         let mut far = world(STREAMS, &rule(what));
         far.syn(0, 0, SERVER, 1_000);
         assert!(far.segments.is_empty() && far.told(SERVER).is_empty());
@@ -186,7 +187,7 @@ fn the_packets_of_a_connection_have_its_dscp() {
     assert!(!world.marks.iter().any(|(_, dscp)| *dscp > 0), "{:?}", world.marks);
 }
 
-/// 1 Mbit/s for a second, and up to a quarter more of what was granted ahead.
+/// 1 Mbit/s for a second, and up to a quarter more for the credit granted ahead.
 const KEPT: std::ops::Range<usize> = 90_000..160_000;
 
 #[test]
@@ -196,7 +197,7 @@ fn rates_hold_for_the_bytes_of_streams() {
     assert!(world.second(&mut up).1 > 1_000_000 && world.second(&mut down).1 > 1_000_000);
     let of_peer = |what: &str| server_text([true; CLIENTS], STREAMS).replace("name = \"c0\"", what);
     world.reload(SERVER, &of_peer("name = \"c0\"\nrate = \"1M\""));
-    // What the windows hold leaves first.
+    // The data in the windows arrives first.
     world.second(&mut down);
     let (_, got) = world.second(&mut down);
     assert!(KEPT.contains(&got), "{got} to the peer");
@@ -231,11 +232,11 @@ fn a_receivers_rate_holds_back_streams_and_leaves_room_for_packets() {
     }
     world.run(SOON);
     let got = [0, 1].map(|i| both[i].got - before[i]);
-    // Two seconds, in which packets had 8,000 bytes.
+    // Two seconds, in which packets used 8,000 bytes.
     assert!((900_000..1_030_000).contains(&(got[0] + got[1])), "{got:?}");
     assert!(got[0].abs_diff(got[1]) < 100_000, "{got:?}");
     assert!(numbers.iter().all(|number| world.delivered.contains_key(number)));
-    // The other direction, and other peers, are free.
+    // The other direction and other peers are not limited.
     assert!(world.second(&mut down).1 > 1_000_000);
     world.reload(SERVER, &server_text([true; CLIENTS], STREAMS));
     let [free, _] = both;
@@ -251,7 +252,7 @@ fn quota_standby_and_cost_hold_for_the_bytes_of_streams() {
     let file = ClientFile { quota: true, extra: STREAMS.into(), ..ClientFile::new() };
     let mut world = world_of(file, STREAMS);
     let [mut up, mut down] = world.both(1_000);
-    // 1 MB a month.
+    // 1 MB per month.
     world.bulk(std::slice::from_mut(&mut up), 500);
     world.bulk(std::slice::from_mut(&mut down), 500);
     world.run(Duration::from_secs(10));
@@ -260,7 +261,7 @@ fn quota_standby_and_cost_hold_for_the_bytes_of_streams() {
         let ([a, b], _) = world.second(bulk);
         assert!(a < b / 50 && b > 1_000_000, "{a} and {b}");
     }
-    // It stands by.
+    // The path is standby.
     world.change(0, "p1", |access| access.up = false);
     world.run(Duration::from_secs(1));
     let ([a, _], _) = world.second(&mut up);
@@ -294,7 +295,7 @@ fn each_shard_carries_the_connections_of_its_peers() {
         world.says(home, Event::Connected(far));
         world.told(client);
         world.told(home);
-        // The other way, read by whichever shard.
+        // In the other direction, read by either shard.
         for (port, reader) in (2_000u16..).zip(shards) {
             world.syn(reader, SERVER, client, port);
             let near = world.connecting(client);
@@ -319,7 +320,7 @@ fn a_removed_peers_connections_are_reset_and_others_stay() {
     world.reload(SERVER, &server_text([false, true], STREAMS));
     world.run(SOON);
     assert_eq!((world.told(SERVER), world.tcp(SERVER).flows), (vec![Told::Reset(far)], 1));
-    // Without its key it hears nothing more.
+    // Without its key, the peer gets no more answers.
     world.run(Duration::from_secs(60));
     assert_eq!((world.told(0), world.told(1)), (vec![Told::Reset(near)], vec![]));
 }
@@ -348,7 +349,7 @@ fn pool_of(text: &str, pool: &str) -> String {
 fn two_clients_reach_each_other_through_the_servers_two_connections() {
     let mut world = world(STREAMS, STREAMS);
     world.syn(0, 0, 1, 1_000);
-    // The server's own kernel sends the SYN of its connection back into the interface.
+    // The server's kernel routes the SYN of its connection back into the interface.
     let Told::Connect { flow: first, request } = world.told(SERVER).remove(0) else { panic!("not asked") };
     world.syn(SERVER, 0, 1, request.tuple.from.port());
     let second = world.connecting(1);
@@ -370,7 +371,7 @@ fn connections_of_a_drained_server_stay_with_it_until_they_end() {
     world.run(Duration::from_secs(10));
     assert_eq!(world.server_of(0), Some(other));
     assert!(world.reaches(0, other));
-    // New ones go to the new server, packets too.
+    // New connections, and packets, go to the new server.
     world.syn(0, 0, other, 1_001);
     let second = world.connecting(other);
     world.says(other, Event::Connected(second));
@@ -379,7 +380,7 @@ fn connections_of_a_drained_server_stay_with_it_until_they_end() {
     for bulk in [&mut up, &mut down] {
         assert!(world.second(bulk).1 > 500_000);
     }
-    // What the old session carries counts for the quota, and it follows priorities.
+    // Traffic of the old session counts for the quota, and follows priorities.
     world.run(Duration::from_secs(10));
     assert_eq!(world.path(0, "a").unwrap().priority, 1);
     let sockets = |world: &World| world.hosts[0].sockets.len();
@@ -445,7 +446,7 @@ fn a_path_or_a_peer_that_a_reload_removes_leaves_the_old_session_too() {
     assert!(world.told(0).contains(&Told::Reset(up.from.1)));
 }
 
-/// What happens to the paths to the old server says nothing of those to the new one.
+/// Failures of paths to the old server do not affect paths to the new one.
 #[test]
 fn a_drained_server_that_is_gone_resets_what_it_had_and_no_path_fails() {
     let mut world = world(STREAMS, STREAMS);

@@ -129,7 +129,7 @@ pub(crate) struct World {
     sent: BTreeMap<u64, (usize, Ipv4Addr)>,
     /// TCP segments delivered to an interface, with the host.
     pub(crate) segments: Vec<(usize, Vec<u8>)>,
-    /// DSCP of stream packets that left, and from which host.
+    /// DSCP of sent stream packets, with the host.
     pub(crate) marks: BTreeSet<(usize, u8)>,
     /// IPv6 packets that came out of an interface, and of which host's.
     pub(crate) v6: Vec<(usize, Vec<u8>)>,

@@ -12,9 +12,9 @@ use crate::watch::Watch;
 
 #[derive(ClapArgs)]
 pub(crate) struct Args {
-    /// The set: `paper` is the CCID5 paper of 2021, `dcp` the DCP paper of 2002, `multipath` unequal
-    /// paths together and each alone, `calibration` the model of TCP beside the kernel's, `robustness` every
-    /// CCID on access links (simulator), `switches` CCID 5 without each of its deviations there; or a file in the format of scenarios/sets.
+    /// The set: `paper` is the CCID5 paper of 2021, `dcp` the DCP paper of 2002, `multipath` compares unequal paths together with each
+    /// alone, `calibration` the TCP model with the kernel's TCP. `robustness` runs every CCID on access links (simulator), `switches` CCID
+    /// 5 without each of its deviations there. Or a file in the format of scenarios/sets.
     set: String,
     /// Backend. Default: network namespaces for the set's own experiments, the simulator for those around them.
     #[arg(long, value_enum)]

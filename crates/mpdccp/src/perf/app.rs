@@ -15,7 +15,7 @@ use std::collections::BTreeMap;
 use std::net::{IpAddr, SocketAddr};
 use std::os::fd::BorrowedFd;
 
-/// What a client without keys and without an answer is to look at.
+/// Hint for a client without keys that gets no answer.
 const WITHOUT_KEY: &str = " A server with --private-key-file answers clients with a key only.";
 
 pub(crate) struct PerfApp {
@@ -207,12 +207,12 @@ impl PerfApp {
     }
 }
 
-/// Where a session is on this host, and its peer's key, if it is encrypted.
+/// Local address of a session, and its peer's key if it is encrypted.
 fn ends(core: &Core, status: &SessionStatus) -> (Option<SocketAddr>, Option<PublicKey>) {
     let Some(route) = status.paths.first().map(|path| path.route) else { return (None, None) };
     let to = core.net.resolve(&route);
     let bound = core.net.socket(to.socket).and_then(|socket| socket.local_addr().ok());
-    // A server's socket may have all addresses.
+    // A server's socket may be bound to all addresses.
     let local = bound.map(|bound| SocketAddr::new(to.local.unwrap_or(bound.ip()), bound.port()));
     let key = || core.net.channels()?.peer_key(core.net.peer_of(route.socket)?);
     (local, key())

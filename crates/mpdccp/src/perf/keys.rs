@@ -1,4 +1,4 @@
-//! Keys: with them channels are between the sockets and the sessions.
+//! Keys: with them, channels encrypt packets between the sockets and the sessions.
 
 use crate::error::Error;
 use crate::keys::read_secret;
@@ -8,15 +8,16 @@ use dccp_secure::{Aead, Channels, OVERHEAD, PresharedKey, PrivateKey, PublicKey,
 use mpdccp_proto::PeerFilter;
 use mpdccp_units::Duration;
 
-/// Those of one end.
+/// Keys of one end.
 pub(crate) struct Keys {
     own: PrivateKey,
-    /// A client's only server, or a server's clients; of a server without any, all that have a key are its clients.
+    /// The server's key for a client, or the clients' keys for a server; if a server has none, it admits all clients with a
+    /// key.
     peers: Vec<PublicKey>,
 }
 
 impl Keys {
-    /// Those that the command line names.
+    /// Reads the keys of the command line.
     pub(super) fn read(common: &Common, is_client: bool) -> Result<Option<Keys>, Error> {
         let Some(file) = &common.private_key_file else { return Ok(None) };
         let wrong = |why: &str| Err(Error::usage(why));
@@ -47,17 +48,17 @@ impl Keys {
         }
     }
 
-    /// Own public key.
+    /// This end's public key.
     pub(crate) fn public(&self) -> PublicKey {
         self.own.public()
     }
 
-    /// Whether every client with a key is let in.
+    /// Whether every client with a key is admitted.
     pub(crate) fn admit_all(&self) -> bool {
         self.peers.is_empty()
     }
 
-    /// What a client without an answer is to look at.
+    /// Hint for a client that gets no answer.
     pub(crate) fn hint(&self) -> String {
         let server = self.peers.first().map(PublicKey::to_string).unwrap_or_default();
         let own = self.public();
@@ -66,12 +67,13 @@ impl Keys {
         )
     }
 
-    /// The clients of a server, by the numbers of their keys.
+    /// A server's clients, by the numbers of their keys.
     pub(super) fn filters(&self) -> Vec<PeerFilter> {
         (0u32..).zip(&self.peers).map(|(id, _)| PeerFilter { id, remotes: Vec::new() }).collect()
     }
 
-    /// From now on everything is encrypted. A server without a list of clients lets in `strangers` at a time, a client none.
+    /// Encrypts everything from now on. A server without a list of clients admits `strangers` at a time; a client admits
+    /// none.
     pub(super) fn secure(&self, core: &mut Core, strangers: Option<usize>) -> Result<(), Error> {
         let since_1970 = Clock.wall_nanos().saturating_sub(core.clock.now().as_nanos());
         let mut channels = Channels::new(Settings {

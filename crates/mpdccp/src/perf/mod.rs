@@ -90,10 +90,10 @@ fn run(command: PerfArgs) -> Result<Option<Error>, Error> {
     }
 }
 
-/// Standard error says whom the channels refuse, and why.
+/// Logs peers refused by the channels to standard error, with the reason.
 fn tell_refusals() {
     let log = tracing_subscriber::fmt().with_writer(std::io::stderr).with_max_level(tracing::Level::WARN);
-    // Fails if there is a log already.
+    // This fails if there is a log already.
     let _ = log.without_time().with_target(false).with_ansi(false).try_init();
 }
 

@@ -64,7 +64,7 @@ pub(crate) struct Output {
     timestamps: bool,
 }
 
-/// UTC, as RFC 3339 has it.
+/// UTC in the format of RFC 3339.
 pub(crate) fn utc() -> Option<String> {
     let mut time = String::new();
     SystemTime.format_time(&mut Writer::new(&mut time)).ok().map(|()| time)

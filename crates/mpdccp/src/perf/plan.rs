@@ -33,7 +33,7 @@ pub(crate) struct Plan {
     pub(crate) coupling: bool,
     /// Checksum Coverage to send and to accept.
     pub(crate) coverage: u8,
-    /// With them everything is encrypted.
+    /// Keys, if everything is encrypted.
     pub(crate) keys: Option<Keys>,
     pub(crate) mode: Mode,
     pub(crate) queue: u32,

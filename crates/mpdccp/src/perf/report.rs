@@ -187,7 +187,7 @@ impl Reporter {
         });
     }
 
-    /// `key` is the public key of a server that encrypts.
+    /// `key` is the public key of an encrypted server.
     pub(crate) fn listening(&self, address: SocketAddr, dccp_port: u16, key: Option<PublicKey>) {
         let place = if address.port() == 0 { address.ip().to_string() } else { address.to_string() };
         let key = key.map(|key| key.to_string());
@@ -200,7 +200,7 @@ impl Reporter {
         self.print(&Record::Listening { address, dccp_port, public_key: key }, || text);
     }
 
-    /// `local` is where its first packet left or arrived; `key` is the peer's, of a session that is encrypted.
+    /// `local` is the local address of its first packet; `key` is the peer's, if the session is encrypted.
     pub(crate) fn opened(
         &mut self,
         session: SessionId,

@@ -93,7 +93,8 @@ impl Proxy {
         let _ = rustix::io::writev(self.sockets.tun(), &[IoSlice::new(&[0; HEADER]), IoSlice::new(packet)]);
     }
 
-    /// Takes a super-packet of the interface, behind its header, if it belongs to a connection that travels as a stream.
+    /// Passes a super-packet of the interface (after its header) to the namespace, if it belongs to a connection carried as a
+    /// stream.
     pub(crate) fn takes(
         &self,
         tunnel: &mut Tunnel,
@@ -103,7 +104,7 @@ impl Proxy {
     ) -> bool {
         match tunnel.divert_whole(endpoint, now, whole.get(HEADER..).unwrap_or_default()) {
             Divert::Packet => return false,
-            // What the kernel has no room for is lost, as on any link.
+            // A packet for which the kernel has no room is lost, as on any link.
             Divert::Proxy => drop(rustix::io::write(self.sockets.tun(), whole)),
             Divert::Done => {}
         }

@@ -1,4 +1,4 @@
-//! `mpdccp perf` with keys: both ends encrypt, and know each other by their keys.
+//! `mpdccp perf` with keys: both ends encrypt, and identify each other by key.
 
 use crate::perf_ends::{Place, record};
 use dccp_secure::{PrivateKey, PublicKey};
@@ -14,7 +14,7 @@ impl Files {
         Files(tempfile::tempdir().unwrap())
     }
 
-    /// Another one; its flag, and the public key.
+    /// Writes a private key to a file; returns its flag, and the public key.
     fn key(&self, number: u8) -> (String, PublicKey) {
         let key = PrivateKey::from_random([number; 32]);
         (self.write(number, &key.to_base64(), 0o600), key.public())
@@ -48,7 +48,7 @@ fn a_server_with_a_key_serves_every_client_that_has_one_and_tells_which() {
             }
         }
     }
-    // Messages hold zeros: what was sent is nowhere to be seen.
+    // Messages contain zeros: the plaintext must not appear.
     let captured = fs::read(&capture).unwrap();
     assert!(captured.len() > 300_000 && !captured.windows(64).any(|part| part == [0; 64]));
 }
@@ -66,7 +66,7 @@ fn a_server_that_names_clients_serves_no_other() {
         place.exchange(&serve, &connect(&key));
     }
     let refused = [
-        // Another key, another server's, and none.
+        // The client's key is unknown, the server's key differs, and the client has none.
         (connect(&stranger), stranger_public.to_string()),
         (
             format!("-c 127.0.0.1:{{port}} {stranger} --public-key {one_public}"),

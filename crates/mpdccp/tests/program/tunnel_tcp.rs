@@ -266,7 +266,8 @@ fn connections_beyond_half_of_the_descriptors_travel_as_packets() {
     bed.down();
 }
 
-/// A connection to a host far away goes through the tunnel as a stream, and not beside it when the tunnel is killed.
+/// A connection to a distant host is carried by the tunnel as a stream, and does not bypass the tunnel when it is
+/// killed.
 #[test]
 fn a_kill_switch_holds_for_connections() {
     let Some(mut bed) = bed() else { return };
@@ -293,7 +294,7 @@ fn a_kill_switch_holds_for_connections() {
     bed.down();
 }
 
-/// Another server, with the same inner addresses, behind the first one's host.
+/// Another server with the same inner addresses, behind the first one's host.
 struct Second {
     space: String,
     end: Option<Child>,
@@ -302,7 +303,7 @@ struct Second {
 impl Drop for Second {
     fn drop(&mut self) {
         if let Some(mut end) = self.end.take() {
-            // Already gone is as good.
+            // It may be gone already.
             let _ = end.kill();
             let _ = end.wait();
         }
@@ -378,7 +379,7 @@ fn connections_stay_with_a_server_that_drains_and_new_ones_go_to_the_next() {
             assert!(got == data);
         });
     }
-    // With its last connection the old session ends.
+    // With its last connection, the old session ends.
     drop(near);
     assert_eq!(far.read(&mut [0; 10]).unwrap(), 0);
     drop(far);

@@ -36,7 +36,7 @@ pub(crate) struct Bed {
     /// Arguments of both ends.
     pub(crate) arguments: Vec<&'static str>,
     pub(crate) environment: Vec<(&'static str, String)>,
-    /// Most descriptors of an end.
+    /// Limit on descriptors of an end.
     pub(crate) descriptors: Option<u32>,
     ends: Vec<Child>,
 }

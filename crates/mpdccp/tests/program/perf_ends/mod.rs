@@ -90,7 +90,7 @@ impl Place {
         client
     }
 
-    /// The same; what the server printed once it listened, and the client.
+    /// The same; returns the outputs of the server, from its start on, and of the client.
     pub(crate) fn both(&self, server: &str, client: &str) -> [Output; 2] {
         let mut server = self.serve(&format!("--json-stream {server}"));
         let output = self.run(&client.replace("{port}", &server.port));
