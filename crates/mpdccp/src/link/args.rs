@@ -47,7 +47,7 @@ pub(crate) struct Args {
     /// Bytes that may leave at once after a pause, as with the kernel's tbf: 15kB.
     #[arg(long, value_name = "SIZE", value_parser = parse_bytes, conflicts_with = "trace")]
     burst: Option<u32>,
-    /// In each direction, before the queue, drop what exceeds a rate after a burst: 10M,60kB.
+    /// Policer in each direction, before the queue: drop packets above this rate and burst: 10M,60kB.
     #[arg(long, value_name = "RATE,SIZE", value_parser = policer)]
     policer: Option<PolicerSpec>,
     /// One-way delay in each direction: 10ms. None by default.
@@ -59,7 +59,7 @@ pub(crate) struct Args {
     /// Largest deviation from the delay, uniform, without reordering.
     #[arg(long, value_name = "TIME", value_parser = parse_time)]
     jitter: Option<Duration>,
-    /// Time after which deviations are nearly independent. Without it each packet's is.
+    /// Correlation time of jitter. By default the jitter of each packet is independent.
     #[arg(long, value_name = "TIME", value_parser = parse_time, requires = "jitter")]
     jitter_memory: Option<Duration>,
     /// Let jitter reorder packets.

@@ -120,15 +120,15 @@ pub(super) struct Common {
     /// Let each path that shares a bottleneck take a full share there, instead of one share for all.
     #[arg(long)]
     pub(super) no_coupling: bool,
-    /// Have the header checksum cover no more of the data than RFC 4340 section 9.2 says for this number, where the other end accepts it, and
-    /// accept the same: 0 all, 1 nothing, 2 to 15 the first 4 to 56 bytes. Only with raw.
+    /// Checksum coverage (RFC 4340 section 9.2): 0 covers all data, 1 none, 2 to 15 the first 4 to 56 bytes. Used for sending if the other end
+    /// accepts it, and accepted from the other end. Only with raw.
     #[arg(long, value_name = "N", default_value_t = 0, value_parser = clap::value_parser!(u8).range(..=15))]
     pub(super) coverage: u8,
-    /// Encrypt, as the tunnel does, with this end's private key in this file, as `mpdccp genkey` prints it. Off by default; both ends encrypt or neither.
+    /// Encrypt like the tunnel, with the private key in this file, from `mpdccp genkey`. Off by default; both ends must encrypt, or neither.
     #[arg(long, value_name = "FILE")]
     pub(super) private_key_file: Option<PathBuf>,
-    /// Public key of the other end. A client needs its server's, which the server prints when it starts. A server lets in the clients whose keys
-    /// it has, by default every client with a key; give the flag once for each.
+    /// Public key of the other end; repeatable. A client needs its server's key, which the server prints when it starts. A server admits clients with
+    /// these keys, by default every client with a key.
     #[arg(long, value_name = "KEY", requires = "private_key_file")]
     pub(super) public_key: Vec<PublicKey>,
     /// Send without a test request; the other end may be any DCCP program.
@@ -146,7 +146,7 @@ pub(super) struct Common {
     /// Send this many messages. Without --messages, --bytes and --time: send until interrupted.
     #[arg(short = 'k', long, value_parser = clap::value_parser!(u32).range(1..))]
     pub(super) messages: Option<u32>,
-    /// Send as many messages as this many bytes take; K, M and G are powers of 1024.
+    /// Send messages until this many bytes are sent; K, M and G are powers of 1024.
     #[arg(short = 'n', long, conflicts_with = "messages", value_parser = bytes)]
     pub(super) bytes: Option<u64>,
     /// Send for this long, seconds.
@@ -155,7 +155,7 @@ pub(super) struct Common {
     /// Size of the sender's queue, in packets.
     #[arg(long, value_name = "PACKETS", default_value_t = 5, value_parser = clap::value_parser!(u32).range(1..))]
     pub(super) queue: u32,
-    /// Which path a packet takes.
+    /// Scheduler, which chooses the path of each packet.
     #[arg(long, default_value = SchedulerKind::default().name(), value_parser = choice::<SchedulerKind>())]
     pub(super) scheduler: SchedulerKind,
     /// How to put received messages in order. [default: passive, or active-fixed with --reorder]
