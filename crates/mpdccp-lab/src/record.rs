@@ -191,7 +191,7 @@ pub struct TraceRow {
     pub lost: u64,
     /// Packets in the session's send queue.
     pub queue_packets: u64,
-    /// Age of the oldest of them.
+    /// Age of the oldest packet in it.
     pub queue_ms: f64,
     /// Application-limited.
     pub app_limited: bool,

@@ -128,7 +128,7 @@ unsafe extern "C-unwind" fn recvfrom(
 #[unsafe(no_mangle)]
 unsafe extern "C-unwind" fn recvmsg(fd: c_int, message: *mut msghdr, flags: c_int) -> ssize_t {
     let next = next!(c"recvmsg", unsafe extern "C-unwind" fn(c_int, *mut msghdr, c_int) -> ssize_t);
-    // SAFETY: the caller's own arguments, which are those of recvmsg(2).
+    // SAFETY: the caller's own arguments, as for recvmsg(2).
     unsafe {
         let Some(given) = message.as_mut() else { return next(fd, message, flags) };
         if of_error_queue(fd, flags) {
@@ -299,7 +299,7 @@ unsafe fn priority(message: &msghdr) -> Option<u32> {
 
 #[unsafe(no_mangle)]
 unsafe extern "C-unwind" fn sendmsg(fd: c_int, message: *const msghdr, flags: c_int) -> ssize_t {
-    // SAFETY: the caller's own arguments, which are those of sendmsg(2).
+    // SAFETY: the caller's own arguments, as for sendmsg(2).
     unsafe {
         if let Some(given) = message.as_ref() {
             let len = total(given.msg_iov, given.msg_iovlen);

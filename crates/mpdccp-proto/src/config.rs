@@ -73,7 +73,7 @@ pub struct SessionConfig {
     pub repair_max: Duration,
     /// The send queue.
     pub queue: QueueConfig,
-    /// Client: whether the server may join too (RFC 9897 section 3.2.2: either host may begin subflows). The endpoint has to listen.
+    /// Client: whether the server may join too (RFC 9897 section 3.2.2: either host may begin subflows). The endpoint must listen.
     pub joinable: bool,
     /// How to join addresses that the peer advertises, for ends without their own path manager.
     pub join_advertised: JoinFrom,

@@ -110,7 +110,7 @@ counters! {
     NotFetchedByApplication = "not_fetched_by_application",
     /// A join that opened without multipath options.
     OpenWithoutMpOptions = "open_without_mp_options",
-    /// A session whose Init Cookie came back.
+    /// A session opened by a returned Init Cookie.
     OpenedByCookie = "opened_by_cookie",
     /// An option that needs confirmation, on a packet without MP_SEQ.
     OptionWithoutMpSeq = "option_without_mp_seq",

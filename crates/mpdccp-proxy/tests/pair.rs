@@ -21,7 +21,7 @@ const HEADER: usize = 10;
 
 type Job = Box<dyn FnOnce() + Send>;
 
-/// A namespace in which a test runs what its host does.
+/// A namespace in which a test runs its host's part.
 pub(crate) struct Host {
     jobs: Sender<Job>,
 }

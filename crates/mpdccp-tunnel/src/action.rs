@@ -115,7 +115,7 @@ pub struct OpenPath {
 /// What the owner's program is told.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Hook {
-    /// What happened.
+    /// The event.
     pub event: HookEvent,
     /// Name of the peer.
     pub peer: String,

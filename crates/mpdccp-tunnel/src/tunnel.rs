@@ -156,7 +156,7 @@ impl Tunnel {
         self.peers.iter().filter_map(carried).max()
     }
 
-    /// Why the tunnel cannot start, or go on.
+    /// Error that prevents the tunnel from starting or continuing.
     pub fn failure(&self) -> Option<&str> {
         self.failure.as_deref()
     }

@@ -30,7 +30,7 @@ pub struct Options {
 pub enum Progress<'a> {
     /// An experiment begins: number `index` (from 1) of `total`.
     Experiment {
-        /// What it runs.
+        /// Its scenario.
         scenario: &'a Scenario,
         /// Counted from 1.
         index: usize,

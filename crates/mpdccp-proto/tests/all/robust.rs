@@ -44,7 +44,7 @@ fn random_bytes() {
     for n in 0..20_000u32 {
         let mut bytes = vec![0; (rng.next_u32() % 80) as usize];
         rng.fill_bytes(&mut bytes);
-        // Half of them have the ports of the connection.
+        // Half of the packets have the ports of the connection.
         if n % 2 == 0 && bytes.len() > 4 {
             bytes[..4].copy_from_slice(&[0xc3, 0x50, 0x13, 0x89]);
         }

@@ -231,7 +231,7 @@ fn hostile_bytes_in_stream_packets_do_no_harm() {
     net.transfer(id, stream, &data, 3_000, |_, _| {});
     let stats = net.status(Server, net.server_id()).streams.unwrap().stats;
     assert!(stats.malformed + stats.violations > 2, "{stats:?}");
-    // The session goes on.
+    // The session continues.
     net.meddler = None;
     net.stream(Client, id, 0, 50, ms(2));
     net.run(ms(200));

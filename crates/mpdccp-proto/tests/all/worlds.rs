@@ -13,7 +13,7 @@ use std::collections::BTreeMap;
 
 const PATHS: usize = 4;
 
-/// What happens next.
+/// An event.
 #[derive(Clone, Debug)]
 enum Happening {
     Send(bool, u32, u64),

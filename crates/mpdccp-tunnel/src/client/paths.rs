@@ -261,7 +261,7 @@ impl Paths {
 
     /// Closes the socket of a removed path, once its last packets have left.
     pub(crate) fn retire(&mut self, cx: &mut Cx<'_>, path: &OpenPath) {
-        // A server lets nobody in with a handshake older than the last over this socket, so that one must be remembered.
+        // A server refuses handshakes older than the last one over this socket, so its time must be remembered.
         cx.out.push(Action::Look { socket: path.socket, remote: path.remote, own: false });
         self.retired.push((cx.now + LINGER, path.socket));
     }

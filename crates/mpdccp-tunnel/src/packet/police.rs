@@ -9,7 +9,7 @@ const BURST: Duration = Duration::from_millis(100);
 /// otherwise.
 const STREAMS: (Duration, Duration) = (Duration::from_millis(25), Duration::from_millis(50));
 
-/// A token bucket, as the time until which what was taken is paid for.
+/// A token bucket, stored as the time until which accepted packets are paid for.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Policer {
     paid: Time,

@@ -48,7 +48,7 @@ pub(super) struct Carried {
     taken: usize,
     /// The host sends no more data.
     finished: bool,
-    /// Handed to the socket, and not yet taken by the kernel.
+    /// Passed to the socket, and not yet accepted by the kernel.
     pub(super) unwritten: u64,
     /// Both directions of the socket ended.
     over: bool,

@@ -64,7 +64,7 @@ pub(crate) struct Host {
     pub(crate) log: Vec<String>,
     /// Warnings among the log lines.
     pub(crate) warned: Vec<String>,
-    /// Inner packets that came out.
+    /// Inner packets delivered to the interface.
     pub(crate) received: Vec<Vec<u8>>,
     /// Commands to the proxy's sockets, and packets for their namespace.
     pub(crate) told: Vec<mpdccp_proxy::Command>,

@@ -14,7 +14,7 @@ fn up() -> World {
     world
 }
 
-/// Traffic both ways for a while.
+/// Traffic in both directions for a while.
 fn talk(world: &mut World, time: Duration) {
     for _ in 0..time.as_millis() / 20 {
         for (from, to) in [(0, SERVERS[0]), (SERVERS[0], 0)] {

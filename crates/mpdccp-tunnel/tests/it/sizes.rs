@@ -24,7 +24,7 @@ fn up(extra: &str) -> World {
     world
 }
 
-/// Packets both ways for a while.
+/// Packets in both directions for a while.
 fn talk(world: &mut World, time: Duration, len: usize) {
     for _ in 0..time.as_millis() / 20 {
         for (from, to) in [(0, SERVER), (SERVER, 0)] {

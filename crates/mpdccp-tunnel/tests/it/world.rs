@@ -1,4 +1,4 @@
-//! Two clients, two servers with one key, and the network between them: 10 ms each way, encryption by assertion.
+//! Two clients, two servers with one key, and the network between them: 10 ms in each direction, encryption by assertion.
 
 use crate::host::{Access, Host, OVERHEAD};
 use dccp_proto::{Ecn, Outbox, Route};
@@ -131,7 +131,7 @@ pub(crate) struct World {
     pub(crate) segments: Vec<(usize, Vec<u8>)>,
     /// DSCP of sent stream packets, with the host.
     pub(crate) marks: BTreeSet<(usize, u8)>,
-    /// IPv6 packets that came out of an interface, and of which host's.
+    /// IPv6 packets delivered to an interface, with the host.
     pub(crate) v6: Vec<(usize, Vec<u8>)>,
     /// Inner packets delivered, with the host.
     pub(crate) delivered: BTreeMap<u64, usize>,

@@ -16,7 +16,7 @@ pub(crate) struct Args {
     /// alone, `calibration` the TCP model with the kernel's TCP. `robustness` runs every CCID on access links (simulator), `switches` CCID
     /// 5 without each of its deviations there. Or a file in the format of scenarios/sets.
     set: String,
-    /// Backend. Default: network namespaces for the set's own experiments, the simulator for those around them.
+    /// Backend. Default: network namespaces for the set's own experiments, the simulator for its additional ones.
     #[arg(long, value_enum)]
     backend: Option<Where>,
     /// Run headline cells only, with fewer and shorter runs: under 20 minutes.

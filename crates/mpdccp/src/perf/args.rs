@@ -18,7 +18,7 @@ use std::path::PathBuf;
 #[derive(Args)]
 #[command(arg_required_else_help = true)]
 pub(crate) struct PerfArgs {
-    /// Wait for connections, and do what clients ask for.
+    /// Wait for connections, and run the tests that clients request.
     #[arg(short, long, conflicts_with = "client")]
     server: bool,
     /// Connect to a server, with the UDP port (6511 by default) or, with raw, the DCCP port; send for 10 seconds by default.

@@ -113,7 +113,7 @@ pub(crate) fn listen(
     let overhead = overhead(core, plan, socket);
     check_size(plan, plan.mtu, overhead)?;
     let mut session = session_config(plan, true);
-    // Strangers may acknowledge what they do not have.
+    // Strangers may acknowledge packets that they did not receive.
     session.connection.skip_numbers = keys.is_none_or(Keys::admit_all);
     core.endpoint.listen(ListenConfig {
         port: plan.dccp_port,

@@ -156,7 +156,7 @@ pub fn listen(session: SessionConfig) -> ListenConfig {
 }
 
 impl Net {
-    /// `paths` paths of 10 ms each way; the server listens.
+    /// `paths` paths of 10 ms in each direction; the server listens.
     pub fn new(seed: u8, paths: usize, server: SessionConfig) -> Net {
         let mut net = Net {
             now: Time::from_millis(1),
