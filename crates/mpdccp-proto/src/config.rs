@@ -169,8 +169,8 @@ pub struct ListenConfig {
     pub overhead: u16,
     /// Most sessions at a time; more are refused with Reset code 9, Too Busy.
     pub max_sessions: usize,
-    /// Most sessions of one source at a time, an IPv4 address or the first 64 bits of an IPv6 address; more are refused with Reset code 9. While
-    /// other sources have sessions, the limit shrinks to this fraction of the free sessions. Half-open sessions do not count, because their source
-    /// may be forged. Not for `peers` that the encapsulation authenticates.
+    /// Most sessions of one source at a time, an IPv4 address or the first 64 bits of an IPv6 address; more are refused with Reset code 9. The limit
+    /// shrinks in proportion to the free sessions. Half-open sessions do not count, because their source may be forged. Not for `peers` that the
+    /// encapsulation authenticates.
     pub max_sessions_per_source: usize,
 }
