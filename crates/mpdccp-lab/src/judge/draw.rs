@@ -279,7 +279,7 @@ impl Point {
                     .push(format!("burst_loss = {{ begin = \"{begin:.3} %\", end = \"{end:.3} %\" }}"));
                 self.says(format!("return path loses 20 % in bursts of {length:.0}"));
             }
-            // A queue of other traffic there.
+            // Jitter already models other traffic on the return path.
             _ if self.reverse.iter().any(|key| key.starts_with("jitter")) => {}
             _ => {
                 let by = self.rtt_ms * dice.log(0.2..2.0);
