@@ -19,7 +19,7 @@ use mpdccp_units::{Duration, Rate, Time};
 pub(super) struct Auto {
     /// The largest recent cost difference of a path worth using to the cheapest.
     spread: Duration,
-    /// Paths with a cost beyond their backlog were in use at the last look; until when that counts.
+    /// Until then a more expensive path counts as helping, with a lower threshold.
     helping_until: Option<Time>,
     /// The cheapest path, kept until another is clearly cheaper.
     first: Option<PathId>,

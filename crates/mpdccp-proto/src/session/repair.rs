@@ -85,8 +85,8 @@ impl Repair {
 
     /// The path is silent or gone: packets sent on it may never arrive.
     ///
-    /// If no other path carried newer packets, the peer does not miss them yet. It will only after all of them were retransmitted,
-    /// which takes some round trips on a path that was idle: repairs are useful for `most` from now on.
+    /// If no other path carried newer packets, the peer does not notice the loss until all of them are retransmitted. That takes
+    /// some round trips on a path that was idle, so repairs are useful for `most` from now on.
     pub(super) fn on_silence(&mut self, now: Time, path: PathId, most: Duration) {
         let alone = self.alone.filter(|(alone, _)| *alone == path);
         for mut copy in self.kept.remove(&path).into_iter().flatten().filter_map(|(_, copy)| copy) {

@@ -1,4 +1,4 @@
-//! Trust of a tunnel: neither ICMP nor other users of the host are believed; and the view of an eavesdropper and of an operator.
+//! The tunnel trusts neither ICMP nor other users of the host. Also tests what an eavesdropper and an operator can see.
 
 use crate::common::{Bed, CLIENT, LOCAL, REMOTE, SERVER, bed, inside, run, socket, wait_for};
 use dccp_secure::PrivateKey;
