@@ -1,9 +1,10 @@
-//! Lines of text over one or several paths, each way.
+//! A chat in lines of text, over one path or several.
 //!
 //!     cargo run -p dccp-sockets --example chat -- listen 0.0.0.0:6511
 //!     cargo run -p dccp-sockets --example chat -- connect 192.0.2.1:6511 192.168.1.2 10.64.0.9
 //!
-//! The addresses after that of the listener are this host's, one for each path. Without arguments, both ends run here over two paths.
+//! The addresses after the listener's are addresses of this host, one per path. Without arguments, both ends
+//! run here over two paths.
 
 use dccp_sockets::{Connection, Listener, Options, Path};
 use std::io::BufRead;
@@ -19,7 +20,7 @@ fn over(locals: &[&str]) -> Result<Options> {
     locals.iter().try_fold(options(), |options, local| Ok(options.path(Path::from(local.parse()?))))
 }
 
-/// Prints what comes and what happens, sends lines of the standard input, finishes with it.
+/// Prints messages and events, sends lines of standard input, and finishes at its end.
 fn talk(connection: Connection) -> Result<()> {
     let connection = Arc::new(connection);
     let (listening, watching) = (connection.clone(), connection.clone());

@@ -1,4 +1,4 @@
-//! Sends back what comes.
+//! Echoes every datagram.
 //!
 //!     cargo run -p dccp-sockets --example echo -- listen 0.0.0.0:6511
 //!     cargo run -p dccp-sockets --example echo -- connect 192.0.2.1:6511

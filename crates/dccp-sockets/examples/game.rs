@@ -1,7 +1,7 @@
-//! A public game server, encrypted, for clients that nobody knows beforehand: `game serve ADDR:PORT`, `game play ADDR:PORT SERVER_KEY`; without
-//! arguments both, with a few players.
+//! A public game server, encrypted, for clients that are not configured: `game serve ADDR:PORT`, `game play
+//! ADDR:PORT SERVER_KEY`; without arguments both, with a few players.
 //!
-//! Players are known by their keys: whoever comes back has the score it left with.
+//! Keys identify players: a player that returns has its previous score.
 
 use dccp_sockets::{Connection, Listener, Options, PrivateKey, PublicKey, SendPolicy};
 use std::collections::HashMap;
@@ -10,11 +10,11 @@ use std::time::Duration;
 
 type Result<T> = std::result::Result<T, Box<dyn Error + Send + Sync>>;
 
-/// How often everybody hears where all are.
+/// Interval at which every player receives all positions.
 const TICK: Duration = Duration::from_millis(50);
 
 fn options() -> Options {
-    // Of positions only the newest counts.
+    // Only the newest position matters.
     Options::ccid(5).service("SC:game").queue(2).send_policy(SendPolicy::DropOldest)
 }
 
@@ -41,7 +41,7 @@ fn serve(listener: &Listener, ticks: usize) -> Result<()> {
         }
         let world: Vec<String> = players.iter().map(|(key, _)| format!("{key} {}", scores[key])).collect();
         for (_, player) in &players {
-            // Nobody waits for a player whose line is slow.
+            // A player with a slow line does not delay the others.
             let _ = player.try_send(world.join("\n").as_bytes());
         }
         std::thread::sleep(TICK);

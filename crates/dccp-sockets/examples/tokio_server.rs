@@ -1,8 +1,8 @@
-//! A server of many clients: each gets a greeting, and the sum of the bytes it sends.
+//! A server of many clients: each receives a greeting, and the sum of the bytes that it sends.
 //!
 //!     cargo run -p dccp-sockets --features tokio --example tokio_server -- 0.0.0.0:6511
 //!
-//! Without arguments, 1,000 clients of one process ask it here.
+//! Without arguments, 1,000 clients run in this process.
 
 use dccp_sockets::Options;
 use dccp_sockets::tokio::{Connection, Connector, Listener};

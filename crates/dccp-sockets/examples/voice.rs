@@ -1,5 +1,5 @@
-//! A sender as of a call: a frame each 20 ms, whose size follows what congestion control says the path can carry. The listener reports
-//! what it gets.
+//! The sender of a voice call: one frame each 20 ms, whose size follows the rate that congestion control
+//! reports. The listener reports the frames that it receives.
 //!
 //!     cargo run -p dccp-sockets --example voice -- listen 0.0.0.0:6511
 //!     cargo run -p dccp-sockets --example voice -- call 192.0.2.1:6511 4       (the CCID: 3 and 4 are TFRC, 5 is BBR)
@@ -12,12 +12,12 @@ use std::time::{Duration, Instant};
 type Result<T> = std::result::Result<T, Box<dyn std::error::Error + Send + Sync>>;
 
 const FRAME: Duration = Duration::from_millis(20);
-/// Bit rates of the codec, and the one to begin with.
+/// Bit rates of the codec, and the initial rate.
 const RATES: std::ops::RangeInclusive<u64> = 8_000..=256_000;
 const START: u64 = 32_000;
 
 fn options(ccid: u8) -> Options {
-    // A frame that cannot leave now is worth nothing later.
+    // A frame that cannot leave now is worthless later.
     Options::ccid(ccid).service("SC:talk").queue(1).queue_time(FRAME)
 }
 
@@ -33,16 +33,16 @@ fn call(addr: &str, ccid: u8, frames: u32) -> Result<()> {
         match connection.try_send(&frame) {
             Ok(()) => {}
             Err(SendError::Full) => {
-                // Too fast: at once half of it.
+                // The queue is full: halve the rate.
                 skipped += 1;
                 rate = (rate / 2).max(*RATES.start());
             }
             Err(e) => return Err(e.into()),
         }
         if number % 50 == 49 {
-            // Up in small steps, never above what the path can carry.
+            // Increase in small steps, never above the path's capacity.
             let stats = connection.stats();
-            // Before the path limits it, congestion control only says what it would let pass.
+            // Until the path limits the sender, only the allowed rate is known.
             let room = stats.rate.unwrap_or(stats.allowed).bps() * 8 / 10;
             rate = (rate + rate / 4).min(room).clamp(*RATES.start(), *RATES.end());
             println!("{} kbit/s, {skipped} frames skipped, {} packets lost", rate / 1_000, stats.lost);

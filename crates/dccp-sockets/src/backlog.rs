@@ -16,7 +16,7 @@ pub(crate) struct Backlog {
 }
 
 impl Backlog {
-    /// A descriptor that is readable while there is something to accept.
+    /// A descriptor that is readable while a connection can be accepted.
     pub(crate) fn descriptor(&self) -> io::Result<&OwnedFd> {
         if self.descriptor.get().is_none() {
             let mut state = lock(&self.state);
@@ -31,13 +31,13 @@ impl Backlog {
 #[derive(Debug, Default)]
 pub(crate) struct BacklogState {
     pub(crate) waiting: VecDeque<(SessionId, Arc<Stream>)>,
-    /// There will be no more.
+    /// No more connections will come.
     pub(crate) over: bool,
     descriptor: Descriptor,
 }
 
 impl BacklogState {
-    /// Brings the descriptor up to date.
+    /// Updates the descriptor.
     pub(crate) fn show(&mut self) {
         let readable = self.over || !self.waiting.is_empty();
         self.descriptor.show(readable);

@@ -1,6 +1,6 @@
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-/// A bound on the received bytes that wait in all connections of a data thread.
+/// A limit on unread received bytes in all connections of a data thread.
 #[derive(Debug)]
 pub(crate) struct Budget {
     most: usize,
@@ -12,13 +12,13 @@ impl Budget {
         Budget { most, used: AtomicUsize::new(0) }
     }
 
-    /// Takes room for `more` bytes, if a connection that has `own` already may. None has more than what is left for all others, so that
-    /// those that do not read leave room for those that do.
+    /// Reserves `more` bytes for a connection that has reserved `own` bytes, if the limits allow. No
+    /// connection may have more than remains free for all others, so that slow readers leave room.
     pub(crate) fn take(&self, own: usize, more: usize) -> bool {
         let free = self.most.saturating_sub(self.used.load(Ordering::Relaxed));
         let allowed = own + more <= free;
         if allowed {
-            // The data thread alone takes; others give back.
+            // Only the data thread reserves bytes; other threads release them.
             self.used.fetch_add(more, Ordering::Relaxed);
         }
         allowed

@@ -17,7 +17,8 @@ use std::time::{Duration, Instant};
 /// A connection: datagrams both ways, as fast as congestion control allows. All methods take `&self`; threads share it in an
 /// [`Arc`].
 ///
-/// Dropped, it is finished in the background, for as long as the program runs; [`finish`](Self::finish) waits for that.
+/// Dropping it finishes it in the background, for as long as the program runs; [`finish`](Self::finish) waits
+/// for that.
 #[derive(Debug)]
 pub struct Connection {
     pub(crate) runtime: Arc<Runtime>,
@@ -25,33 +26,33 @@ pub struct Connection {
 }
 
 impl Connection {
-    /// The session; none yet of a connection that has not begun, which nobody has in hands.
+    /// The session id. A connection that has not begun has none, but no caller holds such a connection.
     pub(crate) fn id(&self) -> SessionId {
         self.stream.id.get().copied().unwrap_or(SessionId(u64::MAX))
     }
 
-    /// Queues a datagram; waits while the queue is full, that is for the window.
+    /// Queues a datagram; waits while the queue is full.
     ///
     /// # Errors
-    /// [`SendError::TooBig`], [`SendError::Empty`], [`SendError::Closed`]. The datagram has not been taken then.
+    /// [`SendError::TooBig`], [`SendError::Empty`], [`SendError::Closed`]. The caller keeps the datagram.
     pub fn send(&self, data: &[u8]) -> Result<(), SendError> {
         self.send_with(data, Delivery::default())
     }
 
-    /// As [`send`](Self::send), with a priority, or a time after which it is dropped if it has not left.
+    /// Like [`send`](Self::send), with a priority or an expiry time.
     ///
     /// # Errors
-    /// As there.
+    /// As for [`send`](Self::send).
     pub fn send_with(&self, data: &[u8], delivery: Delivery) -> Result<(), SendError> {
         self.here(SendError::Forked)?;
         let sent = self.stream.writable.wait(&self.stream.state, None, |s| s.send(data, delivery));
         self.tell_of(sent.unwrap_or(Err(SendError::Full)))
     }
 
-    /// As [`send_with`](Self::send_with), but waits no longer than this.
+    /// Like [`send_with`](Self::send_with), with a timeout.
     ///
     /// # Errors
-    /// [`SendError::Full`] if there was no room in time, and those of [`send`](Self::send).
+    /// [`SendError::Full`] on timeout, and those of [`send`](Self::send).
     pub fn send_timeout(&self, data: &[u8], delivery: Delivery, timeout: Duration) -> Result<(), SendError> {
         self.here(SendError::Forked)?;
         let until = Instant::now().checked_add(timeout);
@@ -62,35 +63,36 @@ impl Connection {
     /// Queues a datagram if there is room.
     ///
     /// # Errors
-    /// [`SendError::Full`], and those of [`send`](Self::send). The datagram has not been taken then.
+    /// [`SendError::Full`], and those of [`send`](Self::send). The caller keeps the datagram.
     pub fn try_send(&self, data: &[u8]) -> Result<(), SendError> {
         self.try_send_with(data, Delivery::default())
     }
 
-    /// As [`try_send`](Self::try_send), with a priority, or a time after which it is dropped if it has not left.
+    /// Like [`try_send`](Self::try_send), with a priority or an expiry time.
     ///
     /// # Errors
-    /// As there.
+    /// As for [`try_send`](Self::try_send).
     pub fn try_send_with(&self, data: &[u8], delivery: Delivery) -> Result<(), SendError> {
         self.here(SendError::Forked)?;
         let sent = lock(&self.stream.state).send(data, delivery);
         self.tell_of(sent.unwrap_or(Err(SendError::Full)))
     }
 
-    /// As [`try_send`](Self::try_send), of bytes that are not copied if nobody else has them.
+    /// Like [`try_send`](Self::try_send); does not copy the bytes if this is their only handle.
     ///
     /// # Errors
-    /// As there.
+    /// As for [`try_send`](Self::try_send).
     pub fn try_send_bytes(&self, data: Bytes) -> Result<(), SendError> {
         self.here(SendError::Forked)?;
         let sent = lock(&self.stream.state).send_owned(data.len(), Delivery::default(), || Vec::from(data));
         self.tell_of(sent.unwrap_or(Err(SendError::Full)))
     }
 
-    /// Queues as many datagrams as there is room for, in order, and says how many.
+    /// Queues datagrams in order while there is room; returns their number.
     ///
     /// # Errors
-    /// Why the first was not taken, as [`try_send`](Self::try_send). If a later one is refused, the answer is the number before it.
+    /// The error of the first datagram, as for [`try_send`](Self::try_send). If a later datagram is refused,
+    /// the call returns the number before it.
     pub fn try_send_many<'a>(
         &self,
         datagrams: impl IntoIterator<Item = &'a [u8]>,
@@ -116,7 +118,7 @@ impl Connection {
         }
     }
 
-    /// Has the data thread look at the queue, unless it will anyway.
+    /// Makes the data thread look at the queue, unless it is going to anyway.
     pub(crate) fn tell_of(&self, sent: Result<(), SendError>) -> Result<(), SendError> {
         if sent.is_ok() && lock(&self.stream.state).tell() {
             self.wake();
@@ -133,12 +135,12 @@ impl Connection {
         });
     }
 
-    /// `error` in a fork of the process.
+    /// Returns `error` in a forked process.
     fn here<E>(&self, error: E) -> Result<(), E> {
         if self.runtime.is_forked() { Err(error) } else { Ok(()) }
     }
 
-    /// The next datagram.
+    /// Waits for the next datagram.
     ///
     /// # Errors
     /// [`RecvError::Closed`] once everything that arrived has been received.
@@ -146,7 +148,7 @@ impl Connection {
         self.wait_recv(None, State::recv)
     }
 
-    /// The next datagram, if there is one in time.
+    /// Waits for the next datagram, with a timeout.
     ///
     /// # Errors
     /// [`RecvError::TimedOut`], and those of [`recv`](Self::recv).
@@ -154,7 +156,7 @@ impl Connection {
         self.wait_recv(Instant::now().checked_add(timeout), State::recv)
     }
 
-    /// The next datagram, if one is there.
+    /// The next datagram, if one has arrived.
     ///
     /// # Errors
     /// [`RecvError::Empty`], and those of [`recv`](Self::recv).
@@ -163,15 +165,16 @@ impl Connection {
         lock(&self.stream.state).recv().unwrap_or(Err(RecvError::Empty))
     }
 
-    /// Waits for the next datagram, and copies it into the caller's memory; how many bytes it has.
+    /// Waits for the next datagram and copies it into the caller's buffer; returns its length.
     ///
     /// # Errors
-    /// [`RecvError::BufferTooSmall`], after which the datagram is still there, and those of [`recv`](Self::recv).
+    /// [`RecvError::BufferTooSmall`], which keeps the datagram in the queue, and those of
+    /// [`recv`](Self::recv).
     pub fn recv_into(&self, into: &mut [u8]) -> Result<usize, RecvError> {
         self.wait_recv(None, |state| state.recv_into(into))
     }
 
-    /// As [`recv_into`](Self::recv_into), but waits no longer than this.
+    /// Like [`recv_into`](Self::recv_into), with a timeout.
     ///
     /// # Errors
     /// [`RecvError::TimedOut`], and those of [`recv_into`](Self::recv_into).
@@ -179,10 +182,10 @@ impl Connection {
         self.wait_recv(Instant::now().checked_add(timeout), |state| state.recv_into(into))
     }
 
-    /// Waits for a datagram, and appends all that are there, `most` at most, to `into`; how many.
+    /// Waits for a datagram, then appends up to `most` queued datagrams to `into`; returns their number.
     ///
     /// # Errors
-    /// As [`recv`](Self::recv).
+    /// As for [`recv`](Self::recv).
     pub fn recv_many(&self, into: &mut Vec<Vec<u8>>, most: usize) -> Result<usize, RecvError> {
         self.wait_recv(None, |state| state.recv_many(into, most))
     }
@@ -197,54 +200,57 @@ impl Connection {
         received.unwrap_or(Err(RecvError::TimedOut))
     }
 
-    /// The next datagram; without one, the task is woken when there is.
+    /// The next datagram. Without one, registers the task to be woken.
     ///
     /// # Errors
-    /// As [`recv`](Self::recv).
+    /// As for [`recv`](Self::recv).
     pub fn poll_recv(&self, cx: &mut Context<'_>) -> Poll<Result<Bytes, RecvError>> {
         self.here(RecvError::Forked)?;
         self.stream.readable.poll(&self.stream.state, cx, State::recv).map_ok(Bytes::from)
     }
 
-    /// Whether [`try_send`](Self::try_send) has room; without it, the task is woken when there is. Another sender may be quicker.
+    /// Ready when [`try_send`](Self::try_send) has room; otherwise registers the task to be woken. Another
+    /// sender may take the room first.
     ///
     /// # Errors
-    /// The connection takes no more datagrams.
+    /// The connection accepts no more datagrams.
     pub fn poll_send_ready(&self, cx: &mut Context<'_>) -> Poll<Result<(), SendError>> {
         self.here(SendError::Forked)?;
         self.stream.writable.poll(&self.stream.state, cx, State::send_ready)
     }
 
-    /// The next event, `None` after the last; without one, the task is woken when there is.
+    /// The next event, `None` after the last. Without one, registers the task to be woken.
     pub fn poll_event(&self, cx: &mut Context<'_>) -> Poll<Option<Event>> {
         self.stream.happened.poll(&self.stream.state, cx, State::event)
     }
 
-    /// A descriptor for `poll`, `epoll` and the like, for reading only. It is readable while datagrams wait, after the end, and until
-    /// [`ready`](Self::ready) was called after an event, or after room came that [`try_send`](Self::try_send) did not find. Nothing but this crate
-    /// may read or write it.
+    /// A descriptor for `poll`, `epoll` and similar, for reading only. It is readable while datagrams wait
+    /// and after the end. A new event, or room after [`try_send`](Self::try_send) found none, also makes it
+    /// readable until [`ready`](Self::ready) is called. Only this crate may read or write it.
     ///
     /// # Errors
-    /// What the system says: too many open files.
+    /// The system's error: too many open files.
     pub fn descriptor(&self) -> io::Result<BorrowedFd<'_>> {
         self.stream.descriptor().map(AsFd::as_fd)
     }
 
-    /// What it is ready for.
+    /// The operations that would not block now.
     pub fn ready(&self) -> Ready {
         self.stream.ready()
     }
 
-    /// Sends what is queued, waits until all that left is acknowledged or given up for lost, and closes; takes no more datagrams
-    /// meanwhile. What came in can still be received. Returns the counters; [`Stats::lost`] says how much did not arrive.
+    /// Sends the queue, waits until every packet is acknowledged or given up as lost, and closes. Meanwhile
+    /// the connection accepts no more datagrams; received ones can still be read. Returns the counters;
+    /// [`Stats::lost`] says how much did not arrive.
     ///
     /// # Errors
-    /// The connection ended before that.
+    /// The connection ended before everything was acknowledged.
     pub fn finish(&self) -> Result<Stats, FinishError> {
         self.wait_finish(None).unwrap_or(Err(FinishError(Reason::Aborted)))
     }
 
-    /// As [`finish`](Self::finish), but waits no longer than this: `None` if it is not over by then. It goes on in the background.
+    /// Like [`finish`](Self::finish), with a timeout: `None` if it has not finished by then. It continues in
+    /// the background.
     pub fn finish_timeout(&self, timeout: Duration) -> Option<Result<Stats, FinishError>> {
         self.wait_finish(Instant::now().checked_add(timeout))
     }
@@ -257,8 +263,8 @@ impl Connection {
         self.stream.happened.wait(&self.stream.state, until, |s| s.finished())
     }
 
-    /// Finishes it in the background, as dropping it does, for a handle that others share: calls of other threads that wait return, and
-    /// nothing is received any more.
+    /// Finishes it in the background, as dropping does, for a handle that is shared: waiting calls of other
+    /// threads return, and nothing more is received.
     pub fn close(&self) {
         self.begin_finish();
         lock(&self.stream.state).close();
@@ -276,24 +282,24 @@ impl Connection {
         self.wake();
     }
 
-    /// Ends it at once; what is queued is dropped.
+    /// Ends it at once and drops the queue.
     pub fn abort(&self) {
         let id = self.id();
         self.runtime.run(move |core, _| core.endpoint.abort(core.clock.now(), id));
     }
 
-    /// Ends it at once, and tells the peer why, in at most 255 bytes of text.
+    /// Ends it at once and tells the peer why, in at most 255 bytes of text.
     pub fn abort_with(&self, why: &str) {
         let (id, why) = (self.id(), why.to_owned());
         self.runtime.run(move |core, _| core.endpoint.abort_with(core.clock.now(), id, &why));
     }
 
-    /// What the peer said when it ended the connection, if it said why.
+    /// The reason text that the peer sent when it ended the connection, if any.
     pub fn peer_said(&self) -> Option<String> {
         lock(&self.stream.state).peer_said()
     }
 
-    /// The Service Code, of several that a listener takes the one that the client asked for.
+    /// The Service Code. If a listener accepts several, this is the one that the client requested.
     pub fn service(&self) -> Option<ServiceCode> {
         self.ends().map(|ends| ends.service)
     }
@@ -302,13 +308,14 @@ impl Connection {
         lock(&self.stream.state).ends()
     }
 
-    /// A path leads elsewhere now, as when a mobile host changed networks behind an address that stayed: congestion control begins anew there.
+    /// Restarts congestion control on a path that leads elsewhere now, for example when a mobile host changed
+    /// networks without a new address.
     pub fn path_changed(&self, path: PathId) {
         let id = self.id();
         self.runtime.run(move |core, _| core.endpoint.change_path(core.clock.now(), id, path));
     }
 
-    /// Largest datagram that all of its paths carry at present, bytes.
+    /// Largest datagram that all paths carry at present, bytes.
     pub fn max_datagram_size(&self) -> usize {
         lock(&self.stream.state).max_datagram()
     }
@@ -318,7 +325,7 @@ impl Connection {
         lock(&self.stream.state).is_multipath()
     }
 
-    /// Why it ended, if it did.
+    /// The reason why it ended, if it did.
     pub fn end(&self) -> Option<Reason> {
         lock(&self.stream.state).end()
     }
@@ -330,23 +337,24 @@ impl Connection {
         self.last_stats()
     }
 
-    /// As of the last look at the session.
+    /// The statistics as of the last look at the session.
     pub(crate) fn last_stats(&self) -> Stats {
         lock(&self.stream.state).stats()
     }
 
-    /// Where the peer was when the connection opened, on the path that opened it; [`PathStats::peer`](crate::PathStats::peer) has where it is now, on each.
-    /// With [`Encapsulation::Raw`](crate::Encapsulation::Raw) there is no port in it.
+    /// The peer's address when the connection opened, on the path that opened it;
+    /// [`PathStats::peer`](crate::PathStats::peer) has the current address on each path. With
+    /// [`Encapsulation::Raw`](crate::Encapsulation::Raw) the address has no port.
     pub fn peer_addr(&self) -> Option<SocketAddr> {
         self.ends().map(|ends| ends.peer)
     }
 
-    /// The address of this host that it was opened from or at.
+    /// The address of this host that the connection was opened from or accepted on.
     pub fn local_addr(&self) -> Option<SocketAddr> {
         self.ends()?.local
     }
 
-    /// Closes a path in good order; it is not tried again.
+    /// Closes a path gracefully; the path is not tried again.
     pub fn remove_path(&self, path: PathId) {
         let id = self.id();
         self.runtime.run(move |core, _| core.endpoint.remove_path(core.clock.now(), id, path));
@@ -358,8 +366,9 @@ impl Connection {
         self.runtime.run(move |core, _| core.endpoint.set_prio(core.clock.now(), id, path, priority));
     }
 
-    /// Changes the congestion control of what this end sends, on all paths, while data flows: window and round-trip time are carried over.
-    /// The peer has its say: [`PathStats::ccids`](crate::PathStats::ccids) tells what is in force a round trip later.
+    /// Changes the congestion control of the data that this end sends, on all paths, while data flows. Window
+    /// and round-trip time are carried over. The peer may refuse:
+    /// [`PathStats::ccids`](crate::PathStats::ccids) shows the CCIDs in force a round trip later.
     ///
     /// # Errors
     /// There is no such CCID, or no path is open.
@@ -372,17 +381,18 @@ impl Connection {
         if set == Some(true) { Ok(()) } else { Err(CcidError::NotOpen) }
     }
 
-    /// Sends as much as this rate for a while, padding where the application has nothing to send: so that a sender that has been slower learns
-    /// what the path carries ([`Stats::allowed`], [`Stats::rate`]) before it sends more. Congestion control bounds it as anything else, and what
-    /// the application sends goes first. The peer's library drops the padding; Linux's DCCP sockets would give it to their programs as empty
-    /// datagrams. The newest probe replaces one that is under way; a duration of zero ends it.
+    /// Sends at this rate for a while, with padding when the application has nothing to send. A sender that
+    /// has been slower so learns the path's capacity ([`Stats::allowed`], [`Stats::rate`]) before it sends
+    /// more. Congestion control limits the padding too, and application data goes first. The peer's library
+    /// drops the padding; Linux's DCCP sockets would deliver it as empty datagrams. A new probe replaces a
+    /// running one; a duration of zero ends it.
     pub fn probe(&self, rate: Rate, duration: Duration) {
         let id = self.id();
         self.runtime.run(move |core, streams| streams.probe(core.clock.now(), id, rate, duration));
     }
 
-    /// What happens to it, from its beginning on: waits for the next event, and ends after [`Event::Closed`]. Of events that nobody fetches
-    /// the newest 256 are kept.
+    /// The connection's events from its beginning on. The iterator waits for the next event and ends after
+    /// [`Event::Closed`]. The newest 256 unread events are kept.
     pub fn events(&self) -> Events<'_> {
         Events(self)
     }
@@ -392,21 +402,21 @@ impl Connection {
         lock(&self.stream.state).event().flatten()
     }
 
-    /// The next event, if there is one in time.
+    /// The next event, with a timeout.
     pub fn event_timeout(&self, timeout: Duration) -> Option<Event> {
         self.here(()).ok()?;
         let until = Instant::now().checked_add(timeout);
         self.stream.happened.wait(&self.stream.state, until, State::event).flatten()
     }
 
-    /// Whether a connection that was [started](crate::Connector::start) is open, or why it will not be; `None` if that is not known in
-    /// time.
+    /// The outcome of a connection that was [started](crate::Connector::start): open, or the error; `None` on
+    /// timeout.
     pub fn opened(&self, timeout: Duration) -> Option<Result<(), ConnectError>> {
         let until = Instant::now().checked_add(timeout);
         self.stream.happened.wait(&self.stream.state, until, State::opening)
     }
 
-    /// The peer's key, of a connection with keys, at either end.
+    /// The peer's key, at either end of a connection with keys.
     pub fn peer_key(&self) -> Option<PublicKey> {
         self.ends()?.key
     }

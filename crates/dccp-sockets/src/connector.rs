@@ -9,7 +9,8 @@ use mpdccp_proto::{PathId, PathStatus, Reason, SessionId};
 use std::net::{SocketAddr, ToSocketAddrs};
 use std::sync::Arc;
 
-/// Makes connections that share one data thread: for programs that have many. [`Connection::connect`] starts a thread for each.
+/// Makes connections that share one data thread, for programs with many connections. [`Connection::connect`]
+/// starts a thread for each.
 #[derive(Clone, Debug)]
 pub struct Connector {
     pub(crate) runtime: Arc<Runtime>,
@@ -20,25 +21,26 @@ impl Connector {
     /// Starts the thread.
     ///
     /// # Errors
-    /// What is wrong with the options, and what the system says.
+    /// Invalid options, or an error of the system.
     pub fn new(options: Options) -> Result<Connector, ConnectError> {
         let (runtime, ()) =
             Runtime::start(options.clone(), None, |core, options| sockets::secure(core, options, false))?;
         Ok(Connector { runtime, options })
     }
 
-    /// Connects to a listener; with keys, to the first peer of the options. Where a name has several addresses, they are tried in turn.
+    /// Connects to a listener; with keys, to the first peer of the options. The addresses of a name are tried
+    /// in turn.
     ///
     /// # Errors
-    /// As [`Connection::connect`]; of several addresses, that of the last.
+    /// As for [`Connection::connect`]; the error of the last address.
     pub fn connect(&self, addr: impl ToSocketAddrs) -> Result<Connection, ConnectError> {
         self.connect_with(addr, None)
     }
 
-    /// As [`connect`](Self::connect), to the peer that has this key, which need not be among those of the options.
+    /// Like [`connect`](Self::connect), to the peer with this key, which need not be in the options.
     ///
     /// # Errors
-    /// Those of [`connect`](Self::connect), and [`ConnectError::Options`] without a private key of this end.
+    /// Those of [`connect`](Self::connect), and [`ConnectError::Options`] if the options have no private key.
     pub fn connect_peer(
         &self,
         addr: impl ToSocketAddrs,
@@ -65,8 +67,9 @@ impl Connector {
         Err(last)
     }
 
-    /// Sends the first Request and does not wait for the answer: [`Connection::descriptor`] is readable once it is known, and
-    /// [`Connection::opened`] tells. With keys, the peer is this one, or the first of the options.
+    /// Sends the first Request without waiting for the answer. [`Connection::descriptor`] becomes readable
+    /// once the outcome is known; [`Connection::opened`] returns it. With keys, the peer is `peer`, or the
+    /// first of the options.
     pub fn start(&self, to: SocketAddr, peer: Option<PublicKey>) -> Connection {
         let stream = Arc::new(Stream::new(&self.options, &self.runtime.budget));
         let connection = Connection { runtime: self.runtime.clone(), stream: stream.clone() };
@@ -87,20 +90,21 @@ impl Connector {
 }
 
 impl Connection {
-    /// Connects to a listener; of several addresses of a name, to the first that answers. With keys, it is the first peer of the options. The
-    /// port is a UDP port, or with [`Encapsulation::Raw`](crate::Encapsulation::Raw) the DCCP port.
+    /// Connects to a listener, at the first address of a name that answers. With keys, the listener is the
+    /// first peer of the options. The port is a UDP port, or with
+    /// [`Encapsulation::Raw`](crate::Encapsulation::Raw) the DCCP port.
     ///
     /// # Errors
-    /// What is wrong with the options, what the system says, a refusal, or no answer within [`Options::connect_timeout`]; of several
-    /// addresses, that of the last.
+    /// Invalid options, an error of the system, a refusal, or no answer within [`Options::connect_timeout`];
+    /// the error of the last address.
     pub fn connect(addr: impl ToSocketAddrs, options: Options) -> Result<Connection, ConnectError> {
         Connector::new(options)?.connect(addr)
     }
 
-    /// Adds a path to a client's multipath session; events tell when it is up.
+    /// Adds a path to a client's multipath session; an event reports when the path is up.
     ///
     /// # Errors
-    /// What the system says, and [`ConnectError::Refused`] if the connection is over.
+    /// An error of the system, or [`ConnectError::Refused`] if the connection is over.
     pub fn add_path(&self, path: Path) -> Result<PathId, ConnectError> {
         let id = self.id();
         let added = self.runtime.call(move |core, streams| add_path(core, streams, id, path));
@@ -108,7 +112,7 @@ impl Connection {
     }
 }
 
-/// On the data thread.
+/// Runs on the data thread.
 fn begin(
     core: &mut Core,
     streams: &mut Streams,
@@ -143,7 +147,7 @@ fn begin(
     Ok(())
 }
 
-/// Tells of paths that leave by the interface of another.
+/// Warns of paths that leave through another path's interface.
 fn warn_of_strays(core: &Core, streams: &Streams, id: SessionId) {
     let status = core.endpoint.status(core.clock.now(), id);
     let paths = status.map_or_else(Vec::new, |status| status.paths);
@@ -164,7 +168,7 @@ fn warn_of_strays(core: &Core, streams: &Streams, id: SessionId) {
     }
 }
 
-/// On the data thread.
+/// Runs on the data thread.
 pub(crate) fn add_path(
     core: &mut Core,
     streams: &mut Streams,

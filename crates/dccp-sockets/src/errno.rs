@@ -1,4 +1,4 @@
-//! The errno values closest to errors, for interfaces that have numbers: C, Python, sockets of other systems.
+//! The errno values closest to errors, for interfaces that use numbers: C, Python, sockets of other systems.
 
 use crate::{
     AcceptError, CcidError, ConnectError, FinishError, Reason, RecvError, ResetCode, SendError, StreamError,
@@ -6,7 +6,7 @@ use crate::{
 use rustix::io::Errno;
 use std::io::{self, ErrorKind};
 
-/// Of an end that is an error.
+/// The errno of an end that counts as an error.
 fn of_reason(reason: Reason) -> Errno {
     match reason {
         Reason::Aborted | Reason::ResetByUs(_) => Errno::CONNABORTED,
@@ -18,12 +18,12 @@ fn of_reason(reason: Reason) -> Errno {
 }
 
 fn of_io(error: &io::Error) -> Errno {
-    // This crate says of what the system's error is: that is its source.
+    // This crate adds context to the system's error and keeps that error as the source.
     let system = || error.get_ref()?.source()?.downcast_ref::<io::Error>();
     match (Errno::from_io_error(system().unwrap_or(error)), error.kind()) {
         (Some(errno), _) => errno,
         (None, ErrorKind::InvalidInput) => Errno::INVAL,
-        // The resolver has numbers of its own.
+        // The resolver has its own error numbers.
         (None, _) => Errno::HOSTUNREACH,
     }
 }
@@ -46,7 +46,7 @@ impl ConnectError {
 }
 
 impl SendError {
-    /// The errno value closest to it: EPIPE after an end in good order.
+    /// The errno value closest to it: EPIPE after an orderly end.
     pub fn errno(&self) -> i32 {
         let errno = match self {
             SendError::Full => Errno::AGAIN,
@@ -61,7 +61,7 @@ impl SendError {
 }
 
 impl RecvError {
-    /// The errno value closest to it. An end in good order is no error where calls return 0 then.
+    /// The errno value closest to it. An orderly end is no error for interfaces whose calls return 0 then.
     pub fn errno(&self) -> i32 {
         let errno = match self {
             RecvError::TimedOut => Errno::TIMEDOUT,

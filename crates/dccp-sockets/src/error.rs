@@ -2,17 +2,17 @@ use mpdccp_proto::Reason;
 use std::io;
 use thiserror::Error;
 
-/// Why a listener or a connection could not be made.
+/// Error when making a listener or a connection.
 #[derive(Debug, Error)]
 #[non_exhaustive]
 pub enum ConnectError {
-    /// The name or address given names no address.
+    /// The name or address resolves to no address.
     #[error("no address of that name")]
     NoAddress,
-    /// The options contradict themselves or are not possible.
+    /// The options contradict each other or are invalid.
     #[error("{0}")]
     Options(&'static str),
-    /// Nobody answered in the time given by [`Options::connect_timeout`](crate::Options::connect_timeout).
+    /// No answer within [`Options::connect_timeout`](crate::Options::connect_timeout).
     #[error(
         "no answer from the peer: does it listen there, and does every firewall on the way let it through?"
     )]
@@ -23,30 +23,31 @@ pub enum ConnectError {
     /// The process forked: a connection stays with the process that opened it.
     #[error("only the process that opened the connection can use it, not its fork")]
     Forked,
-    /// What the system says, and of what: address in use, no such address, no route, no permission.
+    /// The system's error, and the operation that failed: address in use, no such address, no route, no
+    /// permission.
     #[error(transparent)]
     Io(#[from] io::Error),
 }
 
-/// Why a datagram was not taken. It is not lost: the caller still has it.
+/// Error when sending a datagram. The caller keeps the datagram.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 #[non_exhaustive]
 pub enum SendError {
-    /// Congestion control lets no more leave now, and the queue is full.
+    /// Congestion control allows no more now, and the queue is full.
     #[error("the queue is full")]
     Full,
     /// Larger than [`max_datagram_size`](crate::Connection::max_datagram_size).
     #[error("{len} bytes are more than the {max} that a packet can carry")]
     TooBig {
-        /// Its bytes.
+        /// Length of the datagram, bytes.
         len: usize,
-        /// The most there can be.
+        /// Largest length allowed, bytes.
         max: usize,
     },
-    /// Empty: DCCP gives data packets without data to others' uses (RFC 4340 section 5.4).
+    /// Empty: DCCP reserves data packets without data for other uses (RFC 4340 section 5.4).
     #[error("an empty datagram cannot be sent")]
     Empty,
-    /// The connection is over, or being finished.
+    /// The connection is over, or finishing.
     #[error("the connection is over: {0}")]
     Closed(Reason),
     /// The process forked: a connection stays with the process that opened it.
@@ -54,26 +55,27 @@ pub enum SendError {
     Forked,
 }
 
-/// Why no datagram was received.
+/// Error when receiving a datagram.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 #[non_exhaustive]
 pub enum RecvError {
-    /// None came in the time given.
+    /// No datagram came in time.
     #[error("no datagram came in time")]
     TimedOut,
-    /// None is there now.
+    /// No datagram is waiting.
     #[error("no datagram is there")]
     Empty,
-    /// The next datagram is larger than the buffer; it is still there.
+    /// The next datagram is larger than the buffer; it stays in the queue.
     #[error("the next datagram has {len} bytes, more than the buffer")]
     BufferTooSmall {
-        /// Its bytes.
+        /// Length of the datagram, bytes.
         len: usize,
     },
     /// The process forked: a connection stays with the process that opened it.
     #[error("only the process that opened the connection can use it, not its fork")]
     Forked,
-    /// Everything that arrived has been received, and no more will come. [`Reason::is_orderly`] tells a good end from a failure.
+    /// Everything that arrived has been received, and no more will come. [`Reason::is_orderly`] distinguishes
+    /// an orderly end from a failure.
     #[error("the connection is over: {0}")]
     Closed(Reason),
 }
@@ -83,23 +85,24 @@ pub enum RecvError {
 #[error("the connection ended before all was sent: {0}")]
 pub struct FinishError(pub Reason);
 
-/// Why a stream cannot be opened, read or written. An [`io::Error`] made of it has the kind that TCP's would have.
+/// Error when opening, reading or writing a stream. An [`io::Error`] made of it has the kind that TCP would
+/// give.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 #[non_exhaustive]
 pub enum StreamError {
-    /// Nothing happened in the time given; with a time of zero, it would have to wait.
+    /// Timed out; with a timeout of zero, the call would block.
     #[error("nothing happened in time")]
     TimedOut,
-    /// The peer gave the stream up, with this number of its application's; what it had sent is not whole.
+    /// The peer reset the stream with this application error code; its data is incomplete.
     #[error("the peer reset the stream: {0}")]
     Reset(u16),
-    /// The peer wants no more of what is written.
+    /// The peer stopped reading the stream, with this application error code.
     #[error("the peer reads no more of the stream: {0}")]
     Stopped(u16),
-    /// This end writes no more, or gave the stream up.
+    /// This end finished writing, or reset the stream.
     #[error("this end of the stream was ended")]
     Ended,
-    /// The connection is over, and the stream was not.
+    /// The connection ended before the stream did.
     #[error("the connection is over: {0}")]
     Closed(Reason),
     /// The connection carries no streams.
@@ -119,11 +122,11 @@ impl From<StreamError> for io::Error {
     }
 }
 
-/// Why the congestion control stays as it is.
+/// Error when changing the congestion control, which stays as it is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 #[non_exhaustive]
 pub enum CcidError {
-    /// This crate has none of that number: [`known_ccids`](crate::known_ccids) names those there are.
+    /// This crate does not know this number: [`known_ccids`](crate::known_ccids) lists those it knows.
     #[error("there is no CCID {0}; known_ccids() has those there are")]
     Unknown(u8),
     /// No path of the connection is open.
@@ -131,14 +134,14 @@ pub enum CcidError {
     NotOpen,
 }
 
-/// Why nobody was accepted.
+/// Error when accepting a connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 #[non_exhaustive]
 pub enum AcceptError {
-    /// Nobody connected in the time given.
+    /// No connection came in time.
     #[error("nobody connected in time")]
     TimedOut,
-    /// Nobody waits to be accepted now.
+    /// No connection is waiting.
     #[error("nobody waits to be accepted")]
     Empty,
     /// The process forked: a listener stays with the process that opened it.

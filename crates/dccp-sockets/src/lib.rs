@@ -1,9 +1,9 @@
 //! Datagrams with congestion control, in user space: DCCP (RFC 4340) and Multipath DCCP (RFC 9897) sockets for Linux.
 //!
-//! Between UDP, which sends as fast as it is told to, and TCP, which waits for what was lost: a [`Connection`] carries datagrams both
-//! ways, unreliable and without order (over one path), at the rate that the congestion control of your choice allows. It travels in UDP,
-//! so that it passes NATs and needs no privilege and no kernel module. The other end may be this crate or any DCCP implementation that
-//! uses the same encapsulation.
+//! Between UDP, which has no congestion control, and TCP, which waits for lost data: a [`Connection`] carries
+//! datagrams both ways, unreliable and (over one path) unordered, at the rate that the congestion control of
+//! your choice allows. It runs over UDP, so it passes NATs and needs no privilege and no kernel module. The
+//! other end may be this crate or any DCCP implementation that uses the same carrier.
 //!
 //! # One end listens, the other connects
 //!
@@ -34,28 +34,31 @@
 //!
 //! # What happens to a datagram
 //!
-//! [`Connection::send`] waits while the queue ([`Options::queue`]) is full, that is for the congestion window;
-//! [`Connection::try_send`] says [`SendError::Full`] instead. Both leave a refused datagram with the caller. A datagram that was taken leaves in order; it may
-//! then be lost on the way, as with UDP. [`Stats`] counts everything: what waits, what was lost, and what was dropped because the
-//! receiving application did not fetch it. [`Connection::finish`] returns once everything has left and was acknowledged or given up for
-//! lost.
+//! [`Connection::send`] waits while the queue ([`Options::queue`]) is full; [`Connection::try_send`] returns
+//! [`SendError::Full`] instead. Both leave a refused datagram with the caller. Accepted datagrams leave in
+//! order; each may then be lost on the way, as with UDP. [`Stats`] counts datagrams that wait, that were
+//! lost, and that were dropped because the receiving application did not fetch them. [`Connection::finish`]
+//! returns once every datagram was acknowledged or given up as lost.
 //!
-//! [`Options::send_policy`] has the queue drop instead of wait: the oldest, the newest, or what matters least; [`Connection::send_with`]
-//! gives a datagram its priority, and a time after which it is not worth sending.
+//! [`Options::send_policy`] makes a full queue drop a datagram instead of waiting: the oldest, the newest, or
+//! the least important; [`Connection::send_with`] sets a datagram's priority and its expiry time.
 //!
-//! A sender of live media wants its queue short and its data fresh: a queue of no more datagrams than a frame has
-//! ([`Options::queue`], [`Options::queue_time`]), [`Connection::try_send`], and a bit rate below [`Stats::rate`]. That is known only while the path
-//! limits the sender; a slower one finds out by sending more. The example `voice` does this.
+//! A sender of live media wants its queue short and its data fresh: a queue of no more datagrams than a frame
+//! has ([`Options::queue`], [`Options::queue_time`]), [`Connection::try_send`], and a bit rate below
+//! [`Stats::rate`]. The rate is known only while the path limits the sender; a slower sender must send more
+//! to find out. The example `voice` does this.
 //!
 //! # Event loops
 //!
-//! [`Connection::descriptor`] and [`Listener::descriptor`] are for `poll` and `epoll`; [`Connection::ready`] says what a connection is ready for, and
-//! the calls that begin with `try_` never wait. The calls that begin with `poll_` are for futures of one's own.
+//! [`Connection::descriptor`] and [`Listener::descriptor`] are for `poll` and `epoll`; [`Connection::ready`]
+//! says which operations would not block, and calls that begin with `try_` never wait. Calls that begin with
+//! `poll_` are for hand-written futures.
 //!
 //! # Congestion control
 //!
-//! [`Options::ccid`] chooses it for what this end sends; the peer chooses for its own. 2 behaves as TCP does, 3 and 4 vary smoothly (TFRC,
-//! for media; 4 for small packets), 5 is BBR, 7 is CUBIC. [`known_ccids`] has them all.
+//! [`Options::ccid`] chooses it for the data that this end sends; the peer chooses its own. 2 behaves like
+//! TCP, 3 and 4 vary smoothly (TFRC, for media; 4 for small packets), 5 is BBR, 7 is CUBIC. [`known_ccids`]
+//! lists all.
 //!
 //! # Several paths
 //!
@@ -73,7 +76,7 @@
 //! # }
 //! ```
 //!
-//! Listeners take multipath sessions and plain connections alike. [`Connection::add_path`] adds paths later.
+//! Listeners accept multipath sessions and plain connections. [`Connection::add_path`] adds paths later.
 //!
 //! # Encryption
 //!
@@ -89,10 +92,11 @@
 //! # }
 //! ```
 //!
-//! Packets without a valid key are dropped silently. [`Listener::add_peer`] and [`Listener::remove_peer`] change the peers while it runs. Without keys
-//! nothing is encrypted, and nothing is known of the peer.
+//! Packets without a valid key are dropped silently. [`Listener::add_peer`] and [`Listener::remove_peer`]
+//! change the peers while the listener runs. Without keys, traffic is neither encrypted nor authenticated.
 //!
-//! Services for everybody take [any peer](Options::any_peer) that has a key; [`Connection::peer_key`] tells which.
+//! Public services accept [any peer](Options::any_peer) that has a key; [`Connection::peer_key`] returns the
+//! key.
 //!
 //! # Reliable streams
 //!
@@ -116,7 +120,8 @@
 //! # }
 //! ```
 //!
-//! Both ends need [`Options::streams`]. A [`ByteStream`] goes both ways, beside datagrams and other streams, on all paths.
+//! Both ends need [`Options::streams`]. A [`ByteStream`] is bidirectional and runs next to datagrams and
+//! other streams, on all paths.
 //!
 //! # tokio
 //!
@@ -129,13 +134,15 @@
 //!
 //! # What it tells
 //!
-//! A subscriber of [`tracing`](https://docs.rs/tracing) learns at level `debug` of every state that a connection enters (`connection state`,
-//! with `from`, `to`, the peer's address and the DCCP ports) and of all that happens to a session and its paths (`session`, with
-//! `event`), in a span `session` for each; at `warn` and `error`, what should not be. [`Options::qlog`] writes packets and windows.
+//! A subscriber of [`tracing`](https://docs.rs/tracing) receives, in a span `session` for each session: at
+//! level `debug`, every state change of a connection (`connection state`, with `from`, `to`, the peer's
+//! address and the DCCP ports) and every event of a session and its paths (`session`, with `event`); at
+//! `warn` and `error`, problems. [`Options::qlog`] writes packets and windows.
 //!
 //! # Threads
 //!
-//! Each [`Listener`] with all its connections, and each [`Connector`] with all of its, has one thread that does the protocol work.
+//! Each [`Listener`] and each [`Connector`] has one thread that does the protocol work of all its
+//! connections.
 #![forbid(unsafe_code)]
 
 mod backlog;
@@ -176,7 +183,7 @@ pub use outgoing::{Delivery, SendPolicy};
 pub use readiness::Ready;
 pub use stats::{Event, PathStats, Stats};
 
-/// The congestion controls there are, by number.
+/// The numbers of the known congestion controls.
 pub fn known_ccids() -> impl Iterator<Item = u8> {
     mpdccp_proto::Ccid::known()
 }

@@ -11,7 +11,7 @@ use std::sync::Arc;
 use std::task::{Context, Poll};
 use std::time::{Duration, Instant};
 
-/// Waits for connections. They go on when it is dropped.
+/// Waits for connections. Dropping it does not end accepted connections.
 #[derive(Debug)]
 pub struct Listener {
     pub(crate) runtime: Arc<Runtime>,
@@ -20,7 +20,7 @@ pub struct Listener {
     socket: u32,
 }
 
-/// What can be accepted; `None` while that is nothing.
+/// The next connection or the error; `None` while there is neither.
 pub(crate) fn accept(
     runtime: &Arc<Runtime>,
     state: &mut BacklogState,
@@ -35,11 +35,13 @@ pub(crate) fn accept(
 }
 
 impl Listener {
-    /// Listens on an address of this host. Its port is a UDP port ([`DCCP_UDP_PORT`](crate::DCCP_UDP_PORT) is the one assigned to DCCP), 0 for
-    /// any that is free; with [`Encapsulation::Raw`](crate::Encapsulation::Raw) it is the DCCP port. Of several addresses of a name, the first that works.
+    /// Listens on an address of this host. Its port is a UDP port ([`DCCP_UDP_PORT`](crate::DCCP_UDP_PORT) is
+    /// the one assigned to DCCP), 0 for any that is free; with
+    /// [`Encapsulation::Raw`](crate::Encapsulation::Raw) it is the DCCP port. If a name has several
+    /// addresses, the first that works is used.
     ///
     /// # Errors
-    /// What is wrong with the options, and what the system says.
+    /// Invalid options, or an error of the system.
     pub fn bind(addr: impl ToSocketAddrs, options: Options) -> Result<Listener, ConnectError> {
         let mut last = ConnectError::NoAddress;
         for addr in addr.to_socket_addrs()? {
@@ -63,7 +65,7 @@ impl Listener {
         Ok(Listener { runtime, backlog, addr, socket })
     }
 
-    /// The next connection.
+    /// Waits for the next connection.
     ///
     /// # Errors
     /// [`AcceptError::Closed`] if the data thread had to end.
@@ -71,7 +73,7 @@ impl Listener {
         self.accept_until(None)
     }
 
-    /// The next connection, if there is one in time.
+    /// Waits for the next connection, with a timeout.
     ///
     /// # Errors
     /// [`AcceptError::TimedOut`], and those of [`accept`](Self::accept).
@@ -79,7 +81,7 @@ impl Listener {
         self.accept_until(Instant::now().checked_add(timeout))
     }
 
-    /// The next connection, if one is there.
+    /// The next connection, if one is waiting.
     ///
     /// # Errors
     /// [`AcceptError::Empty`], and those of [`accept`](Self::accept).
@@ -90,10 +92,10 @@ impl Listener {
         accept(&self.runtime, &mut lock(&self.backlog.state)).unwrap_or(Err(AcceptError::Empty))
     }
 
-    /// The next connection; without one, the task is woken when there is.
+    /// The next connection. Without one, registers the task to be woken.
     ///
     /// # Errors
-    /// As [`accept`](Self::accept).
+    /// As for [`accept`](Self::accept).
     pub fn poll_accept(&self, cx: &mut Context<'_>) -> Poll<Result<Connection, AcceptError>> {
         if self.runtime.is_forked() {
             return Poll::Ready(Err(AcceptError::Forked));
@@ -101,11 +103,11 @@ impl Listener {
         self.backlog.arrived.poll(&self.backlog.state, cx, |state| accept(&self.runtime, state))
     }
 
-    /// A descriptor for `poll`, `epoll` and the like: readable while a connection waits to be accepted. Nothing but this crate may read or write
-    /// it.
+    /// A descriptor for `poll`, `epoll` and the like: readable while a connection waits to be accepted. Only
+    /// this crate may read or write it.
     ///
     /// # Errors
-    /// What the system says: too many open files.
+    /// The system's error: too many open files.
     pub fn descriptor(&self) -> io::Result<BorrowedFd<'_>> {
         self.backlog.descriptor().map(AsFd::as_fd)
     }
@@ -118,12 +120,13 @@ impl Listener {
         accepted.unwrap_or(Err(AcceptError::TimedOut))
     }
 
-    /// Tells a client that will connect from this address (with UDP: and this UDP port), and from this DCCP port, that it is waited for (RFC 5596): up to three
-    /// packets, which open the NATs and firewalls before this end. Both ends must know each other's addresses and ports from
-    /// elsewhere; the client chooses its own with [`Options::source_ports`]. Not with keys, which have a handshake of their own.
+    /// Sends up to three Listen packets (RFC 5596) to a client that will connect from this address (with UDP:
+    /// and this UDP port) and this DCCP port. They open the NATs and firewalls at this end. Both ends must
+    /// learn each other's addresses and ports by other means; the client chooses its own with
+    /// [`Options::source_ports`]. Not possible with keys, which have their own handshake.
     ///
     /// # Errors
-    /// With keys, or after the end of the data thread, [`ConnectError::Options`].
+    /// [`ConnectError::Options`] with keys, or after the end of the data thread.
     pub fn send_listen(&self, client: SocketAddr, dccp_port: u16) -> Result<(), ConnectError> {
         let socket = self.socket;
         let sent = self.runtime.call(move |core, streams| {
@@ -140,17 +143,18 @@ impl Listener {
         }
     }
 
-    /// Lets a peer in by its public key from now on; one that is known by it gets this preshared key.
+    /// Accepts a peer by its public key from now on. A known peer gets this preshared key.
     ///
     /// # Errors
-    /// [`ConnectError::Options`] without a private key of this end, or with its own; after the end of the data thread.
+    /// [`ConnectError::Options`] without a private key of this end, if `key` is this end's own, or after the
+    /// end of the data thread.
     pub fn add_peer(&self, key: PublicKey, preshared: PresharedKey) -> Result<(), ConnectError> {
         let added = self.runtime.call(move |core, streams| streams.add_peer(core, key, preshared));
         added.unwrap_or(Err(ConnectError::Options("the listener is over"))).map(|_| ())
     }
 
-    /// Lets a peer in no more, and ends its connections; the peer is not told, since it has no key any more. Where [any peer](Options::any_peer) is
-    /// let in, it may come back.
+    /// Accepts a peer no more and ends its connections. The peer is not told, since it has no key any more.
+    /// If [any peer](Options::any_peer) is accepted, it may come back.
     pub fn remove_peer(&self, key: PublicKey) {
         self.runtime.run(move |core, streams| streams.remove_peer(core, &key));
     }
@@ -162,9 +166,9 @@ impl Listener {
 }
 
 impl Listener {
-    /// Listens no more, as dropping it does, for a handle that others share: calls of other threads that wait return.
+    /// Stops listening, as dropping does, for a handle that is shared: waiting calls of other threads return.
     pub fn close(&self) {
-        // Waits: whoever connects after that is refused.
+        // This call waits, so that later connections are refused.
         self.runtime.call(|core, streams| streams.stop_listening(core));
         let mut state = lock(&self.backlog.state);
         state.over = true;

@@ -9,17 +9,17 @@ use std::net::{IpAddr, SocketAddr};
 use std::path::PathBuf;
 use std::time::Duration;
 
-/// Leaves room for the options of a Request.
+/// Largest early data, bytes; leaves room for the options of a Request.
 const MAX_EARLY: usize = 512;
 
-/// How packets travel.
+/// The carrier of packets.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Encapsulation {
     /// DCCP in UDP (RFC 6773): passes NATs, needs no privilege.
     #[default]
     Udp,
-    /// Native DCCP, IP protocol 33; needs CAP_NET_RAW. The port of an address is the DCCP port then.
+    /// Native DCCP, IP protocol 33; needs CAP_NET_RAW. The port of an address is then the DCCP port.
     Raw,
 }
 
@@ -33,18 +33,18 @@ pub struct Path {
 }
 
 impl Path {
-    /// From this address of this host to the address that the connection was made to.
+    /// From this local address to the address that the connection was made to.
     pub fn from(local: IpAddr) -> Path {
         Path { local: Some(local), ..Path::unbound() }
     }
 
-    /// Through this network interface, from an address of it that the system chooses.
+    /// Through this network interface, from one of its addresses that the system chooses.
     pub fn on(interface: &str) -> Path {
         Path::unbound().interface(interface)
     }
 
-    /// Leaves through this network interface and no other (SO_BINDTODEVICE). An address alone does not bind a path to a line: the system's
-    /// routes choose the interface then, which may be that of another path.
+    /// Leaves through this network interface only (SO_BINDTODEVICE). Without it, the system's routes choose
+    /// the interface even if the path has an address, and may choose another path's interface.
     pub fn interface(self, name: &str) -> Path {
         Path { interface: Some(name.to_owned()), ..self }
     }
@@ -65,7 +65,7 @@ impl Path {
     }
 }
 
-/// How connections are made and what they do. All have a default: `Options::default()` is CCID 5 over UDP.
+/// Settings of connections. All have a default: `Options::default()` is CCID 5 over UDP.
 ///
 /// ```
 /// use dccp_sockets::Options;
@@ -75,7 +75,7 @@ impl Path {
 pub struct Options {
     pub(crate) settings: Settings,
     pub(crate) service: Result<ServiceCode, &'static str>,
-    /// Of which only what the methods below set is used.
+    /// Only the fields that the methods below set are used.
     pub(crate) connection: dccp_proto::Config,
     pub(crate) also_services: Vec<Result<ServiceCode, &'static str>>,
     pub(crate) early_data: Vec<u8>,
@@ -99,7 +99,7 @@ pub struct Options {
     max_per_source: Option<usize>,
     pub(crate) mtu: u16,
     pub(crate) connect_timeout: Duration,
-    /// What the next connection begins from.
+    /// The remembered capacity that the next connection starts from.
     pub(crate) resume: Option<Remembered>,
     pub(crate) key: Option<PrivateKey>,
     pub(crate) peers: Vec<(PublicKey, PresharedKey)>,
@@ -146,75 +146,81 @@ impl Default for Options {
 }
 
 impl Options {
-    /// With this congestion control for what this end sends: 2 as TCP's, 3 and 4 as TFRC, 5 as BBR, 7 as CUBIC, and what else
-    /// [`known_ccids`](crate::known_ccids) has. An unknown one is an error when it is used.
+    /// Options with this congestion control for the data that this end sends: 2 like TCP, 3 and 4 TFRC, 5
+    /// BBR, 7 CUBIC, and others that [`known_ccids`](crate::known_ccids) lists. An unknown CCID is an error
+    /// when the options are used.
     pub fn ccid(ccid: u8) -> Options {
         let mut options = Options::default();
         options.settings.ccid = Ccid(ccid);
         options
     }
 
-    /// Service Code, which must be that of the peer: `SC:chat`, `SC=7`, `SC=x1f` (RFC 4340 section 8.1.2). 0 by default. A text that is none is an
-    /// error when it is used.
+    /// Service Code, which must be that of the peer: `SC:chat`, `SC=7`, `SC=x1f` (RFC 4340 section 8.1.2). 0
+    /// by default. An invalid code is an error when the options are used.
     pub fn service(mut self, code: &str) -> Options {
         self.service = service_code(code);
         self
     }
 
-    /// Another Service Code that a listener takes; [`Connection::service`](crate::Connection::service) tells which one it was.
+    /// Another Service Code that a listener accepts; [`Connection::service`](crate::Connection::service)
+    /// returns the one requested.
     pub fn also_service(mut self, code: &str) -> Options {
         self.also_services.push(service_code(code));
         self
     }
 
-    /// Data to go with the first packet, some hundred bytes: a client's with its Request, a listener's with its Response (RFC 4340 sections 8.1.1
-    /// and 8.1.3). The peer receives it first, if it takes such data. Whoever sees a Request can repeat it: for what does no harm twice.
-    /// Not in multipath sessions.
+    /// Data in the first packet, some hundred bytes: a client's in its Request, a listener's in its Response
+    /// (RFC 4340 sections 8.1.1 and 8.1.3). The peer receives it first, if it accepts such data. An attacker
+    /// who sees a Request can replay it: send only data that does no harm twice. Not in multipath sessions.
     pub fn early_data(mut self, data: &[u8]) -> Options {
         self.early_data = data.to_vec();
         self
     }
 
-    /// Whether to receive data that comes with the peer's first packet; by default it is dropped, and the peer told so.
+    /// Whether to receive data in the peer's first packet. By default this data is dropped and the peer is
+    /// told.
     pub fn take_early_data(mut self, take: bool) -> Options {
         self.connection.early_data = take;
         self
     }
 
-    /// Short sequence numbers, where both ends have this set and the window is small: 4 to 8 bytes less in each packet, and weaker protection
-    /// against forged ones (RFC 4340 section 7.6).
+    /// Short sequence numbers, if both ends set this and the window is small: 4 to 8 bytes less per packet,
+    /// but weaker protection against forged packets (RFC 4340 section 7.6).
     pub fn short_numbers(mut self, short: bool) -> Options {
         (self.connection.allow_short_seqnos, self.connection.short_seqnos) = (short, short);
         self
     }
 
-    /// How much of what this end sends the header checksum covers, if the peer accepts it, as RFC 4340 section 9.2 counts: 0 all, 1 none of the
-    /// data, n the first 4 (n - 1) bytes, up to 15. Only with [`Encapsulation::Raw`]: in UDP the UDP checksum covers all.
+    /// The part of the data sent by this end that the header checksum covers, if the peer accepts it, as in
+    /// RFC 4340 section 9.2: 0 all, 1 none of the data, n the first 4 (n - 1) bytes, up to 15. Only with
+    /// [`Encapsulation::Raw`]: the UDP checksum covers everything.
     pub fn coverage(mut self, coverage: u8) -> Options {
         self.connection.coverage = coverage.min(15);
         self
     }
 
-    /// The least coverage to accept data with, in the same units; 0 by default: only what is covered whole.
+    /// Minimum coverage of received data, in the same units; 0 by default: the checksum must cover all data.
     pub fn min_coverage(mut self, coverage: u8) -> Options {
         self.connection.min_coverage = coverage.min(15);
         self
     }
 
-    /// Asks the peer to protect data with a CRC-32c (RFC 4340 section 9.3): what it does not fit is dropped.
+    /// Asks the peer to protect data with a CRC-32c (RFC 4340 section 9.3). Data with a wrong CRC is dropped.
     pub fn data_checksum(mut self, check: bool) -> Options {
         self.connection.check_data_checksum = check;
         self
     }
 
-    /// Whether the Request has a Timestamp, for a first round-trip time without what the peer took to answer; it has by default.
+    /// Whether the Request has a Timestamp, so that the first round-trip time excludes the peer's delay; yes
+    /// by default.
     pub fn timestamps(mut self, send: bool) -> Options {
         self.connection.timestamps = send;
         self
     }
 
-    /// The UDP port and the DCCP port that a client sends from, instead of any that are free: for a listener behind a NAT, which must know them
-    /// to [send it Listen packets](crate::Listener::send_listen). Such options make one connection at a time.
+    /// The UDP and DCCP ports that a client sends from, instead of any free ones. A listener behind a NAT
+    /// must know them to [send Listen packets](crate::Listener::send_listen). Such options allow one
+    /// connection at a time.
     pub fn source_ports(mut self, udp: u16, dccp: u16) -> Options {
         self.source_ports = (udp, dccp);
         self
@@ -226,13 +232,14 @@ impl Options {
         self
     }
 
-    /// How packets travel.
+    /// The carrier of packets.
     pub fn encapsulation(mut self, encapsulation: Encapsulation) -> Options {
         self.encapsulation = encapsulation;
         self
     }
 
-    /// Sends and receives through this network interface only (SO_BINDTODEVICE), on all paths that do not name one. Any by default.
+    /// Sends and receives through this network interface only (SO_BINDTODEVICE), on all paths without their
+    /// own. Any by default.
     pub fn interface(mut self, name: &str) -> Options {
         self.interface = Some(name.to_owned());
         self
@@ -244,94 +251,99 @@ impl Options {
         self
     }
 
-    /// Asks networks on the way for a treatment, by the DSCP of IP headers (RFC 2474), 0 to 63: 46 is expedited forwarding, 8 the lowest class. 0 by
-    /// default. Each end chooses for what it sends.
+    /// DSCP of IP headers (RFC 2474), 0 to 63, for the networks on the way: 46 is expedited forwarding, 8 the
+    /// lowest class. 0 by default. Each end chooses it for the packets that it sends.
     pub fn dscp(mut self, dscp: u8) -> Options {
         self.dscp = dscp;
         self
     }
 
-    /// Asks for a multipath session (RFC 9897), to which paths can be added. A peer that has none of it makes a plain connection.
-    /// Listeners take both.
+    /// Requests a multipath session (RFC 9897), to which paths can be added. A peer without multipath makes a
+    /// plain connection. Listeners accept both.
     pub fn multipath(mut self, multipath: bool) -> Options {
         self.multipath = multipath;
         self
     }
 
-    /// Carries reliable byte streams beside datagrams, where the peer does too ([`Connection::open_stream`](crate::Connection::open_stream)); off by
-    /// default. Makes a multipath session, over one path or several.
+    /// Carries reliable byte streams next to datagrams, if the peer does too
+    /// ([`Connection::open_stream`](crate::Connection::open_stream)); off by default. Makes a multipath
+    /// session, even over one path.
     pub fn streams(mut self, streams: bool) -> Options {
         self.streams = streams;
         self
     }
 
-    /// Adds a path of a client's connection. The first one takes the place of the address that the system would choose; two or more make a
-    /// multipath session.
+    /// Adds a path of a client's connection. The first replaces the address that the system would choose; two
+    /// or more make a multipath session.
     pub fn path(mut self, path: Path) -> Options {
         self.paths.push(path);
         self
     }
 
-    /// Which path a packet takes.
+    /// The scheduler: it chooses the path of each packet.
     pub fn scheduler(mut self, scheduler: SchedulerKind) -> Options {
         self.settings.scheduler = scheduler;
         self
     }
 
-    /// How datagrams of several paths are put in order.
+    /// The reordering of datagrams from several paths.
     pub fn reordering(mut self, reordering: ReorderConfig) -> Options {
         self.settings.reordering = reordering;
         self
     }
 
-    /// How many datagrams wait at most for the window, at least 1; 16 by default. A short queue keeps what is sent fresh. It counts every
-    /// datagram that has not left; a [`SendPolicy`] that drops has one that leaves next beside it.
+    /// Most datagrams that wait to be sent, at least 1; 16 by default. A short queue keeps data fresh. The
+    /// limit includes datagrams that the session has taken but not sent; a [`SendPolicy`] that drops keeps
+    /// one more.
     pub fn queue(mut self, datagrams: usize) -> Options {
         self.queue = datagrams.max(1);
         self
     }
 
-    /// How long a datagram waits at most for the window: then it is dropped and counted ([`Stats::expired`](crate::Stats::expired)). No limit
-    /// by default; set it for media, where an old datagram is worth nothing.
+    /// Longest time that a datagram waits to be sent. Later it is dropped and counted
+    /// ([`Stats::expired`](crate::Stats::expired)). No limit by default; set it for media, which loses its
+    /// value with age.
     pub fn queue_time(mut self, longest: Duration) -> Options {
         self.queue_time = Some(longest);
         self
     }
 
-    /// What happens when that queue is full; by default the sender waits.
+    /// The policy for a full send queue; by default the sender waits.
     pub fn send_policy(mut self, policy: SendPolicy) -> Options {
         self.policy = policy;
         self
     }
 
-    /// How many received datagrams wait at most for the application; 4096 by default. Beyond, they are dropped and counted
-    /// ([`Stats::unread`](crate::Stats::unread)).
+    /// Most received datagrams that wait for the application; 4096 by default. Further datagrams are dropped
+    /// and counted ([`Stats::unread`](crate::Stats::unread)).
     pub fn receive_queue(mut self, datagrams: usize) -> Options {
         self.receive_queue = datagrams.max(1);
         self
     }
 
-    /// How many bytes of received datagrams wait at most in all connections of a listener or a connector; 256 MiB by default. No connection
-    /// may hold more than what is left for the others, half of this if it is alone. Beyond, datagrams are dropped and counted as above.
+    /// Memory for received datagrams in all connections of a listener or a connector, bytes; 256 MiB by
+    /// default. A connection may use at most as much as remains free for the others: half of the total if it
+    /// is alone. Further datagrams are dropped and counted as above.
     pub fn receive_memory(mut self, bytes: usize) -> Options {
         self.receive_memory = bytes;
         self
     }
 
-    /// How many connections wait at most to be accepted; 128 by default. More are ended.
+    /// Most connections that wait to be accepted; 128 by default. Further connections are ended.
     pub fn backlog(mut self, connections: usize) -> Options {
         self.backlog = connections.max(1);
         self
     }
 
-    /// How many connections a listener has at most; 16,384 by default. More are refused with Reset code 9.
+    /// Most connections of a listener; 16,384 by default. Further connections are refused with Reset code 9.
     pub fn max_connections(mut self, connections: usize) -> Options {
         self.max_connections = connections.max(1);
         self
     }
 
-    /// How many of them one source may have, an IPv4 address or an IPv6 network of 64 bits; by default a quarter of all, 16 at least. More
-    /// are refused with Reset code 9. Without meaning for peers that are named by their keys.
+    /// Most connections from one source, an IPv4 address or an IPv6 /64; by default a quarter of all, at
+    /// least 16. Further connections are refused with Reset code 9. Does not apply to peers that are
+    /// configured by key.
     pub fn max_connections_per_source(mut self, connections: usize) -> Options {
         self.max_per_source = Some(connections.max(1));
         self
@@ -347,36 +359,39 @@ impl Options {
         self
     }
 
-    /// How long to wait for the peer's answer, at each address of its name; 5 s by default.
+    /// Timeout for the peer's answer, at each address of its name; 5 s by default.
     pub fn connect_timeout(mut self, timeout: Duration) -> Options {
         self.connect_timeout = timeout;
         self
     }
 
-    /// Begins from what an earlier connection to the same peer over the same path found out ([`PathStats::capacity`](crate::PathStats::capacity)), as
-    /// Careful Resume (RFC 9959) does: after the initial window has been acknowledged, half of it is tried at once, and given up if anything is lost.
-    /// For the first connection made with these options, on its first path; without effect for CCIDs 3 and 4. Do not use what is older than
-    /// [`RESUME_LIFETIME`](crate::RESUME_LIFETIME) or of a connection that goes on.
+    /// Starts from the capacity that an earlier connection to the same peer over the same path measured
+    /// ([`PathStats::capacity`](crate::PathStats::capacity)), as Careful Resume (RFC 9959) does: once the
+    /// initial window is acknowledged, half of the capacity is used at once, and given up on any loss.
+    /// Applies to the first connection made with these options, on its first path; no effect with CCIDs 3 and
+    /// 4. Do not use a capacity that is older than [`RESUME_LIFETIME`](crate::RESUME_LIFETIME), or one of a
+    /// connection that still runs.
     pub fn resume(mut self, capacity: Remembered) -> Options {
         self.resume = Some(capacity);
         self
     }
 
-    /// How long a path may be idle before it is asked whether the peer is there; 12 s by default, twice that at a listener, 0 for never. Set it
-    /// lower where NATs forget early, or to learn of a crashed peer sooner: within this time and that of [`survive`](Self::survive).
+    /// Idle time of a path before this end probes the peer; 12 s by default, twice that at a listener, 0 for
+    /// never. Set it lower if NATs forget early, or to detect a crashed peer sooner: detection takes up to
+    /// this time plus that of [`survive`](Self::survive).
     pub fn keepalive(mut self, idle: Duration) -> Options {
         self.settings.keepalive = Seconds(idle);
         self
     }
 
-    /// How long a connection lives on without any path that works; 60 s by default.
+    /// How long a connection survives without a working path; 60 s by default.
     pub fn survive(mut self, time: Duration) -> Options {
         self.settings.survive = Seconds(time);
         self
     }
 
-    /// Has [`Event::Rate`](crate::Event::Rate) tell when what congestion control allows has changed by this many percent since it was told last; looks
-    /// twenty times a second. 0, never, by default.
+    /// Reports [`Event::Rate`](crate::Event::Rate) when the rate that congestion control allows differs by
+    /// this many percent from the last report; checked twenty times a second. 0, never, by default.
     pub fn tell_rate(mut self, percent: u8) -> Options {
         self.rate_change = percent;
         self
@@ -390,36 +405,38 @@ impl Options {
         self
     }
 
-    /// Encrypts: this host's private key. Each peer must be named by its public key, unless a listener takes [`any_peer`](Self::any_peer).
+    /// Encrypts with this host's private key. Each peer must be configured by its public key, unless a
+    /// listener accepts [`any_peer`](Self::any_peer).
     pub fn key(mut self, key: PrivateKey) -> Options {
         self.key = Some(key);
         self
     }
 
-    /// A peer by its public key: the listener that a client connects to, or a client that a listener lets in.
+    /// A peer by its public key: the listener that a client connects to, or a client that a listener accepts.
     pub fn peer(self, key: PublicKey) -> Options {
         self.peer_with(key, PresharedKey::default())
     }
 
-    /// A listener with a key lets in every client that has one, beside the peers that are named:
-    /// [`Connection::peer_key`](crate::Connection::peer_key) tells which, and `abort_with` sends away whom the application does not want. What is sent is
-    /// encrypted, and nobody can pretend to have another's key; but everybody can make keys, so that the limits for a source hold
-    /// ([`max_connections_per_source`](Self::max_connections_per_source)).
+    /// Makes a listener with a key accept every client that has a key, in addition to configured peers.
+    /// [`Connection::peer_key`] returns the client's key, and `abort_with` rejects an unwanted client.
+    /// Traffic is encrypted, and no client can use another's key. But anyone can make keys, so the limit per
+    /// source applies ([`max_connections_per_source`](Self::max_connections_per_source)).
     pub fn any_peer(mut self, any: bool) -> Options {
         self.any_peer = any;
         self
     }
 
-    /// As [`peer`](Self::peer), with a secret shared beside the keys.
+    /// Like [`peer`](Self::peer), with a preshared key.
     pub fn peer_with(mut self, key: PublicKey, preshared: PresharedKey) -> Options {
         self.peers.push((key, preshared));
         self
     }
 
-    /// The settings of a session of `mpdccp_proto`, for an event loop of one's own; a client's asks for multipath, or not.
+    /// The `mpdccp_proto` settings of a session, for a custom event loop; `multipath` says whether a client
+    /// requests multipath.
     ///
     /// # Errors
-    /// What is wrong with the options.
+    /// Invalid options.
     pub fn session_config(&self, multipath: bool) -> Result<SessionConfig, ConnectError> {
         self.check().map(|()| self.session(multipath))
     }
@@ -434,7 +451,7 @@ impl Options {
         self.mtu
     }
 
-    /// How many connections a listener has at most, and how many of one source.
+    /// Most connections of a listener, and most of one source.
     pub fn most_connections(&self) -> (usize, usize) {
         (self.max_connections, self.per_source())
     }
@@ -444,7 +461,7 @@ impl Options {
         self.multipath || self.streams || self.paths.len() > 1
     }
 
-    /// What is wrong with them.
+    /// Rejects invalid options.
     pub(crate) fn check(&self) -> Result<(), ConnectError> {
         for service in [self.service].into_iter().chain(self.also_services.iter().copied()) {
             service.map_err(ConnectError::Options)?;

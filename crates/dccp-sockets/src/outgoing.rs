@@ -1,31 +1,32 @@
-//! What waits for the window, and who has to go when it is full.
+//! The send queue, and which datagram it drops when it is full.
 
 use std::collections::VecDeque;
 use std::time::{Duration, Instant};
 
-/// What happens when a datagram finds the queue ([`Options::queue`](crate::Options::queue)) full. Whatever is dropped is counted
+/// Policy for a full queue ([`Options::queue`](crate::Options::queue)). Dropped datagrams are counted
 /// ([`Stats::displaced`](crate::Stats::displaced)).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum SendPolicy {
-    /// It waits: `send` until there is room, `try_send` says `Full`. Nothing is dropped.
+    /// The sender waits: `send` until there is room, `try_send` returns `Full`. Nothing is dropped.
     #[default]
     Wait,
-    /// The oldest goes: for data whose worth is to be new.
+    /// Drop the oldest datagram: for data that loses its value with age.
     DropOldest,
-    /// It is dropped itself: what has begun is brought to its end.
+    /// Drop the new datagram: older ones are still sent.
     DropNewest,
-    /// Of the lowest priority the oldest goes, which may be the datagram itself if all others matter more. Higher priorities leave first,
-    /// equal ones in order.
+    /// Drop the oldest datagram of the lowest priority, which may be the new one. Higher priorities leave
+    /// first, equal ones in order.
     Priority,
 }
 
-/// How a datagram is sent: see [`Connection::send_with`](crate::Connection::send_with).
+/// Send options of a datagram: see [`Connection::send_with`](crate::Connection::send_with).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Delivery {
-    /// Under [`SendPolicy::Priority`]; larger matters more.
+    /// Used with [`SendPolicy::Priority`]; a larger number matters more.
     pub priority: u8,
-    /// Dropped and counted ([`Stats::expired`](crate::Stats::expired)) if it has not left by then.
+    /// The datagram is dropped and counted ([`Stats::expired`](crate::Stats::expired)) if it has not left
+    /// within this time.
     pub expires_in: Option<Duration>,
 }
 
@@ -42,11 +43,11 @@ struct Waiting {
 pub(crate) struct Outgoing {
     policy: SendPolicy,
     most: usize,
-    /// No datagram waits longer.
+    /// Longest time that a datagram waits.
     longest: Option<Duration>,
-    /// Datagrams that the session has taken over and that have not left: part of the queue, in an order that is fixed.
+    /// Datagrams that the session has taken but not sent: part of the queue, in fixed order.
     pub(crate) below: usize,
-    /// By falling priority, if that is the policy; else in order.
+    /// In order of falling priority with [`SendPolicy::Priority`], else in order of arrival.
     waiting: VecDeque<Waiting>,
     pub(crate) displaced: u64,
     pub(crate) expired: u64,
@@ -57,19 +58,19 @@ impl Outgoing {
         Outgoing { policy, most, longest, below: 0, waiting: VecDeque::new(), displaced: 0, expired: 0 }
     }
 
-    /// Whether one more has to wait, or displaces another.
+    /// Whether one more datagram has to wait, or displaces another.
     pub(crate) fn is_full(&self) -> bool {
-        // A policy that drops needs one datagram that it may choose.
+        // A policy that drops needs one datagram here to choose from.
         let chosen = self.policy == SendPolicy::Wait || !self.waiting.is_empty();
         chosen && self.waiting.len() + self.below >= self.most
     }
 
-    /// Whether one more has to wait.
+    /// Whether one more datagram has to wait.
     pub(crate) fn would_wait(&self) -> bool {
         self.policy == SendPolicy::Wait && self.is_full()
     }
 
-    /// When the oldest came that waits here.
+    /// When the oldest waiting datagram was queued.
     pub(crate) fn oldest(&self) -> Option<Instant> {
         self.waiting.iter().map(|waiting| waiting.queued).min()
     }
@@ -78,7 +79,7 @@ impl Outgoing {
         self.waiting.len()
     }
 
-    /// Takes a datagram in, or drops one. False if it has to wait.
+    /// Queues a datagram, or drops one. False if the datagram has to wait.
     pub(crate) fn push(&mut self, now: Instant, delivery: Delivery, data: impl FnOnce() -> Vec<u8>) -> bool {
         if self.is_full() {
             self.expire(now);
@@ -109,21 +110,21 @@ impl Outgoing {
         true
     }
 
-    /// Takes up to `most` datagrams out.
+    /// Removes and returns up to `most` datagrams.
     pub(crate) fn take(&mut self, now: Instant, most: usize) -> Vec<Vec<u8>> {
         self.expire(now);
         let some = most.min(self.waiting.len());
         self.waiting.drain(..some).map(|waiting| waiting.data).collect()
     }
 
-    /// Drops what came too late.
+    /// Drops expired datagrams.
     fn expire(&mut self, now: Instant) {
         let before = self.waiting.len();
         self.waiting.retain(|waiting| waiting.expires.is_none_or(|at| at > now));
         self.expired += (before - self.waiting.len()) as u64;
     }
 
-    /// Drops everything; how much that was.
+    /// Drops everything; returns the number of datagrams.
     pub(crate) fn clear(&mut self) -> u64 {
         let dropped = self.waiting.len() as u64;
         self.waiting.clear();
@@ -171,7 +172,8 @@ mod tests {
         for (name, priority) in [(1, 5), (2, 1), (3, 1)] {
             assert!(put(&mut queue, now, name, priority));
         }
-        // The older of the two lowest goes; then what matters less than all there is; then the other low one.
+        // The older of the two lowest goes first, then a new one that is lower than all others, then the
+        // other low one.
         assert!(put(&mut queue, now, 4, 5) && put(&mut queue, now, 5, 0) && put(&mut queue, now, 6, 7));
         assert_eq!((rest(&mut queue, now), queue.displaced), (vec![6, 1, 4], 3));
         // Among equals the oldest goes.
@@ -202,7 +204,7 @@ mod tests {
         assert!(!put(&mut queue, now, 1, 0));
         queue.below = 0;
         assert!(put(&mut queue, now, 1, 0) && !put(&mut queue, now, 2, 0));
-        // A policy that drops has one of its own to choose from.
+        // A policy that drops keeps one datagram here to choose from.
         (queue.policy, queue.below) = (SendPolicy::DropOldest, 1);
         assert!(put(&mut queue, now, 3, 0));
         assert_eq!((rest(&mut queue, now), queue.displaced), (vec![3], 1));

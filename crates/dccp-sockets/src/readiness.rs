@@ -1,27 +1,27 @@
-//! What a connection is ready for, and a descriptor that tells an event loop.
+//! Readiness of a connection, and a descriptor that reports it to an event loop.
 
 use rustix::event::{EventfdFlags, eventfd};
 use rustix::fd::OwnedFd;
 use std::io;
 use std::sync::Arc;
 
-/// What a connection is ready for; see [`Connection::ready`](crate::Connection::ready).
+/// The operations that would not block; see [`Connection::ready`](crate::Connection::ready).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Ready {
     /// A datagram waits, or none will come.
     pub readable: bool,
-    /// There is room in the send queue, or no more sending.
+    /// There is room in the send queue, or sending has ended.
     pub writable: bool,
     /// An event waits.
     pub event: bool,
-    /// A stream of the peer's waits to be accepted.
+    /// A stream that the peer opened waits to be accepted.
     pub stream: bool,
     /// The connection is over. Datagrams that arrived before may still wait.
     pub closed: bool,
 }
 
-/// An eventfd that is readable while there is something to tell. It is opened when somebody asks for it.
+/// An eventfd that is readable while there is news. It is opened on first use.
 #[derive(Debug, Default)]
 pub(crate) struct Descriptor {
     fd: Option<Arc<OwnedFd>>,
@@ -29,10 +29,10 @@ pub(crate) struct Descriptor {
 }
 
 impl Descriptor {
-    /// Opens it, or gives the one that is open.
+    /// Opens it, or returns the open one.
     ///
     /// # Errors
-    /// What the system says: too many open files.
+    /// The system's error: too many open files.
     pub(crate) fn open(&mut self, readable: bool) -> io::Result<Arc<OwnedFd>> {
         let fd = match &self.fd {
             Some(fd) => fd.clone(),
@@ -45,7 +45,8 @@ impl Descriptor {
         Ok(fd)
     }
 
-    /// Makes it readable, and says so again if it is: an event loop that asked for edges, and does not read what waits, hears of it.
+    /// Makes it readable, with a new edge if it already is: an edge-triggered event loop that leaves data
+    /// unread is notified again.
     pub(crate) fn tell(&mut self) {
         self.readable = false;
         self.show(true);
@@ -54,7 +55,7 @@ impl Descriptor {
     /// Makes it readable or not. A system call is made only if that changes.
     pub(crate) fn show(&mut self, readable: bool) {
         let Some(fd) = self.fd.as_ref().filter(|_| self.readable != readable) else { return };
-        // Neither can fail: the counter is far from its end.
+        // Neither call can fail: the counter is far from its limit.
         let _ = match readable {
             true => rustix::io::write(fd, &1u64.to_ne_bytes()),
             false => rustix::io::read(fd, &mut [0; 8]),

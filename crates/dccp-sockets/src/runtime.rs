@@ -28,24 +28,25 @@ use std::os::fd::BorrowedFd;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// How many datagrams a session gets at a time, once those before have left: enough for a burst. One where it matters which leaves next.
+/// Datagrams that a session gets at a time, once the previous ones have left: enough for a burst. A queue
+/// that drops or reorders hands over one at a time.
 const BURST: usize = 16;
-/// How long to wait, beyond the retransmission timeout, for the acknowledgement of the last packets.
+/// Time to wait, beyond the retransmission timeout, for acknowledgements of the last packets.
 const PATIENCE: Duration = Duration::from_secs(1);
 
-/// A session and its handle.
+/// A session, and the data thread's side of its handle.
 struct Entry {
     stream: Arc<Stream>,
-    /// Sockets that are its own.
+    /// The session's own sockets.
     sockets: Vec<u32>,
-    /// Finishing, with an empty queue: until when to wait for acknowledgements.
+    /// Set while finishing with an empty queue: the deadline for acknowledgements.
     drained: Option<Time>,
     /// The peer's number among [`Options::peer`].
     peer: Option<u32>,
-    /// The peer has been told that the application does not keep up.
+    /// The peer has been told that the application falls behind.
     behind: bool,
     pipes: BTreeMap<StreamId, Arc<Pipe>>,
-    /// What its first path is to begin from.
+    /// The remembered capacity that its first path starts from.
     resume: Option<Remembered>,
 }
 
@@ -54,39 +55,40 @@ impl Entry {
         Entry { stream, sockets, drained: None, peer, behind: false, pipes: BTreeMap::new(), resume: None }
     }
 
-    /// It is over.
+    /// The session is over.
     fn end(&self, reason: Reason, dropped: u64) {
         self.pipes.values().for_each(|pipe| pipe.end(reason));
         self.stream.end(reason, dropped);
     }
 }
 
-/// What runs on the data thread.
+/// State of the data thread.
 pub(crate) struct Streams {
     pub(crate) options: Options,
     budget: Arc<Budget>,
     pub(crate) shared: SharedSockets,
-    /// Where it listens: the address and the socket's number.
+    /// The listening address and the socket's number.
     pub(crate) listens: Option<(SocketAddr, u32)>,
-    /// Peers with keys, by the numbers that channels know them by.
+    /// Peers with keys, by their channel numbers.
     peers: BTreeMap<u32, PublicKey>,
     entries: BTreeMap<SessionId, Entry>,
-    /// Those that may have something to send, or to wait for before they close.
+    /// Sessions that may have data to send, or acknowledgements to wait for before they close.
     busy: BTreeSet<SessionId>,
-    /// Those that wait for the peer's answer, by when they give up.
+    /// Sessions that wait for the peer's answer, by deadline.
     opening: BTreeSet<(Time, SessionId)>,
     backlog: Option<Arc<Backlog>>,
     clockwork: Clockwork,
-    /// No handle is left: ends with the last session.
+    /// No handle is left: the thread ends with the last session.
     leaving: bool,
 }
 
-/// The data thread's end of all handles; the thread ends when they are gone and their connections have been finished.
+/// The handles' link to the data thread. The thread ends when all handles are gone and their connections have
+/// finished.
 #[derive(Debug)]
 pub(crate) struct Runtime {
     handle: Handle<Streams>,
     pub(crate) budget: Arc<Budget>,
-    /// The process that has the thread: a fork has not.
+    /// The process that runs the thread; a fork does not have the thread.
     process: Pid,
 }
 
@@ -97,12 +99,12 @@ impl Drop for Runtime {
 }
 
 impl Runtime {
-    /// Whether the process forked since, so that the thread is in another one.
+    /// Whether the process has forked, so that the thread runs in another process.
     pub(crate) fn is_forked(&self) -> bool {
         self.process != getpid()
     }
 
-    /// What runs jobs, for those that must know whether the thread is there.
+    /// Runs jobs on the thread, for callers that must know whether the thread still exists.
     pub(crate) fn handle(&self) -> &Handle<Streams> {
         &self.handle
     }
@@ -114,7 +116,7 @@ impl Runtime {
         }
     }
 
-    /// Runs `job` on the data thread and waits for its answer; `None` if the thread is gone.
+    /// Runs `job` on the data thread and waits for its result; `None` if the thread has ended.
     pub(crate) fn call<R: Send + 'static>(
         &self,
         job: impl FnOnce(&mut Core, &mut Streams) -> R + Send + 'static,
@@ -122,7 +124,7 @@ impl Runtime {
         if self.is_forked() { None } else { self.handle.call(job) }
     }
 
-    /// Starts the thread. `set_up` opens what is needed before.
+    /// Starts the thread. `set_up` first opens sockets and other resources.
     pub(crate) fn start<T>(
         options: Options,
         backlog: Option<Arc<Backlog>>,
@@ -166,7 +168,7 @@ impl Runtime {
         let handle = driver.handle();
         let thread = std::thread::Builder::new().name("dccp".into());
         thread.spawn(move || {
-            // Then the streams were dropped, and their handles know.
+            // The driver has dropped the streams by then, which notifies their handles.
             if let Err(e) = driver.run() {
                 tracing::error!("the data thread cannot go on: {e}");
             }
@@ -176,7 +178,7 @@ impl Runtime {
 }
 
 impl Streams {
-    /// A new session of a client.
+    /// Adds a client's new session.
     pub(crate) fn insert(
         &mut self,
         now: Time,
@@ -190,19 +192,19 @@ impl Streams {
         self.entries.insert(id, Entry { resume, ..Entry::new(stream, sockets, Some(peer)) });
     }
 
-    /// A session has another socket.
+    /// Adds a socket to a session.
     pub(crate) fn add_socket(&mut self, id: SessionId, socket: u32) {
         if let Some(entry) = self.entries.get_mut(&id) {
             entry.sockets.push(socket);
         }
     }
 
-    /// A session has something to send, or is to be finished.
+    /// A session has data to send, or is to finish.
     pub(crate) fn wake(&mut self, id: SessionId) {
         self.busy.insert(id);
     }
 
-    /// Accepts no more; what nobody accepted ends.
+    /// Stops accepting; ends the connections that wait to be accepted.
     pub(crate) fn stop_listening(&mut self, core: &mut Core) {
         self.listens = None;
         core.endpoint.unlisten(self.options.dccp_port);
@@ -220,7 +222,7 @@ impl Streams {
         }
     }
 
-    /// Looks at a session.
+    /// Reads a session's statistics and its largest datagram.
     pub(crate) fn look(core: &Core, id: SessionId) -> Option<(Stats, usize)> {
         let now = core.clock.now();
         let status = core.endpoint.status(now, id)?;
@@ -264,19 +266,19 @@ impl Streams {
         Some((stats, status.max_payload.unwrap_or(0)))
     }
 
-    /// Brings what the handle knows of a session up to date.
+    /// Updates the handle's view of a session.
     pub(crate) fn refresh(&self, core: &Core, id: SessionId) {
         let (Some(entry), Some((stats, max))) = (self.entries.get(&id), Streams::look(core, id)) else {
             return;
         };
         lock(&entry.stream.state).update(stats);
-        // While no path is up, what could be sent before is still worth waiting for.
+        // While no path is up, keep the last known size: such datagrams can wait for a path.
         if max > 0 {
             entry.stream.set_max_datagram(max);
         }
     }
 
-    /// The system may know that packets of this size cannot be sent.
+    /// Lowers a path's MTU to the one that the system knows.
     fn follow_mtu(&self, core: &mut Core, now: Time, id: SessionId) {
         for path in core.endpoint.status(now, id).into_iter().flat_map(|status| status.paths) {
             if let Ok(mtu) = core.net.path_mtu(path.route.socket, path.route.remote) {
@@ -285,7 +287,7 @@ impl Streams {
         }
     }
 
-    /// The handle of a session of a listener; data may come before the event of opening was read.
+    /// The entry of a listener's session; data may come before the opening event is read.
     fn entry(&mut self, id: SessionId) -> &mut Entry {
         let Streams { entries, options, budget, .. } = self;
         entries.entry(id).or_insert_with(|| {
@@ -295,7 +297,7 @@ impl Streams {
         })
     }
 
-    /// Who is at both ends of a session, over the path on which it opened.
+    /// The addresses and keys at both ends of a session, on the path that opened it.
     fn ends(&self, core: &Core, now: Time, id: SessionId) -> Option<Ends> {
         let status = core.endpoint.status(now, id)?;
         let path = status.paths.iter().find(|path| path.state.is_up()).or(status.paths.first())?;
@@ -350,7 +352,7 @@ impl Streams {
         }
     }
 
-    /// Hands on what fits; true if that was something.
+    /// Passes on datagrams that fit; true if there were any.
     fn feed(&mut self, core: &mut Core, now: Time, id: SessionId) -> bool {
         let Some(entry) = self.entries.get_mut(&id) else {
             self.busy.remove(&id);
@@ -391,7 +393,7 @@ impl Streams {
     }
 }
 
-/// Datagrams that a session dropped.
+/// Number of datagrams that a session dropped.
 fn dropped(status: &mpdccp_proto::SessionStatus) -> u64 {
     let queue = &status.queue_stats;
     let at_close = status.counters.get(&Counter::DroppedAtClose).copied().unwrap_or(0);
@@ -447,7 +449,7 @@ impl App for Streams {
             SessionEvent::PathDown(path, why) => self.tell(core, id, Event::PathDown(path, why)),
             SessionEvent::Stream(event) => self.on_stream(core, now, id, event),
             SessionEvent::Closed(reason) => self.on_closed(core, now, id, reason),
-            // Path MTUs are asked for when somebody wants to know them, private options not at all.
+            // Path MTUs are read on request; private options are not used.
             _ => {}
         }
     }
@@ -467,7 +469,7 @@ impl App for Streams {
     }
 
     fn on_timeout(&mut self, core: &mut Core, now: Time) {
-        // Those that wait for acknowledgements are asked in `fill`, as are probes.
+        // `fill` checks sessions that wait for acknowledgements, and probes.
         self.tell_rates(core, now);
         while let Some((at, id)) = self.opening.pop_first() {
             if at > now {

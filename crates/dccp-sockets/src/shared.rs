@@ -1,16 +1,16 @@
-//! Sockets, and the channels over them, that the connections of a connector share.
+//! Sockets that the connections of a connector share, with the channels over them.
 
 use crate::ConnectError;
 use dccp_net::Core;
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
 
-/// What connections must have in common to share a socket: the address and the interface that it is bound to, where the peer is, and the
-/// number of its key.
+/// Connections with the same key share a socket: the local address and interface, the peer's address, and the
+/// number of the peer's key.
 pub(crate) type Key = (SocketAddr, Option<String>, SocketAddr, u32);
 
-/// Connections that a socket serves in its life. Each has a DCCP port of its own, of which there are 16,384; a port rests until the peer has
-/// forgotten its last connection.
+/// Connections that a socket serves in its lifetime. Each has its own DCCP port out of 16,384; a port rests
+/// until the peer has forgotten the port's last connection.
 const MOST: u16 = 8_192;
 /// The range for short-lived use (RFC 6335 section 6).
 const FIRST_PORT: u16 = 49_152;
@@ -27,12 +27,12 @@ struct Socket {
 #[derive(Debug, Default)]
 pub(crate) struct SharedSockets {
     sockets: BTreeMap<u32, Socket>,
-    /// The one that the next connection takes.
+    /// The socket that the next connection uses.
     current: BTreeMap<Key, u32>,
 }
 
 impl SharedSockets {
-    /// A socket for one more connection, opened by `open` if there is none to share, and a DCCP port of its own.
+    /// A socket and a DCCP port for one more connection; calls `open` if there is no socket to share.
     ///
     /// # Errors
     /// Those of `open`.
@@ -65,7 +65,7 @@ impl SharedSockets {
         Ok((number, port))
     }
 
-    /// A connection does not need a socket any more; the last one closes it.
+    /// Releases a connection's use of a socket; the last release closes it.
     pub(crate) fn release(&mut self, core: &mut Core, number: u32) {
         let Some(socket) = self.sockets.get_mut(&number) else { return };
         socket.users -= 1;

@@ -7,19 +7,19 @@ use std::time::Instant;
 #[derive(Debug, Default)]
 pub(crate) struct Signal {
     changed: Condvar,
-    /// Threads that wait: without any, a notification needs no system call.
+    /// Waiting threads: without any, a notification needs no system call.
     threads: AtomicUsize,
     tasks: Mutex<Vec<Waker>>,
 }
 
-/// A panic of another thread leaves every state usable: each change is made at once.
+/// Ignores poisoning: each change is a single step, so the state is usable after a panic of another thread.
 pub(crate) fn lock<T>(state: &Mutex<T>) -> MutexGuard<'_, T> {
     state.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 impl Signal {
     pub(crate) fn notify(&self) {
-        // A waiting thread counted itself under the lock of the state, which has been held since for the change.
+        // A waiting thread incremented the count under the state's lock, which the change has also taken.
         if self.threads.load(Ordering::Relaxed) > 0 {
             self.changed.notify_all();
         }
@@ -27,7 +27,7 @@ impl Signal {
         tasks.into_iter().for_each(Waker::wake);
     }
 
-    /// Tries until there is a result; `None` once the time is over.
+    /// Tries until there is a result; `None` on timeout.
     pub(crate) fn wait<S, T>(
         &self,
         state: &Mutex<S>,
@@ -56,7 +56,7 @@ impl Signal {
         }
     }
 
-    /// Tries; without a result, the next change wakes the task.
+    /// Tries once; without a result, the next change wakes the task.
     pub(crate) fn poll<S, T>(
         &self,
         state: &Mutex<S>,
@@ -67,13 +67,13 @@ impl Signal {
             return Poll::Ready(result);
         }
         {
-            // Each task once, however often it asks.
+            // Register each task only once.
             let mut tasks = lock(&self.tasks);
             if !tasks.iter().any(|task| task.will_wake(cx.waker())) {
                 tasks.push(cx.waker().clone());
             }
         }
-        // A change before the waker was there woke nobody.
+        // A change before the registration woke no task, so try again.
         attempt(&mut lock(state)).map_or(Poll::Pending, Poll::Ready)
     }
 

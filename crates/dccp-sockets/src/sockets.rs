@@ -1,4 +1,4 @@
-//! From options to sockets, channels and paths.
+//! Makes sockets, channels and paths from options.
 
 use crate::options::Encapsulation;
 use crate::shared::SharedSockets;
@@ -26,7 +26,7 @@ fn open_socket(core: &mut Core, options: &Options, bind: Bind) -> io::Result<u32
     opened.map_err(|e| about(&what, e))
 }
 
-/// What the system says, and of what. The system's own error, with its number, is the source.
+/// An error with the operation that failed. The system's error, with its number, is the source.
 #[derive(Debug, Error)]
 #[error("{what}: {source}")]
 struct About {
@@ -38,7 +38,7 @@ pub(crate) fn about(what: &str, source: io::Error) -> io::Error {
     io::Error::new(source.kind(), About { what: what.to_owned(), source })
 }
 
-/// The interface of a link-local address stays.
+/// Changes the port; keeps the scope of a link-local address.
 pub(crate) fn with_port(mut addr: SocketAddr, port: u16) -> SocketAddr {
     addr.set_port(port);
     addr
@@ -100,7 +100,7 @@ pub(crate) fn places(options: &Options, addr: SocketAddr) -> (SocketAddr, u16) {
     }
 }
 
-/// How a listener at `addr` takes sessions, with keys of the peers with these numbers.
+/// The listen configuration of a listener at `addr` that accepts the peers with these numbers.
 pub(crate) fn listen_config(
     core: &Core,
     options: &Options,
@@ -114,7 +114,7 @@ pub(crate) fn listen_config(
         Some(_) => peers.iter().copied().map(filter).collect(),
     };
     let mut session = options.session(true);
-    // Strangers may acknowledge what they do not have.
+    // Unauthenticated peers may acknowledge packets that they did not receive.
     session.connection.skip_numbers = options.key.is_none() || options.any_peer;
     ListenConfig {
         port: places(options, addr).1,
@@ -122,14 +122,14 @@ pub(crate) fn listen_config(
         peers,
         strangers: options.any_peer,
         mtu: options.mtu,
-        // For IPv4; the endpoint adds what IPv6 takes more.
+        // For IPv4; the endpoint adds the extra bytes of IPv6.
         overhead: if addr.is_ipv4() { overhead } else { overhead - 20 },
         max_sessions: options.max_connections,
         max_sessions_per_source: options.per_source(),
     }
 }
 
-/// Waits for sessions; returns the address, and the socket's number.
+/// Listens for sessions; returns the address, and the socket's number.
 pub(crate) fn listen(
     core: &mut Core,
     options: &Options,
@@ -145,8 +145,8 @@ pub(crate) fn listen(
     Ok((bound, socket))
 }
 
-/// The path of a connection: its socket, or the channel over it, which others to the same peer may share. `peer` is the number of the
-/// peer's key.
+/// Opens the path of a connection: its socket, or the channel over it, which connections to the same peer may
+/// share. `peer` is the number of the peer's key.
 pub(crate) fn open_path(
     core: &mut Core,
     shared: &mut SharedSockets,
@@ -170,7 +170,7 @@ pub(crate) fn open_path(
     }
     let interface = path.interface.as_ref().or(options.interface.as_ref()).cloned();
     let bind = Bind { interface, ..Bind::toward(remote, local, options.source_ports.0) };
-    // Ports of the caller's choice are of one connection.
+    // A socket with ports of the caller's choice serves one connection.
     let key = (options.source_ports == (0, 0)).then(|| (bind.addr, bind.interface.clone(), remote, peer));
     let (socket, own_port) = shared.take(core, key, |core| {
         let socket = open_socket(core, options, bind)?;

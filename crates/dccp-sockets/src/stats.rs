@@ -4,38 +4,43 @@ use mpdccp_units::Rate;
 use std::net::SocketAddr;
 use std::time::Duration;
 
-/// Counters and state of a connection. After its end, those of the last look at it: what was lost after that is not in it.
+/// Counters and state of a connection. After its end, they are those of the last look at it: later losses are
+/// missing.
 #[derive(Clone, Debug, Default, PartialEq)]
 #[non_exhaustive]
 pub struct Stats {
-    /// Datagrams taken from the application.
+    /// Datagrams accepted from the application.
     pub sent: u64,
-    /// Their bytes.
+    /// Bytes of `sent`.
     pub sent_bytes: u64,
-    /// Of them, still waiting for the window.
+    /// Datagrams of `sent` that wait in the queue.
     pub queued: u64,
-    /// Of them, dropped since no path could carry their size any more, or since the connection broke before they left.
+    /// Datagrams of `sent` that were dropped because no path could carry their size any more, or because the
+    /// connection broke before they left.
     pub dropped: u64,
-    /// Of them, dropped because the queue was full, as [`Options::send_policy`](crate::Options::send_policy) has it.
+    /// Datagrams of `sent` that were dropped because the queue was full
+    /// ([`Options::send_policy`](crate::Options::send_policy)).
     pub displaced: u64,
-    /// Of them, dropped because they had not left in time ([`Delivery::expires_in`](crate::Delivery::expires_in)).
+    /// Datagrams of `sent` that expired before they left
+    /// ([`Delivery::expires_in`](crate::Delivery::expires_in)).
     pub expired: u64,
-    /// Packets with data that congestion control takes for lost; with several paths they may have been repaired.
+    /// Data packets that congestion control considers lost; with several paths they may have been repaired.
     pub lost: u64,
     /// Datagrams that arrived.
     pub received: u64,
-    /// Their bytes.
+    /// Bytes of `received`.
     pub received_bytes: u64,
-    /// Of them, dropped because the application did not fetch them.
+    /// Datagrams of `received` that were dropped because the application did not fetch them.
     pub unread: u64,
-    /// What all paths together were seen to carry. Known only while congestion control is what limits the sender: `None` while
-    /// [`app_limited`](Self::app_limited), since nobody knows then how much more there is.
+    /// Measured rate of all paths together. `None` while [`app_limited`](Self::app_limited), since the paths'
+    /// capacity is unknown then.
     pub rate: Option<Rate>,
-    /// What congestion control would let leave now. A sender that has been slower finds out only by sending more.
+    /// Rate that congestion control would allow now. A sender that has been slower must send more to find out
+    /// the real capacity.
     pub allowed: Rate,
-    /// The application sends less than congestion control would let it.
+    /// The application sends less than congestion control allows.
     pub app_limited: bool,
-    /// How long the oldest datagram has waited in the queue; `None` while it is empty.
+    /// Age of the oldest datagram in the queue; `None` while it is empty.
     pub oldest: Option<Duration>,
     /// The paths.
     pub paths: Vec<PathStats>,
@@ -45,34 +50,34 @@ pub struct Stats {
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
 pub struct PathStats {
-    /// Which.
+    /// The path's id.
     pub id: PathId,
-    /// Where the peer is.
+    /// The peer's current address.
     pub peer: SocketAddr,
-    /// How it fares.
+    /// The path's state.
     pub state: PathState,
-    /// Congestion control of what this end sends and of what the peer sends, once agreed.
+    /// CCIDs of the data that this end sends and of the data that the peer sends, once agreed.
     pub ccids: Option<(u8, u8)>,
     /// Smoothed round-trip time.
     pub rtt: Option<Duration>,
     /// Congestion window, bytes.
     pub window: u64,
-    /// What it was seen to carry; `None` while the application limits what leaves on it.
+    /// Measured rate; `None` while the application limits the sending on the path.
     pub rate: Option<Rate>,
-    /// What congestion control would let leave on it now.
+    /// Rate that congestion control would allow on it now.
     pub allowed: Rate,
-    /// What to remember of it for the next connection ([`Options::resume`](crate::Options::resume)), once it has been seen to carry more than a few
-    /// initial windows.
+    /// Capacity to remember for the next connection ([`Options::resume`](crate::Options::resume)), once the
+    /// path has carried more than a few initial windows.
     pub capacity: Option<Remembered>,
-    /// How it fares with what [`Options::resume`](crate::Options::resume) gave it, if anything.
+    /// Phase of the resumption from [`Options::resume`](crate::Options::resume), if any.
     pub resumption: Option<ResumePhase>,
-    /// Packets with data that left.
+    /// Data packets that left.
     pub sent: u64,
-    /// Packets with data that congestion control takes for lost.
+    /// Data packets that congestion control considers lost.
     pub lost: u64,
 }
 
-/// What happened to a connection.
+/// An event of a connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Event {
@@ -82,13 +87,16 @@ pub enum Event {
     PathSuspect(PathId),
     /// A path is gone.
     PathDown(PathId, mpdccp_proto::Reason),
-    /// The largest datagram ([`Connection::max_datagram_size`](crate::Connection::max_datagram_size)) has so many bytes now.
+    /// The largest datagram ([`Connection::max_datagram_size`](crate::Connection::max_datagram_size)) is now
+    /// this many bytes.
     Size(usize),
-    /// What congestion control lets leave ([`Stats::allowed`]) has changed by as much as [`Options::tell_rate`](crate::Options::tell_rate) says.
+    /// The rate that congestion control allows ([`Stats::allowed`]) has changed by the percentage of
+    /// [`Options::tell_rate`](crate::Options::tell_rate).
     Rate(Rate),
-    /// The first path leaves through the interface of the second, and not through the one that has its address: they are one line. Name the
-    /// interface ([`Path::interface`](crate::Path::interface)), or add a route for the address.
+    /// The first path leaves through the second path's interface instead of the interface that has its
+    /// address: both use one line. Name the interface ([`Path::interface`](crate::Path::interface)), or add a
+    /// route for the address.
     PathStrays(PathId, PathId),
-    /// It is over.
+    /// The connection is over.
     Closed(mpdccp_proto::Reason),
 }

@@ -1,4 +1,4 @@
-//! What lies between a connection's handles and the data thread.
+//! The state between a connection's handles and the data thread.
 
 use crate::budget::Budget;
 use crate::byte_stream::Pipe;
@@ -17,10 +17,10 @@ use std::net::SocketAddr;
 use std::sync::{Arc, Mutex, OnceLock};
 use std::time::Instant;
 
-/// Most events that wait; beyond, the oldest are forgotten.
+/// Most unread events; further events replace the oldest.
 const MAX_EVENTS: usize = 256;
 
-/// Who is at the other end, known once the connection is open.
+/// Both ends' addresses and the peer's key, known once the connection is open.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Ends {
     pub(crate) local: Option<SocketAddr>,
@@ -31,17 +31,17 @@ pub(crate) struct Ends {
 
 #[derive(Debug)]
 pub(crate) struct Stream {
-    /// Set on the data thread as soon as there is a session.
+    /// Set on the data thread as soon as the session exists.
     pub(crate) id: OnceLock<SessionId>,
     descriptor: OnceLock<Arc<OwnedFd>>,
     pub(crate) state: Mutex<State>,
-    /// There is room to send, or no more sending.
+    /// There is room to send, or sending has ended.
     pub(crate) writable: Signal,
-    /// There is a datagram, or there will be none.
+    /// There is a datagram, or no more will come.
     pub(crate) readable: Signal,
-    /// It opened, something happened to it, or it ended.
+    /// It opened, an event occurred, or it ended.
     pub(crate) happened: Signal,
-    /// The peer opened a stream, or will open none.
+    /// The peer opened a stream, or no more will come.
     pub(crate) streamed: Signal,
 }
 
@@ -52,45 +52,45 @@ pub(crate) struct State {
     incoming_bytes: usize,
     budget: Arc<Budget>,
     events: VecDeque<Event>,
-    /// Streams of the peer's that wait to be accepted, and how many there may be.
+    /// Streams of the peer that wait to be accepted, and their limit.
     streams: VecDeque<Arc<Pipe>>,
     max_streams: usize,
     max_incoming: usize,
     descriptor: Descriptor,
-    /// A sender found the queue full and waits to be told of room.
+    /// A sender found the queue full and must be notified of room.
     wants_room: bool,
-    /// The application has closed it, and receives nothing more.
+    /// The application has closed the connection and receives nothing more.
     closed: bool,
-    /// What the descriptor tells once, until [`Stream::ready`] takes it.
+    /// News that the descriptor reports once, until [`Stream::ready`] clears it.
     news: bool,
     ends: Option<Ends>,
-    /// Why it could not begin.
+    /// The error that prevented the connection.
     failed: Option<ConnectError>,
-    /// Something found no room, and the application has not caught up since.
+    /// A datagram found no room, and the application has not caught up since.
     behind: bool,
-    /// Once it is open: RFC 9897 is in use.
+    /// Set once it is open: whether RFC 9897 is in use.
     opened: Option<bool>,
     max_datagram: usize,
-    /// No more is to be sent; it closes once everything has left.
+    /// Sending has ended; the connection closes once everything has left.
     finishing: bool,
-    /// It closes: what is lost has been counted.
+    /// It is closing: lost packets have been counted.
     given_up: bool,
-    /// The data thread has been told that there is something to send.
+    /// The data thread knows that there is data to send.
     told: bool,
     end: Option<Reason>,
-    /// In the peer's Reset.
+    /// Text of the peer's Reset.
     peer_said: Option<String>,
-    /// Counters of this side, and the newest look at the session.
+    /// This side's own counters, and the newest look at the session.
     stats: Stats,
 }
 
 impl State {
-    /// Takes a datagram in. `None` while there is no room.
+    /// Queues a datagram. `None` while there is no room.
     pub(crate) fn send(&mut self, data: &[u8], delivery: Delivery) -> Option<Result<(), SendError>> {
         self.send_owned(data.len(), delivery, || data.to_vec())
     }
 
-    /// As [`send`](Self::send), of a datagram of `len` bytes that is made only if it is taken.
+    /// Like [`send`](Self::send), for a datagram of `len` bytes that is created only if accepted.
     pub(crate) fn send_owned(
         &mut self,
         len: usize,
@@ -114,7 +114,7 @@ impl State {
         Some(Err(refusal))
     }
 
-    /// Whether it still takes datagrams.
+    /// Whether it still accepts datagrams.
     fn sending(&self) -> Result<(), SendError> {
         match self.end {
             Some(reason) => Err(SendError::Closed(reason)),
@@ -123,10 +123,10 @@ impl State {
         }
     }
 
-    /// Whether a datagram would be taken now. `None` while there is no room.
+    /// Whether a datagram would be accepted now. `None` while there is no room.
     pub(crate) fn send_ready(&mut self) -> Option<Result<(), SendError>> {
         let sending = self.sending();
-        // Only `Wait` has anybody wait.
+        // Only the policy `Wait` makes senders wait.
         if sending.is_ok() && self.outgoing.would_wait() {
             self.wants_room = true;
             return None;
@@ -134,19 +134,19 @@ impl State {
         Some(sending)
     }
 
-    /// Brings the descriptor up to date.
+    /// Updates the descriptor.
     fn show(&mut self) {
         let readable = !self.incoming.is_empty() || self.over().is_some() || self.news;
         self.descriptor.show(readable);
     }
 
-    /// Has the descriptor tell, even one that is readable already.
+    /// Makes the descriptor report news, even if it is already readable.
     fn announce(&mut self) {
         self.news = true;
         self.descriptor.tell();
     }
 
-    /// Whether the data thread must be told now.
+    /// Whether the data thread must be notified now.
     pub(crate) fn tell(&mut self) -> bool {
         !std::mem::replace(&mut self.told, true)
     }
@@ -164,7 +164,7 @@ impl State {
         }
     }
 
-    /// As [`recv`](Self::recv), into the caller's memory: how many bytes.
+    /// Like [`recv`](Self::recv), into the caller's buffer; returns the length.
     pub(crate) fn recv_into(&mut self, into: &mut [u8]) -> Option<Result<usize, RecvError>> {
         if let Some(len) = self.incoming.front().map(Vec::len).filter(|len| *len > into.len()) {
             return Some(Err(RecvError::BufferTooSmall { len }));
@@ -175,7 +175,7 @@ impl State {
         }))
     }
 
-    /// As [`recv`](Self::recv), all that wait, `most` at most.
+    /// Like [`recv`](Self::recv), for up to `most` waiting datagrams.
     pub(crate) fn recv_many(
         &mut self,
         into: &mut Vec<Vec<u8>>,
@@ -204,18 +204,18 @@ impl State {
         }
     }
 
-    /// The next stream of the peer's. `None` while there is none.
+    /// The next stream that the peer opened. `None` while there is none.
     pub(crate) fn accept_stream(&mut self) -> Option<Result<Arc<Pipe>, StreamError>> {
         let next = self.streams.pop_front().map(Ok);
         next.or_else(|| self.over().map(|reason| Err(StreamError::Closed(reason))))
     }
 
-    /// Why nothing more will come.
+    /// The reason why nothing more will come.
     fn over(&self) -> Option<Reason> {
         self.end.or(self.closed.then_some(Reason::Closed))
     }
 
-    /// The application wants nothing more of it.
+    /// The application receives nothing more.
     pub(crate) fn close(&mut self) {
         self.closed = true;
         self.incoming.clear();
@@ -223,7 +223,7 @@ impl State {
         self.show();
     }
 
-    /// `None` until it is open or has failed.
+    /// The outcome of opening; `None` while it is pending.
     pub(crate) fn opening(&mut self) -> Option<Result<(), ConnectError>> {
         match (self.opened, self.failed.take(), self.end) {
             (Some(_), ..) => Some(Ok(())),
@@ -241,7 +241,7 @@ impl State {
         self.ends
     }
 
-    /// `None` until it has ended.
+    /// The outcome; `None` until the connection has ended.
     pub(crate) fn finished(&self) -> Option<Result<Stats, FinishError>> {
         self.end.map(|reason| match reason.is_orderly() && self.stats.dropped == 0 {
             true => Ok(self.stats()),
@@ -281,13 +281,13 @@ impl State {
         self.peer_said = text;
     }
 
-    /// So many packets were waited for long enough: their acknowledgement would find nobody.
+    /// Counts packets as lost whose acknowledgements would come too late to be counted.
     pub(crate) fn give_up(&mut self, packets: u64) {
         self.stats.lost += packets;
         self.given_up = true;
     }
 
-    /// What the session says, beside what is counted here.
+    /// Merges the session's statistics with the counters kept here.
     pub(crate) fn update(&mut self, look: Stats) {
         let own = std::mem::take(&mut self.stats);
         let Stats { sent, sent_bytes, received, received_bytes, unread, .. } = own;
@@ -344,7 +344,7 @@ impl Stream {
         self.descriptor.get().map(Arc::as_ref).ok_or_else(|| io::ErrorKind::NotFound.into())
     }
 
-    /// What it is ready for; what the descriptor told once is taken with it.
+    /// The operations that would not block; clears the news of the descriptor.
     pub(crate) fn ready(&self) -> Ready {
         let mut state = lock(&self.state);
         state.news = false;
@@ -362,7 +362,8 @@ impl Stream {
         }
     }
 
-    /// Takes up to `most` datagrams out; `below` are those that wait in the session. Nothing is left to do if the second is true.
+    /// Removes up to `most` datagrams; `below` are those that wait in the session. The second value is true
+    /// if nothing is left to do.
     pub(crate) fn take(&self, most: usize, below: &QueueView) -> (Vec<Vec<u8>>, bool) {
         let mut state = lock(&self.state);
         let waited = state.outgoing.len() + state.outgoing.below;
@@ -388,7 +389,7 @@ impl Stream {
         state.streams.len() < state.max_streams
     }
 
-    /// The peer opened a stream.
+    /// Queues a stream that the peer opened.
     pub(crate) fn arrive(&self, pipe: Arc<Pipe>) {
         let mut state = lock(&self.state);
         state.streams.push_back(pipe);
@@ -397,7 +398,7 @@ impl Stream {
         self.streamed.notify();
     }
 
-    /// Whether no more is to be sent.
+    /// Whether sending has ended.
     pub(crate) fn is_finishing(&self) -> bool {
         lock(&self.state).finishing
     }
@@ -407,8 +408,8 @@ impl Stream {
         lock(&self.state).outgoing.len() > 0
     }
 
-    /// A datagram arrived. True if the application does not keep up with them: it finds no room, or found none and has not read half of
-    /// what waits since.
+    /// Queues a received datagram. Returns true if the application falls behind: a datagram found no room,
+    /// and the application has not read half of the queue since.
     pub(crate) fn deliver(&self, data: Vec<u8>) -> bool {
         let mut state = lock(&self.state);
         state.stats.received += 1;
@@ -437,7 +438,7 @@ impl Stream {
         self.happened.notify();
     }
 
-    /// It could not begin.
+    /// Records that the connection could not begin.
     pub(crate) fn fail(&self, error: ConnectError) {
         lock(&self.state).failed = Some(error);
         self.end(Reason::Aborted, 0);
@@ -464,7 +465,8 @@ impl Stream {
         self.happened.notify();
     }
 
-    /// It is over; what has not left is dropped, and counted: here, and `dropped` by the session.
+    /// Ends the connection. Datagrams that have not left are dropped and counted: those here, and the
+    /// session's `dropped`.
     pub(crate) fn end(&self, reason: Reason, dropped: u64) {
         let mut state = lock(&self.state);
         if state.end.is_some() {

@@ -1,4 +1,5 @@
-//! Futures that are dropped: nothing is taken or lost by halves, and nothing stays behind. Alone in its program, whose threads it counts.
+//! Dropped futures: no datagram is half sent or lost, and nothing leaks. The test runs in its own program,
+//! whose threads it counts.
 #![cfg(feature = "tokio")]
 
 use dccp_sockets::Options;
@@ -9,7 +10,7 @@ use tokio::time::timeout;
 
 const PATIENT: Duration = Duration::from_secs(20);
 
-/// Polls it for a short time, then drops it.
+/// Polls a future for a short time, then drops it.
 async fn briefly<T>(future: impl Future<Output = T>) -> Option<T> {
     timeout(Duration::from_micros(200), future).await.ok()
 }
@@ -50,7 +51,7 @@ async fn futures_may_be_dropped_at_any_time() {
         taken += u64::from(briefly(here.send(&vec![1; size])).await.is_some_and(|sent| sent.is_ok()));
     }
     assert_eq!(here.stats().await.sent, taken, "what was not taken must not have been sent");
-    // A finish that is dropped has begun all the same.
+    // A dropped `finish` has begun nevertheless.
     assert!(briefly(here.finish()).await.is_none_or(|done| done.is_ok()));
     let stats = timeout(PATIENT, here.finish()).await.unwrap().unwrap();
     let received = timeout(PATIENT, reader).await.unwrap().unwrap();
@@ -61,7 +62,7 @@ async fn futures_may_be_dropped_at_any_time() {
     );
     drop(here);
 
-    // Nobody answers, and nobody waits for it.
+    // The peer never answers, and connect futures are dropped.
     let silent = std::net::UdpSocket::bind("127.0.0.1:0").unwrap();
     let nobody = silent.local_addr().unwrap();
     for _ in 0..10 {
@@ -84,7 +85,7 @@ async fn futures_may_be_dropped_at_any_time() {
     assert!(threads() <= before, "{} threads, {before} before", threads());
     connects.iter().for_each(tokio::task::JoinHandle::abort);
     drop(connector);
-    // A listener that goes while somebody accepts.
+    // Drop the listener while a task accepts.
     let accepting = tokio::spawn(async move { listener.accept().await.map(drop) });
     tokio::time::sleep(Duration::from_millis(20)).await;
     accepting.abort();

@@ -1,4 +1,5 @@
-//! A fork of the process has no data thread: its calls say so. A process of its own, since it forks.
+//! A forked process has no data thread, and its calls return errors. The test runs in its own process, since
+//! it forks.
 #![expect(unsafe_code, reason = "fork(2)")]
 
 use dccp_sockets::{
@@ -13,7 +14,7 @@ fn a_fork_gets_errors_and_the_parent_goes_on() {
     let connector = Connector::new(Options::default()).unwrap();
     let here = connector.connect(listener.local_addr()).unwrap();
     let there = listener.accept().unwrap();
-    // SAFETY: the child calls nothing but functions of this crate that take no lock in a fork, and ends.
+    // SAFETY: the child calls only functions of this crate that take no lock in a fork, and ends.
     match unsafe { fork() }.unwrap() {
         ForkResult::Child => {
             let right = here.send(b"lost") == Err(SendError::Forked)

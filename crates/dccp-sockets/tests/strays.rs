@@ -1,4 +1,5 @@
-//! Two paths of which one leaves by the other's line: told at once. A process of its own, since it has a network of its own.
+//! One of two paths leaves by the other's line: an event reports it at once. The test runs in its own
+//! process, since it has its own network namespace.
 
 use dccp_sockets::{Connector, Event, Options, Path};
 use std::io::Write;
@@ -49,7 +50,7 @@ fn a_path_that_leaves_by_anothers_line_is_told_of() {
     let lte = Path::from([10, 0, 2, 1].into());
     let Some(Event::PathStrays(one, other)) = strays(lte.clone()) else { panic!("nothing was told") };
     assert_eq!((one.0, other.0), (1, 0));
-    // Bound to its line, or with a route of its own, it does not stray.
+    // A path that is bound to its line, or has its own route, does not stray.
     assert_eq!(strays(lte.clone().interface("lte")), None);
     assert!(ip("rule add from 10.0.2.1 table 7") && ip("route add default via 10.0.2.254 dev lte table 7"));
     assert_eq!(strays(lte), None);

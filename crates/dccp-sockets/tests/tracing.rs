@@ -1,4 +1,4 @@
-//! A subscriber of the program sees what the data threads do.
+//! A subscriber of the program receives the events of the data threads.
 
 #[path = "../../../tests/log.rs"]
 mod log;

@@ -1,4 +1,4 @@
-//! Reliable byte streams beside the datagrams of a connection, as its handles see them.
+//! Reliable byte streams next to a connection's datagrams: the handles.
 
 mod pipe;
 
@@ -15,11 +15,12 @@ use std::sync::Arc;
 use std::task::{Context, Poll};
 use std::time::{Duration, Instant};
 
-/// A reliable stream of bytes both ways, in order, beside the datagrams of its connection and other streams: [`Connection::open_stream`],
-/// [`Connection::accept_stream`]. It travels on all paths, at the rate that congestion control allows, and a loss holds up no other stream. Reads
-/// and writes with [`Read`] and [`Write`], also of `&ByteStream`; threads share it in an [`Arc`].
+/// A reliable, ordered, bidirectional byte stream, next to its connection's datagrams and other streams:
+/// [`Connection::open_stream`], [`Connection::accept_stream`]. It uses all paths, at the rate that congestion
+/// control allows. A loss does not block other streams. It implements [`Read`] and [`Write`], also for
+/// `&ByteStream`; threads share it in an [`Arc`].
 ///
-/// Dropped, what was written still arrives while the connection lives, and the peer's bytes are not wanted any more.
+/// After a drop, written bytes still arrive while the connection lives; bytes from the peer are discarded.
 #[derive(Debug)]
 pub struct ByteStream {
     runtime: Arc<Runtime>,
@@ -31,7 +32,7 @@ impl ByteStream {
         ByteStream { runtime: runtime.clone(), pipe }
     }
 
-    /// Its number in the connection: those of the client are even.
+    /// Its number in the connection; the client's streams have even numbers.
     pub fn id(&self) -> u64 {
         self.pipe.id.0
     }
@@ -45,10 +46,11 @@ impl ByteStream {
         timeout.and_then(|timeout| Instant::now().checked_add(timeout))
     }
 
-    /// Waits for bytes, no longer than `timeout` if there is one; how many were read. 0 is the end: the peer has written everything.
+    /// Waits for bytes, up to `timeout` if given; returns the number read. 0 is the end of the peer's data.
     ///
     /// # Errors
-    /// [`StreamError::TimedOut`]; what arrived before the peer reset the stream, or the connection ended, is read first, unless it was a reset.
+    /// [`StreamError::TimedOut`]. If the connection ends, bytes that arrived are read before the error; a
+    /// reset by the peer discards them.
     pub fn read_timeout(&self, into: &mut [u8], timeout: Option<Duration>) -> Result<usize, StreamError> {
         self.here()?;
         let mut more = false;
@@ -63,10 +65,10 @@ impl ByteStream {
         read.unwrap_or(Err(StreamError::TimedOut))
     }
 
-    /// Waits for room, no longer than `timeout` if there is one; how many bytes were taken.
+    /// Waits for room, up to `timeout` if given; returns the number of bytes accepted.
     ///
     /// # Errors
-    /// [`StreamError::TimedOut`], and why the peer will not have them.
+    /// [`StreamError::TimedOut`], or the reason why the peer will not receive the bytes.
     pub fn write_timeout(&self, bytes: &[u8], timeout: Option<Duration>) -> Result<usize, StreamError> {
         self.here()?;
         let mut tell = false;
@@ -81,10 +83,10 @@ impl ByteStream {
         written.unwrap_or(Err(StreamError::TimedOut))
     }
 
-    /// As [`read_timeout`](Self::read_timeout); without bytes, the task is woken when there are some.
+    /// Like [`read_timeout`](Self::read_timeout); without bytes, registers the task to be woken.
     ///
     /// # Errors
-    /// As there.
+    /// As for [`read_timeout`](Self::read_timeout).
     pub fn poll_read_bytes(&self, cx: &mut Context<'_>, into: &mut [u8]) -> Poll<Result<usize, StreamError>> {
         self.here()?;
         let mut more = false;
@@ -99,10 +101,10 @@ impl ByteStream {
         read
     }
 
-    /// As [`write_timeout`](Self::write_timeout); without room, the task is woken when there is.
+    /// Like [`write_timeout`](Self::write_timeout); without room, registers the task to be woken.
     ///
     /// # Errors
-    /// As there.
+    /// As for [`write_timeout`](Self::write_timeout).
     pub fn poll_write_bytes(&self, cx: &mut Context<'_>, bytes: &[u8]) -> Poll<Result<usize, StreamError>> {
         self.here()?;
         let mut tell = false;
@@ -121,7 +123,7 @@ impl ByteStream {
         if self.runtime.is_forked() { Err(StreamError::Forked) } else { Ok(()) }
     }
 
-    /// Writes no more: the peer reads to the end. Reading goes on.
+    /// Ends writing: the peer reads up to the end. Reading continues.
     pub fn end(&self) {
         if self.runtime.is_forked() {
             return;
@@ -135,10 +137,10 @@ impl ByteStream {
         }
     }
 
-    /// Writes no more, and waits until the peer has everything, no longer than `timeout` if there is one.
+    /// Ends writing and waits until the peer has received everything, up to `timeout` if given.
     ///
     /// # Errors
-    /// [`StreamError::TimedOut`], and why the peer will not have it.
+    /// [`StreamError::TimedOut`], or the reason why the peer will not receive everything.
     pub fn finish_timeout(&self, timeout: Option<Duration>) -> Result<(), StreamError> {
         self.here()?;
         self.end();
@@ -147,25 +149,25 @@ impl ByteStream {
         finished.unwrap_or(Err(StreamError::TimedOut))
     }
 
-    /// As [`finish_timeout`](Self::finish_timeout), however long it takes.
+    /// Like [`finish_timeout`](Self::finish_timeout), without a timeout.
     ///
     /// # Errors
-    /// As there.
+    /// As for [`finish_timeout`](Self::finish_timeout).
     pub fn finish(&self) -> Result<(), StreamError> {
         self.finish_timeout(None)
     }
 
-    /// As [`finish`](Self::finish); until then, the task is woken.
+    /// Like [`finish`](Self::finish); until then, registers the task to be woken.
     ///
     /// # Errors
-    /// As there.
+    /// As for [`finish`](Self::finish).
     pub fn poll_finish(&self, cx: &mut Context<'_>) -> Poll<Result<(), StreamError>> {
         self.here()?;
         self.end();
         self.pipe.finished.poll(&self.pipe.state, cx, |state| state.finished())
     }
 
-    /// Gives both directions up at once; the peer is told this number of the application's.
+    /// Resets both directions at once; the peer receives this application error code.
     pub fn reset(&self, code: u16) {
         if self.runtime.is_forked() {
             return;
@@ -181,7 +183,7 @@ impl ByteStream {
         self.look();
     }
 
-    /// As dropping it, for a handle that others share: calls of other threads that wait return.
+    /// Closes it as dropping does, for a handle that is shared: waiting calls of other threads return.
     pub fn close(&self) {
         if self.runtime.is_forked() {
             return;
@@ -195,7 +197,7 @@ impl ByteStream {
         self.look();
     }
 
-    /// Whether a read, and a write, would not wait.
+    /// Whether a read, and whether a write, would not block.
     pub fn ready(&self) -> (bool, bool) {
         let mut state = lock(&self.pipe.state);
         state.seen();
@@ -204,11 +206,12 @@ impl ByteStream {
         (state.readable(), room)
     }
 
-    /// A descriptor for `poll`, `epoll` and the like, for reading only: readable while there are bytes, or the end, and until the next call when there is
-    /// room again that a write with a timeout of zero did not find, or the peer has everything. Nothing but this crate may read or write it.
+    /// A descriptor for `poll`, `epoll` and similar, for reading only. It is readable while there are bytes,
+    /// and at the end. It also becomes readable, until the next call, when the peer has everything, or when
+    /// there is room after a write with a timeout of zero found none. Only this crate may read or write it.
     ///
     /// # Errors
-    /// What the system says: too many open files.
+    /// The system's error: too many open files.
     pub fn descriptor(&self) -> io::Result<BorrowedFd<'_>> {
         self.pipe.descriptor().map(AsFd::as_fd)
     }
@@ -237,7 +240,7 @@ impl Write for &ByteStream {
         Ok(self.write_timeout(bytes, None)?)
     }
 
-    /// What was written leaves by itself.
+    /// Nothing to flush: written bytes are sent without it.
     fn flush(&mut self) -> io::Result<()> {
         Ok(())
     }
@@ -254,7 +257,7 @@ impl Write for ByteStream {
 }
 
 impl Connection {
-    /// Opens a reliable stream beside the datagrams, which the peer [accepts](Self::accept_stream).
+    /// Opens a reliable stream, which the peer [accepts](Self::accept_stream).
     ///
     /// # Errors
     /// [`StreamError::Unsupported`] unless both ends have [`Options::streams`](crate::Options::streams), [`StreamError::TooMany`].
@@ -269,7 +272,7 @@ impl Connection {
         StreamError::Closed(self.end().unwrap_or(Reason::Aborted))
     }
 
-    /// Waits for a stream that the peer opens, no longer than `timeout` if there is one.
+    /// Waits for a stream that the peer opens, up to `timeout` if given.
     ///
     /// # Errors
     /// [`StreamError::TimedOut`], [`StreamError::Closed`].
@@ -282,7 +285,7 @@ impl Connection {
         accepted.unwrap_or(Err(StreamError::TimedOut)).map(|pipe| ByteStream::new(&self.runtime, pipe))
     }
 
-    /// The next stream that the peer opened; without one, the task is woken when there is.
+    /// The next stream that the peer opened. Without one, registers the task to be woken.
     ///
     /// # Errors
     /// [`StreamError::Closed`].

@@ -1,4 +1,4 @@
-//! What lies between the handle of a stream and the data thread.
+//! The state between a stream's handle and the data thread.
 
 use crate::StreamError;
 use crate::readiness::Descriptor;
@@ -10,10 +10,10 @@ use std::collections::VecDeque;
 use std::io::{self, Read};
 use std::sync::{Arc, Mutex, OnceLock};
 
-/// Bytes that wait here in each direction, beside those in the session's streams.
+/// Bytes that wait here in each direction, in addition to those in the session's streams.
 pub(super) const MOST: usize = 256 << 10;
 
-/// What lies between a stream's handle and the data thread.
+/// The state between a stream's handle and the data thread.
 #[derive(Debug)]
 pub(crate) struct Pipe {
     pub(crate) id: StreamId,
@@ -31,19 +31,19 @@ pub(super) struct State {
     pub(super) outgoing: VecDeque<u8>,
     /// `incoming` had no room for more.
     paused: bool,
-    /// The peer's end comes after what is in `incoming`.
+    /// The peer's end follows the bytes in `incoming`.
     at_end: bool,
-    /// This end writes no more; and the streams know it.
+    /// This end has finished writing; and the session's streams know it.
     pub(super) ended: bool,
     told_end: bool,
-    /// The peer has everything.
+    /// The peer has received everything.
     delivered: bool,
-    /// Nothing more can be read, or written.
+    /// The error of further reads, or writes.
     pub(super) no_reading: Option<StreamError>,
     pub(super) no_writing: Option<StreamError>,
-    /// The handle wants it to be given up.
+    /// The handle wants to reset the stream.
     pub(super) reset: Option<u16>,
-    /// The handle is closed; and the streams know it.
+    /// The handle is closed; and the session's streams know it.
     pub(super) closed: bool,
     told_stop: bool,
     /// The data thread will look at it.
@@ -51,7 +51,7 @@ pub(super) struct State {
     descriptor: Descriptor,
     /// A writer found no room.
     pub(super) wants_room: bool,
-    /// What the descriptor tells until the next call: the peer has everything, or wants no more.
+    /// News that the descriptor reports until the next call: the peer has everything, or reads no more.
     news: bool,
 }
 
@@ -74,7 +74,7 @@ impl State {
         self.paused && self.incoming.len() <= MOST / 2 && self.tell()
     }
 
-    /// Whether the data thread must be told to look.
+    /// Whether the data thread must be notified.
     pub(super) fn tell(&mut self) -> bool {
         !std::mem::replace(&mut self.told, true)
     }
@@ -100,7 +100,7 @@ impl State {
         if self.delivered { Some(Ok(())) } else { self.no_writing.map(Err) }
     }
 
-    /// The handle looks.
+    /// The handle has seen the news.
     pub(super) fn seen(&mut self) {
         if std::mem::take(&mut self.news) {
             self.show();
@@ -116,13 +116,13 @@ impl State {
         self.readable() || room || self.news
     }
 
-    /// Brings the descriptor up to date.
+    /// Updates the descriptor.
     fn show(&mut self) {
         let told = self.is_told();
         self.descriptor.show(told);
     }
 
-    /// As [`show`](Self::show), after something happened: an event loop that asked for edges hears of it again.
+    /// Like [`show`](Self::show), after an event: an edge-triggered event loop is notified again.
     fn announce(&mut self) {
         match self.is_told() {
             true => self.descriptor.tell(),
@@ -148,7 +148,7 @@ impl Pipe {
         [&self.readable, &self.writable, &self.finished].into_iter().for_each(Signal::notify);
     }
 
-    /// On the data thread: what can go between the session's streams and here, goes.
+    /// On the data thread: moves bytes and state between the session's streams and this pipe.
     pub(crate) fn exchange(&self, all: &mut Streams) {
         let mut state = lock(&self.state);
         state.told = false;
@@ -158,7 +158,7 @@ impl Pipe {
         state.receive(all, self.id, MOST);
         state.send(all, self.id);
         if state.closed && !state.at_end && !std::mem::replace(&mut state.told_stop, true) {
-            // Nobody reads what comes.
+            // The handle is closed, so ask the peer to stop.
             let _ = all.stop(self.id, streams::Reason::Cancelled);
         }
         state.announce();
@@ -166,12 +166,12 @@ impl Pipe {
         self.notify();
     }
 
-    /// On the data thread, when the connection ends: all that had arrived, however much it is.
+    /// On the data thread, when the connection ends: reads all that has arrived, without a limit.
     pub(crate) fn read_rest(&self, all: &mut Streams) {
         lock(&self.state).receive(all, self.id, usize::MAX);
     }
 
-    /// On the data thread: something happened to it.
+    /// On the data thread: handles an event of the stream.
     pub(crate) fn on_event(&self, event: streams::Event) {
         let code = |reason| match reason {
             streams::Reason::Application(code) => code,
@@ -196,7 +196,7 @@ impl Pipe {
         self.notify();
     }
 
-    /// The connection is over, and with it the stream, unless it was whole.
+    /// The connection is over. So is the stream, unless it was complete.
     pub(crate) fn end(&self, reason: Reason) {
         let mut state = lock(&self.state);
         let over = Some(StreamError::Closed(reason));
@@ -209,7 +209,8 @@ impl Pipe {
         self.notify();
     }
 
-    /// Whether the connection should wait for it before it closes: the peer is to have all that was written.
+    /// Whether the connection should wait for it before closing, so that the peer receives everything that
+    /// was written.
     pub(crate) fn holds(&self) -> bool {
         let state = lock(&self.state);
         (state.ended || !state.outgoing.is_empty()) && !state.delivered && state.no_writing.is_none()
@@ -233,7 +234,7 @@ impl Pipe {
 }
 
 impl State {
-    /// Takes what is there, as long as no more than `most` bytes wait.
+    /// Reads available bytes while at most `most` bytes wait.
     fn receive(&mut self, all: &mut Streams, id: StreamId, most: usize) {
         self.paused = false;
         loop {

@@ -9,7 +9,7 @@ use mpdccp_proto::{Reason, SessionId};
 use mpdccp_units::Time;
 use std::sync::Arc;
 
-/// Of ours, among the streams of the session: all the same.
+/// Priority of our streams among the session's streams: all are equal.
 const PRIORITY: u8 = 1;
 
 impl Streams {
@@ -25,7 +25,7 @@ impl Streams {
         Ok(pipe)
     }
 
-    /// A handle has something for a stream, or wants something of it.
+    /// A handle has data for a stream, or wants an operation on it.
     pub(crate) fn exchange(&mut self, core: &mut Core, id: SessionId, stream: StreamId) {
         let Some(entry) = self.entries.get_mut(&id) else { return };
         let Some(pipe) = entry.pipes.get(&stream) else { return };
@@ -44,7 +44,7 @@ impl Streams {
                     true => streams.accept(stream, &[]).is_ok(),
                     false => streams.reset(stream, dccp_streams::Reason::Limit).is_err(),
                 });
-                // Of a connection that is ending, what arrived can still be read.
+                // If the connection is ending, data that arrived can still be read.
                 if accepted != Some(false) {
                     let pipe = Pipe::new(id, stream);
                     entry.pipes.insert(stream, pipe.clone());

@@ -1,4 +1,4 @@
-//! What the clock does to connections: padding for their probes, and looks at their rates.
+//! Timed work of connections: padding for their probes, and checks of their rates.
 
 use super::Streams;
 use super::probes::Probe;
@@ -7,11 +7,11 @@ use dccp_net::Core;
 use mpdccp_proto::SessionId;
 use mpdccp_units::{Duration, Rate, Time};
 
-/// Bytes of an IP packet of padding: as many as options fill, and headers.
+/// Bytes of a padding IP packet: the most that options fill, and headers.
 const PADDING: u64 = 1_040;
-/// What could not leave for so long, since congestion control held it, is not made up for.
+/// Padding that congestion control held back for longer than this is not sent later.
 const CREDIT: Duration = Duration::from_millis(5);
-/// How often rates are looked at.
+/// Interval of the rate checks.
 const LOOK: Duration = Duration::from_millis(50);
 
 impl Streams {
@@ -22,7 +22,7 @@ impl Streams {
         }
     }
 
-    /// Queues the padding that is due; true if that was some.
+    /// Queues padding that is due; true if any was due.
     pub(super) fn pad(&mut self, core: &mut Core, now: Time) -> bool {
         let mut any = false;
         self.clockwork.probes.retain(|id, probe| {
@@ -33,7 +33,7 @@ impl Streams {
             if probe.next > now {
                 return true;
             }
-            // Whatever waits is enough to send.
+            // Waiting data is enough to send; no padding is needed.
             if core.endpoint.backlog(now, *id).packets > 0 || entry.stream.waits() {
                 probe.next = now + Duration::from_millis(1);
                 return true;
@@ -46,7 +46,7 @@ impl Streams {
         any
     }
 
-    /// Tells of rates that changed.
+    /// Reports rates that changed.
     pub(super) fn tell_rates(&mut self, core: &Core, now: Time) {
         let percent = u64::from(self.options.rate_change);
         if percent == 0 || self.clockwork.look_at.is_some_and(|at| at > now) {

@@ -1,4 +1,4 @@
-//! Peers with keys, which come and go while connections run.
+//! Peers with keys, which are added and removed while connections run.
 
 use super::Streams;
 use crate::{ConnectError, sockets};
@@ -12,10 +12,10 @@ impl Streams {
         self.entries.get(&id)?.peer
     }
 
-    /// Lets a peer in by its key; its number. One that is known stays.
+    /// Accepts a peer by its key; returns its number. A known peer stays.
     ///
     /// # Errors
-    /// This end has no key, or the same one.
+    /// This end has no key, or `key` is its own.
     pub(crate) fn add_peer(
         &mut self,
         core: &mut Core,
@@ -45,9 +45,9 @@ impl Streams {
         Ok(number)
     }
 
-    /// Lets a peer in no more by its name, and ends its connections.
+    /// Stops accepting a peer by its key, and ends its connections.
     pub(crate) fn remove_peer(&mut self, core: &mut Core, key: &PublicKey) {
-        // Of one that was let in unnamed, the channels alone know.
+        // Only the channels know a peer that was accepted without configuration.
         let Some(number) = core.net.channels().and_then(|channels| channels.number(key)) else { return };
         self.peers.remove(&number);
         let now = core.clock.now();

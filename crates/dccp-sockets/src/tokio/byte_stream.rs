@@ -22,7 +22,7 @@ impl ByteStream {
     /// As [`crate::ByteStream::finish`].
     ///
     /// # Errors
-    /// As there.
+    /// As for [`crate::ByteStream::finish`].
     pub async fn finish(&self) -> Result<(), StreamError> {
         std::future::poll_fn(|cx| self.0.poll_finish(cx)).await
     }
@@ -38,7 +38,7 @@ impl AsyncWrite for &ByteStream {
         Poll::Ready(Ok(ready!(self.0.poll_write_bytes(cx, bytes))?))
     }
 
-    /// What was written leaves by itself.
+    /// Nothing to flush: written bytes are sent without it.
     fn poll_flush(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<io::Result<()>> {
         Poll::Ready(Ok(()))
     }

@@ -1,4 +1,5 @@
-//! The same sockets for tokio. All futures can be dropped at any time without loss: a datagram is taken or it is not.
+//! The same sockets for tokio. All futures are cancel-safe: a dropped future has sent or received a whole
+//! datagram, or none.
 //!
 //! ```
 //! use dccp_sockets::{Options, tokio::{Connection, Listener}};
@@ -52,7 +53,7 @@ impl Listener {
     /// As [`crate::Listener::bind`].
     ///
     /// # Errors
-    /// As there.
+    /// As for [`crate::Listener::bind`].
     pub async fn bind(addr: impl ToSocketAddrs, options: Options) -> Result<Listener, ConnectError> {
         let mut last = ConnectError::NoAddress;
         for addr in lookup_host(addr).await? {
@@ -64,7 +65,7 @@ impl Listener {
         Err(last)
     }
 
-    /// The next connection.
+    /// Waits for the next connection.
     ///
     /// # Errors
     /// [`AcceptError::Closed`] if the data thread had to end.
@@ -75,7 +76,7 @@ impl Listener {
     /// As [`crate::Listener::send_listen`].
     ///
     /// # Errors
-    /// As there.
+    /// As for [`crate::Listener::send_listen`].
     pub fn send_listen(&self, client: SocketAddr, dccp_port: u16) -> Result<(), ConnectError> {
         self.0.send_listen(client, dccp_port)
     }
@@ -83,7 +84,7 @@ impl Listener {
     /// As [`crate::Listener::add_peer`].
     ///
     /// # Errors
-    /// As there.
+    /// As for [`crate::Listener::add_peer`].
     pub fn add_peer(&self, key: PublicKey, preshared: PresharedKey) -> Result<(), ConnectError> {
         self.0.add_peer(key, preshared)
     }
@@ -107,15 +108,16 @@ impl Connector {
     /// As [`crate::Connector::new`].
     ///
     /// # Errors
-    /// As there.
+    /// As for [`crate::Connector::new`].
     pub fn new(options: Options) -> Result<Connector, ConnectError> {
         crate::Connector::new(options).map(Connector)
     }
 
-    /// As [`crate::Connector::connect`]. An address in numbers is not looked up, and no thread waits for the answer.
+    /// Like [`crate::Connector::connect`]. A numeric address is not looked up, and no thread waits for the
+    /// answer.
     ///
     /// # Errors
-    /// As there.
+    /// As for [`crate::Connector::connect`].
     pub async fn connect(&self, addr: impl ToSocketAddrs) -> Result<Connection, ConnectError> {
         self.connect_with(addr, None).await
     }
@@ -123,7 +125,7 @@ impl Connector {
     /// As [`crate::Connector::connect_peer`].
     ///
     /// # Errors
-    /// As there.
+    /// As for [`crate::Connector::connect_peer`].
     pub async fn connect_peer(
         &self,
         addr: impl ToSocketAddrs,
@@ -150,8 +152,8 @@ impl Connector {
     }
 }
 
-/// A connection. No method blocks. It is a [`Stream`] of the datagrams that arrive, which ends when the peer closed it in good order, and a
-/// [`Sink`] of those to send.
+/// A connection. No method blocks. It is a [`Stream`] of received datagrams, which ends when the peer closes
+/// it in an orderly way, and a [`Sink`] of datagrams to send.
 #[derive(Debug)]
 pub struct Connection(crate::Connection);
 
@@ -159,7 +161,7 @@ impl Connection {
     /// As [`crate::Connection::connect`].
     ///
     /// # Errors
-    /// As there.
+    /// As for [`crate::Connection::connect`].
     pub async fn connect(addr: impl ToSocketAddrs, options: Options) -> Result<Connection, ConnectError> {
         Connector::new(options)?.connect(addr).await
     }
@@ -185,7 +187,7 @@ impl Connection {
     /// As [`crate::Connection::try_send`].
     ///
     /// # Errors
-    /// As there.
+    /// As for [`crate::Connection::try_send`].
     pub fn try_send(&self, data: &[u8]) -> Result<(), SendError> {
         self.0.try_send(data)
     }
@@ -193,7 +195,7 @@ impl Connection {
     /// As [`crate::Connection::try_send_bytes`].
     ///
     /// # Errors
-    /// As there.
+    /// As for [`crate::Connection::try_send_bytes`].
     pub fn try_send_bytes(&self, data: Bytes) -> Result<(), SendError> {
         self.0.try_send_bytes(data)
     }
@@ -201,7 +203,7 @@ impl Connection {
     /// As [`crate::Connection::try_send_many`].
     ///
     /// # Errors
-    /// As there.
+    /// As for [`crate::Connection::try_send_many`].
     pub fn try_send_many<'a>(
         &self,
         datagrams: impl IntoIterator<Item = &'a [u8]>,
@@ -209,7 +211,7 @@ impl Connection {
         self.0.try_send_many(datagrams)
     }
 
-    /// The next datagram.
+    /// Waits for the next datagram.
     ///
     /// # Errors
     /// As [`crate::Connection::recv`].
@@ -221,7 +223,7 @@ impl Connection {
     /// As [`crate::Connection::recv_many`].
     ///
     /// # Errors
-    /// As there.
+    /// As for [`crate::Connection::recv_many`].
     pub async fn recv_many(&self, into: &mut Vec<Vec<u8>>, most: usize) -> Result<usize, RecvError> {
         let stream = &self.0.stream;
         stream.readable.wait_async(&stream.state, |s| s.recv_many(into, most)).await
@@ -230,7 +232,7 @@ impl Connection {
     /// As [`crate::Connection::try_recv`].
     ///
     /// # Errors
-    /// As there.
+    /// As for [`crate::Connection::try_recv`].
     pub fn try_recv(&self) -> Result<Vec<u8>, RecvError> {
         self.0.try_recv()
     }
@@ -238,7 +240,7 @@ impl Connection {
     /// As [`crate::Connection::poll_recv`].
     ///
     /// # Errors
-    /// As there.
+    /// As for [`crate::Connection::poll_recv`].
     pub fn poll_recv(&self, cx: &mut Context<'_>) -> Poll<Result<Bytes, RecvError>> {
         self.0.poll_recv(cx)
     }
@@ -246,7 +248,7 @@ impl Connection {
     /// As [`crate::Connection::poll_send_ready`].
     ///
     /// # Errors
-    /// As there.
+    /// As for [`crate::Connection::poll_send_ready`].
     pub fn poll_send_ready(&self, cx: &mut Context<'_>) -> Poll<Result<(), SendError>> {
         self.0.poll_send_ready(cx)
     }
@@ -254,7 +256,7 @@ impl Connection {
     /// As [`crate::Connection::open_stream`].
     ///
     /// # Errors
-    /// As there.
+    /// As for [`crate::Connection::open_stream`].
     pub async fn open_stream(&self) -> Result<ByteStream, StreamError> {
         let id = self.0.id();
         let opened = self.ask(move |core, streams| streams.open_stream(core, id)).await;
@@ -265,7 +267,7 @@ impl Connection {
     /// As [`crate::Connection::accept_stream`].
     ///
     /// # Errors
-    /// As there.
+    /// As for [`crate::Connection::accept_stream`].
     pub async fn accept_stream(&self) -> Result<ByteStream, StreamError> {
         std::future::poll_fn(|cx| self.0.poll_accept_stream(cx)).await.map(ByteStream)
     }
@@ -273,7 +275,7 @@ impl Connection {
     /// As [`crate::Connection::finish`].
     ///
     /// # Errors
-    /// As there.
+    /// As for [`crate::Connection::finish`].
     pub async fn finish(&self) -> Result<Stats, FinishError> {
         self.0.begin_finish();
         let stream = &self.0.stream;
@@ -310,7 +312,7 @@ impl Connection {
     /// As [`crate::Connection::add_path`].
     ///
     /// # Errors
-    /// As there.
+    /// As for [`crate::Connection::add_path`].
     pub async fn add_path(&self, path: Path) -> Result<PathId, ConnectError> {
         let id = self.0.id();
         let added = self.ask(move |core, streams| add_path(core, streams, id, path)).await;
@@ -335,7 +337,7 @@ impl Connection {
     /// As [`crate::Connection::set_ccid`].
     ///
     /// # Errors
-    /// As there.
+    /// As for [`crate::Connection::set_ccid`].
     pub async fn set_ccid(&self, ccid: u8) -> Result<(), CcidError> {
         if !crate::known_ccids().any(|known| known == ccid) {
             return Err(CcidError::Unknown(ccid));
@@ -390,14 +392,14 @@ impl Connection {
         self.0.peer_key()
     }
 
-    /// Runs `job` on the data thread; `None` if the thread is gone.
+    /// Runs `job` on the data thread; `None` if the thread has ended.
     async fn ask<R: Send + 'static>(
         &self,
         job: impl FnOnce(&mut Core, &mut Streams) -> R + Send + 'static,
     ) -> Option<R> {
         let (answer, answered) = oneshot::channel();
         self.0.runtime.run(move |core, streams| {
-            // Nobody may be waiting any more.
+            // The caller may have stopped waiting.
             let _ = answer.send(job(core, streams));
         });
         answered.await.ok()
@@ -426,7 +428,7 @@ impl Sink<Bytes> for Connection {
         self.0.try_send_bytes(data)
     }
 
-    /// What was taken leaves by itself.
+    /// Nothing to flush: queued datagrams are sent without it.
     fn poll_flush(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<Result<(), SendError>> {
         Poll::Ready(Ok(()))
     }

@@ -18,7 +18,7 @@ fn pair(server: Options, client: Options) -> (Listener, Connection, Connection) 
     (listener, here, there)
 }
 
-/// Everything up to the end.
+/// Receives everything up to the end.
 fn drain(connection: &Connection) -> (u64, RecvError) {
     let mut received = 0;
     loop {
@@ -43,7 +43,7 @@ fn datagrams_go_both_ways_under_every_ccid() {
     }
 }
 
-/// One connection begins from what is remembered, not the next one too; and the jump does no harm where the path is another.
+/// Only one connection starts from the remembered capacity. The jump does no harm on another path.
 #[test]
 fn one_connection_begins_from_what_is_remembered() {
     let listener = Listener::bind("127.0.0.1:0", Options::ccid(7)).unwrap();
@@ -66,7 +66,7 @@ fn the_congestion_control_changes_while_data_flows() {
     let reader = std::thread::spawn(move || drain(&there));
     for ccid in [5, 3, 2] {
         here.set_ccid(ccid).unwrap();
-        // Whatever waits meanwhile: the change takes a round trip, and data goes on.
+        // Keep sending: the change takes a round trip, and data continues.
         while here.stats().paths[0].ccids.map(|(tx, _)| tx) != Some(ccid) {
             here.send(&[1; 500]).unwrap();
         }
@@ -84,7 +84,7 @@ fn a_full_queue_drops_what_its_policy_says() {
     let client = Options::default().queue(4).send_policy(SendPolicy::Priority);
     let (_listener, here, there) = pair(Options::default(), client);
     let size = here.max_datagram_size();
-    // Faster than any window; one in a hundred matters.
+    // Faster than any window; one datagram in a hundred has priority.
     for n in 0..5_000u32 {
         let priority = u8::from(n % 100 == 0);
         here.send_with(&vec![priority; size], Delivery { priority, ..Delivery::default() }).unwrap();
@@ -199,7 +199,7 @@ fn errors_name_what_they_are_about() {
     assert!(error.to_string().contains("203.0.113.7:7"), "{error}");
 }
 
-/// RFC 5595 section 3.3: not for the same Service Code, and not for another either.
+/// RFC 5595 section 3.3: neither with the same Service Code nor with another.
 #[test]
 fn a_port_that_is_taken_takes_no_second_listener() {
     let taken = Listener::bind("127.0.0.1:0", Options::default().service("SC:this")).unwrap();
@@ -263,7 +263,7 @@ fn keys_let_in_whom_they_name_and_nobody_else() {
     assert!(matches!(Connection::connect(addr, open), Err(ConnectError::TimedOut)), "without keys");
 }
 
-/// More at once than a source may make handshakes: connections of a connector share a channel.
+/// More connections at once than handshakes allowed per source: connections of a connector share a channel.
 #[test]
 fn connections_of_a_connector_share_one_channel() {
     const MANY: usize = 300;
@@ -321,7 +321,7 @@ fn a_path_leaves_through_its_interface() {
         let error = Connection::connect(addr, options).unwrap_err();
         assert!(error.to_string().contains("nosuch0"), "{error}");
     }
-    // Where one connection goes through an interface, another without does not share its socket.
+    // A connection bound to an interface does not share its socket with an unbound one.
     let connector = Connector::new(Options::default().path(Path::on("lo"))).unwrap();
     let [one, two] = [(); 2].map(|()| connector.connect(addr).unwrap());
     assert_eq!(one.local_addr(), two.local_addr());

@@ -1,4 +1,5 @@
-//! The sockets over the loopback interface: no privilege needed. Tests that need a process of their own are programs beside this one.
+//! The sockets over the loopback interface: no privilege needed. Tests that need their own process are
+//! separate programs in this directory's parent.
 
 mod loopback;
 mod optional;

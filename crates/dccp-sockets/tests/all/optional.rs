@@ -1,4 +1,4 @@
-//! What RFC 4340 leaves to the application, through the sockets.
+//! Optional parts of RFC 4340, through the sockets.
 
 use dccp_sockets::{ConnectError, Connection, Listener, Options, Path, Reason, RecvError, ResetCode};
 use std::time::Duration;

@@ -1,4 +1,4 @@
-//! A connection's qlog file: JSON text sequence (RFC 7464), events as the qlog drafts have them.
+//! A connection's qlog file: JSON text sequence (RFC 7464), with events of the qlog drafts.
 
 use dccp_sockets::{Connection, Listener, Options};
 use serde_json::Value;
@@ -22,7 +22,7 @@ fn tells_packets_congestion_control_and_the_end() {
     (0..DATAGRAMS).for_each(|_| here.send(&[1; 700]).unwrap());
     here.finish().unwrap();
     while there.recv().is_ok() {}
-    // The data thread, which has the file, ends with its last handle.
+    // The data thread, which owns the file, ends with its last handle.
     drop(here);
     let whole = |records: &[Value]| records.iter().any(|r| r["name"] == "connectivity:connection_closed");
     let mut all = records(&file);

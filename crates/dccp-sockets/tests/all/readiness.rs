@@ -36,7 +36,7 @@ fn a_descriptor_is_readable_until_all_is_drained() {
     let there = listener.try_accept().unwrap();
     assert!(!readable(arrivals, 0));
 
-    // The event of the path may come now or have come.
+    // The path's event may be pending or yet to come.
     let fd = there.descriptor().unwrap();
     while there.try_event() != Some(Event::PathUp(dccp_sockets::PathId(0))) {
         std::thread::sleep(Duration::from_millis(1));
@@ -52,7 +52,7 @@ fn a_descriptor_is_readable_until_all_is_drained() {
     }
     assert!(!readable(fd, 0) && !there.ready().readable);
     here.finish().unwrap();
-    // Until the last: one before it makes the descriptor readable, too.
+    // Read until the last event: earlier events make the descriptor readable, too.
     there.events().for_each(drop);
     assert!(readable(fd, 20) && there.ready().closed, "the end stays readable");
     assert!(readable(fd, 0));
@@ -68,7 +68,7 @@ fn a_descriptor_tells_once_of_room() {
         assert!(readable(fd, 20));
     }
     std::thread::spawn(move || while there.recv().is_ok() {});
-    // Nobody wants room any more.
+    // No sender waits for room any more.
     while here.try_event().is_some() {}
     here.ready();
     assert!(!readable(fd, 0));
@@ -91,7 +91,7 @@ fn datagrams_go_in_batches_and_into_the_callers_memory() {
     let mut large = [0; 1_000];
     assert_eq!(there.recv_into(&mut large), Ok(500), "it was still there");
     assert_eq!(large[..500], datagrams[4]);
-    // What does not fit stays with the caller, in order.
+    // Datagrams that do not fit stay with the caller, in order.
     let many = vec![[7u8]; 1_000];
     let taken = here.try_send_many(many.iter().map(|one| &one[..])).unwrap();
     assert!((100..1_000).contains(&taken), "{taken}");
@@ -162,7 +162,7 @@ fn closing_lets_waiting_threads_go() {
     let there = listener.accept_timeout(PATIENT).unwrap();
     there.send(b"first").unwrap();
     assert_eq!(here.recv(), Ok(b"first".to_vec()));
-    // The peer does not answer: the connection cannot end in good order.
+    // The peer does not answer: the connection cannot end in an orderly way.
     relay.cut.store(true, Relaxed);
     std::thread::scope(|scope| {
         let receiver = scope.spawn(|| here.recv());
@@ -189,7 +189,7 @@ fn a_connection_is_started_without_waiting() {
     assert!(matches!(here.opened(Duration::ZERO), Some(Ok(()))));
     let other = Connector::new(Options::default().service("SC:else")).unwrap();
     let refused = other.start(listener.local_addr(), None);
-    // What happened to its path may be told before its end.
+    // Events of the path may come before the end.
     let known = loop {
         assert!(readable(refused.descriptor().unwrap(), 20));
         refused.ready();

@@ -1,4 +1,5 @@
-//! A middlebox between one client and a listener: loses packets in a fixed pattern, or all of them for a while.
+//! A middlebox between one client and a listener: drops packets in a fixed pattern, or all packets for a
+//! while.
 
 use std::io::ErrorKind;
 use std::net::{SocketAddr, UdpSocket};
@@ -7,17 +8,17 @@ use std::sync::atomic::{AtomicBool, AtomicU32, Ordering::Relaxed};
 use std::time::Duration;
 
 pub(crate) struct Relay {
-    /// Where the client connects to.
+    /// The address that the client connects to.
     pub(crate) addr: SocketAddr,
     /// Nothing passes.
     pub(crate) cut: Arc<AtomicBool>,
     over: Arc<AtomicBool>,
-    /// How often the relay waited in vain for a packet of the server.
+    /// How often the relay timed out waiting for a packet of the server.
     quiet: Arc<AtomicU32>,
 }
 
 impl Relay {
-    /// Loses one packet of `loss` in each direction; none if that is 0.
+    /// Drops one packet of `loss` in each direction; none if `loss` is 0.
     pub(crate) fn new(server: SocketAddr, loss: u32) -> Relay {
         let (front, back) =
             (UdpSocket::bind("127.0.0.1:0").unwrap(), UdpSocket::bind("127.0.0.1:0").unwrap());
@@ -39,7 +40,7 @@ impl Relay {
                     let from = if up { &front } else { &back };
                     let (len, sender) = match from.recv_from(&mut buffer) {
                         Ok(received) => received,
-                        // A timeout, or a refusal while nobody listens.
+                        // A timeout, or a refusal while no socket listens.
                         Err(e) => {
                             if !up && e.kind() == ErrorKind::WouldBlock {
                                 quiet.fetch_add(1, Relaxed);
@@ -68,7 +69,7 @@ impl Relay {
 
     /// Packets pass again. The packets of a server that has ended are dropped first.
     pub(crate) fn restore(&self) {
-        // The first of the two may have begun to wait before the server's last packet.
+        // The first of these two waits may have begun before the server's last packet.
         let enough = self.quiet.load(Relaxed) + 2;
         while self.quiet.load(Relaxed) < enough {
             std::thread::sleep(Duration::from_millis(10));

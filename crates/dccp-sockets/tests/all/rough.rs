@@ -1,4 +1,4 @@
-//! What happens to applications on real networks: loss, small packets, outages, a peer that restarts or does not read.
+//! Applications on real networks: loss, small packets, outages, a peer that restarts or does not read.
 
 use crate::relay::Relay;
 use dccp_sockets::{Connection, Listener, Options, Reason, RecvError, ResetCode, SendError};
@@ -14,7 +14,7 @@ fn skipped(test: &str, why: &str) {
     let _ = writeln!(std::io::stderr(), "SKIPPED {test}: {why}");
 }
 
-/// How many come until the end.
+/// Number of datagrams until the end.
 fn drain(connection: &Connection) -> u64 {
     std::iter::from_fn(|| connection.recv_timeout(PATIENT).ok()).count() as u64
 }
@@ -41,7 +41,7 @@ fn each_direction_has_its_ccid_and_what_is_lost_is_counted() {
             writer.join().unwrap();
         }
         assert_eq!(here.stats().paths[0].ccids, Some((up, down)));
-        // What the server has sent is on its way when the client closes.
+        // The server has sent everything before the client closes.
         while there.stats().queued > 0 {
             std::thread::sleep(Duration::from_millis(5));
         }
@@ -49,12 +49,12 @@ fn each_direction_has_its_ccid_and_what_is_lost_is_counted() {
         let [_, arrived] = readers.map(|reader| reader.join().unwrap());
         assert_eq!((sent.sent, sent.dropped), (EACH, 0));
         assert!(arrived < EACH, "the relay loses some");
-        // Nothing is left to show that the last few are missing.
+        // No later packet reveals the loss of the last few.
         assert!(arrived + sent.lost + 3 >= EACH, "CCID {up}: {arrived} came, {} lost", sent.lost);
     }
 }
 
-/// A peer that is gone acknowledges nothing, and says nothing of it.
+/// A peer that is gone acknowledges nothing and reports nothing.
 #[test]
 fn what_nobody_acknowledged_by_the_end_is_counted_as_lost() {
     for ccid in [2, 3, 5] {
@@ -64,7 +64,7 @@ fn what_nobody_acknowledged_by_the_end_is_counted_as_lost() {
         let there = listener.accept_timeout(PATIENT).unwrap();
         here.send(b"one").unwrap();
         assert_eq!(there.recv_timeout(PATIENT).unwrap(), b"one");
-        // The answer acknowledges it.
+        // The answer acknowledges the question.
         there.send(b"answer").unwrap();
         assert_eq!(here.recv_timeout(PATIENT).unwrap(), b"answer");
         relay.cut.store(true, Relaxed);
@@ -88,7 +88,7 @@ fn an_outage_ends_nothing() {
     there.send(b"lost").unwrap();
     assert_eq!(there.recv_timeout(Duration::from_secs(2)), Err(RecvError::TimedOut));
     relay.cut.store(false, Relaxed);
-    // Congestion control lets one packet go after each timeout, until something is acknowledged.
+    // Congestion control sends one packet after each timeout, until an acknowledgement arrives.
     while !here.recv_timeout(Duration::from_millis(50)).is_ok_and(|data| data == b"answer") {
         let _ = here.try_send(b"question");
         if there.recv_timeout(Duration::from_millis(50)).is_ok() {
@@ -105,7 +105,7 @@ fn a_server_that_restarted_says_so_and_takes_the_client_again() {
     let relay = Relay::new(addr, 0);
     let here = Connection::connect(relay.addr, Options::default()).unwrap();
     let there = listener.accept_timeout(PATIENT).unwrap();
-    // As if it were killed: nothing of its end reaches the client.
+    // As if the server were killed: the client receives nothing about its end.
     relay.cut.store(true, Relaxed);
     there.abort();
     drop((there, listener));
@@ -141,7 +141,7 @@ fn of_several_addresses_the_first_that_answers_is_taken() {
     here.send(b"x").unwrap();
     assert_eq!(listener.accept_timeout(PATIENT).unwrap().recv_timeout(PATIENT).unwrap(), b"x");
     assert!(Connection::connect(&[silent][..], impatient).is_err());
-    // One that this host does not have, and one that it has.
+    // An address that this host does not have, and one that it has.
     let addrs: [SocketAddr; 2] = ["192.0.2.1:0".parse().unwrap(), "127.0.0.1:0".parse().unwrap()];
     let listener = Listener::bind(&addrs[..], Options::default()).unwrap();
     assert_eq!(listener.local_addr().ip(), addrs[1].ip());

@@ -1,4 +1,4 @@
-//! What servers for everybody and senders of media need: unknown clients with keys, refusals, probes, events, marks.
+//! Features for public servers and media senders: unknown clients with keys, refusals, probes, events, marks.
 
 use dccp_sockets::{
     ConnectError, Connection, Connector, Encapsulation, Event, Listener, Options, Path, PrivateKey, Rate,
@@ -17,7 +17,7 @@ fn key(n: u8) -> PrivateKey {
     PrivateKey::from_random([n; 32])
 }
 
-/// A UDP port that nobody has, most likely for as long as the test runs.
+/// A UDP port that is most likely unused for the duration of the test.
 fn closed() -> SocketAddr {
     UdpSocket::bind("127.0.0.1:0").unwrap().local_addr().unwrap()
 }
@@ -39,12 +39,12 @@ fn a_server_for_everybody_knows_each_client_by_its_key() {
         assert_eq!(here.recv_timeout(PATIENT).unwrap(), b"welcome");
         open.push((here, there));
     }
-    // Another key does not get more than its source may have.
+    // Another key does not raise the limit of its source.
     assert!(matches!(
         Connection::connect(listener.local_addr(), client(4)),
         Err(ConnectError::Refused(Reason::ResetByPeer(_)))
     ));
-    // Who is not wanted any more is gone; the others stay.
+    // A removed peer is disconnected; the others stay.
     listener.remove_peer(key(2).public());
     assert_eq!(open[0].1.recv_timeout(PATIENT), Err(RecvError::Closed(Reason::Aborted)));
     assert_eq!(open[2].1.recv_timeout(PATIENT), Err(RecvError::Closed(Reason::Aborted)));
@@ -64,7 +64,7 @@ fn any_peer_needs_a_key_of_ones_own() {
     assert!(matches!(refused, Err(ConnectError::TimedOut)), "nobody is let in unasked");
 }
 
-/// Within the time of the test: nothing waits for the timeout.
+/// Ends within the test's time limit: no call waits for the timeout.
 #[test]
 fn a_closed_port_is_told_at_once() {
     let patient = || Options::default().connect_timeout(Duration::from_secs(3600));
@@ -88,7 +88,7 @@ fn a_closed_port_is_told_at_once() {
     assert_eq!(detour.peer_addr(), Some(listener.local_addr()));
 }
 
-/// What the host of one peer says of its port has nothing to do with the others on the same thread.
+/// An ICMP refusal from one peer's host does not affect other connections on the same thread.
 #[test]
 fn a_refusal_disturbs_no_other_connection() {
     let listener = Listener::bind("127.0.0.1:0", Options::default()).unwrap();
@@ -117,7 +117,7 @@ fn a_probe_sends_padding_that_the_peers_application_does_not_see() {
         assert_eq!(there.recv_timeout(PATIENT).unwrap(), b"data goes on");
         let mut events = std::iter::from_fn(|| here.event_timeout(PATIENT));
         assert!(events.any(|event| matches!(event, Event::Rate(rate) if rate > Rate::ZERO)));
-        // Data that waits is not joined by padding, and the end ends it.
+        // Waiting data replaces padding, and finishing ends the probe.
         let stats = here.finish().unwrap();
         assert_eq!((stats.sent, stats.sent_bytes), (1, 12));
         assert_eq!(there.recv_timeout(PATIENT), Err(RecvError::Closed(Reason::ClosedByPeer)));
@@ -125,7 +125,7 @@ fn a_probe_sends_padding_that_the_peers_application_does_not_see() {
     }
 }
 
-/// What arrives has the mark that was asked for, and the ECN field of congestion control.
+/// Received packets have the requested DSCP, and congestion control's ECN field.
 #[test]
 fn packets_bear_the_dscp_of_the_options() {
     let peer = UdpSocket::bind("127.0.0.1:0").unwrap();

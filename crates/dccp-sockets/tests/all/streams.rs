@@ -1,4 +1,4 @@
-//! Reliable streams beside datagrams: no privilege needed.
+//! Reliable streams next to datagrams: no privilege needed.
 
 use crate::relay::Relay;
 use dccp_sockets::{
@@ -45,7 +45,7 @@ fn a_file_arrives_intact_over_two_lossy_paths() {
     let sender = std::thread::spawn(move || {
         let mut stream = here.open_stream().unwrap();
         stream.write_all(&file).unwrap();
-        // Datagrams pass meanwhile, though some are lost.
+        // Datagrams pass meanwhile, with some losses.
         (0..50).for_each(|_| here.send(b"beside").unwrap());
         stream.finish().unwrap();
         here.finish().unwrap()
@@ -59,13 +59,13 @@ fn a_file_arrives_intact_over_two_lossy_paths() {
     assert!(datagrams > 25, "{datagrams} of 50");
 }
 
-/// One whose reader is idle holds up no other, and takes no more than its share of memory.
+/// A stream with an idle reader blocks no other stream, and uses only its share of memory.
 #[test]
 fn streams_do_not_wait_for_each_other() {
     let (_listener, here, there) = pair();
     let idle = here.open_stream().unwrap();
     let mut filled = 0;
-    // Until nothing more is taken.
+    // Write until no more is accepted.
     while let Ok(n) = idle.write_timeout(&[1; 65_536], Some(Duration::from_millis(300))) {
         filled += n;
     }
@@ -81,7 +81,7 @@ fn streams_do_not_wait_for_each_other() {
         drop(theirs);
         stream.finish().unwrap();
     }
-    // The idle one goes on once somebody reads it.
+    // The idle stream continues once it is read.
     let reader = there.accept_stream(Some(PATIENT)).unwrap();
     let (mut total, mut buf) = (0, vec![0; 1 << 16]);
     while total < filled {
@@ -90,7 +90,7 @@ fn streams_do_not_wait_for_each_other() {
     assert_eq!(total, filled);
 }
 
-/// The connection closes after what was written has arrived, and a stream that was dropped is written to its end.
+/// The connection closes after all written data has arrived; a dropped stream is written to its end.
 #[test]
 fn what_was_written_arrives_before_the_connection_closes() {
     let (_listener, here, there) = pair();
@@ -124,7 +124,7 @@ fn what_ends_a_stream_is_told_to_both_ends() {
     assert_eq!(mine.write_timeout(b"more", timeout), Err(StreamError::Ended));
     assert_eq!(mine.finish(), Err(StreamError::Ended));
 
-    // Whoever reads no more says so by dropping it.
+    // Dropping a stream tells the peer to stop.
     let mine = here.open_stream().unwrap();
     mine.write_timeout(b"two", timeout).unwrap();
     drop(there.accept_stream(timeout).unwrap());
@@ -155,7 +155,7 @@ fn without_streams_at_both_ends_there_are_none() {
     }
 }
 
-/// A stream's descriptor is readable while there is something to read, or room that a writer waits for.
+/// A stream's descriptor is readable while there is data, or room that a writer waits for.
 #[test]
 fn a_descriptor_tells_of_bytes_and_of_room() {
     use rustix::event::{PollFd, PollFlags, Timespec, poll};
