@@ -1,7 +1,7 @@
-//! Floods a tunnel's server with handshakes that it cannot tell from honest ones before it has read them, from addresses that are not
-//! ours: `flood SERVER:PORT PUBLIC_KEY RATE SECONDS FIRST_SOURCE SOURCES`. For tools/bench/flood, which makes the namespaces; the sources
-//! must be addresses that the kernel takes for its own. With `requests` instead of a key it sends DCCP-Requests of `mpdccp perf`, with
-//! `refused` such for a Service Code that nobody offers.
+//! Floods a tunnel's server from spoofed addresses with handshakes that the server must process to reject:
+//! `flood SERVER:PORT PUBLIC_KEY RATE SECONDS FIRST_SOURCE SOURCES`. For tools/bench/flood, which makes the
+//! namespaces; the sources must be addresses that the kernel accepts as local. With `requests` instead of a
+//! key it sends DCCP-Requests of `mpdccp perf`, with `refused` Requests for an unknown Service Code.
 
 use dccp_net::{Bind, Burst, Clock, Encapsulation as _, UdpEncapsulation};
 use dccp_proto::Ecn;
@@ -10,7 +10,7 @@ use dccp_wire::{Header, PacketType, Seq};
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::time::{Duration, Instant};
 
-/// Different handshakes; making one costs as much as answering it.
+/// Number of different handshakes; making one costs as much as answering it.
 const DIFFERENT: usize = 512;
 
 type Error = Box<dyn std::error::Error>;
@@ -49,7 +49,7 @@ fn main() -> Result<(), Error> {
                 segment: bytes.len(),
                 bytes,
             };
-            // What does not fit is not sent; the figure says so.
+            // Datagrams that do not fit are not sent, and the result shows it.
             let _ = socket.send(&burst);
             sent += 1;
         }

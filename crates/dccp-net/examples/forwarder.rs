@@ -1,5 +1,5 @@
-//! The least that a tunnel in user space can do: IP packets of a TUN device in UDP datagrams and back, with the kernel's offloads both ways,
-//! and nothing else. What tools/bench/all compares the tunnel without encryption with.
+//! The least work of a user-space tunnel: IP packets of a TUN device in UDP datagrams and back, with the
+//! kernel's offloads both ways. The baseline without encryption in tools/bench/all.
 //!
 //!   forwarder INTERFACE ADDRESS/PREFIX LOCAL:PORT REMOTE:PORT
 
@@ -11,19 +11,19 @@ use std::net::SocketAddr;
 
 type Error = Box<dyn std::error::Error>;
 
-/// What an Ethernet link leaves beside IPv4 and UDP headers.
+/// An Ethernet MTU minus IPv4 and UDP headers.
 const MTU: u16 = 1472;
-/// Most that one send takes, in segments and in bytes.
+/// Limits of one send, in segments and in bytes.
 const SEGMENTS: usize = 64;
 const BYTES: usize = 65_507;
-/// Bursts read before the socket has its turn.
+/// Bursts read before the socket is served.
 const TURN: usize = 4;
 
-/// Sends packets, neighbours of equal size in one call.
+/// Sends packets; consecutive packets of equal size leave in one call.
 struct Sender {
     remote: SocketAddr,
     run: Vec<u8>,
-    /// Size of its packets, and whether a shorter one ended it.
+    /// Size of its packets, and whether a shorter one ended the run.
     segment: usize,
     ended: bool,
 }
@@ -50,7 +50,7 @@ impl Sender {
         let sent = udp.send(&Burst { local: None, remote, dscp: 0, ecn: Ecn::NotEct, segment, bytes });
         self.run.clear();
         match sent {
-            // As a full queue does.
+            // Drop, as a full queue does.
             Err(SendError::BufferFull) => Ok(()),
             sent => sent,
         }

@@ -1,8 +1,11 @@
-//! The Linux kernel's own DCCP, for the interoperability checks of `tools/linux-peer`: runs inside a guest whose kernel still has it.
+//! The Linux kernel's DCCP, for the interoperability checks of `tools/linux-peer`. Runs inside a guest whose
+//! kernel still has it.
 //!
-//! `kernel_dccp (send|receive) (listen|connect) ADDRESS [ccid=2] [count=1000] [size=1000] [seconds=0] [service=perf] [send_coverage=0]
-//! [receive_coverage=0] [abort=0]` makes one connection. It sends `count` datagrams of `size` bytes, or for so many seconds; with `abort=1` it ends with a Reset. Prints
-//! one line. `kernel_dccp echo listen ADDRESS service=echo` is the service of docs/conformance.md, until it is killed.
+//! `kernel_dccp (send|receive) (listen|connect) ADDRESS [ccid=2] [count=1000] [size=1000] [seconds=0]
+//! [service=perf] [send_coverage=0] [receive_coverage=0] [abort=0]` makes one connection. It sends `count`
+//! datagrams of `size` bytes, or sends for `seconds` seconds; with `abort=1` it ends with a Reset. Prints one
+//! line. `kernel_dccp echo listen ADDRESS service=echo` is the service of docs/conformance.md, until it is
+//! killed.
 
 use socket2::{Domain, Protocol, SockAddr, Socket, Type};
 use std::collections::BTreeMap;
@@ -11,7 +14,8 @@ use std::net::SocketAddr;
 use std::time::{Duration, Instant};
 use std::{env, thread};
 
-/// What closing drops of a socket's queue (the kernel's does, where its window is shut) must have left before.
+/// Time for the queue to drain before closing: the kernel's close drops queued data while its window is
+/// closed.
 const DRAIN: Duration = Duration::from_millis(700);
 
 struct Task {
@@ -67,7 +71,7 @@ impl Task {
             message[..4].copy_from_slice(&sent.to_be_bytes());
             match socket.write(&message) {
                 Ok(_) => sent += 1,
-                // A full queue says so even to a blocking socket.
+                // Even a blocking socket returns this error for a full queue.
                 Err(e) if e.kind() == ErrorKind::WouldBlock => thread::sleep(Duration::from_millis(1)),
                 Err(e) => return Ok(format!("sent {sent} datagrams, then {e}")),
             }
@@ -113,18 +117,18 @@ impl Task {
     }
 }
 
-/// Sends back what comes, and obeys the words `close` and `abort`.
+/// Echoes datagrams, and obeys the words `close` and `abort`.
 fn echo(mut socket: Socket) {
     let mut buffer = [0; 2048];
     while let Ok(length @ 1..) = socket.read(&mut buffer) {
         match &buffer[..length] {
             b"close" => return,
-            // Closing discards what is unread with a Reset.
+            // Closing with unread data sends a Reset.
             b"abort" => {
                 let _ = socket.set_linger(Some(Duration::ZERO));
                 return;
             }
-            // A full queue says so even to a blocking socket.
+            // Even a blocking socket returns this error for a full queue.
             datagram => loop {
                 match socket.write(datagram) {
                     Ok(_) => break,

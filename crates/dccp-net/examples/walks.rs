@@ -1,8 +1,10 @@
-//! Both walks of ARCHITECTURE.md without system calls, in virtual time, for what counts instructions, allocations and bytes.
+//! Both walks of ARCHITECTURE.md without system calls, in virtual time, for tools that count instructions,
+//! allocations and bytes.
 //!
-//! `walks CCID PACKETS` sends packets of 1,400 bytes over one encrypted path; each packet goes through `down`, `up` and its share of `back`
-//! (acknowledgements, at both ends), which callgrind counts by name (tools/bench/counts), and prints allocations in each.
-//! `walks idle SESSIONS` opens sessions of two paths between two endpoints and prints what one costs.
+//! `walks CCID PACKETS` sends packets of 1,400 bytes over one encrypted path. Each packet goes through
+//! `down`, `up` and its share of `back` (acknowledgements, at both ends), which callgrind counts by name
+//! (tools/bench/counts); prints the allocations in each. `walks idle SESSIONS` opens sessions of two paths
+//! between two endpoints and prints the cost of one.
 
 use dccp_proto::{Ecn, Ports, Route, Sink};
 use dccp_secure::{
@@ -24,7 +26,7 @@ use std::time::Instant;
 static ALLOCATIONS: &StatsAlloc<System> = &INSTRUMENTED_SYSTEM;
 
 const PORT: u16 = 6511;
-/// One way, and how often something is sent.
+/// One-way delay, and the sending interval.
 const DELAY: Duration = Duration::from_millis(5);
 const TICK: Duration = Duration::from_millis(1);
 /// Packets in each tick: 224 Mbit/s.
@@ -34,14 +36,14 @@ const SIZE: usize = 1400;
 /// Most bytes of a run.
 const RUN: usize = 65_000;
 
-/// Packets of one size to one place, as one system call sends them; the last may be shorter.
+/// Packets of one size to one destination, as one system call sends them; the last may be shorter.
 struct Run {
     route: Route,
     segment: usize,
     bytes: Range<usize>,
 }
 
-/// Packets of an endpoint, each with room for a record around it, as `dccp_net::Batch` has them.
+/// Packets of an endpoint, each with room for a record around it, as in `dccp_net::Batch`.
 #[derive(Default)]
 struct Outgoing {
     runs: Vec<Run>,
@@ -73,7 +75,7 @@ impl Sink for Outgoing {
     }
 }
 
-/// Records as they are received: so many bytes each, the last may be shorter.
+/// Received records, and the size of each; the last may be shorter.
 type Records = (Vec<u8>, usize);
 
 fn remote(end: u8) -> SocketAddr {
@@ -143,7 +145,7 @@ impl End {
         End { endpoint, channels, channel: None, number, out: Outgoing::default() }
     }
 
-    /// Everything that leaves now, sealed.
+    /// Seals all packets that leave now.
     fn transmit(&mut self, now: Time) {
         self.endpoint.poll_transmit(now, &mut self.out);
         let Some(channel) = self.channel else { return self.out.runs.clear() };
@@ -153,7 +155,7 @@ impl End {
         });
     }
 
-    /// What system calls do with it.
+    /// Moves sealed packets to the wire, in place of system calls.
     fn send(&mut self, wire: &mut VecDeque<Records>) {
         for run in self.out.runs.drain(..) {
             wire.push_back((self.out.bytes[run.bytes].to_vec(), run.segment));
@@ -165,7 +167,7 @@ impl End {
         }
     }
 
-    /// Records came in.
+    /// Handles received records.
     fn receive(&mut self, now: Time, records: &mut VecDeque<Records>) {
         for record in records.iter_mut().flat_map(|(bytes, segment)| bytes.chunks_mut(*segment)) {
             let peer = 3 - self.number;
@@ -180,14 +182,14 @@ impl End {
     }
 }
 
-/// What is on the way, by when it arrives.
+/// Records on the way, with their arrival times.
 type Wire = VecDeque<(Time, VecDeque<Records>)>;
 
 #[inline(never)]
 fn down(client: &mut End, now: Time, session: SessionId, packet: &[u8]) {
     for _ in 0..BURST {
         let info = PktInfo::of_ip(packet, client.endpoint.flow_key());
-        // As the interface's packets are cut into such memory.
+        // Use a block of the endpoint, as the TUN device's reader does.
         let mut block = client.endpoint.take_block();
         block.clear();
         block.extend_from_slice(packet);
@@ -228,7 +230,7 @@ fn data(ccid: u8, packets: u64) {
     let due = |wire: &mut Wire, now: Time| {
         wire.pop_front_if(|(at, _)| *at <= now).map(|(_, records)| records).unwrap_or_default()
     };
-    // A second to open and to learn the rate.
+    // One second for opening and for learning the rate.
     let (mut arrived, mut spent) = (0, [0; 3]);
     let mut count = |which: usize, region: Region<'_, System>| spent[which] += region.change().allocations;
     for tick in 0..1_000 + packets / BURST {
@@ -279,7 +281,7 @@ fn idle(sessions: u32) {
     let since = Instant::now();
     let mut now = Time::from_millis(1_000);
     let (mut out, mut up, mut opened, mut packets) = (Outgoing::default(), 0, 0, 0u64);
-    // A few at a time, as a listener without cookies likes them.
+    // Open a few at a time, as suits a listener without cookies.
     for tick in 0u32.. {
         now += TICK;
         while opened < sessions && opened < (tick + 1) * 40 {

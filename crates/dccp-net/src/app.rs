@@ -1,4 +1,4 @@
-//! An application of the loop, what it gets to use, and how other threads reach it.
+//! The loop's application, the resources that it uses, and its handle for other threads.
 
 use crate::net::{LinuxSocket, Net};
 use crate::poller::Poller;
@@ -13,13 +13,14 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::{fmt, io};
 
-/// What an application of the loop (tunnel, traffic generator) gets to use: the endpoint, its sockets, the clock.
+/// Resources for an application of the loop (tunnel, traffic generator): the endpoint, its sockets, the
+/// clock.
 pub struct Core {
     /// All sessions.
     pub endpoint: Endpoint,
     /// Sockets.
     pub net: Net,
-    /// The time of all calls.
+    /// The clock of all time arguments.
     pub clock: Clock,
     pub(crate) poller: Poller,
     pub(crate) running: bool,
@@ -29,7 +30,7 @@ impl Core {
     /// Adds a socket; its number goes into [`dccp_proto::Route::socket`].
     ///
     /// # Errors
-    /// What the system says.
+    /// The system's error.
     pub fn add_socket<C>(&mut self, encapsulation: C) -> io::Result<u32>
     where
         C: crate::Encapsulation + rustix::fd::AsFd + 'static,
@@ -38,15 +39,16 @@ impl Core {
         self.net.add(&self.poller, encapsulation)
     }
 
-    /// A random port of the range for short-lived use (RFC 6335 section 6).
+    /// A random port of the ephemeral range (RFC 6335 section 6).
     pub fn ephemeral_port(&self) -> u16 {
-        // The low bits of the clock would do; randomness that cannot be had is no reason to stop.
+        // If randomness is not available, a fixed port is better than an error.
         let seed = crate::random_seed().unwrap_or_default();
         49_152 | u16::from_be_bytes([seed[0], seed[1]])
     }
 
-    /// This driver is one of several of the same server, each with its own sessions: `all` by the numbers of their shards, this one among
-    /// them. What comes in here and is for another is handed over; [`dccp_secure::Channels::share`] says what is.
+    /// Makes this driver one of several shards of a server, each with its own sessions. `all` lists the
+    /// shards by number, including this one. Packets that belong to another shard are handed over; see
+    /// [`dccp_secure::Channels::share`].
     pub fn share<A: App + 'static>(&mut self, all: &[Handle<A>]) {
         let post = |handle: &Handle<A>| -> Post {
             let handle = handle.clone();
@@ -55,7 +57,7 @@ impl Core {
         self.net.neighbours = Neighbours::new(all.iter().map(post).collect());
     }
 
-    /// What came in at another shard.
+    /// Takes packets that arrived at another shard.
     fn take(&mut self, mail: Vec<Mail>) {
         let now = self.clock.now();
         self.net.take(now, mail, &mut self.endpoint);
@@ -67,13 +69,14 @@ impl Core {
     }
 }
 
-/// What runs on top of the loop. All methods are called on the thread of [`Driver::run`](crate::Driver::run).
+/// The application on top of the loop. All methods are called on the thread of
+/// [`Driver::run`](crate::Driver::run).
 pub trait App {
-    /// Descriptors to wait on, asked once at the start; they stay open until the loop ends.
+    /// Descriptors to wait on, read once at the start; they must stay open until the loop ends.
     fn fds(&self) -> Vec<BorrowedFd<'_>>;
 
-    /// Descriptor `index` of [`fds`](Self::fds) is readable. Read a bounded number of packets; what is left brings
-    /// another call.
+    /// Descriptor `index` of [`fds`](Self::fds) is readable. Read a bounded number of packets; if more are
+    /// left, the loop calls again.
     fn on_readable(&mut self, core: &mut Core, now: Time, index: u32);
 
     /// A datagram arrived.
@@ -84,21 +87,21 @@ pub trait App {
         let _ = (core, now);
     }
 
-    /// Something happened to a session.
+    /// An event of a session.
     fn on_event(&mut self, core: &mut Core, now: Time, session: SessionId, event: SessionEvent);
 
-    /// Sending on a link stopped or started to work; the endpoint has been told.
+    /// Sending on a link stopped working, or works again; the endpoint already knows.
     fn on_link(&mut self, core: &mut Core, change: &LinkChange) {
         let _ = (core, change);
     }
 
-    /// The peer at the other end of a channel, a socket by this number, is at another address now.
+    /// The peer of a channel, identified by its socket number, has a new address.
     fn on_moved(&mut self, core: &mut Core, socket: u32, remote: SocketAddr) {
         let _ = (core, socket, remote);
     }
 
-    /// A source that fills the sessions' queues as they empty does it here; true if it queued something, to be asked again
-    /// once that was sent.
+    /// For sources that refill the sessions' queues. Returns true if it queued data; the loop calls it again
+    /// once that data was sent.
     fn fill(&mut self, core: &mut Core, now: Time) -> bool {
         let _ = (core, now);
         false
@@ -107,23 +110,23 @@ pub trait App {
     /// When to call [`on_timeout`](Self::on_timeout).
     fn next_timeout(&self) -> Option<Time>;
 
-    /// The time of [`next_timeout`](Self::next_timeout) has come.
+    /// The deadline of [`next_timeout`](Self::next_timeout) has passed.
     fn on_timeout(&mut self, core: &mut Core, now: Time);
 }
 
-/// Something to run on the data thread.
+/// A closure to run on the data thread.
 pub(crate) type Job<A> = Box<dyn FnOnce(&mut Core, &mut A) + Send>;
 
-/// Most jobs that [`Handle::offer`] lets wait.
+/// Most pending jobs of [`Handle::offer`].
 const MOST_WAITING: usize = 64;
 
-/// Reaches into a running [`crate::Driver`] from other threads: closures run between two turns of its loop.
+/// Gives other threads access to a running [`crate::Driver`]: closures run between two turns of its loop.
 pub struct Handle<A> {
     jobs: Sender<Job<A>>,
     wake: Arc<OwnedFd>,
-    /// The loop was woken and has not looked at the jobs since: those that come meanwhile need not wake it again.
+    /// The loop was woken and has not read the jobs yet, so further jobs need not wake it again.
     pub(crate) woken: Arc<AtomicBool>,
-    /// Jobs offered that have not run yet.
+    /// Offered jobs that have not run yet.
     waiting: Arc<AtomicUsize>,
 }
 
@@ -150,18 +153,18 @@ pub(crate) fn handle<A>(wake: Arc<OwnedFd>) -> (Handle<A>, Receiver<Job<A>>) {
 }
 
 impl<A> Handle<A> {
-    /// Runs `job` on the data thread, soon; false if the driver is gone.
+    /// Runs `job` on the data thread, soon; false if the driver has ended.
     pub fn run(&self, job: impl FnOnce(&mut Core, &mut A) + Send + 'static) -> bool {
         let sent = self.jobs.send(Box::new(job)).is_ok();
         if !self.woken.swap(true, Ordering::SeqCst) {
-            // Fails only when the counter is at its top, and then the loop is awake.
+            // Fails only if the counter is at its limit, and then the loop is awake.
             let _ = rustix::io::write(&self.wake, &1u64.to_ne_bytes());
         }
         sent
     }
 
-    /// As [`run`](Self::run), unless too many jobs wait already that were offered: then it is dropped. For what comes faster than it may be
-    /// done.
+    /// Like [`run`](Self::run), but drops the job if too many offered jobs are pending. For jobs that may
+    /// arrive faster than they run.
     pub fn offer(&self, job: impl FnOnce(&mut Core, &mut A) + Send + 'static) -> bool {
         if self.waiting.fetch_add(1, Ordering::Relaxed) >= MOST_WAITING {
             self.waiting.fetch_sub(1, Ordering::Relaxed);
@@ -174,14 +177,14 @@ impl<A> Handle<A> {
         })
     }
 
-    /// Runs `job` on the data thread and waits for its answer; `None` if the driver is gone.
+    /// Runs `job` on the data thread and waits for its result; `None` if the driver has ended.
     pub fn call<R: Send + 'static>(
         &self,
         job: impl FnOnce(&mut Core, &mut A) -> R + Send + 'static,
     ) -> Option<R> {
         let (answer, receiver) = channel();
         self.run(move |core, app| {
-            // Nobody may be waiting any more.
+            // The caller may have stopped waiting.
             let _ = answer.send(job(core, app));
         });
         receiver.recv().ok()

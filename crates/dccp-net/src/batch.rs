@@ -15,20 +15,21 @@ pub struct Run {
     route: Route,
     ecn: Ecn,
     segment: usize,
-    /// A shorter packet ended it.
+    /// A shorter packet has ended the run.
     closed: bool,
-    /// Of which the first `used` are in use; not shortened between turns, so that nothing is cleared that is written anyway.
+    /// The first `used` bytes are in use. The buffer does not shrink between turns, which avoids clearing
+    /// bytes that are overwritten anyway.
     bytes: Vec<u8>,
     used: usize,
 }
 
 impl Run {
-    /// Where it goes.
+    /// The run's route.
     pub fn route(&self) -> &Route {
         &self.route
     }
 
-    /// ECN field of all of them.
+    /// ECN field of all its packets.
     pub(crate) fn ecn(&self) -> Ecn {
         self.ecn
     }
@@ -37,20 +38,21 @@ impl Run {
         &self.bytes[..self.used]
     }
 
-    /// For a socket, from and to where the route says.
+    /// The run as a burst for a socket, with the addresses of its route.
     pub fn burst(&self) -> Burst<'_> {
         let (local, remote) = (self.route.local, self.route.remote);
         Burst { local, remote, dscp: 0, ecn: self.ecn, segment: self.segment, bytes: self.bytes() }
     }
 
-    /// For a socket, those packets that `part` is about, to where a channel leads now.
+    /// The packets of `part` as a burst for a socket, with the channel's current addresses.
     pub(crate) fn burst_to(&self, part: &Part, local: Option<IpAddr>, remote: SocketAddr) -> Burst<'_> {
         let at = |packet: usize| (packet * self.segment).min(self.used);
         let bytes = &self.bytes[at(part.packets.start)..at(part.packets.end)];
         Burst { local, remote, dscp: part.mark.dscp, ecn: part.mark.ecn, segment: self.segment, bytes }
     }
 
-    /// Packets with one mark each, in order; all of them in one part unless `marking` says otherwise. Before they are sealed.
+    /// Splits the run into parts of consecutive packets with one mark; a single part unless `marking`
+    /// differs. Call it before sealing.
     pub(crate) fn parts(&self, marking: Option<&dyn Marking>, parts: &mut Vec<Part>) {
         parts.clear();
         let Some(marking) = marking else {
@@ -66,14 +68,14 @@ impl Run {
         }
     }
 
-    /// The packets, without what a channel puts around them.
+    /// The packets, without a channel's header and tag.
     pub(crate) fn packets(&self) -> impl Iterator<Item = &[u8]> {
         let (head, tail) = margins(&self.route);
         let inner = move |packet: &'_ [u8]| packet.len().saturating_sub(tail);
         self.bytes().chunks(self.segment.max(1)).map(move |packet| &packet[head..inner(packet)])
     }
 
-    /// The records of a channel, to be sealed, and the size of each but the last.
+    /// The channel's records, to be sealed, and the size of each but the last.
     pub(crate) fn records(&mut self) -> (&mut [u8], usize) {
         (&mut self.bytes[..self.used], self.segment)
     }
@@ -86,16 +88,17 @@ impl Run {
     }
 }
 
-/// Packets of one turn of the loop, gathered into runs that leave in one system call each. Order is kept within a route.
+/// Packets of one turn of the loop, gathered into runs. One system call sends a run. Order is kept within a
+/// route.
 #[derive(Debug, Default)]
 pub struct Batch {
     runs: Vec<Run>,
-    /// Emptied buffers, to be used again.
+    /// Empty buffers for reuse.
     spare: Vec<Vec<u8>>,
 }
 
 impl Batch {
-    /// The runs, oldest first, to be sealed.
+    /// The runs to be sealed, oldest first.
     pub(crate) fn runs_mut(&mut self) -> &mut [Run] {
         &mut self.runs
     }
@@ -105,13 +108,13 @@ impl Batch {
         &self.runs
     }
 
-    /// Forgets all runs, keeps their memory.
+    /// Removes all runs but keeps their memory.
     pub fn clear(&mut self) {
         self.spare.extend(self.runs.drain(..).map(|run| run.bytes));
     }
 }
 
-/// Room a packet needs before and behind it.
+/// Room that a packet needs before and after it.
 fn margins(route: &Route) -> (usize, usize) {
     if is_channel(route.socket) { (HEADER, TAG) } else { (0, 0) }
 }
@@ -121,7 +124,7 @@ impl Sink for Batch {
         let (head, tail) = margins(route);
         let packet = head..head + len;
         let len = len + head + tail;
-        // Only the newest run of a route may grow, or packets of one path would overtake each other.
+        // Only the newest run of a route may grow, or packets of a path would be reordered.
         let newest = self.runs.iter().rposition(|run| run.route == *route);
         let at = match newest.filter(|&i| self.runs[i].takes(ecn, len)) {
             Some(i) => i,

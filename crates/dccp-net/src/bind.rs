@@ -1,7 +1,7 @@
 use std::io;
 use std::net::{IpAddr, SocketAddr, SocketAddrV6};
 
-/// Where a socket is bound.
+/// The local address and interface of a socket.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Bind {
     /// Address and, for UDP, port; unspecified and 0 let the system choose.
@@ -11,7 +11,7 @@ pub struct Bind {
 }
 
 impl Bind {
-    /// For packets from an address of this host to `remote`. A link-local address is one of the interface on which the remote is.
+    /// For packets from a local address to `remote`. A link-local address gets the scope of `remote`.
     pub fn toward(remote: SocketAddr, local: IpAddr, port: u16) -> Bind {
         let addr = match (local, remote) {
             (IpAddr::V6(ip), SocketAddr::V6(to)) if ip.is_unicast_link_local() => {
@@ -22,7 +22,7 @@ impl Bind {
         Bind { addr, interface: None }
     }
 
-    /// Whether nothing is chosen.
+    /// Whether both address and interface are left to the system.
     pub(crate) fn is_wildcard(&self) -> bool {
         self.addr.ip().is_unspecified() && self.interface.is_none()
     }

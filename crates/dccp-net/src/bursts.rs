@@ -1,4 +1,4 @@
-//! A TUN device read and written in bursts: the kernel hands over and takes several segments of a flow in one call.
+//! A TUN device that is read and written in bursts: the kernel passes several segments of a flow in one call.
 
 use crate::Tun;
 use crate::gro::{Coalescer, MOST_PARTS, NEEDS_CHECKSUM};
@@ -11,28 +11,30 @@ use tun_rs::{
 
 /// Largest IP packet, and so the largest super-packet.
 const LARGEST: usize = 65_535;
-/// Room for each packet of a burst, for MTUs up to here; a device with a larger one gets room for the largest packet.
+/// Room for each packet of a burst if the MTU is at most this; with a larger MTU, each gets room for the
+/// largest packet.
 const USUAL: usize = 2_048;
 /// Smaller packets are copied.
 const LEAST: usize = 1_024;
-/// What writing a burst came to.
+/// Result of writing a burst.
 #[derive(Debug, Default)]
 pub struct Written {
-    /// Packets the kernel took.
+    /// Packets that the kernel accepted.
     pub packets: u64,
     /// Their IP bytes.
     pub bytes: u64,
-    /// Packets it did not take, and what it said to the last of them.
+    /// Packets that it refused, and its last error.
     pub refused: u64,
-    /// None if it took all.
+    /// None if it accepted all.
     pub error: Option<io::Error>,
 }
 
-/// Cuts what the kernel hands over whole (TSO, USO) and joins what it may take whole, checksums completed, if the device was made with
-/// `offload`; reads and writes a packet at a time if it was not, or the kernel has none.
+/// If the device was made with `offload`: splits super-packets from the kernel (TSO, USO), completes their
+/// checksums, and joins packets to the kernel. Otherwise, and if the kernel has no offload, reads and writes
+/// one packet at a time.
 pub struct Bursts {
     tun: Tun,
-    /// As read, before it is cut.
+    /// The super-packet as read, before it is split.
     whole: Box<[u8]>,
     packets: Vec<Vec<u8>>,
     sizes: Vec<usize>,
@@ -43,7 +45,7 @@ pub struct Bursts {
 }
 
 impl Bursts {
-    /// Of a device whose packets are `mtu` bytes at most.
+    /// For a device whose packets have at most `mtu` bytes.
     pub fn new(tun: Tun, mtu: u16) -> Bursts {
         let room = if usize::from(mtu) <= USUAL { USUAL } else { LARGEST };
         let burst = if tun.offloads() { IDEAL_BATCH_SIZE } else { 1 };
@@ -63,19 +65,21 @@ impl Bursts {
         &self.tun
     }
 
-    /// Reads a burst; how many packets [`packet`](Self::packet) has of it, none if there is nothing to read.
+    /// Reads a burst; returns the number of its packets, for [`packet`](Self::packet). 0 if there is nothing
+    /// to read.
     ///
     /// # Errors
-    /// What the system says, the device being gone among it; `InvalidData` for a burst that cannot be cut, which is lost.
+    /// The system's error, also if the device is gone; `InvalidData` for a burst that cannot be split, which
+    /// is lost.
     pub fn read(&mut self) -> io::Result<usize> {
         self.read_unless(|_| false).map(Option::unwrap_or_default)
     }
 
-    /// As [`read`](Self::read), but shows a super-packet whole, behind its header, before it is cut: `taken` says that it need not be.
-    /// `None` if there was nothing to read, and no packets of what was taken.
+    /// Like [`read`](Self::read), but first passes a super-packet with its header to `taken`; if that returns
+    /// true, the super-packet is not split. `None` if there was nothing to read; 0 if it was taken.
     ///
     /// # Errors
-    /// As of [`read`](Self::read).
+    /// As for [`read`](Self::read).
     pub fn read_unless(&mut self, taken: impl FnOnce(&[u8]) -> bool) -> io::Result<Option<usize>> {
         let whole = self.tun.offloads();
         let room = if whole { &mut self.whole[..] } else { &mut self.packets[0][..] };
@@ -97,12 +101,13 @@ impl Bursts {
         cut(header, &mut whole[VIRTIO_NET_HDR_LEN..n], packets, sizes).map(Some)
     }
 
-    /// Packet `i` of the burst that was read last.
+    /// Packet `i` of the burst read last.
     pub fn packet(&self, i: usize) -> &[u8] {
         &self.packets[i][..self.sizes[i]]
     }
 
-    /// The same, to keep: in the memory it was read into, in place of which `block` gives other, unless a copy is less work.
+    /// Takes packet `i` as an owned buffer: the memory that it was read into, which `block` replaces, or a
+    /// copy if that costs less.
     pub fn take(&mut self, i: usize, block: impl FnOnce() -> Vec<u8>) -> Vec<u8> {
         let size = self.sizes[i];
         if size < LEAST || self.packets[i].len() > USUAL {
@@ -115,15 +120,15 @@ impl Bursts {
         packet
     }
 
-    /// Puts a packet into the burst to be written, where it stays in the memory that it has; if the burst is full, writes it first, and hands the
-    /// memory of its packets to `used`.
+    /// Adds a packet to the burst to be written, without copying. If the burst is full, writes it first and
+    /// passes the memory of its packets to `used`.
     pub fn write(&mut self, packet: Vec<u8>, used: impl FnMut(Vec<u8>)) -> Option<Written> {
         let written = (self.out.len() == IDEAL_BATCH_SIZE).then(|| self.flush(used));
         self.out.push(packet);
         written
     }
 
-    /// Writes the burst, and hands the memory of its packets to `used`.
+    /// Writes the burst and passes the memory of its packets to `used`.
     pub fn flush(&mut self, used: impl FnMut(Vec<u8>)) -> Written {
         let mut written = Written::default();
         if self.joins && self.out.len() > 1 {
@@ -156,7 +161,7 @@ impl Bursts {
                     written.bytes += coalescer.members(joined).map(|i| out[i].len() as u64).sum::<u64>();
                 }
                 Err(e) => {
-                    // Some kernels refuse some super-packets; no more are made then.
+                    // Some kernels refuse some super-packets; join no more.
                     if e != Errno::IO {
                         *joins = false;
                         tracing::warn!(
@@ -174,7 +179,7 @@ fn uncut() -> io::Error {
     io::ErrorKind::InvalidData.into()
 }
 
-/// Cuts a packet as its header says, and completes its checksum.
+/// Splits a packet as its header says, and completes its checksum.
 fn cut(
     mut header: VirtioNetHdr,
     packet: &mut [u8],
@@ -188,7 +193,7 @@ fn cut(
             let field = packet.get_mut(at..at + 2).ok_or_else(uncut)?;
             let pseudo_header = u16::from_be_bytes([field[0], field[1]]);
             field.fill(0);
-            // A sum of 0 would say that a datagram has none.
+            // A UDP checksum of 0 would mean that there is none.
             let sum = match !checksum(&packet[start..], pseudo_header.into()) {
                 0 => u16::MAX,
                 sum => sum,
@@ -199,7 +204,7 @@ fn cut(
         sizes[0] = packet.len();
         return Ok(1);
     }
-    // The kernel's length of headers may be that of a whole packet, of one that was forwarded.
+    // For a forwarded packet, the kernel's header length may be the length of the whole packet.
     let behind = match header.gso_type {
         VIRTIO_NET_HDR_GSO_UDP_L4 => 8,
         _ => usize::from(packet.get(start + 12).ok_or_else(uncut)? >> 4) * 4,

@@ -7,19 +7,19 @@ use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::os::unix::fs::{OpenOptionsExt, PermissionsExt};
 use std::path::Path;
 
-/// Writes what encapsulations send and receive to a pcap file (link type raw IP), with IP and UDP headers made up from what is
-/// known of them. UDP checksums are left out over IPv4 and wrong over IPv6, where the field may not be zero.
+/// Writes sent and received packets to a pcap file (link type raw IP), with reconstructed IP and UDP headers.
+/// UDP checksums are zero over IPv4, and wrong over IPv6, which does not allow zero.
 pub struct Capture {
-    /// Until it cannot be written.
+    /// None after a failed write.
     file: Option<File>,
-    /// Whole records that are not in the file yet, and how many bytes are.
+    /// Whole records that are not in the file yet, and the number of bytes that are.
     waiting: Vec<u8>,
     written: u64,
     clock: Clock,
     sources: BTreeMap<(u32, IpAddr), IpAddr>,
 }
 
-/// What is captured.
+/// Content of a captured packet.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Form {
     Dccp,
@@ -29,7 +29,7 @@ pub(crate) enum Form {
 
 /// Most remembered source addresses.
 const MAX_SOURCES: usize = 256;
-/// So many bytes are written at once, about.
+/// Bytes per write, approximately.
 const PIECE: usize = 8192;
 /// Nanosecond pcap, version 2.4, snapshot length 65,535, LINKTYPE_RAW.
 const HEADER: [u32; 6] = [0xa1b2_3c4d, 4 << 16 | 2, 0, 0, 65_535, 101];
@@ -39,11 +39,11 @@ impl Capture {
     /// Creates or empties the file.
     ///
     /// # Errors
-    /// What the system says.
+    /// The system's error.
     pub fn create(path: &Path) -> io::Result<Capture> {
-        // What others say to each other is nobody else's business.
+        // Only the owner may read the traffic.
         let file = OpenOptions::new().write(true).create(true).truncate(true).mode(0o600).open(path)?;
-        // A file that was there before keeps its mode otherwise.
+        // An existing file would keep its mode.
         if file.metadata()?.is_file() {
             file.set_permissions(Permissions::from_mode(0o600))?;
         }
@@ -51,7 +51,7 @@ impl Capture {
         Ok(Capture { file: Some(file), waiting, written: 0, clock: Clock, sources: BTreeMap::new() })
     }
 
-    /// Copies `packets`, which leave as this burst or within it: DCCP packets, or messages of channels.
+    /// Records `packets`, which leave as this burst or as part of it: DCCP packets, or messages of channels.
     pub(crate) fn sent<'a>(
         &mut self,
         socket: u32,
@@ -60,14 +60,14 @@ impl Capture {
         packets: impl Iterator<Item = &'a [u8]>,
         form: Form,
     ) {
-        // Without a way there it does not leave.
+        // Without a route the packet does not leave.
         let Some(local) = self.source(socket, encapsulation, burst) else { return };
         for packet in packets {
             self.write(local, burst.remote, burst.tos(), packet, form);
         }
     }
 
-    /// Copies `bytes`, which came as this datagram or in it.
+    /// Records `bytes`, which came as this datagram or in it.
     pub(crate) fn received(
         &mut self,
         socket: u32,
@@ -82,7 +82,7 @@ impl Capture {
         self.write(packet.remote, local, packet.ecn.bits(), bytes, form);
     }
 
-    /// This end of packets to `remote`; the system is asked once a socket and destination.
+    /// The local address of packets to `remote`; asks the system once per socket and destination.
     fn source(
         &mut self,
         socket: u32,
@@ -109,7 +109,7 @@ impl Capture {
         // Sockets of native DCCP have no port.
         let udp = from.port() != 0 || to.port() != 0;
         let mut bytes = bytes.to_vec();
-        // The encapsulation fills it in a copy of its own, and what a channel held has none.
+        // The encapsulation fills in the checksum in its own copy, and plaintext of a channel has none.
         if form == Form::Dccp && !udp && bytes.len() >= 12 && from.is_ipv4() == to.is_ipv4() {
             checksum::fill(&mut bytes, from.ip(), to.ip());
         }
@@ -132,14 +132,14 @@ impl Capture {
         }
     }
 
-    /// A capture that cannot be written (disk full) must not stop the traffic. It ends there, after its last whole piece, so that it can be
-    /// read.
+    /// A capture that cannot be written (disk full) must not stop the traffic. The capture ends after its
+    /// last complete write, so that it stays readable.
     fn flush(&mut self) {
         let Some(file) = &mut self.file else { return };
         match file.write_all(&self.waiting) {
             Ok(()) => self.written += self.waiting.len() as u64,
             Err(e) => {
-                // Of what is no regular file nothing can be cut off.
+                // Only a regular file can be truncated.
                 let _ = file.set_len(self.written);
                 tracing::warn!("the capture ends here, after {} bytes: {e}", self.written);
                 self.file = None;
@@ -195,7 +195,7 @@ mod tests {
         }
     }
 
-    /// As large as each record here.
+    /// Size of each record here.
     const RECORD: usize = 16 + 28 + 100;
 
     #[test]
@@ -208,7 +208,7 @@ mod tests {
         assert!(capture.waiting.is_empty(), "what comes later is not kept");
     }
 
-    /// Runs where files may not grow beyond some KiB.
+    /// Runs with a file size limit of some KiB.
     #[test]
     fn what_was_written_before_can_be_read() {
         let path = std::env::temp_dir().join(format!("mpdccp-short-{}.pcap", std::process::id()));
@@ -218,7 +218,7 @@ mod tests {
             assert!(capture.file.is_none(), "the file was to be too large");
             return;
         }
-        // Without the trap the signal would end the process.
+        // Without the trap, the signal would end the process.
         let run = std::process::Command::new("sh")
             .args(["-c", "trap '' XFSZ; ulimit -f 40; exec \"$0\" --exact capture::tests::what_was_written_before_can_be_read"])
             .arg(std::env::current_exe().unwrap())

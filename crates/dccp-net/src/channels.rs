@@ -1,5 +1,5 @@
-//! Encrypted channels among the sockets: to the endpoint each is a socket of its own, whose number and address stay as they are
-//! while the peer moves.
+//! Encrypted channels among the sockets. For the endpoint, each channel is a separate socket, whose number
+//! and address stay constant while the peer moves.
 
 use crate::refusals::Refusals;
 use dccp_proto::Route;
@@ -8,42 +8,42 @@ use mpdccp_units::Time;
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::SocketAddr;
 
-/// Socket numbers from here on stand for channels.
+/// First socket number that stands for a channel.
 pub(crate) const FIRST: u32 = 1 << 31;
 
-/// Whether a socket's number stands for a channel.
+/// Whether a socket number stands for a channel.
 pub fn is_channel(socket: u32) -> bool {
     socket >= FIRST
 }
 
-/// The channels of a driver, and the routes by which the endpoint knows them.
+/// The channels of a driver, and the routes that the endpoint knows them by.
 pub struct ChannelRoutes {
     /// The channels.
     pub channels: Channels,
-    /// Where each led when it was new: what its route says for good.
+    /// Each channel's initial destination, which its route keeps for good.
     routes: BTreeMap<ChannelId, SocketAddr>,
-    /// Those that began here, by the socket below and where they led.
+    /// Channels that this end initiated, by the underlying socket and initial destination.
     begun: BTreeSet<(u32, SocketAddr, ChannelId)>,
     refusals: Refusals,
 }
 
-/// What a datagram was.
+/// Outcome of a received datagram.
 pub enum Arrived {
     /// A packet of a peer.
     Packet(Opened),
-    /// Something for another shard.
+    /// A datagram for another shard.
     Elsewhere(u8),
-    /// Dealt with, or dropped.
+    /// Handled, or dropped.
     Nothing,
 }
 
 /// A packet that came through a channel.
 pub struct Opened {
-    /// The channel's route, the same for good.
+    /// The channel's route, which never changes.
     pub route: Route,
     /// Number of the peer.
     pub peer: u32,
-    /// Where in the datagram it is.
+    /// Range of the packet in the datagram.
     pub packet: std::ops::Range<usize>,
 }
 
@@ -56,13 +56,13 @@ fn id(socket: u32) -> Option<ChannelId> {
 }
 
 impl ChannelRoutes {
-    /// Around channels that are new, too.
+    /// Wraps `channels`; channels that are added later are included.
     pub fn new(channels: Channels) -> ChannelRoutes {
         let (routes, begun) = (BTreeMap::new(), BTreeSet::new());
         ChannelRoutes { channels, routes, begun, refusals: Refusals::default() }
     }
 
-    /// Begins a channel to a peer; the number of the socket that stands for it.
+    /// Starts a channel to a peer; returns the socket number that stands for it.
     pub fn open(&mut self, now: Time, peer: u32, to: &Route) -> Option<u32> {
         let channel = self.channels.open(now, peer, address(to))?;
         self.routes.insert(channel, to.remote);
@@ -79,7 +79,7 @@ impl ChannelRoutes {
         }
     }
 
-    /// The sockets that stand for the channels that began toward a destination.
+    /// Socket numbers of the channels that this end initiated to a destination.
     pub fn toward(&self, socket: u32, remote: SocketAddr) -> impl Iterator<Item = u32> {
         let all = (socket, remote, ChannelId(0))..=(socket, remote, ChannelId(u32::MAX));
         self.begun.range(all).filter_map(|(_, _, channel)| channel.0.checked_add(FIRST))
@@ -90,12 +90,12 @@ impl ChannelRoutes {
         self.channels.peer(id(socket)?)
     }
 
-    /// Where packets of a channel go now.
+    /// A channel's current address.
     pub fn resolve(&self, socket: u32) -> Option<Address> {
         self.channels.address(id(socket)?)
     }
 
-    /// Seals the records of a run; where they go, if there is a key.
+    /// Seals the records of a run; returns their destination if there is a key.
     pub fn seal(
         &mut self,
         now: Time,
@@ -122,7 +122,7 @@ impl ChannelRoutes {
         Arrived::Packet(Opened { route, peer, packet: HEADER..HEADER + len })
     }
 
-    /// Forgets the routes of channels that are gone; tells of the others that moved.
+    /// Removes the routes of closed channels; returns the channels that moved.
     pub fn moved(&mut self) -> Vec<(u32, Address)> {
         let mut moved = Vec::new();
         while let Some(event) = self.channels.poll_event() {

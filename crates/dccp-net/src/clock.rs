@@ -1,7 +1,7 @@
 use mpdccp_units::Time;
 use rustix::time::{ClockId, Timespec, clock_gettime};
 
-/// The driver's time: CLOCK_MONOTONIC, whose epoch all processes of the machine share.
+/// The driver's time: CLOCK_MONOTONIC, whose epoch is common to all processes of the machine.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Clock;
 
@@ -11,7 +11,7 @@ impl Clock {
         Time::from_nanos(nanos(clock_gettime(ClockId::Monotonic)))
     }
 
-    /// Nanoseconds since 1970, for file formats that want them.
+    /// Nanoseconds since 1970, for file formats that need them.
     pub fn wall_nanos(self) -> u64 {
         nanos(clock_gettime(ClockId::Realtime))
     }

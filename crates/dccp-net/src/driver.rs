@@ -16,20 +16,20 @@ pub struct Driver<A> {
     jobs: Receiver<Job<A>>,
     handle: Handle<A>,
     ready: Vec<Source>,
-    /// The latest time the endpoint has seen.
+    /// The latest time passed to the endpoint.
     last: Time,
     /// [`App::fill`] may have more.
     filling: bool,
 }
 
-/// Most rounds of filling and sending in one turn.
+/// Most rounds of [`App::fill`] and sending in one turn.
 const FILLS: usize = 32;
 
 impl<A: App> Driver<A> {
-    /// With sockets still to be added by `set_up`, which makes the application.
+    /// Makes a driver. `set_up` adds the sockets and returns the application.
     ///
     /// # Errors
-    /// What the system says to epoll, timerfd and eventfd, and what `set_up` says.
+    /// Errors of epoll, timerfd and eventfd, and those of `set_up`.
     pub fn new<E: From<io::Error>>(
         endpoint: Endpoint,
         set_up: impl FnOnce(&mut Core) -> Result<A, E>,
@@ -44,17 +44,17 @@ impl<A: App> Driver<A> {
         Ok(Driver { core, app, jobs, handle, ready: Vec::new(), last: Time::ZERO, filling: false })
     }
 
-    /// For other threads.
+    /// A handle for other threads.
     pub fn handle(&self) -> Handle<A> {
         self.handle.clone()
     }
 
-    /// Runs until [`Core::stop`], and gives the application back.
+    /// Runs until [`Core::stop`] and returns the application.
     ///
     /// # Errors
-    /// Only what makes going on impossible: epoll or the timer fail.
+    /// Only fatal errors: epoll or the timer fails.
     pub fn run(mut self) -> io::Result<A> {
-        // Wakes on time rather than when it suits the scheduler; a hint, so a refusal does not matter.
+        // Wakes exactly on time instead of within the default timer slack; a failure does not matter.
         let _ = rustix::thread::set_current_timer_slack(std::num::NonZeroU64::new(1));
         while self.core.running {
             let mut ready = std::mem::take(&mut self.ready);
@@ -76,7 +76,7 @@ impl<A: App> Driver<A> {
         [endpoint, self.app.next_timeout(), net.next_retry(), net.next_timeout()].into_iter().flatten().min()
     }
 
-    /// The time now; never before what the endpoint has seen.
+    /// The current time, never before the latest time passed to the endpoint.
     fn now(&mut self) -> Time {
         self.last = self.core.clock.now().max(self.last);
         self.last
@@ -94,7 +94,7 @@ impl<A: App> Driver<A> {
             match *source {
                 Source::App(index) => self.app.on_readable(&mut self.core, now, index),
                 Source::Wake => {
-                    // Before the jobs are looked at: one that comes later wakes the loop again.
+                    // Clear the flag before reading jobs, so that a later job wakes the loop again.
                     self.handle.woken.store(false, Ordering::SeqCst);
                     while let Ok(job) = self.jobs.try_recv() {
                         job(&mut self.core, &mut self.app);
@@ -116,8 +116,9 @@ impl<A: App> Driver<A> {
         }
         core.net.handle_timeout(now);
         core.net.retry(now, &core.poller);
-        // First what came, then what leaves: a datagram does not wait for the acknowledgements of others, and what the application has to say to
-        // it, which it may read in `on_delivered`, leaves together with its acknowledgement.
+        // Deliver before sending: a datagram does not wait for acknowledgements of other packets, and the
+        // application's answer, which it may queue in `on_delivered`, leaves together with the
+        // acknowledgement.
         let mut delivered = false;
         while let Some((session, data)) = core.endpoint.poll_deliver() {
             self.app.on_deliver(core, now, session, data);
@@ -149,7 +150,7 @@ impl<A: App> Driver<A> {
             self.app.on_event(core, now, session, event);
             happened = true;
         }
-        // What the application did on an event, a session close above all, must not wait for the next turn.
+        // Packets from event handlers, session closes above all, must not wait for the next turn.
         if happened {
             self.transmit(now);
         }

@@ -3,27 +3,28 @@ use mpdccp_units::Time;
 use std::io;
 use std::net::{IpAddr, SocketAddr};
 
-/// A DCCP packet as it came in.
+/// A received DCCP packet.
 #[derive(Debug)]
 pub struct Received<'a> {
-    /// When the kernel got it, in the driver's time.
+    /// When the kernel received it, in the driver's time.
     pub at: Time,
-    /// Address on this host it was sent to; `None` on a socket bound to one address.
+    /// Local address that it was sent to; `None` on a socket bound to one address.
     pub local: Option<IpAddr>,
     /// Sender; port 0 on native DCCP.
     pub remote: SocketAddr,
     /// ECN field of the IP header.
     pub ecn: Ecn,
-    /// Bytes of the IP packet it came in.
+    /// Bytes of its IP packet.
     pub ip_len: u32,
-    /// The DCCP packet, header to end, or a record that holds one.
+    /// The DCCP packet from its header on, or a record that contains one.
     pub bytes: &'a mut [u8],
 }
 
-/// DCCP packets for one destination with one DSCP and ECN field, all of `segment` bytes but the last, which may be shorter.
+/// DCCP packets for one destination with one DSCP and ECN field. All have `segment` bytes but the last, which
+/// may be shorter.
 #[derive(Clone, Copy, Debug)]
 pub struct Burst<'a> {
-    /// Source address, where the socket is not bound to one.
+    /// Source address, if the socket is not bound to one.
     pub local: Option<IpAddr>,
     /// Destination; the port is ignored by native DCCP.
     pub remote: SocketAddr,
@@ -44,15 +45,16 @@ impl Burst<'_> {
     }
 }
 
-/// Why a burst, or the rest of one, did not leave. Each is counted in [`SocketStats`].
+/// Error when sending a burst, or its rest. Each is counted in [`SocketStats`].
 #[derive(Debug)]
 #[non_exhaustive]
 pub enum SendError {
-    /// The socket's buffer is full; the packets are dropped as a full queue would.
+    /// The socket's buffer is full; the packets are dropped.
     BufferFull,
-    /// Larger than the interface's MTU.
+    /// The packets are larger than the interface's MTU.
     TooBig,
-    /// No route, interface down, address gone: the path is of no use until [`Encapsulation::check`] says otherwise.
+    /// No route, interface down, or address gone: the path is unusable until [`Encapsulation::check`]
+    /// succeeds.
     LinkDown(io::Error),
 }
 
@@ -63,7 +65,7 @@ pub struct SocketStats {
     pub tx_packets: u64,
     /// Bytes of their IP packets.
     pub tx_bytes: u64,
-    /// System calls that did so.
+    /// System calls that sent them.
     pub tx_calls: u64,
     /// Dropped: socket buffer full.
     pub tx_buffer_full: u64,
@@ -75,77 +77,81 @@ pub struct SocketStats {
     pub rx_packets: u64,
     /// Bytes of their IP packets.
     pub rx_bytes: u64,
-    /// System calls that did so.
+    /// System calls that received them.
     pub rx_calls: u64,
     /// Native packets with a wrong checksum, dropped (RFC 4340 section 9.1).
     pub rx_bad_checksum: u64,
-    /// Empty datagrams, and native packets too short to hold what their IP header promises, dropped.
+    /// Dropped: empty datagrams, and native packets shorter than their IP header says.
     pub rx_malformed: u64,
 }
 
 /// A socket that carries DCCP packets in IP.
 pub trait Encapsulation: Send {
-    /// IP and UDP header bytes each packet costs.
+    /// IP and UDP header bytes per packet.
     fn overhead(&self) -> u16;
 
     /// Sends a burst. On an error the rest of the burst is dropped.
     fn send(&mut self, burst: &Burst<'_>) -> Result<(), SendError>;
 
-    /// Receives what is there, up to a bounded number of packets, and hands it to `each`. Returns the number of packets.
+    /// Receives waiting packets, up to a bounded number, and passes them to `each`. Returns the number of
+    /// packets.
     ///
     /// # Errors
-    /// What the system says; packets on the way are not lost.
+    /// The system's error; packets on the way are not lost.
     fn receive(&mut self, each: &mut dyn FnMut(Received<'_>)) -> io::Result<usize>;
 
-    /// Whether the interface or address that the socket is bound to is there, switched on, and has a carrier.
+    /// Whether the interface or address that the socket is bound to exists, is up, and has a carrier signal.
     ///
     /// # Errors
-    /// What is missing.
+    /// The missing condition.
     fn present(&self) -> io::Result<()>;
 
-    /// Whether the system could send to `remote` now. Also renews the binding to an interface that went and came back.
+    /// Whether the system could send to `remote` now. Also renews the binding to an interface that
+    /// disappeared and returned.
     ///
     /// # Errors
-    /// Why it could not.
+    /// The reason why it could not.
     fn check(&mut self, remote: SocketAddr) -> io::Result<()>;
 
-    /// What the system knows of the largest IP packet on the way to `remote`, bytes.
+    /// Largest IP packet on the way to `remote` that the system knows, bytes.
     ///
     /// # Errors
-    /// As [`check`](Self::check).
+    /// As for [`check`](Self::check).
     fn path_mtu(&self, remote: SocketAddr) -> io::Result<u16>;
 
-    /// MTU of the interface that packets to `remote` leave through, bytes: what nobody on the way can change.
+    /// MTU of the interface that packets to `remote` leave through, bytes. No ICMP from the network can
+    /// change it.
     ///
     /// # Errors
-    /// As [`check`](Self::check).
+    /// As for [`check`](Self::check).
     fn device_mtu(&self, remote: SocketAddr) -> io::Result<u16>;
 
     /// Address of this host that packets to `remote` leave from.
     ///
     /// # Errors
-    /// As [`check`](Self::check).
+    /// As for [`check`](Self::check).
     fn source(&self, remote: SocketAddr) -> io::Result<IpAddr>;
 
     /// Interface that packets to `remote` leave through.
     ///
     /// # Errors
-    /// As [`check`](Self::check).
+    /// As for [`check`](Self::check).
     fn device(&self, remote: SocketAddr) -> io::Result<String>;
 
-    /// Has [`refused`](Self::refused) tell; without this the kernel is not asked.
+    /// Enables [`refused`](Self::refused); without it, the kernel does not report refusals.
     ///
     /// # Errors
-    /// What the system says.
+    /// The system's error.
     fn heed_refusals(&mut self) -> io::Result<()>;
 
-    /// Takes the destinations whose hosts said that nobody listens there (ICMP), as far as sending and receiving have shown it.
+    /// Removes and returns the destinations that answered with ICMP unreachable (port or protocol), as seen
+    /// by sends and receives so far.
     fn refused(&mut self) -> Vec<SocketAddr>;
 
     /// Address the socket is bound to; the port is 0 for native DCCP.
     ///
     /// # Errors
-    /// What the system says.
+    /// The system's error.
     fn local_addr(&self) -> io::Result<SocketAddr>;
 
     /// Counters.

@@ -1,7 +1,8 @@
-//! Which neighbours of a flow the kernel may take as one packet, and what it is told of them (receive offload in user space).
+//! Groups consecutive packets of a flow that the kernel accepts as one packet, and builds the group's header
+//! (receive offload in user space).
 //!
-//! The library that cuts has a way to join as well, which copies each packet twice: into memory of its own, and behind the first one. Here packets
-//! stay where they are, and one `writev` gathers them.
+//! The library that splits packets can also join them, but it copies each packet twice. Here packets stay in
+//! place, and one `writev` gathers them.
 
 use std::ops::Range;
 use tun_rs::{
@@ -9,41 +10,42 @@ use tun_rs::{
     VirtioNetHdr, checksum, checksum_no_fold,
 };
 
-/// A joined packet takes no more bytes than this, ...
+/// Most bytes of a joined packet.
 const MOST_BYTES: usize = 65_000;
-/// ... and no more packets: what UDP may be cut into (the kernel's UDP_MAX_SEGMENTS).
+/// Most packets in a joined packet: the kernel splits a UDP packet into at most this many (UDP_MAX_SEGMENTS).
 pub(crate) const MOST_PARTS: usize = 64;
 
 /// IPv6 and TCP with all options.
 const HEADERS: usize = 100;
 
-/// Protocols by their numbers.
+/// Protocol numbers.
 const TCP: u8 = 6;
 const UDP: u8 = 17;
 /// Flags of a TCP header.
 const ACK: u8 = 0x10;
 const PSH: u8 = 0x08;
-/// `VIRTIO_NET_HDR_F_NEEDS_CSUM`: the checksum field holds the sum of the pseudo-header, the kernel does the rest when it has to.
+/// `VIRTIO_NET_HDR_F_NEEDS_CSUM`: the checksum field contains the sum of the pseudo-header, and the kernel
+/// completes it if necessary.
 pub(crate) const NEEDS_CHECKSUM: u8 = 1;
 
-/// Where the parts of a packet lie.
+/// Layout of a packet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Shape {
     /// Length of the IP header.
     ip: usize,
-    /// Of it and the header behind it.
+    /// Length of the IP and transport headers together.
     headers: usize,
     protocol: u8,
-    /// The same for all packets of a flow, and hardly ever for others'.
+    /// A hash of the flow: equal for all packets of a flow, and rarely equal between flows.
     key: u64,
 }
 
 impl Shape {
-    /// `None` of what is no whole TCP or UDP packet, or has options in its IP header or extensions behind it.
+    /// `None` for packets that are not complete TCP or UDP, have IP options, or have IPv6 extension headers.
     fn of(packet: &[u8]) -> Option<Shape> {
         let word = |at: usize| Some(u16::from_be_bytes(packet.get(at..at + 2)?.try_into().ok()?));
         let (ip, protocol, whole, addresses) = match packet.first()? {
-            // Fragments have no ports, or only the first of them has.
+            // Only the first fragment has ports, so fragments are excluded.
             0x45 if word(6)? & 0x3fff == 0 => (20, *packet.get(9)?, usize::from(word(2)?), 12..20),
             version if version >> 4 == 6 => (40, *packet.get(6)?, usize::from(word(4)?) + 40, 8..40),
             _ => return None,
@@ -69,12 +71,14 @@ impl Shape {
         if self.ip == 20 { 12..20 } else { 8..40 }
     }
 
-    /// Bytes of the fields that packets that are joined have in common.
+    /// Byte ranges that must be equal in joined packets.
     fn common(&self) -> impl Iterator<Item = Range<usize>> + use<> {
         let &Shape { ip, headers, protocol, .. } = self;
-        // All but length and checksum, and the identification of IPv4, which counts on when the kernel cuts; of IPv6, all but the length.
+        // IPv4: all but length, checksum, and identification, which the kernel increments when it splits.
+        // IPv6: all but the length.
         let network = if ip == 20 { [0..2, 6..10, 12..20] } else { [0..4, 6..40, 0..0] };
-        // Ports; of TCP the acknowledgement, the header's length and the options. As in the kernel, the window may change.
+        // The ports; in TCP also the acknowledgement, the header length and the options. As in the kernel,
+        // the window may change.
         let transport = match protocol {
             TCP => [ip..ip + 4, ip + 8..ip + 13, ip + 20..headers],
             _ => [ip..ip + 4, 0..0, 0..0],
@@ -91,7 +95,7 @@ impl Shape {
         checksum(carried, self.pseudo_header(packet, carried.len())) == u16::MAX
     }
 
-    /// Sequence number of TCP, and that of what follows.
+    /// TCP sequence numbers of this packet and of the next.
     fn sequence(&self, packet: &[u8], size: usize) -> (u32, u32) {
         if self.protocol != TCP {
             return (0, 0);
@@ -101,7 +105,7 @@ impl Shape {
         (now, now.wrapping_add(size as u32))
     }
 
-    /// Whether it may be joined to others at all, and whether it says PSH: then nothing may follow.
+    /// Whether the packet may be joined at all, and whether it has PSH: no packet may follow PSH.
     fn joins(&self, packet: &[u8]) -> (bool, bool) {
         let full = packet.len() > self.headers;
         match self.protocol {
@@ -109,32 +113,32 @@ impl Shape {
                 let flags = packet[self.ip + 13];
                 (full && flags & !PSH == ACK, flags & PSH != 0)
             }
-            // Over IPv4, a datagram without a checksum would get one.
+            // Over IPv4, joining would give a checksum to a datagram that has none.
             _ => (full && packet[self.ip + 6..self.ip + 8] != [0, 0], false),
         }
     }
 }
 
-/// Neighbours that are written as one packet; or a packet alone.
+/// Consecutive packets that are written as one, or a single packet.
 #[derive(Debug, Default)]
 pub(crate) struct Joined {
-    /// Absent where nothing is known of what others have to do with it.
+    /// Absent for a packet that cannot be joined.
     shape: Option<Shape>,
     first: usize,
     last: usize,
     packets: usize,
     bytes: usize,
-    /// What each packet but the last carries.
+    /// Payload size of each packet but the last.
     size: usize,
-    /// One more may follow.
+    /// One more packet may follow.
     open: bool,
-    /// The sequence number it has to have.
+    /// The sequence number that the next packet must have.
     next: u32,
-    /// The last one says PSH.
+    /// The last packet has PSH.
     push: bool,
 }
 
-/// What is written instead of the headers of a group, behind what the device is told of it.
+/// The headers of a group: the virtio header, then the joined packet's own.
 pub(crate) struct Header {
     bytes: [u8; VIRTIO_NET_HDR_LEN + HEADERS],
     len: usize,
@@ -151,12 +155,12 @@ impl Joined {
         self.packets
     }
 
-    /// Where in each packet the part begins that is written behind the [`header`](Self::header).
+    /// Offset in each packet of the part that is written after the [`header`](Self::header).
     pub(crate) fn headers(&self) -> usize {
         self.shape.map_or(0, |shape| shape.headers)
     }
 
-    /// The first packet's, made that of all.
+    /// The header of the first packet, changed to cover the whole group.
     pub(crate) fn header(&self, burst: &[Vec<u8>]) -> Header {
         let mut header = Header { bytes: [0; _], len: VIRTIO_NET_HDR_LEN + self.headers() };
         let Some(shape) = self.shape else { return header };
@@ -204,14 +208,15 @@ impl Joined {
 #[derive(Debug, Default)]
 pub(crate) struct Coalescer {
     groups: Vec<Joined>,
-    /// Of each packet the one that follows in its group.
+    /// For each packet, the next packet in its group.
     following: Vec<usize>,
-    /// Groups before this one are complete.
+    /// Groups before this index are complete.
     barrier: usize,
 }
 
 impl Coalescer {
-    /// Sorts a burst; order is kept within each flow. `udp`: whether the kernel takes joined datagrams.
+    /// Groups the packets of a burst; order is kept within each flow. `udp`: whether the kernel accepts
+    /// joined datagrams.
     pub(crate) fn sort(&mut self, burst: &[Vec<u8>], udp: bool) {
         self.groups.clear();
         self.following.clear();
@@ -227,7 +232,7 @@ impl Coalescer {
         let bytes = packet.len();
         let mut alone = Joined { first: i, last: i, packets: 1, bytes, ..Joined::default() };
         let Some(shape) = Shape::of(packet) else {
-            // Perhaps a fragment: nobody of its flow may overtake it.
+            // Perhaps a fragment: no packet of its flow may overtake it.
             self.groups.push(alone);
             self.barrier = self.groups.len();
             return;
@@ -244,7 +249,7 @@ impl Coalescer {
             && group.packets < MOST_PARTS
             && group.bytes + size <= MOST_BYTES
             && shape.common().all(|field| burst[group.first][field.clone()] == packet[field])
-            // What was damaged on its way to the tunnel must not get a good checksum.
+            // A packet damaged before the tunnel must not receive a valid checksum.
             && (group.packets > 1 || shape.is_intact(&burst[group.first]))
             && shape.is_intact(packet)
         {
@@ -260,12 +265,12 @@ impl Coalescer {
         self.groups.push(Joined { shape: Some(shape), size, next, push, ..alone });
     }
 
-    /// What is to be written, in order.
+    /// The groups to be written, in order.
     pub(crate) fn all(&self) -> &[Joined] {
         &self.groups
     }
 
-    /// The packets of a group, in order.
+    /// Indices of the packets of a group, in order.
     pub(crate) fn members(&self, joined: &Joined) -> impl Iterator<Item = usize> + use<'_> {
         std::iter::successors(Some(joined.first), |i| {
             Some(self.following[*i]).filter(|next| *next != usize::MAX)

@@ -2,7 +2,7 @@ use super::*;
 use proptest::prelude::*;
 use tun_rs::gso_split;
 
-/// A packet to be made.
+/// Description of a packet to build.
 #[derive(Clone, Debug)]
 struct Spec {
     v6: bool,
@@ -11,10 +11,10 @@ struct Spec {
     size: usize,
     flags: u8,
     ttl: u8,
-    /// Bytes of the sequence that are left out before it.
+    /// Sequence bytes skipped before it.
     gap: u32,
     fragment: bool,
-    /// It comes with a wrong checksum, or (UDP) with none.
+    /// Its checksum is wrong, or absent (UDP).
     damaged: bool,
     bare: bool,
 }
@@ -58,7 +58,7 @@ fn build(spec: &Spec, sequence: u32) -> Vec<u8> {
         u64::from(if spec.tcp { TCP } else { UDP }) + carried as u64,
     );
     let sum = match (!checksum(&rest, pseudo)).wrapping_add(u16::from(spec.damaged)) {
-        // RFC 768: in UDP 0 says that there is no checksum. In TCP it is a checksum like others.
+        // RFC 768: in UDP, 0 means no checksum. In TCP it is an ordinary checksum.
         0 if !spec.tcp => u16::MAX,
         sum => sum,
     };
@@ -80,7 +80,7 @@ fn build_all(specs: &[Spec]) -> Vec<Vec<u8>> {
     specs.iter().map(&mut build).collect()
 }
 
-/// What the kernel makes of what is written, one packet after the other, as it would cut it again; and how many that were in all.
+/// The packets after writing, split again as the kernel would do; and the number of writes.
 fn written(burst: &[Vec<u8>], udp: bool) -> (Vec<Vec<u8>>, usize) {
     let mut coalescer = Coalescer::default();
     coalescer.sort(burst, udp);
@@ -109,7 +109,7 @@ fn written(burst: &[Vec<u8>], udp: bool) -> (Vec<Vec<u8>>, usize) {
     (out, coalescer.all().len())
 }
 
-/// All of a flow, the identification of IPv4 aside, which the kernel counts on.
+/// The packets of one flow, without the IPv4 identification, which the kernel increments.
 fn flow(packets: &[Vec<u8>], of: &Spec) -> Vec<Vec<u8>> {
     let ip = if of.v6 { 40 } else { 20 };
     let is = |packet: &&Vec<u8>| {
@@ -182,7 +182,7 @@ fn a_run_of_a_flow_is_one_packet() {
     }
 }
 
-/// What must not become one: each row's second packet follows a first that is as it should be.
+/// Packets that must not be joined: each row's second packet follows a normal first one.
 #[test]
 fn unlike_neighbours_stay_apart() {
     for (v6, tcp) in [(false, true), (true, true), (false, false), (true, false)] {

@@ -1,4 +1,4 @@
-//! What hosts on the way say of packets that left, as the kernel keeps it for a socket that asked (IP_RECVERR).
+//! ICMP errors about sent packets, which the kernel queues for a socket with IP_RECVERR.
 
 use nix::libc;
 use nix::sys::socket::{ControlMessageOwned, MsgFlags, SockaddrStorage, recvmsg};
@@ -6,7 +6,8 @@ use std::io::IoSliceMut;
 use std::net::{SocketAddr, SocketAddrV4, SocketAddrV6};
 use std::os::fd::AsRawFd;
 
-/// The next error: of a packet to this destination, if its host says that nobody listens there; `None` if there is none.
+/// Reads the next error; `None` if there is none. The inner value is the destination if its host reports port
+/// or protocol unreachable.
 pub(crate) fn next(socket: &impl AsRawFd) -> Option<Option<SocketAddr>> {
     let mut byte = [0];
     let mut parts = [IoSliceMut::new(&mut byte)];

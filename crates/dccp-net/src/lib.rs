@@ -1,7 +1,7 @@
 //! Linux I/O around the sans-IO core: encapsulations (DCCP in UDP, native IP protocol 33), the TUN device, and the data-plane loop.
 //!
-//! A [`Driver`] owns one [`mpdccp_proto::Endpoint`], its sockets and one [`App`], and runs them on the thread that
-//! calls [`Driver::run`]. Other threads reach in through a [`Handle`].
+//! A [`Driver`] owns one [`mpdccp_proto::Endpoint`], its sockets and one [`App`], and runs them on the thread
+//! that calls [`Driver::run`]. Other threads use a [`Handle`].
 //!
 //! ```
 //! # #[cfg(target_os = "linux")]

@@ -1,40 +1,40 @@
 use mpdccp_units::{Duration, Time};
 use std::net::SocketAddr;
 
-/// Sending to a destination stopped or started to work.
+/// Sending to a destination stopped working, or works again.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LinkChange {
     /// The socket.
     pub socket: u32,
     /// The destination.
     pub remote: SocketAddr,
-    /// Works again.
+    /// Whether it works again.
     pub up: bool,
-    /// Why not.
+    /// The reason why it does not.
     pub why: String,
 }
 
-/// How often a broken destination is looked at again.
+/// Interval between checks of a broken destination.
 const RETRY: Duration = Duration::from_millis(250);
-/// The longest wait for one that breaks again and again, though the system says that it works.
+/// Longest wait for a destination that breaks repeatedly, although the system reports it as reachable.
 const MAX_WAIT: Duration = Duration::from_secs(8);
-/// A destination that worked for so long is forgotten.
+/// A destination that has worked for this long is forgotten.
 const PROBATION: Duration = Duration::from_secs(10);
-/// Destinations that peers made up must not fill the memory.
+/// Limit on broken destinations, so that addresses invented by peers cannot fill the memory.
 const MAX_BROKEN: usize = 64;
 
-/// A destination that cannot be reached, or could not a short while ago.
+/// A destination that is unreachable, or was a short while ago.
 #[derive(Debug)]
 struct Broken {
     socket: u32,
     remote: SocketAddr,
-    /// When to look again; `None` while it works again.
+    /// Time of the next check; `None` while it works.
     retry_at: Option<Time>,
     wait: Duration,
     mended: Time,
 }
 
-/// Which destinations cannot be reached, as sending told.
+/// Unreachable destinations, as learned from sends.
 #[derive(Debug, Default)]
 pub(crate) struct Links {
     broken: Vec<Broken>,
@@ -42,7 +42,7 @@ pub(crate) struct Links {
 }
 
 impl Links {
-    /// Sending does not work, for the reason given.
+    /// Sending failed for this reason.
     pub(crate) fn mark(&mut self, now: Time, socket: u32, remote: SocketAddr, why: String) {
         let known = self.broken.iter().position(|b| b.socket == socket && b.remote == remote);
         match known {
@@ -57,7 +57,7 @@ impl Links {
                 self.broken.push(Broken { socket, remote, retry_at, wait: RETRY, mended: now });
                 self.changes.push(LinkChange { socket, remote, up: false, why });
             }
-            // As it was before.
+            // Known as broken already.
             _ => {}
         }
     }
@@ -75,7 +75,7 @@ impl Links {
         self.broken.iter().filter_map(|b| b.retry_at).min()
     }
 
-    /// Looks whether broken destinations can be reached again, as `works` finds.
+    /// Checks with `works` whether broken destinations are reachable again.
     pub(crate) fn retry(&mut self, now: Time, mut works: impl FnMut(u32, SocketAddr) -> bool) {
         for i in 0..self.broken.len() {
             let broken = &mut self.broken[i];
@@ -91,7 +91,7 @@ impl Links {
         self.broken.retain(|b| b.retry_at.is_some() || now.since(b.mended) < PROBATION);
     }
 
-    /// The socket is gone.
+    /// Forgets a closed socket.
     pub(crate) fn forget(&mut self, socket: u32) {
         self.broken.retain(|b| b.socket != socket);
     }
@@ -142,7 +142,7 @@ mod tests {
             links.retry(t, |_, _| true);
         }
         assert_eq!(waits, [250, 500, 1000, 2000, 4000, 8000, 8000, 8000]);
-        // After a good while it starts from the beginning.
+        // After the probation, backoff starts again.
         t += PROBATION;
         links.retry(t, |_, _| true);
         links.mark(t, 0, remote(), "refused".into());

@@ -1,4 +1,4 @@
-//! What the outer header of a packet says beside its addresses: DSCP and ECN, by what the packet carries.
+//! DSCP and ECN of a packet's outer header, depending on the packet's data.
 
 use dccp_proto::Ecn;
 use std::ops::Range;
@@ -12,21 +12,23 @@ pub struct Mark {
     pub ecn: Ecn,
 }
 
-/// An application's say in the outer headers, if its datagrams have such fields of their own.
+/// Lets an application set outer headers, if its datagrams have DSCP and ECN fields themselves.
 pub trait Marking: Send {
-    /// For a packet with this application data, or none, which the congestion control of its path would send with `ecn`.
+    /// The mark of a packet with this application data, or none. Congestion control of the path would send it
+    /// with `ecn`.
     fn outer(&self, data: Option<&[u8]>, ecn: Ecn) -> Mark;
 
-    /// As [`outer`](Self::outer), for who needs to see the whole DCCP packet.
+    /// Like [`outer`](Self::outer), with access to the whole DCCP packet.
     fn outer_of(&self, packet: &[u8], ecn: Ecn) -> Mark {
         self.outer(data_of(packet).map(|data| &packet[data]), ecn)
     }
 
-    /// Application data came in a packet with this ECN field; how much of it is to be delivered.
+    /// Called when application data arrived in a packet with this ECN field; returns how many bytes to
+    /// deliver.
     fn arrived(&self, data: &mut [u8], ecn: Ecn) -> usize;
 }
 
-/// One DSCP for all packets; the ECN field is congestion control's.
+/// One DSCP for all packets; congestion control sets the ECN field.
 #[derive(Clone, Copy, Debug)]
 pub struct FixedDscp(
     /// 0 to 63.
@@ -43,14 +45,14 @@ impl Marking for FixedDscp {
     }
 }
 
-/// Neighbours of a run that leave with one mark.
+/// Consecutive packets of a run that leave with one mark.
 #[derive(Debug)]
 pub(crate) struct Part {
     pub(crate) packets: Range<usize>,
     pub(crate) mark: Mark,
 }
 
-/// Where in a DCCP packet the application's data is; none in packets without any (RFC 4340 section 5.1).
+/// Range of the application's data in a DCCP packet; none for packets without data (RFC 4340 section 5.1).
 pub fn data_of(packet: &[u8]) -> Option<Range<usize>> {
     const DATA: u8 = 2;
     const DATA_ACK: u8 = 4;
@@ -65,7 +67,7 @@ mod tests {
     use crate::Batch;
     use dccp_proto::{Route, Sink};
 
-    /// DSCP is the first byte of the data, and CE where that is odd.
+    /// DSCP is the first byte of the data; CE if that byte is odd.
     struct ByFirstByte;
 
     impl Marking for ByFirstByte {

@@ -14,11 +14,11 @@ use rustix::fd::AsFd;
 use std::io::{self, Write};
 use std::net::SocketAddr;
 
-/// An encapsulation the loop can wait for.
+/// An encapsulation that the loop can wait on.
 pub(crate) trait LinuxSocket: Encapsulation + AsFd {}
 impl<T: Encapsulation + AsFd> LinuxSocket for T {}
 
-/// The sockets of a driver and what waits to leave through them.
+/// The sockets of a driver, and the packets that wait to leave.
 pub struct Net {
     sockets: Vec<Option<Box<dyn LinuxSocket>>>,
     links: Links,
@@ -26,23 +26,24 @@ pub struct Net {
     routes: Option<ChannelRoutes>,
     /// Other drivers of the same server.
     pub(crate) neighbours: Neighbours,
-    /// Where the endpoint writes packets.
+    /// The endpoint writes packets here.
     pub batch: Batch,
-    /// Copies everything sent and received.
+    /// Records everything sent and received.
     pub capture: Option<Capture>,
-    /// Where the channels' keys are written.
+    /// File for the channels' keys.
     pub keylog: Option<std::fs::File>,
-    /// Says what outer headers are to say of the data; without one, the congestion control alone does.
+    /// Sets outer headers by the data; without it, only congestion control sets them.
     pub marking: Option<Box<dyn Marking>>,
     parts: Vec<Part>,
-    /// Has every socket added from now on ask which destinations refuse packets; the endpoint is told ([`Endpoint::on_refused`]).
+    /// Enables refusal reports on every socket added from now on; the endpoint receives them
+    /// ([`Endpoint::on_refused`]).
     pub heed_refusals: bool,
     refused: Vec<(u32, SocketAddr)>,
-    /// Channels whose peer is elsewhere now.
+    /// Channels whose peer has moved.
     moves: Vec<(u32, SocketAddr)>,
-    /// What is copied is what channels hold, not their records.
+    /// The capture contains the channels' plaintext instead of their records.
     pub capture_plaintext: bool,
-    /// Writes down what happens.
+    /// The qlog file.
     pub qlog: Option<Qlog>,
 }
 
@@ -67,12 +68,12 @@ impl Net {
         }
     }
 
-    /// From now on the sockets carry channels and nothing else.
+    /// From now on the sockets carry only channels.
     pub fn secure(&mut self, channels: dccp_secure::Channels) {
         self.routes = Some(ChannelRoutes::new(channels));
     }
 
-    /// The channels, if there are any.
+    /// The channels, if any.
     pub fn channels(&self) -> Option<&dccp_secure::Channels> {
         self.routes.as_ref().map(|routes| &routes.channels)
     }
@@ -82,18 +83,18 @@ impl Net {
         self.routes.as_mut().map(|routes| &mut routes.channels)
     }
 
-    /// Begins a channel to a peer over a socket; the number of the socket that stands for it.
+    /// Starts a channel to a peer over a socket; returns the socket number that stands for it.
     pub fn open_channel(&mut self, now: Time, peer: u32, to: &Route) -> Option<u32> {
         self.routes.as_mut()?.open(now, peer, to)
     }
 
-    /// Where packets of a route really go: a channel's peer may have moved.
+    /// The current route: a channel's peer may have moved.
     pub fn resolve(&self, route: &Route) -> Route {
         let to = is_channel(route.socket).then(|| self.routes.as_ref()?.resolve(route.socket)).flatten();
         to.map_or(*route, |to| Route { socket: to.socket, local: to.local, remote: to.remote })
     }
 
-    /// The peer at the other end of a channel, a socket by this number.
+    /// The peer of a channel, identified by its socket number.
     pub fn peer_of(&self, socket: u32) -> Option<u32> {
         self.routes.as_ref()?.peer(socket)
     }
@@ -138,7 +139,7 @@ impl Net {
         numbered.filter_map(|(i, c)| Some((i, *c.as_ref()?.stats()))).collect()
     }
 
-    /// What the system knows of the largest IP packet on the way to `remote`, bytes; whoever can forge ICMP has a say in it.
+    /// Largest IP packet on the way to `remote` that the system knows, bytes. Forged ICMP can change it.
     ///
     /// # Errors
     /// No such socket, or no route.
@@ -165,7 +166,8 @@ impl Net {
         self.socket(to.socket).ok_or(io::ErrorKind::NotFound)?.device(to.remote)
     }
 
-    /// Whether packets of a route leave by another interface than the one that has their source address; which one. `None` to this host itself.
+    /// The interface that packets of a route leave through, if another interface has their source address.
+    /// `None` for packets to this host.
     pub fn strays(&self, route: &Route) -> Option<String> {
         let to = self.resolve(route);
         let socket = self.socket(to.socket)?;
@@ -175,7 +177,7 @@ impl Net {
         (!here && watch::holder(source).ok()? != device).then_some(device)
     }
 
-    /// Asks the system whether a destination can still be reached, without sending. Returns why not.
+    /// Checks whether a destination is reachable, without sending. Returns the reason if it is not.
     pub fn watch(&mut self, now: Time, socket: u32, remote: SocketAddr) -> Option<String> {
         let under = self.resolve(&Route { socket, local: None, remote }).socket;
         let present = self.socket(under).map_or(Ok(()), |encapsulation| encapsulation.present());
@@ -188,7 +190,7 @@ impl Net {
         Some(why)
     }
 
-    /// Receives once from a socket and hands everything to `endpoint`; the time handed on never runs backwards.
+    /// Receives once from a socket and passes everything to `endpoint`, with times that never decrease.
     pub(crate) fn receive(&mut self, socket: u32, last: &mut Time, endpoint: &mut Endpoint) {
         let Some(Some(encapsulation)) = self.sockets.get_mut(socket as usize) else { return };
         let Net { capture, capture_plaintext, routes, neighbours, marking, qlog, .. } = self;
@@ -229,13 +231,14 @@ impl Net {
         });
         self.refused.extend(encapsulation.refused().into_iter().map(|to| (socket, to)));
         if let Err(e) = result {
-            // Errors of earlier sends (ICMP) and of interfaces that went away; sending shows whether they last.
+            // Errors of earlier sends (ICMP) and of interfaces that disappeared; sending shows whether they
+            // last.
             tracing::debug!("socket {socket}: receiving: {e}");
         }
         self.hand_over();
     }
 
-    /// Sends on what is for other shards.
+    /// Hands over packets that belong to other shards.
     fn hand_over(&mut self) {
         let Net { routes: Some(routes), neighbours, .. } = self else { return };
         while let Some(handshake) = routes.channels.poll_handover() {
@@ -244,7 +247,7 @@ impl Net {
         neighbours.send();
     }
 
-    /// What came in at another shard and is for this one.
+    /// Takes packets that arrived at another shard for this one.
     pub(crate) fn take(&mut self, now: Time, mail: Vec<Mail>, endpoint: &mut Endpoint) {
         let Net { routes: Some(routes), marking, .. } = self else { return };
         for mail in mail {
@@ -261,12 +264,13 @@ impl Net {
         }
     }
 
-    /// Datagrams and handshakes handed over to other shards, and those dropped since the other had too much to do.
+    /// Datagrams and handshakes handed over to other shards, and those dropped because the other shard was
+    /// overloaded.
     pub fn handed_over(&self) -> (u64, u64) {
         (self.neighbours.handed_over, self.neighbours.dropped)
     }
 
-    /// Sends everything in the batch, and what the channels say themselves.
+    /// Sends the batch and the channels' own messages.
     pub(crate) fn flush(&mut self, now: Time) {
         let Net {
             sockets,
@@ -290,7 +294,7 @@ impl Net {
             }
             let to = if is_channel(route.socket) {
                 let Some(routes) = routes else { continue };
-                // Captured before it is sealed, if that is wanted.
+                // Capture before sealing, if plaintext is wanted.
                 let Some(to) = routes.resolve(route.socket) else { continue };
                 let under = sockets.get(to.socket as usize).and_then(Option::as_deref);
                 if let (true, Some(capture), Some(encapsulation)) = (plaintext, capture.as_mut(), under) {
@@ -313,7 +317,8 @@ impl Net {
                     let form = if is_channel(route.socket) { Form::Sealed } else { Form::Dccp };
                     capture.sent(to.socket, &**encapsulation, &burst, packets, form);
                 }
-                // Anything else is counted, and the congestion control sees the loss. That a packet leaves is no sign that a broken link works.
+                // Other errors are counted, and congestion control sees the loss. A successful send does not
+                // prove that a broken link works.
                 if let Err(SendError::LinkDown(e)) = encapsulation.send(&burst) {
                     links.mark(now, route.socket, route.remote, e.to_string());
                 }
@@ -325,7 +330,7 @@ impl Net {
         self.write_keys();
     }
 
-    /// Handshakes and cookies of the channels.
+    /// Sends handshakes and cookies of the channels.
     fn send_messages(&mut self) {
         let Net { sockets, routes: Some(routes), capture, capture_plaintext, refused, .. } = self else {
             return;
@@ -344,7 +349,7 @@ impl Net {
                 let message = std::iter::once(&*message);
                 capture.sent(to.socket, &**encapsulation, &burst, message, Form::Sealed);
             }
-            // A message that does not leave is repeated later.
+            // A message that does not leave is retransmitted later.
             let _ = encapsulation.send(&burst);
             refused.extend(encapsulation.refused().into_iter().map(|remote| (to.socket, remote)));
         }
@@ -353,13 +358,14 @@ impl Net {
     fn write_keys(&mut self) {
         let (Some(file), Some(routes)) = (&mut self.keylog, &mut self.routes) else { return };
         while let Some(mut line) = routes.channels.poll_key() {
-            // In one piece: several shards write to the same file. As with captures, a full disk must not stop the traffic.
+            // One write per line: several shards share the file. As with captures, a full disk must not stop
+            // the traffic.
             line.push('\n');
             let _ = file.write_all(line.as_bytes());
         }
     }
 
-    /// When the channels want [`handle_timeout`](Self::handle_timeout).
+    /// When to call [`handle_timeout`](Self::handle_timeout).
     pub(crate) fn next_timeout(&self) -> Option<Time> {
         self.routes.as_ref()?.channels.poll_timeout()
     }
@@ -377,17 +383,17 @@ impl Net {
         self.links.next_retry()
     }
 
-    /// Looks whether broken destinations can be reached again.
+    /// Checks whether broken destinations are reachable again.
     pub(crate) fn retry(&mut self, now: Time, poller: &Poller) {
         let Net { sockets, links, shortage, routes, .. } = self;
         links.retry(now, |socket, remote| {
             let to = routes.as_ref().filter(|_| is_channel(socket)).and_then(|c| c.resolve(socket));
             let (socket, remote) = to.map_or((socket, remote), |to| (to.socket, to.remote));
             match sockets.get_mut(socket as usize) {
-                // It may be another descriptor now.
+                // The check may have replaced the descriptor.
                 Some(Some(encapsulation)) => {
                     let answer = encapsulation.check(remote);
-                    // It stays broken either way until the system can look.
+                    // On a shortage, the destination stays broken until the system can check it.
                     !shortage.is_behind(&answer)
                         && answer.is_ok()
                         && poller.add(encapsulation.as_fd(), Source::Socket(socket)).is_ok()
@@ -397,7 +403,7 @@ impl Net {
         });
     }
 
-    /// Tells the endpoint which destinations refused packets since.
+    /// Tells the endpoint which destinations have refused packets.
     pub(crate) fn tell_refused(&mut self, now: Time, endpoint: &mut Endpoint) {
         for (socket, remote) in self.refused.drain(..) {
             endpoint.on_refused(now, socket, remote);
@@ -416,7 +422,7 @@ impl Net {
     }
 }
 
-/// A packet as the endpoint gets it: what its outer header says is told to the data first.
+/// The packet for the endpoint; first passes its outer header to the marking.
 fn carried<'a>(marking: Option<&dyn Marking>, ecn: Ecn, packet: &'a mut [u8]) -> &'a [u8] {
     if let (Some(marking), true, Some(data)) = (marking, ecn.is_capable(), data_of(packet)) {
         let kept = marking.arrived(&mut packet[data.clone()], ecn);
@@ -432,7 +438,7 @@ mod tests {
     use mpdccp_units::Duration;
     use std::fs::File;
 
-    /// Runs where there are few descriptors.
+    /// Runs with a low limit of descriptors.
     #[test]
     fn a_path_is_not_dead_for_want_of_descriptors() {
         if std::env::var_os("FEW_DESCRIPTORS").is_none() {

@@ -9,7 +9,7 @@ use rustix::time::{
 use std::io;
 use std::sync::Arc;
 
-/// What became readable.
+/// A readable event source.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Source {
     Timer,
@@ -40,7 +40,7 @@ impl Source {
     }
 }
 
-/// A timer that rings this soon is one of the pacers', which are kept exactly.
+/// A timer due within this time belongs to a pacer and is kept exact.
 const FAR: Duration = Duration::from_millis(1);
 
 /// epoll, one timer, and an eventfd for other threads.
@@ -68,7 +68,7 @@ impl Poller {
         self.wake.clone()
     }
 
-    /// Watches a descriptor for reading until it is closed; one that is watched already stays so.
+    /// Watches a descriptor for reading until it is closed; no effect if it is already watched.
     pub(crate) fn add(&self, fd: BorrowedFd<'_>, source: Source) -> io::Result<()> {
         match epoll::add(&self.epoll, fd, source.data(), EventFlags::IN) {
             Err(Errno::EXIST) => Ok(()),
@@ -76,7 +76,7 @@ impl Poller {
         }
     }
 
-    /// Waits until something is readable or `deadline` is there, and says what.
+    /// Waits until a descriptor is readable or `deadline` has passed; returns the readable sources.
     pub(crate) fn wait(
         &mut self,
         now: Time,
@@ -85,7 +85,8 @@ impl Poller {
     ) -> io::Result<()> {
         ready.clear();
         let poll_only = deadline.is_some_and(|t| t <= now);
-        // A far timer that is put off rings once for nothing, which is less than to set it anew each time.
+        // If a far deadline moves later, keep the armed timer: one spurious wakeup costs less than setting it
+        // each time.
         let far = |armed: Time| armed > now + FAR && deadline.is_some_and(|deadline| deadline >= armed);
         if !poll_only && deadline != self.armed && !self.armed.is_some_and(far) {
             // Zero disarms.
@@ -121,6 +122,6 @@ impl Poller {
 /// Reads the counter of a timer or an eventfd, which makes it unreadable.
 fn drain(fd: &OwnedFd) {
     let mut counter = [0; 8];
-    // Nothing to read is as good as read.
+    // It does not matter if there is nothing to read.
     let _ = rustix::io::read(fd, &mut counter);
 }

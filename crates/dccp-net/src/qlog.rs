@@ -10,16 +10,16 @@ use std::io::{self, BufWriter, Write};
 use std::os::unix::fs::{OpenOptionsExt, PermissionsExt};
 use std::path::Path;
 
-/// Measurements of a path are written so often at most.
+/// Shortest interval between measurements of a path.
 const LOOK: Duration = Duration::from_millis(10);
-/// Most stretches of an Ack Vector.
+/// Most ranges of an Ack Vector.
 const MAX_RANGES: usize = 64;
-/// Begins each record (RFC 7464).
+/// First byte of each record (RFC 7464).
 const RECORD: u8 = 0x1e;
 
-/// Writes what an endpoint does to a qlog file, as JSON text sequence (draft-ietf-quic-qlog-main-schema-02, version 0.3, which qvis reads):
-/// packets, congestion control, losses, paths. Each connection is a group, named by its DCCP ports. Names are those that the qlog
-/// drafts have for QUIC where DCCP has the same.
+/// Writes an endpoint's packets, congestion control, losses and paths to a qlog file, as JSON text sequence
+/// (draft-ietf-quic-qlog-main-schema-02, version 0.3, which qvis reads). Each connection is a group, named by
+/// its DCCP ports. Names are those of the QUIC qlog drafts where DCCP has an equivalent.
 pub struct Qlog {
     file: BufWriter<File>,
     begun: Option<Time>,
@@ -27,7 +27,7 @@ pub struct Qlog {
     paths: BTreeMap<(SessionId, PathId), Seen>,
 }
 
-/// What was last written of a path.
+/// The values last written for a path.
 #[derive(Default)]
 struct Seen {
     metrics: Value,
@@ -49,9 +49,9 @@ impl Qlog {
     /// Creates or empties the file.
     ///
     /// # Errors
-    /// What the system says.
+    /// The system's error.
     pub fn create(path: &Path, is_server: bool) -> io::Result<Qlog> {
-        // As captures: nobody else's business.
+        // Only the owner may read it, as with captures.
         let file = OpenOptions::new().write(true).create(true).truncate(true).mode(0o600).open(path)?;
         file.set_permissions(Permissions::from_mode(0o600))?;
         let mut qlog =
@@ -81,7 +81,7 @@ impl Qlog {
         );
     }
 
-    /// A packet left or arrived, so large on the wire.
+    /// A packet left or arrived, with its size on the wire.
     pub(crate) fn packet(&mut self, now: Time, sent: bool, bytes: &[u8], ecn: Ecn) {
         let Ok(packet) = Packet::parse(bytes) else {
             let data = json!({ "raw": { "length": bytes.len() }, "trigger": "header_parse_error" });
@@ -108,7 +108,7 @@ impl Qlog {
         self.event(now, &ports, name, &data);
     }
 
-    /// Something happened to a session.
+    /// Records an event of a session.
     pub(crate) fn happened(&mut self, now: Time, endpoint: &Endpoint, id: SessionId, event: &SessionEvent) {
         self.looked = Time::ZERO;
         self.look(now, endpoint);
@@ -124,7 +124,7 @@ impl Qlog {
         let _ = self.file.flush();
     }
 
-    /// Writes what changed on all paths, now and then.
+    /// Writes changed values of all paths, at intervals.
     pub(crate) fn look(&mut self, now: Time, endpoint: &Endpoint) {
         if now.since(self.looked) < LOOK && self.looked != Time::ZERO {
             return;
@@ -164,7 +164,7 @@ impl Seen {
             events.push(("recovery:congestion_state_updated", json!({ "old": self.phase, "new": tx.phase })));
             self.phase = tx.phase;
         }
-        // Fewer, if some were not lost after all.
+        // The count falls if packets turn out not to be lost.
         if tx.lost.packets > self.lost {
             events.push(("recovery:packet_lost", json!({ "packets": tx.lost.packets - self.lost })));
         }
@@ -186,7 +186,7 @@ impl Seen {
     }
 }
 
-/// What a packet says, as frames.
+/// The content of a packet, as qlog frames.
 fn frames(packet: &Packet<'_>) -> Vec<Value> {
     let mut frames = Vec::new();
     let (mut vector, mut delay, mut options) = (Vec::new(), None, Vec::new());

@@ -1,6 +1,6 @@
-//! Which queue of a TUN device the kernel puts a packet into: the one of the prefix that its destination is in. Without a program of
-//! ours it picks by a hash, and by another queue as soon as an answer was written there, with packets of the flow still in the first.
-//! A flow has one destination, so this keeps it whole.
+//! Assigns a packet to a queue of a TUN device by its destination's prefix. By default the kernel hashes the
+//! flow, and switches to another queue as soon as an answer is written there, while packets of the flow still
+//! wait in the first. A flow has one destination, so this program keeps it in one queue.
 #![expect(unsafe_code, reason = "nothing safe offers bpf(2)")]
 
 use nix::libc;
@@ -10,7 +10,7 @@ use std::io;
 use std::net::IpAddr;
 use std::sync::{Mutex, PoisonError};
 
-/// Most prefixes; the map takes memory for those there are.
+/// Most prefixes; the map allocates memory only for those in use.
 const MOST_PREFIXES: u32 = 1 << 20;
 
 // From <linux/bpf.h>.
@@ -49,7 +49,8 @@ struct NewProgram {
     license: u64,
 }
 
-/// How the kernel's trie wants a prefix: its length in bits, and an IPv6 address or an IPv4 one mapped into IPv6.
+/// A prefix in the format of the kernel's trie: its length in bits, and an IPv6 address or an IPv4-mapped
+/// one.
 #[repr(C)]
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 struct Key {
@@ -66,7 +67,7 @@ impl Key {
     }
 }
 
-/// An instruction of the kernel's machine, <linux/bpf.h>.
+/// An eBPF instruction, <linux/bpf.h>.
 #[repr(C)]
 struct Instruction {
     code: u8,
@@ -80,7 +81,8 @@ fn op(code: u8, to: u8, from: u8, offset: i16, value: i32) -> Instruction {
     Instruction { code, registers, offset, value }
 }
 
-/// The queue of the longest prefix that holds the destination, 0 without one. The stack has a [`Key`] at -20 and a byte at -24.
+/// Returns the queue of the longest prefix that contains the destination, 0 without one. The stack has a
+/// [`Key`] at -20 and a byte at -24.
 fn program(map: i32) -> Vec<Instruction> {
     const V4: usize = 25;
     const LOOKUP: usize = 32;
@@ -123,7 +125,7 @@ fn program(map: i32) -> Vec<Instruction> {
     code
 }
 
-/// A program that selects queues, and the prefixes it knows.
+/// A program that selects queues, and its prefixes.
 pub(crate) struct QueueSelection {
     map: OwnedFd,
     program: OwnedFd,
@@ -131,10 +133,10 @@ pub(crate) struct QueueSelection {
 }
 
 impl QueueSelection {
-    /// One that puts everything into queue 0 so far.
+    /// A program without prefixes: it puts all packets into queue 0.
     ///
     /// # Errors
-    /// What the system says, `PermissionDenied` without CAP_BPF.
+    /// The system's error; `PermissionDenied` without CAP_BPF.
     pub(crate) fn new() -> io::Result<QueueSelection> {
         let key_size = size_of::<Key>() as u32;
         let map =
@@ -147,10 +149,10 @@ impl QueueSelection {
         Ok(QueueSelection { map, program, known: Mutex::default() })
     }
 
-    /// Has a device select queues by it.
+    /// Attaches the program to a device.
     ///
     /// # Errors
-    /// What the system says.
+    /// The system's error.
     pub(crate) fn attach(&self, device: impl AsFd) -> io::Result<()> {
         let program: libc::c_int = self.program.as_raw_fd();
         // SAFETY: the call reads an int from the pointer, and both descriptors are open.
@@ -159,10 +161,10 @@ impl QueueSelection {
         if done < 0 { Err(io::Error::last_os_error()) } else { Ok(()) }
     }
 
-    /// Puts what is for a prefix into a queue.
+    /// Assigns a prefix to a queue.
     ///
     /// # Errors
-    /// What the system says; there may be too many prefixes.
+    /// The system's error, for example with too many prefixes.
     pub(crate) fn add(&self, ip: IpAddr, length: u8, queue: u8) -> io::Result<()> {
         let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
         let (key, queue) = (Key::of(ip, length), u32::from(queue));
@@ -171,10 +173,10 @@ impl QueueSelection {
         Ok(())
     }
 
-    /// These prefixes and no others; those that stay are not touched.
+    /// Replaces all prefixes; those that stay are not touched.
     ///
     /// # Errors
-    /// As [`add`](Self::add).
+    /// As for [`add`](Self::add).
     pub(crate) fn set(&self, prefixes: impl IntoIterator<Item = (IpAddr, u8, u8)>) -> io::Result<()> {
         let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
         let wanted = prefixes.into_iter().map(|(ip, length, queue)| (Key::of(ip, length), u32::from(queue)));
@@ -198,12 +200,13 @@ impl QueueSelection {
 
 fn descriptor<T>(command: i32, arguments: &T) -> io::Result<OwnedFd> {
     let fd = bpf(command, arguments)?;
-    // SAFETY: these commands return a new descriptor that nobody else knows.
+    // SAFETY: these commands return a new descriptor that nothing else owns.
     Ok(unsafe { OwnedFd::from_raw_fd(fd) })
 }
 
 fn bpf<T>(command: i32, arguments: &T) -> io::Result<i32> {
-    // SAFETY: the kernel reads as many bytes as it is told of; what they point at lives until the call returns, and it writes nothing.
+    // SAFETY: the kernel reads the given number of bytes. The memory that they point to lives until the call
+    // returns, and the kernel does not write to it.
     let result =
         unsafe { libc::syscall(libc::SYS_bpf, command, std::ptr::from_ref(arguments), size_of::<T>()) };
     if result < 0 { Err(io::Error::last_os_error()) } else { Ok(result as i32) }

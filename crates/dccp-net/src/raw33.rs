@@ -10,10 +10,10 @@ use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 /// IP protocol 33: native DCCP, or the records of channels. Needs CAP_NET_RAW.
 pub struct RawEncapsulation {
     socket: Socket,
-    /// Source address the system uses towards a destination; the checksum covers it.
+    /// The system's source address for each destination; the checksum covers it.
     sources: BTreeMap<IpAddr, IpAddr>,
     packet: Vec<u8>,
-    /// It carries records, which prove themselves and have no checksum.
+    /// The socket carries records, which are authenticated and have no checksum.
     sealed: bool,
 }
 
@@ -24,12 +24,12 @@ impl RawEncapsulation {
     /// Opens and binds a socket; the port of `bind` is not used.
     ///
     /// # Errors
-    /// What the system says: no permission, `AddrNotAvailable`, no such interface.
+    /// The system's error: no permission, `AddrNotAvailable`, no such interface.
     pub fn new(bind: Bind) -> io::Result<RawEncapsulation> {
         RawEncapsulation::marked(bind, None)
     }
 
-    /// As [`new`](Self::new), its packets marked for policy routing (SO_MARK).
+    /// Like [`new`](Self::new), with a mark on packets for policy routing (SO_MARK).
     ///
     /// # Errors
     /// Those of [`new`](Self::new); a mark needs CAP_NET_ADMIN.
@@ -43,7 +43,7 @@ impl RawEncapsulation {
         })
     }
 
-    /// Carries the records of channels: checksums are neither written nor looked at.
+    /// Carries records of channels: checksums are neither written nor verified.
     #[must_use]
     pub fn sealed(self) -> RawEncapsulation {
         RawEncapsulation { sealed: true, ..self }
@@ -69,7 +69,8 @@ impl AsFd for RawEncapsulation {
     }
 }
 
-/// A received message without its IP header, which only IPv4 sockets hand over, and its destination.
+/// Removes the IP header, which only IPv4 sockets include, from a received message; returns the destination
+/// too.
 fn strip(message: Message<'_>) -> Option<(IpAddr, &mut [u8])> {
     if message.remote.is_ipv6() {
         return Some((message.local?, message.bytes));
@@ -86,7 +87,7 @@ impl Encapsulation for RawEncapsulation {
     }
 
     fn send(&mut self, burst: &Burst<'_>) -> Result<(), SendError> {
-        // Raw IPv6 sockets take the port for the protocol number; leave it out.
+        // Raw IPv6 sockets interpret the port as the protocol number; leave it out.
         let remote = SocketAddr::new(burst.remote.ip(), 0);
         if self.sealed {
             return self.socket.send(&Burst { remote, ..*burst });

@@ -1,13 +1,13 @@
-//! A word in the log on who was refused, and why; not on each of a flood.
+//! Rate-limited log lines about refused datagrams.
 
 use dccp_secure::{PublicKey, Reason};
 use mpdccp_units::{Duration, Time};
 use std::net::SocketAddr;
 
-/// How often.
+/// Interval between log lines.
 const EVERY: Duration = Duration::from_secs(5);
 
-/// When the last word was said, and how many were refused since without one.
+/// When the next line is allowed, and how many refusals since the last were not logged.
 #[derive(Debug, Default)]
 pub(crate) struct Refusals {
     next: Time,
@@ -15,7 +15,7 @@ pub(crate) struct Refusals {
 }
 
 impl Refusals {
-    /// Of a datagram that was dropped; `stranger` is the key that was no peer's last.
+    /// Logs a dropped datagram; `stranger` is the last key that no peer has.
     pub(crate) fn tell(&mut self, now: Time, from: SocketAddr, reason: Reason, stranger: Option<&PublicKey>) {
         if let Some(line) = self.line(now, from, reason, stranger) {
             tracing::warn!("{line}");

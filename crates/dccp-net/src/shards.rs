@@ -1,32 +1,32 @@
-//! Several drivers of one server, a shard each: what comes in at one and is for another is handed over.
+//! Several drivers of one server, one per shard: a shard hands over packets that belong to another.
 
 use dccp_proto::{Ecn, Route};
 use dccp_secure::Handover;
 
-/// Something for another shard.
+/// A packet for another shard.
 pub(crate) enum Mail {
     /// A datagram whose header names that shard.
     Datagram { from: Route, ecn: Ecn, ip_len: u32, bytes: Vec<u8> },
-    /// A handshake of a peer that is at home there.
+    /// A handshake of a peer that belongs to that shard.
     Handshake(Box<Handover>),
 }
 
-/// Hands over to a shard; false if that has too much to do.
+/// Hands over to a shard; false if that shard is overloaded.
 pub(crate) type Post = Box<dyn Fn(Vec<Mail>) -> bool + Send>;
 
-/// The ways to all shards by their numbers, and what waits to go there.
+/// Mailboxes of all shards by number, and the mail that waits for them.
 #[derive(Default)]
 pub(crate) struct Neighbours {
     posts: Vec<Post>,
     waiting: Vec<Vec<Mail>>,
     /// Datagrams and handshakes handed over.
     pub(crate) handed_over: u64,
-    /// Those dropped since the other shard had too much to do.
+    /// Those dropped because the other shard was overloaded.
     pub(crate) dropped: u64,
 }
 
 impl Neighbours {
-    /// `posts` by the numbers of the shards.
+    /// `posts` are in the order of the shard numbers.
     pub(crate) fn new(posts: Vec<Post>) -> Neighbours {
         let waiting = posts.iter().map(|_| Vec::new()).collect();
         Neighbours { posts, waiting, ..Neighbours::default() }
@@ -38,7 +38,7 @@ impl Neighbours {
         }
     }
 
-    /// Sends what waits.
+    /// Sends the waiting mail.
     pub(crate) fn send(&mut self) {
         for (post, waiting) in self.posts.iter().zip(&mut self.waiting).filter(|(_, mail)| !mail.is_empty()) {
             let n = waiting.len() as u64;

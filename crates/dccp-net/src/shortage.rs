@@ -1,16 +1,16 @@
-//! The system was short of descriptors or memory: that says nothing of the path it was asked about.
+//! Shortage of descriptors or memory, which says nothing about the path that was checked.
 
 use rustix::io::Errno;
 use std::io;
 
-/// Whether that was said, so that it is not said again before it is over.
+/// Whether the shortage was logged; it is logged once until it is over.
 #[derive(Debug, Default)]
 pub(crate) struct Shortage {
     told: bool,
 }
 
 impl Shortage {
-    /// Whether an answer of the system is none, for want of descriptors or memory.
+    /// Whether a system call failed for lack of descriptors or memory.
     pub(crate) fn is_behind<T>(&mut self, answer: &io::Result<T>) -> bool {
         let error = answer.as_ref().err();
         let short = |e: &&io::Error| {

@@ -1,4 +1,5 @@
-//! What both encapsulations share: a bound, non-blocking socket with ECN both ways, receive times, and batched receiving.
+//! Common part of both encapsulations: a bound, non-blocking socket with ECN both ways, receive times, and
+//! batched receiving.
 
 use crate::bind::Bind;
 use crate::clock::Clock;
@@ -26,29 +27,30 @@ use std::os::fd::AsRawFd;
 
 /// One receive buffer: as much as generic receive offload puts together.
 const RECEIVE: usize = 65_536;
-/// Errors of earlier packets read at a time, and destinations among them that are remembered: whoever can send ICMP may send much.
+/// Most error messages read at a time, and most refusing destinations remembered: an attacker can send many
+/// ICMP messages.
 const MOST_ERRORS: usize = 64;
 const MOST_REFUSED: usize = 16;
 
 pub(crate) struct Socket {
     bind: Bind,
     raw: bool,
-    /// Of its packets, for policy routing (SO_MARK).
+    /// Mark of its packets for policy routing (SO_MARK).
     mark: Option<u32>,
     inner: socket2::Socket,
     state: UdpSocketState,
     /// Off once the kernel refused a segmented send.
     segmentation: bool,
     buffer: Vec<u8>,
-    /// Asks the kernel what became of packets that hosts refuse, and which destinations those were.
+    /// Reads ICMP errors from the kernel, and the destinations that refused packets.
     heeds_refusals: bool,
     refused: Vec<SocketAddr>,
-    /// What asks the system about MTUs.
+    /// Cached probe socket for questions about MTUs.
     asking: Cell<Option<socket2::Socket>>,
     pub(crate) stats: SocketStats,
 }
 
-/// One message of the kernel: several packets of `stride` bytes, the last may be shorter.
+/// One message from the kernel: several packets of `stride` bytes; the last may be shorter.
 pub(crate) struct Message<'a> {
     pub(crate) at: Time,
     pub(crate) local: Option<IpAddr>,
@@ -78,12 +80,12 @@ fn open(bind: &Bind, raw: bool, mark: Option<u32>, shared: bool) -> io::Result<s
     Ok(socket)
 }
 
-/// Has the kernel give each datagram to the socket whose number its byte 4 is, and by its addresses where there is no such socket. Without
-/// this the shards hand over to each other what is not theirs.
+/// Makes the kernel deliver each datagram to the socket whose number is in byte 4, or by a hash of its
+/// addresses if there is no such socket. Without this, shards hand over more datagrams to each other.
 fn shard_by_header(socket: &socket2::Socket, shards: u8) {
     let instruction = |code: u32, jt: u8, jf: u8, k: u32| libc::sock_filter { code: code as u16, jt, jf, k };
     let program = [
-        // Byte 4; a shorter datagram goes to the first.
+        // Byte 4; a shorter datagram goes to the first socket.
         instruction(libc::BPF_LD | libc::BPF_B | libc::BPF_ABS, 0, 0, 4),
         instruction(libc::BPF_JMP | libc::BPF_JGE | libc::BPF_K, 0, 1, shards.into()),
         // No socket has this number.
@@ -96,9 +98,9 @@ fn shard_by_header(socket: &socket2::Socket, shards: u8) {
     }
 }
 
-/// Sets up what comes with each packet. quinn-udp's control buffer holds three of receive time, addresses, segment size
-/// and ECN field; with all four the ECN field falls off the end. Raw sockets have no segments. Of UDP sockets, those bound
-/// to an address can do without the address, the others have to do without the time.
+/// Sets up the control messages of received packets. quinn-udp's control buffer has room for three of receive
+/// time, addresses, segment size and ECN field; with all four, the ECN field is lost. Raw sockets have no
+/// segments. UDP sockets bound to an address omit the addresses; others omit the time.
 fn set_up(socket: &socket2::Socket, bind: &Bind, raw: bool) -> io::Result<UdpSocketState> {
     let state = UdpSocketState::new(socket.into())?;
     if !raw && bind.is_wildcard() {
@@ -111,7 +113,7 @@ fn set_up(socket: &socket2::Socket, bind: &Bind, raw: bool) -> io::Result<UdpSoc
     Ok(state)
 }
 
-/// A socket with all that belongs to it, one of `shards` at the same address.
+/// Opens a fully configured socket, one of `shards` at the same address.
 fn open_whole(
     bind: &Bind,
     raw: bool,
@@ -127,7 +129,7 @@ fn open_whole(
 }
 
 impl Socket {
-    /// `shard` is the number of the socket among several at the same address, and how many they are.
+    /// `shard` has the number of the socket among several at the same address, and their count.
     pub(crate) fn new(
         bind: Bind,
         raw: bool,
@@ -135,7 +137,7 @@ impl Socket {
         shard: Option<(u8, u8)>,
     ) -> io::Result<Socket> {
         if matches!(shard, Some((0, _))) {
-            // Another program's sockets there must be none that share as well.
+            // Fails if another program has sharing sockets at this address.
             open(&bind, raw, mark, false)?;
         }
         let (inner, state) = open_whole(&bind, raw, mark, shard.map(|(_, shards)| shards))?;
@@ -158,19 +160,20 @@ impl Socket {
         })
     }
 
-    /// From now on [`refused`](Self::refused) has the destinations whose hosts say that nobody listens there.
+    /// Enables [`refused`](Self::refused), the destinations whose hosts answered with ICMP unreachable.
     pub(crate) fn heed_refusals(&mut self) -> io::Result<()> {
         self.state.enable_transport_errors((&self.inner).into())?;
         self.heeds_refusals = true;
         Ok(())
     }
 
-    /// Takes those of them that are new.
+    /// Removes and returns the destinations that are new.
     pub(crate) fn refused(&mut self) -> Vec<SocketAddr> {
         std::mem::take(&mut self.refused)
     }
 
-    /// Reads the errors of earlier packets, which the kernel reports in place of sending or receiving; whether there was one.
+    /// Reads pending errors of earlier packets, which the kernel reports in place of a send or receive; true
+    /// if there was one.
     fn read_errors(&mut self) -> bool {
         if !self.heeds_refusals {
             return false;
@@ -197,7 +200,8 @@ impl Socket {
         self.inner.local_addr()?.as_socket().ok_or_else(|| io::Error::other("not an IP socket"))
     }
 
-    /// A throw-away UDP socket bound as this one and connected to `remote`: what the system thinks of the way there.
+    /// A temporary UDP socket, bound like this one and connected to `remote`, to learn the system's view of
+    /// the path.
     pub(crate) fn probe(&self, remote: SocketAddr) -> io::Result<socket2::Socket> {
         let mut bind = self.bind.clone();
         bind.addr.set_port(0);
@@ -208,7 +212,7 @@ impl Socket {
 
     pub(crate) fn check(&mut self, remote: SocketAddr) -> io::Result<()> {
         watch::present(&self.bind)?;
-        // An interface that came back has another index, which the kernel does not call by its name.
+        // An interface that returned has a new index, for which the kernel reports no name.
         let bound = || self.inner.device().ok().flatten();
         if self.bind.interface.as_ref().is_some_and(|name| bound().as_deref() != Some(name.as_bytes())) {
             self.open_again()?;
@@ -218,7 +222,7 @@ impl Socket {
         Ok(())
     }
 
-    /// A new socket in place of this one: to bind one to another interface takes CAP_NET_RAW.
+    /// Replaces this socket by a new one: rebinding to another interface needs CAP_NET_RAW.
     fn open_again(&mut self) -> io::Result<()> {
         let mut bind = self.bind.clone();
         bind.addr.set_port(self.local_addr()?.port());
@@ -227,7 +231,7 @@ impl Socket {
         if self.heeds_refusals {
             self.heed_refusals()?;
         }
-        // The port it had is free now, and may be what a NAT knows it by.
+        // Keep the port: it is free now, and NATs may know the socket by it.
         if let Ok((inner, state)) = open_whole(&bind, self.raw, self.mark, None) {
             (self.inner, self.state) = (inner, state);
             if self.heeds_refusals {
@@ -237,14 +241,14 @@ impl Socket {
         Ok(())
     }
 
-    /// What `question` finds out from a throw-away socket that is connected to `remote`.
+    /// Runs `question` on a temporary socket connected to `remote`.
     fn ask<T>(
         &self,
         remote: SocketAddr,
         question: impl Fn(&socket2::Socket) -> io::Result<T>,
     ) -> io::Result<T> {
         let asking = match self.asking.take() {
-            // Opening one for each of many paths would take most of the time.
+            // Reuse the socket: with many paths, opening one each time would dominate the cost.
             Some(socket) => disconnect(&socket).and_then(|()| connect(&socket, remote)).map(|()| socket),
             None => self.probe(remote),
         };
@@ -284,11 +288,11 @@ impl Socket {
         })
     }
 
-    /// Sends a burst, in one call if it can, and counts.
+    /// Sends a burst, in one call if possible, and counts it.
     pub(crate) fn send(&mut self, burst: &Burst<'_>) -> Result<(), SendError> {
         if self.segmentation && burst.bytes.len() > burst.segment {
             match self.transmit(burst, burst.bytes, Some(burst.segment)) {
-                // Some drivers refuse to segment; try packet by packet from here on.
+                // Some drivers refuse to segment; send packet by packet from here on.
                 Err(e) if matches!(Errno::from_io_error(&e), Some(Errno::IO | Errno::INVAL)) => {
                     tracing::info!("segmentation offload refused ({e}), sending packet by packet");
                     self.segmentation = false;
@@ -301,7 +305,7 @@ impl Socket {
             let (packet, later) = rest.split_at(burst.segment.min(rest.len()));
             match self.transmit(burst, packet, None) {
                 Ok(()) => self.count(Ok(()), packet, burst.segment)?,
-                // What is in the way of one packet is in the way of the rest.
+                // An error of one packet also affects the rest.
                 Err(e) => return self.count(Err(e), rest, burst.segment),
             }
             rest = later;
@@ -328,7 +332,8 @@ impl Socket {
             match sendmsg(fd, &[IoSlice::new(bytes)], &control, MsgFlags::MSG_DONTWAIT, Some(&to)) {
                 Err(nix::Error::EINTR) => {}
                 Err(e) if !matches!(e, nix::Error::EAGAIN | nix::Error::ENOBUFS) && !told => {
-                    // Of an earlier packet, perhaps to elsewhere: this one has not left.
+                    // The error may be of an earlier packet, perhaps to another destination: this one has not
+                    // left.
                     told = true;
                     if !self.read_errors() {
                         return Err(e.into());
@@ -339,7 +344,7 @@ impl Socket {
         }
     }
 
-    /// What became of packets of `segment` bytes each, the last perhaps shorter.
+    /// Counts the result of sending packets of `segment` bytes each; the last may be shorter.
     fn count(&mut self, result: io::Result<()>, bytes: &[u8], segment: usize) -> Result<(), SendError> {
         let packets = bytes.len().div_ceil(segment) as u64;
         let Err(e) = result else {
@@ -380,14 +385,15 @@ impl Socket {
             }
         };
         self.stats.rx_calls += 1;
-        // Kernel times are wall-clock; what counts is how long ago it was. Both clocks are read now, in this order: to receive megabytes takes as
-        // long as a short round trip, and a packet must not seem to arrive before it did.
+        // Kernel timestamps are wall-clock time, so compute each packet's age. Read both clocks now, in this
+        // order: receiving megabytes takes as long as a short round trip, and a packet must not seem to
+        // arrive before it was sent.
         let wall = Duration::from_nanos(Clock.wall_nanos());
         let now = Clock.now();
         let wildcard = self.bind.is_wildcard();
         for (meta, bytes) in meta.iter().zip(&mut slices).take(n) {
             let ago = meta.timestamp.map_or(Duration::ZERO, |t| wall.saturating_sub(t));
-            // A step of the wall clock must not make packets old.
+            // A step of the wall clock must not make packets look old.
             let ago = if ago < Duration::from_millis(100) { ago } else { Duration::ZERO };
             each(
                 &mut self.stats,
@@ -405,7 +411,7 @@ impl Socket {
     }
 }
 
-/// Connects a UDP socket; native DCCP has no port, which UDP needs.
+/// Connects a UDP socket; native DCCP has no port, but UDP needs one.
 fn connect(socket: &socket2::Socket, mut remote: SocketAddr) -> io::Result<()> {
     if remote.port() == 0 {
         remote.set_port(9);
@@ -413,17 +419,17 @@ fn connect(socket: &socket2::Socket, mut remote: SocketAddr) -> io::Result<()> {
     socket.connect(&SockAddr::from(remote))
 }
 
-/// Takes the destination off a UDP socket, and with it the address it leaves from, if that was not bound.
+/// Disconnects a UDP socket; this also removes its source address, unless that was bound.
 fn disconnect(socket: &socket2::Socket) -> io::Result<()> {
     Ok(rustix::net::connect_unspec(socket)?)
 }
 
-/// The address that a connected socket leaves from.
+/// The source address of a connected socket.
 fn source(socket: &socket2::Socket) -> io::Result<IpAddr> {
     Ok(socket.local_addr()?.as_socket().ok_or(io::ErrorKind::AddrNotAvailable)?.ip())
 }
 
-/// What tells the kernel to send from an address.
+/// Control message that makes the kernel send from an address.
 fn source_info(local: Option<IpAddr>) -> (Option<libc::in_pktinfo>, Option<libc::in6_pktinfo>) {
     match local {
         None => (None, None),

@@ -8,42 +8,45 @@ use std::net::IpAddr;
 use std::sync::Arc;
 use tun_rs::{DeviceBuilder, SyncDevice};
 
-/// How a TUN device is made.
+/// Configuration of a TUN device.
 #[derive(Clone, Debug)]
 pub struct TunConfig {
     /// Interface name, at most 15 bytes.
     pub name: String,
     /// Addresses with prefix length.
     pub addresses: Vec<(IpAddr, u8)>,
-    /// Largest IP packet.
+    /// Largest IP packet, bytes.
     pub mtu: u16,
-    /// Takes and gives super-packets, for [`Bursts`](crate::Bursts); without, and where the kernel has none, each packet by itself.
+    /// Exchanges super-packets with the kernel, for [`Bursts`](crate::Bursts). Without it, or if the kernel
+    /// does not support it, each packet is passed by itself.
     pub offload: bool,
 }
 
-/// A TUN device: whole IP packets in and out, gone when it and its clones are dropped.
+/// A TUN device: whole IP packets in and out. The interface exists until the device and its clones are
+/// dropped.
 #[derive(Clone)]
 pub struct Tun {
     device: Arc<SyncDevice>,
-    /// Of a device with several queues.
+    /// Set for a device with several queues.
     selection: Option<Arc<QueueSelection>>,
 }
 
 impl Tun {
-    /// Creates the interface, gives it its addresses and brings it up.
+    /// Creates the interface, assigns its addresses and brings it up.
     ///
     /// # Errors
-    /// What the system says; `PermissionDenied` without CAP_NET_ADMIN, `NotFound` without /dev/net/tun,
+    /// The system's error; `PermissionDenied` without CAP_NET_ADMIN, `NotFound` without /dev/net/tun,
     /// `ResourceBusy` if the name is in use.
     pub fn create(cfg: &TunConfig) -> io::Result<Tun> {
         Tun::with(cfg, None)
     }
 
-    /// As [`create`](Self::create), of an interface with several queues, this being the first, for as many threads: see [`queue`](Self::queue).
-    /// The kernel puts packets where [`assign_queues`](Self::assign_queues) says; where it does not do so (it wants CAP_BPF), there is one queue.
+    /// Like [`create`](Self::create), for an interface with several queues, one per thread; this is the
+    /// first, see [`queue`](Self::queue). [`assign_queues`](Self::assign_queues) maps packets to queues; if
+    /// the kernel refuses (it needs CAP_BPF), there is one queue.
     ///
     /// # Errors
-    /// As of [`create`](Self::create).
+    /// As for [`create`](Self::create).
     pub fn create_queued(cfg: &TunConfig) -> io::Result<Tun> {
         let without = |e: io::Error| {
             tracing::info!("the kernel refuses queue selection ({e}); one thread reads all queues");
@@ -56,13 +59,14 @@ impl Tun {
 
     fn with(cfg: &TunConfig, selection: Option<QueueSelection>) -> io::Result<Tun> {
         std::fs::metadata("/dev/net/tun")?;
-        // A device of that name that somebody else made is not ours to take over.
-        // Asked of a socket, since /sys shows the namespace of whoever mounted it.
+        // Do not take over another program's device of that name. Ask a socket, since /sys shows the network
+        // namespace of the process that mounted it.
         let socket = socket(AddressFamily::UNIX, SocketType::DGRAM, None)?;
         if name_to_index(&socket, &cfg.name).is_ok() {
             return Err(io::ErrorKind::ResourceBusy.into());
         }
-        // Twice the default, for the milliseconds in which another process has the CPU. It is not a queue: it is always read.
+        // Twice the default, for milliseconds in which another process has the CPU. No standing queue builds
+        // up: the device is always read.
         let mut builder = DeviceBuilder::new()
             .name(&cfg.name)
             .mtu(cfg.mtu)
@@ -87,15 +91,16 @@ impl Tun {
         Ok(Tun { device: Arc::new(device), selection: selection.map(Arc::new) })
     }
 
-    /// Whether each thread has a queue of its own.
+    /// Whether each thread has its own queue.
     pub fn has_queues(&self) -> bool {
         self.selection.is_some()
     }
 
-    /// The next queue of a device that has several, numbered from 0 as they are asked for; of another, one more name for its only one.
+    /// The next queue of a device with several, numbered from 0 in call order; otherwise a clone of the only
+    /// queue.
     ///
     /// # Errors
-    /// What the system says.
+    /// The system's error.
     pub fn queue(&self) -> io::Result<Tun> {
         let mut queue = self.clone();
         if self.has_queues() {
@@ -106,23 +111,24 @@ impl Tun {
         Ok(queue)
     }
 
-    /// What is for these prefixes waits in the queues with these numbers, everything else in the first. Without queues this does nothing.
+    /// Assigns packets for these prefixes to the queues with these numbers, all others to the first. No
+    /// effect without queues.
     ///
     /// # Errors
-    /// What the system says; the device then selects queues by a part of them.
+    /// The system's error; then only a part of the prefixes is in effect.
     pub fn assign_queues(&self, prefixes: impl IntoIterator<Item = (IpAddr, u8, u8)>) -> io::Result<()> {
         self.selection.as_ref().map_or(Ok(()), |selection| selection.set(prefixes))
     }
 
-    /// One prefix more.
+    /// Adds one prefix.
     ///
     /// # Errors
-    /// What the system says.
+    /// The system's error.
     pub fn assign_queue(&self, ip: IpAddr, length: u8, queue: u8) -> io::Result<()> {
         self.selection.as_ref().map_or(Ok(()), |selection| selection.add(ip, length, queue))
     }
 
-    /// Whether super-packets go in and out, each behind a header; [`Bursts`](crate::Bursts) knows what to do with them.
+    /// Whether super-packets with a virtio header are exchanged, as [`Bursts`](crate::Bursts) does.
     pub fn offloads(&self) -> bool {
         self.device.tcp_gso()
     }
@@ -131,10 +137,10 @@ impl Tun {
         &self.device
     }
 
-    /// Reads one packet, of a device without offload; `None` if there is none.
+    /// Reads one packet from a device without offload; `None` if there is none.
     ///
     /// # Errors
-    /// What the system says, the device being gone among it.
+    /// The system's error, also if the device is gone.
     pub fn read(&self, buf: &mut [u8]) -> io::Result<Option<usize>> {
         match self.device.recv(buf) {
             Ok(n) => Ok(Some(n)),
@@ -143,10 +149,10 @@ impl Tun {
         }
     }
 
-    /// Hands one packet to the kernel, behind its header if the device has offload.
+    /// Passes one packet to the kernel, after its virtio header if the device has offload.
     ///
     /// # Errors
-    /// `InvalidInput` for what the kernel does not take for an IP packet, and what else the system says.
+    /// `InvalidInput` if the kernel does not accept it as an IP packet, and other errors of the system.
     pub fn write(&self, packet: &[u8]) -> io::Result<()> {
         self.device.send(packet).map(|_| ())
     }

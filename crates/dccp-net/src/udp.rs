@@ -12,12 +12,12 @@ impl UdpEncapsulation {
     /// Opens and binds a socket.
     ///
     /// # Errors
-    /// What the system says: `AddrInUse`, `AddrNotAvailable`, no such interface, no permission.
+    /// The system's error: `AddrInUse`, `AddrNotAvailable`, no such interface, no permission.
     pub fn new(bind: Bind) -> io::Result<UdpEncapsulation> {
         UdpEncapsulation::marked(bind, None)
     }
 
-    /// As [`new`](Self::new), its packets marked for policy routing (SO_MARK).
+    /// Like [`new`](Self::new), with a mark on packets for policy routing (SO_MARK).
     ///
     /// # Errors
     /// Those of [`new`](Self::new); a mark needs CAP_NET_ADMIN.
@@ -25,8 +25,9 @@ impl UdpEncapsulation {
         Ok(UdpEncapsulation(Socket::new(bind, false, mark, None)?))
     }
 
-    /// As [`marked`](Self::marked), one of `shards` sockets at the same address, to be opened in the order of their numbers: records go to the
-    /// one whose number is in their header (byte 4), other datagrams by their addresses.
+    /// Like [`marked`](Self::marked), for one of `shards` sockets at the same address, which must be opened
+    /// in the order of their numbers. Records go to the socket whose number is in their header (byte 4),
+    /// other datagrams by a hash of their addresses.
     ///
     /// # Errors
     /// Those of [`marked`](Self::marked).

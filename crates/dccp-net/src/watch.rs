@@ -1,4 +1,4 @@
-//! Interfaces and addresses of this host: whether a path can leave, and word from the kernel when that may have changed.
+//! Interfaces and addresses of this host: whether a path can leave, and notifications of changes.
 
 #![expect(unsafe_code, reason = "nothing safe asks for an interface's MTU")]
 
@@ -16,16 +16,16 @@ use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 /// Groups of rtnetlink(7): links, addresses and routes of both versions.
 const GROUPS: u32 = 0x1 | 0x10 | 0x40 | 0x100 | 0x400;
 
-/// Becomes readable whenever an interface, an address or a route of this host changes.
+/// Becomes readable when an interface, an address or a route of this host changes.
 pub struct HostWatch {
     socket: OwnedFd,
 }
 
 impl HostWatch {
-    /// Begins to watch; no privilege is needed.
+    /// Starts watching; needs no privilege.
     ///
     /// # Errors
-    /// What the system says.
+    /// The system's error.
     pub fn new() -> io::Result<HostWatch> {
         let flags = SockFlag::SOCK_NONBLOCK | SockFlag::SOCK_CLOEXEC;
         let socket = socket(AddressFamily::Netlink, SockType::Raw, flags, SockProtocol::NetlinkRoute)?;
@@ -33,7 +33,7 @@ impl HostWatch {
         Ok(HostWatch { socket })
     }
 
-    /// Takes the messages away. What they say is asked of the system anew, so one that was lost does no harm.
+    /// Discards the messages. Their content is read from the system again, so lost messages do no harm.
     pub fn drain(&self) {
         let mut buffer = [0; 16_384];
         while let Ok(1..) | Err(nix::Error::ENOBUFS | nix::Error::EINTR) =
@@ -48,7 +48,7 @@ impl AsFd for HostWatch {
     }
 }
 
-/// Whether what a socket is bound to is there and has a carrier.
+/// Whether the socket's interface or address is present and has a carrier signal.
 pub(crate) fn present(bound: &Bind) -> io::Result<()> {
     if bound.is_wildcard() {
         return Ok(());
@@ -66,7 +66,7 @@ fn judge(bound: &Bind, interfaces: impl Iterator<Item = InterfaceAddress>) -> io
         if bound.interface.as_ref().is_some_and(|name| *name != entry.interface_name) {
             continue;
         }
-        // There is an entry for each address and one, without an IP address, for the interface.
+        // There is one entry per address, and one without an IP address for the interface.
         if bound.interface.is_some() && ip.is_some() {
             absent = Errno::ADDRNOTAVAIL.into();
         }
@@ -78,7 +78,7 @@ fn judge(bound: &Bind, interfaces: impl Iterator<Item = InterfaceAddress>) -> io
             flags if !flags.contains(InterfaceFlags::IFF_UP) => {
                 Err(io::Error::other(format!("{name} is switched off")))
             }
-            // The first may follow the second a second later.
+            // RUNNING may follow LOWER_UP a second later.
             flags if !flags.contains(InterfaceFlags::IFF_RUNNING | InterfaceFlags::IFF_LOWER_UP) => {
                 Err(io::Error::other(format!("{name} has no carrier")))
             }
@@ -88,10 +88,10 @@ fn judge(bound: &Bind, interfaces: impl Iterator<Item = InterfaceAddress>) -> io
     Err(absent)
 }
 
-/// Interfaces that can be used now, whose names begin so, and that have an address of that version of IP; in the order of their names.
+/// Usable interfaces with this name prefix and an address of this IP version, sorted by name.
 ///
 /// # Errors
-/// What the system says.
+/// The system's error.
 pub fn interfaces_like(begin: &str, ipv4: bool) -> io::Result<Vec<String>> {
     Ok(like(begin, ipv4, getifaddrs()?))
 }
@@ -116,9 +116,9 @@ pub(crate) fn holder(ip: IpAddr) -> io::Result<String> {
     entry.map(|entry| entry.interface_name).ok_or_else(|| Errno::ADDRNOTAVAIL.into())
 }
 
-/// An interface's MTU, bytes; any socket can ask.
+/// An interface's MTU, bytes. Any socket can be used to ask.
 pub(crate) fn mtu(socket: &impl AsRawFd, interface: &str) -> io::Result<u16> {
-    // SAFETY: all of it may be zero.
+    // SAFETY: all fields may be zero.
     let mut request: libc::ifreq = unsafe { std::mem::zeroed() };
     // The last byte stays zero.
     let name = request.ifr_name.iter_mut().take(libc::IFNAMSIZ - 1);

@@ -281,7 +281,7 @@ impl State {
         self.peer_said = text;
     }
 
-    /// Counts packets as lost whose acknowledgements would come too late to be counted.
+    /// Counts unacknowledged packets as lost: no acknowledgement can arrive after the close.
     pub(crate) fn give_up(&mut self, packets: u64) {
         self.stats.lost += packets;
         self.given_up = true;

@@ -1,4 +1,4 @@
-//! The clients: one endpoint and one socket for all their sessions, channels of its own for each.
+//! The clients: one endpoint and one socket for all sessions, and separate channels for each client.
 
 use dccp_net::{Bind, Burst, Clock, Encapsulation as _, UdpEncapsulation};
 use dccp_proto::{Ecn, Ports, Route, Sink};
@@ -17,17 +17,17 @@ use std::time::{Duration, Instant};
 /// DCCP Service Code and port of a tunnel.
 const SERVICE_CODE: u32 = u32::from_be_bytes(*b"MPTU");
 const PORT: u16 = 6511;
-/// As long a tunnel's client waits before it opens a session that closed anew.
+/// Delay before a closed session is opened again, as in the tunnel's client.
 const AGAIN: Duration = Duration::from_millis(250);
 /// The server's inner address.
 const HUB: [u8; 4] = [10, 0, 0, 1];
 
-/// The two bytes of a client's number, in all its addresses.
+/// The two address bytes that identify a client.
 pub(crate) fn octets(client: u32) -> [u8; 2] {
     (client as u16).to_be_bytes()
 }
 
-/// Not secret: both the server's file and the clients are made of it.
+/// Not secret: the server's file and the clients both derive keys from it.
 pub(crate) fn key_of(client: u32) -> PrivateKey {
     let mut bytes = [7; 32];
     bytes[..4].copy_from_slice(&client.to_be_bytes());
@@ -67,7 +67,7 @@ pub(crate) struct Clients {
     /// Open sessions and paths that are up.
     pub(crate) open: usize,
     pub(crate) up: usize,
-    /// Sessions that closed so far, and those that are to be opened again, when.
+    /// Sessions closed so far, and sessions to be opened again with their times.
     pub(crate) closed: usize,
     again: VecDeque<(Instant, u32)>,
     /// Records received, and answers to pings.
@@ -79,7 +79,7 @@ fn server(path: usize) -> SocketAddr {
     SocketAddr::from(([127, 0, 0, 1 + path as u8], PORT))
 }
 
-/// Where a client's path leaves from.
+/// The source address of a client's path.
 fn source(client: u32, path: usize) -> IpAddr {
     let [a, b] = octets(client);
     Ipv4Addr::new(127, 1 + path as u8, a, b).into()
@@ -173,7 +173,7 @@ impl Clients {
         Ok(())
     }
 
-    /// Everything that is due; waits for records up to `patience` if there is nothing.
+    /// Does everything that is due; otherwise waits for records up to `patience`.
     pub(crate) fn turn(&mut self, patience: Duration) -> io::Result<()> {
         let now = Clock.now();
         let deadline =
@@ -259,7 +259,7 @@ impl Clients {
         }
     }
 
-    /// What a client's channels say by itself, and its timer.
+    /// Sends the messages of a client's channels and sets its timer.
     fn messages(&mut self, number: u32) {
         while let Some((to, message)) = self.clients[number as usize].channels.poll_transmit() {
             if let Some(local) = to.local {
@@ -278,7 +278,7 @@ impl Clients {
         }
     }
 
-    /// What does not leave is lost, as on any network.
+    /// A datagram that does not leave is lost, as on any network.
     fn send(&mut self, local: IpAddr, remote: SocketAddr, ecn: Ecn, bytes: &[u8]) {
         let burst = Burst { local: Some(local), remote, dscp: 0, ecn, segment: bytes.len(), bytes };
         let _ = self.socket.send(&burst);

@@ -1,6 +1,8 @@
-//! Many clients of one tunnel server, all in this process: `fleet config N` prints the server's file, `fleet run N SERVER_PID` opens N
-//! sessions with two paths each, leaves them alone, sends pings through them, and prints what the server did; `fleet restart N SERVER_PID` kills
-//! the server and prints how soon all are back at its successor. For tools/bench/fleet, which makes the namespace. Each client has a key and two addresses in 127.0.0.0/8 of its own.
+//! Many clients of one tunnel server, all in this process. `fleet config N` prints the server's file. `fleet
+//! run N SERVER_PID` opens N sessions with two paths each, leaves them idle, sends pings through them, and
+//! prints the server's costs. `fleet restart N SERVER_PID` kills the server and prints how soon all sessions
+//! are open at its successor. For tools/bench/fleet, which makes the namespace. Each client has its own key
+//! and two addresses in 127.0.0.0/8.
 
 mod clients;
 
@@ -9,9 +11,9 @@ use std::time::{Duration, Instant};
 
 type Error = Box<dyn std::error::Error>;
 
-/// Sessions that may be on their way at a time while the fleet sets up.
+/// Most sessions in setup at a time.
 const OUTSTANDING: usize = 200;
-/// When to stop waiting for sessions that do not come.
+/// Timeout for sessions that do not open.
 const PATIENCE: Duration = Duration::from_secs(60);
 
 fn main() -> Result<(), Error> {
@@ -28,7 +30,7 @@ fn main() -> Result<(), Error> {
     Ok(())
 }
 
-/// The server's file; its interface, control socket and the rest are added by the script.
+/// The server's file; the script adds its interface, control socket and the rest.
 fn config(n: u32) -> String {
     let mut text = format!("private_key = \"{}\"\n", *key_of(u32::MAX).to_base64());
     for i in 0..n {
@@ -65,7 +67,7 @@ fn open_all(fleet: &mut Clients, n: u32) -> Result<(), Error> {
     Ok(())
 }
 
-/// Kills the server while the sessions carry pings, and waits until all are open at the one that is started in its place.
+/// Kills the server while the sessions carry pings, and waits until all are open at its replacement.
 fn restart(n: u32, server: u32, rate: u32) -> Result<(), Error> {
     let mut fleet = Clients::new(n)?;
     open_all(&mut fleet, n)?;
@@ -119,7 +121,7 @@ fn run(n: u32, server: u32, idle: u32, load: u32, rate: u32) -> Result<(), Error
         rss1 / 1048576.0
     );
 
-    // For ten seconds after its first packets a session asks its paths more often.
+    // In the first ten seconds after its first packets, a session probes its paths more often.
     fleet.run_for(Duration::from_secs(12))?;
     let (cpu2, _) = usage_of(server)?;
     let (since, before) = (Instant::now(), fleet.received);
@@ -139,7 +141,7 @@ fn run(n: u32, server: u32, idle: u32, load: u32, rate: u32) -> Result<(), Error
     while since.elapsed().as_secs() < load.into() {
         let due = (since.elapsed().as_secs_f64() * f64::from(rate)) as u64;
         while sent < due {
-            // A prime step visits all sessions in an order that no cache guesses.
+            // A prime step visits the sessions in an order that caches do not predict.
             fleet.ping((sent * 7919 % u64::from(n)) as u32);
             sent += 1;
         }

@@ -1,4 +1,4 @@
-//! A capture is a pcap file of IP packets that hold what was sent.
+//! A capture is a pcap file of IP packets that contain the sent packets.
 
 use dccp_net::{App, Bind, Capture, Core, Driver, UdpEncapsulation};
 use dccp_proto::{Ports, Route};
@@ -10,7 +10,7 @@ use std::net::UdpSocket;
 use std::os::fd::BorrowedFd;
 use std::os::unix::fs::PermissionsExt;
 
-/// Connects, and stops a while after the Request left.
+/// Connects, and stops a while after the Request has left.
 struct Caller {
     stop_at: Time,
 }
@@ -36,12 +36,12 @@ fn a_request_is_sent_and_captured() {
     peer.set_read_timeout(Some(std::time::Duration::from_secs(10))).unwrap();
     let remote = peer.local_addr().unwrap();
     let file = std::env::temp_dir().join(format!("mpdccp-capture-{}.pcap", std::process::id()));
-    // A file that anyone could read before does not stay so.
+    // A file that was world-readable does not stay so.
     std::fs::write(&file, "").unwrap();
     std::fs::set_permissions(&file, Permissions::from_mode(0o644)).unwrap();
     let driver = Driver::new(Endpoint::new([1; 32]), |core| -> io::Result<Caller> {
         core.net.capture = Some(Capture::create(&file)?);
-        // Bound to no address: the capture has to find out.
+        // The socket is bound to no address: the capture must find the source.
         let bind = Bind { addr: "0.0.0.0:0".parse().unwrap(), interface: None };
         let socket = core.add_socket(UdpEncapsulation::new(bind)?)?;
         let now = core.clock.now();

@@ -1,4 +1,4 @@
-//! Encapsulations over loopback: what goes in comes out, with its ECN field, its addresses and its size.
+//! Encapsulations over loopback: packets arrive with their ECN field, addresses and size.
 
 use dccp_net::{Batch, Bind, Burst, Clock, Encapsulation, RawEncapsulation, UdpEncapsulation};
 use dccp_proto::{Ecn, Route, Sink};
@@ -15,7 +15,8 @@ struct Got {
     bytes: Vec<u8>,
 }
 
-/// Receives until `n` packets are there; gives up after a while, so that a loss fails the assertion and not the clock.
+/// Receives until `n` packets arrived; gives up after a while, so that a loss fails the assertion instead of
+/// hanging.
 fn receive(encapsulation: &mut dyn Encapsulation, n: usize) -> Vec<Got> {
     let mut got = Vec::new();
     let patience = Instant::now();
@@ -170,7 +171,7 @@ fn raw_pair(addr: &str, header: u32) {
     let (mut a, mut b) = match (RawEncapsulation::new(bind(addr)), RawEncapsulation::new(bind(addr))) {
         (Ok(a), Ok(b)) => (a, b),
         (Err(e), _) | (_, Err(e)) => {
-            // Nothing but a missing privilege or a missing IPv6 may stand in the way.
+            // Only a missing privilege or missing IPv6 may cause the error.
             let kind = e.kind();
             assert!(matches!(kind, ErrorKind::PermissionDenied | ErrorKind::AddrNotAvailable), "{e}");
             println!("SKIPPED raw sockets on {addr}: {e}");
@@ -182,7 +183,7 @@ fn raw_pair(addr: &str, header: u32) {
     let bytes = packets.concat();
     let segment = packets[0].len();
     a.send(&Burst { local: None, remote, dscp: 0, ecn: Ecn::Ect0, segment, bytes: &bytes }).unwrap();
-    // Both sockets see what comes to their common address.
+    // Both sockets receive packets to their common address.
     let got = receive(&mut b, 3);
     for (got, sent) in got.iter().zip(&packets) {
         assert_eq!(got.ip_len, header + sent.len() as u32);
@@ -191,7 +192,7 @@ fn raw_pair(addr: &str, header: u32) {
     }
     assert_eq!((b.stats().rx_packets, b.stats().rx_bad_checksum), (3, 0));
 
-    // A packet changed on the way, by a socket that knows nothing of checksums.
+    // A packet modified on the way, sent by a socket that computes no checksum.
     let raw = socket2::Socket::new(
         socket2::Domain::for_address(remote),
         socket2::Type::RAW,
@@ -203,7 +204,8 @@ fn raw_pair(addr: &str, header: u32) {
     assert_eq!(receive(&mut b, 1).len(), 1);
     assert_eq!((b.stats().rx_packets, b.stats().rx_bad_checksum), (4, 1));
     if remote.is_ipv4() {
-        // RFC 8899 section 3 (2): Don't Fragment. Raw IPv4 sockets receive the header, too, this one also what was sent before.
+        // RFC 8899 section 3 (2): Don't Fragment. Raw IPv4 sockets also receive the header; this socket also
+        // receives the earlier packets.
         let mut bytes = [0; 2048];
         raw.set_read_timeout(Some(Duration::from_secs(10))).unwrap();
         while (&raw).read(&mut bytes).unwrap() != 20 + segment {}
