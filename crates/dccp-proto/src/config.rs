@@ -2,28 +2,28 @@ use alloc::boxed::Box;
 use alloc::vec::Vec;
 use dccp_cc::{CcConfig, Controller};
 
-/// For [`Config::least_request`]: more than this stack answers, Init Cookie included.
+/// For [`Config::least_request`]: larger than this stack's answers, Init Cookie included.
 pub const PADDED_REQUEST: u16 = 256;
 
-/// How the congestion controller of a sending half is set up.
+/// Settings of a sending half's congestion controller.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct CcOptions {
     /// Windows in packets rather than bytes (CCID 5 and later; CCID 2 always counts packets).
     pub packets: bool,
-    /// CCID 5 exactly after the BBRv1 draft.
+    /// CCID 5 exactly as in the BBRv1 draft.
     pub draft: bool,
     /// CCIDs 3 and 4 without the recommended reduction of oscillations (RFC 5348 section 4.5).
     pub plain_tfrc: bool,
-    /// A congestion control from outside this crate, beside those it knows.
+    /// A congestion control from outside this crate, in addition to the known ones.
     pub experiment: Option<Experiment>,
 }
 
-/// A congestion control from outside under a CCID of the experimental range. Its feedback are Ack Vectors, as with CCID 5; both ends
-/// set it to have it negotiated.
+/// A congestion control from outside, under a CCID of the experimental range. Its feedback is Ack Vectors, as
+/// with CCID 5; both ends must set it so that it can be negotiated.
 #[derive(Clone, Copy, Debug)]
 pub struct Experiment {
-    /// 248 to 254 (RFC 4340 section 19.5), to be named in [`Config::tx_ccids`] and [`Config::rx_ccids`] too. It hides a CCID of that
-    /// number which this crate has.
+    /// 248 to 254 (RFC 4340 section 19.5); also list it in [`Config::tx_ccids`] and [`Config::rx_ccids`]. It
+    /// replaces a CCID of this crate with the same number.
     pub ccid: u8,
     /// Makes a controller for a new sending half.
     pub controller: fn(&CcConfig) -> Box<dyn Controller>,
@@ -34,9 +34,10 @@ pub struct Experiment {
 pub struct Config {
     /// Service Code (RFC 4340 section 8.1.2); both ends must agree.
     pub service_code: u32,
-    /// Others that a server takes as well; [`Connection::service_code`](crate::Connection::service_code) tells which one it is.
+    /// Other codes that a server accepts; [`Connection::service_code`](crate::Connection::service_code)
+    /// returns the one in use.
     pub also_services: Vec<u32>,
-    /// Take data that comes on Request or Response (RFC 4340 section 8.1.3).
+    /// Accept data on Request or Response (RFC 4340 section 8.1.3).
     pub early_data: bool,
     /// CCIDs for our sending half, most preferred first.
     pub tx_ccids: Vec<u8>,
@@ -48,39 +49,44 @@ pub struct Config {
     pub ack_on_open: bool,
     /// Initial Sequence Window, 32 ..= 2^46-1 (RFC 4340 section 7.5.1); grows with the window.
     pub seq_window: u64,
-    /// Initial Ack Ratio we ask the peer for (RFC 4340 section 11.3).
+    /// Initial Ack Ratio requested from the peer (RFC 4340 section 11.3).
     pub ack_ratio: u16,
     /// Mark data ECN-capable (ECT(0)); off negotiates ECN Incapable.
     pub ecn: bool,
-    /// Ask the peer to send NDP Count, and send it when asked (RFC 4340 section 7.7).
+    /// Request NDP Count from the peer, and send it on request (RFC 4340 section 7.7).
     pub ndp_count: bool,
     /// Permit short sequence numbers (RFC 4340 section 7.6.1).
     pub allow_short_seqnos: bool,
-    /// Send short sequence numbers if the peer permits it, while the Sequence Window is small: 4 to 8 bytes per packet less, and weaker
-    /// protection against forged packets (RFC 4340 section 7.6.2).
+    /// Send short sequence numbers if the peer permits it, while the Sequence Window is small: 4 to 8 bytes
+    /// per packet less, but weaker protection against forged packets (RFC 4340 section 7.6.2).
     pub short_seqnos: bool,
-    /// Least Checksum Coverage to accept data with, 1 to 15 (RFC 4340 section 9.2); 0: only data that is covered whole.
+    /// Least Checksum Coverage of accepted data, 1 to 15 (RFC 4340 section 9.2); 0: the checksum must cover
+    /// all data.
     pub min_coverage: u8,
-    /// Checksum Coverage of the data we send, if the peer accepts it; 0: all. In UDP the UDP checksum covers all anyhow.
+    /// Checksum Coverage of the data we send, if the peer accepts it; 0: all. With UDP, the UDP checksum
+    /// covers everything anyway.
     pub coverage: u8,
-    /// Deliver data whose Data Checksum is wrong too, and tell the peer so (RFC 4340 section 11.7, Drop Code 7).
+    /// Deliver data with a wrong Data Checksum too, and report that to the peer (RFC 4340 section 11.7, Drop
+    /// Code 7).
     pub take_corrupt: bool,
-    /// Send a Timestamp on Request, for a round-trip time without the time the server held it (RFC 4340 section 13.1).
+    /// Send a Timestamp on Request, for a round-trip time without the server's delay (RFC 4340 section 13.1).
     pub timestamps: bool,
-    /// Ask that data be covered by a Data Checksum option (RFC 4340 section 9.3.1).
+    /// Request a Data Checksum option on data (RFC 4340 section 9.3.1).
     pub check_data_checksum: bool,
-    /// Never send a sequence number now and then (as RFC 9000 section 21.4), and end the connection with Reset code 11, Aggression Penalty, if the
-    /// peer acknowledges it: for peers that nobody vouches for, who could have us send faster than the path carries. Without effect while what
-    /// we send is under CCID 3 or 4, whose receivers count losses themselves.
+    /// Occasionally skip a sequence number (as RFC 9000 section 21.4), and end the connection with Reset code
+    /// 11, Aggression Penalty, if the peer acknowledges it. For unauthenticated peers, which could make us
+    /// send faster than the path allows. No effect while our data is under CCID 3 or 4, whose receivers count
+    /// losses themselves.
     pub skip_numbers: bool,
     /// Largest IP packet of the path, bytes.
     pub mtu: u16,
-    /// Find out what the path really carries (RFC 8899); `mtu` is then where that begins and ends.
+    /// Discover the path MTU (RFC 8899); `mtu` is then the initial value and the maximum.
     pub probe_mtu: bool,
-    /// IP and UDP header bytes the encapsulation adds.
+    /// IP and UDP header bytes of the encapsulation.
     pub overhead: u16,
-    /// Requests are padded to this many bytes of DCCP packet: a server that cannot know where they come from answers with no more than it got, so
-    /// that nobody can have it flood others, and need not ration answers to those who ask so.
+    /// Requests are padded to this many bytes of DCCP packet. A server that cannot verify their source sends
+    /// no more bytes than it received, which rules out amplification, so it need not ration answers to padded
+    /// Requests.
     pub least_request: u16,
     /// Congestion control of our sending half.
     pub cc: CcOptions,
@@ -89,7 +95,7 @@ pub struct Config {
 }
 
 impl Config {
-    /// Negotiates this congestion control and no other, both ways.
+    /// Negotiates only this congestion control, both ways.
     pub fn use_experiment(&mut self, experiment: Experiment) {
         self.cc.experiment = Some(experiment);
         self.tx_ccids = alloc::vec![experiment.ccid];

@@ -1,12 +1,14 @@
-//! One DCCP connection as a sans-IO state machine (RFC 4340): handshake, feature negotiation, sequence validity, the two
-//! half-connections with their CCIDs, close. No clock, no socket, no thread; randomness comes from a seed.
+//! One DCCP connection as a sans-IO state machine (RFC 4340): handshake, feature negotiation, sequence
+//! validity, the two half-connections with their CCIDs, close. It has no clock, socket or thread; randomness
+//! comes from a seed.
 //!
-//! Enums and structs that tell what happened ([`Event`], [`CloseReason`], [`ConnectionStats`], ...) may grow, and are `#[non_exhaustive]`.
-//! Those that owners fill in ([`Config`], [`Route`], [`Ports`]) are not, so that they can be written with `..Default::default()`; nor is
-//! [`State`], of which RFC 4340 has all there are. [`Gate`] and [`Why`] are exhaustive: an owner that did not know a reason to wait would wait
-//! for the wrong thing, so the compiler is to tell it of a new one.
+//! Enums and structs that report something ([`Event`], [`CloseReason`], [`ConnectionStats`], ...) are
+//! `#[non_exhaustive]`. Those that owners fill in ([`Config`], [`Route`], [`Ports`]) are not, so that
+//! `..Default::default()` works. [`State`] is exhaustive since RFC 4340 defines all states. [`Gate`] and
+//! [`Why`] are exhaustive so that the compiler reports new reasons to wait: an owner that ignored one would
+//! wait for the wrong event.
 //!
-//! A subscriber of `tracing` is told of each state that a connection enters, at level `debug`.
+//! The crate reports each state change of a connection to `tracing`, at level `debug`.
 //!
 //! ```
 //! use dccp_proto::{Config, ServiceCode};
@@ -20,7 +22,7 @@
 #![forbid(unsafe_code)]
 
 extern crate alloc;
-/// The harness of `tests/all/common` names the crate from outside.
+/// The harness of `tests/all/common` uses the crate by its external name.
 #[cfg(test)]
 extern crate self as dccp_proto;
 

@@ -3,24 +3,26 @@ use core::net::{IpAddr, SocketAddr};
 pub use mpdccp_units::Ecn;
 use mpdccp_units::Time;
 
-/// Where a packet goes or came from: a socket of the driver and the two addresses.
+/// Destination or source of a packet: a socket of the driver and the two addresses.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Route {
-    /// Which of the driver's sockets; the driver gives the numbers.
+    /// The driver's socket; the driver assigns the numbers.
     pub socket: u32,
-    /// The address on this host, where the socket is not bound to one; `None` lets the system choose.
+    /// The local address, if the socket is not bound to one; `None` lets the system choose.
     pub local: Option<IpAddr>,
     /// The peer: for UDP its address and UDP port, for native DCCP its address and port 0.
     pub remote: SocketAddr,
 }
 
-/// Where packets go. Batches form behind it.
+/// Receives outgoing packets, for example to batch them.
 pub trait Sink {
-    /// Room for one packet of exactly `len` bytes; the caller fills all of it, and it leaves with the next flush.
+    /// Reserves room for one packet of exactly `len` bytes. The caller fills all of it, and the packet leaves
+    /// with the next flush.
     fn reserve(&mut self, route: &Route, ecn: Ecn, len: usize) -> &mut [u8];
 }
 
-/// Packets that collect in memory, as simulators and tests want them: where to, ECN field, bytes. What a caller does not fill shows as 0xee.
+/// Collects packets in memory, for simulators and tests: route, ECN field, bytes. Unfilled bytes show as
+/// 0xee.
 pub type Outbox = Vec<(Route, Ecn, Vec<u8>)>;
 
 impl Sink for Outbox {
@@ -44,7 +46,7 @@ pub enum Gate {
     Closed(Why),
 }
 
-/// What keeps a gate shut.
+/// Reason for a closed gate.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Why {
     /// Not yet open.
@@ -53,7 +55,7 @@ pub enum Why {
     Window,
     /// The pacer has not released the next packet.
     Pacing,
-    /// The peer's application listens no more (RFC 4340 section 11.7.2, Drop Code 1).
+    /// The peer's application no longer receives (RFC 4340 section 11.7.2, Drop Code 1).
     NotListening,
     /// Closing or closed.
     Closing,

@@ -1,19 +1,19 @@
 use core::fmt;
 use core::str::FromStr;
 
-/// What a connection is for, so that a client reaches the application it means (RFC 4340 section 8.1.2). As text `SC:` and one to
-/// four characters, `SC=` and a decimal number, or `SC=x` and a hexadecimal one.
+/// The purpose of a connection, so that a client reaches the intended application (RFC 4340 section 8.1.2).
+/// As text: `SC:` and one to four characters, `SC=` and a decimal number, or `SC=x` and a hexadecimal one.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct ServiceCode(pub u32);
 
 impl ServiceCode {
-    /// No meaningful Service Code.
+    /// The code for no specific service.
     pub const NONE: ServiceCode = ServiceCode(0);
     /// Never valid: servers refuse it.
     pub(crate) const INVALID: ServiceCode = ServiceCode(u32::MAX);
 }
 
-/// A text that names no Service Code.
+/// Error for a text that is not a Service Code.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct BadServiceCode;
 
@@ -49,7 +49,7 @@ impl FromStr for ServiceCode {
             Some(digits) => (digits, 16),
             None => (number, 10),
         };
-        // A sign is no digit, whatever the parser of numbers says.
+        // A sign is not a digit, although the number parser accepts it.
         if !digits.chars().all(|c| c.is_digit(radix)) {
             return Err(BadServiceCode);
         }

@@ -1,4 +1,4 @@
-//! The two halves of a direction as their connection sees them, and what it tells them.
+//! The two halves of a direction as their connection uses them, and their inputs.
 
 use crate::{CcOptions, Ecn, Gate};
 use alloc::vec::Vec;
@@ -8,7 +8,7 @@ use dccp_wire::ack_vector::{State, runs};
 use dccp_wire::{OptionBuf, Seq};
 use mpdccp_units::{Duration, Rate, Time};
 
-/// What one arriving acknowledgement says to a sending half. Ack Vector options of a packet are concatenated in order.
+/// An acknowledgement for a sending half. Ack Vector options of a packet are concatenated in order.
 #[derive(Clone, Copy, Debug)]
 pub struct Feedback<'a> {
     /// Acknowledgement Number, extended to 48 bits.
@@ -22,13 +22,13 @@ pub struct Feedback<'a> {
 }
 
 impl Feedback<'_> {
-    /// Which of the packets `seqs` of ours, oldest first, is the newest that the peer has.
+    /// Finds the newest of our packets `seqs` (oldest first) that the peer reports as received.
     pub(crate) fn newest_received(
         &self,
         seqs: impl DoubleEndedIterator<Item = Seq> + ExactSizeIterator,
     ) -> Option<usize> {
         let mut runs = runs(self.vector);
-        // The newest packet of the run looked at, its state and length; without a vector, `ack` alone.
+        // First packet of the current run, its state and length; without a vector, `ack` alone.
         let mut first = self.ack;
         let mut run = if self.vector.is_empty() { Some((State::Received, 1)) } else { runs.next() };
         for (at, seq) in seqs.enumerate().rev() {
@@ -50,7 +50,7 @@ impl Feedback<'_> {
     }
 }
 
-/// A packet of the peer as a receiving half sees it; non-data packets too, for their sequence numbers.
+/// A packet of the peer for a receiving half; includes non-data packets, for their sequence numbers.
 #[derive(Clone, Copy, Debug)]
 pub struct Arrival {
     /// Its sequence number.
@@ -78,43 +78,45 @@ pub enum AckDue {
     Now,
 }
 
-/// What a sending half asks its connection to do.
+/// A request of a sending half to its connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum SenderRequest {
     /// Negotiate this Ack Ratio (RFC 4340 section 11.3).
     AckRatio(u16),
-    /// Negotiate at least this Sequence Window (RFC 4340 section 7.5.1); a later, smaller one allows to lower it again.
+    /// Negotiate at least this Sequence Window (RFC 4340 section 7.5.1); a later, smaller value permits
+    /// lowering it again.
     SequenceWindow(u64),
     /// Acknowledge the peer's acknowledgements soon (RFC 4341 section 6.2).
     AckPeer,
 }
 
-/// What became of packets that left.
+/// The fate of sent packets.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Fated {
-    /// The first of them; with or without data.
+    /// The first packet, with or without data.
     pub first: Seq,
-    /// So many in a row.
+    /// Number of consecutive packets.
     pub packets: u64,
     /// Declared lost; otherwise received.
     pub lost: bool,
 }
 
-/// How much longer packets take than those whose round-trip times are known: where packets overtake each other those are the fastest.
+/// Extra delay of packets compared with those that give round-trip times: with reordering, the latter are the
+/// fastest.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Late {
-    /// Over all packets.
+    /// Mean over all packets.
     pub mean: Duration,
-    /// Mean deviation from that.
+    /// Mean deviation.
     pub deviation: Duration,
 }
 
-/// A sending half as schedulers, status and traces see it.
+/// State of a sending half for schedulers, status and traces.
 #[derive(Clone, Debug)]
 pub struct TxView {
     /// Congestion window.
     pub cwnd: Window,
-    /// Outstanding; of all that share the window, if several connections do.
+    /// Outstanding; if several connections share the window, of all.
     pub inflight: Amount,
     /// Pacing rate.
     pub pacing: Option<Rate>,
@@ -122,9 +124,9 @@ pub struct TxView {
     pub rtt: RttEstimator,
     /// Newest delivery rate.
     pub delivery_rate: Rate,
-    /// Bottleneck bandwidth, where the algorithm keeps one.
+    /// Bottleneck bandwidth, if the algorithm estimates it.
     pub bottleneck: Option<Rate>,
-    /// Sending is limited by the application alone.
+    /// Only the application limits sending.
     pub app_limited: bool,
     /// The controller's state.
     pub phase: &'static str,
@@ -134,7 +136,7 @@ pub struct TxView {
     pub delivered: Amount,
     /// Declared lost so far.
     pub lost: Amount,
-    /// Once declared lost, yet delivered in the end (not in `lost` any more), packets.
+    /// Packets declared lost but delivered later (no longer in `lost`).
     pub spurious: u64,
     /// Reported ECN-marked so far, packets.
     pub ce: u64,
@@ -144,13 +146,13 @@ pub struct TxView {
     pub last_sent: Option<Time>,
     /// The controller is in ProbeRTT.
     pub probing_rtt: bool,
-    /// Where it is with what was remembered of the path, if it began from that (RFC 9959).
+    /// Phase of Careful Resume, if it started from a remembered capacity (RFC 9959).
     pub resumption: Option<ResumePhase>,
-    /// What to remember of the path, once it has been seen to carry enough.
+    /// Capacity to remember, once the path has carried enough.
     pub capacity: Option<Remembered>,
 }
 
-/// What of a [`TxView`] a packet that leaves can change.
+/// The part of a [`TxView`] that changes when a packet leaves.
 #[derive(Clone, Copy, Debug)]
 #[allow(missing_docs)] // see there
 pub struct TxLoad {
@@ -183,58 +185,60 @@ pub trait SenderHalf: Any + Send + core::fmt::Debug {
     fn ccval(&self, _now: Time) -> u8 {
         0
     }
-    /// How data asks the network for marks instead of drops.
+    /// ECN field of data packets.
     fn ecn(&self) -> Ecn {
         Ecn::Ect0
     }
-    /// A packet of `bytes` IP bytes left, with `payload` application bytes, or none if it is not data (such packets use sequence
-    /// numbers too).
+    /// A packet of `bytes` IP bytes left, with `payload` application bytes, or `None` if it is not data (such
+    /// packets also use sequence numbers).
     fn on_sent(&mut self, now: Time, seq: Seq, bytes: u32, payload: Option<u32>);
-    /// A valid packet of the peer arrived, of any type; told before [`on_feedback`](Self::on_feedback) of the same packet.
-    /// Lost and marked acknowledgements are seen by their sequence numbers (RFC 4341 section 6.1.1).
+    /// A valid packet of the peer arrived, of any type; called before [`on_feedback`](Self::on_feedback) for
+    /// the same packet. The sequence numbers reveal lost and marked acknowledgements (RFC 4341 section
+    /// 6.1.1).
     fn on_peer_packet(&mut self, _now: Time, _arrival: &Arrival) {}
     /// An acknowledgement arrived.
     fn on_feedback(&mut self, now: Time, feedback: &Feedback<'_>);
-    /// The peer sent Slow Receiver, or Data Dropped with `buffer_drops` packets newly reported dropped in its receive buffer
-    /// (RFC 4341 section 5.2).
+    /// The peer sent Slow Receiver, or Data Dropped with `buffer_drops` packets newly reported as dropped in
+    /// its receive buffer (RFC 4341 section 5.2).
     fn on_slow_receiver(&mut self, _now: Time, _buffer_drops: u64) {}
-    /// A packet was to be sent, and this path could not take it as its gate was shut: it waits, or went `elsewhere`.
+    /// A packet was blocked because this path's gate was closed: it waits, or went `elsewhere`.
     fn on_blocked(&mut self, _now: Time, _elsewhere: bool) {}
-    /// Something waits, but not for this path.
+    /// Data waits, but not for this path.
     fn on_held_back(&mut self, _now: Time) {}
     /// Nothing is waiting to be sent on this path.
     fn on_app_limited(&mut self, now: Time);
-    /// A timer of [`next_timeout`](Self::next_timeout) has come.
+    /// A timer of [`next_timeout`](Self::next_timeout) expired.
     fn on_timeout(&mut self, now: Time);
     /// When to call [`on_timeout`](Self::on_timeout).
     fn next_timeout(&self) -> Option<Time>;
-    /// Keeps what becomes of packets for [`poll_fate`](Self::poll_fate), where the half learns of each.
+    /// Enables [`poll_fate`](Self::poll_fate), if the half learns the fate of each packet.
     fn track_fates(&mut self) {}
-    /// What became of packets, in the order in which it was learnt.
+    /// Fates of packets, in the order in which they became known.
     fn poll_fate(&mut self) -> Option<Fated> {
         None
     }
-    /// What the half wants from its connection; call until `None`.
+    /// The next request to the connection; call until `None`.
     fn poll_request(&mut self) -> Option<SenderRequest>;
-    /// The Ack Ratio in force changed (the peer confirmed it).
+    /// The Ack Ratio in force changed (the peer has confirmed it).
     fn on_ack_ratio(&mut self, ratio: u16);
     /// The largest packet changed, IP bytes.
     fn on_mtu(&mut self, mtu: u16);
     /// Another path of the session is in ProbeRTT.
     fn hold_probe_rtt(&mut self, hold: bool);
-    /// Its part of a bottleneck that it shares with other paths of the session, from now on.
+    /// Sets its share of a bottleneck that it shares with other paths of the session.
     fn couple(&mut self, _part: &Part) {}
-    /// Begins from what is remembered of the path (RFC 9959), with at most `max_jump` bytes at once. Only at the beginning.
+    /// Starts from a remembered capacity of the path (RFC 9959), with at most `max_jump` bytes at once. Only
+    /// at the beginning.
     fn resume(&mut self, _saved: &Remembered, _max_jump: u64) {}
-    /// Everything one may look at.
+    /// The complete state.
     fn view(&self) -> TxView;
-    /// A part of that, for each packet, as the next two are.
+    /// A part of the state, for use with every packet; so are the next two.
     fn load(&self) -> TxLoad {
         TxLoad::from(&self.view())
     }
-    /// The round-trip times in it.
+    /// The round-trip times of the state.
     fn rtt(&self) -> &RttEstimator;
-    /// What packets take beyond these.
+    /// Extra delay of packets beyond the round-trip times.
     fn late(&self, _now: Time) -> Late {
         Late::default()
     }
@@ -242,24 +246,24 @@ pub trait SenderHalf: Any + Send + core::fmt::Debug {
     fn probing_rtt(&self) -> bool {
         false
     }
-    /// What the half leaves to the next; of what is under way, that after `acked`.
+    /// State for a successor; includes packets in flight that left after `acked`.
     fn hand_over(&self, now: Time, acked: Seq) -> Handover;
-    /// Takes the place of another half, before anything else.
+    /// Takes over from another half; call before anything else.
     fn take_over(&mut self, from: &Handover);
 }
 
-/// What a sending half leaves to the one that takes its place in a running connection.
+/// State that a sending half passes to its successor in a running connection.
 #[derive(Clone, Debug)]
 pub struct Handover {
-    /// What its congestion control found out, unless it counts no more.
+    /// Findings of its congestion control, unless they no longer count.
     pub found: Option<Inherited>,
-    /// Data packets under way, oldest first.
+    /// Data packets in flight, oldest first.
     pub outstanding: Vec<Outstanding>,
     /// Counters, as in [`TxView`].
     pub counts: Counts,
 }
 
-/// A data packet under way.
+/// A data packet in flight.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Outstanding {
     /// Its number.
@@ -283,7 +287,7 @@ pub struct Counts {
 }
 
 impl Handover {
-    /// What the half with this view leaves.
+    /// The handover of a half with this view.
     pub(super) fn of(
         view: &TxView,
         now: Time,
@@ -293,7 +297,7 @@ impl Handover {
     ) -> Handover {
         let srtt = view.rtt.srtt();
         let cwnd = view.cwnd.bytes(mtu);
-        // Some keep a window well above what they mean to have in flight.
+        // Some algorithms keep a window well above the amount that they want in flight.
         let window = match (view.bottleneck, srtt) {
             (Some(rate), Some(srtt)) => rate.bytes_in(srtt).min(cwnd),
             _ => cwnd,
@@ -314,20 +318,21 @@ pub trait ReceiverHalf: Send + core::fmt::Debug {
     fn on_packet(&mut self, now: Time, arrival: &Arrival);
     /// Whether an acknowledgement is due.
     fn ack_due(&self, now: Time) -> AckDue;
-    /// Appends the feedback options of an acknowledgement that will leave as packet `seq` with Acknowledgement Number `ack`.
-    /// `room` is the most option bytes there is space for.
+    /// Appends the feedback options of an acknowledgement that will leave as packet `seq` with
+    /// Acknowledgement Number `ack`. `room` is the limit for option bytes.
     fn write_feedback(&mut self, now: Time, seq: Seq, ack: Seq, room: usize, out: &mut OptionBuf);
-    /// The peer reports (by Acknowledgement Number or Ack Vector) that it got our packets named in `feedback`.
+    /// The peer reports (by Acknowledgement Number or Ack Vector) that it received our packets named in
+    /// `feedback`.
     fn on_ack_of_ack(&mut self, now: Time, feedback: &Feedback<'_>);
-    /// The Ack Ratio the peer asked for.
+    /// The Ack Ratio requested by the peer.
     fn on_ack_ratio(&mut self, ratio: u16);
-    /// Send Ack Vector was negotiated to this (RFC 4340 section 11.5).
+    /// Send Ack Vector was negotiated to this value (RFC 4340 section 11.5).
     fn on_send_ack_vector(&mut self, on: bool);
-    /// Round-trip time known from the other half, for the delay of acknowledgements.
+    /// Round-trip time known from the other half, for delaying acknowledgements.
     fn on_rtt(&mut self, rtt: Duration);
 }
 
-/// What a half needs to know when it is made.
+/// Settings of a new half.
 #[derive(Clone, Copy, Debug)]
 pub struct HalfConfig {
     /// Largest IP packet, bytes.
@@ -345,7 +350,7 @@ pub struct HalfConfig {
 }
 
 impl HalfConfig {
-    /// What a controller needs to know.
+    /// Settings of its controller.
     pub(crate) fn controller(&self) -> CcConfig {
         CcConfig { mtu: self.mtu, packets: self.cc.packets, draft: self.cc.draft, seed: self.seed }
     }

@@ -1,5 +1,5 @@
-//! Congestion Control IDs (RFC 4340 section 10): each direction of a connection has a sending half at one end and a
-//! receiving half at the other, chosen by negotiation, independent of the other direction.
+//! Congestion Control IDs (RFC 4340 section 10). Each direction of a connection has a sending half at one end
+//! and a receiving half at the other. They are chosen by negotiation, independently of the other direction.
 
 use crate::{CcOptions, Experiment};
 use alloc::boxed::Box;
@@ -24,7 +24,7 @@ pub use tfrc::{TfrcReceiver, TfrcSenderHalf};
 /// CCIDs for experiments (RFC 4340 section 19.5).
 const EXPERIMENTAL: RangeInclusive<u8> = 248..=254;
 
-/// Features a CCID needs negotiated (RFC 4341 section 4, RFC 4342 section 5 ...).
+/// Features that a CCID requires (RFC 4341 section 4, RFC 4342 section 5 ...).
 pub(crate) fn needs_ack_vector(ccid: u8) -> bool {
     match find(ccid) {
         Some(ccid) => matches!(ccid.engine, Engine::AckVectors(_)),
@@ -37,7 +37,8 @@ pub(crate) fn is_tfrc(ccid: u8) -> bool {
     find(ccid).is_some_and(|ccid| matches!(ccid.engine, Engine::Tfrc { .. }))
 }
 
-/// Whether the sending half of `ccid` knows what an option of this type, 128 to 255, says to it (RFC 4342 section 8, RFC 5622 section 8).
+/// Whether the sending half of `ccid` understands an option of this type, 128 to 255 (RFC 4342 section 8, RFC
+/// 5622 section 8).
 pub(crate) fn has_option(ccid: u8, kind: u8) -> bool {
     is_tfrc(ccid) && matches!(kind, 192..=194) || ccid == 4 && kind == 195
 }
@@ -47,12 +48,12 @@ pub fn is_known(ccid: u8) -> bool {
     find(ccid).is_some()
 }
 
-/// The experiment that `ccid` stands for.
+/// The experiment registered as `ccid`.
 fn experiment(ccid: u8, cc: &CcOptions) -> Option<Experiment> {
     cc.experiment.filter(|experiment| experiment.ccid == ccid && EXPERIMENTAL.contains(&ccid))
 }
 
-/// By which halves a connection with these settings runs `ccid`; `None` if it cannot.
+/// The halves that run `ccid` with these settings; `None` if there are none.
 fn engine(ccid: u8, cc: &CcOptions) -> Option<Engine> {
     if let Some(experiment) = experiment(ccid, cc) {
         return Some(Engine::AckVectors(AckVectors::new(experiment.controller)));
@@ -73,12 +74,12 @@ pub fn sender(ccid: u8, cfg: &HalfConfig) -> Option<Box<dyn SenderHalf>> {
     })
 }
 
-/// The half itself, if several connections can share its congestion state.
+/// The half itself, if its congestion state can be shared between connections.
 pub(crate) fn shareable(half: &mut dyn SenderHalf) -> Option<&mut AckVecSender> {
     (half as &mut dyn Any).downcast_mut()
 }
 
-/// The sending half of `ccid` in place of another; `None` if unknown.
+/// A sending half of `ccid` that replaces `old`; `None` if unknown.
 pub(crate) fn succeed(
     mut old: Box<dyn SenderHalf>,
     ccid: u8,
@@ -95,7 +96,7 @@ pub(crate) fn succeed(
     Some(new)
 }
 
-/// Whether the receiving half of one of these CCIDs does for the other.
+/// Whether both CCIDs can use the same receiving half.
 pub(crate) fn same_receiver(one: u8, other: u8, cc: &CcOptions) -> bool {
     let by_vectors = |ccid| matches!(engine(ccid, cc), Some(Engine::AckVectors(_)));
     one == other || by_vectors(one) && by_vectors(other)

@@ -1,5 +1,5 @@
-//! The CCIDs this crate has. What they are called, what negotiation, feedback and marks they need, and what the programs accept all
-//! follows from this table: a new congestion control that lives on Ack Vectors is a file with its
+//! The known CCIDs. Names, negotiation, feedback, ECN marks and the values accepted by programs all follow
+//! from this table. A new congestion control that uses Ack Vectors needs a file with its
 //! [`Controller`](dccp_cc::Controller) and a line here.
 
 use crate::Ecn;
@@ -11,28 +11,28 @@ use dccp_cc::{Bbr1, Bbr3, CcConfig, Controller, Cubic, Prague, Reno};
 pub struct Ccid {
     /// As negotiated (RFC 4340 section 10).
     pub number: u8,
-    /// As people know it.
+    /// Display name.
     pub name: &'static str,
     pub(crate) engine: Engine,
 }
 
-/// By which halves it works.
+/// The type of halves.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Engine {
-    /// Ack Vectors come back, a controller decides.
+    /// Feedback in Ack Vectors; a controller decides.
     AckVectors(AckVectors),
-    /// Loss intervals and receive rate come back (RFC 4342, RFC 5622).
+    /// Feedback in loss intervals and receive rate (RFC 4342, RFC 5622).
     Tfrc { small_packets: bool },
 }
 
-/// A congestion control fed by Ack Vectors.
+/// A congestion control that uses Ack Vectors.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct AckVectors {
     pub(crate) controller: fn(&CcConfig) -> Box<dyn Controller>,
-    /// RFC 4341 in what is not the controller's: counts packets, takes one RTT sample a window, chooses the Ack Ratio by lost
-    /// acknowledgements.
+    /// Follows RFC 4341 outside the controller: counts packets, takes one RTT sample per window, chooses the
+    /// Ack Ratio by lost acknowledgements.
     pub(crate) strict: bool,
-    /// How its packets ask for marks.
+    /// ECN field of its packets.
     pub(crate) ecn: Ecn,
 }
 
@@ -59,7 +59,7 @@ const TCP_LIKE: AckVectors = AckVectors { strict: true, ..AckVectors::new(|cfg| 
 /// L4S (RFC 9331): packets carry ECT(1).
 const L4S: AckVectors = AckVectors { ecn: Ecn::Ect1, ..AckVectors::new(|cfg| Box::new(Prague::new(cfg))) };
 
-/// All of them. 5 is of an Internet-Draft, 7 is ours, 248 to 254 are for experiments (RFC 4340 section 19.5).
+/// All CCIDs. 5 is from an Internet-Draft, 7 is ours, 248 to 254 are for experiments (RFC 4340 section 19.5).
 pub const CCIDS: [Ccid; 7] = [
     Ccid { number: 2, name: "TCP-like", engine: Engine::AckVectors(TCP_LIKE) },
     tfrc(3, "TFRC", false),
@@ -70,7 +70,7 @@ pub const CCIDS: [Ccid; 7] = [
     Ccid { number: 252, name: "Prague (L4S)", engine: Engine::AckVectors(L4S) },
 ];
 
-/// The line of `number`.
+/// The entry of `number`.
 pub fn find(number: u8) -> Option<&'static Ccid> {
     CCIDS.iter().find(|ccid| ccid.number == number)
 }

@@ -6,8 +6,8 @@ use super::*;
 use dccp_wire::ResetCode;
 
 impl Connection {
-    /// Closes in good order: Close as client or, as server, Close too unless `timewait_at_peer` asks for CloseReq
-    /// (RFC 4340 section 8.3). Before the handshake is over a Reset has to do.
+    /// Closes gracefully: sends Close, or as server CloseReq if `timewait_at_peer` is set (RFC 4340 section
+    /// 8.3). Before the handshake is over, sends a Reset.
     pub fn close(&mut self, now: Time, timewait_at_peer: bool) {
         match self.state {
             State::Request | State::Respond => {
@@ -22,20 +22,21 @@ impl Connection {
         }
     }
 
-    /// Sends a Reset and forgets.
+    /// Sends a Reset and drops the connection's state.
     pub fn abort(&mut self, code: ResetCode) {
         if !matches!(self.state, State::TimeWait | State::Closed) {
             self.fail(Reset { code, data: [0; 3] });
         }
     }
 
-    /// As [`abort`](Self::abort), with a reason in words for the peer, at most 255 bytes in UTF-8 (RFC 4340 section 5.6, Error Text).
+    /// Like [`abort`](Self::abort), with a reason text for the peer, at most 255 bytes in UTF-8 (RFC 4340
+    /// section 5.6, Error Text).
     pub fn abort_with(&mut self, code: ResetCode, text: &str) {
         self.error_text = text.into();
         self.abort(code);
     }
 
-    /// CLOSING or CLOSEREQ.
+    /// Enters CLOSING or CLOSEREQ.
     pub(super) fn begin_close(&mut self, now: Time, reason: CloseReason, close_req: bool) {
         self.enter(if close_req { State::CloseReq } else { State::Closing });
         self.closing = Some(reason);
@@ -43,7 +44,8 @@ impl Connection {
             control: Some(if close_req { Control::CloseReq } else { Control::Close }),
             ..Outbox::default()
         };
-        // RFC 4340 section 8.3: two round-trip times, doubled up to 64 s. It names no end; 4MSL is ours.
+        // RFC 4340 section 8.3: two round-trip times, doubled up to 64 s. The RFC gives no end; 4MSL is our
+        // choice.
         self.timers = Timers {
             retransmit: Some(Backoff::new(now, self.rtt() * 2)),
             give_up: Some(now + FOUR_MSL),
@@ -51,7 +53,7 @@ impl Connection {
         };
     }
 
-    /// Steps 13 of RFC 4340 section 8.5: the server asks the client to close.
+    /// Step 13 of RFC 4340 section 8.5: the server asks the client to close.
     pub(super) fn on_close_req(&mut self, now: Time) {
         match self.state {
             State::Closing => self.outbox.control = Some(Control::Close),
@@ -60,17 +62,17 @@ impl Connection {
         }
     }
 
-    /// Step 14: the peer closes; the Reset that answers ends it.
+    /// Step 14: the peer closes; our Reset ends the connection.
     pub(super) fn on_close(&mut self) {
         self.send_reset(Reset { code: ResetCode::Closed, data: [0; 3] });
         self.finish(self.closing.unwrap_or(CloseReason::Peer));
     }
 
-    /// Step 9: a valid Reset. Its receiver holds TIMEWAIT, unless the peer is in REQUEST: RFC 4340 section 7.5.6 has it begin anew on
-    /// the same ports at once.
+    /// Step 9: a valid Reset. Its receiver enters TIMEWAIT, unless the peer is in REQUEST: RFC 4340 section
+    /// 7.5.6 lets that peer start again on the same ports at once.
     pub(super) fn on_reset(&mut self, now: Time, reset: Reset) {
         let reason = match (reset.code, self.closing) {
-            // No Connection: the peer's Reset was lost, and it has forgotten us since.
+            // No Connection: the peer's Reset was lost, and the peer has dropped its state since.
             (ResetCode::Closed | ResetCode::NoConnection, Some(reason)) => reason,
             (code, _) => CloseReason::Reset(code),
         };
@@ -81,13 +83,13 @@ impl Connection {
         self.timers.give_up = Some(now + TWO_MSL);
     }
 
-    /// Puts a Reset of this connection into the outbox.
+    /// Queues a Reset of this connection.
     pub(super) fn send_reset(&mut self, reset: Reset) {
         // RFC 4340 section 8.1.1: in REQUEST there is nothing to acknowledge, and GSR is still zero.
         self.outbox.reset = Some(OutReset { reset, seq: None, ack: self.numbers.gsr });
     }
 
-    /// CLOSED; only a Reset may still leave.
+    /// Enters CLOSED; only a Reset may still leave.
     pub(super) fn finish(&mut self, reason: CloseReason) {
         self.end(State::Closed, reason);
     }

@@ -8,13 +8,13 @@ use dccp_wire::{Opt, PacketType, checksum};
 
 /// Header of Data with long sequence numbers (RFC 4340 section 5.1).
 const DATA_HEADER: usize = 16;
-/// NDP Count with a one-byte count: its fixed slot on data packets, so that headers stay equal in size.
+/// NDP Count with a one-byte count: its fixed slot on data packets, so that headers have equal size.
 const NDP_SLOT: usize = 3;
 /// Data Checksum (RFC 4340 section 9.3).
 const CHECKSUM_LEN: usize = 6;
-/// Feedback rides on data only where this many bytes of options are left; elsewhere it takes an Ack of its own
-/// (RFC 4340 section 11.2), for a shortened Ack Vector is worse than a small packet.
-/// Nine loss intervals of CCID 4 fit (RFC 4342 section 8.6.1).
+/// Least option room for piggybacking feedback on data; with less room it is sent on a separate Ack (RFC 4340
+/// section 11.2), since a shortened Ack Vector is worse than a small packet. Nine loss intervals of CCID 4
+/// fit (RFC 4342 section 8.6.1).
 const MIN_FEEDBACK_ROOM: usize = 132;
 
 impl Connection {
@@ -34,8 +34,8 @@ impl Connection {
         }
     }
 
-    /// Largest payload beside `options` bytes of the owner's options, now: in PARTOPEN only DataAck may be sent (RFC 4340
-    /// section 8.1.5), with room for what such packets carry.
+    /// Largest payload with `options` bytes of the owner's options, now. In PARTOPEN only DataAck may be sent
+    /// (RFC 4340 section 8.1.5), with room for its required options.
     pub fn max_payload(&self, options: usize) -> usize {
         self.payload_now(self.known_mtu(), options)
     }
@@ -48,17 +48,19 @@ impl Connection {
         self.room_for_payload(mtu, DATA_HEADER, options)
     }
 
-    /// Largest payload beside `options` bytes of the owner's options, in OPEN, once a probe of that size was answered.
+    /// Largest payload with `options` bytes of the owner's options, in OPEN, once a probe of that size was
+    /// answered.
     pub fn max_payload_open(&self, options: usize) -> usize {
         self.room_for_payload(self.cfg.mtu, DATA_HEADER, options)
     }
 
-    /// As [`max_payload`](Self::max_payload), but no more than nearly every path carries while packets of the size in use seem to get lost.
+    /// Like [`max_payload`](Self::max_payload), but limited to a size that nearly every path carries while
+    /// packets of the current size seem to get lost.
     pub fn sure_payload(&self, options: usize) -> usize {
         self.payload_now(self.pmtu.as_ref().map_or_else(|| self.known_mtu(), |pmtu| pmtu.sure()), options)
     }
 
-    /// A size may be too large until a probe of it is answered.
+    /// The MTU known so far: a size may be too large until a probe confirms it.
     fn known_mtu(&self) -> u16 {
         match &self.pmtu {
             Some(pmtu) => pmtu.known(),
@@ -78,15 +80,16 @@ impl Connection {
         packet.saturating_sub(header + options.next_multiple_of(4))
     }
 
-    /// Sends one data packet with `options` (encoded, the owner's) first. Call only while [`gate`](Self::gate) is open and with
-    /// `payload` within [`max_payload`](Self::max_payload). A packet without a payload is filled with padding: it only shows what the path
-    /// carries. Feedback never rides on a packet it would make longer than the path MTU.
+    /// Sends one data packet, with `options` (encoded, the owner's) first. Call it only while
+    /// [`gate`](Self::gate) is open, with `payload` within [`max_payload`](Self::max_payload). A packet
+    /// without payload is padded: it only measures the path. Feedback is not piggybacked if the packet would
+    /// exceed the path MTU.
     pub fn transmit(&mut self, now: Time, options: &[u8], payload: &[u8], sink: &mut dyn Sink) -> Seq {
         self.skip_number();
         self.pmtu.iter_mut().for_each(|pmtu| pmtu.on_data(now));
         let seq = self.numbers.take();
         let packet = usize::from(self.cfg.mtu).saturating_sub(usize::from(self.cfg.overhead));
-        // Option bytes of a DataAck that stays within the path MTU.
+        // Room for options of a DataAck within the path MTU.
         let room = packet.saturating_sub(ACK_HEADER + payload.len()) & !3;
         let mut out = self.start_options();
         out.extend(options);
@@ -112,7 +115,8 @@ impl Connection {
         seq
     }
 
-    /// Leaves a number out, if its time has come. To the peer a packet without data is missing (RFC 4340 section 7.7).
+    /// Skips a sequence number if one is due. The peer sees a missing packet without data (RFC 4340 section
+    /// 7.7).
     fn skip_number(&mut self) {
         let vectors = self.halves.as_ref().is_some_and(|halves| !ccid::is_tfrc(halves.tx_ccid));
         if let Some(skipped) = self.skipped.as_mut().filter(|_| vectors && self.state == State::Open)
@@ -123,13 +127,14 @@ impl Connection {
         }
     }
 
-    /// The owner did not deliver the data of packet `seq`: the peer is told with Data Dropped (RFC 4340 section 11.7, RFC 9897 section 3.6).
+    /// The owner did not deliver the data of packet `seq`: reports it to the peer with Data Dropped (RFC 4340
+    /// section 11.7, RFC 9897 section 3.6).
     pub fn report_dropped(&mut self, seq: Seq, code: DropCode) {
         self.drops.note(seq, code as u8);
     }
 
-    /// NDP Count on data is always there, zero too, in its short form where possible. A longer count that would not fit the path MTU
-    /// is cut to 255: the peer then at worst suspects a loss of data that was none.
+    /// Writes NDP Count on data, even if zero, in its short form if possible. A longer count that does not
+    /// fit the path MTU is cut to 255: at worst the peer suspects a loss of data that did not occur.
     fn write_ndp_slot(&mut self, room: usize, out: &mut OptionBuf) {
         if self.negotiated.ndp {
             let fits = room >= out.len() + NDP_SLOT + 5;

@@ -1,4 +1,4 @@
-//! Data Dropped (RFC 4340 section 11.7): what we tell the peer about data we threw away, and what it tells us.
+//! Data Dropped (RFC 4340 section 11.7): reports of data that we dropped, and those of the peer.
 
 use super::types::DropCode;
 use crate::ccid::Feedback;
@@ -13,15 +13,15 @@ const RECEIVE_BUFFER: u8 = DropCode::ReceiveBuffer as u8;
 #[cfg(test)]
 const CORRUPT: u8 = DropCode::Corrupt as u8;
 
-/// Dropped packets remembered; older ones are forgotten.
+/// Most dropped packets kept; older ones are removed.
 const MAX_DROPS: usize = 1024;
-/// Reports awaiting acknowledgement that are remembered.
+/// Most unacknowledged reports kept.
 const MAX_REPORTS: usize = 256;
 /// Longest run of a Normal Block, and of a Drop Block.
 const MAX_RUN: i64 = 128;
 const MAX_DROP_RUN: u8 = 16;
 
-/// A report that left: our packet, the newest and the oldest drop in it.
+/// A report that left: our packet, and the newest and oldest drop in it.
 #[derive(Clone, Copy, Debug)]
 struct Report {
     seq: Seq,
@@ -51,7 +51,8 @@ impl DropReport {
         }
     }
 
-    /// Writes the option of our packet `seq` that acknowledges `ack`, if there is something to report and it fits `room` bytes.
+    /// Writes the option for our packet `seq` that acknowledges `ack`, if there is a drop to report and it
+    /// fits `room` bytes.
     pub(super) fn write(&mut self, seq: Seq, ack: Seq, room: usize, out: &mut OptionBuf) {
         let Some((newest, _)) = self.drops.back().copied().filter(|(s, _)| !s.after(ack)) else { return };
         let mut blocks = Vec::new();
@@ -80,7 +81,7 @@ impl DropReport {
             oldest = *dropped;
             cursor = dropped.sub(1);
         }
-        // A report that ends in packets received as usual says nothing with them.
+        // Normal Blocks at the end of a report are redundant.
         while blocks.last().is_some_and(|b| b & 0x80 == 0) {
             blocks.pop();
         }
@@ -92,7 +93,8 @@ impl DropReport {
         }
     }
 
-    /// The peer got our packets named in `feedback`. What such a report had no room for is still to be told.
+    /// The peer received our packets named in `feedback`. Drops that such a report had no room for are still
+    /// pending.
     pub(super) fn on_ack(&mut self, feedback: &Feedback<'_>) {
         let seqs = self.sent.iter().map(|report| report.seq);
         let Some(at) = feedback.newest_received(seqs) else { return };
@@ -102,7 +104,7 @@ impl DropReport {
     }
 }
 
-/// Drop Code, if any, and packets of each block, newest first.
+/// Drop Code, if any, and number of packets of each block, newest first.
 fn runs(blocks: &[u8]) -> impl Iterator<Item = (Option<u8>, u8)> {
     blocks.iter().map(|b| match b {
         0..=127 => (None, b + 1),
@@ -110,18 +112,19 @@ fn runs(blocks: &[u8]) -> impl Iterator<Item = (Option<u8>, u8)> {
     })
 }
 
-/// Drops the peer told us.
+/// Drops reported by the peer.
 #[derive(Debug, Default)]
 pub(super) struct PeerDrops {
-    /// The peer's application listens no more: nothing sent will reach it (RFC 4340 section 11.7.2, Drop Code 1).
+    /// The peer's application no longer receives: no data will reach it (RFC 4340 section 11.7.2, Drop Code
+    /// 1).
     pub(super) not_listening: bool,
     /// Newest packet known to be dropped in the peer's receive buffer.
     newest: Option<Seq>,
 }
 
 impl PeerDrops {
-    /// Takes in a report: how many packets newer than all before are reported as dropped in the receive buffer; reports are repeated until we
-    /// acknowledge them.
+    /// Reads a report; returns the number of packets that are newer than all before and reported as dropped
+    /// in the receive buffer. Reports are repeated until we acknowledge them.
     pub(super) fn learn(&mut self, ack: Seq, blocks: &[u8]) -> u64 {
         let known = self.newest;
         let (mut cursor, mut new) = (ack, 0);
@@ -141,9 +144,9 @@ impl PeerDrops {
     }
 }
 
-/// Cells of an Ack Vector in which packets whose data the peer dropped count as ECN-marked: what RFC 4340 section 11.7 requests of
-/// all congestion control. Codes 0 and 1 are no sign of congestion, code 2 has a rule of its own (section 11.7.2). What the vector
-/// calls not received stays so.
+/// Returns Ack Vector cells in which packets with dropped data count as ECN-marked, as RFC 4340 section 11.7
+/// requires for all congestion control. Codes 0 and 1 do not indicate congestion, and code 2 has its own rule
+/// (section 11.7.2). Packets not received stay so.
 pub(super) fn mark(cells: &[u8], blocks: &[u8]) -> Vec<u8> {
     let mut blocks = runs(blocks).map(|(code, packets)| (code.is_some_and(|c| c > RECEIVE_BUFFER), packets));
     let mut out = Vec::with_capacity(cells.len());
@@ -265,7 +268,8 @@ mod tests {
 
     #[test]
     fn marks_what_the_peer_dropped() {
-        // 100 received; 99 missing; 98 to 95 received; the report says 100 fine, 99 to 97 corrupt, 96 by protocol.
+        // 100 received; 99 missing; 98 to 95 received. The report says: 100 fine, 99 to 97 corrupt, 96
+        // dropped by protocol.
         let marked = mark(&[0, 0xc0, 3], &[0, 0xb2, 0x80]);
         assert_eq!(marked, [0, 0xc0, 0x41, 0, 0]);
         assert_eq!(mark(&[63, 63], &[]), [63, 63]);

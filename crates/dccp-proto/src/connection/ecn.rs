@@ -1,25 +1,26 @@
-//! Whether ECN works on the path. Packets that say they are ECN-capable may be dropped for it, arrive with the field cleared, or all
-//! arrive marked: then both directions do without (as RFC 9000 section 13.4.2 and RFC 6679 section 7.4 have it for their protocols).
+//! Detects whether ECN works on the path. A path may drop ECN-capable packets, clear the field, or mark all
+//! packets: then both directions stop using ECN (as in RFC 9000 section 13.4.2 and RFC 6679 section 7.4).
 
 use crate::Ecn;
 use crate::ccid::TxView;
 
-/// Data packets that must all arrive with the field cleared, or all come back as marked, for the path to be judged.
+/// Data packets that must all arrive with the field cleared, or all be reported as marked, before the path is
+/// judged.
 const ENOUGH: u64 = 64;
-/// Timeouts before anything was delivered.
+/// Timeouts before any delivery.
 const TIMEOUTS: u64 = 2;
 
 #[derive(Debug, Default)]
 pub(super) struct EcnPath {
-    /// Data of the peer in a row that was not ECN-capable.
+    /// Consecutive data packets of the peer that were not ECN-capable.
     cleared: u64,
     bleached: bool,
     failed: bool,
 }
 
 impl EcnPath {
-    /// Data of the peer arrived. True once, if no more marks are to be expected: the peer is told that this end cannot read them
-    /// (RFC 4340 section 12.1), and goes by losses.
+    /// Data of the peer arrived. True once, when no more marks are expected: this end then tells the peer
+    /// that it cannot read them (RFC 4340 section 12.1), and relies on losses.
     pub(super) fn on_data(&mut self, ecn: Ecn) -> bool {
         self.cleared = if ecn == Ecn::NotEct { self.cleared + 1 } else { 0 };
         let now = self.cleared >= ENOUGH && !self.bleached;
@@ -27,23 +28,24 @@ impl EcnPath {
         now
     }
 
-    /// What is known of our packets after an acknowledgement.
+    /// Judges our packets after an acknowledgement.
     pub(super) fn on_feedback(&mut self, view: &TxView) {
         let delivered = view.delivered.packets;
         self.failed |= delivered >= ENOUGH && view.ce >= delivered - delivered / ENOUGH;
     }
 
-    /// And after a timer.
+    /// Judges our packets after a timeout.
     pub(super) fn on_timeout(&mut self, view: &TxView) {
         self.failed |= view.delivered.packets == 0 && view.timeouts >= TIMEOUTS;
     }
 
-    /// The peer's newest data was ECN-capable, or there was none: the way back may be judged alike, so Acks are ECN-capable too.
+    /// Whether Acks are ECN-capable: if the peer's newest data was ECN-capable, or there was none, the
+    /// reverse path probably works too.
     pub(super) fn acks(&self) -> bool {
         self.cleared == 0
     }
 
-    /// Our packets leave without ECN.
+    /// Whether our packets must leave without ECN.
     pub(super) fn failed(&self) -> bool {
         self.failed
     }

@@ -1,9 +1,9 @@
-//! The half-connections, and what of the negotiated features each packet needs.
+//! The half-connections, and the negotiated features that each packet depends on.
 
 use crate::ccid::{ReceiverHalf, SenderHalf};
 use alloc::boxed::Box;
 
-/// Kept so that the data path need not search the features.
+/// Cached so that the data path need not search the features.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Negotiated {
     /// Data may be sent: the peer will send the acknowledgements our CCID needs (RFC 4341 section 4).
@@ -18,15 +18,15 @@ pub(super) struct Negotiated {
     pub(super) ect: bool,
     /// The peer may send short sequence numbers.
     pub(super) short: bool,
-    /// We do.
+    /// We send short sequence numbers.
     pub(super) send_short: bool,
-    /// Least Checksum Coverage of data to accept; 0: all.
+    /// Least Checksum Coverage of accepted data; 0: all.
     pub(super) min_coverage: u8,
-    /// Checksum Coverage of data to send; 0: all.
+    /// Checksum Coverage of sent data; 0: all.
     pub(super) coverage: u8,
 }
 
-/// The two half-connections as seen from this end, and what they were told of the features.
+/// The two half-connections at this end, and the feature values that they know.
 #[derive(Debug)]
 pub(super) struct Halves {
     pub(super) tx: Box<dyn SenderHalf>,

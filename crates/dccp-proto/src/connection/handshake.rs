@@ -7,13 +7,13 @@ use super::*;
 use dccp_wire::{Packet, PacketType, ResetCode};
 use rand_core::{RngCore, SeedableRng};
 
-/// Requests and Responses whose sending time is remembered.
+/// Requests and Responses whose send time is kept.
 const MAX_HANDSHAKE_TIMES: usize = 8;
-/// A Service Code no server may accept (RFC 4340 section 8.1.2).
+/// A Service Code that no server may accept (RFC 4340 section 8.1.2).
 const INVALID_SERVICE_CODE: u32 = u32::MAX;
 
 impl Connection {
-    /// A client; its Request leaves with the next `poll_transmit`.
+    /// Makes a client; its Request leaves with the next `poll_transmit`.
     pub fn client(cfg: Config, now: Time, route: Route, ports: Ports, seed: [u8; 32]) -> Connection {
         let mut connection = Connection::new(cfg, now, route, ports, seed, false);
         connection.outbox.control = Some(Control::Request);
@@ -22,8 +22,8 @@ impl Connection {
         connection
     }
 
-    /// A server that answers `request`; its Response leaves with the next `poll_transmit`. An error is the Reset to send instead
-    /// (bad service code, mandatory feature failed, ...; see [`refuse`]).
+    /// Makes a server that answers `request`; its Response leaves with the next `poll_transmit`. An error is
+    /// the Reset to send instead (bad service code, mandatory feature failed, ...; see [`refuse`]).
     pub fn server(
         cfg: Config,
         now: Time,
@@ -123,9 +123,11 @@ impl Connection {
         }
     }
 
-    /// The server is ready and its middlebox open: what was lost before may pass now (RFC 5596 section 2.2.3.1).
+    /// The server is ready and its middlebox open: packets that were lost before may pass now (RFC 5596
+    /// section 2.2.3.1).
     pub(super) fn on_listen(&mut self, now: Time, service_code: Option<u32>) {
-        // RFC 5596 section 2.2.3: ignored in all other states, and one repetition is all there is, however many of them come.
+        // RFC 5596 section 2.2.3: ignored in all other states. Only one retransmission, however many Listens
+        // arrive.
         if self.state != State::Request || self.listen_received || service_code != Some(self.cfg.service_code)
         {
             return;
@@ -137,7 +139,7 @@ impl Connection {
         }
     }
 
-    /// `held`: how long the peer had what it answers.
+    /// Measures the handshake's round-trip time. `held`: how long the peer held the packet that it answers.
     fn measure_handshake(&mut self, now: Time, ack: Option<Seq>, held: Duration) {
         let sent = self.handshake_sent.iter().find(|(seq, _)| Some(*seq) == ack);
         self.handshake_rtt = sent.map(|(_, at)| now.since(*at)).map(|rtt| match rtt.checked_sub(held) {
@@ -147,7 +149,8 @@ impl Connection {
         self.handshake_sent.clear();
     }
 
-    /// Data on the first Request or Response that arrives, of all that repeat it (RFC 4340 section 8.1.3).
+    /// Keeps the data of the first Request or Response that arrives; retransmissions repeat it (RFC 4340
+    /// section 8.1.3).
     pub(super) fn take_handshake_data(&mut self, packet: &Packet<'_>) {
         if packet.payload.is_empty() {
             return;
@@ -160,11 +163,11 @@ impl Connection {
         }
     }
 
-    /// Step 10 of RFC 4340 section 8.5: the Response came.
+    /// Step 10 of RFC 4340 section 8.5: the Response arrived.
     pub(super) fn enter_part_open(&mut self, now: Time, ack: Option<Seq>, held: Duration) {
         self.enter(State::PartOpen);
         self.measure_handshake(now, ack, held);
-        // RFC 4340 section 8.1.5: a timer of roughly 200 ms with every packet, and an end after 4MSL.
+        // RFC 4340 section 8.1.5: a timer of about 200 ms with every packet, and an end after 4MSL.
         self.timers.retransmit = Some(Backoff::new(now, Duration::from_millis(200)));
         self.timers.give_up = Some(now + FOUR_MSL);
         self.outbox.control = None;

@@ -11,24 +11,26 @@ use crate::ccid;
 use crate::ccid::{Arrival, Feedback, SenderRequest};
 use dccp_wire::{Packet, PacketType, ResetCode};
 
-/// Syncs, and Resets of whoever has no numbers yet, leave at this rate at most, ...
+/// Shortest interval between Syncs, or between Resets of an end without numbers, ...
 const ANSWER_INTERVAL: Duration = Duration::from_millis(250);
-/// ... so many of them at once, as getting back in step takes several: never more than eight a second (RFC 4340 section 7.5.4).
+/// ... with bursts of this size, since resynchronizing takes several: never more than eight a second (RFC
+/// 4340 section 7.5.4).
 const ANSWER_BURST: u32 = 4;
-/// Most bytes of Error Text that are kept.
+/// Most bytes of Error Text kept.
 const MAX_PEER_TEXT: usize = 512;
-/// Most bytes of Init Cookies we carry; more would leave no room for what else the handshake has to say.
+/// Most bytes of Init Cookies we carry; more would leave no room for other handshake options.
 const MAX_COOKIES: usize = 512;
 /// Option type (RFC 4340 section 8.1.4).
 const INIT_COOKIE: u8 = 36;
-/// Requests of a sending half obeyed in one go.
+/// Most requests of a sending half handled in one call.
 const MAX_REQUESTS: usize = 8;
-/// Requests this far behind one that arrived are its own client's, overtaken. A Sync would be to that client, which may wait for
-/// the Response still, like one from a half-open connection, and it would reset this one (RFC 4340 section 8.5, step 4).
+/// A Request at most this far behind a received one is a reordered Request of the same client. No Sync is
+/// sent for it: the client may still wait for the Response, would treat the Sync as one from a half-open
+/// connection, and would reset this one (RFC 4340 section 8.5, step 4).
 const OVERTAKEN: i64 = 16;
 
 impl Connection {
-    /// A parsed packet of this connection arrived (RFC 4340 section 8.5). `len` is its IP length.
+    /// Handles a parsed packet of this connection (RFC 4340 section 8.5). `len` is its IP length.
     pub fn handle_packet<'a>(&mut self, now: Time, ecn: Ecn, len: u32, packet: &Packet<'a>) -> Outcome<'a> {
         self.stats.packets_received += 1;
         let outcome = match self.receive(now, ecn, len, packet) {
@@ -76,7 +78,7 @@ impl Connection {
             (header.seq, header.ack)
         };
         if self.state == State::Request {
-            // Step 4: the windows are made to fit.
+            // Step 4: sets up the windows.
             self.prepare_request_state(now, packet)?;
         } else {
             self.check_numbers(now, ptype, seq, ack)?;
@@ -124,14 +126,14 @@ impl Connection {
         Ok(Received { data, corrupt, seq, ndp: seen.ndp, reset: None })
     }
 
-    /// Step 4: in REQUEST only a Response or a Reset that acknowledges a Request of ours is right.
+    /// Step 4: in REQUEST only a Response or a Reset that acknowledges our Request is valid.
     fn prepare_request_state(&mut self, now: Time, packet: &Packet<'_>) -> Result<(), DropReason> {
         let header = &packet.header;
         let (low, high) = (self.numbers.awl(), self.numbers.awh());
         let acks_us = header.ack.is_some_and(|ack| ack.within(low, high));
         match header.ptype {
             PacketType::Response | PacketType::Reset if acks_us => {
-                // RFC 4340 section 5.3: the Service Code of a Response is that of the Request.
+                // RFC 4340 section 5.3: the Service Code of a Response equals that of the Request.
                 if header.service_code.is_some_and(|code| code != self.cfg.service_code) {
                     self.answer_packet_error(now, packet);
                     return Err(DropReason::UnexpectedType);
@@ -149,8 +151,9 @@ impl Connection {
         }
     }
 
-    /// A Reset that leaves this end in REQUEST: it ends a half-open connection of the peer (RFC 4340 section 7.5.6). No number of ours
-    /// means anything to that one, so its own are taken (section 8.3.1). A Reset is not answered.
+    /// Sends a Reset from this end in REQUEST, which ends a half-open connection at the peer (RFC 4340
+    /// section 7.5.6). Our numbers mean nothing to that connection, so the Reset uses the peer's (section
+    /// 8.3.1). A Reset is not answered.
     fn answer_packet_error(&mut self, now: Time, packet: &Packet<'_>) {
         let ptype = packet.header.ptype;
         if ptype != PacketType::Reset && self.may_answer(now) {
@@ -169,7 +172,7 @@ impl Connection {
         ack: Option<Seq>,
     ) -> Result<(), DropReason> {
         let sync = matches!(ptype, PacketType::Sync | PacketType::SyncAck);
-        // RFC 4340 section 7.5.3: active if valid packets came within three round-trip times.
+        // RFC 4340 section 7.5.3: active if a valid packet arrived within three round-trip times.
         let active = sync && now.since(self.last_valid) <= self.rtt() * 3;
         let reason = match self.numbers.check(ptype, seq, ack, active) {
             Validity::Valid => return Ok(()),
@@ -180,7 +183,8 @@ impl Connection {
         let overtaken =
             self.state == State::Respond && ptype == PacketType::Request && (1..=OVERTAKEN).contains(&behind);
         if !sync && !overtaken {
-            // RFC 4340 section 7.5.4: a bad Reset is answered with GSR, for its own number may be made up.
+            // RFC 4340 section 7.5.4: an invalid Reset is answered with GSR, since its own number may be
+            // forged.
             self.send_sync(now, if ptype == PacketType::Reset { self.numbers.gsr } else { seq });
         }
         Err(reason)
@@ -237,7 +241,8 @@ impl Connection {
             (State::Request, _) => {
                 self.cookies.clone_from(&seen.cookies);
                 self.take_handshake_data(packet);
-                // RFC 4340 section 13.3: only the echo of a Timestamp of ours says how long the server had the Request.
+                // RFC 4340 section 13.3: only the echo of our Timestamp says how long the server held the
+                // Request.
                 self.enter_part_open(
                     now,
                     ack,
@@ -252,7 +257,7 @@ impl Connection {
             }
             (State::Respond, _) => self.enter_open(now, seq, ack),
             (State::PartOpen, PacketType::Response) => {
-                // RFC 4340 section 8.1.4: the cookies of the Response that our packets acknowledge.
+                // RFC 4340 section 8.1.4: keep the cookies of the Response that our packets acknowledge.
                 if seq == self.numbers.gsr && seen.cookies.len() <= MAX_COOKIES {
                     self.cookies.clone_from(&seen.cookies);
                 }
@@ -260,8 +265,9 @@ impl Connection {
             }
             (State::PartOpen, PacketType::Sync) => {}
             (State::PartOpen, _) => self.enter_open(now, seq, ack),
-            // The client repeats the Ack of its handshake: nothing of ours has reached it but a Sync, so it is still in PARTOPEN. One that is
-            // not acknowledges a Sync only until something else comes.
+            // The client retransmits the Ack of its handshake: it received at most a Sync from us, so it is
+            // still in PARTOPEN. A client past PARTOPEN acknowledges a Sync only until another packet
+            // arrives.
             (State::Open, PacketType::Ack) if self.is_server => {
                 self.outbox.ack |=
                     ack.is_some_and(|ack| !ack.after(self.last_response) || Some(ack) == self.last_sync);
@@ -290,7 +296,8 @@ impl Connection {
         let ptype = packet.header.ptype;
         let Some(halves) = &mut self.halves else { return Ok(()) };
         let data = matches!(ptype, PacketType::Data | PacketType::DataAck);
-        // RFC 4340 section 11.7: as if it were marked. With TFRC the receiver counts the marks, elsewhere the sender is told by Data Dropped.
+        // RFC 4340 section 11.7: corrupt data counts as marked. With TFRC the receiver counts marks;
+        // otherwise Data Dropped tells the sender.
         let marked = seen.corrupt && ccid::is_tfrc(halves.rx_ccid);
         let arrival = Arrival {
             seq,
@@ -306,11 +313,12 @@ impl Connection {
         if data && self.cfg.ecn && self.ecn.on_data(ecn) {
             self.features.change(feature::ECN_INCAPABLE, Side::Local, &[1], false);
         }
-        // RFC 4340 section 11.6: on any packet.
+        // RFC 4340 section 11.6: valid on any packet.
         if seen.slow_receiver {
             halves.tx.on_slow_receiver(now, 0);
         }
-        // RFC 4340 section 5.7: the number on a Sync acknowledges nothing. That on a Response is older than the halves.
+        // RFC 4340 section 5.7: the number on a Sync acknowledges nothing. That on a Response is older than
+        // the halves.
         let Some(ack) = ack.filter(|_| !matches!(ptype, PacketType::Sync | PacketType::Response)) else {
             return Ok(());
         };
@@ -320,7 +328,7 @@ impl Connection {
             elapsed: seen.elapsed,
             options: if seen.for_ccid { packet.option_bytes } else { &[] },
         };
-        // RFC 4340 section 12.3: a receiver that is not to be trusted.
+        // RFC 4340 section 12.3: an untrustworthy receiver.
         if self.skipped.as_ref().is_some_and(|skipped| skipped.is_acknowledged(&feedback)) {
             self.error_text = b"acknowledges packets that were never sent".into();
             self.fail(Reset { code: ResetCode::AggressionPenalty, data: [0; 3] });
@@ -344,7 +352,8 @@ impl Connection {
         Ok(())
     }
 
-    /// Step 16, and the reasons not to deliver. The second: it is corrupt, and wanted all the same.
+    /// Step 16, and the reasons not to deliver. The second value: the data is corrupt, but wanted
+    /// nevertheless.
     fn accept_data<'a>(
         &mut self,
         packet: &Packet<'a>,
@@ -352,7 +361,7 @@ impl Connection {
         seen: &Seen<'_>,
     ) -> (Option<&'a [u8]>, bool) {
         let is_data = matches!(packet.header.ptype, PacketType::Data | PacketType::DataAck);
-        // RFC 4340 section 9.3: checked on any packet that has it.
+        // RFC 4340 section 9.3: checked on any packet with the option.
         let corrupt = seen.corrupt;
         let covered = packet.header.cscov;
         let refused = if corrupt && !(is_data && self.cfg.take_corrupt) {
@@ -385,7 +394,7 @@ impl Connection {
         (Some(packet.payload), corrupt)
     }
 
-    /// Does what the sending half asks for.
+    /// Handles the requests of the sending half.
     pub(super) fn serve_sender(&mut self) {
         let Some(halves) = &mut self.halves else { return };
         let mut window = false;

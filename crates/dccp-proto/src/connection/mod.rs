@@ -46,8 +46,8 @@ const MAX_OPTION_QUEUE: usize = 64;
 
 /// One DCCP connection.
 ///
-/// The contract: call one input ([`handle_packet`](Self::handle_packet), [`handle_timeout`](Self::handle_timeout)) or command
-/// ([`transmit`](Self::transmit), [`close`](Self::close), [`abort`](Self::abort)); then drain
+/// Usage: call one input ([`handle_packet`](Self::handle_packet), [`handle_timeout`](Self::handle_timeout))
+/// or command ([`transmit`](Self::transmit), [`close`](Self::close), [`abort`](Self::abort)); then drain
 /// [`poll_transmit`](Self::poll_transmit) and [`poll_event`](Self::poll_event), and arm one timer with
 /// [`poll_timeout`](Self::poll_timeout).
 #[derive(Debug)]
@@ -63,15 +63,15 @@ pub struct Connection {
     negotiated: Negotiated,
     /// From PARTOPEN (client) or OPEN (server) on.
     halves: Option<Halves>,
-    /// Requests or Responses sent, for the handshake's round-trip time.
+    /// Requests or Responses sent, with their times, for the handshake's round-trip time.
     handshake_sent: VecDeque<(Seq, Time)>,
     handshake_rtt: Option<Duration>,
     requests_sent: u32,
-    /// A Listen has had a Request repeated.
+    /// A Listen has triggered a retransmission of the Request.
     listen_received: bool,
     /// Our newest Response.
     last_response: Seq,
-    /// And our newest Sync, which does not open the connection either.
+    /// Our newest Sync, which does not open the connection either.
     last_sync: Option<Seq>,
     /// Init Cookie options to echo.
     cookies: Vec<u8>,
@@ -85,41 +85,41 @@ pub struct Connection {
     drops: dropped::DropReport,
     peer_drops: dropped::PeerDrops,
     ecn: ecn::EcnPath,
-    /// A Timestamp to echo: value, when it came.
+    /// A Timestamp to echo: its value and arrival time.
     timestamp: Option<(u32, Time)>,
     slow_receiver: bool,
-    /// Application data for Request or Response, and what came on one.
+    /// Application data for Request or Response, and the data received on one.
     early_data: Vec<u8>,
     early_received: Option<Vec<u8>>,
     /// Error Text for our Reset, and that of the peer's.
     error_text: Vec<u8>,
     peer_error_text: Option<String>,
-    /// In OPEN, if it is wanted.
+    /// Set in OPEN, if enabled.
     pmtu: Option<pmtu::Pmtu>,
-    /// When the newest valid packet came (RFC 4340 section 7.5.3, "active").
+    /// When the newest valid packet arrived (RFC 4340 section 7.5.3, "active").
     last_valid: Time,
     /// When the Greatest Acknowledgement Number Received last grew.
     last_answered: Time,
-    /// When the bucket of answers to what is wrong, Syncs or Resets, will be full.
+    /// When the token bucket for answers to invalid packets, Syncs or Resets, will be full.
     answers_full_at: Time,
-    /// Who began to close.
+    /// The reason to report once closing ends.
     closing: Option<CloseReason>,
     events: VecDeque<Event>,
     stats: ConnectionStats,
-    /// Options of the packet being built; kept for its memory.
+    /// Options of the packet being built; reused for its memory.
     scratch: OptionBuf,
 }
 
 impl Connection {
-    /// Options for all packets of this kind from now on, encoded; an empty slice takes them away.
+    /// Sets the encoded options for all packets of this kind from now on; an empty slice removes them.
     pub fn set_extra(&mut self, on: Extra, options: &[u8]) {
         let slot = &mut self.extras[on as usize];
         slot.clear();
         slot.extend_from_slice(options);
     }
 
-    /// Asks for an Ack with these encoded options as soon as possible (multipath signalling): in OPEN at once, before that when it is
-    /// reached. Nothing repeats them if that Ack is lost.
+    /// Requests an Ack with these encoded options as soon as possible (multipath signalling), or once OPEN is
+    /// reached. They are not retransmitted if that Ack is lost.
     pub fn send_options(&mut self, options: &[u8]) {
         if options.is_empty() {
             return;
@@ -132,38 +132,40 @@ impl Connection {
         self.outbox.options.push_back(options.into());
     }
 
-    /// What happened, for the owner.
+    /// The next event for the owner.
     pub fn poll_event(&mut self) -> Option<Event> {
         self.events.pop_front()
     }
 
-    /// Sends a Sync, which the peer answers with a SyncAck: shows that a silent path lives, without spending window. Only in OPEN.
+    /// Sends a Sync, which the peer answers with a SyncAck. This shows that a silent path works, without
+    /// using the window. Only in OPEN.
     pub fn probe(&mut self) {
         if self.state == State::Open {
             self.outbox.sync = Some(self.numbers.gsr);
         }
     }
 
-    /// When a valid packet last arrived; before the first one, when the connection was made.
+    /// When a valid packet last arrived, or when the connection was created.
     pub fn last_received(&self) -> Time {
         self.last_valid
     }
 
-    /// When something newer of ours was last acknowledged, which shows that the path leads both ways; before the first time, when the
-    /// connection was made. Packets without such news show no more than that the peer's way here is open.
+    /// When a newer packet of ours was last acknowledged, which shows that the path works both ways, or when
+    /// the connection was created. Other packets only show that the path from the peer works.
     pub fn last_answered(&self) -> Time {
         self.last_answered
     }
 
-    /// A packet waits, or went `elsewhere`, because the gate of this path is shut: the path is then not application-limited for
-    /// a round trip, however empty the queue.
+    /// A packet waits, or went `elsewhere`, because this path's gate is closed: the path is then not
+    /// application-limited for a round trip, even if the queue is empty.
     pub fn note_blocked(&mut self, now: Time, elsewhere: bool) {
         if let Some(halves) = &mut self.halves {
             halves.tx.on_blocked(now, elsewhere);
         }
     }
 
-    /// What waits was not given to this path although its gate is open: how much it could carry does not show.
+    /// Data waits but the scheduler did not give it to this path, although its gate is open: the path's
+    /// capacity cannot be measured.
     pub fn note_held_back(&mut self, now: Time) {
         if let Some(halves) = &mut self.halves {
             halves.tx.on_held_back(now);
@@ -177,15 +179,15 @@ impl Connection {
         }
     }
 
-    /// Whoever owns the connection wants to know what becomes of each packet: fetch it with [`poll_fate`](Self::poll_fate). CCIDs 3 and
-    /// 4 do not learn it.
+    /// The owner wants to know the fate of each packet: fetch it with [`poll_fate`](Self::poll_fate). Not
+    /// available with CCIDs 3 and 4.
     pub fn track_fates(&mut self) {
         if let Some(halves) = &mut self.halves {
             halves.tx.track_fates();
         }
     }
 
-    /// What became of packets, since [`track_fates`](Self::track_fates).
+    /// Fates of packets since [`track_fates`](Self::track_fates).
     pub fn poll_fate(&mut self) -> Option<Fated> {
         self.halves.as_mut()?.tx.poll_fate()
     }
@@ -197,23 +199,26 @@ impl Connection {
         }
     }
 
-    /// Its part of a bottleneck that it shares with other paths of the session, from now on. CCIDs 3 and 4 take all of it anyhow.
+    /// Sets its share of a bottleneck that it shares with other paths of the session. CCIDs 3 and 4 ignore
+    /// it.
     pub fn couple(&mut self, part: &Part) {
         if let Some(halves) = &mut self.halves {
             halves.tx.couple(part);
         }
     }
 
-    /// Carefully resumes (RFC 9959) from what an earlier connection over this path found out ([`TxView::capacity`](crate::ccid::TxView)), with at most
-    /// `max_jump` bytes at once. Without effect once congestion control has found its rate, and for CCIDs 3 and 4. Who calls it sees to it that no
-    /// other connection uses the same memory ([`dccp_cc::Memory`]).
+    /// Carefully resumes (RFC 9959) from the capacity that an earlier connection over this path measured
+    /// ([`TxView::capacity`](crate::ccid::TxView)), with at most `max_jump` bytes at once. No effect once
+    /// congestion control has found its rate, or with CCIDs 3 and 4. The caller must ensure that no other
+    /// connection uses the same memory ([`dccp_cc::Memory`]).
     pub fn resume(&mut self, saved: &Remembered, max_jump: u64) {
         if let Some(halves) = &mut self.halves {
             halves.tx.resume(saved, max_jump);
         }
     }
 
-    /// The largest IP packet of the path changed, bytes; with [`Config::probe_mtu`] that is a hint which is tried first.
+    /// The largest IP packet of the path changed, bytes; with [`Config::probe_mtu`] this is a hint, which is
+    /// tried first.
     pub fn set_mtu(&mut self, now: Time, mtu: u16) {
         match &mut self.pmtu {
             Some(pmtu) => pmtu.on_hint(now, mtu),
@@ -221,14 +226,15 @@ impl Connection {
         }
     }
 
-    /// IP packets as large as this leave the host: with [`Config::probe_mtu`] they are tried, although [`set_mtu`](Self::set_mtu) said less.
+    /// IP packets of this size can leave the host: with [`Config::probe_mtu`] they are tried even if
+    /// [`set_mtu`](Self::set_mtu) said less.
     pub fn try_mtu(&mut self, now: Time, most: u16) {
         if let Some(pmtu) = &mut self.pmtu {
             pmtu.on_most(now, most);
         }
     }
 
-    /// The largest IP packet of the path, bytes, as far as it is known.
+    /// The largest IP packet of the path known so far, bytes.
     pub fn mtu(&self) -> u16 {
         self.cfg.mtu
     }
@@ -240,25 +246,26 @@ impl Connection {
         }
     }
 
-    /// Whether this end says that it cannot keep up (RFC 4340 section 11.6): on all its Acks while it is set.
+    /// Sets whether all Acks carry Slow Receiver (RFC 4340 section 11.6): this end cannot keep up.
     pub fn set_slow_receiver(&mut self, slow: bool) {
         self.slow_receiver = slow;
     }
 
-    /// Data to go on the Request, or as server on the Response, and all repetitions: at most a few hundred bytes, as options need room beside
-    /// it (RFC 4340 sections 8.1.1 and 8.1.3). The peer takes it if it is set to ([`Config::early_data`]), and says otherwise that it did not.
+    /// Data for the Request, or as server for the Response, and all their retransmissions. At most a few
+    /// hundred bytes, since options need room too (RFC 4340 sections 8.1.1 and 8.1.3). The peer accepts it if
+    /// configured ([`Config::early_data`]), and otherwise reports that it was dropped.
     pub fn set_early_data(&mut self, data: &[u8]) {
         if matches!(self.state, State::Request | State::Respond) {
             self.early_data = data.into();
         }
     }
 
-    /// Data that came on Request or Response.
+    /// Data received on Request or Response.
     pub fn take_early_data(&mut self) -> Option<Vec<u8>> {
         self.early_received.take()
     }
 
-    /// What the peer's Reset said in words.
+    /// Error Text of the peer's Reset.
     pub fn error_text(&self) -> Option<&str> {
         self.peer_error_text.as_deref()
     }
@@ -268,12 +275,12 @@ impl Connection {
         self.cfg.service_code
     }
 
-    /// Where the handshake or close stands.
+    /// The connection's state.
     pub fn state(&self) -> State {
         self.state
     }
 
-    /// Where packets go.
+    /// The packets' route.
     pub fn route(&self) -> Route {
         self.route
     }
@@ -298,7 +305,7 @@ impl Connection {
         self.features.value(number, side)
     }
 
-    /// The sending half, once there is one.
+    /// View of the sending half, once it exists.
     pub fn tx_view(&self) -> Option<TxView> {
         self.halves.as_ref().map(|h| h.tx.view())
     }
@@ -313,17 +320,18 @@ impl Connection {
         self.halves.as_ref().map(|h| h.tx.rtt())
     }
 
-    /// What packets take beyond these.
+    /// Extra delay of packets beyond the round-trip times.
     pub fn tx_late(&self, now: Time) -> Late {
         self.halves.as_ref().map_or(Late::default(), |h| h.tx.late(now))
     }
 
-    /// Whether the controller is in ProbeRTT, once there is one.
+    /// Whether the controller is in ProbeRTT, once it exists.
     pub fn is_probing_rtt(&self) -> Option<bool> {
         self.halves.as_ref().map(|h| h.tx.probing_rtt())
     }
 
-    /// The sending half, if it can share its congestion state with other connections: once its CCID is settled, in OPEN.
+    /// The sending half, if it can share its congestion state with other connections: in OPEN, once its CCID
+    /// is settled.
     pub fn shareable(&mut self) -> Option<&mut AckVecSender> {
         ccid::shareable(&mut *self.halves.as_mut()?.tx)
     }
@@ -341,19 +349,19 @@ impl Connection {
         *self.stats.dropped.entry(reason).or_default() += 1;
     }
 
-    /// The best round-trip time there is; 0.2 s if none (RFC 4340 section 3.4).
+    /// The best known round-trip time; 0.2 s if none (RFC 4340 section 3.4).
     fn rtt(&self) -> Duration {
         let measured = self.tx_rtt().and_then(RttEstimator::srtt);
         measured.or(self.handshake_rtt).unwrap_or(Duration::from_millis(200))
     }
 
-    /// The one place where the state changes.
+    /// All state changes happen here.
     fn enter(&mut self, state: State) {
         trace(&self.route, self.ports, self.state, state);
         self.state = state;
     }
 
-    /// Tears the connection down for a fault found in it, and says which.
+    /// Resets the connection after an error of the peer, with an error text.
     fn fail(&mut self, reset: Reset) {
         let [option, ..] = reset.data;
         self.error_text = match reset.code {
@@ -366,7 +374,7 @@ impl Connection {
     }
 }
 
-/// Tells subscribers of `tracing` about a state change.
+/// Reports a state change to `tracing`.
 fn trace(route: &Route, ports: Ports, from: State, to: State) {
     let Ports { local, remote } = ports;
     tracing::debug!(%from, %to, peer = %route.remote, local_port = local, remote_port = remote, "connection state");

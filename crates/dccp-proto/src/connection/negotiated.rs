@@ -1,4 +1,4 @@
-//! What negotiation means for the packets we send and accept, and for the two half-connections.
+//! Effects of negotiation on the packets we send and accept, and on the two half-connections.
 
 use super::halves::{Halves, Negotiated};
 use super::*;
@@ -13,7 +13,8 @@ impl Connection {
         (ccid(Side::Local), ccid(Side::Remote))
     }
 
-    /// (Re)creates the half-connections for the CCIDs in force. The first packet they see from the peer is the newest valid one.
+    /// Creates the half-connections for the CCIDs in force. The first packet of the peer that they see is the
+    /// newest valid one.
     pub(super) fn make_halves(&mut self, now: Time) {
         let (tx_ccid, rx_ccid) = self.negotiated_ccids();
         let common = HalfConfig {
@@ -27,7 +28,7 @@ impl Connection {
         let tx = ccid::sender(tx_ccid, &common);
         let rx = ccid::receiver(rx_ccid, &HalfConfig { first_seq: self.numbers.gsr, ..common });
         let (Some(tx), Some(rx)) = (tx, rx) else {
-            // RFC 4340 section 10: no CCID both know, and our Mandatory was disregarded.
+            // RFC 4340 section 10: no common CCID, and the peer ignored our Mandatory.
             self.fail(Reset { code: ResetCode::MandatoryError, data: [0; 3] });
             return;
         };
@@ -44,8 +45,9 @@ impl Connection {
         self.apply_features(now);
     }
 
-    /// Has what we send governed by another CCID from now on, as soon as the peer agrees; what the old one knows of the path is carried
-    /// over. False if that cannot be: not open, not a CCID these settings can use, or congestion state shared with other connections.
+    /// Changes the CCID of the data we send, as soon as the peer agrees; the path's measurements are carried
+    /// over. False if that is not possible: not open, a CCID that these settings cannot use, or congestion
+    /// state shared with other connections.
     pub fn set_ccid(&mut self, ccid: u8) -> bool {
         use Side::{Local, Remote};
         let Some(halves) = self.halves.as_mut().filter(|_| self.state == State::Open) else { return false };
@@ -64,7 +66,8 @@ impl Connection {
         true
     }
 
-    /// The CCIDs changed in OPEN. RFC 4340 section 10.5 permits to begin anew and forbids to gain by it: what was found out is kept.
+    /// The CCIDs changed in OPEN. RFC 4340 section 10.5 permits starting anew but forbids gaining from it, so
+    /// measurements are kept.
     fn change_halves(&mut self, now: Time, (tx_ccid, rx_ccid): (u8, u8)) {
         let common = HalfConfig {
             mtu: self.cfg.mtu,
@@ -81,8 +84,8 @@ impl Connection {
         }
     }
 
-    /// Packets take another way from now on, as the owner knows: what congestion control found out of the old one is forgotten (RFC 4340
-    /// section 10.5). Without effect before OPEN, and where congestion state is shared.
+    /// The owner knows that packets now take another path: drops what congestion control learned about the
+    /// old path (RFC 4340 section 10.5). No effect before OPEN, or if congestion state is shared.
     pub fn on_path_change(&mut self, now: Time) {
         let shared =
             |halves: &mut Halves| ccid::shareable(&mut *halves.tx).is_some_and(|half| half.group().is_some());
@@ -105,7 +108,7 @@ impl Connection {
             halves.tx = tx;
         }
         cfg.first_seq = self.numbers.gsr;
-        // Ack Vectors tell what arrived, whatever the way; loss intervals speak of the old one.
+        // Ack Vectors report arrivals on any path; loss intervals belong to the old one.
         if ccid::is_tfrc(halves.rx_ccid)
             && let Some(rx) = ccid::receiver(halves.rx_ccid, &cfg)
         {
@@ -116,7 +119,7 @@ impl Connection {
         self.tell_halves(now);
     }
 
-    /// `None` if this end has no such CCID, which it did not agree to then.
+    /// `None` if this end does not have such a CCID; it has then not agreed to it.
     fn succeed(
         &mut self,
         mut halves: Halves,
@@ -144,7 +147,7 @@ impl Connection {
         Some(halves)
     }
 
-    /// Puts the values of the features into force.
+    /// Applies the values of the features.
     pub(super) fn apply_features(&mut self, now: Time) {
         use Side::{Local, Remote};
         preferences::depend(&mut self.features);
@@ -168,14 +171,16 @@ impl Connection {
         self.apply_local_window();
         self.tell_halves(now);
         if self.state == State::Open {
-            // Of what we send we decide: `set_ccid`. The peer decides of what it sends, within what we accept.
+            // Only `set_ccid` changes the CCID of the data we send. The peer decides for its own data, among
+            // the CCIDs we accept.
             self.features.freeze(feature::CCID, Local);
         }
     }
 
-    /// Acknowledgements are checked against the width we ask for as soon as we ask: until the peer agrees the sender would
-    /// otherwise outgrow the old width, and take its own acknowledgements for forged. (RFC 4340 section 7.5.1 would wait; it only
-    /// concerns how far back they reach.)
+    /// Checks acknowledgements against the requested width from the moment of the request. Otherwise the
+    /// sender would outgrow the old width before the peer agrees, and treat acknowledgements of its packets
+    /// as forged. (RFC 4340 section 7.5.1 says to wait; this only affects how far back acknowledgements may
+    /// reach.)
     pub(super) fn apply_local_window(&mut self) {
         let wanted = self.features.wanted(feature::SEQUENCE_WINDOW, Side::Local).unwrap_or(0);
         self.numbers.local_window = self.features.value(feature::SEQUENCE_WINDOW, Side::Local).max(wanted);
@@ -189,7 +194,7 @@ impl Connection {
         let Some(halves) = &mut self.halves else { return };
         if (halves.tx_ccid, halves.rx_ccid) != ccids {
             if self.state != State::Open {
-                // Between the two ends of the handshake.
+                // The handshake is not complete yet.
                 return self.make_halves(now);
             }
             self.change_halves(now, ccids);

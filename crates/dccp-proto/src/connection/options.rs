@@ -10,10 +10,10 @@ use dccp_wire::{
 };
 use mpdccp_units::Duration;
 
-/// What the options of one packet said, apart from features, which went to the [`Negotiator`].
+/// The options of one packet, except features, which went to the [`Negotiator`].
 #[derive(Debug, Default)]
 pub(super) struct Seen<'a> {
-    /// Ack Vector cells of all options together, packets with Data Dropped marked.
+    /// Ack Vector cells of all options together; packets with Data Dropped count as marked.
     pub(super) vector: Cow<'a, [u8]>,
     /// Blocks of all Data Dropped options together.
     pub(super) dropped: Cow<'a, [u8]>,
@@ -21,7 +21,7 @@ pub(super) struct Seen<'a> {
     pub(super) elapsed: Duration,
     pub(super) timestamp: Option<u32>,
     pub(super) ndp: Option<u64>,
-    /// Its data is not what the sender's Data Checksum was made of (RFC 4340 section 9.3).
+    /// Its data does not match the sender's Data Checksum (RFC 4340 section 9.3).
     pub(super) corrupt: bool,
     /// Init Cookie options, encoded.
     pub(super) cookies: Vec<u8>,
@@ -40,7 +40,8 @@ fn reset(code: ResetCode, OptionError { option, data: [a, b] }: OptionError) -> 
     Reset { code, data: [option, a, b] }
 }
 
-/// Reads all options of a valid packet. An error is the Reset it asks for. `multipath`: the owner reads multipath options.
+/// Reads all options of a valid packet. An error contains the Reset to send. `multipath`: the owner reads
+/// multipath options.
 pub(super) fn read<'a>(
     packet: &Packet<'a>,
     seq: Seq,
@@ -57,7 +58,8 @@ pub(super) fn read<'a>(
 
     let mut options = packet.options();
     while let Some(next) = options.next() {
-        // RFC 4340 section 5.8: what follows a nonsensical length is ignored; then Mandatory before it was not obeyed.
+        // RFC 4340 section 5.8: options after an invalid length are ignored; a Mandatory before it was then
+        // not obeyed.
         let Ok(option) = next else { break };
         if data_type && !allowed_on_data(&option) {
             continue;
@@ -117,7 +119,8 @@ pub(super) fn read<'a>(
     Ok(seen)
 }
 
-/// RFC 4340 table 3, column "DCCP-Data?": the others are ignored there, so that no blindly injected Data can do harm.
+/// RFC 4340 table 3, column "DCCP-Data?": other options are ignored on Data, so that blindly injected Data
+/// does no harm.
 fn allowed_on_data(option: &Opt<'_>) -> bool {
     matches!(
         option,

@@ -1,13 +1,13 @@
-//! What waits to leave apart from data.
+//! Pending packets other than data.
 
 use alloc::collections::VecDeque;
 use alloc::vec::Vec;
 use dccp_wire::{Reset, Seq};
 
-/// NDP Count at its longest.
+/// Longest NDP Count, bytes.
 pub(super) const NDP_ROOM: usize = 8;
 
-/// A packet that begins or ends the connection, repeated by its timer.
+/// A packet that opens or closes the connection; its timer retransmits it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Control {
     Request,
@@ -20,12 +20,12 @@ pub(super) enum Control {
 #[derive(Clone, Copy, Debug)]
 pub(super) struct OutReset {
     pub(super) reset: Reset,
-    /// `None`: the next of the connection.
+    /// `None`: the connection's next number.
     pub(super) seq: Option<Seq>,
     pub(super) ack: Seq,
 }
 
-/// What must leave. Each slot holds one packet, so that nothing received can make it grow.
+/// Pending packets. Each slot has one packet, so input cannot make it grow.
 #[derive(Debug, Default)]
 pub(super) struct Outbox {
     pub(super) control: Option<Control>,
@@ -34,10 +34,10 @@ pub(super) struct Outbox {
     pub(super) sync: Option<Seq>,
     /// The newest Sync to answer.
     pub(super) sync_ack: Option<Seq>,
-    /// An Ack, whatever the receiving half thinks.
+    /// An Ack, even if the receiving half does not require it.
     pub(super) ack: bool,
-    /// A Sync after the Ack of PARTOPEN, for its answer.
+    /// A Sync after the Ack of PARTOPEN, to get an answer.
     pub(super) ask: bool,
-    /// Options of the owner for Acks.
+    /// The owner's options for Acks.
     pub(super) options: VecDeque<Vec<u8>>,
 }

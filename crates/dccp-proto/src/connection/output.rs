@@ -1,4 +1,4 @@
-//! What leaves apart from data: handshake, Acks, Syncs, Close, Reset.
+//! Output other than data: handshake, Acks, Syncs, Close, Reset.
 
 use super::outbox::{Control, NDP_ROOM, OutReset};
 use super::*;
@@ -13,7 +13,7 @@ pub(super) const ACK_HEADER: usize = 24;
 /// Header of a Request (RFC 4340 section 5.1).
 const REQUEST_HEADER: usize = 20;
 
-/// Largest Sequence Window with which short sequence numbers are sent.
+/// Largest Sequence Window for which short sequence numbers are sent.
 const SHORT_WINDOW: u64 = 1 << 16;
 
 /// Longest Error Text of a Reset, bytes.
@@ -24,15 +24,15 @@ fn least_covered(coverage: u8) -> usize {
     usize::from(coverage.saturating_sub(1)) * 4
 }
 
-/// An answer to a probe of the path MTU takes no less.
+/// Least time allowed for the answer to a path MTU probe.
 const LEAST_ANSWER: Duration = Duration::from_millis(100);
 
-/// The time in a Timestamp: in 10 microseconds, wrapping (RFC 4340 section 13.1).
+/// The value of a Timestamp: units of 10 microseconds, wrapping (RFC 4340 section 13.1).
 pub(super) fn ticks(now: Time) -> u32 {
     (now.as_nanos() / 10_000) as u32
 }
 
-/// The fixed fields of a packet to send that the connection does not fill in itself.
+/// Fixed header fields that the caller sets.
 pub(super) struct Fixed {
     pub(super) ptype: PacketType,
     pub(super) seq: Seq,
@@ -41,7 +41,7 @@ pub(super) struct Fixed {
 }
 
 impl Connection {
-    /// Writes what must leave apart from data: handshake, Acks that are due, Syncs, Close, Reset. True if something left.
+    /// Writes packets other than data: handshake, Acks that are due, Syncs, Close, Reset. True if any left.
     pub fn poll_transmit(&mut self, now: Time, sink: &mut dyn Sink) -> bool {
         let mut sent = false;
         if let Some(reset) = self.outbox.reset.take() {
@@ -62,7 +62,7 @@ impl Connection {
             self.transmit_plain(now, PacketType::SyncAck, ack, 0, sink);
             sent = true;
         }
-        // The owner's options may need several Acks; each takes some away.
+        // The owner's options may need several Acks; each takes some of them.
         for _ in 0..=MAX_OPTION_QUEUE {
             if !self.ack_due(now) {
                 break;
@@ -78,7 +78,7 @@ impl Connection {
         sent
     }
 
-    /// Whether feedback or anything else waits for an Ack.
+    /// Whether feedback or another option needs an Ack now.
     pub(super) fn feedback_due(&self, now: Time) -> bool {
         self.outbox.ack
             || self.features.wants_to_write()
@@ -89,21 +89,22 @@ impl Connection {
             })
     }
 
-    /// Whether there is feedback to take along, even if it could still wait (RFC 4340 section 11.2).
+    /// Whether there is feedback to piggyback, even if it could wait (RFC 4340 section 11.2).
     pub(super) fn feedback_pending(&self, now: Time) -> bool {
         self.feedback_due(now) || self.halves.as_ref().is_some_and(|h| h.rx.ack_due(now) != AckDue::No)
     }
 
     fn ack_due(&self, now: Time) -> bool {
         match self.state {
-            // The owner's options wait for OPEN: in PARTOPEN it has Extra::HandshakeAck.
+            // The owner's options wait for OPEN: PARTOPEN uses Extra::HandshakeAck.
             State::PartOpen => self.feedback_due(now),
             State::Open => !self.outbox.options.is_empty() || self.feedback_due(now),
             _ => false,
         }
     }
 
-    /// Bytes of options an Ack has room for; always enough for the shortest feedback, or it would stay due for ever.
+    /// Room for options on an Ack, bytes. Always enough for the shortest feedback, or that would stay due
+    /// forever.
     pub(super) fn ack_room(&self) -> usize {
         let packet = usize::from(self.cfg.mtu).saturating_sub(usize::from(self.cfg.overhead));
         (packet.saturating_sub(ACK_HEADER) & !3).clamp(64, dccp_wire::MAX_OPTIONS)
@@ -119,7 +120,8 @@ impl Connection {
             self.write_features(seq, &mut out);
             while let Some(options) = self.outbox.options.front() {
                 if options.len() + NDP_ROOM > room {
-                    // The MTU has shrunk since they were taken: waiting for room, an Ack would be due for ever.
+                    // The MTU has shrunk since they were queued: an Ack that waited for room would be due
+                    // forever.
                     self.stats.options_dropped += 1;
                 } else if out.len() + options.len() + NDP_ROOM > room || !out.extend(options) {
                     break;
@@ -136,18 +138,18 @@ impl Connection {
     fn write_features(&mut self, seq: Seq, out: &mut OptionBuf) {
         let moment = if self.state == State::PartOpen { Moment::Handshake } else { Moment::Established };
         if self.features.write(moment, seq, out) {
-            // A new Change does not wait as long as an old one has come to.
+            // A new Change does not wait for the backed-off interval of an old one.
             self.timers.feature = None;
         }
     }
 
-    /// What every packet of PARTOPEN carries (RFC 4340 section 8.1.5).
+    /// Options of every packet in PARTOPEN (RFC 4340 section 8.1.5).
     pub(super) fn write_part_open_options(&mut self, out: &mut OptionBuf) {
         out.extend(&self.cookies);
         out.extend(self.extra(Extra::HandshakeAck));
     }
 
-    /// Everything an acknowledgement may carry, up to `room` bytes of options in all.
+    /// Writes everything that an acknowledgement may carry, within `room` bytes of options in total.
     pub(super) fn write_feedback(&mut self, now: Time, seq: Seq, room: usize, out: &mut OptionBuf) {
         self.outbox.ack = false;
         self.write_features(seq, out);
@@ -166,7 +168,7 @@ impl Connection {
         }
     }
 
-    /// RFC 4340 section 13.1: the next packet answers a Timestamp.
+    /// RFC 4340 section 13.1: the next packet echoes a Timestamp.
     fn write_timestamp_echo(&mut self, now: Time, out: &mut OptionBuf) {
         if let Some((value, at)) = self.timestamp.take() {
             let elapsed = u32::try_from(now.since(at).as_micros() / 10).unwrap_or(u32::MAX);
@@ -183,7 +185,7 @@ impl Connection {
             Control::CloseReq => (PacketType::CloseReq, Extra::Close, Some(self.numbers.gsr)),
             Control::Close => (PacketType::Close, Extra::Close, Some(self.numbers.gsr)),
         };
-        // Init Cookies are here only in PARTOPEN, and left from it when it ended in CLOSING.
+        // Init Cookies exist only in PARTOPEN, and remain if it ended in CLOSING.
         out.extend(&self.cookies);
         out.extend(self.extra(extra));
         self.write_ndp(&mut out);
@@ -199,7 +201,8 @@ impl Connection {
             Control::Response => {
                 self.last_response = seq;
                 self.on_handshake_sent(now, seq);
-                // From it a Linux client has its first round-trip time, without which its CCID 3 waits a second.
+                // A Linux client takes its first round-trip time from it; without one, its CCID 3 waits a
+                // second.
                 self.write_timestamp_echo(now, &mut out);
                 self.features.write(Moment::Handshake, seq, &mut out);
                 self.drops.write(seq, self.numbers.gsr, out.room(), &mut out);
@@ -216,11 +219,11 @@ impl Connection {
             out.extend(&alloc::vec![0; padding.min(out.room())]);
         }
         self.emit(now, Fixed { ptype, seq, ack, reset: None }, out, &early, sink);
-        // Every repetition carries it.
+        // Keep it: every retransmission carries it.
         self.early_data = early;
     }
 
-    /// A Sync as large as the packets in question. Its application data means nothing (RFC 4340 section 5.7).
+    /// Sends a Sync of the probed packet size. Its application data has no meaning (RFC 4340 section 5.7).
     fn transmit_mtu_probe(&mut self, now: Time, sink: &mut dyn Sink) -> bool {
         let wanted = self.pmtu.as_ref().filter(|_| self.state == State::Open).and_then(|p| p.poll_probe(now));
         let Some(size) = wanted else { return false };
@@ -234,7 +237,7 @@ impl Connection {
         true
     }
 
-    /// A Sync or SyncAck, filled up to `len` bytes of DCCP packet.
+    /// Sends a Sync or SyncAck, padded to `len` bytes of DCCP packet.
     fn transmit_plain(
         &mut self,
         now: Time,
@@ -250,7 +253,7 @@ impl Connection {
         let mut out = self.start_options();
         out.extend(&self.cookies);
         if self.state == State::PartOpen {
-            // It may arrive before the Ack, and open the server.
+            // The Sync may arrive before the Ack and open the server.
             self.write_features(seq, &mut out);
         }
         self.write_ndp(&mut out);
@@ -271,21 +274,21 @@ impl Connection {
         self.emit(now, fixed, out, &text, sink);
     }
 
-    /// The option buffer, empty, to be given back by [`emit`](Self::emit).
+    /// Takes the option buffer, empty; [`emit`](Self::emit) returns it.
     pub(super) fn start_options(&mut self) -> OptionBuf {
         let mut out = core::mem::take(&mut self.scratch);
         out.clear();
         out
     }
 
-    /// NDP Count of a packet that is not Data or DataAck (RFC 4340 section 7.7): where it is not zero.
+    /// Writes NDP Count on a packet other than Data or DataAck if it is not zero (RFC 4340 section 7.7).
     fn write_ndp(&mut self, out: &mut OptionBuf) {
         if self.negotiated.ndp && self.ndp_run > 0 {
             out.push(&Opt::NdpCount(self.ndp_run));
         }
     }
 
-    /// The one place where packets leave.
+    /// All packets leave through here.
     pub(super) fn emit(
         &mut self,
         now: Time,
@@ -313,7 +316,7 @@ impl Connection {
             service_code: ptype.has_service_code().then_some(self.cfg.service_code),
             reset,
         };
-        // RFC 4340 section 12: acknowledgements are ECN-capable too. RFC 8311 section 5: no nonce.
+        // RFC 4340 section 12: acknowledgements are also ECN-capable. RFC 8311 section 5: no nonce.
         let ecn = match &self.halves {
             _ if !self.negotiated.ect || self.ecn.failed() => Ecn::NotEct,
             Some(halves) if data => halves.tx.ecn(),
@@ -327,7 +330,8 @@ impl Connection {
 
         self.stats.packets_sent += 1;
         self.ndp_run = if ptype.is_data() { 0 } else { self.ndp_run.saturating_add(1) };
-        // A Reset is the last packet, and what it answers may have chosen its number (RFC 4340 section 8.3.1).
+        // A Reset is the last packet, and the packet that it answers may have determined its number (RFC 4340
+        // section 8.3.1).
         if let Some(halves) = self.halves.as_mut().filter(|_| ptype != PacketType::Reset) {
             let bytes = u32::try_from(len).unwrap_or(u32::MAX).saturating_add(self.cfg.overhead.into());
             let payload = u32::try_from(payload.len()).unwrap_or(u32::MAX);

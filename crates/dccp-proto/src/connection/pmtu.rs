@@ -1,5 +1,5 @@
-//! Packetization Layer Path MTU Discovery (RFC 8899): what the path really carries, found with Syncs that are made as large as the
-//! packets in question (RFC 4340 section 14.1). What the system or the owner says is a hint, tried and never just believed.
+//! Packetization Layer Path MTU Discovery (RFC 8899), with Syncs padded to the probed size (RFC 4340 section
+//! 14.1). An MTU from the system or the owner is only a hint, and is verified.
 
 use dccp_cc::Amount;
 use dccp_wire::Seq;
@@ -9,32 +9,33 @@ use mpdccp_units::{Duration, Time};
 pub(super) const BASE: u16 = 1200;
 /// Tries before a larger size counts as too large (MAX_PROBES, RFC 8899 section 5.1.2).
 const SEARCH_TRIES: u8 = 3;
-/// Tries before the size in use counts as lost in a black hole: more, since random loss must not look like one.
+/// Tries before the current size counts as lost in a black hole: more, since random loss must not look like
+/// one.
 const CONFIRM_TRIES: u8 = 5;
-/// How long after a search the next data packet tries for more (PMTU_RAISE_TIMER, RFC 8899 section 5.1.1): sooner than the 600 s there,
-/// since it costs one probe, and never on an idle path.
+/// Time after a search until a data packet triggers a probe for a larger size (PMTU_RAISE_TIMER, RFC 8899
+/// section 5.1.1). Shorter than the RFC's 600 s, since it costs one probe, and never happens on an idle path.
 const RAISE: Duration = Duration::from_secs(10);
-/// Fewer data packets than this since then are no traffic.
+/// Fewer data packets than this since the last search do not count as traffic.
 const TRAFFIC: u32 = 8;
-/// Packets lost since the size in use was last confirmed that make it doubtful, ...
+/// Packets lost since the last confirmation that make the current size doubtful, ...
 const DOUBTFUL: u64 = 3;
-/// ... and how long a confirmation holds at least.
+/// ... and the least time for which a confirmation is valid.
 const HOLDS: Duration = Duration::from_secs(1);
-/// The search ends when what arrives and what does not are this close, bytes.
+/// The search ends when the largest confirmed and the smallest failed size are this close, bytes.
 const FINE: u16 = 8;
-/// What most tunnels and access networks that carry less than 1500 do carry.
+/// Carried by most tunnels and access networks with an MTU below 1500.
 const LIKELY: u16 = 1400;
 
 /// The purpose of a probe.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Why {
-    /// Whether its size arrives.
+    /// Test whether this size arrives.
     Size,
-    /// Whether the path has grown.
+    /// Test whether the path MTU has grown.
     Raise,
-    /// Whether anything arrives, where packets of this size do not and nothing else was sent.
+    /// Test whether any packet arrives, after packets of this size failed and nothing else was sent.
     Alive(u16),
-    /// Whether its size arrives where something just did.
+    /// Test this size again after another packet just arrived.
     Again,
 }
 
@@ -45,43 +46,44 @@ struct Probe {
     /// Probes sent without an answer.
     sent: u8,
     began: Time,
-    /// Those of this size, any of which a SyncAck may acknowledge: where a queue grows, answers come later than the next probe leaves.
+    /// Numbers of all probes of this size, since a SyncAck may acknowledge any of them: with a growing queue,
+    /// answers arrive after the next probe has left.
     seqs: [Option<Seq>; CONFIRM_TRIES as usize],
     why: Why,
-    /// That its size gets lost.
+    /// Its size probably gets lost.
     likely: bool,
-    /// When to send the next, or to give up (PROBE_TIMER). From the round-trip time, so sooner than the second of RFC 8899 section 5.1.1: a black
-    /// hole swallows data until five of them are over.
+    /// When to send the next probe, or to give up (PROBE_TIMER). Derived from the round-trip time, so shorter
+    /// than the second of RFC 8899 section 5.1.1: a black hole drops data until five probes have failed.
     due: Time,
 }
 
 /// Path MTU discovery of one connection.
 #[derive(Debug)]
 pub(super) struct Pmtu {
-    /// In use (PLPMTU).
+    /// Current path MTU (PLPMTU).
     mtu: u16,
-    /// What is never exceeded: the largest size that it was told of.
+    /// Upper limit: the largest hint so far.
     max: u16,
     /// The newest hint.
     hint: u16,
-    /// The least size that did not arrive, or one more than the largest.
+    /// The smallest size that failed, or one more than the maximum.
     too_big: u16,
     probe: Option<Probe>,
-    /// From when on data is a reason to look for more.
+    /// From this time on, data triggers a probe for a larger size.
     raise_at: Option<Time>,
     /// Data packets since the last search.
     data: u32,
     confirmed: Time,
-    /// No probe has been answered, or given up, yet.
+    /// No probe has been answered or given up yet.
     fresh: bool,
-    /// Losses up to the last confirmation; `None` until they are told.
+    /// Losses up to the last confirmation; `None` until the first report.
     lost: Option<u64>,
-    /// A small packet that left while data was under way, and what had been delivered by then.
+    /// A small packet that left while data was in flight, and the amount delivered by then.
     small: Option<(Seq, Amount)>,
 }
 
 impl Pmtu {
-    /// Begins in OPEN by confirming what is in use: the hint.
+    /// Starts in OPEN by confirming the hint.
     pub(super) fn new(now: Time, mtu: u16) -> Pmtu {
         let mut pmtu = Pmtu {
             mtu,
@@ -104,13 +106,14 @@ impl Pmtu {
         self.mtu
     }
 
-    /// The largest packet that is known to arrive: before the first answer no more than nearly every path carries.
+    /// The largest packet known to arrive; before the first answer, limited to a size that nearly every path
+    /// carries.
     pub(super) fn known(&self) -> u16 {
         if self.fresh { self.mtu.min(BASE) } else { self.mtu }
     }
 
-    /// As [`known`](Self::known), and no more than nearly every path carries where the size in use is likely to get lost, or a probe of it went
-    /// unanswered.
+    /// Like [`known`](Self::known), but limited to a size that nearly every path carries if the current size
+    /// probably gets lost, or a probe of it was not answered.
     pub(super) fn sure(&self) -> u16 {
         let doubtful = self.probe.is_some_and(|probe| match probe.why {
             Why::Alive(size) => size <= self.mtu,
@@ -130,12 +133,12 @@ impl Pmtu {
             Some(Probe { size, sent: 0, began: now, seqs: Default::default(), why, likely, due: now });
     }
 
-    /// When [`on_timeout`](Self::on_timeout) or [`poll_probe`](Self::poll_probe) has something to do.
+    /// When [`on_timeout`](Self::on_timeout) or [`poll_probe`](Self::poll_probe) is due.
     pub(super) fn next_timeout(&self) -> Option<Time> {
         self.probe.map(|probe| probe.due)
     }
 
-    /// The size of a probe to send now; tell its number to [`on_sent`](Self::on_sent).
+    /// The size of a probe to send now; report its number to [`on_sent`](Self::on_sent).
     pub(super) fn poll_probe(&self, now: Time) -> Option<u16> {
         let probe = self.probe.filter(|p| p.due <= now && p.sent < p.tries(self.mtu))?;
         Some(probe.size)
@@ -152,7 +155,7 @@ impl Pmtu {
         }
     }
 
-    /// A SyncAck came.
+    /// A SyncAck arrived.
     pub(super) fn on_sync_ack(&mut self, now: Time, ack: Seq) {
         let Some(probe) = self.probe.filter(|p| p.seqs.contains(&Some(ack))) else { return };
         match probe.why {
@@ -165,8 +168,8 @@ impl Pmtu {
         self.search(now);
     }
 
-    /// A data packet leaves: where one carries less than it might, now and then that is a reason to ask whether it has grown, with a probe of
-    /// the least size that did not arrive.
+    /// A data packet leaves. On a path below the maximum, it sometimes triggers a probe of the smallest
+    /// failed size, in case the path MTU has grown.
     pub(super) fn on_data(&mut self, now: Time) {
         self.data = self.data.saturating_add(1);
         if self.data >= TRAFFIC && self.probe.is_none() && self.raise_at.take_if(|at| *at <= now).is_some() {
@@ -174,7 +177,7 @@ impl Pmtu {
         }
     }
 
-    /// Time passed; `answered` is when anything newer of ours was last acknowledged.
+    /// Handles timeouts; `answered` is when a newer packet of ours was last acknowledged.
     pub(super) fn on_timeout(&mut self, now: Time, answered: Time) {
         let Some(probe) = self.probe.filter(|p| p.due <= now && p.sent >= p.tries(self.mtu)) else { return };
         match probe.why {
@@ -182,15 +185,15 @@ impl Pmtu {
             Why::Again => self.on_too_big(now, probe.size),
             Why::Size if answered > probe.began => self.on_too_big(now, probe.size),
             Why::Alive(size) if answered > probe.began => self.try_for(now, size, Why::Again),
-            // Nothing else was acknowledged: maybe since nothing else was sent.
+            // No other packet was acknowledged, maybe because none was sent.
             Why::Size if probe.size > BASE => self.try_for(now, BASE, Why::Alive(probe.size)),
-            // Nothing arrives there, whatever its size: not a matter of the MTU.
+            // No packet of any size arrives: not an MTU problem.
             Why::Size => self.try_size(now + HOLDS, probe.size),
             Why::Alive(size) => self.try_size(now + HOLDS, size),
         }
     }
 
-    /// Packets of this size do not arrive, though others do.
+    /// Packets of this size do not arrive, but others do.
     fn on_too_big(&mut self, now: Time, size: u16) {
         self.too_big = size;
         // RFC 8899 section 4.3: a black hole.
@@ -200,7 +203,7 @@ impl Pmtu {
         self.search(now);
     }
 
-    /// The next size to try, if there is one.
+    /// Tries the next size of the search, if any.
     fn search(&mut self, now: Time) {
         self.fresh = false;
         let (good, bad) = (self.mtu, self.too_big);
@@ -212,14 +215,14 @@ impl Pmtu {
         }
     }
 
-    /// No more probes, until data makes it worth asking again.
+    /// Stops probing until data triggers it again.
     fn rest(&mut self, now: Time) {
         (self.probe, self.data) = (None, 0);
         self.raise_at = Some(now + RAISE).filter(|_| self.mtu < self.max);
     }
 
-    /// The system or the owner says what the path carries. Less than what is in use may be a forgery, so it only makes that doubtful
-    /// (RFC 8899 section 4.6.2); more is tried.
+    /// A hint from the system or the owner. Less than the current size may be forged, so it only makes that
+    /// size doubtful (RFC 8899 section 4.6.2); more is tried.
     pub(super) fn on_hint(&mut self, now: Time, mtu: u16) {
         let before = core::mem::replace(&mut self.hint, mtu);
         if mtu > before {
@@ -231,12 +234,12 @@ impl Pmtu {
                 self.try_size(now, self.mtu);
             }
         } else if mtu > before && self.probe.is_none_or(|probe| probe.size > self.mtu) {
-            // A search that runs begins anew: what got lost of it says nothing of the path as it is now.
+            // Restart a running search: its lost probes say nothing about the current path.
             self.search(now);
         }
     }
 
-    /// Packets as large as this leave this host, so they are worth a try, whatever is said of the way.
+    /// Packets of this size can leave this host, so they are tried, whatever the hints say about the path.
     pub(super) fn on_most(&mut self, now: Time, most: u16) {
         if most > self.max {
             (self.max, self.too_big) = (most, most.saturating_add(1));
@@ -246,7 +249,7 @@ impl Pmtu {
         }
     }
 
-    /// Packets lost so far: some more, and the size in use is doubtful.
+    /// Total of lost packets; several new losses make the current size doubtful.
     pub(super) fn on_loss(&mut self, now: Time, lost: u64) {
         if lost >= self.lost.get_or_insert(lost).saturating_add(DOUBTFUL) {
             self.doubt(now, false);
@@ -262,18 +265,19 @@ impl Pmtu {
         }
     }
 
-    /// Whether the next small packet shows something: it leaves behind so much data.
+    /// Whether the next small packet is a useful test: it leaves after this much data in flight.
     pub(super) fn looks(&self, inflight: Amount) -> bool {
         self.small.is_none() && inflight.packets >= DOUBTFUL
     }
 
-    /// A small packet leaves, when so much data had been delivered.
+    /// A small packet leaves; `delivered` is the amount delivered so far.
     pub(super) fn on_small(&mut self, seq: Seq, delivered: Amount) {
         self.small = Some((seq, delivered));
     }
 
-    /// An acknowledgement came, and so much data has been delivered now. Where a small packet gets through, and nothing of what left before it
-    /// does, the size may be why. That is known long before the data counts as lost.
+    /// An acknowledgement arrived, and `delivered` is the amount delivered so far. If a small packet arrives
+    /// but none of the data before it does, the size may be the reason. This is known long before the data
+    /// counts as lost.
     pub(super) fn on_answer(&mut self, now: Time, ack: Seq, delivered: Amount) {
         let answered = self.small.take_if(|(seq, _)| !ack.before(*seq));
         if answered.is_some_and(|(_, before)| before == delivered) {
@@ -288,7 +292,7 @@ impl Probe {
             Why::Raise => 1,
             Why::Alive(_) => SEARCH_TRIES,
             Why::Size | Why::Again if self.size <= in_use && !self.likely => CONFIRM_TRIES,
-            // The data that got lost is as good as the others.
+            // The lost data packets count as probes.
             Why::Size | Why::Again if self.size <= in_use => CONFIRM_TRIES - DOUBTFUL as u8,
             Why::Size | Why::Again => SEARCH_TRIES,
         }

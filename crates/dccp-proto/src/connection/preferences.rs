@@ -1,4 +1,4 @@
-//! What a connection negotiates, from its settings.
+//! The negotiation that a connection's settings lead to.
 
 use crate::ccid;
 use crate::features::{Negotiator, Side};
@@ -22,8 +22,9 @@ pub(super) fn negotiator(cfg: &Config, is_server: bool) -> Negotiator {
     let (tx, rx) = (usable(&cfg.tx_ccids, &cfg.cc), usable(&cfg.rx_ccids, &cfg.cc));
     for (side, ccids) in [(Local, &tx), (Remote, &rx)] {
         n.add(feature::CCID, side, ccids);
-        // RFC 4340 section 10: whoever cannot live with CCID 2 says so with Mandatory. A client always says what it wants,
-        // which saves the server from asking; a server speaks up if it prefers another than the client let it have.
+        // RFC 4340 section 10: an end that does not accept CCID 2 says so with Mandatory. A client always
+        // states its preference, which saves the server a request; a server does so if it prefers another
+        // CCID than the client accepted by default.
         if !is_server || ccids.first() != Some(&2) {
             n.change(feature::CCID, side, ccids, !ccids.contains(&2));
         }
@@ -48,7 +49,7 @@ pub(super) fn negotiator(cfg: &Config, is_server: bool) -> Negotiator {
         n.change(feature::ACK_RATIO, Local, &[cfg.ack_ratio.into()], false);
     }
 
-    // Whoever cannot read ECN bits cannot agree to anything else.
+    // An end that cannot read ECN bits accepts no other value.
     n.add(feature::ECN_INCAPABLE, Local, if cfg.ecn { &[0, 1] } else { &[1] });
     n.add(feature::ECN_INCAPABLE, Remote, &[0, 1]);
     if !cfg.ecn {
@@ -56,14 +57,15 @@ pub(super) fn negotiator(cfg: &Config, is_server: bool) -> Negotiator {
         n.change(feature::ECN_INCAPABLE, Local, &[1], true);
     }
 
-    // We send it to whoever asks.
+    // We send it on request.
     n.add(feature::SEND_NDP_COUNT, Local, &[1, 0]);
     n.add(feature::SEND_NDP_COUNT, Remote, &boolean(cfg.ndp_count));
     if cfg.ndp_count {
         n.change(feature::SEND_NDP_COUNT, Remote, &[1, 0], false);
     }
 
-    // We may be allowed to send short numbers, and ask for it if we want to; the peer may send them if our settings permit.
+    // We accept permission to send short numbers, and request it if configured; the peer may send them if our
+    // settings permit.
     n.add(feature::ALLOW_SHORT_SEQNOS, Local, &[1, 0]);
     if cfg.short_seqnos {
         n.change(feature::ALLOW_SHORT_SEQNOS, Local, &[1, 0], false);
@@ -75,7 +77,7 @@ pub(super) fn negotiator(cfg: &Config, is_server: bool) -> Negotiator {
         n.add(feature::ALLOW_SHORT_SEQNOS, Remote, &[0]);
     }
 
-    // Located at who receives data: less than what its application needs it does not accept, more it does.
+    // Located at the data receiver: it accepts more coverage than its application needs, but not less.
     let from =
         |least: u8| (1..=15).filter(move |coverage| least > 0 && *coverage >= u64::from(least)).chain([0]);
     n.add(feature::MIN_CHECKSUM_COVERAGE, Local, &from(cfg.min_coverage).collect::<Vec<u64>>());
@@ -95,7 +97,7 @@ pub(super) fn negotiator(cfg: &Config, is_server: bool) -> Negotiator {
         n.change(feature::CHECK_DATA_CHECKSUM, Remote, &[1, 0], false);
     }
 
-    // CCIDs 3 and 4 only, located at the receiver of data.
+    // Only CCIDs 3 and 4; located at the data receiver.
     let tfrc = |ccids: &[u64]| ccids.iter().any(|c| u8::try_from(*c).is_ok_and(ccid::is_tfrc));
     for (side, ccids) in [(Local, &rx), (Remote, &tx)] {
         if tfrc(ccids) {
@@ -103,7 +105,7 @@ pub(super) fn negotiator(cfg: &Config, is_server: bool) -> Negotiator {
         }
     }
 
-    // RFC 9897 section 3.1: located at the server, asked for by the client, version 0 in the high nibble.
+    // RFC 9897 section 3.1: located at the server, requested by the client, version 0 in the high nibble.
     if cfg.multipath {
         let side = multipath_side(is_server);
         n.add(feature::MULTIPATH_CAPABLE, side, &[0]);
@@ -115,14 +117,15 @@ pub(super) fn negotiator(cfg: &Config, is_server: bool) -> Negotiator {
     n
 }
 
-/// Where Multipath Capable is located: at the server.
+/// Location of Multipath Capable: the server.
 pub(super) fn multipath_side(is_server: bool) -> Side {
     if is_server { Side::Local } else { Side::Remote }
 }
 
-/// What the CCIDs need, as soon as they are known. RFC 4341 section 4: a sender that needs Ack Vectors asks its receiver for them.
-/// RFC 4342 sections 8.4 and 6.1: a TFRC sender asks for Loss Event Rate, in case there are no Loss Intervals, and a receiver for NDP
-/// Count, to tell lost data from lost Acks.
+/// Requests the features that the CCIDs need, as soon as these are known. RFC 4341 section 4: a sender that
+/// needs Ack Vectors requests them from its receiver. RFC 4342 sections 8.4 and 6.1: a TFRC sender requests
+/// Loss Event Rate, in case there are no Loss Intervals. A TFRC receiver requests NDP Count, to distinguish
+/// lost data from lost Acks.
 pub(super) fn depend(n: &mut Negotiator) {
     let is = |n: &Negotiator, side, what: fn(u8) -> bool| {
         u8::try_from(n.value(feature::CCID, side)).is_ok_and(what)

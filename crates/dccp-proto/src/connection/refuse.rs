@@ -1,7 +1,8 @@
 use crate::{Ecn, Route, Sink};
 use dccp_wire::{Header, Packet, PacketType, Reset, Seq};
 
-/// The numbers of a Reset that answers `packet` without a connection (RFC 4340 section 8.3.1): (Sequence, Acknowledgement).
+/// The numbers of a Reset that answers `packet` without a connection (RFC 4340 section 8.3.1): (Sequence,
+/// Acknowledgement).
 pub(super) fn reset_numbers(packet: &Packet<'_>) -> (Seq, Seq) {
     let header = &packet.header;
     // Short numbers: the upper 24 bits are zero.

@@ -1,21 +1,23 @@
-//! Sequence numbers that are never sent (as RFC 9000 section 21.4): a receiver that acknowledges one acknowledges what it does not have.
+//! Sequence numbers that are never sent (as RFC 9000 section 21.4). A receiver that acknowledges one
+//! acknowledges a packet that does not exist.
 
 use crate::ccid::Feedback;
 use alloc::collections::VecDeque;
 use dccp_wire::Seq;
 use rand_core::RngCore;
 
-/// The mean distance between two of them, data packets: at first, so that a false start is found soon, ...
+/// Mean distance between two of them, data packets: at first, so that misbehaviour at the start is detected
+/// soon, ...
 const FIRST_MEAN: u32 = 32;
-/// ... and at most, doubling each time, so that an honest receiver does not notice them.
+/// ... and at most, doubling each time, so that honest receivers are hardly affected.
 const LAST_MEAN: u32 = 2048;
-/// Most that are remembered. Older ones lie behind the Acknowledgement Window.
+/// Most numbers kept. Older ones lie behind the Acknowledgement Window.
 const REMEMBERED: usize = 16;
 
-/// The numbers that were skipped lately, and when the next one is.
+/// The recently skipped numbers, and when to skip the next one.
 #[derive(Debug)]
 pub(super) struct Skipped {
-    /// Data packets until then.
+    /// Data packets until the next one.
     left: u32,
     mean: u32,
     /// Oldest first.
@@ -38,7 +40,7 @@ impl Skipped {
         true
     }
 
-    /// This number is never sent.
+    /// Records a number that is never sent.
     pub(super) fn note(&mut self, seq: Seq) {
         if self.numbers.len() == REMEMBERED {
             self.numbers.pop_front();
@@ -46,13 +48,13 @@ impl Skipped {
         self.numbers.push_back(seq);
     }
 
-    /// Whether the peer says that it has one of them.
+    /// Whether the peer reports one of them as received.
     pub(super) fn is_acknowledged(&self, feedback: &Feedback<'_>) -> bool {
         feedback.newest_received(self.numbers.iter().copied()).is_some()
     }
 }
 
-/// From 1 to twice the mean, all alike.
+/// A uniform random distance from 1 to twice the mean.
 fn distance(mean: u32, rng: &mut impl RngCore) -> u32 {
     1 + rng.next_u32() % (2 * mean)
 }

@@ -1,4 +1,4 @@
-//! What happens when a timer comes, each with its reason.
+//! The timers of a connection and their handlers.
 
 use super::outbox::Control;
 use super::pmtu::Pmtu;
@@ -39,7 +39,8 @@ impl Connection {
         .min_by_key(|(at, _)| *at)
     }
 
-    /// A timer came. Early calls do no harm. Acks whose delay is over leave with the next `poll_transmit`.
+    /// Handles an expired timer; early calls do no harm. Acks whose delay is over leave with the next
+    /// `poll_transmit`.
     pub fn handle_timeout(&mut self, now: Time) {
         if self.timers.give_up.is_some_and(|at| now >= at) {
             self.timers.give_up = None;
@@ -63,7 +64,7 @@ impl Connection {
         self.arm_feature_timer(now);
     }
 
-    /// Follows what the path is found to carry.
+    /// Updates the MTU to the discovered one.
     pub(super) fn watch_mtu(&mut self, now: Time) {
         if self.state != State::Open || !self.cfg.probe_mtu {
             return;
@@ -81,13 +82,14 @@ impl Connection {
 
     pub(super) fn retransmit(&mut self) {
         match self.state {
-            // The first Request is not a repetition.
+            // The first Request is not a retransmission.
             State::Request if self.requests_sent > u32::from(self.cfg.request_retries) => self.expire(),
             State::Request => self.outbox.control = Some(Control::Request),
             State::PartOpen => {
                 self.outbox.ack = true;
-                // RFC 4340 section 8.1.5: a SyncAck ends PARTOPEN, and every peer answers a Sync, but not each an Ack. Without it a client
-                // would stay where data of nearly the MTU does not fit, and be given up. RFC 9897 section 3.3 wants an Ack.
+                // RFC 4340 section 8.1.5: a SyncAck ends PARTOPEN, and every peer answers a Sync, but not
+                // every peer answers an Ack. Without the Sync, a client whose data of nearly MTU size does
+                // not fit would stay in PARTOPEN until it is given up. RFC 9897 section 3.3 requires an Ack.
                 self.outbox.ask = !self.is_multipath();
             }
             State::CloseReq => self.outbox.control = Some(Control::CloseReq),
@@ -98,7 +100,7 @@ impl Connection {
 
     fn expire(&mut self) {
         match self.state {
-            // RFC 4340 sections 8.1.1, 8.1.3 and 8.1.5: the Reset cleans up whatever the peer may have.
+            // RFC 4340 sections 8.1.1, 8.1.3 and 8.1.5: the Reset clears any state at the peer.
             State::Request | State::Respond | State::PartOpen => {
                 self.send_reset(Reset { code: ResetCode::Aborted, data: [0; 3] });
                 self.finish(CloseReason::TimedOut);
@@ -109,12 +111,12 @@ impl Connection {
         }
     }
 
-    /// After the handshake Changes have a timer of their own (RFC 4340 section 6.6.3).
+    /// After the handshake, Changes have their own timer (RFC 4340 section 6.6.3).
     pub(super) fn arm_feature_timer(&mut self, now: Time) {
         if self.state != State::Open || !self.features.is_changing() {
             self.timers.feature = None;
         } else if self.timers.feature.is_none() {
-            // Not less than a round-trip time; twice, for the peer may wait with its answer.
+            // At least a round-trip time; twice that, since the peer may delay its answer.
             self.timers.feature = Some(Backoff::new(now, self.rtt() * 2));
         }
     }

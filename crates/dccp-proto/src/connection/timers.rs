@@ -1,4 +1,4 @@
-//! The timers of a connection, and how long each runs.
+//! The timers of a connection and their durations.
 
 use mpdccp_units::{Duration, Time};
 
@@ -6,16 +6,16 @@ use mpdccp_units::{Duration, Time};
 const MSL: Duration = Duration::from_secs(120);
 /// How long TIMEWAIT lasts (RFC 4340 section 8.3).
 pub(super) const TWO_MSL: Duration = MSL.saturating_mul(2);
-/// When RESPOND and PARTOPEN give up (RFC 4340 sections 8.1.3 and 8.1.5); and, by our choice, closing.
+/// Lifetime of RESPOND and PARTOPEN (RFC 4340 sections 8.1.3 and 8.1.5) and, by our choice, of closing.
 pub(super) const FOUR_MSL: Duration = MSL.saturating_mul(4);
-/// Slowest repetition of anything (RFC 4340 sections 6.6.3, 8.1.1 and 8.3).
+/// Longest retransmission interval (RFC 4340 sections 6.6.3, 8.1.1 and 8.3).
 const MAX_INTERVAL: Duration = Duration::from_secs(64);
 
-/// The shortest interval: where the round-trip time is microseconds, a busy peer takes longer, and answers copies of a Close with
-/// Resets of their own.
+/// Shortest interval. With round-trip times of microseconds, a busy peer takes longer to answer, and would
+/// answer each copy of a Close with a Reset.
 const MIN_INTERVAL: Duration = Duration::from_millis(50);
 
-/// A repetition with exponential back-off.
+/// A retransmission timer with exponential back-off.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Backoff {
     pub(super) at: Time,
@@ -28,7 +28,7 @@ impl Backoff {
         Backoff { at: now + interval, interval }
     }
 
-    /// If it has come: true, and the next one takes twice as long.
+    /// True if it has expired; then doubles the interval.
     pub(super) fn fires(&mut self, now: Time) -> bool {
         let due = now >= self.at;
         if due {
@@ -37,13 +37,13 @@ impl Backoff {
         due
     }
 
-    /// Twice as long from now on.
+    /// Doubles the interval.
     pub(super) fn back_off(&mut self, now: Time) {
         self.interval = (self.interval * 2).min(MAX_INTERVAL);
         self.at = now + self.interval;
     }
 
-    /// Starts the current interval again.
+    /// Restarts the current interval.
     pub(super) fn restart(&mut self, now: Time) {
         self.at = now + self.interval;
     }
@@ -51,10 +51,10 @@ impl Backoff {
 
 #[derive(Debug, Default)]
 pub(super) struct Timers {
-    /// Request, the Acks of PARTOPEN, Close or CloseReq, as the state has it.
+    /// For Request, the Acks of PARTOPEN, Close or CloseReq, depending on the state.
     pub(super) retransmit: Option<Backoff>,
     /// End of RESPOND, PARTOPEN, CLOSEREQ, CLOSING or TIMEWAIT.
     pub(super) give_up: Option<Time>,
-    /// Changes without an answer, after the handshake.
+    /// For unanswered Changes after the handshake.
     pub(super) feature: Option<Backoff>,
 }

@@ -1,7 +1,8 @@
 use core::fmt;
 use dccp_wire::{Reset, ResetCode, Seq};
 
-/// States of RFC 4340 section 4.3 that last; LISTEN is the endpoint's. Written as there: `REQUEST`, `TIMEWAIT`. There will be no others.
+/// Persistent states of RFC 4340 section 4.3; the endpoint handles LISTEN. Written as in the RFC: `REQUEST`,
+/// `TIMEWAIT`. The list is complete.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[allow(missing_docs)]
 pub enum State {
@@ -38,7 +39,7 @@ pub struct Ports {
     pub remote: u16,
 }
 
-/// Packets to which the owner of a connection adds encoded options (multipath), every time they are (re)sent.
+/// Packets to which the owner of a connection adds encoded options (multipath), on every (re)transmission.
 #[non_exhaustive]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Extra {
@@ -50,7 +51,7 @@ pub enum Extra {
     HandshakeAck,
     /// Close and CloseReq.
     Close,
-    /// Reset that this end sends, also in answer to Close.
+    /// Resets that this end sends, including answers to Close.
     Reset,
 }
 
@@ -58,22 +59,22 @@ impl Extra {
     pub(super) const COUNT: usize = 5;
 }
 
-/// What a packet did: one or the other, so this has no further cases.
+/// Effect of a packet. There will be no further cases.
 #[derive(Clone, Copy, Debug)]
 pub enum Outcome<'a> {
     /// Valid and processed.
     Received(Received<'a>),
-    /// Not for the owner's eyes: dropped and counted.
+    /// Dropped and counted; not visible to the owner.
     Dropped(DropReason),
 }
 
-/// A valid packet, for the owner: data to deliver, options to read (with [`dccp_wire::Packet::options`]).
+/// A valid packet, for the owner: data to deliver, and options to read (with [`dccp_wire::Packet::options`]).
 #[derive(Clone, Copy, Debug)]
 #[non_exhaustive]
 pub struct Received<'a> {
-    /// Application data, on Data and DataAck only, `None` where it was dropped or must not be read.
+    /// Application data, on Data and DataAck only; `None` if it was dropped or must not be read.
     pub data: Option<&'a [u8]>,
-    /// The data has changed on the way ([`Config::take_corrupt`](crate::Config::take_corrupt)).
+    /// The data was corrupted on the way ([`Config::take_corrupt`](crate::Config::take_corrupt)).
     pub corrupt: bool,
     /// Sequence number, 48 bits.
     pub seq: Seq,
@@ -83,36 +84,36 @@ pub struct Received<'a> {
     pub reset: Option<Reset>,
 }
 
-/// Why a packet, or its data, was dropped. Each has a counter.
+/// Reason for dropping a packet, or its data. Each has a counter.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 #[non_exhaustive]
 pub enum DropReason {
     /// Type not allowed in this state (section 8.5).
     UnexpectedType,
-    /// Short sequence numbers although they were not negotiated (section 7.6.1).
+    /// Short sequence numbers without negotiation (section 7.6.1).
     ShortSeqno,
     /// Sequence Number outside its window (section 7.5.3).
     SequenceInvalid,
     /// Acknowledgement Number outside its window.
     AckInvalid,
-    /// An option after which the connection was reset (sections 5.8.2, 6.6.8 and 6.6.9).
+    /// An invalid option; the connection was reset (sections 5.8.2, 6.6.8 and 6.6.9).
     BadOption,
-    /// Acknowledges a packet that was never sent, after which the connection was reset (section 12.3).
+    /// Acknowledges a packet that was never sent; the connection was reset (section 12.3).
     NeverSent,
     /// Data only: Data Checksum mismatch.
     DataChecksum,
-    /// Data only: not covered by the header checksum as far as it should be (section 9.2.1).
+    /// Data only: less Checksum Coverage than required (section 9.2.1).
     Coverage,
-    /// Data only: on a type or at a time that allows none.
+    /// Data only: on a packet type or at a time that does not allow data.
     DataNotAllowed,
-    /// A Listen, which at most has a Request repeated (RFC 5596 section 2.2.3).
+    /// A Listen, which at most triggers a retransmission of the Request (RFC 5596 section 2.2.3).
     Listen,
     /// The connection is closed.
     Closed,
 }
 
 impl DropReason {
-    /// Stable, for machines.
+    /// Stable name, for machines.
     pub const fn name(self) -> &'static str {
         match self {
             DropReason::UnexpectedType => "unexpected_type",
@@ -130,24 +131,24 @@ impl DropReason {
     }
 }
 
-/// What became of data that arrived and was not delivered as it was sent, for the peer (RFC 4340 section 11.7).
+/// Fate of data that arrived but was not delivered as sent; reported to the peer (RFC 4340 section 11.7).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 #[repr(u8)]
 pub enum DropCode {
-    /// The protocol forbids to take it.
+    /// The protocol does not allow it.
     ProtocolConstraints = 0,
-    /// The application listens no more: the peer sends no more data.
+    /// The application no longer receives: the peer sends no more data.
     NotListening = 1,
-    /// No room in the receive buffer: the peer sends less.
+    /// No room in the receive buffer: the peer slows down.
     ReceiveBuffer = 2,
-    /// Corrupt, and dropped for it.
+    /// Corrupt and dropped.
     Corrupt = 3,
-    /// Corrupt, and delivered all the same.
+    /// Corrupt but delivered.
     DeliveredCorrupt = 7,
 }
 
-/// Why a connection ended.
+/// Reason for the end of a connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum CloseReason {
@@ -163,19 +164,19 @@ pub enum CloseReason {
     TimedOut,
 }
 
-/// What the owner is told.
+/// An event for the owner.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Event {
-    /// The Response is here and accepted; the HandshakeAck has not left yet.
+    /// The Response was accepted; the HandshakeAck has not left yet.
     Responded,
-    /// OPEN.
+    /// The connection is OPEN.
     Opened,
-    /// Over; TIMEWAIT may still last.
+    /// The connection is over; TIMEWAIT may still last.
     Closed(CloseReason),
 }
 
-/// Names of the timers, the reason with each timeout.
+/// A connection's timers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[allow(missing_docs)]
 #[non_exhaustive]
@@ -192,7 +193,7 @@ pub enum Timer {
 }
 
 impl Timer {
-    /// Its name, for traces.
+    /// Name for traces.
     pub const fn name(self) -> &'static str {
         match self {
             Timer::RequestRetransmit => "request_retransmit",
@@ -217,12 +218,12 @@ pub struct ConnectionStats {
     pub packets_received: u64,
     pub data_sent: u64,
     pub data_received: u64,
-    /// Bytes of application data in them.
+    /// Bytes of application data received.
     pub bytes_received: u64,
     pub syncs_sent: u64,
     /// Syncs that probed the path MTU (RFC 8899).
     pub mtu_probes: u64,
-    /// Packets by which the peer said it is a Slow Receiver (section 11.6).
+    /// Packets with the peer's Slow Receiver option (section 11.6).
     pub slow_receiver: u64,
     /// Calls of [`send_options`](super::Connection::send_options) whose options found no room.
     pub options_dropped: u64,

@@ -1,6 +1,6 @@
 use dccp_wire::{PacketType, Seq};
 
-/// What a received packet's numbers say about it (RFC 4340 section 7.5.3).
+/// Validity of a received packet's numbers (RFC 4340 section 7.5.3).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Validity {
     Valid,
@@ -58,10 +58,10 @@ impl Numbers {
         self.gsr = seq;
     }
 
-    /// The number of the next packet we send, taken.
+    /// Takes the number of the next packet to send.
     pub(super) fn take(&mut self) -> Seq {
         self.gss = self.gss.next();
-        // The adjustment applies at the beginning only, or it would bite again when numbers wrap.
+        // The adjustment applies only at the beginning, or it would apply again when numbers wrap.
         if self.gss.diff(self.iss) as u64 >= self.local_window {
             self.young_ack = false;
         }
@@ -86,8 +86,8 @@ impl Numbers {
         self.gss
     }
 
-    /// Steps 5 and 6 of RFC 4340 section 8.5 without their updates. `active`: valid packets came within the last three round-trip
-    /// times, so that Syncs are checked as strictly as anything else (section 7.5.3).
+    /// Steps 5 and 6 of RFC 4340 section 8.5 without their updates. `active`: valid packets arrived within
+    /// the last three round-trip times, so Syncs are checked as strictly as other packets (section 7.5.3).
     pub(super) fn check(&self, ptype: PacketType, seq: Seq, ack: Option<Seq>, active: bool) -> Validity {
         let ends = matches!(ptype, PacketType::CloseReq | PacketType::Close | PacketType::Reset);
         let sync = matches!(ptype, PacketType::Sync | PacketType::SyncAck);
@@ -102,7 +102,7 @@ impl Numbers {
         Validity::Valid
     }
 
-    /// The packet is valid: remembers its numbers.
+    /// Records the numbers of a valid packet.
     pub(super) fn accept(&mut self, ptype: PacketType, seq: Seq, ack: Option<Seq>) {
         if seq.after(self.gsr) {
             self.gsr = seq;
@@ -157,7 +157,8 @@ mod tests {
         let n = numbers(Seq::MODULUS - 5, 30);
         let seq = |d: i64| if d < 0 { n.gsr.sub(d.unsigned_abs()) } else { n.gsr.add(d as u64) };
         let gss = n.gss;
-        // (type, lowest and highest good sequence number relative to GSR, lowest good Acknowledgement Number below GSS)
+        // (type, lowest and highest valid sequence number relative to GSR, lowest valid Acknowledgement
+        // Number below GSS)
         let normal =
             [(Data, None), (Ack, Some(99)), (DataAck, Some(99)), (Request, None), (Response, Some(99))];
         for (ptype, reach) in normal {
@@ -190,8 +191,8 @@ mod tests {
         }
     }
 
-    /// Every type, number, Acknowledgement Number and width near all edges, against the table of RFC 4340 section 7.5.3 in plain
-    /// integers, wherever the numbers wrap.
+    /// Compares every type, number, Acknowledgement Number and width near all edges with the table of RFC
+    /// 4340 section 7.5.3 in plain integers, including wrapping numbers.
     #[test]
     fn every_case_of_the_table() {
         const M: i128 = Seq::MODULUS as i128;
@@ -250,7 +251,7 @@ mod tests {
         n.accept(Data, Seq::new(150), None);
         assert_eq!(n.awl(), n.gss.sub(99));
         assert_eq!(n.swl(), Seq::new(126));
-        // Once around: numbers below the initial ones are as good as any.
+        // After a wrap, numbers below the initial ones are valid like any others.
         n.gss = Seq::new(3);
         n.gsr = Seq::new(10);
         assert_eq!(n.awl(), Seq::new(3).sub(99));

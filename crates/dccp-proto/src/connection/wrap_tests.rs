@@ -1,4 +1,5 @@
-//! Sequence numbers of both ends wrap at 2^48 in the middle of a transfer. In here because no seed can be told to start there.
+//! Sequence numbers of both ends wrap at 2^48 in the middle of a transfer. The test is inside the crate
+//! because no seed can be chosen to start there.
 
 #[path = "../../tests/all/common/mod.rs"]
 mod common;
@@ -22,7 +23,8 @@ fn numbers_wrap_unnoticed() {
             let mut net = Net::new(cfg.clone(), cfg);
             let iss = Seq::new(Seq::MODULUS - 1 - before);
             net.end(CLIENT).numbers = Numbers::new(iss);
-            // The server is made when the first Request arrives: wait for it with its Response still to leave.
+            // The server is created when the first Request arrives; wait until it exists and its Response is
+            // still pending.
             net.network = Box::new(|_| Fate::Drop);
             net.pump();
             let request = net.last(CLIENT).bytes.clone();

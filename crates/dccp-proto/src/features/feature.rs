@@ -1,7 +1,7 @@
 use alloc::vec::Vec;
 use dccp_wire::feature;
 
-/// Where a feature is located (RFC 4340 section 3.3): `F/Local` is what this end's `L` options speak of.
+/// Location of a feature (RFC 4340 section 3.3): `F/Local` is the subject of this end's `L` options.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Side {
     /// At this end.
@@ -10,27 +10,27 @@ pub enum Side {
     Remote,
 }
 
-/// How two preferences become one value (RFC 4340 section 6.3).
+/// Reconciliation rule for two preferences (RFC 4340 section 6.3).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Rule {
     /// First entry of the server's list that is also in the client's.
     ServerPriority,
-    /// The feature location decides.
+    /// The end at which the feature is located decides.
     NonNegotiable,
 }
 
-/// What the standards say about one feature.
+/// Definition of a feature in the standards.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Spec {
     /// Reconciliation rule.
     pub(crate) rule: Rule,
     /// Bytes of one value.
     pub(crate) len: usize,
-    /// Valid values; of non-negotiable features only (RFC 4340 section 6.6.8).
+    /// Valid values; only for non-negotiable features (RFC 4340 section 6.6.8).
     pub(crate) valid: (u64, u64),
-    /// Value of a new connection.
+    /// Value at the start of a connection.
     pub(crate) initial: u64,
-    /// Every DCCP must understand it.
+    /// Every DCCP implementation must understand it.
     pub(crate) required: bool,
 }
 
@@ -48,7 +48,8 @@ impl Spec {
             feature::ALLOW_SHORT_SEQNOS => sp(0, true),
             // RFC 4340 section 7.5.2: Wmin and Wmax.
             feature::SEQUENCE_WINDOW => nn(6, (32, (1 << 46) - 1), 100, true),
-            // RFC 4340 section 11.3 gives zero a meaning though section 6.6.8 calls it invalid; Linux sends it for CCID 3.
+            // RFC 4340 section 11.3 gives zero a meaning although section 6.6.8 calls it invalid; Linux sends
+            // it for CCID 3.
             feature::ACK_RATIO => nn(2, (0, 0xffff), 2, false),
             feature::ECN_INCAPABLE
             | feature::SEND_ACK_VECTOR
@@ -63,23 +64,23 @@ impl Spec {
     }
 }
 
-/// Where a negotiation stands (RFC 4340 section 6.6.2).
+/// State of a negotiation (RFC 4340 section 6.6.2).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Progress {
-    /// Both ends are thought to agree.
+    /// Both ends should agree.
     Stable,
     /// Stable, but the next packet opens a negotiation.
     Pending,
-    /// A Change is out, no answer yet.
+    /// A Change is unanswered.
     Changing,
-    /// As `Changing`, but our preference has changed since, and that has not been sent.
+    /// Like `Changing`, but our preference has changed since and has not been sent.
     Unstable,
 }
 
-/// An answer we owe to a Change.
+/// A pending answer to a Change.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Reply {
-    /// Refuse: Confirm without a value.
+    /// Refuse with an empty Confirm.
     pub(super) empty: bool,
     /// It has left at least once.
     pub(super) sent: bool,
@@ -91,14 +92,15 @@ pub(super) struct Feature {
     pub(super) number: u8,
     pub(super) side: Side,
     pub(super) value: u64,
-    /// Our preference list; of a local non-negotiable feature the one value we want.
+    /// Our preference list; for a local non-negotiable feature, the one value that we want.
     pub(super) prefs: Vec<u64>,
     pub(super) progress: Progress,
-    /// Our Change goes with Mandatory.
+    /// Our Change is sent with Mandatory.
     pub(super) mandatory: bool,
     /// We opened a negotiation at some time.
     pub(super) asked: bool,
-    /// And then another one with other preferences, so that a Confirm of an earlier Change may still be under way.
+    /// We then opened another one with different preferences, so a Confirm of an earlier Change may still
+    /// arrive.
     pub(super) asked_anew: bool,
     pub(super) reply: Option<Reply>,
     /// A negotiation has ended with a value.
@@ -107,12 +109,12 @@ pub(super) struct Feature {
     pub(super) resend: bool,
 }
 
-/// Why a feature option is wrong.
+/// Error in a feature option.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Error {
-    /// A Mandatory Change we cannot follow: Reset code Mandatory Error (RFC 4340 section 6.6.9).
+    /// A Mandatory Change that we cannot accept: Reset code Mandatory Error (RFC 4340 section 6.6.9).
     Mandatory,
-    /// A Confirm that cannot be right: Reset code Option Error (RFC 4340 section 6.6.8).
+    /// An invalid Confirm: Reset code Option Error (RFC 4340 section 6.6.8).
     Invalid,
 }
 
@@ -133,15 +135,15 @@ impl Feature {
         }
     }
 
-    /// Looked up, for a connection has many features and few uses of this.
+    /// Looked up on each use to save memory: a connection has many features and rarely needs this.
     pub(super) fn spec(&self) -> Spec {
         const NONE: Spec =
             Spec { rule: Rule::NonNegotiable, len: 1, valid: (0, 0), initial: 0, required: false };
-        // Only features with one are made.
+        // Only features with a definition are created.
         Spec::of(self.number).unwrap_or(NONE)
     }
 
-    /// What counts of a value when lists are compared. RFC 9897 section 3.1: only the version nibble.
+    /// The part of a value that is compared. RFC 9897 section 3.1: only the version nibble.
     fn key(&self, value: u64) -> u64 {
         if self.number == feature::MULTIPATH_CAPABLE { value & 0xf0 } else { value }
     }
@@ -185,7 +187,8 @@ impl Feature {
             }
             // RFC 4340 section 6.6.9.
             None if mandatory => return Err(Error::Mandatory),
-            // RFC 9897 section 3.1: no common version is an empty Confirm; else the old value is confirmed.
+            // RFC 9897 section 3.1: no common version gives an empty Confirm; for other features the old
+            // value is confirmed.
             None if self.number == feature::MULTIPATH_CAPABLE => return self.refuse(mandatory),
             None => {}
         }
@@ -203,13 +206,13 @@ impl Feature {
         Ok(())
     }
 
-    /// A Confirm for this feature arrived, in order and acknowledging our newest Change.
+    /// A Confirm for this feature arrived, in order, and acknowledges our newest Change.
     pub(super) fn on_confirm(&mut self, data: &[u8], is_server: bool) -> Result<(), Error> {
         if self.progress != Progress::Changing {
             return Ok(());
         }
         if data.is_empty() {
-            // RFC 4340 section 6.6.7; what we said is mandatory cannot be done without either.
+            // RFC 4340 section 6.6.7; the same for a feature that we declared mandatory.
             if self.spec().required || self.mandatory {
                 return Err(Error::Invalid);
             }
@@ -220,7 +223,7 @@ impl Feature {
         let (&value, list) = values.split_first().ok_or(Error::Invalid)?;
         let right = match self.spec().rule {
             Rule::NonNegotiable => list.is_empty() && self.prefs.first() == Some(&value),
-            // Without the peer's list (it must send one) take any value of ours.
+            // Without the peer's list (which is required), accept any value of our list.
             Rule::ServerPriority if list.is_empty() => {
                 self.prefs.iter().any(|v| self.key(*v) == self.key(value))
             }
@@ -229,9 +232,10 @@ impl Feature {
             }
         };
         if !right {
-            // An Acknowledgement Number says that the peer has a packet as new as our newest Change, not that it has the Change
-            // (RFC 4340 section 6.6.4 takes it for that): with reordering the answer to an earlier one passes for the answer to
-            // this one. The Change is repeated until it has its own.
+            // The Acknowledgement Number proves only that the peer has a packet as new as our newest Change,
+            // not that it has the Change, as RFC 4340 section 6.6.4 assumes. With reordering, the answer to
+            // an earlier Change can look like the answer to this one. The Change is repeated until its own
+            // answer arrives.
             return if self.asked_anew { Ok(()) } else { Err(Error::Invalid) };
         }
         self.value = self.key(value);

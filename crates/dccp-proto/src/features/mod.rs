@@ -1,5 +1,5 @@
-//! Feature negotiation (RFC 4340 section 6), usable without a connection: it reads feature options in, writes feature
-//! options out, and knows the value of every feature at both ends.
+//! Feature negotiation (RFC 4340 section 6), usable without a connection. It reads and writes feature
+//! options, and knows the value of every feature at both ends.
 
 mod feature;
 mod negotiator;

@@ -3,24 +3,24 @@ use super::feature::{Feature, Progress, Reply};
 use alloc::vec::Vec;
 use dccp_wire::{Opt, OptionBuf, Seq};
 
-/// Most features we remember to refuse between two packets; the peer repeats the others.
+/// Most unknown features to refuse between two packets; the peer repeats the others.
 const MAX_UNKNOWN: usize = 16;
 
-/// Which feature options of one packet may be looked at (RFC 4340 section 6.6.4).
+/// Whether Changes and Confirms of one packet may be processed (RFC 4340 section 6.6.4).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Order {
     change: bool,
     confirm: bool,
 }
 
-/// What kind of packet options are written for.
+/// The kind of packet that options are written for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Moment {
-    /// Request: Changes only, for it acknowledges nothing.
+    /// Request: only Changes, since it acknowledges nothing.
     Request,
-    /// Any other packet of the handshake: everything open is said again each time.
+    /// Any other packet of the handshake: repeats everything open.
     Handshake,
-    /// Later: what is new, and Changes whose timer has come.
+    /// Later: new options, and Changes whose timer expired.
     Established,
 }
 
@@ -35,13 +35,14 @@ pub(crate) struct Negotiator {
     fgsr: Option<Seq>,
     /// Greatest sequence number sent with a new Change; `None` before the first.
     fgss: Option<Seq>,
-    /// See [`wants_to_write`](Self::wants_to_write) and [`is_changing`](Self::is_changing): asked for with every packet, so kept.
+    /// Cached results of [`wants_to_write`](Self::wants_to_write) and [`is_changing`](Self::is_changing),
+    /// which are read with every packet.
     wants_to_write: bool,
     changing: bool,
 }
 
 impl Negotiator {
-    /// No features yet: add those this end understands.
+    /// Has no features yet; [`add`](Self::add) those that this end understands.
     pub(crate) fn new(is_server: bool) -> Negotiator {
         Negotiator {
             is_server,
@@ -54,15 +55,15 @@ impl Negotiator {
         }
     }
 
-    /// Makes a feature known at `side`, at its initial value, with our preferences (most preferred first; meaningless for
-    /// non-negotiable features). Without effect if no standard gives `number` a meaning.
+    /// Adds a feature at `side` with its initial value and our preferences (most preferred first; ignored for
+    /// non-negotiable features). No effect if no standard defines `number`.
     pub(crate) fn add(&mut self, number: u8, side: Side, prefs: &[u64]) {
         if let Some(spec) = Spec::of(number) {
             self.features.push(Feature::new(number, side, spec, prefs));
         }
     }
 
-    /// No more will be added: it keeps no room for them.
+    /// No more features will be added: frees the spare room.
     pub(crate) fn shrink(&mut self) {
         self.features.shrink_to_fit();
     }
@@ -80,7 +81,7 @@ impl Negotiator {
         self.find(number, side).is_some()
     }
 
-    /// The value in force, the initial one if the feature is not known here.
+    /// The value in force; the initial one if the feature is not known here.
     pub(crate) fn value(&self, number: u8, side: Side) -> u64 {
         match self.find(number, side) {
             Some(feature) => feature.value,
@@ -88,7 +89,7 @@ impl Negotiator {
         }
     }
 
-    /// The value we are asking for, while a negotiation of ours is open.
+    /// The value that we request, while our negotiation is open.
     pub(crate) fn wanted(&self, number: u8, side: Side) -> Option<u64> {
         let open = self.find(number, side).filter(|f| f.progress != Progress::Stable);
         open.and_then(|f| f.prefs.first().copied())
@@ -104,8 +105,9 @@ impl Negotiator {
         self.find(number, side).is_some_and(|f| f.negotiated)
     }
 
-    /// Opens a negotiation with the next packet, with these preferences (one value for a non-negotiable feature). Without effect
-    /// if the feature is unknown, or non-negotiable and the peer's, or the value out of range or in force.
+    /// Opens a negotiation with the next packet, with these preferences (one value for a non-negotiable
+    /// feature). No effect if the feature is unknown, is non-negotiable and located at the peer, or if the
+    /// value is out of range or in force.
     pub(crate) fn change(&mut self, number: u8, side: Side, prefs: &[u64], mandatory: bool) {
         let Some(feature) = self.find_mut(number, side) else { return };
         let (low, high) = feature.spec().valid;
@@ -118,7 +120,7 @@ impl Negotiator {
         feature.progress = match feature.progress {
             Progress::Stable | Progress::Pending if in_force => Progress::Stable,
             Progress::Changing if same => return,
-            // RFC 4340 section 6.6.5: agreement must be about the newest preferences.
+            // RFC 4340 section 6.6.5: the agreement must refer to the newest preferences.
             Progress::Changing | Progress::Unstable => Progress::Unstable,
             Progress::Stable | Progress::Pending => Progress::Pending,
         };
@@ -129,7 +131,8 @@ impl Negotiator {
         self.refresh();
     }
 
-    /// Asks the peer to switch a boolean feature on, if it is off and this was not asked before: it may do without.
+    /// Requests that the peer switches on a boolean feature, if it is off and was not requested before. The
+    /// peer may refuse.
     pub(crate) fn ask_once(&mut self, number: u8, side: Side) {
         let may = self.find(number, side).is_some_and(|f| f.value == 0 && !f.asked);
         if may {
@@ -137,8 +140,8 @@ impl Negotiator {
         }
     }
 
-    /// From now on only the value in force is acceptable, so that the peer cannot change it any more. Without effect while a
-    /// negotiation of ours is open.
+    /// From now on only the value in force is acceptable, so the peer cannot change it. No effect while our
+    /// negotiation is open.
     pub(crate) fn freeze(&mut self, number: u8, side: Side) {
         if let Some(feature) = self.find_mut(number, side).filter(|f| f.progress == Progress::Stable) {
             feature.prefs.clear();
@@ -146,7 +149,7 @@ impl Negotiator {
         }
     }
 
-    /// From now on no value is acceptable; the one in force stays.
+    /// From now on no value is acceptable; the value in force stays.
     pub(crate) fn retire(&mut self, number: u8) {
         for feature in self.features.iter_mut().filter(|f| f.number == number) {
             feature.prefs.clear();
@@ -155,17 +158,17 @@ impl Negotiator {
         self.refresh();
     }
 
-    /// What may be read of a packet with these numbers.
+    /// The options that may be processed in a packet with these numbers.
     pub(crate) fn order(&self, seq: Seq, ack: Option<Seq>) -> Order {
         let in_order = self.fgsr.is_none_or(|fgsr| seq.after(fgsr));
         let answers = ack.is_some_and(|ack| self.fgss.is_none_or(|fgss| !ack.before(fgss)));
         Order { change: in_order, confirm: in_order && answers }
     }
 
-    /// Reads one option of a packet. True if it was about features: then call [`note`](Self::note) after the packet's last option.
-    /// RFC 4340 section 6.6.2.
+    /// Processes one option of a packet. True if it was a feature option: then call [`note`](Self::note)
+    /// after the packet's last option. RFC 4340 section 6.6.2.
     pub(crate) fn handle(&mut self, order: Order, option: &Opt<'_>, mandatory: bool) -> Result<bool, Error> {
-        // Their L is about a feature at their end, their R about one at ours.
+        // The peer's L options are about a feature at the peer, its R options about one at this end.
         let (side, number, data, is_change) = match *option {
             Opt::ChangeL(number, data) => (Side::Remote, number, data, true),
             Opt::ChangeR(number, data) => (Side::Local, number, data, true),
@@ -186,7 +189,7 @@ impl Negotiator {
                     feature.on_confirm(data, is_server)?;
                 }
             }
-            // RFC 4340 section 6.6.7: a Change we do not know is refused, a Confirm ignored.
+            // RFC 4340 section 6.6.7: an unknown Change is refused, an unknown Confirm ignored.
             None if is_change && mandatory => return Err(Error::Mandatory),
             None if is_change && in_order => self.refuse_unknown(side, number),
             None => {}
@@ -200,7 +203,7 @@ impl Negotiator {
         }
     }
 
-    /// A packet with feature options was read to its end.
+    /// All options of a packet with feature options were processed.
     pub(crate) fn note(&mut self, seq: Seq) {
         self.refresh();
         if self.fgsr.is_none_or(|fgsr| seq.after(fgsr)) {
@@ -213,7 +216,7 @@ impl Negotiator {
         self.wants_to_write
     }
 
-    /// Whether a Change is out without an answer: keep a timer, and call [`resend`](Self::resend) when it comes.
+    /// Whether a Change is unanswered: run a timer, and call [`resend`](Self::resend) when it expires.
     pub(crate) fn is_changing(&self) -> bool {
         self.changing
     }
@@ -228,7 +231,7 @@ impl Negotiator {
             });
     }
 
-    /// Open Changes go out again with the next packet.
+    /// Sends open Changes again with the next packet.
     pub(crate) fn resend(&mut self) {
         for feature in &mut self.features {
             feature.resend = true;
@@ -236,7 +239,7 @@ impl Negotiator {
         self.refresh();
     }
 
-    /// The handshake is over: answers that were given need not be repeated.
+    /// The handshake is over: sent answers are not repeated any more.
     pub(crate) fn establish(&mut self) {
         for feature in &mut self.features {
             if feature.reply.is_some_and(|r| r.sent) {
@@ -246,8 +249,8 @@ impl Negotiator {
         self.refresh();
     }
 
-    /// Writes the feature options of the packet `seq`. Those that find no room wait for the next packet. True if a negotiation was
-    /// opened, which is not a repetition.
+    /// Writes the feature options of packet `seq`. Options without room wait for the next packet. True if it
+    /// opened a negotiation; repetitions do not count.
     pub(crate) fn write(&mut self, moment: Moment, seq: Seq, out: &mut OptionBuf) -> bool {
         if moment == Moment::Established && !self.wants_to_write {
             return false;
@@ -262,8 +265,9 @@ impl Negotiator {
                     Side::Remote => Opt::ConfirmR(feature.number, &value),
                 };
                 if out.push(&option) {
-                    // RFC 4340 section 6.6.3: answers are not repeated on their own; in the handshake they are, because Linux
-                    // insists on finding them in the Ack that completes it, and the first such Ack may be lost.
+                    // RFC 4340 section 6.6.3: answers are not repeated without a new Change. In the handshake
+                    // they are, because Linux requires them in the Ack that completes it, and the first such
+                    // Ack may be lost.
                     feature.reply = (moment == Moment::Handshake).then_some(Reply { sent: true, ..reply });
                 }
             }
@@ -278,7 +282,7 @@ impl Negotiator {
                 Side::Local => Opt::ChangeL(feature.number, &value),
                 Side::Remote => Opt::ChangeR(feature.number, &value),
             };
-            // RFC 4340 section 5.8.2: Mandatory stands directly before its option; both or none.
+            // RFC 4340 section 5.8.2: Mandatory stands directly before its option; write both or neither.
             if out.len() + value.len() + 4 > dccp_wire::MAX_OPTIONS {
                 continue;
             }
@@ -303,7 +307,7 @@ impl Negotiator {
         }
         self.refresh();
         if out.len() == before {
-            // No room at all: wait for a packet that leaves anyway instead of asking for one more.
+            // No room at all: wait for the next packet instead of requesting one.
             self.wants_to_write = false;
         }
         new_change

@@ -14,7 +14,7 @@ fn one(is_server: bool, number: u8, side: Side, prefs: &[u64]) -> Negotiator {
     n
 }
 
-/// Options of a packet, read in their order.
+/// Reads the options of a packet in order.
 fn read(n: &mut Negotiator, seq: u64, ack: Option<u64>, bytes: &[u8]) -> Result<(), Error> {
     let order = n.order(Seq::new(seq), ack.map(Seq::new));
     let mut mandatory = false;
@@ -37,7 +37,7 @@ fn written(n: &mut Negotiator, moment: Moment, seq: u64) -> Vec<u8> {
     out.as_bytes().to_vec()
 }
 
-/// Sends what `from` has to say to `to`, both ways, until silence.
+/// Exchanges the options of `client` and `server` until both have nothing to send.
 fn settle(client: &mut Negotiator, server: &mut Negotiator) {
     for seq in 1..6 {
         let said = written(client, Moment::Established, seq);
@@ -50,7 +50,7 @@ fn settle(client: &mut Negotiator, server: &mut Negotiator) {
 
 #[test]
 fn server_priority_takes_the_servers_first_that_the_client_has() {
-    // (server's list, client's list, value; 2 is the initial one).
+    // (server's list, client's list, result; 2 is the initial value).
     let table: [(&[u64], &[u64], u64); 8] = [
         (&[3, 2, 1], &[2, 3, 1], 3),
         (&[2, 3], &[3, 2], 2),
@@ -134,14 +134,14 @@ fn non_negotiable_follows_its_location() {
     }
     read(&mut n, 1, None, &[32, 5, 5, 0, 7]).unwrap();
     assert_eq!(n.value(ACK_RATIO, Side::Remote), 7);
-    // Out of range (Wmin is 32), and a Change R, which no one may send for it.
+    // Out of range (Wmin is 32), and a Change R, which is not allowed for it.
     let mut n = one(SERVER, SEQUENCE_WINDOW, Side::Remote, &[]);
     n.add(SEQUENCE_WINDOW, Side::Local, &[]);
     read(&mut n, 1, None, &[32, 9, 3, 0, 0, 0, 0, 0, 31, 34, 9, 3, 0, 0, 0, 0, 4, 0]).unwrap();
     assert_eq!(written(&mut n, Moment::Established, 1), [35, 3, 3, 33, 3, 3]);
     assert_eq!(n.value(SEQUENCE_WINDOW, Side::Remote), 100);
     assert_eq!(n.value(SEQUENCE_WINDOW, Side::Local), 100);
-    // We cannot be made to send them either.
+    // We do not send them either.
     n.change(SEQUENCE_WINDOW, Side::Remote, &[64], false);
     n.change(SEQUENCE_WINDOW, Side::Local, &[31], false);
     n.change(SEQUENCE_WINDOW, Side::Local, &[64, 65], false);
@@ -154,7 +154,7 @@ fn unknown_features_are_refused_or_fatal() {
     read(&mut n, 1, None, &[32, 4, 126, 1, 34, 4, 127, 1, 34, 4, 127, 2, 33, 4, 99, 1]).unwrap();
     assert_eq!(written(&mut n, Moment::Established, 1), [35, 3, 126, 33, 3, 127]);
     assert_eq!(read(&mut n, 2, None, &[1, 34, 4, 127, 1]), Err(Error::Mandatory));
-    // However many: bounded.
+    // Bounded, with any number of options.
     for feature in 11..=255u8 {
         read(&mut n, 3, Some(2), &[32, 4, feature, 1]).unwrap();
     }
@@ -179,7 +179,7 @@ fn confirms_are_checked() {
         n
     };
     #[allow(clippy::type_complexity)]
-    // (option, value and whether it is still open, or the error)
+    // (option, and the value with whether the negotiation is open, or the error)
     let table: [(&[u8], Result<(u64, bool), Error>); 9] = [
         (&[35, 6, 1, 2, 2, 5], Ok((2, false))),
         (&[35, 6, 1, 5, 5, 2], Ok((5, false))),
@@ -197,7 +197,7 @@ fn confirms_are_checked() {
             read(&mut n, 1, Some(10), option).map(|()| (n.value(CCID, Side::Local), n.is_changing()));
         assert_eq!(result, meant, "{option:?}");
     }
-    // Not asked for: ignored, even if nonsense.
+    // Not requested: ignored, even if invalid.
     let mut n = one(CLIENT, CCID, Side::Local, &[5, 2]);
     read(&mut n, 1, Some(10), &[35, 4, 1, 9]).unwrap();
     assert_eq!(n.value(CCID, Side::Local), 2);
@@ -210,7 +210,7 @@ fn an_empty_confirm_leaves_an_optional_feature_as_it_was() {
     written(&mut n, Moment::Request, 10);
     read(&mut n, 1, Some(10), &[33, 3, 6]).unwrap();
     assert!(!n.is_changing() && !n.is_on(SEND_ACK_VECTOR, Side::Remote));
-    // But not if we cannot do without.
+    // An error if we require the feature.
     n.change(SEND_ACK_VECTOR, Side::Remote, &[1], true);
     written(&mut n, Moment::Established, 11);
     assert_eq!(read(&mut n, 2, Some(11), &[33, 3, 6]), Err(Error::Invalid));
@@ -220,7 +220,7 @@ fn an_empty_confirm_leaves_an_optional_feature_as_it_was() {
 fn old_packets_are_ignored() {
     let mut n = one(CLIENT, SEQUENCE_WINDOW, Side::Local, &[]);
     n.add(ACK_RATIO, Side::Remote, &[]);
-    // A Change that overtook another.
+    // A Change that overtook another Change.
     read(&mut n, 8, Some(1), &[32, 5, 5, 0, 8]).unwrap();
     read(&mut n, 7, Some(1), &[32, 5, 5, 0, 7]).unwrap();
     read(&mut n, 8, Some(1), &[32, 5, 5, 0, 9]).unwrap();
@@ -254,7 +254,7 @@ fn a_preference_that_changes_on_the_way_needs_the_newest_confirm() {
     read(&mut n, 3, Some(21), &[35, 5, 5, 0, 6]).unwrap();
     assert_eq!(n.value(ACK_RATIO, Side::Local), 6);
     assert!(!n.is_changing());
-    // A preference that is in force already is none.
+    // A preference equal to the value in force opens no negotiation.
     n.change(ACK_RATIO, Side::Local, &[6], false);
     assert!(!n.wants_to_write());
 }
@@ -268,7 +268,7 @@ fn repetition_says_the_same_and_is_no_new_change() {
     n.resend();
     assert!(n.wants_to_write());
     assert_eq!(written(&mut n, Moment::Established, 30), first);
-    // An answer to the first is good.
+    // An answer to the first transmission is valid.
     read(&mut n, 1, Some(20), &[35, 6, 2, 1, 1, 0]).unwrap();
     assert_eq!(n.value(ALLOW_SHORT_SEQNOS, Side::Local), 1);
 }
@@ -289,7 +289,7 @@ fn the_handshake_repeats_its_answers_until_it_is_over() {
 #[test]
 fn multipath_compares_versions_only() {
     let mut s = one(SERVER, MULTIPATH_CAPABLE, Side::Local, &[0]);
-    // Version 1 in the high nibble, then version 0 with noise in the low one (RFC 9897 section 3.1).
+    // Version 1 in the high nibble, then version 0 with random bits in the low nibble (RFC 9897 section 3.1).
     read(&mut s, 1, None, &[34, 5, 10, 0x10, 0x05]).unwrap();
     assert!(s.is_negotiated(MULTIPATH_CAPABLE, Side::Local));
     assert_eq!(written(&mut s, Moment::Handshake, 1), [33, 5, 10, 0, 0]);
@@ -302,7 +302,7 @@ fn multipath_compares_versions_only() {
     read(&mut s, 1, None, &[34, 4, 10, 0x10]).unwrap();
     assert!(!s.is_negotiated(MULTIPATH_CAPABLE, Side::Local));
     assert_eq!(written(&mut s, Moment::Handshake, 1), [33, 3, 10]);
-    // A client whose server refuses.
+    // A client whose server refuses multipath.
     let mut c = one(CLIENT, MULTIPATH_CAPABLE, Side::Remote, &[0]);
     c.change(MULTIPATH_CAPABLE, Side::Remote, &[0], false);
     assert_eq!(written(&mut c, Moment::Request, 1), [34, 4, 10, 0]);
@@ -362,14 +362,15 @@ proptest::proptest! {
 
 #[test]
 fn an_answer_to_an_earlier_change_is_no_error() {
-    // RFC 4340 section 6.6.4 takes an Acknowledgement Number as new as the newest Change for a sign that the peer has that Change.
+    // RFC 4340 section 6.6.4 assumes that the peer has our newest Change if it acknowledges that Change's
+    // packet or a later one.
     let mut a = one(CLIENT, ACK_RATIO, Side::Local, &[]);
     let mut b = one(SERVER, ACK_RATIO, Side::Remote, &[]);
     a.change(ACK_RATIO, Side::Local, &[3], false);
     let three = written(&mut a, Moment::Established, 10);
     a.change(ACK_RATIO, Side::Local, &[4], false);
     let four = written(&mut a, Moment::Established, 20);
-    // Packet 20 is overtaken by 21, so the answer to packet 10 acknowledges 21.
+    // Packet 21 overtakes 20, so the answer to packet 10 acknowledges 21.
     read(&mut b, 10, None, &three).unwrap();
     let answer = written(&mut b, Moment::Established, 100);
     read(&mut a, 100, Some(21), &answer).unwrap();
@@ -381,13 +382,14 @@ fn an_answer_to_an_earlier_change_is_no_error() {
     read(&mut a, 101, Some(21), &answer).unwrap();
     assert!(!a.is_changing());
     assert_eq!((a.value(ACK_RATIO, Side::Local), b.value(ACK_RATIO, Side::Remote)), (4, 4));
-    // What no Change of ours can have asked for is an error still.
+    // A value that no Change of ours requested is still an error.
     a.change(ACK_RATIO, Side::Local, &[5], false);
     written(&mut a, Moment::Established, 30);
     assert_eq!(read(&mut a, 102, Some(30), &[35, 4, 5, 5]), Err(Error::Invalid));
 }
 
-/// RFC 4340 section 5.8.2: a Mandatory without its option would be for the next one, or an error at the end.
+/// RFC 4340 section 5.8.2: a Mandatory without its option would apply to the next option, or be an error at
+/// the end.
 #[test]
 fn where_a_change_has_no_room_its_mandatory_stays_away_too() {
     let mut n = one(CLIENT, SEND_ACK_VECTOR, Side::Remote, &[1]);

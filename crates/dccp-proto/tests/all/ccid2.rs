@@ -1,4 +1,4 @@
-//! The window of a CCID 2 sending half, step by step after RFC 4341 section 5.
+//! The window of a CCID 2 sending half, step by step as in RFC 4341 section 5.
 
 use dccp_cc::Window;
 use dccp_proto::ccid::{self, Feedback, HalfConfig, SenderHalf};
@@ -37,7 +37,7 @@ impl Sender {
         }
     }
 
-    /// Sends until the window is full; the number of packets.
+    /// Sends until the window is full; returns the number of packets.
     fn fill(&mut self) -> u64 {
         let before = self.next;
         while matches!(self.half.gate(self.now), Gate::Open { .. }) {
@@ -49,7 +49,7 @@ impl Sender {
         self.next - before
     }
 
-    /// Acknowledges the next `packets`, in the order of `states` repeated, `0` received, `1` marked, `3` missing.
+    /// Acknowledges the next `packets` with `states`, repeated: `0` received, `1` marked, `3` missing.
     fn ack(&mut self, packets: u64, states: &[u8]) {
         self.acked += packets;
         let cells: Vec<u8> = (0..packets)
@@ -64,7 +64,7 @@ impl Sender {
             .on_feedback(self.now, &Feedback { ack, vector: &cells, elapsed: Duration::ZERO, options: &[] });
     }
 
-    /// A round trip: all in flight is acknowledged, `each` packets at a time.
+    /// A round trip: acknowledges everything in flight, `each` packets at a time.
     fn round(&mut self, each: u64) {
         self.now += Duration::from_millis(50);
         while self.acked < self.next {
@@ -77,7 +77,7 @@ impl Sender {
 
 #[test]
 fn initial_window() {
-    // RFC 3390, in packets: four at most, about 4380 bytes without headers.
+    // RFC 3390, in packets: at most four, about 4380 bytes without headers.
     for (mtu, packets) in [(500, 4), (1135, 4), (1400, 3), (1500, 3), (1501, 2), (9000, 2)] {
         assert_eq!(Sender::new(mtu).fill(), packets);
     }
@@ -91,7 +91,7 @@ fn slow_start_adds_one_for_two_acknowledged() {
         s.round(2);
         assert_eq!(s.cwnd(), expected);
     }
-    // At most Ack Ratio / 2 an acknowledgement, however many packets it covers.
+    // At most Ack Ratio / 2 per acknowledgement, however many packets it covers.
     s.round(100);
     assert_eq!(s.cwnd(), 14);
     s.half.on_ack_ratio(8);
@@ -157,7 +157,7 @@ fn a_timeout_leaves_one_packet_and_half_the_threshold() {
     s.half.on_timeout(s.now);
     let view = s.half.view();
     assert_eq!((s.cwnd(), view.inflight.packets, view.timeouts), (1, 0, 1));
-    // Slow start up to half of what it was, then one a window.
+    // Slow start up to half of the old window, then one packet per window.
     s.acked = s.next;
     assert_eq!(s.fill(), 1);
     let mut last = 1;
@@ -196,7 +196,7 @@ fn an_unused_window_is_kept_for_five_minutes() {
     let rest = s.next - s.acked;
     s.ack(rest, &[0]);
     let cwnd = s.cwnd();
-    // RFC 7661 sections 4.4 and 4.4.3: kept, and halved after five minutes.
+    // RFC 7661 sections 4.4 and 4.4.3: the window is kept, and halved after five minutes.
     s.now += Duration::from_secs(60);
     s.half.on_sent(s.now, Seq::new(s.next), 700, Some(640));
     assert_eq!(s.cwnd(), cwnd);

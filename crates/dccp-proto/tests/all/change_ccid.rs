@@ -14,7 +14,7 @@ fn view(net: &mut Net) -> TxView {
     net.end(CLIENT).tx_view().unwrap()
 }
 
-/// What it keeps in flight, bytes: the window, or of those whose window is wider the rate times the round trip.
+/// Amount that it keeps in flight, bytes: the window, or with a wider window the rate times the round trip.
 fn pipe(view: &TxView) -> u64 {
     let cwnd = view.cwnd.bytes(1500);
     match (view.bottleneck, view.rtt.srtt()) {
@@ -27,7 +27,7 @@ fn settings() -> Config {
     Config { rx_ccids: dccp_proto::ccid::CCIDS.map(|ccid| ccid.number).into(), ..Config::default() }
 }
 
-/// Sends numbered datagrams for `ms`, as many as may leave.
+/// Sends numbered datagrams for `ms`, as many as allowed.
 fn send_for(net: &mut Net, next: &mut u32, ms: u64) {
     for _ in 0..ms {
         while net.to_send[CLIENT].len() < 200 {
@@ -40,7 +40,7 @@ fn send_for(net: &mut Net, next: &mut u32, ms: u64) {
     }
 }
 
-/// Numbers of datagrams in the order of their arrival.
+/// Numbers of datagrams in order of arrival.
 fn arrived(net: &Net) -> Vec<u32> {
     net.delivered[SERVER].iter().map(|data| u32::from_be_bytes(data[..4].try_into().unwrap())).collect()
 }
@@ -49,7 +49,7 @@ fn arrived(net: &Net) -> Vec<u32> {
 fn a_transfer_goes_on_through_changes_of_its_ccid() {
     let mut net = Net::open(settings(), settings());
     let mut next = 0;
-    // Losses, so that the search for the path's capacity is over.
+    // Losses end the search for the path's capacity.
     let dropped = Rc::new(Cell::new(0));
     let counter = dropped.clone();
     net.network = Box::new(move |sent| {
@@ -66,7 +66,8 @@ fn a_transfer_goes_on_through_changes_of_its_ccid() {
         let (before, sent_before) = (view(&mut net), net.log.len());
         let before_ccid = net.end(CLIENT).ccids().map(|(tx, _)| tx);
         assert!(net.end(CLIENT).set_ccid(ccid));
-        // A round trip to agree, or more if another feature changes meanwhile; the old one governs until then.
+        // Agreement takes a round trip, or more if another feature changes meanwhile; the old CCID is in
+        // force until then.
         while net.end(CLIENT).ccids() != Some((ccid, 2)) {
             send_for(&mut net, &mut next, 1);
             assert!(net.log.len() - sent_before < 100_000, "CCID {ccid} is never agreed on");
@@ -75,7 +76,7 @@ fn a_transfer_goes_on_through_changes_of_its_ccid() {
         let after = view(&mut net);
         let (was, is) = (pipe(&before), pipe(&after));
         assert!(is > was / 2 && is < was * 2, "CCID {ccid}: {was} bytes in flight became {is}");
-        // CCID 4 sends a packet each 10 ms at most (RFC 5622 section 5).
+        // CCID 4 sends at most one packet per 10 ms (RFC 5622 section 5).
         let least = if [before_ccid, Some(ccid)].contains(&Some(4)) { 4 } else { 15 };
         assert!(net.log.len() - sent_before > least, "CCID {ccid}: nothing leaves");
         assert!(
@@ -95,7 +96,7 @@ fn a_change_survives_the_loss_of_its_packets() {
     let mut next = 0;
     send_for(&mut net, &mut next, 300);
     for (round, ccid) in [3, 2, 5, 4, 7].into_iter().enumerate() {
-        // Every second packet of both ends for a while.
+        // Drop every second packet of both ends for a while.
         net.network =
             Box::new(move |sent| if sent.index % 2 == round % 2 { Fate::Drop } else { Fate::Deliver });
         net.end(CLIENT).set_ccid(ccid);
@@ -136,10 +137,10 @@ fn both_ends_may_change_at_once() {
     assert_eq!((net.delivered[CLIENT].len(), net.delivered[SERVER].len()), (50, 50));
 }
 
-/// What came through and what was dropped of one flow, bytes and packets.
+/// Bytes delivered and packets dropped of one flow.
 type Counts = Rc<(Cell<u64>, Cell<usize>)>;
 
-/// Ten megabits a second with room for 60 ms, which all flows share.
+/// A line of 10 Mbit/s with a queue of 60 ms, shared by all flows.
 fn shared(line: &Rc<Cell<Time>>, counts: &Counts) -> Network {
     let (line, counts) = (line.clone(), counts.clone());
     Box::new(move |sent| {
@@ -158,8 +159,9 @@ fn shared(line: &Rc<Cell<Time>>, counts: &Counts) -> Network {
     })
 }
 
-/// RFC 4340 section 10.5: changing the CCID is no escape, and no penalty. Beside a flow of CCID 2 that never changes, neither is starved under
-/// any of them, and after the way round both have what they had.
+/// RFC 4340 section 10.5: changing the CCID gives neither an advantage nor a penalty. In competition with a
+/// flow that always uses CCID 2, neither is starved under any CCID, and after all changes both have their
+/// initial share.
 #[test]
 fn fairness_survives_the_way_round() {
     let line = Rc::new(Cell::new(Time::ZERO));
@@ -192,7 +194,7 @@ fn fairness_survives_the_way_round() {
     println!("CCID 2 beside 2: {first:.2}; 5, 3 and 2 again: {on_the_way:.2?}");
     assert!((0.5..2.0).contains(&first) && (0.5..2.0).contains(&on_the_way[2]), "{first} {on_the_way:?}");
     assert!(on_the_way.iter().all(|share| (0.2..5.0).contains(share)), "{on_the_way:?}");
-    // And nothing but what the line dropped is missing.
+    // Only packets dropped by the line are missing.
     for (net, counts) in nets.iter_mut().zip(&counts) {
         net.to_send[CLIENT].clear();
         net.run(Duration::from_secs(30));

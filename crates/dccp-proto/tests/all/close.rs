@@ -15,7 +15,8 @@ fn reason(net: &Net, side: usize) -> CloseReason {
     }
 }
 
-/// Who closes, asking for TIMEWAIT at the peer; then types sent by client and server, and who holds TIMEWAIT.
+/// The closing end, and whether it asks for TIMEWAIT at the peer; then types sent by client and server, and
+/// the end in TIMEWAIT.
 #[allow(clippy::type_complexity)]
 const VARIANTS: [(usize, bool, &[PacketType], &[PacketType], usize); 3] = [
     (CLIENT, false, &[Close], &[Reset], CLIENT),
@@ -112,7 +113,8 @@ fn only_a_server_sends_close_req() {
     assert_eq!(net.state(CLIENT), State::TimeWait);
 }
 
-/// RFC 4340 section 8.3: a CloseReq is answered with a Close, also by a client whose own Close was lost.
+/// RFC 4340 section 8.3: a client answers a CloseReq with a Close, even if it has already sent a Close that
+/// was lost.
 #[test]
 fn a_close_req_has_a_closing_client_close_at_once() {
     let mut net = Net::open(Config::default(), Config::default());
@@ -136,7 +138,7 @@ fn an_abort_tells_its_code() {
         assert_eq!(reason(&net, side), CloseReason::Aborted(ResetCode::AbruptMpTermination));
         assert_eq!(reason(&net, 1 - side), CloseReason::Reset(ResetCode::AbruptMpTermination));
         assert_eq!((net.state(side), net.state(1 - side)), (State::Closed, State::TimeWait));
-        // Once is enough.
+        // A second call has no effect.
         let now = net.now;
         net.end(side).abort(ResetCode::Aborted);
         net.end(side).close(now, false);
@@ -147,7 +149,7 @@ fn an_abort_tells_its_code() {
 
 #[test]
 fn a_close_before_the_handshake_ends_leaves_nothing_behind() {
-    // In steps of a one-way delay: REQUEST and nobody; RESPOND; PARTOPEN.
+    // In steps of a one-way delay: REQUEST without a server; RESPOND; PARTOPEN.
     for (steps, side) in [(0, CLIENT), (1, CLIENT), (1, SERVER), (2, CLIENT), (2, SERVER)] {
         let mut net = Net::new(Config::default(), Config::default());
         net.run(Duration::from_millis(1 + 20 * steps));
@@ -200,7 +202,7 @@ fn the_owners_options_are_on_every_copy() {
     let mut net = Net::new(Config::default(), Config::default());
     set(net.end(CLIENT));
     let mut n = 0;
-    // The Request, the first Ack and the first CloseReq get lost.
+    // The Request, the first Ack and the first CloseReq are lost.
     net.network = Box::new(move |s| {
         n += 1;
         let first_ack = s.ptype() == PacketType::Ack && n < 5;
@@ -224,7 +226,7 @@ fn the_owners_options_are_on_every_copy() {
             (_, Reset) => 4,
             _ => continue,
         };
-        // The Response left before the test could give the server its options; from then on everything has them.
+        // The Response left before the test set the server's options; all later packets have them.
         if byte != 1 {
             assert!(carries(sent, byte), "{:?}", sent.ptype());
         }

@@ -1,4 +1,4 @@
-//! Data, acknowledgements and the options that ride on them.
+//! Data, acknowledgements and their options.
 
 use crate::common::*;
 use dccp_proto::{Config, Connection, DropReason, Event, Gate, State, Why};
@@ -12,7 +12,7 @@ fn mp_seq(n: u64) -> Vec<u8> {
     out.as_bytes().to_vec()
 }
 
-/// One data packet, past the harness's queue.
+/// Sends one data packet, bypassing the harness's queue.
 fn transmit(net: &mut Net, side: usize, options: &[u8], payload: &[u8]) -> Vec<u8> {
     let now = net.now;
     let mut wire = Outbox::new();
@@ -22,7 +22,7 @@ fn transmit(net: &mut Net, side: usize, options: &[u8], payload: &[u8]) -> Vec<u
 
 #[test]
 fn data_headers_are_constant() {
-    // MP_SEQ takes 9 bytes; padded to 12 there is just room for NDP Count.
+    // MP_SEQ takes 9 bytes; padded to 12, that just leaves room for NDP Count.
     for ndp in [true, false] {
         let cfg = Config { multipath: true, ndp_count: ndp, ..Config::default() };
         let mut net = Net::open(cfg.clone(), cfg);
@@ -44,7 +44,7 @@ fn a_packet_without_a_payload_is_filled_with_padding() {
         let cfg = Config { mtu, ..Config::default() };
         let mut net = Net::open(cfg.clone(), cfg);
         let bytes = transmit(&mut net, CLIENT, &[], &[]);
-        // As large as options can make a packet, or as the path carries.
+        // As large as options can make a packet, or as the MTU allows.
         let expected = (usize::from(mtu) - OVERHEAD).min(16 + dccp_wire::MAX_OPTIONS);
         assert!(bytes.len() + 12 > expected && bytes.len() <= expected, "{} of {expected}", bytes.len());
         net.inject(SERVER, &bytes, dccp_proto::Ecn::NotEct);
@@ -113,7 +113,7 @@ fn an_acknowledgement_covers_what_arrived() {
         net.send(CLIENT, &[0; 500]);
     }
     net.run(Duration::from_secs(20));
-    // What the server says of each packet in its last vectors, against the truth.
+    // Compare the server's last vectors with the real fate of each packet.
     let mut truth = std::collections::BTreeMap::new();
     for sent in net.log[first..].iter().filter(|s| s.from == CLIENT) {
         let lost = sent.ptype() == PacketType::Data && sent.index % 5 == 0;
@@ -143,7 +143,7 @@ fn an_acknowledgement_covers_what_arrived() {
     assert!(net.log[first..].iter().any(|s| s.from == CLIENT && s.ptype() == PacketType::Ack));
 }
 
-/// RFC 4340 section 7.7: each packet after one without data, a Reset too.
+/// RFC 4340 section 7.7: each packet after one without data has it, even a Reset.
 #[test]
 fn a_reset_tells_the_run_of_packets_without_data() {
     let cfg = Config { ndp_count: true, ..Config::default() };
@@ -183,7 +183,7 @@ fn ndp_count_tells_the_run_of_packets_without_data() {
                 _ => None,
             });
             let data = sent.ptype().is_data();
-            // Before the first packet of ours there was the handshake.
+            // The handshake came before our first packet.
             if let Some(run) = run {
                 assert_eq!(ndp.unwrap_or(0), run);
                 runs = runs.max(run);
@@ -217,7 +217,7 @@ fn a_long_run_without_data_never_makes_a_packet_too_long() {
     assert!(ndp(&transmit(&mut net, CLIENT, &mp_seq(1), &[0; 100])) >= 400);
 }
 
-/// RFC 4340 section 9.3: on any packet that carries a Data Checksum, whether its type carries data or not.
+/// RFC 4340 section 9.3: on any packet with a Data Checksum, even if its type carries no data.
 #[test]
 fn a_data_checksum_that_fails_on_an_ack_is_reported_too() {
     let mut net = Net::open(Config::default(), Config::default());
@@ -245,7 +245,7 @@ fn corrupt_data_is_dropped_counted_and_reported() {
     let mut bad = transmit(&mut net, CLIENT, &[], b"payload");
     *bad.last_mut().unwrap() ^= 1;
     assert!(net.inject(SERVER, &good, Default::default()));
-    // Still acknowledgeable (RFC 4340 section 9.3).
+    // The packet is still acknowledgeable (RFC 4340 section 9.3).
     assert!(net.inject(SERVER, &bad, Default::default()));
     assert_eq!(net.delivered[SERVER], [b"payload"]);
     assert_eq!(net.end(SERVER).stats().dropped[&DropReason::DataChecksum], 1);
@@ -256,9 +256,9 @@ fn corrupt_data_is_dropped_counted_and_reported() {
     // Newest packet: Drop Block, code 3.
     assert_eq!(report, Some(&[0xb0][..]));
     net.run(Duration::from_secs(1));
-    // The sender takes it for an ECN mark (RFC 4340 section 11.7).
+    // The sender treats it as an ECN mark (RFC 4340 section 11.7).
     assert_eq!(net.end(CLIENT).tx_view().unwrap().ce, 1);
-    // Once the report is acknowledged it is not repeated.
+    // Once acknowledged, the report is not repeated.
     net.send(CLIENT, b"more");
     net.run(Duration::from_secs(1));
     net.send(SERVER, b"other way");
@@ -280,7 +280,7 @@ fn partly_covered_data_is_not_delivered() {
 #[test]
 fn options_that_data_may_not_carry_are_ignored_on_it() {
     let mut net = Net::open(Config::default(), Config::default());
-    // Mandatory and nonsense, Change L(Ack Ratio, 9), Ack Vector, Data Dropped, Elapsed Time.
+    // Mandatory and an invalid option, Change L(Ack Ratio, 9), Ack Vector, Data Dropped, Elapsed Time.
     let options = [1, 127, 2, 1, 1, 32, 5, 5, 0, 9, 38, 4, 0x40, 0, 40, 3, 0xb0, 43, 4, 0, 1, 1];
     let header = net.next_from(CLIENT, PacketType::Data);
     assert!(net.strike(CLIENT, &header, &options, b"data"));
@@ -397,7 +397,7 @@ fn the_servers_ack_makes_a_silent_client_open() {
     let cfg = Config { ack_on_open: true, ..Config::default() };
     let mut net = Net::new(Config::default(), cfg);
     let mut acks = 0;
-    // Its first two Acks are lost: the client repeats its own until one arrives.
+    // The server's first two Acks are lost: the client retransmits its own until one arrives.
     net.network = Box::new(move |s| {
         let ack = s.from == SERVER && s.ptype() == PacketType::Ack;
         acks += u32::from(ack);
@@ -427,7 +427,7 @@ fn owners_options_leave_as_soon_as_possible_and_are_bounded() {
     assert!(net.log.iter().all(|s| s.bytes.len() + OVERHEAD <= 1500));
 }
 
-/// Found by fuzzing: the Ack that they waited for was due, and left without them, for ever.
+/// Found by fuzzing: the Ack for these options was due forever, and left without them.
 #[test]
 fn owners_options_that_a_smaller_mtu_has_no_room_for_are_dropped() {
     let mut net = Net::open(Config::default(), Config::default());
@@ -446,7 +446,7 @@ fn a_new_mtu_counts_at_once() {
     let before = net.end(CLIENT).max_payload(9);
     net.end(CLIENT).set_mtu(mpdccp_units::Time::ZERO, 1280);
     assert_eq!(net.end(CLIENT).max_payload(9), before - 220);
-    // Not even an impossible one keeps an Ack from leaving, or from being enough.
+    // Even an impossible MTU does not prevent an Ack.
     net.end(SERVER).set_mtu(mpdccp_units::Time::ZERO, 0);
     assert_eq!(net.end(SERVER).max_payload(9), 0);
     for _ in 0..10 {

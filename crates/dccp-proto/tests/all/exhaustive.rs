@@ -1,4 +1,4 @@
-//! Every small case there is.
+//! Exhaustive tests of small cases.
 
 use dccp_proto::ccid::{AckVecReceiver, Arrival, HalfConfig, ReceiverHalf};
 use dccp_proto::{CcOptions, Ecn};
@@ -8,8 +8,8 @@ use mpdccp_units::{Duration, Time};
 
 const PACKETS: u32 = 8;
 
-/// RFC 4340 section 11.4: whatever of eight packets arrives, is marked or is lost, and wherever the numbers wrap, the vector says
-/// exactly that.
+/// RFC 4340 section 11.4: eight packets in all combinations of arrived, marked and lost, with and without
+/// wrapping numbers: the vector reports exactly that.
 #[test]
 fn ack_vectors_tell_what_arrived() {
     for first in [Seq::new(100), Seq::new(Seq::MODULUS - 4)] {

@@ -61,7 +61,7 @@ fn gives_up_when_nobody_answers() {
     net.run(Duration::from_secs(1000));
     assert_eq!(net.events[CLIENT], [Event::Closed(CloseReason::TimedOut)]);
     let at: Vec<u64> = net.log.iter().map(|s| s.at.as_nanos() / 1_000_000_000).collect();
-    // Seven Requests, a second, two, four ... apart, then the Reset.
+    // Seven Requests at intervals of 1, 2, 4 ... seconds, then the Reset.
     assert_eq!(at, [1, 2, 4, 8, 16, 32, 64, 128]);
     let reset = net.last(CLIENT).packet().header;
     assert_eq!(reset.reset.unwrap().code, ResetCode::Aborted);
@@ -73,11 +73,11 @@ fn gives_up_when_nobody_answers() {
 #[test]
 fn a_server_answers_every_request_and_gives_up_after_4msl() {
     let mut net = Net::new(Config::default(), Config::default());
-    // The client never hears of it.
+    // The client receives nothing.
     net.network = Box::new(|s| if s.from == SERVER { Fate::Drop } else { Fate::Deliver });
     net.run(Duration::from_millis(21));
     let first = net.log[1].clone();
-    // Drop the client, so that its own end does not reach the server.
+    // Drop the client, so that its Reset does not reach the server.
     net.ends[CLIENT] = None;
     let request = net.log[0].packet().header;
     for n in 1..4 {
@@ -119,12 +119,13 @@ fn a_client_in_part_open_repeats_its_ack_and_gives_up_after_4msl() {
     assert_eq!(net.last(CLIENT).packet().header.reset.unwrap().code, ResetCode::Aborted);
 }
 
-/// RFC 4340 section 8.1.5: a client whose data does not fit into PARTOPEN, or that has none, and a server that says nothing of itself.
+/// RFC 4340 section 8.1.5: a client whose data does not fit in PARTOPEN, or that has none, and a server that
+/// sends nothing by itself.
 #[test]
 fn a_sync_ends_part_open_where_the_server_is_silent() {
     for lost in 0..3 {
         let mut net = Net::new(Config::default(), Config::default());
-        // The first Acks do not arrive; with two of them lost it is the Sync that opens the server.
+        // The first Acks are lost; if two are lost, the Sync opens the server.
         let mut acks = 0;
         net.network = Box::new(move |s| {
             let ack = s.from == CLIENT && s.ptype() == PacketType::Ack;
@@ -171,7 +172,7 @@ fn the_response_has_a_copy_of_the_service_code() {
 
 #[test]
 fn the_handshake_measures_the_round_trip() {
-    // The answer to the second Request comes late; what counts is the Request it acknowledges.
+    // The answer to the second Request comes late; the sample uses the Request that it acknowledges.
     let mut net = Net::new(Config::default(), Config { ack_on_open: true, ..Config::default() });
     net.network = Box::new(|s| if s.from == CLIENT && s.index == 0 { Fate::Drop } else { Fate::Deliver });
     net.run(Duration::from_secs(2));
@@ -217,13 +218,14 @@ fn a_listen_has_the_request_repeated_once() {
     };
     listen(&mut net, 8, &[], &[]);
     assert_eq!(requests(&net), 1, "another service's");
-    // RFC 5596 section 2.2.1: its options and data are ignored; a Mandatory at the end would be an error elsewhere.
+    // RFC 5596 section 2.2.1: its options and data are ignored; on other packets a Mandatory at the end would
+    // be an error.
     listen(&mut net, 7, &[1, 1, 1, 1], b"data");
     assert_eq!(requests(&net), 2);
     listen(&mut net, 7, &[], &[]);
     listen(&mut net, 7, &[], &[]);
     assert_eq!(requests(&net), 2);
-    // RFC 5596 section 2.2.3.1: as after a timeout, the next one takes two seconds.
+    // RFC 5596 section 2.2.3.1: as after a timeout, the next Request leaves after two seconds.
     net.run(Duration::from_millis(1999));
     assert_eq!(requests(&net), 2);
     net.run(Duration::from_millis(1));

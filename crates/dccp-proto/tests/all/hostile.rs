@@ -1,4 +1,4 @@
-//! Any bytes, in any state: no panic, no runaway, and memory that stays.
+//! Any bytes in any state: no panic, no endless loop, and bounded memory.
 
 use crate::common::*;
 use dccp_proto::{Config, Ecn, State};
@@ -19,7 +19,7 @@ fn config() -> Config {
     }
 }
 
-/// A pair in the `n`th of these: REQUEST; REQUEST and RESPOND; PARTOPEN; OPEN with data; CLOSING; CLOSEREQ; TIMEWAIT.
+/// A pair in stage `n`: REQUEST; REQUEST and RESPOND; PARTOPEN; OPEN with data; CLOSING; CLOSEREQ; TIMEWAIT.
 fn stage(n: usize) -> Net {
     let mut net = Net::new(config(), config());
     let run = [1, 21, 41, 500, 500, 500, 500][n];
@@ -50,7 +50,7 @@ fn stage(n: usize) -> Net {
     net
 }
 
-/// Nothing spins, and what is sent stays in proportion to what came.
+/// No busy loop, and output stays proportional to input.
 fn finish(mut net: Net, struck: usize) {
     let before = net.log.len();
     net.run(Duration::from_secs(700));
@@ -61,7 +61,7 @@ fn types() -> impl Strategy<Value = PacketType> {
     (0u8..10).prop_map(PacketType::from_number)
 }
 
-/// Options that mean something, with values that need not.
+/// Known options with arbitrary values.
 fn options() -> impl Strategy<Value = Vec<u8>> {
     let kind = prop_oneof![0u8..48, 128u8..=255];
     let one = (kind, 1u8..12, prop::collection::vec(any::<u8>(), 0..12)).prop_map(|(kind, first, rest)| {
@@ -90,7 +90,7 @@ proptest! {
         finish(net, packets.len() * 2);
     }
 
-    /// Packets of a right shape and numbers that are often right.
+    /// Well-formed packets with numbers that are often valid.
     #[test]
     fn forged_packets(
         n in 0usize..7,
@@ -142,7 +142,7 @@ proptest! {
     }
 }
 
-/// Whoever does not see the packets guesses 48 bits of number twice (RFC 4340 section 7.5.5).
+/// An attacker who does not see the packets must guess two 48-bit numbers (RFC 4340 section 7.5.5).
 #[test]
 fn a_million_blind_packets_have_no_effect() {
     const PACKETS: u64 = 1_000_000;
@@ -165,7 +165,7 @@ fn a_million_blind_packets_have_no_effect() {
         z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
         z ^ (z >> 31)
     };
-    // What would do most harm: features, Slow Receiver, drops, vectors.
+    // The most harmful options: features, Slow Receiver, drops, vectors.
     let options: [&[u8]; 5] = [&[], &[32, 4, 1, 2], &[2, 0, 0, 0], &[40, 3, 0x90, 0], &[38, 4, 0, 0xff]];
     for n in 0..PACKETS {
         let from = (n % 2) as usize;
@@ -174,7 +174,7 @@ fn a_million_blind_packets_have_no_effect() {
         let bytes = emit(&header, options[(next() % 5) as usize], b"forged");
         let packet = dccp_wire::Packet::parse(&bytes).unwrap();
         let now = net.now;
-        // They come within a minute, while the connection is idle.
+        // The packets arrive within a minute, while the connection is idle.
         net.now += Duration::from_micros(60);
         net.end(1 - from).handle_packet(now, Ecn::Ce, 100, &packet);
         if n % 1000 == 0 {

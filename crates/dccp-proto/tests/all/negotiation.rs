@@ -1,4 +1,4 @@
-//! What two connections agree on, and how they understand Linux.
+//! Negotiation between two connections, and with Linux.
 #[path = "../../../dccp-wire/tests/all/common/pcap.rs"]
 #[allow(dead_code)]
 mod pcap;
@@ -12,7 +12,7 @@ use std::path::Path;
 
 fn negotiated(client: Config, server: Config) -> Net {
     let mut net = Net::open(client, server);
-    // Both ends see every feature alike.
+    // Both ends agree on every feature.
     for number in 1..=10 {
         for (side, other) in [(Side::Local, Side::Remote), (Side::Remote, Side::Local)] {
             let (c, s) = (net.end(CLIENT).feature(number, side), net.end(SERVER).feature(number, other));
@@ -162,7 +162,7 @@ fn changes_after_the_handshake_are_repeated_with_back_off() {
     assert!(gaps[0] >= Duration::from_millis(40));
 }
 
-/// DCCP packets of a capture, IP headers (without options) taken off.
+/// DCCP packets of a capture, without IP headers (no IP options).
 fn capture(name: &str) -> Vec<Vec<u8>> {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests/pcaps").join(name);
     pcap::read(&path).into_iter().filter(|ip| ip[9] == 33).map(|ip| ip[20..].to_vec()).collect()
@@ -229,7 +229,7 @@ fn a_response_of_linux_opens_a_client() {
         let mut wire = Outbox::new();
         client.poll_transmit(now, &mut wire);
         let request = Packet::parse(&wire[0].2).unwrap();
-        // Acknowledge our Request instead of the one in the capture.
+        // Make the Response acknowledge our Request.
         bytes[18..24].copy_from_slice(&request.header.seq.value().to_be_bytes()[2..]);
         let response = Packet::parse(&bytes).unwrap();
         assert_eq!(response.header.ack, Some(request.header.seq));
@@ -255,7 +255,7 @@ fn a_response_of_linux_opens_a_client() {
     }
 }
 
-/// A client that got a Response with these options, and the Response.
+/// A client that received a Response with these options, and the Response.
 fn answered(options: &[u8]) -> (Connection, Time) {
     let now = Time::from_millis(5);
     let mut client = new_client(Config::default(), now);
@@ -296,7 +296,7 @@ fn cookies_that_leave_no_room_are_an_option_error() {
     assert!(client.poll_transmit(now, &mut wire));
     let reset = Packet::parse(&wire[0].2).unwrap().header.reset.unwrap();
     assert_eq!((reset.code, reset.data[0]), (ResetCode::OptionError, 36));
-    // Two fit, with an answer to each Change.
+    // Two cookies fit, with an answer to each Change.
     let (mut client, now) = answered(&[&cookie.repeat(2)[..], &[32, 4, 99, 1]].concat());
     let mut wire = Outbox::new();
     assert!(client.poll_transmit(now, &mut wire));

@@ -1,4 +1,4 @@
-//! What RFC 4340 leaves to the two ends to agree on, or to their owners to ask for.
+//! Parts of RFC 4340 that the two ends negotiate, or that their owners request.
 
 use crate::common::*;
 use dccp_proto::Side;
@@ -24,14 +24,14 @@ fn a_server_takes_each_of_its_service_codes() {
             assert_eq!(net.events[CLIENT], [Event::Closed(CloseReason::Reset(ResetCode::BadServiceCode))]);
         }
     }
-    // The reserved code is none, even if somebody lists it.
+    // The reserved code is not accepted, even if listed.
     let server = Config { also_services: vec![u32::MAX], ..Config::default() };
     let mut net = Net::new(Config { service_code: u32::MAX, ..Config::default() }, server);
     net.run(Duration::from_secs(1));
     assert_eq!(net.events[CLIENT], [Event::Closed(CloseReason::Reset(ResetCode::BadServiceCode))]);
 }
 
-/// RFC 5595 section 3.1: what its host would take as a server is nothing that it asks for.
+/// RFC 5595 section 3.1: codes that its host would accept as a server are not part of the client's request.
 #[test]
 fn a_client_asks_for_one_service_only() {
     for (there, opens) in [(7, true), (8, false)] {
@@ -43,14 +43,14 @@ fn a_client_asks_for_one_service_only() {
     }
 }
 
-/// Section 8.1.3: once, whatever is repeated.
+/// Section 8.1.3: once, whatever is retransmitted.
 #[test]
 fn data_on_request_and_response_arrives_once_where_it_is_taken() {
     for taken in [true, false] {
         let config = Config { early_data: taken, ..Config::default() };
         let mut net = Net::new(config.clone(), Config { ack_on_open: true, ..config });
         net.end(CLIENT).set_early_data(b"question");
-        // Responses are lost until the third: the Request comes three times.
+        // Responses are lost until the third: the Request arrives three times.
         net.network = Box::new(|sent| {
             let lost = sent.from == SERVER && sent.index < 2;
             if lost { Fate::Drop } else { Fate::Deliver }
@@ -81,7 +81,7 @@ fn a_reset_says_in_words_why() {
     assert_eq!(net.events[CLIENT].last(), Some(&Event::Closed(CloseReason::Reset(ResetCode::Aborted))));
     assert_eq!(net.end(CLIENT).error_text(), Some("out of coffee"));
 
-    // What we find wrong ourselves: option 1, Mandatory, before one that nobody knows.
+    // An error that we detect ourselves: option 1, Mandatory, before an unknown option.
     let mut net = both(Config::default());
     let header = net.next_from(CLIENT, PacketType::Ack);
     net.strike(CLIENT, &header, &[1, 99, 2, 0], &[]);
@@ -89,7 +89,7 @@ fn a_reset_says_in_words_why() {
     assert_eq!(reset.packet().header.reset.unwrap().code, ResetCode::MandatoryError);
     assert_eq!(reset.packet().payload, b"option 99 is mandatory and not understood");
 
-    // However long, and whatever the bytes.
+    // Any length and any bytes.
     let mut net = both(Config::default());
     net.end(SERVER).abort_with(ResetCode::Aborted, &"x".repeat(10_000));
     net.run(Duration::from_millis(100));
@@ -129,7 +129,7 @@ fn short_numbers_are_sent_where_agreed_and_the_window_is_small() {
 /// Section 9.2.1.
 #[test]
 fn reduced_coverage_is_sent_where_the_receiver_accepts_it() {
-    // (what the sender uses, what the receiver needs, what packets then have)
+    // (sender's setting, receiver's requirement, coverage of the packets)
     for (coverage, least, used) in [(5, 3, 5), (5, 5, 5), (5, 6, 0), (5, 0, 0), (0, 3, 0)] {
         let client = Config { coverage, ..Config::default() };
         let mut net = Net::open(client, Config { min_coverage: least, ..Config::default() });
@@ -143,9 +143,9 @@ fn reduced_coverage_is_sent_where_the_receiver_accepts_it() {
             .filter(|sent| sent.from == CLIENT && sent.ptype() == PacketType::Data)
             .map(|sent| sent.packet().header.cscov)
             .collect();
-        // A packet too short for that much coverage is covered whole.
+        // A packet too short for that coverage is fully covered.
         assert_eq!(data, [used, 0]);
-        // Less than was agreed is refused and reported.
+        // Less coverage than agreed is refused and reported.
         if used > 0 {
             let header = dccp_wire::Header { cscov: least - 1, ..net.next_from(CLIENT, PacketType::Data) };
             if header.cscov > 0 {
@@ -189,7 +189,7 @@ fn corrupt_data_is_delivered_to_who_asks_for_it() {
     }
 }
 
-/// Section 11.7: every Drop Code is sent when the owner says so, and means to the sender what it should.
+/// Section 11.7: every Drop Code is sent at the owner's request, and has its effect on the sender.
 #[test]
 fn every_drop_code_is_sent_and_obeyed() {
     for code in [
@@ -231,7 +231,7 @@ fn every_drop_code_is_sent_and_obeyed() {
     }
 }
 
-/// Section 13.1: the time a Request waited at the server is no part of the round trip.
+/// Section 13.1: the time that a Request waited at the server is not part of the round trip.
 #[test]
 fn a_timestamp_on_the_request_tells_the_round_trip_alone() {
     for timestamps in [true, false] {
@@ -242,7 +242,7 @@ fn a_timestamp_on_the_request_tells_the_round_trip_alone() {
         net.pump();
         net.now += Duration::from_millis(20);
         let request = net.log[0].bytes.clone();
-        // The server takes the Request in at once and comes to answer it 100 ms later.
+        // The server receives the Request at once but answers it 100 ms later.
         net.inject(SERVER, &request, Default::default());
         net.now += Duration::from_millis(100);
         net.run(Duration::from_millis(25));
@@ -255,7 +255,7 @@ fn a_timestamp_on_the_request_tells_the_round_trip_alone() {
     }
 }
 
-/// Section 10.5: another path, another congestion state.
+/// Section 10.5: a new path starts with new congestion state.
 #[test]
 fn a_new_path_is_found_out_about_anew() {
     for ccid in [2, 3, 4, 5, 7, 250] {
@@ -280,7 +280,7 @@ fn a_new_path_is_found_out_about_anew() {
     }
 }
 
-/// Section 11.5 and RFC 4342: whoever changes to a CCID without Ack Vectors has them switched off.
+/// Section 11.5 and RFC 4342: an end that changes to a CCID without Ack Vectors switches them off.
 #[test]
 fn ack_vectors_end_with_the_ccid_that_needed_them() {
     let mut net = both(Config::default());

@@ -1,15 +1,15 @@
-//! What a network may do to packets ends no connection: reordering, duplication, delay of seconds, loss and marks.
+//! A connection survives reordering, duplication, delay of seconds, loss and marks.
 
 use crate::common::*;
 use dccp_proto::{Config, Ecn, Event, State};
 use mpdccp_units::Duration;
 use proptest::prelude::*;
 
-/// A network of chances; delays are uniform up to `late`.
+/// A random network; delays are uniform up to `late`.
 #[derive(Clone, Copy, Debug)]
 struct Rough {
     late: Duration,
-    /// Per cent of the packets that are late, lost, doubled, marked.
+    /// Percentage of packets that are late, lost, duplicated, marked.
     late_share: u64,
     lost: u64,
     doubled: u64,
@@ -60,15 +60,15 @@ impl Rough {
     }
 }
 
-/// Bulk data from the client and a little from the server through `rough`, over a handshake on a good network or on this one; then
-/// the network is good again.
+/// Bulk data from the client and a little from the server through `rough`; the handshake uses a good network
+/// or this one. At the end the network is good again.
 fn survives(ccid: u8, rough: Rough, from_the_start: bool) {
     let config = || Config {
         tx_ccids: vec![ccid],
         rx_ccids: vec![ccid],
         ndp_count: true,
         ack_on_open: true,
-        // Honest receivers never acknowledge what was not sent.
+        // Honest receivers never acknowledge packets that were not sent.
         skip_numbers: true,
         ..Config::default()
     };
@@ -125,7 +125,7 @@ fn a_request_overtaken_by_its_repetition_does_no_harm() {
     let mut net = Net::new(Config::default(), Config { ack_on_open: true, ..Config::default() });
     net.network = Box::new(|sent| match (sent.from, sent.index) {
         (CLIENT, 0) => Fate::Late(Duration::from_secs(2)),
-        // The Response waits for longer than the late Request.
+        // The Response is delayed for longer than the late Request.
         (SERVER, 0) => Fate::Late(Duration::from_secs(3)),
         _ => Fate::Deliver,
     });
@@ -133,11 +133,13 @@ fn a_request_overtaken_by_its_repetition_does_no_harm() {
     assert_eq!(net.states(), [State::Open; 2]);
 }
 
-/// Nothing is lost, but every packet takes up to 200 ms, each another time. What comes after the Sequence Window's end, or after the peer
-/// was told that it is known to be missing, would be lost after all (RFC 4340 sections 7.5.1 and 11.4.2).
+/// No packet is lost, but each has a random delay of up to 200 ms. Packets beyond the Sequence Window would
+/// be lost after all, and so would packets that the peer already knows to be missing (RFC 4340 sections 7.5.1
+/// and 11.4.2).
 #[test]
 fn packets_that_overtake_each_other_are_neither_lost_nor_taken_for_lost() {
-    // Two seconds later: 190 of CCID 2 without the latter, 8,100 of CCID 5 without the former.
+    // Results after two seconds: CCID 2 would deliver 190 without the second rule, CCID 5 8,100 without the
+    // first.
     for (ccid, least) in [(2, 1_000), (5, 15_000), (7, 6_000)] {
         let config = || Config { tx_ccids: vec![ccid], rx_ccids: vec![ccid], ..Config::default() };
         let mut net = Net::open(config(), config());
@@ -153,7 +155,7 @@ fn packets_that_overtake_each_other_are_neither_lost_nor_taken_for_lost() {
             }
             net.delivered[SERVER].len() - before
         };
-        // Three seconds to learn how late packets come.
+        // Three seconds to learn the lateness of packets.
         run(300);
         let delivered = run(200);
         println!("CCID {ccid}: {delivered} in 2 s");

@@ -1,4 +1,4 @@
-//! Rules of RFC 4340 that the other tests pass without.
+//! Rules of RFC 4340 that the other tests do not cover.
 
 use crate::common::*;
 use dccp_proto::Side;
@@ -12,7 +12,7 @@ fn options(list: &[Opt<'_>]) -> OptionBuf {
     buf
 }
 
-/// A client in PARTOPEN and the header of the Response that brought it there.
+/// A client in PARTOPEN, and the header of the Response that it received.
 fn answered(response_options: &[u8]) -> (Connection, Header, Time) {
     let now = Time::from_millis(5);
     let mut client = new_client(Config::default(), now);
@@ -37,7 +37,7 @@ fn hear(client: &mut Connection, now: Time, header: &Header, options: &[u8]) {
     client.handle_packet(now, Default::default(), 100, &Packet::parse(&bytes).unwrap());
 }
 
-/// The Init Cookies on the next packet.
+/// The Init Cookies of the next packet.
 fn cookies(client: &mut Connection, now: Time) -> Vec<Vec<u8>> {
     let mut wire = Outbox::new();
     assert!(client.poll_transmit(now, &mut wire));
@@ -46,7 +46,7 @@ fn cookies(client: &mut Connection, now: Time) -> Vec<Vec<u8>> {
     packet.options().filter_map(cookie).collect()
 }
 
-/// RFC 4340 section 8.1.4: the cookies of the Response that a packet acknowledges.
+/// RFC 4340 section 8.1.4: a packet carries the cookies of the Response that it acknowledges.
 #[test]
 fn cookies_are_those_of_the_newest_response() {
     let (mut client, response, now) = answered(options(&[Opt::InitCookie(b"first")]).as_bytes());
@@ -82,7 +82,7 @@ fn a_sender_that_needs_ack_vectors_waits_for_them() {
     assert!(matches!(client.gate(now), Gate::Open { .. }), "{:?}", client.gate(now));
 }
 
-/// RFC 4340 section 12.1: Mandatory, and no data until the peer knows.
+/// RFC 4340 section 12.1: the feature is Mandatory, and no data is accepted until the peer knows.
 #[test]
 fn who_cannot_read_ecn_insists_and_takes_no_data_before_it_is_known() {
     let mut net = Net::new(Config::default(), Config { ecn: false, ..Config::default() });
@@ -99,7 +99,8 @@ fn who_cannot_read_ecn_insists_and_takes_no_data_before_it_is_known() {
     assert_eq!(net.end(SERVER).stats().dropped[&DropReason::DataNotAllowed], 1);
 }
 
-/// RFC 4340 section 10.5: once data flows the peer cannot have us change the CCID of what we send. What it sends is its own affair.
+/// RFC 4340 section 10.5: once data flows, the peer cannot change the CCID of our data. It may change that of
+/// its own.
 #[test]
 fn the_peer_cannot_change_the_ccid_of_what_we_send() {
     let mut net = Net::open(Config::default(), Config { tx_ccids: vec![2, 5], ..Config::default() });
@@ -124,7 +125,8 @@ fn a_sync_acknowledges_no_data() {
     assert_eq!(inflight(&mut net), 1);
 }
 
-/// RFC 4340 section 8.1.5: a Sync does not end PARTOPEN, anything else from a server that is past the handshake does.
+/// RFC 4340 section 8.1.5: a Sync does not end PARTOPEN; any other packet of a server past the handshake
+/// does.
 #[test]
 fn a_sync_leaves_a_client_in_partopen() {
     let (mut client, response, now) = answered(&[]);
@@ -140,11 +142,11 @@ fn a_sync_leaves_a_client_in_partopen() {
     assert_eq!(client.state(), State::Open);
 }
 
-/// RFC 4340 section 11.4.2: the sender acknowledges Acks, and what those told is told no more.
+/// RFC 4340 section 11.4.2: the sender acknowledges Acks, and state reported by those is not reported again.
 #[test]
 fn an_acknowledged_ack_vector_is_not_sent_again() {
     let mut net = Net::open(Config::default(), Config::default());
-    // Every fourth packet is lost, or one cell would tell of all.
+    // Every fourth packet is lost, otherwise one cell would cover all.
     net.network =
         Box::new(|sent| if sent.from == CLIENT && sent.index % 4 == 0 { Fate::Drop } else { Fate::Deliver });
     const PACKETS: usize = 1000;
@@ -162,7 +164,8 @@ fn an_acknowledged_ack_vector_is_not_sent_again() {
     assert!(told < PACKETS / 10, "the newest Ack tells of {told} packets");
 }
 
-/// RFC 4340 section 8.5 step 7: a Response from before the handshake ended is late, not wrong; a later one is.
+/// RFC 4340 section 8.5 step 7: a Response sent before the handshake ended is only late; a newer one is an
+/// error.
 #[test]
 fn a_response_that_comes_again_is_no_mistake() {
     let mut net = Net::open(Config::default(), Config::default());
@@ -179,7 +182,7 @@ fn a_response_that_comes_again_is_no_mistake() {
     assert_eq!((net.last(CLIENT).ptype(), unexpected(&mut net)), (PacketType::Sync, Some(1)));
 }
 
-/// RFC 9897 section 3.1: Multipath Capable is negotiated in the handshake and not again.
+/// RFC 9897 section 3.1: Multipath Capable is negotiated only in the handshake.
 #[test]
 fn multipath_is_not_negotiated_twice() {
     let config = Config { multipath: true, ..Config::default() };
@@ -192,7 +195,7 @@ fn multipath_is_not_negotiated_twice() {
     assert!(answer.options().any(|o| o == Ok(Opt::ConfirmL(feature::MULTIPATH_CAPABLE, &[]))), "{answer:?}");
 }
 
-/// RFC 9897 section 3.3: the server acknowledges the Ack that completes the handshake, at once.
+/// RFC 9897 section 3.3: the server acknowledges, at once, the Ack that completes the handshake.
 #[test]
 fn a_multipath_server_confirms_the_handshake() {
     for ack_on_open in [true, false] {
@@ -203,7 +206,8 @@ fn a_multipath_server_confirms_the_handshake() {
     }
 }
 
-/// RFC 4340 section 5.6: options come first, so that a Reset whose options cannot be obeyed is answered for those.
+/// RFC 4340 section 5.6: options come first, so a Reset with an invalid Mandatory option is answered for that
+/// option.
 #[test]
 fn the_options_of_a_reset_are_read_before_it_ends_anything() {
     let mut net = Net::open(Config::default(), Config::default());
@@ -213,7 +217,8 @@ fn the_options_of_a_reset_are_read_before_it_ends_anything() {
     assert_eq!(end, Some(&Event::Closed(CloseReason::Aborted(ResetCode::MandatoryError))));
 }
 
-/// RFC 4342 sections 8, 8.3, 8.5, 8.6 and RFC 5622 section 8: ignored where no Acknowledgement Number says what they are about, and not sent there.
+/// RFC 4342 sections 8, 8.3, 8.5, 8.6 and RFC 5622 section 8: ignored on packets without an Acknowledgement
+/// Number, which they refer to, and not sent there.
 #[test]
 fn options_of_tfrc_mean_nothing_on_data() {
     for ccid in [3, 4] {
@@ -224,7 +229,7 @@ fn options_of_tfrc_mean_nothing_on_data() {
             net.send(SERVER, &[1; 500]);
             net.run(Duration::from_millis(100));
         }
-        // Every packet was lost, and nothing received.
+        // The options say: every packet was lost, and nothing received.
         let options = [192, 6, 0, 0, 0, 1, 194, 6, 0, 0, 0, 0];
         let rate = |net: &mut Net| net.end(CLIENT).tx_view().unwrap().pacing.unwrap();
         let before = rate(&mut net);
@@ -241,12 +246,12 @@ fn options_of_tfrc_mean_nothing_on_data() {
     }
 }
 
-/// RFC 8311 section 5 retired the nonce: both forms of the Ack Vector say the same.
+/// RFC 8311 section 5 obsoletes the nonce: both forms of the Ack Vector are equivalent.
 #[test]
 fn either_ack_vector_is_read_alike() {
     for option in [38, 39] {
         let mut net = Net::open(Config::default(), Config::default());
-        // Two packets: the number of the Ack acknowledges the second, and only the vector the first.
+        // Two packets: the Ack's number acknowledges the second, and only the vector the first.
         net.send(CLIENT, &[1; 500]);
         net.send(CLIENT, &[1; 500]);
         net.pump();
@@ -257,7 +262,7 @@ fn either_ack_vector_is_read_alike() {
     }
 }
 
-/// RFC 4340 section 11.7: data dropped as corrupt is answered as if it were marked. With TFRC it is the receiver that counts.
+/// RFC 4340 section 11.7: data dropped as corrupt counts as marked. With TFRC the receiver counts it.
 #[test]
 fn corrupt_data_is_a_loss_event_of_tfrc() {
     for (corrupt, lossless) in [(false, true), (true, false)] {

@@ -1,4 +1,4 @@
-//! What the peer and the path say beside acknowledgements: Slow Receiver, Drop Codes, ECN that does not work.
+//! Signals other than acknowledgements: Slow Receiver, Drop Codes, ECN that does not work.
 
 use crate::common::*;
 use dccp_proto::Side;
@@ -11,7 +11,7 @@ fn open(ccid: u8) -> Net {
     Net::open(config(), config())
 }
 
-/// 200 packets from the client, ten each 100 ms.
+/// 200 packets from the client, ten per 100 ms.
 fn talk(net: &mut Net) {
     for _ in 0..20 {
         for _ in 0..10 {
@@ -71,7 +71,7 @@ fn a_path_that_marks_everything_is_not_believed() {
         );
     talk(&mut net);
     assert_eq!(newest_ecn(&net), Ecn::NotEct);
-    // One that marks half of them is.
+    // A path that marks half of them is valid.
     let mut net = open(5);
     net.network =
         Box::new(

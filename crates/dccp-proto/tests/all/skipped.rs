@@ -5,14 +5,14 @@ use dccp_proto::{CloseReason, Config, DropReason, Event, State};
 use dccp_wire::{Opt, PacketType, ResetCode, Seq};
 use mpdccp_units::Duration;
 
-/// All but the TFRCs, whose receivers count the losses.
+/// All but the TFRC CCIDs, whose receivers count the losses.
 const CCIDS: [u8; 4] = [2, 5, 7, 250];
 
 fn config(ccid: u8, skip_numbers: bool, ndp_count: bool) -> Config {
     Config { tx_ccids: vec![ccid], rx_ccids: vec![ccid], ndp_count, skip_numbers, ..Config::default() }
 }
 
-/// The numbers of `from` that were sent, in order.
+/// The numbers that `from` sent, in order.
 fn sent(net: &Net, from: usize) -> Vec<Seq> {
     net.log.iter().filter(|s| s.from == from).map(|s| s.packet().header.seq).collect()
 }
@@ -41,7 +41,7 @@ fn a_receiver_that_acknowledges_what_was_never_sent_is_reset() {
             let numbers = skipped(&net, SERVER);
             let [first, .., last] = numbers[..] else { panic!("CCID {ccid}: {numbers:?}") };
             assert_eq!(net.states(), [State::Open; 2], "CCID {ccid}");
-            // All up to the packet after the last one, or that one alone.
+            // Either all numbers up to the packet after the last skipped one, or only the skipped one.
             let ack = if vector { last.next() } else { last };
             let mut cells = vec![63; (ack.diff(first) / 64) as usize + 1];
             cells.truncate(if vector { 253 } else { 0 });
@@ -85,7 +85,7 @@ fn an_honest_receiver_is_none_the_worse() {
     }
 }
 
-/// The packet after a skipped number counts it among those without data (RFC 4340 section 7.7).
+/// The packet after a skipped number counts it as a packet without data (RFC 4340 section 7.7).
 #[test]
 fn ndp_count_tells_that_no_data_is_missing() {
     let mut net = Net::open(config(5, false, true), config(5, true, true));

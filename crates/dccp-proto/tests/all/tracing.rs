@@ -1,4 +1,4 @@
-//! A subscriber of `tracing` sees every state (RFC 4340 section 4.3) that a connection goes through.
+//! A subscriber of `tracing` sees every state (RFC 4340 section 4.3) of a connection.
 
 #[path = "../../../../tests/log.rs"]
 mod log;
@@ -7,7 +7,7 @@ use crate::common::*;
 use dccp_proto::Config;
 use mpdccp_units::Duration;
 
-/// The states from one to the next that were told since the last call, in order, of both ends.
+/// The state changes of both ends since the last call, in order.
 fn told() -> Vec<String> {
     let text = log::take();
     let lines = text.lines().filter(|line| line.contains("connection state"));

@@ -9,7 +9,7 @@ fn dropped(net: &mut Net, side: usize, reason: DropReason) -> u64 {
     net.end(side).stats().dropped.get(&reason).copied().unwrap_or(0)
 }
 
-/// Data that leaves whether the congestion window allows it or not, and is lost.
+/// Sends data that ignores the congestion window and is lost.
 fn burn(net: &mut Net, side: usize, packets: usize) {
     let now = net.now;
     let mut wire = Outbox::new();
@@ -20,7 +20,7 @@ fn burn(net: &mut Net, side: usize, packets: usize) {
 
 #[test]
 fn syncs_after_a_burst_of_loss_longer_than_the_window() {
-    // W is 1024 here, so that 768 more than GSR is the last valid number.
+    // W is 1024 here, so GSR + 768 is the last valid number.
     for (lost, syncs) in [(767, 0), (768, 1), (5000, 1)] {
         let mut net = Net::open(Config::default(), Config::default());
         burn(&mut net, CLIENT, lost);
@@ -33,7 +33,7 @@ fn syncs_after_a_burst_of_loss_longer_than_the_window() {
         assert_eq!(net.types(SERVER).iter().filter(|t| **t == PacketType::Sync).count(), syncs);
         assert_eq!(net.types(CLIENT).iter().filter(|t| **t == PacketType::SyncAck).count(), syncs);
         assert_eq!(net.end(SERVER).stats().syncs_sent, syncs as u64);
-        // Back in step. The sender first waits for its timeout, for what was burnt fills its window.
+        // Synchronized again. The sender first waits for its timeout, since the lost data fills its window.
         let heard = net.delivered[SERVER].len();
         net.send(CLIENT, b"second");
         net.run(Duration::from_secs(20));
@@ -56,7 +56,7 @@ fn an_active_connection_waits_three_round_trips_before_it_believes_a_far_sync() 
         let header = net.forge(CLIENT, ptype, far, Some(net.gss(SERVER)));
         assert!(net.strike(CLIENT, &header, &[], &[]));
     }
-    // Without a number of ours it is never believed, and never answered.
+    // Without a valid number of ours, it is never accepted and never answered.
     let header = net.forge(CLIENT, PacketType::Sync, far, Some(ack.next()));
     let sent = net.log.len();
     assert!(!net.strike(CLIENT, &header, &[], &[]));
@@ -73,7 +73,7 @@ fn invalid_packets_are_answered_with_few_syncs() {
         net.strike(CLIENT, &header, &[], b"blind");
         net.now += Duration::from_millis(1);
     }
-    // RFC 4340 section 7.5.4: not more than eight a second; four at once, the others when there are tokens again.
+    // RFC 4340 section 7.5.4: at most eight a second; four at once, the others when tokens are available.
     let syncs: Vec<Sent> = net.log[from..].to_vec();
     let at: Vec<u64> = syncs.iter().map(|s| s.at.since(syncs[0].at).as_millis() as u64).collect();
     assert_eq!(at, [0, 1, 2, 3, 250, 500, 750]);
@@ -89,7 +89,7 @@ fn invalid_packets_are_answered_with_few_syncs() {
 fn an_invalid_reset_is_challenged_with_what_was_received_last() {
     let mut net = Net::open(Config::default(), Config::default());
     let gsr = net.gss(CLIENT);
-    // Old number; number beyond the window; acknowledgement of something never sent.
+    // Old number; number beyond the window; acknowledgement of a packet that was never sent.
     let table =
         [(gsr, net.gss(SERVER)), (gsr.add(100_000), net.gss(SERVER)), (gsr.next(), net.gss(SERVER).add(50))];
     for (seq, ack) in table {
@@ -143,11 +143,12 @@ fn a_client_in_request_resets_what_is_no_answer() {
         let mut net = Net::new(Config::default(), Config::default());
         net.pump();
         let request = net.gss(CLIENT);
-        // A Response that acknowledges nothing of ours is no better than the others.
+        // A Response that acknowledges no packet of ours is as invalid as the others.
         let header = net.forge(SERVER, ptype, Seq::new(11), Some(request.next()));
         assert!(!net.strike(SERVER, &header, &[], &[]));
         let reset = net.last(CLIENT).packet().header;
-        // RFC 4340 section 7.5.6, last example, and section 8.3.1: one more than what the packet acknowledges.
+        // RFC 4340 section 7.5.6, last example, and section 8.3.1: one more than the number that the packet
+        // acknowledges.
         assert_eq!((reset.seq, reset.ack), (request.next().next(), Some(Seq::new(11))));
         let told = reset.reset.unwrap();
         assert_eq!((told.code, told.data), (ResetCode::PacketError, [ptype.number(), 0, 0]));
@@ -177,10 +178,11 @@ fn a_half_open_connection_is_found_and_ends_within_three_round_trips() {
     net.run(net.delay * 6);
     use PacketType::{Request, Reset, Sync};
     let types: Vec<_> = net.log[from..].iter().map(Sent::ptype).collect();
-    // The first Sync acknowledges the Request, which is nothing to the server; its challenge to the Reset names a number that is.
+    // The first Sync acknowledges the Request, which the server does not know; the Sync that challenges the
+    // Reset has a number that it knows.
     assert_eq!(types, [Request, Sync, Reset, Sync, Reset]);
     assert_eq!(net.events[SERVER].last(), Some(&Event::Closed(CloseReason::Reset(ResetCode::PacketError))));
-    // Not TIMEWAIT: the same ports are wanted again.
+    // Not TIMEWAIT: the same ports are needed again.
     assert_eq!(net.states(), [State::Request, State::Closed]);
 }
 
@@ -188,7 +190,7 @@ fn a_half_open_connection_is_found_and_ends_within_three_round_trips() {
 fn a_sync_is_answered_at_once_with_its_own_number() {
     let mut net = Net::open(Config::default(), Config::default());
     let gsr = net.gss(CLIENT);
-    // Reordered: older than what was received last.
+    // Reordered: older than the newest received.
     for seq in [gsr.add(5), gsr.add(2)] {
         let header = net.forge(CLIENT, PacketType::Sync, seq, Some(net.gss(SERVER)));
         assert!(net.strike(CLIENT, &header, &[], b"padding, ignored"));

@@ -2,29 +2,29 @@ use crate::Ecn;
 use crate::ccid::Arrival;
 use dccp_wire::Seq;
 
-/// Later packets of the peer that must have arrived before one is lost (RFC 4341 section 6.1.1).
+/// Later packets of the peer that must arrive before a missing one counts as lost (RFC 4341 section 6.1.1).
 const NUM_DUP_ACK: usize = 3;
-/// Most that this grows to; every packet is judged while it is looked back upon.
+/// Upper limit of `patience`; every packet is judged while it is within the lookback.
 const MAX_PATIENCE: usize = 64;
-/// Acknowledgements in a window that they clock out, and the highest ratio.
+/// For window-limited senders: acknowledgements needed per window, and the highest ratio.
 const CLOCKED: (u64, u64) = (64, 16);
-/// Acknowledgements in a window of who paces, and the highest ratio.
+/// For paced senders: acknowledgements needed per window, and the highest ratio.
 const PACED: (u64, u64) = (16, 64);
-/// What is under way beyond so many packets needs no more acknowledgements than this.
+/// For the amount in flight: acknowledgements needed, and the packets beyond which only this many are needed.
 const BEYOND: (u64, u64) = (16, 4);
-/// Packets of the peer looked back upon.
+/// Most recent packets of the peer that are remembered.
 const LOOKBACK: u32 = u128::BITS;
 
-/// How the Ack Ratio is chosen.
+/// Rule for choosing the Ack Ratio.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum RatioRule {
     /// By lost and marked acknowledgements (RFC 4341 section 6.1.2), for CCID 2.
     AckCongestion,
-    /// By what the controller needs to hear in a window: 64 acknowledgements if they clock its packets out, 16 if it paces, or as few
-    /// as 4 for what is under way, lest a way back that carries no more hold it up. In a tunnel most packets of the peer are data, whose
-    /// losses would be mistaken for those of acknowledgements.
+    /// By the controller's need for feedback per window: 64 acknowledgements if they clock out packets, 16 if
+    /// it paces, or as few as 4 for the amount in flight, so that a slow return path does not limit it. In a
+    /// tunnel most packets of the peer are data, and their losses would look like losses of acknowledgements.
     Window,
-    /// 16 acknowledgements in a window: what the draft of CCID 5 stands in a queue for depends on it.
+    /// 16 acknowledgements per window: the queue that the draft of CCID 5 builds depends on it.
     Draft,
 }
 
@@ -46,13 +46,14 @@ pub(crate) struct AckRatio {
     newest: Option<Seq>,
     /// Bit i: the packet i before the newest arrived.
     arrived: u128,
-    /// Later packets that must have arrived before one is lost: more where the peer's packets overtake each other.
+    /// Later packets that must arrive before a missing one counts as lost; more if the peer's packets are
+    /// reordered.
     patience: usize,
-    /// Packets this far before the newest, and farther, are judged.
+    /// Packets at least this far before the newest have been judged.
     judged: u32,
     /// An acknowledgement of this window of data was lost or marked.
     congested: bool,
-    /// Windows since the last that was, or since the last change.
+    /// Windows since the last congested one, or since the last change.
     clean: u64,
 }
 
@@ -76,7 +77,8 @@ impl AckRatio {
         self.ratio
     }
 
-    /// Looks for lost and marked acknowledgements. Every lost packet is taken for one (RFC 4341 section 6.1.1).
+    /// Looks for lost and marked acknowledgements. Every lost packet counts as an acknowledgement (RFC 4341
+    /// section 6.1.1).
     pub(crate) fn on_packet(&mut self, arrival: &Arrival) {
         self.congested |= arrival.ecn == Ecn::Ce && !arrival.data;
         self.note_arrival(arrival.seq);
@@ -86,12 +88,12 @@ impl AckRatio {
     fn note_arrival(&mut self, seq: Seq) {
         let ahead = self.newest.map_or(1, |newest| seq.diff(newest));
         let Ok(ahead) = u64::try_from(ahead) else {
-            // Late: not missing any more, if it was not judged yet.
+            // Late: no longer missing, if it has not been judged yet.
             let back = ahead.unsigned_abs();
             if back < u64::from(LOOKBACK) {
                 let bit = 1 << back;
                 if self.arrived & bit == 0 && back >= u64::from(self.judged) {
-                    // It was taken for lost.
+                    // It was judged lost.
                     let later = (self.arrived & (bit - 1)).count_ones() as usize;
                     self.patience = self.patience.max(later + 1).min(MAX_PATIENCE);
                 }
@@ -104,7 +106,7 @@ impl AckRatio {
         }
         self.judged = u32::try_from(ahead).unwrap_or(LOOKBACK).saturating_add(self.judged);
         if self.judged > LOOKBACK {
-            // More missing than are looked back upon.
+            // More packets are missing than are remembered.
             self.congested |= ahead > 1;
             self.judged = LOOKBACK;
         }
@@ -120,7 +122,7 @@ impl AckRatio {
         if rest == 0 {
             return;
         }
-        // Packets before the third newest that arrived are lost if missing.
+        // Missing packets before the third newest arrival are lost.
         let from = rest.trailing_zeros() + 1;
         if from >= self.judged {
             return;
@@ -131,8 +133,7 @@ impl AckRatio {
         self.judged = from;
     }
 
-    /// A window of `cwnd` data packets ended.
-    /// Who paces says how many were under way.
+    /// A window of `cwnd` data packets ended. `paced`: packets in flight of a paced sender.
     pub(crate) fn on_window(&mut self, cwnd: u64, paced: Option<u64>) {
         let r = u64::from(self.ratio);
         let congested = core::mem::take(&mut self.congested);
@@ -141,7 +142,7 @@ impl AckRatio {
                 let (acks, most) = if paced.is_some() { PACED } else { CLOCKED };
                 let under_way = paced.filter(|_| self.rule == RatioRule::Window).unwrap_or(0);
                 let wanted = (cwnd / acks).max(under_way.saturating_sub(BEYOND.0) / BEYOND.1).clamp(2, most);
-                // Each change takes a negotiation.
+                // Ignore small changes: each takes a negotiation.
                 if wanted.abs_diff(r) * 4 > r { wanted } else { r }
             }
             // RFC 4341 section 6.1.2: double for a window with lost or marked acknowledgements ...
@@ -163,13 +164,14 @@ impl AckRatio {
         self.set(wanted, cwnd);
     }
 
-    /// The window changed to `cwnd` at one stroke (timeout, ProbeRTT).
+    /// The window changed abruptly to `cwnd` (timeout, ProbeRTT).
     pub(crate) fn fit(&mut self, cwnd: u64) {
         self.set(u64::from(self.ratio), cwnd);
     }
 
-    /// RFC 4341 section 6.1.2: at most half the window, rounded up; two or more if the window is four or more.
-    /// Below that it follows the window down to 1, for peers that wait for Ack Ratio packets without a timer.
+    /// RFC 4341 section 6.1.2: at most half the window, rounded up; two or more if the window is four or
+    /// more. For smaller windows the ratio falls to 1, for peers that wait for Ack Ratio packets without a
+    /// timer.
     fn set(&mut self, wanted: u64, cwnd: u64) {
         let most = cwnd.div_ceil(2).clamp(1, u64::from(u16::MAX));
         let least = if cwnd >= 4 { 2 } else { 1 };
@@ -214,7 +216,7 @@ mod tests {
             core::mem::take(&mut acks.congested)
         };
         assert!(hear(&[1, 3, 4, 5, 6, 2]));
-        // As late again, it is not lost; missing for longer it is.
+        // Equally late again: not lost; missing for longer: lost.
         assert!(!hear(&[8, 9, 10, 11, 7]));
         assert!(hear(&[13, 14, 15, 16, 17]));
     }
@@ -236,10 +238,10 @@ mod tests {
             acks.on_window(30, None);
             assert_eq!(acks.wanted(), expected);
         }
-        // R = 15: after one clean window, as 15^2 - 15 > 30.
+        // R = 15: after one clean window, since 15^2 - 15 > 30.
         acks.on_window(30, None);
         assert_eq!(acks.wanted(), 14);
-        // R = 3 takes five: 5 (9 - 3) = 30.
+        // R = 3 needs five windows: 5 (9 - 3) = 30.
         while acks.wanted() > 3 {
             acks.on_window(30, None);
         }
@@ -250,7 +252,8 @@ mod tests {
     }
 
     proptest! {
-        /// The three constraints of RFC 4341 section 6.1.2, whatever happens; 1 is used for windows below three only.
+        /// The three constraints of RFC 4341 section 6.1.2 always hold; 1 is used only for windows below
+        /// three.
         #[test]
         fn keeps_the_constraints(
             window_rule: bool,
@@ -272,7 +275,7 @@ mod tests {
             }
         }
 
-        /// A packet is lost exactly if it is missing with three later ones arrived.
+        /// A packet is lost exactly if it is missing and three later ones arrived.
         #[test]
         fn equals_a_naive_model(seqs in proptest::collection::vec(100u64..140, 1..60)) {
             let mut seqs = seqs;

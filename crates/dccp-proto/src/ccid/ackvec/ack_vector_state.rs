@@ -3,13 +3,13 @@ use alloc::vec::Vec;
 use dccp_wire::ack_vector::{MAX_RUN, State, cell};
 use dccp_wire::{OptionBuf, Seq};
 
-/// Most cells kept: three full options (253 cells each), less than the 1008 bytes that the options of one packet may take.
-/// So memory is bounded whatever arrives, and a pure Ack can always tell everything that is kept.
+/// Most cells kept: three full options (253 cells each), less than the 1008 option bytes of a packet. So
+/// memory is bounded, and a pure Ack can always report everything.
 pub(crate) const MAX_CELLS: u32 = 3 * 253;
-/// How far below the first recorded packet late ones are still taken in.
+/// How far below the first recorded packet late ones are still recorded.
 const MAX_BACKFILL: u64 = 1024;
 
-/// What one arriving packet did to the state.
+/// Effect of one arriving packet on the state.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Recorded {
     /// The number after the newest.
@@ -36,7 +36,8 @@ impl Run {
     }
 }
 
-/// Which of the peer's packets arrived, as runs, newest first: what the next Ack Vector says (RFC 4340 section 11.4).
+/// The peer's packets that arrived, as runs, newest first: the content of the next Ack Vector (RFC 4340
+/// section 11.4).
 #[derive(Debug, Default)]
 pub(crate) struct AckVectorState {
     runs: VecDeque<Run>,
@@ -44,7 +45,7 @@ pub(crate) struct AckVectorState {
     newest: Seq,
     packets: u64,
     cells: u32,
-    /// Something old was forgotten, so that nothing may be added below the oldest.
+    /// Old packets were removed, so nothing may be added below the oldest.
     trimmed: bool,
 }
 
@@ -54,7 +55,7 @@ impl AckVectorState {
         (!self.runs.is_empty()).then_some(self.newest)
     }
 
-    /// Takes in packet `seq`, received with `state` (received or marked).
+    /// Records packet `seq` with `state` (received or marked).
     pub(crate) fn record(&mut self, seq: Seq, state: State) -> Recorded {
         if self.runs.is_empty() {
             self.newest = seq;
@@ -104,7 +105,7 @@ impl AckVectorState {
         Some(run)
     }
 
-    /// A packet older than all, with `missing` unknown ones between.
+    /// Adds a packet older than all others, with `missing` unknown packets between.
     fn backfill(&mut self, missing: u64, state: State) -> Recorded {
         if self.trimmed || missing > MAX_BACKFILL {
             return Recorded::TooOld;
@@ -120,7 +121,8 @@ impl AckVectorState {
         Recorded::Filled
     }
 
-    /// Changes the packet `behind` the newest after the receiver's table of RFC 4340 section 11.4.1: a mark is never taken back.
+    /// Changes the packet `behind` the newest by the receiver's table of RFC 4340 section 11.4.1: a mark is
+    /// never removed.
     fn change(&mut self, behind: u64, state: State) -> Recorded {
         let (mut at, mut newer) = (0, behind);
         while let Some(run) = self.runs.get(at) {
@@ -139,7 +141,7 @@ impl AckVectorState {
         }
         self.remove(at);
         let older = old.packets - newer - 1;
-        // Backwards, so that each lands at `at`.
+        // In reverse order, so that each is inserted at `at`.
         if older > 0 {
             self.insert(at, Run { packets: older, ..old });
         }
@@ -156,7 +158,7 @@ impl AckVectorState {
         if old.state == State::NotYetReceived { Recorded::Filled } else { Recorded::Again }
     }
 
-    /// Joins run `at` with the next older one if they are alike.
+    /// Joins run `at` with the next older one if their states are equal.
     fn merge(&mut self, at: usize) {
         if let (Some(&a), Some(&b)) = (self.runs.get(at), self.runs.get(at + 1))
             && a.state == b.state
@@ -168,7 +170,7 @@ impl AckVectorState {
         }
     }
 
-    /// Forgets the oldest while there are more than `most` cells.
+    /// Removes the oldest packets while there are more than `most` cells.
     pub(crate) fn bound(&mut self, most: u32) {
         while self.cells > most {
             let last_cell = match self.runs.back() {
@@ -194,7 +196,7 @@ impl AckVectorState {
         }
     }
 
-    /// The peer knows the state of `seq` and all before it; the newest packet is kept all the same.
+    /// The peer knows the state of `seq` and all before it: removes them, but keeps the newest packet.
     pub(crate) fn trim(&mut self, seq: Seq) {
         if self.runs.is_empty() {
             return;
@@ -203,7 +205,7 @@ impl AckVectorState {
         self.drop_oldest(self.packets.saturating_sub(kept));
     }
 
-    /// Collects the cells from packet `ack` on into `cells`, newest first, at most `most`. True if that is all there is.
+    /// Collects up to `most` cells from packet `ack` on into `cells`, newest first. True if those are all.
     pub(crate) fn cells_from(&self, ack: Seq, most: usize, cells: &mut Vec<u8>) -> bool {
         cells.clear();
         let Ok(mut skip) = u64::try_from(self.newest.diff(ack)) else { return false };
@@ -229,7 +231,7 @@ impl AckVectorState {
     }
 }
 
-/// Cells that fit into `room` option bytes: 2 bytes of head for every 253.
+/// Number of cells that fit into `room` option bytes, with a 2-byte header for every 253.
 pub(crate) fn cells_in(room: usize) -> usize {
     let (full, rest) = (room / 255, room % 255);
     full * 253 + rest.saturating_sub(2)
@@ -311,7 +313,7 @@ mod tests {
     }
 
     proptest! {
-        /// Equal to a map of packets, over any arrivals and trims; sequence numbers wrap.
+        /// Equals a map of packets over any arrivals and trims; sequence numbers wrap.
         #[test]
         fn equals_a_naive_model(steps in proptest::collection::vec((0u64..60, 0u8..10), 1..370)) {
             let origin = Seq::new(Seq::MODULUS - 100);

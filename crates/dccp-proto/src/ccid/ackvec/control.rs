@@ -10,10 +10,11 @@ use dccp_cc::{
 };
 use mpdccp_units::Time;
 
-/// What congestion control knows of a path, apart from sequence numbers: one sending half has it to itself, or several connections
-/// between the same two hosts share it, so that together they take the part of one.
+/// Congestion state of a path, without sequence numbers. One sending half owns it, or several connections
+/// between the same two hosts share it, so that together they act as one.
 ///
-/// Whoever owns the connections keeps a shared one, and [lends](super::AckVecSender::exchange) it to the half it works on.
+/// The owner of the connections keeps a shared control, and [lends](super::AckVecSender::exchange) it to the
+/// half that is being used.
 #[derive(Debug)]
 pub struct Control {
     pub(super) cc: Governor,
@@ -22,20 +23,20 @@ pub struct Control {
     pub(super) pacer: Pacer,
     pub(super) usage: Usage,
     pub(super) samples: Samples,
-    /// What the path is seen to carry.
+    /// Measures the path's capacity.
     pub(super) observer: Observer,
     pub(super) restraint: Option<Restraint>,
-    /// Outstanding, of all who share.
+    /// Outstanding packets of all sharers.
     pub(super) inflight: Amount,
     /// Data packets sent so far.
     pub(super) sent: u64,
     pub(super) last_sent: Option<Time>,
-    /// Losses and marks of packets sent before belong to the last reduction.
+    /// Losses and marks of packets sent before this time belong to the last reduction.
     pub(super) reduced_at: Time,
     pub(super) reduction: Option<Reduction>,
-    /// The round ends with a packet that left when this much or more was delivered.
+    /// The round ends with a packet that left when this amount was delivered.
     pub(super) round_end: u64,
-    /// When data was last acknowledged, or a timeout taken for congestion.
+    /// When data was last acknowledged, or a timeout counted as congestion.
     pub(super) heard: Time,
 }
 
@@ -43,15 +44,15 @@ pub struct Control {
 #[derive(Debug)]
 pub(super) struct Reduction {
     pub(super) since: Time,
-    /// Losses behind it that have not proved spurious.
+    /// Losses of the reduction that have not proved spurious.
     pub(super) losses: u64,
-    /// Something proved spurious.
+    /// A loss proved spurious.
     pub(super) doubted: bool,
-    /// A mark was among its reasons: it stands.
+    /// A mark was among its reasons, so it is not undone.
     pub(super) marked: bool,
 }
 
-/// An algorithm, and what it allows: several ask for that between two inputs of it, with every packet.
+/// A controller with its cached limits, which are read several times per packet.
 #[derive(Debug)]
 pub(super) struct Governor {
     cc: Box<dyn Controller>,
@@ -80,7 +81,7 @@ impl Deref for Governor {
     }
 }
 
-/// For an input, after which limits may be others.
+/// Access for an input, which may change the limits.
 impl DerefMut for Governor {
     fn deref_mut(&mut self) -> &mut (dyn Controller + 'static) {
         self.limits.set(None);
@@ -109,29 +110,29 @@ impl Control {
         }
     }
 
-    /// Begins from what is remembered of the path, in packets of `mtu` bytes.
+    /// Starts from a remembered capacity, in packets of `mtu` bytes.
     pub(super) fn resume(&mut self, saved: &Remembered, max_jump: u64, mtu: u16) {
         let placeholder = Box::new(Reno::tcp(mtu));
         let cc = core::mem::replace(&mut self.cc, Governor::from(placeholder as Box<dyn Controller>)).cc;
         self.cc = Governor::from(Box::new(Resuming::new(cc, *saved, max_jump, mtu)) as Box<dyn Controller>);
     }
 
-    /// What it sees the path carry is its own, not of a jump that is not validated.
+    /// Whether it may measure the path's capacity: not during a jump that is not validated.
     pub(super) fn observes(&self) -> bool {
         self.cc.resumption().is_none_or(|phase| matches!(phase, ResumePhase::Normal(_)))
     }
 
-    /// Data packets sent so far by all who share it.
+    /// Data packets sent so far by all sharers.
     pub fn sent(&self) -> u64 {
         self.sent
     }
 
-    /// Outstanding, of all who share it.
+    /// Outstanding packets of all sharers.
     pub fn inflight(&self) -> Amount {
         self.inflight
     }
 
-    /// What may be sent: the controller's limits within what the peer asked for.
+    /// Sending limits: the controller's, within the peer's requests.
     pub(super) fn limits(&self, now: Time) -> Limits {
         let limits = self.cc.limits();
         self.restraint.map_or(limits, |restraint| restraint.apply(now, limits))
@@ -146,12 +147,12 @@ impl Control {
         self.usage.limited_within(now, self.rtt.srtt().unwrap_or(DEFAULT_RTT))
     }
 
-    /// Passed over for another path within the last round.
+    /// A packet took another path within the last round, for lack of room here.
     pub(super) fn recently_passed_over(&self, now: Time) -> bool {
         self.usage.passed_over_within(now, self.rtt.srtt().unwrap_or(DEFAULT_RTT))
     }
 
-    /// Notes that the window was full until now, if it was; told before anything may make room.
+    /// Records that the window was full until now, if it was; call before anything may make room.
     pub(super) fn note_window(&mut self, now: Time) {
         if !self.has_room() {
             self.usage.on_full_window(now);

@@ -1,36 +1,36 @@
 use crate::ccid::Late;
 use mpdccp_units::{Duration, Time};
 
-/// Rounds over which is averaged.
+/// Averaging period, rounds.
 const ROUNDS: f64 = 8.0;
-/// A round has no fewer packets than this.
+/// Least packets per round.
 const LEAST: u64 = 8;
-/// What is left after each second without news, and after how many nothing is.
+/// Fraction that remains after each second without news, and the seconds after which nothing remains.
 const KEPT: f64 = 0.75;
 const FORGOTTEN: u64 = 60;
 
-/// How much longer packets take than the one that an acknowledgement names, over all packets.
+/// Extra delay of packets beyond the packet that an acknowledgement names, averaged over all packets.
 ///
-/// Where packets overtake each other, only the fastest are ever the newest, and so only those give round-trip times: a path whose delay varies
-/// by 25 ms seems 50 ms nearer than it is.
+/// With reordering, only the fastest packets are ever the newest, so only they give round-trip times: a path
+/// whose delay varies by 25 ms seems 50 ms shorter than it is.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Delay {
     /// Seconds.
     mean: f64,
     deviation: f64,
-    /// When packets last told anything.
+    /// When the last news arrived.
     told: Time,
 }
 
 impl Delay {
-    /// So many packets were no later than the newest; `window` are under way.
+    /// This many packets were no later than the newest; `window` packets are in flight.
     pub(crate) fn on_punctual(&mut self, now: Time, packets: u64, window: u64) {
         if self.mean > 0.0 && packets > 0 {
             self.update(now, 0.0, packets, window);
         }
     }
 
-    /// A packet was as late as that.
+    /// A packet was this late.
     pub(crate) fn on_late(&mut self, now: Time, late: Duration, window: u64) {
         self.update(now, late.as_secs_f64(), 1, window);
     }
@@ -42,7 +42,7 @@ impl Delay {
         self.mean += (late - self.mean) * weight;
     }
 
-    /// What nothing new is known of is forgotten, so that a path that was left out for it is tried again.
+    /// Old values decay, so that a path avoided for its delay is tried again.
     fn faded(self, now: Time) -> Delay {
         let seconds = now.since(self.told).as_secs().min(FORGOTTEN);
         let left = (0..seconds).fold(1.0, |left, _| left * KEPT);
@@ -81,7 +81,7 @@ mod tests {
             later(0) > later(2) && later(3) < mean / 2 && later(60) < Duration::from_micros(1),
             "no news"
         );
-        // A window of so many more packets hears as much of them.
+        // A larger window also receives more feedback per round.
         let mut wide = Delay::default();
         for _ in 0..4_000 {
             wide.on_late(now, Duration::from_millis(40), 100);

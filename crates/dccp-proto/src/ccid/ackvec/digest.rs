@@ -1,4 +1,5 @@
-//! What comes back to an [`AckVecSender`]: acknowledgements and timeouts become one event and one call of the controller.
+//! Feedback to an [`AckVecSender`]: each acknowledgement or timeout becomes one event and one call of the
+//! controller.
 
 use super::control::{Control, Reduction};
 use super::history::{Fate, Packet};
@@ -10,14 +11,14 @@ use dccp_cc::{AckEvent, Amount, Lost};
 use dccp_wire::ack_vector::{State, runs};
 use mpdccp_units::{Duration, Time};
 
-/// What one acknowledgement, or one expiry of the reordering timer, brought.
+/// The effect of one acknowledgement, or of one expiry of the reordering timer.
 #[derive(Debug, Default)]
 struct Digest {
-    /// Outstanding before it, and of that on this connection.
+    /// Outstanding before it: in total, and on this connection.
     before: Amount,
     own_before: Amount,
     acked: Amount,
-    /// Of these, packets that came after later ones.
+    /// Packets of `acked` that arrived after later ones.
     late: u64,
     lost: Amount,
     ce: u64,
@@ -25,14 +26,14 @@ struct Digest {
     congestion: bool,
     /// One past the newest data packet acknowledged.
     newest: u64,
-    /// How much had been delivered when it left.
+    /// Amount delivered when that packet left.
     newest_delivered: u64,
     rtt: Option<Duration>,
-    /// When its newest packet arrived at the peer, as far as is known, on the way back's clock: when the acknowledgement would have come, had it
-    /// left at once.
+    /// Arrival time of the newest packet at the peer, as far as known, plus the return delay: when the
+    /// acknowledgement would have arrived without being held.
     arrived: Time,
     round_end: bool,
-    /// A round of this connection ended too.
+    /// A round of this connection also ended.
     own_round_end: bool,
 }
 
@@ -78,20 +79,21 @@ impl AckVecSender {
         Digest { before: self.control.inflight, own_before: self.inflight, arrived: now, ..Digest::default() }
     }
 
-    /// Puts what the vector newly reports received into `closed`, newest first, with whether it was marked.
+    /// Collects ranges that the vector newly reports as received into `closed`, newest first, with their
+    /// marks.
     fn close_reported(&mut self, ack: u64, vector: &[u8]) {
         let mut reported = core::mem::take(&mut self.reported);
         reported.clear();
         let mut end = ack + 1;
         if vector.is_empty() {
-            // The number alone still says that this packet arrived.
+            // The Acknowledgement Number alone reports this packet as received.
             reported.push((ack..end, false));
         }
         for (state, packets) in runs(vector) {
             if end <= self.history.base() {
                 break;
             }
-            // It may reach back to packets that left before this half was made.
+            // The vector may reach back to packets that left before this half existed.
             let start = end.saturating_sub(u64::from(packets));
             let marked = state == State::ReceivedEcnMarked;
             if marked || state == State::Received {
@@ -108,14 +110,14 @@ impl AckVecSender {
         self.reported = reported;
     }
 
-    /// The packet named by the Acknowledgement Number, newly acknowledged, gives a sample. A packet without data may have been
-    /// held for any time, so it counts only if the peer says for how long.
+    /// RTT sample of the packet named by the Acknowledgement Number, if newly acknowledged. The peer may have
+    /// held a packet without data for any time, so it counts only with an Elapsed Time.
     fn rtt_sample(&self, now: Time, ack: u64, elapsed: Duration) -> Option<Duration> {
         let packet = self.history.get(ack)?;
         if packet.snapshot.is_none() && elapsed.is_zero() {
             return None;
         }
-        // An Elapsed Time longer than the whole is not believed.
+        // Ignore an Elapsed Time longer than the whole round trip.
         now.since(packet.sent_at).checked_sub(elapsed).filter(|rtt| !rtt.is_zero())
     }
 
@@ -132,11 +134,11 @@ impl AckVecSender {
                     self.note_late(now, sent_at, digest);
                 }
             }
-            // RFC 4341 section 5: what was lost left the pipe before.
+            // RFC 4341 section 5: a lost packet has already left the pipe.
             Fate::Lost(at) => {
                 self.lost = self.lost.minus(Amount::default().plus(bytes));
                 self.spurious += 1;
-                // What no newer packet overtook, a standstill delayed, or its acknowledgement was lost.
+                // If no newer packet overtook it, the path stalled, or the packet's acknowledgement was lost.
                 if late {
                     self.note_late(now, sent_at, digest);
                 }
@@ -179,7 +181,8 @@ impl AckVecSender {
             self.rto.on_round();
         }
         if let Some(rtt) = digest.rtt {
-            // RFC 4341 section 5: one sample a window of data, or more of them with less weight.
+            // RFC 4341 section 5: one sample per window of data. Without `strict`, several samples with less
+            // weight each.
             if !self.strict {
                 control.rtt.update_one_of(now, rtt, control.samples.per_round(digest.round_end));
             } else if digest.round_end || control.rtt.latest().is_none() {
@@ -240,7 +243,7 @@ impl AckVecSender {
         self.control.inflight = self.control.inflight.minus(packet);
     }
 
-    /// Tells the controller, and sets timers and requests after it.
+    /// Calls the controller, then updates timers and requests.
     fn conclude(&mut self, now: Time, digest: &Digest) {
         if digest.acked.packets == 0 && digest.lost.packets == 0 && digest.rtt.is_none() {
             return;
@@ -292,7 +295,8 @@ impl AckVecSender {
         self.trim_history(now);
     }
 
-    /// The part of the congestion window that this connection used, packets: what the peer may have to acknowledge.
+    /// The part of the congestion window that this connection used, packets: the most that the peer may have
+    /// to acknowledge.
     fn own_window(&self, digest: &Digest) -> u64 {
         let cwnd = self.control.cc.limits().cwnd.packets(self.mtu);
         let (own, all) = (digest.own_before.packets, digest.before.packets);
@@ -313,7 +317,7 @@ impl AckVecSender {
         }
     }
 
-    /// RFC 4340 section 11.4.1 permits to undo the reaction to what was not lost.
+    /// RFC 4340 section 11.4.1 permits undoing the reaction to a loss that proves spurious.
     fn undo_if_spurious(&mut self, now: Time) {
         let spurious =
             self.control.reduction.as_ref().is_some_and(|r| r.doubted && r.losses == 0 && !r.marked);
@@ -323,15 +327,15 @@ impl AckVecSender {
         }
     }
 
-    /// A packet has been late for as long as the reordering window permits.
+    /// A packet is late by more than the reordering window.
     pub(super) fn on_reorder_timeout(&mut self, now: Time) {
         let mut digest = self.begin_digest(now);
         self.detect_losses(now, &mut digest);
         self.conclude(now, &digest);
     }
 
-    /// RFC 4341 section 5: a timeout empties the pipe. Where others share it and have been heard since, this connection alone lost
-    /// all it had: a loss like others.
+    /// RFC 4341 section 5: a timeout empties the pipe. If other connections share it and were acknowledged
+    /// since, only this connection lost everything: an ordinary loss.
     pub(super) fn on_rto(&mut self, now: Time) {
         let mut digest = self.begin_digest(now);
         let (mut at, next) = (self.history.base(), self.history.next());
@@ -356,7 +360,7 @@ impl AckVecSender {
         self.trim_history(now);
     }
 
-    /// Forgets what is settled; what was lost is remembered for one more timeout.
+    /// Removes settled packets; lost ones are kept for one more timeout.
     pub(super) fn trim_history(&mut self, now: Time) {
         while let Some(packet) = self.history.trim(|| now - self.control.rtt.rto()) {
             if packet.snapshot.is_some() && packet.fate == Fate::InFlight {

@@ -6,21 +6,21 @@ use mpdccp_units::Time;
 
 /// Most packets remembered: 100 ms of full packets at 30 Gbit/s.
 pub(crate) const MAX_PACKETS: usize = 1 << 18;
-/// Packets without data at the old end that are kept for their round-trip time.
+/// Packets without data that are kept at the old end, for their round-trip time.
 const KEPT_NON_DATA: usize = 256;
 
-/// What became of a packet.
+/// The fate of a packet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Fate {
     /// Outstanding.
     InFlight,
-    /// Declared lost then; remembered in case it arrives all the same.
+    /// Declared lost at this time; kept in case it arrives nevertheless.
     Lost(Time),
     /// Reported received.
     Received,
 }
 
-/// One packet that left.
+/// A sent packet.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Packet {
     pub(crate) sent_at: Time,
@@ -31,10 +31,11 @@ pub(crate) struct Packet {
     pub(crate) snapshot: Option<Snapshot>,
 }
 
-/// The packets that left, in order. They are addressed by index, which counts from the first sequence number and does not wrap.
+/// Sent packets in order. Their index counts from the first sequence number and does not wrap.
 ///
-/// Ack Vectors repeat themselves until they are acknowledged, so the unacknowledged stretches are kept apart: a run costs the
-/// search for them and the packets that are new, however much of it is known.
+/// Ack Vectors repeat themselves until they are acknowledged, so the unacknowledged ranges are stored
+/// separately. A run then costs one lookup plus its new packets, however many of its packets are already
+/// known.
 #[derive(Debug)]
 pub(crate) struct History {
     /// Sequence number of index 0.
@@ -42,7 +43,8 @@ pub(crate) struct History {
     /// Index of the oldest packet kept.
     base: u64,
     packets: VecDeque<Packet>,
-    /// Stretches not reported received (in flight, lost or without data): start to end, disjoint, never adjacent.
+    /// Ranges not reported received (in flight, lost or without data): start to end, disjoint, never
+    /// adjacent.
     open: BTreeMap<u64, u64>,
 }
 
@@ -84,11 +86,12 @@ impl History {
         self.packets.get_mut(usize::try_from(index.checked_sub(self.base)?).ok()?)
     }
 
-    /// Adds packet `seq` and gives its index; `None` (ignored) if `seq` left before. Skipped numbers count as packets without data.
+    /// Adds packet `seq` and returns its index; `None` (ignored) if `seq` was sent before. Skipped numbers
+    /// count as packets without data.
     pub(crate) fn push(&mut self, seq: Seq, packet: Packet) -> Option<u64> {
         let ahead = u64::try_from(seq.diff(self.origin.add(self.next()))).ok()?;
         if self.packets.is_empty() {
-            // What left before this half was made is not its business.
+            // Ignore packets that left before this half existed.
             self.base += ahead;
         } else {
             for _ in 0..ahead.min(MAX_PACKETS as u64) {
@@ -99,7 +102,7 @@ impl History {
         Some(self.append(packet))
     }
 
-    /// Gives every data packet another snapshot.
+    /// Replaces the snapshot of every data packet.
     pub(crate) fn restamp(&mut self, mut snapshot: impl FnMut(&Packet) -> Snapshot) {
         for packet in self.packets.iter_mut().filter(|packet| packet.snapshot.is_some()) {
             packet.snapshot = Some(snapshot(packet));
@@ -118,7 +121,7 @@ impl History {
         index
     }
 
-    /// Closes what is open among `range` and hands out the stretches that were, newest first.
+    /// Closes the open ranges within `range` and passes them to `closed`, newest first.
     pub(crate) fn close(&mut self, range: Range<u64>, mut closed: impl FnMut(Range<u64>)) {
         while let Some((&start, &end)) = self.open.range(..range.end).next_back() {
             if end <= range.start {
@@ -149,8 +152,8 @@ impl History {
         found.filter(|&index| index < range.end)
     }
 
-    /// Forgets what is settled at the old end: received, lost before `lost_before`, without data. If there is still too much,
-    /// gives the oldest to be settled; call until `None`.
+    /// Removes settled packets at the old end: received, lost before `lost_before`, or without data. If too
+    /// many remain, returns the oldest to be settled; call until `None`.
     pub(crate) fn trim(&mut self, lost_before: impl Fn() -> Time) -> Option<Packet> {
         while let Some(oldest) = self.packets.front() {
             let settled = match oldest.fate {
@@ -229,7 +232,7 @@ mod tests {
     }
 
     proptest! {
-        /// Closing is exact: each index comes out once, and what is open equals a naive set.
+        /// Closing is exact: each index is returned once, and the open set equals a naive one.
         #[test]
         fn closes_once(ranges in proptest::collection::vec((0u64..100, 0u64..40), 0..60), from in 0u64..110, to in 0u64..110) {
             let mut history = History::new(Seq::new(0));

@@ -1,52 +1,54 @@
 use core::ops::Range;
 use mpdccp_units::{Duration, Time};
 
-/// Later packets that must have arrived before one is lost (NUMDUPACK, RFC 4341 section 5).
+/// Later packets that must arrive before a missing one counts as lost (NUMDUPACK, RFC 4341 section 5).
 const NUM_DUP_ACK: usize = 3;
-/// The reordering window of the adaptive rule is never below this part of the minimum round-trip time (RFC 8985 section 6.2.4).
+/// Least reordering window of the adaptive rule, as a fraction of the minimum round-trip time (RFC 8985
+/// section 6.2.4).
 const WINDOW_PART: u32 = 4;
-/// What a packet may be later than the latest one lately, in quarters of that.
+/// Reordering window relative to the latest lateness, in quarters.
 const MARGIN_QUARTERS: u32 = 5;
-/// The lateness that is remembered shrinks by this part of itself in a round, or in as long as itself if rounds are shorter.
+/// The remembered lateness decays by this fraction per round, or per its own duration if rounds are shorter.
 const FORGET_PART: u32 = 32;
-/// Rounds with losses, none of them spurious and nothing late, after which reordering counts as over (RFC 8985 section 6.2.4 takes 16).
+/// Rounds with losses, none of them spurious and no late packet, after which reordering counts as over (RFC
+/// 8985 section 6.2.4 uses 16).
 const TRUE_LOSS_ROUNDS: u32 = 16;
 
-/// By which rule a missing packet is lost.
+/// Rule that decides whether a missing packet is lost.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Rule {
-    /// Three later packets arrived (RFC 4341 section 5), to the letter.
+    /// After three later packets (strict RFC 4341 section 5).
     ThreeLater,
-    /// As above until reordering is seen. RFC 4341 takes the number of three from TCP "as is currently the case", and TCP has gone on
-    /// since: from then on a packet is lost by time, in the manner of RACK (RFC 8985), with a window that follows how late
-    /// packets were.
+    /// Like `ThreeLater` until reordering is detected. RFC 4341 takes the number three from TCP "as is
+    /// currently the case", and TCP has changed since. From then on a packet is lost by time, as in RACK (RFC
+    /// 8985), with a window that follows the observed lateness.
     Adaptive,
 }
 
-/// The state of a missing packet.
+/// Judgement on a missing packet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Verdict {
     Lost,
-    /// Lost if it has not arrived by then.
+    /// Lost unless it arrives by this time.
     Wait(Time),
-    /// Too little arrived after it.
+    /// Too few later packets arrived.
     Open,
 }
 
-/// Judges missing packets. Packets are judged in order, so that none is looked at twice: see [`LossDetector::judged`].
+/// Judges missing packets in order, so that none is examined twice: see [`LossDetector::judged`].
 #[derive(Debug)]
 pub(crate) struct LossDetector {
     rule: Rule,
     /// One past the newest indices received, newest first.
     newest: [u64; NUM_DUP_ACK],
-    /// All open packets below are lost.
+    /// All open packets below this index are lost.
     judged: u64,
-    /// Send time of the newest data packet received, and how long its acknowledgement took.
+    /// Send time of the newest data packet received, and the delay of its acknowledgement.
     reference: Option<(Time, Duration)>,
     reordered: bool,
-    /// How much longer than a later packet one took that arrived after it: the most seen, fading.
+    /// Largest extra delay of a packet that arrived after a later one; it decays.
     lateness: Duration,
-    /// When lateness last faded.
+    /// When `lateness` last decayed.
     faded: Time,
     true_rounds: u32,
     due: Option<Time>,
@@ -67,12 +69,12 @@ impl LossDetector {
         }
     }
 
-    /// Where judging goes on.
+    /// Index at which judging continues.
     pub(crate) fn judged(&self) -> u64 {
         self.judged
     }
 
-    /// All before `index` is judged; the packet there is to be judged again at `due`.
+    /// All packets before `index` are judged; the packet at `index` is judged again at `due`.
     pub(crate) fn set_judged(&mut self, index: u64, due: Option<Time>) {
         self.judged = self.judged.max(index);
         self.due = due;
@@ -83,7 +85,7 @@ impl LossDetector {
         self.due
     }
 
-    /// No open packet at or beyond this index can be lost now.
+    /// No open packet at or beyond this index can be lost yet.
     pub(crate) fn limit(&self) -> u64 {
         match self.rule {
             Rule::ThreeLater => self.newest[NUM_DUP_ACK - 1].saturating_sub(1),
@@ -91,7 +93,7 @@ impl LossDetector {
         }
     }
 
-    /// These packets, none of which was declared lost, were newly reported received.
+    /// These packets were newly reported received; none of them had been declared lost.
     pub(crate) fn on_received(&mut self, range: &Range<u64>) {
         let first = range.start.max(range.end.saturating_sub(NUM_DUP_ACK as u64));
         for index in first..range.end {
@@ -104,8 +106,8 @@ impl LossDetector {
         }
     }
 
-    /// A data packet sent at `sent_at` arrived at `now`, after one that was sent later; it may have been declared lost. Gives how much longer
-    /// it took than the newest.
+    /// A data packet sent at `sent_at` arrived at `now`, after one that was sent later; it may have been
+    /// declared lost. Returns its extra delay compared with the newest.
     pub(crate) fn on_late(&mut self, now: Time, sent_at: Time) -> Option<Duration> {
         self.reordered = true;
         self.true_rounds = 0;
@@ -117,7 +119,7 @@ impl LossDetector {
 
     /// A round ended.
     pub(crate) fn on_round(&mut self, now: Time) {
-        // Where packets overtake each other, a round lasts only as long as the fastest take.
+        // With reordering, a round lasts only as long as the fastest packets take.
         if now.since(self.faded) >= self.lateness {
             self.faded = now;
             self.lateness -= self.lateness / FORGET_PART;
@@ -131,7 +133,7 @@ impl LossDetector {
         }
     }
 
-    /// A round with losses ended and none proved spurious.
+    /// A round with losses ended, and none proved spurious.
     pub(crate) fn on_true_losses(&mut self) {
         self.true_rounds += 1;
         if self.true_rounds >= TRUE_LOSS_ROUNDS {
@@ -141,12 +143,13 @@ impl LossDetector {
         }
     }
 
-    /// How long a packet may be late, given the least round-trip time and the timeout: later than that the timer would speak.
+    /// How late a packet may be, given the minimum round-trip time and the timeout: later than that, the
+    /// timer would expire.
     pub(crate) fn window(&self, min_rtt: Duration, timeout: Duration) -> Duration {
         (self.lateness * MARGIN_QUARTERS / 4).max(min_rtt / WINDOW_PART).min(timeout)
     }
 
-    /// Losses stand even if they prove spurious.
+    /// Whether losses stand even if they prove spurious.
     pub(crate) fn is_final(&self) -> bool {
         self.rule == Rule::ThreeLater
     }
@@ -198,10 +201,11 @@ mod tests {
         let now = Time::from_millis(110);
         loss.on_received(&(6..7));
         loss.on_data_received(now, sent(6));
-        // One later packet: wait a quarter of the minimum round-trip time beyond what the later packet took.
+        // One later packet arrived: wait a quarter of the minimum round-trip time beyond the later packet's
+        // delay.
         assert_eq!(loss.judge(now, 5, sent(5), 25 * MS), Verdict::Wait(Time::from_millis(5 + 104 + 25)));
         assert_eq!(loss.judge(Time::from_millis(134), 5, sent(5), 25 * MS), Verdict::Lost);
-        // Three: lost, as long as nothing was reordered.
+        // Three later packets: lost, as long as no reordering was seen.
         loss.on_received(&(7..9));
         assert_eq!(loss.judge(now, 5, sent(5), 25 * MS), Verdict::Lost);
         loss.on_late(now, sent(5));
@@ -213,19 +217,19 @@ mod tests {
     fn window_follows_lateness_and_forgets_it() {
         let mut loss = LossDetector::new(Rule::Adaptive);
         assert_eq!(loss.window(40 * MS, 1000 * MS), 10 * MS);
-        // Sent 2 ms after the late one, the later packet took 50 ms.
+        // The later packet, sent 2 ms after the late one, took 50 ms.
         loss.on_data_received(Time::from_millis(152), Time::from_millis(102));
         loss.on_late(Time::from_millis(230), Time::from_millis(100));
         assert_eq!(loss.window(40 * MS, 1000 * MS), 100 * MS);
         loss.on_late(Time::from_millis(160), Time::from_millis(100));
         assert_eq!(loss.window(40 * MS, 1000 * MS), 100 * MS);
         assert_eq!(loss.window(40 * MS, 70 * MS), 70 * MS);
-        // 400 rounds of a millisecond: not much is forgotten.
+        // 400 rounds of a millisecond: little decay.
         (0..400).for_each(|i| loss.on_round(Time::from_millis(200 + i)));
         assert!(loss.window(40 * MS, 1000 * MS) > 80 * MS);
         (1..400).for_each(|i| loss.on_round(Time::from_millis(600 + 100 * i)));
         assert_eq!(loss.window(40 * MS, 1000 * MS), 10 * MS);
-        // Nothing late for many rounds with losses: reordering is over; anything late starts the count again.
+        // Many rounds with losses and no late packet: reordering is over; a late packet restarts the count.
         for _ in 1..TRUE_LOSS_ROUNDS {
             loss.on_true_losses();
         }

@@ -1,8 +1,10 @@
-//! The two halves of the CCIDs that acknowledge with Ack Vectors: 2 (RFC 4341), and 5, which took its acknowledgements over.
+//! The two halves of the CCIDs that acknowledge with Ack Vectors: 2 (RFC 4341), and 5, which uses the same
+//! acknowledgements.
 //!
-//! `receiver` keeps `ack_vector_state` and times acknowledgements. `sender` keeps a `history` of what left and `digest`s what comes
-//! back, judges with `loss` what did not arrive, watches `rto` and `usage`, and asks for what `requests` and `ack_ratio` say.
-//! What is not about sequence numbers is its `control`, which it may `share` with other connections.
+//! `receiver` keeps `ack_vector_state` and times acknowledgements. `sender` keeps a `history` of sent packets
+//! and `digest`s feedback, detects losses with `loss`, uses `rto` and `usage`, and makes the requests of
+//! `requests` and `ack_ratio`. Everything without sequence numbers is in its `control`, which it may `share`
+//! with other connections.
 
 mod ack_ratio;
 mod ack_vector_state;

@@ -6,9 +6,9 @@ use dccp_wire::ack_vector::State;
 use dccp_wire::{Opt, OptionBuf, Seq};
 use mpdccp_units::{Duration, Time};
 
-/// An Ack is delayed by at most this (RFC 4340 section 11.3 names 0.2 s as the default).
+/// Longest delay of an Ack (RFC 4340 section 11.3 gives 0.2 s as the default).
 const MAX_DELAY: Duration = Duration::from_millis(200);
-/// And by no less than this if it waits for more data: below it the timer costs more than the Ack tells.
+/// Shortest delay of an Ack that waits for more data: below it the timer costs more than the Ack is worth.
 const MIN_DELAY: Duration = Duration::from_millis(2);
 /// Delay while the round-trip time is unknown.
 const DEFAULT_DELAY: Duration = Duration::from_millis(5);
@@ -19,18 +19,18 @@ pub struct AckVecReceiver {
     /// When the newest packet arrived.
     newest_at: Time,
     ratio: u16,
-    /// Data packets since the last acknowledgement, and when the first of them came.
+    /// Data packets since the last acknowledgement, and the arrival time of the first.
     waiting: u32,
     waiting_since: Time,
     at_once: bool,
-    /// When a mark last made us acknowledge at once.
+    /// When a mark last triggered an immediate Ack.
     marked_at: Option<Time>,
     rtt: Option<Duration>,
     vectors: bool,
 }
 
 impl AckVecReceiver {
-    /// A fresh half.
+    /// A new half.
     pub fn new(cfg: &HalfConfig) -> AckVecReceiver {
         AckVecReceiver {
             report: AckVectorReport::default(),
@@ -42,13 +42,14 @@ impl AckVecReceiver {
             at_once: false,
             marked_at: None,
             rtt: cfg.handshake_rtt,
-            // RFC 4340 section 11.5 permits Ack Vectors before they are asked for.
+            // RFC 4340 section 11.5 permits Ack Vectors before they are requested.
             vectors: true,
         }
     }
 
-    /// How long an Ack may wait for more data: a quarter round trip, so that the sender hears at least four times per round
-    /// however few packets it may send. Its RTT does not suffer, as the Elapsed Time is told.
+    /// How long an Ack may wait for more data: a quarter round trip, so that the sender receives at least
+    /// four Acks per round even with few packets. Its RTT is not affected, since Elapsed Time reports the
+    /// wait.
     fn delay(&self) -> Duration {
         match self.rtt {
             Some(rtt) => (rtt / 4).clamp(MIN_DELAY, MAX_DELAY),
@@ -67,7 +68,7 @@ impl ReceiverHalf for AckVecReceiver {
             Recorded::Filled => {}
             Recorded::Again | Recorded::TooOld => return,
         }
-        // Acks are not acknowledged, or two ends would do so for ever.
+        // Acks are not acknowledged, or two ends would acknowledge each other forever.
         if !arrival.data {
             return;
         }
@@ -75,7 +76,8 @@ impl ReceiverHalf for AckVecReceiver {
             self.waiting_since = now;
         }
         self.waiting = self.waiting.saturating_add(1);
-        // RFC 4340 section 11.3: at once on packets out of order, and on marked ones once a round trip.
+        // RFC 4340 section 11.3: immediately for packets out of order, and for marked ones once per round
+        // trip.
         if recorded != Recorded::Next {
             self.at_once = true;
         }
@@ -99,13 +101,13 @@ impl ReceiverHalf for AckVecReceiver {
     }
 
     fn write_feedback(&mut self, now: Time, seq: Seq, ack: Seq, room: usize, out: &mut OptionBuf) {
-        // The connection may have taken packets in before this half was made.
+        // The connection may have received packets before this half existed.
         if self.report.newest().is_none_or(|newest| ack.after(newest)) {
             self.report.record(ack, State::Received);
             self.newest_at = now;
         }
         let newest = self.report.newest() == Some(ack);
-        // RFC 4340 section 13.2: in hundredths of milliseconds, never more than the truth.
+        // RFC 4340 section 13.2: in hundredths of milliseconds, rounded down.
         let held = if newest { now.since(self.newest_at).as_micros() / 10 } else { 0 };
         let held = u32::try_from(held).unwrap_or(u32::MAX);
         let held_len = if held <= 0xffff { 4 } else { 6 };

@@ -11,7 +11,7 @@ struct Rig {
     acks: u64,
 }
 
-/// An Ack as the peer reads it.
+/// An Ack, parsed by the peer.
 #[derive(Debug, Default, PartialEq, Eq)]
 struct Ack {
     cells: Vec<u8>,
@@ -104,7 +104,7 @@ fn at_once_on_loss_reordering_and_marks() {
     assert_eq!(rig.ack(ms(0), 3).cells, [2]);
     assert_eq!(rig.packet(ms(0), 4, true, Ecn::Ce), AckDue::Now);
     assert_eq!(rig.ack(ms(0), 4).cells, [64, 2]);
-    // Marks: once a round trip.
+    // Marks: once per round trip.
     assert_eq!(rig.packet(ms(1), 5, true, Ecn::Ce), AckDue::At(ms(11)));
     rig.ack(ms(1), 5);
     assert_eq!(rig.packet(ms(40), 6, true, Ecn::Ce), AckDue::Now);
@@ -120,7 +120,7 @@ fn acks_are_recorded_but_not_acknowledged() {
     }
     assert_eq!(rig.packet(ms(1), 60, false, Ecn::NotEct), AckDue::No);
     assert_eq!(rig.ack(ms(1), 60).cells, [0, 192 + 9, 48]);
-    // A duplicate is no new data.
+    // A duplicate is not new data.
     assert_eq!(rig.data(ms(2), 1), AckDue::No);
 }
 
@@ -132,7 +132,7 @@ fn elapsed_time_is_told_from_ten_microseconds_on() {
     assert_eq!(rig.ack(at(1009), 7).elapsed, None);
     assert_eq!(rig.ack(at(1019), 7).elapsed, Some(1));
     assert_eq!(rig.ack(ms(701), 7).elapsed, Some(70_000));
-    // Not known for another packet than the newest.
+    // Elapsed Time is known only for the newest packet.
     rig.data(ms(800), 8);
     assert_eq!(rig.ack(ms(900), 7).elapsed, None);
 }
@@ -146,7 +146,7 @@ fn what_never_fits_is_given_up() {
     let part = rig.ack_in(ms(5), 598, 100);
     assert_eq!(part.cells.len(), 94);
     rig.ack_of_ack(rig.acks, &[]);
-    // It told but a part: the rest is still to be told.
+    // The Ack reported only a part: the rest is still due.
     assert_eq!(rig.ack(ms(6), 598).cells.len(), 599);
     for _ in 0..3 {
         rig.ack_in(ms(7), 598, 100);
@@ -179,7 +179,7 @@ fn the_newest_part_fits_into_any_room() {
             assert!(ack.bytes + 2 >= room.min(whole.bytes), "{room} {}", ack.bytes);
         }
     }
-    // What did not fit leaves the Ack due.
+    // State that did not fit leaves the Ack due.
     rig.data(ms(6), 1199);
     rig.data(ms(6), 1200);
     rig.ack_in(ms(6), 1200, 2);
@@ -197,13 +197,13 @@ fn acknowledged_acks_shorten_the_vector() {
         rig.ack(ms(0), seq);
     }
     rig.data(ms(0), 11);
-    // Our Ack 4 told of all up to 4.
+    // Our Ack 4 reported everything up to 4.
     rig.ack_of_ack(4, &[]);
     assert_eq!(rig.ack(ms(0), 11).cells, [6]);
     // By vector: 10 not received, 9 received.
     rig.ack_of_ack(10, &[192, 0]);
     assert_eq!(rig.ack(ms(0), 11).cells, [1]);
-    // Not received at all, or unknown: nothing.
+    // Not received at all, or unknown: no effect.
     rig.ack_of_ack(12, &[192 + 63]);
     rig.ack_of_ack(1 << 40, &[]);
     assert_eq!(rig.ack(ms(0), 11).cells, [1]);
@@ -212,7 +212,7 @@ fn acknowledged_acks_shorten_the_vector() {
 #[test]
 fn what_may_still_come_late_can_still_be_told() {
     let mut rig = Rig::new();
-    // 2 comes after 12.
+    // 2 arrives after 12.
     for seq in (1..13).filter(|seq| *seq != 2).chain([2]) {
         rig.data(ms(0), seq);
     }
@@ -220,11 +220,11 @@ fn what_may_still_come_late_can_still_be_told() {
         rig.data(ms(1), seq);
     }
     rig.ack(ms(1), 29);
-    // The peer knows that 15 is missing, and everything else; 15 comes nevertheless.
+    // The peer knows everything, including that 15 is missing; then 15 arrives.
     rig.ack_of_ack(rig.acks, &[]);
     rig.data(ms(2), 15);
     assert_eq!(rig.ack(ms(2), 29).cells, [19]);
-    // Where nothing came late for long, what was told is forgotten.
+    // After a long time without late packets, reported state is dropped.
     for seq in 30..3000 {
         rig.data(ms(3), seq);
         rig.ack(ms(3), seq);
@@ -245,9 +245,10 @@ fn an_ack_does_not_vouch_for_what_came_after_it() {
         rig.data(ms(1), seq);
     }
     rig.ack_of_ack(1, &[]);
-    // The peer knows 1 and 2 only; that 3 arrived it must still hear.
+    // The peer knows only 1 and 2; the arrival of 3 must still be reported.
     assert_eq!(rig.ack(ms(1), 13).cells, [10]);
-    // Then all but what may still come late: 3 came as the fifth after its turn, twice that is kept, less what fades.
+    // After that, only state for late packets is kept: 3 was five packets late, so twice that is kept, minus
+    // the decay.
     rig.ack_of_ack(2, &[]);
     assert_eq!(rig.ack(ms(1), 13).cells, [7]);
 }
@@ -275,7 +276,7 @@ fn starts_with_the_packet_the_connection_acknowledges() {
 }
 
 proptest! {
-    /// No panic and bounded answers, whatever arrives and is acknowledged.
+    /// No panic and bounded answers, for any arrivals and acknowledgements.
     #[test]
     fn survives_anything(steps in proptest::collection::vec(
         (0u8..6, any::<u64>(), 0u64..400, proptest::collection::vec(any::<u8>(), 0..30)), 1..150)) {

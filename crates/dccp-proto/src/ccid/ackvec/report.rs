@@ -5,28 +5,29 @@ use alloc::vec::Vec;
 use dccp_wire::ack_vector::State;
 use dccp_wire::{OptionBuf, Seq};
 
-/// Most acknowledgements of ours remembered.
+/// Most own acknowledgements remembered.
 const MAX_SENT: usize = 1024;
-/// So many in a row that could not tell everything, and what they left out is given up: it will not fit the next one either.
+/// After this many consecutive incomplete acknowledgements, the omitted state is dropped: it will not fit the
+/// next one either.
 const MAX_PARTIAL: u32 = 3;
-/// Packets may come so many times as late as late ones lately did.
+/// State is kept for packets up to this many times as late as recent late ones.
 const LATE_ROOM: u64 = 2;
-/// What is known of late packets fades by this part of itself.
+/// `late` decays by this fraction.
 const LATE_FADES: u64 = 32;
-/// Most that are reckoned with.
+/// Largest lateness taken into account.
 const MOST_LATE: u64 = 1 << 16;
-/// Cells that an Ack of its own always has room for.
+/// Cells that always fit into a pure Ack.
 const LEAST_KEPT: usize = 32;
 
-/// An acknowledgement of ours that told the whole state.
+/// An own acknowledgement that reported the whole state.
 #[derive(Clone, Copy, Debug)]
 struct SentAck {
     seq: Seq,
-    /// If it arrived, the peer knows the state up to this packet.
+    /// If it arrives, the peer knows the state up to this packet.
     knows: Seq,
 }
 
-/// Ack Vectors as they are sent: what arrived, and what the peer was told of it.
+/// Ack Vectors to send: the packets that arrived, and the part that the peer has been told.
 #[derive(Debug, Default)]
 pub(crate) struct AckVectorReport {
     state: AckVectorState,
@@ -34,10 +35,10 @@ pub(crate) struct AckVectorReport {
     sent: VecDeque<SentAck>,
     partial: u32,
     cells: Vec<u8>,
-    /// How far behind the newest packet late ones came: the most lately, fading. What may come so late is kept, known to the peer as missing
-    /// or not, or its arrival could not be told any more.
+    /// Recent maximum distance of late packets behind the newest; it decays. State is kept for this distance
+    /// even if the peer knows it: otherwise a late arrival could not be reported.
     late: u64,
-    /// Newest packet when that last faded.
+    /// Newest packet when `late` last decayed.
     faded: Seq,
 }
 
@@ -47,7 +48,7 @@ impl AckVectorReport {
         self.state.newest()
     }
 
-    /// Takes in packet `seq`.
+    /// Records packet `seq`.
     pub(crate) fn record(&mut self, seq: Seq, state: State) -> Recorded {
         let recorded = self.state.record(seq, state);
         if recorded == Recorded::Filled {
@@ -61,7 +62,8 @@ impl AckVectorReport {
         recorded
     }
 
-    /// The packet arrived after Acks that called it missing: these no longer tell all up to it.
+    /// The packet arrived after Acks that reported it as missing: these Acks no longer report the whole state
+    /// up to it.
     fn outdate(&mut self, filled: Seq) {
         for ack in self.sent.iter_mut().rev() {
             if ack.knows.before(filled) {
@@ -71,7 +73,7 @@ impl AckVectorReport {
         }
     }
 
-    /// Appends what there is to tell to the acknowledgement of `ack` that leaves as packet `seq`, within `room` bytes.
+    /// Appends the state to the acknowledgement of `ack` that leaves as packet `seq`, within `room` bytes.
     pub(crate) fn write(&mut self, seq: Seq, ack: Seq, room: usize, out: &mut OptionBuf) {
         let most = cells_in(room);
         let whole = self.state.cells_from(ack, most, &mut self.cells);
@@ -90,7 +92,7 @@ impl AckVectorReport {
 
     fn remember(&mut self, ack: SentAck) {
         if self.sent.len() >= MAX_SENT {
-            // Thin out; the peer acknowledges another one soon.
+            // Drop every other entry; the peer will soon acknowledge another Ack.
             let mut keep = false;
             self.sent.retain(|_| {
                 keep = !keep;
@@ -100,7 +102,7 @@ impl AckVectorReport {
         self.sent.push_back(ack);
     }
 
-    /// Forgets a little of how late packets come, whenever as many as that have come since.
+    /// Decays `late` once for every `late` new packets.
     fn fade(&mut self) {
         let Some(newest) = self.state.newest() else { return };
         if newest.diff(self.faded).unsigned_abs() >= self.late {
@@ -109,7 +111,7 @@ impl AckVectorReport {
         }
     }
 
-    /// RFC 4340 section 11.4.2: what an Ack that arrived told need not be told again.
+    /// RFC 4340 section 11.4.2: state reported by an Ack that arrived need not be repeated.
     pub(crate) fn on_ack_of_ack(&mut self, feedback: &Feedback<'_>) {
         let seqs = self.sent.iter().map(|sent| sent.seq);
         if let Some(at) = feedback.newest_received(seqs)

@@ -6,15 +6,15 @@ use crate::ccid::{Arrival, SenderRequest};
 const TRIM: u64 = 16;
 /// Sequence Window over congestion window (RFC 4340 section 7.5.2 recommends about five).
 const WINDOW_FACTOR: u64 = 5;
-/// Least and most asked for.
+/// Least and most requested.
 const MIN_WINDOW: u64 = 1 << 10;
 const MAX_WINDOW: u64 = 1 << 21;
-/// Rounds that a quarter must have sufficed before the Sequence Window is lowered.
+/// Rounds in which a quarter of the Sequence Window must suffice before it is lowered.
 const LOW_ROUNDS: u32 = 64;
-/// What is known of late packets fades by this part of itself in a round.
+/// `reach` decays by this fraction per round.
 const REACH_FADES: u64 = 32;
 
-/// What a sending half asks its connection to negotiate or do.
+/// Requests of a sending half to its connection.
 #[derive(Debug)]
 pub(crate) struct Requests {
     ratio: AckRatio,
@@ -22,7 +22,8 @@ pub(crate) struct Requests {
     window: u64,
     window_asked: u64,
     low_rounds: u32,
-    /// Packets that left until one was acknowledged, itself included: the most lately, fading.
+    /// Largest recent number of packets that left until a packet was acknowledged, itself included; it
+    /// decays.
     reach: u64,
     /// Packets acknowledged in rounds since the peer's state was to be trimmed last.
     since_trim: u64,
@@ -43,7 +44,7 @@ impl Requests {
         }
     }
 
-    /// In place of others, which asked for something else.
+    /// Replaces other requests, which asked for different values.
     pub(crate) fn anew(rule: RatioRule) -> Requests {
         Requests { ratio_asked: 0, ..Requests::new(rule) }
     }
@@ -53,10 +54,9 @@ impl Requests {
         self.ratio.on_packet(arrival);
     }
 
-    /// A round ended with a congestion window of `cwnd` packets and `inflight` outstanding before; `paced`: no acknowledgement is
-    /// needed to let the next packet go.
-    /// Changes are asked for once a round at most (RFC 4341 section 6.1.2), and the Ack Vector state of the peer is to be
-    /// trimmed once a window (section 6.2).
+    /// A round ended with a congestion window of `cwnd` packets and `inflight` outstanding before; `paced`:
+    /// acknowledgements do not clock out packets. Changes are requested at most once per round (RFC 4341
+    /// section 6.1.2), and the peer's Ack Vector state is trimmed once per window (section 6.2).
     pub(crate) fn on_round(&mut self, cwnd: u64, inflight: u64, paced: bool) {
         self.since_trim = self.since_trim.saturating_add(inflight.max(1));
         if self.since_trim >= cwnd.min(TRIM) {
@@ -74,8 +74,8 @@ impl Requests {
         }
     }
 
-    /// A packet was acknowledged when so many had left since. Where packets overtake each other, those that come late are as far behind the
-    /// newest, and what lies outside the Sequence Window is thrown away.
+    /// A packet was acknowledged after this many packets had left. With reordering, late packets are this far
+    /// behind the newest, and the peer drops packets outside the Sequence Window.
     pub(crate) fn on_reach(&mut self, packets: u64) {
         self.reach = self.reach.max(packets);
         let needed = width(packets);
@@ -84,12 +84,13 @@ impl Requests {
         }
     }
 
-    /// So many packets may be in flight soon.
+    /// This many packets may be in flight soon.
     pub(crate) fn expect(&mut self, packets: u64) {
         self.window = self.window.max(width(packets));
     }
 
-    /// The congestion window fell to `cwnd` packets at one stroke: fewer packets than an Ack waits for may be permitted.
+    /// The congestion window fell abruptly to `cwnd` packets; the Ack Ratio may now exceed the packets that
+    /// may be sent.
     pub(crate) fn on_collapse(&mut self, cwnd: u64) {
         self.ratio.fit(cwnd);
     }
@@ -109,7 +110,7 @@ impl Requests {
     }
 }
 
-/// The Sequence Window for so many packets in a round trip.
+/// The Sequence Window for this many packets per round trip.
 fn width(packets: u64) -> u64 {
     packets.saturating_mul(WINDOW_FACTOR).clamp(MIN_WINDOW, MAX_WINDOW).next_power_of_two()
 }
@@ -133,7 +134,7 @@ mod tests {
         assert_eq!(drain(&mut requests), [SenderRequest::AckPeer]);
         requests.on_round(205, 100, false);
         assert_eq!(drain(&mut requests), [SenderRequest::SequenceWindow(2048), SenderRequest::AckPeer]);
-        // Small packets: more are in flight than the window says.
+        // Small packets: more are in flight than the window in packets says.
         requests.on_round(100, 5000, false);
         assert_eq!(drain(&mut requests), [SenderRequest::SequenceWindow(32768), SenderRequest::AckPeer]);
         for _ in 1..LOW_ROUNDS {
@@ -169,7 +170,7 @@ mod tests {
         assert_eq!(drain(&mut requests), []);
         requests.on_reach(300);
         assert_eq!(drain(&mut requests), [SenderRequest::SequenceWindow(2048)]);
-        // What was in flight in a round says less, until late packets are long past.
+        // A low in-flight count does not lower the window until the late packets are long past.
         for _ in 0..LOW_ROUNDS {
             requests.on_round(10, 10, false);
             assert_eq!(drain(&mut requests), [SenderRequest::AckPeer]);
@@ -188,7 +189,7 @@ mod tests {
         let mut requests = Requests::new(RatioRule::Window);
         requests.on_round(640, 640, false);
         assert_eq!(drain(&mut requests)[0], SenderRequest::AckRatio(10));
-        // Whoever paces needs less, and does not ask again for little.
+        // A paced sender needs less feedback, and does not request small changes.
         requests.on_round(640, 640, true);
         assert_eq!(drain(&mut requests), [SenderRequest::AckRatio(64), SenderRequest::AckPeer]);
         requests.on_round(700, 240, true);

@@ -2,8 +2,9 @@ use super::rto::DEFAULT_RTT;
 use dccp_cc::{Limits, Window};
 use mpdccp_units::{Duration, Rate, Time};
 
-/// What the peer asks of a sender whatever its congestion control: for one round trip no faster than now (Slow Receiver, RFC 4340
-/// section 11.6), and slower by one packet per round trip for each packet that its buffer dropped (Drop Code 2, section 11.7.2).
+/// Limits that the peer requests from any congestion control. For one round trip the sender must not go
+/// faster than now (Slow Receiver, RFC 4340 section 11.6). It must also slow down by one packet per round
+/// trip for each packet dropped in the peer's buffer (Drop Code 2, section 11.7.2).
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Restraint {
     until: Time,
@@ -12,7 +13,7 @@ pub(crate) struct Restraint {
 }
 
 impl Restraint {
-    /// Asked for at `now`, when `limits` were in force.
+    /// A request received at `now`, with `limits` in force.
     pub(crate) fn new(now: Time, limits: &Limits, drops: u64, mtu: u16, rtt: Option<Duration>) -> Restraint {
         let rtt = rtt.unwrap_or(DEFAULT_RTT).max(Duration::from_micros(1));
         let (mtu, least) = (u64::from(mtu), 1);
@@ -29,7 +30,7 @@ impl Restraint {
         Restraint { until: now + rtt, cwnd, pacing }
     }
 
-    /// What is left of `limits`.
+    /// Applies the restraint to `limits`.
     pub(crate) fn apply(&self, now: Time, limits: Limits) -> Limits {
         if now >= self.until {
             return limits;
@@ -61,7 +62,7 @@ mod tests {
         let held = Restraint::new(Time::ZERO, &limits, 0, 1500, rtt);
         assert_eq!(held.apply(Time::from_millis(11), faster), limits);
         assert_eq!(held.apply(Time::from_millis(12), faster), faster);
-        // 1500 bytes in 12 ms are 1 Mbit/s.
+        // 1500 bytes in 12 ms is 1 Mbit/s.
         let slower = Restraint::new(Time::ZERO, &limits, 3, 1500, rtt).apply(Time::ZERO, faster);
         assert_eq!((slower.cwnd, slower.pacing), (Window::Bytes(25_500), Some(Rate::from_mbps(17.0))));
         let least = Restraint::new(Time::ZERO, &limits, 1000, 1500, rtt).apply(Time::ZERO, faster);

@@ -1,40 +1,44 @@
 use dccp_cc::RttEstimator;
 use mpdccp_units::{Duration, Time};
 
-/// Stands in for the round-trip time until there is one (RFC 4340 section 3.4).
+/// Default round-trip time before the first sample (RFC 4340 section 3.4).
 pub(super) const DEFAULT_RTT: Duration = Duration::from_millis(200);
 
-/// The retransmission timer: it resends nothing here, but declares all in flight lost (RFC 4341 section 5, RFC 6298 section 5).
+/// The retransmission timer. It retransmits nothing here, but declares all packets in flight lost (RFC 4341
+/// section 5, RFC 6298 section 5).
 #[derive(Debug, Default)]
 pub(crate) struct RtoTimer {
     since: Option<Time>,
-    /// Timeouts in a row; each doubles the next (RFC 6298 section 5.5).
+    /// Consecutive timeouts; each doubles the next (RFC 6298 section 5.5).
     backoff: u32,
-    /// How long the peer held acknowledgements: the longest, fading. RTT samples are without it (Elapsed Time), the wait is not.
+    /// Longest recent time that the peer held an acknowledgement; it decays. RTT samples exclude it (Elapsed
+    /// Time), so the timeout must add it.
     held: Duration,
 }
 
-/// A peer waits for a quarter round trip at least, within these bounds, before it acknowledges less than Ack Ratio packets.
+/// Bounds of a quarter round trip, the minimum time that a peer waits before it acknowledges fewer than Ack
+/// Ratio packets.
 const LEAST_HELD: Duration = Duration::from_millis(2);
 const MOST_HELD: Duration = Duration::from_millis(200);
-/// Longest Elapsed Time that is reckoned with.
+/// Longest Elapsed Time taken into account.
 const MAX_HELD: Duration = Duration::from_secs(1);
 /// Clock granularity of both ends (RFC 6298 section 2, G).
 const GRANULARITY: Duration = Duration::from_millis(10);
 
 impl RtoTimer {
-    /// Starts if it is not running.
+    /// Starts the timer if it is not running.
     pub(crate) fn start(&mut self, now: Time) {
         self.since.get_or_insert(now);
     }
 
-    /// New data was acknowledged: start anew, without back-off (nothing is resent, so no acknowledgement is ambiguous).
+    /// New data was acknowledged: restarts without back-off (nothing is retransmitted, so no acknowledgement
+    /// is ambiguous).
     pub(crate) fn restart(&mut self, now: Time, in_flight: bool) {
         self.since = in_flight.then_some(now);
         self.backoff = 0;
     }
 
-    /// The peer says that it held an acknowledgement for so long.
+    /// The peer reports that it held an acknowledgement this long.
     pub(crate) fn on_held(&mut self, elapsed: Duration) {
         self.held = self.held.max(elapsed.min(MAX_HELD));
     }
@@ -44,14 +48,14 @@ impl RtoTimer {
         self.held -= self.held / 16;
     }
 
-    /// What an acknowledgement may take beyond the round-trip time.
+    /// Time that an acknowledgement may take beyond the round-trip time.
     fn allowance(&self, rtt: &RttEstimator) -> Duration {
         rtt.srtt().map_or(Duration::ZERO, |srtt| {
             self.held.max((srtt / 4).clamp(LEAST_HELD, MOST_HELD)) + GRANULARITY
         })
     }
 
-    /// Since when it runs, if it does.
+    /// When the timer was started, if it runs.
     pub(crate) fn since(&self) -> Option<Time> {
         self.since
     }
@@ -61,7 +65,7 @@ impl RtoTimer {
         self.since = None;
     }
 
-    /// It fired.
+    /// The timer fired.
     pub(crate) fn on_timeout(&mut self) {
         self.since = None;
         self.backoff = self.backoff.saturating_add(1);
@@ -74,7 +78,7 @@ impl RtoTimer {
 
     /// The timeout in force.
     pub(crate) fn timeout(&self, rtt: &RttEstimator) -> Duration {
-        // 2^10 times the least timeout is beyond the upper bound.
+        // 2^10 times the minimum timeout exceeds the upper bound.
         let timeout = rtt.rto() + self.allowance(rtt);
         timeout.saturating_mul(1 << self.backoff.min(10)).min(RttEstimator::MAX_RTO)
     }
@@ -114,7 +118,7 @@ mod tests {
         }
         let mut timer = RtoTimer::default();
         let quiet = timer.timeout(&rtt);
-        // A quarter round trip, as our own receivers.
+        // A quarter round trip, as our own receivers use.
         assert!(quiet > rtt.rto() + Duration::from_millis(50), "{quiet:?}");
         timer.on_held(Duration::from_millis(150));
         assert_eq!(timer.timeout(&rtt), quiet + Duration::from_millis(100));

@@ -19,31 +19,32 @@ use dccp_cc::{Amount, CcConfig, Controller, Part, RateSample, Remembered, RttEst
 use dccp_wire::Seq;
 use mpdccp_units::{Rate, Time};
 
-/// Most notes about packets' fates kept.
+/// Most packet fates kept for the owner.
 const MAX_FATES: usize = 1 << 16;
 
-/// Of RFC 6928, packets: what a window must exceed by far to be worth remembering.
+/// Initial window of RFC 6928, packets. Only a window far above it is worth remembering.
 const INITIAL_WINDOW: u64 = 10;
-/// A path that was given nothing for this part of its round trip, though something waited, is application-limited: what it is seen to carry is what it
-/// was given.
+/// If a path receives nothing from the scheduler for this fraction of its round trip while data waits, it is
+/// application-limited: its measured rate is then only the rate offered to it.
 const HELD_BACK: u32 = 4;
 
-/// Sending half of the CCIDs that are fed by Ack Vectors: history of packets in flight, loss detection,
-/// RTT, delivery rate, pacing; the algorithm itself is a [`dccp_cc::Controller`].
+/// Sending half of the CCIDs that use Ack Vectors: history of packets in flight, loss detection, RTT,
+/// delivery rate, pacing. The algorithm itself is a [`dccp_cc::Controller`].
 ///
-/// This file is what leaves; what comes back is in `digest`.
+/// This file handles sending; `digest` handles acknowledgements.
 #[derive(Debug)]
 pub struct AckVecSender {
     pub(super) control: Control,
-    /// The control is shared.
+    /// The id of the group that shares the control.
     pub(super) group: Option<u64>,
-    /// What was to be seen when the group's control was last here; none while it is, or there is no group.
+    /// The view from when the group's control was last here; none while the control is here, or without a
+    /// group.
     pub(super) resting: Option<Box<TxView>>,
     /// CCID 2: see [`AckVectors`].
     pub(super) strict: bool,
-    /// The draft of CCID 5, which is acknowledged as it was.
+    /// The draft variant of CCID 5, which keeps the old acknowledgement rules.
     pub(super) draft: bool,
-    /// Of the draft: when nothing was left to send though there was room.
+    /// Draft only: since when nothing was left to send although there was room.
     quiet_since: Option<Time>,
     pub(super) ecn: Ecn,
     pub(super) mtu: u16,
@@ -58,33 +59,34 @@ pub struct AckVecSender {
     pub(super) delivered: Amount,
     pub(super) lost: Amount,
     pub(super) spurious: u64,
-    /// One past the newest packet up to which a vector told what is missing; without one, an acknowledgement tells of one packet only.
+    /// One past the newest packet that a vector has covered; without a vector, an acknowledgement covers one
+    /// packet only.
     pub(super) told: u64,
     pub(super) ce: u64,
     pub(super) timeouts: u64,
-    /// The round of this connection ends when a packet from this index on is acknowledged.
+    /// The round of this connection ends when a packet at or after this index is acknowledged.
     pub(super) round_end: u64,
     pub(super) last_rate: Option<RateSample>,
     pub(super) last_sent: Option<Time>,
-    /// What became of packets, if the owner wants to know.
+    /// Fates of packets, if the owner asked for them.
     pub(super) fates: Option<VecDeque<Fated>>,
-    /// Memory kept between acknowledgements.
+    /// Buffers reused between acknowledgements.
     pub(super) closed: Vec<(Range<u64>, bool)>,
     pub(super) reported: Vec<(Range<u64>, bool)>,
 }
 
 impl AckVecSender {
-    /// A fresh half for a congestion control of the table, or an experiment.
+    /// A new half for a congestion control of the table, or an experiment.
     pub(crate) fn new(by: &AckVectors, cfg: &HalfConfig) -> AckVecSender {
         let cc = CcConfig { packets: by.strict || cfg.cc.packets, ..cfg.controller() };
         let half = AckVecSender::with_controller((by.controller)(&cc), by.strict, cfg);
         AckVecSender { ecn: by.ecn, ..half }
     }
 
-    /// A fresh half around any controller. `strict` keeps to RFC 4341 in what is not the controller's: one RTT sample a window,
-    /// Ack Ratio by lost acknowledgements.
+    /// A new half around any controller. `strict` follows RFC 4341 outside the controller: one RTT sample per
+    /// window, and Ack Ratio by lost acknowledgements.
     pub(crate) fn with_controller(cc: Box<dyn Controller>, strict: bool, cfg: &HalfConfig) -> AckVecSender {
-        // The draft, and RFC 4341 to the letter, know no other loss detection than TCP's of old.
+        // The draft and strict RFC 4341 use only TCP's traditional loss detection.
         let rule = if cfg.cc.draft { Rule::ThreeLater } else { Rule::Adaptive };
         let mut rtt = RttEstimator::default();
         if let Some(sample) = cfg.handshake_rtt {
@@ -121,7 +123,7 @@ impl AckVecSender {
         }
     }
 
-    /// Notes what became of packets for the owner. What it does not fetch is forgotten.
+    /// Records a fate for the owner. Fates that are not fetched are dropped.
     pub(super) fn note_fate(&mut self, range: &Range<u64>, lost: bool) {
         let Some(fates) = &mut self.fates else { return };
         if fates.len() >= MAX_FATES {
@@ -134,11 +136,12 @@ impl AckVecSender {
         });
     }
 
-    /// Tells the controller of a restart, if a data packet that leaves now ends an idle period.
+    /// Notifies the controller of a restart if a data packet leaving now ends an idle period.
     fn check_idle(&mut self, now: Time) {
         let control = &mut self.control;
         let Some(last) = control.last_sent else { return };
-        // RFC 4341 section 5.1: idle is more than a timeout without data. BBR asks for nothing in flight for want of data.
+        // RFC 4341 section 5.1: idle means no data for longer than a timeout. For BBR, idle means that
+        // nothing is in flight and the application had no data.
         let idle =
             if self.strict { now.since(last) > control.rtt.rto() } else { control.sampler.app_limited() };
         if idle && control.inflight.packets == 0 {
@@ -146,8 +149,8 @@ impl AckVecSender {
         }
     }
 
-    /// draft-cheng-iccrg-delivery-rate-estimation-00 section 3.4: whoever lets any time pass with room to send is application-limited. What an
-    /// application replaces at once is not.
+    /// draft-cheng-iccrg-delivery-rate-estimation-00 section 3.4: a sender that lets time pass with room to
+    /// send is application-limited. A gap that the application fills at once does not count.
     pub(super) fn end_quiet(&mut self, now: Time) {
         if self.quiet_since.take().is_some_and(|at| at < now) {
             self.control.sampler.set_app_limited(self.control.inflight);
@@ -212,7 +215,7 @@ impl SenderHalf for AckVecSender {
         }
         let snapshot = data.then(|| self.control.sampler.on_sent(now, bytes, self.control.inflight));
         let packet = Packet { sent_at: now, bytes, fate: Fate::InFlight, snapshot };
-        // A number that was used before cannot be told from the first; the connection never does that.
+        // The history ignores a reused number; the connection never reuses one.
         if self.history.push(seq, packet).is_some() && data {
             self.on_data_sent(now, bytes);
         }
@@ -298,11 +301,11 @@ impl SenderHalf for AckVecSender {
     }
 
     fn resume(&mut self, saved: &Remembered, max_jump: u64) {
-        // RFC 9959 section 3.2: at the beginning, before any congestion, and by one alone.
+        // RFC 9959 section 3.2: only at the beginning, before any congestion, and not for a shared control.
         let early = self.lost.packets == 0 && self.ce == 0 && !self.control.cc.settled();
         if early && self.group.is_none() && self.control.cc.resumption().is_none() {
             self.control.resume(saved, max_jump, self.mtu);
-            // What jumps must not leave the Sequence Window.
+            // Raise the Sequence Window for the jump.
             self.requests.expect(saved.window / u64::from(self.mtu.max(1)));
         }
     }

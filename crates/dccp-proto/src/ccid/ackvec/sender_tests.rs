@@ -1,4 +1,4 @@
-//! The sending half against a controller that writes down what it is told.
+//! The sending half with a controller that records its calls.
 
 extern crate std;
 
@@ -149,7 +149,7 @@ impl Rig {
 
     fn set(&mut self, limits: Limits) {
         self.notes.lock().unwrap().limits = limits;
-        // Limits are asked for again after an input.
+        // Limits are read again after an input.
         self.half.hold_probe_rtt(false);
     }
 
@@ -157,7 +157,7 @@ impl Rig {
         core::iter::from_fn(|| self.half.poll_request()).collect()
     }
 
-    /// (in flight, delivered, lost), after checking that nothing is counted twice or not at all.
+    /// (in flight, delivered, lost), after checking that every packet is counted exactly once.
     fn counts(&self) -> (u64, u64, u64) {
         let v = self.half.view();
         let sum = |f: fn(Amount) -> u64| f(v.inflight) + f(v.delivered) + f(v.lost);
@@ -174,12 +174,13 @@ fn is_send() {
     check::<super::AckVecReceiver>();
 }
 
-/// The Ack Vector of `packets` in a row.
+/// The Ack Vector of `packets` consecutive packets.
 fn all(packets: u64) -> Vec<u8> {
     (0..packets).map(|_| cell(State::Received, 1)).collect()
 }
 
-/// CCID 7 with packets of 1,000 bytes over 100 ms: what it sees is what it resumes from the next time.
+/// CCID 7 with packets of 1,000 bytes over 100 ms: a later connection resumes from the capacity that this one
+/// measured.
 #[test]
 fn what_a_path_carried_is_seen_and_resumed() {
     let half = || {
@@ -214,7 +215,7 @@ fn what_a_path_carried_is_seen_and_resumed() {
     assert_eq!(view.capacity, None, "nothing is seen of a path while it is tried");
     let asked: Vec<_> = core::iter::from_fn(|| second.poll_request()).collect();
     assert!(asked.contains(&SenderRequest::SequenceWindow(4_096)), "room for the jump: {asked:?}");
-    // Too late for one that met congestion.
+    // Resuming is no longer allowed after congestion.
     let mut third = half();
     (0..9).for_each(|i| third.on_sent(ms(0), FIRST.add(i), 1_000, Some(1_000)));
     let marked = [cell(State::ReceivedEcnMarked, 1)];
@@ -258,7 +259,7 @@ fn one_reduction_a_window() {
     let mut rig = Rig::new(true);
     rig.send(ms(0), 20);
     assert!(rig.ack(ms(50), 4, "+++-+").congestion);
-    // Lost too, but sent before the first loss was seen; a mark likewise.
+    // Also lost, but sent before the first loss was seen; the same for a mark.
     let told = rig.ack(ms(51), 10, "+++--m");
     assert_eq!((told.lost, told.ce, told.congestion), (2, 1, false));
     rig.send(ms(52), 10);
@@ -283,13 +284,13 @@ fn rtt_is_exact_whatever_the_peer_held_it() {
     rig.send(ms(0), 2);
     let told = rig.ack_held(ms(73), 1, "++", Duration::from_micros(22_990));
     assert_eq!(told.rtt, Some(Duration::from_micros(50_010)));
-    // A repetition gives no sample, nor does an older packet or an impossible Elapsed Time.
+    // No sample from a repetition, an older packet, or an impossible Elapsed Time.
     assert_eq!(rig.ack_held(ms(80), 1, "++", Duration::ZERO).rtt, None);
     rig.send(ms(100), 3);
     assert_eq!(rig.ack_held(ms(150), 2, "+", Duration::from_millis(51)).rtt, None);
     assert_eq!(rig.ack(ms(151), 4, "+-").rtt, Some(Duration::from_millis(51)));
     assert_eq!(rig.ack(ms(160), 4, "++").rtt, None);
-    // A packet without data may have been held for any time.
+    // The peer may have held a packet without data for any time.
     rig.send_ack(ms(200));
     assert_eq!(rig.ack(ms(400), 5, "+").rtt, None);
     rig.send_ack(ms(400));
@@ -324,7 +325,7 @@ fn timeout_empties_the_pipe_once_and_backs_off() {
     assert_eq!(rig.half.next_timeout(), None);
     rig.send(ms(1000), 1);
     assert_eq!(rig.half.next_timeout(), Some(ms(3000)));
-    // Anything new ends the back-off. Three later packets declare nothing lost again.
+    // Any newly acknowledged packet ends the back-off. Three later packets declare nothing lost again.
     let told = rig.ack(ms(1100), 5, "+");
     assert_eq!((told.acked, told.lost), (1, 0));
     rig.send(ms(1100), 4);
@@ -349,7 +350,7 @@ fn a_loss_that_arrives_after_all_is_counted_delivered() {
         let told = rig.ack(ms(51), 4, "++++-");
         assert_eq!((told.acked, told.lost), (1, 0));
         assert_eq!((rig.counts(), rig.half.view().spurious), ((0, 4, 1), 1));
-        // The reduction is taken back when nothing is left of it, and never to the letter of RFC 4341.
+        // The reduction is undone once all its losses prove spurious; never with strict RFC 4341.
         assert_eq!(rig.notes.lock().unwrap().undone, 0);
         rig.ack(ms(52), 4, "+++++");
         assert_eq!(rig.counts(), (0, 5, 0));
@@ -373,7 +374,7 @@ fn only_its_own_losses_undo_a_reduction() {
     assert!(rig.ack(ms(50), 4, "+++-+").congestion);
     rig.send(ms(50), 5);
     assert!(rig.ack(ms(100), 9, "+++-+").congestion);
-    // The loss of the first reduction arrives: nothing is known of the second.
+    // The loss of the first reduction arrives; the second may still be right.
     rig.ack(ms(101), 9, "+++-++++++");
     assert_eq!((rig.half.view().spurious, rig.notes.lock().unwrap().undone), (1, 0));
     rig.ack(ms(102), 9, "++++++++++");
@@ -397,7 +398,7 @@ fn true_losses_bring_the_three_later_rule_back() {
         }
         assert_eq!(rig.counts().0, 0);
     }
-    // The reductions of 16 rounds are known to be right when the 17th comes.
+    // 16 rounds of reductions stand when the 17th comes.
     assert_eq!(waited, 17);
 }
 
@@ -414,7 +415,7 @@ fn what_is_settled_is_forgotten_after_a_timeout() {
     assert_eq!(rig.half.history.len(), 1001);
     rig.send(ms(101) + rto, 1);
     assert_eq!(rig.half.history.len(), 2);
-    // It is nothing to us any more.
+    // The half has forgotten the packet.
     rig.ack(ms(102) + rto, 0, "+");
     assert_eq!(rig.counts(), (2, 999, 1));
 }
@@ -436,7 +437,8 @@ fn after_reordering_losses_wait_for_the_window() {
     let mut rig = Rig::new(false);
     rig.send(ms(0), 2);
     rig.ack(ms(100), 1, "+-");
-    // Packet 0 was late, not lost: reordering is seen, and a loss waits for a quarter of 100 ms from now on.
+    // Packet 0 was late, not lost. Reordering is detected, and from now on a loss waits for a quarter of 100
+    // ms.
     rig.ack(ms(101), 1, "++");
     rig.send(ms(200), 6);
     assert_eq!(rig.ack(ms(300), 7, "+++++-").lost, 0);
@@ -468,10 +470,10 @@ fn what_was_never_sent_or_is_long_settled_is_ignored() {
     rig.send(ms(0), 3);
     rig.ack(ms(1), 3, "++++");
     assert_eq!(rig.counts(), (3, 0, 0));
-    // Reaches below the first packet of the half.
+    // The vector reaches below the first packet of the half.
     rig.ack(ms(10), 1, "+++++++");
     assert_eq!(rig.counts(), (1, 2, 0));
-    // Without a vector the number itself tells.
+    // Without a vector, the Acknowledgement Number counts.
     rig.ack(ms(11), 2, "");
     assert_eq!(rig.counts(), (0, 3, 0));
     rig.half.on_feedback(
@@ -497,8 +499,8 @@ fn gate_says_why() {
     assert_eq!(rig.half.gate(ms(2)), Gate::Open { burst: 1000 });
 }
 
-/// Offers `count` packets, one every `gap`, each acknowledged after 20 ms; what finds the gate shut takes another path.
-/// The queue is empty after each.
+/// Offers `count` packets, one every `gap`, each acknowledged after 20 ms; a packet that finds the gate
+/// closed takes another path. The queue is empty after each.
 fn offered(rig: &mut Rig, count: u64, gap: Duration) -> bool {
     let mut sent = Vec::new();
     let mut now = ms(1000);
@@ -524,11 +526,11 @@ fn offered(rig: &mut Rig, count: u64, gap: Duration) -> bool {
 
 #[test]
 fn application_limited_is_decided_by_the_path() {
-    // Pacing 8 Mbit/s: a packet a millisecond.
+    // Pacing at 8 Mbit/s: one packet per millisecond.
     let limits = Limits { cwnd: Window::Packets(100), pacing: Some(Rate::from_mbps(8.0)), quantum: 1000 };
-    // Half the rate: limited by the application alone.
+    // Half the rate: limited only by the application.
     assert!(offered(&mut Rig::with(false, limits), 200, Duration::from_micros(2000)));
-    // More than the rate, also in step with it: limited by pacing, although the queue is always empty.
+    // More than the rate, even at a multiple of it: limited by pacing, although the queue is always empty.
     assert!(!offered(&mut Rig::with(false, limits), 200, Duration::from_micros(700)));
     assert!(!offered(&mut Rig::with(false, limits), 200, Duration::from_micros(500)));
     // The window is full whenever ten packets are on their way.
@@ -538,8 +540,9 @@ fn application_limited_is_decided_by_the_path() {
     assert!(offered(&mut Rig::with(false, limits), 200, Duration::from_micros(1900)));
 }
 
-/// draft-cheng-iccrg-delivery-rate-estimation-00 section 3.4: packets are marked after any time with room and nothing to send. The tuned
-/// variant waits for a round, the draft only if its packets went to another path.
+/// draft-cheng-iccrg-delivery-rate-estimation-00 section 3.4: packets are marked after any time with room and
+/// nothing to send. The tuned variant waits for a round; the draft waits only if its packets went to another
+/// path.
 #[test]
 fn the_draft_marks_at_once_what_only_waited_for_its_turn() {
     for (draft, elsewhere, at_once) in [(false, false, false), (true, false, true), (true, true, false)] {
@@ -561,7 +564,7 @@ fn the_draft_marks_at_once_what_only_waited_for_its_turn() {
     }
 }
 
-/// Once it was given nothing for a quarter of its round trip of 20 ms.
+/// Application-limited once the scheduler gave it nothing for a quarter of its round trip of 20 ms.
 #[test]
 fn a_path_that_is_held_back_is_application_limited() {
     for (ms_held, draft, limited) in [(4, false, false), (6, false, true), (6, true, false)] {
@@ -645,7 +648,7 @@ fn delivery_rate_comes_with_acknowledgements() {
 }
 
 proptest! {
-    /// Whatever the peer says: no panic, every packet counted exactly once, at most the sent in flight.
+    /// With any feedback: no panic, every packet counted exactly once, and no more in flight than sent.
     #[test]
     fn survives_any_feedback(
         strict: bool,
@@ -672,7 +675,7 @@ proptest! {
             rig.half.next_timeout();
             while rig.half.poll_request().is_some() {}
         }
-        // In the end silence settles everything.
+        // At the end, silence settles everything.
         for _ in 0..4 {
             now += RttEstimator::MAX_RTO;
             rig.half.on_timeout(now);

@@ -1,4 +1,4 @@
-//! How a sending half shares a [`Control`] with others.
+//! Sharing a [`Control`] between sending halves.
 
 use super::control::Control;
 use super::sender::AckVecSender;
@@ -7,41 +7,41 @@ use alloc::boxed::Box;
 use dccp_cc::{CcConfig, Reno, RttEstimator};
 
 impl AckVecSender {
-    /// Group it is a member of; a number of the owner's.
+    /// The group that it is a member of; the owner assigns the number.
     pub fn group(&self) -> Option<u64> {
         self.group
     }
 
-    /// Becomes the first member of a group, whose state is what it had to itself. It does not have it from now on: see
-    /// [`exchange`](Self::exchange).
+    /// Becomes the first member of a group and returns its state as the group's control. From now on it must
+    /// be lent the control: see [`exchange`](Self::exchange).
     pub fn found_group(&mut self, group: u64) -> Control {
         self.group = Some(group);
-        // Keeps the place while the state is away; what it says does not matter.
+        // A placeholder while the state is lent out; its values do not matter.
         let none = Reno::new(&CcConfig { mtu: self.mtu, packets: true, draft: false, seed: 0 });
         let mut control = Control::new(Box::new(none), RttEstimator::default());
         self.exchange(&mut control);
         control
     }
 
-    /// Becomes another member: what it had to itself is given up, what it has in flight counts for the group.
+    /// Joins a group: its own state is dropped, and its packets in flight count for the group.
     pub fn join_group(&mut self, group: u64, control: &mut Control) {
         self.group = Some(group);
-        // What was counted before says nothing of the group.
+        // Earlier delivery counts mean nothing in the group.
         self.history
             .restamp(|packet| control.sampler.on_sent(packet.sent_at, packet.bytes, control.inflight));
         control.inflight = control.inflight.and(self.inflight);
-        // As if it had been lent and taken back.
+        // As if the control had been lent and returned.
         self.resting = Some(Box::new(self.view()));
     }
 
-    /// Is a member no more, and sends no more data; `control` is the group's, not lent out.
+    /// Leaves the group and sends no more data; `control` is the group's and must not be lent out.
     pub fn leave_group(&mut self, control: &mut Control) {
         self.group = None;
         control.inflight = control.inflight.minus(self.inflight);
     }
 
-    /// Lends it the state of its group, or takes it back if it has it. Without it the half must only be looked at: its view is
-    /// that of the last time it had it, its gate is shut.
+    /// Lends the group's control to the half, or takes it back. Without the control the half may only be
+    /// read: its view is that of the last time, and its gate is closed.
     pub fn exchange(&mut self, control: &mut Control) {
         let view = self.resting.is_none().then(|| Box::new(self.view()));
         core::mem::swap(&mut self.control, control);

@@ -1,4 +1,4 @@
-//! Halves that share a control, lent to one at a time.
+//! Halves that share a control, which one half has at a time.
 
 use super::{AckVecSender, Control};
 use crate::ccid::find;
@@ -41,7 +41,7 @@ impl Group {
         Group { halves, control }
     }
 
-    /// Does something to a half while it has the control.
+    /// Runs `act` on a half while the half has the control.
     fn with<T>(&mut self, i: usize, act: impl FnOnce(&mut AckVecSender) -> T) -> T {
         self.halves[i].exchange(&mut self.control);
         let result = act(&mut self.halves[i]);
@@ -124,13 +124,14 @@ fn a_timeout_is_one_of_the_group_only_if_nobody_was_heard() {
     group.ack(ms(50), 0, 1);
     group.ack(ms(50), 1, 1);
     let before = group.cwnd();
-    // The second goes on being heard after the first lost all it had: a loss, the window is halved.
+    // The second connection is still acknowledged after the first lost everything: an ordinary loss, the
+    // window is halved.
     group.send(ms(60), 0, 2);
     group.send(ms(150), 1, 2);
     group.ack(ms(200), 1, 3);
     group.timeout(ms(300), 0);
     assert_eq!((before, group.cwnd()), (Window::Packets(6), Window::Packets(3)));
-    // Both fall silent: the window goes down to one, once.
+    // Both time out: the window falls to one, once.
     group.send(ms(310), 0, 1);
     group.send(ms(320), 1, 2);
     group.timeout(ms(2000), 0);
@@ -161,7 +162,8 @@ fn losses_of_one_window_reduce_it_once_whoever_had_them() {
 }
 
 proptest! {
-    /// The control counts in flight what its members have, whatever happens, and nothing when all is settled.
+    /// The control's in-flight count always equals the sum over its members, and zero when everything is
+    /// settled.
     #[test]
     fn in_flight_is_the_sum_over_the_members(
         ccid in proptest::sample::select(alloc::vec![2u8, 5, 7, 250]),
@@ -176,7 +178,7 @@ proptest! {
                 0..3 => group.send(now, i, number / 10),
                 3 => group.timeout(now, i),
                 4 => {
-                    // It ends, and another takes its place.
+                    // One half ends, and another replaces it.
                     let mut gone = core::mem::replace(&mut group.halves[i], half(ccid));
                     gone.leave_group(&mut group.control);
                     group.halves[i].on_sent(now, FIRST, BYTES, Some(BYTES));

@@ -1,4 +1,4 @@
-//! How the congestion control of a sending half is changed while it runs.
+//! Changing the congestion control of a running sending half.
 
 use super::ack_ratio::RatioRule;
 use super::history::{Fate, Packet};
@@ -12,7 +12,7 @@ use dccp_wire::Seq;
 use mpdccp_units::Time;
 
 impl AckVecSender {
-    /// Puts another controller in place of the one there is: the history and what is measured stay. Not while it is shared.
+    /// Replaces the controller; history and measurements stay. No effect while the control is shared.
     pub(crate) fn change_control(&mut self, by: &AckVectors, cfg: &HalfConfig) {
         if self.group.is_some() {
             return;

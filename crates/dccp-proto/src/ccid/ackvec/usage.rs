@@ -1,10 +1,11 @@
 use mpdccp_units::{Duration, Time};
 
-/// Whether this path, rather than the application, held sending back lately.
+/// Whether this path, rather than the application, limited sending recently.
 ///
-/// The session calls a path application-limited whenever its queue is empty. That alone misleads: with Cheapest Pipe First the
-/// queue is empty because the other path took what this one had no room for. So a path is not application-limited for a round
-/// after its window was full or a packet found its gate shut; the draft, not for a round after a packet took another path.
+/// The session calls a path application-limited when its queue is empty. With Cheapest Pipe First that is
+/// wrong: the queue is empty because the other path took packets that this one had no room for. So a path is
+/// not application-limited for a round after its window was full or a packet found its gate closed; in the
+/// draft variant, for a round after a packet took another path.
 #[derive(Debug, Default)]
 pub(crate) struct Usage {
     limited_at: Option<Time>,
@@ -18,7 +19,7 @@ impl Usage {
         self.limited_at = Some(now);
     }
 
-    /// A packet was to be sent and could not: it waits, or left on another path.
+    /// A packet was blocked: it waits, or left on another path.
     pub(crate) fn on_blocked(&mut self, now: Time, elsewhere: bool) {
         self.limited_at = Some(now);
         if elsewhere {
@@ -26,12 +27,12 @@ impl Usage {
         }
     }
 
-    /// What waits was not given to this path, though it has room.
+    /// Data waits and this path has room, but the scheduler gave it nothing.
     pub(crate) fn on_held_back(&mut self, now: Time) {
         self.held_back_since.get_or_insert(now);
     }
 
-    /// A packet leaves; for how long none was given to this path though it had room.
+    /// A packet leaves; returns how long the scheduler gave this path nothing although it had room.
     pub(crate) fn on_sent(&mut self, now: Time) -> Duration {
         self.held_back_since.take().map_or(Duration::ZERO, |since| now.since(since))
     }
@@ -41,13 +42,13 @@ impl Usage {
         self.limited_at.is_some_and(|at| now.since(at) <= round)
     }
 
-    /// A packet left on another path within the last `round`, for want of room on this one.
+    /// A packet left on another path within the last `round`, for lack of room on this one.
     pub(crate) fn passed_over_within(&self, now: Time, round: Duration) -> bool {
         self.passed_over_at.is_some_and(|at| now.since(at) <= round)
     }
 }
 
-/// How many round-trip times are measured in a round.
+/// Counts RTT samples per round.
 #[derive(Debug, Default)]
 pub(crate) struct Samples {
     now: u32,
@@ -55,7 +56,7 @@ pub(crate) struct Samples {
 }
 
 impl Samples {
-    /// Counts one more, the first of its round or not, and says how many to a round.
+    /// Counts one sample, the first of its round or not; returns the number per round.
     pub(crate) fn per_round(&mut self, first: bool) -> u32 {
         if first {
             self.last = self.now;

@@ -6,7 +6,7 @@ use mpdccp_units::{Duration, Time};
 const MODULUS: u8 = 16;
 /// Quarters of a round trip in one.
 const ROUND_TRIP: u64 = 4;
-/// A counter advances by this at most from one packet to the next.
+/// Largest advance of the counter between two packets.
 const MOST: u64 = 5;
 
 /// The sender's side.
@@ -19,14 +19,14 @@ pub(super) struct Counter {
 }
 
 impl Counter {
-    /// The unwrapped counter of a packet that leaves now.
+    /// The unwrapped counter for a packet leaving now.
     pub(super) fn at(&self, now: Time, rtt: Option<Duration>) -> u64 {
         let (Some(since), Some(rtt)) = (self.since, rtt) else { return self.value };
         let quarters = now.since(since).as_nanos() * 4 / rtt.as_nanos().max(1);
         self.value.saturating_add(u64::try_from(quarters).unwrap_or(MOST).min(MOST))
     }
 
-    /// A data packet leaves; its counter.
+    /// A data packet leaves; returns its counter.
     pub(super) fn on_sent(&mut self, now: Time, rtt: Option<Duration>) -> u64 {
         let value = self.at(now, rtt);
         if value > self.value || self.since.is_none() {
@@ -36,7 +36,7 @@ impl Counter {
         value
     }
 
-    /// A packet with this counter was acknowledged: a round trip is over.
+    /// A packet with this counter was acknowledged: a round trip has passed.
     pub(super) fn on_acked(&mut self, now: Time, value: u64) {
         if self.value < value.saturating_add(ROUND_TRIP) {
             self.value = value.saturating_add(ROUND_TRIP);
@@ -45,35 +45,36 @@ impl Counter {
     }
 }
 
-/// As CCVal.
+/// The counter as CCVal.
 pub(super) fn wrapped(value: u64) -> u8 {
     (value % u64::from(MODULUS)) as u8
 }
 
-/// The receiver's side: a round-trip time from the arrival times of the first packets of two counters.
+/// The receiver's side: estimates the round-trip time from the arrival times of the first packets of two
+/// counter values.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct CounterClock {
     newest: Option<u8>,
-    /// When the first packet of each of the last counters came.
+    /// When the first packet of each recent counter value arrived.
     first_at: [Option<Time>; MODULUS as usize],
     rtt: Option<Duration>,
 }
 
 impl CounterClock {
-    /// A data packet with `counter` came, later in sequence than any before.
+    /// A data packet with `counter` arrived, later in sequence than all before.
     pub(super) fn on_packet(&mut self, now: Time, counter: u8) {
         let counter = counter % MODULUS;
         let ahead = self.newest.map_or(MODULUS, |newest| counter.wrapping_sub(newest) % MODULUS);
         if ahead == 0 {
             return;
         }
-        // Those in between were skipped; what they were one turn ago is long past.
+        // Skipped values have only stale times of the previous cycle.
         for skipped in 0..ahead {
             self.first_at[usize::from(counter.wrapping_sub(skipped) % MODULUS)] = None;
         }
         self.newest = Some(counter);
         self.first_at[usize::from(counter)] = Some(now);
-        // RFC 4342 section 8.1: four apart is best, two or three will do.
+        // RFC 4342 section 8.1: a distance of four is best, two or three is acceptable.
         for distance in [4, 3, 2u8] {
             if let Some(then) = self.first_at[usize::from(counter.wrapping_sub(distance) % MODULUS)] {
                 let sample = now.since(then) * 4 / u32::from(distance);
@@ -89,7 +90,7 @@ impl CounterClock {
     }
 }
 
-/// Whether `counter` is at least a round trip after `last`, in circular space; what is behind is not.
+/// Whether `counter` is at least a round trip after `last`, modulo 16.
 pub(super) fn is_round_trip_later(counter: u8, last: u8) -> bool {
     u64::from(counter.wrapping_sub(last) % MODULUS) >= ROUND_TRIP
 }

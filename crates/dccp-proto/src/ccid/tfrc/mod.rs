@@ -1,7 +1,8 @@
 //! The two halves of CCID 3 (RFC 4342), TCP-Friendly Rate Control, and of CCID 4 (RFC 5622), its variant for small packets.
 //!
-//! `receiver` makes feedback of loss intervals and the receive rate; `sender` sends at the rate that follows from them. Both read and
-//! write `options`. The `counter` in CCVal is their common clock. What is not DCCP's is in [`dccp_cc::tfrc`].
+//! `receiver` generates feedback of loss intervals and the receive rate; `sender` sends at the rate that
+//! follows from it. Both use `options`. The `counter` in CCVal is their common clock. The parts that do not
+//! depend on DCCP are in [`dccp_cc::tfrc`].
 
 mod counter;
 mod options;

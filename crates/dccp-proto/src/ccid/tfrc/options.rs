@@ -27,21 +27,22 @@ const NO_LOSS: u32 = u32::MAX;
 const MAX_24: u64 = (1 << 24) - 1;
 const MAX_23: u64 = (1 << 23) - 1;
 
-/// What a feedback packet says. RFC 4342 section 6 wants Receive Rate and Loss Intervals; Linux sends Loss Event Rate in their place.
+/// Content of a feedback packet. RFC 4342 section 6 requires Receive Rate and Loss Intervals; Linux sends
+/// Loss Event Rate instead of the latter.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Told {
     /// Bytes per second.
     pub(super) receive_rate: Option<u32>,
-    /// Data packets a loss event.
+    /// Data packets per loss event.
     pub(super) loss_event_rate: Option<u32>,
-    /// Packets up to the acknowledged one that belong to no interval yet.
+    /// Packets up to the acknowledged one that are in no interval yet.
     pub(super) skip: u64,
     /// Newest first.
     pub(super) intervals: Vec<LossInterval>,
 }
 
 impl Told {
-    /// Reads an option area; what makes no sense is left out.
+    /// Reads an option area; invalid options are ignored.
     pub(super) fn read(area: &[u8]) -> Told {
         let mut told = Told::default();
         let mut drops = Vec::new();
@@ -57,7 +58,7 @@ impl Told {
                 _ => {}
             }
         }
-        // RFC 5622 section 8.7: one not told, or larger than the lossy part, is as large as that.
+        // RFC 5622 section 8.7: a missing count, or one larger than the loss length, equals the loss length.
         for (i, interval) in told.intervals.iter_mut().enumerate() {
             interval.drops = drops.get(i).map_or(interval.lossy, |count| (*count).min(interval.lossy));
         }
@@ -78,14 +79,14 @@ impl Told {
         for interval in list.chunks_exact(INTERVAL).take(room) {
             let (lossless, rest) = interval.split_at(3);
             let (lossy, data) = rest.split_at(3);
-            // The highest bit is the ECN nonce echo, which RFC 8311 has retired.
+            // The highest bit is the ECN nonce echo, which RFC 8311 obsoletes.
             let lossy = number_24(lossy) & MAX_23;
             let (lossless, data) = (number_24(lossless), number_24(data));
             self.intervals.push(LossInterval { lossy, lossless, data, drops: lossy, quarters: None });
         }
     }
 
-    /// p after Loss Event Rate, if it was told.
+    /// p from Loss Event Rate, if present.
     pub(super) fn p(&self) -> Option<f64> {
         self.loss_event_rate.map(|packets| match packets {
             NO_LOSS => 0.0,
@@ -93,7 +94,7 @@ impl Told {
         })
     }
 
-    /// Appends the options, with as many intervals as fit `room` bytes; none at all if not even the rates do.
+    /// Appends the options, with as many intervals as fit into `room` bytes; nothing if the rates do not fit.
     pub(super) fn write(&self, dropped_packets: bool, room: usize, out: &mut OptionBuf) {
         let room = room.min(out.room());
         if room < 2 * RATE_LEN {
@@ -178,7 +179,7 @@ mod tests {
         let mut out = OptionBuf::new();
         told.write(true, 100, &mut out);
         assert_eq!(out.as_bytes(), bytes);
-        // With the nonce echoes, as the RFC has it; and without the Dropped Packets of CCID 4.
+        // With the nonce echoes, as in the RFC; and without the Dropped Packets of CCID 4.
         let mut echoed = bytes[..bytes.len() - 14].to_vec();
         echoed[18] |= 128;
         echoed[45] |= 128;
@@ -189,7 +190,7 @@ mod tests {
 
     #[test]
     fn options_that_make_no_sense_are_left_out() {
-        // Lengths that cannot be; a second list that skips; a Drop Count larger than the Loss Length.
+        // Impossible lengths; a second list with a skip; a Drop Count larger than the Loss Length.
         assert_eq!(Told::read(&[194, 5, 1, 2, 3]), Told::default());
         assert_eq!(Told::read(&[193, 3, 1, 193, 2, 193, 11, 0, 1, 2, 3, 4, 5, 6, 7, 8]), Told::default());
         let list = |skip| [193, 12, skip, 0, 0, 9, 0, 0, 2, 0, 0, 10];

@@ -12,18 +12,18 @@ use mpdccp_units::{Duration, Time};
 
 /// Round-trip time before any estimate (RFC 4340 section 3.4).
 const DEFAULT_RTT: Duration = Duration::from_millis(200);
-/// Sequence numbers are counted from here, so that earlier ones have numbers too.
+/// Number of the first packet; leaves room for earlier ones.
 const ORIGIN: u64 = 1 << 56;
-/// Most packets that wait to be judged (RFC 4342 section 8.6.1, NDUPACK).
+/// Most packets not yet judged (RFC 4342 section 8.6.1, NDUPACK).
 const MAX_SKIP: u64 = 3;
-/// Times remembered to measure the receive rate from.
+/// Most times remembered for measuring the receive rate.
 const MAX_MARKS: usize = 16;
-/// RFC 5348 section 6.3.1: a connection that begins with a loss may send this many packets per round trip.
+/// RFC 5348 section 6.3.1: packets per round trip allowed for a connection that begins with a loss.
 const LEAST_TARGET: f64 = 0.5;
-/// Segment of the equation, and header, for small packets (RFC 5622 section 5).
+/// Segment size in the equation, and header size, for small packets (RFC 5622 section 5).
 const NOMINAL_SEGMENT: f64 = 1460.0;
 const HEADER: f64 = 36.0;
-/// Elapsed Time with its type and length, at most.
+/// Most bytes of an Elapsed Time with its type and length.
 const ELAPSED_LEN: usize = 6;
 
 /// Data received so far.
@@ -39,28 +39,28 @@ pub struct TfrcReceiver {
     /// CCID 4.
     small_packets: bool,
     history: LossHistory,
-    /// The newest packet, its unwrapped number and when it came.
+    /// The newest packet, its unwrapped number and its arrival time.
     newest: Option<(Seq, u64, Time)>,
     clock: CounterClock,
-    /// What the other half of the connection knows.
+    /// Round-trip time known by the connection's other half.
     rtt: Option<Duration>,
     total: Total,
-    /// When the receive rate was told, and the total then; oldest first.
+    /// Times of reports with the totals then; oldest first.
     marks: VecDeque<(Time, Total)>,
     /// Highest receive rate so far: packets and bytes per second.
     best: (f64, f64),
     /// Greatest window counter received, and that of the last feedback (last_counter).
     counter: Option<u8>,
     told_counter: Option<u8>,
-    /// Data came that was not reported; when the first of it did.
+    /// Arrival time of the first data not yet reported, if any.
     waiting_since: Option<Time>,
     at_once: bool,
-    /// Ack Vectors, where the sender asked for them (RFC 4340 section 11.5, RFC 4342 section 8).
+    /// Ack Vectors, if the sender requested them (RFC 4340 section 11.5, RFC 4342 section 8).
     vectors: Option<AckVectorReport>,
 }
 
 impl TfrcReceiver {
-    /// A fresh half; `small_packets` for CCID 4.
+    /// A new half; `small_packets` for CCID 4.
     pub fn new(small_packets: bool, cfg: &HalfConfig) -> TfrcReceiver {
         TfrcReceiver {
             small_packets,
@@ -79,7 +79,7 @@ impl TfrcReceiver {
         }
     }
 
-    /// The round-trip time as data packets tell it, else as the other half knows it.
+    /// Round-trip time from data packets, otherwise from the other half.
     fn rtt(&self) -> Duration {
         self.clock.rtt().or(self.rtt).unwrap_or(DEFAULT_RTT).max(Duration::from_micros(1))
     }
@@ -91,12 +91,13 @@ impl TfrcReceiver {
         }
     }
 
-    /// Packets and bytes per second over the last round trip, or since the last report if that was longer ago (RFC 4342 section 8.3).
-    /// Counted from a report: RFC 5348 section 6.2 permits a somewhat longer time than asked for.
+    /// Packets and bytes per second over the last round trip, or since the last report if that is longer ago
+    /// (RFC 4342 section 8.3). The measurement starts at a report; RFC 5348 section 6.2 permits a somewhat
+    /// longer time than requested.
     fn receive_rate(&self, now: Time) -> (f64, f64) {
         let rtt = self.rtt();
         let long_ago = self.marks.iter().rev().find(|(at, _)| now.since(*at) >= rtt);
-        // RFC 5348 section 6.3: the first report tells zero.
+        // RFC 5348 section 6.3: the first report says zero.
         let Some((at, then)) = long_ago.or(self.marks.front()) else { return (0.0, 0.0) };
         let time = now.since(*at).max(rtt).as_secs_f64();
         let per_second = |now: u64, then: u64| now.saturating_sub(then) as f64 / time;
@@ -109,7 +110,7 @@ impl TfrcReceiver {
         bytes
     }
 
-    /// RFC 5348 section 6.3.1: the interval that gives the best receive rate so far.
+    /// RFC 5348 section 6.3.1: the initial interval that corresponds to the best receive rate so far.
     fn initial_length(&self) -> u64 {
         let rtt = self.rtt().as_secs_f64();
         let packets = self.best.0.max(LEAST_TARGET / rtt);
@@ -122,8 +123,8 @@ impl TfrcReceiver {
         libm::round(1.0 / p) as u64
     }
 
-    /// When feedback is due without further data: later than the window counter asks for it, if that goes on (RFC 4342
-    /// section 10.3 leaves such a timer to the implementation).
+    /// When feedback is due without further data: later than the window counter would trigger it (RFC 4342
+    /// section 10.3 leaves this timer to the implementation).
     fn timer(&self, since: Time) -> Time {
         let last = self.marks.back().map_or(since, |(at, _)| *at);
         (last + self.rtt() * 5 / 4).max(since)
@@ -142,7 +143,7 @@ impl ReceiverHalf for TfrcReceiver {
             self.total.packets = self.total.packets.saturating_add(1);
             self.total.bytes = self.total.bytes.saturating_add(u64::from(arrival.payload));
             self.waiting_since.get_or_insert(now);
-            // RFC 5348 section 6.3: the first data packet is reported at once.
+            // RFC 5348 section 6.3: the first data packet triggers a report at once.
             self.at_once |= self.total.packets == 1;
         }
         let change = self.history.on_packet(&Arrived {
@@ -152,7 +153,7 @@ impl ReceiverHalf for TfrcReceiver {
             marked: arrival.ecn == Ecn::Ce,
             no_data_before: arrival.ndp.unwrap_or(0),
         });
-        // RFC 5348 section 6: at once when a loss event begins, or proves to be none.
+        // RFC 5348 section 6: at once when a loss event begins, or proves spurious.
         self.at_once |= change.began || change.ended;
         if change.began && lossless {
             self.measure(now);
@@ -210,7 +211,7 @@ impl ReceiverHalf for TfrcReceiver {
 
 impl TfrcReceiver {
     fn write_report(&mut self, now: Time, ack: Seq, room: usize, out: &mut OptionBuf) {
-        // RFC 5348 section 6.2: nothing to report, no report.
+        // RFC 5348 section 6.2: no report without new data.
         if !self.at_once && self.waiting_since.is_none() {
             return;
         }
@@ -230,7 +231,8 @@ impl TfrcReceiver {
         let waiting = number.saturating_sub(self.history.judged().unwrap_or(number));
         let skip = waiting.min(MAX_SKIP);
         if let Some(newest) = intervals.first_mut() {
-            // A long hole makes more wait than may be skipped: what is not lost yet counts as not lost.
+            // A long gap can leave more packets undecided than may be skipped: those not lost yet count as
+            // received.
             newest.lossless = newest.lossless.saturating_add(waiting - skip);
         }
         let (receive_rate, loss_event_rate) = (Some(rate), Some(as_option(p)));

@@ -83,13 +83,14 @@ fn a_round_trip_of_counters_is_due_and_without_them_the_timer() {
     for (n, counter) in [(1, 14), (2, 15), (3, 16), (4, 17)] {
         s.data(ms(n * 10), n, counter);
         let due = s.half.ack_due(ms(n * 10));
-        // Five quarters of the round-trip time after the last report; the counters soon say that it is shorter.
+        // Five quarters of the round-trip time after the last report; the counters soon show a shorter round
+        // trip.
         assert!(if n < 3 { due == AckDue::At(ms(125)) } else { matches!(due, AckDue::At(_)) }, "{due:?}");
     }
     s.data(ms(50), 5, 18);
     assert_eq!(s.half.ack_due(ms(50)), AckDue::Now);
     s.report(ms(50), 500);
-    // An older packet that comes late is no round trip later.
+    // A late older packet is not a round trip later.
     s.data(ms(60), 6, 20);
     s.data(ms(61), 4, 17);
     assert_ne!(s.half.ack_due(ms(61)), AckDue::Now);
@@ -105,7 +106,7 @@ fn the_receive_rate_is_that_of_a_round_trip_or_of_the_time_since_the_last_report
     }
     assert_eq!(s.report(ms(200), 500).0.receive_rate, Some(100_000));
     s.data(ms(210), 21, 0);
-    // Less than a round trip later: counted from the report before.
+    // Less than a round trip later: measured from the report before.
     assert_eq!(s.report(ms(210), 500).0.receive_rate, Some(100_000));
     s.data(ms(1_210), 22, 0);
     assert_eq!(s.report(ms(1_210), 500).0.receive_rate, Some(1_000));
@@ -143,7 +144,8 @@ fn the_first_interval_stands_for_the_best_receive_rate() {
             false => throughput(1000.0, 0.1, p),
             true => throughput(1460.0, 0.1, p) * 1000.0 / 1036.0,
         };
-        // RFC 5348 section 6.3.1: within 5 % of 1,000 packets a second; and our round-trip time is an estimate.
+        // RFC 5348 section 6.3.1: within 5 % of 1,000 packets per second; and our round-trip time is an
+        // estimate.
         assert!((rate / 1e6 - 1.0).abs() < 0.06, "{rate}");
     }
 }
@@ -229,7 +231,7 @@ fn ack_vectors_are_sent_if_asked_for() {
         _ => None,
     });
     assert_eq!(vector.as_deref(), Some(&[0, 0xc0, 1][..]));
-    // Told and acknowledged, it is not told again.
+    // Once reported and acknowledged, it is not repeated.
     s.half.on_ack_of_ack(
         ms(30),
         &Feedback { ack: Seq::new(1), vector: &[], elapsed: Duration::ZERO, options: &[] },

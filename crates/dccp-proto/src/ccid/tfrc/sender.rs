@@ -9,28 +9,28 @@ use dccp_cc::{Amount, Pacer, RttEstimator, Window};
 use dccp_wire::Seq;
 use mpdccp_units::{Duration, Rate, Time};
 
-/// What headers of IP, UDP and DCCP take of a full packet, roughly; used until there is a packet to measure.
+/// Approximate size of IP, UDP and DCCP headers, used until a packet was measured.
 const HEADERS: u32 = 60;
 /// Round-trip time before any estimate (RFC 4340 section 3.4).
 const DEFAULT_RTT: Duration = Duration::from_millis(200);
 /// Time between data packets of CCID 4 (RFC 5622 section 5).
 const SMALL_PACKET_INTERVAL: Duration = Duration::from_millis(10);
-/// What may leave at once, in time at the rate in force.
+/// Burst size, as time at the current rate.
 const QUANTUM: Duration = Duration::from_millis(1);
-/// Loss intervals remembered: those that count, and as many that discount them.
+/// Loss intervals remembered: those in the average, and as many for discounting.
 const MAX_INTERVALS: usize = 2 * NINTERVAL + 1;
-/// Sequence Window over packets per round trip (RFC 4340 section 7.5.2), least and most.
+/// Sequence Window relative to packets per round trip (RFC 4340 section 7.5.2), least and most.
 const WINDOW_FACTOR: f64 = 5.0;
 const MIN_WINDOW: u64 = 1 << 10;
 const MAX_WINDOW: u64 = 1 << 21;
-/// The rate is so much higher than before that the pacer must not wait out the old one.
+/// Rate increase beyond which the pacer must not wait at the old rate.
 const RISE: f64 = 1.5;
 
-/// A loss interval and where it begins.
+/// A loss interval and its first packet.
 #[derive(Clone, Copy, Debug)]
 struct Known {
     first: Seq,
-    /// Window counter at its beginning.
+    /// Window counter at its beginning, if known.
     counter: Option<u64>,
     interval: LossInterval,
 }
@@ -43,7 +43,7 @@ pub struct TfrcSenderHalf {
     small_packets: bool,
     mtu: u16,
     pacer: Pacer,
-    /// The rate the pacer was last used with.
+    /// The rate last used by the pacer.
     paced: Rate,
     counter: Counter,
     log: SentLog,
@@ -54,7 +54,7 @@ pub struct TfrcSenderHalf {
     sent: Amount,
     delivered: Amount,
     lost: Amount,
-    /// Of the halves before it.
+    /// Spurious losses of previous halves.
     spurious: u64,
     ce: u64,
     timeouts: u64,
@@ -66,7 +66,7 @@ pub struct TfrcSenderHalf {
 }
 
 impl TfrcSenderHalf {
-    /// A fresh half; `small_packets` for CCID 4.
+    /// A new half; `small_packets` for CCID 4.
     pub fn new(small_packets: bool, cfg: &HalfConfig) -> TfrcSenderHalf {
         let wire = u32::from(cfg.mtu);
         let tfrc = TfrcConfig {
@@ -113,7 +113,8 @@ impl TfrcSenderHalf {
         }
     }
 
-    /// What may leave at once: RFC 5348 section 4.6 permits a round trip's worth, slow links cannot take it.
+    /// Most bytes that may leave at once: RFC 5348 section 4.6 permits a round trip's worth, but slow links
+    /// cannot buffer that.
     fn quantum(&self, rate: Rate) -> u32 {
         let round = self.tfrc.rtt().unwrap_or(DEFAULT_RTT);
         let bytes =
@@ -123,7 +124,7 @@ impl TfrcSenderHalf {
 
     fn on_data_sent(&mut self, now: Time, payload: u32, bytes: u32) {
         let release = self.release(Time::ZERO);
-        // Held up by the pacer, and gone soon after: all that may be sent was sent.
+        // The packet was delayed by the pacer and left soon after its release, so the full rate was used.
         let limited = self.last_sent.is_some_and(|(last, _)| {
             let held = release.since(last);
             !held.is_zero() && now.since(release) <= held / 4
@@ -136,7 +137,8 @@ impl TfrcSenderHalf {
         self.sent = self.sent.plus(bytes);
     }
 
-    /// Packets up to `ack` have left the path, `events` of them lost at least: the report does not say how many.
+    /// Packets up to `ack` have left the path, at least `events` of them lost: the report does not give the
+    /// number.
     fn settle(&mut self, (packets, bytes): (u64, u64), lost: u64) {
         let gone = Amount { packets, bytes };
         self.inflight = self.inflight.minus(gone);
@@ -148,7 +150,7 @@ impl TfrcSenderHalf {
         self.delivered.bytes += arrived.bytes;
     }
 
-    /// Takes in reported loss intervals; how many loss events are new.
+    /// Records reported loss intervals; returns the number of new loss events.
     fn learn(&mut self, ack: Seq, told: &Told) -> u64 {
         let mut next = ack.next().sub(told.skip);
         let mut known: Vec<Known> = Vec::with_capacity(MAX_INTERVALS);
@@ -156,13 +158,14 @@ impl TfrcSenderHalf {
             let first = next.sub(interval.packets());
             let old = self.intervals.iter().find(|old| old.first == first);
             let counter = old.and_then(|old| old.counter).or(self.log.get(first).map(|sent| sent.counter));
-            // RFC 4342 section 6.1.1: only the first interval of all may hold more data than packets.
+            // RFC 4342 section 6.1.1: only the very first interval may have more data than packets.
             let oldest = interval.lossy == 0;
             let data = if oldest { interval.data } else { interval.data.min(interval.packets()) };
             known.push(Known { first, counter, interval: LossInterval { data, ..*interval } });
             next = first;
         }
-        // What the receiver need not say again (RFC 4342 section 8.6.1). One without losses is its first: whatever was before counts no more.
+        // Intervals that the receiver need not repeat (RFC 4342 section 8.6.1). An interval without losses is
+        // the receiver's first: older ones no longer count.
         if told.intervals.last().is_some_and(|interval| interval.lossy > 0) {
             known.extend(self.intervals.iter().filter(|old| old.first.before(next)));
         }
@@ -179,7 +182,8 @@ impl TfrcSenderHalf {
         events
     }
 
-    /// p, of loss intervals if they were told, else as the receiver says; and how many loss events are new.
+    /// p, from reported loss intervals if present, otherwise the receiver's value; and the number of new loss
+    /// events.
     fn judge(&mut self, ack: Seq, told: &Told) -> Option<(f64, u64)> {
         if told.intervals.is_empty() {
             let p = told.p()?;
@@ -219,7 +223,7 @@ impl TfrcSenderHalf {
         self.window = self.window.max(window.clamp(MIN_WINDOW, MAX_WINDOW).next_power_of_two());
     }
 
-    /// A packet does not wait out a rate that is much lower than the one in force now.
+    /// Reschedules a packet that waits at a much lower rate than the current one.
     fn hurry(&mut self) {
         let rate = self.tfrc.wire_rate();
         if let Some((at, bytes)) = self.last_sent
@@ -260,13 +264,13 @@ impl SenderHalf for TfrcSenderHalf {
 
     fn on_feedback(&mut self, now: Time, feedback: &Feedback<'_>) {
         let gone = self.log.acknowledge(feedback.ack);
-        // RFC 4342 section 6.3: state that only an acknowledgement of acknowledgements ends.
+        // RFC 4342 section 6.3: this state ends only when acknowledgements are acknowledged.
         self.ack_peer |= !feedback.vector.is_empty();
         let told = Told::read(feedback.options);
         let judged = told.receive_rate.and_then(|rate| Some((rate, self.judge(feedback.ack, &told)?)));
         let lost = judged.map_or(0, |(_, (_, events))| events);
         self.settle(gone, lost);
-        // RFC 4342 section 6: other acknowledgements are no feedback.
+        // RFC 4342 section 6: acknowledgements without these options are not feedback.
         if let Some((rate, (p, events))) = judged {
             self.on_report(now, feedback, rate, p, events);
         }
@@ -330,7 +334,8 @@ impl SenderHalf for TfrcSenderHalf {
         (self.spurious, self.ce, self.timeouts) = (counts.spurious, counts.ce, counts.timeouts);
     }
 
-    /// There is no window: it is what the rate sends in a round trip. Of lost packets only loss events are known.
+    /// There is no window: `cwnd` is the rate times the round-trip time. Of lost packets only loss events are
+    /// known.
     fn rtt(&self) -> &RttEstimator {
         &self.rtt
     }

@@ -23,7 +23,7 @@ fn config() -> HalfConfig {
     }
 }
 
-/// What Linux tells: receive rate and loss event rate, no intervals.
+/// Linux's feedback: receive rate and loss event rate, no intervals.
 fn rates(receive_rate: u32, loss_event_rate: u32) -> OptionBuf {
     let mut out = OptionBuf::new();
     let told =
@@ -36,7 +36,7 @@ fn feedback<'a>(ack: Seq, options: &'a OptionBuf) -> Feedback<'a> {
     Feedback { ack, vector: &[], elapsed: Duration::ZERO, options: options.as_bytes() }
 }
 
-/// Packets 0 to `n` - 1, one a millisecond.
+/// Sends packets 0 to `n` - 1, one per millisecond.
 fn sent(half: &mut TfrcSenderHalf, n: u64) {
     (0..n).for_each(|i| half.on_sent(ms(i), FIRST.add(i), 1040, Some(1000)));
 }
@@ -52,7 +52,7 @@ fn paces_at_the_initial_rate() {
     let view = half.view();
     assert_eq!((view.inflight.packets, view.sent.bytes, view.phase), (1, 1040, "slow_start"));
     assert_eq!(view.cwnd, Window::Bytes(4160));
-    // CCID 4 is never faster than a packet in 10 ms.
+    // CCID 4 never sends faster than one packet per 10 ms.
     let mut half = TfrcSenderHalf::new(true, &HalfConfig { handshake_rtt: Some(RTT / 100), ..config() });
     half.on_sent(ms(0), FIRST, 140, Some(100));
     assert_eq!(half.gate(ms(1)), Gate::At(ms(10), Why::Pacing));
@@ -79,11 +79,11 @@ fn takes_the_loss_event_rate_where_intervals_are_missing() {
         ("equation", 1, 49, 50)
     );
     assert_eq!(view.rtt.latest(), Some(ms(150) - ms(49)));
-    // An acknowledgement without the rates is no feedback, but tells what arrived.
+    // An acknowledgement without the rates is not feedback, but reports arrivals.
     let timer = half.next_timeout();
     half.on_feedback(ms(200), &feedback(FIRST.add(59), &OptionBuf::new()));
     assert_eq!((half.view().inflight.packets, half.next_timeout()), (40, timer));
-    // Nor is one without a Receive Rate.
+    // Neither is one without a Receive Rate.
     let mut out = OptionBuf::new();
     out.push(&Opt::Ccid(192, &[0, 0, 0, 2]));
     half.on_feedback(ms(210), &feedback(FIRST.add(60), &out));
@@ -103,7 +103,7 @@ fn older_intervals_need_not_be_told_again() {
         let told = Told { receive_rate: Some(1_000_000), intervals: intervals.into(), ..Told::default() };
         let mut out = OptionBuf::new();
         told.write(false, 400, &mut out);
-        // Loss Event Rate is left out of what is sent here.
+        // This implementation's own feedback omits Loss Event Rate.
         half.on_feedback(ms(at), &feedback(FIRST.add(ack), &out));
         half.intervals.iter().map(|known| known.interval.packets()).collect::<Vec<_>>()
     };
@@ -112,12 +112,12 @@ fn older_intervals_need_not_be_told_again() {
     let first = LossInterval { data: 77, ..interval(50, 0) };
     assert_eq!(tell(&mut half, 400, 99, &[interval(19, 1), interval(25, 5), first]), [20, 30, 50]);
     assert_eq!(half.view().lost.packets, 2);
-    // 30 packets later only the newest, which has grown; then a new one and it.
+    // 30 packets later: only the newest interval, which has grown; then a new one together with it.
     assert_eq!(tell(&mut half, 410, 129, &[interval(49, 1)]), [50, 30, 50]);
     assert_eq!(half.view().lost.packets, 2);
     assert_eq!(tell(&mut half, 420, 199, &[interval(49, 1), interval(69, 1)]), [50, 70, 30, 50]);
     assert_eq!(half.view().lost.packets, 3);
-    // A late packet made one of two: what is told last holds.
+    // A late packet merged two intervals: the latest report counts.
     assert_eq!(tell(&mut half, 430, 199, &[interval(119, 1), interval(25, 5)]), [120, 30, 50]);
     assert_eq!(half.intervals.last().map(|known| known.interval.data), Some(77));
 }
@@ -154,7 +154,7 @@ fn what_is_in_flight_when_the_timer_expires_is_lost() {
     assert_eq!((view.lost.packets, view.inflight.packets, view.timeouts), (10, 0, 1));
 }
 
-/// A sender and a receiver, 50 ms apart; true loses a packet.
+/// A sender and a receiver, 50 ms apart; `true` drops a packet.
 fn pair(small_packets: bool, losses: &[bool], packets: u64) -> (TfrcSenderHalf, Told) {
     let (mut tx, mut rx) =
         (TfrcSenderHalf::new(small_packets, &config()), TfrcReceiver::new(small_packets, &config()));
@@ -174,7 +174,7 @@ fn pair(small_packets: bool, losses: &[bool], packets: u64) -> (TfrcSenderHalf, 
             let mut out = OptionBuf::new();
             rx.write_feedback(now + RTT / 2, Seq::new(1), seq, 500, &mut out);
             last = Told::read(out.as_bytes());
-            // As if it took no more time to come back than to the next packet: the order of things is all that counts here.
+            // As if feedback took no longer than the gap to the next packet: only the order matters here.
             tx.on_feedback(now + RTT, &feedback(seq, &out));
             assert!(Options::new(out.as_bytes()).all(|option| option.is_ok()));
         }
@@ -190,7 +190,8 @@ fn both_ends_find_the_same_loss_event_rate() {
                 (0..every * 7).map(|n| n % every == every - 1 || n % (every * 3) == 5).collect();
             let (tx, told) = pair(small_packets, &losses, 4000);
             let (ours, theirs) = (1.0 / tx.tfrc.loss_event_rate(), 1.0 / told.p().unwrap());
-            // Theirs is rounded up; and in CCID 4 either end measures short intervals by itself.
+            // The receiver's value is rounded up; and with CCID 4 both ends measure short intervals
+            // independently.
             let tolerance = if small_packets { 0.05 * theirs + 1.0 } else { 1.0 };
             assert!(
                 theirs > 1.0 && ours <= theirs + tolerance && ours > theirs - tolerance,
@@ -236,7 +237,7 @@ proptest! {
                 half.on_timeout(now);
             }
             let view = half.view();
-            // A packet of 1,000 bytes in 64 s.
+            // One packet of 1,000 bytes per 64 s.
             prop_assert!(view.pacing.unwrap() >= Rate::from_bps(1000 * 8 / 64 - 1), "{:?}", view.pacing);
             prop_assert!(half.intervals.len() <= MAX_INTERVALS);
             let (sent, rest) = (view.sent.packets, view.inflight.packets + view.delivered.packets + view.lost.packets);
@@ -246,7 +247,7 @@ proptest! {
     }
 }
 
-/// RFC 4342 section 6.3: a receiver that keeps Ack Vectors can forget of them only what it knows to have been read.
+/// RFC 4342 section 6.3: a receiver that keeps Ack Vectors can drop only state that it knows was received.
 #[test]
 fn ack_vectors_are_acknowledged() {
     for asked in [false, true] {

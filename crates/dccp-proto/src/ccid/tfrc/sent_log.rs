@@ -6,28 +6,28 @@ use mpdccp_units::Time;
 
 /// Most packets remembered.
 const MOST: usize = 1 << 16;
-/// How many acknowledged packets are kept, for a loss interval that begins with one of them.
+/// Acknowledged packets that are kept, for loss intervals that begin with one of them.
 const KEPT: usize = 1024;
-/// A longer jump in sequence numbers begins a new log.
+/// A longer jump in sequence numbers starts a new log.
 const MAX_GAP: i64 = 64;
 
-/// A packet that left.
+/// A sent packet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Sent {
     pub(super) at: Time,
-    /// The window counter then, unwrapped.
+    /// The window counter at that time, unwrapped.
     pub(super) counter: u64,
-    /// Wire bytes of data in flight with it, 0 if it carries no data.
+    /// Wire bytes that it adds to the data in flight, 0 without data.
     pub(super) bytes: u32,
 }
 
-/// What left lately, by sequence number.
+/// Recently sent packets, by sequence number.
 #[derive(Debug)]
 pub(super) struct SentLog {
     /// Number of the first one in `packets`.
     first: Seq,
     packets: VecDeque<Sent>,
-    /// How many of them are acknowledged.
+    /// Number of acknowledged packets among them.
     acked: usize,
 }
 
@@ -40,7 +40,7 @@ impl SentLog {
         self.first.add(self.packets.len() as u64)
     }
 
-    /// A packet left. Numbers never go back; those left out are taken as packets without data.
+    /// A packet left. Numbers never go back; skipped ones count as packets without data.
     pub(super) fn push(&mut self, seq: Seq, sent: Sent) {
         let gap = seq.diff(self.next());
         if gap < 0 {
@@ -64,12 +64,13 @@ impl SentLog {
         }
     }
 
-    /// The packet `seq`, if it is remembered.
+    /// The packet `seq`, if it is still in the log.
     pub(super) fn get(&self, seq: Seq) -> Option<&Sent> {
         self.packets.get(usize::try_from(seq.diff(self.first)).ok()?)
     }
 
-    /// All up to `seq` arrived or was lost: packets with data, and their bytes, that were in flight until now.
+    /// All packets up to `seq` arrived or were lost; returns the data packets, and their bytes, that were in
+    /// flight until now.
     pub(super) fn acknowledge(&mut self, seq: Seq) -> (u64, u64) {
         let upto =
             usize::try_from(seq.diff(self.first).saturating_add(1)).unwrap_or(0).min(self.packets.len());
@@ -86,7 +87,7 @@ impl SentLog {
         left
     }
 
-    /// Data under way, of that what left after `acked`.
+    /// Data in flight that left after `acked`.
     pub(super) fn outstanding(&self, acked: Seq) -> Vec<Outstanding> {
         let numbered = self.packets.iter().enumerate().skip(self.acked);
         let data = numbered.filter(|(_, sent)| sent.bytes > 0);
@@ -95,7 +96,7 @@ impl SentLog {
             .collect()
     }
 
-    /// As [`acknowledge`](Self::acknowledge), of all that left.
+    /// Like [`acknowledge`](Self::acknowledge), for everything that left.
     pub(super) fn acknowledge_all(&mut self) -> (u64, u64) {
         self.acknowledge(self.next().sub(1))
     }
@@ -134,7 +135,7 @@ mod tests {
         assert_eq!(log.acknowledge_all(), (MOST as u64, MOST as u64));
         assert_eq!(log.packets.len(), KEPT);
         assert_eq!(log.get(Seq::new(99_999)), Some(&sent(99_999, 1)));
-        // Numbers that were left out, that jump, that come again.
+        // Skipped, jumping and repeated numbers.
         log.push(Seq::new(100_002), sent(7, 1));
         assert_eq!(log.get(Seq::new(100_001)), Some(&sent(7, 0)));
         log.push(Seq::new(100_002), sent(8, 1));

@@ -72,7 +72,7 @@ fn window(gaimd: &Gaimd) -> u64 {
     }
 }
 
-/// One packet acknowledged, with or without congestion.
+/// Acknowledges one packet, with or without congestion.
 fn ack(gaimd: &mut Gaimd, congestion: bool) {
     let one = Amount { packets: 1, bytes: 1500 };
     gaimd.on_ack(&AckEvent {

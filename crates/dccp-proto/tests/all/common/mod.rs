@@ -10,10 +10,10 @@ use std::collections::{BTreeMap, VecDeque};
 pub const CLIENT: usize = 0;
 pub const SERVER: usize = 1;
 
-/// Bytes of IP and UDP header the harness pretends to add.
+/// IP and UDP header bytes that the harness assumes.
 pub const OVERHEAD: usize = 28;
 
-/// What the network does to one packet.
+/// What the network does to a packet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Fate {
     Deliver,
@@ -21,14 +21,14 @@ pub enum Fate {
     /// On top of the normal delay.
     Late(Duration),
     Twice,
-    /// Two copies, each so much later than the normal delay.
+    /// Two copies, with these delays on top of the normal one.
     Copies(Duration, Duration),
     Mark,
     /// The ECN field is cleared.
     Bleach,
 }
 
-/// A packet as it was sent: by whom, when, its number among that side's packets.
+/// A sent packet: the sender, the time, and its number among that side's packets.
 #[derive(Clone, Debug)]
 pub struct Sent {
     pub from: usize,
@@ -57,7 +57,7 @@ pub struct Net {
     pub server_seed: [u8; 32],
     pub delay: Duration,
     pub network: Network,
-    /// Everything that was sent, lost or not.
+    /// All sent packets, lost or not.
     pub log: Vec<Sent>,
     pub events: [Vec<Event>; 2],
     pub delivered: [Vec<Vec<u8>>; 2],
@@ -102,7 +102,7 @@ impl Net {
         }
     }
 
-    /// Both ends in OPEN, nothing flying.
+    /// Both ends in OPEN, no packet in flight.
     pub fn open(client: Config, server: Config) -> Net {
         let mut net = Net::new(Config { ..client }, Config { ack_on_open: true, ..server });
         net.run(Duration::from_millis(500));
@@ -122,7 +122,7 @@ impl Net {
         [self.state(CLIENT), self.state(SERVER)]
     }
 
-    /// Types sent by `side` so far.
+    /// Packet types sent by `side` so far.
     pub fn types(&self, side: usize) -> Vec<PacketType> {
         self.log.iter().filter(|s| s.from == side).map(Sent::ptype).collect()
     }
@@ -135,7 +135,7 @@ impl Net {
         self.to_send[side].push_back(payload.to_vec());
     }
 
-    /// Delivers bytes to one end as if the network had brought them. What was read, and whether it was valid.
+    /// Delivers bytes to one end as the network would. Returns whether the packet was valid.
     pub fn inject(&mut self, to: usize, bytes: &[u8], ecn: Ecn) -> bool {
         let Ok(packet) = Packet::parse(bytes) else { return false };
         let len = (bytes.len() + OVERHEAD) as u32;
@@ -167,7 +167,7 @@ impl Net {
         }
     }
 
-    /// A packet as `from` would send it, with numbers of our choice.
+    /// A header as `from` would send it, with the given numbers.
     pub fn forge(&self, from: usize, ptype: PacketType, seq: Seq, ack: Option<Seq>) -> Header {
         let (src_port, dst_port) = if from == CLIENT { (5001, 5002) } else { (5002, 5001) };
         Header {
@@ -189,12 +189,12 @@ impl Net {
         self.last(from).packet().header.seq
     }
 
-    /// A packet of `from` that fits its numbers and those of the other side.
+    /// The header of a next packet of `from` with valid numbers.
     pub fn next_from(&self, from: usize, ptype: PacketType) -> Header {
         self.forge(from, ptype, self.gss(from).next(), Some(self.gss(1 - from)))
     }
 
-    /// Delivers a forged packet at once and sends what it causes. Whether it was valid.
+    /// Delivers a forged packet at once and sends the answers. Returns whether it was valid.
     pub fn strike(&mut self, from: usize, header: &Header, options: &[u8], payload: &[u8]) -> bool {
         let bytes = emit(header, options, payload);
         let valid = self.inject(1 - from, &bytes, Ecn::NotEct);
@@ -202,7 +202,7 @@ impl Net {
         valid
     }
 
-    /// Whatever the ends have to send right now.
+    /// Sends everything that the ends have to send now.
     pub fn pump(&mut self) {
         for side in [CLIENT, SERVER] {
             let Some(end) = self.ends[side].as_mut() else { continue };
@@ -280,7 +280,7 @@ impl Net {
             while let Some(first) = self.flying.first_entry().filter(|first| first.key().0 <= self.now) {
                 let sent = first.remove();
                 self.inject(1 - sent.from, &sent.bytes, sent.ecn);
-                // The contract of a connection: drained after every input, or Acks would fall together.
+                // A connection must be drained after every input, or Acks would merge.
                 self.pump();
             }
             for end in self.ends.iter_mut().flatten() {

@@ -25,16 +25,18 @@ fn a_clean_pipe_delivers_everything() {
         let view = pipe.view();
         assert_eq!((view.delivered.packets, view.lost.packets, view.timeouts), (2000, 0, 0));
         assert_eq!((view.inflight.packets, pipe.ends[1].arrived), (0, 2000));
-        // 10 ms each way, and the service of an Ack and of one or two data packets (CCID 2 sends two for each Ack).
+        // 10 ms each way, plus the transmission of an Ack and of one or two data packets (CCID 2 sends two
+        // for each Ack).
         let rate = Rate::from_mbps(20.0);
         let (data, ack) = (rate.time_for(1460), rate.time_for(60));
         let (min, _) = view.rtt.min().unwrap();
         let (least, slack) = (20 * MS + ack + data, Duration::from_micros(10));
         let most = if ccid == 2 { least + data } else { least } + slack;
         assert!(min >= least && min <= most, "CCID {ccid}: {min:?}");
-        // Acks of Acks trim the vector: never more than a few round trips of packets in it.
+        // Acks of Acks trim the vector: it never covers more than a few round trips.
         assert!(pipe.ends[1].longest_vector < 100, "CCID {ccid}: {}", pipe.ends[1].longest_vector);
-        // One Ack for two packets, and a few for packets that waited too long for a second; whoever paces needs less.
+        // One Ack for two packets, and a few for packets that waited too long for a second; a paced sender
+        // needs fewer.
         let acks = pipe.ends[1].acks_sent;
         let expected = if ccid == 2 { 1000..1050 } else { 250..1050 };
         assert!(expected.contains(&acks), "CCID {ccid}: {acks}");
@@ -79,7 +81,7 @@ fn marks_hold_ccid2_back_without_loss() {
 
 #[test]
 fn jitter_that_reorders_costs_ccid5_little() {
-    // Every seventh packet comes 5 ms late, past more than three others.
+    // Every seventh packet arrives 5 ms late, after more than three others.
     let there = Path { jitter: vec![5000, 0, 0, 0, 0, 0, 0], ..Path::clean(20.0, 20 * MS) };
     let mut pipe = Pipe::new(5, there, Path::clean(20.0, 20 * MS));
     pipe.send(0, 1_000_000);
@@ -108,7 +110,8 @@ fn lost_acks_raise_the_ratio_of_ccid2() {
     assert!(most.max() > Some(2));
 }
 
-/// 15 Mbit/s over two paths, the first wherever its gate is open; the queue is empty after every packet.
+/// 15 Mbit/s over two paths; the first is used whenever its gate is open. The queue is empty after every
+/// packet.
 #[test]
 fn a_saturated_path_is_not_application_limited_though_the_other_takes_the_rest() {
     let wide = || Path::clean(30.0, 20 * MS);
@@ -143,7 +146,7 @@ fn a_saturated_path_is_not_application_limited_though_the_other_takes_the_rest()
     let (rate, limited) = run(&mut first, &mut second, 3);
     assert!(rate > 9.5 && limited < 0.05, "{rate} {limited}");
     assert!(second.view().app_limited);
-    // Its capacity falls: as it is not taken for application-limited, that is noticed.
+    // Its capacity falls: since it does not count as application-limited, the sender notices.
     first.path(0).rate = Rate::from_mbps(5.0);
     run(&mut first, &mut second, 1);
     let (rate, limited) = run(&mut first, &mut second, 3);
@@ -200,8 +203,8 @@ fn path() -> impl Strategy<Value = Path> {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(64))]
 
-    /// Whatever the pipe does, every data packet is counted exactly once at every moment, delivered ones arrived,
-    /// in the end nothing is in flight, and both ends fall silent.
+    /// With any pipe: every data packet is counted exactly once at every moment, delivered ones arrived,
+    /// nothing is in flight at the end, and both ends fall silent.
     #[test]
     fn every_packet_is_delivered_or_lost(
         five: bool, there in path(), back in path(), bursts in proptest::collection::vec((any::<bool>(), 1u64..200, 0u64..300), 1..6),

@@ -1,4 +1,4 @@
-//! Two pairs of halves over a virtual pipe, with as little connection around them as will do: sequence numbers, options.
+//! Two pairs of halves over a virtual pipe, with a minimal connection: sequence numbers and options.
 
 use dccp_proto::ccid::{
     self, AckDue, Arrival, Feedback, HalfConfig, ReceiverHalf, SenderHalf, SenderRequest, TxView,
@@ -11,11 +11,11 @@ use std::collections::BTreeMap;
 const HEADER: u32 = 60;
 pub(crate) const DATA: u32 = 1400;
 
-/// What happens to the packets of one direction; the lists repeat.
+/// Treatment of the packets of one direction; the lists repeat.
 #[derive(Clone, Debug)]
 pub(crate) struct Path {
     pub(crate) rate: Rate,
-    /// Packets that wait at most.
+    /// Queue limit, packets.
     pub(crate) queue: usize,
     pub(crate) delay: Duration,
     pub(crate) lose: Vec<bool>,
@@ -152,7 +152,7 @@ impl End {
 pub(crate) struct Pipe {
     pub(crate) now: Time,
     pub(crate) ends: [End; 2],
-    /// Packets under way, by arrival and order.
+    /// Packets in flight, by arrival and order.
     under_way: BTreeMap<(Time, u64), (usize, Packet)>,
     sent: u64,
 }
@@ -178,7 +178,7 @@ impl Pipe {
         &mut self.ends[from].path
     }
 
-    /// Data leaves end `from` while its gate is open; the rest of the time it is told that there is nothing to send.
+    /// End `from` sends data while its gate is open; otherwise it is application-limited.
     pub(crate) fn send(&mut self, from: usize, packets: u64) {
         self.ends[from].backlog += packets;
         self.drain();
@@ -241,7 +241,7 @@ impl Pipe {
                 break;
             }
         }
-        // What is negotiated takes effect at once.
+        // Negotiation takes effect at once.
         for me in 0..2 {
             let ratio = self.ends[me].ratio;
             self.ends[me].tx.on_ack_ratio(ratio);
@@ -249,14 +249,14 @@ impl Pipe {
         }
     }
 
-    /// When something happens next.
+    /// Time of the next event.
     fn next_event(&self) -> Option<Time> {
         let arrival = self.under_way.keys().next().map(|(at, _)| *at);
         let timers = self.ends.iter().filter_map(|end| end.next_timeout(self.now)).min();
         arrival.into_iter().chain(timers).min().map(|at| at.max(self.now))
     }
 
-    /// One event; false if nothing is left to happen.
+    /// Processes one event; false if none is left.
     pub(crate) fn step(&mut self) -> bool {
         let Some(next) = self.next_event() else { return false };
         self.now = next;

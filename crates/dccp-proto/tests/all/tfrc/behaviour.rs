@@ -1,4 +1,5 @@
-//! What a connection with CCID 3 or 4 does at its beginning, without data, without feedback, with marks, and beside another CCID.
+//! A connection with CCID 3 or 4 at its beginning, without data, without feedback, with marks, and with
+//! another CCID in the other direction.
 
 use super::line::{CLIENT, Line, Load, SERVER};
 use super::{MS, SECOND, both, ccids, link};
@@ -51,7 +52,7 @@ fn feedback_comes_once_a_round_trip() {
     line.run(20 * SECOND);
     // 200 round trips.
     assert!((160..=220).contains(&line.seen[CLIENT].acks), "{}", line.seen[CLIENT].acks);
-    // CCVal goes on by one every quarter of a round trip.
+    // CCVal increases by one every quarter of a round trip.
     let counters = &line.seen[SERVER].counters;
     let steps: u64 = counters.windows(2).map(|w| u64::from(w[1].wrapping_sub(w[0]) % 16)).sum();
     assert!(counters.windows(2).all(|w| w[1].wrapping_sub(w[0]) % 16 <= 5));
@@ -66,7 +67,7 @@ fn an_application_that_sends_less_is_not_held_back() {
     let offered = line.seen[SERVER].offered.len();
     assert!(offered >= 490, "{offered}");
     assert!(line.view(CLIENT).app_limited);
-    // RFC 5348 section 4.4: idleness takes nothing below the initial rate, 4 packets in 100 ms.
+    // RFC 5348 section 4.4: idle time does not reduce the rate below the initial rate, 4 packets in 100 ms.
     line.loads[CLIENT] = Load::NONE;
     line.run(60 * SECOND);
     assert_eq!(line.view(CLIENT).timeouts, 0);
@@ -86,7 +87,7 @@ fn silence_halves_the_rate_and_feedback_brings_it_back() {
     assert!(view.timeouts >= 4, "{}", view.timeouts);
     assert!(view.pacing.unwrap() < before.scale(0.1), "{:?} {before:?}", view.pacing);
     line.run(300 * SECOND);
-    // RFC 5348 section 4.3: a packet in 64 s at least.
+    // RFC 5348 section 4.3: at least one packet per 64 s.
     let least = line.view(CLIENT).pacing.unwrap();
     assert!(least.bps() >= 1048 * 8 / 64 && least.bps() < 1000, "{least:?}");
     let now = line.now;
@@ -107,7 +108,7 @@ fn random_loss_holds_it_to_the_equation() {
         let start = line.now;
         line.run(200 * SECOND);
         let rate = line.goodput(SERVER, start + 50 * SECOND, line.now);
-        // By the equation 112 and 384 kB/s.
+        // The equation gives 112 and 384 kB/s.
         assert!((least..most).contains(&rate), "{p}: {rate}");
     }
 }
@@ -145,14 +146,14 @@ fn small_packets_keep_their_distance_and_get_their_share() {
     // RFC 5622 section 5: 10 ms between packets, though the equation would permit more.
     let (fast, least) = rate(4, 0.001);
     assert!(least >= 10 * MS && fast > 9_500.0, "{fast} {least:?}");
-    // At 5 % loss: segments of 1,460 bytes in the equation instead of 100, less the share of headers.
+    // At 5 % loss: the equation uses segments of 1,460 bytes instead of 100, reduced by the share of headers.
     let ((small, _), (plain, _)) = (rate(4, 0.05), rate(3, 0.05));
     assert!(small > 1.5 * plain && small < 14.6 * plain, "{small} {plain}");
 }
 
 #[test]
 fn each_direction_has_its_own_ccid() {
-    // 10 Mbit/s down, 1 Mbit/s up: the client sends little with CCID 2, the server much with CCID 3.
+    // 10 Mbit/s down, 1 Mbit/s up: the client sends little with one CCID, the server much with the other.
     let down = link(10.0, 20 * MS, QueueKind::DropTail, 60);
     let up = link(1.0, 20 * MS, QueueKind::DropTail, 10);
     for (up_ccid, down_ccid) in [(2, 3), (3, 2)] {
@@ -167,7 +168,7 @@ fn each_direction_has_its_own_ccid() {
         let from = start + 50 * SECOND;
         let (sent_up, sent_down) =
             (line.goodput(SERVER, from, line.now), line.goodput(CLIENT, from, line.now));
-        // In payload; headers and the acknowledgements of the other direction take the rest.
+        // Payload only; headers and the acknowledgements of the other direction use the rest.
         assert!(sent_up * 8.0 > 0.6e6 && sent_up * 8.0 < 1e6, "{up_ccid} up: {sent_up}");
         assert!(sent_down * 8.0 > 7e6 && sent_down * 8.0 < 10e6, "{down_ccid} down: {sent_down}");
     }

@@ -1,4 +1,4 @@
-//! One flow that sends all it may: 10 Mbit/s, 50 ms each way, packets of 1,000 bytes, 200 s.
+//! One flow that always has data: 10 Mbit/s, 50 ms each way, packets of 1,000 bytes, 200 s.
 
 use super::line::{CLIENT, Line, Load, SERVER};
 use super::{MS, both, ccids, drd, link, seconds};
@@ -6,16 +6,16 @@ use mpdccp_linkem::QueueKind;
 use mpdccp_units::{Duration, Time};
 
 const PAYLOAD: usize = 1000;
-/// With headers of IP, UDP and DCCP, and NDP Count.
+/// With IP, UDP and DCCP headers, and NDP Count.
 const WIRE: f64 = 1048.0;
 
 #[derive(Debug)]
 struct Outcome {
     /// Share of the link used after 10 s.
     utilisation: f64,
-    /// Rate of TCP's equation over the rate had, after 10 s.
+    /// Rate of TCP's equation divided by the measured rate, after 10 s.
     friendliness: f64,
-    /// Share of the 10 s windows from 10 s on within 10 % of the last.
+    /// Share of the 10 s windows, from 10 s on, within 10 % of the last.
     settled: f64,
 }
 

@@ -1,4 +1,4 @@
-//! Two connections and an emulated link each way, in virtual time; each end sends as much as it may.
+//! Two connections and an emulated link each way, in virtual time; each end sends as much as allowed.
 
 use dccp_proto::ccid::TxView;
 use dccp_proto::{Config, Connection, Gate, Outbox, Outcome, Ports, Route, State};
@@ -9,12 +9,12 @@ use mpdccp_units::{Duration, Time};
 pub(crate) const CLIENT: usize = 0;
 pub(crate) const SERVER: usize = 1;
 
-/// What one end sends.
+/// Traffic of one end.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Load {
     /// Payload of each packet; 0 sends nothing.
     pub(crate) payload: usize,
-    /// One packet in so much time; zero sends as fast as it may.
+    /// Interval of the packets; zero sends as fast as allowed.
     pub(crate) every: Duration,
 }
 
@@ -26,14 +26,14 @@ impl Load {
     }
 }
 
-/// What arrived at, or was dropped on the way to, one end.
+/// Packets that arrived at one end, or were dropped on the way to it.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Seen {
-    /// Data packets delivered: when, and payload bytes.
+    /// Data packets delivered: time and payload bytes.
     pub(crate) data: Vec<(Time, usize)>,
-    /// Data packets offered to the link: when, sequence number, and whether they were dropped.
+    /// Data packets offered to the link: time, and whether they were dropped.
     pub(crate) offered: Vec<(Time, bool)>,
-    /// Acks, DataAcks not among them.
+    /// Acks, without DataAcks.
     pub(crate) acks: u64,
     /// CCVal of the data packets offered.
     pub(crate) counters: Vec<u8>,
@@ -42,12 +42,12 @@ pub(crate) struct Seen {
 pub(crate) struct Line {
     pub(crate) now: Time,
     pub(crate) ends: [Connection; 2],
-    /// From each end.
+    /// Links from each end.
     pub(crate) links: [Link<Vec<u8>>; 2],
     pub(crate) loads: [Load; 2],
     due: [Time; 2],
     pub(crate) seen: [Seen; 2],
-    /// The sending half of the client every 100 ms.
+    /// View of the client's sending half every 100 ms.
     pub(crate) views: Vec<(Time, TxView)>,
     next_view: Time,
 }

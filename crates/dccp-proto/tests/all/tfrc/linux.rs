@@ -1,4 +1,4 @@
-//! A capture of Linux with CCID 3, one packet of 1,000 bytes every 8 ms, read by our halves.
+//! A capture of Linux with CCID 3, one packet of 1,000 bytes every 8 ms, processed by our halves.
 
 use super::ccids;
 use super::line::route;
@@ -88,7 +88,7 @@ fn our_receiver_measures_what_linux_measures() {
             }
         }
     }
-    // Slower than one packet per round trip: every packet is reported, as Linux did.
+    // Slower than one packet per round trip: every packet is reported, as by Linux.
     assert!((180..=190).contains(&reports), "{reports}");
     assert!(newest.after(packets[0].1.header.seq));
 }
@@ -114,7 +114,8 @@ fn our_sender_obeys_what_linux_reports() {
     let view = half.view();
     assert_eq!((view.phase, view.lost.packets, view.timeouts), ("slow_start", 0, 0));
     assert!(view.delivered.packets >= 185 && view.inflight.packets <= 4, "{view:?}");
-    // On one machine: round trips well below a millisecond. 4 packets in one of them is the least without losses.
+    // On one machine: round trips well below a millisecond. Without losses the rate is at least 4 packets per
+    // round trip.
     assert!(
         view.rtt.srtt().unwrap() < Duration::from_millis(1) && view.pacing.unwrap().mbps() > 30.0,
         "{view:?}"
@@ -134,9 +135,9 @@ fn a_request_of_linux_is_answered_with_what_it_insists_on() {
     let response = Packet::parse(&wire[0].2).unwrap();
     assert_eq!(response.header.ptype, PacketType::Response);
     let confirmed = |wanted: Opt<'_>| response.options().any(|option| option == Ok(wanted));
-    // Linux asked with Mandatory for Loss Event Rates and NDP Count of ours.
+    // Linux requested our Loss Event Rates and NDP Count with Mandatory.
     assert!(confirmed(Opt::ConfirmL(feature::SEND_LOSS_EVENT_RATE, &[1, 1, 0])));
-    // RFC 4340 section 13.1: on the next packet. Linux takes its first round-trip time from it.
+    // RFC 4340 section 13.1: on the next packet. Linux derives its first round-trip time from it.
     let stamp = request.options().find_map(|option| match option {
         Ok(Opt::Timestamp(stamp)) => Some(stamp),
         _ => None,

@@ -1,4 +1,4 @@
-//! CCIDs 3 and 4 as connections have them, over emulated links in virtual time.
+//! CCIDs 3 and 4 in whole connections, over emulated links in virtual time.
 
 mod behaviour;
 mod bulk;
@@ -12,7 +12,7 @@ use mpdccp_units::{Duration, Rate, Time};
 const MS: Duration = Duration::from_millis(1);
 const SECOND: Duration = Duration::from_secs(1);
 
-/// One CCID each way.
+/// One CCID for each direction.
 fn ccids(tx: u8, rx: u8) -> Config {
     Config { tx_ccids: vec![tx], rx_ccids: vec![rx], ..Config::default() }
 }
@@ -26,7 +26,7 @@ fn link(mbps: f64, delay: Duration, kind: QueueKind, packets: u64) -> LinkConfig
     }
 }
 
-/// Derivative random drop as in the published experiments.
+/// Derivative random drop, as in the published experiments.
 fn drd() -> QueueKind {
     QueueKind::Drd(DrdConfig { min: 60, max: 125 })
 }
