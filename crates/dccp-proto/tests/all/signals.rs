@@ -71,7 +71,7 @@ fn a_path_that_marks_everything_is_not_believed() {
         );
     talk(&mut net);
     assert_eq!(newest_ecn(&net), Ecn::NotEct);
-    // A path that marks half of them is valid.
+    // A path that marks half of them is believed.
     let mut net = open(5);
     net.network =
         Box::new(
