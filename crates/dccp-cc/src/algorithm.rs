@@ -4,7 +4,7 @@ use alloc::boxed::Box;
 /// The algorithms, by name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Algorithm {
-    /// AIMD as TCP's (RFC 5681), for CCID 2.
+    /// TCP's AIMD (RFC 5681), for CCID 2.
     Reno,
     /// BBR version 1, for CCID 5.
     Bbr1,
@@ -15,7 +15,7 @@ pub enum Algorithm {
 }
 
 impl Algorithm {
-    /// A fresh controller.
+    /// A new controller.
     pub fn controller(self, cfg: &CcConfig) -> Box<dyn Controller> {
         match self {
             Algorithm::Reno => Box::new(Reno::new(cfg)),

@@ -7,13 +7,13 @@ pub struct Amount {
 }
 
 impl Amount {
-    /// This and one packet of `bytes`.
+    /// Adds one packet of `bytes`.
     #[must_use]
     pub fn plus(self, bytes: u32) -> Amount {
         Amount { packets: self.packets.saturating_add(1), bytes: self.bytes.saturating_add(u64::from(bytes)) }
     }
 
-    /// Both together.
+    /// The sum of both.
     #[must_use]
     pub fn and(self, other: Amount) -> Amount {
         Amount {
@@ -22,7 +22,7 @@ impl Amount {
         }
     }
 
-    /// This less `other`, zero if that is more.
+    /// Subtracts `other`; zero if `other` is larger.
     #[must_use]
     pub fn minus(self, other: Amount) -> Amount {
         Amount {

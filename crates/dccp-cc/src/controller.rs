@@ -10,7 +10,8 @@ pub enum Window {
 }
 
 impl Window {
-    /// Whether one more packet may be sent with `inflight` outstanding. A byte window is overshot by less than a packet.
+    /// Whether one more packet may be sent with `inflight` outstanding. A byte window may be exceeded by less
+    /// than a packet.
     pub fn has_room(self, inflight: Amount) -> bool {
         match self {
             Window::Packets(w) => inflight.packets < w,
@@ -35,21 +36,21 @@ impl Window {
     }
 }
 
-/// All a controller may ask for.
+/// Sending limits of a controller.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Limits {
     /// Congestion window.
     pub cwnd: Window,
-    /// Pacing rate in IP bytes on the wire; `None` leaves sending to the window alone.
+    /// Pacing rate in IP bytes on the wire; with `None` only the window limits sending.
     pub pacing: Option<Rate>,
     /// Largest burst, bytes.
     pub quantum: u32,
 }
 
-/// A data packet as it leaves.
+/// A data packet that leaves.
 #[derive(Clone, Copy, Debug)]
 pub struct Sent {
-    /// When.
+    /// Time of sending.
     pub now: Time,
     /// IP bytes on the wire.
     pub bytes: u32,
@@ -57,12 +58,12 @@ pub struct Sent {
     pub inflight: Amount,
 }
 
-/// A packet as it is declared lost.
+/// A packet that is declared lost.
 #[derive(Clone, Copy, Debug)]
 pub struct Lost<'a> {
-    /// When.
+    /// Time of the declaration.
     pub now: Time,
-    /// Taken when it left.
+    /// Taken when the packet left.
     pub snapshot: &'a Snapshot,
     /// IP bytes on the wire.
     pub bytes: u32,
@@ -72,7 +73,7 @@ pub struct Lost<'a> {
     pub delivered: Amount,
 }
 
-/// One acknowledgement, digested. Everything a controller may know.
+/// One processed acknowledgement, with everything that a controller may use.
 #[derive(Clone, Copy, Debug)]
 pub struct AckEvent<'a> {
     /// When it arrived.
@@ -81,44 +82,46 @@ pub struct AckEvent<'a> {
     pub acked: Amount,
     /// Newly declared lost.
     pub lost: Amount,
-    /// Newly reported ECN-marked (they are in `acked` too), packets.
+    /// Newly reported ECN-marked packets (included in `acked`).
     pub ce: u64,
-    /// A loss or mark among packets sent after the last reduction: at most one a window of data (RFC 4341 section 5).
+    /// A loss or mark among packets sent after the last reduction: at most one per window of data (RFC 4341
+    /// section 5).
     pub congestion: bool,
-    /// Newest RTT sample, acknowledgement delay taken out.
+    /// Newest RTT sample, without the acknowledgement delay.
     pub rtt: Option<Duration>,
     /// Smoothed values, this sample included.
     pub estimator: &'a RttEstimator,
     /// Delivery-rate sample, if this acknowledgement gave a valid one.
     pub rate: Option<RateSample>,
-    /// Outstanding before it was digested.
+    /// Outstanding before this acknowledgement.
     pub inflight_before: Amount,
-    /// Outstanding after.
+    /// Outstanding after it.
     pub inflight: Amount,
-    /// Total delivered so far on this connection, after.
+    /// Total delivered on this connection, including this acknowledgement.
     pub delivered: Amount,
-    /// A packet round ended with it: a packet sent after the previous round's end was acknowledged.
+    /// It ended a packet round: a packet sent after the previous round's end was acknowledged.
     pub round_end: bool,
-    /// The path was kept from sending more by the application alone: not if it was limited by window or pacing
-    /// within the last round.
+    /// Only the application limited the path: neither window nor pacing did within the last round.
     pub app_limited: bool,
 }
 
-/// A congestion control algorithm. Owns no clock, sends nothing, knows no protocol.
+/// A congestion control algorithm. It has no clock, sends nothing and knows no protocol.
 pub trait Controller: Send + core::fmt::Debug {
     /// A data packet left.
     fn on_sent(&mut self, pkt: &Sent);
-    /// A packet was declared lost, told before the [`Controller::on_ack`] that counts it: for those that want to know which.
+    /// A packet was declared lost; called before the [`Controller::on_ack`] that counts it, for algorithms
+    /// that need to know which packet.
     fn on_packet_lost(&mut self, _pkt: &Lost<'_>) {}
-    /// An acknowledgement was digested.
+    /// An acknowledgement was processed.
     fn on_ack(&mut self, ev: &AckEvent<'_>);
-    /// The retransmission timeout fired: all in flight is presumed lost.
+    /// The retransmission timeout expired: everything in flight is presumed lost.
     fn on_rto(&mut self, now: Time);
-    /// A packet that was declared lost at `declared` arrived after all, told before the [`Controller::on_ack`] that counts it.
+    /// A packet that was declared lost at `declared` arrived after all; called before the
+    /// [`Controller::on_ack`] that counts it.
     fn on_late_packet(&mut self, _declared: Time) {}
-    /// Every loss of the last reduction proved to be mere reordering: it may be taken back.
+    /// Every loss of the last reduction proved to be reordering: the reduction may be undone.
     fn on_spurious_loss(&mut self, _now: Time) {}
-    /// The peer acknowledges once for this many data packets from now on.
+    /// From now on the peer acknowledges once per this many data packets.
     fn on_ack_ratio(&mut self, _ratio: u16) {}
     /// A packet is about to leave after an idle period (nothing in flight).
     fn on_idle_restart(&mut self, now: Time);
@@ -127,47 +130,51 @@ pub trait Controller: Send + core::fmt::Debug {
     /// The receiver reported Slow Receiver, or Data Dropped with `buffer_drops` packets newly reported dropped in its
     /// receive buffer (RFC 4341 section 5.2).
     fn on_slow_receiver(&mut self, _buffer_drops: u64) {}
-    /// What may be sent now. It changes by the inputs above and below alone: it is not asked again before the next.
+    /// Current sending limits. They change only through the inputs above and below, so callers may cache them
+    /// until the next input.
     fn limits(&self) -> Limits;
-    /// The state's name as people know it (`startup`, `probe_bw`, `slow_start`, ...).
+    /// Name of the state (`startup`, `probe_bw`, `slow_start`, ...).
     fn phase(&self) -> &'static str;
-    /// Bottleneck bandwidth estimate, for those that keep one.
+    /// Bottleneck bandwidth estimate, if the algorithm has one.
     fn bottleneck(&self) -> Option<Rate> {
         None
     }
-    /// Wants no other path of the session to be drained at this time (BBR's ProbeRTT): see [`Controller::hold_probe_rtt`].
+    /// Whether it is in BBR's ProbeRTT, so that no other path of the session should drain: see
+    /// [`Controller::hold_probe_rtt`].
     fn probing_rtt(&self) -> bool {
         false
     }
-    /// Told that another path of the session is in ProbeRTT, so this one should wait with its own.
+    /// Another path of the session is in ProbeRTT, so this one should delay its own.
     fn hold_probe_rtt(&mut self, _hold: bool) {}
-    /// Its part of a bottleneck that it shares with other paths of the session, from now on; [`Part::ALONE`] at first.
+    /// Sets its share of a bottleneck that it shares with other paths of the session; [`Part::ALONE`] at
+    /// first.
     fn couple(&mut self, _part: &Part) {}
-    /// Whether it has found out what the path carries, and only feels its way on from there.
+    /// Whether the initial search for the path's capacity is over.
     fn settled(&self) -> bool {
         true
     }
-    /// Takes the place of another congestion control on the same path, before any input. Without it this one starts afresh.
+    /// Takes over from another congestion control on the same path; call before any input. Otherwise it
+    /// starts from the beginning.
     fn inherit(&mut self, _from: &Inherited) {}
-    /// Where it is with what was remembered of the path, if it began from that (RFC 9959).
+    /// Phase of Careful Resume, if it started from a remembered capacity (RFC 9959).
     fn resumption(&self) -> Option<ResumePhase> {
         None
     }
 }
 
-/// What a congestion control leaves to the one that takes its place in a running connection.
+/// State that a congestion control passes to its successor in a running connection.
 #[derive(Clone, Copy, Debug)]
 pub struct Inherited {
-    /// When.
+    /// Time of the change.
     pub now: Time,
-    /// What it kept in flight, IP bytes.
+    /// Amount kept in flight, IP bytes.
     pub window: u64,
     /// Smoothed round-trip time.
     pub srtt: Option<Duration>,
-    /// The least one known.
+    /// Least known round-trip time.
     pub min_rtt: Option<Duration>,
-    /// See [`Controller::settled`]. The next must not begin a new search then: changing would be a way around congestion control
-    /// (RFC 4340 section 10.5).
+    /// See [`Controller::settled`]. If set, the successor must not start a new search: changing would
+    /// otherwise bypass congestion control (RFC 4340 section 10.5).
     pub settled: bool,
 }
 
@@ -183,14 +190,14 @@ impl Inherited {
     }
 }
 
-/// How a controller is set up.
+/// Settings of a controller.
 #[derive(Clone, Copy, Debug)]
 pub struct CcConfig {
     /// Largest packet, IP bytes.
     pub mtu: u16,
-    /// Count windows in packets, as the reference does, rather than bytes.
+    /// Count windows in packets, as the reference does, instead of bytes.
     pub packets: bool,
-    /// BBR, version 1 or 3, exactly after the draft instead of the tuned variant.
+    /// BBR, version 1 or 3, exactly as in the draft instead of the tuned variant.
     pub draft: bool,
     /// Seed for the algorithm's random choices.
     pub seed: u64,

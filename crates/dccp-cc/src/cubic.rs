@@ -11,26 +11,27 @@ const C: f64 = 0.4;
 pub(crate) const BETA: f64 = 0.7;
 /// Additive increase with the same mean window as Reno's (section 4.3).
 const ALPHA: f64 = 3.0 * (1.0 - BETA) / (1.0 + BETA);
-/// Most that leaves at once, bytes.
+/// Largest burst, bytes.
 const MAX_BURST: u64 = 64 * 1024;
 /// Far above any path, so that windows stay finite.
 const MAX_CWND: f64 = 1e9;
 
-/// CUBIC (RFC 9438) with HyStart++ (RFC 9406), for CCID 7. Paced as Linux paces its windows (with `fq`), and with an initial window of ten
-/// (RFC 6928): acknowledgements in lumps do not become bursts, and a way back that carries few of them does not clock it.
+/// CUBIC (RFC 9438) with HyStart++ (RFC 9406), for CCID 7. It paces as Linux does (with `fq`), with an
+/// initial window of ten (RFC 6928): aggregated acknowledgements do not cause bursts, and a return path with
+/// few acknowledgements does not limit it.
 #[derive(Debug)]
 pub struct Cubic {
     packets: bool,
     mtu: u16,
     hystart: HyStart,
-    /// Linux's ways; its HyStart is gone once it has ended slow start.
+    /// Linux's deviations; its HyStart is removed once it has ended slow start.
     linux: Option<Linux>,
     state: State,
     /// The state before the last reduction (section 4.9).
     undo: Option<State>,
-    /// Of the window that an application may leave unused (RFC 7661); not Linux's.
+    /// Validation of unused windows (RFC 7661); not in Linux.
     validation: Validation,
-    /// Timed out, and nothing was acknowledged since.
+    /// A timeout occurred, and nothing was acknowledged since.
     timed_out: bool,
     last_ack: Time,
     last_sent: Time,
@@ -39,8 +40,9 @@ pub struct Cubic {
     part: Part,
 }
 
-/// Where Linux's TCP leaves RFC 9438: HyStart without a second, slower stage; the target is looked up a least round-trip time ahead; before the first
-/// loss the window grows by a twentieth a round-trip time at least.
+/// Deviations of Linux's TCP from RFC 9438: HyStart without the second, slower stage; the target is read a
+/// minimum round-trip time ahead; before the first loss the window grows by at least a twentieth per round
+/// trip.
 #[derive(Debug)]
 struct Linux {
     hystart: Option<hystart_linux::HyStart>,
@@ -54,33 +56,34 @@ struct State {
     ssthresh: Option<f64>,
     /// Window before the last reduction.
     prior: f64,
-    /// Where the last congestion event came; `None` if the next epoch starts at its plateau.
+    /// Window at the last congestion event; `None` if the next epoch starts at its plateau.
     w_max: Option<f64>,
     epoch: Option<Epoch>,
 }
 
-/// A stage of congestion avoidance.
+/// An epoch of congestion avoidance.
 #[derive(Clone, Copy, Debug)]
 struct Epoch {
     start: Time,
     plateau: f64,
     /// Time from the start to the plateau, seconds.
     k: f64,
-    /// C, or less of it if coupled.
+    /// C, or less if coupled.
     c: f64,
     /// Reno's window (section 4.3).
     w_est: f64,
 }
 
 impl Epoch {
-    /// Section 4.2, `w_max` from where this stage started.
+    /// Section 4.2; `w_max` is the plateau of this epoch.
     fn new(now: Time, cwnd: f64, w_max: Option<f64>, c: f64) -> Epoch {
-        // Sections 4.8 and 4.10: after a timeout, or a slow start without loss, the plateau is where we are.
+        // Sections 4.8 and 4.10: after a timeout, or a slow start without loss, the current window is the
+        // plateau.
         let plateau = w_max.unwrap_or(cwnd).max(cwnd);
         Epoch { start: now, plateau, k: libm::cbrt((plateau - cwnd) / c), c, w_est: cwnd }
     }
 
-    /// W_cubic so long after the start.
+    /// W_cubic at time `t` after the start.
     fn window(&self, t: Duration) -> f64 {
         let x = t.as_secs_f64() - self.k;
         self.c * x * x * x + self.plateau
@@ -88,7 +91,7 @@ impl Epoch {
 }
 
 impl Cubic {
-    /// A fresh one.
+    /// A new controller.
     pub fn new(cfg: &CcConfig) -> Cubic {
         let state =
             State { cwnd: INITIAL_WINDOW as f64, ssthresh: None, prior: 0.0, w_max: None, epoch: None };
@@ -109,14 +112,14 @@ impl Cubic {
         }
     }
 
-    /// As Linux's TCP has it, with an initial window of ten (RFC 6928).
+    /// As Linux's TCP, with an initial window of ten (RFC 6928).
     pub fn tcp(mtu: u16) -> Cubic {
         let mut cubic = Cubic::new(&CcConfig { mtu, packets: true, draft: false, seed: 0 });
         cubic.linux = Some(Linux { hystart: Some(hystart_linux::HyStart::default()) });
         cubic
     }
 
-    /// As Linux's TCP has it, in congestion avoidance with so many bytes in flight; counts bytes.
+    /// As Linux's TCP, in congestion avoidance with this many bytes in flight; counts bytes.
     pub(crate) fn beside(cfg: &CcConfig, bytes: u64) -> Cubic {
         let mut cubic = Cubic::new(cfg);
         cubic.linux = Some(Linux { hystart: None });
@@ -125,7 +128,7 @@ impl Cubic {
         cubic
     }
 
-    /// No larger a window than this, bytes.
+    /// Limits the window to this many bytes.
     pub(crate) fn cap(&mut self, bytes: f64) {
         self.state.cwnd = self.state.cwnd.min(bytes / f64::from(self.mtu.max(1))).max(1.0);
     }
@@ -134,12 +137,12 @@ impl Cubic {
         INITIAL_WINDOW as f64
     }
 
-    /// Twice the window a round trip in slow start, six fifths of it afterwards.
+    /// Twice the window per round trip in slow start, six fifths afterwards.
     fn pacing_rate(&self) -> Option<Rate> {
         let srtt = self.srtt.filter(|srtt| self.linux.is_none() && !srtt.is_zero())?;
         let gain = if self.state.ssthresh.is_none_or(|t| self.state.cwnd < t / 2.0) { 2.0 } else { 1.2 };
         let rate = Rate::from_bytes_per((self.state.cwnd * f64::from(self.mtu)) as u64, srtt).scale(gain);
-        // A segment a second at least: a round trip that was measured wrong must not silence a path.
+        // At least a segment per second: a wrong round-trip time must not silence a path.
         Some(rate.max(Rate::from_bytes_per(self.mtu.max(1).into(), Duration::from_secs(1))))
     }
 
@@ -195,21 +198,21 @@ impl Cubic {
         let Part { increase, .. } = self.part;
         let s = &mut self.state;
         let epoch = s.epoch.get_or_insert_with(|| Epoch::new(now, s.cwnd, s.w_max, C * increase));
-        // Section 4.3: Reno's own increase once its window is where the last reduction was.
+        // Section 4.3: Reno's full increase once the estimate reaches the window before the last reduction.
         let alpha = if epoch.w_est >= s.prior && !linux { 1.0 } else { ALPHA };
         epoch.w_est += increase * alpha * segments / s.cwnd;
         let t = now.since(epoch.start);
         if linux {
             let cubic = epoch.window(t.saturating_add(rtt)) - s.cwnd;
             let before_loss = if s.w_max.is_none() { s.cwnd / 20.0 } else { 0.0 };
-            // Never more than half a segment for each.
+            // At most half a segment for each.
             let growth = cubic.max(before_loss).max(epoch.w_est - s.cwnd).clamp(0.01, 0.5 * s.cwnd);
             s.cwnd += growth / s.cwnd * segments;
         } else if epoch.window(t) < epoch.w_est {
             s.cwnd = s.cwnd.max(epoch.w_est);
         } else {
             let target = epoch.window(t.saturating_add(rtt)).clamp(s.cwnd, 1.5 * s.cwnd);
-            // For each segment, whatever the Ack Ratio.
+            // For each segment, independent of the Ack Ratio.
             s.cwnd = (s.cwnd + (target - s.cwnd) / s.cwnd * segments).min(target);
         }
     }
@@ -228,7 +231,7 @@ impl Cubic {
         s.epoch = None;
     }
 
-    /// RFC 7661 section 4.4.3: after five minutes half of a window that was not used goes.
+    /// RFC 7661 section 4.4.3: after five minutes without use, halve the window.
     fn expire_unused(&mut self, now: Time) {
         let initial = self.initial();
         let s = &mut self.state;
@@ -239,7 +242,7 @@ impl Cubic {
         }
     }
 
-    /// Section 5.8: time without growth for want of data is no part of the epoch.
+    /// Section 5.8: time without growth because of missing data is not part of the epoch.
     fn shift_epoch(&mut self, now: Time) {
         let idle = now.since(self.last_ack);
         if let Some(e) = &mut self.state.epoch {
@@ -260,21 +263,21 @@ impl Controller for Cubic {
         self.srtt = ev.estimator.srtt();
         self.timed_out &= ev.acked.packets == 0;
         if ev.congestion {
-            // RFC 7661 section 4.4.1: what was used of a window that was not validated, not all of it.
+            // RFC 7661 section 4.4.1: reduce from the used part of a window that was not validated.
             if let Some(used) = self.validation.pipe_ack().filter(|_| self.linux.is_none())
                 && !self.validation.is_valid(self.state.cwnd as u64)
             {
                 self.state.cwnd = self.state.cwnd.min(used.max(ev.inflight_before.packets) as f64).max(1.0);
             }
             self.validation.restart();
-            // Section 4.6: not below two segments for a loss, one for a mark.
+            // Section 4.6: at least two segments after a loss, one after a mark.
             self.reduce(if ev.lost.packets > 0 { 2.0 } else { 1.0 });
         } else if ev.app_limited {
             self.shift_epoch(ev.now);
         } else if ev.acked.packets > 0 {
             self.grow(ev);
         }
-        // RFC 7661 section 4.2: no samples while losses are dealt with.
+        // RFC 7661 section 4.2: no samples during loss recovery.
         if ev.lost.packets == 0 {
             self.validation.on_ack(ev, self.state.cwnd as u64);
         }
@@ -283,8 +286,8 @@ impl Controller for Cubic {
     }
 
     fn on_rto(&mut self, now: Time) {
-        // Section 4.8. RFC 5681 section 3.1: ssthresh is held when the next timeout follows without an acknowledgement, which
-        // says nothing new of the path.
+        // Section 4.8. RFC 5681 section 3.1: ssthresh stays if the next timeout follows without an
+        // acknowledgement, which gives no new information.
         if !core::mem::replace(&mut self.timed_out, true) {
             self.reduce(2.0);
         }
@@ -301,7 +304,8 @@ impl Controller for Cubic {
         let Some(before) = self.undo.take() else { return };
         let s = &mut self.state;
         if self.linux.is_some() {
-            // Linux gives back the window and the threshold; the plateau of the next epoch stays where the reduction was.
+            // Linux restores the window and the threshold; the plateau of the next epoch stays at the
+            // reduction.
             s.cwnd = s.cwnd.max(before.cwnd);
             s.ssthresh = s.ssthresh.zip(before.ssthresh).map(|(now, before)| now.max(before));
         } else if s.cwnd < s.prior {
@@ -315,7 +319,7 @@ impl Controller for Cubic {
         if self.linux.is_none() {
             return self.expire_unused(now);
         }
-        // Linux has it as RFC 2861.
+        // Linux implements RFC 2861.
         let initial = self.initial();
         let mut idle = now.since(self.last_sent);
         let s = &mut self.state;
@@ -367,7 +371,8 @@ impl Controller for Cubic {
             Window::Bytes(((self.state.cwnd * f64::from(self.mtu)) as u64).max(mtu))
         };
         let pacing = self.pacing_rate();
-        // A millisecond, two segments at least: Linux's, as the gains. And no more than a short queue holds.
+        // A millisecond, at least two segments, as Linux does; so are the gains. At most the size of a short
+        // queue.
         let most = (self.state.cwnd / 16.0 * f64::from(self.mtu)) as u64;
         let burst = pacing.map_or(0, |rate| rate.bytes_in(Duration::from_millis(1)).min(MAX_BURST).min(most));
         Limits { cwnd, pacing, quantum: (burst as u32).max(2 * u32::from(self.mtu)) }

@@ -8,7 +8,7 @@ fn a_window_is_spread_over_a_round_trip() {
     (c.state.cwnd, c.srtt) = (100.0, Some(Duration::from_millis(100)));
     let mbps = |c: &Cubic| c.limits().pacing.unwrap().mbps();
     assert_eq!(mbps(&c), 24.0);
-    // Two segments are a millisecond of that.
+    // Two segments take a millisecond at that rate.
     assert_eq!(c.limits().quantum, 3_000);
     c.state.ssthresh = Some(100.0);
     assert_eq!(mbps(&c), 14.4);
@@ -21,7 +21,8 @@ fn a_window_is_spread_over_a_round_trip() {
 
 #[test]
 fn the_cubic_passes_through_its_corners() {
-    // RFC 9438 section 4.2: at the epoch's start the window, after K the plateau, after 2 K as much above.
+    // RFC 9438 section 4.2: the initial window at the epoch's start, the plateau after K, and as far above it
+    // after 2 K.
     let start = Time::from_millis(7);
     let e = Epoch::new(start, 70.0, Some(100.0), C);
     let k = Duration::from_secs_f64(e.k);
@@ -29,14 +30,14 @@ fn the_cubic_passes_through_its_corners() {
     assert!((e.window(Duration::ZERO) - 70.0).abs() < 1e-6);
     assert!((e.window(k) - 100.0).abs() < 1e-6);
     assert!((e.window(2 * k) - 130.0).abs() < 1e-6);
-    // No plateau known, or below it: this is it.
+    // Without a plateau, or with one below the window, the window is the plateau.
     for w_max in [None, Some(50.0)] {
         let e = Epoch::new(start, 70.0, w_max, C);
         assert_eq!((e.plateau, e.k), (70.0, 0.0));
     }
 }
 
-/// RFC 9406 section 4.2: and what follows a congestion is as fast as ever.
+/// RFC 9406 section 4.2: slow start after congestion is not affected.
 #[test]
 fn a_longer_round_trip_ends_the_first_slow_start_only() {
     for (ssthresh, phase) in [(None, "congestion_avoidance"), (Some(1e6), "slow_start")] {
@@ -69,7 +70,7 @@ fn a_longer_round_trip_ends_the_first_slow_start_only() {
 fn idleness_leaves_the_window_for_five_minutes_and_buffer_drops_cost_packets() {
     let mut c = Cubic::new(&CcConfig { mtu: 1000, packets: true, draft: false, seed: 0 });
     c.state.cwnd = 100.0;
-    // A round of 20 packets and the beginning of another show how little of it was used.
+    // A round of 20 packets and the start of another show that little of the window was used.
     let estimator = RttEstimator::default();
     for (at, packets) in [(100, 1), (200, 20), (300, 20)] {
         let acked = Amount { packets, bytes: packets * 1000 };

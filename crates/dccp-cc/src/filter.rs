@@ -1,6 +1,7 @@
 /// Windowed maximum over an increasing position (round count or time), Kathleen Nichols' three-sample filter.
 ///
-/// Holds the best sample of the window and two younger runners-up, so that the maximum can expire without a history of samples.
+/// Keeps the best sample of the window and two younger runners-up, so that the maximum can expire without a
+/// history of samples.
 #[derive(Clone, Debug)]
 pub struct WindowedMax<T> {
     samples: [(u64, T); 3],
@@ -17,12 +18,13 @@ impl<T: Copy + PartialOrd + Default> WindowedMax<T> {
         self.samples[0].1
     }
 
-    /// Forgets all but `value`, seen at `pos`.
+    /// Removes all samples except `value`, seen at `pos`.
     pub fn reset(&mut self, pos: u64, value: T) {
         self.samples = [(pos, value); 3];
     }
 
-    /// Takes in `value` at `pos` (never less than the position before) and returns the maximum of the last `window` positions.
+    /// Adds `value` at `pos` (never less than the position before) and returns the maximum of the last
+    /// `window` positions.
     pub fn update(&mut self, window: u64, pos: u64, value: T) -> T {
         let newest = (pos, value);
         let [best, second, third] = &mut self.samples;
@@ -38,13 +40,13 @@ impl<T: Copy + PartialOrd + Default> WindowedMax<T> {
         }
         let age = pos.saturating_sub(best.0);
         if age > window {
-            // The best has expired: the runners-up move up, and again if the next is as old.
+            // The best has expired: the runners-up move up, twice if the next has also expired.
             self.samples = [*second, *third, newest];
             if pos.saturating_sub(self.samples[0].0) > window {
                 self.samples = [self.samples[1], self.samples[2], newest];
             }
         } else if second.0 == best.0 && age > window / 4 {
-            // A quarter of the window without a runner-up: take one from the second quarter.
+            // A quarter of the window has passed without a runner-up: take one from the second quarter.
             *second = newest;
             *third = newest;
         } else if third.0 == second.0 && age > window / 2 {
@@ -91,7 +93,7 @@ mod tests {
 
     #[test]
     fn never_below_the_true_maximum_of_its_window_by_more_than_the_samples_it_forgot() {
-        // Against a full history: the estimate is at least the newest sample and at most the true maximum.
+        // Compared with a full history: the estimate is between the newest sample and the true maximum.
         let mut f = WindowedMax::new();
         let mut history = alloc::vec::Vec::new();
         let mut x = 12345u64;

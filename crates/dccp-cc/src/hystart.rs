@@ -11,20 +11,20 @@ const SAMPLES: u32 = 8;
 const GROWTH_DIVISOR: u32 = 4;
 /// CSS_ROUNDS (section 4.3).
 const CSS_ROUNDS: u32 = 5;
-/// Most segments an acknowledgement is worth without pacing (L, section 4.3).
+/// Most segments counted per acknowledgement without pacing (L, section 4.3).
 const MOST_PER_ACK: f64 = 8.0;
 
 const NO_GROUP: (Duration, u32) = (Duration::MAX, 0);
 
-/// HyStart++ (RFC 9406): leaves slow start when the RTT rises, by way of five rounds of slower growth.
+/// HyStart++ (RFC 9406): leaves slow start when the RTT rises, after five rounds of slower growth.
 #[derive(Clone, Debug)]
 pub(crate) struct HyStart {
     last_round: Option<Duration>,
     this_round: Option<Duration>,
     samples: u32,
-    /// The least of the latest samples, up to eight, and how many.
+    /// Minimum of the latest samples, up to eight, and their number.
     group: (Duration, u32),
-    /// Conservative slow start: the RTT it began with, and its rounds.
+    /// Conservative slow start: the RTT at its start, and its rounds.
     conservative: Option<(Duration, u32)>,
 }
 
@@ -33,7 +33,7 @@ impl HyStart {
         HyStart { last_round: None, this_round: None, samples: 0, group: NO_GROUP, conservative: None }
     }
 
-    /// By how much a round-trip time rises beyond `rtt` where a queue grows (section 4.2).
+    /// RTT increase beyond `rtt` that indicates a growing queue (section 4.2).
     pub(crate) fn threshold(rtt: Duration) -> Duration {
         (rtt / MIN_RTT_DIVISOR).clamp(MIN_RTT_THRESH, MAX_RTT_THRESH)
     }
@@ -44,7 +44,7 @@ impl HyStart {
         segments.min(MOST_PER_ACK) / f64::from(divisor)
     }
 
-    /// Whether slow start is over.
+    /// Adds an acknowledgement; true if slow start is over.
     pub(crate) fn on_ack(&mut self, rtt: Option<Duration>, round_end: bool) -> bool {
         if let Some(rtt) = rtt {
             self.this_round = Some(self.this_round.map_or(rtt, |least| least.min(rtt)));
@@ -52,7 +52,8 @@ impl HyStart {
             self.group = (self.group.0.min(rtt), self.group.1 + 1);
         }
         match (self.conservative, self.this_round) {
-            // A round that begins before the queue does has a small RTT among its first: any eight in a row tell.
+            // A round that begins before the queue has a small RTT among its first samples, so use any eight
+            // consecutive ones.
             (None, _) if self.group.1 >= SAMPLES => {
                 let least = core::mem::replace(&mut self.group, NO_GROUP).0;
                 if self.last_round.is_some_and(|last| least >= last.saturating_add(HyStart::threshold(last)))
@@ -61,11 +62,11 @@ impl HyStart {
                     (self.this_round, self.samples) = (None, 0);
                 }
             }
-            // The rise was a false alarm: back to full growth.
+            // The increase was a false alarm: back to full growth.
             (Some((baseline, _)), Some(this)) if self.samples >= SAMPLES && this < baseline => {
                 self.conservative = None;
             }
-            // It rises on: there is a queue, and rounds that try whether there is one would fill it.
+            // The RTT still rises, so there is a queue: further test rounds would fill it.
             (Some((baseline, _)), Some(this))
                 if self.samples >= SAMPLES
                     && this >= baseline.saturating_add(HyStart::threshold(baseline)) =>

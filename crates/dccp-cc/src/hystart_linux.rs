@@ -1,27 +1,27 @@
 use mpdccp_units::{Duration, Time};
 
-/// Windows below this many segments stay in slow start whatever the delay.
+/// Windows below this many segments stay in slow start at any delay.
 const LOW_WINDOW: f64 = 16.0;
-/// Acknowledgements no further apart than this belong to one train.
+/// Largest gap between acknowledgements of one train.
 const TRAIN_GAP: Duration = Duration::from_millis(2);
-/// Samples of a round before its delay is believed.
+/// Samples that a round needs for its delay to count.
 const SAMPLES: u32 = 8;
-/// Bounds of the rise in delay, which is an eighth of the least.
+/// Bounds of the rise in delay, which is an eighth of the minimum.
 const MIN_RISE: Duration = Duration::from_millis(4);
 const MAX_RISE: Duration = Duration::from_millis(16);
 
-/// HyStart (Ha and Rhee, 2011) with the constants of Linux's `tcp_cubic`: ends slow start at once, when a train of acknowledgements is
-/// half a round-trip time long or the least delay of a round has risen.
+/// HyStart (Ha and Rhee, 2011) with the constants of Linux's `tcp_cubic`: ends slow start at once, when a
+/// train of acknowledgements is half a round-trip time long or the minimum delay of a round has risen.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct HyStart {
-    /// Begin of the round and its latest acknowledgement in the train.
+    /// Start of the round, and the latest acknowledgement in the train.
     train: Option<(Time, Time)>,
     this_round: Option<Duration>,
     samples: u32,
 }
 
 impl HyStart {
-    /// Whether slow start is over, with `least` the smallest round-trip time of the connection.
+    /// True if slow start is over; `least` is the smallest round-trip time of the connection.
     pub(crate) fn on_ack(
         &mut self,
         now: Time,
@@ -72,7 +72,7 @@ mod tests {
         }
         assert!(!ack(&mut h.clone(), 122, 40, false, 15.0), "small windows stay");
         assert!(ack(&mut h, 122, 40, false, 20.0));
-        // A gap breaks the train for the rest of the round.
+        // A gap ends the train for the rest of the round.
         let mut h = HyStart::default();
         ack(&mut h, 100, 40, true, 20.0);
         for at in [103, 105, 121, 122] {

@@ -1,35 +1,36 @@
-//! How much a path's delay varies: how long packets are under way beyond the least round-trip time.
+//! Variation of a path's delay: how much longer packets take than the least round-trip time.
 //!
-//! A window of a few BDPs of the least delay is too small where most packets take longer. RTT samples alone do not show it, for where packets
-//! overtake each other only the fastest are sampled; the ages of all packets do ([`RateSample::ages`](crate::RateSample)).
+//! A window of a few BDPs of the least delay is too small if most packets take longer. RTT samples do not
+//! show this: with reordering, only the fastest packets are sampled. The ages of all packets do
+//! ([`RateSample::ages`](crate::RateSample)).
 
 use mpdccp_units::{Duration, Time};
 
-/// Rounds in which delay shows how much it varies.
+/// Rounds over which the variation of delay is measured.
 const LEASTS: usize = 8;
-/// RTT samples before a round's variation is believed.
+/// RTT samples that a round needs for its variation to count.
 const SAMPLES: u32 = 4;
-/// What delay varies by beyond the least RTT is believed up to this multiple of what it varies by within a round.
+/// Limit for the variation beyond the least RTT, as a multiple of the variation within a round.
 const BEYOND: f64 = 1.2;
-/// Packets that wait for each other's acknowledgement.
+/// Largest group of packets that wait for a common acknowledgement.
 const GROUP: f64 = 4.0;
-/// No more than this.
+/// Largest variation.
 const MOST: Duration = Duration::from_millis(100);
-/// With it, windows are at least this multiple of what is under way at the path's rate: where delay varies by more than the least RTT, twice the
-/// latter would leave no room to probe.
+/// With jitter, windows are at least this multiple of the amount in flight at the path's rate: if delay
+/// varies by more than the least RTT, twice the least RTT leaves no room for probing.
 const PROBE_ROOM: f64 = 1.5;
 
 /// Variation of one path's delay.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Jitter {
     rounds: usize,
-    /// RTTs of the round: least, count.
+    /// RTTs of the round: minimum and count.
     round_rtt: (Duration, u32),
-    /// Least RTTs of the last rounds.
+    /// Minimum RTTs of the last rounds.
     leasts: [Duration; LEASTS],
-    /// How long the packets acknowledged in the round were under way, together, and how many.
+    /// Sum of the ages of packets acknowledged in the round, and their number.
     ages: (Duration, u32),
-    /// When the first and the last RTT sample of the round came.
+    /// Times of the round's first and last RTT samples.
     sampled: (Time, Time),
     smoothed: Duration,
 }
@@ -48,12 +49,12 @@ impl Default for Jitter {
 }
 
 impl Jitter {
-    /// The usual variation, smoothed.
+    /// The typical variation, smoothed.
     pub(crate) fn get(&self) -> Duration {
         self.smoothed
     }
 
-    /// What arrives meanwhile at `bw` a second.
+    /// Amount that arrives during the variation at `bw` per second.
     pub(crate) fn allowance(&self, bw: f64) -> f64 {
         bw * self.smoothed.as_secs_f64()
     }
@@ -63,12 +64,12 @@ impl Jitter {
         (gain * bdp + allowance).max(gain.min(PROBE_ROOM) * (bdp + allowance))
     }
 
-    /// The path is another.
+    /// The path has changed.
     pub(crate) fn forget(&mut self) {
         self.smoothed = Duration::ZERO;
     }
 
-    /// Notes an RTT of the running round.
+    /// Adds an RTT of the running round.
     pub(crate) fn on_rtt(&mut self, now: Time, rtt: Duration) {
         let (least, n) = self.round_rtt;
         if n == 0 {
@@ -78,14 +79,14 @@ impl Jitter {
         self.round_rtt = (least.min(rtt), n + 1);
     }
 
-    /// Notes how long the packets of an acknowledgement were under way.
+    /// Adds the ages of the packets of an acknowledgement.
     pub(crate) fn on_ages(&mut self, (sum, n): (Duration, u32)) {
         self.ages = (self.ages.0.saturating_add(sum), self.ages.1.saturating_add(n));
     }
 
-    /// Ends a round and returns its least RTT, if it had enough samples. `least_rtt` is what the path is believed to take at least. Where the round's
-    /// window was full, there may be too little room for how much delay varies from round to round; else that is a queue of ours, which
-    /// drains make shorter.
+    /// Ends a round and returns its minimum RTT, if it had enough samples. `least_rtt` is the path's
+    /// estimated minimum. If the round's window was full, the room may be too small for variation between
+    /// rounds; otherwise that variation is our own queue, which drains reduce.
     pub(crate) fn on_round_end(
         &mut self,
         least_rtt: Option<Duration>,
@@ -98,8 +99,8 @@ impl Jitter {
         }
         self.round_rtt = (Duration::MAX, 0);
         let ages = core::mem::take(&mut self.ages);
-        // Samples are of the packets that overtook others: they tell less than all packets do. The least RTT is rarer than a round's least,
-        // but a queue of others lies between the two as well.
+        // Samples come from packets that overtook others, so they show less than all packets do. The least
+        // RTT is rarer than a round's minimum, but the difference also contains other flows' queues.
         let mean = ages.0.checked_div(ages.1).unwrap_or_default().saturating_sub(self.held(n, ages.1));
         let beyond = mean.saturating_sub(least_rtt.unwrap_or(mean));
         self.leasts[self.rounds % LEASTS] = least;
@@ -110,8 +111,9 @@ impl Jitter {
         Some(least)
     }
 
-    /// How long the average packet waited for the others of its acknowledgement, had all arrived evenly: no delay of the path. No more than
-    /// a few wait for each other; larger groups came together, and that is delay.
+    /// Mean time that packets waited for the others of their acknowledgement, if all arrived evenly: this is
+    /// not delay of the path. At most `GROUP` packets wait for each other; larger groups arrived together,
+    /// and that is delay.
     fn held(&self, acks: u32, packets: u32) -> Duration {
         let apart = self.sampled.1.since(self.sampled.0).checked_div(packets.max(1)).unwrap_or_default();
         let group = (f64::from(packets) / f64::from(acks.max(1))).clamp(1.0, GROUP);
@@ -123,7 +125,7 @@ impl Jitter {
 mod tests {
     use super::*;
 
-    /// Jitter after rounds of eight acknowledgements, each of packets that took as long as `ages` says, in milliseconds.
+    /// Jitter after rounds of eight acknowledgements, each of packets with these `ages` in milliseconds.
     fn jitter(ages: &[u64]) -> Duration {
         let ms = Duration::from_millis;
         let mut jitter = Jitter::default();
@@ -158,11 +160,11 @@ mod tests {
 
     #[test]
     fn packets_that_wait_for_a_shared_acknowledgement_are_no_jitter() {
-        // One each 2 ms.
+        // One packet per 2 ms.
         assert_eq!(jitter(&[20]), Duration::ZERO);
         assert!(jitter(&[22, 20]) < Duration::from_micros(200), "{:?}", jitter(&[22, 20]));
         assert!(jitter(&[26, 24, 22, 20]) < Duration::from_micros(400), "{:?}", jitter(&[26, 24, 22, 20]));
-        // The same groups, later than that.
+        // The same groups, but later.
         assert!(jitter(&[32, 30]) > Duration::from_millis(8));
     }
 }

@@ -1,8 +1,8 @@
-//! Congestion control algorithms, free of any protocol: DCCP senders and the simulator's model TCP drive the same
-//! [`Controller`]s.
+//! Congestion control algorithms, independent of any protocol: DCCP senders and the simulator's model TCP use
+//! the same [`Controller`]s.
 //!
-//! The interface was drawn for BBR first: a rate goes out, every packet carries delivery state ([`Snapshot`]), and one
-//! acknowledgement is one [`AckEvent`] and one call.
+//! The interface was designed for BBR: a controller outputs a rate, every packet carries delivery state
+//! ([`Snapshot`]), and one acknowledgement is one [`AckEvent`] and one call.
 //!
 //! ```
 //! use dccp_cc::{Algorithm, Amount, CcConfig, Sent, Window};
@@ -29,7 +29,7 @@
 #![forbid(unsafe_code)]
 
 extern crate alloc;
-/// The tests' model drives controllers by this name, from within and from without.
+/// The tests' model uses this name both inside the crate and outside.
 #[cfg(test)]
 extern crate self as dccp_cc;
 

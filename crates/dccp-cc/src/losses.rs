@@ -1,19 +1,21 @@
-//! Which losses are the path's own and which come of sending too much.
+//! Separates the path's own losses from losses due to sending too much.
 //!
-//! A path that loses at random does so however little is sent; a full queue or a policer loses what is beyond its rate. So losses among
-//! what left while the rate was below the estimate are the path's, and what goes beyond that share is congestion (as in BBRv3, from 2 % on).
+//! A path with random losses has them at any rate; a full queue or a policer drops the excess over its rate.
+//! So losses among packets sent while the rate was below the estimate are the path's own, and losses beyond
+//! that share are congestion (as in BBRv3, from 2 % on).
 
 use mpdccp_units::Time;
 
-/// BBR.LossThresh (draft-ietf-ccwg-bbr-06 section 2.6): the share of losses in excess of the path's own that is tolerated.
+/// BBR.LossThresh (draft-ietf-ccwg-bbr-06 section 2.6): tolerated share of losses beyond the path's own.
 pub(crate) const LOSS_THRESH: f64 = 0.02;
-/// Packets that a stretch of rounds has at least.
+/// Least packets in a stretch of rounds.
 const FEW: f64 = 50.0;
-/// Times that something is lost in a stretch before it is congestion: what exceeds a rate is lost all the time, not once.
+/// Separate losses in a stretch that indicate congestion: an excess over a rate causes losses repeatedly, not
+/// once.
 const TIMES: u32 = 2;
-/// Packets of low-rate phases that are remembered in full.
+/// Packets of low-rate phases counted at full weight.
 const REMEMBERED: f64 = 1_000.0;
-/// Losses whose bursts are remembered in full, and the most that bursts excuse.
+/// Losses counted at full weight for bursts, and the largest allowance for bursts.
 const MANY: f64 = 100.0;
 const SPREAD: f64 = 10.0;
 
@@ -24,12 +26,12 @@ struct Counts {
     lost: f64,
 }
 
-/// Delivered, lost and marked in the running stretch of rounds.
+/// Packets delivered, lost and marked in the running stretch of rounds.
 #[derive(Clone, Copy, Debug)]
 struct Stretch {
     since: Time,
     counts: Counts,
-    /// How many times something was lost.
+    /// Number of separate losses.
     times: u32,
     marked: f64,
     delivered: u64,
@@ -38,25 +40,26 @@ struct Stretch {
 /// Losses of one path.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Losses {
-    /// When the last phase below the estimate began and ended.
+    /// Start and end of the last phase below the estimate.
     low: Option<(Time, Time)>,
-    /// Of packets that left in such phases.
+    /// Packets that left in such phases.
     own: Counts,
     stretch: Option<Stretch>,
     bursts: Bursts,
 }
 
-/// How many packets are lost at a time. Where many are, a few such losses more or less say little.
+/// Number of packets lost at a time. If losses come in bursts, a few bursts more or less mean little.
 #[derive(Clone, Copy, Debug, Default)]
 struct Bursts {
     lost: f64,
     times: f64,
-    /// When the first packet of the last one left, and how many it took.
+    /// Send time of the last burst's first packet, and the burst's size.
     burst: Option<(Time, f64)>,
 }
 
 impl Bursts {
-    /// At least every other packet that leaves while `packets` do each second is lost in one burst. Returns whether this one begins another.
+    /// A burst: at least every other packet is lost, while `packets` leave per second. Returns whether this
+    /// loss begins a new burst.
     fn on_lost(&mut self, sent_at: Time, packets: f64) -> bool {
         if self.lost > MANY {
             (self.lost, self.times) = (self.lost / 2.0, self.times / 2.0);
@@ -74,7 +77,7 @@ impl Bursts {
         true
     }
 
-    /// How much more the number of losses varies than if each came by itself: bursts of geometric length.
+    /// Variance of the number of losses compared with independent losses, for bursts of geometric length.
     fn spread(&self) -> f64 {
         let mean = if self.times > 0.0 { self.lost / self.times } else { 1.0 };
         (2.0 * mean - 1.0).clamp(1.0, SPREAD)
@@ -82,7 +85,7 @@ impl Bursts {
 }
 
 impl Losses {
-    /// Whether the rate is below the estimate from `now` on.
+    /// Records whether the rate is below the estimate from `now` on.
     pub(crate) fn on_gain(&mut self, now: Time, low: bool) {
         match &mut self.low {
             Some((_, end)) if *end == Time::MAX && !low => *end = now,
@@ -96,7 +99,7 @@ impl Losses {
         self.low.is_some_and(|(begin, end)| (begin..end).contains(&sent_at))
     }
 
-    /// A packet was declared lost, while about so many `packets` leave each second.
+    /// A packet was declared lost, while about `packets` leave per second.
     pub(crate) fn on_lost(&mut self, sent_at: Time, packets: f64) {
         let another = self.bursts.on_lost(sent_at, packets);
         if self.is_low(sent_at) {
@@ -110,7 +113,7 @@ impl Losses {
         }
     }
 
-    /// Packets were delivered, the newest of which left at `sent_at`; `ce` of them were marked.
+    /// Packets were delivered; the newest left at `sent_at`, and `ce` of them were marked.
     pub(crate) fn on_delivered(&mut self, sent_at: Option<Time>, packets: u64, units: u64, ce: u64) {
         if sent_at.is_some_and(|at| self.is_low(at)) {
             self.own.all += packets as f64;
@@ -126,7 +129,8 @@ impl Losses {
         }
     }
 
-    /// A round ends: if more was lost in it than the path loses anyhow, the rate at which the rest came through, units a second.
+    /// A round ends: if more was lost than the path loses itself, returns the rate of the delivered packets,
+    /// units per second.
     pub(crate) fn on_round_end(&mut self, now: Time) -> Option<f64> {
         let Some(s) = self.stretch else {
             self.restart(now);
@@ -140,25 +144,26 @@ impl Losses {
             self.restart(now);
             return (lasted > 0.0).then(|| s.delivered as f64 / lasted);
         }
-        // Few packets say little.
+        // Few packets are not conclusive.
         if n >= FEW {
             self.restart(now);
         }
         None
     }
 
-    /// Share that the path loses however little is sent.
+    /// Share of packets that the path loses at any rate.
     pub(crate) fn own_share(&self) -> f64 {
         if self.own.all > 0.0 { self.own.lost / self.own.all } else { 0.0 }
     }
 
-    /// Losses among `n` packets up to which they are the path's own: two and a half times the deviation of what chance brings.
+    /// Largest number of losses among `n` packets that counts as the path's own: with two and a half standard
+    /// deviations for chance.
     pub(crate) fn bound(&self, n: f64) -> f64 {
         let expected = self.own_share() * n;
         LOSS_THRESH * n + expected + 2.5 * libm::sqrt((expected + 1.0) * self.bursts.spread())
     }
 
-    /// What was lost until now is not to be judged.
+    /// Drops the losses recorded until now.
     pub(crate) fn restart(&mut self, now: Time) {
         self.stretch =
             Some(Stretch { since: now, counts: Counts::default(), times: 0, marked: 0.0, delivered: 0 });
@@ -173,10 +178,10 @@ mod tests {
         Time::from_millis(ms)
     }
 
-    /// A second.
+    /// Packets per second.
     const PACKETS: f64 = 1_000.0;
 
-    /// A round of 100 packets sent at `sent`, so many of them lost, ends 100 ms later.
+    /// A round of 100 packets sent at `sent`, with this many lost, ends 100 ms later.
     fn round(l: &mut Losses, sent: u64, lost: u64, ce: u64) -> Option<f64> {
         (0..lost).for_each(|i| l.on_lost(ms(sent + i * 100 / lost), PACKETS));
         l.on_delivered(Some(ms(sent)), 100 - lost, 100 - lost, ce);
@@ -188,9 +193,9 @@ mod tests {
         let mut l = Losses::default();
         l.restart(ms(0));
         assert_eq!(round(&mut l, 0, 3, 0), None);
-        // Nothing is known of the path: 10 % are too much; 90 packets came in 100 ms.
+        // The path is unknown, and 10 % is too much; 90 packets came in 100 ms.
         assert_eq!(round(&mut l, 100, 10, 0), Some(900.0));
-        // A phase at a low rate loses as many.
+        // A phase at a low rate has the same losses.
         l.on_gain(ms(200), true);
         round(&mut l, 200, 10, 0);
         l.on_gain(ms(300), false);
@@ -233,7 +238,7 @@ mod tests {
 
     #[test]
     fn losses_that_come_together_say_less() {
-        // Rounds of 100 packets, of every fifth of which 8 are lost: each by itself, or all at once.
+        // Rounds of 100 packets; every fifth loses 8, separately or in one burst.
         let bounds = |together: bool| {
             let mut l = Losses::default();
             l.restart(ms(0));

@@ -1,16 +1,17 @@
 use core::time::Duration;
 use mpdccp_units::{Rate, Time};
 
-/// Spaces packets at a rate: a token bucket that holds at most one quantum.
+/// Spaces packets at a rate: a token bucket of one quantum.
 ///
-/// A quantum may leave at once; when what is left of it holds no further packet, the next may leave once all that left is
-/// paid for (`next_send_time = now + size / rate` of draft-cardwell-iccrg-bbr-congestion-control-00 section 4.2.1, for an
-/// aggregate). So a driver wakes once a quantum, not once a packet. A packet that leaves less than a quantum's time late brings
-/// the next one forward, so that late timers and sources off the beat do not cost rate; after more idleness than that,
-/// nothing is owed.
+/// A quantum may leave at once. When the rest of the quantum has no room for another packet, the next packet
+/// waits until all sent bytes are paid for (`next_send_time = now + size / rate` of
+/// draft-cardwell-iccrg-bbr-congestion-control-00 section 4.2.1, for an aggregate). So a driver wakes once
+/// per quantum instead of once per packet. If a packet leaves less than a quantum's time late, the next one
+/// leaves earlier, so late timers and irregular sources do not reduce the rate. Longer idle time earns no
+/// credit.
 #[derive(Clone, Debug, Default)]
 pub struct Pacer {
-    /// When all that left is paid for.
+    /// When all sent bytes are paid for.
     paid: Time,
     /// When the next packet may leave.
     next: Time,
@@ -23,7 +24,8 @@ impl Pacer {
         self.next.max(now)
     }
 
-    /// Bytes that may leave in one burst now, up to `quantum`, at least one packet when `next_send` has come.
+    /// Bytes that may leave in one burst now: up to `quantum`, and at least one packet if `next_send` has
+    /// passed.
     pub fn burst(&self, now: Time, rate: Rate, quantum: u32) -> u32 {
         if self.next > now {
             return 0;
@@ -36,7 +38,7 @@ impl Pacer {
         u32::try_from(left).unwrap_or(u32::MAX).max(self.last_bytes.min(quantum))
     }
 
-    /// `bytes` left.
+    /// Records that `bytes` left.
     pub fn on_sent(&mut self, now: Time, bytes: u32, rate: Rate, quantum: u32) {
         let room = rate.time_for(u64::from(quantum));
         let from = if now.since(self.paid) < room { self.paid } else { now };
@@ -44,7 +46,7 @@ impl Pacer {
         self.paid = from + packet;
         self.last_bytes = bytes;
         let owed = self.paid.since(now);
-        // A nanosecond a packet of slack: each time is rounded up.
+        // Slack of a nanosecond per packet, since each time is rounded up.
         let full =
             rate == Rate::ZERO || owed.saturating_add(packet) > room.saturating_add(Duration::from_nanos(64));
         self.next = if full { self.paid } else { now };
@@ -87,13 +89,13 @@ mod tests {
             p.on_sent(t, 1250, rate, 12_500);
         }
         assert_eq!(p.next_send(t), t + MS);
-        // A second of idleness earns one quantum.
+        // A second of idle time earns one quantum.
         assert_eq!(p.burst(Time::from_millis(1_001), rate, 12_500), 12_500);
     }
 
     #[test]
     fn lateness_below_a_quantum_is_caught_up() {
-        // A packet every 0.7 ms at most, on a path that takes one every 1 ms: every one it can take is sent.
+        // A packet at least every 0.7 ms on a path that carries one per 1 ms: the full rate is used.
         let rate = Rate::from_mbps(10.0);
         let mut p = Pacer::default();
         let mut sent = 0;
@@ -126,8 +128,9 @@ mod tests {
         }
     }
 
-    /// A driver that wakes 60 us late each time, at 10 Gbit/s with a quantum of a millisecond: the rate holds, each wake-up sends a quantum at
-    /// most and what is left of the last one, and there are about a thousand a second.
+    /// A driver that wakes 60 us late each time, at 10 Gbit/s with a quantum of a millisecond. The rate is
+    /// reached, each wake-up sends at most a quantum and the rest of the last one, and there are about a
+    /// thousand wake-ups per second.
     #[test]
     fn ten_gigabits_a_second_hold_with_late_wake_ups() {
         let (rate, quantum) = (Rate::from_bps(10_000_000_000), 1_250_000);
@@ -139,7 +142,7 @@ mod tests {
                 p.on_sent(now, 1250, rate, quantum);
                 burst += 1250;
             }
-            // What the late wake-up missed comes on top.
+            // Plus the amount missed by the late wake-up.
             assert!(burst <= u64::from(quantum) + rate.bytes_in(Duration::from_micros(60)), "{burst}");
             sent += burst;
             wakeups += 1;

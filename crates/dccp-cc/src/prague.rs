@@ -4,22 +4,23 @@ use mpdccp_units::{Duration, Rate, Time};
 
 /// Weight of a round in the average share of marks (RFC 8257 section 3.3, g).
 const GAIN: f64 = 1.0 / 16.0;
-/// Below this round-trip time the window grows as if it were this long (RFC 9331 section 4.3: less dependence on the round-trip time).
+/// Below this round-trip time the window grows as with this round-trip time (RFC 9331 section 4.3: less
+/// dependence on the round-trip time).
 const REFERENCE_RTT: f64 = 0.025;
-/// Largest burst, in time at the pacing rate: the shallow queue of an L4S link must hold it.
+/// Largest burst, as time at the pacing rate: it must fit into the shallow queue of an L4S link.
 const QUANTUM: Duration = Duration::from_micros(250);
-/// Pacing over window per round trip: while slow start doubles, and afterwards.
+/// Pacing rate in windows per round trip: in slow start, and afterwards.
 const FAST: f64 = 2.0;
 const STEADY: f64 = 1.0;
 /// Far above any path, so that windows stay finite.
 const MAX_CWND: f64 = 1e9;
 
-/// A scalable congestion control for L4S (RFC 9331), after the Prague requirements and DCTCP (RFC 8257): the window shrinks in
-/// proportion to the share of marked packets, so that it gets about two marks a round trip whatever its size. Losses halve it as
-/// Reno's. It paces.
+/// A scalable congestion control for L4S (RFC 9331), following the Prague requirements and DCTCP (RFC 8257).
+/// The window shrinks in proportion to the share of marked packets, so it receives about two marks per round
+/// trip at any size. Losses halve it as in Reno. It paces.
 ///
-/// Experimental. It does not tell a classic ECN queue from an L4S one (RFC 9331 section 4.3 recommends to): at a classic queue
-/// that marks it takes more than its share.
+/// Experimental. It does not distinguish a classic ECN queue from an L4S queue (RFC 9331 section 4.3
+/// recommends that): at a marking classic queue it takes more than its share.
 #[derive(Debug)]
 pub struct Prague {
     packets: bool,
@@ -30,7 +31,7 @@ pub struct Prague {
     ssthresh: Option<f64>,
     /// Average share of marked packets.
     alpha: f64,
-    /// Acknowledged and marked in this round.
+    /// Packets acknowledged and marked in this round.
     acked: u64,
     marked: u64,
     /// The window before the last reduction, and the rounds for which it has been larger since.
@@ -43,7 +44,7 @@ pub struct Prague {
 }
 
 impl Prague {
-    /// A fresh one.
+    /// A new controller.
     pub fn new(cfg: &CcConfig) -> Prague {
         Prague {
             packets: cfg.packets,
@@ -104,7 +105,7 @@ impl Controller for Prague {
         }
         // Of what left before the last reduction, nothing more is to be learnt (RFC 9331 section 4.3, RFC 8257 section 3.3).
         if ev.congestion && ev.lost.packets > 0 {
-            // RFC 9331 section 4.3: a loss is answered as any Reno-friendly control would.
+            // RFC 9331 section 4.3: a loss gets the response of a Reno-friendly control.
             self.before = Some((self.cwnd, self.ssthresh));
             self.reduce_to(self.cwnd / 2.0);
             return;
@@ -185,7 +186,7 @@ mod tests {
     use super::*;
     use crate::{Amount, RttEstimator};
 
-    /// A round of `acked` packets, `ce` of them marked and some lost, at 25 ms.
+    /// A round of `acked` packets with `ce` marks and `lost` losses, at 25 ms.
     fn round(prague: &mut Prague, acked: u64, ce: u64, lost: u64) {
         let mut estimator = RttEstimator::default();
         estimator.update(Time::ZERO, Duration::from_millis(25));
@@ -224,7 +225,7 @@ mod tests {
     fn shrinks_by_half_the_share_of_marks() {
         let mut prague = fresh();
         prague.cwnd = 100.0;
-        // All marked for long: as a loss.
+        // With all packets marked for long, it reacts as to a loss.
         round(&mut prague, 100, 100, 0);
         assert_eq!(prague.cwnd, 50.0);
         for _ in 0..200 {

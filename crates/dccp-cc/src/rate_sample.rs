@@ -1,41 +1,42 @@
 use crate::Amount;
 use mpdccp_units::{Duration, Rate, Time};
 
-/// Delivery state stamped on a packet when it leaves (draft-cheng-iccrg-delivery-rate-estimation section 3.2).
+/// Delivery state recorded for a packet when it leaves (draft-cheng-iccrg-delivery-rate-estimation section
+/// 3.2).
 #[derive(Clone, Copy, Debug)]
 pub struct Snapshot {
-    /// Delivered when the packet was sent.
+    /// Amount delivered when the packet was sent.
     pub delivered: Amount,
-    /// When that count was last raised.
+    /// When that amount last increased.
     pub delivered_at: Time,
     /// Send time of the packet that began the current send interval.
     pub first_sent_at: Time,
     /// When this packet was sent.
     pub sent_at: Time,
-    /// The sender was application-limited then.
+    /// Whether the sender was application-limited then.
     pub app_limited: bool,
-    /// Outstanding when it left, itself included.
+    /// Outstanding when it left, including itself.
     pub inflight: Amount,
     /// Lost so far when it left.
     pub lost: Amount,
 }
 
-/// What one acknowledgement says about the delivery rate.
+/// Delivery-rate sample of one acknowledgement.
 #[derive(Clone, Copy, Debug)]
 pub struct RateSample {
-    /// Delivered over the interval divided by it.
+    /// Amount delivered over the interval, divided by it.
     pub rate: Rate,
-    /// The same in packets per second.
+    /// The rate in packets per second.
     pub packets_per_sec: f64,
-    /// Delivered over the interval.
+    /// Amount delivered over the interval.
     pub delivered: Amount,
-    /// Lost over the interval.
+    /// Amount lost over the interval.
     pub lost: Amount,
     /// The longer of the two intervals below.
     pub interval: Duration,
-    /// How long it took to send it.
+    /// Time taken to send the amount.
     pub send_interval: Duration,
-    /// How long it took to be acknowledged.
+    /// Time taken to acknowledge the amount.
     pub ack_interval: Duration,
     /// Total delivered when the newest acknowledged packet was sent.
     pub prior_delivered: Amount,
@@ -45,14 +46,14 @@ pub struct RateSample {
     pub sent_at: Time,
     /// That packet was sent while application-limited.
     pub app_limited: bool,
-    /// How long the packets newly acknowledged were under way, all together, and how many they are.
+    /// Sum of the ages of the newly acknowledged packets, and their number.
     pub ages: (Duration, u32),
 }
 
 /// Delivery-rate estimator of one connection (draft-cheng-iccrg-delivery-rate-estimation).
 ///
-/// For each packet sent call [`on_sent`](Self::on_sent) and keep the snapshot; for each acknowledgement call
-/// [`on_acked`](Self::on_acked) for every newly received packet, then [`sample`](Self::sample) once.
+/// For each packet sent, call [`on_sent`](Self::on_sent) and keep the snapshot. For each acknowledgement,
+/// call [`on_acked`](Self::on_acked) for every newly received packet, then [`sample`](Self::sample) once.
 #[derive(Clone, Debug, Default)]
 pub struct RateSampler {
     delivered: Amount,
@@ -61,16 +62,16 @@ pub struct RateSampler {
     lost: Amount,
     /// Packets sent until this many were delivered are marked application-limited; 0: none.
     app_limited_until: u64,
-    /// Snapshot of the newest packet of the acknowledgement being digested.
+    /// Snapshot of the newest packet in the current acknowledgement.
     newest: Option<Snapshot>,
-    /// Of the packets of the acknowledgement being digested.
+    /// Ages of the packets in the current acknowledgement.
     ages: (Duration, u32),
 }
 
 impl RateSampler {
-    /// A packet of `bytes` leaves; `inflight` is what is outstanding before it.
+    /// A packet of `bytes` leaves; `inflight` is the amount outstanding before it.
     pub fn on_sent(&mut self, now: Time, bytes: u32, inflight: Amount) -> Snapshot {
-        // Section 3.2: after idleness both intervals start with this packet.
+        // Section 3.2: after idle time, both intervals start with this packet.
         if inflight.packets == 0 {
             self.first_sent_at = now;
             self.delivered_at = now;
@@ -103,7 +104,7 @@ impl RateSampler {
         self.lost = self.lost.plus(bytes);
     }
 
-    /// The sender has no more to send and was not limited by window or pacing within the last round.
+    /// The sender has nothing more to send, and neither window nor pacing limited it within the last round.
     pub fn set_app_limited(&mut self, inflight: Amount) {
         self.app_limited_until = self.delivered.packets.saturating_add(inflight.packets).max(1);
     }
@@ -123,20 +124,21 @@ impl RateSampler {
         self.app_limited_until != 0
     }
 
-    /// Closes one acknowledgement: `None` if nothing new was delivered or the interval is shorter than `min_rtt`.
+    /// Ends one acknowledgement: `None` if nothing new was delivered or the interval is shorter than
+    /// `min_rtt`.
     pub fn sample(&mut self, min_rtt: Option<Duration>) -> Option<RateSample> {
-        // Section 3.4: the mark goes when all that was in flight with it is delivered.
+        // Section 3.4: the mark is removed when everything in flight at that time is delivered.
         if self.app_limited_until != 0 && self.delivered.packets > self.app_limited_until {
             self.app_limited_until = 0;
         }
         let newest = self.newest.take()?;
         let ages = core::mem::take(&mut self.ages);
-        // The next send interval starts where this one ended; an older packet that comes late does not turn it back.
+        // The next send interval starts where this one ended; a late older packet does not move it back.
         self.first_sent_at = self.first_sent_at.max(newest.sent_at);
         let send_interval = newest.sent_at.since(newest.first_sent_at);
         let ack_interval = self.delivered_at.since(newest.delivered_at);
         let interval = send_interval.max(ack_interval);
-        // Section 3.3: nothing is delivered faster than a round trip; a shorter interval is a measurement error.
+        // Section 3.3: delivery takes at least a round trip; a shorter interval is a measurement error.
         if interval.is_zero() || min_rtt.is_some_and(|m| interval < m) {
             return None;
         }
@@ -189,7 +191,7 @@ mod tests {
             assert_eq!(got.interval, got.ack_interval);
             assert_eq!(got.rate, Rate::from_bytes_per(got.delivered.bytes, got.interval));
         }
-        // Steady state: a packet sent when 5 were delivered, acknowledged with 10 more every 2 ms.
+        // Steady state: a packet sent when 5 were delivered is acknowledged after 10 more, one every 2 ms.
         assert_eq!(s.delivered(), packets(10));
     }
 

@@ -10,10 +10,11 @@ const MAX_CWND: u64 = INFINITE;
 /// TCP's initial window, packets (RFC 6928).
 pub(crate) const TCP_INITIAL_WINDOW: u64 = 10;
 
-/// AIMD congestion control as TCP's (RFC 5681), counted in packets as RFC 4341 section 5 wants.
+/// TCP's AIMD congestion control (RFC 5681), counted in packets as RFC 4341 section 5 requires.
 ///
-/// What RFC 4341 section 5.1 leaves open, the window of an application that does not fill it, follows RFC 7661: it is kept, paced, for five minutes,
-/// and a loss leaves half of what was used. Nothing else is paced.
+/// For an application that does not fill the window, which RFC 4341 section 5.1 leaves open, it follows RFC
+/// 7661: the window is kept for five minutes and paced, and a loss leaves half of the used part. Otherwise it
+/// does not pace.
 #[derive(Debug)]
 pub struct Reno {
     cwnd: u64,
@@ -21,16 +22,16 @@ pub struct Reno {
     initial: u64,
     mtu: u16,
     ack_ratio: u64,
-    /// Slow start and initial window of TCP instead of RFC 4341's.
+    /// TCP's slow start and initial window instead of RFC 4341's.
     tcp: bool,
-    /// Acknowledged but not yet turned into growth.
+    /// Acknowledged packets that have not increased the window yet.
     credit: u64,
     validation: Validation,
-    /// TCP's: see [`Controller::on_idle_restart`].
+    /// TCP only: see [`Controller::on_idle_restart`].
     last_sent: Time,
     rto: Duration,
     srtt: Option<Duration>,
-    /// Timed out, and nothing was acknowledged since.
+    /// A timeout occurred, and nothing was acknowledged since.
     timed_out: bool,
     /// Window and threshold before the last reduction.
     before: Option<(u64, u64)>,
@@ -38,7 +39,7 @@ pub struct Reno {
 }
 
 impl Reno {
-    /// A fresh one.
+    /// A new controller.
     pub fn new(cfg: &CcConfig) -> Reno {
         let initial = initial_window(cfg.mtu);
         Reno {
@@ -59,7 +60,7 @@ impl Reno {
         }
     }
 
-    /// As Linux's TCP has it: an initial window of ten (RFC 6928), and slow start by all that is acknowledged.
+    /// As Linux's TCP: an initial window of ten (RFC 6928), and slow start by all acknowledged packets.
     pub fn tcp(mtu: u16) -> Reno {
         let cfg = CcConfig { mtu, packets: true, draft: false, seed: 0 };
         Reno { cwnd: TCP_INITIAL_WINDOW, initial: TCP_INITIAL_WINDOW, tcp: true, ..Reno::new(&cfg) }
@@ -70,9 +71,9 @@ impl Reno {
         self.ssthresh
     }
 
-    /// Time passes: RFC 7661 section 4.4.3.
+    /// Applies RFC 7661 section 4.4.3.
     fn look(&mut self, now: Time) {
-        // RFC 4341 section 5.1: after five minutes half of a window that was not used goes.
+        // RFC 4341 section 5.1: after five minutes without use, halve the window.
         if !self.tcp && self.validation.ran_out(now, self.cwnd) {
             self.ssthresh = self.ssthresh.max(self.cwnd - self.cwnd / 4);
             self.cwnd = self.cwnd.min((self.cwnd / 2).max(self.initial));
@@ -91,14 +92,16 @@ impl Reno {
             acked -= growth;
         }
         if self.cwnd < self.ssthresh {
-            // RFC 4341 section 5: one for every two acknowledged, at most Ack Ratio / 2 an acknowledgement.
+            // RFC 4341 section 5: one packet for every two acknowledged, at most Ack Ratio / 2 per
+            // acknowledgement.
             let most = self.ack_ratio.div_ceil(2);
             self.credit = self.credit.saturating_add(acked);
             let growth = (self.credit / 2).min(most);
             self.credit = if growth == most { 0 } else { self.credit % 2 };
             self.cwnd = (self.cwnd + growth).min(self.ssthresh);
         } else {
-            // RFC 4341 section 5: one for every window of data acknowledged; for more if coupled.
+            // RFC 4341 section 5: one packet for every window of data acknowledged; for a larger amount if
+            // coupled.
             self.credit = self.credit.saturating_add(acked);
             let price = |cwnd: u64| (cwnd as f64 / self.part.increase) as u64;
             while self.credit >= price(self.cwnd) {
@@ -110,7 +113,8 @@ impl Reno {
     }
 }
 
-/// RFC 3390: min(4 segments, max(2 segments, 4380 bytes)), in segments. A segment is what headers leave of a packet; as TCP, 40 bytes of them.
+/// RFC 3390: min(4 segments, max(2 segments, 4380 bytes)), in segments. A segment is a packet without 40
+/// bytes of headers, as in TCP.
 pub(crate) fn initial_window(mtu: u16) -> u64 {
     (4380 / u64::from(mtu.saturating_sub(40).max(1))).clamp(2, 4)
 }
@@ -127,23 +131,24 @@ impl Controller for Reno {
         self.timed_out &= ev.acked.packets == 0;
         if ev.congestion {
             self.before = Some((self.cwnd, self.ssthresh));
-            // RFC 7661 section 4.4.1: what was used of a window that was not validated, not all of it.
+            // RFC 7661 section 4.4.1: reduce from the used part of a window that was not validated.
             let used = self.validation.pipe_ack().filter(|_| !self.validated());
             let window = used.map_or(self.cwnd, |pipe| pipe.max(ev.inflight_before.packets).min(self.cwnd));
-            // RFC 4341 section 5: halve, rounded down; cwnd at least one, ssthresh at least two. Coupled, a little less is left.
+            // RFC 4341 section 5: halve, rounded down; cwnd at least one, ssthresh at least two. Coupled
+            // subflows reduce more.
             self.cwnd = (window as f64 * (1.0 - self.part.decrease / 2.0)).max(1.0) as u64;
-            // RFC 4341 section 5: where slow start ends from now on.
+            // RFC 4341 section 5: slow start now ends here.
             self.ssthresh = self.cwnd.max(2);
             self.credit = 0;
             self.validation.restart();
         } else if ev.lost.packets > 0 || ev.ce > 0 {
-            // RFC 4341 section 5: only windows without lost or marked packets let it grow.
+            // RFC 4341 section 5: only windows without lost or marked packets grow.
             self.credit = 0;
         } else if !ev.app_limited {
             // RFC 4341 section 5.1: no growth while the window is not used.
             self.grow(ev.acked.packets);
         }
-        // Section 4.2: no samples while losses are dealt with.
+        // Section 4.2: no samples during loss recovery.
         if ev.lost.packets == 0 {
             self.validation.on_ack(ev, self.cwnd);
         }
@@ -151,13 +156,13 @@ impl Controller for Reno {
     }
 
     fn on_rto(&mut self, now: Time) {
-        // RFC 4341 section 5: a timeout. RFC 5681 section 3.1: ssthresh is held when the next timeout follows without an
-        // acknowledgement, which says nothing new of the path.
+        // RFC 4341 section 5: a timeout. RFC 5681 section 3.1: ssthresh stays if the next timeout follows
+        // without an acknowledgement, which gives no new information.
         if !core::mem::replace(&mut self.timed_out, true) {
             self.before = Some((self.cwnd, self.ssthresh));
             self.ssthresh = (self.cwnd / 2).max(2);
         }
-        // RFC 4341 section 5: one packet is left.
+        // RFC 4341 section 5: reduce to one packet.
         self.cwnd = 1;
         self.credit = 0;
         self.validation.restart();
@@ -175,8 +180,8 @@ impl Controller for Reno {
         if !self.tcp {
             return self.look(now);
         }
-        // Linux has it as RFC 2861: halve for every timeout spent idle, down to the initial window, and remember three quarters of
-        // what was validated.
+        // Linux implements RFC 2861: halve for every timeout spent idle, down to the initial window; ssthresh
+        // becomes three quarters of the validated window.
         let mut idle = now.since(self.last_sent);
         if idle < self.rto || self.cwnd <= self.initial {
             return;
@@ -204,16 +209,17 @@ impl Controller for Reno {
     }
 
     fn on_slow_receiver(&mut self, buffer_drops: u64) {
-        // RFC 4341 section 5.2: one less for each packet the receive buffer dropped, and slow start ends.
+        // RFC 4341 section 5.2: reduce by one for each packet dropped in the receive buffer, and end slow
+        // start.
         self.cwnd = self.cwnd.saturating_sub(buffer_drops).max(1);
-        // RFC 4341 section 5.2: also where it reported none.
+        // RFC 4341 section 5.2: also if it reported no drops.
         self.ssthresh = self.ssthresh.min(self.cwnd.max(2));
     }
 
     fn limits(&self) -> Limits {
-        // RFC 7661 section 4.4.2: no bursts into a path of which too little is known by now.
+        // RFC 7661 section 4.4.2: no bursts into a path whose capacity is not validated.
         let mtu = u64::from(self.mtu);
-        // However long a round trip: never nothing.
+        // Not zero, even with a long round trip.
         let rate = |srtt| Rate::from_bytes_per(self.cwnd * mtu, srtt).max(Rate::from_bps(1));
         let pacing = self.srtt.filter(|_| !self.validated()).map(rate);
         Limits { cwnd: Window::Packets(self.cwnd), pacing, quantum: u32::from(self.mtu) }

@@ -1,6 +1,6 @@
 use mpdccp_units::{Duration, Time};
 
-/// Samples of a round beyond which one weighs no less.
+/// Number of samples per round beyond which a sample's weight does not decrease further.
 const MAX_SAMPLES: u32 = 1000;
 
 /// Round-trip time estimator (RFC 6298; bounds of RFC 4341 section 5.1 for DCCP).
@@ -22,12 +22,13 @@ impl RttEstimator {
     /// Upper bound of the timeout.
     pub const MAX_RTO: Duration = Duration::from_secs(64);
 
-    /// Takes in one sample.
+    /// Adds one sample.
     pub fn update(&mut self, now: Time, rtt: Duration) {
         self.update_one_of(now, rtt, 1);
     }
 
-    /// Takes in one of `samples` samples of the same round: together they weigh what RFC 6298 gives to one (RFC 7323 appendix G).
+    /// Adds one of `samples` samples of the same round: together they have the weight that RFC 6298 gives to
+    /// one (RFC 7323 appendix G).
     pub fn update_one_of(&mut self, now: Time, rtt: Duration, samples: u32) {
         let samples = samples.clamp(1, MAX_SAMPLES);
         if self.latest.is_none() {
@@ -63,17 +64,17 @@ impl RttEstimator {
         self.rttvar
     }
 
-    /// Smallest sample of the connection and when it was seen.
+    /// Smallest sample of the connection and its time.
     pub fn min(&self) -> Option<(Duration, Time)> {
         self.min
     }
 
-    /// Largest sample of the connection and when it was seen.
+    /// Largest sample of the connection and its time.
     pub fn max(&self) -> Option<(Duration, Time)> {
         self.max
     }
 
-    /// When the newest sample came.
+    /// When the newest sample was taken.
     pub fn updated(&self) -> Time {
         self.updated
     }

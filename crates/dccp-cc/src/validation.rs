@@ -1,22 +1,23 @@
-//! How much of a window is known to be carried by the path (RFC 7661), for windows that an application does not fill.
+//! Validation of windows that an application does not fill (RFC 7661): how much of the window the path is
+//! known to carry.
 
 use crate::AckEvent;
 use mpdccp_units::{Duration, Time};
 
-/// Least time over which the largest sample counts, and in round trips (section 4.2).
+/// Sampling period of the maximum: at least this long, and this many round trips (section 4.2).
 const SAMPLING: (Duration, u32) = (Duration::from_secs(1), 3);
-/// Parts it is divided into (section 4.5.1).
+/// Parts of the sampling period (section 4.5.1).
 const PARTS: usize = 5;
-/// A window that was not validated for so long is adjusted (section 4.4).
+/// A window that was not validated for this long is reduced (section 4.4).
 pub(crate) const NON_VALIDATED_PERIOD: Duration = Duration::from_secs(300);
 
 /// Whether a window is validated: at least half of it was acknowledged in one of the last rounds.
 #[derive(Debug, Default)]
 pub(crate) struct Validation {
-    /// Acknowledged in the running round, packets; none in the part of a round that it begins with.
+    /// Packets acknowledged in the running round; `None` in an incomplete first round.
     round: Option<u64>,
-    /// The most of a round in this part of the sampling period and those before; `None` from the start or a congestion event to the
-    /// end of a round after it.
+    /// Maximum of a round in each part of the sampling period; `None` at the start or after a congestion
+    /// event, until a full round has ended.
     most: Option<[u64; PARTS]>,
     part_since: Time,
     part: Duration,
@@ -25,7 +26,7 @@ pub(crate) struct Validation {
 }
 
 impl Validation {
-    /// Takes in an acknowledgement, for a window of `cwnd` packets.
+    /// Adds an acknowledgement, for a window of `cwnd` packets.
     pub(crate) fn on_ack(&mut self, ev: &AckEvent<'_>, cwnd: u64) {
         let period = SAMPLING.0.max(ev.estimator.srtt().unwrap_or_default() * SAMPLING.1);
         self.part = period / PARTS as u32;
@@ -41,7 +42,7 @@ impl Validation {
         }
     }
 
-    /// Samples older than the sampling period are gone.
+    /// Drops samples older than the sampling period.
     pub(crate) fn age(&mut self, now: Time) {
         let Some(most) = self.most.as_mut().filter(|_| !self.part.is_zero()) else {
             self.part_since = now;
@@ -67,13 +68,13 @@ impl Validation {
         self.pipe_ack().is_none_or(|pipe| pipe >= cwnd / 2)
     }
 
-    /// Section 4.4.1: what was measured before a congestion event says nothing of the time after it.
+    /// Section 4.4.1: drops measurements taken before a congestion event.
     pub(crate) fn restart(&mut self) {
         self.most = None;
         self.round = None;
     }
 
-    /// Section 4.4.3: the window was not validated for too long; true once, and then after as long again.
+    /// Section 4.4.3: true if the window was not validated for too long; again after the same time.
     pub(crate) fn ran_out(&mut self, now: Time, cwnd: u64) -> bool {
         self.age(now);
         let out = !self.is_valid(cwnd) && now.since(self.at) > NON_VALIDATED_PERIOD;

@@ -1,10 +1,11 @@
-//! What arrives in lumps: acknowledgements beyond what BtlBw explains, as Linux's BBR measures it beside the draft.
+//! Aggregation of acknowledgements: those beyond the amount that BtlBw explains, as measured by Linux's BBR
+//! but not the draft.
 
 use mpdccp_units::{Duration, Time};
 
 /// Rounds of each of the two halves of the filter.
 const HALF: u32 = 5;
-/// No more than BtlBw gives in this time.
+/// Limit: the amount that BtlBw delivers in this time.
 const MOST: Duration = Duration::from_millis(100);
 
 /// Highest aggregation of the last five to ten rounds, in the controller's unit.
@@ -13,12 +14,12 @@ pub(super) struct Aggregation {
     since: Option<Time>,
     acked: f64,
     rounds: u32,
-    /// Of the running half and of the one before.
+    /// Maximum of the running half and of the previous one.
     extra: [f64; 2],
 }
 
 impl Aggregation {
-    /// `acked` were acknowledged while BtlBw is `bw` a second.
+    /// `acked` were acknowledged while BtlBw is `bw` per second.
     pub(super) fn on_ack(&mut self, now: Time, acked: f64, bw: f64, cwnd: f64, round_end: bool) {
         if round_end {
             self.rounds += 1;
@@ -37,7 +38,7 @@ impl Aggregation {
         self.extra[0] = self.extra[0].max((self.acked - expected).min(cwnd));
     }
 
-    /// What the window gets beyond its target.
+    /// Amount added to the window's target.
     pub(super) fn allowance(&self, bw: f64) -> f64 {
         self.extra[0].max(self.extra[1]).min(bw * MOST.as_secs_f64())
     }
@@ -50,13 +51,14 @@ mod tests {
     #[test]
     fn what_comes_in_lumps_counts_for_ten_rounds() {
         let mut a = Aggregation::default();
-        // 1,000 a second in lumps of 20 every 20 ms: each is 20 more than was due when it came.
+        // 1,000 per second in lumps of 20 every 20 ms: each lump exceeds the expected amount by 20.
         for i in 1..=100 {
             a.on_ack(Time::from_millis(20 * i), 20.0, 1000.0, 1e6, false);
         }
         assert_eq!(a.allowance(1000.0), 20.0);
         assert_eq!(a.allowance(100.0), 10.0, "at most 100 ms of rate");
-        // From here at half the rate, evenly spaced: the lump is made up for after 36 ms, and forgotten ten rounds later.
+        // From here on at half the rate, evenly spaced: the lump is compensated after 36 ms, and expires ten
+        // rounds later.
         for i in 1..=9 {
             a.on_ack(Time::from_millis(2_000 + i), 0.5, 1000.0, 1e6, true);
         }

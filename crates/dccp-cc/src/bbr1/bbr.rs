@@ -12,16 +12,17 @@ use mpdccp_units::{Duration, Rate, Time};
 
 /// BBRHighGain, 2/ln 2: the least gain that doubles the rate each round (section 2).
 pub(super) const HIGH_GAIN: f64 = 2.885_39;
-/// InitialCwnd, packets (RFC 6928; the transport's choice, section 4.2.3.1).
+/// InitialCwnd, packets (RFC 6928; the transport chooses it, section 4.2.3.1).
 pub(super) const INITIAL_CWND: u64 = 10;
 /// BBRMinPipeCwnd, packets (section 4.2.3.3).
 pub(super) const MIN_PIPE_CWND: u64 = 4;
-/// Lowest pacing rate: a full packet a second, so that an estimate near zero does not silence a path for good.
+/// Lowest pacing rate: a full packet per second, so that an estimate near zero does not silence a path
+/// forever.
 pub(super) const MIN_PACING_SECS: u64 = 1;
 
 /// BBR version 1 (draft-cardwell-iccrg-bbr-congestion-control-00).
 ///
-/// The long-term bandwidth sampler for policers, which implementations have beside the draft, is left out.
+/// The long-term bandwidth sampler for policers, which implementations add to the draft, is not included.
 #[derive(Debug)]
 pub struct Bbr1 {
     pub(super) tuning: Tuning,
@@ -43,7 +44,7 @@ pub struct Bbr1 {
     pub(super) full_bw: f64,
     pub(super) full_bw_count: u8,
     pub(super) lost_in_round: bool,
-    /// More was lost, or marked, in the round that ends than the path loses anyhow.
+    /// More packets were lost or marked in the round that ends than the path loses itself.
     pub(super) congested: bool,
 
     // ProbeBW (section 4.3.4).
@@ -55,7 +56,7 @@ pub struct Bbr1 {
     pub(super) probe_rtt: ProbeRtt,
     pub(super) part: Part,
     pub(super) idle_restart: bool,
-    /// What follows a capacity drain.
+    /// The check after a capacity drain.
     pub(super) drained: Option<Drained>,
     /// No capacity drain before this.
     pub(super) no_expiry_until: Time,
@@ -72,18 +73,18 @@ pub struct Bbr1 {
 }
 
 impl Bbr1 {
-    /// A fresh one: the draft or the tuned variant, as `cfg` says.
+    /// A new controller: the draft or the tuned variant, as `cfg` says.
     pub fn new(cfg: &CcConfig) -> Bbr1 {
         Bbr1::with_tuning(cfg, Tuning::of(cfg.draft))
     }
 
-    /// As Linux's TCP has it.
+    /// As Linux's TCP.
     pub fn tcp(mtu: u16, seed: u64) -> Bbr1 {
         let cfg = CcConfig { mtu, packets: false, draft: true, seed };
         Bbr1::with_tuning(&cfg, Tuning::LINUX)
     }
 
-    /// One with chosen deviations; `cfg.draft` is ignored.
+    /// A controller with chosen deviations; `cfg.draft` is ignored.
     pub fn with_tuning(cfg: &CcConfig, tuning: Tuning) -> Bbr1 {
         let units = Units { packets: cfg.packets, mtu: cfg.mtu };
         let mut bbr = Bbr1 {
@@ -119,7 +120,7 @@ impl Bbr1 {
             pacing_from_rtt: false,
             delivered: 0,
         };
-        // BBRInitPacingRate (section 4.2.1): 1 ms stands in for an RTT.
+        // BBRInitPacingRate (section 4.2.1): 1 ms replaces an unknown RTT.
         bbr.init_pacing_rate(Duration::from_millis(1));
         bbr
     }
@@ -136,7 +137,7 @@ macro_rules! without {
     };
 }
 
-/// The tuned variant without one of its deviations, by that one's name: all that concern a path by itself.
+/// The tuned variant without one deviation, under that deviation's name: all that concern a single path.
 pub const WITHOUT: &[(&str, Make)] = without![
     expire_bandwidth,
     confirm_rtprop,

@@ -1,9 +1,11 @@
-//! Giving way to competing flows that heed losses.
+//! Yielding to competing flows that respond to losses.
 //!
-//! BBR keeps to its estimate whatever others lose, so on a queue of a bandwidth-delay product or less, TCP starves beside it. Others show by losses
-//! or marks that come with a queue which is not ours, more often than the path by itself loses packets: when round trips are long, or in a
-//! queue that never empties. Then a CUBIC runs beside the model, told of such losses: where its window is below what the model asks for, it rules.
-//! Where more is lost than a flow that heeds losses would bear, giving way is not answered, and the model keeps to its estimate.
+//! BBR keeps to its estimate whatever other flows lose, so TCP starves in competition with it on a queue of a
+//! bandwidth-delay product or less. Competitors are detected by losses or marks that coincide with a queue
+//! that is not ours, and are more frequent than the path's own losses: when round trips are long, or in a
+//! queue that never empties. Then a CUBIC window runs next to the model and receives such losses. Whenever
+//! this window is below the model's, it is used. If losses exceed what a flow that responds to losses would
+//! cause, yielding does not help, and the model keeps to its estimate.
 
 use alloc::collections::VecDeque;
 use alloc::vec::Vec;
@@ -13,24 +15,24 @@ use crate::losses::LOSS_THRESH;
 use crate::{AckEvent, CcConfig, Controller, Cubic, Lost, Part};
 use mpdccp_units::{Duration, Time};
 
-/// Deviations of chance by which losses must prefer long round trips.
+/// Standard deviations by which losses must prefer long round trips.
 const CHANCE: f64 = 3.0;
-/// So many more rounds with losses while a queue stood than while none did are others' doing.
+/// Excess of lossy rounds with a standing queue over lossy rounds without one that indicates competitors.
 const STANDING: u32 = 6;
-/// Rounds with losses that are remembered in full.
+/// Rounds with losses counted at full weight.
 const REMEMBERED: f64 = 64.0;
-/// So many rounds later losses stand: what was merely late would have come.
+/// Rounds after which losses are final: late packets would have arrived by then.
 const STAND_AFTER: usize = 8;
-/// After so long others have to show again.
+/// Time after which competitors must be detected again.
 const LOOK_AGAIN: Duration = Duration::from_secs(60);
-/// So many flows may share a path before their losses are taken for those of one that heeds none.
+/// Up to this many flows may share a path; higher losses indicate a flow that ignores losses.
 const FEW_FLOWS: f64 = 5.0;
-/// Packets that are remembered in full.
+/// Packets counted at full weight.
 const PACKETS: f64 = 4_000.0;
-/// Weight of a round in what is usual.
+/// Weight of a round in the averages.
 const WEIGHT: f64 = 1.0 / 16.0;
 
-/// Round-trip times as they usually are, s.
+/// Typical round-trip times, s.
 #[derive(Clone, Copy, Debug)]
 struct Usual {
     mean: f64,
@@ -39,13 +41,14 @@ struct Usual {
 }
 
 impl Usual {
-    /// Longer ones are the longest quarter or so, also where most are near the most.
+    /// Threshold of long round trips: about the longest quarter, even if most are near the maximum.
     fn long(&self) -> f64 {
         (self.mean + self.deviation).min((self.mean + self.most) / 2.0)
     }
 
-    /// Most are near the most, as in a queue that is nearly always full, and differ little for how long it is. What a path's delay varies by
-    /// has no such ceiling, or one where reordering hides what takes longest.
+    /// Whether most round trips are near the maximum, as in a queue that is nearly always full, and vary
+    /// little for their length. Delay variation of the path itself has no such ceiling, or one at which
+    /// reordering hides the longest.
     fn at_ceiling(&self, empty: Duration) -> bool {
         self.most - self.mean < 2.0 * self.deviation && 4.0 * self.deviation < self.mean - empty.as_secs_f64()
     }
@@ -57,16 +60,16 @@ impl Usual {
     }
 }
 
-/// Packets delivered, and rounds with losses; of each those of long round trips last.
+/// Packets delivered, and rounds with losses; the second element of each is for long round trips.
 #[derive(Clone, Copy, Debug, Default)]
 struct Counts {
     packets: [f64; 2],
-    /// Of a round with both, each its part.
+    /// A round with both kinds counts as a fraction of each.
     losses: [f64; 2],
 }
 
 impl Counts {
-    /// Whether losses prefer long round trips beyond what chance brings.
+    /// Whether losses prefer long round trips beyond chance.
     fn prefer_long(&self) -> bool {
         let all = self.packets[0] + self.packets[1];
         let share = if all > 0.0 { self.packets[1] / all } else { 1.0 };
@@ -76,16 +79,16 @@ impl Counts {
     }
 }
 
-/// The phase in which the model probes and drains nothing.
+/// The phase in which the model neither probes nor drains.
 #[derive(Clone, Copy, Debug)]
 struct Cruise {
     begin: Time,
-    /// [`Time::MAX`] while it lasts.
+    /// [`Time::MAX`] while the phase lasts.
     end: Time,
     least: Duration,
 }
 
-/// Packets, and those of them that were lost; the latest ones count most.
+/// Packets, and lost ones among them, with more weight on recent ones.
 #[derive(Clone, Copy, Debug, Default)]
 struct Share {
     all: f64,
@@ -105,7 +108,8 @@ impl Share {
     }
 }
 
-/// Whether round trips were long, by when their packets left: runs of equal ones, each with its newest packet.
+/// Whether round trips were long, by the send time of the packets: runs of equal values, each with its newest
+/// packet.
 #[derive(Debug, Default)]
 struct Ranks(VecDeque<(Time, bool)>);
 
@@ -123,8 +127,8 @@ impl Ranks {
         }
     }
 
-    /// That of the first packet from `sent_at` on: what left next met the same queue.
-    /// `None` where that is forgotten.
+    /// The value of the first packet from `sent_at` on, since packets sent closely together meet the same
+    /// queue. `None` if it is no longer known.
     fn of(&self, sent_at: Time) -> Option<bool> {
         let at = self.0.partition_point(|(newest, _)| *newest < sent_at).min(self.0.len().checked_sub(1)?);
         let known = at > 0 || self.0.len() < Self::MOST;
@@ -132,60 +136,62 @@ impl Ranks {
     }
 }
 
-/// Losses of a round that may still prove mere reordering.
+/// Losses of a round that may still prove to be reordering.
 #[derive(Clone, Copy, Debug, Default)]
 struct Lossy {
     begin: Time,
-    /// As in [`Counts`], each of them.
+    /// Counts, as in [`Counts`].
     lost: [u32; 2],
-    /// Nothing was probed, and the queue stood near its most ever.
+    /// The round was all cruise, and the queue stood near its maximum.
     cruised: bool,
     stood: bool,
-    /// One of them came after all. Which of the others will is not known, so none says anything.
+    /// One of the lost packets arrived late. Others may too, so the round does not count.
     late: bool,
 }
 
-/// What is known of others in the queue.
+/// Detection of other flows in the queue.
 #[derive(Debug, Default)]
 pub(super) struct Competitors {
-    /// Of what left while nothing was probed.
+    /// Losses among packets sent while cruising.
     told: Share,
-    /// What fitted the path before it gave way, packets.
+    /// The path's BDP before yielding, packets.
     bdp: f64,
     usual: Option<Usual>,
-    /// Of the running round: round-trip times and their deviations from the mean, added up, s, and how many.
+    /// The running round's sums of round-trip times and of their deviations from the mean, s, and their
+    /// number.
     round: (f64, f64, u32),
-    /// Losses of the running round, and of those before it.
+    /// Losses of the running round, and of earlier rounds.
     running: Lossy,
     unsettled: VecDeque<Lossy>,
-    /// The least round-trip time of the running round, and whether all of it was cruised.
+    /// Minimum round-trip time of the running round, and whether all of it was cruise.
     least: Option<Duration>,
     cruised: bool,
-    /// Rounds with losses that were cruised while a queue stood all through them, near its most as ever, less others.
+    /// Lossy cruise rounds with a queue that stood near its maximum throughout, minus other lossy rounds.
     standing: u32,
-    /// Whether the newest round trip was.
+    /// Whether the newest round trip was long.
     long: bool,
     ranks: Ranks,
-    /// When what was declared lost since the last acknowledgement had left.
+    /// Send times of packets declared lost since the last acknowledgement.
     fresh: Vec<Time>,
-    /// The newest one.
+    /// The newest cruise phase.
     cruise: Option<Cruise>,
-    /// A queue stood through the last one that ended: it was not ours.
+    /// A queue stood throughout the last completed cruise, so it was not ours.
     stood: bool,
     counts: Counts,
     window: Option<Cubic>,
-    /// `None`: all of it.
+    /// `None`: not coupled.
     part: Option<Part>,
-    /// It is below what the model asks for.
+    /// The CUBIC window is below the model's.
     rules: bool,
     until: Time,
-    /// A loss since the last reduction, and when that was.
+    /// A loss occurred since the last reduction, and the time of that reduction.
     hit: bool,
     reduced_at: Time,
 }
 
 impl Competitors {
-    /// Whether the model `cruises` from `now` on; `empty` is what the round-trip time is up to without a queue.
+    /// Records whether the model `cruises` from `now` on; `empty` is the largest round-trip time without a
+    /// queue.
     pub(super) fn on_phase(&mut self, now: Time, cruises: bool, empty: Duration) {
         match (&mut self.cruise, cruises) {
             (Some(c), true) if c.end == Time::MAX => {}
@@ -199,7 +205,8 @@ impl Competitors {
         }
     }
 
-    /// Whether a loss or delivery of what was sent then says something of others. Where only our own probes fill the queue, it does not.
+    /// Whether the loss or delivery of a packet sent at `sent_at` says something about other flows. It does
+    /// not if only our own probes fill the queue.
     fn tells(&self, sent_at: Time) -> bool {
         self.stood || self.rules() || self.cruise.is_some_and(|c| (c.begin..c.end).contains(&sent_at))
     }
@@ -209,8 +216,8 @@ impl Competitors {
         self.fresh.push(pkt.snapshot.sent_at);
     }
 
-    /// An acknowledgement, while the model asks for a window of `target` bytes.
-    /// `empty` is what the round-trip time is up to without a queue.
+    /// Handles an acknowledgement, with the model's window `target` in bytes. `empty` is the largest
+    /// round-trip time without a queue.
     pub(super) fn on_ack(&mut self, ev: &AckEvent<'_>, mtu: u16, target: u64, bdp: f64, empty: Duration) {
         if self.window.is_none() {
             self.bdp = bdp;
@@ -227,7 +234,7 @@ impl Competitors {
                 self.counts.packets[usize::from(long)] += packets;
                 self.told.add(packets, 0.0);
             }
-            // A mark says what a loss says.
+            // A mark counts like a loss.
             self.fresh.extend((0..ev.ce).map(|_| rs.sent_at));
         }
         for sent_at in core::mem::take(&mut self.fresh) {
@@ -258,7 +265,7 @@ impl Competitors {
             self.reduced_at = ev.now;
         }
         cubic.on_ack(&AckEvent { congestion: hit, app_limited: false, ..*ev });
-        // What is not used is not validated; one reduction leaves what the model asks for.
+        // Unused window is not validated; one reduction leaves the model's window.
         cubic.cap(target as f64 / BETA);
         self.rules = cubic.limits().cwnd.bytes(mtu) < target;
     }
@@ -292,7 +299,7 @@ impl Competitors {
         }
     }
 
-    /// What a round lost is lost.
+    /// The losses of a round are final.
     fn settle(&mut self, round: &Lossy) {
         let [short, long] = round.lost.map(f64::from);
         if round.late || short + long == 0.0 {
@@ -302,7 +309,7 @@ impl Competitors {
             self.standing = if round.stood { self.standing + 1 } else { self.standing.saturating_sub(1) };
         }
         let Counts { packets, losses } = &mut self.counts;
-        // A round counts once, however much it lost: drops of a queue come together.
+        // A round counts once, however many packets it lost: drops of a queue come in groups.
         for (count, lost) in losses.iter_mut().zip([short, long]) {
             *count += lost / (short + long);
         }
@@ -311,25 +318,27 @@ impl Competitors {
         }
     }
 
-    /// Losses show that others are there. Where the queue is nearly always full, round trips differ by no more than where in a burst they were
-    /// taken, so whether losses prefer long ones says nothing; that the queue stands while nothing is probed does.
+    /// Whether losses indicate other flows. In a queue that is nearly always full, round trips vary only by
+    /// their position in a burst, so the comparison of long and short ones does not help; a queue that stands
+    /// during cruise does.
     fn others(&self) -> bool {
         self.heeded() && (self.counts.prefer_long() || self.standing >= STANDING)
     }
 
-    /// A TCP with a fifth of what fits the path loses 1.5 / W^2 of its packets (the response function of RFC 5348 for small losses, W in packets).
-    /// Where more is lost, nobody heeds losses, and giving way would go on for ever.
+    /// Whether competitors respond to losses. A TCP with a fifth of the BDP loses 1.5 / W^2 of its packets
+    /// (the response function of RFC 5348 for small losses, W in packets). With more losses no flow responds,
+    /// and yielding would never end.
     fn heeded(&self) -> bool {
         let window = self.bdp / FEW_FLOWS;
         self.told.get() <= LOSS_THRESH.min(1.5 / (window * window).max(1.0))
     }
 
-    /// The bound rules: the model neither probes nor drains by itself.
+    /// Whether the CUBIC window limits: the model then neither probes nor drains.
     pub(super) fn rules(&self) -> bool {
         self.rules
     }
 
-    /// What may be in flight, bytes.
+    /// Limit for bytes in flight.
     pub(super) fn bound(&self, mtu: u16) -> Option<u64> {
         self.window.as_ref().map(|cubic| cubic.limits().cwnd.bytes(mtu))
     }
@@ -342,7 +351,7 @@ impl Competitors {
         }
     }
 
-    /// What was declared lost at `declared` came after all.
+    /// A packet declared lost at `declared` arrived after all.
     pub(super) fn on_late(&mut self, declared: Time) {
         let rounds = core::iter::once(&mut self.running).chain(self.unsettled.iter_mut().rev());
         if let Some(round) = rounds.into_iter().find(|round| round.begin <= declared) {
@@ -350,14 +359,14 @@ impl Competitors {
         }
     }
 
-    /// All losses of the last reduction came after all.
+    /// All losses of the last reduction proved spurious.
     pub(super) fn on_spurious_loss(&mut self, now: Time) {
         if let Some(cubic) = &mut self.window {
             cubic.on_spurious_loss(now);
         }
     }
 
-    /// Nothing is known of others.
+    /// Resets the detection.
     pub(super) fn forget(&mut self) {
         self.window = None;
         self.rules = false;

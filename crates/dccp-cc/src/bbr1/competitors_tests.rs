@@ -29,7 +29,7 @@ fn a_round_counts_once_it_can_prove_no_mere_reordering() {
     };
     lose(0, [1, 3], None);
     lose(10, [0, 5], None);
-    // One of what the second round lost comes after all.
+    // One packet lost in the second round arrives late.
     lose(20, [0, 0], Some(12));
     for n in 3..STAND_AFTER as u64 {
         assert_eq!(lose(10 * n, [0, 0], None), [0.0; 2], "round {n}");
@@ -57,13 +57,13 @@ fn a_loss_has_the_rank_of_what_left_next() {
 
 #[test]
 fn losses_that_prefer_long_round_trips_come_of_a_queue() {
-    // A quarter of the packets had long ones.
+    // A quarter of the packets had long round trips.
     assert!(counts([7_500.0, 2_500.0], [0.0, 6.0]));
     assert!(!counts([7_500.0, 2_500.0], [0.0, 3.0]), "too few to say");
-    // At random a quarter of the losses do.
+    // With random losses, a quarter of the losses do.
     assert!(!counts([7_500.0, 2_500.0], [30.0, 10.0]));
     assert!(!counts([7_500.0, 2_500.0], [30.0, 15.0]));
-    // Where all are long, nothing can be said.
+    // If all round trips are long, nothing can be concluded.
     assert!(!counts([0.0, 10_000.0], [0.0, 60.0]));
 }
 
@@ -78,7 +78,7 @@ fn losses_in_a_queue_that_never_empties_come_of_others() {
             for rtt in [least, highest] {
                 r.on_rtt(ms(rtt), rtt > 11);
             }
-            // Those that tell of losses are no longer than others.
+            // Rounds with losses are no longer than others.
             r.running.lost[0] = u32::from((90 - lossy..90).contains(&i));
             r.on_round_end(Time::ZERO, ms(11));
         }
@@ -104,7 +104,7 @@ fn a_queue_that_stands_while_nothing_is_probed_is_not_ours() {
         r.on_rtt(ms(rtt + 20), true);
         r.on_rtt(ms(rtt), rtt > 45);
         r.on_phase(Time::from_millis(300), false, ms(45));
-        // What the probe adds is not seen.
+        // The queue of the probe itself does not count.
         assert_eq!(r.stood, stood, "{rtt}");
     }
 }

@@ -1,7 +1,7 @@
 //! BBR version 1, for CCID 5.
 //!
-//! Section numbers are those of draft-cardwell-iccrg-bbr-congestion-control-00. [`Tuning`] lists where the default
-//! leaves it.
+//! Section numbers refer to draft-cardwell-iccrg-bbr-congestion-control-00. [`Tuning`] lists the default's
+//! deviations.
 
 mod aggregation;
 mod bbr;
@@ -52,7 +52,7 @@ impl Bbr1 {
         self.update_rtprop_and_probe_rtt(ev);
     }
 
-    /// Tuned: forget a capacity that is gone, and drain what it put in flight.
+    /// Tuned: drops the estimate of a capacity that is gone, and drains what it put in flight.
     fn check_capacity(&mut self, ev: &AckEvent<'_>, rs: &RateSample) {
         if !self.tuning.expire_bandwidth
             || self.drained.is_some()
@@ -74,7 +74,7 @@ impl Bbr1 {
         }
     }
 
-    /// Tuned: losses that are not the path's own bound BtlBw by what came through, and put off the next probe.
+    /// Tuned: losses beyond the path's own bound BtlBw by the delivered rate, and delay the next probe.
     fn check_losses(&mut self, ev: &AckEvent<'_>) {
         let units = self.units.of(ev.acked);
         self.losses.on_delivered(ev.rate.as_ref().map(|rs| rs.sent_at), ev.acked.packets, units, ev.ce);
@@ -83,7 +83,8 @@ impl Bbr1 {
             return;
         }
         self.congested = false;
-        // What drains, or is bounded by a window of others' making, sends too little to say anything.
+        // While draining, or limited by the window of the competitor detection, the sender sends too little
+        // to judge.
         let judges = matches!(self.state, State::Startup | State::ProbeBw);
         if !judges || self.competitors.rules() {
             self.losses.restart(ev.now);
@@ -96,7 +97,7 @@ impl Bbr1 {
         }
         let bw = self.path.bw();
         self.path.bound_bandwidth(ev.now, rate.max(tuning::LEFT * bw));
-        // BBRv3: two to three seconds, or as many rounds as Reno would take to grow by what was lost.
+        // BBRv3: two to three seconds, or the number of rounds in which Reno would grow by the lost amount.
         let packets = self.path.bdp().unwrap_or(0.0) / self.units.packet() as f64;
         let rounds = packets.clamp(1.0, 63.0) as u32;
         let wait = Duration::from_millis(2_000 + self.random_below(1_000));
@@ -105,7 +106,7 @@ impl Bbr1 {
         self.start_draining(ev.now);
     }
 
-    /// Tuned: a window of CUBIC beside the model, once others show.
+    /// Tuned: runs a CUBIC window next to the model once competitors are detected.
     fn heed_competitors(&mut self, ev: &AckEvent<'_>) {
         let cruises = self.state == State::ProbeBw && self.pacing_gain == 1.0;
         let empty = self.path.empty_rtt();
@@ -115,7 +116,8 @@ impl Bbr1 {
         self.competitors.on_ack(ev, self.units.mtu, target as u64, bdp, empty);
     }
 
-    /// Tuned: a queue that outlives our drain belongs to others, or the path became longer. In both cases we were wrong to give way.
+    /// Tuned: a queue that remains after our drain belongs to others, or the path became longer. In both
+    /// cases the drain was wrong.
     fn check_drained(&mut self, now: Time, least: Duration) {
         let Some(d) =
             self.drained.take_if(|d| d.look_at_round.is_some_and(|round| self.path.rounds >= round))
@@ -125,7 +127,7 @@ impl Bbr1 {
         if least > self.path.queue_rtt(self.path.bw(), self.units.packet()) {
             self.path.restore_bandwidth(d.old_bw);
             if least >= d.old_rtt.mul_f64(tuning::SAME) {
-                // Half in flight, and the same RTT: it is the path's.
+                // Half in flight, but the same RTT: it is the path's own.
                 self.path.set_rtprop(now, least);
             } else {
                 self.no_expiry_until = now + tuning::FALLEN_PAUSE;
@@ -134,7 +136,7 @@ impl Bbr1 {
     }
 
     fn random_below(&mut self, n: u64) -> u64 {
-        // SplitMix64: the seed is handed in.
+        // SplitMix64; the seed comes from the configuration.
         self.random = self.random.wrapping_add(0x9e37_79b9_7f4a_7c15);
         let mut z = self.random;
         z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
@@ -149,7 +151,7 @@ impl Controller for Bbr1 {
     fn on_packet_lost(&mut self, pkt: &Lost<'_>) {
         let packets = self.pacing_rate.bytes_per_sec() / f64::from(self.units.mtu.max(1));
         self.losses.on_lost(pkt.snapshot.sent_at, packets);
-        // Else nobody would ever ask for it.
+        // Only this switch uses the send times.
         if self.tuning.heed_competitors {
             self.competitors.on_lost(pkt);
         }
@@ -166,7 +168,7 @@ impl Controller for Bbr1 {
     }
 
     fn on_rto(&mut self, now: Time) {
-        // All that was in flight is gone, whatever the rate was.
+        // Everything in flight is lost, at any rate.
         self.losses.restart(now);
         self.competitors.forget();
         // Section 4.2.3.4.
@@ -181,7 +183,7 @@ impl Controller for Bbr1 {
 
     fn on_spurious_loss(&mut self, now: Time) {
         self.competitors.on_spurious_loss(now);
-        // Section 4.2.3.4: an undo ends recovery as a repair does.
+        // Section 4.2.3.4: an undo ends recovery, as a repair does.
         self.leave_recovery();
     }
 

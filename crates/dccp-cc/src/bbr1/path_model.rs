@@ -1,4 +1,4 @@
-//! What BBR believes about the path: BtlBw, RTprop, rounds, and how much delay varies (section 4.1).
+//! BBR's path model: BtlBw, RTprop, rounds, and the variation of delay (section 4.1).
 
 use super::tuning::{self, Tuning};
 use crate::jitter::Jitter;
@@ -9,7 +9,7 @@ use mpdccp_units::{Duration, Time};
 const BTL_BW_ROUNDS: u64 = 10;
 /// RTpropFilterLen and ProbeRTTInterval (sections 4.1.2.2 and 4.3.5).
 pub(super) const RTPROP_FILTER: Duration = Duration::from_secs(10);
-/// A third of how long the lowest RTT is remembered.
+/// A third of the period over which the lowest RTT is kept.
 const LOWEST_SPAN: Duration = Duration::from_secs(20);
 
 /// Estimates of one path, in the controller's unit (bytes or packets).
@@ -21,13 +21,13 @@ pub(super) struct PathModel {
     pub(super) rounds: u64,
     pub(super) rtprop: Option<Duration>,
     pub(super) rtprop_stamp: Time,
-    /// Least RTTs of this span of [`LOWEST_SPAN`] and the two before.
+    /// Minimum RTTs of the current [`LOWEST_SPAN`] and of the two before.
     lowest: [Duration; 3],
     lowest_since: Time,
     pub(super) jitter: Jitter,
-    /// Since when delivery rate and RTT have agreed that capacity fell.
+    /// Set while delivery rate and RTT agree that capacity fell.
     fallen: Option<Fallen>,
-    /// BtlBw when no queue was last seen.
+    /// BtlBw when there was last no queue.
     clear_bw: f64,
 }
 
@@ -36,7 +36,7 @@ struct Fallen {
     since: Time,
     delivered: u64,
     acks: u32,
-    /// Least RTT since.
+    /// Minimum RTT since then.
     least: Duration,
 }
 
@@ -56,7 +56,7 @@ impl PathModel {
         }
     }
 
-    /// BtlBw, units a second; zero before the first sample.
+    /// BtlBw, units per second; zero before the first sample.
     pub(super) fn bw(&self) -> f64 {
         self.btl_bw.get()
     }
@@ -67,17 +67,17 @@ impl PathModel {
         self.rtprop.filter(|_| bw > 0.0).map(|r| bw * r.as_secs_f64())
     }
 
-    /// RTT up to which no queue of ours is left, the usual variation of delay allowed for.
+    /// RTT up to which none of our queue is left, with room for the typical variation of delay.
     pub(super) fn drained_rtt(&self) -> Duration {
         self.near_rtprop().saturating_add(self.jitter.get())
     }
 
-    /// What arrives at BtlBw during the usual variation of delay.
+    /// Amount that arrives at BtlBw during the typical variation of delay.
     pub(super) fn jitter_allowance(&self) -> f64 {
         self.jitter.allowance(self.bw())
     }
 
-    /// BBRUpdateBtlBw (section 4.1.1.5); rounds are counted before.
+    /// BBRUpdateBtlBw (section 4.1.1.5); the round count is updated before.
     pub(super) fn on_bandwidth(&mut self, rate: f64, app_limited: bool, sent_at: Time) {
         if sent_at >= self.fresh_from && (rate >= self.bw() || !app_limited) {
             self.btl_bw.update(BTL_BW_ROUNDS, self.rounds, rate);
@@ -100,25 +100,26 @@ impl PathModel {
         self.rtprop_stamp = now;
     }
 
-    /// RTT up to which a sample confirms RTprop: near the lowest of the last minute too. Else an RTprop that took in the queue of
-    /// others would confirm itself by that queue.
+    /// RTT up to which a sample confirms RTprop; it must also be near the lowest RTT of the last minute.
+    /// Otherwise an RTprop that includes other flows' queue would be confirmed by that queue.
     pub(super) fn confirming_rtt(&self) -> Duration {
         let lowest = self.lowest.into_iter().min().unwrap_or(Duration::MAX);
         self.near_rtprop().min(scale(lowest, tuning::NEAR))
     }
 
-    /// RTT above which somebody's queue stands, ours or that of others: by the lowest of the last minute.
+    /// RTT above which there is a queue, of this flow or of others, compared with the lowest RTT of the last
+    /// minute.
     pub(super) fn empty_rtt(&self) -> Duration {
         let lowest = self.lowest.into_iter().min().unwrap_or(Duration::MAX);
         scale(lowest, tuning::NEAR).max(lowest.saturating_add(tuning::QUEUE_FLOOR))
     }
 
-    /// RTT that is as good as RTprop.
+    /// RTT up to which a sample counts as RTprop.
     pub(super) fn near_rtprop(&self) -> Duration {
         scale(self.rtprop.unwrap_or(Duration::MAX), tuning::NEAR)
     }
 
-    /// RTT above which a queue stands at a bottleneck of `bw` units a second.
+    /// RTT above which there is a queue at a bottleneck of `bw` units per second.
     pub(super) fn queue_rtt(&self, bw: f64, packet: u64) -> Duration {
         let Some(rtprop) = self.rtprop else { return Duration::MAX };
         let packets = seconds((tuning::QUEUE_PACKETS * packet) as f64 / bw.max(1e-9));
@@ -126,7 +127,7 @@ impl PathModel {
         queue.saturating_add(self.jitter.get() * 2)
     }
 
-    /// Notes an RTT of the running round.
+    /// Adds an RTT of the running round.
     pub(super) fn on_rtt(&mut self, now: Time, rtt: Duration) {
         if now.since(self.lowest_since) > LOWEST_SPAN {
             self.lowest_since = now;
@@ -136,15 +137,15 @@ impl PathModel {
         self.jitter.on_rtt(now, rtt);
     }
 
-    /// Ends a round and returns its least RTT, if it had enough samples.
+    /// Ends a round and returns its minimum RTT, if it had enough samples.
     pub(super) fn on_round_end(&mut self, window_limited: bool) -> Option<Duration> {
         self.rounds += 1;
         self.jitter.on_round_end(self.rtprop, window_limited)
     }
 
-    /// Whether capacity fell: for a while, RTTs showed a queue, delivery was well below what it was without one, and the
-    /// sender was not what held it back. Then old samples are forgotten, BtlBw is what was delivered in that while, and
-    /// the old BtlBw is returned, and the least RTT of that while.
+    /// Detects a fall in capacity: for a while RTTs showed a queue, delivery was well below the rate without
+    /// a queue, and the sender was not the limit. Then old samples are dropped and BtlBw becomes the rate
+    /// delivered in that period; returns the old BtlBw and the period's minimum RTT.
     pub(super) fn capacity_fell(
         &mut self,
         now: Time,
@@ -160,7 +161,7 @@ impl PathModel {
             return None;
         }
         let limit = tuning::FALLEN * self.clear_bw;
-        // Application-limited, yet sent faster than it was delivered: the queue is our own.
+        // Application-limited, but sent faster than delivered: the queue is our own.
         let pushing = !rs.app_limited || rs.ack_interval > scale(rs.send_interval, 1.1);
         if rate >= limit || !pushing {
             self.fallen = None;
@@ -178,7 +179,7 @@ impl PathModel {
         }
         let measured = delivered.saturating_sub(f.delivered) as f64 / lasted.as_secs_f64();
         if measured >= limit {
-            // Samples were low for a gap before all this: delay grew, capacity did not fall.
+            // Samples were low because of a gap before this period: delay grew, but capacity did not fall.
             return None;
         }
         let (since, least) = (f.since, f.least);
@@ -189,7 +190,7 @@ impl PathModel {
         Some((core::mem::take(&mut self.clear_bw), least))
     }
 
-    /// What was sent beyond `bw` got lost: no more than this from here on.
+    /// Packets beyond `bw` were lost: limits BtlBw to it from here on.
     pub(super) fn bound_bandwidth(&mut self, now: Time, bw: f64) {
         if bw < self.bw() {
             self.fresh_from = now;
@@ -198,7 +199,7 @@ impl PathModel {
         }
     }
 
-    /// Capacity had not fallen after all.
+    /// Capacity had not fallen: restores BtlBw.
     pub(super) fn restore_bandwidth(&mut self, bw: f64) {
         if bw > self.bw() {
             self.btl_bw.reset(self.rounds, bw);
@@ -206,7 +207,7 @@ impl PathModel {
     }
 }
 
-/// The unit windows and rates are counted in.
+/// The unit of windows and rates.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Units {
     pub(super) packets: bool,

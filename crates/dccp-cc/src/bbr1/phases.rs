@@ -1,4 +1,4 @@
-//! Phases of BBR, and what is remembered in them.
+//! Phases of BBR, and their variables.
 
 use crate::RateSample;
 use mpdccp_units::{Duration, Time};
@@ -9,7 +9,7 @@ pub(super) enum State {
     Drain,
     ProbeBw,
     ProbeRtt,
-    /// Tuned: one BDP in flight at most, after capacity fell.
+    /// Tuned: at most one BDP in flight, after capacity fell.
     CapacityDrain,
 }
 
@@ -31,41 +31,43 @@ pub(super) struct ProbeRtt {
     pub(super) hold: bool,
     /// When it may end, once inflight is low enough.
     pub(super) done: Option<Time>,
-    /// The round after inflight became low enough ends when a packet sent after this was delivered is acknowledged.
+    /// The round after inflight became low enough ends with the acknowledgement of a packet that was sent
+    /// after this amount was delivered.
     pub(super) round: u64,
     pub(super) round_done: bool,
     /// Least RTT since inflight became low enough.
     pub(super) least: Option<Duration>,
-    /// When the last one ended.
+    /// When the last ProbeRTT ended.
     pub(super) ended: Option<Time>,
-    /// Samples of packets sent while between these were delivered have a low rate of our own making.
+    /// Packets sent while the delivered count was in this range give low samples because of ProbeRTT.
     pub(super) low_rate: (u64, u64),
 }
 
-/// Tuned: what follows a capacity drain.
+/// Tuned: the check after a capacity drain.
 #[derive(Debug)]
 pub(super) struct Drained {
     /// BtlBw before.
     pub(super) old_bw: f64,
     /// Least RTT while capacity seemed to fall.
     pub(super) old_rtt: Duration,
-    /// Round in which to see whether the queue is gone; set when the drain ends.
+    /// Round in which to check whether the queue is gone; set when the drain ends.
     pub(super) look_at_round: Option<u64>,
 }
 
 impl ProbeRtt {
-    /// Whether a sample is to be treated as application-limited.
+    /// Whether a sample counts as application-limited.
     pub(super) fn marks(&self, rs: &RateSample) -> bool {
         (self.low_rate.0..self.low_rate.1).contains(&rs.prior_delivered.packets)
     }
 }
 
-/// Loss recovery (section 4.2.3.4). DCCP repairs nothing, so it lasts until a round passes without a loss.
+/// Loss recovery (section 4.2.3.4). DCCP does not retransmit, so it lasts until a round passes without a
+/// loss.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Recovery {
-    /// First round: send no more than was delivered.
+    /// First round: send at most the amount delivered.
     pub(super) conservation: bool,
-    /// A loss came in the running round.
+    /// A loss occurred in the running round.
     pub(super) lost: bool,
 }
 

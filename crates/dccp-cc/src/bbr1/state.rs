@@ -8,9 +8,9 @@ use mpdccp_units::{Duration, Time};
 
 /// Gains of the ProbeBW phases (section 4.3.4.3).
 const CYCLE: [f64; 8] = [1.25, 0.75, 1.0, 1.0, 1.0, 1.0, 1.0, 1.0];
-/// Bandwidth that grows by less than this in a round does not grow (section 4.3.2.2).
+/// Bandwidth growth per round below this factor counts as no growth (section 4.3.2.2).
 const FULL_BW_GROWTH: f64 = 1.25;
-/// Rounds without growth that mean a full pipe (section 4.3.2.2).
+/// Rounds without growth that indicate a full pipe (section 4.3.2.2).
 const FULL_BW_ROUNDS: u8 = 3;
 /// ProbeRTTDuration (section 4.3.5).
 const PROBE_RTT_DURATION: Duration = Duration::from_millis(200);
@@ -25,7 +25,7 @@ impl Bbr1 {
 
     /// BBREnterProbeBW (section 4.3.4.3).
     pub(super) fn enter_probe_bw(&mut self, now: Time) {
-        // Never in the 3/4 phase; after a capacity drain, not in the 5/4 phase either.
+        // Never start in the 3/4 phase, nor, after a capacity drain, in the 5/4 phase.
         let skip = if self.state == State::CapacityDrain { 6 } else { 7 };
         self.state = State::ProbeBw;
         self.cwnd_gain = 2.0;
@@ -38,7 +38,7 @@ impl Bbr1 {
         }
     }
 
-    /// The 3/4 phase begins.
+    /// Starts the 3/4 phase.
     pub(super) fn start_draining(&mut self, now: Time) {
         self.cycle_index = 0;
         self.advance_cycle_phase(now);
@@ -63,7 +63,7 @@ impl Bbr1 {
             return;
         }
         if self.competitors.rules() {
-            // What we drain, others would fill; its window probes by itself.
+            // If we drained, others would fill the queue; the CUBIC window probes by itself.
             self.cycle_index = 0;
             self.pacing_gain = CYCLE[0];
             self.cycle_stamp = ev.now;
@@ -88,7 +88,7 @@ impl Bbr1 {
         }
     }
 
-    /// The last probe found the path to carry more, and no queue stands: there may be more still.
+    /// The last probe found more bandwidth, and no queue stands: there may be more.
     fn probe_paid(&self, ev: &AckEvent<'_>) -> bool {
         let bw = self.path.bw();
         let queue = self.path.queue_rtt(bw, self.units.packet());
@@ -97,7 +97,7 @@ impl Bbr1 {
             && self.no_probe_until.is_none_or(|until| ev.now >= until + tuning::LESSON)
     }
 
-    /// The draft drains for an RTprop; tuned, until the RTT says that the queue is gone, within bounds.
+    /// The draft drains for an RTprop; the tuned variant until the RTT shows no queue, within bounds.
     fn drained_enough(&self, ev: &AckEvent<'_>, elapsed: Duration) -> bool {
         !self.tuning.full_drain
             || ev.rtt.is_some_and(|rtt| rtt <= self.path.drained_rtt())
@@ -106,7 +106,7 @@ impl Bbr1 {
 
     /// BBRCheckFullPipe (section 4.3.2.2).
     ///
-    /// `least` is the least RTT of the round that ends here.
+    /// `least` is the minimum RTT of the round that ends here.
     pub(super) fn check_full_pipe(&mut self, ev: &AckEvent<'_>, least: Option<Duration>) {
         self.lost_in_round |= ev.lost.packets > 0;
         if self.filled_pipe || !ev.round_end {
@@ -125,7 +125,7 @@ impl Bbr1 {
             return;
         }
         if self.congested {
-            // What does not grow and loses is full, whoever is limited.
+            // Without growth and with losses the pipe is full, even if application-limited.
             self.filled_pipe = true;
             return;
         }
@@ -168,7 +168,7 @@ impl Bbr1 {
         if self.tuning.gentle_probe_rtt {
             expired = self.path.rtprop_expired(ev.now) && !self.probe_rtt.hold;
         }
-        // Only when all drain it, the queue of a bottleneck that several share is gone.
+        // A bottleneck's queue is gone only if all subflows that share it drain together.
         let joins = self.part.probe_rtt
             && self.filled_pipe
             && self.probe_rtt.ended.is_none_or(|ended| ev.now > ended + tuning::PROBED);
@@ -187,7 +187,8 @@ impl Bbr1 {
     }
 
     fn update_rtprop(&mut self, now: Time, rtt: Duration, expired: bool, rs: Option<&RateSample>) {
-        // The draft takes the sample that finds RTprop expired, high as it is; gentle probing waits for the probe's.
+        // The draft takes the sample that finds RTprop expired, however high; gentle probing waits for the
+        // probe's sample.
         let replace = expired && (!self.tuning.gentle_probe_rtt || self.idle_restart);
         if replace || self.path.rtprop.is_none_or(|p| rtt <= p) {
             self.path.set_rtprop(now, rtt);
@@ -204,7 +205,7 @@ impl Bbr1 {
         let inflight = self.units.of(ev.inflight);
         let low = inflight <= self.probe_rtt_cwnd();
         let p = &mut self.probe_rtt;
-        // C.app_limited of the draft: samples of packets sent up to here are low by our own doing.
+        // C.app_limited of the draft: packets sent up to here give low samples because of ProbeRTT.
         p.low_rate.1 = ev.delivered.packets.saturating_add(ev.inflight.packets).saturating_add(1);
         let Some(done) = p.done else {
             if low {

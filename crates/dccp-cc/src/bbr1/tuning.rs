@@ -1,47 +1,53 @@
-//! Where the tuned variant leaves the draft: one switch a deviation, and its constants.
+//! The tuned variant's deviations from the draft: a switch for each, and its constants.
 //!
-//! Every switch was measured on and off in the model of `tests/`; the table is in `docs/ccid5.md`.
+//! Every switch was measured on and off in the model of `tests/`; `docs/ccid5.md` has the table.
 
 use core::time::Duration;
 
 /// The deviations from the draft, one by one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Tuning {
-    /// Forget old bandwidth samples, and drain to one BDP, as soon as delivery rate and RTT agree that capacity fell.
-    /// Else ten rounds of inflated RTT are spent at the old rate.
+    /// Drop old bandwidth samples, and drain to one BDP, as soon as delivery rate and RTT agree that capacity
+    /// fell. Otherwise the sender stays at the old rate for ten rounds of inflated RTT.
     pub expire_bandwidth: bool,
-    /// An RTT within an eighth of RTprop, of a packet sent with no more than a BDP in flight, counts as a fresh RTprop.
-    /// Else a path that became a little slower is emptied every ten seconds.
+    /// An RTT within an eighth of RTprop, of a packet sent with at most a BDP in flight, counts as a fresh
+    /// RTprop. Otherwise a path that became slightly slower is drained every ten seconds.
     pub confirm_rtprop: bool,
-    /// ProbeRTT keeps half a BDP in flight instead of four packets and ends when RTprop is confirmed. Else
-    /// throughput has a hole every ten seconds.
+    /// ProbeRTT keeps half a BDP in flight instead of four packets, and ends when RTprop is confirmed.
+    /// Otherwise throughput drops every ten seconds.
     pub gentle_probe_rtt: bool,
-    /// Send quantum of 1 ms of rate, at least one packet, instead of at least two above 1.2 Mbit/s. Three quanta stand
-    /// in the queue of a slow path.
+    /// Send quantum of 1 ms of rate, at least one packet, instead of at least two above 1.2 Mbit/s. Otherwise
+    /// three quanta stand in the queue of a slow path.
     pub small_quantum: bool,
-    /// Window and drain targets get what arrives during the variation of delay: how long packets are under way beyond RTprop. Else a
-    /// path with jitter is under-used, for RTprop is the least delay and not the usual one.
+    /// Add the amount that arrives during the variation of delay, the time that packets take beyond RTprop,
+    /// to window and drain targets. Otherwise a path with jitter is under-used, since RTprop is the least
+    /// delay instead of the typical one.
     pub allow_for_jitter: bool,
-    /// The 3/4 phase of ProbeBW lasts until the queue is gone, and targets have no quanta in them. Else an estimate that
-    /// is a little high builds a standing queue up to the window.
+    /// The 3/4 phase of ProbeBW lasts until the queue is gone, and targets contain no quanta. Otherwise a
+    /// slightly high estimate builds a standing queue up to the window.
     pub full_drain: bool,
-    /// A pipe is full if a queue stands for a round, whoever is limited, and not without a queue or a loss. Else a path that
-    /// gets an overflow packet now and then, each finding its gate shut by the low rate the last ones made, leaves Startup at
-    /// that rate and is useless for seconds when needed; and one whose application answers to acknowledgements, as a TCP in a
-    /// tunnel does, stays in Startup with a full queue, application-limited all the time.
+    /// A pipe is full if a queue lasts for a round, even if the sender is application-limited, and never
+    /// without a queue or a loss. Otherwise two cases go wrong. A path that only receives occasional overflow
+    /// packets, each delayed by the low estimate, leaves Startup at that rate and is useless for seconds when
+    /// needed. A path whose application responds to acknowledgements, like TCP in a tunnel, stays
+    /// application-limited in Startup with a full queue.
     pub full_pipe_shows: bool,
-    /// Losses and marks beyond what the path loses anyhow bound BtlBw by what comes through and put off the next probe, as in BBRv3. Else
-    /// a policer or a short queue loses for ever, and TCP there gets next to nothing.
+    /// Losses and marks beyond the path's own bound BtlBw by the delivered rate and delay the next probe, as
+    /// in BBRv3. Otherwise a policer or a short queue loses packets all the time, and TCP gets almost
+    /// nothing.
     pub bound_by_losses: bool,
-    /// Where losses come with the queues of others, the window is no larger than CUBIC's would be. Else TCP starves on a queue of a BDP or less.
+    /// If losses coincide with other flows' queues, the window is at most as large as CUBIC's. Otherwise TCP
+    /// starves on a queue of a BDP or less.
     pub heed_competitors: bool,
-    /// After a probe that found more, without a queue, the next one follows within a round instead of after six. Else a path whose rate
-    /// comes back is found by a quarter in eight rounds.
+    /// After a probe that found more bandwidth without a queue, the next one follows within a round instead
+    /// of after six. Otherwise a rate that returns is found in steps of a quarter per eight rounds.
     pub probe_on: bool,
-    /// Subflows at one bottleneck probe, and give way to others, as one flow would. Else they take the part of several.
+    /// Subflows at one bottleneck probe and yield as one flow. Otherwise they take the share of several
+    /// flows.
     pub couple: bool,
-    /// Linux's own: pacing 1 % below the estimate, so that queues shrink; the window gets what acknowledgements bring in lumps, is even in packets, and two
-    /// packets larger while it probes. No tuning of ours: the model of TCP has it.
+    /// Linux's deviations: pacing 1 % below the estimate, so that queues shrink; the window includes
+    /// aggregated acknowledgements, is an even number of packets, and is two packets larger while probing.
+    /// Not part of our tuning: the model TCP uses it.
     pub linux: bool,
 }
 
@@ -62,7 +68,7 @@ impl Tuning {
         linux: false,
     };
 
-    /// The draft as Linux's TCP has it.
+    /// The draft as implemented in Linux's TCP.
     pub(crate) const LINUX: Tuning = Tuning { linux: true, ..Tuning::DRAFT };
 
     /// All deviations.
@@ -82,33 +88,35 @@ impl Tuning {
     };
 }
 
-/// `linux`: share of the estimated rate that is paced.
+/// `linux`: pacing rate as a share of the estimate.
 pub(super) const PACED: f64 = 0.99;
-/// `expire_bandwidth`: capacity fell if delivery is below this share of BtlBw. A single competitor's 5/4 probe leaves more than this.
+/// `expire_bandwidth`: capacity fell if delivery is below this share of BtlBw. A single competitor's 5/4
+/// probe leaves more than this.
 pub(super) const FALLEN: f64 = 0.8;
-/// `expire_bandwidth`: for at least this many acknowledgements in a row, ...
+/// `expire_bandwidth`: for at least this many consecutive acknowledgements, ...
 pub(super) const FALLEN_ACKS: u32 = 8;
 /// ... and at least this long (or an RTprop, if longer).
 pub(super) const FALLEN_FOR: Duration = Duration::from_millis(10);
-/// `expire_bandwidth`: not for this long after it proved wrong. Some paths are like that.
+/// `expire_bandwidth`: disabled for this long after it was wrong, since some paths behave like that
+/// permanently.
 pub(super) const FALLEN_PAUSE: Duration = Duration::from_secs(10);
-/// `expire_bandwidth`: an RTT that a drain leaves at this share of what it was, or more, is the path's own.
+/// `expire_bandwidth`: if a drain leaves the RTT at this share or more, that RTT is the path's own.
 pub(super) const SAME: f64 = 0.95;
-/// An RTT up to this multiple of RTprop is as good as RTprop.
+/// An RTT up to this multiple of RTprop counts as RTprop.
 pub(super) const NEAR: f64 = 1.125;
-/// A queue shorter than this many packets is none, ...
+/// A queue shorter than this many packets does not count, ...
 pub(super) const QUEUE_PACKETS: u64 = 4;
-/// ... nor is one shorter than this, which a busy host delays packets by.
+/// ... nor one shorter than this time, by which a busy host delays packets.
 pub(super) const QUEUE_FLOOR: Duration = Duration::from_millis(1);
 /// `gentle_probe_rtt`: BDPs in flight.
 pub(super) const PROBE_RTT_GAIN: f64 = 0.5;
-/// `full_drain`: the 3/4 phase lasts this many RTprops at most, which drains a whole BDP.
+/// `full_drain`: longest 3/4 phase in RTprops, which drains a whole BDP.
 pub(super) const DRAIN_RTPROPS: u32 = 4;
-/// `bound_by_losses`: share of BtlBw that one bound leaves at least (BBRv3's Beta).
+/// `bound_by_losses`: a bound leaves at least this share of BtlBw (BBRv3's Beta).
 pub(super) const LEFT: f64 = 0.7;
-/// `probe_on`: a probe by 5/4 paid if BtlBw is this multiple of what it was.
+/// `probe_on`: a 5/4 probe was successful if BtlBw grew by this factor.
 pub(super) const PAID: f64 = 1.15;
-/// `probe_on`: and not for this long after losses put probes off. A policer lets the first burst through.
+/// `probe_on`: disabled for this long after losses delayed probes. A policer lets the first burst through.
 pub(super) const LESSON: Duration = Duration::from_secs(5);
-/// `couple`: after a ProbeRTT, none for the sake of another subflow for this long.
+/// `couple`: for this long after a ProbeRTT, do not join another subflow's.
 pub(super) const PROBED: Duration = Duration::from_secs(5);

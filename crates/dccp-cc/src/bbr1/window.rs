@@ -7,10 +7,10 @@ use crate::AckEvent;
 use crate::jitter::Jitter;
 use mpdccp_units::{Duration, Rate};
 
-/// Most a quantum holds (section 4.2.2).
+/// Largest quantum (section 4.2.2).
 const MAX_QUANTUM: u64 = 64 * 1024;
 
-/// A round trip below this stays within a host or a LAN.
+/// Round trips below this stay within a host or a LAN.
 const LAN: Duration = Duration::from_millis(1);
 
 impl Bbr1 {
@@ -48,8 +48,8 @@ impl Bbr1 {
         let mtu = u64::from(self.units.mtu.max(1));
         let millisecond = self.pacing_rate.bytes_in(Duration::from_millis(1)).min(MAX_QUANTUM);
         let quantum = if self.tuning.small_quantum {
-            // A burst overflows a short queue: no more than an eighth of a BDP, where the window is two. Hosts and switches a fraction of a
-            // millisecond apart bear more, and each burst costs the host as much as a packet.
+            // A burst overflows a short queue: at most an eighth of a BDP, with a window of two. On a LAN
+            // larger bursts are possible, and each burst costs the host as much as a packet.
             let lan = self.path.rtprop.is_some_and(|rtprop| rtprop < LAN);
             millisecond.min(self.cwnd_bytes() / if lan { 4 } else { 16 })
         } else if self.pacing_rate < Rate::from_bps(1_200_000) {
@@ -75,14 +75,15 @@ impl Bbr1 {
         if !self.tuning.linux {
             return inflight;
         }
-        // bbr_quantization_budget: even, and room for one more segment of two while it probes.
+        // bbr_quantization_budget: an even number of packets, and room for two more while probing.
         let packet = self.units.packet();
         let packets = inflight.div_ceil(packet).next_multiple_of(2);
         let probing = self.state == State::ProbeBw && self.pacing_gain > 1.0;
         (packets + if probing { 2 } else { 0 }) * packet
     }
 
-    /// What is in flight at `gain` when nothing waits. The draft uses [`Self::inflight`] for it; three quanta are a queue of their own on a slow path.
+    /// The amount in flight at `gain` without a queue. The draft uses [`Self::inflight`] for it, but three
+    /// quanta are a queue on a slow path.
     pub(super) fn inflight_no_queue(&self, gain: f64) -> u64 {
         match self.path.bdp() {
             Some(bdp) if self.tuning.full_drain => {
@@ -104,7 +105,7 @@ impl Bbr1 {
         MIN_PIPE_CWND * self.units.packet()
     }
 
-    /// Most that ProbeRTT leaves in flight (section 4.2.3.5).
+    /// Most that stays in flight in ProbeRTT (section 4.2.3.5).
     pub(super) fn probe_rtt_cwnd(&self) -> u64 {
         match self.path.bdp() {
             Some(bdp) if self.tuning.gentle_probe_rtt => {
@@ -216,7 +217,7 @@ mod tests {
             bbr.path.set_rtprop(Time::ZERO, Duration::from_micros(rtt_us));
             assert_eq!(bbr.send_quantum(), quantum, "{rtt_us} us");
         }
-        // A millisecond of rate is the bound on slow paths.
+        // On slow paths, a millisecond of rate is the limit.
         bbr.pacing_rate = Rate::from_mbps(40.0);
         assert_eq!(bbr.send_quantum(), 5_000);
     }

@@ -7,16 +7,16 @@ use crate::jitter::Jitter;
 use crate::losses::Losses;
 use mpdccp_units::{Duration, Rate};
 
-/// C.InitialCwnd, packets (RFC 6928; the transport's choice, section 5.6.4.1).
+/// C.InitialCwnd, packets (RFC 6928; the transport chooses it, section 5.6.4.1).
 pub(super) const INITIAL_CWND: u64 = 10;
 
 /// BBR version 3 (draft-ietf-ccwg-bbr-06).
 ///
-/// The draft leaves the response to ECN open but for marks being congestion (section 3.6): here a marked packet counts
-/// as a lost one in every rule about losses.
+/// The draft defines only that marks are congestion (section 3.6), not the response: here a marked packet
+/// counts as a lost one in every rule about losses.
 #[derive(Debug)]
 pub struct Bbr3 {
-    /// Leaves the draft where jitter, random losses and short queues need it (docs/ccid250.md).
+    /// Deviates from the draft for jitter, random losses and short queues (docs/ccid250.md).
     pub(super) tuned: bool,
     pub(super) packets: bool,
     pub(super) mtu: u16,
@@ -25,19 +25,19 @@ pub struct Bbr3 {
     pub(super) state: State,
     pub(super) rounds: Rounds,
     pub(super) max_bw: MaxBw,
-    /// The bandwidth to go by: max_bw, bounded by the short-term model.
+    /// Bandwidth in use: max_bw, bounded by the short-term model.
     pub(super) bw: f64,
     pub(super) bw_shortterm: f64,
-    /// `u64::MAX` is infinite, here and below.
+    /// `u64::MAX` means infinite, here and below.
     pub(super) inflight_shortterm: u64,
     pub(super) inflight_longterm: u64,
     pub(super) min_rtt: MinRtt,
     pub(super) extra_acked: ExtraAcked,
     pub(super) jitter: Jitter,
     pub(super) losses: Losses,
-    /// Losses that the path has earned, packets.
+    /// Further losses that the path is allowed, packets.
     pub(super) excused: f64,
-    /// The last round's least round-trip time was beyond the least one by as much as RFC 9406 takes for a queue.
+    /// The last round's minimum round-trip time exceeded the least one by RFC 9406's threshold for a queue.
     pub(super) queue_grew: bool,
     pub(super) signals: Signals,
     pub(super) full_bw: FullBw,
@@ -49,7 +49,7 @@ pub struct Bbr3 {
 
     pub(super) cwnd: u64,
     pub(super) prior_cwnd: u64,
-    /// After a timeout, until a round passes without congestion.
+    /// Set after a timeout, until a round passes without congestion.
     pub(super) recovering: bool,
     /// The window was full in the running and in the last round.
     pub(super) limited: [bool; 2],
@@ -60,7 +60,7 @@ pub struct Bbr3 {
 }
 
 impl Bbr3 {
-    /// A fresh one.
+    /// A new controller.
     pub fn new(cfg: &CcConfig) -> Bbr3 {
         let mut bbr = Bbr3 {
             tuned: !cfg.draft,

@@ -1,5 +1,5 @@
-//! The example test cases of the draft's appendix, each under its name, for the published variant: a flow alone on one link of 50 Mbit/s and 40 ms where
-//! a case says nothing else. docs/ccid250.md lists them.
+//! The example test cases of the draft's appendix, under their names, for the published variant: a single
+//! flow on a link of 50 Mbit/s and 40 ms unless a case differs. docs/ccid250.md lists them.
 
 use std::sync::{Arc, Mutex, MutexGuard};
 
@@ -18,7 +18,7 @@ struct Change {
     from: State,
     to: State,
     inflight: u64,
-    /// Inflight(1.0), and the same of max_bw, before the change.
+    /// Inflight(1.0) before the change, with bw and with max_bw.
     target: u64,
     max_target: u64,
     headroom: u64,
@@ -32,7 +32,7 @@ struct Watched {
     changes: Vec<Change>,
 }
 
-/// A controller that can be looked into while a world drives it.
+/// A controller that can be inspected while a world drives it.
 #[derive(Clone, Debug)]
 struct Shared(Arc<Mutex<Watched>>);
 
@@ -110,7 +110,7 @@ impl Case {
         Case { world: bulk(link, vec![(0.0, Box::new(shared.clone()))]), shared }
     }
 
-    /// Looks at the algorithm.
+    /// Inspects the algorithm.
     fn see<T>(&self, look: impl FnOnce(&Bbr3) -> T) -> T {
         look(&self.shared.bbr().bbr)
     }
@@ -119,7 +119,7 @@ impl Case {
         self.shared.bbr().changes.clone()
     }
 
-    /// Runs in steps of a tenth of a millisecond until `over`, at most for `secs`.
+    /// Runs in steps of a tenth of a millisecond until `over`, for at most `secs`.
     fn until(&mut self, secs: f64, over: impl Fn(&Bbr3) -> bool) {
         self.through(secs, over, |_| {});
     }
@@ -137,7 +137,7 @@ impl Case {
         self.until(20.0, |b| b.state == state);
     }
 
-    /// Forgets the changes so far, runs until the state is left and returns how.
+    /// Clears the recorded changes, runs until the state changes, and returns the change.
     fn leave(&mut self, secs: f64) -> Change {
         self.shared.bbr().changes.clear();
         let state = self.see(|b| b.state);
@@ -149,13 +149,13 @@ impl Case {
         self.world.run(self.world.now + Duration::from_secs_f64(secs));
     }
 
-    /// The application writes so many Mbit/s on the wire, from now on.
+    /// The application writes at this rate (Mbit/s on the wire) from now on.
     fn limit(&mut self, mbps: f64) {
         let rate = Rate::from_mbps(full(mbps));
         self.world.set_source(0, Source::Cbr { rate, queue: 100 });
     }
 
-    /// Share of a link of so many Mbit/s that was used lately.
+    /// Recent use of a link of `mbps` Mbit/s, as a share.
     fn share(&self, mbps: f64, secs: f64) -> f64 {
         let now = self.world.now;
         summary(&self.world.sessions[0].got, now - Duration::from_secs_f64(secs), now).mbps / full(mbps)
@@ -174,7 +174,7 @@ fn deep() -> Case {
     Case::on(link(50.0, ms(40.0), 4.0))
 }
 
-/// Its queue overflows when bandwidth is probed for.
+/// A link whose queue overflows during bandwidth probes.
 fn shallow() -> Case {
     Case::on(link(50.0, ms(40.0), 0.5))
 }
@@ -209,7 +209,7 @@ fn exiting_startup_on_loss_when_application_limited() {
     assert!(case.see(|b| b.state == State::Startup && !b.full_bw.reached));
     case.world.set_loss(0, 0.1);
     let change = case.leave(1.0);
-    // Too little is in flight for Drain to last.
+    // Too little is in flight, so Drain ends at once.
     assert!(change.from == State::Startup && case.see(|b| b.drain_start_round) == change.rounds);
     assert!(case.see(|b| b.full_bw.now && b.full_bw.reached && b.inflight_longterm < u64::MAX));
 }
@@ -225,7 +225,8 @@ fn exiting_drain_based_on_inflight() {
     assert!(first > change.target && change.inflight <= change.target, "{first} {change:?}");
 }
 
-/// A tenth less bandwidth would still drain in two rounds, so it is far less here: what is in flight has to stay above the target.
+/// With a tenth less bandwidth, the queue would still drain in two rounds. The bandwidth falls much further
+/// here, so that the amount in flight stays above the target.
 #[test]
 fn exiting_drain_based_on_time() {
     let mut case = deep();
@@ -257,11 +258,11 @@ fn exiting_probe_up_on_loss_when_application_limited() {
     case.world.set_loss(0, 0.1);
     let change = case.leave(1.0);
     assert_eq!((change.to, change.full_now), (State::Down, false));
-    // Section 5.5.10.2: what is in flight for want of data says nothing of how much may be.
+    // Section 5.5.10.2: the amount in flight of an application-limited sender does not set the limit.
     assert_eq!(case.see(|b| (b.probe.too_high, b.inflight_longterm)), (true, before));
 }
 
-/// ProbeRTT comes every five seconds in any state.
+/// ProbeRTT occurs every five seconds in any state.
 #[test]
 fn never_exiting_probe_up_or_startup_when_application_limited_with_no_loss() {
     let mut case = deep();
@@ -291,7 +292,7 @@ fn exiting_probe_down_on_inflight() {
 #[test]
 fn exiting_probe_down_after_max_time() {
     let mut case = deep();
-    // ProbeRTT would come first.
+    // Prevents ProbeRTT, which would come first.
     case.shared.bbr().bbr.hold_probe_rtt(true);
     case.until_state(State::Up);
     case.until_state(State::Down);
@@ -333,7 +334,8 @@ fn skipping_probe_rtt_due_to_application_limited_sending() {
     assert!(case.changes().iter().all(|c| c.to != State::ProbeRtt), "{:?}", case.changes());
 }
 
-/// Packets leave in lumps of 64 at most, with 5 ms between two lumps in the mean. Gives the share of 50 Mbit/s that is left.
+/// Packets leave in lumps of at most 64, with a mean of 5 ms between lumps. Returns the remaining share of 50
+/// Mbit/s.
 fn lumps() -> (Case, f64) {
     let aggregation = Aggregation { access: ms(5.0), packets: 64 };
     let busy = 64.0 * f64::from(WIRE) * 8.0 / 50e6;
@@ -354,7 +356,7 @@ fn achieving_expected_startup_bandwidth_on_a_link_with_aggregation() {
         },
     );
     assert!(extra > u64::from(WIRE) && beyond, "{extra} {beyond}");
-    // All of it, and no more than leaves.
+    // The full remaining rate, and not more.
     let bw = case.max_bw_mbps();
     assert!((0.95 * left * 50.0..50.5).contains(&bw), "{bw} of {}", left * 50.0);
 }
@@ -374,7 +376,7 @@ fn achieving_expected_cruise_bandwidth_on_a_link_with_aggregation() {
 
 #[test]
 fn correctly_managing_sub_packet_bdps() {
-    // 0.1 Mbit/s for 10 ms: a tenth of a packet.
+    // 0.1 Mbit/s for 10 ms is a tenth of a packet.
     let mut case = Case::on(link(0.1, ms(10.0), 1.0));
     case.run(20.0);
     case.until_state(State::Cruise);
@@ -394,7 +396,7 @@ fn increasing_bandwidth_10x_and_ensuring_full_bandwidth_is_reached() {
     case.world.set_rate(0, 100.0);
     case.until_state(State::Up);
     let begun = case.see(|b| b.rounds.count);
-    // What must be acknowledged for another packet of inflight_longterm: half as much each round.
+    // Bytes that must be acknowledged for another packet of inflight_longterm: half as many each round.
     let mut steps: Vec<(u32, u64)> = vec![];
     case.through(
         30.0,
@@ -443,7 +445,7 @@ fn handling_token_bucket_policers() {
     assert!(share > 0.8 && loss < 0.03, "{share} {loss}");
 }
 
-/// What a loss episode saves, and what is there.
+/// Values saved by a loss episode, and the current ones.
 fn saved(b: &Bbr3) -> [(u64, u64); 2] {
     [(b.undo.inflight_shortterm, b.inflight_shortterm), (b.undo.inflight_longterm, b.inflight_longterm)]
 }
@@ -454,7 +456,7 @@ fn handling_spurious_fast_recovery() {
     let mut case = Case::on(LinkConfig { jitter, ..link(50.0, ms(40.0), 4.0) });
     case.until_state(State::Up);
     let before = case.see(|b| (b.inflight_shortterm, b.inflight_longterm));
-    // What leaves from now on arrives before what left just now.
+    // Packets that leave from now on overtake the previous ones.
     case.world.set_delay(0, ms(16.0));
     let change = case.leave(1.0);
     assert_eq!(change.to, State::Down);
@@ -478,7 +480,7 @@ fn handling_spurious_rto_recovery() {
     assert_eq!(case.see(|b| (b.state, b.undo.state)), (State::Down, Some(State::Up)));
     assert_eq!(case.see(|b| saved(b).map(|s| s.0)), [before.0, before.1]);
     case.until(3.0, |b| b.undo.state.is_none());
-    // By way of Refill.
+    // The flow passes through Refill.
     assert!(case.see(|b| matches!(b.state, State::Refill | State::Up)), "{:?}", case.changes());
     assert!(case.see(|b| !b.recovering && b.cwnd > 4 * b.mtu()));
     assert!(case.see(|b| saved(b).iter().all(|(saved, now)| now >= saved)));
@@ -509,7 +511,7 @@ fn handling_loss_during_probe_up_after_inflight_longterm_is_set() {
     assert_eq!((change.to, change.full_now), (State::Down, false));
     let after = case.see(|b| b.inflight_longterm);
     assert!(case.see(|b| b.probe.too_high && !b.probe.sampling));
-    // No deeper than Beta.
+    // Reduced by at most Beta.
     assert!(after >= least * 9 / 10 && after <= before.max(least), "{least} {after} {before}");
 }
 

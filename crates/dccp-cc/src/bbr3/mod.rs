@@ -1,6 +1,6 @@
 //! BBR version 3, for CCID 250.
 //!
-//! Section numbers are those of draft-ietf-ccwg-bbr-06. Windows and rates are bytes.
+//! Section numbers refer to draft-ietf-ccwg-bbr-06. Windows and rates are in bytes.
 
 mod bbr;
 #[cfg(test)]
@@ -46,7 +46,7 @@ impl Bbr3 {
         self.advance_signals(rs);
     }
 
-    /// Tuned: how much delay varies, and what the path loses however little is sent.
+    /// Tuned: measures the variation of delay, and the losses of the path itself.
     fn note_path(&mut self, ev: &AckEvent<'_>, rs: &RateSample) {
         if let Some(rtt) = ev.rtt {
             self.jitter.on_rtt(ev.now, rtt);
@@ -63,7 +63,7 @@ impl Bbr3 {
         self.losses.on_gain(ev.now, low || self.bw_shortterm < 0.85 * self.max_bw.get());
     }
 
-    /// As HandleLostPacket, for marks.
+    /// Like HandleLostPacket, for marks.
     fn on_marks(&mut self, ev: &AckEvent<'_>, rs: &RateSample, app_limited: bool) {
         self.note_congestion(ev.delivered.packets);
         self.signals.events += u32::from(ev.lost.packets == 0);
@@ -74,13 +74,13 @@ impl Bbr3 {
         }
     }
 
-    /// C.is_cwnd_limited: within the last round.
+    /// C.is_cwnd_limited: in the running or the last round.
     fn cwnd_limited(&self) -> bool {
         self.limited[0] || self.limited[1]
     }
 
     fn random(&mut self) -> u64 {
-        // SplitMix64: the seed is handed in.
+        // SplitMix64; the seed comes from the configuration.
         self.random = self.random.wrapping_add(0x9e37_79b9_7f4a_7c15);
         let mut z = self.random;
         z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
@@ -109,7 +109,7 @@ impl Controller for Bbr3 {
         let inflight = pkt.snapshot.inflight.bytes;
         let lost = pkt.lost.minus(pkt.snapshot.lost).bytes;
         if self.too_high(lost, inflight) {
-            // InflightAtLoss: where within this packet the losses became too many.
+            // InflightAtLoss: the point within this packet at which losses became too many.
             let size = u64::from(pkt.bytes);
             let before = inflight.saturating_sub(size) as f64;
             let lost_before = lost.saturating_sub(size) as f64;
@@ -139,9 +139,10 @@ impl Controller for Bbr3 {
     }
 
     fn on_rto(&mut self, _now: Time) {
-        // All that was in flight is gone, whatever the rate was.
+        // Everything in flight is lost, at any rate.
         (self.losses, self.excused) = (Losses::default(), 0.0);
-        // OnEnterRTO (section 5.6.4.4): all in flight is lost, one packet may leave. Its losses were told before, and saved the state.
+        // OnEnterRTO (section 5.6.4.4): everything in flight is lost, and one packet may leave. The losses
+        // were reported before, and saved the state.
         self.save_cwnd();
         self.recovering = true;
         self.cwnd = self.mtu();

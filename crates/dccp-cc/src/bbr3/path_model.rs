@@ -1,4 +1,4 @@
-//! What BBRv3 believes about the path: bandwidth, RTT, aggregation (section 5.5).
+//! BBRv3's path model: bandwidth, RTT, aggregation (section 5.5).
 
 use super::phases::State;
 use crate::WindowedMax;
@@ -16,7 +16,7 @@ pub(super) struct MaxBw {
 }
 
 impl MaxBw {
-    /// One sample.
+    /// A filter with one sample.
     pub(super) fn of(bw: f64) -> MaxBw {
         MaxBw { cycles: [0.0, bw] }
     }
@@ -29,7 +29,7 @@ impl MaxBw {
         self.cycles[1] = self.cycles[1].max(bw);
     }
 
-    /// AdvanceMaxBwFilter: a cycle without a sample does not push out the last one.
+    /// AdvanceMaxBwFilter: a cycle without a sample does not replace the last one.
     pub(super) fn advance(&mut self) {
         if self.cycles[1] > 0.0 {
             self.cycles = [self.cycles[1], 0.0];
@@ -41,7 +41,7 @@ impl MaxBw {
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Rounds {
     pub(super) next_delivered: u64,
-    /// The acknowledgement at hand ends one.
+    /// The current acknowledgement ends a round.
     pub(super) start: bool,
     pub(super) count: u64,
     pub(super) since_probe_up: u64,
@@ -63,11 +63,11 @@ impl Rounds {
     }
 }
 
-/// Delivery in the running round, and whether congestion came in it (section 5.5.10.3).
+/// Delivery and congestion in the running round (section 5.5.10.3).
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Signals {
     pub(super) round_delivered: u64,
-    /// The acknowledgement at hand ends the round that [`Self::congestion`] is about.
+    /// The current acknowledgement ends the round of [`Self::congestion`].
     pub(super) round_start: bool,
     /// A loss or mark in the round.
     pub(super) congestion: bool,
@@ -99,7 +99,7 @@ pub(super) struct MinRtt {
 }
 
 impl MinRtt {
-    /// UpdateMinRTT; while another path probes, ours waits.
+    /// UpdateMinRTT; waits while another path is in ProbeRTT.
     pub(super) fn update(&mut self, now: Time, rtt: Option<Duration>, hold: bool) {
         self.probe_expired =
             self.probe_delay.is_some() && !hold && now > self.probe_stamp + PROBE_RTT_INTERVAL;
@@ -149,10 +149,10 @@ impl ExtraAcked {
     }
 }
 
-/// What spurious losses give back (section 5.5.11).
+/// State restored after spurious losses (section 5.5.11).
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Undo {
-    /// Saved in the running round.
+    /// The state was saved in the running round.
     pub(super) open: bool,
     pub(super) state: Option<State>,
     pub(super) bw_shortterm: f64,

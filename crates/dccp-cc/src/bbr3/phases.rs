@@ -1,4 +1,4 @@
-//! Phases of BBR, and what is remembered in them.
+//! Phases of BBR, and their variables.
 
 use crate::RateSample;
 use mpdccp_units::{Duration, Time};
@@ -49,7 +49,7 @@ impl State {
     }
 }
 
-/// What acknowledgements mean for the bandwidth probe (section 2.11).
+/// Meaning of acknowledgements for the bandwidth probe (section 2.11).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) enum AckPhase {
     #[default]
@@ -63,9 +63,9 @@ pub(super) enum AckPhase {
 /// The full-pipe estimator (section 5.3.1.2).
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct FullBw {
-    /// The pipe was full once.
+    /// The pipe has been full before.
     pub(super) reached: bool,
-    /// The pipe is full in this acceleration.
+    /// The pipe is full in the current acceleration.
     pub(super) now: bool,
     pub(super) bw: f64,
     pub(super) count: u8,
@@ -85,7 +85,8 @@ pub(super) struct ProbeRtt {
     pub(super) hold: bool,
     pub(super) done: Option<Time>,
     pub(super) round_done: bool,
-    /// MarkConnectionAppLimited: samples of packets sent while between these were delivered are low by our own doing.
+    /// MarkConnectionAppLimited: packets sent while the delivered count was in this range give low samples
+    /// because of ProbeRTT.
     pub(super) low_rate: (u64, u64),
 }
 
@@ -99,7 +100,7 @@ impl ProbeRtt {
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Probe {
     pub(super) acks: AckPhase,
-    /// Acknowledgements are of packets sent while probing, and the probe has not been answered yet.
+    /// Acknowledgements are of packets sent while probing, and the probe's result is still open.
     pub(super) sampling: bool,
     pub(super) up_acked: u64,
     pub(super) acked_per_inc: u64,

@@ -1,4 +1,4 @@
-//! What each acknowledgement tells the model of the path, and the bounds that congestion sets (section 5.5).
+//! Updates of the path model by each acknowledgement, and the bounds that congestion sets (section 5.5).
 
 use super::bbr::Bbr3;
 use super::path_model::Undo;
@@ -9,7 +9,8 @@ use mpdccp_units::Time;
 
 /// BBR.Beta (section 2.6).
 const BETA: f64 = 0.7;
-/// Tuned: by how many deviations the path's own losses may exceed what is expected of them; one window in a hundred has more by chance.
+/// Tuned: standard deviations by which losses of the path itself may exceed their expected number; chance
+/// exceeds this in one window of a hundred.
 const DEVIATIONS: f64 = 2.5;
 /// BBR.ExtraAckedFilterLen, rounds (section 2.10).
 const EXTRA_ACKED_ROUNDS: u64 = 10;
@@ -51,26 +52,26 @@ impl Bbr3 {
         self.signals.congestion = false;
     }
 
-    /// Tuned: how many of `packets` the path loses however little is sent. What it loses beyond the share that is tolerated of a queue is not excused:
-    /// that is a policer whose bucket let more through.
+    /// Tuned: how many of `packets` the path loses at any rate. The share is limited to the loss threshold:
+    /// higher losses come from a policer whose bucket let more through.
     fn own_losses(&self, packets: f64) -> f64 {
         if self.tuned { self.losses.own_share().min(LOSS_THRESH) * packets } else { 0.0 }
     }
 
-    /// As many as chance makes of them.
+    /// Upper bound of the path's own losses, with chance.
     pub(super) fn own_losses_at_most(&self, packets: f64) -> f64 {
         let expected = self.own_losses(packets);
         expected + DEVIATIONS * libm::sqrt(expected)
     }
 
-    /// Tuned: packets that were delivered or lost earn the path its losses, up to what chance makes of them in a window.
+    /// Tuned: delivered and lost packets allow the path further losses, up to the upper bound in a window.
     pub(super) fn earn(&mut self, packets: u64) {
         let window = (self.max_bdp(1.0) / self.mtu()) as f64;
         let earned = self.excused + self.own_losses(packets as f64);
         self.excused = earned.min(self.own_losses_at_most(window));
     }
 
-    /// Whether a lost packet is one of those.
+    /// Whether a lost packet is one of the allowed losses.
     pub(super) fn excuse(&mut self) -> bool {
         let excused = self.excused >= 1.0;
         if excused {
@@ -79,7 +80,7 @@ impl Bbr3 {
         excused
     }
 
-    /// AdvanceLatestDeliverySignals, BoundBWForModel; the counts of the round start anew.
+    /// AdvanceLatestDeliverySignals, BoundBWForModel; resets the counts of the round.
     pub(super) fn advance_signals(&mut self, rs: &RateSample) {
         let s = &mut self.signals;
         if s.round_start {
@@ -101,12 +102,13 @@ impl Bbr3 {
         self.inflight_shortterm = u64::MAX;
     }
 
-    /// NoteLoss, for marks too.
+    /// NoteLoss, also for marks.
     pub(super) fn note_congestion(&mut self, delivered: u64) {
         if !self.signals.congestion {
             self.signals.round_delivered = delivered;
         }
-        // Once for the losses of a round: what ends a probe forgets the signals, and the next loss of the same burst finds what the first one did.
+        // Once per round with losses: the end of a probe resets the signals, and the next loss of the same
+        // burst would save the reduced state.
         if !self.undo.open {
             self.save_state_upon_loss();
         }

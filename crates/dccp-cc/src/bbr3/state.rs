@@ -6,15 +6,15 @@ use crate::losses::LOSS_THRESH;
 use crate::{AckEvent, RateSample};
 use mpdccp_units::{Duration, Time};
 
-/// A bandwidth that grows by less than this in a round does not grow (section 5.3.1.2).
+/// Bandwidth growth per round below this factor counts as no growth (section 5.3.1.2).
 const FULL_BW_GROWTH: f64 = 1.25;
-/// Rounds without growth that mean a full pipe (section 5.3.1.2).
+/// Rounds without growth that indicate a full pipe (section 5.3.1.2).
 const FULL_BW_ROUNDS: u8 = 3;
-/// BBRStartupFullLossCnt (section 5.3.1.3); acknowledgements with losses stand in for ranges lost.
+/// BBRStartupFullLossCnt (section 5.3.1.3); counts acknowledgements with losses instead of lost ranges.
 const STARTUP_LOSS_EVENTS: u32 = 6;
-/// Rounds of Drain at most (section 5.3.2).
+/// Most rounds of Drain (section 5.3.2).
 const DRAIN_ROUNDS: u64 = 3;
-/// Rounds between probes at most, for coexistence with Reno (section 5.3.3.5).
+/// Most rounds between probes, for coexistence with Reno (section 5.3.3.5).
 const RENO_ROUNDS: u64 = 63;
 /// BBR.ProbeRTTDuration (section 2.13.2).
 const PROBE_RTT_DURATION: Duration = Duration::from_millis(200);
@@ -31,7 +31,7 @@ impl Bbr3 {
             return;
         }
         f.count += 1;
-        // Tuned: a queue says so at once.
+        // Tuned: a queue indicates a full pipe at once.
         f.now = f.count >= FULL_BW_ROUNDS || self.tuned && self.queue_grew;
         f.reached |= f.now;
     }
@@ -173,7 +173,7 @@ impl Bbr3 {
         }
     }
 
-    /// AdaptLongTermModel: whether it decided a transition.
+    /// AdaptLongTermModel: true if it caused a transition.
     fn adapt_long_term(&mut self, ev: &AckEvent<'_>, rs: &RateSample, app_limited: bool) -> bool {
         if self.rounds.start && self.probe.acks == AckPhase::Starting {
             self.probe.acks = AckPhase::Feedback;
@@ -200,7 +200,7 @@ impl Bbr3 {
         false
     }
 
-    /// CheckProbeRTT; `UpdateMinRTT` came before.
+    /// CheckProbeRTT; `UpdateMinRTT` ran before.
     pub(super) fn check_probe_rtt(&mut self, ev: &AckEvent<'_>) {
         if self.state != State::ProbeRtt && self.min_rtt.probe_expired && !self.idle_restart {
             self.save_cwnd();

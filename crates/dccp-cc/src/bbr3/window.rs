@@ -12,11 +12,12 @@ const MIN_PIPE_CWND: u64 = 4;
 const HEADROOM: f64 = 0.15;
 /// BBR.PacingMarginPercent (section 5.6.2).
 const PACING_MARGIN: f64 = 0.01;
-/// Most a quantum holds (section 5.6.3).
+/// Largest quantum (section 5.6.3).
 const MAX_QUANTUM: u64 = 64 * 1024;
 /// Quanta in the draft's offload budget (section 5.5.8.2).
 const OFFLOAD_QUANTA: u64 = 3;
-/// A round trip below this stays within a host or a LAN: how long hosts take to read, wake up and acknowledge is no part of it, and longer.
+/// Round trips below this stay within a host or a LAN. Hosts take longer than this to read, wake up and
+/// acknowledge, and that time is not part of the round trip.
 const LAN: Duration = Duration::from_millis(1);
 
 impl Bbr3 {
@@ -31,7 +32,8 @@ impl Bbr3 {
         self.pacing_rate = Rate::from_bytes_per(INITIAL_CWND * self.mtu(), rtt).scale(gain);
     }
 
-    /// SetPacingRateWithGain. Never below a packet a second: an estimate near zero must not silence a path for good.
+    /// SetPacingRateWithGain. At least a packet per second: an estimate near zero must not silence a path
+    /// forever.
     pub(super) fn set_pacing_rate(&mut self, gain: f64) {
         let bps = gain * self.bw * (1.0 - PACING_MARGIN) * 8.0;
         let rate = Rate::from_bps((bps as u64).max(8 * self.mtu()));
@@ -44,8 +46,8 @@ impl Bbr3 {
     pub(super) fn send_quantum(&self) -> u64 {
         let millisecond = self.millisecond();
         if self.tuned {
-            // A burst overflows a short queue, and stands in that of a slow path. Hosts near each other bear more, and each burst costs the host as
-            // much as a packet.
+            // A burst overflows a short queue, and forms a queue on a slow path. On a LAN larger bursts are
+            // possible, and each burst costs the host as much as a packet.
             return millisecond.min(self.cwnd / if self.is_lan() { 4 } else { 16 }).max(self.mtu());
         }
         millisecond.max(2 * self.mtu())
@@ -76,8 +78,9 @@ impl Bbr3 {
         }
     }
 
-    /// QuantizationBudget; the offload budget is a quantum, as for QUIC (section 5.5.8.2): nothing is segmented below us. Tuned, it is that of TCP
-    /// between hosts near each other, which hand packets on in lumps that take longer than the round trip.
+    /// QuantizationBudget. The offload budget is a quantum, as for QUIC (section 5.5.8.2), since lower layers
+    /// do not segment. Tuned: on a LAN it is TCP's, since hosts pass packets on in lumps that take longer
+    /// than the round trip.
     pub(super) fn quantized(&self, inflight: u64) -> u64 {
         let extra = if self.state == State::Up { 2 * self.mtu() } else { 0 };
         let budget = if self.tuned && self.is_lan() {
@@ -93,7 +96,7 @@ impl Bbr3 {
         self.quantized(self.bdp(gain)).saturating_add(self.jitter_allowance())
     }
 
-    /// What arrives during the usual variation of delay.
+    /// Most bytes in flight at `gain`, with room for aggregated acknowledgements and the variation of delay.
     pub(super) fn jitter_allowance(&self) -> u64 {
         if self.tuned { self.jitter.allowance(self.bw) as u64 } else { 0 }
     }
@@ -104,7 +107,7 @@ impl Bbr3 {
         if !self.tuned {
             return self.quantized(self.bdp(gain).saturating_add(extra));
         }
-        // Lumps are part of how much delay varies.
+        // Aggregation is part of the variation of delay.
         let room = self.jitter_allowance().max(extra) as f64;
         self.quantized(Jitter::window(gain, self.bdp(1.0) as f64, room) as u64)
     }

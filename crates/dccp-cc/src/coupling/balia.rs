@@ -1,12 +1,12 @@
-//! BALIA, the balanced linked adaptation of Peng, Walid, Hwang and Low ("Multipath TCP: Analysis, Design, and Implementation", 2016;
-//! draft-walid-mptcp-congestion-control-04), as factors of what a flow alone would do.
+//! BALIA, the balanced linked adaptation of Peng, Walid, Hwang and Low ("Multipath TCP: Analysis, Design, and
+//! Implementation", 2016; draft-walid-mptcp-congestion-control-04), as factors relative to a single flow.
 
 use super::part::Part;
 
-/// Most that a reduction grows by.
+/// Largest factor of a reduction.
 const MOST_DECREASE: f64 = 1.5;
 
-/// The part of a subflow of rate `own` beside `others` at the same bottleneck.
+/// The part of a subflow of rate `own` with `others` at the same bottleneck.
 pub(super) fn part(own: f64, others: &[f64]) -> Part {
     let all: f64 = own + others.iter().sum::<f64>();
     let most = others.iter().fold(own, |most, rate| most.max(*rate));
@@ -25,14 +25,14 @@ mod tests {
 
     #[test]
     fn factors_are_those_of_the_paper() {
-        // Alone it is Reno.
+        // A single subflow behaves like Reno.
         assert_eq!(part(7.0, &[]), Part::ALONE);
-        // n equal ones: each grows by 1/n^2, all together by 1/n, and each is halved.
+        // n equal subflows: each grows by 1/n^2, together by 1/n, and each is halved.
         let of_two = part(5.0, &[5.0]);
         assert_eq!((of_two.increase, of_two.decrease, of_two.weight), (0.25, 1.0, 0.5));
         let of_four = part(5.0, &[5.0; 3]);
         assert_eq!((of_four.increase, of_four.weight), (0.0625, 0.25));
-        // The slower of 3 : 1 has alpha = 3: (1/4)^2 * 2 * 7/5.
+        // The slower one of 3 : 1 has alpha = 3: (1/4)^2 * 2 * 7/5.
         let slow = part(1.0, &[3.0]);
         assert!((slow.increase - 0.175).abs() < 1e-12, "{slow:?}");
         assert_eq!((slow.decrease, slow.weight), (1.5, 0.5));

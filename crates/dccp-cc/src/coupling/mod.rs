@@ -1,7 +1,9 @@
-//! Subflows of one session that share a bottleneck together take the part of one flow there (RFC 6356 section 2).
+//! Coupling of subflows of one session: those that share a bottleneck take the share of one flow there (RFC
+//! 6356 section 2).
 //!
-//! Who owns the subflows shows a [`Coupling`] what each goes through and gives each controller its [`Part`]. Which of them share a bottleneck
-//! is found in `shared.rs`; outside such a set a subflow is on its own, so that paths with nothing in common lose nothing.
+//! The owner of the subflows passes each subflow's measurements to a [`Coupling`] and gives each controller
+//! its [`Part`]. `shared.rs` detects which subflows share a bottleneck; a subflow without a shared bottleneck
+//! is not limited.
 
 mod balia;
 mod part;
@@ -14,15 +16,15 @@ use shared::Detector;
 
 /// Weight of a bin in a subflow's rate.
 const RATE_WEIGHT: f64 = 0.1;
-/// Least rate that is reckoned with, bytes per second, so that an idle member is not barred from coming back.
+/// Least rate used, bytes per second, so that an idle member can return.
 const LEAST_RATE: f64 = 1500.0;
 
-/// What a subflow went through, as far as it knows now.
+/// Current measurements of a subflow.
 #[derive(Clone, Copy, Debug)]
 pub struct Seen {
-    /// The newest round-trip time, acknowledgement delay taken out, and when it was measured.
+    /// The newest round-trip time, without acknowledgement delay, and when it was measured.
     pub rtt: Option<(Duration, Time)>,
-    /// Delivered so far, IP bytes.
+    /// Amount delivered so far, IP bytes.
     pub delivered: u64,
     /// In ProbeRTT.
     pub probing_rtt: bool,
@@ -32,7 +34,7 @@ pub struct Seen {
 struct Subflow {
     id: u32,
     seen: Seen,
-    /// Delivered at the end of the last bin, and bytes per second, smoothed.
+    /// Amount delivered at the end of the last bin, and the smoothed rate in bytes per second.
     delivered: u64,
     rate: f64,
     part: Part,
@@ -46,7 +48,7 @@ pub struct Coupling {
 }
 
 impl Coupling {
-    /// Takes in what subflow `id` went through. True if parts changed.
+    /// Adds measurements of subflow `id`. True if parts changed.
     pub fn on_seen(&mut self, now: Time, id: u32, seen: &Seen) -> bool {
         let known = self.subflows.iter().position(|s| s.id == id);
         let at = known.unwrap_or_else(|| {
@@ -70,7 +72,7 @@ impl Coupling {
         (bin.is_some() || before.probing_rtt != seen.probing_rtt) && self.set_parts()
     }
 
-    /// A subflow is no more.
+    /// Removes a subflow. True if parts changed.
     pub fn forget(&mut self, id: u32) -> bool {
         self.subflows.retain(|s| s.id != id);
         self.detector.forget(id);

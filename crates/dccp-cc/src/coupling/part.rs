@@ -1,17 +1,18 @@
-/// A subflow's part of a bottleneck that it shares with others of its session.
+/// A subflow's part of a bottleneck that it shares with other subflows of its session.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Part {
-    /// Growth of its window in congestion avoidance, of what a flow alone would do. At most 1.
+    /// Growth of its window in congestion avoidance relative to a single flow. At most 1.
     pub increase: f64,
-    /// Reductions of its window, of what a flow alone would do. At least 1.
+    /// Reductions of its window relative to a single flow. At least 1.
     pub decrease: f64,
-    /// How strongly it probes for bandwidth, of what a flow alone would do: its share of the rate, or an equal one if that is more.
+    /// Strength of its bandwidth probes relative to a single flow: its share of the rate, or an equal share
+    /// if that is more.
     pub weight: f64,
-    /// Another subflow at this bottleneck is in ProbeRTT: now is the time for it.
+    /// Another subflow at this bottleneck is in ProbeRTT, so this one should join.
     pub probe_rtt: bool,
 }
 
 impl Part {
-    /// All of it.
+    /// The part of a single flow.
     pub const ALONE: Part = Part { increase: 1.0, decrease: 1.0, weight: 1.0, probe_rtt: false };
 }

@@ -1,39 +1,39 @@
-//! Which subflows share a bottleneck.
+//! Detection of subflows that share a bottleneck.
 //!
-//! RFC 8382 compares summaries of delay that receivers make. Both ends of a subflow that we need are with the sender: its round-trip times
-//! show the queue of the bottleneck, and at a shared one they rise and fall together. What is compared is how they change from one bin to
-//! the next, so that slow trends, which all queues have, do not count; each change in units of what is usual on its path, and no more than
-//! a few of them, so that one large one does not decide.
+//! RFC 8382 compares delay summaries from receivers. Here the sender has all it needs: a subflow's round-trip
+//! times show the queue of the bottleneck, and at a shared one they rise and fall together. The comparison
+//! uses changes between bins, so that slow trends, which all queues have, do not count. Each change is
+//! measured in units of the path's typical change and limited, so that one large change does not decide.
 
 use alloc::vec::Vec;
 use mpdccp_units::{Duration, Time};
 
 /// Times are averaged over this long.
 const BIN: Duration = Duration::from_millis(100);
-/// Weight of a bin: the last four seconds or so count.
+/// Weight of a bin: about the last four seconds count.
 const WEIGHT: f64 = 1.0 / 40.0;
-/// Bins before anything is believed.
+/// Bins needed for a result.
 const ENOUGH: u32 = 40;
-/// Correlations that make two subflows share, and at which they stop to.
+/// Correlations at which two subflows start to count as sharing, and stop.
 const JOIN: f64 = 0.5;
 const LEAVE: f64 = 0.2;
-/// Changes are counted in units of what is usual, but of no less than this, s; and no more of them than that.
+/// Least unit of changes, s, and limit of a change in units.
 const LEAST_CHANGE: f64 = 0.000_3;
 const MOST_UNITS: f64 = 2.0;
 
-/// What is seen of one subflow.
+/// Measurements of one subflow.
 #[derive(Debug)]
 struct Course {
     id: u32,
-    /// Of the running bin: RTTs added up, s, and how many.
+    /// Sum of the running bin's RTTs, s, and their number.
     rtts: (f64, u32),
-    /// Mean of the bin before.
+    /// Mean of the previous bin.
     last: Option<f64>,
-    /// Square of the usual change.
+    /// Square of the typical change.
     usual: f64,
     /// Mean change, in such units.
     trend: f64,
-    /// Change in the bin that ended, in units of the usual one.
+    /// Change in the last bin, in units of the typical change.
     change: Option<f64>,
 }
 
@@ -60,7 +60,7 @@ impl Course {
 struct Pair {
     ids: (u32, u32),
     bins: u32,
-    /// Mean product of changes; of the same bin, and of neighbouring ones for paths of different length.
+    /// Mean product of changes: of the same bin, and of neighbouring bins for paths of different length.
     together: [f64; 3],
     before: (f64, f64),
     shared: bool,
@@ -112,7 +112,7 @@ impl Detector {
         }
     }
 
-    /// Ends the bin if it is time, and returns how long it was.
+    /// Ends the bin if it is due; returns its length.
     pub(super) fn end_bin(&mut self, now: Time) -> Option<Duration> {
         let begin = *self.begin.get_or_insert(now);
         let length = now.since(begin);
@@ -130,7 +130,7 @@ impl Detector {
         Some(length)
     }
 
-    /// What names the set of subflow `id`: the first subflow that it is linked to by pairs that share.
+    /// Identifies the set of subflow `id`: the first subflow that it is linked to by sharing pairs.
     pub(super) fn set(&self, id: u32) -> u32 {
         let mut members: Vec<u32> = [id].into();
         let mut at = 0;

@@ -1,29 +1,29 @@
-//! What is remembered of paths (RFC 9959 section 3.1).
+//! Memory of paths (RFC 9959 section 3.1).
 
 use alloc::collections::BTreeMap;
 
 use crate::AckEvent;
 use mpdccp_units::{Duration, Time};
 
-/// Least window that is worth remembering, in initial windows (section 3.1).
+/// Least window worth remembering, in initial windows (section 3.1).
 const WORTH: u64 = 4;
-/// A rate that was limited by the path is taken in by this part each round.
+/// Weight of a round's rate if the path limited it.
 const SMOOTHING: f64 = 0.125;
-/// How long what was saved may be used, if nothing else is said.
+/// Default lifetime of saved values.
 pub const LIFETIME: Duration = Duration::from_secs(3_600);
-/// Endpoints that are remembered.
+/// Most remembered endpoints.
 const MOST: usize = 1_024;
 
-/// What is remembered of a path (section 3.1): its capacity, free of queues.
+/// Remembered capacity of a path without queues (section 3.1).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Remembered {
-    /// IP bytes that arrived in a least round-trip time.
+    /// IP bytes that arrive per minimum round-trip time.
     pub window: u64,
     /// The least round-trip time.
     pub min_rtt: Duration,
 }
 
-/// Notes what a path carries.
+/// Measures a path's capacity.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Observer {
     window: f64,
@@ -31,7 +31,8 @@ pub struct Observer {
 }
 
 impl Observer {
-    /// Takes in an acknowledgement. A rate that the application limited shows that the path carries it, and no more.
+    /// Adds an acknowledgement. An application-limited rate only shows that the path carries at least this
+    /// rate.
     pub fn on_ack(&mut self, ev: &AckEvent<'_>) {
         let (Some(rate), Some((min_rtt, _)), true) = (&ev.rate, ev.estimator.min(), ev.round_end) else {
             return;
@@ -45,14 +46,14 @@ impl Observer {
         }
     }
 
-    /// What is worth remembering, for initial windows of `initial` bytes.
+    /// The capacity, if it is worth remembering for initial windows of `initial` bytes.
     pub fn get(&self, initial: u64) -> Option<Remembered> {
         let window = self.window as u64;
         (window >= WORTH * initial).then_some(Remembered { window, min_rtt: self.min_rtt })
     }
 }
 
-/// What is remembered of several endpoints, `K` being what identifies them (section 1.4.2): at most one set each.
+/// Memory of several endpoints, identified by `K` (section 1.4.2): at most one capacity each.
 #[derive(Clone, Debug)]
 pub struct Memory<K> {
     lifetime: Duration,
@@ -60,12 +61,12 @@ pub struct Memory<K> {
 }
 
 impl<K: Ord + Clone> Memory<K> {
-    /// Whose entries may be used for `lifetime`.
+    /// A memory whose entries may be used for `lifetime`.
     pub fn new(lifetime: Duration) -> Memory<K> {
         Memory { lifetime, entries: BTreeMap::new() }
     }
 
-    /// Takes the place of what there was.
+    /// Stores a capacity in place of the old one.
     pub fn remember(&mut self, endpoint: K, what: Remembered, now: Time) {
         if self.entries.len() >= MOST && !self.entries.contains_key(&endpoint) {
             let oldest = self.entries.iter().min_by_key(|(_, (_, at))| *at).map(|(key, _)| key.clone());
@@ -74,14 +75,14 @@ impl<K: Ord + Clone> Memory<K> {
         self.entries.insert(endpoint, (what, now));
     }
 
-    /// Gives it to one connection, which alone has it from then on: no other can use it at the same time, and a retreat leaves nothing to delete.
-    /// None if it is too old.
+    /// Removes the capacity and gives it to one connection: no other can use it at the same time, and a
+    /// retreat leaves nothing to delete. None if it is too old.
     pub fn take(&mut self, endpoint: &K, now: Time) -> Option<Remembered> {
         let (what, at) = self.entries.remove(endpoint)?;
         (now.since(at) <= self.lifetime).then_some(what)
     }
 
-    /// All there is, and when it was saved.
+    /// All entries, with the times when they were saved.
     pub fn iter(&self) -> impl Iterator<Item = (&K, &Remembered, Time)> {
         self.entries.iter().map(|(key, (what, at))| (key, what, *at))
     }

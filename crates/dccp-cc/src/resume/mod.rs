@@ -1,4 +1,5 @@
-//! Careful Resume (RFC 9959): begins from what was known of a path, validates it, and retreats if it does not hold.
+//! Careful Resume (RFC 9959): starts from a path's remembered capacity, validates it, and retreats if it is
+//! no longer available.
 
 mod memory;
 mod phase;

@@ -1,35 +1,35 @@
-//! Where a resumption is, and how it ended.
+//! Phases of a resumption and its outcomes.
 
-/// Where a resumption is.
+/// Phase of a resumption.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ResumePhase {
-    /// The initial window is to confirm the path (section 3.2).
+    /// The initial window confirms the path (section 3.2).
     Reconnaissance,
-    /// What was saved is tried (section 3.3).
+    /// The saved window is in use, unvalidated (section 3.3).
     Unvalidated,
-    /// What was tried is to arrive (section 3.4).
+    /// Waiting until the jump's packets arrive (section 3.4).
     Validating,
-    /// It did not all arrive (section 3.5).
+    /// Packets of the jump were lost (section 3.5).
     SafeRetreat,
-    /// Over.
+    /// The resumption is over.
     Normal(ResumeEnd),
 }
 
-/// How a resumption ended.
+/// Outcome of a resumption.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ResumeEnd {
-    /// What was tried arrived.
+    /// The jump's packets arrived.
     Validated,
     /// The application had too little to send.
     RateLimited,
-    /// The window had grown as large by itself.
+    /// The window had already grown as large.
     NoGain,
     /// Congestion came before the jump.
     Congested,
-    /// The round-trip time is another path's.
+    /// The round-trip time indicates another path.
     PathChanged,
     /// A retransmission timeout.
     TimedOut,
-    /// The jump was too much.
+    /// The jump exceeded the path's capacity.
     Retreated,
 }

@@ -1,4 +1,4 @@
-//! The phases, around a congestion control (RFC 9959 section 3).
+//! The phases of resuming, around a congestion control (RFC 9959 section 3).
 
 use alloc::boxed::Box;
 
@@ -7,10 +7,11 @@ use super::phase::{ResumeEnd, ResumePhase};
 use crate::{AckEvent, Controller, Inherited, Limits, Lost, Part, Sent, Window};
 use mpdccp_units::{Duration, Rate, Time};
 
-/// A round trip of no more than this part of the saved one, or of more than this multiple, is another path's (section 4.2.1).
+/// The path has changed if the round-trip time is at most the saved one divided by `SHORTER`, or more than
+/// `LONGER` times it (section 4.2.1).
 const SHORTER: u32 = 2;
 const LONGER: u32 = 10;
-/// What a jump is of what was saved (section 3.3), and what is left of the pipe in a retreat (section 3.5), as divisors.
+/// Divisors: of the saved window for the jump (section 3.3), and of the pipe for a retreat (section 3.5).
 const JUMP: u64 = 2;
 const RETREAT: u64 = 2;
 /// Least window, packets.
@@ -25,7 +26,7 @@ pub struct Resuming {
     /// Initial window, packets.
     initial: u64,
     phase: ResumePhase,
-    /// Most that may be in flight, bytes: of the jump, of what is validated, or of the retreat.
+    /// Limit for bytes in flight: of the jump, of the validated window, or of the retreat.
     window: u64,
     /// PipeSize, bytes.
     pipe: u64,
@@ -33,17 +34,18 @@ pub struct Resuming {
     since: Time,
     srtt: Duration,
     min_rtt: Option<Duration>,
-    /// Packets in flight that left before the jump; those that left in it; of both together, how many arrived or were lost.
+    /// Packets in flight that left before the jump; those that left during it; how many of both arrived or
+    /// were lost.
     before: u64,
     jumped: u64,
     resolved: u64,
 }
 
 impl Resuming {
-    /// `cc` must not have had an input. At most `max_jump` bytes are tried.
+    /// `cc` must not have had an input yet. The jump is at most `max_jump` bytes.
     pub fn new(cc: Box<dyn Controller>, saved: Remembered, max_jump: u64, mtu: u16) -> Resuming {
         let initial = cc.limits().cwnd.packets(mtu);
-        // Section 3.3: no more than half of what was saved.
+        // Section 3.3: at most half of the saved window.
         let window = (saved.window / JUMP).min(max_jump);
         Resuming {
             cc,
@@ -62,7 +64,7 @@ impl Resuming {
         }
     }
 
-    /// The congestion control within.
+    /// The inner congestion control.
     pub fn cc(&self) -> &dyn Controller {
         &*self.cc
     }
@@ -71,7 +73,7 @@ impl Resuming {
         self.initial * u64::from(self.mtu)
     }
 
-    /// Section 4.2.1.
+    /// Section 4.2.1: whether the round-trip time indicates another path.
     fn other_path(&self) -> bool {
         let saved = self.saved.min_rtt;
         self.min_rtt.is_none_or(|rtt| rtt * SHORTER <= saved || rtt > saved.saturating_mul(LONGER))
@@ -83,7 +85,7 @@ impl Resuming {
         } else if self.cc.limits().cwnd.bytes(self.mtu) >= self.window || self.cc.settled() {
             self.phase = ResumePhase::Normal(ResumeEnd::NoGain);
         } else if ev.delivered.packets >= self.initial && !ev.app_limited {
-            // The path is confirmed, and there is more to send than the window lets out.
+            // The path is confirmed, and the window limits the sender.
             if self.other_path() {
                 self.phase = ResumePhase::Normal(ResumeEnd::PathChanged);
                 return;
@@ -94,7 +96,7 @@ impl Resuming {
         }
     }
 
-    /// Section 3.3: what was sent is to be validated now, or too little was.
+    /// Section 3.3: validates the sent packets, or ends the resumption if too few were sent.
     fn conclude_jump(&mut self, now: Time, inflight: u64) {
         if inflight < self.initial_bytes() || inflight <= self.pipe {
             self.window = self.pipe.max(self.initial_bytes());
@@ -105,7 +107,7 @@ impl Resuming {
         }
     }
 
-    /// Section 3.5.
+    /// Section 3.5: retreats.
     fn retreat(&mut self) {
         self.window = (self.pipe / RETREAT).max(LEAST * u64::from(self.mtu));
         self.phase = ResumePhase::SafeRetreat;
@@ -113,7 +115,7 @@ impl Resuming {
 
     fn hand_back(&mut self, now: Time, settled: bool, end: ResumeEnd) {
         self.phase = ResumePhase::Normal(end);
-        // What a model of the path measured while all went well is its own.
+        // Measurements of a path model without congestion are its own.
         if end == ResumeEnd::Retreated || self.cc.bottleneck().is_none() {
             let (window, srtt, min_rtt) = (self.window, Some(self.srtt), self.min_rtt);
             self.cc.inherit(&Inherited { now, window, srtt, min_rtt, settled });
@@ -226,7 +228,7 @@ impl Controller for Resuming {
             Window::Packets(_) => Window::Packets((window / u64::from(self.mtu)).max(1)),
             Window::Bytes(_) => Window::Bytes(window),
         };
-        // Section 3.3: paced by the round-trip time as it is, in bursts of no more than an initial window.
+        // Section 3.3: paced by the current round-trip time, in bursts of at most an initial window.
         let paced = Rate::from_bytes_per(window, self.srtt.max(Duration::from_micros(1)));
         let pacing = match self.phase {
             ResumePhase::SafeRetreat => limits.pacing.map_or(paced, |own| own.min(paced)),

@@ -1,4 +1,5 @@
-//! Each rule of RFC 9959 for a congestion control that is told of acknowledgements by hand, and what resuming is worth in the model.
+//! Each rule of RFC 9959 for a congestion control with hand-made acknowledgements, and the benefit of
+//! resuming in the model.
 
 use super::{Memory, Observer, Remembered, ResumeEnd, ResumePhase, Resuming};
 use crate::model::scenario::{at, link, ms};
@@ -16,7 +17,7 @@ fn plain(kind: Algorithm) -> Box<dyn Controller> {
     kind.controller(&CcConfig { mtu: MTU, packets: false, draft: false, seed: 1 })
 }
 
-/// A sender of packets of 1,000 bytes, each acknowledged by itself.
+/// A sender of packets of 1,000 bytes, each acknowledged separately.
 struct Hand {
     cc: Resuming,
     est: RttEstimator,
@@ -48,7 +49,7 @@ impl Hand {
         self.cc.resumption().unwrap()
     }
 
-    /// Sends so many packets.
+    /// Sends this many packets.
     fn send(&mut self, packets: u64) {
         for _ in 0..packets {
             self.cc.on_sent(&Sent { now: self.now, bytes: 1_000, inflight: self.inflight });
@@ -84,7 +85,7 @@ impl Hand {
         (0..packets).for_each(|_| self.event(1, 0, 0));
     }
 
-    /// The initial window arrives, and the jump begins.
+    /// Acknowledges the initial window, so that the jump begins.
     fn jump(kind: Algorithm) -> Hand {
         let mut hand = Hand::new(kind);
         hand.first_window();
@@ -99,7 +100,7 @@ impl Hand {
         self.ack(initial);
     }
 
-    /// All that may leave leaves.
+    /// Sends all packets that the phase allows.
     fn fill(&mut self) {
         while self.phase() == ResumePhase::Unvalidated {
             self.send(1);
@@ -179,7 +180,7 @@ fn a_jump_ends_when_all_has_left_or_the_first_arrives_or_after_a_round_trip() {
     first.ack(2);
     assert_eq!(first.phase(), ResumePhase::Unvalidated, "these left before");
     first.ack(1);
-    // What is in flight, not what was allowed.
+    // The amount in flight, not the allowed amount.
     assert_eq!((first.phase(), first.window()), (ResumePhase::Validating, 49_000));
     let mut late = Hand::jump(Algorithm::Cubic);
     late.send(50);
@@ -239,7 +240,7 @@ fn congestion_during_the_jump_or_after_it_retreats() {
             );
             hand.ack(1);
             assert_eq!(hand.phase(), ResumePhase::Normal(ResumeEnd::Retreated), "{kind:?}");
-            // The threshold is no more than half of the pipe.
+            // The threshold is at most half of the pipe.
             assert!(hand.cc.settled(), "{kind:?}");
             assert!(hand.window() <= 5_000 + 2_000, "{kind:?} {}", hand.window());
         }
@@ -400,7 +401,8 @@ fn the_capacity_is_observed_without_the_queue_and_idleness_takes_nothing_back() 
     assert!((125_000..130_000).contains(&window), "{window}");
 }
 
-/// When a bulk flow had nine tenths of the link over a fifth of a second first, and how many packets it lost until then.
+/// The time at which a bulk flow first had nine tenths of the link for a fifth of a second, and the packets
+/// it lost until then.
 fn time_to_full(kind: Algorithm, mbps: f64, rtt: f64, memory: Option<Remembered>) -> (f64, u64) {
     let cc = kind.controller(&CcConfig { mtu: 1_344, packets: false, draft: false, seed: 3 });
     let cc = match memory {
@@ -433,7 +435,8 @@ fn a_path_that_is_as_it_was_is_full_sooner() {
     }
 }
 
-/// What a CUBIC that has 10 Mbit/s and 100 ms to itself gets in the five seconds after another flow comes, and how long its packets take (p95).
+/// The rate of a CUBIC flow alone on 10 Mbit/s and 100 ms in the five seconds after another flow starts, and
+/// its packets' latency (p95).
 fn bystander(kind: Algorithm, memory: Option<Remembered>) -> (f64, f64, u64) {
     let cfg = CcConfig { mtu: 1_344, packets: false, draft: false, seed: 3 };
     let cc = kind.controller(&cfg);

@@ -1,6 +1,7 @@
 //! TCP's throughput as a function of round-trip time and loss event rate (RFC 5348 section 3.1), with b = 1 and t_RTO = 4 R.
 
-/// Loss event rates are taken to lie between these: below, the rate is beyond any link; one loss event a packet is the most.
+/// Lower limit of the loss event rate: at this rate, throughput exceeds any link. The upper limit is one loss
+/// event per packet.
 const LEAST: f64 = 1e-12;
 
 /// Segments per round trip are `1 / f(p)` (RFC 5348 section 8.1).
@@ -14,9 +15,11 @@ pub fn throughput(s: f64, rtt: f64, p: f64) -> f64 {
     s / (rtt * f(p))
 }
 
-/// The loss event rate at which [`throughput`] gives `rate`: the equation inverted, 1 if even that is too fast, and at least 1e-12.
+/// The loss event rate at which [`throughput`] gives `rate`: the inverted equation, 1 if even that is too
+/// fast, and at least 1e-12.
 pub fn loss_event_rate_for(rate: f64, s: f64, rtt: f64) -> f64 {
-    // f rises with p over ten decades, so that bisection of the exponent finds it: 50 halvings leave less than 1e-13 of it.
+    // f increases with p over ten decades, so bisection of the exponent works: 50 halvings leave an error
+    // below 1e-13.
     let (mut low, mut high) = (libm::log(LEAST), 0.0);
     for _ in 0..50 {
         let middle = (low + high) / 2.0;

@@ -55,7 +55,7 @@ fn inverse_of_the_golden_table() {
         let got = loss_event_rate_for(rate, s, rtt);
         assert!((got / p - 1.0).abs() < 1e-9, "s {s} R {rtt} p {p}: {got}");
     }
-    // Slower than one loss event a packet gives, and faster than anything.
+    // A rate below that of one loss event per packet, and an infinite one.
     assert_eq!(loss_event_rate_for(1e-9, 1000.0, 0.1), 1.0);
     assert!(loss_event_rate_for(f64::INFINITY, 1000.0, 0.1) <= 1.001e-12);
     assert!(loss_event_rate_for(0.0, 1000.0, 0.1) == 1.0);
@@ -69,7 +69,7 @@ proptest! {
         prop_assert!(throughput(s, rtt, p * more) < throughput(s, rtt, p));
         prop_assert!(throughput(s, rtt * more, p) < throughput(s, rtt, p));
         let back = loss_event_rate_for(throughput(s, rtt, p), s, rtt);
-        // RFC 5348 section 6.3.1 asks for 5 % of the rate.
+        // RFC 5348 section 6.3.1 requires 5 % of the rate.
         prop_assert!((throughput(s, rtt, back) / throughput(s, rtt, p) - 1.0).abs() < 1e-6);
     }
 }

@@ -1,24 +1,24 @@
 use alloc::vec::Vec;
 
-/// Closed intervals that count (RFC 5348 section 5.4 recommends 8 and forbids more).
+/// Closed intervals in the average (RFC 5348 section 5.4 recommends 8 and forbids more).
 pub const NINTERVAL: usize = 8;
-/// What is left of a discounted interval at least (RFC 5348 section 5.5).
+/// Least discount factor (RFC 5348 section 5.5).
 const THRESHOLD: f64 = 0.25;
 /// An interval of at most two round trips, in quarters, is short (RFC 5622 section 5).
 const SHORT: u64 = 8;
 
-/// A loss interval: from a lost or marked packet to the one before the first of the next loss event.
+/// A loss interval: from a lost or marked packet to the packet before the first loss of the next event.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct LossInterval {
-    /// Packets of its lossy part, which ends with its last loss; 0 for the interval before the first loss.
+    /// Packets of its lossy part, which ends with its last loss; 0 in the interval before the first loss.
     pub lossy: u64,
-    /// Packets after it.
+    /// Packets after the lossy part.
     pub lossless: u64,
-    /// Data packets among both (RFC 4342 section 6.1.1), 0 for that of a connection without losses.
+    /// Data packets in both parts (RFC 4342 section 6.1.1); 0 on a connection without losses.
     pub data: u64,
     /// Lost and marked packets.
     pub drops: u64,
-    /// How long it lasted, in quarters of a round-trip time; `None` if that is not known.
+    /// Duration in quarters of a round-trip time; `None` if unknown.
     pub quarters: Option<u64>,
 }
 
@@ -28,15 +28,15 @@ impl LossInterval {
         self.lossy.saturating_add(self.lossless)
     }
 
-    /// At most two round trips long, as far as known.
+    /// Whether it is known to last at most two round trips.
     pub fn is_short(&self) -> bool {
         self.quarters.is_some_and(|quarters| quarters <= SHORT)
     }
 
-    /// The length that counts.
+    /// The length used for the average.
     fn length(&self, small_packets: bool) -> f64 {
         let data = self.data.max(1) as f64;
-        // RFC 5622 section 5: with small packets, that of a short interval is divided among its losses.
+        // RFC 5622 section 5: with small packets, the length of a short interval is divided by its losses.
         if small_packets && self.lossy > 0 && self.is_short() {
             data / self.drops.max(1) as f64
         } else {
@@ -51,7 +51,7 @@ fn weight(i: usize) -> f64 {
     if i < n / 2.0 { 1.0 } else { 2.0 * (n - i) / (n + 2.0) }
 }
 
-/// Weights of closed intervals, newest first, up to the last that counts.
+/// Lengths and weights of the closed intervals in the average, newest first.
 fn weighted<'a>(lengths: &'a [f64], factors: &'a [f64]) -> impl Iterator<Item = (f64, f64)> + 'a {
     let pairs = lengths.iter().zip(factors).take(NINTERVAL).enumerate();
     pairs.map(|(i, (length, factor))| (*length, weight(i) * factor))
@@ -72,10 +72,12 @@ fn general_factor(open: f64, closed: &[f64], factors: &[f64]) -> f64 {
     }
 }
 
-/// The discount factors of intervals, lengths newest first, of which the first is still open: its own is 1 (RFC 5348 section 5.5).
+/// The discount factors of intervals, lengths newest first; the first interval is open and has factor 1 (RFC
+/// 5348 section 5.5).
 ///
-/// The RFC keeps them between loss events. They follow from the lengths alone, though: so the closings are gone through again,
-/// which gives sender and receiver the same, and lets a late packet take a loss event back.
+/// The RFC keeps the factors between loss events. They depend only on the lengths, so they are recomputed
+/// here from the sequence of closings. This gives sender and receiver the same factors, and lets a late
+/// packet remove a loss event.
 pub(crate) fn discount_factors(lengths: &[f64]) -> Vec<f64> {
     let mut factors = alloc::vec![1.0; lengths.len()];
     for closing in (1..lengths.len()).rev() {
@@ -88,8 +90,9 @@ pub(crate) fn discount_factors(lengths: &[f64]) -> Vec<f64> {
     factors
 }
 
-/// The loss event rate p of intervals, newest first, of which the first is open and the last may be the one before any loss.
-/// 0 if there was no loss. `discount` is the optional section 5.5 of RFC 5348; `small_packets` RFC 4828.
+/// The loss event rate p of intervals, newest first: the first is open, and the last may be the one before
+/// any loss. 0 if there was no loss. `discount` enables the optional section 5.5 of RFC 5348; `small_packets`
+/// enables RFC 4828.
 pub fn loss_event_rate(intervals: &[LossInterval], discount: bool, small_packets: bool) -> f64 {
     let Some(newest) = intervals.first().filter(|newest| newest.lossy > 0 || intervals.len() > 1) else {
         return 0.0;
@@ -99,17 +102,17 @@ pub fn loss_event_rate(intervals: &[LossInterval], discount: bool, small_packets
     let (Some((open, closed)), Some((_, factors))) = (lengths.split_first(), factors.split_first()) else {
         return 0.0;
     };
-    // RFC 5348 section 5.5: and while the open one is.
+    // RFC 5348 section 5.5: also while the open interval is long.
     let general = if discount { general_factor(*open, closed, factors) } else { 1.0 };
     let without = sums(weighted(closed, factors));
-    // The closed ones with their weights of one place later: the oldest that counts makes room for the open one.
-    // RFC 5348 section 5.4: eight in all.
+    // The closed intervals move by one place: the oldest one drops out for the open one. RFC 5348 section
+    // 5.4: eight in total.
     let most = closed.len().min(NINTERVAL).saturating_sub(1);
     let shifted = closed.iter().zip(factors).take(most).enumerate();
     let shifted = shifted.map(|(i, (length, factor))| (*length, weight(i + 1) * factor * general));
     let with = sums(core::iter::once((*open, weight(0))).chain(shifted));
     let rate = |(total, weights): (f64, f64)| if total > 0.0 { weights / total } else { f64::INFINITY };
-    // RFC 5622 section 6.1: an open interval that is short does not count.
+    // RFC 5622 section 6.1: a short open interval does not count.
     if small_packets && newest.is_short() && !closed.is_empty() {
         return rate(without).min(1.0);
     }

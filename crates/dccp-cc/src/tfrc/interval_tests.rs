@@ -18,7 +18,7 @@ fn close(got: f64, wanted: f64) {
     assert!((got / wanted - 1.0).abs() < 1e-12, "{got}, not {wanted}");
 }
 
-/// RFC 5348 section 5.4 and 5.5 to the letter, with its state: what `discount_factors` finds out again.
+/// RFC 5348 sections 5.4 and 5.5 implemented literally, with state; `discount_factors` recomputes this.
 struct Literal {
     /// I_0 to I_n, DF_0 to DF_n.
     i: Vec<f64>,
@@ -93,27 +93,28 @@ fn golden_averages_without_discounting() {
     // Right after the first loss only the synthetic interval counts.
     close(p(&[1, 400], false), 1.0 / 400.0);
     close(p(&[1, 100, 100, 100, 100, 100, 100, 100, 100], false), 1.0 / 100.0);
-    // (10 + 20 + 30 + 40 + 0.8 * 50 + 0.6 * 60 + 0.4 * 70 + 0.2 * 80) / 6 = 220 / 6: the open one is too short to count.
+    // (10 + 20 + 30 + 40 + 0.8 * 50 + 0.6 * 60 + 0.4 * 70 + 0.2 * 80) / 6 = 220 / 6: the open interval is too
+    // short to count.
     close(p(&[3, 10, 20, 30, 40, 50, 60, 70, 80], false), 6.0 / 220.0);
-    // (200 + 10 + 20 + 30 + 0.8 * 40 + 0.6 * 50 + 0.4 * 60 + 0.2 * 70) / 6 = 360 / 6: now it does.
+    // (200 + 10 + 20 + 30 + 0.8 * 40 + 0.6 * 50 + 0.4 * 60 + 0.2 * 70) / 6 = 360 / 6: now it counts.
     close(p(&[200, 10, 20, 30, 40, 50, 60, 70, 80], false), 6.0 / 360.0);
-    // Ninth and later closed intervals count for nothing.
+    // The ninth and later closed intervals do not count.
     close(p(&[3, 10, 20, 30, 40, 50, 60, 70, 80, 9999, 1], false), 6.0 / 220.0);
-    // With fewer than eight closed the oldest is left out all the same: 200 / 1, (200 + 100) / 2.
+    // With fewer than eight closed intervals, the oldest is still left out: 200 / 1, (200 + 100) / 2.
     close(p(&[200, 100], false), 1.0 / 200.0);
     close(p(&[200, 100, 50], false), 2.0 / 300.0);
 }
 
 #[test]
 fn golden_discounting() {
-    // Twice the mean of 100 is no reason yet.
+    // Twice the mean of 100 is not enough for a discount.
     let eight = |open| [[open, 100, 100, 100, 100, 100, 100, 100, 100]].concat();
     close(p(&eight(200), true), p(&eight(200), false));
     // 400 is: DF = 2 * 100 / 400 = 0.5. (400 + 0.5 * 5 * 100) / (1 + 0.5 * 5) = 650 / 3.5.
     close(p(&eight(400), true), 3.5 / 650.0);
-    // 10,000: DF = 0.02, but no less than 0.25. (10,000 + 0.25 * 500) / (1 + 0.25 * 5) = 10,125 / 2.25.
+    // 10,000: DF = 0.02, limited to 0.25. (10,000 + 0.25 * 500) / (1 + 0.25 * 5) = 10,125 / 2.25.
     close(p(&eight(10_000), true), 2.25 / 10_125.0);
-    // That interval closed: the older ones keep a factor of 0.25, it has 1.
+    // That interval is closed: the older ones keep a factor of 0.25, its own is 1.
     let closed = [vec![1], eight(10_000)].concat();
     assert_eq!(discount_factors(&closed.iter().map(|l| *l as f64).collect::<Vec<_>>())[1..3], [1.0, 0.25]);
     // (10,000 + 0.25 * 100 * (1 + 1 + 1 + 0.8 + 0.6 + 0.4 + 0.2)) / (1 + 0.25 * 5): the same.
@@ -138,7 +139,7 @@ fn short_intervals_of_small_packets() {
 }
 
 proptest! {
-    /// As long as no more intervals were closed than are known, the factors found out again are those that were kept.
+    /// As long as all closed intervals are known, the recomputed factors equal the kept ones.
     #[test]
     fn discounting_as_the_rfc_keeps_it(lengths in proptest::collection::vec(1..5000u64, 2..17)) {
         let mut literal = Literal::new(lengths[0] as f64);
@@ -169,7 +170,7 @@ proptest! {
         prop_assert!((0.0..=1.0).contains(&p), "{}", p);
     }
 
-    /// RFC 5348 section 5.4: the open interval only ever lowers p.
+    /// RFC 5348 section 5.4: the open interval can only lower p.
     #[test]
     fn a_longer_open_interval_never_raises_p(
         lengths in proptest::collection::vec(1..5000u64, 2..12), more in 1..5000u64, discount: bool,

@@ -4,15 +4,16 @@ use alloc::collections::VecDeque;
 use alloc::vec::Vec;
 use core::ops::Range;
 
-/// Packets that must be seen after a hole before it is a loss (RFC 5348 section 5.1, RFC 4342 section 6.1).
+/// Packets that must arrive after a hole before it counts as a loss (RFC 5348 section 5.1, RFC 4342 section
+/// 6.1).
 const NDUPACK: usize = 3;
-/// Intervals kept: those that count, and as many before them, whose lengths say how far the former are discounted.
+/// Intervals kept: those in the average, and as many before them, whose lengths determine the discount.
 const MAX_INTERVALS: usize = 2 * NINTERVAL + 1;
-/// Runs of losses and marks remembered, so that a late packet can fill one.
+/// Runs of losses and marks kept, so that a late packet can fill one.
 const MAX_HOLES: usize = 64;
-/// Window counters more than this apart are more than a round trip apart (RFC 4342 section 10.2).
+/// Window counters further apart than this are more than a round trip apart (RFC 4342 section 10.2).
 const ROUND_TRIP: u8 = 4;
-/// Window counters wrap (WCTRMAX).
+/// Number of window counter values (WCTRMAX).
 const COUNTERS: u8 = 16;
 
 /// A packet that arrived.
@@ -26,24 +27,24 @@ pub struct Arrived {
     pub data: bool,
     /// ECN-marked.
     pub marked: bool,
-    /// So many packets just before it carry no data (NDP Count).
+    /// Number of packets just before it without data (NDP Count).
     pub no_data_before: u64,
 }
 
-/// What an arrival did to the loss events.
+/// Effect of an arrival on the loss events.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Change {
-    /// There is a new one.
+    /// A new event began.
     pub began: bool,
-    /// A late packet took one back.
+    /// A late packet removed an event.
     pub ended: bool,
 }
 
-/// Losses, or marks, in a row.
+/// Consecutive losses, or marks.
 #[derive(Clone, Debug)]
 struct Hole {
     seqs: Range<u64>,
-    /// It did arrive, so nothing can fill it.
+    /// The packets did arrive, marked, so nothing can fill the hole.
     marked: bool,
 }
 
@@ -57,28 +58,28 @@ struct Interval {
     drops: u64,
     /// Window counter before the first loss.
     counter: u8,
-    /// A packet more than a round trip after that has arrived: a further loss is another event.
+    /// A packet more than a round trip later has arrived: a further loss is a new event.
     complete: bool,
     quarters: u64,
     /// Before the first loss event.
     initial: bool,
 }
 
-/// What is missing of a sequence of packets, as loss intervals (RFC 5348 section 5, with window counters for times as RFC 4342
-/// section 10.2 has it).
+/// Missing packets as loss intervals (RFC 5348 section 5, with window counters instead of times as in RFC
+/// 4342 section 10.2).
 #[derive(Clone, Debug, Default)]
 pub struct LossHistory {
     /// Newest first; the last may be the initial one.
     intervals: VecDeque<Interval>,
-    /// All up to this one is judged.
+    /// All packets up to this one are judged.
     judged: Option<u64>,
     /// Window counter of the newest data packet judged.
     counter: Option<u8>,
-    /// Arrived beyond a hole that may still be filled, in order.
+    /// Packets that arrived after a hole that may still be filled, in order.
     pending: Vec<Arrived>,
     /// Oldest first.
     holes: VecDeque<Hole>,
-    /// Length given to the initial interval once it ended.
+    /// Length assigned to the initial interval when it ended.
     synthetic: u64,
 }
 
@@ -120,32 +121,32 @@ impl LossHistory {
         change.began = self.judge(packet);
     }
 
-    /// Whether it is known by now what is missing before `next`, the first pending packet.
+    /// Whether the packets missing before `next`, the first pending packet, can be judged.
     fn is_ripe(&self, next: &Arrived) -> bool {
         let missing = next.seq.wrapping_sub(self.next_seq());
         // RFC 4342 section 6.1: three packets after a hole make it a loss.
         let is_lost = self.pending.len() >= NDUPACK;
-        // RFC 4342 section 7: a mark counts at once, and a hole before it with it.
+        // RFC 4342 section 7: a mark counts at once, together with a hole before it.
         let is_marked = self.pending.iter().any(|p| p.marked && p.data);
         missing <= next.no_data_before || is_lost || is_marked
     }
 
-    /// The first packet not judged.
+    /// The first packet that is not judged.
     fn next_seq(&self) -> u64 {
         self.judged.map_or(0, |judged| judged.wrapping_add(1))
     }
 
-    /// The packet, and what is missing before it, become part of intervals. True if a loss event began.
+    /// Adds the packet, and those missing before it, to the intervals. True if a loss event began.
     fn judge(&mut self, packet: &Arrived) -> bool {
         let missing = self.next_seq()..packet.seq;
-        // RFC 4342 section 6.1: what is not known to be without data counts as data.
+        // RFC 4342 section 6.1: a missing packet counts as data unless NDP Count says otherwise.
         let no_data_from = packet.seq.saturating_sub(packet.no_data_before).max(missing.start);
         let mut began = false;
         if missing.start < no_data_from {
             began |= self.lose(Hole { seqs: missing.start..no_data_from, marked: false });
         }
         self.add_no_data(packet.seq.saturating_sub(no_data_from));
-        // RFC 4342 section 7: as a loss.
+        // RFC 4342 section 7: a mark counts as a loss.
         if packet.data && packet.marked {
             began |= self.lose(Hole { seqs: packet.seq..packet.seq.saturating_add(1), marked: true });
         }
@@ -167,22 +168,22 @@ impl LossHistory {
     fn on_counter(&mut self, counter: u8) {
         let distance = |from: u8| counter.wrapping_sub(from) % COUNTERS;
         if let Some(newest) = self.intervals.front_mut() {
-            // RFC 5622 section 8.4: how long an interval lasted.
+            // RFC 5622 section 8.4: the duration of an interval.
             newest.quarters += u64::from(self.counter.map_or(0, distance));
-            // RFC 4342 section 10.2: a later loss is another event.
+            // RFC 4342 section 10.2: a later loss is a new event.
             newest.complete |= distance(newest.counter) > ROUND_TRIP;
         }
         self.counter = Some(counter);
     }
 
-    /// True if it began a loss event.
+    /// Adds a hole. True if it began a loss event.
     fn lose(&mut self, hole: Hole) -> bool {
         let (first, end) = (hole.seqs.start, hole.seqs.end);
         let Some(newest) = self.intervals.front_mut() else { return false };
         // RFC 4342 section 6.1: losses within a round trip are one event.
         let begins = newest.initial || newest.complete;
         if begins {
-            // Before any packet with data there is no counter to go by: then the next one begins an event again.
+            // Before any packet with data there is no counter; the next loss then begins a new event.
             let counter = self.counter.unwrap_or(0);
             self.intervals.push_front(Interval {
                 first,
@@ -210,7 +211,7 @@ impl LossHistory {
         }
     }
 
-    /// A packet arrived that was judged before: lost perhaps. True if that took a loss event back.
+    /// A packet arrived that was already judged, perhaps as lost. True if that removed a loss event.
     fn fill(&mut self, packet: &Arrived) -> bool {
         let seq = packet.seq;
         let Some(at) = self.holes.iter().position(|h| !h.marked && h.seqs.contains(&seq)) else {
@@ -222,14 +223,14 @@ impl LossHistory {
             self.holes.insert(at, Hole { seqs: rest, marked: false });
         }
         self.forget_holes();
-        // A mark arrives but once, so the packet is not marked as far as losses go: it was late, which says as much.
+        // Ignore a mark on it: the loss that it was counted as had the same effect.
         let Some(index) = self.intervals.iter().position(|i| i.first <= seq) else { return false };
         let end = match index.checked_sub(1).and_then(|newer| self.intervals.get(newer)) {
             Some(newer) => newer.first,
             None => self.next_seq(),
         };
         let interval = &mut self.intervals[index];
-        // RFC 5348 section 5.1: what was late was not lost.
+        // RFC 5348 section 5.1: a late packet was not lost.
         interval.drops = interval.drops.saturating_sub(1);
         interval.no_data += u64::from(!packet.data);
         if interval.drops == 0 {
@@ -238,19 +239,19 @@ impl LossHistory {
         let first = interval.first;
         let left = self.holes.iter().map(|h| &h.seqs).filter(|seqs| seqs.start >= first && seqs.end <= end);
         let known: u64 = left.clone().map(|seqs| seqs.end - seqs.start).sum();
-        // If some are forgotten, the lossy part stays as long as it was.
+        // If some holes are no longer known, the lossy part keeps its length.
         if known == interval.drops
             && let Some(first) = left.clone().map(|seqs| seqs.start).min()
             && let Some(last) = left.map(|seqs| seqs.end).max()
         {
             interval.first = first;
-            // RFC 4342 section 8.6.1: the lossy part is as short as it can be.
+            // RFC 4342 section 8.6.1: the lossy part is as short as possible.
             interval.lossless_from = last;
         }
         false
     }
 
-    /// The interval at `index` has no losses any more and becomes part of the one before it.
+    /// The interval at `index` has no losses left and is merged with the one before it.
     fn merge(&mut self, index: usize) -> bool {
         let Some(gone) = self.intervals.remove(index) else { return false };
         match self.intervals.get_mut(index) {
@@ -260,7 +261,7 @@ impl LossHistory {
                 older.complete |= gone.complete;
                 true
             }
-            // It was the oldest remembered, so it has no other to go to.
+            // It was the oldest one kept, so there is nothing to merge it with.
             None => {
                 self.intervals.push_back(gone);
                 false
@@ -268,18 +269,18 @@ impl LossHistory {
         }
     }
 
-    /// Gives the interval before the first loss its length in data packets.
+    /// Sets the length of the interval before the first loss, in data packets.
     pub fn set_initial_length(&mut self, packets: u64) {
-        // RFC 5348 section 6.3.1: the one that gives the best receive rate.
+        // RFC 5348 section 6.3.1: the length that corresponds to the best receive rate.
         self.synthetic = packets;
     }
 
-    /// There was no loss event yet.
+    /// Whether there was no loss event yet.
     pub fn is_lossless(&self) -> bool {
         self.intervals.front().is_none_or(|newest| newest.initial)
     }
 
-    /// Up to which packet all is judged; later ones may still be missing or merely late.
+    /// The packet up to which all are judged; later ones may be missing or late.
     pub fn judged(&self) -> Option<u64> {
         self.judged
     }
@@ -292,10 +293,10 @@ impl LossHistory {
             let lossy = interval.lossless_from.saturating_sub(interval.first).min(packets);
             end = interval.first;
             let data = match interval.initial {
-                // RFC 4342 section 6.1.1: undefined, told as 0, until the first loss.
+                // RFC 4342 section 6.1.1: undefined, reported as 0, until the first loss.
                 true if self.intervals.len() == 1 => 0,
                 true => self.synthetic,
-                // RFC 4342 section 6.1.1: data packets alone.
+                // RFC 4342 section 6.1.1: only data packets count.
                 false => packets.saturating_sub(interval.no_data).max(1),
             };
             let quarters = (!interval.initial).then_some(interval.quarters);

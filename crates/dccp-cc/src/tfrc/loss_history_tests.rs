@@ -3,7 +3,7 @@ use alloc::collections::BTreeSet;
 use alloc::vec;
 use proptest::prelude::*;
 
-/// A data packet; the counter goes on by one every two packets.
+/// A data packet; the counter increases by one every two packets.
 fn data(seq: u64) -> Arrived {
     Arrived { seq, counter: (seq / 2 % 16) as u8, data: true, marked: false, no_data_before: 0 }
 }
@@ -16,7 +16,7 @@ fn no_data(seq: u64) -> Arrived {
     Arrived { data: false, counter: 0, ..data(seq) }
 }
 
-/// Packets from 0 on in order, without those lost; how many loss events began.
+/// Packets from 0 on in order, without the lost ones; also the number of loss events that began.
 fn history(packets: u64, lost: &[u64]) -> (LossHistory, usize) {
     let mut history = LossHistory::default();
     let arrived = (0..packets).filter(|seq| !lost.contains(seq));
@@ -31,7 +31,8 @@ fn lengths(history: &LossHistory) -> Vec<(u64, u64, u64, u64)> {
 
 #[test]
 fn the_example_of_the_rfcs() {
-    // RFC 4342 section 8.6.2; Drop Counts of RFC 5622 section 8.7.1. Which packets had no data the RFC leaves open.
+    // RFC 4342 section 8.6.2; Drop Counts of RFC 5622 section 8.7.1. The RFC does not say which packets had
+    // no data.
     let mut history = LossHistory::default();
     for seq in (0..45).filter(|seq| ![10, 19, 20, 21, 23, 32, 43].contains(seq)) {
         history.on_packet(&if [12, 25, 26, 27, 40].contains(&seq) { no_data(seq) } else { data(seq) });
@@ -56,7 +57,7 @@ fn three_packets_after_a_hole_make_it_a_loss() {
         assert_eq!(history.on_packet(&data(seq)).began, began, "{seq}");
     }
     assert_eq!(lengths(&history)[0], (4, 1, 5, 1));
-    // Late, yet in time: no loss; and the same packet again is nothing at all.
+    // Late but in time: no loss. The same packet again has no effect.
     for seq in [16, 17, 17, 16, 15, 15, 18, 16] {
         assert_eq!(history.on_packet(&data(seq)), Change::default(), "{seq}");
     }
@@ -65,13 +66,13 @@ fn three_packets_after_a_hole_make_it_a_loss() {
 
 #[test]
 fn losses_within_a_round_trip_of_counters_are_one_event() {
-    // The counter before packet 10 is 4, and more than 8 from 18 on.
+    // The counter before packet 10 is 4; from packet 18 on it is more than 8.
     assert_eq!(lengths(&history(40, &[10, 18]).0)[0], (21, 9, 30, 2));
     let (history_of_two, began) = history(40, &[10, 19]);
     assert_eq!((began, &lengths(&history_of_two)[..2]), (2, &[(20, 1, 21, 1), (8, 1, 9, 1)][..]));
-    // A whole turn of the counter later it is still another event.
+    // A full cycle of the counter later it is still a new event.
     assert_eq!(history(80, &[10, 42]).1, 2);
-    // All between lost: nothing arrived that says how long it took.
+    // All packets between are lost: no arrival shows how long that took.
     let gone: Vec<u64> = (10..60).collect();
     let (history, began) = history(80, &gone);
     assert_eq!((began, lengths(&history)[0]), (1, (20, 50, 70, 50)));
@@ -87,7 +88,7 @@ fn a_mark_counts_at_once_and_with_it_what_is_missing_before() {
     history.on_packet(&data(31));
     assert!(history.on_packet(&marked(32)).began);
     assert_eq!(lengths(&history)[0], (0, 3, 3, 2));
-    // Marks of packets without data are none of ours.
+    // Marks of packets without data do not count.
     let before = lengths(&history)[0];
     history.on_packet(&Arrived { marked: true, ..no_data(33) });
     assert_eq!(lengths(&history)[0], (1, before.1, before.2, before.3));
@@ -96,7 +97,7 @@ fn a_mark_counts_at_once_and_with_it_what_is_missing_before() {
 #[test]
 fn lost_packets_known_to_be_without_data_are_no_losses() {
     let (mut history, _) = history(10, &[]);
-    // 10 and 11 are missing, and told to have no data: nothing to wait for.
+    // 10 and 11 are missing but reported as packets without data, so they are judged at once.
     assert!(!history.on_packet(&Arrived { no_data_before: 2, ..data(12) }).began);
     assert_eq!((history.judged(), history.is_lossless()), (Some(12), true));
     // 13 to 15 are missing, the last of them without data.
@@ -104,7 +105,7 @@ fn lost_packets_known_to_be_without_data_are_no_losses() {
         history.on_packet(&Arrived { no_data_before: u64::from(seq == 16), ..data(seq) });
     }
     assert_eq!(lengths(&history)[0], (4, 2, 5, 2));
-    // More than are missing.
+    // The count exceeds the number of missing packets.
     history.on_packet(&Arrived { no_data_before: u64::MAX, ..data(20) });
     assert_eq!(lengths(&history)[0], (6, 2, 6, 2));
 }
@@ -150,11 +151,12 @@ fn a_first_packet_with_a_mark_begins_a_loss_event() {
 fn intervals_know_how_long_they_lasted() {
     let (history, _) = history(100, &[20, 60]);
     let quarters: Vec<Option<u64>> = history.intervals().iter().map(|i| i.quarters).collect();
-    // One every two packets, from the last before the loss on.
+    // One per two packets, from the last packet before the loss on.
     assert_eq!(quarters, [Some(20), Some(20), None]);
 }
 
-/// Starts of loss events by RFC 4342 section 10.2 to the letter: packets in order, those after the last three that arrived ignored.
+/// Starts of loss events strictly by RFC 4342 section 10.2: packets in order, without those after the third
+/// last arrival.
 fn events_by_the_rfc(packets: &[(bool, u8)]) -> Vec<u64> {
     let arrived: Vec<u64> = (0..packets.len() as u64).filter(|s| packets[*s as usize].0).collect();
     let Some(sure) = arrived.len().checked_sub(3).map(|at| arrived[at]) else { return Vec::new() };
@@ -183,7 +185,7 @@ proptest! {
     fn events_are_those_of_the_rfc(
         steps in proptest::collection::vec((proptest::bool::weighted(0.9), 0..4u8), 1..300),
     ) {
-        // The first packet arrives, or there would be nothing before the first loss.
+        // The first packet arrives, since otherwise there is no packet before the first loss.
         let mut counter = 0u8;
         let mut packets: Vec<(bool, u8)> = vec![(true, 0)];
         for (arrives, step) in steps {
@@ -202,7 +204,7 @@ proptest! {
         }
         let mut wanted = events_by_the_rfc(&packets);
         wanted.reverse();
-        // Holes are judged a little earlier if what follows them does.
+        // Holes are judged slightly earlier if later ones are.
         let newest = wanted.first().copied().unwrap_or(0);
         starts.retain(|start| *start <= newest);
         wanted.truncate(MAX_INTERVALS);

@@ -1,8 +1,10 @@
-//! TCP-Friendly Rate Control (RFC 5348), and its variant for small packets (RFC 4828), free of any protocol.
+//! TCP-Friendly Rate Control (RFC 5348) and its variant for small packets (RFC 4828), independent of any
+//! protocol.
 //!
-//! The receiver keeps a [`LossHistory`] of what is missing and turns it, by window counters, into loss intervals; their average is
-//! the [`loss_event_rate`]. The sender feeds each report to a [`TfrcSender`], which says how fast it may send by the throughput
-//! [`equation`], the receive rates seen lately, and a timer for want of reports.
+//! The receiver records missing packets in a [`LossHistory`] and derives loss intervals with window counters;
+//! their average gives the [`loss_event_rate`]. The sender passes each report to a [`TfrcSender`], which
+//! computes the sending rate from the throughput [`equation`], recent receive rates, and a timer for missing
+//! reports.
 
 pub mod equation;
 mod interval;

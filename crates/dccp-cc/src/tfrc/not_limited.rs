@@ -1,19 +1,19 @@
 use mpdccp_units::{Duration, Time};
 
-/// Whether the interval a report covers was data-limited as a whole (RFC 5348 section 8.2.1): two times are kept at which the
-/// sender was not, one within what the next report covers, one later.
+/// Whether the sender was data-limited during the whole interval of a report (RFC 5348 section 8.2.1). Two
+/// times when it was not are kept: one within the interval of the next report, one later.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct NotLimited {
     first: Option<Time>,
     second: Option<Time>,
-    /// When the packet that was reported newest left.
+    /// When the newest reported packet left.
     reported: Time,
-    /// When that report came.
+    /// When that report arrived.
     report_at: Time,
 }
 
 impl NotLimited {
-    /// The sender has just sent all it may.
+    /// The sender has just sent everything that the rate permits.
     pub(super) fn note(&mut self, now: Time) {
         if self.first.is_none_or(|at| at <= self.reported) {
             self.first = Some(now);
@@ -22,21 +22,22 @@ impl NotLimited {
         }
     }
 
-    /// A report came whose newest packet left at `sent`. True if the sender was data-limited all the time it covers.
+    /// A report arrived whose newest packet left at `sent`. True if the sender was data-limited during the
+    /// whole interval that it covers.
     pub(super) fn on_report(&mut self, now: Time, sent: Time, rtt: Duration) -> bool {
         let covered = |at: Option<Time>| at.is_some_and(|at| sent - rtt < at && at <= sent);
-        // RFC 5348 section 8.2.1: one such moment in the round trip that the report covers is enough.
+        // RFC 5348 section 8.2.1: one such time within the round trip of the report is enough.
         let limited = !covered(self.first) && !covered(self.second);
         self.reported = sent;
         self.report_at = now;
-        // RFC 5348 section 8.2.1: the later moment is for the next report.
+        // RFC 5348 section 8.2.1: keep the later time for the next report.
         if self.first.is_none_or(|at| at <= sent) && self.second.is_some_and(|at| at > sent) {
             self.first = self.second;
         }
         limited
     }
 
-    /// The sender was not data-limited at some time since `since`.
+    /// Whether the sender was not data-limited at some time since `since`.
     pub(super) fn since(&self, since: Time) -> bool {
         self.first.max(self.second).is_some_and(|at| at >= since)
     }

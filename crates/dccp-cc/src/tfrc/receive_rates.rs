@@ -1,7 +1,7 @@
 use alloc::vec::Vec;
 use mpdccp_units::{Duration, Time};
 
-/// Values kept (RFC 5348 section 8.2.2).
+/// Most values kept (RFC 5348 section 8.2.2).
 const MOST: usize = 3;
 
 /// X_recv_set: the receive rates of the last two round-trip times, bytes per second (RFC 5348 section 4.3).
@@ -12,7 +12,7 @@ pub(super) struct ReceiveRates {
     infinity: Infinity,
 }
 
-/// Where the initial infinity is: it counts two round trips from the first data on.
+/// State of the initial infinity, which counts for two round trips from the first data on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Infinity {
     Waiting,
@@ -21,12 +21,12 @@ enum Infinity {
 }
 
 impl ReceiveRates {
-    /// Infinity alone.
+    /// A set with only infinity.
     pub(super) fn new() -> ReceiveRates {
         ReceiveRates { values: Vec::new(), infinity: Infinity::Waiting }
     }
 
-    /// Data leaves.
+    /// Data leaves: starts the period of infinity.
     pub(super) fn on_sent(&mut self, now: Time) {
         if self.infinity == Infinity::Waiting {
             self.infinity = Infinity::Since(now);
@@ -44,12 +44,12 @@ impl ReceiveRates {
     /// "Update X_recv_set".
     pub(super) fn update(&mut self, now: Time, rate: f64, rtt: Duration) {
         self.values.push((now, rate));
-        // RFC 5348 section 4.3: of the last two round trips.
+        // RFC 5348 section 4.3: keep the last two round trips.
         self.values.retain(|(at, _)| now.since(*at) <= rtt * 2);
         if self.values.len() > MOST {
             self.values.remove(0);
         }
-        // RFC 5348 section 4.3: so long nothing limits.
+        // RFC 5348 section 4.3: there is no limit until then.
         if matches!(self.infinity, Infinity::Since(at) if now.since(at) > rtt * 2) {
             self.infinity = Infinity::Gone;
         }
@@ -66,7 +66,7 @@ impl ReceiveRates {
         self.values.iter_mut().for_each(|(_, rate)| *rate /= 2.0);
     }
 
-    /// This one value is all there is.
+    /// Replaces all values by this one.
     pub(super) fn replace(&mut self, now: Time, rate: f64) {
         self.values.clear();
         self.values.push((now, rate));

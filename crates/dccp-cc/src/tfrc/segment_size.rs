@@ -1,16 +1,17 @@
-/// Loss intervals averaged over (RFC 5348 section 4.1).
+/// Loss intervals averaged (RFC 5348 section 4.1).
 const INTERVALS: usize = 4;
 
-/// Sizes of data packets over the last loss intervals.
+/// Mean sizes of data packets over the last loss intervals.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct SegmentSize {
-    /// Packets, application bytes and wire bytes of each interval, newest first; the sums are cut in half before they get large.
+    /// Packets, application bytes and wire bytes of each interval, newest first. Sums are halved when they
+    /// become large.
     sums: [[f64; 3]; INTERVALS],
-    /// Used while nothing was sent: application bytes and wire bytes of a full packet.
+    /// Application bytes and wire bytes of a full packet, used before anything was sent.
     full: (f64, f64),
 }
 
-/// A sum is halved beyond so many packets: a change of size is noticed even if nothing is ever lost.
+/// A sum is halved beyond this many packets, so that a change of size takes effect even without losses.
 const MANY: f64 = 4096.0;
 
 impl SegmentSize {
@@ -36,7 +37,7 @@ impl SegmentSize {
 
     /// A loss interval ended.
     pub(super) fn on_loss_event(&mut self) {
-        // RFC 5348 section 4.1: the oldest of the four intervals goes.
+        // RFC 5348 section 4.1: drop the oldest of the four intervals.
         self.sums.rotate_right(1);
         self.sums[0] = [0.0; 3];
     }
@@ -45,7 +46,7 @@ impl SegmentSize {
         self.sums.iter().map(|sums| sums[what]).sum()
     }
 
-    /// Mean application bytes of a packet, at least one.
+    /// Mean application bytes per packet, at least one.
     pub(super) fn payload(&self) -> f64 {
         match self.total(0) {
             0.0 => self.full.0,
@@ -53,7 +54,7 @@ impl SegmentSize {
         }
     }
 
-    /// Mean wire bytes of a packet, at least one.
+    /// Mean wire bytes per packet, at least one.
     pub(super) fn wire(&self) -> f64 {
         match self.total(0) {
             0.0 => self.full.1,

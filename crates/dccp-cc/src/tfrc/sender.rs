@@ -7,40 +7,42 @@ use mpdccp_units::{Duration, Rate, Time};
 
 /// Longest time between two packets, seconds (RFC 5348 section 4.3, t_mbi).
 const MAX_BACKOFF: f64 = 64.0;
-/// Weights of the old in the moving averages of R and of the root of R (RFC 5348 sections 4.3 and 4.5 recommend 0.9).
+/// Weights of the old value in the moving averages of R and of the root of R (RFC 5348 sections 4.3 and 4.5
+/// recommend 0.9).
 const Q: f64 = 0.9;
 const Q2: f64 = 0.9;
-/// In place of `Q` without reduction of oscillations: "very low" (RFC 5348 section 4.5).
+/// Replaces `Q` without reduction of oscillations: "very low" (RFC 5348 section 4.5).
 const LOW_Q: f64 = 0.1;
-/// The timer is never shorter, by our choice: four round trips on a loopback are less than a busy driver's lateness.
+/// Shortest timer, by our choice: on a loopback, four round trips are shorter than a busy driver's delay.
 const MIN_TIMER: Duration = Duration::from_millis(100);
-/// Round-trip times are taken to be no shorter than this, seconds.
+/// Least round-trip time used, seconds.
 const MIN_RTT: f64 = 10e-6;
-/// Faster than any link, bytes per second; keeps arithmetic finite.
+/// Faster than any link, bytes per second; keeps the arithmetic finite.
 const MAX_RATE: f64 = 1e12;
-/// RFC 5622 section 5: segment of the equation, and header, for small packets.
+/// RFC 5622 section 5: segment size in the equation, and header size, for small packets.
 const NOMINAL_SEGMENT: f64 = 1460.0;
 const HEADER: f64 = 36.0;
 
-/// How a [`TfrcSender`] is set up.
+/// Settings of a [`TfrcSender`].
 #[derive(Clone, Copy, Debug)]
 pub struct TfrcConfig {
-    /// TFRC-SP: a nominal segment in the equation, and less by the share of headers (RFC 4828 sections 4.1 and 4.2).
+    /// TFRC-SP: a nominal segment in the equation, reduced by the share of headers (RFC 4828 sections 4.1 and
+    /// 4.2).
     pub small_packets: bool,
     /// Send less while the round-trip time is above its average (RFC 5348 section 4.5).
     pub oscillation_reduction: bool,
     /// Application bytes of a full packet.
     pub payload: u32,
-    /// Its bytes on the wire.
+    /// Bytes of a full packet on the wire.
     pub wire: u32,
 }
 
-/// What one feedback packet says.
+/// Content of a feedback packet.
 #[derive(Clone, Copy, Debug)]
 pub struct Report {
-    /// Round-trip time sample, the receiver's delay taken out; `None` if there is none.
+    /// Round-trip time sample, without the receiver's delay; `None` if there is none.
     pub rtt: Option<Duration>,
-    /// When the newest packet it covers left.
+    /// When the newest packet that it covers left.
     pub sent: Time,
     /// X_recv, application bytes per second.
     pub receive_rate: f64,
@@ -50,13 +52,14 @@ pub struct Report {
     pub new_loss_event: bool,
 }
 
-/// The sender's side of TFRC (RFC 5348 section 4): how fast it may send. Rates are in application bytes per second.
+/// The sender's side of TFRC (RFC 5348 section 4): computes the sending rate. Rates are in application bytes
+/// per second.
 #[derive(Clone, Debug)]
 pub struct TfrcSender {
     cfg: TfrcConfig,
-    /// X; `None` before there is a round-trip time: then one segment a second.
+    /// X; `None` without a round-trip time: then one segment per second.
     x: Option<f64>,
-    /// By the equation; infinite without losses.
+    /// Rate by the equation; infinite without losses.
     x_bps: f64,
     p: f64,
     /// R, seconds.
@@ -73,15 +76,15 @@ pub struct TfrcSender {
     timer: Option<Time>,
     /// Data left since the timer was set.
     active: bool,
-    /// Slow Receiver, and packets dropped in the receive buffer, for the next report.
+    /// Set by Slow Receiver: packets dropped in the receive buffer, for the next report.
     slow_receiver: Option<u64>,
     timeouts: u64,
-    /// It began with the rate of another congestion control, which was settled or not.
+    /// Set if it took over from another congestion control: whether that one was settled.
     inherited: Option<bool>,
 }
 
 impl TfrcSender {
-    /// Before any data. `rtt` is that of the handshake, if measured.
+    /// A sender before any data. `rtt` is that of the handshake, if measured.
     pub fn new(cfg: TfrcConfig, now: Time, rtt: Option<Duration>) -> TfrcSender {
         let mut sender = TfrcSender {
             cfg,
@@ -104,13 +107,13 @@ impl TfrcSender {
         };
         if let Some(rtt) = rtt {
             sender.measure(rtt);
-            // RFC 5348 section 4.2: a round-trip time of the handshake will do.
+            // RFC 5348 section 4.2: a round-trip time of the handshake is sufficient.
             sender.x = Some(sender.initial_rate());
         }
         sender
     }
 
-    /// Takes the place of another congestion control on the same path, before any input.
+    /// Takes over from another congestion control on the same path; call before any input.
     pub fn inherit(&mut self, from: &Inherited) {
         let (Some(rate), Some(srtt)) = (from.rate(), from.srtt) else { return };
         self.measure(srtt);
@@ -119,17 +122,17 @@ impl TfrcSender {
         self.doubled_at = from.now;
     }
 
-    /// It has found out what the path carries.
+    /// Whether the initial search is over.
     pub fn settled(&self) -> bool {
         self.p > 0.0 || self.inherited == Some(true)
     }
 
     /// The rate at which data may leave now (X_inst).
     pub fn rate(&self) -> f64 {
-        // RFC 4342 section 5: never less than a packet in 64 seconds.
+        // RFC 4342 section 5: at least one packet per 64 seconds.
         let least = self.segment() / MAX_BACKOFF;
         let x = self.x.unwrap_or(self.segment()).clamp(least, MAX_RATE);
-        // RFC 5348 section 4.5: less while the newest round trip is above the mean, more below it.
+        // RFC 5348 section 4.5: less while the newest round trip is above the mean, more while it is below.
         if self.cfg.oscillation_reduction && self.newest_rtt > 0.0 {
             (x * self.root_mean / libm::sqrt(self.newest_rtt)).clamp(least, MAX_RATE)
         } else {
@@ -137,7 +140,7 @@ impl TfrcSender {
         }
     }
 
-    /// The same in bytes on the wire, for packets as they were lately.
+    /// The rate in bytes on the wire, for the recent mean packet size.
     pub fn wire_rate(&self) -> Rate {
         Rate::from_bps((self.rate() * self.size.wire() / self.size.payload() * 8.0).max(1.0) as u64)
     }
@@ -152,17 +155,17 @@ impl TfrcSender {
         self.p
     }
 
-    /// Times the nofeedback timer has expired while data was under way.
+    /// Number of times that the nofeedback timer expired with data in flight.
     pub fn timeouts(&self) -> u64 {
         self.timeouts
     }
 
-    /// Nothing but the application held data back since `since`.
+    /// Whether only the application limited sending since `since`.
     pub fn data_limited_since(&self, since: Time) -> bool {
         !self.not_limited.since(since)
     }
 
-    /// What determines the rate.
+    /// Name of the state that determines the rate.
     pub fn phase(&self) -> &'static str {
         match self.x {
             None => "initial",
@@ -177,28 +180,28 @@ impl TfrcSender {
         self.timer
     }
 
-    /// A packet with data left. `limited`: it left as early as the rate permits, so that all that may be sent was sent.
+    /// A packet with data left. `limited`: it left as early as the rate permits, so the full rate was used.
     pub fn on_sent(&mut self, now: Time, payload: u32, wire: u32, limited: bool) {
         let first = self.size.is_empty();
         self.size.on_sent(payload, wire);
         if first && self.x.is_some() && self.inherited.is_none() {
-            // RFC 5348 section 4.2: by the segments that are sent, as soon as these are known.
+            // RFC 5348 section 4.2: use the actual segment size as soon as it is known.
             self.x = Some(self.initial_rate());
         }
         self.received.on_sent(now);
         self.active = true;
-        // RFC 5348 section 4.2: without feedback the rate is halved from here on.
+        // RFC 5348 section 4.2: the nofeedback timer starts here.
         if self.timer.is_none() {
             self.timer = Some(now + self.timeout());
         }
-        // RFC 5348 section 8.2.1: then the receive rate of this time says what the path carries.
+        // RFC 5348 section 8.2.1: the receive rate of this period then reflects the path's capacity.
         if limited {
             self.not_limited.note(now);
         }
     }
 
-    /// The receiver says that it is slow, or dropped so many packets in its buffer (RFC 4342 section 5.2). Told before the report of
-    /// the same packet.
+    /// The receiver reports that it is slow, or dropped this many packets in its buffer (RFC 4342 section
+    /// 5.2). Call it before the report of the same packet.
     pub fn on_slow_receiver(&mut self, buffer_drops: u64) {
         let drops = self.slow_receiver.unwrap_or(0).saturating_add(buffer_drops);
         self.slow_receiver = Some(drops);
@@ -213,14 +216,14 @@ impl TfrcSender {
         self.heard |= report.rtt.is_some();
         let Some(rtt) = self.rtt else { return };
         let round = Duration::from_secs_f64(rtt);
-        // RFC 5348 section 4.1: the mean size is that of the last loss intervals.
+        // RFC 5348 section 4.1: the mean size is taken over the last loss intervals.
         if report.new_loss_event {
             self.size.on_loss_event();
         }
         let worse = report.new_loss_event || report.loss_event_rate > self.p;
         self.p = report.loss_event_rate.clamp(0.0, 1.0);
         let limit = self.receive_limit(now, report, round, worse);
-        // RFC 5348 section 4.3: the first feedback starts from the initial rate.
+        // RFC 5348 section 4.3: the first feedback sets the initial rate.
         if !known {
             self.x = Some(self.initial_rate());
             self.doubled_at = now;
@@ -249,13 +252,13 @@ impl TfrcSender {
             Some(_) if self.p > 0.0 => received < recover,
             Some(_) => self.x.unwrap_or(0.0) < 2.0 * recover,
         };
-        // RFC 4342 section 5.1: idleness takes nothing below the initial rate. Nothing changes until data leaves again, which starts
-        // the timer.
+        // RFC 4342 section 5.1: idle time does not reduce the rate below the initial rate. Nothing changes
+        // until data leaves again, which starts the timer.
         if idle && untouched {
             self.timer = None;
             return;
         }
-        // RFC 5348 section 4.4: half of the rate without losses, or of what was received.
+        // RFC 5348 section 4.4: halve the rate if there were no losses, otherwise the receive rate.
         if self.p == 0.0 {
             self.x = Some(half);
         } else {
@@ -291,12 +294,13 @@ impl TfrcSender {
     fn receive_limit(&mut self, now: Time, report: &Report, round: Duration, worse: bool) -> f64 {
         let per_round = self.segment() / round.as_secs_f64();
         let reported = report.receive_rate.clamp(0.0, MAX_RATE);
-        // RFC 5348 section 4.3: a sender that had less to send is not held to what arrived.
+        // RFC 5348 section 4.3: a data-limited sender is not limited by the receive rate.
         let limited = self.not_limited.on_report(now, report.sent, round) && reported > 0.0;
-        // RFC 5348 section 6.2: a receive rate is no less than one packet per round trip, nor counts one that could not be measured yet.
+        // RFC 5348 section 6.2: a receive rate counts as at least one packet per round trip; one that could
+        // not be measured yet does not count.
         let rate = reported.max(per_round);
         if let Some(drops) = self.slow_receiver.take() {
-            // RFC 4342 section 5.2. The set holds nothing else, or the best of it would undo this.
+            // RFC 4342 section 5.2. The set has only this value, since a larger one would undo the limit.
             let bound = (rate - drops as f64 * per_round).max(rate.min(per_round));
             self.received.replace(now, rate.min(bound / 2.0));
             return 2.0 * self.received.max();
@@ -304,7 +308,7 @@ impl TfrcSender {
         if !limited {
             self.received.update(now, rate, round);
         } else if worse {
-            // RFC 5348 section 4.3: a loss halves what is remembered.
+            // RFC 5348 section 4.3: a loss halves the remembered rates.
             self.received.halve();
             self.received.maximize(now, 0.85 * rate);
             return self.received.max();
@@ -325,7 +329,7 @@ impl TfrcSender {
             throughput(self.segment(), rtt, self.p)
         };
         let least = self.segment() / MAX_BACKOFF;
-        // RFC 4342 section 5: at most twice what was received.
+        // RFC 4342 section 5: at most twice the receive rate.
         self.x = Some(self.x_bps.min(limit).max(least).min(MAX_RATE));
     }
 
@@ -335,10 +339,11 @@ impl TfrcSender {
         // RFC 5348 section 4.3: slow start doubles once a round trip.
         if now.since(self.doubled_at) >= round {
             let x = self.x.unwrap_or(0.0);
-            // No search of its own after one that is settled: then as TCP does, by one segment per round trip.
+            // After a settled predecessor there is no new search: grow like TCP, by one segment per round
+            // trip.
             let settled = self.inherited == Some(true);
             let more = if settled { x + self.segment() / round.as_secs_f64() } else { 2.0 * x };
-            // RFC 5348 section 4.3: to twice of what was received, and never below the initial rate.
+            // RFC 5348 section 4.3: at most twice the receive rate, and at least the initial rate.
             self.x = Some(more.min(limit).max(self.initial_rate()).min(MAX_RATE));
             self.doubled_at = now;
         }
@@ -351,7 +356,8 @@ impl TfrcSender {
 
     /// Step 3.
     fn timeout(&self) -> Duration {
-        // Before there is a round-trip time the rate is a segment a second: two seconds (RFC 5348 section 4.2), later more.
+        // Without a round-trip time, the rate is one segment per second: two seconds (RFC 5348 section 4.2),
+        // later more.
         let x = self.x.unwrap_or(self.segment()).max(self.segment() / MAX_BACKOFF);
         Duration::from_secs_f64((4.0 * self.rtt.unwrap_or(0.0)).max(2.0 * self.segment() / x)).max(MIN_TIMER)
     }
@@ -361,7 +367,7 @@ impl TfrcSender {
         self.size.payload()
     }
 
-    /// Also recover_rate.
+    /// The initial rate; also recover_rate.
     fn initial_rate(&self) -> f64 {
         let mss = self.segment();
         // RFC 4342 section 5: as RFC 3390, two to four packets per round trip.

@@ -17,14 +17,14 @@ fn report(sent: Time, receive_rate: f64, p: f64, new_loss_event: bool) -> Report
     Report { rtt: Some(RTT), sent, receive_rate, loss_event_rate: p, new_loss_event }
 }
 
-/// A sender with the handshake's round-trip time that has sent one packet at once.
+/// A sender with the handshake's round-trip time that has sent one packet.
 fn started() -> TfrcSender {
     let mut sender = TfrcSender::new(config(), ms(0), Some(RTT));
     sender.on_sent(ms(0), 1000, 1040, true);
     sender
 }
 
-/// `started`, with a loss event rate of 1 % at 200 ms, fed by a receive rate that does not limit it.
+/// `started`, with a loss event rate of 1 % at 200 ms, and a receive rate that does not limit it.
 fn avoiding() -> TfrcSender {
     let mut sender = started();
     sender.on_report(ms(100), &report(ms(0), 0.0, 0.0, false));
@@ -37,7 +37,7 @@ fn close(got: f64, wanted: f64) {
     assert!((got / wanted - 1.0).abs() < 1e-9, "{got}, not {wanted}");
 }
 
-/// Where twice what the timer left would be more, as the round trip is that long.
+/// With such a long round trip, twice the rate left by the timer would be more.
 #[test]
 fn the_first_feedback_starts_from_the_initial_rate() {
     let mut sender = TfrcSender::new(config(), ms(0), None);
@@ -76,7 +76,8 @@ fn without_a_round_trip_time_it_is_one_packet_a_second_and_less() {
     assert_eq!((sender.rate(), sender.phase(), sender.next_timeout()), (S, "initial", None));
     sender.on_sent(ms(500), 1000, 1040, true);
     assert_eq!(sender.wire_rate().bps(), 8320);
-    // RFC 5348 section 4.2: two seconds, then twice as long each time the rate is halved, to a packet in 64 seconds.
+    // RFC 5348 section 4.2: two seconds, then twice as long each time the rate is halved, down to a packet
+    // per 64 seconds.
     let mut at = 2_500;
     for (rate, next) in [(500.0, 4_000), (250.0, 8_000), (125.0, 16_000), (62.5, 32_000), (31.25, 64_000)] {
         assert_eq!(sender.next_timeout(), Some(ms(at)));
@@ -90,7 +91,7 @@ fn without_a_round_trip_time_it_is_one_packet_a_second_and_less() {
         sender.on_sent(ms(at), 1000, 1040, true);
     }
     close(sender.rate(), S / 64.0);
-    // The first feedback sets the initial rate, whatever came before.
+    // The first feedback sets the initial rate, regardless of the timeouts before.
     sender.on_report(ms(900_000), &report(ms(899_900), 0.0, 0.0, false));
     close(sender.rate(), 4.0 * S / 0.1);
 }
@@ -100,7 +101,7 @@ fn initial_rate_by_the_size_of_packets() {
     for (payload, window) in [(100, 400.0), (1000, 4000.0), (1095, 4380.0), (1460, 4380.0), (4000, 8000.0)] {
         let cfg = TfrcConfig { payload, ..config() };
         close(TfrcSender::new(cfg, ms(0), Some(RTT)).rate(), window / 0.1);
-        // The first packet tells better.
+        // The first packet gives the actual size.
         let mut sender = TfrcSender::new(TfrcConfig { payload: 1460, ..cfg }, ms(0), Some(RTT));
         sender.on_sent(ms(0), payload, payload + 40, true);
         close(sender.rate(), window / 0.1);
@@ -118,7 +119,7 @@ fn slow_start_doubles_once_a_round_trip_up_to_twice_the_receive_rate() {
         sender.on_report(ms(at), &report(ms(at - 1), received, 0.0, false));
         rates.push((sender.rate() / 1e3) as u64);
     }
-    // For two round trips from the first packet there is no limit by the receive rate; the set remembers two more.
+    // For two round trips from the first packet, the receive rate is no limit; the set covers two more.
     assert_eq!(rates, [80, 80, 160, 320, 640, 180, 180]);
     assert_eq!(sender.phase(), "slow_start");
 }
@@ -141,7 +142,7 @@ fn twice_the_receive_rate_limits_the_equation() {
     assert_eq!(sender.phase(), "receive_rate");
 }
 
-/// RFC 5348 section 6.2: by less, the limit would soon be a packet in 64 seconds.
+/// RFC 5348 section 6.2: otherwise the limit would soon be a packet per 64 seconds.
 #[test]
 fn a_receive_rate_counts_as_a_packet_a_round_trip_at_least() {
     let mut sender = avoiding();
@@ -162,7 +163,8 @@ fn a_data_limited_sender_is_not_held_to_what_it_sent() {
         sender.on_report(ms(at), &report(ms(at - 50), 10e3, 0.01, false));
     }
     close(sender.rate(), before);
-    // RFC 5348 section 4.3: a loss then halves what is remembered (1e6, and below the equation's rate it bites).
+    // RFC 5348 section 4.3: a loss then halves the remembered rate (1e6, which limits once it is below the
+    // equation's rate).
     let mut limits = Vec::new();
     for i in 0..6 {
         let at = 2300 + i * 100;
@@ -206,7 +208,8 @@ fn silence_halves_the_rate_of_slow_start() {
         close(sender.rate(), rate);
         sender.on_sent(ms(400), 1000, 1040, true);
     }
-    // RFC 5348 section 4.3: feedback again lifts it to the initial rate at least, which is more than twice of what was left.
+    // RFC 5348 section 4.3: new feedback raises it to at least the initial rate, which is more than twice the
+    // remaining rate.
     sender.on_report(ms(900), &report(ms(800), 100.0, 0.0, false));
     close(sender.rate(), 40e3);
 }
@@ -222,7 +225,7 @@ fn stay_idle(sender: &mut TfrcSender) {
 
 #[test]
 fn idleness_takes_nothing_below_the_initial_rate() {
-    // In slow start: 160 kB/s is halved once to twice the initial rate less a little, and no more.
+    // In slow start: 160 kB/s is halved once, to slightly less than twice the initial rate, and no further.
     let mut sender = started();
     for at in [101, 203] {
         sender.on_report(ms(at), &report(ms(at - 100), 9e9, 0.0, false));
@@ -231,11 +234,11 @@ fn idleness_takes_nothing_below_the_initial_rate() {
     stay_idle(&mut sender);
     close(sender.rate(), 40e3);
     assert_eq!(sender.timeouts(), 0);
-    // The timer runs again when data leaves.
+    // The timer starts again when data leaves.
     sender.on_sent(ms(9_000), 1000, 1040, true);
     assert_eq!(sender.next_timeout(), Some(ms(9_400)));
 
-    // By the equation, above the initial rate and below.
+    // With the equation's rate above the initial rate, and below it.
     for (p, least) in [(0.0001, 20e3), (0.2, 0.0)] {
         let mut sender = avoiding();
         sender.on_sent(ms(250), 1000, 1040, true);
@@ -248,7 +251,8 @@ fn idleness_takes_nothing_below_the_initial_rate() {
 
 #[test]
 fn a_slow_receiver_stops_growth_and_buffer_drops_cost_packets() {
-    // RFC 4342 section 5.2: X_drop is X_inrecv, less three packets per round trip; X_recv is half of it.
+    // RFC 4342 section 5.2: X_drop is X_inrecv, reduced by three packets per round trip; X_recv is half of
+    // it.
     for (drops, rate) in [(0, 100e3), (3, 70e3), (1_000, 10e3)] {
         let mut sender = started();
         sender.on_report(ms(101), &report(ms(1), 100e3, 0.0, false));

@@ -1,4 +1,4 @@
-//! What links do that the paper's do not: competitors' queues, queues shorter than a burst.
+//! Links unlike those of the paper: competitors' queues, and queues shorter than a burst.
 
 use crate::model::scenario::{CFG, at, bbr, bulk, link, ms};
 use crate::model::{full, summary};
@@ -13,7 +13,7 @@ fn a_competitors_queue_does_not_confirm_itself_as_the_path() {
     let probes = w.sessions[0].phases.iter().filter(|p| p.1 == "probe_rtt").count();
     let share = summary(&w.sessions[0].got, at(30.0), at(60.0)).mbps / full(20.0);
     println!("{probes} times in ProbeRTT, {share} of the link");
-    // Once without the rule.
+    // Without the rule there is one probe.
     assert!(probes >= 3 && share < 0.65, "{probes}, {share}");
 }
 
@@ -30,7 +30,7 @@ fn bursts_fit_a_short_queue() {
     assert!(share > 0.9, "{share}");
 }
 
-/// Its rate over that of a CUBIC beside it, in the second half of a minute.
+/// Its rate divided by that of a competing CUBIC, in the second half of a minute.
 fn share(tuning: Bbr1Tuning, mbps: f64, rtt: f64, bdps: f64) -> f64 {
     let bytes = mbps * 125.0 * rtt * bdps;
     let queue = QueueConfig { kind: QueueKind::DropTail, limit: Limit::Bytes(bytes as u64) };

@@ -1,4 +1,5 @@
-//! BBRv3 in the model: utilisation, queue, losses, marks, competition; the draft's own example cases where the model has them.
+//! BBRv3 in the model: utilisation, queue, losses, marks, competition; and the draft's example cases that the
+//! model covers.
 //!
 //! `cargo test -p dccp-cc --test it bbr3 -- --nocapture` prints the tables.
 
@@ -42,7 +43,7 @@ fn bandwidth_drops() {
             "{name}: A {:.2} Mbit/s p50 {:.1} p95 {:.1}; B {:.2} {:.1} {:.1}, worst {worst:.2}",
             sa.mbps, sa.latency[0], sa.latency[1], sb.mbps, sb.latency[0], sb.latency[1]
         );
-        // After a drop of a hundredfold it is back at the link's rate.
+        // After the rate drops by a factor of a hundred, it returns to the link's rate.
         let end = summary(&a.sessions[0].got, at(8.0), at(10.0));
         assert!(end.mbps > 9.0, "{name}: {}", end.mbps);
     }
@@ -61,13 +62,13 @@ fn ten_times_more_and_ten_times_less() {
     let bw = w.sessions[0].sender(0).cc.bottleneck().unwrap().mbps();
     println!("more {more:.3}; less {less:.3}, max_bw {bw:.1} Mbit/s");
     assert!(more > 0.9 && less > 0.9, "{more} {less}");
-    // A cycle and the one before it remember the old rate, no longer.
+    // Only the current and the previous cycle remember the old rate.
     assert!((9.0..11.0).contains(&bw), "{bw}");
 }
 
 #[test]
 fn random_loss() {
-    // Below the threshold of 2 % it hardly matters; above, bandwidth is given up.
+    // Losses below the threshold of 2 % hardly matter; above it, bandwidth is lost.
     for (loss, least) in [(0.001, 90.0), (0.01, 80.0)] {
         let mut l = link(20.0, ms(40.0), 2.0);
         l.loss = LossModel::Bernoulli(loss);
@@ -79,7 +80,8 @@ fn random_loss() {
     }
 }
 
-/// What is left of the rate of a path that loses 1 % and of one whose delay varies by more than it is.
+/// Remaining share of the rate on a path that loses 1 %, and on one whose delay varies by more than its
+/// length.
 #[test]
 fn tuned_carries_on_where_the_draft_falls_back() {
     println!("share of the rate, %: 1 % lost, normal jitter of 20 ms at 5 ms");
@@ -100,7 +102,7 @@ fn tuned_carries_on_where_the_draft_falls_back() {
     assert!(tuned[1] > 70.0 && draft[1] < 30.0, "varying");
 }
 
-/// What a path loses by itself costs about as much at any rate.
+/// The path's own losses cost about as much at any rate.
 #[test]
 fn one_per_cent_costs_alike_at_any_rate() {
     println!("share of the rate with 1 % lost at random, 50 ms");
@@ -115,7 +117,7 @@ fn one_per_cent_costs_alike_at_any_rate() {
     }
 }
 
-/// A round without growth and a queue end Startup: two more would cost a window each.
+/// A round without growth and a queue end Startup: two more rounds would cost a window each.
 #[test]
 fn a_long_path_is_not_flooded_in_startup() {
     let mut w = bulk(link(50.0, ms(800.0), 0.5), vec![(0.0, bbr3(3))]);
@@ -169,7 +171,8 @@ fn against_cubic() {
     }
 }
 
-/// Where a round trip has a dozen packets, one that a full queue took is not taken for what the path loses anyhow: TCP would starve.
+/// With a dozen packets per round trip, a loss in a full queue does not count as the path's own, or TCP would
+/// starve.
 #[test]
 fn small_windows_heed_every_loss() {
     let mut w = bulk(link(10.0, ms(20.0), 0.5), vec![(0.0, bbr3(1)), (0.0, Box::new(Cubic::new(&CFG)) as _)]);

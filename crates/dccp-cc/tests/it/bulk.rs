@@ -24,7 +24,7 @@ fn rates_and_delays() {
             let share = s.mbps / full(mbps);
             shares += &format!(" {:5.1}%", 100.0 * share);
             queues += &format!(" {:7.1} {:7.1}", s.latency[0] - base, s.latency[1] - base);
-            // 300 ms of draft ProbeRTT lasts half a second in ten.
+            // At 300 ms, the draft's ProbeRTT takes half a second of every ten.
             let least = if name == "draft" && rtt > 200.0 { 0.93 } else { 0.95 };
             assert!(share >= least, "{name} {mbps} Mbit/s {rtt} ms: {share}");
         }

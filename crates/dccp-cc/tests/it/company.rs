@@ -1,4 +1,4 @@
-//! CCID 5 in company: of its own kind where losses are random, beside CUBIC and BBR.
+//! CCID 5 in competition: with itself under random losses, with CUBIC and with BBR.
 //!
 //! `cargo test -p dccp-cc --test it company -- --nocapture` prints the tables.
 
@@ -40,7 +40,7 @@ fn who_heeds_losses_keeps_its_share_and_who_does_not_leaves_ours() {
         };
         let (cubic, bbr) = (beside(Box::new(Cubic::tcp(1500))), beside(Box::new(Bbr1::tcp(1500, 9))));
         println!("{mbps} Mbit/s, {rtt} ms, {bdps} BDP: {cubic:.2}, {bbr:.2}");
-        // Half of what one of its own kind leaves the other, and half of what that one gets.
+        // At least half of what a flow of its own kind leaves the other, and half of what such a flow gets.
         assert!((1.0 / 3.0..3.0).contains(&cubic) && bbr > 1.0 / 3.0, "{bdps}: {cubic} {bbr}");
     }
 }

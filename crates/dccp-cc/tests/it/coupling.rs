@@ -1,4 +1,4 @@
-//! Subflows of one session: over one bottleneck they are one flow, over two they are two.
+//! Subflows of one session: over one bottleneck they act as one flow, over two bottlenecks as two.
 
 use crate::model::scenario::{CFG, at, link, ms};
 use crate::model::{Session, Source, World, full, summary};
@@ -21,7 +21,7 @@ fn bottleneck(mbps: f64, rtt: f64, bdps: f64) -> LinkConfig {
     LinkConfig { queue, ..link(mbps, ms(rtt), bdps) }
 }
 
-/// A session of two bulk subflows over these links and, if asked for, a CUBIC over the first.
+/// A session of two bulk subflows over these links and, if requested, a CUBIC flow over the first.
 fn two(n: u8, links: Vec<LinkConfig>, coupled: bool, competitor: bool, seed: u64) -> World {
     let reverse = links[0].delay;
     let last = links.len() - 1;
@@ -39,7 +39,8 @@ fn two(n: u8, links: Vec<LinkConfig>, coupled: bool, competitor: bool, seed: u64
     World::new(links, seed, sessions)
 }
 
-/// Over 10 Mbit/s and 40 ms with a queue of so many BDPs: rate over that of one CUBIC beside both, from 20 s to a minute.
+/// Over 10 Mbit/s and 40 ms with a queue of `bdps` BDPs: rate of both divided by that of one competing CUBIC,
+/// from 20 s to a minute.
 fn share(n: u8, bdps: f64, coupled: bool) -> f64 {
     let mut w = two(n, vec![bottleneck(10.0, 40.0, bdps)], coupled, true, 3);
     w.run(at(60.0));
@@ -82,7 +83,7 @@ fn two_at_two_bottlenecks_lose_nothing() {
 #[test]
 fn who_leaves_the_bottleneck_is_alone_within_ten_seconds() {
     for n in [2, 5, 7] {
-        // One run may take a second more or less: the middle of five counts.
+        // A single run varies by a second: use the median of five.
         let mut alone = [1, 2, 3, 4, 5].map(|seed| {
             let links = vec![bottleneck(10.0, 40.0, 1.0), bottleneck(8.0, 52.0, 1.0)];
             let mut w = two(n, links, true, true, seed);

@@ -1,6 +1,7 @@
-//! The same run, the same trace: 10 Mbit/s and 40 ms with a queue of one BDP, 4 Mbit/s from 1.5 s on.
+//! The same run must give the same trace: 10 Mbit/s and 40 ms with a queue of one BDP, 4 Mbit/s from 1.5 s
+//! on.
 //!
-//! `UPDATE_GOLDEN=1 cargo test -p dccp-cc --test it golden` writes the traces anew, for changes that are meant.
+//! `UPDATE_GOLDEN=1 cargo test -p dccp-cc --test it golden` rewrites the traces after intended changes.
 
 use crate::model::scenario::{CFG, at, bbr, bulk, link, ms};
 use dccp_cc::{Bbr1, Bbr1Tuning, Bbr3, CcConfig, Controller, Cubic, Reno, Window};
@@ -56,7 +57,7 @@ fn check_on(link: LinkConfig, name: &str, cc: Box<dyn Controller>) {
     assert_eq!(got.lines().count(), want.lines().count());
 }
 
-/// What others are judged by must not move with them.
+/// The references for comparison must not change with our own controllers.
 #[test]
 fn references() {
     let lossy = || LinkConfig { loss: LossModel::Bernoulli(0.002), ..link(50.0, ms(20.0), 0.5) };

@@ -1,4 +1,5 @@
-//! A congestion control takes the place of another (RFC 4340 section 10.5): at the same rate, and without a new search after one that is over.
+//! Replacing a congestion control (RFC 4340 section 10.5): the rate stays, and a completed search is not
+//! repeated.
 
 use dccp_cc::tfrc::{TfrcConfig, TfrcSender};
 use dccp_cc::{Algorithm, CcConfig, Controller, Inherited, Prague};
@@ -28,7 +29,7 @@ fn the_window_is_carried_over() {
         assert_eq!(heir.limits().cwnd.bytes(MTU), WINDOW, "{heir:?}");
         assert!(heir.settled() && !matches!(heir.phase(), "slow_start" | "startup"), "{heir:?}");
         if let Some(rate) = heir.limits().pacing {
-            // BBR's probe for bandwidth takes a quarter more.
+            // BBR's bandwidth probe adds a quarter.
             let share = rate.bytes_in(SRTT) as f64 / WINDOW as f64;
             assert!((0.7..=1.26).contains(&share), "{heir:?} sends at {share}");
         }

@@ -1,4 +1,4 @@
-//! Losses that come of sending too much, and those that do not.
+//! Losses due to sending too much, and other losses.
 
 use crate::model::scenario::{Make, at, bbr, bulk, link, ms};
 use crate::model::{full, summary};
@@ -8,7 +8,7 @@ use mpdccp_units::Rate;
 
 const WITHOUT: Bbr1Tuning = Bbr1Tuning { bound_by_losses: false, ..Bbr1Tuning::TUNED };
 
-/// Share of the policed rate, and loss, in percent, with a bucket of `burst` bytes.
+/// Share of the policed rate, and loss, in per cent, with a bucket of `burst` bytes.
 fn policed(make: Make, rtt: f64, burst: u32) -> (f64, f64) {
     let policer = Some(Policer { rate: Rate::from_mbps(10.0), burst });
     let mut w = bulk(LinkConfig { policer, ..link(100.0, ms(rtt), 1.0) }, vec![(0.0, make(3))]);
@@ -20,12 +20,12 @@ fn policed(make: Make, rtt: f64, burst: u32) -> (f64, f64) {
     (100.0 * summary(&w.sessions[0].got, at(5.0), at(30.0)).mbps / full(10.0), 100.0 * lost / (lost + got))
 }
 
-/// Share of what a link's random loss leaves, in percent.
+/// Share of the rate that a link's random loss leaves, in per cent.
 fn lossy(make: Make, mbps: f64, rtt: f64, loss: f64) -> f64 {
     left(make, mbps, rtt, LossModel::Bernoulli(loss), loss)
 }
 
-/// The same with a `model` that loses the share `loss` in the long run.
+/// Like `lossy`, with a `model` that loses the share `loss` on average.
 fn left(make: Make, mbps: f64, rtt: f64, model: LossModel, loss: f64) -> f64 {
     let mut w = bulk(LinkConfig { loss: model, ..link(mbps, ms(rtt), 1.0) }, vec![(0.0, make(3))]);
     w.run(at(20.0));
@@ -38,7 +38,7 @@ fn a_policer_loses_little() {
     let without = policed(&bbr(WITHOUT), 50.0, 50_000);
     println!("share and loss at a policer: {with:?}, without bounds {without:?}");
     assert!(with.0 > 90.0 && with.1 < 2.5 && without.1 > 5.0);
-    // A bucket that lets a probe pass does not call for the next one.
+    // A probe that passes a large bucket does not trigger the next one.
     let large = policed(&bbr(Bbr1Tuning::TUNED), 20.0, 200_000);
     println!("with a large bucket: {large:?}");
     assert!(large.0 > 90.0 && large.1 < 4.0, "{large:?}");
@@ -66,7 +66,7 @@ fn random_losses_are_put_up_with() {
     }
 }
 
-/// What is lost of a constant rate in the long run, in percent.
+/// Average loss of a constant rate, in per cent.
 fn offered(link: LinkConfig, mbps: f64) -> f64 {
     use crate::model::{Session, Source, World};
     use mpdccp_units::Time;

@@ -1,4 +1,5 @@
-//! The controllers in a small world in virtual time. `cargo test -p dccp-cc --test it MODULE -- --nocapture` prints the tables of a module.
+//! Controllers in a small network in virtual time. `cargo test -p dccp-cc --test it MODULE -- --nocapture`
+//! prints the tables of a module.
 
 mod access_links;
 mod bbr3;

@@ -1,4 +1,4 @@
-//! Whatever happens to a controller, it keeps its promises: a window of at least a packet, a rate above zero, no panic.
+//! Invariants of controllers under any input: a window of at least a packet, a rate above zero, no panic.
 
 use dccp_cc::{
     AckEvent, Algorithm, Amount, CcConfig, Controller, Lost, RateSampler, RttEstimator, Sent, Snapshot,
@@ -11,16 +11,17 @@ use std::collections::VecDeque;
 #[derive(Clone, Debug)]
 enum Op {
     Wait(u64),
-    /// Packets of this size.
+    /// Sends packets of this size.
     Send(u8, u16),
-    /// Of those outstanding, oldest first: lose some, acknowledge some, marked some; acknowledgement held so long.
+    /// Of the outstanding packets, oldest first: loses some, acknowledges some, with marks; the
+    /// acknowledgement is held this long.
     Ack {
         lose: u8,
         ack: u8,
         ce: u8,
         held: u32,
     },
-    /// Only the newest, as if everything between was reordered.
+    /// Acknowledges only the newest, as if all others were reordered.
     AckNewest,
     Rto,
     Spurious,
@@ -48,7 +49,7 @@ fn op() -> impl Strategy<Value = Op> {
     ]
 }
 
-/// Keeps the bookkeeping a connection keeps.
+/// Keeps the same state as a connection.
 struct Driver {
     cc: Box<dyn Controller>,
     now: Time,

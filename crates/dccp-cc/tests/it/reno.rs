@@ -3,11 +3,11 @@
 use dccp_cc::{AckEvent, Amount, CcConfig, Controller, Reno, RttEstimator, Sent, Window};
 use mpdccp_units::{Duration, Time};
 
-/// What happened, and the window after it.
+/// An event, and the window after it.
 enum Step {
     Ack(u64),
     AppLimited(u64),
-    /// Acknowledged, of these marked; the first marks of a window.
+    /// Packets acknowledged, and those marked among them; the first marks of a window.
     Marked(u64, u64),
     /// More marks of the same window.
     MarkedAgain(u64, u64),
@@ -85,13 +85,13 @@ fn slow_start_grows_by_one_for_two_up_to_half_the_ack_ratio() {
             (Ack(2), 5, SS),
             (Ack(1), 5, SS),
             (Ack(1), 6, SS),
-            // One acknowledgement for many: Ack Ratio 2 allows one.
+            // One acknowledgement for many packets: Ack Ratio 2 allows growth by one.
             (Ack(20), 7, SS),
             (AckRatio(8), 7, SS),
             (Ack(8), 11, SS),
             (Ack(30), 15, SS),
             (AppLimited(8), 15, SS),
-            // A second mark of the window does not halve again, nor does what it comes with let the window grow.
+            // A second mark in the window does not halve it again, and its acknowledgement does not grow it.
             (Marked(8, 1), 7, CA),
             (Ack(6), 7, CA),
             (MarkedAgain(8, 2), 7, CA),
@@ -133,7 +133,8 @@ fn timeouts_and_long_idleness() {
             (Rto, 1, SS),
             (Ack(60), 16, CA),
             (Ack(16), 17, CA),
-            // RFC 7661 section 4.4.3: five minutes unused, and it is halved, with a threshold to come back to; again after five more.
+            // RFC 7661 section 4.4.3: after five minutes without use the window is halved, with a threshold
+            // to return to; again after five more.
             (IdleMs(299_000), 17, CA),
             (IdleMs(2_000), 8, SS),
             (IdleMs(298_000), 8, SS),
@@ -145,7 +146,7 @@ fn timeouts_and_long_idleness() {
     );
 }
 
-/// `rounds` of 100 ms in which `packets` are acknowledged.
+/// Simulates `rounds` of 100 ms in which `packets` are acknowledged.
 fn rounds(cc: &mut Reno, now: &mut Time, rounds: u32, packets: u64, lost: u64) {
     let mut est = RttEstimator::default();
     est.update(*now, Duration::from_millis(100));
@@ -177,24 +178,25 @@ fn what_is_not_used_is_kept_but_not_believed() {
     let mut now = Time::from_millis(1_000);
     let mut cc = Reno::new(&CcConfig { mtu: 1000, packets: true, draft: false, seed: 0 });
     cc.on_ack_ratio(200);
-    // What comes before the first full round is no sample.
+    // Packets before the first full round are not a sample.
     rounds(&mut cc, &mut now, 1, 0, 0);
     rounds(&mut cc, &mut now, 1, 192, 0);
     assert_eq!((window(&cc), cc.limits().pacing), (100, None), "used in full");
-    // A tenth of it: after a second (section 4.2) it is not validated, and paced, but kept and not grown.
+    // A tenth of it is used: after a second (section 4.2) the window is not validated. It is paced and kept,
+    // but does not grow.
     rounds(&mut cc, &mut now, 5, 10, 0);
     assert_eq!((window(&cc), cc.limits().pacing), (100, None));
     rounds(&mut cc, &mut now, 15, 10, 0);
     assert_eq!(window(&cc), 100);
     assert_eq!(cc.limits().pacing, Some(mpdccp_units::Rate::from_mbps(8.0)));
-    // Section 4.4: half of it used, and it is valid again.
+    // Section 4.4: with half of it used, it is valid again.
     rounds(&mut cc, &mut now, 1, 100, 0);
     assert_eq!((window(&cc) >= 100, cc.limits().pacing), (true, None));
     rounds(&mut cc, &mut now, 20, 10, 0);
-    // Section 4.4.1: a loss leaves half of what was used, not half of the window.
+    // Section 4.4.1: a loss leaves half of the used part, not half of the window.
     rounds(&mut cc, &mut now, 1, 12, 1);
     assert_eq!(window(&cc), 6);
-    // Before a round has passed since (section 4.2), losses halve the window.
+    // Until a round has passed since then (section 4.2), losses halve the window.
     rounds(&mut cc, &mut now, 1, 3, 1);
     assert_eq!(window(&cc), 3);
 }
@@ -204,7 +206,7 @@ fn a_slow_receiver_ends_slow_start() {
     play(500, &[(Ack(2), 5, SS), (BufferDrops(0), 5, CA), (BufferDrops(2), 3, CA), (BufferDrops(9), 1, SS)]);
 }
 
-/// RFC 5681 section 3.1: an outage of many timeouts costs what one does.
+/// RFC 5681 section 3.1: an outage with many timeouts costs as much as one timeout.
 #[test]
 fn timeouts_in_a_row_hold_the_threshold() {
     play(

@@ -1,4 +1,4 @@
-//! What each deviation of the tuned variant is good for: all of them, all but one, none.
+//! Effect of each deviation of the tuned variant: all of them, all but one, none.
 //!
 //! `cargo test -p dccp-cc --test it switches -- --nocapture` prints the table of `docs/ccid5.md`.
 
@@ -7,15 +7,15 @@ use crate::model::{bins, full, summary};
 use dccp_cc::Bbr1Tuning;
 use mpdccp_linkem::{Jitter, Spread};
 
-/// One variant's figures; latencies in ms, shares in percent of the link.
+/// Results of one variant; latencies in ms, shares in per cent of the link.
 struct Figures {
     /// A, 125,000 B, 10 ms: p95 in the second after the drop.
     drop: f64,
-    /// The same with a host that sleeps for 20 ms as the rate drops.
+    /// Like `drop`, with a host that sleeps for 20 ms as the rate drops.
     asleep: f64,
-    /// The same at 0 ms, over 5 s.
+    /// Like `drop` at 0 ms, over 5 s.
     drop_0ms: f64,
-    /// A, 125,000 B, 10 ms, from 1 s to 25 s after the drop: p50, Mbit/s, the same in the worst 200 ms.
+    /// A, 125,000 B, 10 ms, from 1 s to 25 s after the drop: p50, Mbit/s, and the rate in the worst 200 ms.
     steady: f64,
     mbps: f64,
     worst: f64,

@@ -1,4 +1,4 @@
-//! A small world in virtual time: sessions of one or more paths over emulated links, to see what a controller does.
+//! A small network in virtual time: sessions of one or more paths over emulated links, to test controllers.
 //!
 //! Receivers acknowledge every second packet, or after 25 ms; acknowledgements are never lost.
 #![allow(dead_code, unreachable_pub)]
@@ -25,9 +25,9 @@ struct Pkt {
     born: Time,
 }
 
-/// Where packets come from.
+/// Source of packets.
 pub enum Source {
-    /// Always one more.
+    /// Always has another packet.
     Bulk,
     /// Payload at this rate, from this time on, into a queue of this many packets.
     Cbr { rate: Rate, queue: usize },
@@ -63,14 +63,15 @@ pub struct Session {
     wake: Option<Time>,
     pub got: Vec<Got>,
     pub queue_drops: u64,
-    /// Couples its paths.
+    /// Couples the session's paths.
     pub coupling: Option<Coupling>,
-    /// Every millisecond or so: time and phase of path 0 when it changed.
+    /// About every millisecond: time and phase of path 0 if the phase changed.
     pub phases: Vec<(Time, &'static str)>,
 }
 
 impl Session {
-    /// `paths`: index of the link, delay of acknowledgements, controller; the first that can send is taken.
+    /// `paths`: index of the link, delay of acknowledgements, controller. The first path that can send is
+    /// used.
     pub fn new(source: Source, start: Time, paths: Vec<(usize, Duration, Box<dyn Controller>)>) -> Session {
         Session {
             source,
@@ -113,7 +114,7 @@ impl Session {
         }
     }
 
-    /// From now on this path goes over another link.
+    /// Moves this path to another link.
     pub fn move_path(&mut self, path: usize, link: usize) {
         self.paths[path].link = link;
     }
@@ -141,14 +142,15 @@ pub struct World {
     pub sessions: Vec<Session>,
     acks: BTreeMap<(Time, u64), (usize, usize, Ack)>,
     count: u64,
-    /// Print a line at most this often: for looking into a run.
+    /// Trace lines are printed at most this often.
     pub trace: Option<Duration>,
     last_trace: Time,
-    /// The host sleeps: so long, every so often. What comes then is handled when it wakes.
+    /// The host sleeps periodically: duration and interval. Packets that arrive meanwhile are handled when it
+    /// wakes.
     pub stall: Option<(Duration, Duration)>,
-    /// Packets can be marked.
+    /// Packets are ECN-capable.
     pub ecn: bool,
-    /// As L4S.
+    /// With ECT(1), for L4S.
     pub l4s: bool,
 }
 
@@ -178,7 +180,7 @@ impl World {
         self.now = until;
     }
 
-    /// The path becomes so long, both ways.
+    /// Sets the delay of the path, both ways.
     pub fn set_delay(&mut self, link: usize, delay: Duration) {
         self.links[link].set_delay(self.now, delay);
         for p in self.sessions.iter_mut().flat_map(|s| &mut s.paths).filter(|p| p.link == link) {
@@ -196,7 +198,7 @@ impl World {
         self.links[link].reconfigure(self.now, config).unwrap();
     }
 
-    /// From now on packets of a session come from `source`.
+    /// Changes the source of a session's packets.
     pub fn set_source(&mut self, session: usize, source: Source) {
         let now = self.now;
         let s = &mut self.sessions[session];
@@ -353,7 +355,7 @@ impl World {
     }
 }
 
-/// What a session got between two times.
+/// A session's results between two times.
 pub struct Summary {
     /// Payload, Mbit/s.
     pub mbps: f64,

@@ -1,4 +1,4 @@
-//! The scenarios the tests share.
+//! Scenarios shared by the tests.
 
 use super::{Session, Source, WIRE, World};
 use dccp_cc::{Bbr1, Bbr1Tuning, CcConfig, Controller};
@@ -26,7 +26,7 @@ fn drop_tail(bytes: u64) -> QueueConfig {
     QueueConfig { kind: QueueKind::DropTail, limit: Limit::Bytes(bytes) }
 }
 
-/// Constant rate, drop-tail of so many BDPs, at least 30 packets.
+/// Constant rate, drop-tail queue of `queue_bdps` BDPs, at least 30 packets.
 pub fn link(mbps: f64, rtt: Duration, queue_bdps: f64) -> LinkConfig {
     let bdp = Rate::from_mbps(mbps).bytes_in(rtt) as f64;
     LinkConfig {
@@ -37,7 +37,7 @@ pub fn link(mbps: f64, rtt: Duration, queue_bdps: f64) -> LinkConfig {
     }
 }
 
-/// 1 Gbit/s, 10 Mbit/s from 5 s on.
+/// 1 Gbit/s, then 10 Mbit/s from 5 s on.
 pub fn dropping(owd_ms: f64, queue: u64) -> LinkConfig {
     let steps =
         vec![(Duration::ZERO, Rate::from_mbps(1000.0)), (Duration::from_secs(5), Rate::from_mbps(10.0))];
@@ -53,27 +53,27 @@ fn offered(queue: usize) -> Source {
     Source::Cbr { rate: Rate::from_mbps(15.0), queue }
 }
 
-/// Experiment A: one path drops under 15 Mbit/s of traffic with a sender queue of 5 packets.
+/// Experiment A: the rate of one path drops under 15 Mbit/s of traffic, with a sender queue of 5 packets.
 pub fn one_path_drops(make: Make, owd_ms: f64, queue: u64) -> World {
     let session = Session::new(offered(5), Time::ZERO, vec![(0, ms(owd_ms), make(7))]);
     World::new(vec![dropping(owd_ms, queue)], 1, vec![session])
 }
 
-/// Experiment B: two paths drop, the first is preferred, the session's queue holds 100 ms.
+/// Experiment B: the rate of two paths drops; the first is preferred, and the session's queue holds 100 ms.
 pub fn two_paths_drop(make: Make, owd_ms: f64, queue: u64) -> World {
     let paths = vec![(0, ms(owd_ms), make(7)), (1, ms(owd_ms), make(8))];
     let session = Session::new(offered(145), Time::ZERO, paths);
     World::new(vec![dropping(owd_ms, queue), dropping(owd_ms, queue)], 1, vec![session])
 }
 
-/// Bulk flows that start so many seconds in, on one link.
+/// Bulk flows on one link, with their start times in seconds.
 pub fn bulk(link: LinkConfig, flows: Vec<(f64, Box<dyn Controller>)>) -> World {
     let reverse = link.delay;
     let session = |(start, cc)| Session::new(Source::Bulk, at(start), vec![(0, reverse, cc)]);
     World::new(vec![link], 1, flows.into_iter().map(session).collect())
 }
 
-/// A bulk flow over a path with jitter one way and `reverse` ms the other.
+/// A bulk flow over a path with jitter one way and a delay of `reverse` ms the other way.
 pub fn jittery(mbps: f64, delay: f64, jitter: Jitter, reverse: f64, cc: Box<dyn Controller>) -> World {
     let link = LinkConfig { jitter, ..link(mbps, ms(2.0 * delay), 4.0) };
     World::new(vec![link], 1, vec![Session::new(Source::Bulk, Time::ZERO, vec![(0, ms(reverse), cc)])])

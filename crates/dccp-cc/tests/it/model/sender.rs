@@ -11,11 +11,11 @@ struct Out {
     later_acked: u32,
 }
 
-/// What one acknowledgement reports.
+/// Content of one acknowledgement.
 pub struct Ack {
     pub seqs: Vec<u64>,
     pub ce: u64,
-    /// How long the newest packet waited at the receiver.
+    /// Time that the newest packet waited at the receiver.
     pub held: Duration,
 }
 
@@ -30,7 +30,7 @@ pub struct Sender {
     sampler: RateSampler,
     pacer: Pacer,
     out: BTreeMap<u64, Out>,
-    /// When it was declared lost, and what.
+    /// Packets declared lost, with the time of the declaration.
     ghosts: BTreeMap<u64, (Time, Out)>,
     next_seq: u64,
     round_end_at: u64,
@@ -71,7 +71,7 @@ impl Sender {
         self.sampler.delivered()
     }
 
-    /// When a packet may leave: `None` if the window is shut.
+    /// When a packet may leave: `None` if the window is full.
     pub fn gate(&self, now: Time) -> Option<Time> {
         let l = self.cc.limits();
         l.cwnd
@@ -79,7 +79,7 @@ impl Sender {
             .then(|| if l.pacing.is_some() { self.pacer.next_send(now) } else { now })
     }
 
-    /// There was a packet for this path, and it could not leave.
+    /// A packet for this path could not leave.
     pub fn note_limited(&mut self, now: Time) {
         self.last_limited = now;
     }
@@ -88,7 +88,7 @@ impl Sender {
         now.since(self.last_limited) > self.est.srtt().unwrap_or_default()
     }
 
-    /// Nothing (more) leaves on this path now.
+    /// No (further) packet leaves on this path now.
     pub fn note_pumped(&mut self, now: Time) {
         if self.app_limited(now) {
             self.sampler.set_app_limited(self.inflight);
