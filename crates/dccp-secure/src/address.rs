@@ -1,11 +1,11 @@
 use core::net::{IpAddr, SocketAddr};
 
-/// Where datagrams of a channel go and come from.
+/// Both ends of a channel's datagrams.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Address {
-    /// Which of the driver's sockets; the driver gives the numbers.
+    /// The driver's socket; the driver assigns the numbers.
     pub socket: u32,
-    /// The address on this host, where the socket is not bound to one.
+    /// The local address, if the socket is not bound to one.
     pub local: Option<IpAddr>,
     /// The peer's address and UDP port.
     pub remote: SocketAddr,

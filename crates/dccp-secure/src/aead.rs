@@ -3,18 +3,18 @@ use aws_lc_rs::aead::{AES_128_GCM, AES_256_GCM, Aad, CHACHA20_POLY1305, LessSafe
 use core::fmt;
 use core::str::FromStr;
 
-/// How records are sealed.
+/// Cipher of records.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Aead {
     /// RFC 8439; fast everywhere.
     ChaCha20Poly1305,
-    /// NIST SP 800-38D; fastest where the processor has AES.
+    /// NIST SP 800-38D; fastest on processors with AES instructions.
     Aes128Gcm,
-    /// As [`Aes128Gcm`](Self::Aes128Gcm), with a longer key.
+    /// Like [`Aes128Gcm`](Self::Aes128Gcm), with a longer key.
     Aes256Gcm,
 }
 
-/// A name that is no [`Aead`].
+/// Error for an unknown cipher name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct UnknownAead;
 
@@ -36,15 +36,15 @@ impl FromStr for Aead {
 }
 
 impl Aead {
-    /// All there are.
+    /// All ciphers.
     pub const ALL: [Aead; 3] = [Aead::Aes128Gcm, Aead::Aes256Gcm, Aead::ChaCha20Poly1305];
 
-    /// What this host does well, the fastest first.
+    /// Ciphers recommended on this host, fastest first.
     pub fn preferred() -> Vec<Aead> {
         if has_aes() { Aead::ALL.to_vec() } else { vec![Aead::ChaCha20Poly1305] }
     }
 
-    /// Its name in configurations and status.
+    /// Name in configurations and status.
     pub fn name(self) -> &'static str {
         match self {
             Aead::ChaCha20Poly1305 => "chacha20-poly1305",
@@ -53,7 +53,7 @@ impl Aead {
         }
     }
 
-    /// Its number in handshakes.
+    /// Number in handshakes.
     pub(crate) fn number(self) -> u8 {
         match self {
             Aead::ChaCha20Poly1305 => 0,
@@ -74,18 +74,18 @@ impl Aead {
         }
     }
 
-    /// The set an initiator offers, a bit per number.
+    /// The set that an initiator offers, one bit per number.
     pub(crate) fn offer(list: &[Aead]) -> u8 {
         list.iter().fold(0, |set, aead| set | 1 << aead.number())
     }
 
-    /// What a responder picks: the first of its own list that was offered.
+    /// The responder's choice: the first of its own list that was offered.
     pub(crate) fn pick(list: &[Aead], offered: u8) -> Option<Aead> {
         list.iter().copied().find(|aead| offered >> aead.number() & 1 == 1)
     }
 
-    /// Most records under one key. RFC 9001 section 6.6: 2^23 for AES-GCM; ChaCha20-Poly1305 has no such limit below 2^60, where
-    /// WireGuard rekeys.
+    /// Most records under one key. RFC 9001 section 6.6: 2^23 for AES-GCM; ChaCha20-Poly1305 has no limit
+    /// below 2^60, where WireGuard rekeys.
     pub(crate) fn most_records(self) -> u64 {
         match self {
             Aead::ChaCha20Poly1305 => 1 << 60,
@@ -125,7 +125,8 @@ fn nonce(counter: u64) -> Nonce {
 }
 
 impl RecordKey {
-    /// With the first bytes of `secret`, as many as the AEAD takes; `None` never happens, for all take 32 or fewer.
+    /// A key from the first bytes of `secret`, as many as the AEAD needs; never `None`, since all need at
+    /// most 32.
     pub(crate) fn new(aead: Aead, secret: &[u8; 32]) -> Option<RecordKey> {
         let algorithm = match aead {
             Aead::ChaCha20Poly1305 => &CHACHA20_POLY1305,
@@ -136,8 +137,8 @@ impl RecordKey {
         Some(RecordKey(LessSafeKey::new(key)))
     }
 
-    /// Seals in place: `record` is a written header, the packet, and room for the tag. The counter must be new to the key.
-    /// False if the record is too short or longer than the AEAD takes.
+    /// Seals in place: `record` consists of a written header, the packet, and room for the tag. The counter
+    /// must not have been used with this key. False if the record is too short or too long for the AEAD.
     #[must_use]
     pub(crate) fn seal(&self, counter: u64, record: &mut [u8]) -> bool {
         let Some((header, rest)) = record.split_at_mut_checked(HEADER) else { return false };
@@ -152,7 +153,7 @@ impl RecordKey {
         }
     }
 
-    /// Opens a record in place; the length of the packet behind the header, or `None` for a forgery.
+    /// Opens a record in place; returns the length of the packet after the header, or `None` for a forgery.
     pub(crate) fn open(&self, counter: u64, record: &mut [u8]) -> Option<usize> {
         let (header, rest) = record.split_at_mut_checked(HEADER)?;
         let packet = self.0.open_in_place(nonce(counter), Aad::from(&*header), rest).ok()?;

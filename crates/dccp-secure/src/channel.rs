@@ -1,4 +1,4 @@
-//! One channel: its keys, the handshake under way, and what waits for a key.
+//! One channel: its keys, its running handshake, and packets that wait for a key.
 
 use crate::address::Address;
 use crate::aead::{Aead, RecordKey};
@@ -10,41 +10,43 @@ use crate::timestamp::Timestamp;
 use mpdccp_units::{Duration, Time};
 use std::collections::VecDeque;
 
-/// A key is replaced after this time, and not used after the second, as in WireGuard.
+/// A key is replaced after the first time, and not used after the second, as in WireGuard.
 pub(crate) const REKEY_AFTER: Duration = Duration::from_secs(120);
 pub(crate) const REJECT_AFTER: Duration = Duration::from_secs(180);
-/// Sending for this long without hearing anything, the initiator makes a new handshake: the responder may have been restarted.
+/// If the initiator sends for this long without an answer, it makes a new handshake: the responder may have
+/// restarted.
 const SILENCE: Duration = Duration::from_secs(1);
-/// Handshakes are repeated after this time if the responder fell silent lately, so that one that was restarted has its initiators back
-/// within a second; ...
+/// Handshakes are retransmitted after this time if the responder fell silent recently, so that a restarted
+/// responder is reached within a second; ...
 const DENSE: Duration = Duration::from_millis(600);
 const LATELY: Duration = Duration::from_secs(35);
-/// ... otherwise after at least the first, then twice as long each time, up to the second. All are up to a quarter shorter by chance, and none is
-/// shorter than twice what the last handshake took: a repetition makes the answer to the one before it worthless.
+/// ... otherwise after the first time, doubling up to the second. All intervals are randomly shortened by up
+/// to a quarter. None is shorter than twice the duration of the last handshake, since a retransmission
+/// invalidates the answer to the previous message.
 const SPARSE: (Duration, Duration) = (Duration::from_secs(1), Duration::from_secs(5));
-/// A handshake is given up after this time; the next packet begins another.
+/// A handshake is given up after this time; the next packet starts another.
 const GIVE_UP: Duration = Duration::from_secs(90);
-/// A responder keeps a channel this long without hearing anything: a client that slept finds it again.
+/// A responder keeps a silent channel for this long: a client that slept can continue.
 const FORGET: Duration = Duration::from_secs(1800);
-/// ... and one whose initiator never showed that it has the key this long.
+/// ... and a channel whose initiator has not confirmed the key for this long.
 const UNCONFIRMED: Duration = Duration::from_secs(10);
-/// Packets that wait for the first key.
+/// Most packets that wait for the first key.
 const STAGED: usize = 16;
 
-/// A channel of a [`Channels`](crate::Channels); not used again.
+/// Identifies a channel of a [`Channels`](crate::Channels); never reused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct ChannelId(pub u32);
 
-/// Why nothing can be sealed now.
+/// Reason why nothing can be sealed now.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Unready {
-    /// There is no key yet. The packets were kept, the newest few of them, and leave when there is one.
+    /// There is no key yet. The newest few packets are kept and sent once there is a key.
     NoKey,
     /// No such channel.
     NoChannel,
 }
 
-/// What a channel did.
+/// Counters of a channel.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ChannelStats {
     /// Records sealed.
@@ -53,18 +55,18 @@ pub struct ChannelStats {
     pub opened: u64,
     /// Handshakes completed.
     pub handshakes: u64,
-    /// Changes of the peer's address followed.
+    /// Number of times that the peer's address changed.
     pub moves: u64,
-    /// Packets that waited for a key and were dropped for newer ones.
+    /// Packets that waited for a key and were dropped in favour of newer ones.
     pub unstaged: u64,
-    /// How records are sealed now.
+    /// Cipher in use.
     pub aead: Option<Aead>,
 }
 
 /// The keys of one handshake.
 #[derive(Debug)]
 pub(crate) struct Keypair {
-    /// Our index: what the peer writes on records for us.
+    /// Our index, which the peer writes into records for us.
     pub(crate) index: u32,
     pub(crate) to: Receiver,
     pub(crate) send: RecordKey,
@@ -72,7 +74,7 @@ pub(crate) struct Keypair {
     pub(crate) aead: Aead,
     pub(crate) seen: Replay,
     pub(crate) made: Time,
-    /// Of the next record to be sealed.
+    /// Counter of the next record to seal.
     pub(crate) counter: u64,
 }
 
@@ -85,12 +87,12 @@ impl Keypair {
         now.since(self.made) >= REKEY_AFTER || self.counter >= self.aead.most_records() / 2
     }
 
-    /// Seals one record in place behind its header.
+    /// Seals one record in place after its header.
     fn seal(&mut self, record: &mut [u8]) {
         if let Some(head) = record.first_chunk_mut() {
             header::write(self.to, Kind::Record(self.counter), head);
         }
-        // Records have room for header and tag by construction; one without leaves unsealed bytes that nobody accepts.
+        // Records always have room for header and tag; without it, zero the bytes, which no receiver accepts.
         if self.send.seal(self.counter, record) {
             self.counter += 1;
         } else {
@@ -99,23 +101,24 @@ impl Keypair {
     }
 }
 
-/// A handshake that this end began.
+/// A handshake that this end started.
 #[derive(Debug)]
 pub(crate) struct Pending {
     pub(crate) state: Initiating,
     pub(crate) index: u32,
-    /// First code of the message, which a cookie reply refers to.
+    /// First code of the message; a cookie reply refers to it.
     pub(crate) code: Code,
     pub(crate) since: Time,
     pub(crate) sent: Time,
     pub(crate) again: Time,
-    /// Before it is repeated, at most.
+    /// Longest time until the next retransmission.
     pub(crate) wait: Duration,
 }
 
 impl Pending {
-    /// The wait after one of `before`, in a handshake that began at `since`, where the responder was `heard` last and the last handshake `took`
-    /// so long. One that is heard meanwhile runs, however long its answer takes.
+    /// The interval after one of `before`, in a handshake that began at `since`; the responder was last
+    /// `heard`, and the last handshake `took` this long. A responder heard since then is running, even if its
+    /// answer takes long.
     pub(crate) fn wait(
         now: Time,
         (since, heard): (Time, Time),
@@ -136,32 +139,34 @@ impl Pending {
 pub(crate) struct Channel {
     pub(crate) id: ChannelId,
     pub(crate) peer: u32,
-    /// What names the channel in handshakes.
+    /// Identifies the channel in handshakes.
     pub(crate) path: u64,
     pub(crate) address: Address,
-    /// This end began it, and renews its keys.
+    /// This end started the channel, and renews its keys.
     pub(crate) initiates: bool,
-    /// The newest key both ends are known to have, the one before it, and one of which the initiator has not yet shown that it has it.
+    /// The newest key that both ends are known to have; the key before it; and one that the initiator has not
+    /// confirmed yet.
     pub(crate) current: Option<Box<Keypair>>,
     pub(crate) previous: Option<Box<Keypair>>,
     pub(crate) next: Option<Box<Keypair>>,
     pub(crate) pending: Option<Box<Pending>>,
-    /// From the initiation to its answer, in the last handshake that this end began.
+    /// Time from the initiation to the answer, in the last handshake that this end started.
     pub(crate) took: Option<Duration>,
     pub(crate) cookie: Option<(Code, Time)>,
     pub(crate) staged: VecDeque<Vec<u8>>,
-    /// When the last authentic message came.
+    /// When the last authentic message arrived.
     pub(crate) heard: Time,
-    /// Since when we send without hearing anything, and when we last did. What ends an exchange has no answer to wait for: after a pause
-    /// it begins anew. After another one it does not: who asks ever more seldom gets no answer.
+    /// Since when this end has sent without an answer, and when it last sent. The last packet of an exchange
+    /// expects no answer, so after a pause the period restarts. It does not restart after a second pause: a
+    /// sender that slows down is getting no answers.
     pub(crate) unanswered: Option<Time>,
     pub(crate) sent: Time,
     paused: bool,
-    /// Time in the newest handshake that we made or took.
+    /// Timestamp of the newest handshake made or accepted.
     pub(crate) newest: Timestamp,
     pub(crate) confirmed: bool,
     pub(crate) armed: Option<Time>,
-    /// Questions that came.
+    /// Echo requests received.
     pub(crate) asked: u32,
     pub(crate) stats: ChannelStats,
 }
@@ -200,25 +205,25 @@ impl Channel {
         }
     }
 
-    /// An authentic message came.
+    /// An authentic message arrived.
     pub(crate) fn on_heard(&mut self, now: Time) {
         (self.heard, self.unanswered, self.paused) = (now, None, false);
     }
 
-    /// Whether this end should begin a handshake now that it has something to send, or has received something.
+    /// Whether this end should start a handshake, now that it has data to send or has received something.
     pub(crate) fn wants_handshake(&self, now: Time) -> bool {
         let silent = self.unanswered.is_some_and(|at| now.since(at) >= SILENCE);
         let fresh = self.current.as_ref().is_some_and(|key| key.is_usable(now) && !key.is_old(now));
         self.initiates && (silent || !fresh)
     }
 
-    /// The key that a record is for, by our index.
+    /// The key of a record, by our index.
     pub(crate) fn key(&mut self, index: u32) -> Option<&mut Keypair> {
         let keys = [&mut self.current, &mut self.next, &mut self.previous];
         keys.into_iter().flatten().map(|key| &mut **key).find(|key| key.index == index)
     }
 
-    /// Seals records in place, `segment` bytes each but for the last.
+    /// Seals records in place, each `segment` bytes but the last.
     pub(crate) fn seal(&mut self, now: Time, records: &mut [u8], segment: usize) -> Result<Address, Unready> {
         let count = records.len().div_ceil(segment.max(1)) as u64;
         let fits = |key: &Keypair| key.aead.most_records().saturating_sub(key.counter) >= count;
@@ -239,7 +244,7 @@ impl Channel {
         Ok(self.address)
     }
 
-    /// Keeps the packet of an unsealed record.
+    /// Keeps the packet of an unsealed record until there is a key.
     fn stage(&mut self, record: &[u8]) {
         let Some(packet) = record.get(HEADER..record.len().saturating_sub(OVERHEAD - HEADER)) else { return };
         if self.staged.len() == STAGED {
@@ -249,7 +254,8 @@ impl Channel {
         self.staged.push_back(packet.to_vec());
     }
 
-    /// Seals what waited, or an empty record if nothing did: it shows the responder that we have the key.
+    /// Seals the waiting packets, or an empty record without any: it proves to the responder that we have the
+    /// key.
     pub(crate) fn unstage(&mut self, now: Time, mut send: impl FnMut(Address, Vec<u8>)) {
         if self.staged.is_empty() {
             self.staged.push_back(Vec::new());
@@ -264,7 +270,7 @@ impl Channel {
         }
     }
 
-    /// Makes a key the current one; returns the index of the one that goes.
+    /// Makes a key the current one; returns the index of the dropped key.
     pub(crate) fn rotate(&mut self, key: Box<Keypair>) -> Option<u32> {
         self.stats.handshakes += 1;
         self.stats.aead = Some(key.aead);
@@ -272,25 +278,25 @@ impl Channel {
         gone.map(|key| key.index)
     }
 
-    /// Seals nothing more until a new handshake; returns the index of the key that goes.
+    /// Seals nothing more until a new handshake; returns the index of the dropped key.
     pub(crate) fn start_over(&mut self) -> Option<u32> {
         let key = self.current.take_if(|_| self.initiates)?;
         self.previous.replace(key).map(|key| key.index)
     }
 
-    /// Drops keys that are too old to be used; returns their indices.
+    /// Drops expired keys; returns their indices.
     pub(crate) fn expire(&mut self, now: Time) -> Vec<u32> {
         let keys = [&mut self.current, &mut self.next, &mut self.previous];
         let old = keys.into_iter().filter_map(|key| key.take_if(|key| now.since(key.made) >= REJECT_AFTER));
         old.map(|key| key.index).collect()
     }
 
-    /// Whether a responder has no more use for it.
+    /// Whether a responder can drop the channel.
     pub(crate) fn is_over(&self, now: Time) -> bool {
         !self.initiates && now.since(self.heard) >= if self.confirmed { FORGET } else { UNCONFIRMED }
     }
 
-    /// When there is something to do without being asked.
+    /// The channel's next timeout.
     pub(crate) fn next_timeout(&self) -> Option<Time> {
         let keys = [&self.current, &self.next, &self.previous];
         let keys = keys.into_iter().flatten().map(|key| key.made + REJECT_AFTER);
@@ -299,7 +305,7 @@ impl Channel {
         keys.chain(over).chain(self.pending.as_ref().map(|p| p.again)).min()
     }
 
-    /// Everything of it that has an index.
+    /// All its indices.
     pub(crate) fn indices(&self) -> impl Iterator<Item = u32> {
         let keys = [&self.current, &self.next, &self.previous];
         keys.into_iter().flatten().map(|key| key.index).chain(self.pending.as_ref().map(|p| p.index))
@@ -324,7 +330,7 @@ mod tests {
         Box::new(Keypair { index: 1, to, send: key(), receive: key(), aead, seen, made: Time::ZERO, counter })
     }
 
-    /// RFC 9001 section 6.6: not more than 2^23 records under one key of AES-GCM. A new one is made at half of it.
+    /// RFC 9001 section 6.6: at most 2^23 records under one AES-GCM key. A new key is made at half of that.
     #[test]
     fn keys_are_renewed_by_count_without_a_gap() {
         let now = Time::from_millis(1);
@@ -340,7 +346,7 @@ mod tests {
             assert!(!channel.wants_handshake(now), "{aead:?}");
             assert!(seal(&mut channel).is_ok());
             assert!(channel.wants_handshake(now), "half are used up");
-            // Until the new key is there, the old one is used on.
+            // The old key is used until the new key is ready.
             assert!(seal(&mut channel).is_ok());
             channel.current.as_mut().unwrap().counter = most - 1;
             let mut run = [0; 2 * OVERHEAD];
@@ -352,7 +358,7 @@ mod tests {
             channel.staged.clear();
             assert!(seal(&mut channel).is_ok());
             assert_eq!(seal(&mut channel), Err(Unready::NoKey), "no record beyond the last");
-            // With the new key what waited leaves, and so does the next.
+            // With the new key, the waiting packets leave, and so does the next one.
             channel.rotate(keypair(aead, 0));
             let mut left = 0;
             channel.unstage(now, |_, _| left += 1);

@@ -1,5 +1,5 @@
-//! The two codes at the end of a handshake message, as WireGuard has them: the first shows that the sender knows the receiver's public
-//! key, the second that it gets what is sent to its address.
+//! The two codes at the end of a handshake message, as in WireGuard: the first proves that the sender knows
+//! the receiver's public key, the second that the sender receives datagrams at its address.
 
 use crate::header::{self, HEADER, Kind, Receiver, TAG};
 use crate::{Address, PublicKey};
@@ -19,18 +19,18 @@ pub(crate) type Code = [u8; MAC];
 const NONCE: usize = 24;
 /// Bytes of a cookie reply.
 pub(crate) const REPLY: usize = HEADER + NONCE + MAC + TAG;
-/// How long a cookie is good for: this long with the newest secret, and as long again with the one before.
+/// Lifetime of a cookie secret; a cookie is valid with the newest secret and with the one before.
 const LIFE: Duration = Duration::from_secs(120);
 
 /// Keyed BLAKE2s of 16 bytes.
 fn code(key: &[u8], parts: &[&[u8]]) -> Code {
-    // Keys of BLAKE2s have at most 32 bytes, and all here are shorter or as long.
+    // BLAKE2s keys have at most 32 bytes, and no key here is longer.
     let Ok(mut mac) = <Blake2sMac<U16> as KeyInit>::new_from_slice(key) else { return [0; MAC] };
     parts.iter().for_each(|part| mac.update(part));
     mac.finalize().into_bytes().into()
 }
 
-/// Keyed BLAKE2s of 32 bytes, to derive keys.
+/// Keyed BLAKE2s of 32 bytes, for deriving keys.
 pub(crate) fn derive(key: &[u8; 32], parts: &[&[u8]]) -> Zeroizing<[u8; 32]> {
     let Ok(mut mac) = <Blake2sMac<U32> as KeyInit>::new_from_slice(key) else { return Zeroizing::default() };
     parts.iter().for_each(|part| mac.update(part));
@@ -41,7 +41,7 @@ fn hash(label: &[u8], key: &PublicKey) -> [u8; 32] {
     Blake2s256::new().chain_update(label).chain_update(key.0).finalize().into()
 }
 
-/// What is needed to write and check the codes of messages to one receiver.
+/// Keys for writing and checking the codes of messages to one receiver.
 #[derive(Clone, Debug)]
 pub(crate) struct Codes {
     first: [u8; 32],
@@ -63,13 +63,13 @@ impl Codes {
         first
     }
 
-    /// Whether the first code is right.
+    /// Whether the first code is valid.
     pub(crate) fn first_is_right(&self, message: &[u8]) -> bool {
         let Some(body) = message.len().checked_sub(2 * MAC) else { return false };
         code(&self.first, &[&message[..body]]).ct_eq(&message[body..body + MAC]).into()
     }
 
-    /// Opens the cookie in a reply to a message with this first code.
+    /// Opens the cookie of a reply to a message with this first code.
     pub(crate) fn open_reply(&self, first: &Code, reply: &[u8]) -> Option<Code> {
         let sealed: &[u8; REPLY] = reply.try_into().ok()?;
         let (nonce, rest) = sealed[HEADER..].split_at(NONCE);
@@ -80,7 +80,7 @@ impl Codes {
         Some(cookie)
     }
 
-    /// A reply that hands out a cookie.
+    /// Makes a reply with a cookie.
     fn seal_reply(&self, first: &Code, to: Receiver, mut cookie: Code, nonce: [u8; NONCE]) -> Vec<u8> {
         let mut reply = vec![0; REPLY];
         if let Some(head) = reply.first_chunk_mut() {
@@ -120,7 +120,7 @@ impl CookieJar {
         }
     }
 
-    /// Bound to the address and the port.
+    /// A cookie is bound to address and port.
     fn cookie(secret: &[u8; 32], from: SocketAddr) -> Code {
         let ip = match from.ip().to_canonical() {
             core::net::IpAddr::V4(ip) => ip.to_ipv6_mapped(),
@@ -129,7 +129,7 @@ impl CookieJar {
         code(secret, &[&ip.octets(), &from.port().to_be_bytes()])
     }
 
-    /// Whether the second code shows a cookie given to this address.
+    /// Whether the second code proves a cookie given to this address.
     pub(crate) fn second_is_right(
         &mut self,
         now: Time,
@@ -145,7 +145,7 @@ impl CookieJar {
         })
     }
 
-    /// The reply to a message whose sender shall show that it is where it says.
+    /// The cookie reply to a message whose sender must prove its address.
     pub(crate) fn reply(
         &mut self,
         now: Time,

@@ -1,10 +1,10 @@
 use aws_lc_rs::agreement::{self, UnparsedPublicKey, X25519 as ALGORITHM};
 use zeroize::Zeroizing;
 
-/// A secret of two keys.
+/// A shared secret of two keys.
 pub(crate) type Shared = Zeroizing<[u8; 32]>;
 
-/// A private key as the library wants it, which has its public half worked out, and wipes both.
+/// A private key in the library's form, with its public half precomputed; wiped when dropped.
 pub(crate) struct Key(agreement::PrivateKey);
 
 impl Key {
@@ -21,7 +21,8 @@ impl Key {
             .expect("a key has a public half of 32 bytes")
     }
 
-    /// `None` if the other key is one of the few points that make the same of every private key (RFC 7748 section 6.1).
+    /// `None` if the other key is one of the few points that give the same result with every private key (RFC
+    /// 7748 section 6.1).
     pub(crate) fn agree(&self, with: &[u8; 32]) -> Option<Shared> {
         agreement::agree(&self.0, UnparsedPublicKey::new(&ALGORITHM, with), (), |secret| {
             let mut shared = Shared::default();

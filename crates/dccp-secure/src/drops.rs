@@ -1,43 +1,44 @@
-/// Why a datagram was dropped.
+/// Reason for dropping a datagram.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 #[non_exhaustive]
 pub enum Reason {
     /// Not a message of this protocol.
     NoMessage,
-    /// A handshake message of somebody who does not know this host's public key, or of the wrong size.
+    /// A handshake message whose sender does not know this host's public key, or of the wrong size.
     Stranger,
-    /// A handshake, where none is answered.
+    /// A handshake at an end that accepts none.
     NotAccepting,
-    /// There are many handshakes, and this one came without a cookie; one was sent.
+    /// Too many handshakes, and this one had no cookie; one was sent.
     NoCookie,
-    /// There are many handshakes, and too many of them from this source.
+    /// Too many handshakes, and too many from this source.
     SourceLimited,
     /// Too many handshakes of this peer.
     PeerLimited,
-    /// A handshake that cannot be read: for another key, forged, of another version, or by another preshared key.
+    /// A handshake that cannot be decrypted: for another key, forged, of another version, or with another
+    /// preshared key.
     BadHandshake,
-    /// A handshake of a key that no peer has.
+    /// A handshake with the key of no peer.
     UnknownPeer,
-    /// A handshake not newer than one seen before.
+    /// A handshake not newer than an earlier one.
     OldHandshake,
-    /// The two ends have no cipher in common.
+    /// No common cipher.
     NoCommonCipher,
     /// No index is free.
     TooMany,
-    /// For an index that is not in use.
+    /// A record for an index that is not in use.
     UnknownIndex,
-    /// Under a key that is too old.
+    /// A record under an expired key.
     KeyExpired,
-    /// A record seen before, or too old to tell.
+    /// A replayed record, or one too old to tell.
     Replayed,
-    /// A record that does not authenticate.
+    /// A record that fails authentication.
     Forged,
-    /// A question that asks for more than its peer may have, or than can wait.
+    /// An echo request that exceeds the peer's limit, or the limit of waiting answers.
     EchoLimited,
 }
 
 impl Reason {
-    /// A stable name for counters.
+    /// Stable name for counters.
     pub fn name(self) -> &'static str {
         match self {
             Reason::NoMessage => "no_message",

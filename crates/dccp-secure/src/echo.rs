@@ -1,5 +1,5 @@
-//! Echoes: questions inside a channel by which the end that began it measures the line. They come between ports 0 and 0, which no DCCP
-//! connection uses, so that ends which do not know them drop them.
+//! Echo requests inside a channel, with which its initiator measures the path. They use ports 0 and 0, which
+//! no DCCP connection uses, so ends that do not support them drop them.
 //!
 //! ```text
 //! question: 0-3 zero, 4 kind 1, 5-12 number, 13-14 bytes of an answer, 15-16 wait before it in 100 ms, 17 how many answers, then anything
@@ -13,48 +13,48 @@ use core::net::{IpAddr, Ipv6Addr, SocketAddr};
 use mpdccp_units::{Duration, Time};
 use std::collections::BTreeMap;
 
-/// Bytes of the shortest question and the shortest answer.
+/// Bytes of the shortest request and the shortest answer.
 pub const QUESTION: usize = 18;
 const ANSWER: usize = 44;
-/// Answers are no larger, and wait no longer.
+/// Limits of an answer: bytes, and milliseconds of wait.
 const LARGEST: u16 = 9_000;
 const LONGEST: u16 = 1_200;
-/// What a peer may have answered in a second, bytes, and at once.
+/// Limits of the answers to a peer: bytes per second, and burst.
 const PER_SECOND: u64 = 15_000_000;
 const BURST: u64 = 4_000_000;
-/// Most answers to one question.
+/// Most answers to one request.
 const MOST: u8 = 16;
-/// Most answers that wait, of all channels together.
+/// Most waiting answers of all channels together.
 const WAITING: usize = 1_024;
-/// What an answer costs beside its bytes.
+/// Overhead of an answer, bytes.
 const HEADERS: u64 = 60;
 
-/// What the host says of itself in answers.
+/// Facts about this host for the answers.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct HostFacts {
     /// Time since 1970.
     pub unix: Duration,
-    /// When that was.
+    /// When that time was read.
     pub at: Time,
     /// Whether it forwards IPv4 packets, and IPv6 packets.
     pub forwards: [bool; 2],
 }
 
-/// A question.
+/// An echo request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct EchoQuestion {
-    /// Comes back.
+    /// Returned in the answers.
     pub number: u64,
-    /// Bytes that the answer should have.
+    /// Requested size of the answer, bytes.
     pub answer: u16,
-    /// How many answers there should be; none is counted all the same.
+    /// Number of answers; with none, the request is still counted.
     pub answers: u8,
-    /// How long the other end waits with it; in steps of 100 ms.
+    /// How long the other end delays the answer; in steps of 100 ms.
     pub wait: Duration,
 }
 
 impl EchoQuestion {
-    /// As a packet of `len` bytes, at least [`QUESTION`].
+    /// The request as a packet of `len` bytes, at least [`QUESTION`].
     pub fn write(&self, len: usize) -> Vec<u8> {
         let mut out = vec![0; len.max(QUESTION)];
         let wait = u16::try_from(self.wait.as_millis() / 100).unwrap_or(u16::MAX);
@@ -78,23 +78,23 @@ impl EchoQuestion {
     }
 }
 
-/// An answer.
+/// An echo answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct EchoAnswer {
-    /// That of the question.
+    /// The number of the request.
     pub number: u64,
-    /// Questions of the channel that arrived so far, this one among them.
+    /// Requests of the channel that arrived so far, this one included.
     pub count: u32,
     /// Time since 1970 at the other end.
     pub unix: Duration,
     /// Whether the other end forwards IPv4 packets, and IPv6 packets.
     pub forwards: [bool; 2],
-    /// Where the question came from.
+    /// Source address of the request.
     pub seen: SocketAddr,
 }
 
 impl EchoAnswer {
-    /// Reads a packet; `None` if it is no answer.
+    /// Reads a packet; `None` if it is not an answer.
     pub fn read(packet: &[u8]) -> Option<EchoAnswer> {
         let rest = packet.strip_prefix(&[0, 0, 0, 0, 2])?;
         let ip = Ipv6Addr::from(*rest.get(21..)?.first_chunk::<16>()?);
@@ -126,12 +126,12 @@ impl EchoAnswer {
     }
 }
 
-/// Whether a packet is a question.
+/// Whether a packet is a request.
 pub(crate) fn is_question(packet: &[u8]) -> bool {
     packet.starts_with(&[0, 0, 0, 0, 1]) && packet.len() >= QUESTION
 }
 
-/// How much of a peer's questions is answered.
+/// A peer's remaining allowance for answers.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Budget {
     at: Time,
@@ -153,7 +153,7 @@ impl Budget {
     }
 }
 
-/// An answer that is due.
+/// A pending answer.
 #[derive(Debug)]
 pub(crate) struct Due {
     pub(crate) channel: ChannelId,
@@ -170,7 +170,7 @@ pub(crate) struct Echoes {
 }
 
 impl Echoes {
-    /// Takes a question in; false if it is dropped.
+    /// Accepts a request; false if it is dropped.
     pub(crate) fn ask(
         &mut self,
         now: Time,

@@ -8,7 +8,7 @@
 //! 8-15  counter, big endian; its three largest values name the handshake messages
 //! ```
 //!
-//! Type and server number stand where a layer-4 balancer with stable UDP routing looks for them.
+//! Type and server number are at the positions that a layer-4 balancer with stable UDP routing expects.
 
 /// Bytes of the header.
 pub const HEADER: usize = 16;
@@ -24,13 +24,13 @@ const COOKIE: u64 = u64::MAX - 2;
 /// Slot number of an initiation.
 pub(crate) const NO_SLOT: u32 = 0x00FF_FFFF;
 
-/// What a message is.
+/// Type of a message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Kind {
     Initiation,
     Response,
     Cookie,
-    /// With its counter.
+    /// A record with its counter.
     Record(u64),
 }
 
@@ -43,7 +43,7 @@ pub(crate) struct Receiver {
     pub(crate) index: u32,
 }
 
-/// The shard that a datagram is for; `None` if it is no message of a channel.
+/// The shard that a datagram is for; `None` if it is not a message of a channel.
 pub fn shard_of(datagram: &[u8]) -> Option<u8> {
     (datagram.len() >= HEADER && datagram[0] == TYPE).then(|| datagram[4])
 }

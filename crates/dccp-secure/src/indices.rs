@@ -1,19 +1,18 @@
-//! The indices that peers write on what is for this end.
+//! The indices that peers write into records for this end.
 
 use crate::header::NO_SLOT;
 use rand_core::RngCore;
 use std::collections::BTreeMap;
 
-/// At most half of all indices are in use, so that a free one is found quickly.
+/// Most indices in use: half of all, so that a free one is found quickly.
 const MOST: usize = 1 << 23;
 
-/// Which channel each index in use is of. They are drawn at random: an observer learns from them neither how many there are nor which one
-/// came after which.
+/// The channel of each index in use. Indices are random: they reveal neither their number nor their order.
 #[derive(Debug, Default)]
 pub(crate) struct Indices(BTreeMap<u32, u32>);
 
 impl Indices {
-    /// A new index, of 24 bits, unless too many are in use.
+    /// Allocates an index of 24 bits, unless too many are in use.
     pub(crate) fn insert(&mut self, channel: u32, rng: &mut impl RngCore) -> Option<u32> {
         if self.0.len() >= MOST {
             return None;
@@ -49,7 +48,7 @@ mod tests {
         let all: Vec<u32> = (0..1_000).map(|channel| indices.insert(channel, &mut rng).unwrap()).collect();
         assert!(all.iter().all(|index| *index < NO_SLOT));
         assert!((0..).zip(&all).all(|(channel, index)| indices.get(*index) == Some(channel)));
-        // As often down as up, and over the whole range.
+        // Increases and decreases are equally frequent, over the whole range.
         let up = all.windows(2).filter(|pair| pair[0] < pair[1]).count();
         assert!((400..600).contains(&up), "{up}");
         assert!(all.iter().any(|index| *index > 1 << 22), "not from the lowest numbers alone");

@@ -1,7 +1,7 @@
-//! Keys of records as text, for looking into one's own captures.
+//! Record keys as text, for decrypting one's own captures.
 //!
-//! A line: `MPDCCP_RECORD`, the receiver as in the header of the records (server, shard and slot, 14 hexadecimal digits), the cipher, and
-//! the key in hexadecimal.
+//! Each line has: `MPDCCP_RECORD`, the receiver as in the header of the records (server, shard and slot, 14
+//! hexadecimal digits), the cipher, and the key in hexadecimal.
 
 use crate::aead::{Aead, RecordKey};
 use crate::header::{self, HEADER, Kind, Receiver};
@@ -20,18 +20,18 @@ pub(crate) fn line(to: Receiver, aead: Aead, key: &[u8]) -> String {
     line
 }
 
-/// Keys read from such lines.
+/// Keys read from a key log.
 #[derive(Debug, Default)]
 pub struct KeyLog {
-    /// By receiver; a slot may have had several.
+    /// Keys by receiver; a slot may have had several.
     keys: BTreeMap<(u32, u32), Vec<RecordKey>>,
 }
 
 impl KeyLog {
-    /// Reads lines; those of other programs are left out.
+    /// Reads a key log; ignores lines of other programs.
     ///
     /// # Errors
-    /// The number of the first line that cannot be read.
+    /// The number of the first invalid line.
     pub fn parse(text: &str) -> Result<KeyLog, usize> {
         let mut log = KeyLog::default();
         for (i, text) in text.lines().enumerate() {
@@ -45,12 +45,12 @@ impl KeyLog {
         Ok(log)
     }
 
-    /// Opens a datagram in place, if it is a record and its key is known; where the packet is.
+    /// Opens a datagram in place, if it is a record with a known key; returns the range of the packet.
     pub fn open(&self, datagram: &mut [u8]) -> Option<Range<usize>> {
         let (to, Kind::Record(counter)) = header::read(datagram)? else { return None };
         let mut keys = self.keys.get(&(to.server, to.index))?.iter();
         keys.find_map(|key| {
-            // A wrong key leaves rubbish.
+            // Use a copy: a wrong key overwrites the bytes.
             let mut copy = datagram.to_vec();
             let len = key.open(counter, &mut copy)?;
             datagram.copy_from_slice(&copy);

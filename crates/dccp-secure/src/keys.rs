@@ -6,7 +6,7 @@ use core::str::FromStr;
 use subtle::ConstantTimeEq;
 use zeroize::Zeroizing;
 
-/// Why a text is no key.
+/// Error when parsing a key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum KeyError {
@@ -33,7 +33,7 @@ fn decode(text: &str) -> Result<Zeroizing<[u8; 32]>, KeyError> {
     Ok(Zeroizing::new(key))
 }
 
-/// A Curve25519 public key, written as WireGuard writes it: 32 bytes in base64.
+/// A Curve25519 public key, in WireGuard's format: 32 bytes in base64.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct PublicKey(pub [u8; 32]);
 
@@ -57,7 +57,7 @@ impl fmt::Debug for PublicKey {
     }
 }
 
-/// A Curve25519 private key. Its memory is wiped when it is dropped, and it never shows in debug output.
+/// A Curve25519 private key. Its memory is wiped when dropped, and debug output does not show it.
 #[derive(Clone)]
 pub struct PrivateKey(Zeroizing<[u8; 32]>);
 
@@ -65,7 +65,7 @@ impl PrivateKey {
     /// From 32 random bytes.
     pub fn from_random(bytes: [u8; 32]) -> PrivateKey {
         let mut key = Zeroizing::new(bytes);
-        // RFC 7748 section 5: clamped, as other programs that read the key expect.
+        // RFC 7748 section 5: clamped, as other programs expect.
         key[0] &= 248;
         key[31] = key[31] & 127 | 64;
         PrivateKey(key)
@@ -76,7 +76,7 @@ impl PrivateKey {
         PublicKey(Key::new(&self.0).public())
     }
 
-    /// Whether what was given as a public key is this private key, by mistake.
+    /// Whether a text given as a public key is this private key, by mistake.
     pub fn is_written_as(&self, key: &PublicKey) -> bool {
         self.0.ct_eq(&key.0).into()
     }
@@ -85,14 +85,14 @@ impl PrivateKey {
         &self.0
     }
 
-    /// In base64, to be written to a file.
+    /// In base64, for writing to a file.
     pub fn to_base64(&self) -> Zeroizing<String> {
         Zeroizing::new(STANDARD.encode(*self.0))
     }
 }
 
 impl PartialEq for PrivateKey {
-    /// In a time that does not tell where they differ.
+    /// In constant time.
     fn eq(&self, other: &PrivateKey) -> bool {
         self.0.ct_eq(&*other.0).into()
     }
@@ -112,7 +112,7 @@ impl fmt::Debug for PrivateKey {
     }
 }
 
-/// 32 secret bytes that two peers share besides their keys; all zeros if they share none.
+/// 32 secret bytes that two peers share in addition to their keys; all zeros if they share none.
 #[derive(Clone, Default)]
 pub struct PresharedKey(Zeroizing<[u8; 32]>);
 
@@ -126,14 +126,14 @@ impl PresharedKey {
         &self.0
     }
 
-    /// In base64, to be written to a file.
+    /// In base64, for writing to a file.
     pub fn to_base64(&self) -> Zeroizing<String> {
         Zeroizing::new(STANDARD.encode(*self.0))
     }
 }
 
 impl PartialEq for PresharedKey {
-    /// In a time that does not tell where they differ.
+    /// In constant time.
     fn eq(&self, other: &PresharedKey) -> bool {
         self.0.ct_eq(&*other.0).into()
     }

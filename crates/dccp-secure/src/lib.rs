@@ -1,11 +1,12 @@
-//! Encrypted channels for packets over UDP: whole packets are sealed, headers and all.
+//! Encrypted channels for packets over UDP: whole packets are sealed, with their headers.
 //!
-//! A *peer* is a static Curve25519 key. A *channel* joins two peers over one path; it is set up by a handshake of
-//! `Noise_IKpsk2_25519_ChaChaPoly_BLAKE2s` and carries *records*, each one packet under an AEAD. Channels replace their keys as they
-//! go and follow a peer that changes its address. Whoever does not know the host's public key gets no answer at all.
+//! A *peer* is a static Curve25519 key. A *channel* connects two peers over one path. It is set up by a
+//! handshake of `Noise_IKpsk2_25519_ChaChaPoly_BLAKE2s` and carries *records*: each is one packet sealed with
+//! an AEAD. Channels renew their keys and follow a peer that changes its address. A sender that does not know
+//! the host's public key gets no answer.
 //!
-//! docs/security.md is the specification. The crate has no socket, no clock and no source of randomness: [`Channels`] is handed
-//! datagrams, the time and a seed.
+//! docs/security.md is the specification. The crate has no socket, clock or source of randomness: the caller
+//! passes datagrams, the time and a seed to [`Channels`].
 
 mod address;
 mod aead;

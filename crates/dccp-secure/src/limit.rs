@@ -1,23 +1,24 @@
-//! What keeps a flood of handshakes from taking the processor: cookies above a rate, and a limit per source.
+//! Limits that keep a flood of handshakes from using the CPU: cookies above a rate, and a limit per source.
 
 use core::net::IpAddr;
 use mpdccp_units::{Duration, Time};
 use std::collections::BTreeMap;
 
-/// Initiations a second above which a source must show with a cookie that it is where it says. Each costs a few hundred microseconds.
+/// Initiations per second above which a source must prove its address with a cookie. Each initiation costs a
+/// few hundred microseconds.
 const CALM: u32 = 200;
-/// Initiations that one source, or one peer, may make at once, and a second.
+/// Initiations allowed per source or peer: burst, and per second.
 const BURST: u32 = 32;
 const PER_SECOND: u64 = 20;
-/// A peer may have this many channels, and renews all of them after an outage.
+/// Burst of a peer: it may have this many channels, and renews all of them after an outage.
 const PEER_BURST: u32 = 128;
-/// Most sources remembered: as many as a host can answer in the time that their buckets take to fill.
+/// Most sources kept: as many as a host can answer while their buckets refill.
 const MAX_SOURCES: usize = 16_384;
-/// How often room is made.
+/// Interval of the removal of full buckets.
 const SWEEP: Duration = Duration::from_millis(100);
 const SECOND: Duration = Duration::from_secs(1);
 
-/// How many initiations came within this second and the one before.
+/// Number of initiations in this second and the one before.
 #[derive(Debug, Default)]
 pub(crate) struct Load {
     since: Time,
@@ -26,7 +27,7 @@ pub(crate) struct Load {
 }
 
 impl Load {
-    /// Counts one; whether there are too many.
+    /// Counts one initiation; true if there are too many.
     pub(crate) fn is_high(&mut self, now: Time) -> bool {
         let passed = now.since(self.since);
         if passed >= SECOND {
@@ -47,7 +48,7 @@ pub(crate) struct Bucket {
 }
 
 impl Bucket {
-    /// For the handshakes of a peer.
+    /// A bucket for a peer's handshakes.
     pub(crate) fn of_peer() -> Bucket {
         Bucket { at: Time::ZERO, tokens: PEER_BURST, most: PEER_BURST }
     }
@@ -69,7 +70,7 @@ impl Bucket {
 #[derive(Debug, Default)]
 pub(crate) struct Sources {
     buckets: BTreeMap<u128, Bucket>,
-    /// When those that are full were last forgotten.
+    /// When full buckets were last removed.
     swept: Time,
 }
 
@@ -81,10 +82,11 @@ fn source(ip: IpAddr) -> u128 {
 }
 
 impl Sources {
-    /// Takes a token; false if the source has none left, or if more sources than can be remembered are at work.
+    /// Takes a token; false if the source has none left, or if more sources are active than can be kept.
     pub(crate) fn allows(&mut self, now: Time, ip: IpAddr) -> bool {
         if self.buckets.len() >= MAX_SOURCES && !self.buckets.contains_key(&source(ip)) {
-            // Who has been quiet long enough to have a full bucket need not be remembered. Not looked for at every stranger.
+            // A source that was quiet long enough to have a full bucket can be removed. Do not check on every
+            // new source.
             if now.since(self.swept) >= SWEEP {
                 let full = Duration::from_secs(u64::from(BURST).div_ceil(PER_SECOND));
                 self.buckets.retain(|_, bucket| now.since(bucket.at) < full);

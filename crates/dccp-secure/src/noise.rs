@@ -1,4 +1,5 @@
-//! The handshake: two messages of `Noise_IKpsk2_25519_ChaChaPoly_BLAKE2s`, their payloads, and the keys that come of it.
+//! The handshake: two messages of `Noise_IKpsk2_25519_ChaChaPoly_BLAKE2s`, their payloads, and the resulting
+//! keys.
 
 use crate::aead::{Aead, RecordKey};
 use crate::cookie::derive;
@@ -16,7 +17,7 @@ use zeroize::Zeroizing;
 
 const NAME: &str = "Noise_IKpsk2_25519_ChaChaPoly_BLAKE2s";
 const PROLOGUE: &[u8] = b"mpdccp channel v1";
-/// Where Noise takes the preshared key.
+/// Position of the preshared key in the Noise pattern.
 const PSK: usize = 2;
 const VERSION: u8 = 1;
 const DH: usize = 32;
@@ -25,7 +26,8 @@ const ANSWER: usize = 8;
 /// Bytes of the Noise messages.
 pub(crate) const FIRST: usize = DH + (DH + TAG) + (HELLO + TAG);
 pub(crate) const SECOND: usize = DH + (ANSWER + TAG);
-/// Bytes of the whole datagrams: header (in an initiation also the initiator's index) and two codes around the Noise messages.
+/// Bytes of the whole datagrams: header (in an initiation also the initiator's index), Noise message, and two
+/// codes.
 pub(crate) const INITIATION: usize = HEADER + 4 + FIRST + 32;
 pub(crate) const RESPONSE: usize = HEADER + SECOND + 32;
 
@@ -34,7 +36,7 @@ pub(crate) const RESPONSE: usize = HEADER + SECOND + 32;
 pub(crate) struct Hello {
     /// A bit per AEAD number.
     pub(crate) aeads: u8,
-    /// The channel, by a random number of the initiator: the same in each of its handshakes.
+    /// Identifies the channel: a random number of the initiator, the same in all its handshakes.
     pub(crate) path: u64,
     pub(crate) time: Timestamp,
 }
@@ -43,12 +45,12 @@ pub(crate) struct Hello {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Answer {
     pub(crate) aead: Aead,
-    /// Where the responder wants what is for it.
+    /// The responder's server and index, for records to it.
     pub(crate) server: u32,
     pub(crate) index: u32,
 }
 
-/// Randomness from the crate's own seed, so that the same input makes the same bytes.
+/// Takes randomness from the crate's own seed, so that the same input gives the same bytes.
 struct Resolver {
     seed: [u8; 32],
     identity: Arc<Identity>,
@@ -88,7 +90,7 @@ fn builder(identity: &Arc<Identity>, seed: [u8; 32]) -> Option<Builder<'_>> {
     builder.local_private_key(identity.private().bytes()).ok()
 }
 
-/// The initiator's side, between its two messages.
+/// The initiator's state between the two messages.
 pub(crate) struct Initiating(HandshakeState);
 
 impl core::fmt::Debug for Initiating {
@@ -98,7 +100,7 @@ impl core::fmt::Debug for Initiating {
 }
 
 impl Initiating {
-    /// Begins, and writes the first message. `None` if the peer's key is no point that can be used.
+    /// Starts a handshake and writes the first message. `None` if the peer's key is not a usable point.
     pub(crate) fn start(
         local: &Arc<Identity>,
         remote: &PublicKey,
@@ -139,7 +141,7 @@ impl core::fmt::Debug for Offered {
     }
 }
 
-/// The responder's side, between the two messages.
+/// The responder's state between the two messages.
 pub(crate) struct Offered {
     state: HandshakeState,
     pub(crate) remote: PublicKey,
@@ -147,7 +149,8 @@ pub(crate) struct Offered {
 }
 
 impl Offered {
-    /// Reads a first message. Its sender has shown that it has the private key of `remote`, but not that the message is new.
+    /// Reads a first message. Its sender has proved that it has the private key of `remote`, but not that the
+    /// message is new.
     pub(crate) fn read(local: &Arc<Identity>, message: &[u8], seed: [u8; 32]) -> Option<Offered> {
         let mut state = builder(local, seed)?.build_responder().ok()?;
         let mut payload = [0; HELLO];
@@ -177,7 +180,7 @@ impl Offered {
     }
 }
 
-/// What both sides know after the handshake.
+/// Shared secrets after the handshake.
 pub(crate) struct Secrets {
     from_initiator: Zeroizing<[u8; 32]>,
     from_responder: Zeroizing<[u8; 32]>,
@@ -196,13 +199,14 @@ impl Secrets {
         }
     }
 
-    /// The keys of records from the initiator and from the responder. They depend on the whole handshake, the choice of AEAD included.
+    /// The record keys, of the initiator and of the responder. They depend on the whole handshake, including
+    /// the choice of AEAD.
     pub(crate) fn keys(&self, aead: Aead) -> Option<(RecordKey, RecordKey)> {
         let (first, second) = self.material(aead);
         Some((RecordKey::new(aead, &first)?, RecordKey::new(aead, &second)?))
     }
 
-    /// What those keys are made of.
+    /// Key material of both keys.
     pub(crate) fn material(&self, aead: Aead) -> (Zeroizing<[u8; 32]>, Zeroizing<[u8; 32]>) {
         let key = |secret| derive(secret, &[b"mpdccp record", &[aead.number()], &self.transcript]);
         (key(&self.from_initiator), key(&self.from_responder))
@@ -257,7 +261,8 @@ mod tests {
         assert!(ours.finish(&second).is_none());
     }
 
-    /// Messages and records as a Python script made them from docs/security.md alone, which shares no code with this program.
+    /// Messages and records made by a Python script that implements docs/security.md and shares no code with
+    /// this program.
     #[test]
     fn vectors_of_an_independent_implementation() {
         let vectors = include_str!("../tests/vectors.txt");

@@ -1,14 +1,15 @@
-/// Most counters behind the highest that a window remembers: 200 ms at 1 Gbit/s of full packets is about 18,000 records.
+/// Most counters below the highest one that a window covers: 200 ms at 1 Gbit/s of full packets is about
+/// 18,000 records.
 pub(crate) const MAX_WINDOW: u64 = 32_768;
 const MIN_WINDOW: u64 = 256;
 
-/// Which counters of a key were seen, as a ring of bits. It starts small, grows as the counters do, and goes with its key, so an idle
-/// path holds a few bytes.
+/// The counters of a key that were seen, as a ring of bits. It starts small and grows with the counters, so
+/// an idle path needs only a few bytes.
 #[derive(Debug)]
 pub(crate) struct Replay {
     /// One more than the highest counter seen.
     next: u64,
-    /// Bit `c % bits` tells of counter `c`, for the last `bits` counters before `next`.
+    /// Bit `c % bits` is set if counter `c` was seen, for the last `bits` counters before `next`.
     ring: Vec<u64>,
 }
 
@@ -26,7 +27,8 @@ impl Replay {
         ((at / 64) as usize, 1 << (at % 64))
     }
 
-    /// Whether a counter may still be taken. Ask before opening a record, and [`take`](Self::take) only what was authentic.
+    /// Whether a counter may still be accepted. Check before opening a record, and [`take`](Self::take) only
+    /// authentic ones.
     pub(crate) fn is_new(&self, counter: u64) -> bool {
         if counter >= self.next {
             return true;
@@ -35,7 +37,7 @@ impl Replay {
         self.next - counter <= self.bits() && self.ring[word] & bit == 0
     }
 
-    /// Marks a counter as seen; whether it is the highest so far.
+    /// Marks a counter as seen; true if it is the highest so far.
     pub(crate) fn take(&mut self, counter: u64) -> bool {
         let highest = counter >= self.next;
         if highest {
@@ -52,7 +54,7 @@ impl Replay {
         highest
     }
 
-    /// Doubles the ring until it holds all counters up to this one, or is as large as it gets.
+    /// Doubles the ring until it covers all counters up to this one, or has its largest size.
     fn grow(&mut self, counter: u64) {
         let wanted = (counter.saturating_add(1)).clamp(MIN_WINDOW, MAX_WINDOW).next_power_of_two();
         if wanted <= self.bits() {
@@ -66,7 +68,7 @@ impl Replay {
                 larger.ring[word] |= bit;
             }
         }
-        // Counters the small ring had forgotten must not look new in the large one.
+        // Counters that the small ring no longer covered must not look new in the larger one.
         for forgotten in self.next.saturating_sub(wanted)..self.next.saturating_sub(self.bits()) {
             let (word, bit) = larger.bit(forgotten);
             larger.ring[word] |= bit;
@@ -105,7 +107,7 @@ mod tests {
     }
 
     proptest! {
-        /// Never takes a counter twice, and takes all that are within the smallest window.
+        /// Never accepts a counter twice, and accepts all within the smallest window.
         #[test]
         fn takes_each_once(steps in prop::collection::vec((0u64..70_000, any::<bool>()), 1..400)) {
             let mut window = Replay::new();

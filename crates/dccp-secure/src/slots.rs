@@ -1,10 +1,10 @@
 use std::collections::VecDeque;
 
-/// So many numbers rest before they are used again: what is still on the way to the thing before, such as the answer to a handshake that
-/// was repeated, does not come to another.
+/// Freed numbers that rest before reuse. Late datagrams for the previous owner, such as the answer to a
+/// retransmitted handshake, then do not reach another.
 const REST: usize = 256;
 
-/// Things by small numbers, which are used again.
+/// Assigns small, reusable numbers to entries.
 #[derive(Debug)]
 pub(crate) struct Slots<T> {
     entries: Vec<Option<T>>,
@@ -13,12 +13,12 @@ pub(crate) struct Slots<T> {
 }
 
 impl<T> Slots<T> {
-    /// Of at most `most` things.
+    /// For at most `most` entries.
     pub(crate) fn new(most: u32) -> Slots<T> {
         Slots { entries: Vec::new(), free: VecDeque::new(), most }
     }
 
-    /// The thing's number, unless there are too many.
+    /// Adds an entry and returns its number, unless there are too many.
     pub(crate) fn insert(&mut self, thing: T) -> Option<u32> {
         let new = u32::try_from(self.entries.len()).ok().filter(|at| *at < self.most);
         if (self.free.len() > REST || new.is_none())

@@ -1,28 +1,28 @@
-//! The numbers of peers that nobody named.
+//! Numbers of peers that are not configured (strangers).
 
 use mpdccp_units::Time;
 
-/// They begin here.
+/// First number of a stranger.
 pub(crate) const FIRST: u32 = 1 << 31;
 
-/// Whether nobody named the peer with this number.
+/// Whether this is the number of a stranger.
 pub(crate) fn is_stranger(number: u32) -> bool {
     number >= FIRST
 }
 
 #[derive(Debug, Default)]
 pub(crate) struct Strangers {
-    /// How many there may be.
+    /// Most strangers at a time.
     pub(crate) most: usize,
     pub(crate) count: usize,
-    /// Counts from 0 on.
+    /// Counts from 0.
     pub(crate) next: u32,
-    /// When those that are silent were forgotten last.
+    /// When silent strangers were last removed.
     pub(crate) swept: Option<Time>,
 }
 
 impl Strangers {
-    /// A peer is none any more.
+    /// A peer was removed.
     pub(crate) fn forget(&mut self, number: u32) {
         if is_stranger(number) {
             self.count = self.count.saturating_sub(1);

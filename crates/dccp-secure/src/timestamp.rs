@@ -1,9 +1,9 @@
-/// Wall-clock time in the TAI64N form: it sorts as bytes do. A peer's handshakes must carry rising ones, so that a recorded handshake is
-/// of no use later.
+/// Wall-clock time in TAI64N form, which sorts as bytes. A peer's handshakes must have increasing timestamps,
+/// so that a recorded handshake cannot be replayed later.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Timestamp(pub(crate) [u8; 12]);
 
-/// TAI64 label of 1970-01-01, with the ten seconds by which TAI was ahead then.
+/// TAI64 label of 1970-01-01, including TAI's ten seconds ahead of UTC at that time.
 const EPOCH: u64 = 0x4000_0000_0000_000a;
 
 impl Timestamp {
@@ -15,7 +15,7 @@ impl Timestamp {
         Timestamp(bytes)
     }
 
-    /// The next one: two handshakes within one tick of the clock must differ.
+    /// The next timestamp: two handshakes within one clock tick must differ.
     pub(crate) fn next(self) -> Timestamp {
         let mut bytes = self.0;
         for byte in bytes.iter_mut().rev() {

@@ -1,4 +1,5 @@
-//! Curve25519 as handshakes use it: this host's public key and what it has in common with each peer do not change, and are computed once.
+//! Curve25519 for handshakes: this host's public key and its shared secrets with peers are constant, so they
+//! are computed once.
 
 use crate::curve::{Key, Shared};
 use crate::{PrivateKey, PublicKey};
@@ -7,12 +8,12 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
 use zeroize::Zeroizing;
 
-/// This host's key, and its shared secrets with those that are peers.
+/// This host's key, and its shared secrets with peers.
 pub(crate) struct Identity {
     private: PrivateKey,
     key: Key,
     public: PublicKey,
-    /// None until a handshake wants it. Only of peers, so that strangers fill nothing.
+    /// None until a handshake needs it. Only for peers, so that strangers cannot fill the memory.
     shared: Mutex<BTreeMap<PublicKey, Option<Shared>>>,
 }
 
@@ -57,11 +58,11 @@ impl Identity {
     }
 }
 
-/// One of the two keys of a handshake: this host's, or one for this handshake alone.
+/// One of the two keys of a handshake: this host's, or an ephemeral one.
 pub(crate) struct X25519 {
     identity: Arc<Identity>,
     private: Zeroizing<[u8; 32]>,
-    /// None for this host's.
+    /// None for this host's key.
     key: Option<Key>,
     public: [u8; 32],
 }
@@ -116,7 +117,7 @@ impl Dh for X25519 {
     }
 
     fn dh(&self, with: &[u8], out: &mut [u8]) -> Result<(), snow::Error> {
-        // Buffers are as long as those of the longest curve.
+        // The buffers have the length of the longest curve.
         let with = PublicKey(*with.first_chunk().ok_or(snow::Error::Dh)?);
         let shared = match &self.key {
             Some(key) => key.agree(&with.0),

@@ -1,4 +1,4 @@
-//! Two channels joined by a wire that the tests can hear, hold back, repeat and change.
+//! Two channels connected by a wire on which the tests can read, delay, replay and modify datagrams.
 
 use dccp_secure::{
     Address, Aead, ChannelId, Channels, EchoAnswer, EchoQuestion, Event, HEADER, HostFacts, Input, OVERHEAD,
@@ -27,7 +27,7 @@ fn seeded(n: u8, accepts: bool, seed: u8) -> Channels {
     at(n, accepts, seed, Duration::from_secs(1_700_000_000))
 }
 
-/// Whose clock says `unix` at time 0.
+/// Channels whose clock shows `unix` at time 0.
 fn at(n: u8, accepts: bool, seed: u8, unix: Duration) -> Channels {
     Channels::new(Settings {
         private_key: key(n),
@@ -45,9 +45,9 @@ struct World {
     client: Channels,
     server: Channels,
     channel: ChannelId,
-    /// Where the server sees the client.
+    /// The client's address as seen by the server.
     from: Address,
-    /// Everything that was on the wire.
+    /// All datagrams on the wire.
     heard: Vec<Vec<u8>>,
 }
 
@@ -63,7 +63,7 @@ impl World {
         World { now, client, server, channel, from: address(CLIENT), heard: Vec::new() }
     }
 
-    /// With keys on both ends.
+    /// A world with keys at both ends.
     fn ready() -> World {
         let mut world = World::new();
         assert_eq!(world.send(b"first"), Err(Unready::NoKey));
@@ -77,19 +77,20 @@ impl World {
         self.server.handle_timeout(self.now);
     }
 
-    /// The client sends; what must go over the wire by hand is returned.
+    /// The client seals a packet; returns the record without sending it.
     fn seal(&mut self, packet: &[u8]) -> Result<Vec<u8>, Unready> {
         seal(&mut self.client, self.now, self.channel, packet)
     }
 
-    /// The client sends, and it arrives.
+    /// The client sends a packet, and it arrives.
     fn send(&mut self, packet: &[u8]) -> Result<Input, Unready> {
         let mut record = self.seal(packet)?;
         self.heard.push(record.clone());
         Ok(self.server.handle(self.now, &self.from, &mut record))
     }
 
-    /// Carries what the channels say themselves until both are quiet; what the server got of packets.
+    /// Exchanges the channels' own messages until both are quiet; returns the packets that the server
+    /// received.
     fn exchange(&mut self) -> Packets {
         let mut got = Vec::new();
         loop {
@@ -114,7 +115,7 @@ impl World {
         }
     }
 
-    /// The server sends on its channel, and the client gets it.
+    /// The server sends on its channel, and the client receives it.
     fn answer(&mut self, channel: ChannelId, packet: &[u8]) -> Result<Input, Unready> {
         let mut record = seal(&mut self.server, self.now, channel, packet)?;
         Ok(self.client.handle(self.now, &address(SERVER), &mut record))
@@ -220,7 +221,7 @@ fn strangers_get_no_answer() {
     assert_eq!(world.server.peer_stats(9).unwrap().channels, 1);
 }
 
-/// Where strangers are let in, each has a number of its own while it has a channel, and there are no more of them than may be.
+/// If strangers are admitted, each has its own number while it has a channel, and their number is limited.
 #[test]
 fn strangers_are_let_in_where_the_owner_wants_it() {
     let mut now = Time::from_millis(1);
@@ -253,11 +254,11 @@ fn strangers_are_let_in_where_the_owner_wants_it() {
         assert_eq!(server.number(&key(n).public()), Some(number));
     }
     assert_eq!(visit(7, now, &mut server), Err(Input::Dropped(Reason::TooMany)));
-    // The one that has been silent for a minute makes room; the other stays.
+    // The one that was silent for a minute is dropped; the other stays.
     now += Duration::from_secs(31);
     let third = visit(7, now, &mut server).unwrap();
     assert_eq!((server.peer_key(first), server.peer_key(second)), (None, Some(key(6).public())));
-    // In the end all are forgotten but the peer that was named.
+    // In the end all are removed except the configured peer.
     now += Duration::from_secs(3600);
     server.handle_timeout(now);
     assert_eq!((server.peer_key(second), server.peer_key(third)), (None, None));
@@ -266,7 +267,7 @@ fn strangers_are_let_in_where_the_owner_wants_it() {
     assert_eq!(visit(5, now, &mut server), Err(Input::Dropped(Reason::UnknownPeer)));
 }
 
-/// A handshake that leads to no channel leaves nothing of its sender behind.
+/// A handshake that leads to no channel leaves no state of its sender.
 #[test]
 fn a_stranger_without_a_channel_is_forgotten() {
     let now = Time::from_millis(1);
@@ -313,7 +314,7 @@ fn a_peer_with_another_preshared_key_gets_nowhere() {
     assert_eq!(world.send(b"x"), Err(Unready::NoKey));
 }
 
-/// A world whose ends take these, what they like best first.
+/// A world whose ends support these ciphers, preferred first.
 fn with_ciphers(client: &[Aead], server: &[Aead]) -> World {
     let end = |n: u8, accepts, aeads: &[Aead]| {
         let unix = Duration::from_secs(1_700_000_000);
@@ -353,13 +354,13 @@ fn ends_with_unlike_ciphers_settle_on_one_that_both_have() {
     assert_eq!(world.send(b"x"), Err(Unready::NoKey));
 }
 
-/// Nobody on the way can talk the ends into another cipher: the offer is sealed.
+/// An attacker on the path cannot change the chosen cipher: the offer is sealed.
 #[test]
 fn no_byte_of_an_offer_can_be_changed() {
     let mut world = World::new();
     assert_eq!(world.send(b"x"), Err(Unready::NoKey));
     let (_, offer) = world.client.poll_transmit().unwrap();
-    // But for the last 16, the answer to a cookie, which a calm server does not read.
+    // Except the last 16 bytes, the cookie code, which a server without load does not check.
     for at in 0..offer.len() - 16 {
         let mut altered = offer.clone();
         altered[at] ^= 1;
@@ -380,7 +381,7 @@ fn old_handshakes_are_not_taken_again() {
     assert_eq!(world.server.poll_transmit(), None);
 }
 
-/// A server that lost its memory cannot tell an old handshake from a new one, but its sender cannot go on from there.
+/// A server that lost its state cannot recognise a replayed handshake, but the attacker cannot continue it.
 #[test]
 fn a_handshake_repeated_to_a_restarted_server_leads_nowhere() {
     let mut world = World::ready();
@@ -397,8 +398,8 @@ fn a_handshake_repeated_to_a_restarted_server_leads_nowhere() {
     assert_eq!(world.server.peer_stats(9).unwrap().channels, 0);
 }
 
-/// A client that begins anew with its clock set back is refused where its last channel is remembered, until it goes on from the time
-/// it knows to have used.
+/// A client that restarts with its clock set back is refused while its last channel is remembered. It is
+/// accepted if it continues from its last timestamp.
 #[test]
 fn a_clock_that_was_set_back_is_no_matter_to_who_remembers_the_last_handshake() {
     let mut world = World::ready();
@@ -432,7 +433,7 @@ fn a_peer_that_moves_is_followed_at_once() {
     assert_eq!(world.server.stats(ChannelId(0)).unwrap().moves, 1);
 }
 
-/// Packets come from another port as soon as a NAT forgot the old one, and what is sent there is lost.
+/// When a NAT forgets a binding, packets come from a new port, and packets to the old port are lost.
 #[test]
 fn a_new_binding_of_a_nat_costs_a_round_trip_at_most() {
     const ONE_WAY: u64 = 20;
@@ -443,7 +444,7 @@ fn a_new_binding_of_a_nat_costs_a_round_trip_at_most() {
     for now in 0..400 {
         world.wait(Duration::from_millis(1));
         let binding = address(if now < FORGETS { CLIENT } else { 77 });
-        // A packet each millisecond both ways.
+        // One packet per millisecond in both directions.
         up.push_back((now + ONE_WAY, binding, world.seal(b"up").unwrap()));
         let to = world.server.address(ChannelId(0)).unwrap();
         let record = seal(&mut world.server, world.now, ChannelId(0), b"down").unwrap();
@@ -462,7 +463,7 @@ fn a_new_binding_of_a_nat_costs_a_round_trip_at_most() {
         }
     }
     let gap = got.windows(2).map(|w| w[1] - w[0]).max().unwrap();
-    // Packets are a millisecond apart each way anyhow.
+    // Packets are a millisecond apart in any case.
     assert!((ONE_WAY..=2 * ONE_WAY + 2).contains(&gap), "{gap} ms");
 }
 
@@ -510,7 +511,8 @@ fn a_restarted_server_is_found_within_two_seconds() {
     assert_eq!(world.send(b"yes"), packet(0, 3));
 }
 
-/// Told that the peer may have lost its keys, a channel asks at once; what the peer still sends under the old ones arrives.
+/// A channel that starts over makes a handshake at once; records that the peer still sends under the old keys
+/// arrive.
 #[test]
 fn a_channel_that_starts_over_waits_for_one_handshake() {
     for restarted in [true, false] {
@@ -530,7 +532,7 @@ fn a_channel_that_starts_over_waits_for_one_handshake() {
     }
 }
 
-/// Half a minute away, and back: the next handshake is never far.
+/// The server is away for up to half a minute: the next handshake comes soon after.
 #[test]
 fn a_server_that_was_away_is_asked_again_within_a_second() {
     for away in [3, 15, 29] {
@@ -552,7 +554,7 @@ fn a_server_that_was_away_is_asked_again_within_a_second() {
     }
 }
 
-/// As one whose session the server closed when it ended: it repeats its requests at growing intervals.
+/// Like a client whose session the server closed on exit: it retransmits its requests at growing intervals.
 #[test]
 fn a_restarted_server_is_found_by_who_sends_ever_more_seldom() {
     let mut world = World::ready();
@@ -571,7 +573,7 @@ fn a_restarted_server_is_found_by_who_sends_ever_more_seldom() {
 #[test]
 fn a_pause_is_no_silence() {
     let mut world = World::ready();
-    // What ends an exchange is not answered, and long after it another begins.
+    // The last packet of an exchange has no answer, and the next exchange begins long after it.
     for _ in 0..5 {
         world.wait(Duration::from_secs(12));
         for _ in 0..2 {
@@ -595,14 +597,15 @@ fn a_lost_handshake_is_repeated_and_given_up_in_the_end() {
         }
         world.wait(Duration::from_secs(1));
     }
-    // Ever more seldom: a path may be long, and a repetition makes the answer to the one before it worthless.
+    // At growing intervals: the path may be long, and a retransmission invalidates the answer to the previous
+    // message.
     assert!((18..=30).contains(&sent), "{sent}");
     assert_eq!(world.client.poll_timeout(), None, "nothing to do until there is traffic again");
     assert_eq!(world.send(b"y"), Err(Unready::NoKey));
     assert_eq!(world.exchange(), [(ChannelId(0), 9, b"y".to_vec())]);
 }
 
-/// A repetition must not overtake the answer, neither at first nor when keys are renewed under way.
+/// A retransmission must not overtake the answer, neither at first nor when keys are renewed.
 #[test]
 fn a_path_of_two_seconds_gets_keys_and_renews_them() {
     for millis in [300, 450, 1_000] {
@@ -666,7 +669,8 @@ fn a_flood_of_handshakes_is_asked_for_cookies_and_an_honest_client_gets_in() {
     assert_eq!(world.server.drops()[&Reason::NoCookie], answered + 1);
 }
 
-/// Handshakes of many peers at one address, each with the cookie it is given; how many are answered.
+/// Handshakes of many peers at one address, each with the cookie that it received; returns the number
+/// answered.
 fn flood(world: &mut World, first: u32, count: u32) -> u32 {
     let mut answered = 0;
     for n in first..first + count {
@@ -703,17 +707,17 @@ fn a_source_cannot_take_all_handshakes() {
         key[..4].copy_from_slice(&n.to_be_bytes());
         world.server.add_peer(100 + n, PrivateKey::from_random(key).public(), PresharedKey::default());
     }
-    // More handshakes than are calm, 200, and all that one source may make at once, 32.
+    // The threshold without cookies, 200, and the burst of one source, 32.
     assert_eq!(flood(&mut world, 0, 400), 200 + 32);
     assert!(world.server.drops()[&Reason::SourceLimited] > 0);
-    // A second gives it 20 more, however many it tries.
+    // Each second allows 20 more, however many are tried.
     for second in 1..4 {
         world.wait(Duration::from_secs(1));
         assert_eq!(flood(&mut world, 400 * second, 400), 20, "in second {second}");
     }
 }
 
-/// A peer with the right keys cannot have all handshakes made for it.
+/// A peer with valid keys cannot use up all handshakes.
 #[test]
 fn a_peer_cannot_take_all_handshakes() {
     let mut world = World::ready();
@@ -734,14 +738,14 @@ fn a_peer_cannot_take_all_handshakes() {
         }
         answered
     };
-    // No more at a time than are calm.
+    // At most the threshold at a time.
     assert_eq!(handshakes(&mut world, 150), 127);
     assert!(world.server.drops()[&Reason::PeerLimited] > 0);
     world.wait(Duration::from_secs(1));
     assert_eq!(handshakes(&mut world, 45), 20, "a second gives it 20 more");
 }
 
-/// Whoever answers with cookies does not set the pace of the initiations.
+/// The sender of cookies does not control the rate of initiations.
 #[test]
 fn cookies_bring_one_initiation_at_once() {
     let mut world = World::new();
@@ -750,7 +754,7 @@ fn cookies_bring_one_initiation_at_once() {
     for n in 0..100u8 {
         let Some((_, initiation)) = world.client.poll_transmit() else { continue };
         sent += 1;
-        // Another server of the same key each time, so that each cookie is a new one.
+        // A new server with the same key each time, so that each cookie is new.
         let mut busy = seeded(SERVER, true, n);
         let stranger = Address { remote: SocketAddr::from(([10, 0, 0, n], 1)), ..world.from };
         for _ in 0..250 {
@@ -786,7 +790,7 @@ fn a_second_path_goes_to_the_same_server() {
     assert_eq!(first[..5], [0x52, 1, 2, 3, SERVER]);
 }
 
-/// Three shards of a server, and a client that is at home on the last of them.
+/// Three shards of a server, and a client that belongs to the last.
 fn shards() -> (Vec<Channels>, Channels) {
     let shards = (0..3).map(|n| {
         let mut shard = Channels::new(Settings {
@@ -815,7 +819,7 @@ fn all_paths_of_a_peer_come_to_one_shard() {
     let first = client.open(now, 7, address(SERVER)).unwrap();
     let _ = seal(&mut client, now, first, b"one");
     let (_, mut initiation) = client.poll_transmit().unwrap();
-    // Whose it is only those know who have read it: where it came in.
+    // Only the shard that decrypted the message knows the peer.
     assert_eq!(shards[0].handle(now, &address(CLIENT), &mut initiation), Input::Handled);
     assert_eq!(shards[0].poll_transmit(), None, "not its to answer");
     let handover = shards[0].poll_handover().unwrap();
@@ -824,7 +828,7 @@ fn all_paths_of_a_peer_come_to_one_shard() {
     let (to, mut response) = shards[2].poll_transmit().unwrap();
     assert_eq!(to, address(CLIENT));
     client.handle(now, &address(SERVER), &mut response);
-    // Everything after it says where it belongs, the first message of another path included.
+    // All later messages name the shard, including the first message of another path.
     let (_, record) = client.poll_transmit().unwrap();
     let second = client.open(now, 7, address(SERVER)).unwrap();
     let _ = seal(&mut client, now, second, b"two");
@@ -886,7 +890,7 @@ fn both_ends_can_be_sent_between_threads() {
     is_send::<Channels>();
 }
 
-/// What the client gets to hear, with what it was asked to be.
+/// The echo answers that the client receives, with their sizes.
 fn answers(world: &mut World) -> Vec<(usize, EchoAnswer)> {
     let mut got = Vec::new();
     while let Some((to, mut datagram)) = world.server.poll_transmit() {
@@ -907,7 +911,7 @@ fn questions_are_answered_where_they_came_from_and_when_they_ask_for_it() {
     let mut world = World::ready();
     let unix = Duration::from_secs(1_800_000_000);
     world.server.set_facts(HostFacts { unix, at: world.now, forwards: [true, false] });
-    // From another port, as a socket beside the first.
+    // From another port, as from a second socket.
     world.from.remote.set_port(99);
     assert_eq!(world.send(&question(5, 1_300, 0)), Ok(Input::Handled));
     let answer = answers(&mut world);
@@ -919,7 +923,7 @@ fn questions_are_answered_where_they_came_from_and_when_they_ask_for_it() {
     assert_eq!(answers(&mut world), []);
     world.wait(Duration::from_millis(1));
     assert_eq!(answers(&mut world)[0].1.number, 6);
-    // Some ask for none, some for several; all are counted.
+    // Some ask for no answer, some for several; all are counted.
     for (n, count) in [(0, 3), (4, 4), (200, 5)] {
         let several = EchoQuestion { number: 8, answer: 200, answers: n, wait: Duration::ZERO };
         assert_eq!(world.send(&several.write(100)), Ok(Input::Handled));
@@ -927,7 +931,7 @@ fn questions_are_answered_where_they_came_from_and_when_they_ask_for_it() {
         assert_eq!(got.len(), usize::from(n.min(16)));
         assert!(got.iter().all(|(len, answer)| (*len, answer.count) == (200, count)));
     }
-    // A client answers none: it has no business with who asks.
+    // A client does not answer requests.
     assert_eq!(
         world.answer(ChannelId(0), &question(7, 0, 0)),
         packet(0, 100).map(|p| match p {

@@ -1,11 +1,12 @@
-//! One bulk stream through both ends in memory, beside copying the same bytes: `cargo bench -p dccp-streams`.
+//! One bulk stream through both ends in memory, compared with copying the same bytes: `cargo bench -p
+//! dccp-streams`.
 
 use dccp_streams::{Config, Role, StreamId, Streams};
 use divan::counter::BytesCount;
 use divan::{Bencher, black_box};
 use mpdccp_units::{Duration, Time};
 
-/// Bytes of a turn.
+/// Bytes per turn.
 const BLOCK: usize = 64 << 10;
 const MTU: usize = 1_400;
 
@@ -34,7 +35,7 @@ impl Pair {
         pair
     }
 
-    /// What either end has to send arrives at once.
+    /// Delivers the packets of both ends at once.
     fn carry(&mut self) {
         self.now += Duration::from_micros(500);
         for from in [0, 1] {
@@ -56,7 +57,7 @@ impl Pair {
     }
 }
 
-/// Written, packed, taken in and read: four copies.
+/// Written, packed, received and read: four copies.
 #[divan::bench]
 fn stream(bencher: Bencher<'_, '_>) {
     let mut pair = Pair::new();

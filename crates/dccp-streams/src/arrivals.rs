@@ -1,23 +1,24 @@
-//! What arrived on one path of the peer's, and when to acknowledge it.
+//! Arrivals on one path of the peer, and the timing of acknowledgements.
 
 use crate::ranges::RangeSet;
 use mpdccp_units::{Duration, Time};
 
-/// Longest wait of an acknowledgement (docs/streams.md).
+/// Longest delay of an acknowledgement (docs/streams.md).
 pub(crate) const MAX_ACK_DELAY: Duration = Duration::from_millis(25);
-/// Wait of an acknowledgement that tells of a new gap: others may follow.
+/// Delay of an acknowledgement that reports a new gap: more may follow.
 const GAP_DELAY: Duration = Duration::from_millis(1);
-/// Most ranges of numbers kept; the lowest are forgotten, and with them that their packets arrived. A fast path that reorders has hundreds.
+/// Most ranges of numbers kept; the lowest are dropped, and their packets are no longer known as received. A
+/// fast path with reordering has hundreds.
 const MAX_RANGES: usize = 1_024;
 
 #[derive(Debug)]
 pub(crate) struct Arrivals {
-    /// The peer's name for the path.
+    /// The peer's identifier of the path.
     pub(crate) path: u64,
     numbers: RangeSet,
     /// When the highest number arrived.
     highest_at: Time,
-    /// When to acknowledge at the latest.
+    /// Deadline of the next acknowledgement.
     pub(crate) due: Option<Time>,
     pub(crate) last_at: Time,
 }
@@ -45,7 +46,7 @@ impl Arrivals {
         self.due = Some((now + wait).min(self.due.unwrap_or(Time::MAX)));
     }
 
-    /// From the highest down.
+    /// The ranges in descending order.
     pub(crate) fn ranges(&self) -> impl Iterator<Item = core::ops::Range<u64>> + Clone {
         self.numbers.descending()
     }

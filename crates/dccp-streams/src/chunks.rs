@@ -1,18 +1,19 @@
-//! Bytes of one direction of a stream, kept in pieces that never move: they are copied in once and out once, however often they are sent.
+//! Bytes of one direction of a stream, in chunks that never move: they are copied in once and out once per
+//! transmission.
 
 use alloc::collections::VecDeque;
 use alloc::vec;
 use alloc::vec::Vec;
 use core::ops::Range;
 
-/// Bytes of a piece.
+/// Bytes per chunk.
 pub(crate) const CHUNK: usize = 16 << 10;
-/// Most pieces kept for use again.
+/// Most chunks kept for reuse.
 const MAX_FREE: usize = 64;
-/// Smallest memory of a stream's first piece, which grows, so that a short stream costs little.
+/// Initial size of a stream's first chunk, which grows, so that a short stream needs little memory.
 const SMALLEST: usize = 256;
 
-/// Pieces that are not in use.
+/// Unused chunks.
 #[derive(Debug, Default)]
 pub(crate) struct Pool(Vec<Vec<u8>>);
 
@@ -28,7 +29,7 @@ impl Pool {
     }
 }
 
-/// The bytes from `start` on that were stored and not released. An empty piece has no memory.
+/// The stored bytes from `start` on. An empty chunk has no memory.
 #[derive(Debug, Default)]
 pub(crate) struct Chunks {
     start: u64,
@@ -36,17 +37,17 @@ pub(crate) struct Chunks {
 }
 
 impl Chunks {
-    /// Where an offset is: which piece counted from the stream's start, and where in it.
+    /// Position of an offset: the chunk's index from the stream's start, and the offset in it.
     fn place(offset: u64) -> (u64, usize) {
         (offset / CHUNK as u64, (offset % CHUNK as u64) as usize)
     }
 
-    /// The first byte that is kept.
+    /// Offset of the first stored byte.
     pub(crate) fn start(&self) -> u64 {
         self.start
     }
 
-    /// Memory from `offset` on to the end of its piece, at most `len` bytes.
+    /// Memory from `offset` on to the end of its chunk, at most `len` bytes.
     pub(crate) fn space(&mut self, pool: &mut Pool, offset: u64, len: usize) -> &mut [u8] {
         let (piece, at) = Chunks::place(offset);
         let index = (piece - Chunks::place(self.start).0) as usize;
@@ -78,7 +79,8 @@ impl Chunks {
         }
     }
 
-    /// The bytes from the start of `range` on, up to its end or that of their piece. Only what was stored may be asked for.
+    /// The bytes from the start of `range` on, up to its end or the end of the chunk. The range must have
+    /// been stored.
     pub(crate) fn piece(&self, range: Range<u64>) -> &[u8] {
         let (piece, at) = Chunks::place(range.start);
         let index = (piece - Chunks::place(self.start).0) as usize;
@@ -86,7 +88,7 @@ impl Chunks {
         &self.chunks[index][at..end]
     }
 
-    /// Copies a range that was stored.
+    /// Copies a stored range.
     pub(crate) fn copy(&self, mut range: Range<u64>, mut out: &mut [u8]) {
         while !range.is_empty() {
             let piece = self.piece(range.clone());
@@ -97,7 +99,7 @@ impl Chunks {
         }
     }
 
-    /// Forgets what is below `offset`; everything, if there is nothing beyond.
+    /// Frees bytes below `offset`; everything, if `nothing_beyond`.
     pub(crate) fn release(&mut self, pool: &mut Pool, offset: u64, nothing_beyond: bool) {
         let pieces = Chunks::place(offset).0 - Chunks::place(self.start).0;
         let pieces =

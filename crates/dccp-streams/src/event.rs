@@ -1,26 +1,26 @@
 use crate::{Reason, StreamId};
 
-/// What an owner wants to know. Each is told once; [`Event::Readable`] and [`Event::Writable`] again after a call found nothing to read
-/// or no room.
+/// An event for the owner. Each is reported once; [`Event::Readable`] and [`Event::Writable`] again after a
+/// call found nothing to read or no room.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Event {
-    /// The peer opened a stream, and its header is here. Answer with `accept` or `reset`.
+    /// The peer opened a stream, and its header has arrived. Answer with `accept` or `reset`.
     Opened(StreamId),
-    /// The peer accepted a stream of ours, and its answer is here.
+    /// The peer accepted a stream of ours, and its answer has arrived.
     Accepted(StreamId),
-    /// There are bytes to read, or the end.
+    /// There are bytes to read, or the end of the stream.
     Readable(StreamId),
     /// There is room to write.
     Writable(StreamId),
-    /// The peer has everything that was written, and the end.
+    /// The peer has received everything written, and the end.
     Delivered(StreamId),
-    /// The peer sends no more, and what it had sent is not to be trusted to be whole.
+    /// The peer reset the stream; its data may be incomplete.
     Reset(StreamId, Reason),
-    /// The peer wants no more of what is written here.
+    /// The peer stopped reading the stream.
     Stopped(StreamId, Reason),
 }
 
-/// Events of a stream that wait, in the order they are told.
+/// Pending events of a stream, in the order in which they are reported.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Pending(u8);
 
@@ -44,7 +44,7 @@ impl Pending {
         self.0 == 0
     }
 
-    /// Takes the first.
+    /// Removes and returns the first.
     pub(crate) fn take(&mut self) -> Option<u8> {
         let bit = self.0 & self.0.wrapping_neg();
         self.0 &= !bit;

@@ -1,20 +1,21 @@
 use core::fmt;
 
-/// A stream of a session. Even ones are opened by the client; each end counts up by two.
+/// Identifier of a stream in a session. The client opens even ones, the server odd ones; each end counts up
+/// by two.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct StreamId(pub u64);
 
-/// Why a call on a stream fails.
+/// Error of a call on a stream.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum StreamError {
     /// There is no such stream, or it is over.
     Unknown,
-    /// Nothing can be read, written or opened now. An event tells when; opening has none.
+    /// Nothing can be read, written or opened now. An event reports when it can; there is none for opening.
     Blocked,
     /// The header is longer than [`MAX_HEADER`](crate::MAX_HEADER).
     HeaderTooLong,
-    /// The stream was opened by the peer and not yet accepted, or it was accepted before.
+    /// The stream was opened by the peer and not yet accepted, or was already accepted.
     NotAccepted,
     /// This end finished the stream.
     Finished,

@@ -1,4 +1,4 @@
-//! Packets that arrive, and what became of those that were sent.
+//! Received packets, and the fates of sent ones.
 
 use crate::arrivals::Arrivals;
 use crate::event::Pending;
@@ -11,11 +11,11 @@ use crate::{Reason, StreamId};
 use alloc::boxed::Box;
 use mpdccp_units::Time;
 
-/// Paths of the peer whose packets are remembered; the one that was silent longest is forgotten.
+/// Most paths of the peer whose packets are recorded; a new one replaces the one silent for longest.
 const MAX_ARRIVALS: usize = 16;
 
 impl Streams {
-    /// A packet of the peer's arrived, over whichever path.
+    /// Handles a packet of the peer, from any path.
     pub fn handle_packet(&mut self, now: Time, bytes: &[u8]) {
         let Some((header, frames)) = wire::header(bytes).filter(|(_, frames)| are_frames(frames)) else {
             self.stats.malformed += 1;
@@ -36,7 +36,7 @@ impl Streams {
             Err(Refused::Violation) => self.stats.violations += 1,
             Err(Refused::TooManyGaps) => self.stats.too_many_gaps += 1,
         }
-        // A packet that was not taken whole is not acknowledged: it is sent again.
+        // A packet that was not fully processed is not acknowledged, so that the peer retransmits it.
         if let (Ok(()), Some((path, number))) = (taken, header.number) {
             self.arrivals_of(now, path).on_packet(now, number, header.ack_now);
         }
@@ -59,7 +59,7 @@ impl Streams {
         match frame {
             Frame::Ack(ack) => {
                 let Some(path) = self.paths.iter_mut().find(|p| p.name == ack.path) else {
-                    // A path that went down has its name no more.
+                    // The path has gone down since.
                     return if ack.path < self.next_path { Ok(()) } else { Err(Refused::Violation) };
                 };
                 if !path.on_ack(now, &ack, &mut self.fates) {
@@ -92,7 +92,7 @@ impl Streams {
         Ok(())
     }
 
-    /// Makes the peer's streams up to `id`, if they are new. False if the stream is over.
+    /// Creates the peer's streams up to `id`, if they are new. False if the stream is over.
     fn find(&mut self, id: u64) -> Result<bool, Refused> {
         if self.is_peers(id) {
             if id / 2 >= self.peer_may_open {
@@ -128,7 +128,7 @@ impl Streams {
             Frame::Reset { reason, size, .. } => {
                 self.received += stream.recv.on_reset(&mut self.pool, reason, size, credit)?;
                 if !(header || ours) {
-                    // Nobody has heard of it, and nobody will.
+                    // The application does not know the stream yet, and never will.
                     self.reset_send(id, reason);
                 } else if stream.recv.reset.is_some() && stream.recv.stopped.is_none() {
                     stream.events.remove(Pending::READABLE);
@@ -146,7 +146,7 @@ impl Streams {
                 self.schedule(id);
             }
             Frame::Blocked { limit, .. } => {
-                // What others have waiting leaves that much less to one.
+                // Data that waits in other streams reduces the room for this one.
                 let left = self.config.receive_memory.saturating_sub(self.received - self.read);
                 let most = self.config.stream_window.min(left / 2);
                 stream.recv.window.on_blocked(limit, before, stream.recv.available(), most);
@@ -155,7 +155,7 @@ impl Streams {
             _ => {}
         }
         let Some(stream) = self.streams.get_mut(&id) else { return Ok(()) };
-        // The header, and what is thrown away, count as read.
+        // The header and discarded bytes count as read.
         self.read += stream.recv.read() - before;
         if stream.recv.is_header_invalid() && stream.recv.stopped.is_none() {
             let _ = self.reset(StreamId(id), Reason::Protocol);
@@ -178,7 +178,7 @@ impl Streams {
         }
     }
 
-    /// A path carries nothing any more: what was sent over it is sent again over others.
+    /// A path went down: data sent over it is retransmitted over others.
     pub fn on_path_down(&mut self, path: u32) {
         if let Some(at) = self.paths.iter().position(|p| p.id == path) {
             self.paths.swap_remove(at).give_up(&mut self.fates);
@@ -186,7 +186,7 @@ impl Streams {
         }
     }
 
-    /// The time [`poll_timeout`](Self::poll_timeout) named has come.
+    /// Handles expired timers; call it at [`poll_timeout`](Self::poll_timeout).
     pub fn handle_timeout(&mut self, now: Time) {
         for path in &mut self.paths {
             if path.next_timeout().is_some_and(|at| at <= now) {
@@ -196,7 +196,7 @@ impl Streams {
         self.settle();
     }
 
-    /// Tells the streams what became of their frames.
+    /// Passes the fates of frames to their streams.
     fn settle(&mut self) {
         while let Some(sent) = self.fates.acked.pop_front() {
             match sent {
@@ -256,7 +256,7 @@ impl Streams {
     }
 }
 
-/// All of a packet is in the format: only then does any of it count.
+/// Whether a packet is entirely well-formed: otherwise none of it is processed.
 fn are_frames(mut bytes: &[u8]) -> bool {
     while !bytes.is_empty() {
         if wire::frame(&mut bytes).is_none() {

@@ -1,8 +1,10 @@
-//! Many independent, reliable, ordered byte streams over datagrams that get lost, on several paths. Sans IO: the owner hands in time and
-//! packets and fetches packets and events. `docs/streams.md` specifies the bytes on the wire.
+//! Many independent, reliable, ordered byte streams over unreliable datagrams, on several paths. Sans-IO: the
+//! owner passes in time and packets, and fetches packets and events. `docs/streams.md` specifies the wire
+//! format.
 //!
-//! The owner decides *when* a path may carry a packet (congestion control) and asks [`Streams::poll_transmit`] for one of the size that
-//! fits it. The streams decide what goes into it, notice what was lost, and send that again over whichever path the owner offers next.
+//! The owner decides *when* a path may carry a packet (congestion control) and asks
+//! [`Streams::poll_transmit`] for one of a suitable size. The streams decide its content, detect losses, and
+//! retransmit over the path that the owner offers next.
 //!
 //! ```
 //! use dccp_streams::{Config, Event, Role, Streams};

@@ -1,4 +1,4 @@
-//! Packets that leave.
+//! Outgoing packets.
 
 use crate::config::INITIAL_STREAMS;
 use crate::path::{Path, Sent};
@@ -8,7 +8,7 @@ use crate::streams::Streams;
 use crate::wire::{self, Frame, Header, MAX_CONTROL, MAX_PACKET_HEADER, Writer, varint_len};
 use mpdccp_units::{Duration, Time};
 
-/// Smallest packet that is made, bytes; any frame fits into it.
+/// Smallest packet size, bytes; any frame fits into it.
 const MIN_PACKET: usize = MAX_PACKET_HEADER + MAX_CONTROL + 8;
 
 impl Streams {
@@ -27,7 +27,7 @@ impl Streams {
         self.arrivals.iter().any(|a| a.due.is_some_and(|at| at <= now))
     }
 
-    /// Bytes that wait to be sent for the first time.
+    /// Bytes that wait for their first transmission.
     pub fn backlog(&self) -> u64 {
         self.classes.iter().map(|class| class.unsent).sum()
     }
@@ -243,7 +243,7 @@ impl Streams {
                 self.classes[class].unsent -= len;
             }
             self.paths[at].push_frame(Sent::Data { id, offset, len: len as u32, fin: piece.fin });
-            // It may have no more: then the packet is the last, and its place in the round is not for nothing.
+            // If the stream has no more data, this packet is its last, and its place in the round is freed.
             if stream.send.next(self.may_send - self.sent).is_none() {
                 self.end_turn(id);
             }
@@ -254,7 +254,7 @@ impl Streams {
         }
     }
 
-    /// Gives a stream a turn if it has something to send.
+    /// Schedules a stream if it has data to send.
     pub(crate) fn schedule(&mut self, id: u64) {
         let Some(stream) = self.streams.get_mut(&id) else { return };
         if stream.send.next(u64::MAX).is_some() {
@@ -273,7 +273,7 @@ impl Streams {
         }
     }
 
-    /// Tells the peer that it may send more on a stream, or on all, once that is worth a frame.
+    /// Updates the peer's limits, of a stream or of the session, once the change is worth a frame.
     pub(crate) fn on_consumed(&mut self, id: u64, len: u64) {
         self.read += len;
         self.check_session_window();
@@ -294,7 +294,7 @@ impl Streams {
         self.tell_window |= room >= self.config.receive_memory / 4;
     }
 
-    /// Lets go of a stream that is over, and lets the peer open another.
+    /// Removes a stream that is over, and allows the peer another.
     pub(crate) fn forget(&mut self, id: u64) {
         if self.streams.get(&id).is_none_or(|stream| !stream.is_over()) {
             return;
@@ -308,7 +308,7 @@ impl Streams {
         }
     }
 
-    /// Tells the peer how many streams it may open once that is worth a frame.
+    /// Updates the number of streams that the peer may open, once the change is worth a frame.
     pub(crate) fn check_streams(&mut self) {
         let may = self.peer_opened - self.peer_open + self.config.max_streams;
         self.tell_streams |= may - self.peer_may_open >= INITIAL_STREAMS / 2;

@@ -1,5 +1,5 @@
-//! What was sent over one path and is not acknowledged, and what of it is lost. Numbers count the packets of one path, so a path that is
-//! slower than another never looks lossy.
+//! Unacknowledged packets of one path, and loss detection. Each path has its own packet numbers, so a slower
+//! path never looks lossy.
 
 use crate::arrivals::MAX_ACK_DELAY;
 use crate::wire::Ack;
@@ -7,18 +7,18 @@ use alloc::collections::VecDeque;
 use dccp_cc::RttEstimator;
 use mpdccp_units::{Duration, Time};
 
-/// Most packets of a path that are remembered. Beyond, nothing leaves over it until some are acknowledged.
+/// Most packets kept per path. When it is reached, nothing leaves over the path until some are acknowledged.
 const MAX_PACKETS: usize = 1 << 16;
-/// Packets of a path that arrive later than one, before that is taken for lost.
+/// Later packets of a path that must arrive before a missing one counts as lost.
 const REORDERING: u64 = 3;
-/// Most times that what arrived after all makes this end more patient.
+/// Most times that a late arrival increases the tolerance for reordering.
 const MAX_PATIENCE: u32 = 8;
 /// Most times the probe timeout doubles.
 const MAX_BACKOFF: u32 = 6;
-/// Least variation of the round trip that timers allow for.
+/// Least round-trip variation that timers allow for.
 const GRANULARITY: Duration = Duration::from_millis(1);
 
-/// A frame that is sent again, or no longer needed, depending on what became of its packet.
+/// A frame that is retransmitted, or no longer needed, depending on its packet's fate.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Sent {
     Data { id: u64, offset: u64, len: u32, fin: bool },
@@ -34,21 +34,21 @@ pub(crate) enum Sent {
 enum State {
     InFlight,
     Acked,
-    /// Later packets had arrived.
+    /// Lost: later packets had arrived.
     Overtaken,
-    /// A timer said so, or the path died.
+    /// Lost: a timer expired, or the path went down.
     GivenUp,
 }
 
 #[derive(Clone, Copy, Debug)]
 struct Packet {
     at: Time,
-    /// End of its frames, counted from the first ever.
+    /// End of its frames, counted from the first frame of the path.
     frames_end: u64,
     state: State,
 }
 
-/// What became of packets.
+/// Fates of packets.
 #[derive(Debug, Default)]
 pub(crate) struct Fates {
     pub(crate) acked: VecDeque<Sent>,
@@ -60,26 +60,26 @@ pub(crate) struct Fates {
 
 #[derive(Debug)]
 pub(crate) struct Path {
-    /// The owner's name for it.
+    /// The owner's identifier.
     pub(crate) id: u32,
-    /// Its name on the wire. Never used again.
+    /// The path's identifier on the wire. Never reused.
     pub(crate) name: u64,
-    /// Number of the first packet remembered.
+    /// Number of the oldest packet kept.
     base: u64,
     packets: VecDeque<Packet>,
     frames: VecDeque<Sent>,
-    /// Frames ever removed from the front.
+    /// Number of frames removed from the front so far.
     frames_base: u64,
-    /// Below it nothing is in flight.
+    /// No packet below this number is in flight.
     oldest: u64,
     in_flight: usize,
     largest_acked: Option<u64>,
     rtt: RttEstimator,
-    /// When something in flight was acknowledged last.
+    /// When a packet in flight was last acknowledged.
     progress: Time,
     backoff: u32,
     patience: u32,
-    /// When an acknowledgement was asked for last.
+    /// When an acknowledgement was last requested.
     asked: Option<Time>,
 }
 
@@ -116,7 +116,8 @@ impl Path {
         self.packets.len() >= MAX_PACKETS
     }
 
-    /// Whether the packet that leaves now asks for an acknowledgement: four times a round trip, and when nothing follows twice as often.
+    /// Whether the packet that leaves now requests an acknowledgement: four times per round trip, and twice
+    /// as often if it is the last.
     pub(crate) fn asks(&mut self, now: Time, last: bool) -> bool {
         let wait = self.rtt.srtt().unwrap_or_default() / if last { 8 } else { 4 };
         let asks = self.asked.is_none_or(|at| now.since(at) >= wait);
@@ -126,12 +127,12 @@ impl Path {
         asks
     }
 
-    /// Part of the packet that leaves next.
+    /// Adds a frame to the packet that leaves next.
     pub(crate) fn push_frame(&mut self, frame: Sent) {
         self.frames.push_back(frame);
     }
 
-    /// The packet with the frames pushed leaves. False if there were none: then it has no number.
+    /// Records that the packet with the added frames leaves. False if there were none: then it has no number.
     pub(crate) fn on_sent(&mut self, now: Time) -> bool {
         let frames_end = self.frames_base + self.frames.len() as u64;
         if self.packets.back().map_or(self.frames_base, |p| p.frames_end) == frames_end {
@@ -156,7 +157,7 @@ impl Path {
         self.frames.range(range.start as usize..range.end as usize)
     }
 
-    /// Acknowledged numbers. False if one was never sent.
+    /// Handles an acknowledgement. False if it includes a number that was never sent.
     pub(crate) fn on_ack(&mut self, now: Time, ack: &Ack<'_>, fates: &mut Fates) -> bool {
         if ack.largest >= self.next_number() {
             return false;
@@ -202,13 +203,13 @@ impl Path {
         true
     }
 
-    /// How long after the round trip a packet that was overtaken is awaited.
+    /// How long to wait for a packet that was overtaken, including the round trip.
     fn reordering_time(&self) -> Duration {
         let rtt = self.rtt.srtt().unwrap_or_default().max(self.rtt.latest().unwrap_or_default());
         rtt + (rtt * (1 + 2 * self.patience) / 8).max(GRANULARITY)
     }
 
-    /// Takes for lost what later packets of this path overtook, by number or by time.
+    /// Declares packets lost that later packets of this path overtook, by number or by time.
     fn detect(&mut self, now: Time, fates: &mut Fates) {
         let Some(largest) = self.largest_acked else { return };
         let threshold = REORDERING << self.patience;
@@ -240,7 +241,8 @@ impl Path {
         }
     }
 
-    /// Forgets what is decided. What was lost is kept for a while: it may arrive after all, and then need not be sent again.
+    /// Removes settled packets. Lost ones are kept for a while: they may still arrive, and then need no
+    /// retransmission.
     fn forget(&mut self, now: Time) {
         let keep = self.rtt.srtt().unwrap_or_default() * 4;
         while let Some(front) = self.packets.front() {
@@ -268,7 +270,7 @@ impl Path {
         Some(oldest.at.max(self.progress) + wait * (1 << self.backoff))
     }
 
-    /// When [`on_timeout`](Self::on_timeout) is due.
+    /// When to call [`on_timeout`](Self::on_timeout).
     pub(crate) fn next_timeout(&self) -> Option<Time> {
         if self.in_flight == 0 {
             return None;
@@ -285,7 +287,7 @@ impl Path {
         if self.in_flight > 0 && self.probe_at().is_some_and(|at| at <= now) {
             fates.probe_timeouts += 1;
             if self.backoff == 0 {
-                // The first time its oldest packet is sent again and serves as a probe.
+                // On the first timeout, retransmit only the oldest packet, as a probe.
                 self.lose(self.oldest, State::GivenUp, fates);
                 self.advance();
             } else {
@@ -297,7 +299,7 @@ impl Path {
         self.forget(now);
     }
 
-    /// Nothing in flight will arrive.
+    /// Declares all packets in flight lost.
     pub(crate) fn give_up(&mut self, fates: &mut Fates) {
         for number in self.base..self.next_number() {
             if self.packet(number).is_some_and(|p| p.state == State::InFlight) {

@@ -1,10 +1,10 @@
 /// Priorities are below this; 0 is the most urgent.
 pub const PRIORITIES: u8 = 8;
 
-/// Bytes of a turn.
+/// Bytes per turn.
 pub(crate) const QUANTUM: i64 = 3_000;
 
-/// Which list of its priority a stream is in.
+/// The list of its priority that a stream is in.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) enum Listed {
     #[default]
@@ -13,11 +13,11 @@ pub(crate) enum Listed {
     Old,
 }
 
-/// A stream's place.
+/// A stream's position in the schedule.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Place {
     pub(crate) listed: Listed,
-    /// Bytes it may send in its turn.
+    /// Bytes that it may still send in its turn.
     pub(crate) deficit: i64,
     pub(crate) priority: u8,
 }
@@ -27,7 +27,7 @@ impl Place {
         Place { listed: Listed::No, deficit: QUANTUM, priority: priority.min(PRIORITIES - 1) }
     }
 
-    /// The stream whose turn it is sent so many bytes.
+    /// The current stream sent this many bytes.
     pub(crate) fn on_sent(&mut self, bytes: usize) {
         self.deficit -= bytes as i64;
     }

@@ -1,7 +1,8 @@
 use alloc::collections::VecDeque;
 use core::ops::Range;
 
-/// Disjoint ranges of numbers that do not touch, in ascending order. Ranges mostly change at their ends, where a change is cheap.
+/// Disjoint, non-adjacent ranges of numbers in ascending order. Most changes are at the ends, where they are
+/// cheap.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct RangeSet(VecDeque<(u64, u64)>);
 
@@ -10,7 +11,7 @@ impl RangeSet {
         self.0.is_empty()
     }
 
-    /// How many ranges.
+    /// Number of ranges.
     pub(crate) fn len(&self) -> usize {
         self.0.len()
     }
@@ -23,12 +24,12 @@ impl RangeSet {
         self.0.back().map(|&(start, end)| start..end)
     }
 
-    /// From the highest down.
+    /// The ranges in descending order.
     pub(crate) fn descending(&self) -> impl Iterator<Item = Range<u64>> + Clone {
         self.0.iter().rev().map(|&(start, end)| start..end)
     }
 
-    /// The part of `range` in it that comes first.
+    /// The first part of `range` that is in the set.
     pub(crate) fn first_within(&self, range: Range<u64>) -> Option<Range<u64>> {
         let at = self.0.partition_point(|r| r.1 <= range.start);
         let &(start, end) = self.0.get(at)?;
@@ -36,13 +37,13 @@ impl RangeSet {
         (!part.is_empty()).then_some(part)
     }
 
-    /// Adds a range; returns how many of its numbers were new.
+    /// Adds a range; returns the number of new elements.
     pub(crate) fn insert(&mut self, range: Range<u64>) -> u64 {
         if range.is_empty() {
             return 0;
         }
         let (mut start, mut end) = (range.start, range.end);
-        // The ranges that `range` meets or touches become one with it.
+        // Merge the ranges that overlap or touch `range`.
         let from = self.0.partition_point(|r| r.1 < start);
         let to = from + self.0.range(from..).take_while(|r| r.0 <= end).count();
         let known: u64 = self.0.range(from..to).map(|r| r.1.min(end).saturating_sub(r.0.max(start))).sum();
@@ -60,7 +61,7 @@ impl RangeSet {
         new
     }
 
-    /// Takes a range out.
+    /// Removes a range.
     pub(crate) fn remove(&mut self, range: Range<u64>) {
         if range.is_empty() {
             return;

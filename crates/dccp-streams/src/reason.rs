@@ -1,4 +1,5 @@
-/// Why a stream was reset or is not wanted. Three bytes on the wire: a kind and two bytes whose meaning depends on it.
+/// Reason for resetting or stopping a stream. Three bytes on the wire: a kind, and two bytes that depend on
+/// it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Reason {
@@ -6,29 +7,29 @@ pub enum Reason {
     Cancelled,
     /// TCP: a segment with RST arrived.
     Reset,
-    /// TCP: RST answered the SYN.
+    /// TCP: the SYN was answered with RST.
     Refused,
-    /// TCP: no answer in time.
+    /// TCP: timeout.
     TimedOut,
     /// No route to the host, and no ICMP message to copy.
     HostUnreachable,
     /// No route to the network, and no ICMP message to copy.
     NetworkUnreachable,
-    /// The policy of the peer does not allow the stream.
+    /// The peer's policy does not allow the stream.
     NotAllowed,
-    /// The peer has as many streams as it can serve.
+    /// The peer has reached its limit of streams.
     Limit,
-    /// The peer broke a rule of the stream: its header is too long.
+    /// The peer violated the stream's protocol: its header is too long.
     Protocol,
-    /// The session that carried the bytes ended, or one end lost its state.
+    /// The session of the bytes ended, or one end lost its state.
     SessionLost,
     /// An ICMP message (RFC 792) of this type and code.
     Icmp4(u8, u8),
     /// An ICMPv6 message (RFC 4443) of this type and code.
     Icmp6(u8, u8),
-    /// The application's own.
+    /// An application error code.
     Application(u16),
-    /// A kind this version does not know.
+    /// A kind that this version does not know.
     Unknown(u8, u8, u8),
 }
 

@@ -1,4 +1,4 @@
-//! The half of a stream that the peer writes.
+//! The receiving half of a stream.
 
 use crate::Reason;
 use crate::chunks::{Chunks, Pool};
@@ -9,17 +9,17 @@ use alloc::boxed::Box;
 use alloc::vec;
 use core::ops::Range;
 
-/// Gaps a stream may have whatever its window; beyond, one for each KiB of it.
+/// Gaps allowed with any window; larger windows allow one per KiB.
 const MIN_GAPS: u64 = 64;
-/// Bytes of a header's length.
+/// Bytes of a header's length field.
 const LENGTH: u64 = 2;
 
-/// Why a frame cannot be taken.
+/// Reason why a frame is refused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Refused {
-    /// The peer broke a rule.
+    /// The peer violated the protocol.
     Violation,
-    /// Too many gaps; later, it can.
+    /// Too many gaps; accepted when sent again later.
     TooManyGaps,
 }
 
@@ -35,21 +35,21 @@ enum Header {
 #[derive(Debug)]
 pub(crate) struct RecvHalf {
     chunks: Chunks,
-    /// End of what arrived without a gap.
+    /// End of the contiguous data.
     contiguous: u64,
-    /// What arrived beyond a gap.
+    /// Data received after a gap.
     beyond: RangeSet,
-    /// End of what arrived.
+    /// End of the received data.
     pub(crate) highest: u64,
-    /// Where the stream ends, once known.
+    /// Size of the stream, once known.
     size: Option<u64>,
     header: Header,
     pub(crate) window: Window,
-    /// The application has seen the end.
+    /// The application has read the end.
     pub(crate) end_read: bool,
-    /// The peer gave up.
+    /// The peer reset the stream.
     pub(crate) reset: Option<Reason>,
-    /// This end wants no more, and whether the peer is known to know.
+    /// This end stopped reading, and whether the peer is known to know.
     pub(crate) stopped: Option<(Reason, bool)>,
 }
 
@@ -69,7 +69,7 @@ impl RecvHalf {
         }
     }
 
-    /// End of what was read or thrown away.
+    /// End of the data that was read or discarded.
     pub(crate) fn read(&self) -> u64 {
         self.chunks.start()
     }
@@ -93,22 +93,22 @@ impl RecvHalf {
         }
     }
 
-    /// Everything was read, and there was an end.
+    /// Whether everything was read up to the end.
     pub(crate) fn is_finished(&self) -> bool {
         self.reset.is_none() && self.header().is_some() && self.size == Some(self.read())
     }
 
-    /// There is more to come, and it is wanted.
+    /// Whether more data is expected and wanted.
     pub(crate) fn wants_more(&self) -> bool {
         self.size.is_none() && !self.is_discarded()
     }
 
-    /// What arrives is thrown away.
+    /// Whether arriving data is discarded.
     fn is_discarded(&self) -> bool {
         self.reset.is_some() || self.stopped.is_some()
     }
 
-    /// Nothing is to come that matters.
+    /// Whether nothing more is expected.
     pub(crate) fn is_done(&self) -> bool {
         match self.stopped {
             _ if self.reset.is_some() => true,
@@ -125,7 +125,8 @@ impl RecvHalf {
         Ok(())
     }
 
-    /// Bytes arrived; how many may arrive on all streams is `credit`. Returns by how much the highest offset rose and how many were new.
+    /// Handles received bytes; `credit` is the limit over all streams. Returns the increase of the highest
+    /// offset, and the number of new bytes.
     pub(crate) fn on_data(
         &mut self,
         pool: &mut Pool,
@@ -201,7 +202,7 @@ impl RecvHalf {
         }
     }
 
-    /// The bytes that can be read next and lie in one piece.
+    /// The next readable bytes that are contiguous in memory.
     pub(crate) fn peek(&self) -> &[u8] {
         match self.available() {
             0 => &[],
@@ -214,7 +215,7 @@ impl RecvHalf {
         self.chunks.release(pool, end, end == self.highest);
     }
 
-    /// The peer gave up after so many bytes. Returns by how much the highest offset rose.
+    /// The peer reset the stream after this many bytes. Returns the increase of the highest offset.
     pub(crate) fn on_reset(
         &mut self,
         pool: &mut Pool,
@@ -228,7 +229,8 @@ impl RecvHalf {
         }
         let ended = self.size.is_some();
         self.set_size(size)?;
-        // After the end and everything before it have arrived, a reset changes nothing. Without an end it is never taken for one.
+        // If the end and everything before it have arrived, a reset has no effect. Without an end, the reset
+        // is never treated as one.
         if !ended || self.contiguous < size {
             self.reset = Some(reason);
             self.highest = size;
@@ -237,7 +239,7 @@ impl RecvHalf {
         Ok(rise)
     }
 
-    /// Throws away what arrived and was not read.
+    /// Discards unread data.
     pub(crate) fn discard(&mut self, pool: &mut Pool) {
         self.beyond.clear();
         self.contiguous = self.highest;

@@ -1,4 +1,4 @@
-//! The half of a stream that this end writes.
+//! The sending half of a stream.
 
 use crate::Reason;
 use crate::chunks::{Chunks, Pool};
@@ -6,21 +6,21 @@ use crate::config::INITIAL_WINDOW;
 use crate::ranges::RangeSet;
 use core::ops::Range;
 
-/// What a packet carries of a stream.
+/// Stream data of a packet.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Piece {
     pub(crate) range: Range<u64>,
     pub(crate) fin: bool,
-    /// It was sent before.
+    /// Whether it is a retransmission.
     pub(crate) repair: bool,
 }
 
-/// How the end of the stream stands.
+/// State of the end of the stream.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Fin {
     /// More may be written.
     Open,
-    /// It waits to be sent, for the first time or again.
+    /// The end waits to be sent or retransmitted.
     Waiting,
     Sent,
     Acked,
@@ -28,20 +28,20 @@ enum Fin {
 
 #[derive(Debug)]
 pub(crate) struct SendHalf {
-    /// Everything that was written and not acknowledged; its start is the end of what was acknowledged without a gap.
+    /// Written data that is not acknowledged; starts at the end of the contiguous acknowledged data.
     pub(crate) chunks: Chunks,
-    /// End of what was written.
+    /// End of the written data.
     pub(crate) written: u64,
-    /// End of what was sent at least once.
+    /// End of the data sent at least once.
     pub(crate) sent: u64,
     acked: RangeSet,
-    /// Sent, lost, not yet sent again.
+    /// Sent, lost, not yet retransmitted.
     lost: RangeSet,
     pub(crate) limit: u64,
-    /// The limit at which the peer was told that it holds this stream back.
+    /// The limit at which the peer was last told that it blocks this stream.
     told_blocked: Option<u64>,
     fin: Fin,
-    /// Given up, and whether the peer is known to know.
+    /// The stream was reset, and whether the peer is known to know.
     pub(crate) reset: Option<(Reason, bool)>,
 }
 
@@ -60,7 +60,7 @@ impl SendHalf {
         }
     }
 
-    /// Bytes not sent once.
+    /// Bytes not sent yet.
     pub(crate) fn unsent(&self) -> u64 {
         self.written - self.sent
     }
@@ -69,12 +69,12 @@ impl SendHalf {
         self.fin == Fin::Open && self.reset.is_none()
     }
 
-    /// The peer has everything, and the end.
+    /// Whether the peer has received everything, and the end.
     pub(crate) fn is_delivered(&self) -> bool {
         self.fin == Fin::Acked && self.chunks.start() == self.written
     }
 
-    /// Nothing of it will ever be sent again.
+    /// Whether nothing will be sent again.
     pub(crate) fn is_done(&self) -> bool {
         self.reset.map_or(self.is_delivered(), |(_, known)| known)
     }
@@ -90,7 +90,7 @@ impl SendHalf {
         }
     }
 
-    /// Gives up; returns how many bytes were not sent once.
+    /// Resets the stream; returns the number of bytes not sent yet.
     pub(crate) fn reset(&mut self, pool: &mut Pool, reason: Reason) -> u64 {
         let unsent = self.unsent();
         self.reset = Some((reason, false));
@@ -101,12 +101,12 @@ impl SendHalf {
         unsent
     }
 
-    /// The peer takes more.
+    /// The peer raised the limit.
     pub(crate) fn on_limit(&mut self, limit: u64) {
         self.limit = self.limit.max(limit);
     }
 
-    /// What to send next if `credit` bytes may be sent on all streams that were not sent before.
+    /// The next data to send; `credit` is the limit for new bytes on all streams.
     pub(crate) fn next(&self, credit: u64) -> Option<Piece> {
         if self.reset.is_some() {
             return None;
@@ -122,12 +122,12 @@ impl SendHalf {
         (!range.is_empty() || (fin && self.fin == Fin::Waiting)).then_some(Piece { range, fin, repair })
     }
 
-    /// There are bytes for which only the session's window has no room.
+    /// Whether only the session's window blocks data.
     pub(crate) fn wants_credit(&self) -> bool {
         self.reset.is_none() && self.sent < self.written.min(self.limit)
     }
 
-    /// Whether to tell the peer that its window holds this stream back; once for each limit.
+    /// Whether to tell the peer that its window blocks this stream; once per limit.
     pub(crate) fn tell_blocked(&mut self) -> bool {
         let blocked = self.reset.is_none() && self.sent == self.limit && self.unsent() > 0;
         let tell = blocked && self.told_blocked != Some(self.limit);
@@ -137,12 +137,12 @@ impl SendHalf {
         tell
     }
 
-    /// The frame that told it got lost.
+    /// The frame that told it was lost.
     pub(crate) fn on_blocked_lost(&mut self) {
         self.told_blocked = None;
     }
 
-    /// This much of what [`next`](Self::next) gave leaves now.
+    /// This part of the data from [`next`](Self::next) leaves now.
     pub(crate) fn on_sent(&mut self, piece: &Piece) {
         if piece.repair {
             self.lost.remove(piece.range.clone());
@@ -190,7 +190,7 @@ impl SendHalf {
         }
         let mut from = range.start.max(self.chunks.start());
         while from < range.end {
-            // What arrived by another copy need not be sent again.
+            // Data that arrived in another packet need not be retransmitted.
             let known = self.acked.first_within(from..range.end).unwrap_or(range.end..range.end);
             self.lost.insert(from..known.start);
             from = known.end;

@@ -3,7 +3,7 @@ use crate::place::Place;
 use crate::recv::RecvHalf;
 use crate::send::SendHalf;
 
-/// Frames of a stream that wait to be sent.
+/// Pending control frames of a stream.
 pub(crate) mod control {
     pub(crate) const RESET: u8 = 1;
     pub(crate) const STOP: u8 = 2;
@@ -30,9 +30,9 @@ pub(crate) struct Stream {
     pub(crate) events: Pending,
     /// It is in the queue of streams with events.
     pub(crate) in_events: bool,
-    /// The application found nothing to read, and is told when there is.
+    /// The application found nothing to read, and is to be notified.
     pub(crate) wants_read: bool,
-    /// The application found no room to write.
+    /// The application found no room to write, and is to be notified.
     pub(crate) wants_write: bool,
 }
 
@@ -55,7 +55,7 @@ impl Stream {
         }
     }
 
-    /// Nothing more happens on it, and its owner was told everything.
+    /// Whether both halves are done and all events were reported.
     pub(crate) fn is_over(&self) -> bool {
         self.send.is_done() && self.recv.is_done() && self.events.is_empty()
     }

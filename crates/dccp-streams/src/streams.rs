@@ -1,4 +1,4 @@
-//! What an owner calls.
+//! The owner's interface.
 
 use crate::arrivals::Arrivals;
 use crate::chunks::Pool;
@@ -13,12 +13,12 @@ use alloc::collections::{BTreeMap, VecDeque};
 use alloc::vec::Vec;
 use mpdccp_units::Time;
 
-/// Most bytes of one stream that are written and not sent once.
+/// Most unsent bytes of one stream.
 const MAX_UNSENT: u64 = 64 << 10;
-/// What any stream may have unsent, however much the others have.
+/// Unsent bytes allowed to any stream, whatever the others have.
 const MIN_UNSENT: u64 = 1 << 10;
 
-/// All streams of one session at one end.
+/// All streams of a session at one end.
 ///
 /// Inputs are [`handle_packet`](Self::handle_packet), [`on_path_down`](Self::on_path_down) and [`handle_timeout`](Self::handle_timeout);
 /// after each, and after calls on streams, drain [`poll_event`](Self::poll_event) and [`poll_transmit`](Self::poll_transmit), and call
@@ -34,25 +34,25 @@ pub struct Streams {
     /// Streams that wait for room in the session's window.
     pub(crate) starved: Vec<u64>,
     events: VecDeque<u64>,
-    /// How many streams this end opened, and how many it may open.
+    /// Number of streams that this end opened, and may open.
     opened: u64,
     pub(crate) may_open: u64,
-    /// How many streams the peer opened, how many it may open, and how many of them are left.
+    /// Number of streams that the peer opened, may open, and has open.
     pub(crate) peer_opened: u64,
     pub(crate) peer_may_open: u64,
     pub(crate) peer_open: u64,
     pub(crate) tell_streams: bool,
-    /// Streams of the peer neither accepted nor reset.
+    /// Streams of the peer that were neither accepted nor reset.
     pub(crate) half_open: usize,
-    /// Bytes sent once, and how many may be.
+    /// New bytes sent, and the limit.
     pub(crate) sent: u64,
     pub(crate) may_send: u64,
-    /// Bytes that arrived, that were read or thrown away, and up to where the peer may send.
+    /// Bytes received, bytes read or discarded, and the limit of the peer.
     pub(crate) received: u64,
     pub(crate) read: u64,
     pub(crate) peer_may_send: u64,
     pub(crate) tell_window: bool,
-    /// The peer was told of this end's limits, or will be with the next packet.
+    /// The peer was told this end's limits, or will be with the next packet.
     told_limits: bool,
     pub(crate) paths: Vec<Path>,
     pub(crate) next_path: u64,
@@ -62,7 +62,7 @@ pub struct Streams {
 }
 
 impl Streams {
-    /// No stream yet. The peer must have the other role.
+    /// Makes an end without streams. The peer must have the other role.
     pub fn new(role: Role, config: Config) -> Streams {
         let config = Config {
             receive_memory: config.receive_memory.max(INITIAL_SESSION_WINDOW),
@@ -100,7 +100,8 @@ impl Streams {
         }
     }
 
-    /// Opens a stream with a header for the peer, which may be written to at once. `priority` is below [`PRIORITIES`](crate::PRIORITIES), 0 the most urgent.
+    /// Opens a stream with a header for the peer; it can be written to at once. `priority` is below
+    /// [`PRIORITIES`](crate::PRIORITIES), 0 the most urgent.
     ///
     /// # Errors
     /// [`StreamError::Blocked`] while the peer allows no more streams, [`StreamError::HeaderTooLong`].
@@ -119,8 +120,8 @@ impl Streams {
         Ok(StreamId(id))
     }
 
-    /// The peer is there: with the next packet it is told of this end's limits where they differ from what it assumes. Without this it is told
-    /// once a stream was opened, and begins with the small ones.
+    /// The peer is present: the next packet tells it this end's limits if they differ from the initial ones.
+    /// Without this call it is told once a stream was opened, and starts with the small limits.
     pub fn tell_limits(&mut self) {
         if !self.told_limits {
             self.told_limits = true;
@@ -139,7 +140,7 @@ impl Streams {
         class.turns.add(id, &mut stream.place);
     }
 
-    /// Accepts a stream of the peer's with an answer. To refuse one, [`reset`](Self::reset) it.
+    /// Accepts a stream of the peer with an answer. To refuse a stream, [`reset`](Self::reset) it.
     ///
     /// # Errors
     /// [`StreamError::NotAccepted`] if it was accepted before, [`StreamError::Reset`], [`StreamError::HeaderTooLong`].
@@ -159,7 +160,7 @@ impl Streams {
         Ok(())
     }
 
-    /// The peer's header of a stream, or its answer to ours, once it has arrived.
+    /// The peer's header of a stream, or its answer to our header, once received.
     pub fn header(&self, id: StreamId) -> Option<&[u8]> {
         self.streams.get(&id.0)?.recv.header()
     }
@@ -178,16 +179,16 @@ impl Streams {
         Ok(stream)
     }
 
-    /// How many bytes a stream may have unsent: a half of what is left of the memory for all, so that streams that are held back leave
-    /// room for others.
+    /// Bytes that a stream may have unsent: half of the free send memory, so that blocked streams leave room
+    /// for others.
     fn share(&self) -> u64 {
         (self.config.send_memory.saturating_sub(self.backlog()) / 2).clamp(MIN_UNSENT, MAX_UNSENT)
     }
 
-    /// Takes as many bytes as there is room for, and says how many.
+    /// Accepts as many bytes as there is room for; returns their number.
     ///
     /// # Errors
-    /// [`StreamError::Blocked`] if there is no room; [`Event::Writable`] tells when there is.
+    /// [`StreamError::Blocked`] if there is no room; [`Event::Writable`] reports when there is.
     pub fn write(&mut self, id: StreamId, bytes: &[u8]) -> Result<usize, StreamError> {
         let share = self.share();
         let stream = self.writable(id)?;
@@ -204,17 +205,17 @@ impl Streams {
         Ok(len)
     }
 
-    /// Writes no more: the peer reads an end after what was written.
+    /// Ends writing: the peer reads the end after the written data.
     ///
     /// # Errors
-    /// [`StreamError::Finished`] and [`StreamError::Reset`] if that was so before.
+    /// [`StreamError::Finished`] and [`StreamError::Reset`] if the stream was already in that state.
     pub fn finish(&mut self, id: StreamId) -> Result<(), StreamError> {
         self.writable(id)?.send.finish();
         self.schedule(id.0);
         Ok(())
     }
 
-    /// Reads bytes; 0 for a `buf` that is not empty is the end of the stream.
+    /// Reads bytes; a result of 0 for a non-empty `buf` is the end of the stream.
     ///
     /// # Errors
     /// [`StreamError::Blocked`] if nothing has arrived, [`StreamError::Reset`] if the stream was reset or stopped.
@@ -235,8 +236,8 @@ impl Streams {
         Ok(done)
     }
 
-    /// The bytes that can be read next and lie together; none if nothing has arrived or the stream has ended. [`consume`](Self::consume) says
-    /// how many were used.
+    /// The next readable bytes that are contiguous in memory; empty if nothing has arrived or the stream has
+    /// ended. [`consume`](Self::consume) removes bytes.
     ///
     /// # Errors
     /// [`StreamError::Reset`] if the stream was reset or stopped.
@@ -248,10 +249,10 @@ impl Streams {
         Ok(stream.recv.peek())
     }
 
-    /// Takes away the first `len` of the bytes that [`peek`](Self::peek) gives; with 0, takes note of the end.
+    /// Removes the first `len` bytes that [`peek`](Self::peek) returned; with 0, acknowledges the end.
     ///
     /// # Errors
-    /// As [`read`](Self::read): without an error after `peek` gave nothing, the stream has ended.
+    /// As for [`read`](Self::read): if there is no error after `peek` returned nothing, the stream has ended.
     pub fn consume(&mut self, id: StreamId, len: usize) -> Result<(), StreamError> {
         let len = len.min(self.peek(id)?.len());
         if let Some(stream) = self.streams.get_mut(&id.0) {
@@ -268,7 +269,7 @@ impl Streams {
             return Err(StreamError::Blocked);
         }
         stream.recv.end_read |= len == 0;
-        // The end is told of too.
+        // The end is also reported.
         stream.wants_read = len > 0 && stream.recv.available() == 0;
         self.notify_readable(id.0);
         self.on_consumed(id.0, len as u64);
@@ -276,8 +277,8 @@ impl Streams {
         Ok(())
     }
 
-    /// Gives up both directions: what was not delivered is lost, and the peer is told why. On a stream of the peer's that was not accepted
-    /// it is a refusal. Does nothing to a direction that is over.
+    /// Resets both directions: undelivered data is lost, and the peer receives the reason. This refuses a
+    /// stream of the peer that was not accepted. No effect on a direction that is over.
     ///
     /// # Errors
     /// [`StreamError::Unknown`].
@@ -288,8 +289,8 @@ impl Streams {
         Ok(())
     }
 
-    /// Reads no more: what arrives is thrown away, and the peer is asked to send no more. Refuses a stream of the peer's that was not
-    /// accepted.
+    /// Stops reading: arriving data is discarded, and the peer is asked to stop sending. This refuses a
+    /// stream of the peer that was not accepted.
     ///
     /// # Errors
     /// [`StreamError::Unknown`].
@@ -428,23 +429,24 @@ impl Streams {
         id.is_multiple_of(2) == (self.role == Role::Server)
     }
 
-    /// When to call [`handle_timeout`](Self::handle_timeout). In the past if a packet that is due could not leave yet.
+    /// When to call [`handle_timeout`](Self::handle_timeout). In the past if a due packet could not leave
+    /// yet.
     pub fn poll_timeout(&self) -> Option<Time> {
         let acks = self.arrivals.iter().filter_map(|a| a.due);
         acks.chain(self.paths.iter().filter_map(Path::next_timeout)).min()
     }
 
-    /// Streams that are not over.
+    /// Number of streams that are not over.
     pub fn len(&self) -> usize {
         self.streams.len()
     }
 
-    /// There is no stream.
+    /// Whether there is no stream.
     pub fn is_empty(&self) -> bool {
         self.streams.is_empty()
     }
 
-    /// Counts since the start.
+    /// Counters since the start.
     pub fn stats(&self) -> Stats {
         Stats {
             packets_lost: self.fates.packets_lost,
@@ -454,7 +456,7 @@ impl Streams {
         }
     }
 
-    /// One stream, unless it is over.
+    /// Statistics of one stream, unless it is over.
     pub fn stream_stats(&self, id: StreamId) -> Option<StreamStats> {
         let stream = self.streams.get(&id.0)?;
         Some(StreamStats {

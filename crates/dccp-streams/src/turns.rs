@@ -1,5 +1,6 @@
-//! Whose bytes leave next: priorities are strict; streams of one priority share by deficit round robin, and one that has just got something
-//! to send goes first with what is left of its turn, much as in FQ-CoDel (RFC 8290), so that short exchanges do not wait behind bulk transfers.
+//! Scheduling of streams. Priorities are strict. Streams of one priority share by deficit round robin. A
+//! stream that has just got data goes first with the rest of its turn, similar to FQ-CoDel (RFC 8290), so
+//! that short exchanges do not wait for bulk transfers.
 
 use crate::place::{Listed, PRIORITIES, Place, QUANTUM};
 use crate::stream::Stream;
@@ -20,7 +21,8 @@ impl Turns {
         self.0.iter().all(|level| level.new.is_empty() && level.old.is_empty())
     }
 
-    /// A stream has something to send. It goes ahead of the old ones with what is left of its last turn, or waits for the next.
+    /// A stream has data to send. It goes before old streams with the rest of its last turn, or waits for its
+    /// next turn.
     pub(crate) fn add(&mut self, id: u64, place: &mut Place) {
         if place.listed != Listed::No {
             return;
@@ -36,7 +38,7 @@ impl Turns {
         }
     }
 
-    /// The stream whose turn it is.
+    /// The stream that sends next.
     pub(crate) fn next(&mut self, streams: &mut BTreeMap<u64, Box<Stream>>) -> Option<u64> {
         for level in &mut self.0 {
             loop {
@@ -67,7 +69,7 @@ impl Turns {
         }
     }
 
-    /// A stream sends no more. Returns whether it was about to.
+    /// A stream sends no more. Returns whether it was next.
     pub(crate) fn remove(&mut self, id: u64, place: &mut Place) -> bool {
         let level = &mut self.0[usize::from(place.priority)];
         match core::mem::take(&mut place.listed) {
@@ -78,7 +80,7 @@ impl Turns {
         true
     }
 
-    /// The stream whose turn it is has nothing to send for now.
+    /// The current stream has nothing to send for now.
     pub(crate) fn drop_next(&mut self, place: &mut Place) {
         let level = &mut self.0[usize::from(place.priority)];
         match core::mem::take(&mut place.listed) {

@@ -1,18 +1,19 @@
 use crate::config::INITIAL_WINDOW;
 
-/// Times a window grows a little before it doubles. A new one doubles at once.
+/// Number of small increases before a window doubles. A new window doubles at once.
 const RAMP: u8 = 4;
 
-/// How much a peer may send on one stream: as much as keeps it from being held back while this end reads what arrives. No round trip is
-/// measured: that a peer is held back tells that the window is smaller than the bandwidth-delay product, whatever paths are in use.
+/// Flow control window of one stream: large enough that the peer is not blocked while this end reads what
+/// arrives. It needs no round-trip time: a blocked peer shows that the window is smaller than the
+/// bandwidth-delay product of the paths in use.
 #[derive(Debug)]
 pub(crate) struct Window {
-    /// Told to the peer: it may send up to here.
+    /// Limit announced to the peer.
     limit: u64,
     size: u64,
-    /// Limits below it are of a smaller window.
+    /// Limits below this belong to a smaller window.
     grown: u64,
-    /// It grew so many times in a row. The round since then began when so much had been read.
+    /// Number of consecutive increases, and the read offset at which the current round began.
     grew: u8,
     round: u64,
 }
@@ -30,8 +31,9 @@ impl Window {
         self.size
     }
 
-    /// The peer is held back by `limit`; up to `read` was read, and `waiting` bytes could be. The window may have `most` bytes. It grows
-    /// by a sixteenth, and doubles if it did so [`RAMP`] times in a row; not for a reader that is slow.
+    /// The peer is blocked at `limit`. `read` bytes were read, and `waiting` bytes can be read. The window
+    /// may have up to `most` bytes. It grows by a sixteenth, and doubles after [`RAMP`] consecutive
+    /// increases; it does not grow for a slow reader.
     pub(crate) fn on_blocked(&mut self, limit: u64, read: u64, waiting: u64, most: u64) {
         if limit < self.grown || waiting > self.size / 4 {
             return;
@@ -41,7 +43,8 @@ impl Window {
         (self.grown, self.grew, self.round) = (read + self.size, self.grew.saturating_add(1), read);
     }
 
-    /// Up to `read` was read. What was a window of bytes without a peer held back is more than it needs.
+    /// `read` bytes were read. If the peer was not blocked during a whole window, the window shrinks a
+    /// little.
     pub(crate) fn on_read(&mut self, read: u64) {
         if read - self.round >= self.size {
             self.size = (self.size - self.size / 64).max(INITIAL_WINDOW);
@@ -49,12 +52,12 @@ impl Window {
         }
     }
 
-    /// A new limit worth telling: it is higher by a sixteenth of the window.
+    /// Whether a new limit is worth announcing: it is higher by a sixteenth of the window.
     pub(crate) fn is_due(&self, read: u64) -> bool {
         (read + self.size).saturating_sub(self.limit) >= self.size / 16
     }
 
-    /// Raises the limit, and tells it.
+    /// Raises the limit, and returns it.
     pub(crate) fn raise(&mut self, read: u64) -> u64 {
         self.limit = self.limit.max(read + self.size);
         self.limit
@@ -65,7 +68,7 @@ impl Window {
 mod tests {
     use super::*;
 
-    /// Reads all that arrives of a peer that sends up to `product` bytes a round trip.
+    /// Reads everything from a peer that sends up to `product` bytes per round trip.
     fn read_rounds(window: &mut Window, product: u64, rounds: u64) {
         let mut read = window.limit();
         for _ in 0..rounds {

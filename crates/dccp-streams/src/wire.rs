@@ -1,9 +1,9 @@
-//! Bytes of packets and frames: docs/streams.md.
+//! Encoding of packets and frames: docs/streams.md.
 
 use crate::Reason;
 use core::ops::Range;
 
-/// First nibble of every packet: IP has 4 and 6 there.
+/// First nibble of every packet; IP has 4 or 6 there.
 const MARKER: u8 = 0x20;
 const NUMBERED: u8 = 1;
 const ACK_NOW: u8 = 2;
@@ -18,20 +18,20 @@ const BLOCKED: u8 = 6;
 const DATA: u8 = 0x10;
 const FIN: u8 = 1;
 const LENGTH: u8 = 2;
-/// Frames from here on, up to 0x7f, have a length and may be skipped.
+/// Frame types from here to 0x7f have a length and may be skipped.
 const EXTENSION: u8 = 0x40;
 /// Of them, the one that has a DSCP. It is the first of its packet.
 const DSCP: u8 = 0x40;
 
-/// Longest frame that is not ACK and not DATA, bytes.
+/// Longest frame other than ACK and DATA, bytes.
 pub(crate) const MAX_CONTROL: usize = 1 + 8 + 3 + 8;
 /// Longest header of a packet with a number, bytes.
 pub(crate) const MAX_PACKET_HEADER: usize = 1 + 8 + 8;
-/// Most ranges that an acknowledgement names.
+/// Most ranges in an acknowledgement.
 const MAX_NAMED: u64 = 512;
 const MAX_VARINT: u64 = (1 << 62) - 1;
 
-/// Whether the payload of a datagram is a packet of the stream layer, by its first four bits.
+/// Whether a datagram's payload is a packet of the stream layer, by its first four bits.
 pub fn is_stream_packet(payload: &[u8]) -> bool {
     payload.first().is_some_and(|first| first & 0xf0 == MARKER)
 }
@@ -48,9 +48,10 @@ pub fn dscp(packet: &[u8]) -> Option<u8> {
 /// What is ahead of the frames.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Header {
-    /// The sender's name for the path, and the packet's number on it. Packets with nothing but acknowledgements have none.
+    /// The sender's identifier of the path, and the packet's number on it. Packets with only acknowledgements
+    /// have none.
     pub(crate) number: Option<(u64, u64)>,
-    /// An acknowledgement is wanted at once.
+    /// Requests an immediate acknowledgement.
     pub(crate) ack_now: bool,
 }
 
@@ -58,7 +59,7 @@ pub(crate) struct Header {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Frame<'a> {
     Ack(Ack<'a>),
-    /// No more is sent on this stream; so many bytes were.
+    /// No more is sent on this stream; `size` bytes were.
     Reset {
         id: u64,
         reason: Reason,
@@ -73,9 +74,9 @@ pub(crate) enum Frame<'a> {
         limit: u64,
     },
     SessionWindow(u64),
-    /// So many streams may be opened in all.
+    /// Total number of streams that may be opened.
     Streams(u64),
-    /// The window of a stream that has more to send is used up at this limit.
+    /// A stream that has more to send has used up its window at this limit.
     Blocked {
         id: u64,
         limit: u64,
@@ -89,7 +90,7 @@ pub(crate) enum Frame<'a> {
     Extension,
 }
 
-/// Numbers of one path that arrived.
+/// Received packet numbers of one path.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Ack<'a> {
     pub(crate) path: u64,
@@ -101,7 +102,7 @@ pub(crate) struct Ack<'a> {
 }
 
 impl Ack<'_> {
-    /// From the highest down. Ends where the bytes make no sense.
+    /// The ranges in descending order. Ends where the bytes are invalid.
     pub(crate) fn ranges(&self) -> impl Iterator<Item = Range<u64>> {
         let mut bytes = self.bytes;
         let mut end = Some(self.largest + 1);
@@ -128,7 +129,7 @@ fn varint(bytes: &mut &[u8]) -> Option<u64> {
     Some(head[1..].iter().fold(u64::from(first & 0x3f), |n, byte| n << 8 | u64::from(*byte)))
 }
 
-/// Bytes of a number on the wire.
+/// Encoded length of a number, bytes.
 pub(crate) fn varint_len(n: u64) -> usize {
     match n {
         0..=0x3f => 1,
@@ -144,7 +145,7 @@ fn reason(bytes: &mut &[u8]) -> Option<Reason> {
     Some(Reason::from_bytes(*reason))
 }
 
-/// Reads the header; what follows it are the frames.
+/// Reads the header; returns it with the bytes of the frames.
 pub(crate) fn header(mut bytes: &[u8]) -> Option<(Header, &[u8])> {
     let first = *bytes.split_off_first()?;
     if first & !(NUMBERED | ACK_NOW) != MARKER {
@@ -157,7 +158,7 @@ pub(crate) fn header(mut bytes: &[u8]) -> Option<(Header, &[u8])> {
     Some((Header { number, ack_now: first & ACK_NOW != 0 }, bytes))
 }
 
-/// Takes the next frame; `None` if the bytes are not in the format.
+/// Reads the next frame; `None` if the bytes are invalid.
 pub(crate) fn frame<'a>(bytes: &mut &'a [u8]) -> Option<Frame<'a>> {
     let kind = *bytes.split_off_first()?;
     Some(match kind {
@@ -190,7 +191,7 @@ fn ack<'a>(bytes: &mut &'a [u8]) -> Option<Frame<'a>> {
     let (path, largest, delay, more) = (varint(bytes)?, varint(bytes)?, varint(bytes)?, varint(bytes)?);
     let all = *bytes;
     let mut end = largest + 1;
-    // Each range takes bytes: the loop ends with them.
+    // Each range consumes bytes, so the loop ends with them.
     for n in 0..=more {
         let start = end.checked_sub(varint(bytes)? + 1)?;
         if n < more {
@@ -200,7 +201,7 @@ fn ack<'a>(bytes: &mut &'a [u8]) -> Option<Frame<'a>> {
     Some(Frame::Ack(Ack { path, largest, delay, more, bytes: &all[..all.len() - bytes.len()] }))
 }
 
-/// Writes into a buffer whose room the caller has checked.
+/// Writes into a buffer; the caller has checked the room.
 #[derive(Debug)]
 pub(crate) struct Writer<'a> {
     buf: &'a mut [u8],
@@ -208,7 +209,7 @@ pub(crate) struct Writer<'a> {
 }
 
 impl<'a> Writer<'a> {
-    /// Leaves `skip` bytes at the front.
+    /// A writer that leaves `skip` bytes at the front.
     pub(crate) fn new(buf: &'a mut [u8], skip: usize) -> Writer<'a> {
         Writer { buf, len: skip }
     }
@@ -237,7 +238,7 @@ impl<'a> Writer<'a> {
         reason.to_bytes().into_iter().for_each(|b| self.byte(b));
     }
 
-    /// A frame that is neither ACK nor DATA; it needs [`MAX_CONTROL`] bytes at most.
+    /// Writes a frame other than ACK and DATA, of at most [`MAX_CONTROL`] bytes.
     pub(crate) fn control(&mut self, frame: Frame<'_>) {
         match frame {
             Frame::Reset { id, reason, size } => {
@@ -292,7 +293,7 @@ impl<'a> Writer<'a> {
         let (mut room, mut count, mut below) = (self.room().saturating_sub(head), 0, None);
         for range in ranges.clone().take(MAX_NAMED as usize) {
             let gap = below.map_or(0, |below: u64| varint_len(below - range.end - 1));
-            // The count of the others has a second byte from 64 on.
+            // From 64 on, the count of ranges takes a second byte.
             let len = gap + varint_len(range.end - range.start - 1) + usize::from(count == 64);
             if len > room {
                 break;
@@ -315,7 +316,8 @@ impl<'a> Writer<'a> {
         true
     }
 
-    /// The head of a DATA frame and the memory for its bytes. Without `delimited` it is the packet's last frame.
+    /// Writes the header of a DATA frame and returns the memory for its bytes. Without `delimited` it is the
+    /// packet's last frame.
     pub(crate) fn data(&mut self, id: u64, offset: u64, len: usize, fin: bool, delimited: bool) -> &mut [u8] {
         self.byte(DATA | if fin { FIN } else { 0 } | if delimited { LENGTH } else { 0 });
         self.varint(id);
@@ -327,8 +329,8 @@ impl<'a> Writer<'a> {
         &mut self.buf[self.len - len..self.len]
     }
 
-    /// Writes the header into the bytes skipped, which are `header_len` of it, or moves the frames to the front of a shorter one.
-    /// Returns the packet's length.
+    /// Writes the header into the skipped bytes, of which it needs `header_len`; moves the frames forward for
+    /// a shorter header. Returns the packet's length.
     pub(crate) fn finish(self, skip: usize, header: Header) -> usize {
         let Writer { buf, len } = self;
         let mut head = Writer::new(buf, 0);
@@ -346,7 +348,7 @@ impl<'a> Writer<'a> {
     }
 }
 
-/// Bytes of the header of a packet with this number.
+/// Length of the header of a packet with this number.
 pub(crate) fn header_len(path: u64, number: u64) -> usize {
     1 + varint_len(path) + varint_len(number)
 }

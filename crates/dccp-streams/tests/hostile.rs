@@ -1,4 +1,4 @@
-//! Bytes of anybody's: no panic, no memory without bound. What idle streams cost.
+//! Arbitrary input: no panic and bounded memory. Also the memory of idle streams.
 
 #[path = "all/common.rs"]
 mod common;
@@ -21,7 +21,7 @@ fn held(region: &Region<'_, System>) -> usize {
 proptest! {
     #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::default() })]
 
-    /// True packets with a few bytes changed, cut, or made up.
+    /// Real packets with a few bytes changed, truncated packets, and invented ones.
     #[test]
     fn no_bytes_panic(
         changes in prop::collection::vec((0usize..200, any::<u8>()), 0..200),
@@ -57,7 +57,7 @@ proptest! {
     }
 }
 
-/// Frames of a number of four bytes each, as large as may be.
+/// Encodes a number in four bytes.
 fn varint(n: u32) -> [u8; 4] {
     (n | 0x8000_0000).to_be_bytes()
 }
@@ -67,7 +67,7 @@ fn memory_is_bounded_whatever_arrives_and_idle_streams_cost_little() {
     let now = Time::from_millis(1);
     let region = Region::new(MEMORY);
     let mut server = Streams::new(Role::Server, Config { receive_memory: 4 << 20, ..Config::default() });
-    // A byte at every second place, on every stream, on ever new paths, far ahead.
+    // A byte at every second offset, on every stream, on new paths all the time, far ahead.
     for n in 0..300_000u32 {
         let (stream, offset) = (n % 40 * 2, n / 40 % 30_000 * 2 + 7);
         let mut packet = vec![0x21];
@@ -83,7 +83,7 @@ fn memory_is_bounded_whatever_arrives_and_idle_streams_cost_little() {
     assert!(held(&region) < 8 << 20, "{} bytes", held(&region));
     drop(server);
 
-    // As many streams as there may be, by one frame.
+    // The maximum number of streams, opened by one frame.
     let mut server = Streams::new(Role::Server, Config::default());
     server.handle_packet(now, &[0x20, 0x12, 0x40, 254, 0, 0]);
     assert_eq!(server.len(), 128);

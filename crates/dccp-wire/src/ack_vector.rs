@@ -11,7 +11,7 @@ pub enum State {
     NotYetReceived,
 }
 
-/// Longest run one cell can tell: 64 packets (run length 63).
+/// Longest run of one cell: 64 packets (run length 63).
 pub const MAX_RUN: u8 = 64;
 
 /// Runs of (state, packets 1..=64), newest packet first.
@@ -40,7 +40,7 @@ mod tests {
 
     #[test]
     fn example_of_the_rfc() {
-        // RFC 4340 section 11.4 spells out the vector 0,192,3,64,5.
+        // RFC 4340 section 11.4 explains the vector 0,192,3,64,5.
         let read: Vec<_> = runs(&[0, 192, 3, 64, 5]).collect();
         let meant = [
             (State::Received, 1),

@@ -1,11 +1,11 @@
 //! Internet checksum with partial coverage over both pseudo-headers (RFC 4340 section 9.1).
 //!
-//! Only for native IP protocol 33: in UDP the field is zero and not looked at (RFC 6773 section 3.3).
+//! Only for native IP protocol 33: in UDP the field is zero and ignored (RFC 6773 section 3.3).
 
 use crate::IPPROTO_DCCP;
 use core::net::IpAddr;
 
-/// Where the field stands in the header.
+/// Position of the field in the header.
 const FIELD: core::ops::Range<usize> = 6..8;
 
 /// Fills the checksum field of `packet` (a whole DCCP packet) for native IP protocol 33, honouring its CsCov.
@@ -19,13 +19,13 @@ pub fn fill(packet: &mut [u8], src: IpAddr, dst: IpAddr) {
     packet[FIELD].copy_from_slice(&sum.to_be_bytes());
 }
 
-/// Whether the checksum of a native packet is right. A coverage beyond the packet is wrong.
+/// Whether the checksum of a native packet is valid. Coverage beyond the packet is invalid.
 pub fn verify(packet: &[u8], src: IpAddr, dst: IpAddr) -> bool {
-    // The sum over everything, the field included, is all ones.
+    // The sum over everything, including the field, is all ones.
     covered(packet).is_some_and(|bytes| fold(pseudo_header(packet.len(), src, dst) + words(bytes)) == 0xffff)
 }
 
-/// The part of a packet under its checksum (RFC 4340 section 9.2).
+/// The part of a packet that its checksum covers (RFC 4340 section 9.2).
 fn covered(packet: &[u8]) -> Option<&[u8]> {
     let header = usize::from(*packet.get(4)?) * 4;
     match packet.get(5)? & 15 {
@@ -43,8 +43,8 @@ fn pseudo_header(len: usize, src: IpAddr, dst: IpAddr) -> u64 {
     address(src) + address(dst) + len as u64 + u64::from(IPPROTO_DCCP)
 }
 
-/// Sum of the big-endian 16-bit words, an odd last byte padded with zero. Adds 32 bits at a time: the carries
-/// between halves come back in [`fold`].
+/// Sum of the big-endian 16-bit words; an odd last byte is padded with zero. Adds 32 bits at a time; [`fold`]
+/// adds the carries.
 fn words(bytes: &[u8]) -> u64 {
     let (quads, rest) = bytes.as_chunks::<4>();
     let mut last = [0; 4];
@@ -73,10 +73,10 @@ mod tests {
 
     #[test]
     fn crc32c_check_values() {
-        // The published check value of CRC-32C, and RFC 4340 section 9.3 for no data.
+        // The published check value of CRC-32C, and RFC 4340 section 9.3 for empty data.
         assert_eq!(crc32c(b"123456789"), 0xe306_9283);
         assert_eq!(crc32c(b""), 0);
-        // RFC 3720 appendix B.4: 32 bytes of zeroes, of ones.
+        // RFC 3720 appendix B.4: 32 bytes of zeros, and of ones.
         assert_eq!(crc32c(&[0; 32]), 0x8a91_36aa);
         assert_eq!(crc32c(&[0xff; 32]), 0x62a8_ab43);
     }

@@ -9,8 +9,8 @@ pub struct Reset {
     pub data: [u8; 3],
 }
 
-/// The fixed fields of any packet. `ack`, `service_code` and `reset` are present exactly as the type requires;
-/// one that is missing is sent as zero, one that is not required is not sent.
+/// The fixed fields of a packet. `ack`, `service_code` and `reset` are present exactly if the type requires
+/// them; a missing one is sent as zero, a superfluous one is not sent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Header {
     /// DCCP source port.
@@ -23,12 +23,12 @@ pub struct Header {
     pub cscov: u8,
     /// Packet type.
     pub ptype: PacketType,
-    /// `X = 0`: `seq` and `ack` hold only 24 bits; extend with [`Seq::extend`]. Without effect on types that
-    /// must use long numbers.
+    /// `X = 0`: `seq` and `ack` have only 24 bits; extend with [`Seq::extend`]. No effect on types that must
+    /// use long numbers.
     pub short: bool,
     /// Sequence Number.
     pub seq: Seq,
-    /// Acknowledgement Number: on all but Request, Data and Listen.
+    /// Acknowledgement Number: all types but Request, Data and Listen.
     pub ack: Option<Seq>,
     /// On Request, Response and Listen.
     pub service_code: Option<u32>,
@@ -36,7 +36,7 @@ pub struct Header {
     pub reset: Option<Reset>,
 }
 
-/// A received packet, borrowed from the datagram it came in.
+/// A received packet, borrowed from its datagram.
 #[derive(Clone, Copy, Debug)]
 pub struct Packet<'a> {
     /// The fixed fields.
@@ -47,7 +47,7 @@ pub struct Packet<'a> {
     pub payload: &'a [u8],
 }
 
-/// Why bytes are not a DCCP packet (RFC 4340 section 8.5 step 1).
+/// Error for bytes that are not a DCCP packet (RFC 4340 section 8.5 step 1).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 #[non_exhaustive]
 pub enum ParseError {
@@ -55,7 +55,7 @@ pub enum ParseError {
     Truncated,
     /// Data Offset too small for the type, or beyond the packet.
     BadDataOffset,
-    /// Short sequence numbers on a type that may not have them.
+    /// Short sequence numbers on a type that does not allow them.
     ShortNotAllowed,
     /// A reserved packet type.
     ReservedType,
@@ -64,7 +64,7 @@ pub enum ParseError {
 }
 
 impl ParseError {
-    /// Its name, for counters.
+    /// Name for counters.
     pub const fn name(self) -> &'static str {
         match self {
             ParseError::Truncated => "truncated",
@@ -76,7 +76,7 @@ impl ParseError {
     }
 }
 
-/// Bytes of the fixed fields of a type.
+/// Length of the fixed fields of a type, bytes.
 fn fixed_len(ptype: PacketType, short: bool) -> usize {
     // RFC 4340 section 5.1: generic header and acknowledgement subheader.
     let (generic, ack) = if short { (12, 4) } else { (16, 8) };
@@ -101,9 +101,9 @@ impl Header {
         self.len() + options.next_multiple_of(4) + payload
     }
 
-    /// Writes header, options and padding into `buf`, whose length is exactly `packet_len(options.len(), payload)`,
-    /// and returns the rest of it for the payload. The checksum is left zero, as RFC 6773 section 3.3 has it;
-    /// native encapsulation fills it ([`crate::checksum::fill`]).
+    /// Writes header, options and padding into `buf`, whose length must be exactly `packet_len(options.len(),
+    /// payload)`, and returns the rest for the payload. The checksum stays zero, as RFC 6773 section 3.3
+    /// requires; native encapsulation fills it ([`crate::checksum::fill`]).
     ///
     /// # Panics
     /// If `buf` is too short, or `options` longer than [`MAX_OPTIONS`] (which an [`crate::OptionBuf`] never is).
@@ -139,7 +139,7 @@ impl Header {
         let Writer { buf, at } = out;
         let (place, padding) = buf[at..].split_at_mut(options.len());
         place.copy_from_slice(options);
-        // Padding goes to the end, up to a word boundary (RFC 4340 section 5.8.1).
+        // Padding is at the end, up to a word boundary (RFC 4340 section 5.8.1).
         padding.fill(0);
         payload
     }
@@ -157,14 +157,14 @@ impl Writer<'_> {
     }
 }
 
-/// The first `n` bytes as a number, and what follows them.
+/// The first `n` bytes as a number, and the remaining bytes.
 fn take_number(bytes: &[u8], n: usize) -> Result<(u64, &[u8]), ParseError> {
     let (field, rest) = bytes.split_at_checked(n).ok_or(ParseError::Truncated)?;
     Ok((number(field), rest))
 }
 
 impl<'a> Packet<'a> {
-    /// Reads one packet. The checksum is not looked at ([`crate::checksum::verify`]).
+    /// Parses one packet. The checksum is not verified ([`crate::checksum::verify`]).
     pub fn parse(bytes: &'a [u8]) -> Result<Packet<'a>, ParseError> {
         let &[s1, s0, d1, d0, offset, cc, _, _, kind, ref rest @ ..] = bytes else {
             return Err(ParseError::Truncated);
@@ -178,7 +178,8 @@ impl<'a> Packet<'a> {
         if short && !ptype.allows_short() {
             return Err(ParseError::ShortNotAllowed);
         }
-        // With X = 1 a reserved byte stands before the number; Seq keeps the low 48 bits. Likewise for the ack.
+        // With X = 1 a reserved byte precedes the number; Seq keeps the low 48 bits. The same applies to the
+        // ack.
         let (seq, rest) = match (short, rest) {
             (false, &[_, a, b, c, d, e, f, ref rest @ ..]) => ([0, 0, a, b, c, d, e, f], rest),
             (true, &[d, e, f, ref rest @ ..]) => ([0, 0, 0, 0, 0, d, e, f], rest),

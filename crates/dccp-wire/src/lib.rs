@@ -1,10 +1,11 @@
-//! Bytes to meaning and back: DCCP (RFC 4340), DCCP in UDP (RFC 6773), Multipath DCCP options (RFC 9897).
+//! Encoding and decoding of DCCP (RFC 4340), DCCP in UDP (RFC 6773) and Multipath DCCP options (RFC 9897).
 //!
-//! Parsing is zero-copy and total: any bytes give a value or a named error, never a panic. `docs/wire.md` lists the rules
-//! of the RFCs with their place here.
+//! Parsing is zero-copy and total: any bytes give a value or a named error, never a panic. `docs/wire.md`
+//! lists the rules of the RFCs and where they are implemented here.
 //!
-//! [`PacketType`], [`ResetCode`], [`Opt`] and [`MpOption`] are exhaustive: each number that the RFCs leave open has a place in a variant of
-//! its own, so whoever matches on them is told by the compiler what a new version understands. [`ParseError`] may grow.
+//! [`PacketType`], [`ResetCode`], [`Opt`] and [`MpOption`] are exhaustive, with a separate variant for
+//! unassigned numbers. When a new version knows more numbers, the compiler reports every `match` on them.
+//! [`ParseError`] may grow.
 //!
 //! ```
 //! use dccp_wire::{Header, Packet, PacketType, Seq};

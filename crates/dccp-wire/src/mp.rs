@@ -5,8 +5,8 @@ use core::net::IpAddr;
 /// Multipath options, option type 46 (RFC 9897 section 3.2).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum MpOption<'a> {
-    /// Groups of options being confirmed, verbatim, newest group first: each the MP_SEQ they came with, then the
-    /// options (0); read with [`crate::Options::new`].
+    /// Groups of confirmed options, verbatim, newest group first: each is the MP_SEQ of their packet, then
+    /// the options (0); read with [`crate::Options::new`].
     Confirm(&'a [u8]),
     /// Address identifier, connection identifier of the peer, nonce (1).
     Join {
@@ -86,7 +86,7 @@ pub enum KeyType {
     Plain,
     /// 64 bytes, experimental.
     Experimental,
-    /// Unassigned; its length is unknown, so nothing after it can be read.
+    /// Unassigned; its length is unknown, so the rest of the list cannot be read.
     Other(u8),
 }
 
@@ -131,7 +131,7 @@ impl KeyType {
         }
     }
 
-    /// Bytes of key data, where known.
+    /// Length of the key data, if known.
     pub const fn key_len(self) -> Option<usize> {
         match self {
             KeyType::Plain => Some(8),
@@ -142,8 +142,9 @@ impl KeyType {
 }
 
 impl<'a> MpOption<'a> {
-    /// Reads the key list of MP_KEY: (type, data) until the end or an unknown type (whose data is all the rest).
-    /// The keys of a parsed option have the length of their type; in any other list the last may be cut short.
+    /// Reads the key list of MP_KEY: (type, data) until the end or an unknown type (whose data is the whole
+    /// rest). The keys of a parsed option have the length of their type; in any other list the last may be
+    /// truncated.
     pub fn keys(keys: &'a [u8]) -> impl Iterator<Item = (KeyType, &'a [u8])> {
         let mut list = keys;
         core::iter::from_fn(move || {
@@ -155,14 +156,14 @@ impl<'a> MpOption<'a> {
         })
     }
 
-    /// The data of an option 46: subtype and value. None: a known subtype with an impossible value.
+    /// Parses the data of an option 46: subtype and value. None: a known subtype with an invalid value.
     pub(crate) fn parse(data: &'a [u8]) -> Option<MpOption<'a>> {
-        // On every data packet.
+        // Fast path: on every data packet.
         if let [4, a, b, c, d, e, f] = *data {
             return Some(MpOption::Seq(Seq::new(u64::from_be_bytes([0, 0, a, b, c, d, e, f]))));
         }
         let (&subtype, value) = data.split_first()?;
-        // Lengths: RFC 9897 section 3.2, table of multipath options, less the three bytes before the value.
+        // Lengths: RFC 9897 section 3.2, table of multipath options, minus the three bytes before the value.
         Some(match (subtype, value.len()) {
             (0, _) => MpOption::Confirm(value),
             (1, 9) => MpOption::Join {
@@ -207,7 +208,7 @@ impl<'a> MpOption<'a> {
         })
     }
 
-    /// Hands subtype and value to `put`, in parts.
+    /// Passes subtype and value to `put`, in parts.
     pub(crate) fn emit(&self, put: impl FnOnce(&[&[u8]]) -> bool) -> bool {
         match *self {
             MpOption::Confirm(options) => put(&[&[0], options]),

@@ -42,33 +42,33 @@ pub enum Opt<'a> {
     AckVector(bool, &'a [u8]),
     /// Section 11.7.
     DataDropped(&'a [u8]),
-    /// In 10 microseconds (section 13.1).
+    /// In units of 10 microseconds (section 13.1).
     Timestamp(u32),
-    /// The echoed value, and the elapsed time in 10 microseconds, 0 if absent (section 13.3).
+    /// The echoed value, and the elapsed time in units of 10 microseconds, 0 if absent (section 13.3).
     TimestampEcho(u32, u32),
-    /// In 10 microseconds (section 13.2).
+    /// In units of 10 microseconds (section 13.2).
     ElapsedTime(u32),
-    /// CRC-32C over the application data, as [`crate::checksum::crc32c`] gives it (section 9.3).
+    /// CRC-32C of the application data, as computed by [`crate::checksum::crc32c`] (section 9.3).
     DataChecksum(u32),
     /// Option 46 (RFC 9897).
     Mp(MpOption<'a>),
-    /// Types 128 to 255: type and data, meant for the CCID (section 10.3).
+    /// Types 128 to 255: type and data, for the CCID (section 10.3).
     Ccid(u8, &'a [u8]),
-    /// A type listed above with data that cannot be right for it: to be ignored, unless Mandatory stands before it
-    /// or a rule of that option says otherwise (section 5.8). A malformed MP option has type 46 and its
-    /// subtype in the first byte of data.
+    /// A type listed above with invalid data: to be ignored, unless Mandatory precedes it or the option has
+    /// its own rule (section 5.8). A malformed MP option has type 46 and its subtype in the first byte of
+    /// data.
     Invalid(u8, &'a [u8]),
     /// Any other type and its data.
     Unknown(u8, &'a [u8]),
 }
 
-/// An option whose length byte is malformed: it and the rest of the area are to be ignored (RFC 4340 section 5.8).
-/// Also names an option for a Reset ([`Options::culprit`]).
+/// An option with a malformed length byte: it and the rest of the area must be ignored (RFC 4340 section
+/// 5.8). Also identifies an option for a Reset ([`Options::culprit`]).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct OptionError {
     /// Its type byte.
     pub option: u8,
-    /// The first two bytes of its data, zero where there are less, for the Reset (RFC 4340 section 5.6).
+    /// The first two bytes of its data, zero if missing, for the Reset (RFC 4340 section 5.6).
     pub data: [u8; 2],
 }
 
@@ -76,17 +76,17 @@ pub struct OptionError {
 #[derive(Clone, Debug)]
 pub struct Options<'a> {
     rest: &'a [u8],
-    /// From the option returned last to the end of it, or of the area.
+    /// From the last returned option to its end, or to the end of the area.
     last: &'a [u8],
 }
 
 impl<'a> Options<'a> {
-    /// Over the bytes between header and payload, or over the options inside MP_CONFIRM.
+    /// Iterates over the bytes between header and payload, or over the options inside MP_CONFIRM.
     pub fn new(bytes: &'a [u8]) -> Options<'a> {
         Options { rest: bytes, last: &[] }
     }
 
-    /// The option returned last, as a Reset with code Option Error or Mandatory Error tells it.
+    /// The last returned option, for a Reset with code Option Error or Mandatory Error.
     pub fn culprit(&self) -> OptionError {
         let byte = |i| self.last.get(i).copied().unwrap_or(0);
         OptionError { option: byte(0), data: [byte(2), byte(3)] }
@@ -122,7 +122,7 @@ impl<'a> Opt<'a> {
         Opt::parse_valid(kind, data).unwrap_or(Opt::Invalid(kind, data))
     }
 
-    /// None: known type, impossible data.
+    /// None: a known type with invalid data.
     fn parse_valid(kind: u8, data: &'a [u8]) -> Option<Opt<'a>> {
         Some(match kind {
             MANDATORY => Opt::Mandatory,
@@ -149,7 +149,7 @@ impl<'a> Opt<'a> {
                 2 | 4 => Opt::ElapsedTime(number(data) as u32),
                 _ => return None,
             },
-            // As in SCTP, which RFC 4340 section 9.3 points to: the low byte of the CRC goes first.
+            // As in SCTP, to which RFC 4340 section 9.3 refers: the low byte of the CRC comes first.
             DATA_CHECKSUM => Opt::DataChecksum(u32::from_le_bytes(data.try_into().ok()?)),
             MULTIPATH => Opt::Mp(MpOption::parse(data)?),
             NDP_COUNT => return None,
@@ -159,7 +159,7 @@ impl<'a> Opt<'a> {
     }
 }
 
-/// The smallest of two and four bytes that holds an elapsed time (RFC 4340 section 13.2).
+/// The shorter of two and four bytes that can hold an elapsed time (RFC 4340 section 13.2).
 fn elapsed_bytes(bytes: &[u8; 4]) -> &[u8] {
     match bytes {
         [0, 0, low @ ..] => low,
@@ -168,7 +168,7 @@ fn elapsed_bytes(bytes: &[u8; 4]) -> &[u8] {
 }
 
 impl OptionBuf {
-    /// Appends one option. False if it does not fit, neither its length byte nor the area ([`crate::MAX_OPTIONS`]):
+    /// Appends one option. False if it does not fit its length byte or the area ([`crate::MAX_OPTIONS`]):
     /// then nothing was written.
     pub fn push(&mut self, option: &Opt<'_>) -> bool {
         match *option {
@@ -181,7 +181,7 @@ impl OptionBuf {
             Opt::InitCookie(cookie) => self.push_parts(INIT_COOKIE, &[cookie]),
             Opt::NdpCount(count @ 0..=255) => self.push_whole([NDP_COUNT, 3, count as u8]),
             Opt::NdpCount(count) => {
-                // RFC 4340 section 7.7: the smallest of one to six bytes; more than 48 bits cannot be told.
+                // RFC 4340 section 7.7: the fewest of one to six bytes; counts above 48 bits are cut.
                 let bytes = count.min((1 << 48) - 1).to_be_bytes();
                 let zeros = (count.leading_zeros() as usize / 8).clamp(2, 7);
                 self.push_parts(NDP_COUNT, &[&bytes[zeros..]])
@@ -191,7 +191,7 @@ impl OptionBuf {
             Opt::Timestamp(time) => self.push_parts(TIMESTAMP, &[&time.to_be_bytes()]),
             Opt::TimestampEcho(echo, elapsed) => {
                 let elapsed = elapsed.to_be_bytes();
-                // RFC 4340 section 13.3: absent is zero.
+                // RFC 4340 section 13.3: absent means zero.
                 let elapsed = if elapsed == [0; 4] { &[] } else { elapsed_bytes(&elapsed) };
                 self.push_parts(TIMESTAMP_ECHO, &[&echo.to_be_bytes(), elapsed])
             }

@@ -1,22 +1,22 @@
 use alloc::vec::Vec;
 
-/// The longest header Data Offset can tell, 255 words (RFC 4340 section 5).
+/// The longest header that Data Offset can express, 255 words (RFC 4340 section 5).
 pub const MAX_HEADER: usize = 1020;
-/// Bytes of options that fit behind the fixed fields of every packet type (Response and Reset take 28).
+/// Bytes of options that fit after the fixed fields of every packet type (Response and Reset have 28).
 pub const MAX_OPTIONS: usize = MAX_HEADER - 28;
 
-/// An option area being written; kept and cleared between packets so that nothing is allocated a packet. Never longer
-/// than [`MAX_OPTIONS`], so that it fits behind any header.
+/// A buffer for an option area; it is reused between packets, so that a packet needs no allocation. Never
+/// longer than [`MAX_OPTIONS`], so it fits after any header.
 #[derive(Clone, Debug, Default)]
 pub struct OptionBuf(Vec<u8>);
 
 impl OptionBuf {
-    /// Empty.
+    /// An empty buffer.
     pub fn new() -> OptionBuf {
         OptionBuf::default()
     }
 
-    /// Appends options already encoded. False if they do not fit: then nothing was written.
+    /// Appends encoded options. False if they do not fit: then nothing was written.
     pub fn extend(&mut self, encoded: &[u8]) -> bool {
         let fits = encoded.len() <= self.room();
         if fits {
@@ -29,7 +29,7 @@ impl OptionBuf {
         self.push_whole([kind])
     }
 
-    /// An option of a length known beforehand, encoded: for those that are on every data packet.
+    /// Appends an encoded option of constant length, for options on every data packet.
     pub(crate) fn push_whole<const N: usize>(&mut self, option: [u8; N]) -> bool {
         let fits = N <= self.room();
         if fits {
@@ -38,7 +38,7 @@ impl OptionBuf {
         fits
     }
 
-    /// Type, length and the parts of the data one after the other.
+    /// Appends type, length and the parts of the data.
     pub(crate) fn push_parts(&mut self, kind: u8, parts: &[&[u8]]) -> bool {
         let len = 2 + parts.iter().map(|part| part.len()).sum::<usize>();
         let Ok(len_byte) = u8::try_from(len) else { return false };
@@ -50,7 +50,8 @@ impl OptionBuf {
         true
     }
 
-    /// Appends Padding options (RFC 4340 section 5.8.1) as far as there is room, up to `len` bytes in all.
+    /// Appends Padding options (RFC 4340 section 5.8.1), up to `len` bytes in total and as far as there is
+    /// room.
     pub fn pad(&mut self, len: usize) {
         let len = len.min(MAX_OPTIONS).max(self.0.len());
         self.0.resize(len, 0);
@@ -61,12 +62,12 @@ impl OptionBuf {
         MAX_OPTIONS - self.0.len()
     }
 
-    /// Forgets what was written, keeps the memory.
+    /// Clears the options, keeps the memory.
     pub fn clear(&mut self) {
         self.0.clear();
     }
 
-    /// What was written so far, without final padding.
+    /// The options so far, without final padding.
     pub fn as_bytes(&self) -> &[u8] {
         &self.0
     }
@@ -76,7 +77,7 @@ impl OptionBuf {
         self.0.len()
     }
 
-    /// Nothing written.
+    /// Whether nothing was written.
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
     }

@@ -1,6 +1,6 @@
 use core::fmt;
 
-/// A 48-bit sequence number with circular arithmetic (RFC 4340 section 3.1). Also numbers MP_SEQ.
+/// A 48-bit sequence number with circular arithmetic (RFC 4340 section 3.1). Also used for MP_SEQ.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Default)]
 pub struct Seq(u64);
 
@@ -68,7 +68,8 @@ impl Seq {
     pub const fn extend(short: u32, reference: Seq) -> Seq {
         let low = reference.0 as u32 & 0xff_ffff;
         let ahead = short.wrapping_sub(low) & 0xff_ffff;
-        // Of two that are equally near, the section's pseudocode takes the one outside the reference's block of 2^24 numbers.
+        // If two are equally near, the section's pseudocode takes the one outside the reference's block of
+        // 2^24 numbers.
         let up = ahead < 1 << 23 || ahead == 1 << 23 && short < low;
         let delta = if up { ahead as u64 } else { (ahead as u64).wrapping_sub(1 << 24) };
         Seq::new(reference.0.wrapping_add(delta))

@@ -1,4 +1,4 @@
-//! Peers that nobody named: where strangers are let in, each gets a number while it has a channel.
+//! Peers that are not configured: if strangers are admitted, each gets a number while it has a channel.
 
 use super::{Channels, Event};
 use crate::drops::Reason;
@@ -6,14 +6,16 @@ use crate::keys::{PresharedKey, PublicKey};
 use crate::strangers::{FIRST, is_stranger};
 use mpdccp_units::{Duration, Time};
 
-/// One that was silent for so long makes room for another when there are as many as may be. A session that lives says something more often.
+/// A stranger that was silent for this long is dropped if the maximum is reached. Live sessions send more
+/// often.
 const SILENT: Duration = Duration::from_secs(60);
-/// How often room is made: each time all of them are looked at.
+/// Interval of the search for silent strangers, which examines all.
 const SWEEP: Duration = Duration::from_secs(1);
 
 impl Channels {
-    /// Lets in whoever has a key, beside the peers that were added: up to this many at a time, without a preshared key.
-    /// [`peer_key`](Self::peer_key) tells who has which number, as long as there is a channel. Not on a server of several shards.
+    /// Accepts any peer with a key, in addition to configured peers: up to `most` at a time, without a
+    /// preshared key. [`peer_key`](Self::peer_key) returns the key of a number while there is a channel. Not
+    /// on a server of several shards.
     pub fn admit_strangers(&mut self, most: usize) {
         self.strangers.most = most;
     }
@@ -42,14 +44,14 @@ impl Channels {
         Ok(number)
     }
 
-    /// A stranger is forgotten with its last channel.
+    /// Removes a stranger that has no channel left.
     pub(super) fn forget_stranger(&mut self, number: u32) {
         if is_stranger(number) && self.peers.get(&number).is_some_and(|peer| peer.channels.is_empty()) {
             self.remove_peer(number);
         }
     }
 
-    /// Forgets the strangers that have been silent.
+    /// Removes silent strangers.
     fn sweep(&mut self, now: Time) {
         if self.strangers.swept.is_some_and(|at| now.since(at) < SWEEP) {
             return;
@@ -62,7 +64,7 @@ impl Channels {
             if let Some(channel) = self.channels.get(at) {
                 self.events.push_back(Event::Gone(channel.id));
             }
-            // With the last of them goes the stranger.
+            // The stranger is removed with its last channel.
             self.forget(at);
         }
     }

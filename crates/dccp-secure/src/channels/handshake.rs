@@ -1,4 +1,4 @@
-//! The handshakes of channels: what begins one, what answers one, and the cookies in between.
+//! The handshakes of channels: initiations, responses and cookies.
 
 use super::{Channels, Event, Handover, Input};
 use crate::address::Address;
@@ -13,15 +13,15 @@ use crate::strangers::is_stranger;
 use crate::timestamp::Timestamp;
 use mpdccp_units::{Duration, Time};
 
-/// Most channels of one peer; the one heard of least recently makes room.
+/// Most channels per peer; a new one replaces the one silent for longest.
 const PER_PEER: usize = 64;
-/// ... and of one that nobody named.
+/// ... and per peer that is not configured.
 const PER_STRANGER: usize = 16;
-/// How long a cookie is shown.
+/// Lifetime of a received cookie.
 const COOKIE_LIFE: Duration = Duration::from_secs(120);
 
 impl Channels {
-    /// Sends the first message of a handshake, again if it was sent before.
+    /// Sends the first message of a handshake, or retransmits it.
     pub(super) fn initiate(&mut self, now: Time, at: u32) {
         let (seed, [chance, ..], index) = (self.seed(), self.seed(), self.index(at));
         let (Some(channel), Some(index)) = (self.channels.get_mut(at), index) else { return };
@@ -52,7 +52,7 @@ impl Channels {
         let cookie = channel.cookie.filter(|(_, since)| now.since(*since) < COOKIE_LIFE);
         let code = peer.codes.write(&mut message, cookie.as_ref().map(|(cookie, _)| cookie));
         let wait = Pending::wait(now, (since, channel.heard), channel.took, before);
-        // Clients of a server that was restarted do not come all at once.
+        // Spread the clients of a restarted server over time.
         let again = now + wait - wait / 4 * u32::from(chance) / 255;
         channel.pending = Some(Box::new(Pending { state, index, code, since, sent: now, again, wait }));
         self.outbox.push_back((channel.address, message));
@@ -88,7 +88,7 @@ impl Channels {
         self.answer(now, from, offered, Receiver { server: 0, index })
     }
 
-    /// Answers a first message that could be read.
+    /// Answers a valid first message.
     pub(super) fn answer(
         &mut self,
         now: Time,
@@ -102,7 +102,7 @@ impl Channels {
         };
         let result = self.answer_peer(now, from, offered, to, number);
         if result.is_err() {
-            // A stranger that gets no channel is none of the peers.
+            // A peer that is not configured and gets no channel is removed.
             self.forget_stranger(number);
         }
         result
@@ -167,7 +167,7 @@ impl Channels {
         Ok(Input::Handled)
     }
 
-    /// Forgets the channel of a peer that was heard of least recently, if it has as many as it may.
+    /// Drops the peer's channel that was silent for longest, if it has the maximum number.
     fn make_room(&mut self, peer: u32) {
         let most = if is_stranger(peer) { PER_STRANGER } else { PER_PEER };
         let Some(peer) = self.peers.get(&peer).filter(|peer| peer.channels.len() >= most) else { return };
@@ -228,7 +228,8 @@ impl Channels {
         let peer = self.peers.get(&channel.peer).ok_or(Reason::UnknownPeer)?;
         let pending = channel.pending.as_ref().filter(|p| p.index == to.index).ok_or(Reason::UnknownIndex)?;
         let cookie = peer.codes.open_reply(&pending.code, datagram).ok_or(Reason::Stranger)?;
-        // At once, but only if none was shown before: the responder is busy, and whoever sends cookies must not set the pace.
+        // Retransmit at once, but only with the first cookie: the responder is busy, and the sender of
+        // cookies must not control the rate of initiations.
         let before = channel.cookie.replace((cookie, now));
         let first = before.is_none_or(|(_, since)| now.since(since) >= COOKIE_LIFE);
         if first {
@@ -238,7 +239,7 @@ impl Channels {
         Ok(Input::Handled)
     }
 
-    /// Notes the keys of records to the initiator and to the responder of a handshake.
+    /// Logs the record keys of a handshake, in both directions.
     fn log_key(&mut self, secrets: &Secrets, aead: Aead, initiator: Receiver, responder: Receiver) {
         if let Some(log) = &mut self.keylog {
             let (forth, back) = secrets.material(aead);
@@ -249,7 +250,7 @@ impl Channels {
     }
 }
 
-/// The keys of a handshake for one side of it.
+/// The keys of one end of a handshake.
 fn keypair(
     now: Time,
     secrets: &Secrets,

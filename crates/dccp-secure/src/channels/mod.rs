@@ -31,22 +31,22 @@ pub use types::{Event, Input, PeerStats};
 /// Shard and slot of an initiation that may go to any shard.
 const ANYWHERE: Receiver = Receiver { server: 0, index: u32::MAX };
 
-/// What a [`Channels`] is made with.
+/// Settings of a [`Channels`].
 #[derive(Clone, Debug)]
 pub struct Settings {
     /// This host's key.
     pub private_key: PrivateKey,
-    /// Answers handshakes of its peers; otherwise it only begins its own.
+    /// Answers its peers' handshakes; otherwise it only starts its own.
     pub accepts: bool,
-    /// Number of this server, 24 bits, that peers write on what is for it; 0 where nobody looks.
+    /// Number of this server, 24 bits, which peers write into messages for it; 0 if no balancer uses it.
     pub server: u32,
     /// Number of this shard of the server.
     pub shard: u8,
-    /// What records may be sealed with, the best first ([`Aead::preferred`]).
+    /// Ciphers for records, best first ([`Aead::preferred`]).
     pub aeads: Vec<Aead>,
     /// Time since 1970 at [`Time::ZERO`].
     pub unix: Duration,
-    /// Randomness of the system.
+    /// Random bytes from the system.
     pub seed: [u8; 32],
 }
 
@@ -55,28 +55,28 @@ struct Peer {
     key: PublicKey,
     psk: PresharedKey,
     codes: Codes,
-    /// Channels by the number that names them in handshakes.
+    /// Channels by their identifier in handshakes.
     channels: BTreeMap<u64, u32>,
-    /// Handshakes for unknown channels must be newer than this.
+    /// Handshakes of unknown channels must be newer than this.
     floor: Timestamp,
-    /// Which server and shard answered last.
+    /// Server and shard that answered last.
     home: Receiver,
-    /// How many handshakes it may begin.
+    /// Limit of its handshakes.
     handshakes: Bucket,
-    /// How much of its questions is answered.
+    /// Limit of its echo requests.
     echoes: Budget,
 }
 
 /// All channels of one thread.
 ///
-/// The contract: hand in datagrams ([`handle`](Self::handle)) and packets ([`seal`](Self::seal)); then drain
-/// [`poll_transmit`](Self::poll_transmit) and [`poll_event`](Self::poll_event), and call [`handle_timeout`](Self::handle_timeout) at
-/// [`poll_timeout`](Self::poll_timeout).
+/// Usage: pass in datagrams ([`handle`](Self::handle)) and packets ([`seal`](Self::seal)); then drain
+/// [`poll_transmit`](Self::poll_transmit) and [`poll_event`](Self::poll_event), and call
+/// [`handle_timeout`](Self::handle_timeout) at [`poll_timeout`](Self::poll_timeout).
 #[derive(Debug)]
 pub struct Channels {
     settings: Settings,
     identity: Arc<Identity>,
-    /// How many shards share the server's peers; 0 if this one has them all.
+    /// Number of shards that share the server's peers; 0 if this one has all peers.
     shards: u8,
     handovers: VecDeque<Handover>,
     codes: Codes,
@@ -86,7 +86,7 @@ pub struct Channels {
     channels: Slots<Channel>,
     by_id: BTreeMap<ChannelId, u32>,
     next_id: u32,
-    /// Our indices, and the channel each is of.
+    /// Our indices, and their channels.
     indices: Indices,
     timers: BTreeSet<(Time, u32)>,
     outbox: VecDeque<(Address, Vec<u8>)>,
@@ -98,14 +98,14 @@ pub struct Channels {
     drops: BTreeMap<Reason, u64>,
     stranger: Option<PublicKey>,
     strangers: Strangers,
-    /// Time since 1970 in the newest handshake that this end began.
+    /// Timestamp, as time since 1970, of the newest handshake that this end started.
     initiated: Option<Duration>,
-    /// Lines for a key log, if one is wanted.
+    /// Lines of the key log, if enabled.
     keylog: Option<VecDeque<Zeroizing<String>>>,
 }
 
 impl Channels {
-    /// Without peers.
+    /// Makes channels without peers.
     pub fn new(settings: Settings) -> Channels {
         let identity = Identity::new(settings.private_key.clone());
         Channels {
@@ -136,7 +136,7 @@ impl Channels {
         }
     }
 
-    /// Lets a peer in, by a number of the caller's; replaces what was known under that number or key.
+    /// Adds a peer under the caller's number; replaces a peer with the same number or key.
     pub fn add_peer(&mut self, number: u32, key: PublicKey, psk: PresharedKey) {
         if let Some(other) = self.by_key.get(&key).copied() {
             self.remove_peer(other);
@@ -161,7 +161,7 @@ impl Channels {
         );
     }
 
-    /// Whether a peer has this number, with these keys.
+    /// Whether this number belongs to a peer with these keys.
     pub fn has_peer(&self, number: u32, key: &PublicKey, psk: &PresharedKey) -> bool {
         self.peers.get(&number).is_some_and(|peer| peer.key == *key && peer.psk == *psk)
     }
@@ -171,7 +171,7 @@ impl Channels {
         self.settings.private_key == *key
     }
 
-    /// Has another key from now on: for handshakes to come. What was agreed upon with the old one ends with
+    /// Changes the host's key for future handshakes. Channels with the old key end with
     /// [`remove_peer`](Self::remove_peer).
     pub fn set_private_key(&mut self, key: PrivateKey) {
         self.identity = Identity::new(key.clone());
@@ -180,7 +180,7 @@ impl Channels {
         self.settings.private_key = key;
     }
 
-    /// Forgets a peer and its channels.
+    /// Removes a peer and its channels.
     pub fn remove_peer(&mut self, number: u32) {
         let Some(peer) = self.peers.remove(&number) else { return };
         self.by_key.remove(&peer.key);
@@ -191,8 +191,9 @@ impl Channels {
         }
     }
 
-    /// The peer may be another machine from now on, or have lost its keys in a restart: the next packet of each channel that this end began waits
-    /// for a new handshake, with any server and shard. What still comes under the old keys is opened.
+    /// The peer may be another machine from now on, or have lost its keys in a restart. On each channel that
+    /// this end started, the next packet waits for a new handshake, with any server and shard. Records under
+    /// the old keys are still opened.
     pub fn start_over(&mut self, peer: u32) {
         let Some(peer) = self.peers.get_mut(&peer) else { return };
         peer.home = ANYWHERE;
@@ -204,7 +205,7 @@ impl Channels {
         }
     }
 
-    /// Begins a channel; the handshake comes with the first packet. `None` without such a peer.
+    /// Starts a channel; the handshake begins with the first packet. `None` without such a peer.
     pub fn open(&mut self, now: Time, peer: u32, address: Address) -> Option<ChannelId> {
         let path = self.rng.next_u64();
         self.insert(now, peer, path, address, true).map(|(id, _)| id)
@@ -217,7 +218,7 @@ impl Channels {
         }
     }
 
-    /// Where a channel's datagrams go now.
+    /// A channel's current address.
     pub fn address(&self, channel: ChannelId) -> Option<Address> {
         self.channel(channel).map(|channel| channel.address)
     }
@@ -237,12 +238,12 @@ impl Channels {
         self.by_key.get(key).copied()
     }
 
-    /// What a channel did.
+    /// Counters of a channel.
     pub fn stats(&self, channel: ChannelId) -> Option<ChannelStats> {
         self.channel(channel).map(|channel| channel.stats)
     }
 
-    /// What is known of a peer.
+    /// State of a peer.
     pub fn peer_stats(&self, peer: u32) -> Option<PeerStats> {
         let channels = &self.peers.get(&peer)?.channels;
         let heard = channels.values().filter_map(|at| self.channels.get(*at));
@@ -255,18 +256,19 @@ impl Channels {
         &self.drops
     }
 
-    /// The key of the last handshake that was no peer's ([`Reason::UnknownPeer`]).
+    /// The key of the last handshake from an unknown peer ([`Reason::UnknownPeer`]).
     pub fn stranger(&self) -> Option<&PublicKey> {
         self.stranger.as_ref()
     }
 
-    /// Time since 1970 in the newest handshake that this end began: after a restart, [`Settings::unix`] should not lead to an earlier one,
-    /// which peers that remember would refuse.
+    /// Timestamp, as time since 1970, of the newest handshake that this end started. After a restart,
+    /// [`Settings::unix`] should not result in an earlier one: peers that remember it would refuse the
+    /// handshake.
     pub fn initiated(&self) -> Option<Duration> {
         self.initiated
     }
 
-    /// Writes a key log from now on: who has it can read everything.
+    /// Writes a key log from now on: anyone who has it can decrypt everything.
     pub fn log_keys(&mut self) {
         self.keylog.get_or_insert_default();
     }
@@ -276,8 +278,9 @@ impl Channels {
         self.keylog.as_mut()?.pop_front()
     }
 
-    /// Seals records in place, `segment` bytes each but for the last: room for a header ([`HEADER`](crate::HEADER)), a packet, room for a
-    /// tag ([`TAG`](crate::TAG)). Returns where they go.
+    /// Seals records in place, each `segment` bytes but the last: room for a header
+    /// ([`HEADER`](crate::HEADER)), a packet, room for a tag ([`TAG`](crate::TAG)). Returns their
+    /// destination.
     ///
     /// # Errors
     /// There is no key yet, or no such channel.
@@ -294,7 +297,7 @@ impl Channels {
         result
     }
 
-    /// A datagram came in.
+    /// Handles a received datagram.
     pub fn handle(&mut self, now: Time, from: &Address, datagram: &mut [u8]) -> Input {
         let message = header::read(datagram);
         if let Some(shard) = message.and_then(|(to, _)| self.elsewhere(to)) {
@@ -317,12 +320,12 @@ impl Channels {
         })
     }
 
-    /// The next datagram to send: handshakes, cookies, and what waited for a key.
+    /// The next datagram to send: handshakes, cookies, and packets that waited for a key.
     pub fn poll_transmit(&mut self) -> Option<(Address, Vec<u8>)> {
         self.outbox.pop_front()
     }
 
-    /// What happened.
+    /// The next event.
     pub fn poll_event(&mut self) -> Option<Event> {
         self.events.pop_front()
     }
@@ -332,7 +335,7 @@ impl Channels {
         self.timers.first().map(|(at, _)| *at).into_iter().chain(self.echoes.next()).min()
     }
 
-    /// Timers came.
+    /// Handles expired timers.
     pub fn handle_timeout(&mut self, now: Time) {
         self.answer_questions(now);
         while let Some(&(due, at)) = self.timers.first().filter(|(due, _)| *due <= now) {
@@ -418,18 +421,18 @@ impl Channels {
         seed
     }
 
-    /// A new index of ours for a channel.
+    /// Allocates an index for a channel.
     fn index(&mut self, at: u32) -> Option<u32> {
         Some(u32::from(self.settings.shard) << 24 | self.indices.insert(at, &mut self.rng)?)
     }
 
-    /// Which channel one of our indices is of.
+    /// The channel of one of our indices.
     fn owner(&self, to: Receiver) -> Option<u32> {
         let ours = to.index >> 24 == u32::from(self.settings.shard);
         self.indices.get(to.index & NO_SLOT).filter(|_| ours)
     }
 
-    /// Begins a handshake if the channel needs one and none is under way.
+    /// Starts a handshake if the channel needs one and none is running.
     fn renew(&mut self, now: Time, at: u32) {
         let Some(channel) = self.channels.get(at) else { return };
         if channel.pending.is_none() && channel.wants_handshake(now) {
@@ -469,7 +472,7 @@ impl Channels {
                 self.events.push_back(Event::Ready(channel.id));
             }
         }
-        // Only the newest record tells where the peer is: an old one may have been on the way since before it moved.
+        // Only the newest record shows the peer's address: an older one may have left before the peer moved.
         let current = channel.current.as_ref().is_some_and(|key| key.index == to.index);
         if latest && current && channel.address != *from {
             channel.address = *from;

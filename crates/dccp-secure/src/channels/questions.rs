@@ -1,4 +1,4 @@
-//! Questions by which clients measure their lines ([`crate::echo`]).
+//! Echo requests, with which clients measure their paths ([`crate::echo`]).
 
 use super::{Channels, Input};
 use crate::address::Address;
@@ -8,7 +8,7 @@ use crate::header::{HEADER, OVERHEAD};
 use mpdccp_units::Time;
 
 impl Channels {
-    /// What answers to [`EchoQuestion`](crate::EchoQuestion)s say of this host from now on.
+    /// Sets the facts about this host for answers to [`EchoQuestion`](crate::EchoQuestion)s.
     pub fn set_facts(&mut self, facts: HostFacts) {
         self.echoes.facts = facts;
     }
@@ -21,7 +21,8 @@ impl Channels {
             let mut record = vec![0; due.packet.len() + OVERHEAD];
             record[HEADER..HEADER + due.packet.len()].copy_from_slice(&due.packet);
             let len = record.len();
-            // To where the question came from, wherever the channel leads; a channel without a key has nobody who waits.
+            // Send it to the request's source address, even if the channel has moved; without a key nobody
+            // can read it.
             if channel.seal(now, &mut record, len).is_ok() {
                 self.outbox.push_back((due.to, record));
             }

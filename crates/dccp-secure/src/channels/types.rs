@@ -2,42 +2,42 @@ use crate::channel::ChannelId;
 use crate::drops::Reason;
 use mpdccp_units::Time;
 
-/// What became of a datagram.
+/// Result of handling a datagram.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Input {
-    /// It holds a packet of a peer, `len` bytes behind the first [`HEADER`](crate::HEADER).
+    /// It contains a packet of a peer: `len` bytes after the first [`HEADER`](crate::HEADER).
     Packet {
-        /// On which channel.
+        /// The channel.
         channel: ChannelId,
-        /// From whom: the number given to [`Channels::add_peer`](crate::Channels::add_peer).
+        /// The peer's number, as given to [`Channels::add_peer`](crate::Channels::add_peer).
         peer: u32,
         /// Bytes.
         len: usize,
     },
-    /// It was for the channels itself.
+    /// It was a message for the channels.
     Handled,
-    /// It is for this shard of the server, as its header says; nothing was done with it.
+    /// Its header names this other shard of the server; nothing was done with it.
     Elsewhere(u8),
-    /// It was dropped, without an answer, or with a cookie at most.
+    /// It was dropped, without an answer or at most with a cookie.
     Dropped(Reason),
 }
 
-/// What happened.
+/// An event of a channel.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Event {
-    /// A channel got its first key, or a new one after it had none.
+    /// A channel got its first key, or a new key after it had none.
     Ready(ChannelId),
-    /// The peer answers from another address now.
+    /// The peer has a new address.
     Moved(ChannelId),
-    /// A channel that the peer had begun is forgotten.
+    /// A channel that the peer started was dropped.
     Gone(ChannelId),
 }
 
-/// What is known of a peer.
+/// State of a peer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PeerStats {
-    /// Its channels.
+    /// Number of its channels.
     pub channels: usize,
-    /// When it was last heard of on any of them, if it was.
+    /// When the last message arrived on any of them.
     pub heard: Option<Time>,
 }

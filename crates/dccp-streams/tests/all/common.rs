@@ -1,4 +1,4 @@
-//! Two ends and paths between them in virtual time.
+//! Two ends, and paths between them, in virtual time.
 #![allow(dead_code, unreachable_pub)]
 
 use dccp_streams::{Config, Event, Role, StreamId, Streams};
@@ -6,26 +6,26 @@ use mpdccp_units::{Duration, Time};
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
-/// A path. Each direction carries packets at its rate, has no queue, and may lose, delay and copy them.
+/// A path. Each direction carries packets at its rate, has no queue, and may drop, delay and duplicate them.
 #[derive(Clone, Debug)]
 pub struct Link {
     pub delay: Duration,
-    /// Each packet takes up to this much longer.
+    /// Largest random extra delay of a packet.
     pub jitter: Duration,
-    /// Packets lost and sent twice, of a thousand.
+    /// Packets lost, and packets duplicated, per thousand.
     pub loss: u64,
     pub twice: u64,
-    /// Time a packet takes to be sent.
+    /// Transmission time of a packet.
     pub serial: Duration,
-    /// The owners offer it.
+    /// Whether the owners offer it.
     pub offered: bool,
-    /// It carries something.
+    /// Whether it carries packets.
     pub alive: bool,
     pub free: [Time; 2],
 }
 
 impl Link {
-    /// Ideal, with this delay and rate.
+    /// A path without losses, with this delay and rate.
     pub fn new(delay: Duration, mbps: u64) -> Link {
         Link {
             delay,
@@ -42,7 +42,7 @@ impl Link {
 
 pub const MTU: usize = 1_400;
 
-/// A packet on its way: when it arrives, its number, at which end, its bytes.
+/// A packet in flight: arrival time, number, receiving end, bytes.
 type OnWay = (Time, u64, usize, Vec<u8>);
 
 pub struct Net {
@@ -82,7 +82,7 @@ impl Net {
         self.dice
     }
 
-    /// Sends what may leave now.
+    /// Sends the packets that may leave now.
     pub fn send(&mut self) {
         let mut buf = [0; MTU];
         for end in 0..2 {
@@ -114,19 +114,19 @@ impl Net {
         }
     }
 
-    /// When something happens next without the applications.
+    /// Time of the next event, without the applications.
     fn next(&self) -> Option<Time> {
         let arrival = self.on_way.peek().map(|Reverse((at, ..))| *at);
         let timers = self.ends.iter().filter_map(Streams::poll_timeout);
         let free = (0..2).filter(|end| self.ends[*end].has_packet(self.now, 0)).flat_map(|end| {
             self.links.iter().filter(|l| l.offered).map(move |l| l.free[end]).filter(|at| *at > self.now)
         });
-        // What cannot leave waits for a path.
+        // Packets that cannot leave wait for a path.
         let step = self.now + Duration::from_micros(1);
         arrival.into_iter().chain(timers).chain(free).min().map(|at| at.max(step))
     }
 
-    /// Goes on to what happens next, but not beyond `until`. False if nothing does before.
+    /// Advances to the next event, up to `until`. False if there is none before.
     pub fn step(&mut self, until: Time) -> bool {
         self.send();
         let Some(next) = self.next().filter(|at| *at <= until) else {
@@ -146,7 +146,7 @@ impl Net {
         true
     }
 
-    /// Runs without applications.
+    /// Runs without the applications.
     pub fn run(&mut self, time: Duration) {
         let until = self.now + time;
         while self.step(until) {}
@@ -156,7 +156,7 @@ impl Net {
         std::iter::from_fn(|| self.ends[end].poll_event()).collect()
     }
 
-    /// Reads what is there.
+    /// Reads available data.
     pub fn read(&mut self, end: usize, id: StreamId) -> Vec<u8> {
         let mut all = Vec::new();
         while let Ok(bytes @ [_, ..]) = self.ends[end].peek(id) {
@@ -167,7 +167,7 @@ impl Net {
         all
     }
 
-    /// A stream from the client that the server accepted.
+    /// A stream of the client that the server accepted.
     pub fn stream(&mut self, priority: u8) -> StreamId {
         let id = self.ends[0].open(b"hi", priority).expect("a stream");
         self.run(Duration::from_millis(500));
@@ -178,7 +178,8 @@ impl Net {
         id
     }
 
-    /// For so long the client writes on streams whatever fits, and the server reads all. Returns how many bytes of each were read.
+    /// For `time`, the client writes as much as fits on the streams, and the server reads everything. Returns
+    /// the bytes read per stream.
     pub fn bulk(&mut self, ids: &[StreamId], time: Duration) -> Vec<u64> {
         let (until, block) = (self.now + time, vec![7; 64 << 10]);
         let mut read = vec![0; ids.len()];

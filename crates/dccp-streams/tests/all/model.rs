@@ -1,4 +1,5 @@
-//! Many streams over paths that lose, copy, reorder, die and come back, against what was written.
+//! Many streams over paths that lose, duplicate and reorder packets, fail and recover, compared with the
+//! written data.
 
 use crate::common::{Link, Net};
 use dccp_streams::{Config, Event, Reason, StreamError, StreamId};
@@ -6,7 +7,7 @@ use mpdccp_units::Duration;
 use proptest::prelude::*;
 use std::collections::{BTreeMap, BTreeSet};
 
-/// What an application or the network does.
+/// An action of an application or the network.
 #[derive(Clone, Debug)]
 enum Step {
     Open(usize, u8),
@@ -38,7 +39,7 @@ fn steps() -> impl Strategy<Value = Vec<Step>> {
     prop::collection::vec(step, 1..120)
 }
 
-/// One direction of a stream: what was written, and what was read at the other end.
+/// One direction of a stream: the bytes written, and the bytes read at the other end.
 #[derive(Default, Debug)]
 struct Direction {
     written: Vec<u8>,
@@ -106,7 +107,7 @@ impl Model {
                 let Some(id) = self.id(n) else { return };
                 if self.net.ends[end].stop(id, Reason::Application(8)).is_ok() {
                     self.direction(id, 1 - end).given_up = true;
-                    // Who has not accepted it refuses it.
+                    // Resetting a stream that was not accepted refuses it.
                     let refused = end == other(id) && !self.accepted.contains(&id);
                     self.direction(id, end).given_up |= refused;
                 }
@@ -148,7 +149,7 @@ impl Model {
         }
     }
 
-    /// Accepts what is opened; reads what there is if so told.
+    /// Accepts opened streams; reads available data if `read`.
     fn events(&mut self, read: bool) {
         for end in 0..2 {
             while let Some(event) = self.net.ends[end].poll_event() {
@@ -181,7 +182,7 @@ impl Model {
         }
     }
 
-    /// All paths work again, and the applications finish everything and read.
+    /// All paths work again, and the applications finish writing and read everything.
     fn settle(&mut self) {
         for link in &mut self.net.links {
             (link.alive, link.offered, link.loss) = (true, true, 0);
@@ -197,7 +198,7 @@ impl Model {
         }
         while self.net.step(until) {
             self.events(true);
-            // What was accepted only now.
+            // Include streams accepted just now.
             for id in self.ids.clone() {
                 for end in 0..2 {
                     if self.net.ends[end].finish(id).is_ok() {

@@ -1,4 +1,4 @@
-//! What is lost is found out and sent again, and nothing else.
+//! Losses are detected and retransmitted, and nothing else is.
 
 use crate::common::{Link, Net};
 use dccp_streams::{Event, Reason};
@@ -37,7 +37,7 @@ fn a_path_that_reorders_is_given_time() {
     assert!(stats.losses_taken_back > 0 && stats.bytes_repaired * 100 < stats.bytes_sent, "{stats:?}");
 }
 
-/// As a satellite link does whose packets are spread over 50 ms: hundreds of them are out of order at any time.
+/// Like a satellite link that spreads packets over 50 ms: hundreds of them are out of order at any time.
 #[test]
 fn a_fast_path_that_reorders_far_is_used_and_little_is_sent_twice() {
     let mut net = Net::plain(vec![Link { jitter: ms(50), loss: 10, ..Link::new(ms(25), 100) }]);
@@ -51,7 +51,7 @@ fn a_fast_path_that_reorders_far_is_used_and_little_is_sent_twice() {
     assert!(repaired < 0.015 && read > 5 * 90_000_000 / 8, "{repaired} of 0.01, {read}");
 }
 
-/// Most time between two reads of a bulk stream while something happens to its first path.
+/// Longest time between two reads of a bulk stream while `happens` affects its first path.
 fn longest_gap(happens: impl Fn(&mut Net)) -> Duration {
     let mut net = Net::plain(vec![Link::new(ms(20), 20), Link::new(ms(20), 20)]);
     let id = net.stream(0);
@@ -80,7 +80,7 @@ fn a_dead_path_costs_a_round_trip_if_told() {
 
 #[test]
 fn a_path_that_dies_in_silence_is_noticed() {
-    // The owner stops to offer it, as its congestion control would, but does not say that it is down.
+    // The owner stops offering the path, as congestion control would, but does not report it as down.
     let gap = longest_gap(|net| {
         net.links[0].alive = false;
         net.links[0].offered = false;
@@ -110,7 +110,7 @@ fn acknowledgements_are_few() {
     let before = net.packets;
     net.bulk(&[id], Duration::from_secs(4));
     let [data, back] = [net.packets[0] - before[0], net.packets[1] - before[1]];
-    // Four a round trip for each path, and sixteen with windows.
+    // Four per round trip and path, and sixteen with windows.
     assert!(data > 30_000 && back < 4 * (4 * 25 + 4 * 13 + 16 * 13) * 2, "{back} packets back for {data}");
 }
 

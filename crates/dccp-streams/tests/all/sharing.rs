@@ -1,4 +1,4 @@
-//! Streams beside each other: fair shares, priorities, readers that are slow.
+//! Concurrent streams: fair shares, priorities, slow readers.
 
 use crate::common::{Link, Net};
 use dccp_streams::{Config, Event, Reason, StreamId};
@@ -50,7 +50,7 @@ fn a_short_exchange_does_not_wait_behind_bulk() {
         net.bulk(&ids, ms(1));
         waited += ms(1);
     }
-    // The path's delay and a packet or two, where the others have more than 100 ms waiting.
+    // The path's delay and a packet or two, although the other streams have more than 100 ms of data waiting.
     assert!(waited <= ms(13), "{waited:?}");
 }
 
@@ -91,7 +91,7 @@ fn many_readers_that_stop_do_not_use_up_the_memory_for_all() {
     assert!(net.bulk(&[read], Duration::from_secs(1))[0] > 1_000_000);
 }
 
-/// What a stream costs beyond the bandwidth-delay product: its reader stops in the middle of a bulk transfer.
+/// Memory of a stream beyond the bandwidth-delay product: its reader stops in the middle of a bulk transfer.
 #[test]
 fn a_stream_holds_little_more_than_the_bandwidth_delay_product() {
     let mut net = Net::plain(vec![Link::new(ms(50), 100)]);

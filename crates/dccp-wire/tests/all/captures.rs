@@ -1,10 +1,10 @@
-//! Packets of Linux kernels, read by us and by tshark.
+//! Packets of Linux kernels, read by this crate and by tshark.
 
 use crate::common::tshark::{available, frames, root};
 use dccp_wire::{MpOption, Opt, Options, Packet, PacketType, Seq, checksum};
 use std::path::PathBuf;
 
-/// Capture and packets of each type in it, by type number.
+/// Capture, and number of packets per type number.
 const CAPTURES: [(&str, [usize; 10]); 5] = [
     ("plain_ccid2.pcap", [1, 1, 0, 148, 189, 0, 1, 1, 0, 0]),
     ("plain_ccid3.pcap", [1, 1, 188, 190, 1, 0, 1, 1, 0, 0]),
@@ -17,7 +17,7 @@ fn path(name: &str) -> PathBuf {
     root().join("tests/pcaps").join(name)
 }
 
-/// The type byte of each option of an area in order, from the bytes alone.
+/// The type bytes of an option area in order, read without the parser.
 fn kinds(area: &[u8]) -> Vec<u64> {
     let mut kinds = Vec::new();
     let mut at = 0;
@@ -43,7 +43,7 @@ fn every_packet_decodes() {
             seen[usize::from(packet.header.ptype.number())] += 1;
             let options: Vec<_> = packet.options().collect();
             for option in &options {
-                // The kernels have no option that RFC 4340 or RFC 9897 do not know; CCID 3 has its own.
+                // The kernels send no option unknown to RFC 4340 or RFC 9897; CCID 3 has its own.
                 match option {
                     Ok(Opt::Unknown(..) | Opt::Invalid(..)) | Err(_) => panic!("{what}: {option:?}"),
                     Ok(Opt::Ccid(kind, _)) => assert!((192..=194).contains(kind), "{what}"),
@@ -97,7 +97,7 @@ fn multipath_session() {
             (_, &[MpOption::Seq(seq)]) => server_seqs.push(seq),
             (_, mp) => assert_eq!(mp, [], "frame {number}"),
         }
-        // Multipath Capable is asked for and granted on both subflows: version 0.
+        // Multipath Capable is requested and granted on both subflows: version 0.
         let capable = packet.options().find_map(|option| match option {
             Ok(Opt::ChangeR(10, value) | Opt::ConfirmL(10, value)) => Some(value),
             _ => None,

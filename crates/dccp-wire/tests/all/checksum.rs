@@ -1,4 +1,4 @@
-//! The header checksum against vectors worked out apart from it, and against every way to break it.
+//! The header checksum compared with independent vectors, and with every kind of corruption.
 
 use core::net::IpAddr;
 use dccp_wire::checksum::{fill, verify};
@@ -24,7 +24,7 @@ fn data_packet(cscov: u8, payload: &[u8]) -> Vec<u8> {
     packet
 }
 
-/// One's complement sum of 16-bit words, complemented: the plainest form of it.
+/// Complement of the one's complement sum of 16-bit words, in the simplest form.
 fn plain(words: &[u16]) -> u16 {
     let sum = words.iter().map(|&word| u32::from(word)).sum::<u32>();
     let sum = (sum & 0xffff) + (sum >> 16);
@@ -40,7 +40,7 @@ fn words_spelled_out() {
     let expected = plain(&[&header[..], &v4, &[15, 0xabcd, 0xef00]].concat());
     assert_eq!(packet[6..8], expected.to_be_bytes());
 
-    // CsCov 1: the header alone, but the whole length in the pseudo-header.
+    // CsCov 1: only the header, but the whole length in the pseudo-header.
     let mut packet = data_packet(1, &[0xab, 0xcd, 0xef]);
     fill(&mut packet, IpAddr::from([192, 168, 0, 1]), IpAddr::from([192, 168, 0, 199]));
     let expected = plain(&[&header[..], &v4, &[15, 0x0001]].concat());
@@ -79,8 +79,8 @@ proptest! {
         prop_assert!(verify(&packet, src, dst));
         let covered = if cscov == 0 { packet.len() } else { 12 + usize::from(cscov - 1) * 4 };
         let at = at.index(packet.len());
-        // Data Offset and CsCov themselves move the border; a change of one byte always changes the sum, as
-        // it is never the difference between 0x0000 and 0xffff.
+        // Data Offset and CsCov change the coverage, so skip them. Any other change of one byte changes the
+        // sum, as it is never the difference between 0x0000 and 0xffff.
         prop_assume!(at != 4 && at != 5);
         packet[at] ^= flip;
         prop_assert_eq!(verify(&packet, src, dst), at >= covered);

@@ -1,8 +1,8 @@
-//! Packets and options byte by byte, put down from the figures of the RFCs.
+//! Packets and options byte by byte, as in the figures of the RFCs.
 
 use dccp_wire::{Header, MpOption, Opt, OptionBuf, Options, Packet, PacketType, ResetCode, RttType, Seq};
 
-/// Hexadecimal digits; spaces do not count.
+/// Parses hexadecimal digits; ignores spaces.
 fn hex(text: &str) -> Vec<u8> {
     let digits: Vec<u8> = text.chars().filter_map(|c| c.to_digit(16)).map(|d| d as u8).collect();
     digits.chunks(2).map(|pair| pair[0] << 4 | pair[1]).collect()
@@ -140,10 +140,10 @@ fn options() {
         assert_eq!(buf.as_bytes(), bytes, "{option:?}");
         assert_eq!(Options::new(&bytes).collect::<Vec<_>>(), [Ok(option)]);
     }
-    // RFC 4340 section 7.7: no more than six bytes tell.
+    // RFC 4340 section 7.7: at most six bytes.
     let mut buf = OptionBuf::new();
     assert!(buf.push(&Opt::NdpCount(1 << 48)));
     assert_eq!(buf.as_bytes(), hex("2508 ffffffffffff"));
-    // The high half of the byte of MP_PRIO is reserved.
+    // The high half of MP_PRIO's byte is reserved.
     assert_eq!(Options::new(&hex("2e04 09 fc")).next(), Some(Ok(Opt::Mp(MpOption::Prio(12)))));
 }

@@ -1,8 +1,8 @@
-//! Malformed input gives the named error, or the rest as the RFC says.
+//! Malformed input gives the named error, or the remaining options as the RFC requires.
 
 use dccp_wire::{MpOption, Opt, OptionError, Options, Packet, PacketType, ParseError, Seq};
 
-/// A header of `ptype` with zeros behind it, `offset` words long.
+/// A header of `ptype` with Data Offset `offset`, followed by zeros.
 fn packet(ptype: PacketType, long: bool, offset: u8, len: usize) -> Vec<u8> {
     let mut bytes = vec![0; len];
     let head = [0, 1, 0, 2, offset, 0, 0, 0, ptype.number() << 1 | u8::from(long)];
@@ -92,7 +92,7 @@ fn lengths_that_end_the_area() {
     ];
     for (bytes, error) in table {
         assert_eq!(read(bytes), [Err(error)]);
-        // What stands before it counts, what stands behind it does not.
+        // Options before it count, options after it do not.
         let mut among = vec![2];
         among.extend(bytes);
         assert_eq!(read(&among), [Ok(Opt::SlowReceiver), Err(error)]);
@@ -104,7 +104,7 @@ fn lengths_that_end_the_area() {
 
 #[test]
 fn values_that_cannot_be() {
-    // (type, length byte of the option, acceptable)
+    // (type, valid length bytes of the option)
     let table: [(u8, &[u8]); 9] = [
         (32, &[3, 4, 5, 255]),
         (35, &[3, 4, 5, 255]),
@@ -130,7 +130,7 @@ fn values_that_cannot_be() {
 
 #[test]
 fn mp_values_that_cannot_be() {
-    // RFC 9897 section 3.2: length by subtype; none: any.
+    // RFC 9897 section 3.2: valid lengths by subtype; empty: any.
     let table: [(u8, &[u8]); 13] = [
         (0, &[]),
         (1, &[12]),
@@ -155,7 +155,7 @@ fn mp_values_that_cannot_be() {
         }
     }
     assert_eq!(read(&[46, 2]), [Ok(Opt::Invalid(46, &[]))]);
-    // A key of unknown type takes all the rest.
+    // A key of unknown type takes the whole rest.
     assert_eq!(
         read(&[46, 11, 3, 9, 0, 0, 0, 5, 1, 2, 3]),
         [Ok(Opt::Mp(MpOption::Key { ci: 5, keys: &[1, 2, 3] }))]
@@ -173,7 +173,7 @@ fn padding_anywhere() {
 
 #[test]
 fn mandatory() {
-    // RFC 4340 section 5.8.2: before padding it is padding, at the end it is an error of the connection.
+    // RFC 4340 section 5.8.2: before padding it is padding; at the end it is an error of the connection.
     assert_eq!(read(&[1, 0, 2]), [Ok(Opt::SlowReceiver)]);
     assert_eq!(read(&[1, 2, 0, 1]), [Ok(Opt::Mandatory), Ok(Opt::SlowReceiver), Ok(Opt::Mandatory)]);
     assert_eq!(read(&[1, 1, 0]), [Ok(Opt::Mandatory)]);

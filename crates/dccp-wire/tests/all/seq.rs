@@ -1,10 +1,10 @@
-//! Sequence arithmetic (RFC 4340 section 3.1), exhaustively where that is possible.
+//! Sequence arithmetic (RFC 4340 section 3.1), exhaustive where possible.
 
 use dccp_wire::Seq;
 
 const M: i128 = Seq::MODULUS as i128;
 
-/// Numbers around every place where arithmetic could go wrong.
+/// Numbers around every edge of the arithmetic.
 fn corners() -> Vec<u64> {
     let places =
         (0..=48).map(|bit| (1u64 << bit) % Seq::MODULUS).chain([0, 3 << 46, 0xff_ffff, 0x5555_5555_5555]);
@@ -39,7 +39,7 @@ fn distance_order_and_sums_of_all_corners() {
 
 #[test]
 fn windows_of_all_corners() {
-    // A window is less than half of all numbers long (RFC 4340 section 7.5.1: 2^46).
+    // A window is shorter than half of all numbers (RFC 4340 section 7.5.1: 2^46).
     let widths = [0, 1, 2, 99, 1 << 20, (1 << 46) - 1, 1 << 46];
     for &low in &corners() {
         for width in widths {
@@ -72,7 +72,7 @@ fn pseudocode(s: u64, reference: u64) -> u64 {
     (high & 0xff_ffff) << 24 | s
 }
 
-/// RFC 4340 section 7.6: of the numbers with these low 24 bits the nearest; all 2^24 of them.
+/// RFC 4340 section 7.6: the nearest number with these low 24 bits; tests all 2^24.
 #[test]
 fn every_short_number_is_extended_to_the_nearest() {
     for reference in [0, 1, 0x7f_ffff, 0x80_0000, 0xff_ffff, 0x1234_5678_9abc, Seq::MODULUS - 1] {

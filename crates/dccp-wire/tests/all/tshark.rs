@@ -1,5 +1,5 @@
-//! What we write, tshark reads with the same values: RFC 4340 fields by Wireshark's own dissector (native) or our Lua
-//! one (in UDP), Multipath DCCP fields by our Lua one.
+//! tshark reads our packets with the same values: RFC 4340 fields with Wireshark's own dissector (native) or
+//! our Lua dissector (in UDP), Multipath DCCP fields with our Lua dissector.
 
 use crate::common::ip::{Encapsulation, wrap};
 use crate::common::meaning::{FIELDS, Meaning};
@@ -27,7 +27,7 @@ fn header(ptype: PacketType) -> Header {
 struct Sample {
     header: Header,
     options: Vec<Opt<'static>>,
-    /// Bytes of padding ahead of the options, as the Linux kernel puts it.
+    /// Bytes of padding before the options, as the Linux kernel writes it.
     padding: usize,
     payload: &'static [u8],
 }
@@ -108,7 +108,7 @@ fn options() -> Vec<Opt<'static>> {
     options
 }
 
-/// Every type, every option, and what may be combined.
+/// Every type, every option, and possible combinations.
 fn samples() -> Vec<Sample> {
     let plain = |header| Sample { header, options: vec![], padding: 0, payload: b"" };
     let mut samples = Vec::new();
@@ -163,7 +163,7 @@ fn addresses(v6: bool) -> (IpAddr, IpAddr) {
     }
 }
 
-/// The values of our field `name` in a frame; padding is no value.
+/// The values of our field in a frame, without padding.
 fn read(frame: &Frame, native: bool, field: &(&str, &str, &str)) -> Vec<String> {
     let mut values = frame.get(if native { field.1 } else { field.2 });
     if native && field.0 == "seq" && values.is_empty() {
@@ -250,7 +250,7 @@ fn udp_on_another_port_told() {
     compare(Encapsulation::Udp(7000), false, &["-d", "udp.port==7000,dccpudp"]);
 }
 
-/// Frames of `packets`, written under `name`.
+/// Writes `packets` to a capture under `name` and reads its frames with tshark.
 fn look(name: &str, packets: &[Vec<u8>], fields: &[&str]) -> Option<Vec<Frame>> {
     if !available(name) {
         return None;
@@ -264,7 +264,7 @@ fn look(name: &str, packets: &[Vec<u8>], fields: &[&str]) -> Option<Vec<Frame>> 
 
 #[test]
 fn udp_on_another_port_recognised() {
-    // Port 40000 has no other claim. Short numbers and partial coverage look too much like anything else.
+    // No other protocol uses port 40000. Short numbers and partial coverage cannot be told from other data.
     let (src, dst) = addresses(false);
     let samples: Vec<_> = samples().into_iter().filter(|s| !s.header.short && s.header.cscov == 0).collect();
     let mut packets: Vec<_> =
@@ -286,13 +286,13 @@ fn udp_on_another_port_recognised() {
 
 #[test]
 fn damage_shows() {
-    // The checks above mean something only if tshark finds fault where there is one.
+    // The checks above are useful only if tshark detects errors.
     let (src, dst) = addresses(false);
     let with = |options| Sample { header: header(PacketType::Ack), options, padding: 0, payload: b"" };
     let mut damaged = wrap(Encapsulation::Native, encode(&with(vec![])).0, src, dst);
     *damaged.last_mut().unwrap() ^= 1;
     let mut packets = vec![damaged];
-    // Lengths that the subtypes cannot have; the reference kernel's older draft had some of these.
+    // Lengths that are invalid for the subtypes; the reference kernel's older draft had some of these.
     let short: [&[u8]; 8] = [
         &[1, 0, 0, 0, 0],
         &[3, 0, 0, 0, 0, 5, 0, 1, 2, 3],

@@ -5,7 +5,7 @@ use dccp_wire::{IPPROTO_DCCP, checksum};
 
 const IPPROTO_UDP: u8 = 17;
 
-/// How a DCCP packet travels.
+/// Encapsulation of a DCCP packet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Encapsulation {
     Native,
@@ -13,7 +13,7 @@ pub(crate) enum Encapsulation {
     Udp(u16),
 }
 
-/// One's complement sum of the 16-bit words, complemented.
+/// Complement of the one's complement sum of the 16-bit words.
 fn internet_checksum(bytes: &[u8]) -> u16 {
     let mut sum: u32 =
         bytes.chunks(2).map(|pair| u32::from(pair[0]) << 8 | u32::from(*pair.get(1).unwrap_or(&0))).sum();
@@ -52,7 +52,7 @@ fn datagram(protocol: u8, transport: &[u8], src: IpAddr, dst: IpAddr) -> Vec<u8>
     packet
 }
 
-/// The IP packet that carries `dccp`, whose checksum is filled here if the encapsulation has one.
+/// The IP packet that carries `dccp`; fills the DCCP checksum if the encapsulation uses it.
 pub(crate) fn wrap(encapsulation: Encapsulation, mut dccp: Vec<u8>, src: IpAddr, dst: IpAddr) -> Vec<u8> {
     match encapsulation {
         Encapsulation::Native => {
@@ -75,7 +75,7 @@ pub(crate) fn wrap(encapsulation: Encapsulation, mut dccp: Vec<u8>, src: IpAddr,
     }
 }
 
-/// The DCCP packet in a native IPv4 packet, and its addresses. Link-layer padding behind it is taken off.
+/// The DCCP packet in a native IPv4 packet, and its addresses. Removes link-layer padding.
 pub(crate) fn unwrap_native(packet: &[u8]) -> Option<(&[u8], IpAddr, IpAddr)> {
     if packet.first()? >> 4 != 4 || packet[9] != IPPROTO_DCCP {
         return None;

@@ -1,8 +1,8 @@
-//! What tshark must show of a packet, from what was written and not from its bytes.
+//! The fields that tshark must show for a packet, derived from the written values instead of the bytes.
 
 use dccp_wire::{Header, MpOption, Opt, Options, Reset, ResetCode, RttType};
 
-/// What is to be read: our name of a field, its name in tshark native and in UDP ("": not shown there).
+/// The fields to read: our name, tshark's name native and in UDP ("": not shown there).
 pub(crate) const FIELDS: &[(&str, &str, &str)] = &[
     ("srcport", "dccp.srcport", "dccpudp.srcport"),
     ("dstport", "dccp.dstport", "dccpudp.dstport"),
@@ -70,7 +70,7 @@ fn hex(bytes: &[u8]) -> String {
     bytes.iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
-/// (our field name, value) in the order of the packet.
+/// (our field name, value) in packet order.
 #[derive(Default)]
 pub(crate) struct Meaning(pub(crate) Vec<(&'static str, String)>);
 
@@ -79,7 +79,7 @@ impl Meaning {
         self.0.push((field, value.to_string()));
     }
 
-    /// tshark has no item for a value without bytes.
+    /// tshark has no item for an empty value.
     pub(crate) fn bytes(&mut self, field: &'static str, value: &[u8]) {
         if !value.is_empty() {
             self.is(field, hex(value));
@@ -161,7 +161,7 @@ impl Meaning {
             }
             Opt::DataChecksum(crc) => {
                 self.is("option_type", 44);
-                // tshark shows the bytes in network order; the low byte of the CRC goes first, as in SCTP.
+                // tshark shows the bytes in network order; the low byte of the CRC comes first, as in SCTP.
                 self.is("data_checksum", crc.swap_bytes());
             }
             Opt::Mp(ref mp) => {

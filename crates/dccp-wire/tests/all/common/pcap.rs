@@ -1,4 +1,4 @@
-//! Classic pcap files, as little of them as the tests need.
+//! The subset of classic pcap files that the tests need.
 
 use std::path::Path;
 
@@ -23,7 +23,7 @@ pub(crate) fn write(path: &Path, packets: &[Vec<u8>]) {
     std::fs::write(path, file).unwrap();
 }
 
-/// Reads the IP packets of a little-endian capture, link headers taken off.
+/// Reads the IP packets of a little-endian capture, without link headers.
 pub(crate) fn read(path: &Path) -> Vec<Vec<u8>> {
     let file = std::fs::read(path).unwrap();
     let word = |at: usize| u32::from_le_bytes(file[at..at + 4].try_into().unwrap());

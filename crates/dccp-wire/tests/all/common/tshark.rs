@@ -4,17 +4,17 @@ use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-/// The repository.
+/// Root of the repository.
 pub(crate) fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
 }
 
-/// A file for this test to write, in the target directory.
+/// Path of a temporary file for this test, in the target directory.
 pub(crate) fn scratch(name: &str) -> PathBuf {
     Path::new(env!("CARGO_TARGET_TMPDIR")).join(name)
 }
 
-/// Why tshark cannot be used; None: it can.
+/// The reason why tshark cannot be used; None: it can.
 fn missing() -> Option<String> {
     match Command::new("tshark").arg("--version").output() {
         Ok(out) if out.status.success() => None,
@@ -23,7 +23,7 @@ fn missing() -> Option<String> {
     }
 }
 
-/// Whether tshark is there; says so on the terminal, past the test harness, when it is not.
+/// Whether tshark is available; otherwise prints the reason to the terminal, past the test harness.
 pub(crate) fn available(test: &str) -> bool {
     let why = missing();
     if let Some(why) = &why {
@@ -33,12 +33,12 @@ pub(crate) fn available(test: &str) -> bool {
     why.is_none()
 }
 
-/// What tshark read in one frame: all occurrences of each field, in order.
+/// Fields of one frame as read by tshark: all occurrences of each field, in order.
 #[derive(Debug)]
 pub(crate) struct Frame(HashMap<String, Vec<String>>);
 
 impl Frame {
-    /// The values of a field, numbers in decimal whatever base tshark shows them in.
+    /// The values of a field, with numbers in decimal whatever base tshark uses.
     pub(crate) fn get(&self, field: &str) -> Vec<String> {
         self.0.get(field).unwrap_or_else(|| panic!("{field} was not asked for")).clone()
     }
@@ -59,8 +59,8 @@ fn decimal(text: &str) -> String {
     }
 }
 
-/// Reads `fields` of every frame of a capture with checksums verified and sequence numbers as they are.
-/// Panics if tshark complains, about the Lua script for instance.
+/// Reads `fields` of every frame of a capture, with checksums verified and absolute sequence numbers. Panics
+/// if tshark reports an error, for example in the Lua script.
 pub(crate) fn frames(capture: &Path, fields: &[&str], arguments: &[&str]) -> Vec<Frame> {
     let mut tshark = Command::new("tshark");
     tshark.arg("-X").arg(format!("lua_script:{}", root().join("tools/wireshark/mpdccp.lua").display()));
