@@ -1,10 +1,11 @@
 use crate::{Fifo, Item, Ledger, Reason, mark};
 use mpdccp_units::{Duration, Time};
 
-/// Controlled delay (RFC 8289): drops at the head, ever faster, while packets have waited longer than `target` for an `interval`.
+/// Controlled delay (RFC 8289): drops at the head, with growing frequency, while sojourn times have exceeded
+/// `target` for an `interval`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct CoDelConfig {
-    /// The standing delay that is acceptable.
+    /// Acceptable standing delay.
     pub target: Duration,
     /// About the longest round-trip time of the flows.
     pub interval: Duration,
@@ -19,11 +20,11 @@ impl Default for CoDelConfig {
     }
 }
 
-/// The state of one queue under control. RFC 8289 section 5.3, names in brackets.
+/// State of one controlled queue, as in RFC 8289 section 5.3 (names in brackets).
 #[derive(Clone, Debug)]
 pub struct CoDel {
     config: CoDelConfig,
-    /// When the delay will have been too long for an interval (first_above_time_).
+    /// When the delay will have exceeded the target for an interval (first_above_time_).
     above_until: Option<Time>,
     dropping: bool,
     drop_next: Time,
@@ -36,7 +37,7 @@ pub struct CoDel {
 }
 
 impl CoDel {
-    /// Watches nothing yet.
+    /// A new control.
     pub fn new(config: CoDelConfig) -> CoDel {
         CoDel {
             config,
@@ -49,12 +50,12 @@ impl CoDel {
         }
     }
 
-    /// Controls to other figures from now on.
+    /// Changes the settings.
     pub fn set(&mut self, config: CoDelConfig) {
         self.config = config;
     }
 
-    /// The next packet of `fifo` to transmit.
+    /// The next packet of `fifo` to send.
     pub fn dequeue<P>(&mut self, now: Time, fifo: &mut Fifo<P>, ledger: &mut impl Ledger) -> Option<Item<P>> {
         let (mut item, mut too_late) = self.take(now, fifo)?;
         if self.dropping {
@@ -85,14 +86,14 @@ impl CoDel {
         Some(item)
     }
 
-    /// Takes a packet, and tells whether delay has been too long for an interval.
+    /// Removes a packet; also returns whether the delay has exceeded the target for an interval.
     fn take<P>(&mut self, now: Time, fifo: &mut Fifo<P>) -> Option<(Item<P>, bool)> {
         let Some(item) = fifo.pop() else {
             self.above_until = None;
             return None;
         };
         self.max_packet = self.max_packet.max(item.meta.bytes);
-        // With a packet or less left the delay is the link's doing, not the queue's (RFC 8289 section 5.4).
+        // With at most a packet left, the delay is due to the link, not the queue (RFC 8289 section 5.4).
         let fine = now.since(item.arrived) < self.config.target || fifo.len().bytes <= self.max_packet.into();
         let too_late = match self.above_until {
             _ if fine => {
@@ -108,7 +109,7 @@ impl CoDel {
         Some((item, too_late))
     }
 
-    /// If dropping ended only lately, it resumes near the frequency it had (RFC 8289 section 5.5).
+    /// If dropping ended recently, it resumes near its previous frequency (RFC 8289 section 5.5).
     fn begin_dropping(&mut self, now: Time) {
         let gained = self.count - self.last_count;
         let lately = now.since(self.drop_next) < self.config.interval.saturating_mul(16);
@@ -153,11 +154,12 @@ mod tests {
             Rig { codel: CoDel::new(config), fifo: Fifo::default(), stats: Counts::default(), ecn }
         }
 
-        /// One packet out every millisecond, from `from` to `to`, each having waited `waited`; returns the times of drops or marks in ms.
+        /// Sends one packet per millisecond, from `from` to `to`, each with a sojourn time of `waited`;
+        /// returns the times of drops or marks in ms.
         fn run(&mut self, from: u64, to: u64, waited: Duration) -> Vec<u64> {
             let mut signals = Vec::new();
             for now in from..to {
-                // Renewed, so that the queue is long and every packet equally late.
+                // Refilled each time, so that the queue is long and every packet has the same delay.
                 self.fifo = Fifo::default();
                 for _ in 0..20 {
                     let meta = Meta { bytes: 1_000, ecn: self.ecn, flow: 0 };
@@ -177,7 +179,8 @@ mod tests {
     #[test]
     fn drops_follow_the_control_law() {
         let mut rig = Rig::new(CoDelConfig::default(), Ecn::NotEct);
-        // First after an interval, then interval / sqrt(n) apart: 100, 70.7, 57.7, 50, 44.7, 40.8 ms.
+        // The first after an interval, then at distances of interval / sqrt(n): 100, 70.7, 57.7, 50, 44.7,
+        // 40.8 ms.
         assert_eq!(rig.run(1_000, 1_480, LATE), [1_100, 1_200, 1_271, 1_329, 1_379, 1_424, 1_464]);
     }
 
@@ -185,7 +188,7 @@ mod tests {
     fn short_delays_are_left_alone() {
         let mut rig = Rig::new(CoDelConfig::default(), Ecn::NotEct);
         assert_eq!(rig.run(1_000, 3_000, Duration::from_nanos(4_999_999)), []);
-        // One good packet within every interval is enough.
+        // One packet with low delay in every interval is enough.
         for start in (3_000..5_000).step_by(100) {
             assert_eq!(rig.run(start, start + 99, LATE), []);
             rig.run(start + 99, start + 100, Duration::ZERO);
@@ -211,7 +214,8 @@ mod tests {
         let mut rig = Rig::new(CoDelConfig::default(), Ecn::NotEct);
         assert_eq!(rig.run(1_000, 2_000, LATE).len(), 27);
         rig.run(2_000, 2_001, Duration::ZERO);
-        // The count went from 1 to 27, so it resumes at 26: the second drop comes 100 / sqrt(26) ms after the first.
+        // The count went from 1 to 27, so dropping resumes at 26: the second drop comes 100 / sqrt(26) ms
+        // after the first.
         assert_eq!(rig.run(2_001, 2_145, LATE), [2_101, 2_121, 2_140]);
         // Much later it starts from one.
         rig.run(2_145, 2_146, Duration::ZERO);

@@ -2,7 +2,7 @@ use alloc::collections::VecDeque;
 
 use crate::{Item, QueueLen};
 
-/// First in, first out, counting bytes. Every discipline is built of these.
+/// A first-in, first-out queue that counts bytes. All disciplines use it.
 #[derive(Clone, Debug)]
 pub struct Fifo<P> {
     items: VecDeque<Item<P>>,
@@ -16,24 +16,24 @@ impl<P> Default for Fifo<P> {
 }
 
 impl<P> Fifo<P> {
-    /// How full it is.
+    /// Fill level of the queue.
     #[allow(clippy::len_without_is_empty)] // a measure of two quantities, not a count
     pub fn len(&self) -> QueueLen {
         QueueLen { packets: self.items.len() as u64, bytes: self.bytes }
     }
 
-    /// When the packet at the head arrived.
+    /// When the first packet arrived.
     pub fn oldest(&self) -> Option<mpdccp_units::Time> {
         self.items.front().map(|item| item.arrived)
     }
 
-    /// At the tail.
+    /// Adds a packet at the tail.
     pub fn push(&mut self, item: Item<P>) {
         self.bytes += u64::from(item.meta.bytes);
         self.items.push_back(item);
     }
 
-    /// From the head.
+    /// Removes the packet at the head.
     pub fn pop(&mut self) -> Option<Item<P>> {
         let item = self.items.pop_front()?;
         self.bytes -= u64::from(item.meta.bytes);

@@ -2,15 +2,15 @@ use crate::{CoDel, CoDelConfig, Fifo, Item, Ledger, Limit, QueueLen, Reason};
 use alloc::collections::{BTreeMap, VecDeque};
 use mpdccp_units::{Duration, Time};
 
-/// Flow queueing with CoDel (RFC 8290): flows share the link evenly, each under a CoDel of its own, and a flow that sends less
-/// than its share is served at once. Flows are told apart by [`Meta::flow`](crate::Meta::flow).
+/// Flow queueing with CoDel (RFC 8290): flows share the link evenly, each under its own CoDel, and a flow
+/// that sends less than its share is served at once. [`Meta::flow`](crate::Meta::flow) identifies flows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct FqCoDelConfig {
-    /// Queues; flows whose hashes are equal modulo this share one. 1 to 65,536.
+    /// Number of queues, 1 to 65,536; flows whose hashes are equal modulo this share one.
     pub flows: u32,
-    /// Bytes a flow may send in a turn.
+    /// Bytes that a flow may send per turn.
     pub quantum: u32,
-    /// The control of each queue.
+    /// CoDel settings of each queue.
     pub codel: CoDelConfig,
 }
 
@@ -22,7 +22,7 @@ impl Default for FqCoDelConfig {
     }
 }
 
-/// At most so many packets are dropped at once when the limit is exceeded (RFC 8290 section 4.1).
+/// Most packets dropped at once when the limit is exceeded (RFC 8290 section 4.1).
 const DROP_BATCH: usize = 64;
 
 #[derive(Clone, Debug)]
@@ -39,7 +39,8 @@ struct Flow<P> {
 pub struct FqCoDel<P> {
     config: FqCoDelConfig,
     quantum: i64,
-    /// Those that had a packet since the last [`rest`](Self::rest): all of them would take much memory, and most queues see a few.
+    /// Flows that had a packet since the last [`rest`](Self::rest). Memory for all flows would be large, and
+    /// most queues see only a few.
     flows: BTreeMap<u32, Flow<P>>,
     new: VecDeque<u32>,
     old: VecDeque<u32>,
@@ -47,7 +48,7 @@ pub struct FqCoDel<P> {
 }
 
 impl<P> FqCoDel<P> {
-    /// Empty. `flows` and `quantum` count as one if they are zero.
+    /// An empty queue. `flows` and `quantum` count as one if they are zero.
     pub fn new(config: FqCoDelConfig) -> FqCoDel<P> {
         FqCoDel {
             config,
@@ -59,13 +60,13 @@ impl<P> FqCoDel<P> {
         }
     }
 
-    /// How full it is.
+    /// Fill level of the queue.
     #[allow(clippy::len_without_is_empty)] // a measure of two quantities, not a count
     pub fn len(&self) -> QueueLen {
         self.len
     }
 
-    /// Of one flow.
+    /// Fill level of one flow.
     pub fn flow_len(&self, flow: u32) -> QueueLen {
         self.flows.get(&self.index(flow)).map_or_else(QueueLen::default, |flow| flow.fifo.len())
     }
@@ -74,20 +75,21 @@ impl<P> FqCoDel<P> {
         flow % self.config.flows.max(1)
     }
 
-    /// Gives all memory back if it is empty. What CoDel learned of the flows is forgotten, so only when they have been quiet for long.
+    /// Frees all memory if the queue is empty. This resets CoDel's state, so call it only after a long idle
+    /// time.
     pub fn rest(&mut self) {
         if self.len.packets == 0 {
             *self = FqCoDel::new(self.config);
         }
     }
 
-    /// Controls all queues to another delay from now on.
+    /// Changes target and interval of all queues.
     pub fn tune(&mut self, target: Duration, interval: Duration) {
         self.config.codel = CoDelConfig { target, interval, ..self.config.codel };
     }
 
-    /// Takes a packet in, and drops at the head of the fattest flow while more is held than `limit` allows, the packet of
-    /// `transmitting` bytes included. False if the new packet itself was dropped.
+    /// Queues a packet, and drops at the head of the longest flow while `limit` is exceeded; the packet of
+    /// `transmitting` bytes counts too. False if the new packet itself was dropped.
     pub fn enqueue(
         &mut self,
         item: Item<P>,
@@ -110,11 +112,12 @@ impl<P> FqCoDel<P> {
             return true;
         }
         self.shrink(transmitting, limit, ledger);
-        // Drops are at the head, so the new packet is there unless nothing is.
+        // Drops are at the head, so the new packet is still there unless the flow is empty.
         self.flows.get(&index).is_some_and(|flow| flow.fifo.len().packets > 0)
     }
 
-    /// Drops at the head of the fattest flow while more is held than `limit` allows, the packet of `transmitting` bytes included.
+    /// Drops at the head of the longest flow while `limit` is exceeded; the packet of `transmitting` bytes
+    /// counts too.
     pub fn shrink(&mut self, transmitting: Option<u32>, limit: Limit, ledger: &mut impl Ledger) {
         while !self.is_within(transmitting, limit) && self.len.packets > 0 {
             self.drop_from_fattest(ledger);
@@ -125,7 +128,7 @@ impl<P> FqCoDel<P> {
         limit.holds(transmitting.map_or(self.len, |bytes| self.len.plus(bytes)))
     }
 
-    /// Drops half the bytes of the flow that has most (RFC 8290 section 4.1).
+    /// Drops half the bytes of the longest flow (RFC 8290 section 4.1).
     fn drop_from_fattest(&mut self, ledger: &mut impl Ledger) {
         let Some(flow) = self.flows.values_mut().max_by_key(|flow| flow.fifo.len().bytes) else { return };
         let half = flow.fifo.len().bytes / 2;
@@ -139,7 +142,7 @@ impl<P> FqCoDel<P> {
         }
     }
 
-    /// The next packet (RFC 8290 section 4.2).
+    /// The next packet to send (RFC 8290 section 4.2).
     pub fn dequeue(&mut self, now: Time, ledger: &mut impl Ledger) -> Option<Item<P>> {
         loop {
             let from_new = !self.new.is_empty();
@@ -164,14 +167,15 @@ impl<P> FqCoDel<P> {
                     list.push_front(index);
                     return Some(item);
                 }
-                // A new flow that ran empty waits a round as an old one, or it could claim a new flow's priority for ever.
+                // An emptied new flow waits a round as an old one, or it could keep a new flow's priority
+                // forever.
                 None if from_new => self.old.push_back(index),
                 None => flow.listed = false,
             }
         }
     }
 
-    /// Takes out any packet, without control.
+    /// Removes any packet, without control.
     pub fn pop_any(&mut self) -> Option<Item<P>> {
         let flows = &mut self.flows;
         let item = self.new.iter().chain(&self.old).find_map(|index| flows.get_mut(index)?.fifo.pop())?;
@@ -229,7 +233,7 @@ mod tests {
             }
         }
 
-        /// (flow, packet) of the next `n`.
+        /// (flow, packet) of the next `n` packets.
         fn pop(&mut self, n: usize) -> Vec<(u32, u32)> {
             let next =
                 |_| self.queue.dequeue(Time::ZERO, &mut self.stats).map(|item| (item.meta.flow, item.packet));
@@ -247,7 +251,7 @@ mod tests {
         let out = rig.pop(600);
         let bytes =
             |flow| out.iter().filter(|p| p.0 == flow).count() as i64 * if flow == 0 { 1_500 } else { 300 };
-        // Apart by no more than a quantum and a packet each.
+        // They differ by at most a quantum and a packet each.
         assert!((bytes(0) - bytes(1)).abs() <= 2 * (1_514 + 1_500), "{} {}", bytes(0), bytes(1));
     }
 
@@ -255,14 +259,14 @@ mod tests {
     fn a_sparse_flow_goes_first() {
         let mut rig = Rig::new(Limit::Packets(10_240));
         rig.fill(0..100, BULK, 1_500);
-        // Two packets of 1,500 bytes use the quantum up, and the flow becomes an old one.
+        // Two packets of 1,500 bytes use up the quantum, and the flow becomes an old one.
         assert_eq!(rig.pop(2), [(BULK, 0), (BULK, 1)]);
         assert_eq!(rig.queue.old.len(), 0, "credit is looked at only at the next turn");
         for i in 0..5 {
             rig.pop(1);
             rig.push(SPARSE, 100, i);
             assert_eq!(rig.pop(1), [(SPARSE, i)], "not behind the hundred");
-            // Its turn among the old ones finds it empty and takes it off the lists.
+            // At its turn among the old flows it is empty and leaves the lists.
             rig.pop(3);
         }
     }

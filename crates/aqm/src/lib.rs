@@ -1,7 +1,7 @@
-//! Queues that signal congestion early: CoDel (RFC 8289) and FQ-CoDel (RFC 8290). The link emulator's bottlenecks are made of them, and
-//! so is the send queue of a multipath session.
+//! Queues that signal congestion early: CoDel (RFC 8289) and FQ-CoDel (RFC 8290). The link emulator's
+//! bottlenecks and the send queue of a multipath session use them.
 //!
-//! A queue holds packets of any type. Whoever owns it says what time it is, how much it may hold, and who keeps the counts:
+//! A queue holds packets of any type. Its owner supplies the time, the limit and the counters:
 //!
 //! ```
 //! use aqm::{FqCoDel, FqCoDelConfig, Item, Ledger, Limit, Meta, Reason};
@@ -43,18 +43,18 @@ pub use codel::{CoDel, CoDelConfig};
 pub use fifo::Fifo;
 pub use fq_codel::{FqCoDel, FqCoDelConfig};
 
-/// What a queue needs to know about a packet.
+/// Properties of a packet that a queue uses.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub struct Meta {
-    /// Its size as the queue counts it; on a link the outer IP packet, header included.
+    /// Size as counted by the queue; on a link, the outer IP packet with its header.
     pub bytes: u32,
     /// Its ECN field.
     pub ecn: Ecn,
-    /// A hash of its flow. Only FQ-CoDel looks at it.
+    /// A hash of its flow. Only FQ-CoDel uses it.
     pub flow: u32,
 }
 
-/// A waiting packet.
+/// A queued packet.
 #[derive(Clone, Debug)]
 #[allow(missing_docs)]
 pub struct Item<P> {
@@ -63,7 +63,7 @@ pub struct Item<P> {
     pub packet: P,
 }
 
-/// A bound on a queue.
+/// Limit of a queue.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Limit {
     /// Bytes, as [`Meta::bytes`] counts them.
@@ -72,7 +72,7 @@ pub enum Limit {
     Packets(u64),
 }
 
-/// How full a queue is.
+/// Fill level of a queue.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 #[allow(missing_docs)]
 pub struct QueueLen {
@@ -80,25 +80,25 @@ pub struct QueueLen {
     pub bytes: u64,
 }
 
-/// Why a queue dropped a packet.
+/// Reason for a drop.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Reason {
-    /// It was full.
+    /// The queue was full.
     Overflow,
     /// To signal congestion.
     Early,
 }
 
-/// Who keeps the counts.
+/// Counts drops and marks.
 pub trait Ledger {
-    /// A packet of so many bytes is gone.
+    /// A packet of this size was dropped.
     fn dropped(&mut self, reason: Reason, bytes: u32);
     /// A packet was marked.
     fn marked(&mut self);
 }
 
 impl Limit {
-    /// Whether `len` is within it.
+    /// Whether `len` is within the limit.
     pub fn holds(self, len: QueueLen) -> bool {
         match self {
             Limit::Bytes(n) => len.bytes <= n,
@@ -108,7 +108,7 @@ impl Limit {
 }
 
 impl QueueLen {
-    /// With one more packet.
+    /// The level with one more packet.
     #[must_use]
     pub fn plus(self, bytes: u32) -> QueueLen {
         QueueLen { packets: self.packets + 1, bytes: self.bytes + u64::from(bytes) }
@@ -119,7 +119,7 @@ impl QueueLen {
     }
 }
 
-/// Marks a packet if it can be marked, and tells whether it is.
+/// Marks a packet if it is ECN-capable; returns whether it was marked.
 pub fn mark(meta: &mut Meta, ledger: &mut impl Ledger) -> bool {
     if !meta.ecn.is_capable() {
         return false;
@@ -135,7 +135,7 @@ pub fn mark(meta: &mut Meta, ledger: &mut impl Ledger) -> bool {
 mod tests {
     use super::*;
 
-    /// Counts, for the tests of all queues.
+    /// Counters for the tests of all queues.
     #[derive(Debug, Default)]
     pub(super) struct Counts {
         pub(super) overflow: u64,

@@ -1,4 +1,5 @@
-//! A link in real time: carries packets between two TUN devices through the emulator. The lab's paths and `mpdccp link` are made of it.
+//! A link in real time: carries packets between two TUN devices through the emulator. The lab's paths and
+//! `mpdccp link` use it.
 
 use core::time::Duration;
 use std::fs::File;
@@ -11,43 +12,43 @@ use mpdccp_proto::{FlowKey, PktInfo};
 use mpdccp_units::{Ecn, Time};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
-/// Packets read from a device before the other one gets its turn.
+/// Packets read from a device before the other one is served.
 const BURST: usize = 64;
 /// [`Cable::turn`] returns at least this often.
 const NAP: Duration = Duration::from_millis(50);
 /// Largest IP packet.
 const MAX_PACKET: usize = 65_535;
 
-/// Sees every packet of one direction.
+/// Observes every packet of one direction.
 pub trait Recorder {
-    /// What it wants to see again when the packet comes out.
+    /// Data that it gets back when the packet leaves the link.
     type Mark: Clone;
-    /// A packet is about to be handed to the link.
+    /// A packet is about to enter the link.
     fn on_packet(&mut self, now: Time, packet: &[u8]) -> Self::Mark;
-    /// How much longer than the link's delay that packet travels.
+    /// Extra delay of that packet beyond the link's delay.
     fn detour(&self, _packet: &[u8]) -> Duration {
         Duration::ZERO
     }
-    /// That packet was taken from its device after the thread had waited so long for a processor.
+    /// That packet was read late, after the thread had waited this long for a CPU.
     fn on_taken_late(&mut self, _waited: Duration) {}
-    /// What the link did with that packet, and the bytes its queue holds now.
+    /// The link's verdict on that packet, and the bytes now in its queue.
     fn on_verdict(&mut self, _verdict: Verdict, _queued: u64) {}
-    /// A packet was handed to the device at the other end.
+    /// A packet was written to the device at the other end.
     fn on_delivered(&mut self, delivered: Delivered<Self::Mark>);
-    /// The device at the other end did not take a packet: it is down, or somebody's buffer is full.
+    /// The device at the other end refused a packet: it is down, or a buffer is full.
     fn on_refused(&mut self, _mark: Self::Mark) {}
 }
 
 /// A packet that came out of a link.
 #[derive(Clone, Copy, Debug)]
 pub struct Delivered<M> {
-    /// What the recorder gave as the packet went in.
+    /// The recorder's mark from when the packet entered.
     pub mark: M,
-    /// When it was due.
+    /// When it should have left the link.
     pub due: Time,
-    /// When it came out.
+    /// When it left the link.
     pub now: Time,
-    /// The link put a congestion mark on it.
+    /// Whether the link marked it.
     pub ce: bool,
 }
 
@@ -59,7 +60,7 @@ struct Direction<R: Recorder> {
 }
 
 impl<R: Recorder> Direction<R> {
-    /// Takes what the device has, up to [`BURST`] packets.
+    /// Reads packets from the device, up to [`BURST`].
     fn read(&mut self, buf: &mut [u8], waited: Option<Duration>) -> io::Result<()> {
         for _ in 0..BURST {
             let Some(n) = self.device.read(buf)? else { break };
@@ -76,7 +77,7 @@ impl<R: Recorder> Direction<R> {
         Ok(())
     }
 
-    /// Hands what is due to `to`.
+    /// Writes packets that are due to `to`.
     fn write(&mut self, to: &Tun) {
         while let Some(out) = self.link.pop(Clock.now()) {
             let (mark, mut packet) = out.packet;
@@ -91,10 +92,10 @@ impl<R: Recorder> Direction<R> {
     }
 }
 
-/// How long the calling thread has been ready to run without running, as the kernel counts it.
+/// Measures how long the calling thread was runnable without running, as counted by the kernel.
 #[derive(Default)]
 struct Waiting {
-    /// Opened by the thread that asks; none inside if the kernel does not tell.
+    /// Opened by the calling thread; the inner option is `None` if the kernel does not provide it.
     file: Option<Option<File>>,
     before: Duration,
 }
@@ -105,14 +106,14 @@ impl Waiting {
             self.file.get_or_insert_with(|| File::open("/proc/thread-self/schedstat").ok()).as_ref()?;
         let mut text = [0; 64];
         let n = file.read_at(&mut text, 0).ok()?;
-        // Time on a processor, time waiting for one, time slices; nanoseconds.
+        // Time on a CPU, time waiting for one, number of time slices; nanoseconds.
         let total = core::str::from_utf8(&text[..n]).ok()?.split_whitespace().nth(1)?.parse().ok()?;
         let total = Duration::from_nanos(total);
         Some(total.saturating_sub(core::mem::replace(&mut self.before, total)))
     }
 }
 
-/// Two devices and a link between them, both ways. Nothing moves but in [`turn`](Cable::turn).
+/// Two devices and a link between them, both ways. Packets move only in [`turn`](Cable::turn).
 pub struct Cable<R: Recorder> {
     /// From the first device to the second, and back.
     directions: [Direction<R>; 2],
@@ -120,23 +121,23 @@ pub struct Cable<R: Recorder> {
     waiting: Waiting,
 }
 
-/// One direction of a cable to be made: the device packets come from, how they travel, who watches.
+/// One direction of a cable to be made: source device, link configuration, recorder.
 pub struct Strand<R> {
-    /// Where packets of this direction come from.
+    /// The device that packets of this direction come from.
     pub device: Tun,
-    /// How they travel.
+    /// Configuration of the link.
     pub config: LinkConfig,
-    /// Seed of what is random about that.
+    /// Seed of its random choices.
     pub seed: u64,
-    /// Who watches.
+    /// The recorder.
     pub recorder: R,
 }
 
 impl<R: Recorder> Cable<R> {
-    /// Joins the devices of the two strands.
+    /// Connects the devices of the two strands.
     ///
     /// # Errors
-    /// If a configuration makes no sense.
+    /// An invalid configuration.
     pub fn new(strands: [Strand<R>; 2]) -> Result<Cable<R>, ConfigError> {
         let now = Clock.now();
         let make = |s: Strand<R>| {
@@ -147,7 +148,7 @@ impl<R: Recorder> Cable<R> {
         Ok(Cable { directions: [forward?, backward?], buf: vec![0; MAX_PACKET], waiting: Waiting::default() })
     }
 
-    /// Waits until a packet comes or is due, or until `until`, or for a short while; then moves what there is to move.
+    /// Waits until a packet arrives or is due, until `until`, or for a short time; then moves packets.
     ///
     /// # Errors
     /// A device is gone.
@@ -175,7 +176,7 @@ impl<R: Recorder> Cable<R> {
         }
     }
 
-    /// The links, first device to second and back; for statistics and changes.
+    /// The links, from first to second device and back, for statistics and changes.
     pub fn links(&mut self) -> [&mut Link<(R::Mark, Vec<u8>)>; 2] {
         self.directions.each_mut().map(|d| &mut d.link)
     }
@@ -185,13 +186,13 @@ impl<R: Recorder> Cable<R> {
         self.directions.each_mut().map(|d| &mut d.recorder)
     }
 
-    /// Takes it apart; the devices are gone then.
+    /// Returns the recorders; drops the devices.
     pub fn into_recorders(self) -> [R; 2] {
         self.directions.map(|d| d.recorder)
     }
 }
 
-/// Sets the ECN field of an IP packet to CE; whether it was something else before.
+/// Sets the ECN field of an IP packet to CE; true if it changed.
 fn mark_ce(packet: &mut [u8]) -> bool {
     if PktInfo::of_ip(packet, FlowKey::default()).ecn == Ecn::Ce {
         return false;

@@ -1,5 +1,5 @@
-//! The keys of a link, as scenarios write them for a path, for one direction of it, for a cell and for an event, and as the options of
-//! `mpdccp link` give them.
+//! The keys of a link: in scenarios for a path, for one direction, for a cell and for an event, and as
+//! options of `mpdccp link`.
 
 use core::ops::Range;
 use core::time::Duration;
@@ -13,17 +13,17 @@ use crate::parts::queue_kind;
 pub use crate::parts::{AggregationSpec, BurstLoss, Discipline, JitterSpec, PolicerSpec, SpreadKind};
 use crate::quantity::QueueLimit;
 
-/// What is wrong, and where if that is known.
+/// An error, and its position if known.
 pub type Problem = (Option<Range<usize>>, String);
 
-/// Makes a struct that has all keys of a link beside its own. What is not named is not changed.
+/// Makes a struct with all keys of a link in addition to its own. Keys that are not given change nothing.
 #[macro_export]
 macro_rules! with_link_keys {
     ($(#[$meta:meta])* pub struct $name:ident { $($own:tt)* }) => {
         $(#[$meta])*
         pub struct $name {
             $($own)*
-            /// Of which kind it is; see `docs/link-models.md`. The other keys say what differs.
+            /// Link model; see `docs/link-models.md`. The other keys override it.
             #[serde(default)]
             pub model: Option<toml::Spanned<String>>,
             /// The model, in one direction.
@@ -35,13 +35,14 @@ macro_rules! with_link_keys {
             /// Bytes that may leave at once after a pause, as with a token bucket.
             #[serde(default, deserialize_with = "linkem_net::quantity::opt_bytes")]
             pub burst: Option<u32>,
-            /// Instead of `rate`: a file in Mahimahi's format, beside the scenario's.
+            /// Instead of `rate`: a file in Mahimahi's format, in the scenario's directory.
             #[serde(default)]
             pub rate_trace: Option<toml::Spanned<String>>,
-            /// What is in that file.
+            /// Content of that file.
             #[serde(skip)]
             pub trace: Option<$crate::Trace>,
-            /// A trace for both directions is the same in both at any moment; else the way back is half a round behind.
+            /// Whether a trace for both directions is at the same position in both; otherwise the reverse
+            /// direction is half a period later.
             #[serde(default)]
             pub in_phase: Option<bool>,
             /// One-way propagation delay.
@@ -50,7 +51,7 @@ macro_rules! with_link_keys {
             /// Limit of the bottleneck's queue.
             #[serde(default, deserialize_with = "linkem_net::quantity::opt_queue")]
             pub queue: Option<$crate::quantity::QueueLimit>,
-            /// How the queue is managed; drop-tail if nothing says.
+            /// Queue discipline; drop-tail by default.
             #[serde(default)]
             pub discipline: Option<$crate::keys::Discipline>,
             /// Deviation from `owd`.
@@ -65,22 +66,23 @@ macro_rules! with_link_keys {
             /// Share of packets that arrive twice.
             #[serde(default, deserialize_with = "linkem_net::quantity::opt_share")]
             pub duplicate: Option<f64>,
-            /// Drops what exceeds a rate.
+            /// Drops packets beyond a rate.
             #[serde(default)]
             pub policer: Option<$crate::keys::PolicerSpec>,
-            /// Packets below this size are taken for acknowledgements, and dropped while a later one of their flow waits.
+            /// Packets below this size count as acknowledgements, and are dropped if a later one of their
+            /// flow is queued.
             #[serde(default, deserialize_with = "linkem_net::quantity::opt_bytes")]
             pub thin_acks: Option<u32>,
             /// Packets leave in bursts.
             #[serde(default)]
             pub aggregation: Option<$crate::keys::AggregationSpec>,
-            /// Whether the link carries anything.
+            /// Whether the link is up.
             #[serde(default)]
             pub up: Option<bool>,
         }
 
         impl $name {
-            /// Its keys of a link.
+            /// The link keys of the struct.
             pub fn link_keys(&self) -> $crate::keys::LinkKeys {
                 $crate::keys::LinkKeys {
                     model: self.model.clone(),
@@ -104,10 +106,11 @@ macro_rules! with_link_keys {
                 }
             }
 
-            /// Finds the model and reads the trace that it names, if it does; `reverse` is for the server's direction.
+            /// Looks up the model and reads the trace, if named; `reverse` is for the direction from the
+            /// server.
             ///
             /// # Errors
-            /// Says what is wrong, and where.
+            /// Describes the error and its position.
             pub fn load(
                 &mut self,
                 reverse: bool,
@@ -135,7 +138,7 @@ with_link_keys! {
 }
 
 impl LinkKeys {
-    /// These where given, those of `base` elsewhere.
+    /// These keys, completed by those of `base`.
     pub fn over(&self, base: &LinkKeys) -> LinkKeys {
         let (rate, loss) = (
             if self.rate.is_some() || self.trace.is_some() { self } else { base },
@@ -164,33 +167,33 @@ impl LinkKeys {
         }
     }
 
-    /// Whether it names anything.
+    /// Whether no key is given.
     pub fn is_empty(&self) -> bool {
         *self == LinkKeys::default()
     }
 
-    /// Whether it carries anything.
+    /// Whether the link is up.
     pub fn is_up(&self) -> bool {
         self.up.unwrap_or(true)
     }
 
-    /// Its rate, of a trace the mean, of a model the one of the moment; none is zero.
+    /// Its rate: the mean of a trace, the current one of a model; zero if not given.
     pub fn mean_rate(&self) -> Rate {
         let own = self.trace.as_ref().map(Trace::mean_rate).or(self.rate);
         own.or(self.modelled.as_ref().map(|m| m.state.rate)).unwrap_or_default()
     }
 
-    /// Its delay; none if nothing says.
+    /// Its delay; zero if not given.
     pub fn delay(&self) -> Duration {
         self.owd.or(self.modelled.as_ref().map(|m| m.state.delay)).unwrap_or_default()
     }
 
-    /// The limit of its queue; nothing fits if nothing says.
+    /// The limit of its queue; no room if not given.
     pub fn queue_limit(&self) -> QueueLimit {
         self.queue.or(self.modelled.as_ref().map(|m| m.config().queue.limit.into())).unwrap_or_default()
     }
 
-    /// For the emulator.
+    /// Converts them for the emulator.
     pub fn config(&self) -> LinkConfig {
         let base = self.modelled.as_ref().map(Modelled::config).unwrap_or_default();
         let loss = match (self.burst_loss, self.loss) {
@@ -234,20 +237,20 @@ impl LinkKeys {
         }
     }
 
-    /// The states that its model takes until `end_s`, with seconds after t = 0; none without a model.
+    /// The states of its model until `end_s`, with seconds after t = 0; none without a model.
     pub fn states(&self, seed: u64, end_s: f64) -> Vec<(f64, State)> {
         let Some(Modelled { model, reverse, .. }) = &self.modelled else { return Vec::new() };
         let states = model.course(seed).map(|step| (step.at.as_secs_f64(), step.ways[usize::from(*reverse)]));
         states.take_while(|(at, _)| *at < end_s).collect()
     }
 
-    /// The same with its model in `state`.
+    /// The same keys with the model in `state`.
     pub fn in_state(&self, state: Option<State>) -> LinkKeys {
         let modelled = self.modelled.clone().map(|m| Modelled { state: state.unwrap_or(m.state), ..m });
         LinkKeys { modelled, ..self.clone() }
     }
 
-    /// What is wrong with a link that has them, if anything, and by which key.
+    /// The first error of a link with these keys, with the key.
     pub fn problem(&self) -> Option<(&'static str, String)> {
         let in_bytes = |limit| matches!(limit, QueueLimit::Bytes(_));
         let queue = self.queue_limit();
@@ -284,7 +287,7 @@ impl LinkKeys {
         own.or_else(|| self.config().validate().err().map(|e| (self.key_of(e.field), e.to_string())))
     }
 
-    /// The key that a setting of the emulator comes from.
+    /// The key that an emulator setting comes from.
     fn key_of(&self, field: &'static str) -> &'static str {
         match field {
             "queue" if self.discipline.is_some() => "discipline",

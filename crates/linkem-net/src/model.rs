@@ -1,23 +1,23 @@
-//! Links of a kind: `model = "lte"`.
+//! Link models: `model = "lte"`.
 
 use mpdccp_linkem::{LinkConfig, MODELS, Model, State};
 
 /// A model in one direction at one moment.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Modelled {
-    /// Which.
+    /// The model.
     pub model: &'static Model,
     /// From server to client.
     pub reverse: bool,
-    /// What it is like now.
+    /// Its current state.
     pub state: State,
 }
 
 impl Modelled {
-    /// One of those that there are, in its usual state.
+    /// The model with this name, in its usual state.
     ///
     /// # Errors
-    /// Names those that there are.
+    /// Lists the known models.
     pub fn named(name: &str, reverse: bool) -> Result<Modelled, String> {
         let model = Model::named(name).ok_or_else(|| {
             let known: Vec<&str> = MODELS.iter().map(|model| model.name).collect();
@@ -27,13 +27,13 @@ impl Modelled {
         Ok(Modelled { model, reverse, state })
     }
 
-    /// The same from server to client.
+    /// The model in the direction from server to client.
     pub fn behind(&self) -> Modelled {
         let state = State::of(&self.model.usual()[1]);
         Modelled { model: self.model, reverse: true, state }
     }
 
-    /// For the emulator.
+    /// Converts it for the emulator.
     pub fn config(&self) -> LinkConfig {
         let [forward, reverse] = self.model.usual();
         self.state.applied(if self.reverse { reverse } else { forward })

@@ -1,4 +1,4 @@
-//! Network namespaces that `ip netns` made.
+//! Network namespaces created by `ip netns`.
 
 use std::fs;
 use std::io;
@@ -6,12 +6,12 @@ use std::os::fd::AsFd;
 
 use rustix::thread::{LinkNameSpaceType, move_into_link_name_space};
 
-/// A network namespace held open.
+/// An open handle of a network namespace.
 #[derive(Debug)]
 pub struct Entrance(fs::File);
 
 impl Entrance {
-    /// The namespace that `ip netns` knows by this name.
+    /// Opens the namespace with this name in `ip netns`.
     ///
     /// # Errors
     /// `NotFound` if there is none.
@@ -19,10 +19,10 @@ impl Entrance {
         fs::File::open(format!("/run/netns/{name}")).map(Entrance)
     }
 
-    /// Runs `what` on a thread inside it.
+    /// Runs `what` on a thread inside the namespace.
     ///
     /// # Errors
-    /// The system does not let a thread in.
+    /// The system refuses to move a thread into it.
     pub fn inside<T: Send>(&self, what: impl FnOnce() -> T + Send) -> io::Result<T> {
         std::thread::scope(|scope| {
             let thread = scope.spawn(|| self.enter().map(|()| what()));
@@ -30,10 +30,10 @@ impl Entrance {
         })
     }
 
-    /// Moves the calling thread into it.
+    /// Moves the calling thread into the namespace.
     ///
     /// # Errors
-    /// The system does not let it in.
+    /// The system refuses to move the thread.
     pub fn enter(&self) -> io::Result<()> {
         Ok(move_into_link_name_space(self.0.as_fd(), Some(LinkNameSpaceType::Network))?)
     }

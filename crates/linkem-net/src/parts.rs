@@ -1,4 +1,4 @@
-//! What a link is made of, as files write it.
+//! Parts of a link's configuration, as written in files.
 
 use core::time::Duration;
 
@@ -8,13 +8,13 @@ use serde::Deserialize;
 
 use crate::quantity::{self, QueueLimit};
 
-/// How a queue is managed.
+/// Queue discipline.
 #[derive(Clone, Copy, Debug, PartialEq, Deserialize)]
 #[serde(tag = "kind", rename_all = "kebab-case", deny_unknown_fields)]
 pub enum Discipline {
-    /// What does not fit is dropped.
+    /// Drops packets that do not fit.
     DropTail {},
-    /// Drop-tail that marks ECN-capable packets above a level.
+    /// Drop-tail, but marks ECN-capable packets above a level.
     MarkAbove {
         /// The level.
         #[serde(deserialize_with = "quantity::queue")]
@@ -25,7 +25,7 @@ pub enum Discipline {
         /// No drops below this average.
         #[serde(deserialize_with = "quantity::queue")]
         min: QueueLimit,
-        /// Steeper from here.
+        /// The probability grows faster from here on.
         #[serde(deserialize_with = "quantity::queue")]
         max: QueueLimit,
         /// Probability at `max`.
@@ -57,19 +57,19 @@ pub enum Discipline {
         /// As for CoDel.
         #[serde(default, deserialize_with = "quantity::opt_time")]
         interval: Option<Duration>,
-        /// Queues.
+        /// Number of queues.
         flows: Option<u32>,
-        /// Mark instead of dropping; it does unless told otherwise.
+        /// Mark instead of dropping; on by default.
         ecn: Option<bool>,
     },
-    /// Derivative random drop, as the NIST Net emulator has it; in packets.
+    /// Derivative random drop, as in the NIST Net emulator; in packets.
     Drd {
         /// No drops up to this many.
         min: u64,
-        /// 95 % are dropped from this many on.
+        /// From this many on, 95 % are dropped.
         max: u64,
     },
-    /// RFC 8033, with its settings.
+    /// RFC 8033, with its default settings.
     Pie {
         /// Mark instead of dropping.
         #[serde(default)]
@@ -84,16 +84,16 @@ pub enum Discipline {
 #[derive(Clone, Copy, Debug, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct JitterSpec {
-    /// How deviations are distributed.
+    /// Distribution of the deviations.
     #[serde(default)]
     pub spread: SpreadKind,
     /// Half the width, or the standard deviation.
     #[serde(deserialize_with = "quantity::time")]
     pub by: Duration,
-    /// Time after which deviations are no longer alike (they correlate by 1/e); each packet's is its own if absent.
+    /// Time after which deviations correlate by only 1/e; without it, each packet's is independent.
     #[serde(default, deserialize_with = "quantity::opt_time")]
     pub memory: Option<Duration>,
-    /// Whether packets may overtake.
+    /// Whether packets may be reordered.
     #[serde(default)]
     pub reorder: bool,
 }
@@ -102,39 +102,40 @@ pub struct JitterSpec {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum SpreadKind {
-    /// Cut at four standard deviations.
+    /// Truncated at four standard deviations.
     #[default]
     Normal,
-    /// Up to so much either way.
+    /// Uniform within plus or minus `by`.
     Uniform,
 }
 
-/// Loss in bursts after Gilbert and Elliott: two states, each with its loss; after each packet the state may change.
+/// Bursty loss by the Gilbert-Elliott model: two states with a loss probability each; after each packet the
+/// state may change.
 #[derive(Clone, Copy, Debug, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct BurstLoss {
-    /// Probability that the bad state begins.
+    /// Probability of entering the bad state.
     #[serde(deserialize_with = "quantity::share")]
     pub begin: f64,
-    /// Probability that it ends: the inverse of its mean length in packets.
+    /// Probability of leaving it: the inverse of its mean length in packets.
     #[serde(deserialize_with = "quantity::share")]
     pub end: f64,
-    /// Loss in the good state, none if absent.
+    /// Loss in the good state; none by default.
     #[serde(default, deserialize_with = "quantity::share")]
     pub good: f64,
-    /// Loss in the bad state, all if absent.
+    /// Loss in the bad state; all by default.
     #[serde(default, deserialize_with = "quantity::opt_share")]
     pub bad: Option<f64>,
 }
 
-/// A limit without a queue: what exceeds it is dropped.
+/// A rate limit without a queue: packets beyond it are dropped.
 #[derive(Clone, Copy, Debug, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct PolicerSpec {
-    /// In the long run.
+    /// Average rate.
     #[serde(deserialize_with = "quantity::rate")]
     pub rate: Rate,
-    /// What may pass at once after a pause.
+    /// Bytes that may pass at once after a pause.
     #[serde(deserialize_with = "quantity::bytes")]
     pub burst: u32,
 }
@@ -146,11 +147,11 @@ pub struct AggregationSpec {
     /// Mean wait for the medium before each burst.
     #[serde(deserialize_with = "quantity::time")]
     pub access: Duration,
-    /// Most packets of a burst.
+    /// Most packets per burst.
     pub packets: u32,
 }
 
-/// For the emulator.
+/// Converts it for the emulator.
 pub(crate) fn queue_kind(discipline: Option<Discipline>) -> QueueKind {
     let codel = |target: Option<Duration>, interval: Option<Duration>, ecn| {
         let usual = CoDelConfig::default();

@@ -1,4 +1,4 @@
-//! Who runs first on a busy machine: what else it does must not show in the results.
+//! Thread priorities, so that other load on the machine does not affect the results.
 
 use thread_priority::unix::{
     RealtimeThreadSchedulePolicy::Fifo, ThreadSchedulePolicy::Realtime, set_thread_priority_and_policy,
@@ -6,19 +6,20 @@ use thread_priority::unix::{
 };
 use thread_priority::{ThreadPriority, ThreadPriorityValue};
 
-/// What a thread does, in order of urgency.
+/// Roles of threads, in order of urgency.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Urgency {
-    /// A tunnel's end. All variants run at it.
+    /// An end of a tunnel; the same for all variants.
     Tunnel = 10,
-    /// Traffic: its own lateness would count as latency.
+    /// Traffic generation, since its delay would count as latency.
     Traffic = 20,
-    /// A link: the experiment's clockwork.
+    /// A link, which determines the experiment's timing.
     Link = 30,
 }
 
-/// Lets the calling thread, and processes it starts, go before everything that is less urgent, and wake on time rather than when it suits
-/// the kernel. A refusal only costs accuracy, and the lateness measured tells.
+/// Gives the calling thread, and processes that it starts, priority over less urgent ones, and makes it wake
+/// exactly on time instead of within the default timer slack. A refusal only costs accuracy, and the measured
+/// delay shows it.
 pub fn hurry(urgency: Urgency) {
     let _ = rustix::thread::set_current_timer_slack(std::num::NonZeroU64::new(1));
     if let Ok(value) = ThreadPriorityValue::try_from(urgency as u8) {

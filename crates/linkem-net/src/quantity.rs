@@ -1,4 +1,4 @@
-//! Numbers with units, as scenario files and command lines write them.
+//! Quantities with units, as written in scenario files and on command lines.
 
 use core::time::Duration;
 
@@ -16,14 +16,14 @@ pub enum QueueLimit {
 }
 
 impl Default for QueueLimit {
-    /// Holds nothing: what is left out is refused as such.
+    /// No room: validation then reports the missing limit.
     fn default() -> QueueLimit {
         QueueLimit::Packets(0)
     }
 }
 
 impl QueueLimit {
-    /// For the emulator.
+    /// Converts it for the emulator.
     pub fn limit(self) -> Limit {
         match self {
             QueueLimit::Bytes(n) => Limit::Bytes(n),
@@ -37,7 +37,7 @@ impl QueueLimit {
         n
     }
 
-    /// As a person would write it.
+    /// As text with its unit.
     pub fn text(self) -> String {
         match self {
             QueueLimit::Bytes(n) => format!("{n} B"),
@@ -76,29 +76,29 @@ fn scaled(text: &str, what: &str, scales: &[(&str, f64)]) -> Result<f64, String>
     Ok(number * scale)
 }
 
-/// Reads a rate with its unit: `10 Mbit/s`, or `10M` for short.
+/// Parses a rate with its unit: `10 Mbit/s`, or `10M` for short.
 ///
 /// # Errors
-/// Says what is expected.
+/// Describes the expected form.
 pub fn parse_rate(text: &str) -> Result<Rate, String> {
     let has_unit = text.trim_end().ends_with(char::is_alphabetic);
     let rate = text.parse().ok().filter(|_| has_unit);
     rate.ok_or_else(|| format!("`{text}` is not a rate: write a number and its unit, as in \"10 Mbit/s\""))
 }
 
-/// Reads a time with its unit.
+/// Parses a time with its unit.
 ///
 /// # Errors
-/// Says what is expected.
+/// Describes the expected form.
 pub fn parse_time(text: &str) -> Result<Duration, String> {
     scaled(text, "time", &[("ms", 1e-3), ("us", 1e-6), ("s", 1.0)])
         .and_then(|s| Duration::try_from_secs_f64(s).map_err(|e| format!("`{text}`: {e}")))
 }
 
-/// Reads the limit of a queue.
+/// Parses the limit of a queue.
 ///
 /// # Errors
-/// Says what is expected.
+/// Describes the expected form.
 pub fn parse_queue(text: &str) -> Result<QueueLimit, String> {
     match split(text) {
         Some((n, "packets")) => Ok(QueueLimit::Packets(n as u64)),
@@ -107,25 +107,25 @@ pub fn parse_queue(text: &str) -> Result<QueueLimit, String> {
     }
 }
 
-/// Reads a share in percent, as a fraction.
+/// Parses a share in per cent; returns a fraction.
 ///
 /// # Errors
-/// Says what is expected.
+/// Describes the expected form.
 pub fn parse_share(text: &str) -> Result<f64, String> {
     let share = scaled(text, "share", &[("%", 0.01)])?;
     if share > 1.0 { Err(format!("`{text}` is more than 100 %")) } else { Ok(share) }
 }
 
-/// Reads a number of bytes.
+/// Parses a number of bytes.
 ///
 /// # Errors
-/// Says what is expected.
+/// Describes the expected form.
 pub fn parse_bytes(text: &str) -> Result<u32, String> {
     let bytes = scaled(text, "size", &[("B", 1.0), ("kB", 1e3), ("MB", 1e6)])?;
     if bytes <= f64::from(u32::MAX) { Ok(bytes.round() as u32) } else { Err(format!("`{text}` is too much")) }
 }
 
-/// What was written, a number without quotation marks too: then the reader says which units there are.
+/// The written value as text, even if it is a bare number: the parser then lists the possible units.
 fn written<'de, D: Deserializer<'de>>(d: D) -> Result<String, D::Error> {
     Ok(match toml::Value::deserialize(d)? {
         toml::Value::String(text) => text,
@@ -133,20 +133,20 @@ fn written<'de, D: Deserializer<'de>>(d: D) -> Result<String, D::Error> {
     })
 }
 
-/// `deserialize_with` functions for a quantity and for one that may be absent.
+/// Makes `deserialize_with` functions for a quantity and for an optional one.
 macro_rules! quantity {
     ($name:ident, $opt:ident, $type:ty, $parse:ident) => {
-        /// Reads what a file says.
+        /// Deserializes a quantity.
         ///
         /// # Errors
-        /// Says what is expected.
+        /// Describes the expected form.
         pub fn $name<'de, D: Deserializer<'de>>(d: D) -> Result<$type, D::Error> {
             $parse(&written(d)?).map_err(de::Error::custom)
         }
-        /// Reads what a file may say.
+        /// Deserializes an optional quantity.
         ///
         /// # Errors
-        /// Says what is expected.
+        /// Describes the expected form.
         pub fn $opt<'de, D: Deserializer<'de>>(d: D) -> Result<Option<$type>, D::Error> {
             $name(d).map(Some)
         }

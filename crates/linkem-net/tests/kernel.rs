@@ -1,6 +1,7 @@
-//! The emulator's policer and token bucket beside the kernel's: packets go into a TUN device behind the kernel's rule, and the emulator
-//! gets the same packets at the same times. When exactly the kernel saw a packet lies between a stamp before and one after the sending, so
-//! that a busy machine makes the comparison less sharp, and not wrong.
+//! The emulator's policer and token bucket compared with the kernel's. Packets go to a TUN device through a
+//! kernel rule, and the emulator gets the same packets at the same times. The time at which the kernel
+//! handled a packet lies between a timestamp before and one after sending, so a busy machine makes the
+//! comparison less precise but not wrong.
 
 use std::net::UdpSocket;
 use std::process::Command;
@@ -11,21 +12,21 @@ use linkem_net::Entrance;
 use mpdccp_linkem::{Limit, Link, LinkConfig, Meta, Policer, QueueConfig, QueueKind, RateModel};
 use mpdccp_units::{Duration, Rate, Time};
 
-/// An IP packet of the test's.
+/// Size of an IP packet of the test.
 const SIZE: u32 = 1_000;
 const HEADERS: usize = 28;
 
-/// A packet's number, and when it came.
+/// A packet's number and arrival time.
 type Came = (u32, Time);
 
-/// A namespace with a TUN device to 10.79.0.0/24; gone when dropped.
+/// A namespace with a TUN device to 10.79.0.0/24; deleted when dropped.
 struct Space {
     name: String,
     tun: Tun,
 }
 
 impl Space {
-    /// None, with the reason told, if this machine cannot have one, or not with the rule that `command` makes.
+    /// None, with a printed reason, if this machine cannot create one, or not with the rule of `command`.
     fn with(role: &str, command: &str) -> Option<Space> {
         let name = format!("linkem-{role}-{}", std::process::id());
         let made = run("ip", &format!("netns add {name}"));
@@ -36,7 +37,8 @@ impl Space {
         ruled.inspect_err(|why| println!("SKIPPED {why}")).ok()
     }
 
-    /// Sends `bursts` of so many packets with pauses between them; when each was sent at the earliest and at the latest, and what came out.
+    /// Sends `bursts` of packets with pauses between them; returns the earliest and latest send time of each,
+    /// and the arrivals.
     fn send(&self, bursts: &[u32], pause: Duration) -> (Vec<[Time; 2]>, Vec<Came>) {
         let entrance = Entrance::open(&self.name).unwrap();
         let socket = entrance.inside(|| UdpSocket::bind("10.79.0.1:0")).unwrap().unwrap();
@@ -46,7 +48,7 @@ impl Space {
                 let mut payload = vec![0; SIZE as usize - HEADERS];
                 payload[..4].copy_from_slice(&(sent.len() as u32).to_be_bytes());
                 let before = Clock.now();
-                // A rule that drops may say so.
+                // A rule that drops may return an error.
                 let _ = socket.send_to(&payload, "10.79.0.2:9");
                 sent.push([before, Clock.now()]);
                 self.read(&mut came);
@@ -63,7 +65,7 @@ impl Space {
     fn read(&self, came: &mut Vec<Came>) {
         let mut buf = [0; 2048];
         while let Ok(Some(n)) = self.tun.read(&mut buf) {
-            // The kernel itself may send something, too.
+            // The kernel may send packets of its own.
             if n == SIZE as usize && buf[0] == 0x45 {
                 came.push((u32::from_be_bytes(*buf[HEADERS..].first_chunk().unwrap()), Clock.now()));
             }
@@ -94,7 +96,7 @@ fn run(program: &str, args: &str) -> Result<(), String> {
     if out.status.success() { Ok(()) } else { Err(format!("{program} {args}: {}", said.trim())) }
 }
 
-/// What comes out of the emulator for packets that go in at these times.
+/// Arrivals from the emulator for packets sent at these times.
 fn emulated(config: &LinkConfig, at: impl Iterator<Item = Time>) -> Vec<Came> {
     let mut link = Link::new(config.clone(), 1, Time::ZERO).unwrap();
     let mut came = Vec::new();
@@ -108,7 +110,7 @@ fn emulated(config: &LinkConfig, at: impl Iterator<Item = Time>) -> Vec<Came> {
     came
 }
 
-/// How many of each burst came.
+/// Number of packets that arrived from each burst.
 fn of_bursts(bursts: &[u32], came: &[Came]) -> Vec<u32> {
     let ends = bursts.iter().scan(0, |end, n| {
         *end += n;
@@ -118,8 +120,9 @@ fn of_bursts(bursts: &[u32], came: &[Came]) -> Vec<u32> {
     (0..before.len()).map(|i| before[i] - i.checked_sub(1).map_or(0, |i| before[i])).collect()
 }
 
-/// Both pass as many packets of each burst, but for one by rounding and what tokens come while nobody knows when the kernel saw a packet.
-/// Gives what the emulator passed, and that time.
+/// Checks that both pass the same number of packets of each burst, except for one packet of rounding and the
+/// tokens earned in the uncertainty of the kernel's time. Returns the emulator's arrivals, and that
+/// uncertainty.
 fn compare(
     bursts: &[u32],
     (config, rate): (&LinkConfig, Rate),
@@ -139,7 +142,7 @@ fn compare(
 
 #[test]
 fn a_policer_passes_what_the_kernels_passes() {
-    // nft's bucket holds what comes in a second beside the burst.
+    // nft's bucket holds one second's tokens in addition to the burst.
     let rule = "nft add table ip t; add chain ip t o { type filter hook output priority 0; }; \
                 add rule ip t o udp dport 9 limit rate over 250000 bytes/second burst 20000 bytes drop";
     let Some(space) = Space::with("police", rule) else { return };
@@ -166,7 +169,7 @@ fn a_token_bucket_passes_what_the_kernels_passes_and_no_earlier() {
         ..LinkConfig::default()
     };
     let (emulated, unsure) = compare(&bursts, (&config, rate), &sent, &came);
-    // The machine may be late, the bucket must not be early.
+    // The machine may be late, but the bucket must not be early.
     for ((number, at), (_, ours)) in came.iter().zip(&emulated) {
         assert!(
             *at + unsure + rate.time_for(SIZE.into()) >= *ours,

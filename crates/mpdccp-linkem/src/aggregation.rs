@@ -3,13 +3,14 @@ use mpdccp_units::Duration;
 use crate::error::{ConfigError, ensure};
 use crate::random::Random;
 
-/// Packets leave in bursts, as frames do in Wi-Fi (A-MPDU): before each burst the transmitter waits for the medium, then sends what
-/// waits, and all of it arrives with the last bit. So the more waits, the more a link carries, and delays come in steps.
+/// Packets leave in bursts, like Wi-Fi frames (A-MPDU): before each burst the transmitter waits for the
+/// medium, then sends the queued packets, which all arrive with the last bit. So a longer queue increases the
+/// link's throughput, and delays come in steps.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Aggregation {
-    /// Mean wait for the medium; each is uniform between nothing and twice this.
+    /// Mean wait for the medium; each wait is uniform between zero and twice this.
     pub access: Duration,
-    /// Most packets of a burst.
+    /// Most packets per burst.
     pub packets: u32,
 }
 
@@ -18,7 +19,7 @@ impl Aggregation {
         ensure((1..=1_024).contains(&self.packets), "aggregation", "packets must lie between 1 and 1024")
     }
 
-    /// How long the medium is busy with others this time.
+    /// Draws a wait for the medium.
     pub(crate) fn wait(self, random: &mut Random) -> Duration {
         Duration::from_nanos((self.access.as_nanos() as f64 * 2.0 * random.unit()) as u64)
     }

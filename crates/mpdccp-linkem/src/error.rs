@@ -1,11 +1,11 @@
 use core::fmt;
 
-/// A setting that makes no sense.
+/// An invalid setting.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ConfigError {
-    /// Which one, as the field is called.
+    /// Name of the field.
     pub field: &'static str,
-    /// What is wrong with it.
+    /// Description of the error.
     pub problem: &'static str,
 }
 
@@ -17,7 +17,7 @@ impl fmt::Display for ConfigError {
 
 impl core::error::Error for ConfigError {}
 
-/// Refuses with `problem` unless `ok`.
+/// Returns an error with `problem` unless `ok`.
 pub(crate) fn ensure(ok: bool, field: &'static str, problem: &'static str) -> Result<(), ConfigError> {
     if ok { Ok(()) } else { Err(ConfigError { field, problem }) }
 }

@@ -2,15 +2,15 @@ use mpdccp_units::{Duration, Time};
 
 use crate::random::Random;
 
-/// How the delay of a packet deviates from the configured one.
+/// Distribution of the deviation from the configured delay.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub enum Spread {
-    /// It does not.
+    /// No deviation.
     #[default]
     None,
-    /// Uniformly by up to this much, either way.
+    /// Uniform within plus or minus this.
     Uniform(Duration),
-    /// Normally with this standard deviation, cut at four of them.
+    /// Normal with this standard deviation, truncated at four of them.
     Normal(Duration),
 }
 
@@ -19,18 +19,20 @@ pub enum Spread {
 pub struct Jitter {
     /// The deviation.
     pub spread: Spread,
-    /// Time after which the deviations of two packets correlate by 1/e: they follow an Ornstein-Uhlenbeck process (AR(1) in continuous
-    /// time), of which uniform ones are the quantiles. Zero: each packet's is drawn on its own.
+    /// Time after which the deviations of two packets correlate by 1/e: they follow an Ornstein-Uhlenbeck
+    /// process (AR(1) in continuous time), of which uniform deviations are the quantiles. Zero: deviations
+    /// are independent.
     pub memory: Duration,
-    /// Whether a packet may overtake. If not, it arrives no earlier than the one before it, which makes the mean delay longer.
+    /// Whether packets may be reordered. If not, a packet arrives no earlier than the one before it, which
+    /// increases the mean delay.
     pub reorder: bool,
 }
 
-/// Where a normal deviation is cut, in standard deviations.
+/// Truncation of normal deviations, in standard deviations.
 const CUT: f64 = 4.0;
 
 impl Jitter {
-    /// No draw is below this.
+    /// Lower bound of all draws.
     pub(crate) fn floor(&self, delay: Duration) -> Duration {
         match self.spread {
             Spread::None => delay,
@@ -40,12 +42,12 @@ impl Jitter {
     }
 }
 
-/// Draws the delays of one packet after the other.
+/// Draws the delays of consecutive packets.
 #[derive(Clone, Debug)]
 pub(crate) struct Wander {
     pub(crate) jitter: Jitter,
     random: Random,
-    /// When the last draw was, and the standard normal behind it.
+    /// Time of the last draw, and its standard normal value.
     last: Option<(Time, f64)>,
 }
 
@@ -94,7 +96,7 @@ mod tests {
     const DELAY: Duration = Duration::from_millis(20);
     const N: u32 = 20_000;
 
-    /// Draws a millisecond apart, in ms.
+    /// Draws at intervals of a millisecond, in ms.
     fn draws(spread: Spread, memory: Duration) -> Vec<f64> {
         let mut wander = Wander::new(Jitter { spread, memory, reorder: true }, Random::new(1, 0));
         let draw = |i: u32| {
@@ -125,7 +127,7 @@ mod tests {
     fn uniform() {
         let (mean, deviation, low, high) =
             moments(&draws(Spread::Uniform(Duration::from_millis(6)), Duration::ZERO));
-        // The standard deviation of a uniform distribution is its half-width over the root of three.
+        // The standard deviation of a uniform distribution is its half-width divided by the root of three.
         assert!((mean - 20.0).abs() < 0.15 && (deviation - 3.464).abs() < 0.1, "{mean} {deviation}");
         assert!(low >= 14.0 && high <= 26.0);
     }
@@ -136,7 +138,7 @@ mod tests {
         assert!(low.abs() < f64::EPSILON);
     }
 
-    /// Correlation of draws so many milliseconds apart.
+    /// Correlation of draws `lag` milliseconds apart.
     fn correlation(ms: &[f64], lag: usize) -> f64 {
         let (mean, deviation, ..) = moments(ms);
         let pairs = ms.iter().zip(&ms[lag..]);

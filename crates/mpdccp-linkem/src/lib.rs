@@ -1,17 +1,19 @@
-//! A link emulator without clock or sockets: rate, delay, queue, loss. The simulator runs it in virtual time, the lab and
-//! `mpdccp link` in real time.
+//! A link emulator without clock or sockets: rate, delay, queue, loss. The simulator runs it in virtual time,
+//! the lab and `mpdccp link` in real time.
 //!
-//! One [`Link`] is one direction. Hand packets in with [`Link::push`], take them out with [`Link::pop`] no earlier than
-//! [`Link::next_event`]. A packet meets, in this order:
+//! One [`Link`] is one direction. Pass packets in with [`Link::push`], and take them out with [`Link::pop`],
+//! no earlier than [`Link::next_event`]. A packet passes, in this order:
 //!
-//! 1. the [`Policer`], if there is one, which may drop it;
-//! 2. the queue ([`QueueConfig`]), which may refuse it, drop it later or mark it, and thins out acknowledgements if told to;
-//! 3. the transmitter ([`RateModel`]), one packet at a time, or as many as share an [`Aggregation`] burst;
-//! 4. loss on the wire ([`LossModel`]): a lost packet has used its share of the rate, as on a real link; now and then one arrives twice;
+//! 1. the [`Policer`], if any, which may drop it;
+//! 2. the queue ([`QueueConfig`]), which may refuse it, drop it later or mark it, and thins out
+//!    acknowledgements if configured;
+//! 3. the transmitter ([`RateModel`]), one packet at a time, or an [`Aggregation`] burst at a time;
+//! 4. loss on the wire ([`LossModel`]): a lost packet has used its share of the rate, as on a real link; a
+//!    packet may also be duplicated;
 //! 5. propagation: fixed delay and [`Jitter`].
 //!
-//! Everything inside happens at exact emulated times, so the outcome does not depend on how often or how late a driver polls:
-//! same configuration, seed and pushes give the same deliveries.
+//! Everything happens at exact emulated times, so the result does not depend on when a driver polls: equal
+//! configuration, seed and pushes give equal deliveries.
 //!
 //! ```
 //! use mpdccp_linkem::{Link, LinkConfig, Meta, RateModel};

@@ -16,11 +16,11 @@ use crate::{DropReason, LinkConfig, RateModel, Stats, Verdict};
 /// A packet that came out of a link.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Delivered<P> {
-    /// When it arrived, exactly; no later than the time given to [`Link::pop`].
+    /// Exact arrival time; not later than the time passed to [`Link::pop`].
     pub at: Time,
-    /// When it was handed in.
+    /// When it was pushed.
     pub pushed: Time,
-    /// As handed in, except that the ECN field may have become CE.
+    /// As pushed, except that the ECN field may have become CE.
     pub meta: Meta,
     /// The packet.
     pub packet: P,
@@ -28,8 +28,8 @@ pub struct Delivered<P> {
 
 /// One direction of an emulated link, carrying packets of type `P`.
 ///
-/// Times given to its methods must not decrease; an earlier one is taken as the latest seen. Memory is bounded by the queue limit
-/// and by what is pushed within one delay.
+/// Times passed to its methods must not decrease; an earlier time counts as the latest one. Memory is bounded
+/// by the queue limit and the packets pushed within one delay.
 #[derive(Clone, Debug)]
 pub struct Link<P> {
     now: Time,
@@ -37,39 +37,40 @@ pub struct Link<P> {
     config: LinkConfig,
     policer: Option<Bucket>,
     queue: Queue<Waiting<P>>,
-    /// The number of the newest acknowledgement of each flow that waits.
+    /// Number of the newest queued acknowledgement of each flow.
     acks: BTreeMap<u32, u64>,
     pushed: u64,
     server: Server,
-    /// Waits for the medium until then; nothing is in transmission meanwhile.
+    /// Waiting for the medium until this time; nothing is in transmission meanwhile.
     access: Option<Time>,
     medium: Random,
     transmitting: Vec<Item<Waiting<P>>>,
     loss: Loss,
     copies: Random,
     wander: Wander,
-    /// On the way, by time of arrival; the number keeps packets of equal time in order.
+    /// Propagating packets by arrival time; the number keeps packets of equal time in order.
     propagating: BTreeMap<(Time, u64), Item<P>>,
     sent: u64,
     last_arrival: Time,
     stats: Stats,
 }
 
-/// A packet on its way to the wire.
+/// A queued packet.
 #[derive(Clone, Debug)]
 struct Waiting<P> {
-    /// Of those pushed.
+    /// Number in the order of pushes.
     number: u64,
-    /// How much longer than the link's delay it travels.
+    /// Extra delay beyond the link's.
     detour: Duration,
     packet: P,
 }
 
 impl<P: Clone> Link<P> {
-    /// A link that starts, empty and up, at `start`. Equal seeds give equal links; use different ones for different links.
+    /// A link that starts at `start`, empty and up. Equal seeds give equal links; use different seeds for
+    /// different links.
     ///
     /// # Errors
-    /// If the configuration makes no sense.
+    /// An invalid configuration.
     pub fn new(config: LinkConfig, seed: u64, start: Time) -> Result<Link<P>, ConfigError> {
         config.validate()?;
         Ok(Link {
@@ -94,13 +95,13 @@ impl<P: Clone> Link<P> {
         })
     }
 
-    /// Hands in a packet. Packets whose transmission ends at `now` have left the queue before this one comes.
+    /// Pushes a packet. Packets whose transmission ends at `now` have already left the queue.
     pub fn push(&mut self, now: Time, meta: Meta, packet: P) -> Verdict {
         self.push_farther(now, meta, Duration::ZERO, packet)
     }
 
-    /// The same for a packet that travels `detour` longer than the link's delay, as those of a flow whose other end is farther away.
-    /// It is not kept in order with packets of other detours.
+    /// Like [`push`](Self::push), for a packet that travels `detour` longer than the link's delay, as in a
+    /// flow with a more distant end. It is not kept in order with packets of other detours.
     pub fn push_farther(&mut self, now: Time, meta: Meta, detour: Duration, packet: P) -> Verdict {
         self.advance(now);
         self.stats.offered.add(meta.bytes);
@@ -124,7 +125,7 @@ impl<P: Clone> Link<P> {
         verdict
     }
 
-    /// The next packet that has arrived by `now`, in order of arrival. Call until it gives none.
+    /// The next packet that has arrived by `now`, in order of arrival. Call until it returns none.
     pub fn pop(&mut self, now: Time) -> Option<Delivered<P>> {
         self.advance(now);
         let first = self.propagating.first_entry()?;
@@ -137,8 +138,8 @@ impl<P: Clone> Link<P> {
         Some(Delivered { at, pushed: arrived, meta, packet })
     }
 
-    /// No packet arrives before this, unless the link is changed or pushed to. None if none is on its way. [`Link::pop`] at this time may
-    /// still give nothing, since the packet expected may be lost.
+    /// No packet arrives before this time, unless the link is changed or pushed to. None if no packet is in
+    /// the link. [`Link::pop`] at this time may still return none, since the packet may be lost.
     pub fn next_event(&self) -> Option<Time> {
         let arrival = self.propagating.first_key_value().map(|(key, _)| key.0);
         let busy = self.server.end().into_iter().chain(self.access).min();
@@ -146,7 +147,7 @@ impl<P: Clone> Link<P> {
         arrival.into_iter().chain(transmitted).min()
     }
 
-    /// Brings queue and statistics up to `now`. Every other method that takes a time does so by itself.
+    /// Updates queue and statistics to `now`. All other methods with a time do this themselves.
     pub fn advance(&mut self, now: Time) {
         self.now = self.now.max(now);
         loop {
@@ -165,11 +166,11 @@ impl<P: Clone> Link<P> {
         }
     }
 
-    /// Brings the link to `config` at `now`. What is as before goes on undisturbed, what is queued or under way stays, but for what a
-    /// smaller queue has no room for.
+    /// Changes the configuration at `now`. Unchanged parts continue undisturbed. Packets in the link stay,
+    /// except those for which a smaller queue has no room.
     ///
     /// # Errors
-    /// If the configuration makes no sense; then nothing changes.
+    /// An invalid configuration; then nothing changes.
     pub fn reconfigure(&mut self, now: Time, config: LinkConfig) -> Result<(), ConfigError> {
         config.validate()?;
         self.advance(now);
@@ -194,24 +195,25 @@ impl<P: Clone> Link<P> {
         Ok(())
     }
 
-    /// How it is configured now.
+    /// The current configuration.
     pub fn config(&self) -> &LinkConfig {
         &self.config
     }
 
-    /// From `now` on the rate is constant at `rate`. A packet in transmission goes on at it from where it is.
+    /// Sets a constant rate from `now` on. A packet in transmission continues at it.
     pub fn set_rate(&mut self, now: Time, rate: Rate) {
         self.replace_rate(now, RateModel::Constant(rate));
     }
 
-    /// Changes the delay of packets not yet sent. Without reordering they arrive no earlier than those before them.
+    /// Changes the delay of packets not yet sent. Without reordering they arrive no earlier than the previous
+    /// ones.
     pub fn set_delay(&mut self, now: Time, delay: Duration) {
         self.advance(now);
         self.config.delay = delay;
     }
 
-    /// Takes the link down: what is queued or in transmission is dropped, and so is everything pushed until [`Link::set_up`]. What
-    /// propagates already arrives.
+    /// Takes the link down: drops packets queued or in transmission, and all pushed until [`Link::set_up`].
+    /// Propagating packets still arrive.
     pub fn set_down(&mut self, now: Time) {
         self.advance(now);
         self.up = false;
@@ -234,12 +236,12 @@ impl<P: Clone> Link<P> {
         self.up
     }
 
-    /// What has passed, as of the latest time seen.
+    /// The counters as of the latest time seen.
     pub fn stats(&self) -> &Stats {
         &self.stats
     }
 
-    /// How full the queue is, the packet in transmission included, as of the latest time seen.
+    /// Fill level of the queue, with the packet in transmission, as of the latest time seen.
     pub fn queue_len(&self) -> QueueLen {
         self.transmitting.iter().fold(self.queue.len(), |len, item| len.plus(item.meta.bytes))
     }
@@ -262,7 +264,7 @@ impl<P: Clone> Link<P> {
         Transmitter { sending, rate: self.server.rate(self.now) }
     }
 
-    /// The transmitter is free: what waits is sent, once the medium is free if that takes time.
+    /// The transmitter is free: sends the next packets, or first waits for the medium.
     fn transmit_next(&mut self, now: Time) {
         match self.config.aggregation {
             Some(aggregation) if self.queue.len().packets > 0 => {
@@ -272,7 +274,7 @@ impl<P: Clone> Link<P> {
         }
     }
 
-    /// Packets go to the transmitter, which must be free.
+    /// Moves packets to the transmitter, which must be free.
     fn transmit(&mut self, now: Time) {
         let most = self.config.aggregation.map_or(1, |a| a.packets as usize);
         while self.transmitting.len() < most
@@ -290,7 +292,7 @@ impl<P: Clone> Link<P> {
         }
     }
 
-    /// Whether a packet is an acknowledgement behind which a later one waits.
+    /// Whether a packet is an acknowledgement with a later one in the queue.
     fn outdated(&mut self, item: &Item<Waiting<P>>) -> bool {
         if item.meta.bytes >= self.config.thin_below {
             return false;

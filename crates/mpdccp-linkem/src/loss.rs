@@ -1,20 +1,20 @@
 use crate::error::{ConfigError, probability};
 use crate::random::Random;
 
-/// Loss on the wire, decided for each packet as it leaves the transmitter.
+/// Loss on the wire, decided for each packet when it leaves the transmitter.
 #[derive(Clone, Copy, Debug, PartialEq, Default)]
 pub enum LossModel {
-    /// Nothing is lost.
+    /// No loss.
     #[default]
     None,
     /// Each packet is lost with this probability, 0 to 1, independently.
     Bernoulli(f64),
-    /// Losses in bursts: two states with a loss probability each. The link starts in the good state, and after each packet
-    /// changes state with the given probability. All are 0 to 1.
+    /// Bursty loss: two states with a loss probability each. The link starts in the good state, and changes
+    /// state after each packet with the given probability. All values are 0 to 1.
     GilbertElliott {
         /// From good to bad.
         to_bad: f64,
-        /// From bad to good; its inverse is the mean length of a bad stretch in packets.
+        /// From bad to good; its inverse is the mean length of the bad state in packets.
         to_good: f64,
         /// Loss in the good state, often zero.
         loss_good: f64,
@@ -35,11 +35,11 @@ impl LossModel {
     }
 }
 
-/// A loss model and where it is.
+/// A loss model and its state.
 #[derive(Clone, Debug)]
 pub(crate) struct Loss {
     model: LossModel,
-    /// The state of Gilbert and Elliott's chain.
+    /// State of the Gilbert-Elliott chain.
     bad: bool,
     random: Random,
 }
@@ -76,7 +76,7 @@ mod tests {
     fn bernoulli_loses_its_share() {
         let mut loss = Loss::new(LossModel::Bernoulli(0.02), Random::new(1, 0));
         let lost = (0..100_000).filter(|_| loss.next()).count();
-        // Five standard deviations of a binomial.
+        // Within five standard deviations of a binomial.
         assert!((1_780..2_220).contains(&lost), "{lost}");
     }
 
@@ -97,7 +97,7 @@ mod tests {
 
     #[test]
     fn bursts_have_the_published_share_and_length() {
-        // Share of bad packets to_bad / (to_bad + to_good), mean stretch 1 / to_good.
+        // Share of packets in the bad state to_bad / (to_bad + to_good), mean length 1 / to_good.
         let (share, run) = gilbert_elliott(0.01, 0.25, 0.0, 1.0);
         assert!((share / (0.01 / 0.26) - 1.0).abs() < 0.05, "{share}");
         assert!((run / 4.0 - 1.0).abs() < 0.05, "{run}");

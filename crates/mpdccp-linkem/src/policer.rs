@@ -3,12 +3,12 @@ use mpdccp_units::{Rate, Time};
 use crate::error::{ConfigError, ensure};
 use crate::server::{Work, work};
 
-/// A token bucket that lets conforming packets pass at once and drops the others, as an operator's rate limit without a queue:
-/// tokens come at `rate` up to `burst`, a packet takes one for each byte. As `tc`'s police action, and the single rate and bucket
-/// of RFC 2697 without the excess one.
+/// A token bucket that passes conforming packets at once and drops others, like an operator's rate limit
+/// without a queue. Tokens accumulate at `rate` up to `burst`, and a packet takes one per byte. Equals `tc`'s
+/// police action, and the single rate and bucket of RFC 2697 without the excess one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Policer {
-    /// Of tokens.
+    /// Rate of tokens.
     pub rate: Rate,
     /// Bytes that may pass at once after a pause.
     pub burst: u32,
@@ -20,7 +20,7 @@ impl Policer {
     }
 }
 
-/// Tokens of a bucket, exactly.
+/// The exact tokens of a bucket.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Bucket {
     config: Policer,
@@ -29,12 +29,12 @@ pub(crate) struct Bucket {
 }
 
 impl Bucket {
-    /// A full one.
+    /// A full bucket.
     pub(crate) fn new(config: Policer, now: Time) -> Bucket {
         Bucket { config, tokens: work(config.burst), at: now }
     }
 
-    /// Whether a packet of so many bytes may pass now.
+    /// Whether a packet of this size may pass now.
     pub(crate) fn admit(&mut self, now: Time, bytes: u32) -> bool {
         let earned = Work::from(self.config.rate.bps()) * now.since(self.at).as_nanos();
         self.tokens = (self.tokens + earned).min(work(self.config.burst));
@@ -44,7 +44,7 @@ impl Bucket {
         left.is_some()
     }
 
-    /// From `now` on other limits; what has been saved stays, as far as it fits.
+    /// Changes the limits from `now` on; saved tokens stay, up to the new burst.
     pub(crate) fn set(&mut self, now: Time, config: Policer) {
         self.admit(now, 0);
         self.config = config;
@@ -61,7 +61,7 @@ mod tests {
         let mut bucket = Bucket::new(Policer { rate: Rate::from_mbps(8.0), burst: 10_000 }, Time::ZERO);
         let passed = (0..20).filter(|_| bucket.admit(Time::ZERO, 1_000)).count();
         assert_eq!(passed, 10, "the burst");
-        // 8 Mbit/s are 1,000 bytes a millisecond, offered twice as fast.
+        // 8 Mbit/s is 1,000 bytes per millisecond; packets arrive twice as fast.
         let passed = (1..=2_000u64).filter(|i| bucket.admit(Time::from_micros(i * 500), 1_000)).count();
         assert_eq!(passed, 1_000);
         let passed = (0..20).filter(|_| bucket.admit(Time::from_millis(60_000), 1_000)).count();

@@ -1,8 +1,8 @@
 use rand_chacha::ChaCha8Rng;
 use rand_core::{RngCore, SeedableRng};
 
-/// One stream of a link's randomness. Loss, jitter and queue draw from streams of their own, so that switching one on does not
-/// change what the others draw.
+/// One random stream of a link. Loss, jitter and queue have separate streams, so that enabling one does not
+/// change the others' values.
 #[derive(Clone, Debug)]
 pub(crate) struct Random(ChaCha8Rng);
 
@@ -13,12 +13,13 @@ impl Random {
         Random(rng)
     }
 
-    /// Uniform in [0, 1), with the 53 bits an `f64` holds.
+    /// Uniform in [0, 1), with the 53 bits of an `f64`.
     pub(crate) fn unit(&mut self) -> f64 {
         (self.0.next_u64() >> 11) as f64 / (1u64 << 53) as f64
     }
 
-    /// True with probability `p`. Draws even if the outcome is certain, so that changing `p` does not shift later draws.
+    /// True with probability `p`. Draws even if the result is certain, so that changing `p` does not shift
+    /// later draws.
     pub(crate) fn chance(&mut self, p: f64) -> bool {
         self.unit() < p
     }

@@ -5,25 +5,25 @@ use mpdccp_units::{Duration, Rate};
 use crate::Trace;
 use crate::error::{ConfigError, ensure};
 
-/// How fast a link transmits.
+/// Rate of a link over time.
 #[derive(Clone, Debug, PartialEq, Default)]
 pub enum RateModel {
     /// Transmission takes no time; nothing ever queues.
     #[default]
     Unlimited,
-    /// Always the same. At zero nothing leaves and the queue fills.
+    /// Constant. At zero nothing leaves and the queue fills.
     Constant(Rate),
-    /// The same in the long run; after a pause up to `burst` bytes leave at once, as with `tc`'s `tbf`.
+    /// Constant on average; after a pause up to `burst` bytes leave at once, as with `tc`'s `tbf`.
     TokenBucket {
-        /// In the long run.
+        /// Average rate.
         rate: Rate,
-        /// Bytes.
+        /// Burst in bytes.
         burst: u32,
     },
-    /// From each duration after the link's start on, that rate. The first is at zero, the times increase. A packet in
-    /// transmission when the rate changes goes on at the new one.
+    /// Each rate applies from its time after the link's start. The first time is zero, and times increase. A
+    /// packet in transmission when the rate changes continues at the new rate.
     Steps(Vec<(Duration, Rate)>),
-    /// As recorded, over and over.
+    /// A recording, repeated.
     Trace(Trace),
 }
 

@@ -1,11 +1,12 @@
-//! The transmitter: serves one packet at a time, exactly.
+//! The transmitter: serves one packet at a time, with exact timing.
 
 use mpdccp_units::{Duration, Rate, Time};
 
 use crate::RateModel;
 use crate::trace::{OPPORTUNITY, Trace};
 
-/// Work is counted in nanoseconds at one bit per second, so that a link of r bit/s does r units a nanosecond and nothing is rounded.
+/// Work is measured in nanoseconds at one bit per second: a link of r bit/s does r units per nanosecond, and
+/// nothing is rounded.
 pub(crate) type Work = u128;
 
 pub(crate) fn work(bytes: u32) -> Work {
@@ -15,24 +16,24 @@ pub(crate) fn work(bytes: u32) -> Work {
 #[derive(Clone, Debug)]
 pub(crate) struct Server {
     model: RateModel,
-    /// Time zero of the model.
+    /// Start time of the rate model.
     start: Time,
     spare: Spare,
     job: Option<Job>,
 }
 
-/// Work the link could do up to `at` beyond what the finished packets needed, for the next packet if that starts at the same
-/// moment. It is what rounding a packet's end up to a whole nanosecond leaves over, or the rest of a trace's opportunity.
+/// Unused work of the link up to `at`, available to the next packet if it starts at that time. It remains
+/// from rounding the end of a packet up to a nanosecond, or from a partly used opportunity of a trace.
 #[derive(Clone, Copy, Debug, Default)]
 struct Spare {
     at: Time,
     work: Work,
-    /// The number of the trace's first opportunity not used yet.
+    /// The number of the trace's first unused opportunity.
     opportunity: u64,
 }
 
 impl Spare {
-    /// As a model begins: a bucket is full.
+    /// The initial state of a model: a bucket is full.
     fn full(model: &RateModel, at: Time) -> Spare {
         match model {
             RateModel::TokenBucket { burst, .. } => Spare { at, work: work(*burst), opportunity: 0 },
@@ -45,9 +46,9 @@ impl Spare {
 struct Job {
     since: Time,
     need: Work,
-    /// None while the rate is zero for ever.
+    /// None while the rate is zero without end.
     end: Option<Time>,
-    /// What is to spare once it is done.
+    /// Unused work after it is done.
     after: Spare,
 }
 
@@ -62,12 +63,13 @@ impl Server {
         Server { model, start, spare, job: None }
     }
 
-    /// Starts on a packet; the one before it must be finished.
+    /// Starts a packet; the previous one must be finished.
     pub(crate) fn begin(&mut self, now: Time, bytes: u32) {
         self.schedule(now, work(bytes));
     }
 
-    /// When the packet in transmission is done. None if there is none, or if it will not be unless the rate changes.
+    /// When the packet in transmission will be done. None if there is none, or if it will never finish at
+    /// this rate.
     pub(crate) fn end(&self) -> Option<Time> {
         self.job.as_ref().and_then(|job| job.end)
     }
@@ -79,12 +81,13 @@ impl Server {
         }
     }
 
-    /// The packet in transmission is given up.
+    /// Aborts the packet in transmission.
     pub(crate) fn abort(&mut self) {
         self.job = None;
     }
 
-    /// From `now` on `model`, which counts its time from `now`. A packet in transmission goes on from where it is.
+    /// Switches to `model`, whose time starts at `now`. A packet in transmission continues from its current
+    /// position.
     pub(crate) fn set_model(&mut self, now: Time, model: RateModel) {
         let left = self.job.take().map(|job| match self.serve(job.since, now, job.need) {
             Progress::Left(need) => need,
@@ -105,7 +108,7 @@ impl Server {
         });
     }
 
-    /// Works on `need` from `from` on, up to `until`.
+    /// Processes `need` from `from` on, up to `until`.
     fn serve(&self, from: Time, until: Time, need: Work) -> Progress {
         let carried = match self.model {
             RateModel::TokenBucket { rate, burst } => {
@@ -164,7 +167,7 @@ impl Server {
         }
     }
 
-    /// The rate at `now`, of a trace the mean.
+    /// The rate at `now`; for a trace its mean.
     pub(crate) fn rate(&self, now: Time) -> Rate {
         match &self.model {
             RateModel::Trace(trace) => trace.mean_rate(),
@@ -172,10 +175,10 @@ impl Server {
         }
     }
 
-    /// The rate at `now` (none: unlimited) and when it changes.
+    /// The rate at `now` (none: unlimited), and when it changes.
     fn segment(&self, now: Time) -> (Option<Rate>, Time) {
         match &self.model {
-            // A trace does not come here.
+            // Traces are handled elsewhere.
             RateModel::Unlimited | RateModel::Trace(_) => (None, Time::MAX),
             RateModel::Constant(rate) | RateModel::TokenBucket { rate, .. } => (Some(*rate), Time::MAX),
             RateModel::Steps(steps) => {
@@ -196,7 +199,7 @@ mod tests {
         Rate::from_bps(m * 1_000_000)
     }
 
-    /// Sends `n` packets of `bytes` back to back from time zero and returns when the last is done.
+    /// Sends `n` packets of `bytes` back to back from time zero; returns the end of the last.
     fn back_to_back(server: &mut Server, n: u32, bytes: u32) -> Time {
         let mut now = Time::ZERO;
         for _ in 0..n {
@@ -209,7 +212,7 @@ mod tests {
 
     #[test]
     fn no_drift() {
-        // 1,000 bytes at 7 Mbit/s take 1,142,857.14 ns; 7,000 of them exactly 8 s.
+        // 1,000 bytes at 7 Mbit/s take 1,142,857.14 ns; 7,000 of them take exactly 8 s.
         let mut server = Server::new(RateModel::Constant(mbps(7)), Time::ZERO);
         assert_eq!(back_to_back(&mut server, 7_000, 1_000), Time::from_millis(8_000));
     }
@@ -222,7 +225,7 @@ mod tests {
 
     #[test]
     fn a_packet_spans_steps() {
-        // 1,250 bytes are 10,000 bits: 1 ms at 5 Mbit/s, 2 ms at nothing, then 5,000 bits at 10 Mbit/s.
+        // 1,250 bytes are 10,000 bits: 1 ms at 5 Mbit/s, 2 ms at zero, then 5,000 bits at 10 Mbit/s.
         let ms = Duration::from_millis;
         let steps = vec![(ms(0), mbps(5)), (ms(1), Rate::ZERO), (ms(3), mbps(10))];
         let mut server = Server::new(RateModel::Steps(steps), Time::ZERO);
@@ -251,7 +254,7 @@ mod tests {
 
     #[test]
     fn a_bucket_lets_a_burst_through_and_then_the_rate() {
-        // 1,000 bytes a millisecond, three of them saved.
+        // 1,000 bytes per millisecond, with three packets saved.
         let model = RateModel::TokenBucket { rate: mbps(8), burst: 3_000 };
         let mut server = Server::new(model, Time::ZERO);
         assert_eq!(back_to_back(&mut server, 3, 1_000), Time::ZERO);

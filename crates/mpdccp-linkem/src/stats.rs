@@ -1,13 +1,13 @@
-/// What became of a packet handed to a link.
+/// Fate of a packet that was pushed into a link.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Verdict {
-    /// Accepted. It may still be lost on the wire or dropped by the queue later; [`Stats`] tells.
+    /// Accepted. It may still be lost on the wire or dropped by the queue later; see [`Stats`].
     Queued,
-    /// Gone at once.
+    /// Dropped at once.
     Dropped(DropReason),
 }
 
-/// Why a link dropped a packet.
+/// Reason for a drop.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum DropReason {
     /// The queue was full.
@@ -16,11 +16,11 @@ pub enum DropReason {
     Early,
     /// Lost on the wire, after transmission.
     Loss,
-    /// The link was or went down.
+    /// The link was down or went down.
     Down,
-    /// Beyond what the policer lets pass.
+    /// Beyond the policer's limit.
     Policed,
-    /// A later acknowledgement of the same flow waited behind it.
+    /// A later acknowledgement of the same flow was queued.
     Thinned,
 }
 
@@ -41,7 +41,7 @@ impl DropReason {
 pub struct Count {
     /// Packets.
     pub packets: u64,
-    /// Their bytes, as handed in.
+    /// Their bytes, as pushed.
     pub bytes: u64,
 }
 
@@ -52,12 +52,12 @@ impl Count {
     }
 }
 
-/// What passed through a link since it was made.
+/// Counters of a link since its creation.
 ///
-/// `offered` + `duplicated` = `delivered` + all drops + what is still queued, in transmission or propagating.
+/// `offered` + `duplicated` = `delivered` + all drops + packets queued, in transmission or propagating.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub struct Stats {
-    /// Handed to [`Link::push`](crate::Link::push).
+    /// Pushed with [`Link::push`](crate::Link::push).
     pub offered: Count,
     /// Taken out with [`Link::pop`](crate::Link::pop).
     pub delivered: Count,
@@ -67,20 +67,20 @@ pub struct Stats {
     pub early: Count,
     /// Lost on the wire.
     pub lost: Count,
-    /// Dropped because the link was or went down.
+    /// Dropped because the link was down or went down.
     pub down: Count,
     /// Dropped by the policer.
     pub policed: Count,
-    /// Acknowledgements dropped since a later one waited.
+    /// Acknowledgements dropped because a later one was queued.
     pub thinned: Count,
-    /// Copies that the wire made.
+    /// Copies made by the wire.
     pub duplicated: Count,
     /// Packets whose ECN field this link changed to CE.
     pub ce_marked: u64,
 }
 
 impl Stats {
-    /// The counter of one reason.
+    /// The counter of a reason.
     pub fn drops(&self, reason: DropReason) -> Count {
         match reason {
             DropReason::Overflow => self.overflow,

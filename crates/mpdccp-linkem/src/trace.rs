@@ -3,25 +3,26 @@ use core::fmt;
 
 use mpdccp_units::{Duration, Rate};
 
-/// Bytes that one line of a trace lets through.
+/// Bytes per line of a trace.
 pub(crate) const OPPORTUNITY: u32 = 1_500;
 
-/// A recorded rate in Mahimahi's format: each line is a time in whole milliseconds at which 1,500 bytes may leave. Several packets
-/// may share an opportunity, a packet may take several, and what nobody waits for is lost. After its last line the trace starts over.
+/// A recorded rate in Mahimahi's format: each line is a time in whole milliseconds at which 1,500 bytes may
+/// leave. Several packets may share such an opportunity, a packet may need several, and unused ones are lost.
+/// After its last line the trace repeats.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Trace {
-    /// Not empty, not decreasing, no later than the period.
+    /// Not empty, non-decreasing, not later than the period.
     at: Vec<Duration>,
     /// Not zero.
     period: Duration,
 }
 
-/// What is wrong with a trace.
+/// Error in a trace file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct TraceError {
-    /// The line, counted from one.
+    /// Line number, from one.
     pub line: usize,
-    /// What is wrong there.
+    /// Description of the error.
     pub problem: &'static str,
 }
 
@@ -34,11 +35,11 @@ impl fmt::Display for TraceError {
 impl core::error::Error for TraceError {}
 
 impl Trace {
-    /// Reads the text of a trace file. Blank lines are skipped.
+    /// Parses a trace file. Blank lines are skipped.
     ///
     /// # Errors
-    /// Names the first line that is not a whole number of milliseconds or is earlier than the one before, or the last if the trace
-    /// has no length.
+    /// The first line that is not a whole number of milliseconds or is earlier than the previous one; or the
+    /// last line if the trace has no duration.
     pub fn parse(text: &str) -> Result<Trace, TraceError> {
         let mut at: Vec<Duration> = Vec::new();
         let mut lines = 0;
@@ -49,7 +50,7 @@ impl Trace {
                 continue;
             }
             let problem = |problem| TraceError { line: lines, problem };
-            // Small enough for its nanoseconds to fit the emulator's clock.
+            // Small enough that its nanoseconds fit the emulator's clock.
             let ms: u32 = line.parse().map_err(|_| problem("not a whole number of milliseconds"))?;
             let time = Duration::from_millis(ms.into());
             if at.last().is_some_and(|last| *last > time) {
@@ -63,12 +64,12 @@ impl Trace {
         }
     }
 
-    /// After this it starts over.
+    /// Duration after which it repeats.
     pub fn period(&self) -> Duration {
         self.period
     }
 
-    /// The same trace, begun `by` into it.
+    /// The same trace, starting at offset `by`.
     #[must_use]
     pub fn later_by(&self, by: Duration) -> Trace {
         let by = Duration::from_nanos((by.as_nanos() % self.period.as_nanos()) as u64);
@@ -84,7 +85,8 @@ impl Trace {
         Rate::from_bytes_per(self.at.len() as u64 * u64::from(OPPORTUNITY), self.period())
     }
 
-    /// When opportunity `number` comes, from the start of the first round; they are counted through all rounds.
+    /// When opportunity `number` comes, from the start of the first period; the count continues over all
+    /// periods.
     pub(crate) fn time(&self, number: u64) -> Duration {
         let len = self.at.len() as u64;
         let rounds = u32::try_from(number / len).unwrap_or(u32::MAX);
@@ -93,7 +95,7 @@ impl Trace {
 
     /// The number of the first opportunity at or after `time`.
     pub(crate) fn first_from(&self, time: Duration) -> u64 {
-        // The end of a round belongs to it, though the next one starts at that moment too.
+        // The end of a period belongs to that period, although the next one starts at the same time.
         let period = self.period().as_nanos();
         let rounds = time.as_nanos().saturating_sub(1) / period;
         let within = time.as_nanos() - rounds * period;

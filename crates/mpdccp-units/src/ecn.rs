@@ -2,19 +2,19 @@
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Default)]
 #[repr(u8)]
 pub enum Ecn {
-    /// Not capable: an overloaded queue must drop.
+    /// Not ECN-capable: an overloaded queue must drop it.
     #[default]
     NotEct = 0,
-    /// Capable, codepoint 01 (L4S today, RFC 9331).
+    /// ECN-capable, codepoint 01 (L4S today, RFC 9331).
     Ect1 = 1,
-    /// Capable, codepoint 10.
+    /// ECN-capable, codepoint 10.
     Ect0 = 2,
     /// Congestion experienced.
     Ce = 3,
 }
 
 impl Ecn {
-    /// From the two low bits of the IPv4 TOS or IPv6 traffic class byte; the others are ignored.
+    /// From the two low bits of the IPv4 TOS or IPv6 traffic class byte; other bits are ignored.
     #[inline]
     pub const fn from_bits(tos: u8) -> Ecn {
         match tos & 3 {
@@ -31,7 +31,7 @@ impl Ecn {
         self as u8
     }
 
-    /// Whether a queue may mark instead of dropping.
+    /// Whether a queue may mark the packet instead of dropping it.
     #[inline]
     pub const fn is_capable(self) -> bool {
         !matches!(self, Ecn::NotEct)

@@ -1,6 +1,6 @@
-//! Time, rate and congestion marks: what every crate of the stack hands around.
+//! Time, rate and congestion marks: the units of all crates of the stack.
 //!
-//! The protocol crates own no clock: a driver chooses an epoch and hands [`Time`] in.
+//! The protocol crates have no clock: a driver chooses an epoch and passes in [`Time`].
 //!
 //! ```
 //! use mpdccp_units::{Duration, Rate, Time};

@@ -18,7 +18,7 @@ impl Rate {
         Rate(bps)
     }
 
-    /// `mbps` million bits per second; negative or not finite gives zero.
+    /// `mbps` million bits per second; a negative or non-finite value gives zero.
     #[inline]
     pub fn from_mbps(mbps: f64) -> Rate {
         Rate((mbps * 1e6) as u64)
@@ -31,7 +31,7 @@ impl Rate {
         if ns == 0 {
             return Rate::MAX;
         }
-        // In 64 bits where they do, here and below: dividing in 128 takes several times as long.
+        // In 64 bits if the values fit, here and below: 128-bit division takes several times as long.
         match (bytes.checked_mul(8_000_000_000), u64::try_from(ns)) {
             (Some(bits), Ok(ns)) => Rate(bits / ns),
             _ => Rate(u64::try_from(u128::from(bytes) * 8_000_000_000 / ns).unwrap_or(u64::MAX)),
@@ -56,7 +56,7 @@ impl Rate {
         self.0 as f64 / 8.0
     }
 
-    /// How long `bytes` take at this rate, rounded up to a nanosecond; [`Duration::MAX`] at rate zero.
+    /// Time for `bytes` at this rate, rounded up to a nanosecond; [`Duration::MAX`] at rate zero.
     #[inline]
     pub fn time_for(self, bytes: u64) -> Duration {
         if self.0 == 0 {
@@ -69,7 +69,7 @@ impl Rate {
         Duration::from_nanos(ns)
     }
 
-    /// Whole bytes moved in `d`.
+    /// Whole bytes transferred in `d`.
     #[inline]
     pub fn bytes_in(self, d: Duration) -> u64 {
         let ns = d.as_nanos();
@@ -106,7 +106,8 @@ impl fmt::Display for NoRate {
 
 impl core::error::Error for NoRate {}
 
-/// A number and bit/s, kbit/s, Mbit/s or Gbit/s, or k, M or G for short; bit/s without a unit. At most 1 Tbit/s.
+/// Parses a number with bit/s, kbit/s, Mbit/s or Gbit/s, or k, M or G for short; bit/s without a unit. At
+/// most 1 Tbit/s.
 impl FromStr for Rate {
     type Err = NoRate;
 
@@ -120,7 +121,7 @@ impl FromStr for Rate {
             "G" | "Gbit/s" => 1e9,
             _ => return Err(NoRate),
         };
-        // "-1" is a number to the parser.
+        // The parser accepts "-1".
         let plain = number.trim().chars().all(|c| c.is_ascii_digit() || c == '.');
         let bps = number.trim().parse::<f64>().ok().filter(|_| plain).map(|n| n * scale + 0.5);
         bps.filter(|bps| *bps < 1e12 + 1.0).map(|bps| Rate(bps as u64)).ok_or(NoRate)
@@ -151,7 +152,7 @@ mod tests {
         assert_eq!(r.bytes_in(Duration::from_millis(1)), 1250);
         assert_eq!(Rate::from_bytes_per(1250, Duration::from_millis(1)), r);
         assert_eq!(Rate::ZERO.time_for(1), Duration::MAX);
-        // Just beyond what 64 bits hold on the way, and just within.
+        // Just above and just below the 64-bit limit of the intermediate value.
         for bytes in [u64::MAX / 8_000_000_000, u64::MAX / 8_000_000_000 + 1] {
             assert_eq!(Rate::from_bps(8_000_000_000).time_for(bytes), Duration::from_nanos(bytes));
             assert_eq!(Rate::from_bps(8_000_000_000).bytes_in(Duration::from_nanos(bytes)), bytes);

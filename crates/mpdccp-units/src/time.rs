@@ -2,7 +2,7 @@ use core::fmt;
 use core::ops::{Add, AddAssign, Sub};
 use core::time::Duration;
 
-/// A point in time: nanoseconds since an epoch the driver chose.
+/// A point in time: nanoseconds since an epoch chosen by the driver.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
 pub struct Time(u64);
 
@@ -30,7 +30,7 @@ impl Time {
         Time(ms * 1_000_000)
     }
 
-    /// `s` seconds after the epoch; negative or not finite gives the epoch.
+    /// `s` seconds after the epoch; a negative or non-finite value gives the epoch.
     #[inline]
     pub fn from_secs_f64(s: f64) -> Time {
         Time((s * 1e9) as u64)

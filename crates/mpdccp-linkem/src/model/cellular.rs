@@ -1,4 +1,4 @@
-//! Cellular access at rest.
+//! Stationary cellular access.
 
 use mpdccp_units::{Duration, Rate};
 
@@ -7,7 +7,7 @@ use super::walk::Walk;
 use crate::random::Random;
 use crate::{Jitter, LinkConfig, Spread};
 
-/// How often the rate changes.
+/// Interval of rate changes.
 const TICK: Duration = ms(100);
 
 pub(super) static LTE: Model = Model {
@@ -25,7 +25,7 @@ fn lte() -> [LinkConfig; 2] {
     [link(6.0), link(13.0)]
 }
 
-/// The rate is log-normal about its median, with bounds.
+/// The rate is log-normal around its median, within bounds.
 fn wandering(median: f64, factor: f64, bounds: [f64; 2]) -> Rate {
     mbps((median * factor).clamp(bounds[0], bounds[1]))
 }
@@ -49,7 +49,7 @@ pub(super) static FIVE_G: Model = Model {
 };
 
 fn five_g() -> [LinkConfig; 2] {
-    // Slots of a frame of 5 ms are for one direction or the other.
+    // Each slot of a 5 ms frame belongs to one direction.
     let jitter = Jitter { spread: Spread::Uniform(ms(2)), memory: Duration::ZERO, reorder: false };
     let link = |rate, queue| LinkConfig { jitter, ..config(mbps(rate), ms(11), ms(queue)) };
     [link(30.0, 200), link(150.0, 100)]
@@ -57,7 +57,7 @@ fn five_g() -> [LinkConfig; 2] {
 
 /// Mean times on 5G and on LTE.
 const STAYS: [f64; 2] = [25.0, 5.0];
-/// Nothing is served while the handoff goes on: three ticks.
+/// No service during a handoff: three ticks.
 const HANDOFF_TICKS: u32 = 3;
 
 fn five_g_course(mut random: Random) -> Course {

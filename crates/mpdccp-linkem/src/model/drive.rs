@@ -1,5 +1,5 @@
-//! A drive past the cells of an LTE network, in a town: the rate rises and falls with the distance from the mast, and between two
-//! cells nothing is served.
+//! A drive past the cells of an LTE network, in a town: the rate rises and falls with the distance from the
+//! mast, with an outage at each change of cells.
 
 use mpdccp_units::{Duration, Rate};
 
@@ -22,18 +22,19 @@ const SPEED: f64 = 14.0;
 /// Metres between masts, and from the road to a mast.
 const BETWEEN: f64 = 600.0;
 const ASIDE: f64 = 60.0;
-/// dBm: what masts send with the antenna's gain, and noise in 10 MHz at a receiver with a noise figure of 9 dB.
+/// dBm: transmit power of a mast with antenna gain, and noise in 10 MHz at a receiver with a noise figure of
+/// 9 dB.
 const SENT: f64 = 46.0 + 15.0;
 const NOISE: f64 = -104.0 + 9.0;
 const MHZ: f64 = 10.0;
-/// The user's share of a cell; the others are as many.
+/// The user's share of a cell; the rest goes to others.
 const SHARE: f64 = 0.5;
 /// dB.
 const SHADOWING: f64 = 8.0;
 const SHADOW_METRES: f64 = 50.0;
-/// Another cell must be so much stronger, dB.
+/// A new cell must be stronger by this, dB.
 const HYSTERESIS: f64 = 3.0;
-/// A handover, and the share of those that come too late; then the radio link fails.
+/// Duration of a handover, the share of late handovers, and the outage of a late one (radio link failure).
 const GAP: Duration = ms(50);
 const FAILING: f64 = 0.15;
 const FAILURE: Duration = ms(1_000);
@@ -54,14 +55,15 @@ fn milliwatts(dbm: f64) -> f64 {
     libm::pow(10.0, dbm / 10.0)
 }
 
-/// Shannon's bound with what a real radio loses of it, by the ratio of signal to interference and noise, bit/s/Hz.
+/// Spectral efficiency: Shannon's bound reduced by a real radio's losses, by the ratio of signal to
+/// interference and noise, bit/s/Hz.
 fn efficiency(ratio: f64, implementation: f64, most: f64) -> f64 {
     (implementation * libm::log2(1.0 + ratio)).min(most)
 }
 
 fn course(mut random: Random) -> Course {
     let memory = Duration::from_secs_f64(SHADOW_METRES / SPEED);
-    // Of the cell behind and the one ahead.
+    // Shadowing of the cell behind and the one ahead.
     let mut shadows = [(); 2].map(|()| Walk::new(SHADOWING, memory, TICK, &mut random));
     let (mut serving, mut until) = (0usize, Duration::ZERO);
     let begin = BETWEEN * random.unit();
@@ -72,7 +74,7 @@ fn course(mut random: Random) -> Course {
             let along = road - cell as f64 * BETWEEN;
             SENT - path_loss(libm::sqrt(along * along + ASIDE * ASIDE)) + shadow
         };
-        // The shadow goes with the cell: even ones have the first.
+        // Shadowing belongs to the cell: even cells have the first.
         let shadow = shadows.each_mut().map(|walk| walk.step(&mut random));
         let near = [behind, behind + 1].map(|cell| (cell, power(cell, shadow[cell % 2])));
         let strongest = if near[0].1 >= near[1].1 { near[0] } else { near[1] };

@@ -1,4 +1,4 @@
-//! What every model is made of.
+//! Definition of a model.
 
 use alloc::boxed::Box;
 use core::fmt;
@@ -10,21 +10,21 @@ use crate::{LinkConfig, LossModel, RateModel};
 
 /// A named link.
 pub struct Model {
-    /// As files and command lines have it.
+    /// Name in files and on command lines.
     pub name: &'static str,
-    /// What it is, in a line.
+    /// One-line description.
     pub about: &'static str,
-    /// Where its figures come from.
+    /// Source of its figures.
     pub source: &'static str,
-    /// What stays the same, from the client to the network and back. Rates and delays are the usual ones.
+    /// Constant properties, from the client to the network and back, with the usual rates and delays.
     pub(super) usual: fn() -> [LinkConfig; 2],
-    /// How it goes on, without end.
+    /// Its states over time, without end.
     pub(super) course: fn(Random) -> Course,
 }
 
 pub(super) type Course = Box<dyn Iterator<Item = Step> + Send>;
 
-/// What changes with time in one direction.
+/// Properties of one direction that change with time.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct State {
     /// Zero during an outage, when packets queue.
@@ -35,10 +35,10 @@ pub struct State {
     pub loss: f64,
 }
 
-/// From a moment on, until the next.
+/// A state from one time on, until the next step.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Step {
-    /// After the link's start. The first is at zero.
+    /// Time after the link's start. The first is zero.
     pub at: Duration,
     /// From the client to the network, and back.
     pub ways: [State; 2],
@@ -50,7 +50,7 @@ impl Model {
         (self.usual)()
     }
 
-    /// How both directions go on; equal seeds give equal courses.
+    /// States of both directions over time; equal seeds give equal courses.
     pub fn course(&self, seed: u64) -> impl Iterator<Item = Step> + Send + use<> {
         (self.course)(Random::new(seed, 4))
     }
@@ -69,23 +69,23 @@ impl PartialEq for Model {
 }
 
 impl State {
-    /// Of a link that is configured so and keeps its rate; the rate of others is taken as zero.
+    /// The state of a link with this configuration and a constant rate; other rate models give rate zero.
     pub fn of(config: &LinkConfig) -> State {
         let rate = if let RateModel::Constant(rate) = config.rate { rate } else { Rate::ZERO };
         let loss = if let LossModel::Bernoulli(share) = config.loss { share } else { 0.0 };
         State { rate, delay: config.delay, loss }
     }
 
-    /// `config` in this state.
+    /// Applies the state to `config`.
     pub fn applied(self, config: LinkConfig) -> LinkConfig {
         let loss = if self.loss > 0.0 { LossModel::Bernoulli(self.loss) } else { LossModel::None };
         LinkConfig { rate: RateModel::Constant(self.rate), delay: self.delay, loss, ..config }
     }
 }
 
-/// A link that keeps a rate.
+/// A link with a constant rate; its queue is given as time.
 pub(super) fn config(rate: Rate, delay: Duration, queue: Duration) -> LinkConfig {
-    // What the rate serves in that time.
+    // The bytes that the rate serves in that time.
     let bytes = rate.bytes_in(queue);
     let queue = crate::QueueConfig { limit: crate::Limit::Bytes(bytes), ..Default::default() };
     LinkConfig { rate: RateModel::Constant(rate), delay, queue, ..LinkConfig::default() }
@@ -99,7 +99,7 @@ pub(super) const fn ms(ms: u64) -> Duration {
     Duration::from_millis(ms)
 }
 
-/// Steps at equal distances, each made by `next` from its time.
+/// Steps at equal intervals, each computed by `next` from its time.
 pub(super) fn every(tick: Duration, mut next: impl FnMut(Duration) -> [State; 2] + Send + 'static) -> Course {
     Box::new((0u32..).map(move |n| {
         let at = tick * n;

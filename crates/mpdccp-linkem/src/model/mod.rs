@@ -1,5 +1,5 @@
-//! Links that users have: rates, delays, queues and how they change, after published measurements. `docs/link-models.md` tells which
-//! figure is whose.
+//! Models of common access links: rates, delays, queues and their changes, based on published measurements.
+//! `docs/link-models.md` lists the sources.
 
 mod cellular;
 mod drive;
@@ -11,7 +11,7 @@ mod wifi;
 
 pub use kind::{Model, State, Step};
 
-/// All there are.
+/// All models.
 pub const MODELS: [&Model; 8] = [
     &cellular::LTE,
     &cellular::FIVE_G,
@@ -24,7 +24,7 @@ pub const MODELS: [&Model; 8] = [
 ];
 
 impl Model {
-    /// By name.
+    /// The model with this name.
     pub fn named(name: &str) -> Option<&'static Model> {
         MODELS.into_iter().find(|model| model.name == name)
     }

@@ -1,4 +1,4 @@
-//! Satellites in low orbits: each terminal gets another one every 15 seconds.
+//! Satellites in low orbits: each terminal switches to another one every 15 seconds.
 
 use mpdccp_units::Duration;
 
@@ -15,13 +15,14 @@ pub(super) static STARLINK: Model = Model {
     course,
 };
 
-/// How long a satellite serves a terminal.
+/// Ticks for which a satellite serves a terminal.
 const INTERVAL_TICKS: u32 = 60;
-/// How often rates change.
+/// Interval of rate changes.
 const TICK: Duration = ms(250);
-/// Share lost in the first tick after a change of satellites.
+/// Share of packets lost in the first tick after a switch.
 const HANDOVER_LOSS: f64 = 0.5;
-/// Bounds of one-way delays, ms, and of rates up and down, Mbit/s. Each satellite's lie anywhere between.
+/// Ranges of one-way delays, ms, and of rates up and down, Mbit/s. Each satellite's values are random within
+/// these.
 const DELAY: [f64; 2] = [20.0, 30.0];
 const RATES: [[f64; 2]; 2] = [[8.0, 26.0], [100.0, 250.0]];
 
@@ -42,7 +43,7 @@ fn course(mut random: Random) -> Course {
             delay = Duration::from_secs_f64(between(DELAY) / 1e3);
             rates = RATES.map(&mut between);
         }
-        // No handover lies before the start.
+        // There is no handover before the start.
         let loss = if first && tick > 0 { HANDOVER_LOSS } else { 0.0 };
         tick += 1;
         let mut way = |way: usize| {

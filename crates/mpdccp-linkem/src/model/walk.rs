@@ -2,29 +2,29 @@ use mpdccp_units::Duration;
 
 use crate::random::Random;
 
-/// A value that wanders about zero and comes back (Ornstein-Uhlenbeck): normally distributed at any moment.
+/// A value that fluctuates around zero (Ornstein-Uhlenbeck process): normally distributed at any time.
 pub(super) struct Walk {
     spread: f64,
-    /// What is left of a deviation after a step.
+    /// Share of a deviation that remains after a step.
     keep: f64,
     at: f64,
 }
 
 impl Walk {
-    /// With this standard deviation; deviations `memory` apart correlate by 1/e. Steps are `tick` apart.
+    /// With this standard deviation; deviations `memory` apart correlate by 1/e. A step is `tick` long.
     pub(super) fn new(spread: f64, memory: Duration, tick: Duration, random: &mut Random) -> Walk {
         let keep = libm::exp(-tick.as_secs_f64() / memory.as_secs_f64());
         Walk { spread, keep, at: spread * random.normal() }
     }
 
-    /// Where it is now, and a step on.
+    /// Returns the current value and advances by a step.
     pub(super) fn step(&mut self, random: &mut Random) -> f64 {
         let now = self.at;
         self.at = self.keep * now + self.spread * libm::sqrt(1.0 - self.keep * self.keep) * random.normal();
         now
     }
 
-    /// The same as a factor about 1.
+    /// The value as a factor around 1.
     pub(super) fn factor(&mut self, random: &mut Random) -> f64 {
         libm::exp(self.step(random))
     }

@@ -1,4 +1,4 @@
-//! Wi-Fi with a station that moves about a room.
+//! Wi-Fi with a station that moves within a room.
 
 use super::kind::{Course, Model, State, config, every, mbps, ms};
 use crate::random::Random;
@@ -15,9 +15,9 @@ pub(super) static WIFI: Model = Model {
 
 /// Modulation and coding schemes 0 to 7, Mbit/s.
 const RATES: [f64; 8] = [6.5, 13.0, 19.5, 26.0, 39.0, 52.0, 58.5, 65.0];
-/// Rate control tries another one so often.
+/// Interval at which rate control tries another rate.
 const TICK: Duration = ms(500);
-/// Of these, how many lead to the next rate.
+/// Share of attempts that change the rate.
 const MOVES: f64 = 0.4;
 
 fn usual() -> [LinkConfig; 2] {
@@ -28,7 +28,7 @@ fn usual() -> [LinkConfig; 2] {
 }
 
 fn course(mut random: Random) -> Course {
-    // The upper half of the table is where a station in the same home is.
+    // A station in the same home uses the upper half of the table.
     let mut places = [5usize, 5];
     every(TICK, move |_| {
         let states = places.map(|place| State { rate: mbps(RATES[place]), delay: ms(1), loss: 0.0 });

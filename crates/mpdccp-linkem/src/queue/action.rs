@@ -1,10 +1,10 @@
-/// What a discipline says about an arriving packet.
+/// Decision of a discipline about an arriving packet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Action {
     Pass,
-    /// Mark if capable.
+    /// Mark if ECN-capable.
     Mark,
-    /// Mark if capable, else drop.
+    /// Mark if ECN-capable, otherwise drop.
     Signal,
     Drop,
 }

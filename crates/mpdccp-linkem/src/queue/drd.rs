@@ -3,17 +3,17 @@ use crate::error::{ConfigError, ensure};
 use crate::random::Random;
 use aqm::QueueLen;
 
-/// Derivative random drop, the queue of the NIST Net emulator: the probability that an arriving packet is dropped rises in a
-/// straight line with the number of packets in the queue. It never marks.
+/// Derivative random drop, the queue of the NIST Net emulator: the drop probability of an arriving packet
+/// grows linearly with the number of packets in the queue. It never marks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct DrdConfig {
-    /// Up to this many packets nothing is dropped (DRDmin).
+    /// No drops up to this many packets (DRDmin).
     pub min: u64,
-    /// From this many on 95 % are dropped (DRDmax).
+    /// From this many on, 95 % are dropped (DRDmax).
     pub max: u64,
 }
 
-/// What is dropped at the maximum and beyond.
+/// Drop probability at the maximum and beyond.
 const HIGHEST: f64 = 0.95;
 
 impl DrdConfig {

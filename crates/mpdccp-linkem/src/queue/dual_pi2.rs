@@ -6,26 +6,29 @@ use crate::random::Random;
 use aqm::{Fifo, Item, QueueLen, mark};
 use mpdccp_units::Ecn;
 
-/// Dual-queue coupled AQM (RFC 9332): a shallow queue for L4S packets, ECT(1) or CE, and one for all others, whose congestion the first
-/// feels too, so that both kinds of flows get about the same rate.
+/// Dual-queue coupled AQM (RFC 9332): a shallow queue for L4S packets, ECT(1) or CE, and one for all others.
+/// Congestion of the latter also causes marks in the former, so that both kinds of flows get about the same
+/// rate.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct DualPi2Config {
-    /// Delay aimed at in the classic queue.
+    /// Target delay of the classic queue.
     pub target: Duration,
-    /// How often its controller runs.
+    /// Update interval of the controller.
     pub update: Duration,
-    /// What an error in its delay changes per second, and what a change of that delay does, both in probability per second of delay.
+    /// Controller gains, in probability per second of delay: for the deviation from the target, per second
+    /// (alpha), and for the change of the delay (beta).
     pub alpha: f64,
     /// See `alpha`.
     pub beta: f64,
-    /// Delay from which on L4S packets are marked.
+    /// Delay above which L4S packets are marked.
     pub step: Duration,
-    /// How much more often than the root of the classic probability L4S packets are marked (k).
+    /// Factor between the base probability and the L4S marking probability (k).
     pub coupling: f64,
 }
 
 impl Default for DualPi2Config {
-    /// Those of RFC 9332 appendix A.1: 15 ms, updates of 16 ms, alpha 0.16 and beta 3.2 per second, a step at 1 ms, k = 2.
+    /// The values of RFC 9332 appendix A.1: 15 ms, updates every 16 ms, alpha 0.16 and beta 3.2 per second, a
+    /// step at 1 ms, k = 2.
     fn default() -> DualPi2Config {
         DualPi2Config {
             target: Duration::from_millis(15),
@@ -46,11 +49,13 @@ impl DualPi2Config {
     }
 }
 
-/// L4S packets that are queued before the step marks any (Th_len, RFC 9332 appendix A.1).
+/// Queue length of L4S packets up to which the step does not mark (Th_len, RFC 9332 appendix A.1).
 const MIN_MARKED: u64 = 1;
-/// L4S packets go first, but classic ones not never: one of so many at least is classic if any waits (RFC 9332 section 4.2.2).
+/// L4S packets go first, but at least one packet of this many is classic if any is queued (RFC 9332 section
+/// 4.2.2).
 const CLASSIC_TURN: u32 = 10;
-/// Most that L4S packets get ahead of classic ones, by age (the time-shifted FIFO of RFC 9332 appendix A).
+/// Largest head start of L4S packets over classic ones, by age (the time-shifted FIFO of RFC 9332 appendix
+/// A).
 const SHIFT: Duration = Duration::from_millis(50);
 
 #[derive(Clone, Debug)]
@@ -58,9 +63,10 @@ pub(super) struct DualPi2<P> {
     config: DualPi2Config,
     l4s: Fifo<P>,
     classic: Fifo<P>,
-    /// Base probability p': its square drops or marks classic packets, `coupling` times it marks L4S ones.
+    /// Base probability p': its square is the probability for classic packets, `coupling` times it that for
+    /// L4S packets.
     base: f64,
-    /// Classic delay at the last update, and when the next is.
+    /// Classic delay at the last update, and the time of the next.
     delay: Duration,
     next: Time,
     l4s_turns: u32,
@@ -97,7 +103,7 @@ impl<P> DualPi2<P> {
         self.l4s.pop().or_else(|| self.classic.pop())
     }
 
-    /// PI controller (appendix A.1, Figure 6), for as many intervals as have passed.
+    /// PI controller (appendix A.1, Figure 6), once for each interval that has passed.
     fn update(&mut self, now: Time) {
         while self.next <= now {
             let delay = self.classic.oldest().map_or(Duration::ZERO, |at| self.next.since(at));
@@ -111,13 +117,13 @@ impl<P> DualPi2<P> {
             self.delay = delay;
             self.next += self.config.update;
             if self.base == 0.0 && self.classic.len().packets == 0 && self.next <= now {
-                // Nothing changes until now.
+                // With an idle queue nothing changes until now.
                 self.next = now + self.config.update;
             }
         }
     }
 
-    /// The next packet; what is dropped on the way is counted in `stats`.
+    /// The next packet; drops are counted in `stats`.
     pub(super) fn dequeue(&mut self, now: Time, random: &mut Random, stats: &mut Stats) -> Option<Item<P>> {
         self.update(now);
         loop {
@@ -140,7 +146,7 @@ impl<P> DualPi2<P> {
             }
             self.l4s_turns = 0;
             let mut item = self.classic.pop()?;
-            // RFC 9332 section 2.4: the square, for flows whose rate goes by the root.
+            // RFC 9332 section 2.4: the square, for flows whose rate depends on the root.
             let signal = random.chance(self.base) && random.chance(self.base);
             if !signal || mark(&mut item.meta, stats) {
                 return Some(item);

@@ -1,4 +1,4 @@
-//! What waits for the transmitter.
+//! The queue before the transmitter.
 
 mod action;
 mod drd;
@@ -22,13 +22,14 @@ pub use dual_pi2::DualPi2Config;
 pub use pie::PieConfig;
 pub use red::RedConfig;
 
-/// A queue discipline and its bound.
+/// A queue discipline and its limit.
 #[derive(Clone, Debug, PartialEq)]
 pub struct QueueConfig {
-    /// What happens as the queue grows.
+    /// The discipline.
     pub kind: QueueKind,
-    /// What it holds at most. The packet in transmission counts until its last bit is sent, as with a kernel `bfifo` or `pfifo` under
-    /// `tbf`, which holds a packet until it may leave: a byte limit over the rate is the longest time from push to last bit.
+    /// Limit of the queue. The packet in transmission counts until its last bit is sent, as in a kernel
+    /// `bfifo` or `pfifo` under `tbf`, which keeps a packet until it may leave. So a byte limit divided by
+    /// the rate is the longest time from push to last bit.
     pub limit: Limit,
 }
 
@@ -42,9 +43,9 @@ impl Default for QueueConfig {
 /// A queue discipline.
 #[derive(Clone, Debug, PartialEq)]
 pub enum QueueKind {
-    /// First in, first out; what does not fit is dropped.
+    /// First in, first out; packets that do not fit are dropped.
     DropTail,
-    /// Drop-tail, but an ECN-capable packet with which the queue is fuller than this is marked.
+    /// Drop-tail, but an ECN-capable packet that takes the queue above this level is marked.
     MarkAbove(Limit),
     /// Random early detection, gentle.
     Red(RedConfig),
@@ -84,15 +85,16 @@ fn valid_codel(config: &CoDelConfig) -> Result<(), ConfigError> {
     ensure(!config.interval.is_zero(), "queue", "the interval must not be zero")
 }
 
-/// What the transmitter is doing as a packet arrives.
+/// State of the transmitter when a packet arrives.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Transmitter {
-    /// What is in transmission.
+    /// Packets in transmission.
     pub(crate) sending: QueueLen,
     pub(crate) rate: Rate,
 }
 
-/// The queue of a link, of whatever kind. The packet in transmission is not in it, but counts for every limit and threshold.
+/// The queue of a link, with any discipline. The packet in transmission is not in it, but counts for every
+/// limit and threshold.
 #[derive(Clone, Debug)]
 pub(crate) struct Queue<P> {
     limit: Limit,
@@ -107,7 +109,7 @@ enum Shape<P> {
     Dual(DualPi2<P>),
 }
 
-/// What watches over a single queue.
+/// Control of a single queue.
 #[derive(Clone, Debug)]
 enum Control {
     None,
@@ -138,7 +140,7 @@ impl<P> Queue<P> {
         Queue { limit, random, shape: Shape::Single(Fifo::default(), control) }
     }
 
-    /// What waits, without the packet in transmission.
+    /// Fill level, without the packet in transmission.
     pub(crate) fn len(&self) -> QueueLen {
         match &self.shape {
             Shape::Single(fifo, _) => fifo.len(),
@@ -147,7 +149,7 @@ impl<P> Queue<P> {
         }
     }
 
-    /// Takes `item` in or drops it.
+    /// Queues `item` or drops it.
     pub(crate) fn enqueue(
         &mut self,
         mut item: Item<P>,
@@ -207,7 +209,7 @@ impl<P> Queue<P> {
         Verdict::Queued
     }
 
-    /// From now on another limit and discipline. What waits stays, as far as the new one has room.
+    /// Changes limit and discipline from now on. Queued packets stay as far as the new limit has room.
     pub(crate) fn set(
         &mut self,
         now: Time,
@@ -222,7 +224,7 @@ impl<P> Queue<P> {
         }
     }
 
-    /// The next packet, whatever the discipline would do with it.
+    /// The next packet, without the discipline's control.
     fn pop_any(&mut self) -> Option<Item<P>> {
         match &mut self.shape {
             Shape::Single(fifo, _) => fifo.pop(),
@@ -231,7 +233,7 @@ impl<P> Queue<P> {
         }
     }
 
-    /// The next packet to transmit, now that the transmitter is free.
+    /// The next packet to send, now that the transmitter is free.
     pub(crate) fn dequeue(&mut self, now: Time, stats: &mut Stats) -> Option<Item<P>> {
         match &mut self.shape {
             Shape::Single(fifo, Control::CoDel(codel)) => codel.dequeue(now, fifo, stats),
@@ -250,12 +252,12 @@ impl<P> Queue<P> {
         }
     }
 
-    /// Drops everything as the link goes down.
+    /// Drops everything when the link goes down.
     pub(crate) fn flush(&mut self, now: Time, stats: &mut Stats) {
         while let Some(item) = self.pop_any() {
             stats.drop(DropReason::Down, item.meta.bytes);
         }
-        // Tells the discipline that it is idle now.
+        // Tells the discipline that the queue is idle.
         self.dequeue(now, stats);
     }
 }

@@ -5,26 +5,27 @@ use super::action::Action;
 use crate::error::{ConfigError, ensure};
 use crate::random::Random;
 
-/// Proportional integral controller enhanced (RFC 8033): drops arriving packets with a probability that a controller of the queueing
-/// delay sets.
+/// Proportional integral controller enhanced (RFC 8033): drops arriving packets with a probability that
+/// depends on the queueing delay.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct PieConfig {
-    /// Delay aimed at (QDELAY_REF).
+    /// Target delay (QDELAY_REF).
     pub target: Duration,
-    /// How often the controller runs (T_UPDATE).
+    /// Update interval of the controller (T_UPDATE).
     pub update: Duration,
-    /// Probability per second of delay above the target and update.
+    /// Gain for the deviation from the target: probability per second of delay and update.
     pub alpha: f64,
-    /// Probability per second by which the delay grew since the last update.
+    /// Gain for the change of the delay since the last update: probability per second of delay.
     pub beta: f64,
-    /// For so long after the queue was empty nothing is dropped (MAX_BURST).
+    /// No drops for this long after the queue was empty (MAX_BURST).
     pub max_burst: Duration,
     /// Mark ECN-capable packets instead of dropping them, up to a probability of 0.1 (section 5.1).
     pub ecn: bool,
 }
 
 impl Default for PieConfig {
-    /// Those of RFC 8033 section 4: 15 ms, updates of 15 ms, alpha 1/8 and beta 1 1/4, bursts of 150 ms; no ECN.
+    /// The values of RFC 8033 section 4: 15 ms, updates every 15 ms, alpha 1/8 and beta 1 1/4, bursts of 150
+    /// ms; no ECN.
     fn default() -> PieConfig {
         let ms = Duration::from_millis;
         PieConfig { target: ms(15), update: ms(15), alpha: 0.125, beta: 1.25, max_burst: ms(150), ecn: false }
@@ -39,13 +40,14 @@ impl PieConfig {
     }
 }
 
-/// Bytes of a usual packet: a queue of two of them is never worth a drop (section 4.1).
+/// Bytes of a typical packet: a queue of up to two never causes a drop (section 4.1).
 const MEAN_PACKET: u64 = 1_500;
-/// Above this probability packets are dropped even if they could be marked (section 5.1).
+/// Above this probability, ECN-capable packets are also dropped (section 5.1).
 const MAX_MARKED: f64 = 0.1;
-/// Drops are spread: none until the probabilities of the packets since the last one add up to the first, one for sure at the second (section 5.4).
+/// Drops are spread: none until the sum of the probabilities since the last drop reaches the first value, a
+/// certain one at the second (section 5.4).
 const SPREAD: (f64, f64) = (0.85, 8.5);
-/// Below each probability, the part of an adjustment that is made (section 4.2).
+/// Below each probability, the share of an adjustment that is applied (section 4.2).
 const SCALE: [(f64, f64); 6] = [
     (0.000_001, 1.0 / 2048.0),
     (0.000_01, 1.0 / 512.0),
@@ -54,21 +56,21 @@ const SCALE: [(f64, f64); 6] = [
     (0.01, 1.0 / 8.0),
     (0.1, 1.0 / 2.0),
 ];
-/// Largest adjustment where the probability is a tenth or more (section 5.5).
+/// Largest adjustment if the probability is at least a tenth (section 5.5).
 const MOST: f64 = 0.02;
-/// What an update with an empty queue leaves of the probability (section 4.2).
+/// Factor of the probability after an update with an empty queue (section 4.2).
 const DECAY: f64 = 1.0 - 1.0 / 64.0;
 
 #[derive(Clone, Debug)]
 pub(super) struct Pie {
     config: PieConfig,
     probability: f64,
-    /// Delay at the last update, and when the next is.
+    /// Delay at the last update, and the time of the next.
     delay: Duration,
     next: Time,
-    /// What is left of a burst's time.
+    /// Remaining time of a burst.
     burst: Duration,
-    /// Probabilities since the last drop.
+    /// Sum of the probabilities since the last drop.
     sum: f64,
 }
 
@@ -84,7 +86,7 @@ impl Pie {
         }
     }
 
-    /// Brings the probability up to `now`, where the head of the queue has waited since `oldest` (section 4.2).
+    /// Updates the probability to `now`; the head of the queue has waited since `oldest` (section 4.2).
     pub(super) fn update(&mut self, now: Time, oldest: Option<Time>) {
         let PieConfig { target, update, alpha, beta, max_burst, .. } = self.config;
         while self.next <= now {
@@ -107,13 +109,13 @@ impl Pie {
             self.delay = delay;
             self.next += update;
             if oldest.is_none() && self.probability == 0.0 && self.next <= now {
-                // Nothing changes until now.
+                // With an idle queue nothing changes until now.
                 self.next = now + update;
             }
         }
     }
 
-    /// Whether an arriving packet that finds `before` is taken (section 4.1).
+    /// Decides about a packet that arrives with `before` in the queue (section 4.1).
     pub(super) fn admit(&mut self, before: QueueLen, random: &mut Random) -> Action {
         let calm = self.delay < self.config.target / 2 && self.probability < 0.2;
         if !self.burst.is_zero() || calm || before.bytes <= 2 * MEAN_PACKET {
@@ -135,7 +137,7 @@ mod tests {
 
     const QUEUE: QueueLen = QueueLen { packets: 40, bytes: 40_000 };
 
-    /// Updates up to `ms` with a head that has waited for `delay` ms at each of them.
+    /// Updates until `ms`, with a head that has waited `delay` ms at each update.
     fn hold(pie: &mut Pie, ms: u64, delay: u64) {
         while pie.next <= Time::from_millis(ms) {
             let at = pie.next;
@@ -153,12 +155,12 @@ mod tests {
         let mut pie = Pie::new(PieConfig::default(), Time::ZERO);
         pie.probability = 0.05;
         pie.update(Time::from_millis(15), Some(Time::ZERO));
-        // The delay is at the target, and grew by it: 1.25 * 0.015, of which a half counts.
+        // The delay is at the target, and grew by it: 1.25 * 0.015, of which half is applied.
         assert!((pie.probability - (0.05 + 1.25 * 0.015 / 2.0)).abs() < 1e-12, "{}", pie.probability);
         let before = pie.probability;
         hold(&mut pie, 30, 25);
         assert!((pie.probability - before - (0.125 * 0.010 + 1.25 * 0.010) / 2.0).abs() < 1e-12);
-        // No more than 2 % at a time where it is high.
+        // At most 2 % at a time at a high probability.
         pie.probability = 0.3;
         hold(&mut pie, 45, 40);
         assert!((pie.probability - 0.32).abs() < 0.001 + 1e-12, "{}", pie.probability);
@@ -209,7 +211,7 @@ mod tests {
         let all = actions(&mut pie, 100_000);
         let at: Vec<usize> = (0..all.len()).filter(|i| all[*i] == Action::Drop).collect();
         let gaps: Vec<usize> = at.windows(2).map(|w| w[1] - w[0]).collect();
-        // 17 packets at least, and then each with the probability, up to 170: 36 in the mean.
+        // At least 17 packets, then each with the probability, up to 170: 36 on average.
         assert!(gaps.iter().all(|gap| (17..=171).contains(gap)), "{:?}", gaps.iter().max());
         let mean = gaps.iter().sum::<usize>() as f64 / gaps.len() as f64;
         assert!((35.0..37.5).contains(&mean), "{mean}");

@@ -5,27 +5,28 @@ use super::action::Action;
 use crate::error::{ConfigError, ensure};
 use crate::random::Random;
 
-/// Random early detection (Floyd and Jacobson, 1993) in its gentle form: as the average queue grows from `min` to `max`, the
-/// probability of a drop grows to `max_p`, and then to one at twice `max`.
+/// Gentle random early detection (Floyd and Jacobson, 1993): as the average queue grows from `min` to `max`,
+/// the drop probability grows to `max_p`, and then to one at twice `max`.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct RedConfig {
-    /// Below this average nothing is dropped. Both thresholds are in the unit of the queue's limit, packets or bytes.
+    /// No drops below this average. Both thresholds are in the unit of the queue's limit, packets or bytes.
     pub min: u64,
-    /// From this average on the probability rises steeply; from twice this on every packet is dropped.
+    /// From this average on, the probability rises steeply; from twice this on, every packet is dropped.
     pub max: u64,
     /// The probability at `max`, above 0 and at most 1.
     pub max_p: f64,
     /// The weight of a new queue length in the average, above 0 and at most 1.
     pub weight: f64,
-    /// Bytes of a typical packet. While the link is idle the average decays as if these went through an empty queue, and with a limit in
-    /// bytes the probability is that of a packet of this size.
+    /// Bytes of a typical packet. While the link is idle, the average decays as if such packets passed an
+    /// empty queue. With a limit in bytes, the probability applies to packets of this size.
     pub mean_packet: u32,
     /// Mark ECN-capable packets instead of dropping them, while the average is below `max` (RFC 3168, section 19.1).
     pub ecn: bool,
 }
 
 impl RedConfig {
-    /// The usual settings for a queue between `min` and `max`: probability 0.1, weight 0.002, packets of 1,000 bytes, no ECN.
+    /// The usual settings for a queue between `min` and `max`: probability 0.1, weight 0.002, packets of
+    /// 1,000 bytes, no ECN.
     pub fn new(min: u64, max: u64) -> RedConfig {
         RedConfig { min, max, max_p: 0.1, weight: 0.002, mean_packet: 1_000, ecn: false }
     }
@@ -54,7 +55,7 @@ impl Red {
         Red { config, in_bytes, average: 0.0, passed: 0, idle_since: Some(start) }
     }
 
-    /// The queue ran empty.
+    /// The queue became empty.
     pub(super) fn on_idle(&mut self, now: Time) {
         self.idle_since = Some(now);
     }
@@ -82,7 +83,7 @@ impl Red {
             return Action::Drop;
         };
         let base = if self.in_bytes { base * f64::from(bytes) / f64::from(c.mean_packet) } else { base };
-        // Spreads the signals evenly: with a steady base probability p the gaps between them are uniform up to 1/p.
+        // Spreads the signals evenly: with a constant base probability p, the gaps are uniform up to 1/p.
         let left = 1.0 - f64::from(self.passed) * base;
         if left > 0.0 && !random.chance(base / left) {
             self.passed = self.passed.saturating_add(1);
@@ -110,7 +111,7 @@ mod tests {
     use alloc::vec::Vec;
     use mpdccp_units::Duration;
 
-    /// Weight 1: the average is the queue.
+    /// With weight 1 the average equals the queue.
     fn instant(ecn: bool) -> RedConfig {
         RedConfig { max_p: 0.02, weight: 1.0, ecn, ..RedConfig::new(20, 60) }
     }
@@ -119,7 +120,7 @@ mod tests {
         Red { idle_since: None, ..Red::new(config, limit, Time::ZERO) }
     }
 
-    /// The action for each of `n` packets that find a steady queue.
+    /// The action for each of `n` packets at a constant queue length.
     fn steady(red: &mut Red, n: usize, before: QueueLen, bytes: u32) -> Vec<Action> {
         let mut random = Random::new(1, 0);
         (0..n).map(|_| red.admit(Time::ZERO, before, bytes, Rate::from_mbps(10.0), &mut random)).collect()
@@ -135,7 +136,8 @@ mod tests {
 
     #[test]
     fn the_published_curve() {
-        // Uniform gaps of 1 to 1/p have a mean of (1/p + 1) / 2, so the share dropped is about twice the base probability.
+        // Uniform gaps of 1 to 1/p have a mean of (1/p + 1) / 2, so the drop rate is about twice the base
+        // probability.
         for (queue, base) in [(30u64, 0.005), (40, 0.01), (50, 0.015), (61, 0.02 + 0.98 / 60.0), (66, 0.118)]
         {
             let mut red = busy(instant(false), Limit::Packets(1_000));
@@ -151,7 +153,7 @@ mod tests {
 
     #[test]
     fn gaps_are_uniform() {
-        // Base probability 0.01: no gap longer than 100, and short ones as frequent as long ones.
+        // Base probability 0.01: no gap longer than 100, and short gaps as frequent as long ones.
         let actions = steady(&mut busy(instant(false), Limit::Packets(1_000)), 200_000, packets(40), 1_000);
         let at: Vec<usize> = (0..actions.len()).filter(|i| actions[*i] == Action::Drop).collect();
         let gaps: Vec<usize> = at.windows(2).map(|w| w[1] - w[0]).collect();
@@ -194,7 +196,7 @@ mod tests {
         assert!((red.average - 6.325).abs() < 0.01, "{}", red.average);
         red.on_idle(Time::ZERO);
         red.admit(Time::ZERO + Duration::from_millis(500), packets(0), 1_000, rate, &mut random);
-        // Half a second is the time of 500 packets: times 0.998^500.
+        // Half a second is the time of 500 packets: a factor of 0.998^500.
         assert!((red.average - 2.325).abs() < 0.01, "{}", red.average);
     }
 }

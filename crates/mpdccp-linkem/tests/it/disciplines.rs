@@ -1,4 +1,4 @@
-//! Queue disciplines in a loop with senders that react as TCP Reno does, against what was published about them.
+//! Queue disciplines with senders that react like TCP Reno, compared with published results.
 
 use std::collections::VecDeque;
 
@@ -6,7 +6,7 @@ use mpdccp_linkem::*;
 use mpdccp_units::{Duration, Rate, Time};
 
 const BYTES: u32 = 1_250;
-/// A packet takes 1 ms to send, 10 ms to arrive, and its acknowledgement 10 ms to return.
+/// A packet takes 1 ms to send and 10 ms to arrive; its acknowledgement takes 10 ms to return.
 const TRANSMISSION: Duration = Duration::from_millis(1);
 const ONE_WAY: Duration = Duration::from_millis(10);
 const END: Time = Time::from_millis(60_000);
@@ -21,7 +21,7 @@ fn link(kind: QueueKind, limit: u64) -> Link<(u32, u64)> {
     Link::new(config, 1, Time::ZERO).unwrap()
 }
 
-/// Additive increase, multiplicative decrease: halves at most once a round trip.
+/// Additive increase, multiplicative decrease: halves at most once per round trip.
 struct Sender {
     flow: u32,
     ecn: Ecn,
@@ -50,7 +50,8 @@ impl Sender {
     }
 
     fn send(&mut self, now: Time, link: &mut Link<(u32, u64)>) {
-        // There is no timeout: if everything in flight were lost the flow would stop, and the link be seen idle.
+        // There is no timeout: if everything in flight were lost, the flow would stop and the link would look
+        // idle.
         while ((self.next - self.acked) as f64) < self.window {
             let meta = Meta { bytes: BYTES, ecn: self.ecn, flow: self.flow };
             link.push(now, meta, (self.flow, self.next));
@@ -59,9 +60,9 @@ impl Sender {
     }
 }
 
-/// What a run gave, from five seconds on.
+/// Results of a run, from five seconds on.
 struct Outcome {
-    /// Time in queue in ms of the packets of each flow, sorted.
+    /// Sorted queueing times of each flow's packets, ms.
     waits: Vec<Vec<f64>>,
     /// Share of the link's capacity.
     used: f64,
@@ -77,7 +78,7 @@ impl Outcome {
     }
 }
 
-/// Runs `bulk` senders, and as the last flow one packet of 125 bytes every 10.3 ms that reacts to nothing.
+/// Runs `bulk` senders and, as the last flow, one packet of 125 bytes every 10.3 ms without reaction.
 fn run(mut link: Link<(u32, u64)>, bulk: u32, ecn: Ecn) -> Outcome {
     let mut senders: Vec<Sender> = (0..bulk).map(|flow| Sender::new(flow, ecn)).collect();
     let sparse = Meta { bytes: BYTES / 10, ecn: Ecn::NotEct, flow: bulk };
@@ -119,7 +120,8 @@ fn run(mut link: Link<(u32, u64)>, bulk: u32, ecn: Ecn) -> Outcome {
 fn drop_tail_fills_up() {
     let out = run(link(QueueKind::DropTail, 100), 2, Ecn::NotEct);
     assert!(out.used > 0.99, "{}", out.used);
-    // Windows halve when 100 packets wait, about a tenth of them small; the queue is never empty and often full.
+    // Windows halve when 100 packets are queued, about a tenth of them small; the queue is never empty and
+    // often full.
     assert!(out.median(0) > 50.0 && out.longest(0) > 85.0, "{} {}", out.median(0), out.longest(0));
     assert!(out.longest(2) > 85.0, "everybody waits");
 }
@@ -140,7 +142,8 @@ fn marking_replaces_drops() {
     for kind in [QueueKind::CoDel(codel), QueueKind::Red(red), QueueKind::MarkAbove(Limit::Packets(20))] {
         let out = run(link(kind.clone(), 1_000), 2, Ecn::Ect0);
         assert!(out.stats.ce_marked > 10, "{kind:?}");
-        // The flow that is not capable is dropped where the others are marked, except by the threshold marker.
+        // Packets that are not ECN-capable are dropped where the others are marked, except by the threshold
+        // marker.
         assert!(out.stats.dropped() < out.stats.ce_marked, "{kind:?}: {:?}", out.stats);
         assert!(out.used > 0.9 && out.median(0) < 40.0, "{kind:?}: {} {}", out.used, out.median(0));
     }
@@ -149,7 +152,7 @@ fn marking_replaces_drops() {
 #[test]
 fn fq_codel_isolates_and_shares() {
     let out = run(link(QueueKind::FqCoDel(FqCoDelConfig::default()), 10_240), 4, Ecn::NotEct);
-    // A sparse packet waits for the one in transmission, no more.
+    // A sparse packet waits only for the packet in transmission.
     assert!(out.longest(4) <= TRANSMISSION.as_secs_f64() * 1e3, "{}", out.longest(4));
     assert!(out.used > 0.9, "{}", out.used);
     let counts: Vec<f64> = out.waits[..4].iter().map(|w| w.len() as f64).collect();
@@ -165,7 +168,7 @@ fn red_keeps_the_average_between_its_thresholds() {
     assert_eq!(out.stats.overflow.packets, 0);
 }
 
-/// Offered 5/4 of the rate without reaction, a random-drop queue settles where it drops a fifth of what comes.
+/// At 5/4 of the rate without reaction, a random-drop queue settles where it drops a fifth of the packets.
 #[test]
 fn random_drop_settles_on_its_line() {
     let mut link = link(QueueKind::Drd(DrdConfig { min: 60, max: 125 }), 1_000);
@@ -194,7 +197,7 @@ fn dual_pi2_keeps_l4s_shallow_and_classic_near_its_target() {
     assert!(classic.used > 0.9, "{}", classic.used);
     assert!((5.0..25.0).contains(&classic.median(0)), "{}", classic.median(0));
     assert!(classic.stats.ce_marked > 10 && classic.stats.overflow.packets == 0, "{:?}", classic.stats);
-    // These senders halve at a mark, where L4S ones would not: shallow, and for that a little idle.
+    // These senders halve on a mark, unlike L4S senders: a shallow queue, with some idle time.
     let l4s = run(link(kind(), 1_000), 2, Ecn::Ect1);
     assert!(l4s.median(0) < 3.0, "{}", l4s.median(0));
     assert!(l4s.used > 0.5, "{}", l4s.used);
@@ -211,7 +214,8 @@ fn pie_keeps_the_delay_near_its_target() {
     assert!(marked.stats.ce_marked > 10 && (5.0..25.0).contains(&marked.median(0)), "{:?}", marked.stats);
 }
 
-/// At 10 Mbit/s a packet takes longer than the step of a millisecond: one that waits for another alone is no queue (RFC 9332 appendix A.1, Th_len).
+/// At 10 Mbit/s a packet takes longer than the step of a millisecond: a packet that only waits for one other
+/// is not a queue (RFC 9332 appendix A.1, Th_len).
 #[test]
 fn dual_pi2_marks_no_lone_packet_of_a_slow_link() {
     for (packets, marked) in [(2, 0), (4, 2)] {

@@ -1,4 +1,4 @@
-//! A link as a whole: order of operations, run-time changes, and a small run as a table.
+//! Whole links: order of operations, changes at run time, and a small run as a table.
 
 use mpdccp_linkem::*;
 use mpdccp_units::{Duration, Rate, Time};
@@ -11,7 +11,7 @@ fn bytes(n: u32) -> Meta {
     Meta { bytes: n, ..Meta::default() }
 }
 
-/// 10 Mbit/s (1,250 bytes a millisecond), 5 ms, room for three packets of 1,250 bytes.
+/// 10 Mbit/s (1,250 bytes per millisecond), 5 ms, room for three packets of 1,250 bytes.
 fn config() -> LinkConfig {
     LinkConfig {
         rate: RateModel::Constant(Rate::from_mbps(10.0)),
@@ -25,7 +25,7 @@ fn link(config: LinkConfig) -> Link<u32> {
     Link::new(config, 1, Time::ZERO).unwrap()
 }
 
-/// Runs the link dry, from event to event, and returns (packet, arrival).
+/// Runs the link from event to event until it is empty; returns (packet, arrival).
 fn drain(link: &mut Link<u32>) -> Vec<(u32, Time)> {
     let mut out = Vec::new();
     while let Some(at) = link.next_event() {
@@ -53,7 +53,7 @@ fn the_packet_in_transmission_counts_for_the_limit() {
         link.push(Time::ZERO, bytes(1_250), i);
     }
     assert_eq!(link.push(Time::ZERO, bytes(1), 3), Verdict::Dropped(DropReason::Overflow));
-    // Still one nanosecond to go for the first packet, then it is gone.
+    // One nanosecond before the first packet's end, then at its end.
     assert_eq!(link.push(Time::from_nanos(999_999), bytes(1_250), 4), Verdict::Dropped(DropReason::Overflow));
     assert_eq!(link.queue_len(), QueueLen { packets: 3, bytes: 3_750 });
     assert_eq!(link.push(ms(1), bytes(1_250), 5), Verdict::Queued);
@@ -160,7 +160,7 @@ fn red_forgets_while_the_link_is_idle() {
 
 #[test]
 fn saturated_is_full() {
-    // A packet waits at all times for ten seconds, at a rate and size that do not divide.
+    // A packet is always queued for ten seconds, with a rate and size that do not divide evenly.
     let mut link = link(LinkConfig {
         rate: RateModel::Constant(Rate::from_bps(9_999_991)),
         delay: Duration::ZERO,
@@ -198,7 +198,7 @@ fn nonsense_is_refused() {
     assert_eq!(config().validate(), Ok(()));
 }
 
-/// Every millisecond a packet, for ten milliseconds; the rate falls to a quarter after four.
+/// A packet per millisecond for ten milliseconds; the rate falls to a quarter after four.
 #[test]
 fn a_small_run() {
     let steps =

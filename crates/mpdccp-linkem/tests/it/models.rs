@@ -1,4 +1,4 @@
-//! What the models of links say of themselves.
+//! Properties of the link models.
 
 use mpdccp_linkem::{Limit, Link, LinkConfig, MODELS, Meta, Model, RateModel, State, Step};
 use mpdccp_units::{Duration, Rate, Time};
@@ -13,19 +13,19 @@ fn usual(name: &str) -> [LinkConfig; 2] {
     Model::named(name).unwrap().usual()
 }
 
-/// The value that the share `q` of all is below.
+/// The `q` quantile.
 fn quantile(values: impl Iterator<Item = f64>, q: f64) -> f64 {
     let mut all: Vec<f64> = values.collect();
     all.sort_by(f64::total_cmp);
     all[(all.len() as f64 * q) as usize]
 }
 
-/// Rates of one direction in Mbit/s, moments of no service left out.
+/// Rates of one direction in Mbit/s, without outages.
 fn rates(steps: &[Step], way: usize) -> impl Iterator<Item = f64> + '_ {
     steps.iter().map(move |step| step.ways[way].rate.mbps()).filter(|rate| *rate > 0.0)
 }
 
-/// Lengths of the outages.
+/// Durations of the outages.
 fn gaps(steps: &[Step]) -> Vec<Duration> {
     let mut gaps = Vec::new();
     let mut since = None;
@@ -42,7 +42,7 @@ fn gaps(steps: &[Step]) -> Vec<Duration> {
     gaps
 }
 
-/// How long a full queue takes to leave.
+/// Time to drain a full queue, ms.
 fn queue_ms(config: &LinkConfig) -> f64 {
     let (Limit::Bytes(bytes), RateModel::Constant(rate)) = (config.queue.limit, &config.rate) else {
         panic!("{config:?}")
@@ -61,7 +61,7 @@ fn all_can_be_made_begin_at_zero_and_repeat_by_seed() {
         assert_eq!(varies, begin != model.course(8).take(500).collect::<Vec<_>>(), "{model:?}");
         for (way, usual) in model.usual().into_iter().enumerate() {
             assert_eq!(State::of(&usual).applied(usual.clone()), usual);
-            // All that it can be is a link that carries packets.
+            // Every state must be a link that carries packets.
             let mut link = Link::new(usual.clone(), 1, Time::ZERO).unwrap();
             for step in begin.iter().take(100) {
                 link.reconfigure(Time::ZERO + step.at, step.ways[way].applied(usual.clone())).unwrap();
@@ -80,11 +80,11 @@ fn lte_has_the_published_medians_and_wanders() {
     for (way, median) in [(0, 6.0), (1, 13.0)] {
         let at = |q| quantile(rates(&steps, way), q) / median;
         assert!((at(0.5) - 1.0).abs() < 0.05, "{}", at(0.5));
-        // Log-normal with a deviation of a half: 1.645 of them either way.
+        // Log-normal with a deviation of a half: 1.645 deviations either way.
         assert!((at(0.95) / at(0.05) / (2.0 * 1.645 * 0.5f64).exp() - 1.0).abs() < 0.15);
         assert!((queue_ms(&usual("lte")[way]) - 1_000.0).abs() < 1.0);
     }
-    // A tick later the rate is nearly what it was, some seconds later anything.
+    // A tick later the rate is almost the same; some seconds later it is independent.
     let logs: Vec<f64> = rates(&steps, 1).map(|rate| (rate / 13.0).ln()).collect();
     let correlation = |lag: usize| {
         let product: f64 = logs.iter().zip(&logs[lag..]).map(|(a, b)| a * b).sum();
@@ -103,7 +103,8 @@ fn five_g_is_fast_but_for_seconds_on_lte() {
     let fast: Vec<Step> = steps.iter().filter(|step| !on_lte(step)).copied().collect();
     let median = quantile(rates(&fast, 1), 0.5);
     assert!((135.0..165.0).contains(&median), "{median}");
-    // In 3,600 s about 120 stays of 25 and 5 s on average, each with a handoff of 300 ms before it, or two in one.
+    // In 3,600 s about 120 periods each of 25 and 5 s on average, each preceded by a handoff of 300 ms, or
+    // two merged.
     let gaps = gaps(&steps);
     assert!((180..300).contains(&gaps.len()), "{}", gaps.len());
     let shortest = Duration::from_millis(300);
@@ -170,7 +171,7 @@ fn a_drive_rises_and_falls_and_has_gaps_at_handovers() {
     let (low, high) = (quantile(rates(&steps, 1), 0.05), quantile(rates(&steps, 1), 0.95));
     assert!(low > 0.19 && high <= 22.0 && high / low > 5.0, "{low} {high}");
     assert!(rates(&steps, 0).all(|rate| rate <= 10.0));
-    // 84 masts an hour, and some changes to and fro because of shadows.
+    // 84 masts per hour, and some changes back and forth because of shadowing.
     let gaps = gaps(&steps);
     assert!((84..500).contains(&gaps.len()), "{}", gaps.len());
     let long = gaps.iter().filter(|gap| **gap >= Duration::from_secs(1)).count();

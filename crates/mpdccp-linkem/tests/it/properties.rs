@@ -1,4 +1,4 @@
-//! What holds for every configuration and every arrival pattern.
+//! Invariants for every configuration and arrival pattern.
 
 use mpdccp_linkem::*;
 use mpdccp_units::{Duration, Rate, Time};
@@ -108,7 +108,7 @@ fn config() -> impl Strategy<Value = LinkConfig> {
     )
 }
 
-/// What a link begins with, and what it may change to.
+/// The initial configuration, and one to change to.
 fn configs() -> impl Strategy<Value = [LinkConfig; 2]> {
     [config(), config()]
 }
@@ -118,13 +118,13 @@ enum Event {
     Push(Meta),
     Rate(Rate),
     Delay(Duration),
-    /// To one of the two configurations of a run.
+    /// To one of the two configurations of the run.
     Change(bool),
     Down,
     Up,
 }
 
-/// Events, each with the microseconds since the one before.
+/// Events, each with the microseconds since the previous one.
 fn events() -> impl Strategy<Value = Vec<(u64, Event)>> {
     let ecn = prop_oneof![Just(Ecn::NotEct), Just(Ecn::Ect0), Just(Ecn::Ect1), Just(Ecn::Ce)];
     let push =
@@ -155,8 +155,8 @@ fn apply(configs: &[LinkConfig; 2], link: &mut Link<usize>, now: Time, number: u
 
 const HORIZON: Time = Time::from_millis(100_000);
 
-/// Applies the events and takes out everything that arrives. An eager driver follows every event of the link; a lazy one looks
-/// only at the end.
+/// Applies the events and takes out all arrivals. An eager driver polls at every event of the link; a lazy
+/// one only at the end.
 fn run(
     config: &[LinkConfig; 2],
     events: &[(u64, Event)],
@@ -224,7 +224,7 @@ proptest! {
         config.iter_mut().for_each(|c| (c.jitter.reorder, c.duplicate) = (false, 0.0));
         let (_, out) = run(&config, &events, true);
         prop_assert!(out.is_sorted_by_key(|d| d.at));
-        // Flow queueing keeps order only within a queue, so it is asked flow by flow.
+        // Flow queueing keeps order only within a queue, so check each flow separately.
         let fair = config.iter().any(|c| matches!(c.queue.kind, QueueKind::FqCoDel(_)));
         for flow in 0..4 {
             let mine = out.iter().filter(|d| !fair || d.meta.flow == flow);
@@ -252,7 +252,7 @@ proptest! {
         config[0].duplicate = 0.0;
         let events: Vec<_> = events.into_iter().filter(|e| matches!(e.1, Event::Push(_))).collect();
         let (_, out) = run(&config, &events, true);
-        // Over any stretch that starts with a packet's last bit, the bytes that follow took their time.
+        // Over any period that starts with a packet's last bit, the following bytes took their full time.
         for (i, first) in out.iter().enumerate() {
             let mut bytes = 0;
             for later in &out[i + 1..] {
@@ -285,7 +285,7 @@ proptest! {
         for (number, (after, event)) in events.iter().enumerate() {
             now += Duration::from_micros(*after);
             apply(&config, &mut link, now, number, event);
-            // A queue that was made smaller drains first.
+            // A queue that was made smaller must drain first.
             if events[..=number].iter().any(|e| matches!(e.1, Event::Change(_))) {
                 break;
             }
