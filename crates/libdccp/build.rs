@@ -1,7 +1,7 @@
-//! Names the ABI in the library: programs linked against one of another number do not start with it.
+//! Names the library's ABI: programs linked against another ABI number refuse to start with it.
 
 fn main() {
-    // cargo-c names it itself.
+    // cargo-c sets the name itself.
     if std::env::var_os("CARGO_FEATURE_CAPI").is_none() {
         println!("cargo::rustc-cdylib-link-arg=-Wl,-soname,libdccp.so.0");
     }

@@ -52,22 +52,22 @@
 #define DCCP_STREAM 16
 
 /**
- * Room for every address, with its port and a null byte.
+ * Room for any address, with its port and a null byte.
  */
 #define DCCP_ADDRESS_SIZE 64
 
 /**
- * Room for every key in base64, with a null byte.
+ * Room for any key in base64, with a null byte.
  */
 #define DCCP_KEY_SIZE 45
 
 /**
- * Room for every reason.
+ * Room for any reason.
  */
 #define DCCP_REASON_SIZE 32
 
 /**
- * A path carries data, or does so again.
+ * A path carries data (again).
  */
 #define DCCP_EVENT_PATH_UP 1
 
@@ -92,17 +92,18 @@
 #define DCCP_EVENT_CLOSED 5
 
 /**
- * What congestion control allows has changed by as much as dccp_options.tell_rate says.
+ * The rate that congestion control allows has changed by the percentage of dccp_options.tell_rate.
  */
 #define DCCP_EVENT_RATE 6
 
 /**
- * The path leaves through the interface of another, and not through the one that has its address: they are one line.
+ * The path leaves through another path's interface instead of the interface that has its address: both use
+ * one line.
  */
 #define DCCP_EVENT_PATH_STRAYS 7
 
 /**
- * A session of a dccp_endpoint is open; dccp_connected() tells of others.
+ * A session of a dccp_endpoint is open; for connections see dccp_connected().
  */
 #define DCCP_EVENT_OPENED 8
 
@@ -157,7 +158,7 @@
 #define DCCP_PATH_STANDBY 5
 
 /**
- * In dccp_options.flags: ask for a multipath session, to which paths can be added. Two paths imply it.
+ * In dccp_options.flags: request a multipath session, to which paths can be added. Two paths imply it.
  */
 #define DCCP_MULTIPATH 1
 
@@ -172,7 +173,7 @@
 #define DCCP_RAW 4
 
 /**
- * In dccp_options.flags: receive data that comes with the peer's first packet.
+ * In dccp_options.flags: receive data in the peer's first packet.
  */
 #define DCCP_TAKE_EARLY_DATA 8
 
@@ -182,17 +183,17 @@
 #define DCCP_SHORT_NUMBERS 16
 
 /**
- * In dccp_options.flags: ask the peer for a CRC-32c of its data (RFC 4340 section 9.3).
+ * In dccp_options.flags: request a CRC-32c of the peer's data (RFC 4340 section 9.3).
  */
 #define DCCP_DATA_CHECKSUM 32
 
 /**
- * In dccp_options.flags: a listener with a key lets in every client that has one; see dccp_peer_key().
+ * In dccp_options.flags: a listener with a key accepts every client that has a key; see dccp_peer_key().
  */
 #define DCCP_ANY_PEER 64
 
 /**
- * In dccp_options.flags: reliable streams beside datagrams, in a multipath session; see dccp_open_stream().
+ * In dccp_options.flags: reliable streams next to datagrams, in a multipath session; see dccp_open_stream().
  */
 #define DCCP_STREAMS 128
 
@@ -232,7 +233,8 @@ struct dccp_conn;
 struct dccp_connector;
 
 /**
- * All connections of one event loop, without socket, clock or thread. The program carries packets in UDP datagrams, and says what time it is.
+ * All connections of one event loop, without socket, clock or thread. The program carries packets in UDP
+ * datagrams, and supplies the time.
  */
 struct dccp_endpoint;
 
@@ -242,12 +244,12 @@ struct dccp_endpoint;
 struct dccp_listener;
 
 /**
- * A reliable stream of bytes both ways.
+ * A reliable, bidirectional byte stream.
  */
 struct dccp_stream;
 
 /**
- * A path of a multipath connection. One of local and interface is needed.
+ * A path of a multipath connection. Either local or interface is required.
  */
 struct dccp_path {
   /**
@@ -255,15 +257,15 @@ struct dccp_path {
    */
   size_t size;
   /**
-   * Address of this host, in numbers.
+   * Numeric address of this host.
    */
   const char *local;
   /**
-   * Network interface that it leaves through. An address alone does not bind a path to a line.
+   * Network interface that it leaves through. An address alone does not select the interface.
    */
   const char *interface;
   /**
-   * Address and port of the peer, in numbers; NULL: where the connection goes.
+   * Numeric address and port of the peer; NULL: the connection's address.
    */
   const char *remote;
   /**
@@ -273,7 +275,7 @@ struct dccp_path {
 };
 
 /**
- * A peer and its keys, in base64 as WireGuard has them.
+ * A peer and its keys, in base64 as in WireGuard.
  */
 struct dccp_peer {
   /**
@@ -285,13 +287,13 @@ struct dccp_peer {
    */
   const char *public_key;
   /**
-   * A secret shared beside the keys, or NULL.
+   * Preshared key, or NULL.
    */
   const char *preshared_key;
 };
 
 /**
- * How connections are made and what they do. Zero, or NULL, means the default.
+ * Settings of connections. Zero, or NULL, means the default.
  */
 struct dccp_options {
   /**
@@ -299,19 +301,20 @@ struct dccp_options {
    */
   size_t size;
   /**
-   * DCCP_MULTIPATH and the like.
+   * DCCP_MULTIPATH and similar.
    */
   uint32_t flags;
   /**
-   * Congestion control of what this end sends: 2 as TCP, 3 and 4 TFRC, 5 BBR (the default), 7 CUBIC.
+   * Congestion control of the data that this end sends: 2 like TCP, 3 and 4 TFRC, 5 BBR (the default), 7
+   * CUBIC.
    */
   uint32_t ccid;
   /**
-   * Service Code: "SC:chat", "SC=7". A listener can take several, with commas between them. Default: 0.
+   * Service Code: "SC:chat", "SC=7". A listener can accept several, separated by commas. Default: 0.
    */
   const char *service;
   /**
-   * Network interface of all paths that do not name one. Default: any.
+   * Network interface of all paths without their own. Default: any.
    */
   const char *interface;
   /**
@@ -319,15 +322,16 @@ struct dccp_options {
    */
   const struct dccp_path *paths;
   /**
-   * How many.
+   * Number of paths.
    */
   size_t path_count;
   /**
-   * Which path a packet takes, by name as in docs/schedulers.md.
+   * Scheduler, by name as in docs/schedulers.md: it chooses the path of each packet.
    */
   const char *scheduler;
   /**
-   * How datagrams of several paths are put in order: "passive" as they come, "adaptive" (the default).
+   * Reordering of datagrams from several paths: "passive" delivers them as they arrive, "adaptive" (the
+   * default) in order.
    */
   const char *reordering;
   /**
@@ -335,35 +339,36 @@ struct dccp_options {
    */
   uint32_t mark;
   /**
-   * Datagrams that wait at most for the congestion window. Default: 16.
+   * Most datagrams that wait for the congestion window. Default: 16.
    */
   uint32_t queue;
   /**
-   * How long a datagram waits at most, milliseconds; then it is dropped. Default: no limit.
+   * Longest time that a datagram waits, milliseconds; later it is dropped. Default: no limit.
    */
   uint32_t queue_time_ms;
   /**
-   * DCCP_SEND_WAIT and the like: what happens when the queue is full.
+   * Policy for a full queue: DCCP_SEND_WAIT and similar.
    */
   uint32_t send_policy;
   /**
-   * Received datagrams that wait at most for the application. Default: 4096.
+   * Most received datagrams that wait for the application. Default: 4096.
    */
   uint32_t receive_queue;
   /**
-   * Connections that wait at most to be accepted. Default: 128.
+   * Most connections that wait to be accepted. Default: 128.
    */
   uint32_t backlog;
   /**
-   * Bytes of received datagrams that wait at most in all connections of a listener or a connector. Default: 256 MiB.
+   * Memory for received datagrams in all connections of a listener or a connector, bytes. Default: 256
+   * MiB.
    */
   size_t receive_memory;
   /**
-   * Connections that a listener has at most. Default: 16384.
+   * Most connections of a listener. Default: 16384.
    */
   uint32_t max_connections;
   /**
-   * Connections of one source at most. Default: a quarter of all.
+   * Most connections of one source. Default: a quarter of all.
    */
   uint32_t max_connections_per_source;
   /**
@@ -371,40 +376,40 @@ struct dccp_options {
    */
   uint32_t mtu;
   /**
-   * How long to wait for the peer's answer, milliseconds. Default: 5000.
+   * Timeout for the peer's answer, milliseconds. Default: 5000.
    */
   uint32_t connect_timeout_ms;
   /**
-   * How long a path may be idle before the peer is asked whether it is there, milliseconds. Default: 12000, 24000 at a
-   * listener; DCCP_NEVER.
+   * Idle time of a path before this end probes the peer, milliseconds. Default: 12000, 24000 at a
+   * listener; DCCP_NEVER disables it.
    */
   uint32_t keepalive_ms;
   /**
-   * How long a connection lives on without any path that works, milliseconds. Default: 60000.
+   * How long a connection survives without a working path, milliseconds. Default: 60000.
    */
   uint32_t survive_ms;
   /**
-   * Private key of this end, in base64; encrypts. Default: no encryption.
+   * Private key of this end, in base64; enables encryption. Default: no encryption.
    */
   const char *private_key;
   /**
-   * Peers that are let in; a client connects to the first.
+   * Peers that are accepted; a client connects to the first.
    */
   const struct dccp_peer *peers;
   /**
-   * How many.
+   * Number of peers.
    */
   size_t peer_count;
   /**
-   * Data to go with the first packet, 512 bytes at most. Whoever sees it can repeat it.
+   * Data for the first packet, at most 512 bytes. An attacker who sees it can replay it.
    */
   const void *early_data;
   /**
-   * Its bytes.
+   * Length of early_data.
    */
   size_t early_data_len;
   /**
-   * File that gets a trace in qlog format.
+   * File for a trace in qlog format.
    */
   const char *qlog;
   /**
@@ -420,11 +425,11 @@ struct dccp_options {
    */
   uint16_t dccp_port;
   /**
-   * Checksum coverage of what this end sends, 0 to 15 (RFC 4340 section 9.2). Only with DCCP_RAW.
+   * Checksum coverage of the data that this end sends, 0 to 15 (RFC 4340 section 9.2). Only with DCCP_RAW.
    */
   uint8_t coverage;
   /**
-   * Least checksum coverage that is accepted.
+   * Least checksum coverage of accepted data.
    */
   uint8_t min_coverage;
   /**
@@ -432,7 +437,7 @@ struct dccp_options {
    */
   uint32_t dscp;
   /**
-   * Percent by which what congestion control allows must change for a DCCP_EVENT_RATE, up to 255. Default: never.
+   * Change of the allowed rate that triggers a DCCP_EVENT_RATE, in per cent, up to 255. Default: never.
    */
   uint32_t tell_rate;
 };
@@ -446,13 +451,13 @@ struct dccp_msg {
    */
   void *data;
   /**
-   * How many; to dccp_recvmmsg() the room there is, and from it the bytes received.
+   * Number of bytes. For dccp_recvmmsg(): the room; afterwards the bytes received.
    */
   size_t len;
 };
 
 /**
- * An address as dccp_endpoint functions have it.
+ * An address for dccp_endpoint functions.
  */
 struct dccp_address {
   /**
@@ -486,15 +491,15 @@ struct dccp_packet {
    */
   void *data;
   /**
-   * How much room there is; from dccp_endpoint_transmit() the bytes of the packet.
+   * Size of the room; after dccp_endpoint_transmit() the length of the packet.
    */
   size_t len;
   /**
-   * Where it goes.
+   * Destination.
    */
   struct dccp_address to;
   /**
-   * By which of the program's sockets.
+   * The program's socket to send it from.
    */
   uint32_t socket;
   /**
@@ -504,7 +509,7 @@ struct dccp_packet {
 };
 
 /**
- * What happened to a connection.
+ * An event of a connection.
  */
 struct dccp_event {
   /**
@@ -512,31 +517,31 @@ struct dccp_event {
    */
   size_t size;
   /**
-   * DCCP_EVENT_PATH_UP and the like.
+   * DCCP_EVENT_PATH_UP and similar.
    */
   uint32_t kind;
   /**
-   * Number of the path it happened to.
+   * Number of the path.
    */
   uint32_t path;
   /**
-   * Largest datagram, bytes, of DCCP_EVENT_SIZE.
+   * Largest datagram, bytes; for DCCP_EVENT_SIZE.
    */
   uint64_t max_datagram;
   /**
-   * Negative errno value of an end that is an error; 0 for one in good order.
+   * Negative errno value of an end with an error; 0 for an orderly end.
    */
   int32_t error;
   /**
-   * Name of the reason of an end, such as "closed_by_peer".
+   * Name of the reason for an end, such as "closed_by_peer".
    */
   char reason[DCCP_REASON_SIZE];
   /**
-   * What congestion control allows, bits per second, of DCCP_EVENT_RATE.
+   * Rate that congestion control allows, bits per second; for DCCP_EVENT_RATE.
    */
   uint64_t rate;
   /**
-   * The path whose line it is, of DCCP_EVENT_PATH_STRAYS.
+   * The path whose line is used; for DCCP_EVENT_PATH_STRAYS.
    */
   uint32_t other_path;
   /**
@@ -562,31 +567,31 @@ struct dccp_stats {
    */
   size_t size;
   /**
-   * Datagrams taken from the application.
+   * Datagrams accepted from the application.
    */
   uint64_t sent;
   /**
-   * Their bytes.
+   * Bytes of sent.
    */
   uint64_t sent_bytes;
   /**
-   * Of them, still waiting for the window.
+   * Datagrams of sent that wait in the queue.
    */
   uint64_t queued;
   /**
-   * Of them, dropped since no path could carry them any more.
+   * Datagrams of sent that were dropped because no path could carry them any more.
    */
   uint64_t dropped;
   /**
-   * Of them, dropped because the queue was full.
+   * Datagrams of sent that were dropped because the queue was full.
    */
   uint64_t displaced;
   /**
-   * Of them, dropped because they had not left in time.
+   * Datagrams of sent that expired before they left.
    */
   uint64_t expired;
   /**
-   * Packets with data that congestion control takes for lost.
+   * Data packets that congestion control considers lost.
    */
   uint64_t lost;
   /**
@@ -594,31 +599,31 @@ struct dccp_stats {
    */
   uint64_t received;
   /**
-   * Their bytes.
+   * Bytes of received.
    */
   uint64_t received_bytes;
   /**
-   * Of them, dropped because the application did not fetch them.
+   * Datagrams of received that were dropped because the application did not fetch them.
    */
   uint64_t unread;
   /**
-   * What the paths were seen to carry, bits per second; 0 while app_limited, since nobody knows then.
+   * Measured rate of all paths, bits per second; 0 while app_limited, since it is unknown then.
    */
   uint64_t rate;
   /**
-   * What congestion control would let leave now, bits per second.
+   * Rate that congestion control allows now, bits per second.
    */
   uint64_t allowed;
   /**
-   * How long the oldest datagram has waited in the queue, microseconds; 0 while it is empty.
+   * Age of the oldest datagram in the queue, microseconds; 0 while it is empty.
    */
   uint64_t oldest_us;
   /**
-   * 1 if the application sends less than congestion control would let it.
+   * 1 if the application sends less than congestion control allows.
    */
   uint32_t app_limited;
   /**
-   * How many paths dccp_get_path_stats() knows.
+   * Number of paths for dccp_get_path_stats().
    */
   uint32_t path_count;
 };
@@ -636,15 +641,15 @@ struct dccp_path_stats {
    */
   uint32_t path;
   /**
-   * DCCP_PATH_UP and the like.
+   * DCCP_PATH_UP and similar.
    */
   uint32_t state;
   /**
-   * Congestion control of what this end sends, 0 until it is agreed.
+   * Congestion control of the data that this end sends, 0 until it is agreed.
    */
   uint32_t ccid;
   /**
-   * Congestion control of what the peer sends.
+   * Congestion control of the data that the peer sends.
    */
   uint32_t peer_ccid;
   /**
@@ -656,19 +661,19 @@ struct dccp_path_stats {
    */
   uint64_t window;
   /**
-   * What it was seen to carry, bits per second; 0 while the application limits it.
+   * Measured rate, bits per second; 0 while the application limits it.
    */
   uint64_t rate;
   /**
-   * What congestion control would let leave now, bits per second.
+   * Rate that congestion control allows now, bits per second.
    */
   uint64_t allowed;
   /**
-   * Packets with data that left.
+   * Data packets that left.
    */
   uint64_t sent;
   /**
-   * Of them, taken for lost.
+   * Data packets that congestion control considers lost.
    */
   uint64_t lost;
   /**
@@ -687,29 +692,30 @@ extern "C" {
 const char *dccp_version(void);
 
 /**
- * Connects to a listener at an address such as "example.org:6511", "192.0.2.1:6511" or "[2001:db8::1]:6511"; options may be NULL. Of
- * several addresses of a name, to the first that answers; with DCCP_NONBLOCK to the first. Names are looked up meanwhile, which takes
- * time even then.
+ * Connects to a listener at an address such as "example.org:6511", "192.0.2.1:6511" or "[2001:db8::1]:6511";
+ * options may be NULL. The addresses of a name are tried until one answers; with DCCP_NONBLOCK only the
+ * first is used. Looking up a name blocks, even with DCCP_NONBLOCK.
  */
 int dccp_connect(const char *address,
                  const struct dccp_options *options,
                  struct dccp_conn **conn);
 
 /**
- * Whether a connection made with DCCP_NONBLOCK is open: 0 then, -EINPROGRESS before, or why it failed. The descriptor becomes readable
- * when this changes.
+ * State of a connection made with DCCP_NONBLOCK: 0 once it is open, -EINPROGRESS before, or the error. The
+ * descriptor becomes readable when this changes.
  */
 int dccp_connected(const struct dccp_conn *conn);
 
 /**
- * Makes a connector, for programs with many connections: each dccp_connect() has a thread of its own. options may be NULL.
+ * Makes a connector, for programs with many connections: each dccp_connect() starts a thread, a connector
+ * only one. options may be NULL.
  */
 int dccp_connector_new(const struct dccp_options *options,
                        struct dccp_connector **connector);
 
 /**
- * As dccp_connect(), with the connector's options. With keys, peer is the public key of the peer in base64, or NULL for the first of the
- * options.
+ * Like dccp_connect(), with the connector's options. With keys, peer is the public key of the peer in
+ * base64, or NULL for the first peer of the options.
  */
 int dccp_connector_connect(struct dccp_connector *connector,
                            const char *address,
@@ -717,13 +723,13 @@ int dccp_connector_connect(struct dccp_connector *connector,
                            struct dccp_conn **conn);
 
 /**
- * Closes a connector. Its connections go on.
+ * Closes a connector. Its connections continue.
  */
 int dccp_connector_close(struct dccp_connector *connector);
 
 /**
- * Queues a datagram and waits while the queue is full; its bytes. -EMSGSIZE above dccp_max_datagram(), -EINVAL if it is empty, -EPIPE
- * after the end.
+ * Queues a datagram, and waits while the queue is full. Returns its length. -EMSGSIZE above
+ * dccp_max_datagram(), -EINVAL if it is empty, -EPIPE after the end.
  */
 ptrdiff_t dccp_send(struct dccp_conn *conn,
                     const void *data,
@@ -731,8 +737,8 @@ ptrdiff_t dccp_send(struct dccp_conn *conn,
                     int timeout_ms);
 
 /**
- * As dccp_send(), with a priority for DCCP_SEND_PRIORITY, 0 to 255, and, unless it is 0, a time in milliseconds after which the datagram is
- * dropped if it has not left.
+ * Like dccp_send(), with a priority for DCCP_SEND_PRIORITY, 0 to 255. If the time in milliseconds is not 0,
+ * the datagram is dropped if it has not left within it.
  */
 ptrdiff_t dccp_send_with(struct dccp_conn *conn,
                          const void *data,
@@ -742,8 +748,9 @@ ptrdiff_t dccp_send_with(struct dccp_conn *conn,
                          unsigned int expires_ms);
 
 /**
- * Waits for a datagram and copies it; its bytes. 0 after the end in good order, -ECONNRESET or -ETIMEDOUT after any other; -EMSGSIZE if it
- * is larger than the buffer: it is still there then. -ECONNABORTED if another thread closes the connection.
+ * Waits for a datagram and copies it. Returns its length; 0 after an orderly end, -ECONNRESET or -ETIMEDOUT
+ * after any other; -EMSGSIZE if it is larger than the buffer, which keeps it in the queue. -ECONNABORTED if
+ * another thread closes the connection.
  */
 ptrdiff_t dccp_recv(struct dccp_conn *conn,
                     void *buffer,
@@ -751,7 +758,8 @@ ptrdiff_t dccp_recv(struct dccp_conn *conn,
                     int timeout_ms);
 
 /**
- * Queues several datagrams; how many. Waits for the first alone: a later one that is not taken ends the call.
+ * Queues several datagrams; returns their number. Waits only for the first: a later one that does not fit
+ * ends the call.
  */
 int dccp_sendmmsg(struct dccp_conn *conn,
                   const struct dccp_msg *datagrams,
@@ -759,7 +767,8 @@ int dccp_sendmmsg(struct dccp_conn *conn,
                   int timeout_ms);
 
 /**
- * Waits for a datagram and receives all that are there, count at most; how many, 0 after the end in good order.
+ * Waits for a datagram, then receives up to count waiting datagrams. Returns their number, 0 after an
+ * orderly end.
  */
 int dccp_recvmmsg(struct dccp_conn *conn,
                   struct dccp_msg *datagrams,
@@ -767,24 +776,24 @@ int dccp_recvmmsg(struct dccp_conn *conn,
                   int timeout_ms);
 
 /**
- * A descriptor for poll() and epoll, for reading only: readable while datagrams wait and after the end, and after an event or when room came
- * that a sender did not find, until dccp_events() was called. Use it edge- or level-triggered. It belongs to the connection: do not read,
- * write or close it.
+ * A descriptor for poll() and epoll, for reading only. It is readable while datagrams wait, and after the
+ * end. An event, or room after a sender found none, also makes it readable until dccp_events() is called.
+ * Use it edge- or level-triggered. It belongs to the connection: do not read, write or close it.
  */
 int dccp_fd(struct dccp_conn *conn);
 
 /**
- * What the connection is ready for: DCCP_READABLE and the like.
+ * The operations that do not wait now: DCCP_READABLE and similar.
  */
 int dccp_events(struct dccp_conn *conn);
 
 /**
- * Adds a path to a client's multipath session; its number. Events tell when it is up.
+ * Adds a path to a client's multipath session; returns its number. An event reports when it is up.
  */
 int dccp_add_path(struct dccp_conn *conn, const struct dccp_path *path_to_add);
 
 /**
- * Closes a path in good order.
+ * Closes a path gracefully.
  */
 int dccp_remove_path(struct dccp_conn *conn, unsigned int number);
 
@@ -794,39 +803,41 @@ int dccp_remove_path(struct dccp_conn *conn, unsigned int number);
 int dccp_set_priority(struct dccp_conn *conn, unsigned int number, unsigned int priority);
 
 /**
- * Changes the congestion control of what this end sends, on all paths, while data flows.
+ * Changes the congestion control of the data that this end sends, on all paths, while data flows.
  */
 int dccp_set_ccid(struct dccp_conn *conn, unsigned int ccid);
 
 /**
- * Sends rate bits per second for a while, padding where there is nothing else to send, so that dccp_stats.allowed tells what the path carries
- * before the program sends more. Congestion control bounds it. The newest probe replaces one that is under way.
+ * Sends at this rate, in bits per second, for a while, with padding when there is no other data.
+ * dccp_stats.allowed so shows the path's capacity before the program sends more. Congestion control limits
+ * the padding. A new probe replaces a running one.
  */
 int dccp_probe(struct dccp_conn *conn,
                uint64_t rate,
                unsigned int duration_ms);
 
 /**
- * Sends what is queued and waits until it is acknowledged or given up for lost, and the connection closed. What came in can still be
- * received. The handle stays valid until dccp_close().
+ * Sends the queue, waits until everything is acknowledged or given up as lost, and closes the connection.
+ * Received data can still be read. The handle stays valid until dccp_close().
  */
 int dccp_finish(struct dccp_conn *conn,
                 int timeout_ms);
 
 /**
- * Closes the handle, and the connection as dccp_finish() does, in the background: it takes as long as the process lives. Calls of other
- * threads that wait on it return -ECONNABORTED.
+ * Closes the handle, and finishes the connection in the background as dccp_finish() does, while the process
+ * lives. Waiting calls of other threads return -ECONNABORTED.
  */
 int dccp_close(struct dccp_conn *conn);
 
 /**
- * Closes the handle and ends the connection at once: what is queued is dropped. The peer gets the text, unless it is NULL.
+ * Closes the handle, ends the connection at once and drops the queue. The peer receives the text, unless it
+ * is NULL.
  */
 int dccp_abort(struct dccp_conn *conn,
                const char *why);
 
 /**
- * Why it ended: 0 if it did in good order, -EINPROGRESS while it has not, or the negative errno value of the reason.
+ * The reason of the end: 0 if orderly, -EINPROGRESS before the end, or a negative errno value.
  */
 int dccp_end(const struct dccp_conn *conn);
 
@@ -840,13 +851,13 @@ int dccp_endpoint_new(const uint8_t *seed,
                       struct dccp_endpoint **endpoint);
 
 /**
- * Takes sessions from now on, at the DCCP port of the options.
+ * Accepts sessions from now on, at the DCCP port of the options.
  */
 int dccp_endpoint_listen(struct dccp_endpoint *endpoint);
 
 /**
- * Begins a session, by the number of a socket of the program's. It goes on in dccp_endpoint_transmit(). local_port is a DCCP port that no other
- * session to this peer has.
+ * Starts a session over the program's socket with this number. dccp_endpoint_transmit() returns its first
+ * packet. local_port is a DCCP port that no other session to this peer uses.
  */
 int dccp_endpoint_connect(struct dccp_endpoint *endpoint,
                           uint64_t now_ns,
@@ -856,7 +867,7 @@ int dccp_endpoint_connect(struct dccp_endpoint *endpoint,
                           uint64_t *session);
 
 /**
- * Adds a path to a client's multipath session; its number.
+ * Adds a path to a client's multipath session; returns its number.
  */
 int dccp_endpoint_add_path(struct dccp_endpoint *endpoint,
                            uint64_t now_ns,
@@ -866,7 +877,7 @@ int dccp_endpoint_add_path(struct dccp_endpoint *endpoint,
                            uint16_t local_port);
 
 /**
- * The payload of a UDP datagram came in on a socket of the program's, with this ECN field.
+ * Handles the payload of a UDP datagram that arrived on the program's socket, with this ECN field.
  */
 int dccp_endpoint_receive(struct dccp_endpoint *endpoint,
                           uint64_t now_ns,
@@ -877,7 +888,8 @@ int dccp_endpoint_receive(struct dccp_endpoint *endpoint,
                           size_t len);
 
 /**
- * The next packet for the network: 1, or 0 if none may leave now. -EMSGSIZE if it is larger than the room; it is still there then.
+ * Writes the next packet for the network: returns 1, or 0 if none may leave now. -EMSGSIZE if it is larger
+ * than the room, which keeps the packet.
  */
 int dccp_endpoint_transmit(struct dccp_endpoint *endpoint,
                            uint64_t now_ns,
@@ -889,12 +901,13 @@ int dccp_endpoint_transmit(struct dccp_endpoint *endpoint,
 int64_t dccp_endpoint_timeout(const struct dccp_endpoint *endpoint);
 
 /**
- * The time of dccp_endpoint_timeout() has come. Then ask dccp_endpoint_transmit() for packets.
+ * Handles the timeout of dccp_endpoint_timeout(). Then call dccp_endpoint_transmit() for packets.
  */
 int dccp_endpoint_handle_timeout(struct dccp_endpoint *endpoint, uint64_t now_ns);
 
 /**
- * Queues a datagram of a session. What the queue cannot hold is dropped; look at dccp_endpoint_queued() before.
+ * Queues a datagram of a session. If the queue is full, datagrams are dropped; check dccp_endpoint_queued()
+ * first.
  */
 int dccp_endpoint_send(struct dccp_endpoint *endpoint,
                        uint64_t now_ns,
@@ -903,13 +916,13 @@ int dccp_endpoint_send(struct dccp_endpoint *endpoint,
                        size_t len);
 
 /**
- * How many datagrams of a session wait for the congestion window.
+ * Number of a session's datagrams that wait for the congestion window.
  */
 int dccp_endpoint_queued(const struct dccp_endpoint *endpoint, uint64_t session);
 
 /**
- * The next datagram that arrived, and of which session: its bytes, or -EAGAIN. -EMSGSIZE if it is larger than the buffer; it is still there
- * then.
+ * Copies the next received datagram, and writes its session. Returns its length, or -EAGAIN. -EMSGSIZE if it
+ * is larger than the buffer, which keeps the datagram.
  */
 ptrdiff_t dccp_endpoint_recv(struct dccp_endpoint *endpoint,
                              uint64_t *session,
@@ -917,17 +930,17 @@ ptrdiff_t dccp_endpoint_recv(struct dccp_endpoint *endpoint,
                              size_t len);
 
 /**
- * The next event: 1, or 0 if there is none. dccp_event.session says of which session.
+ * Writes the next event: returns 1, or 0 if there is none. dccp_event.session is its session.
  */
 int dccp_endpoint_next_event(struct dccp_endpoint *endpoint, struct dccp_event *event);
 
 /**
- * Closes a session in good order; what is queued is dropped.
+ * Closes a session gracefully; its queue is dropped.
  */
 int dccp_endpoint_close(struct dccp_endpoint *endpoint, uint64_t now_ns, uint64_t session);
 
 /**
- * Forgets the endpoint and all its sessions; their peers are not told.
+ * Frees the endpoint and all its sessions; their peers are not told.
  */
 int dccp_endpoint_free(struct dccp_endpoint *endpoint);
 
@@ -993,7 +1006,7 @@ int dccp_endpoint_stream_reset(struct dccp_endpoint *endpoint,
 const char *dccp_last_error(void);
 
 /**
- * Listens on an address of this host, such as "0.0.0.0:6511"; port 0 is any that is free. options may be NULL.
+ * Listens on an address of this host, such as "0.0.0.0:6511"; port 0 is any free port. options may be NULL.
  */
 int dccp_listen(const char *address,
                 const struct dccp_options *options,
@@ -1010,26 +1023,27 @@ int dccp_accept(struct dccp_listener *listener, int timeout_ms, struct dccp_conn
 int dccp_listener_fd(struct dccp_listener *listener);
 
 /**
- * Writes the address it listens on, as "192.0.2.1:6511" with a null byte; DCCP_ADDRESS_SIZE bytes are enough. Its length, or -ERANGE.
+ * Writes the listening address, such as "192.0.2.1:6511", with a null byte; DCCP_ADDRESS_SIZE bytes are
+ * enough. Returns its length, or -ERANGE.
  */
 int dccp_listener_address(const struct dccp_listener *listener,
                           char *into,
                           size_t size);
 
 /**
- * Lets a peer in by its public key from now on; preshared_key may be NULL.
+ * Accepts a peer by its public key from now on; preshared_key may be NULL.
  */
 int dccp_add_peer(struct dccp_listener *listener,
                   const char *public_key,
                   const char *preshared_key);
 
 /**
- * Lets a peer in no more, and ends its connections.
+ * Accepts a peer no more and ends its connections.
  */
 int dccp_remove_peer(struct dccp_listener *listener, const char *public_key);
 
 /**
- * Closes it. Connections that were accepted go on; a thread that waits in dccp_accept() returns -ECONNABORTED.
+ * Closes it. Accepted connections continue; a thread that waits in dccp_accept() returns -ECONNABORTED.
  */
 int dccp_listener_close(struct dccp_listener *listener);
 
@@ -1039,14 +1053,15 @@ int dccp_listener_close(struct dccp_listener *listener);
 int dccp_get_stats(const struct dccp_conn *conn, struct dccp_stats *stats);
 
 /**
- * State of the path of this index, from 0 up to dccp_stats.path_count; -ENOENT beyond.
+ * State of the path with this index, from 0 up to dccp_stats.path_count; -ENOENT beyond.
  */
 int dccp_get_path_stats(const struct dccp_conn *conn,
                         unsigned int index,
                         struct dccp_path_stats *stats);
 
 /**
- * Waits for the next event, from the connection's beginning on; the newest 256 are kept. -EPIPE after DCCP_EVENT_CLOSED.
+ * Waits for the next event. Events are kept from the connection's beginning on, the newest 256. -EPIPE after
+ * DCCP_EVENT_CLOSED.
  */
 int dccp_next_event(struct dccp_conn *conn,
                     int timeout_ms,
@@ -1063,14 +1078,16 @@ ptrdiff_t dccp_max_datagram(const struct dccp_conn *conn);
 int dccp_is_multipath(const struct dccp_conn *conn);
 
 /**
- * Writes the address of the peer when the connection opened; DCCP_ADDRESS_SIZE bytes are enough. Its length, or -ERANGE.
+ * Writes the peer's address when the connection opened; DCCP_ADDRESS_SIZE bytes are enough. Returns its
+ * length, or -ERANGE.
  */
 int dccp_peer_address(const struct dccp_conn *conn,
                       char *into,
                       size_t size);
 
 /**
- * Writes the address of this host that it was opened from or at, as dccp_peer_address() does.
+ * Writes the address of this host that the connection was opened from or accepted on; see
+ * dccp_peer_address().
  */
 int dccp_local_address(const struct dccp_conn *conn, char *into, size_t size);
 
@@ -1087,23 +1104,24 @@ int dccp_peer_key(const struct dccp_conn *conn,
 int dccp_service(const struct dccp_conn *conn, char *into, size_t size);
 
 /**
- * Writes what the peer said when it ended the connection. -ENODATA if it said nothing.
+ * Writes the reason text that the peer sent when it ended the connection. -ENODATA if there is none.
  */
 int dccp_peer_said(const struct dccp_conn *conn, char *into, size_t size);
 
 /**
- * Opens a stream to the peer, which accepts it. Both ends need DCCP_STREAMS: otherwise -EOPNOTSUPP. -EAGAIN while the peer allows no more.
+ * Opens a stream, which the peer accepts. Both ends need DCCP_STREAMS: otherwise -EOPNOTSUPP. -EAGAIN while
+ * the peer allows no more streams.
  */
 int dccp_open_stream(struct dccp_conn *conn,
                      struct dccp_stream **stream);
 
 /**
- * Waits for a stream that the peer opens. dccp_events() has DCCP_STREAM while one waits.
+ * Waits for a stream that the peer opens. dccp_events() has DCCP_STREAM while one is waiting.
  */
 int dccp_accept_stream(struct dccp_conn *conn, int timeout_ms, struct dccp_stream **stream);
 
 /**
- * Waits for bytes; how many were read, 0 after the last. -ECONNRESET if the peer gave the stream up.
+ * Waits for bytes; returns the number read, 0 after the last. -ECONNRESET if the peer reset the stream.
  */
 ptrdiff_t dccp_stream_read(struct dccp_stream *stream,
                            void *buffer,
@@ -1111,7 +1129,8 @@ ptrdiff_t dccp_stream_read(struct dccp_stream *stream,
                            int timeout_ms);
 
 /**
- * Waits for room; how many of the bytes were taken, at least one. -EPIPE if the peer wants no more, or this end ended the stream.
+ * Waits for room; returns the number of bytes accepted, at least one. -EPIPE if the peer stopped reading, or
+ * this end ended the stream.
  */
 ptrdiff_t dccp_stream_write(struct dccp_stream *stream,
                             const void *data,
@@ -1119,29 +1138,31 @@ ptrdiff_t dccp_stream_write(struct dccp_stream *stream,
                             int timeout_ms);
 
 /**
- * Writes no more: the peer reads to the end. Reading goes on.
+ * Ends writing: the peer reads up to the end. Reading continues.
  */
 int dccp_stream_end(struct dccp_stream *stream);
 
 /**
- * Writes no more, and waits until the peer has everything.
+ * Ends writing, and waits until the peer has received everything.
  */
 int dccp_stream_finish(struct dccp_stream *stream, int timeout_ms);
 
 /**
- * Closes the handle, and gives both directions up at once. The peer is told the number, which is the application's.
+ * Closes the handle and resets both directions at once. The peer receives this application error code.
  */
 int dccp_stream_reset(struct dccp_stream *stream,
                       uint16_t code);
 
 /**
- * Closes the handle. What was written still arrives while the connection lives; what the peer writes is not wanted any more.
+ * Closes the handle. Written bytes still arrive while the connection lives; bytes from the peer are
+ * discarded.
  */
 int dccp_stream_close(struct dccp_stream *stream);
 
 /**
- * A descriptor for poll() and epoll, for reading only: readable while there are bytes or the end, and until the next call when room came
- * that a dccp_stream_write() did not find, or when the peer has everything. Do not read, write or close it.
+ * A descriptor for poll() and epoll, for reading only. It is readable while there are bytes, and at the end.
+ * It also becomes readable, until the next call, when the peer has everything, or when there is room after a
+ * dccp_stream_write() found none. Do not read, write or close it.
  */
 int dccp_stream_fd(struct dccp_stream *stream);
 

@@ -1,4 +1,4 @@
-//! Connections: made, used, ended.
+//! Making, using and ending connections.
 
 use crate::errno::{Outcome, answer, answer_size, failure, invalid};
 use crate::handles::{Table, output};
@@ -31,7 +31,7 @@ pub struct dccp_connector {
 pub struct dccp_msg {
     /// Its bytes.
     pub data: *mut c_void,
-    /// How many; to dccp_recvmmsg() the room there is, and from it the bytes received.
+    /// Number of bytes. For dccp_recvmmsg(): the room; afterwards the bytes received.
     pub len: usize,
 }
 
@@ -55,21 +55,21 @@ pub(crate) fn connection(conn: *const dccp_conn) -> Outcome<Arc<Connection>> {
     CONNECTIONS.get(conn)
 }
 
-/// Hands a new connection to the caller.
+/// Returns a new connection to the caller.
 ///
 /// # Safety
-/// `into` can be written.
+/// `into` must be writable.
 pub(crate) unsafe fn put(connection: Connection, into: *mut *mut dccp_conn) {
-    // SAFETY: the caller says so.
+    // SAFETY: the caller guarantees this.
     unsafe { CONNECTIONS.put(connection, into) };
 }
 
-/// How long to wait at most.
+/// The longest time to wait.
 pub(crate) fn limit(timeout_ms: c_int) -> Duration {
     u64::try_from(timeout_ms).map_or(Duration::MAX, Duration::from_millis)
 }
 
-/// The errno value of a wait without result.
+/// The errno value of a timeout.
 pub(crate) fn expired(timeout_ms: c_int) -> Errno {
     if timeout_ms == 0 { Errno::AGAIN } else { Errno::TIMEDOUT }
 }
@@ -105,9 +105,9 @@ fn connect(
     Err(last)
 }
 
-/// Connects to a listener at an address such as "example.org:6511", "192.0.2.1:6511" or "[2001:db8::1]:6511"; options may be NULL. Of
-/// several addresses of a name, to the first that answers; with DCCP_NONBLOCK to the first. Names are looked up meanwhile, which takes
-/// time even then.
+/// Connects to a listener at an address such as "example.org:6511", "192.0.2.1:6511" or "[2001:db8::1]:6511";
+/// options may be NULL. The addresses of a name are tried until one answers; with DCCP_NONBLOCK only the
+/// first is used. Looking up a name blocks, even with DCCP_NONBLOCK.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn dccp_connect(
     address: *const c_char,
@@ -116,7 +116,7 @@ pub unsafe extern "C" fn dccp_connect(
 ) -> c_int {
     answer(|| {
         output(conn)?;
-        // SAFETY: the header has the caller see to it.
+        // SAFETY: the header requires this of the caller.
         let ((options, wait), to) = unsafe { (read(options)?, addresses(address)?) };
         let connection = connect(&Connector::new(options)?, &to, None, wait)?;
         // SAFETY: as above.
@@ -125,8 +125,8 @@ pub unsafe extern "C" fn dccp_connect(
     })
 }
 
-/// Whether a connection made with DCCP_NONBLOCK is open: 0 then, -EINPROGRESS before, or why it failed. The descriptor becomes readable
-/// when this changes.
+/// State of a connection made with DCCP_NONBLOCK: 0 once it is open, -EINPROGRESS before, or the error. The
+/// descriptor becomes readable when this changes.
 #[unsafe(no_mangle)]
 pub extern "C" fn dccp_connected(conn: *const dccp_conn) -> c_int {
     answer(|| match connection(conn)?.opened(Duration::ZERO) {
@@ -135,7 +135,8 @@ pub extern "C" fn dccp_connected(conn: *const dccp_conn) -> c_int {
     })
 }
 
-/// Makes a connector, for programs with many connections: each dccp_connect() has a thread of its own. options may be NULL.
+/// Makes a connector, for programs with many connections: each dccp_connect() starts a thread, a connector
+/// only one. options may be NULL.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn dccp_connector_new(
     options: *const dccp_options,
@@ -143,7 +144,7 @@ pub unsafe extern "C" fn dccp_connector_new(
 ) -> c_int {
     answer(|| {
         output(connector)?;
-        // SAFETY: the header has the caller see to it.
+        // SAFETY: the header requires this of the caller.
         let (options, wait) = unsafe { read(options) }?;
         let made = Connector::new(options)?;
         // SAFETY: as above.
@@ -152,8 +153,8 @@ pub unsafe extern "C" fn dccp_connector_new(
     })
 }
 
-/// As dccp_connect(), with the connector's options. With keys, peer is the public key of the peer in base64, or NULL for the first of the
-/// options.
+/// Like dccp_connect(), with the connector's options. With keys, peer is the public key of the peer in
+/// base64, or NULL for the first peer of the options.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn dccp_connector_connect(
     connector: *mut dccp_connector,
@@ -164,7 +165,7 @@ pub unsafe extern "C" fn dccp_connector_connect(
     answer(|| {
         output(conn)?;
         let made = CONNECTORS.get(connector)?;
-        // SAFETY: the header has the caller see to it.
+        // SAFETY: the header requires this of the caller.
         let to = unsafe { addresses(address) }?;
         // SAFETY: as above.
         let key = if peer_key.is_null() { None } else { Some(unsafe { peer(peer_key, null()) }?.0) };
@@ -175,14 +176,14 @@ pub unsafe extern "C" fn dccp_connector_connect(
     })
 }
 
-/// Closes a connector. Its connections go on.
+/// Closes a connector. Its connections continue.
 #[unsafe(no_mangle)]
 pub extern "C" fn dccp_connector_close(connector: *mut dccp_connector) -> c_int {
     answer(|| CONNECTORS.remove(connector).map(|_| 0))
 }
 
-/// Queues a datagram and waits while the queue is full; its bytes. -EMSGSIZE above dccp_max_datagram(), -EINVAL if it is empty, -EPIPE
-/// after the end.
+/// Queues a datagram, and waits while the queue is full. Returns its length. -EMSGSIZE above
+/// dccp_max_datagram(), -EINVAL if it is empty, -EPIPE after the end.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn dccp_send(
     conn: *mut dccp_conn,
@@ -190,12 +191,12 @@ pub unsafe extern "C" fn dccp_send(
     len: usize,
     timeout_ms: c_int,
 ) -> isize {
-    // SAFETY: the header has the caller see to it.
+    // SAFETY: the header requires this of the caller.
     unsafe { dccp_send_with(conn, data, len, timeout_ms, 0, 0) }
 }
 
-/// As dccp_send(), with a priority for DCCP_SEND_PRIORITY, 0 to 255, and, unless it is 0, a time in milliseconds after which the datagram is
-/// dropped if it has not left.
+/// Like dccp_send(), with a priority for DCCP_SEND_PRIORITY, 0 to 255. If the time in milliseconds is not 0,
+/// the datagram is dropped if it has not left within it.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn dccp_send_with(
     conn: *mut dccp_conn,
@@ -209,7 +210,7 @@ pub unsafe extern "C" fn dccp_send_with(
         let priority =
             priority.try_into().map_err(|_| invalid(format!("priority {priority} is above 255")))?;
         let expires_in = (expires_ms > 0).then(|| Duration::from_millis(expires_ms.into()));
-        // SAFETY: the header has the caller see to it.
+        // SAFETY: the header requires this of the caller.
         let data = unsafe { bytes(data.cast(), len) }?;
         send(conn, data, Delivery { priority, expires_in }, timeout_ms)
     })
@@ -223,8 +224,9 @@ fn send(conn: *const dccp_conn, data: &[u8], delivery: Delivery, timeout_ms: c_i
     }
 }
 
-/// Waits for a datagram and copies it; its bytes. 0 after the end in good order, -ECONNRESET or -ETIMEDOUT after any other; -EMSGSIZE if it
-/// is larger than the buffer: it is still there then. -ECONNABORTED if another thread closes the connection.
+/// Waits for a datagram and copies it. Returns its length; 0 after an orderly end, -ECONNRESET or -ETIMEDOUT
+/// after any other; -EMSGSIZE if it is larger than the buffer, which keeps it in the queue. -ECONNABORTED if
+/// another thread closes the connection.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn dccp_recv(
     conn: *mut dccp_conn,
@@ -233,7 +235,7 @@ pub unsafe extern "C" fn dccp_recv(
     timeout_ms: c_int,
 ) -> isize {
     answer_size(|| {
-        // SAFETY: the header has the caller see to it.
+        // SAFETY: the header requires this of the caller.
         let into = unsafe { room(buffer.cast(), len) }?;
         recv(conn, into, timeout_ms)
     })
@@ -251,7 +253,8 @@ fn recv(conn: *const dccp_conn, into: &mut [u8], timeout_ms: c_int) -> Outcome<u
     }
 }
 
-/// Queues several datagrams; how many. Waits for the first alone: a later one that is not taken ends the call.
+/// Queues several datagrams; returns their number. Waits only for the first: a later one that does not fit
+/// ends the call.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn dccp_sendmmsg(
     conn: *mut dccp_conn,
@@ -260,7 +263,7 @@ pub unsafe extern "C" fn dccp_sendmmsg(
     timeout_ms: c_int,
 ) -> c_int {
     answer(|| {
-        // SAFETY: the header has the caller see to it.
+        // SAFETY: the header requires this of the caller.
         let all = unsafe { messages(datagrams, count) }?;
         let mut data = Vec::with_capacity(all.len());
         for message in all {
@@ -273,7 +276,8 @@ pub unsafe extern "C" fn dccp_sendmmsg(
     })
 }
 
-/// Waits for a datagram and receives all that are there, count at most; how many, 0 after the end in good order.
+/// Waits for a datagram, then receives up to count waiting datagrams. Returns their number, 0 after an
+/// orderly end.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn dccp_recvmmsg(
     conn: *mut dccp_conn,
@@ -282,7 +286,7 @@ pub unsafe extern "C" fn dccp_recvmmsg(
     timeout_ms: c_int,
 ) -> c_int {
     answer(|| {
-        // SAFETY: the header has the caller see to it.
+        // SAFETY: the header requires this of the caller.
         let all = unsafe { messages(datagrams, count) }?;
         for (n, message) in all.iter().enumerate() {
             // SAFETY: as above.
@@ -292,7 +296,7 @@ pub unsafe extern "C" fn dccp_recvmmsg(
                 Ok(0) => return Ok(n),
                 Err(e) if n == 0 => return Err(e),
                 Err(_) => return Ok(n),
-                // SAFETY: `messages` saw that there are `count` of them.
+                // SAFETY: `messages` has checked that there are `count` of them.
                 Ok(len) => unsafe { (*datagrams.add(n)).len = len },
             }
         }
@@ -300,27 +304,27 @@ pub unsafe extern "C" fn dccp_recvmmsg(
     })
 }
 
-/// The caller's messages, copied, so that they can be written to.
+/// Copies of the caller's messages, which can be modified.
 ///
 /// # Safety
-/// `datagrams` is null or points to `count` of them.
+/// `datagrams` must be null or point to `count` messages.
 unsafe fn messages(datagrams: *const dccp_msg, count: c_uint) -> Outcome<Vec<dccp_msg>> {
     if datagrams.is_null() && count > 0 {
         return Err(invalid("the array of messages is null"));
     }
-    // SAFETY: the caller says so.
+    // SAFETY: the caller guarantees this.
     Ok((0..count as usize).map(|n| unsafe { datagrams.add(n).read() }).collect())
 }
 
-/// A descriptor for poll() and epoll, for reading only: readable while datagrams wait and after the end, and after an event or when room came
-/// that a sender did not find, until dccp_events() was called. Use it edge- or level-triggered. It belongs to the connection: do not read,
-/// write or close it.
+/// A descriptor for poll() and epoll, for reading only. It is readable while datagrams wait, and after the
+/// end. An event, or room after a sender found none, also makes it readable until dccp_events() is called.
+/// Use it edge- or level-triggered. It belongs to the connection: do not read, write or close it.
 #[unsafe(no_mangle)]
 pub extern "C" fn dccp_fd(conn: *mut dccp_conn) -> c_int {
     answer(|| Ok(connection(conn)?.descriptor().map_err(ConnectError::Io)?.as_raw_fd() as usize))
 }
 
-/// What the connection is ready for: DCCP_READABLE and the like.
+/// The operations that do not wait now: DCCP_READABLE and similar.
 #[unsafe(no_mangle)]
 pub extern "C" fn dccp_events(conn: *mut dccp_conn) -> c_int {
     answer(|| {
@@ -336,19 +340,19 @@ pub extern "C" fn dccp_events(conn: *mut dccp_conn) -> c_int {
     })
 }
 
-/// Adds a path to a client's multipath session; its number. Events tell when it is up.
+/// Adds a path to a client's multipath session; returns its number. An event reports when it is up.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn dccp_add_path(conn: *mut dccp_conn, path_to_add: *const dccp_path) -> c_int {
     answer(|| {
         let connection = connection(conn)?;
-        // SAFETY: the header has the caller see to it.
+        // SAFETY: the header requires this of the caller.
         let added = unsafe { path(&take(path_to_add)?)? };
         let PathId(number) = connection.add_path(added)?;
         Ok(number as usize)
     })
 }
 
-/// Closes a path in good order.
+/// Closes a path gracefully.
 #[unsafe(no_mangle)]
 pub extern "C" fn dccp_remove_path(conn: *mut dccp_conn, number: c_uint) -> c_int {
     answer(|| {
@@ -368,7 +372,7 @@ pub extern "C" fn dccp_set_priority(conn: *mut dccp_conn, number: c_uint, priori
     })
 }
 
-/// Changes the congestion control of what this end sends, on all paths, while data flows.
+/// Changes the congestion control of the data that this end sends, on all paths, while data flows.
 #[unsafe(no_mangle)]
 pub extern "C" fn dccp_set_ccid(conn: *mut dccp_conn, ccid: c_uint) -> c_int {
     answer(|| {
@@ -377,8 +381,9 @@ pub extern "C" fn dccp_set_ccid(conn: *mut dccp_conn, ccid: c_uint) -> c_int {
     })
 }
 
-/// Sends rate bits per second for a while, padding where there is nothing else to send, so that dccp_stats.allowed tells what the path carries
-/// before the program sends more. Congestion control bounds it. The newest probe replaces one that is under way.
+/// Sends at this rate, in bits per second, for a while, with padding when there is no other data.
+/// dccp_stats.allowed so shows the path's capacity before the program sends more. Congestion control limits
+/// the padding. A new probe replaces a running one.
 #[unsafe(no_mangle)]
 pub extern "C" fn dccp_probe(conn: *mut dccp_conn, rate: u64, duration_ms: c_uint) -> c_int {
     answer(|| {
@@ -387,8 +392,8 @@ pub extern "C" fn dccp_probe(conn: *mut dccp_conn, rate: u64, duration_ms: c_uin
     })
 }
 
-/// Sends what is queued and waits until it is acknowledged or given up for lost, and the connection closed. What came in can still be
-/// received. The handle stays valid until dccp_close().
+/// Sends the queue, waits until everything is acknowledged or given up as lost, and closes the connection.
+/// Received data can still be read. The handle stays valid until dccp_close().
 #[unsafe(no_mangle)]
 pub extern "C" fn dccp_finish(conn: *mut dccp_conn, timeout_ms: c_int) -> c_int {
     answer(|| match connection(conn)?.finish_timeout(limit(timeout_ms)) {
@@ -397,8 +402,8 @@ pub extern "C" fn dccp_finish(conn: *mut dccp_conn, timeout_ms: c_int) -> c_int 
     })
 }
 
-/// Closes the handle, and the connection as dccp_finish() does, in the background: it takes as long as the process lives. Calls of other
-/// threads that wait on it return -ECONNABORTED.
+/// Closes the handle, and finishes the connection in the background as dccp_finish() does, while the process
+/// lives. Waiting calls of other threads return -ECONNABORTED.
 #[unsafe(no_mangle)]
 pub extern "C" fn dccp_close(conn: *mut dccp_conn) -> c_int {
     answer(|| {
@@ -407,11 +412,12 @@ pub extern "C" fn dccp_close(conn: *mut dccp_conn) -> c_int {
     })
 }
 
-/// Closes the handle and ends the connection at once: what is queued is dropped. The peer gets the text, unless it is NULL.
+/// Closes the handle, ends the connection at once and drops the queue. The peer receives the text, unless it
+/// is NULL.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn dccp_abort(conn: *mut dccp_conn, why: *const c_char) -> c_int {
     answer(|| {
-        // SAFETY: the header has the caller see to it.
+        // SAFETY: the header requires this of the caller.
         let why = unsafe { crate::memory::text(why, "the reason") }?;
         let connection = CONNECTIONS.remove(conn)?;
         match why {
@@ -423,7 +429,7 @@ pub unsafe extern "C" fn dccp_abort(conn: *mut dccp_conn, why: *const c_char) ->
     })
 }
 
-/// Why it ended: 0 if it did in good order, -EINPROGRESS while it has not, or the negative errno value of the reason.
+/// The reason of the end: 0 if orderly, -EINPROGRESS before the end, or a negative errno value.
 #[unsafe(no_mangle)]
 pub extern "C" fn dccp_end(conn: *const dccp_conn) -> c_int {
     answer(|| match connection(conn)?.end() {

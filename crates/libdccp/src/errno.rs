@@ -1,4 +1,4 @@
-//! Errors and panics become negative errno values.
+//! Maps errors and panics to negative errno values.
 
 use dccp_sockets::{AcceptError, CcidError, ConnectError, FinishError, RecvError, SendError, StreamError};
 use rustix::io::Errno;
@@ -6,7 +6,7 @@ use std::cell::RefCell;
 use std::ffi::{CString, c_char, c_int};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
-/// Why a call failed.
+/// An error of a call.
 #[derive(Debug)]
 pub(crate) struct Failure {
     pub(crate) errno: Errno,
@@ -27,7 +27,7 @@ thread_local! {
     static LAST: RefCell<CString> = RefCell::new(CString::default());
 }
 
-/// What a call returns: its number, or the negative errno value of why it failed. No panic leaves it.
+/// Return value of a call: its number, or the negative errno value of its error. Catches panics.
 pub(crate) fn answer_size(call: impl FnOnce() -> Outcome<usize>) -> isize {
     let outcome = catch_unwind(AssertUnwindSafe(call)).unwrap_or_else(|_| {
         Err(failure(Errno::IO, "the library failed: a panic, reported on standard error"))
@@ -35,7 +35,7 @@ pub(crate) fn answer_size(call: impl FnOnce() -> Outcome<usize>) -> isize {
     match outcome {
         Ok(number) => number.try_into().unwrap_or(isize::MAX),
         Err(Failure { errno, text }) => {
-            // Without the thread's memory, at its end, the number has to do.
+            // While a thread ends, its text storage is gone; only the number is returned then.
             let text = CString::new(text.replace('\0', " ")).unwrap_or_default();
             let _ = LAST.try_with(|last| last.replace(text));
             -(errno.raw_os_error() as isize)
@@ -43,18 +43,18 @@ pub(crate) fn answer_size(call: impl FnOnce() -> Outcome<usize>) -> isize {
     }
 }
 
-/// As [`answer_size`], of an `int`.
+/// Like [`answer_size`], for an `int`.
 pub(crate) fn answer(call: impl FnOnce() -> Outcome<usize>) -> c_int {
     answer_size(call).try_into().unwrap_or(c_int::MAX)
 }
 
-/// Why the last call of this thread that failed did, in words. Valid until the next one that fails.
+/// Text of the last error in this thread. Valid until its next error.
 #[unsafe(no_mangle)]
 pub extern "C" fn dccp_last_error() -> *const c_char {
     LAST.try_with(|last| last.borrow().as_ptr()).unwrap_or(c"".as_ptr())
 }
 
-/// Errors of the library have a number and a text of their own.
+/// Errors of the library have an errno value and a text.
 macro_rules! failures {
     ($($error:ty),*) => {$(
         impl From<$error> for Failure {

@@ -1,4 +1,5 @@
-//! Handles are numbers in the disguise of pointers, so that C's compiler tells their kinds apart. No number is used twice.
+//! Handles are numbers with pointer types, so that the C compiler distinguishes their kinds. No number is
+//! reused.
 
 use crate::errno::{Outcome, failure, invalid};
 use rustix::io::Errno;
@@ -6,7 +7,7 @@ use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, PoisonError, RwLock};
 
-/// Of all kinds together: a handle of one kind is in no other kind's table.
+/// Next number, common to all kinds: a handle of one kind is in no other kind's table.
 static NEXT: AtomicUsize = AtomicUsize::new(1);
 
 /// The objects of one kind.
@@ -25,7 +26,7 @@ impl<T> Table<T> {
         entries.get(&handle.addr()).cloned().ok_or_else(stale)
     }
 
-    /// What a call gives that failed, unless another thread closed its object meanwhile.
+    /// Maps an error to `otherwise`, unless another thread has closed the object meanwhile.
     pub(crate) fn unless_closed<H>(
         &self,
         handle: *const H,
@@ -37,15 +38,15 @@ impl<T> Table<T> {
         }
     }
 
-    /// Puts an object in and writes its handle to where the caller wants it.
+    /// Stores an object and writes its handle to `into`.
     ///
     /// # Safety
-    /// `into` can be written.
+    /// `into` must be writable.
     pub(crate) unsafe fn put<H>(&self, object: T, into: *mut *mut H) {
         let number = NEXT.fetch_add(1, Ordering::Relaxed);
         let mut entries = self.0.write().unwrap_or_else(PoisonError::into_inner);
         entries.insert(number, Arc::new(object));
-        // SAFETY: the caller says so.
+        // SAFETY: the caller guarantees this.
         unsafe { into.write(std::ptr::without_provenance_mut(number)) };
     }
 
@@ -62,7 +63,7 @@ fn stale() -> crate::errno::Failure {
     failure(Errno::BADF, "no such handle: it was closed, or is of another kind")
 }
 
-/// Where a new handle is to be written.
+/// Checks the pointer for a new handle.
 pub(crate) fn output<H>(into: *mut *mut H) -> Outcome<()> {
     if into.is_null() {
         Err(invalid("there is no room for the handle: the last argument is null"))

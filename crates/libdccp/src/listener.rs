@@ -17,7 +17,7 @@ pub struct dccp_listener {
 
 static LISTENERS: Table<Listener> = Table::new();
 
-/// Listens on an address of this host, such as "0.0.0.0:6511"; port 0 is any that is free. options may be NULL.
+/// Listens on an address of this host, such as "0.0.0.0:6511"; port 0 is any free port. options may be NULL.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn dccp_listen(
     address: *const c_char,
@@ -26,7 +26,7 @@ pub unsafe extern "C" fn dccp_listen(
 ) -> c_int {
     answer(|| {
         output(listener)?;
-        // SAFETY: the header has the caller see to it.
+        // SAFETY: the header requires this of the caller.
         let ((options, _), at) = unsafe { (read(options)?, addresses(address)?) };
         let made = Listener::bind(&at[..], options)?;
         // SAFETY: as above.
@@ -46,7 +46,7 @@ pub unsafe extern "C" fn dccp_accept(
         output(conn)?;
         match LISTENERS.get(listener)?.accept_timeout(limit(timeout_ms)) {
             Ok(accepted) => {
-                // SAFETY: the header has the caller see to it.
+                // SAFETY: the header requires this of the caller.
                 unsafe { put(accepted, conn) };
                 Ok(0)
             }
@@ -62,7 +62,8 @@ pub extern "C" fn dccp_listener_fd(listener: *mut dccp_listener) -> c_int {
     answer(|| Ok(LISTENERS.get(listener)?.descriptor().map_err(ConnectError::Io)?.as_raw_fd() as usize))
 }
 
-/// Writes the address it listens on, as "192.0.2.1:6511" with a null byte; DCCP_ADDRESS_SIZE bytes are enough. Its length, or -ERANGE.
+/// Writes the listening address, such as "192.0.2.1:6511", with a null byte; DCCP_ADDRESS_SIZE bytes are
+/// enough. Returns its length, or -ERANGE.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn dccp_listener_address(
     listener: *const dccp_listener,
@@ -71,12 +72,12 @@ pub unsafe extern "C" fn dccp_listener_address(
 ) -> c_int {
     answer(|| {
         let address = LISTENERS.get(listener)?.local_addr().to_string();
-        // SAFETY: the header has the caller see to it.
+        // SAFETY: the header requires this of the caller.
         unsafe { give_text(into, size, &address) }
     })
 }
 
-/// Lets a peer in by its public key from now on; preshared_key may be NULL.
+/// Accepts a peer by its public key from now on; preshared_key may be NULL.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn dccp_add_peer(
     listener: *mut dccp_listener,
@@ -84,25 +85,25 @@ pub unsafe extern "C" fn dccp_add_peer(
     preshared_key: *const c_char,
 ) -> c_int {
     answer(|| {
-        // SAFETY: the header has the caller see to it.
+        // SAFETY: the header requires this of the caller.
         let (public, preshared) = unsafe { peer(public_key, preshared_key) }?;
         LISTENERS.get(listener)?.add_peer(public, preshared)?;
         Ok(0)
     })
 }
 
-/// Lets a peer in no more, and ends its connections.
+/// Accepts a peer no more and ends its connections.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn dccp_remove_peer(listener: *mut dccp_listener, public_key: *const c_char) -> c_int {
     answer(|| {
-        // SAFETY: the header has the caller see to it.
+        // SAFETY: the header requires this of the caller.
         let (public, _) = unsafe { peer(public_key, null()) }?;
         LISTENERS.get(listener)?.remove_peer(public);
         Ok(0)
     })
 }
 
-/// Closes it. Connections that were accepted go on; a thread that waits in dccp_accept() returns -ECONNABORTED.
+/// Closes it. Accepted connections continue; a thread that waits in dccp_accept() returns -ECONNABORTED.
 #[unsafe(no_mangle)]
 pub extern "C" fn dccp_listener_close(listener: *mut dccp_listener) -> c_int {
     answer(|| {

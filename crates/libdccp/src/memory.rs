@@ -5,29 +5,30 @@ use rustix::io::Errno;
 use std::ffi::{CStr, c_char};
 use std::slice;
 
-/// A structure whose first member is its size, a `size_t`, and which is valid with all of its bytes zero.
+/// A structure whose first member is its size, a `size_t`, and which is valid with all bytes zero.
 ///
 /// # Safety
-/// All that is true of it.
+/// Both must be true.
 pub(crate) unsafe trait Structure: Copy {
-    /// How it is called in C.
+    /// Its name in C.
     const NAME: &'static str;
-    /// Its size in the first version that had it: programs of that version still run.
+    /// Its size in the first version that had it: programs of that version still work.
     const OLDEST: usize;
 }
 
-/// Reads what the caller gave of a structure. Members that it does not know are zero; members that this version does not know must be.
+/// Reads a structure from the caller. Members missing there are zero; members unknown to this version must be
+/// zero.
 ///
 /// # Safety
-/// `from` is null, or points to as many readable bytes as its first member says.
+/// `from` must be null, or point to as many readable bytes as its first member says.
 pub(crate) unsafe fn take<T: Structure>(from: *const T) -> Outcome<T> {
     if from.is_null() {
         return Err(invalid(format!("{} is null", T::NAME)));
     }
-    // SAFETY: the caller says so of at least this member, and any alignment will do.
+    // SAFETY: the caller guarantees at least this member, at any alignment.
     let size = unsafe { from.cast::<usize>().read_unaligned() };
     check::<T>(size)?;
-    // SAFETY: as above, of `size` bytes.
+    // SAFETY: as above, for `size` bytes.
     let given = unsafe { slice::from_raw_parts(from.cast::<u8>(), size) };
     let (known, rest) = given.split_at(size.min(size_of::<T>()));
     if rest.iter().any(|byte| *byte != 0) {
@@ -36,28 +37,29 @@ pub(crate) unsafe fn take<T: Structure>(from: *const T) -> Outcome<T> {
             format!("{} sets a member that this version of the library does not have", T::NAME),
         ));
     }
-    // SAFETY: `T` is valid with all bytes zero, and then with the bytes of members that C wrote: numbers and pointers.
+    // SAFETY: `T` is valid with all bytes zero, and then with the bytes of members written by C: numbers and
+    // pointers.
     let mut taken: T = unsafe { std::mem::zeroed() };
-    // SAFETY: `known` is no longer than `T`, and a local variable overlaps with nothing.
+    // SAFETY: `known` is no longer than `T`, and a local variable does not overlap with it.
     unsafe { std::ptr::copy_nonoverlapping(known.as_ptr(), (&raw mut taken).cast(), known.len()) };
     Ok(taken)
 }
 
-/// Reads `count` structures that lie one behind the other, each of the size that the first one says.
+/// Reads `count` consecutive structures, each of the size that the first one gives.
 ///
 /// # Safety
-/// `from` is null, or points to as many of them.
+/// `from` must be null, or point to `count` of them.
 pub(crate) unsafe fn take_all<T: Structure>(from: *const T, count: usize) -> Outcome<Vec<T>> {
     if count == 0 {
         return Ok(Vec::new());
     }
-    // SAFETY: there is one at least.
+    // SAFETY: there is at least one.
     let first = unsafe { take(from) }?;
     // SAFETY: `take` read this member.
     let size = unsafe { from.cast::<usize>().read_unaligned() };
     let mut all = vec![first];
     for n in 1..count {
-        // SAFETY: there are `count` of them, each `size` bytes behind the one before.
+        // SAFETY: there are `count` of them, at distances of `size` bytes.
         let next = unsafe { from.byte_add(n * size) };
         // SAFETY: as above.
         if unsafe { next.cast::<usize>().read_unaligned() } != size {
@@ -69,19 +71,19 @@ pub(crate) unsafe fn take_all<T: Structure>(from: *const T, count: usize) -> Out
     Ok(all)
 }
 
-/// Fills in as much of a structure as the caller has room for; its first member says then how much that is.
+/// Writes as much of a structure as the caller has room for, and sets its first member to the size written.
 ///
 /// # Safety
-/// `into` is null, or points to as many writable bytes as its first member says.
+/// `into` must be null, or point to as many writable bytes as its first member says.
 pub(crate) unsafe fn give<T: Structure>(into: *mut T, value: &T) -> Outcome<()> {
     if into.is_null() {
         return Err(invalid(format!("{} is null", T::NAME)));
     }
-    // SAFETY: the caller says so of at least this member.
+    // SAFETY: the caller guarantees at least this member.
     let size = unsafe { into.cast::<usize>().read_unaligned() };
     check::<T>(size)?;
     let size = size.min(size_of::<T>());
-    // SAFETY: both have `size` bytes, and `value` is not the caller's.
+    // SAFETY: both have `size` bytes, and `value` is not in the caller's memory.
     unsafe { std::ptr::copy_nonoverlapping((&raw const *value).cast::<u8>(), into.cast(), size) };
     // SAFETY: as above.
     unsafe { into.cast::<usize>().write_unaligned(size) };
@@ -89,7 +91,7 @@ pub(crate) unsafe fn give<T: Structure>(into: *mut T, value: &T) -> Outcome<()> 
 }
 
 fn check<T: Structure>(size: usize) -> Outcome<()> {
-    // No version will be larger than a page: what looks so is memory that nobody set.
+    // No version will be larger than a page: a larger value is uninitialized memory.
     if (T::OLDEST..=4096).contains(&size) {
         return Ok(());
     }
@@ -100,62 +102,62 @@ fn check<T: Structure>(size: usize) -> Outcome<()> {
     )))
 }
 
-/// A text that need not be there.
+/// An optional text.
 ///
 /// # Safety
-/// `text` is null, or points to bytes of which one is null.
+/// `text` must be null, or point to a string that ends with a null byte.
 pub(crate) unsafe fn text<'a>(text: *const c_char, what: &str) -> Outcome<Option<&'a str>> {
     if text.is_null() {
         return Ok(None);
     }
-    // SAFETY: the caller says so.
+    // SAFETY: the caller guarantees this.
     let bytes = unsafe { CStr::from_ptr(text) };
     bytes.to_str().map(Some).map_err(|_| invalid(format!("{what} is not UTF-8")))
 }
 
-/// A text that must be there.
+/// A required text.
 ///
 /// # Safety
 /// As for [`text`].
 pub(crate) unsafe fn needed_text<'a>(from: *const c_char, what: &str) -> Outcome<&'a str> {
-    // SAFETY: the caller says so.
+    // SAFETY: the caller guarantees this.
     unsafe { text(from, what) }?.ok_or_else(|| invalid(format!("{what} is null")))
 }
 
-/// The bytes of a datagram or the like.
+/// The bytes of a datagram or similar.
 ///
 /// # Safety
-/// `data` is null, or points to `len` readable bytes that nobody changes meanwhile.
+/// `data` must be null, or point to `len` readable bytes that do not change meanwhile.
 pub(crate) unsafe fn bytes<'a>(data: *const u8, len: usize) -> Outcome<&'a [u8]> {
     match (data.is_null(), len) {
         (_, 0) => Ok(&[]),
         (true, _) => Err(invalid("the data is null")),
         (_, len) if isize::try_from(len).is_err() => Err(invalid("the length is negative")),
-        // SAFETY: the caller says so.
+        // SAFETY: the caller guarantees this.
         _ => Ok(unsafe { slice::from_raw_parts(data, len) }),
     }
 }
 
-/// Room for a datagram or a text.
+/// A buffer for a datagram or a text.
 ///
 /// # Safety
-/// `room` is null, or points to `len` bytes that were written once and that nobody else uses meanwhile.
+/// `room` must be null, or point to `len` initialized bytes that nothing else uses meanwhile.
 pub(crate) unsafe fn room<'a>(room: *mut u8, len: usize) -> Outcome<&'a mut [u8]> {
     match (room.is_null(), len) {
         (_, 0) => Ok(&mut []),
         (true, _) => Err(invalid("the buffer is null")),
         (_, len) if isize::try_from(len).is_err() => Err(invalid("the length is negative")),
-        // SAFETY: the caller says so.
+        // SAFETY: the caller guarantees this.
         _ => Ok(unsafe { slice::from_raw_parts_mut(room, len) }),
     }
 }
 
-/// Writes a text and a null byte; the bytes of the text.
+/// Writes a text and a null byte; returns the length of the text.
 ///
 /// # Safety
 /// As for [`room`].
 pub(crate) unsafe fn give_text(into: *mut c_char, size: usize, text: &str) -> Outcome<usize> {
-    // SAFETY: the caller says so.
+    // SAFETY: the caller guarantees this.
     let into = unsafe { room(into.cast(), size) }?;
     if into.len() <= text.len() {
         return Err(failure(Errno::RANGE, format!("{} bytes are needed", text.len() + 1)));

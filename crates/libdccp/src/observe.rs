@@ -1,4 +1,4 @@
-//! What a connection tells of itself: counters, paths, events, addresses, keys.
+//! State of a connection: counters, paths, events, addresses, keys.
 
 use crate::connection::{connection, dccp_conn, expired, limit};
 use crate::errno::{answer, failure};
@@ -8,14 +8,14 @@ use rustix::io::Errno;
 use std::ffi::{c_char, c_int, c_uint};
 use std::time::Duration;
 
-/// Room for every address, with its port and a null byte.
+/// Room for any address, with its port and a null byte.
 pub const DCCP_ADDRESS_SIZE: usize = 64;
-/// Room for every key in base64, with a null byte.
+/// Room for any key in base64, with a null byte.
 pub const DCCP_KEY_SIZE: usize = 45;
-/// Room for every reason.
+/// Room for any reason.
 pub const DCCP_REASON_SIZE: usize = 32;
 
-/// A path carries data, or does so again.
+/// A path carries data (again).
 pub const DCCP_EVENT_PATH_UP: u32 = 1;
 /// A path is silent or its link is down; the connection goes on without it.
 pub const DCCP_EVENT_PATH_SUSPECT: u32 = 2;
@@ -25,11 +25,12 @@ pub const DCCP_EVENT_PATH_DOWN: u32 = 3;
 pub const DCCP_EVENT_SIZE: u32 = 4;
 /// The connection is over.
 pub const DCCP_EVENT_CLOSED: u32 = 5;
-/// What congestion control allows has changed by as much as dccp_options.tell_rate says.
+/// The rate that congestion control allows has changed by the percentage of dccp_options.tell_rate.
 pub const DCCP_EVENT_RATE: u32 = 6;
-/// The path leaves through the interface of another, and not through the one that has its address: they are one line.
+/// The path leaves through another path's interface instead of the interface that has its address: both use
+/// one line.
 pub const DCCP_EVENT_PATH_STRAYS: u32 = 7;
-/// A session of a dccp_endpoint is open; dccp_connected() tells of others.
+/// A session of a dccp_endpoint is open; for connections see dccp_connected().
 pub const DCCP_EVENT_OPENED: u32 = 8;
 /// In dccp_event.kind: the peer opened a stream of a dccp_endpoint's session. It can be read and written.
 pub const DCCP_EVENT_STREAM_OPENED: u32 = 9;
@@ -42,7 +43,7 @@ pub const DCCP_EVENT_STREAM_DELIVERED: u32 = 12;
 /// In dccp_event.kind: the peer gave a stream of a dccp_endpoint up.
 pub const DCCP_EVENT_STREAM_RESET: u32 = 13;
 
-/// The handshake is under way.
+/// The handshake is running.
 pub const DCCP_PATH_CONNECTING: u32 = 1;
 /// It carries data.
 pub const DCCP_PATH_UP: u32 = 2;
@@ -59,35 +60,35 @@ pub const DCCP_PATH_STANDBY: u32 = 5;
 pub struct dccp_stats {
     /// sizeof(struct dccp_stats)
     pub size: usize,
-    /// Datagrams taken from the application.
+    /// Datagrams accepted from the application.
     pub sent: u64,
-    /// Their bytes.
+    /// Bytes of sent.
     pub sent_bytes: u64,
-    /// Of them, still waiting for the window.
+    /// Datagrams of sent that wait in the queue.
     pub queued: u64,
-    /// Of them, dropped since no path could carry them any more.
+    /// Datagrams of sent that were dropped because no path could carry them any more.
     pub dropped: u64,
-    /// Of them, dropped because the queue was full.
+    /// Datagrams of sent that were dropped because the queue was full.
     pub displaced: u64,
-    /// Of them, dropped because they had not left in time.
+    /// Datagrams of sent that expired before they left.
     pub expired: u64,
-    /// Packets with data that congestion control takes for lost.
+    /// Data packets that congestion control considers lost.
     pub lost: u64,
     /// Datagrams that arrived.
     pub received: u64,
-    /// Their bytes.
+    /// Bytes of received.
     pub received_bytes: u64,
-    /// Of them, dropped because the application did not fetch them.
+    /// Datagrams of received that were dropped because the application did not fetch them.
     pub unread: u64,
-    /// What the paths were seen to carry, bits per second; 0 while app_limited, since nobody knows then.
+    /// Measured rate of all paths, bits per second; 0 while app_limited, since it is unknown then.
     pub rate: u64,
-    /// What congestion control would let leave now, bits per second.
+    /// Rate that congestion control allows now, bits per second.
     pub allowed: u64,
-    /// How long the oldest datagram has waited in the queue, microseconds; 0 while it is empty.
+    /// Age of the oldest datagram in the queue, microseconds; 0 while it is empty.
     pub oldest_us: u64,
-    /// 1 if the application sends less than congestion control would let it.
+    /// 1 if the application sends less than congestion control allows.
     pub app_limited: u32,
-    /// How many paths dccp_get_path_stats() knows.
+    /// Number of paths for dccp_get_path_stats().
     pub path_count: u32,
 }
 
@@ -99,47 +100,47 @@ pub struct dccp_path_stats {
     pub size: usize,
     /// Its number.
     pub path: u32,
-    /// DCCP_PATH_UP and the like.
+    /// DCCP_PATH_UP and similar.
     pub state: u32,
-    /// Congestion control of what this end sends, 0 until it is agreed.
+    /// Congestion control of the data that this end sends, 0 until it is agreed.
     pub ccid: u32,
-    /// Congestion control of what the peer sends.
+    /// Congestion control of the data that the peer sends.
     pub peer_ccid: u32,
     /// Smoothed round-trip time, microseconds; 0 until it is known.
     pub rtt_us: u64,
     /// Congestion window, bytes.
     pub window: u64,
-    /// What it was seen to carry, bits per second; 0 while the application limits it.
+    /// Measured rate, bits per second; 0 while the application limits it.
     pub rate: u64,
-    /// What congestion control would let leave now, bits per second.
+    /// Rate that congestion control allows now, bits per second.
     pub allowed: u64,
-    /// Packets with data that left.
+    /// Data packets that left.
     pub sent: u64,
-    /// Of them, taken for lost.
+    /// Data packets that congestion control considers lost.
     pub lost: u64,
     /// Address of the peer.
     pub peer: [c_char; DCCP_ADDRESS_SIZE],
 }
 
-/// What happened to a connection.
+/// An event of a connection.
 #[repr(C)]
 #[derive(Clone, Copy)]
 pub struct dccp_event {
     /// sizeof(struct dccp_event)
     pub size: usize,
-    /// DCCP_EVENT_PATH_UP and the like.
+    /// DCCP_EVENT_PATH_UP and similar.
     pub kind: u32,
-    /// Number of the path it happened to.
+    /// Number of the path.
     pub path: u32,
-    /// Largest datagram, bytes, of DCCP_EVENT_SIZE.
+    /// Largest datagram, bytes; for DCCP_EVENT_SIZE.
     pub max_datagram: u64,
-    /// Negative errno value of an end that is an error; 0 for one in good order.
+    /// Negative errno value of an end with an error; 0 for an orderly end.
     pub error: i32,
-    /// Name of the reason of an end, such as "closed_by_peer".
+    /// Name of the reason for an end, such as "closed_by_peer".
     pub reason: [c_char; DCCP_REASON_SIZE],
-    /// What congestion control allows, bits per second, of DCCP_EVENT_RATE.
+    /// Rate that congestion control allows, bits per second; for DCCP_EVENT_RATE.
     pub rate: u64,
-    /// The path whose line it is, of DCCP_EVENT_PATH_STRAYS.
+    /// The path whose line is used; for DCCP_EVENT_PATH_STRAYS.
     pub other_path: u32,
     /// The session of a dccp_endpoint.
     pub session: u64,
@@ -167,7 +168,7 @@ impl Default for dccp_event {
     }
 }
 
-/// An event as C has it.
+/// The event in C's form.
 pub(crate) fn event_of(event: Event) -> dccp_event {
     let empty = dccp_event::default();
     let ended = |reason: Reason| dccp_event {
@@ -185,12 +186,12 @@ pub(crate) fn event_of(event: Event) -> dccp_event {
             dccp_event { kind: DCCP_EVENT_PATH_STRAYS, path, other_path, ..empty }
         }
         Event::Closed(why) => dccp_event { kind: DCCP_EVENT_CLOSED, ..ended(why) },
-        // A kind that this version of the header has no number for.
+        // A kind without a number in this version of the header.
         _ => empty,
     }
 }
 
-// SAFETY: each begins with its size, and has numbers alone.
+// SAFETY: each begins with its size, and contains only numbers.
 unsafe impl Structure for dccp_stats {
     const NAME: &'static str = "struct dccp_stats";
     const OLDEST: usize = 120;
@@ -214,7 +215,7 @@ fn bits(rate: Option<Rate>) -> u64 {
     rate.map_or(0, Rate::bps)
 }
 
-/// A text in an array, with a null byte behind it.
+/// A text in an array, with a null byte at the end.
 fn array<const N: usize>(text: &str) -> [c_char; N] {
     let mut array = [0; N];
     array.iter_mut().zip(text.bytes().take(N - 1)).for_each(|(to, from)| *to = from as c_char);
@@ -244,13 +245,13 @@ pub unsafe extern "C" fn dccp_get_stats(conn: *const dccp_conn, stats: *mut dccp
             app_limited: s.app_limited.into(),
             path_count: s.paths.len() as u32,
         };
-        // SAFETY: the header has the caller see to it.
+        // SAFETY: the header requires this of the caller.
         unsafe { give(stats, &value) }?;
         Ok(0)
     })
 }
 
-/// State of the path of this index, from 0 up to dccp_stats.path_count; -ENOENT beyond.
+/// State of the path with this index, from 0 up to dccp_stats.path_count; -ENOENT beyond.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn dccp_get_path_stats(
     conn: *const dccp_conn,
@@ -283,13 +284,14 @@ pub unsafe extern "C" fn dccp_get_path_stats(
             lost: p.lost,
             peer: array(&p.peer.to_string()),
         };
-        // SAFETY: the header has the caller see to it.
+        // SAFETY: the header requires this of the caller.
         unsafe { give(stats, &value) }?;
         Ok(0)
     })
 }
 
-/// Waits for the next event, from the connection's beginning on; the newest 256 are kept. -EPIPE after DCCP_EVENT_CLOSED.
+/// Waits for the next event. Events are kept from the connection's beginning on, the newest 256. -EPIPE after
+/// DCCP_EVENT_CLOSED.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn dccp_next_event(
     conn: *mut dccp_conn,
@@ -298,8 +300,8 @@ pub unsafe extern "C" fn dccp_next_event(
 ) -> c_int {
     answer(|| {
         let connection = connection(conn)?;
-        // Asked first, so that an event is not lost on a caller without room for it.
-        // SAFETY: the header has the caller see to it.
+        // Check first, so that an event is not lost if the caller's structure is invalid. SAFETY: the header
+        // requires this of the caller.
         unsafe { give(event, &dccp_event::default()) }?;
         let value = match connection.event_timeout(limit(timeout_ms)) {
             Some(event) => event_of(event),
@@ -327,43 +329,45 @@ pub extern "C" fn dccp_is_multipath(conn: *const dccp_conn) -> c_int {
     answer(|| Ok(connection(conn)?.is_multipath().into()))
 }
 
-/// Writes the address of the peer when the connection opened; DCCP_ADDRESS_SIZE bytes are enough. Its length, or -ERANGE.
+/// Writes the peer's address when the connection opened; DCCP_ADDRESS_SIZE bytes are enough. Returns its
+/// length, or -ERANGE.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn dccp_peer_address(conn: *const dccp_conn, into: *mut c_char, size: usize) -> c_int {
-    // SAFETY: the header has the caller see to it.
+    // SAFETY: the header requires this of the caller.
     unsafe { tell(conn, into, size, |conn| conn.peer_addr().map(|addr| addr.to_string())) }
 }
 
-/// Writes the address of this host that it was opened from or at, as dccp_peer_address() does.
+/// Writes the address of this host that the connection was opened from or accepted on; see
+/// dccp_peer_address().
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn dccp_local_address(conn: *const dccp_conn, into: *mut c_char, size: usize) -> c_int {
-    // SAFETY: the header has the caller see to it.
+    // SAFETY: the header requires this of the caller.
     unsafe { tell(conn, into, size, |conn| conn.local_addr().map(|addr| addr.to_string())) }
 }
 
 /// Writes the peer's public key in base64; DCCP_KEY_SIZE bytes are enough. -ENODATA without encryption.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn dccp_peer_key(conn: *const dccp_conn, into: *mut c_char, size: usize) -> c_int {
-    // SAFETY: the header has the caller see to it.
+    // SAFETY: the header requires this of the caller.
     unsafe { tell(conn, into, size, |conn| conn.peer_key().map(|key| key.to_string())) }
 }
 
 /// Writes the Service Code of the connection.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn dccp_service(conn: *const dccp_conn, into: *mut c_char, size: usize) -> c_int {
-    // SAFETY: the header has the caller see to it.
+    // SAFETY: the header requires this of the caller.
     unsafe { tell(conn, into, size, |conn| conn.service().map(|code| code.to_string())) }
 }
 
-/// Writes what the peer said when it ended the connection. -ENODATA if it said nothing.
+/// Writes the reason text that the peer sent when it ended the connection. -ENODATA if there is none.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn dccp_peer_said(conn: *const dccp_conn, into: *mut c_char, size: usize) -> c_int {
-    // SAFETY: the header has the caller see to it.
+    // SAFETY: the header requires this of the caller.
     unsafe { tell(conn, into, size, |conn| conn.peer_said()) }
 }
 
 /// # Safety
-/// As [`give_text`].
+/// As for [`give_text`].
 unsafe fn tell(
     conn: *const dccp_conn,
     into: *mut c_char,
@@ -373,7 +377,7 @@ unsafe fn tell(
     answer(|| {
         let text = what(&*connection(conn)?);
         let text = text.ok_or_else(|| failure(Errno::NODATA, "there is none"))?;
-        // SAFETY: the caller says so.
+        // SAFETY: the caller guarantees this.
         unsafe { give_text(into, size, &text) }
     })
 }

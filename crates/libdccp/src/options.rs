@@ -1,4 +1,4 @@
-//! What connections and listeners are told.
+//! Options of connections and listeners.
 
 use crate::errno::{Failure, Outcome, invalid};
 use crate::memory::{Structure, bytes, needed_text, take, take_all, text};
@@ -9,21 +9,21 @@ use std::ffi::{c_char, c_void};
 use std::net::{SocketAddr, ToSocketAddrs};
 use std::time::Duration;
 
-/// In dccp_options.flags: ask for a multipath session, to which paths can be added. Two paths imply it.
+/// In dccp_options.flags: request a multipath session, to which paths can be added. Two paths imply it.
 pub const DCCP_MULTIPATH: u32 = 1;
 /// In dccp_options.flags: dccp_connect() does not wait for the peer's answer; see dccp_connected().
 pub const DCCP_NONBLOCK: u32 = 2;
 /// In dccp_options.flags: native DCCP, IP protocol 33, instead of DCCP in UDP. Needs CAP_NET_RAW.
 pub const DCCP_RAW: u32 = 4;
-/// In dccp_options.flags: receive data that comes with the peer's first packet.
+/// In dccp_options.flags: receive data in the peer's first packet.
 pub const DCCP_TAKE_EARLY_DATA: u32 = 8;
 /// In dccp_options.flags: short sequence numbers (RFC 4340 section 7.6.2).
 pub const DCCP_SHORT_NUMBERS: u32 = 16;
-/// In dccp_options.flags: ask the peer for a CRC-32c of its data (RFC 4340 section 9.3).
+/// In dccp_options.flags: request a CRC-32c of the peer's data (RFC 4340 section 9.3).
 pub const DCCP_DATA_CHECKSUM: u32 = 32;
-/// In dccp_options.flags: a listener with a key lets in every client that has one; see dccp_peer_key().
+/// In dccp_options.flags: a listener with a key accepts every client that has a key; see dccp_peer_key().
 pub const DCCP_ANY_PEER: u32 = 64;
-/// In dccp_options.flags: reliable streams beside datagrams, in a multipath session; see dccp_open_stream().
+/// In dccp_options.flags: reliable streams next to datagrams, in a multipath session; see dccp_open_stream().
 pub const DCCP_STREAMS: u32 = 128;
 
 /// In dccp_options.send_policy: a sender waits while the queue is full. The default.
@@ -40,23 +40,23 @@ pub const DCCP_NEVER: u32 = u32::MAX;
 
 const FLAGS: u32 = 255;
 
-/// A path of a multipath connection. One of local and interface is needed.
+/// A path of a multipath connection. Either local or interface is required.
 #[repr(C)]
 #[derive(Clone, Copy)]
 pub struct dccp_path {
     /// sizeof(struct dccp_path)
     pub size: usize,
-    /// Address of this host, in numbers.
+    /// Numeric address of this host.
     pub local: *const c_char,
-    /// Network interface that it leaves through. An address alone does not bind a path to a line.
+    /// Network interface that it leaves through. An address alone does not select the interface.
     pub interface: *const c_char,
-    /// Address and port of the peer, in numbers; NULL: where the connection goes.
+    /// Numeric address and port of the peer; NULL: the connection's address.
     pub remote: *const c_char,
     /// 1 standby, 2 overflow, 3 to 15 primary, larger preferred, -1 never (RFC 9897 section 3.2.10); 0 means 3.
     pub priority: i32,
 }
 
-/// A peer and its keys, in base64 as WireGuard has them.
+/// A peer and its keys, in base64 as in WireGuard.
 #[repr(C)]
 #[derive(Clone, Copy)]
 pub struct dccp_peer {
@@ -64,70 +64,73 @@ pub struct dccp_peer {
     pub size: usize,
     /// Its public key.
     pub public_key: *const c_char,
-    /// A secret shared beside the keys, or NULL.
+    /// Preshared key, or NULL.
     pub preshared_key: *const c_char,
 }
 
-/// How connections are made and what they do. Zero, or NULL, means the default.
+/// Settings of connections. Zero, or NULL, means the default.
 #[repr(C)]
 #[derive(Clone, Copy)]
 pub struct dccp_options {
     /// sizeof(struct dccp_options)
     pub size: usize,
-    /// DCCP_MULTIPATH and the like.
+    /// DCCP_MULTIPATH and similar.
     pub flags: u32,
-    /// Congestion control of what this end sends: 2 as TCP, 3 and 4 TFRC, 5 BBR (the default), 7 CUBIC.
+    /// Congestion control of the data that this end sends: 2 like TCP, 3 and 4 TFRC, 5 BBR (the default), 7
+    /// CUBIC.
     pub ccid: u32,
-    /// Service Code: "SC:chat", "SC=7". A listener can take several, with commas between them. Default: 0.
+    /// Service Code: "SC:chat", "SC=7". A listener can accept several, separated by commas. Default: 0.
     pub service: *const c_char,
-    /// Network interface of all paths that do not name one. Default: any.
+    /// Network interface of all paths without their own. Default: any.
     pub interface: *const c_char,
     /// Paths of a client's connection.
     pub paths: *const dccp_path,
-    /// How many.
+    /// Number of paths.
     pub path_count: usize,
-    /// Which path a packet takes, by name as in docs/schedulers.md.
+    /// Scheduler, by name as in docs/schedulers.md: it chooses the path of each packet.
     pub scheduler: *const c_char,
-    /// How datagrams of several paths are put in order: "passive" as they come, "adaptive" (the default).
+    /// Reordering of datagrams from several paths: "passive" delivers them as they arrive, "adaptive" (the
+    /// default) in order.
     pub reordering: *const c_char,
     /// Mark of all packets, for policy routing (SO_MARK). Needs CAP_NET_ADMIN.
     pub mark: u32,
-    /// Datagrams that wait at most for the congestion window. Default: 16.
+    /// Most datagrams that wait for the congestion window. Default: 16.
     pub queue: u32,
-    /// How long a datagram waits at most, milliseconds; then it is dropped. Default: no limit.
+    /// Longest time that a datagram waits, milliseconds; later it is dropped. Default: no limit.
     pub queue_time_ms: u32,
-    /// DCCP_SEND_WAIT and the like: what happens when the queue is full.
+    /// Policy for a full queue: DCCP_SEND_WAIT and similar.
     pub send_policy: u32,
-    /// Received datagrams that wait at most for the application. Default: 4096.
+    /// Most received datagrams that wait for the application. Default: 4096.
     pub receive_queue: u32,
-    /// Connections that wait at most to be accepted. Default: 128.
+    /// Most connections that wait to be accepted. Default: 128.
     pub backlog: u32,
-    /// Bytes of received datagrams that wait at most in all connections of a listener or a connector. Default: 256 MiB.
+    /// Memory for received datagrams in all connections of a listener or a connector, bytes. Default: 256
+    /// MiB.
     pub receive_memory: usize,
-    /// Connections that a listener has at most. Default: 16384.
+    /// Most connections of a listener. Default: 16384.
     pub max_connections: u32,
-    /// Connections of one source at most. Default: a quarter of all.
+    /// Most connections of one source. Default: a quarter of all.
     pub max_connections_per_source: u32,
     /// Largest IP packet, bytes, 576 to 65535. Default: 1500.
     pub mtu: u32,
-    /// How long to wait for the peer's answer, milliseconds. Default: 5000.
+    /// Timeout for the peer's answer, milliseconds. Default: 5000.
     pub connect_timeout_ms: u32,
-    /// How long a path may be idle before the peer is asked whether it is there, milliseconds. Default: 12000, 24000 at a
-    /// listener; DCCP_NEVER.
+    /// Idle time of a path before this end probes the peer, milliseconds. Default: 12000, 24000 at a
+    /// listener; DCCP_NEVER disables it.
     pub keepalive_ms: u32,
-    /// How long a connection lives on without any path that works, milliseconds. Default: 60000.
+    /// How long a connection survives without a working path, milliseconds. Default: 60000.
     pub survive_ms: u32,
-    /// Private key of this end, in base64; encrypts. Default: no encryption.
+    /// Private key of this end, in base64; enables encryption. Default: no encryption.
     pub private_key: *const c_char,
-    /// Peers that are let in; a client connects to the first.
+    /// Peers that are accepted; a client connects to the first.
     pub peers: *const dccp_peer,
-    /// How many.
+    /// Number of peers.
     pub peer_count: usize,
-    /// Data to go with the first packet, 512 bytes at most. Whoever sees it can repeat it.
+    /// Data for the first packet, at most 512 bytes. An attacker who sees it can replay it.
     pub early_data: *const c_void,
-    /// Its bytes.
+    /// Length of early_data.
     pub early_data_len: usize,
-    /// File that gets a trace in qlog format.
+    /// File for a trace in qlog format.
     pub qlog: *const c_char,
     /// UDP port that a client sends from. Default: any.
     pub source_udp_port: u16,
@@ -135,17 +138,17 @@ pub struct dccp_options {
     pub source_dccp_port: u16,
     /// DCCP port of the listener, inside UDP. Default: 5001.
     pub dccp_port: u16,
-    /// Checksum coverage of what this end sends, 0 to 15 (RFC 4340 section 9.2). Only with DCCP_RAW.
+    /// Checksum coverage of the data that this end sends, 0 to 15 (RFC 4340 section 9.2). Only with DCCP_RAW.
     pub coverage: u8,
-    /// Least checksum coverage that is accepted.
+    /// Least checksum coverage of accepted data.
     pub min_coverage: u8,
     /// DSCP of IP headers, 0 to 63. Default: 0.
     pub dscp: u32,
-    /// Percent by which what congestion control allows must change for a DCCP_EVENT_RATE, up to 255. Default: never.
+    /// Change of the allowed rate that triggers a DCCP_EVENT_RATE, in per cent, up to 255. Default: never.
     pub tell_rate: u32,
 }
 
-// SAFETY: each begins with its size, and has numbers and pointers alone.
+// SAFETY: each begins with its size, and contains only numbers and pointers.
 unsafe impl Structure for dccp_path {
     const NAME: &'static str = "struct dccp_path";
     const OLDEST: usize = 40;
@@ -169,7 +172,7 @@ fn parse<T: std::str::FromStr<Err: std::fmt::Display>>(text: &str, what: &str) -
     text.parse().map_err(|e| invalid(format!("{what} `{text}`: {e}")))
 }
 
-/// A number that is kept where zero means the default.
+/// Applies a number, unless zero keeps the default.
 fn set<N: Into<u64> + Copy>(
     number: N,
     options: Options,
@@ -181,9 +184,9 @@ fn set<N: Into<u64> + Copy>(
 /// A path.
 ///
 /// # Safety
-/// As the header has it.
+/// As the header requires.
 pub(crate) unsafe fn path(given: &dccp_path) -> Outcome<Path> {
-    // SAFETY: the caller says so of all texts.
+    // SAFETY: the caller guarantees this for all texts.
     let [local, interface, remote] = unsafe {
         [
             text(given.local, "dccp_path.local")?,
@@ -211,16 +214,16 @@ pub(crate) unsafe fn path(given: &dccp_path) -> Outcome<Path> {
 /// The keys of a peer.
 ///
 /// # Safety
-/// As the header has it.
+/// As the header requires.
 pub(crate) unsafe fn peer(
     public: *const c_char,
     preshared: *const c_char,
 ) -> Outcome<(PublicKey, dccp_sockets::PresharedKey)> {
-    // SAFETY: the caller says so of all texts.
+    // SAFETY: the caller guarantees this for all texts.
     let (public, preshared) =
         unsafe { (needed_text(public, "the public key")?, text(preshared, "the preshared key")?) };
     let public = parse(public, "public key")?;
-    // A secret is not repeated in an error.
+    // Do not repeat a secret in an error.
     let secret = |text: &str| text.parse().map_err(|e| invalid(format!("preshared key: {e}")));
     Ok((public, preshared.map(secret).transpose()?.unwrap_or_default()))
 }
@@ -228,12 +231,12 @@ pub(crate) unsafe fn peer(
 /// The options, and whether to wait for the peer's answer.
 ///
 /// # Safety
-/// `from` is null or as the header has it.
+/// `from` must be null or as the header requires.
 pub(crate) unsafe fn read(from: *const dccp_options) -> Outcome<(Options, bool)> {
     if from.is_null() {
         return Ok((Options::default(), true));
     }
-    // SAFETY: the caller says so, of the structure and all it points to.
+    // SAFETY: the caller guarantees this for the structure and all its pointers.
     unsafe {
         let given = take(from)?;
         let mut options = numbers(&given)?;
@@ -327,9 +330,9 @@ fn numbers(given: &dccp_options) -> Outcome<Options> {
 /// The addresses of "host:port".
 ///
 /// # Safety
-/// `from` is null or a text.
+/// `from` must be null or a text.
 pub(crate) unsafe fn addresses(from: *const c_char) -> Outcome<Vec<SocketAddr>> {
-    // SAFETY: the caller says so.
+    // SAFETY: the caller guarantees this.
     let text = unsafe { needed_text(from, "the address") }?;
     let found = text.to_socket_addrs().map_err(|e| {
         let Failure { errno, text: why } = ConnectError::Io(e).into();

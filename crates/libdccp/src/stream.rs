@@ -1,4 +1,4 @@
-//! Reliable streams beside the datagrams of a connection.
+//! Reliable streams next to a connection's datagrams.
 
 use crate::connection::{connection, dccp_conn, expired};
 use crate::errno::{Outcome, answer, answer_size, failure};
@@ -9,7 +9,7 @@ use std::ffi::{c_int, c_void};
 use std::os::fd::AsRawFd;
 use std::time::Duration;
 
-/// A reliable stream of bytes both ways.
+/// A reliable, bidirectional byte stream.
 pub struct dccp_stream {
     _opaque: [u8; 0],
 }
@@ -20,7 +20,7 @@ fn limit(timeout_ms: c_int) -> Option<Duration> {
     u64::try_from(timeout_ms).ok().map(Duration::from_millis)
 }
 
-/// What a call gives that waited for so long.
+/// Maps a timeout to its errno value.
 fn after<T>(result: Result<T, StreamError>, timeout_ms: c_int) -> Outcome<T> {
     result.map_err(|e| match e {
         StreamError::TimedOut => failure(expired(timeout_ms), e.to_string()),
@@ -28,7 +28,7 @@ fn after<T>(result: Result<T, StreamError>, timeout_ms: c_int) -> Outcome<T> {
     })
 }
 
-/// As [`after`], of a stream that another thread may have closed meanwhile.
+/// Like [`after`], for a stream that another thread may have closed meanwhile.
 fn unless_closed<T>(
     stream: *const dccp_stream,
     result: Result<T, StreamError>,
@@ -37,19 +37,20 @@ fn unless_closed<T>(
     after(result, timeout_ms).map_err(|e| STREAMS.unless_closed(stream, e))
 }
 
-/// Opens a stream to the peer, which accepts it. Both ends need DCCP_STREAMS: otherwise -EOPNOTSUPP. -EAGAIN while the peer allows no more.
+/// Opens a stream, which the peer accepts. Both ends need DCCP_STREAMS: otherwise -EOPNOTSUPP. -EAGAIN while
+/// the peer allows no more streams.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn dccp_open_stream(conn: *mut dccp_conn, stream: *mut *mut dccp_stream) -> c_int {
     answer(|| {
         output(stream)?;
         let opened = connection(conn)?.open_stream()?;
-        // SAFETY: the header has the caller see to it.
+        // SAFETY: the header requires this of the caller.
         unsafe { STREAMS.put(opened, stream) };
         Ok(0)
     })
 }
 
-/// Waits for a stream that the peer opens. dccp_events() has DCCP_STREAM while one waits.
+/// Waits for a stream that the peer opens. dccp_events() has DCCP_STREAM while one is waiting.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn dccp_accept_stream(
     conn: *mut dccp_conn,
@@ -59,13 +60,13 @@ pub unsafe extern "C" fn dccp_accept_stream(
     answer(|| {
         output(stream)?;
         let accepted = after(connection(conn)?.accept_stream(limit(timeout_ms)), timeout_ms)?;
-        // SAFETY: the header has the caller see to it.
+        // SAFETY: the header requires this of the caller.
         unsafe { STREAMS.put(accepted, stream) };
         Ok(0)
     })
 }
 
-/// Waits for bytes; how many were read, 0 after the last. -ECONNRESET if the peer gave the stream up.
+/// Waits for bytes; returns the number read, 0 after the last. -ECONNRESET if the peer reset the stream.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn dccp_stream_read(
     stream: *mut dccp_stream,
@@ -74,13 +75,14 @@ pub unsafe extern "C" fn dccp_stream_read(
     timeout_ms: c_int,
 ) -> isize {
     answer_size(|| {
-        // SAFETY: the header has the caller see to it.
+        // SAFETY: the header requires this of the caller.
         let into = unsafe { room(buffer.cast(), len) }?;
         unless_closed(stream, STREAMS.get(stream)?.read_timeout(into, limit(timeout_ms)), timeout_ms)
     })
 }
 
-/// Waits for room; how many of the bytes were taken, at least one. -EPIPE if the peer wants no more, or this end ended the stream.
+/// Waits for room; returns the number of bytes accepted, at least one. -EPIPE if the peer stopped reading, or
+/// this end ended the stream.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn dccp_stream_write(
     stream: *mut dccp_stream,
@@ -89,13 +91,13 @@ pub unsafe extern "C" fn dccp_stream_write(
     timeout_ms: c_int,
 ) -> isize {
     answer_size(|| {
-        // SAFETY: the header has the caller see to it.
+        // SAFETY: the header requires this of the caller.
         let data = unsafe { bytes(data.cast(), len) }?;
         unless_closed(stream, STREAMS.get(stream)?.write_timeout(data, limit(timeout_ms)), timeout_ms)
     })
 }
 
-/// Writes no more: the peer reads to the end. Reading goes on.
+/// Ends writing: the peer reads up to the end. Reading continues.
 #[unsafe(no_mangle)]
 pub extern "C" fn dccp_stream_end(stream: *mut dccp_stream) -> c_int {
     answer(|| {
@@ -104,7 +106,7 @@ pub extern "C" fn dccp_stream_end(stream: *mut dccp_stream) -> c_int {
     })
 }
 
-/// Writes no more, and waits until the peer has everything.
+/// Ends writing, and waits until the peer has received everything.
 #[unsafe(no_mangle)]
 pub extern "C" fn dccp_stream_finish(stream: *mut dccp_stream, timeout_ms: c_int) -> c_int {
     answer(|| {
@@ -113,7 +115,7 @@ pub extern "C" fn dccp_stream_finish(stream: *mut dccp_stream, timeout_ms: c_int
     })
 }
 
-/// Closes the handle, and gives both directions up at once. The peer is told the number, which is the application's.
+/// Closes the handle and resets both directions at once. The peer receives this application error code.
 #[unsafe(no_mangle)]
 pub extern "C" fn dccp_stream_reset(stream: *mut dccp_stream, code: u16) -> c_int {
     answer(|| {
@@ -122,7 +124,8 @@ pub extern "C" fn dccp_stream_reset(stream: *mut dccp_stream, code: u16) -> c_in
     })
 }
 
-/// Closes the handle. What was written still arrives while the connection lives; what the peer writes is not wanted any more.
+/// Closes the handle. Written bytes still arrive while the connection lives; bytes from the peer are
+/// discarded.
 #[unsafe(no_mangle)]
 pub extern "C" fn dccp_stream_close(stream: *mut dccp_stream) -> c_int {
     answer(|| {
@@ -131,8 +134,9 @@ pub extern "C" fn dccp_stream_close(stream: *mut dccp_stream) -> c_int {
     })
 }
 
-/// A descriptor for poll() and epoll, for reading only: readable while there are bytes or the end, and until the next call when room came
-/// that a dccp_stream_write() did not find, or when the peer has everything. Do not read, write or close it.
+/// A descriptor for poll() and epoll, for reading only. It is readable while there are bytes, and at the end.
+/// It also becomes readable, until the next call, when the peer has everything, or when there is room after a
+/// dccp_stream_write() found none. Do not read, write or close it.
 #[unsafe(no_mangle)]
 pub extern "C" fn dccp_stream_fd(stream: *mut dccp_stream) -> c_int {
     answer(|| Ok(STREAMS.get(stream)?.descriptor().map_err(ConnectError::Io)?.as_raw_fd() as usize))

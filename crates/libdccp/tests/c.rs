@@ -1,4 +1,4 @@
-//! The library as C sees it: the header, the exported symbols, the installed files, the examples, and what misuse gives.
+//! The library from C: header, exported symbols, installed files, examples, and misuse.
 
 use std::fs;
 use std::io::{BufRead, BufReader};
@@ -8,7 +8,7 @@ use std::sync::OnceLock;
 
 const HERE: &str = env!("CARGO_MANIFEST_DIR");
 
-/// The library as cargo built it for this test, installed.
+/// Installs the library that cargo built for this test.
 fn installed() -> &'static Path {
     static PREFIX: OnceLock<tempfile::TempDir> = OnceLock::new();
     let prefix = PREFIX.get_or_init(|| {
@@ -38,7 +38,7 @@ fn output(command: &mut Command) -> String {
     stdout.into_owned()
 }
 
-/// Compiles a program against the installed files, with the flags that pkg-config tells where there is one.
+/// Compiles a program against the installed files, with the flags of pkg-config if available.
 fn compile(source: &str, name: &str, flags: &[&str]) -> PathBuf {
     let prefix = installed();
     let program = prefix.join(name);
@@ -63,7 +63,7 @@ fn compile(source: &str, name: &str, flags: &[&str]) -> PathBuf {
     program
 }
 
-/// A server in the background, ended with its test.
+/// A server in the background, which ends with its test.
 struct Server(Child, String);
 
 impl Server {
@@ -134,14 +134,14 @@ fn misuse_is_an_error_under_the_address_sanitizer() {
         .stdin(Stdio::null())
         .stderr(Stdio::null())
         .status();
-    // An empty program has no main: what is asked is whether the linker finds the sanitizer.
+    // An empty program has no main, so check only whether the linker finds the sanitizer.
     let found = output(Command::new("cc").arg("-print-file-name=libasan.so")).trim().contains('/');
     if probe.is_err() || !found {
         eprintln!("SKIPPED the address sanitizer: cc has none");
         return;
     }
     let program = compile("tests/c/misuse.c", "misuse-asan", &["-fsanitize=address,undefined"]);
-    // Connections of the process are closed in the background: what they hold at its end is no leak.
+    // The process closes connections in the background: their memory at exit is not a leak.
     output(Command::new(program).env("ASAN_OPTIONS", "detect_leaks=0"));
 }
 
@@ -206,7 +206,7 @@ fn a_file_arrives_whole_over_a_stream() {
     assert!(fs::read(&original).unwrap() == fs::read(&copy).unwrap());
 }
 
-/// Both ends with a loop of their own, and each with one of the other kind.
+/// Both ends with their own event loop, and each with an end of the other kind.
 #[test]
 fn a_loop_of_ones_own_speaks_to_all() {
     let (own, echo) =

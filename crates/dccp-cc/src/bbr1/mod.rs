@@ -151,7 +151,7 @@ impl Controller for Bbr1 {
     fn on_packet_lost(&mut self, pkt: &Lost<'_>) {
         let packets = self.pacing_rate.bytes_per_sec() / f64::from(self.units.mtu.max(1));
         self.losses.on_lost(pkt.snapshot.sent_at, packets);
-        // Only this switch uses the send times.
+        // Otherwise nothing would consume the send times.
         if self.tuning.heed_competitors {
             self.competitors.on_lost(pkt);
         }

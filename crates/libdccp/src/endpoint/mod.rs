@@ -1,4 +1,4 @@
-//! The protocol without clock, socket or thread, for programs with an event loop and a clock of their own.
+//! The protocol without clock, socket or thread, for programs with their own event loop and clock.
 
 pub mod address;
 pub mod inner;
@@ -26,17 +26,17 @@ pub struct dccp_packet {
     pub size: usize,
     /// Room for the payload of a UDP datagram; 65507 bytes are enough.
     pub data: *mut c_void,
-    /// How much room there is; from dccp_endpoint_transmit() the bytes of the packet.
+    /// Size of the room; after dccp_endpoint_transmit() the length of the packet.
     pub len: usize,
-    /// Where it goes.
+    /// Destination.
     pub to: dccp_address,
-    /// By which of the program's sockets.
+    /// The program's socket to send it from.
     pub socket: u32,
     /// ECN field of the IP header.
     pub ecn: u32,
 }
 
-// SAFETY: it begins with its size, and has numbers and a pointer alone.
+// SAFETY: it begins with its size, and contains only numbers and a pointer.
 unsafe impl Structure for dccp_packet {
     const NAME: &'static str = "struct dccp_packet";
     const OLDEST: usize = 56;
@@ -53,7 +53,7 @@ pub unsafe extern "C" fn dccp_endpoint_new(
 ) -> c_int {
     answer(|| {
         output(endpoint)?;
-        // SAFETY: the header has the caller see to it.
+        // SAFETY: the header requires this of the caller.
         let (options, seed) = unsafe { (read(options)?.0, bytes(seed, 32)?) };
         let seed = *seed.first_chunk().ok_or_else(|| invalid("the seed is null"))?;
         let made = Loop {
@@ -72,7 +72,7 @@ pub unsafe extern "C" fn dccp_endpoint_new(
     })
 }
 
-/// Takes sessions from now on, at the DCCP port of the options.
+/// Accepts sessions from now on, at the DCCP port of the options.
 #[unsafe(no_mangle)]
 pub extern "C" fn dccp_endpoint_listen(endpoint: *mut dccp_endpoint) -> c_int {
     answer(|| {
@@ -94,8 +94,8 @@ pub extern "C" fn dccp_endpoint_listen(endpoint: *mut dccp_endpoint) -> c_int {
     })
 }
 
-/// Begins a session, by the number of a socket of the program's. It goes on in dccp_endpoint_transmit(). local_port is a DCCP port that no other
-/// session to this peer has.
+/// Starts a session over the program's socket with this number. dccp_endpoint_transmit() returns its first
+/// packet. local_port is a DCCP port that no other session to this peer uses.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn dccp_endpoint_connect(
     endpoint: *mut dccp_endpoint,
@@ -109,7 +109,7 @@ pub unsafe extern "C" fn dccp_endpoint_connect(
         if session.is_null() {
             return Err(invalid("there is no room for the session's number"));
         }
-        // SAFETY: the header has the caller see to it.
+        // SAFETY: the header requires this of the caller.
         let to = unsafe { place(to) }?;
         with(endpoint, |inner| {
             let now = inner.at(now_ns);
@@ -125,7 +125,7 @@ pub unsafe extern "C" fn dccp_endpoint_connect(
     })
 }
 
-/// Adds a path to a client's multipath session; its number.
+/// Adds a path to a client's multipath session; returns its number.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn dccp_endpoint_add_path(
     endpoint: *mut dccp_endpoint,
@@ -136,7 +136,7 @@ pub unsafe extern "C" fn dccp_endpoint_add_path(
     local_port: u16,
 ) -> c_int {
     answer(|| {
-        // SAFETY: the header has the caller see to it.
+        // SAFETY: the header requires this of the caller.
         let to = unsafe { place(to) }?;
         with(endpoint, |inner| {
             let (now, id) = (inner.at(now_ns), SessionId(session));
@@ -152,7 +152,7 @@ pub unsafe extern "C" fn dccp_endpoint_add_path(
     })
 }
 
-/// The payload of a UDP datagram came in on a socket of the program's, with this ECN field.
+/// Handles the payload of a UDP datagram that arrived on the program's socket, with this ECN field.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn dccp_endpoint_receive(
     endpoint: *mut dccp_endpoint,
@@ -164,7 +164,7 @@ pub unsafe extern "C" fn dccp_endpoint_receive(
     len: usize,
 ) -> c_int {
     answer(|| {
-        // SAFETY: the header has the caller see to it.
+        // SAFETY: the header requires this of the caller.
         let (remote, data) = unsafe { (place(from)?, bytes(data.cast(), len)?) };
         with(endpoint, |inner| {
             let now = inner.at(now_ns);
@@ -177,7 +177,8 @@ pub unsafe extern "C" fn dccp_endpoint_receive(
     })
 }
 
-/// The next packet for the network: 1, or 0 if none may leave now. -EMSGSIZE if it is larger than the room; it is still there then.
+/// Writes the next packet for the network: returns 1, or 0 if none may leave now. -EMSGSIZE if it is larger
+/// than the room, which keeps the packet.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn dccp_endpoint_transmit(
     endpoint: *mut dccp_endpoint,
@@ -185,7 +186,7 @@ pub unsafe extern "C" fn dccp_endpoint_transmit(
     packet: *mut dccp_packet,
 ) -> c_int {
     answer(|| {
-        // SAFETY: the header has the caller see to it.
+        // SAFETY: the header requires this of the caller.
         let given = unsafe { take(packet) }?;
         // SAFETY: as above.
         let into = unsafe { room(given.data.cast(), given.len) }?;
@@ -231,7 +232,7 @@ pub extern "C" fn dccp_endpoint_timeout(endpoint: *const dccp_endpoint) -> i64 {
     if done < 0 { done.into() } else { at }
 }
 
-/// The time of dccp_endpoint_timeout() has come. Then ask dccp_endpoint_transmit() for packets.
+/// Handles the timeout of dccp_endpoint_timeout(). Then call dccp_endpoint_transmit() for packets.
 #[unsafe(no_mangle)]
 pub extern "C" fn dccp_endpoint_handle_timeout(endpoint: *mut dccp_endpoint, now_ns: u64) -> c_int {
     answer(|| {
@@ -243,7 +244,8 @@ pub extern "C" fn dccp_endpoint_handle_timeout(endpoint: *mut dccp_endpoint, now
     })
 }
 
-/// Queues a datagram of a session. What the queue cannot hold is dropped; look at dccp_endpoint_queued() before.
+/// Queues a datagram of a session. If the queue is full, datagrams are dropped; check dccp_endpoint_queued()
+/// first.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn dccp_endpoint_send(
     endpoint: *mut dccp_endpoint,
@@ -253,7 +255,7 @@ pub unsafe extern "C" fn dccp_endpoint_send(
     len: usize,
 ) -> c_int {
     answer(|| {
-        // SAFETY: the header has the caller see to it.
+        // SAFETY: the header requires this of the caller.
         let data = unsafe { bytes(data.cast(), len) }?;
         if data.is_empty() {
             return Err(invalid("an empty datagram cannot be sent"));
@@ -273,7 +275,7 @@ pub unsafe extern "C" fn dccp_endpoint_send(
     })
 }
 
-/// How many datagrams of a session wait for the congestion window.
+/// Number of a session's datagrams that wait for the congestion window.
 #[unsafe(no_mangle)]
 pub extern "C" fn dccp_endpoint_queued(endpoint: *const dccp_endpoint, session: u64) -> c_int {
     answer(|| {
@@ -284,8 +286,8 @@ pub extern "C" fn dccp_endpoint_queued(endpoint: *const dccp_endpoint, session: 
     })
 }
 
-/// The next datagram that arrived, and of which session: its bytes, or -EAGAIN. -EMSGSIZE if it is larger than the buffer; it is still there
-/// then.
+/// Copies the next received datagram, and writes its session. Returns its length, or -EAGAIN. -EMSGSIZE if it
+/// is larger than the buffer, which keeps the datagram.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn dccp_endpoint_recv(
     endpoint: *mut dccp_endpoint,
@@ -294,7 +296,7 @@ pub unsafe extern "C" fn dccp_endpoint_recv(
     len: usize,
 ) -> isize {
     crate::errno::answer_size(|| {
-        // SAFETY: the header has the caller see to it.
+        // SAFETY: the header requires this of the caller.
         let into = unsafe { room(buffer.cast(), len) }?;
         with(endpoint, |inner| {
             let next = inner.delivered.take().or_else(|| inner.endpoint.poll_deliver());
@@ -314,7 +316,7 @@ pub unsafe extern "C" fn dccp_endpoint_recv(
     })
 }
 
-/// The next event: 1, or 0 if there is none. dccp_event.session says of which session.
+/// Writes the next event: returns 1, or 0 if there is none. dccp_event.session is its session.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn dccp_endpoint_next_event(
     endpoint: *mut dccp_endpoint,
@@ -322,8 +324,8 @@ pub unsafe extern "C" fn dccp_endpoint_next_event(
 ) -> c_int {
     answer(|| {
         with(endpoint, |inner| {
-            // Asked first, so that an event is not lost on a caller without room for it.
-            // SAFETY: the header has the caller see to it.
+            // Check first, so that an event is not lost if the caller's structure is invalid. SAFETY: the
+            // header requires this of the caller.
             unsafe { give(event, &dccp_event::default()) }?;
             while let Some((id, told)) = inner.endpoint.poll_event() {
                 let told = match told {
@@ -352,7 +354,7 @@ pub unsafe extern "C" fn dccp_endpoint_next_event(
     })
 }
 
-/// Closes a session in good order; what is queued is dropped.
+/// Closes a session gracefully; its queue is dropped.
 #[unsafe(no_mangle)]
 pub extern "C" fn dccp_endpoint_close(endpoint: *mut dccp_endpoint, now_ns: u64, session: u64) -> c_int {
     answer(|| {
@@ -364,7 +366,7 @@ pub extern "C" fn dccp_endpoint_close(endpoint: *mut dccp_endpoint, now_ns: u64,
     })
 }
 
-/// Forgets the endpoint and all its sessions; their peers are not told.
+/// Frees the endpoint and all its sessions; their peers are not told.
 #[unsafe(no_mangle)]
 pub extern "C" fn dccp_endpoint_free(endpoint: *mut dccp_endpoint) -> c_int {
     answer(|| ENDPOINTS.remove(endpoint).map(|_| 0))
