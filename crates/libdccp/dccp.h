@@ -123,17 +123,17 @@
 #define DCCP_EVENT_STREAM_WRITABLE 11
 
 /**
- * In dccp_event.kind: the peer has all that was written on a stream of a dccp_endpoint, to the end.
+ * In dccp_event.kind: the peer has received everything written on a stream of a dccp_endpoint, and the end.
  */
 #define DCCP_EVENT_STREAM_DELIVERED 12
 
 /**
- * In dccp_event.kind: the peer gave a stream of a dccp_endpoint up.
+ * In dccp_event.kind: the peer reset a stream of a dccp_endpoint.
  */
 #define DCCP_EVENT_STREAM_RESET 13
 
 /**
- * The handshake is under way.
+ * The handshake is running.
  */
 #define DCCP_PATH_CONNECTING 1
 
@@ -549,11 +549,11 @@ struct dccp_event {
    */
   uint64_t session;
   /**
-   * The stream of a dccp_endpoint's session, of DCCP_EVENT_STREAM_OPENED and the like.
+   * The stream of a dccp_endpoint's session; for DCCP_EVENT_STREAM_OPENED and similar.
    */
   uint64_t stream;
   /**
-   * The peer's application's number of DCCP_EVENT_STREAM_RESET.
+   * Application error code of the peer; for DCCP_EVENT_STREAM_RESET.
    */
   uint32_t code;
 };
@@ -842,9 +842,10 @@ int dccp_abort(struct dccp_conn *conn,
 int dccp_end(const struct dccp_conn *conn);
 
 /**
- * Makes an endpoint. The seed is 32 bytes of the system's randomness: keys derive from it. Of the options those about sockets, paths and queues
- * have no meaning here. With a private key everything is encrypted; then times count from 1970, so that peers know a restarted endpoint's handshakes
- * for newer ones, and each connect is to the first of the peers.
+ * Makes an endpoint. The seed is 32 random bytes from the system; keys derive from it. Options about
+ * sockets, paths and queues have no effect here. With a private key everything is encrypted. Each connect
+ * then goes to the first of the peers, and times must count from 1970: otherwise peers would reject a
+ * restarted endpoint's handshakes as old.
  */
 int dccp_endpoint_new(const uint8_t *seed,
                       const struct dccp_options *options,
@@ -945,7 +946,8 @@ int dccp_endpoint_close(struct dccp_endpoint *endpoint, uint64_t now_ns, uint64_
 int dccp_endpoint_free(struct dccp_endpoint *endpoint);
 
 /**
- * Writes the public key of a session's peer, in base64; its length. -ENODATA if the session is not encrypted.
+ * Writes the public key of a session's peer in base64; returns its length. -ENODATA if the session is not
+ * encrypted.
  */
 int dccp_endpoint_peer_key(const struct dccp_endpoint *endpoint,
                            uint64_t session,
@@ -953,8 +955,8 @@ int dccp_endpoint_peer_key(const struct dccp_endpoint *endpoint,
                            size_t size);
 
 /**
- * Opens a stream of a session to the peer; its number. Both ends need DCCP_STREAMS, and the session is open: otherwise -EOPNOTSUPP. -EAGAIN while
- * the peer allows no more.
+ * Opens a stream of a session, which the peer accepts; writes its number. Both ends need DCCP_STREAMS, and
+ * the session must be open: otherwise -EOPNOTSUPP. -EAGAIN while the peer allows no more streams.
  */
 int dccp_endpoint_open_stream(struct dccp_endpoint *endpoint,
                               uint64_t now_ns,
@@ -962,8 +964,8 @@ int dccp_endpoint_open_stream(struct dccp_endpoint *endpoint,
                               uint64_t *stream);
 
 /**
- * Bytes of a stream: how many were read, 0 after the last. -EAGAIN if none are there; DCCP_EVENT_STREAM_READABLE tells of the next. -ECONNRESET if
- * either end gave the stream up.
+ * Reads bytes of a stream; returns the number read, 0 after the last. -EAGAIN if there are none;
+ * DCCP_EVENT_STREAM_READABLE reports the next. -ECONNRESET if either end reset the stream.
  */
 ptrdiff_t dccp_endpoint_stream_read(struct dccp_endpoint *endpoint,
                                     uint64_t now_ns,
@@ -973,8 +975,9 @@ ptrdiff_t dccp_endpoint_stream_read(struct dccp_endpoint *endpoint,
                                     size_t len);
 
 /**
- * How many of the bytes were taken. -EAGAIN if there is no room; DCCP_EVENT_STREAM_WRITABLE tells when there is. -EPIPE if this end ended the
- * stream, -ECONNRESET if either end gave it up.
+ * Writes bytes to a stream; returns the number accepted. -EAGAIN if there is no room;
+ * DCCP_EVENT_STREAM_WRITABLE reports when there is. -EPIPE if this end ended the stream, -ECONNRESET if
+ * either end reset it.
  */
 ptrdiff_t dccp_endpoint_stream_write(struct dccp_endpoint *endpoint,
                                      uint64_t now_ns,
@@ -984,7 +987,8 @@ ptrdiff_t dccp_endpoint_stream_write(struct dccp_endpoint *endpoint,
                                      size_t len);
 
 /**
- * Writes no more on a stream: the peer reads to the end. Reading goes on. DCCP_EVENT_STREAM_DELIVERED tells when the peer has everything.
+ * Ends writing on a stream: the peer reads up to the end. Reading continues. DCCP_EVENT_STREAM_DELIVERED
+ * reports when the peer has everything.
  */
 int dccp_endpoint_stream_end(struct dccp_endpoint *endpoint,
                              uint64_t now_ns,
@@ -992,7 +996,7 @@ int dccp_endpoint_stream_end(struct dccp_endpoint *endpoint,
                              uint64_t stream);
 
 /**
- * Gives both directions of a stream up at once. The peer is told the number, which is the application's.
+ * Resets both directions of a stream at once. The peer receives this application error code.
  */
 int dccp_endpoint_stream_reset(struct dccp_endpoint *endpoint,
                                uint64_t now_ns,
@@ -1001,7 +1005,7 @@ int dccp_endpoint_stream_reset(struct dccp_endpoint *endpoint,
                                uint16_t code);
 
 /**
- * Why the last call of this thread that failed did, in words. Valid until the next one that fails.
+ * Text of the last error in this thread. Valid until its next error.
  */
 const char *dccp_last_error(void);
 

@@ -1,4 +1,4 @@
-//! In place of traces where the feature `qlog` is off: nobody has one.
+//! Replaces qlog traces if the feature `qlog` is off.
 
 use dccp_proto::Ecn;
 use mpdccp_proto::{Endpoint, SessionEvent, SessionId};
@@ -6,14 +6,14 @@ use mpdccp_units::Time;
 use std::io;
 use std::path::Path;
 
-/// A trace; without the feature `qlog` there is none.
+/// A trace; it cannot exist without the feature `qlog`.
 pub enum Qlog {}
 
 impl Qlog {
-    /// Fails.
+    /// Always fails.
     ///
     /// # Errors
-    /// `Unsupported`, always.
+    /// Always `Unsupported`.
     pub fn create(_: &Path, _: bool) -> io::Result<Qlog> {
         Err(io::Error::new(io::ErrorKind::Unsupported, "qlog is not built in; enable the feature `qlog`"))
     }

@@ -108,7 +108,7 @@ pub enum StreamError {
     /// The connection carries no streams.
     #[error("the connection carries no streams: both ends must ask for them (Options::streams)")]
     Unsupported,
-    /// The peer allows no more streams until some are over.
+    /// The peer allows no more streams until some end.
     #[error("the peer allows no more streams until some end")]
     TooMany,
     /// The process forked: a connection stays with the process that opened it.

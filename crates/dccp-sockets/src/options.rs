@@ -397,9 +397,10 @@ impl Options {
         self
     }
 
-    /// Writes packets, congestion control, losses and paths to a qlog file (JSON-SEQ, version 0.3), for qvis and the like: one for all
-    /// connections of a listener or a connector. For looking into things; it costs much more than the traffic itself. Without the crate's feature `qlog`
-    /// connections and listeners fail with it.
+    /// Writes packets, congestion control, losses and paths to a qlog file (JSON-SEQ, version 0.3) for qvis
+    /// and similar tools: one file for all connections of a listener or a connector. For debugging; it costs
+    /// much more than the traffic itself. Without the crate's feature `qlog`, connections and listeners with
+    /// this option fail.
     pub fn qlog(mut self, file: impl Into<PathBuf>) -> Options {
         self.qlog = Some(file.into());
         self

@@ -50,7 +50,8 @@ fn overhead(core: &Core, socket: u32, options: &Options) -> u16 {
 }
 
 impl Options {
-    /// The channels of encryption, if there is a key, with the peers by their places in the list. `unix` is the time since 1970 at the driver's zero.
+    /// The encrypted channels, if there is a key, with peers numbered by their position in the list. `unix`
+    /// is the time since 1970 at the driver's time zero.
     pub fn channels(&self, accepts: bool, unix: Duration, seed: [u8; 32]) -> Option<Channels> {
         let mut channels = Channels::new(dccp_secure::Settings {
             private_key: self.key.clone()?,
@@ -70,19 +71,20 @@ impl Options {
         Some(channels)
     }
 
-    /// The peers that a listener takes sessions of, by their places in the list; without a key everybody is number 0.
+    /// The peers that a listener accepts, numbered by their position in the list; without a key there is only
+    /// number 0, for all peers.
     pub fn named_peers(&self) -> Vec<PeerFilter> {
         let count = if self.key.is_some() { self.peers.len() as u32 } else { 1 };
         (0..count).map(|id| PeerFilter { id, remotes: Vec::new() }).collect()
     }
 
-    /// Whether a listener takes sessions of every peer with a key.
+    /// Whether a listener accepts every peer with a key.
     pub fn admits_any_peer(&self) -> bool {
         self.any_peer
     }
 }
 
-/// Puts channels between sockets and sessions, if there are keys.
+/// Sets up encrypted channels between sockets and sessions, if there are keys.
 pub(crate) fn secure(core: &mut Core, options: &Options, accepts: bool) -> Result<(), ConnectError> {
     let since_1970 = dccp_net::Clock.wall_nanos().saturating_sub(core.clock.now().as_nanos());
     let unix = Duration::from_nanos(since_1970);

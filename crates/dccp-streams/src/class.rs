@@ -1,12 +1,12 @@
 use crate::turns::Turns;
 use alloc::collections::VecDeque;
 
-/// Streams that travel alike, and take turns.
+/// Streams that are sent alike, and share turns.
 #[derive(Debug, Default)]
 pub(crate) struct Class {
     pub(crate) turns: Turns,
-    /// Those with control frames.
+    /// Streams with control frames.
     pub(crate) control: VecDeque<u64>,
-    /// Bytes written and not sent once.
+    /// Bytes written but not sent yet.
     pub(crate) unsent: u64,
 }

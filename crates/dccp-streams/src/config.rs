@@ -64,7 +64,7 @@ pub struct Stats {
     pub bytes_sent: u64,
     /// Stream bytes retransmitted.
     pub bytes_repaired: u64,
-    /// Bytes of streams sent on further paths at once.
+    /// Stream bytes copied to further paths.
     pub bytes_copied: u64,
     /// Bytes of streams that arrived and were new.
     pub bytes_received: u64,

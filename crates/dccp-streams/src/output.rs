@@ -12,12 +12,13 @@ use mpdccp_units::{Duration, Time};
 const MIN_PACKET: usize = MAX_PACKET_HEADER + MAX_CONTROL + 8;
 
 impl Streams {
-    /// Whether to call [`poll_transmit`](Self::poll_transmit) for this class now. It may find that what was to be sent again has arrived after all.
+    /// Whether to call [`poll_transmit`](Self::poll_transmit) for this class now. The call may find nothing
+    /// to send if data to be retransmitted has arrived meanwhile.
     pub fn has_packet(&self, now: Time, class: u8) -> bool {
         self.has_data(class.into()) || class == 0 && self.has_due_ack(now)
     }
 
-    /// What concerns no stream alone leaves with the first class, if not before.
+    /// Frames of no single stream leave with the first class at the latest.
     fn has_data(&self, class: usize) -> bool {
         self.classes.get(class).is_some_and(|class| !class.turns.is_empty() || !class.control.is_empty())
             || class == 0 && (self.tell_window || self.tell_streams)
@@ -32,13 +33,14 @@ impl Streams {
         self.classes.iter().map(|class| class.unsent).sum()
     }
 
-    /// As [`backlog`](Self::backlog), of one class.
+    /// Like [`backlog`](Self::backlog), of one class.
     pub fn backlog_of(&self, class: u8) -> u64 {
         self.classes.get(usize::from(class)).map_or(0, |class| class.unsent)
     }
 
-    /// Writes the next packet of a class, which leaves over `path` now, into `out`, which is as long as a packet of that path may be, and returns
-    /// its length. `path` is any name the owner has for it; `rtt` is used until the streams have measured one.
+    /// Writes the next packet of a class, to leave over `path` now, into `out` and returns its length. `out`
+    /// has the size of the largest packet of that path. `path` is the owner's identifier; `rtt` is used until
+    /// the streams have measured it.
     pub fn poll_transmit(
         &mut self,
         now: Time,
@@ -73,7 +75,8 @@ impl Streams {
         Some(self.leave(now, at, writer, skip, last))
     }
 
-    /// The bytes of streams that `packet` has, which was just made for another path, as a packet for this one: as many as fit.
+    /// Copies the stream bytes of `packet`, which was just made for another path, into a packet for this
+    /// path: as many as fit.
     pub fn poll_copy(
         &mut self,
         now: Time,
@@ -118,7 +121,7 @@ impl Streams {
         wire::header_len(self.paths[at].name, self.paths[at].next_number())
     }
 
-    /// The packet leaves.
+    /// Finishes the packet, which leaves now.
     fn leave(&mut self, now: Time, at: usize, writer: Writer<'_>, skip: usize, last: bool) -> usize {
         self.stats.packets_sent += 1;
         let path = &mut self.paths[at];
@@ -191,7 +194,7 @@ impl Streams {
         }
     }
 
-    /// The stream of a class whose turn it is, and what it sends.
+    /// The next stream of a class, and the data that it sends.
     fn next_turn(&mut self, class: usize) -> Option<(u64, Piece)> {
         while let Some(id) = self.classes.get_mut(class)?.turns.next(&mut self.streams) {
             match self.streams.get(&id)?.send.next(self.may_send - self.sent) {
@@ -202,7 +205,7 @@ impl Streams {
         None
     }
 
-    /// The stream whose turn it is has nothing to send, or may not.
+    /// Ends the turn of a stream that has nothing to send, or is blocked.
     fn end_turn(&mut self, id: u64) {
         let Some(stream) = self.streams.get_mut(&id) else { return };
         self.classes[stream.class].turns.drop_next(&mut stream.place);

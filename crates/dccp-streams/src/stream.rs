@@ -16,7 +16,7 @@ pub(crate) struct Stream {
     pub(crate) send: SendHalf,
     pub(crate) recv: RecvHalf,
     pub(crate) place: Place,
-    /// What it waits with until it is sent, and the DSCP of what carries it.
+    /// The class in which it waits to be sent, and the DSCP of its packets.
     pub(crate) class: usize,
     pub(crate) dscp: u8,
     /// Our header was written: we opened or accepted it.

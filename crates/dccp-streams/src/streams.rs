@@ -29,7 +29,7 @@ pub struct Streams {
     pub(crate) config: Config,
     pub(crate) streams: BTreeMap<u64, Box<Stream>>,
     pub(crate) pool: Pool,
-    /// At least one; streams are in the first unless the owner says otherwise.
+    /// At least one; streams are in the first by default.
     pub(crate) classes: Vec<Class>,
     /// Streams that wait for room in the session's window.
     pub(crate) starved: Vec<u64>,
@@ -340,8 +340,8 @@ impl Streams {
         Ok(())
     }
 
-    /// Has a stream wait for its packets in a class, of which there may be 256; all begin in class 0. Its packets are marked with a DSCP, which
-    /// [`dscp`](crate::dscp) reads.
+    /// Moves a stream to a class, of which there may be 256; all streams start in class 0. Its packets are
+    /// marked with a DSCP, which [`dscp`](crate::dscp) reads.
     ///
     /// # Errors
     /// [`StreamError::Unknown`].
@@ -367,7 +367,7 @@ impl Streams {
         Ok(())
     }
 
-    /// All streams are in class 0 again.
+    /// Moves all streams back to class 0.
     pub fn declassify(&mut self) {
         let others = self.streams.iter().filter(|(_, stream)| stream.class > 0);
         for (id, dscp) in others.map(|(id, stream)| (*id, stream.dscp)).collect::<Vec<_>>() {

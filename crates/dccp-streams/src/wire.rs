@@ -20,7 +20,7 @@ const FIN: u8 = 1;
 const LENGTH: u8 = 2;
 /// Frame types from here to 0x7f have a length and may be skipped.
 const EXTENSION: u8 = 0x40;
-/// Of them, the one that has a DSCP. It is the first of its packet.
+/// The extension frame with a DSCP; always the first frame of its packet.
 const DSCP: u8 = 0x40;
 
 /// Longest frame other than ACK and DATA, bytes.
@@ -36,7 +36,7 @@ pub fn is_stream_packet(payload: &[u8]) -> bool {
     payload.first().is_some_and(|first| first & 0xf0 == MARKER)
 }
 
-/// The DSCP that a packet of the stream layer is marked with, if it is one.
+/// The DSCP that a packet of the stream layer requests, if it is one.
 pub fn dscp(packet: &[u8]) -> Option<u8> {
     let (_, frames) = header(packet)?;
     match frames {
@@ -274,7 +274,7 @@ impl<'a> Writer<'a> {
         }
     }
 
-    /// Says how the packet is to be marked; 0 needs no word.
+    /// Writes the DSCP for the packet; 0 needs no frame.
     pub(crate) fn dscp(&mut self, dscp: u8) {
         if dscp > 0 {
             [DSCP, 1, dscp].into_iter().for_each(|byte| self.byte(byte));

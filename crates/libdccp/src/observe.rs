@@ -38,9 +38,9 @@ pub const DCCP_EVENT_STREAM_OPENED: u32 = 9;
 pub const DCCP_EVENT_STREAM_READABLE: u32 = 10;
 /// In dccp_event.kind: there is room on a stream of a dccp_endpoint that had none.
 pub const DCCP_EVENT_STREAM_WRITABLE: u32 = 11;
-/// In dccp_event.kind: the peer has all that was written on a stream of a dccp_endpoint, to the end.
+/// In dccp_event.kind: the peer has received everything written on a stream of a dccp_endpoint, and the end.
 pub const DCCP_EVENT_STREAM_DELIVERED: u32 = 12;
-/// In dccp_event.kind: the peer gave a stream of a dccp_endpoint up.
+/// In dccp_event.kind: the peer reset a stream of a dccp_endpoint.
 pub const DCCP_EVENT_STREAM_RESET: u32 = 13;
 
 /// The handshake is running.
@@ -144,9 +144,9 @@ pub struct dccp_event {
     pub other_path: u32,
     /// The session of a dccp_endpoint.
     pub session: u64,
-    /// The stream of a dccp_endpoint's session, of DCCP_EVENT_STREAM_OPENED and the like.
+    /// The stream of a dccp_endpoint's session; for DCCP_EVENT_STREAM_OPENED and similar.
     pub stream: u64,
-    /// The peer's application's number of DCCP_EVENT_STREAM_RESET.
+    /// Application error code of the peer; for DCCP_EVENT_STREAM_RESET.
     pub code: u32,
 }
 

@@ -1,4 +1,4 @@
-//! Streams that wait apart from each other, the DSCP of what carries them, and copies on several paths.
+//! Streams in separate classes, the DSCP of their packets, and copies on several paths.
 
 use dccp_streams::{Config, Event, Role, StreamId, Streams, dscp};
 use mpdccp_units::{Duration, Time};
@@ -16,7 +16,7 @@ impl Pair {
         Pair { now: Time::from_millis(1), ends: [end(Role::Client), end(Role::Server)] }
     }
 
-    /// A stream of this class, known at both ends, with bytes that wait.
+    /// A stream of this class, known at both ends, with waiting bytes.
     fn stream(&mut self, class: u8, dscp: u8, bytes: usize) -> StreamId {
         let id = self.ends[0].open(b"", 1).unwrap();
         self.ends[0].classify(id, class, dscp).unwrap();
@@ -30,13 +30,13 @@ impl Pair {
         Some(out[..len].to_vec())
     }
 
-    /// What the other end can read after it got these.
+    /// Number of bytes that the other end can read after it received these packets.
     fn read(&mut self, id: StreamId, packets: &[Vec<u8>]) -> usize {
         packets.iter().for_each(|packet| self.ends[1].handle_packet(self.now, packet));
         self.ends[1].read(id, &mut vec![0; 1 << 20]).unwrap_or(0)
     }
 
-    /// What the other end acknowledges.
+    /// Delivers the other end's acknowledgements.
     fn acknowledge(&mut self) {
         self.now += Duration::from_millis(30);
         let mut out = [0; MTU];
@@ -56,7 +56,7 @@ fn each_class_waits_by_itself() {
     let packets: Vec<_> = std::iter::from_fn(|| pair.packet(3, 0)).collect();
     assert_eq!((packets.len(), pair.ends[0].backlog()), (3, 5_002));
     assert_eq!((pair.read(usual, &packets), pair.read(other, &[])), (0, 3_000));
-    // What of it gets lost waits there again, and so do control frames.
+    // Lost data waits in the class again, and so do control frames.
     pair.ends[0].on_path_down(0);
     assert!(pair.ends[0].has_packet(pair.now, 3));
     pair.ends[0].classify(usual, 1, 0).unwrap();
@@ -94,7 +94,7 @@ fn a_copy_on_another_path_brings_the_same_bytes() {
     let len = pair.ends[0].poll_copy(pair.now, &first, 1, None, &mut out).unwrap();
     let copy = out[..len].to_vec();
     assert_eq!((dscp(&copy), pair.ends[0].stats().bytes_copied), (Some(10), 802));
-    // The first gets lost; with the copy everything has arrived, and nothing is sent again.
+    // The first packet is lost; with the copy everything has arrived, and nothing is retransmitted.
     assert_eq!(pair.read(id, &[copy]), 800);
     pair.acknowledge();
     pair.ends[0].on_path_down(0);

@@ -1,9 +1,9 @@
-//! Addresses as C has them.
+//! C's form of addresses.
 
 use crate::errno::{Outcome, invalid};
 use std::net::{IpAddr, SocketAddr, SocketAddrV6};
 
-/// An address as dccp_endpoint functions have it.
+/// An address for dccp_endpoint functions.
 #[repr(C)]
 #[derive(Clone, Copy, Default)]
 pub struct dccp_address {
@@ -32,15 +32,15 @@ pub(super) fn address(addr: SocketAddr) -> dccp_address {
     dccp_address { ip, version, port: addr.port(), scope }
 }
 
-/// Where the caller says.
+/// The address from the caller.
 ///
 /// # Safety
-/// `from` is null or can be read.
+/// `from` must be null or readable.
 pub(super) unsafe fn place(from: *const dccp_address) -> Outcome<SocketAddr> {
     if from.is_null() {
         return Err(invalid("the address is null"));
     }
-    // SAFETY: the caller says so.
+    // SAFETY: the caller guarantees this.
     let dccp_address { ip, version, port, scope } = unsafe { from.read() };
     match version {
         4 => Ok(SocketAddr::new(IpAddr::from([ip[0], ip[1], ip[2], ip[3]]), port)),

@@ -1,4 +1,5 @@
-//! What is behind a handle: an endpoint and, with a private key, the channels between its sessions and the program's sockets.
+//! The object of a handle: an endpoint and, with a private key, the channels between its sessions and the
+//! program's sockets.
 
 use crate::errno::{Outcome, invalid};
 use crate::handles::Table;
@@ -16,10 +17,11 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 
 /// IP and UDP headers.
 pub(super) const OVERHEAD: u16 = 28;
-/// What IPv6 takes more.
+/// Extra bytes of IPv6.
 pub(super) const MORE: u16 = 20;
 
-/// All connections of one event loop, without socket, clock or thread. The program carries packets in UDP datagrams, and says what time it is.
+/// All connections of one event loop, without socket, clock or thread. The program carries packets in UDP
+/// datagrams, and supplies the time.
 pub struct dccp_endpoint {
     _opaque: [u8; 0],
 }
@@ -32,18 +34,18 @@ pub(super) struct Out {
 
 pub(super) struct Loop {
     pub(super) endpoint: Endpoint,
-    /// With a private key, what is between the endpoint and the program's sockets; ...
+    /// With a private key: the channels between the endpoint and the program's sockets, ...
     pub(super) routes: Option<ChannelRoutes>,
-    /// ... and the channels that were opened for a session, which end with it.
+    /// ... and the channels opened for each session, which are closed with it.
     pub(super) opened: BTreeMap<SessionId, Vec<u32>>,
     pub(super) options: Options,
     pub(super) out: VecDeque<Out>,
     pub(super) delivered: Option<(SessionId, Vec<u8>)>,
-    /// The latest time it was told.
+    /// The latest time passed in.
     pub(super) now: Time,
 }
 
-/// Takes packets.
+/// Collects packets.
 struct Keep<'a>(&'a mut VecDeque<Out>);
 
 impl Sink for Keep<'_> {
@@ -57,7 +59,7 @@ impl Sink for Keep<'_> {
 pub(super) static ENDPOINTS: Table<Mutex<Loop>> = Table::new();
 
 impl Loop {
-    /// Time never goes back.
+    /// Makes sure that time does not go back.
     pub(super) fn at(&mut self, now_ns: u64) -> Time {
         self.now = self.now.max(Time::from_nanos(now_ns));
         self.now
@@ -81,20 +83,20 @@ impl Loop {
         })
     }
 
-    /// Gets what may leave now.
+    /// Collects the packets that may leave now.
     pub(super) fn fill(&mut self, now: Time) {
         self.endpoint.poll_transmit(now, &mut Keep(&mut self.out));
         self.seal(now);
     }
 
-    /// A path of a session begins at this socket, which may be a channel.
+    /// Records that a path of a session uses this socket, which may be a channel.
     pub(super) fn note(&mut self, session: SessionId, socket: u32) {
         if self.routes.is_some() {
             self.opened.entry(session).or_default().push(socket);
         }
     }
 
-    /// Forgets the channels of a session that is over, once its last packets are sealed.
+    /// Closes the channels of a session that is over, after sealing its last packets.
     pub(super) fn forget(&mut self, session: SessionId) {
         let Some(channels) = self.opened.remove(&session) else { return };
         self.fill(self.now);
@@ -104,7 +106,7 @@ impl Loop {
     }
 }
 
-/// Does something with an endpoint; threads take turns.
+/// Runs `act` on an endpoint, one thread at a time.
 pub(super) fn with<T>(
     endpoint: *const dccp_endpoint,
     act: impl FnOnce(&mut Loop) -> Outcome<T>,
@@ -114,7 +116,7 @@ pub(super) fn with<T>(
     act(&mut inner)
 }
 
-/// A stream of the seed's that nothing else uses.
+/// A random stream of the seed that nothing else uses.
 const SEEDS: u64 = u64::MAX;
 
 /// The channels, if the options have a key. Times are since 1970.
@@ -126,13 +128,13 @@ pub(super) fn channels(options: &Options, seed: [u8; 32]) -> Option<ChannelRoute
     options.channels(true, Duration::ZERO, own).map(ChannelRoutes::new)
 }
 
-/// Where a packet is in what is sent on a route, and the bytes of that.
+/// Offset of a packet in the datagram of a route, and the datagram's length.
 pub(super) fn record(socket: u32, len: usize) -> (usize, usize) {
     if is_channel(socket) { (HEADER, len + dccp_secure::OVERHEAD) } else { (0, len) }
 }
 
 impl Loop {
-    /// The route of a path: of an encrypted one, a channel to the first peer of the options.
+    /// The route of a path; with encryption, a channel to the first peer of the options.
     pub(super) fn route(&mut self, now: Time, route: Route) -> Outcome<Route> {
         if is_channel(route.socket) {
             return Err(invalid(format!("there is no socket {}: numbers are below 2^31", route.socket)));
@@ -149,7 +151,7 @@ impl Loop {
         if self.routes.is_some() { dccp_secure::OVERHEAD as u16 } else { 0 }
     }
 
-    /// Takes a datagram of the network.
+    /// Handles a datagram from the network.
     pub(super) fn receive(&mut self, now: Time, from: &Route, ecn: Ecn, ip_len: u32, datagram: &[u8]) {
         let Some(routes) = &mut self.routes else {
             return self.endpoint.handle_datagram(now, from, ecn, ip_len, datagram);
@@ -159,11 +161,11 @@ impl Loop {
             let packet = &datagram[opened.packet];
             self.endpoint.handle_peer(now, &opened.route, opened.peer, ecn, ip_len, packet);
         }
-        // Nothing here asks where peers are.
+        // Discard the peers' moves: they are not used here.
         routes.moved();
     }
 
-    /// Seals what the endpoint gave for channels; what the channels say themselves follows.
+    /// Seals the endpoint's packets for channels, and adds the channels' own messages.
     pub(super) fn seal(&mut self, now: Time) {
         let Loop { routes: Some(routes), out, .. } = self else { return };
         out.retain_mut(|packet| {
@@ -172,7 +174,7 @@ impl Loop {
                 return true;
             }
             let len = packet.bytes.len();
-            // Without a key the channel keeps it, and gives it below when it has one.
+            // Without a key the channel keeps the packet, and returns it below once it has a key.
             let Some(to) = routes.seal(now, socket, (&mut packet.bytes, len)) else { return false };
             packet.route = Route { socket: to.socket, local: to.local, remote: to.remote };
             true
@@ -183,7 +185,7 @@ impl Loop {
         }
     }
 
-    /// When the channels or the sessions want to know the time.
+    /// Next timeout of the channels or the sessions.
     pub(super) fn next_timeout(&self) -> Option<Time> {
         let channels = self.routes.as_ref().and_then(|routes| routes.channels.poll_timeout());
         channels.into_iter().chain(self.endpoint.poll_timeout().map(|(at, _)| at)).min()

@@ -42,9 +42,10 @@ unsafe impl Structure for dccp_packet {
     const OLDEST: usize = 56;
 }
 
-/// Makes an endpoint. The seed is 32 bytes of the system's randomness: keys derive from it. Of the options those about sockets, paths and queues
-/// have no meaning here. With a private key everything is encrypted; then times count from 1970, so that peers know a restarted endpoint's handshakes
-/// for newer ones, and each connect is to the first of the peers.
+/// Makes an endpoint. The seed is 32 random bytes from the system; keys derive from it. Options about
+/// sockets, paths and queues have no effect here. With a private key everything is encrypted. Each connect
+/// then goes to the first of the peers, and times must count from 1970: otherwise peers would reject a
+/// restarted endpoint's handshakes as old.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn dccp_endpoint_new(
     seed: *const u8,
@@ -372,7 +373,8 @@ pub extern "C" fn dccp_endpoint_free(endpoint: *mut dccp_endpoint) -> c_int {
     answer(|| ENDPOINTS.remove(endpoint).map(|_| 0))
 }
 
-/// Writes the public key of a session's peer, in base64; its length. -ENODATA if the session is not encrypted.
+/// Writes the public key of a session's peer in base64; returns its length. -ENODATA if the session is not
+/// encrypted.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn dccp_endpoint_peer_key(
     endpoint: *const dccp_endpoint,
@@ -390,7 +392,7 @@ pub unsafe extern "C" fn dccp_endpoint_peer_key(
                 .zip(status.paths.first())
                 .and_then(|(routes, path)| routes.channels.peer_key(routes.peer(path.route.socket)?));
             let key = key.ok_or_else(|| failure(Errno::NODATA, "the session is not encrypted"))?;
-            // SAFETY: the header has the caller see to it.
+            // SAFETY: the header requires this of the caller.
             unsafe { give_text(into, size, &key.to_string()) }
         })
     })

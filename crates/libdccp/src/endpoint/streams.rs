@@ -1,4 +1,4 @@
-//! Byte streams of an endpoint's sessions, which never wait.
+//! Byte streams of an endpoint's sessions; no call waits.
 
 use super::inner::{Loop, dccp_endpoint, with};
 use crate::errno::{Failure, Outcome, answer, answer_size, failure, invalid};
@@ -12,7 +12,7 @@ use mpdccp_proto::SessionId;
 use rustix::io::Errno;
 use std::ffi::{c_int, c_void};
 
-/// Of ours, among the streams of the session: all the same.
+/// Priority of our streams among the session's streams: all are equal.
 const PRIORITY: u8 = 1;
 
 fn failed(error: StreamError) -> Failure {
@@ -26,7 +26,7 @@ fn failed(error: StreamError) -> Failure {
     failure(errno, error.to_string())
 }
 
-/// Does something with the streams of a session. Without them, or before and after it is open: -EOPNOTSUPP.
+/// Runs `act` on the streams of a session. -EOPNOTSUPP without streams, or if the session is not open.
 fn act<T>(
     endpoint: *const dccp_endpoint,
     now_ns: u64,
@@ -41,12 +41,12 @@ fn act<T>(
     })
 }
 
-/// An event of a stream as C has it; None of one that C is not told. What the peer opens is accepted.
+/// A stream event in C's form; None if C does not receive it. Accepts streams that the peer opens.
 pub(super) fn told(inner: &mut Loop, session: SessionId, event: Event) -> Option<dccp_event> {
     let told = |kind, StreamId(stream)| dccp_event { kind, stream, ..dccp_event::default() };
     Some(match event {
         Event::Opened(stream) => {
-            // Of a session that is ending, what arrived can still be read.
+            // If the session is ending, data that arrived can still be read.
             inner.endpoint.streams(inner.now, session, |streams| streams.accept(stream, &[]));
             told(DCCP_EVENT_STREAM_OPENED, stream)
         }
@@ -61,8 +61,8 @@ pub(super) fn told(inner: &mut Loop, session: SessionId, event: Event) -> Option
     })
 }
 
-/// Opens a stream of a session to the peer; its number. Both ends need DCCP_STREAMS, and the session is open: otherwise -EOPNOTSUPP. -EAGAIN while
-/// the peer allows no more.
+/// Opens a stream of a session, which the peer accepts; writes its number. Both ends need DCCP_STREAMS, and
+/// the session must be open: otherwise -EOPNOTSUPP. -EAGAIN while the peer allows no more streams.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn dccp_endpoint_open_stream(
     endpoint: *mut dccp_endpoint,
@@ -75,14 +75,14 @@ pub unsafe extern "C" fn dccp_endpoint_open_stream(
             return Err(invalid("there is no room for the stream's number"));
         }
         let StreamId(number) = act(endpoint, now_ns, session, |streams| streams.open(&[], PRIORITY))?;
-        // SAFETY: the header has the caller see to it.
+        // SAFETY: the header requires this of the caller.
         unsafe { stream.write(number) };
         Ok(0)
     })
 }
 
-/// Bytes of a stream: how many were read, 0 after the last. -EAGAIN if none are there; DCCP_EVENT_STREAM_READABLE tells of the next. -ECONNRESET if
-/// either end gave the stream up.
+/// Reads bytes of a stream; returns the number read, 0 after the last. -EAGAIN if there are none;
+/// DCCP_EVENT_STREAM_READABLE reports the next. -ECONNRESET if either end reset the stream.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn dccp_endpoint_stream_read(
     endpoint: *mut dccp_endpoint,
@@ -93,14 +93,15 @@ pub unsafe extern "C" fn dccp_endpoint_stream_read(
     len: usize,
 ) -> isize {
     answer_size(|| {
-        // SAFETY: the header has the caller see to it.
+        // SAFETY: the header requires this of the caller.
         let into = unsafe { room(buffer.cast(), len) }?;
         act(endpoint, now_ns, session, |streams| streams.read(StreamId(stream), into))
     })
 }
 
-/// How many of the bytes were taken. -EAGAIN if there is no room; DCCP_EVENT_STREAM_WRITABLE tells when there is. -EPIPE if this end ended the
-/// stream, -ECONNRESET if either end gave it up.
+/// Writes bytes to a stream; returns the number accepted. -EAGAIN if there is no room;
+/// DCCP_EVENT_STREAM_WRITABLE reports when there is. -EPIPE if this end ended the stream, -ECONNRESET if
+/// either end reset it.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn dccp_endpoint_stream_write(
     endpoint: *mut dccp_endpoint,
@@ -111,13 +112,14 @@ pub unsafe extern "C" fn dccp_endpoint_stream_write(
     len: usize,
 ) -> isize {
     answer_size(|| {
-        // SAFETY: the header has the caller see to it.
+        // SAFETY: the header requires this of the caller.
         let data = unsafe { bytes(data.cast(), len) }?;
         act(endpoint, now_ns, session, |streams| streams.write(StreamId(stream), data))
     })
 }
 
-/// Writes no more on a stream: the peer reads to the end. Reading goes on. DCCP_EVENT_STREAM_DELIVERED tells when the peer has everything.
+/// Ends writing on a stream: the peer reads up to the end. Reading continues. DCCP_EVENT_STREAM_DELIVERED
+/// reports when the peer has everything.
 #[unsafe(no_mangle)]
 pub extern "C" fn dccp_endpoint_stream_end(
     endpoint: *mut dccp_endpoint,
@@ -128,7 +130,7 @@ pub extern "C" fn dccp_endpoint_stream_end(
     answer(|| act(endpoint, now_ns, session, |streams| streams.finish(StreamId(stream))).map(|()| 0))
 }
 
-/// Gives both directions of a stream up at once. The peer is told the number, which is the application's.
+/// Resets both directions of a stream at once. The peer receives this application error code.
 #[unsafe(no_mangle)]
 pub extern "C" fn dccp_endpoint_stream_reset(
     endpoint: *mut dccp_endpoint,

@@ -1,8 +1,8 @@
 use super::ack_ratio::{AckRatio, RatioRule};
 use crate::ccid::{Arrival, SenderRequest};
 
-/// The peer's Ack Vector state is not trimmed for fewer packets than these, unless they are a window: an exchange of single packets would have an Ack
-/// more for each, and a state that grew by a few of them costs next to nothing.
+/// Packets after which the peer's Ack Vector state is trimmed, unless the window is smaller. Trimming more
+/// often would add an Ack to each packet of an exchange, and a slightly larger state costs almost nothing.
 const TRIM: u64 = 16;
 /// Sequence Window over congestion window (RFC 4340 section 7.5.2 recommends about five).
 const WINDOW_FACTOR: u64 = 5;
@@ -25,7 +25,7 @@ pub(crate) struct Requests {
     /// Largest recent number of packets that left until a packet was acknowledged, itself included; it
     /// decays.
     reach: u64,
-    /// Packets acknowledged in rounds since the peer's state was to be trimmed last.
+    /// Packets acknowledged in rounds since the peer's state was last to be trimmed.
     since_trim: u64,
     ack_peer: bool,
 }
