@@ -66,7 +66,7 @@ pub struct Stats {
     pub bytes_repaired: u64,
     /// Stream bytes copied to further paths.
     pub bytes_copied: u64,
-    /// Bytes of streams that arrived and were new.
+    /// New stream bytes received.
     pub bytes_received: u64,
     /// Packets dropped: malformed.
     pub malformed: u64,

@@ -19,7 +19,7 @@ pub(crate) struct Stream {
     /// The class in which it waits to be sent, and the DSCP of its packets.
     pub(crate) class: usize,
     pub(crate) dscp: u8,
-    /// Our header was written: we opened or accepted it.
+    /// Our header was written, since we opened or accepted the stream.
     pub(crate) accepted: bool,
     /// Bits of [`control`].
     pub(crate) control: u8,

@@ -375,7 +375,7 @@ impl Streams {
         }
     }
 
-    /// The next thing to know.
+    /// The next event.
     pub fn poll_event(&mut self) -> Option<Event> {
         while let Some(&id) = self.events.front() {
             let Some(stream) = self.streams.get_mut(&id) else {

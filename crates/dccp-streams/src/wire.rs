@@ -45,7 +45,7 @@ pub fn dscp(packet: &[u8]) -> Option<u8> {
     }
 }
 
-/// What is ahead of the frames.
+/// Header before the frames.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Header {
     /// The sender's identifier of the path, and the packet's number on it. Packets with only acknowledgements
@@ -281,7 +281,7 @@ impl<'a> Writer<'a> {
         }
     }
 
-    /// As many of the highest ranges, from the highest down, as fit. False if not even one does.
+    /// Writes as many of the highest ranges as fit, in descending order. False if none fits.
     pub(crate) fn ack(
         &mut self,
         path: u64,
