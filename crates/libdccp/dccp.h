@@ -808,9 +808,9 @@ int dccp_set_priority(struct dccp_conn *conn, unsigned int number, unsigned int 
 int dccp_set_ccid(struct dccp_conn *conn, unsigned int ccid);
 
 /**
- * Sends at this rate, in bits per second, for a while, with padding when there is no other data.
- * dccp_stats.allowed so shows the path's capacity before the program sends more. Congestion control limits
- * the padding. A new probe replaces a running one.
+ * Sends at this rate, in bits per second, for a while, with padding when there is no other data. This way
+ * dccp_stats.allowed shows the path's capacity before the program sends more. Congestion control limits the
+ * padding. A new probe replaces a running one.
  */
 int dccp_probe(struct dccp_conn *conn,
                uint64_t rate,
@@ -1042,7 +1042,7 @@ int dccp_add_peer(struct dccp_listener *listener,
                   const char *preshared_key);
 
 /**
- * Accepts a peer no more and ends its connections.
+ * Stops accepting a peer and ends its connections.
  */
 int dccp_remove_peer(struct dccp_listener *listener, const char *public_key);
 

@@ -83,7 +83,7 @@ impl<A: App> Driver<A> {
     }
 
     fn input(&mut self, ready: &[Source]) {
-        // Acknowledgements first: they open windows for what the application reads.
+        // Acknowledgements first: they open windows for data that the application reads.
         for source in ready {
             if let Source::Socket(socket) = *source {
                 self.core.net.receive(socket, &mut self.last, &mut self.core.endpoint);

@@ -381,11 +381,11 @@ impl Connection {
         if set == Some(true) { Ok(()) } else { Err(CcidError::NotOpen) }
     }
 
-    /// Sends at this rate for a while, with padding when the application has nothing to send. A sender that
-    /// has been slower so learns the path's capacity ([`Stats::allowed`], [`Stats::rate`]) before it sends
-    /// more. Congestion control limits the padding too, and application data goes first. The peer's library
-    /// drops the padding; Linux's DCCP sockets would deliver it as empty datagrams. A new probe replaces a
-    /// running one; a duration of zero ends it.
+    /// Sends at this rate for a while, with padding when the application has nothing to send. This way a slow
+    /// sender learns the path's capacity ([`Stats::allowed`], [`Stats::rate`]) before it sends more.
+    /// Congestion control limits the padding too, and application data goes first. The peer's library drops
+    /// the padding; Linux's DCCP sockets would deliver it as empty datagrams. A new probe replaces a running
+    /// one; a duration of zero ends it.
     pub fn probe(&self, rate: Rate, duration: Duration) {
         let id = self.id();
         self.runtime.run(move |core, streams| streams.probe(core.clock.now(), id, rate, duration));

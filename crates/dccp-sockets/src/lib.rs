@@ -132,7 +132,7 @@
 )]
 //! with `async` methods.
 //!
-//! # What it tells
+//! # Tracing
 //!
 //! A subscriber of [`tracing`](https://docs.rs/tracing) receives, in a span `session` for each session: at
 //! level `debug`, every state change of a connection (`connection state`, with `from`, `to`, the peer's

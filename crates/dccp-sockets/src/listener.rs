@@ -103,7 +103,7 @@ impl Listener {
         self.backlog.arrived.poll(&self.backlog.state, cx, |state| accept(&self.runtime, state))
     }
 
-    /// A descriptor for `poll`, `epoll` and the like: readable while a connection waits to be accepted. Only
+    /// A descriptor for `poll`, `epoll` and similar: readable while a connection waits to be accepted. Only
     /// this crate may read or write it.
     ///
     /// # Errors
@@ -153,7 +153,7 @@ impl Listener {
         added.unwrap_or(Err(ConnectError::Options("the listener is over"))).map(|_| ())
     }
 
-    /// Accepts a peer no more and ends its connections. The peer is not told, since it has no key any more.
+    /// Stops accepting a peer and ends its connections. The peer is not told, since it has no key any more.
     /// If [any peer](Options::any_peer) is accepted, it may come back.
     pub fn remove_peer(&self, key: PublicKey) {
         self.runtime.run(move |core, streams| streams.remove_peer(core, &key));

@@ -368,8 +368,8 @@ impl Options {
     /// Starts from the capacity that an earlier connection to the same peer over the same path measured
     /// ([`PathStats::capacity`](crate::PathStats::capacity)), as Careful Resume (RFC 9959) does: once the
     /// initial window is acknowledged, half of the capacity is used at once, and given up on any loss.
-    /// Applies to the first connection made with these options, on its first path; no effect with CCIDs 3 and
-    /// 4. Do not use a capacity that is older than [`RESUME_LIFETIME`](crate::RESUME_LIFETIME), or one of a
+    /// Applies to the first connection made with these options, on its first path; CCIDs 3 and 4 ignore it.
+    /// Do not use a capacity that is older than [`RESUME_LIFETIME`](crate::RESUME_LIFETIME), or one of a
     /// connection that still runs.
     pub fn resume(mut self, capacity: Remembered) -> Options {
         self.resume = Some(capacity);

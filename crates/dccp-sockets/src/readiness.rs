@@ -9,7 +9,7 @@ use std::sync::Arc;
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Ready {
-    /// A datagram waits, or none will come.
+    /// A datagram waits, or no more will come.
     pub readable: bool,
     /// There is room in the send queue, or sending has ended.
     pub writable: bool,

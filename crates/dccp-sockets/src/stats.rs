@@ -4,7 +4,7 @@ use mpdccp_units::Rate;
 use std::net::SocketAddr;
 use std::time::Duration;
 
-/// Counters and state of a connection. After its end, they are those of the last look at it: later losses are
+/// Counters and state of a connection. After its end they are those of the last update: later losses are
 /// missing.
 #[derive(Clone, Debug, Default, PartialEq)]
 #[non_exhaustive]

@@ -333,7 +333,7 @@ impl Stream {
         }
     }
 
-    /// A descriptor that is readable while there is something to tell.
+    /// A descriptor that is readable while there is news.
     pub(crate) fn descriptor(&self) -> io::Result<&OwnedFd> {
         if self.descriptor.get().is_none() {
             let mut state = lock(&self.state);

@@ -137,7 +137,7 @@ impl SendHalf {
         tell
     }
 
-    /// The frame that told it was lost.
+    /// The BLOCKED frame was lost.
     pub(crate) fn on_blocked_lost(&mut self) {
         self.told_blocked = None;
     }

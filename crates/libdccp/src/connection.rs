@@ -381,9 +381,9 @@ pub extern "C" fn dccp_set_ccid(conn: *mut dccp_conn, ccid: c_uint) -> c_int {
     })
 }
 
-/// Sends at this rate, in bits per second, for a while, with padding when there is no other data.
-/// dccp_stats.allowed so shows the path's capacity before the program sends more. Congestion control limits
-/// the padding. A new probe replaces a running one.
+/// Sends at this rate, in bits per second, for a while, with padding when there is no other data. This way
+/// dccp_stats.allowed shows the path's capacity before the program sends more. Congestion control limits the
+/// padding. A new probe replaces a running one.
 #[unsafe(no_mangle)]
 pub extern "C" fn dccp_probe(conn: *mut dccp_conn, rate: u64, duration_ms: c_uint) -> c_int {
     answer(|| {

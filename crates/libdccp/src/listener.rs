@@ -92,7 +92,7 @@ pub unsafe extern "C" fn dccp_add_peer(
     })
 }
 
-/// Accepts a peer no more and ends its connections.
+/// Stops accepting a peer and ends its connections.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn dccp_remove_peer(listener: *mut dccp_listener, public_key: *const c_char) -> c_int {
     answer(|| {

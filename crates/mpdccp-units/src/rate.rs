@@ -93,8 +93,7 @@ impl fmt::Debug for Rate {
     }
 }
 
-/// In Mbit/s, with three decimals unless told otherwise.
-/// Text that is no rate.
+/// In Mbit/s, with three decimals unless told otherwise. Error for a text that is not a rate.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct NoRate;
 

@@ -101,7 +101,7 @@ impl Bbr3 {
         if self.tuned { self.jitter.allowance(self.bw) as u64 } else { 0 }
     }
 
-    /// What may be in flight at `gain`, lumps of acknowledgements and the variation of delay allowed for.
+    /// Most bytes in flight at `gain`, with room for aggregated acknowledgements and the variation of delay.
     fn max_inflight(&self, gain: f64) -> u64 {
         let extra = self.extra_acked.get();
         if !self.tuned {

@@ -9,17 +9,17 @@ use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 pub struct ByteStream(pub(super) crate::ByteStream);
 
 impl ByteStream {
-    /// As [`crate::ByteStream::id`].
+    /// See [`crate::ByteStream::id`].
     pub fn id(&self) -> u64 {
         self.0.id()
     }
 
-    /// As [`crate::ByteStream::end`].
+    /// See [`crate::ByteStream::end`].
     pub fn end(&self) {
         self.0.end();
     }
 
-    /// As [`crate::ByteStream::finish`].
+    /// See [`crate::ByteStream::finish`].
     ///
     /// # Errors
     /// As for [`crate::ByteStream::finish`].
@@ -27,7 +27,7 @@ impl ByteStream {
         std::future::poll_fn(|cx| self.0.poll_finish(cx)).await
     }
 
-    /// As [`crate::ByteStream::reset`].
+    /// See [`crate::ByteStream::reset`].
     pub fn reset(&self, code: u16) {
         self.0.reset(code);
     }
@@ -43,7 +43,7 @@ impl AsyncWrite for &ByteStream {
         Poll::Ready(Ok(()))
     }
 
-    /// As [`ByteStream::finish`].
+    /// See [`ByteStream::finish`].
     fn poll_shutdown(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
         Poll::Ready(Ok(ready!(self.0.poll_finish(cx))?))
     }

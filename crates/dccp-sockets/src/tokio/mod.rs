@@ -50,7 +50,7 @@ use tokio::sync::oneshot;
 pub struct Listener(crate::Listener);
 
 impl Listener {
-    /// As [`crate::Listener::bind`].
+    /// See [`crate::Listener::bind`].
     ///
     /// # Errors
     /// As for [`crate::Listener::bind`].
@@ -73,7 +73,7 @@ impl Listener {
         std::future::poll_fn(|cx| self.0.poll_accept(cx)).await.map(Connection)
     }
 
-    /// As [`crate::Listener::send_listen`].
+    /// See [`crate::Listener::send_listen`].
     ///
     /// # Errors
     /// As for [`crate::Listener::send_listen`].
@@ -81,7 +81,7 @@ impl Listener {
         self.0.send_listen(client, dccp_port)
     }
 
-    /// As [`crate::Listener::add_peer`].
+    /// See [`crate::Listener::add_peer`].
     ///
     /// # Errors
     /// As for [`crate::Listener::add_peer`].
@@ -89,7 +89,7 @@ impl Listener {
         self.0.add_peer(key, preshared)
     }
 
-    /// As [`crate::Listener::remove_peer`].
+    /// See [`crate::Listener::remove_peer`].
     pub fn remove_peer(&self, key: PublicKey) {
         self.0.remove_peer(key);
     }
@@ -105,7 +105,7 @@ impl Listener {
 pub struct Connector(crate::Connector);
 
 impl Connector {
-    /// As [`crate::Connector::new`].
+    /// See [`crate::Connector::new`].
     ///
     /// # Errors
     /// As for [`crate::Connector::new`].
@@ -122,7 +122,7 @@ impl Connector {
         self.connect_with(addr, None).await
     }
 
-    /// As [`crate::Connector::connect_peer`].
+    /// See [`crate::Connector::connect_peer`].
     ///
     /// # Errors
     /// As for [`crate::Connector::connect_peer`].
@@ -158,7 +158,7 @@ impl Connector {
 pub struct Connection(crate::Connection);
 
 impl Connection {
-    /// As [`crate::Connection::connect`].
+    /// See [`crate::Connection::connect`].
     ///
     /// # Errors
     /// As for [`crate::Connection::connect`].
@@ -169,22 +169,22 @@ impl Connection {
     /// Queues a datagram; waits while the queue is full.
     ///
     /// # Errors
-    /// As [`crate::Connection::send`].
+    /// See [`crate::Connection::send`].
     pub async fn send(&self, data: &[u8]) -> Result<(), SendError> {
         self.send_with(data, Delivery::default()).await
     }
 
-    /// As [`crate::Connection::send_with`].
+    /// See [`crate::Connection::send_with`].
     ///
     /// # Errors
-    /// As [`crate::Connection::send`].
+    /// See [`crate::Connection::send`].
     pub async fn send_with(&self, data: &[u8], delivery: Delivery) -> Result<(), SendError> {
         let stream = &self.0.stream;
         let sent = stream.writable.wait_async(&stream.state, |s| s.send(data, delivery)).await;
         self.0.tell_of(sent)
     }
 
-    /// As [`crate::Connection::try_send`].
+    /// See [`crate::Connection::try_send`].
     ///
     /// # Errors
     /// As for [`crate::Connection::try_send`].
@@ -192,7 +192,7 @@ impl Connection {
         self.0.try_send(data)
     }
 
-    /// As [`crate::Connection::try_send_bytes`].
+    /// See [`crate::Connection::try_send_bytes`].
     ///
     /// # Errors
     /// As for [`crate::Connection::try_send_bytes`].
@@ -200,7 +200,7 @@ impl Connection {
         self.0.try_send_bytes(data)
     }
 
-    /// As [`crate::Connection::try_send_many`].
+    /// See [`crate::Connection::try_send_many`].
     ///
     /// # Errors
     /// As for [`crate::Connection::try_send_many`].
@@ -214,13 +214,13 @@ impl Connection {
     /// Waits for the next datagram.
     ///
     /// # Errors
-    /// As [`crate::Connection::recv`].
+    /// See [`crate::Connection::recv`].
     pub async fn recv(&self) -> Result<Vec<u8>, RecvError> {
         let stream = &self.0.stream;
         stream.readable.wait_async(&stream.state, |s| s.recv()).await
     }
 
-    /// As [`crate::Connection::recv_many`].
+    /// See [`crate::Connection::recv_many`].
     ///
     /// # Errors
     /// As for [`crate::Connection::recv_many`].
@@ -229,7 +229,7 @@ impl Connection {
         stream.readable.wait_async(&stream.state, |s| s.recv_many(into, most)).await
     }
 
-    /// As [`crate::Connection::try_recv`].
+    /// See [`crate::Connection::try_recv`].
     ///
     /// # Errors
     /// As for [`crate::Connection::try_recv`].
@@ -237,7 +237,7 @@ impl Connection {
         self.0.try_recv()
     }
 
-    /// As [`crate::Connection::poll_recv`].
+    /// See [`crate::Connection::poll_recv`].
     ///
     /// # Errors
     /// As for [`crate::Connection::poll_recv`].
@@ -245,7 +245,7 @@ impl Connection {
         self.0.poll_recv(cx)
     }
 
-    /// As [`crate::Connection::poll_send_ready`].
+    /// See [`crate::Connection::poll_send_ready`].
     ///
     /// # Errors
     /// As for [`crate::Connection::poll_send_ready`].
@@ -253,7 +253,7 @@ impl Connection {
         self.0.poll_send_ready(cx)
     }
 
-    /// As [`crate::Connection::open_stream`].
+    /// See [`crate::Connection::open_stream`].
     ///
     /// # Errors
     /// As for [`crate::Connection::open_stream`].
@@ -264,7 +264,7 @@ impl Connection {
         Ok(ByteStream(crate::ByteStream::new(&self.0.runtime, opened.unwrap_or(Err(over))?)))
     }
 
-    /// As [`crate::Connection::accept_stream`].
+    /// See [`crate::Connection::accept_stream`].
     ///
     /// # Errors
     /// As for [`crate::Connection::accept_stream`].
@@ -272,7 +272,7 @@ impl Connection {
         std::future::poll_fn(|cx| self.0.poll_accept_stream(cx)).await.map(ByteStream)
     }
 
-    /// As [`crate::Connection::finish`].
+    /// See [`crate::Connection::finish`].
     ///
     /// # Errors
     /// As for [`crate::Connection::finish`].
@@ -282,12 +282,12 @@ impl Connection {
         stream.happened.wait_async(&stream.state, |s| s.finished()).await
     }
 
-    /// As [`crate::Connection::abort`].
+    /// See [`crate::Connection::abort`].
     pub fn abort(&self) {
         self.0.abort();
     }
 
-    /// As [`crate::Connection::abort_with`].
+    /// See [`crate::Connection::abort_with`].
     pub fn abort_with(&self, why: &str) {
         self.0.abort_with(why);
     }
@@ -297,19 +297,19 @@ impl Connection {
         std::future::poll_fn(|cx| self.0.poll_event(cx)).await
     }
 
-    /// As [`crate::Connection::try_event`].
+    /// See [`crate::Connection::try_event`].
     pub fn try_event(&self) -> Option<Event> {
         self.0.try_event()
     }
 
-    /// As [`crate::Connection::stats`].
+    /// See [`crate::Connection::stats`].
     pub async fn stats(&self) -> Stats {
         let id = self.0.id();
         self.ask(move |core, streams| streams.refresh(core, id)).await;
         self.0.last_stats()
     }
 
-    /// As [`crate::Connection::add_path`].
+    /// See [`crate::Connection::add_path`].
     ///
     /// # Errors
     /// As for [`crate::Connection::add_path`].
@@ -319,22 +319,22 @@ impl Connection {
         added.unwrap_or(Err(ConnectError::Refused(Reason::Aborted)))
     }
 
-    /// As [`crate::Connection::remove_path`].
+    /// See [`crate::Connection::remove_path`].
     pub fn remove_path(&self, path: PathId) {
         self.0.remove_path(path);
     }
 
-    /// As [`crate::Connection::set_priority`].
+    /// See [`crate::Connection::set_priority`].
     pub fn set_priority(&self, path: PathId, priority: u8) {
         self.0.set_priority(path, priority);
     }
 
-    /// As [`crate::Connection::path_changed`].
+    /// See [`crate::Connection::path_changed`].
     pub fn path_changed(&self, path: PathId) {
         self.0.path_changed(path);
     }
 
-    /// As [`crate::Connection::set_ccid`].
+    /// See [`crate::Connection::set_ccid`].
     ///
     /// # Errors
     /// As for [`crate::Connection::set_ccid`].
@@ -347,47 +347,47 @@ impl Connection {
         if set == Some(true) { Ok(()) } else { Err(CcidError::NotOpen) }
     }
 
-    /// As [`crate::Connection::probe`].
+    /// See [`crate::Connection::probe`].
     pub fn probe(&self, rate: Rate, duration: Duration) {
         self.0.probe(rate, duration);
     }
 
-    /// As [`crate::Connection::max_datagram_size`].
+    /// See [`crate::Connection::max_datagram_size`].
     pub fn max_datagram_size(&self) -> usize {
         self.0.max_datagram_size()
     }
 
-    /// As [`crate::Connection::is_multipath`].
+    /// See [`crate::Connection::is_multipath`].
     pub fn is_multipath(&self) -> bool {
         self.0.is_multipath()
     }
 
-    /// As [`crate::Connection::end`].
+    /// See [`crate::Connection::end`].
     pub fn end(&self) -> Option<Reason> {
         self.0.end()
     }
 
-    /// As [`crate::Connection::peer_said`].
+    /// See [`crate::Connection::peer_said`].
     pub fn peer_said(&self) -> Option<String> {
         self.0.peer_said()
     }
 
-    /// As [`crate::Connection::service`].
+    /// See [`crate::Connection::service`].
     pub fn service(&self) -> Option<ServiceCode> {
         self.0.service()
     }
 
-    /// As [`crate::Connection::peer_addr`].
+    /// See [`crate::Connection::peer_addr`].
     pub fn peer_addr(&self) -> Option<SocketAddr> {
         self.0.peer_addr()
     }
 
-    /// As [`crate::Connection::local_addr`].
+    /// See [`crate::Connection::local_addr`].
     pub fn local_addr(&self) -> Option<SocketAddr> {
         self.0.local_addr()
     }
 
-    /// As [`crate::Connection::peer_key`].
+    /// See [`crate::Connection::peer_key`].
     pub fn peer_key(&self) -> Option<PublicKey> {
         self.0.peer_key()
     }
@@ -433,7 +433,7 @@ impl Sink<Bytes> for Connection {
         Poll::Ready(Ok(()))
     }
 
-    /// As [`Connection::finish`].
+    /// See [`Connection::finish`].
     fn poll_close(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Result<(), SendError>> {
         self.0.begin_finish();
         let stream = &self.0.stream;

@@ -354,7 +354,7 @@ mod tests {
             }
         }
 
-        /// Memory is bounded whatever arrives.
+        /// Memory is bounded for any arrivals.
         #[test]
         fn is_bounded(numbers in proptest::collection::vec(0u64..100_000, 1..3000)) {
             let mut state = AckVectorState::default();
