@@ -16,7 +16,7 @@ use std::collections::BTreeMap;
 /// Bytes of the shortest request and the shortest answer.
 pub const QUESTION: usize = 18;
 const ANSWER: usize = 44;
-/// Limits of an answer: bytes, and milliseconds of wait.
+/// Limits of an answer: bytes, and delay in steps of 100 ms.
 const LARGEST: u16 = 9_000;
 const LONGEST: u16 = 1_200;
 /// Limits of the answers to a peer: bytes per second, and burst.

@@ -10,7 +10,7 @@ const MAX_PATIENCE: usize = 64;
 const CLOCKED: (u64, u64) = (64, 16);
 /// For paced senders: acknowledgements needed per window, and the highest ratio.
 const PACED: (u64, u64) = (16, 64);
-/// For the amount in flight: acknowledgements needed, and the packets beyond which only this many are needed.
+/// Beyond the first number of packets in flight, only the second number of acknowledgements is needed.
 const BEYOND: (u64, u64) = (16, 4);
 /// Most recent packets of the peer that are remembered.
 const LOOKBACK: u32 = u128::BITS;
