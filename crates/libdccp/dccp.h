@@ -339,7 +339,7 @@ struct dccp_options {
    */
   uint32_t mark;
   /**
-   * Most datagrams that wait for the congestion window. Default: 16.
+   * Maximum number of datagrams that wait for the congestion window. Default: 16.
    */
   uint32_t queue;
   /**
@@ -351,11 +351,11 @@ struct dccp_options {
    */
   uint32_t send_policy;
   /**
-   * Most received datagrams that wait for the application. Default: 4096.
+   * Maximum number of received datagrams that wait for the application. Default: 4096.
    */
   uint32_t receive_queue;
   /**
-   * Most connections that wait to be accepted. Default: 128.
+   * Maximum number of connections that wait to be accepted. Default: 128.
    */
   uint32_t backlog;
   /**
@@ -364,11 +364,11 @@ struct dccp_options {
    */
   size_t receive_memory;
   /**
-   * Most connections of a listener. Default: 16384.
+   * Maximum number of connections of a listener. Default: 16384.
    */
   uint32_t max_connections;
   /**
-   * Most connections of one source. Default: a quarter of all.
+   * Maximum number of connections of one source. Default: a quarter of all.
    */
   uint32_t max_connections_per_source;
   /**
@@ -429,7 +429,7 @@ struct dccp_options {
    */
   uint8_t coverage;
   /**
-   * Least checksum coverage of accepted data.
+   * Minimum checksum coverage of accepted data.
    */
   uint8_t min_coverage;
   /**

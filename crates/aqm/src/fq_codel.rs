@@ -22,7 +22,7 @@ impl Default for FqCoDelConfig {
     }
 }
 
-/// Most packets dropped at once when the limit is exceeded (RFC 8290 section 4.1).
+/// Maximum number of packets dropped at once when the limit is exceeded (RFC 8290 section 4.1).
 const DROP_BATCH: usize = 64;
 
 #[derive(Clone, Debug)]

@@ -171,7 +171,7 @@ pub struct Inherited {
     pub window: u64,
     /// Smoothed round-trip time.
     pub srtt: Option<Duration>,
-    /// Least known round-trip time.
+    /// Minimum round-trip time known.
     pub min_rtt: Option<Duration>,
     /// See [`Controller::settled`]. If set, the successor must not start a new search: changing would
     /// otherwise bypass congestion control (RFC 4340 section 10.5).

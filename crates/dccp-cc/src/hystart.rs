@@ -11,7 +11,7 @@ const SAMPLES: u32 = 8;
 const GROWTH_DIVISOR: u32 = 4;
 /// CSS_ROUNDS (section 4.3).
 const CSS_ROUNDS: u32 = 5;
-/// Most segments counted per acknowledgement without pacing (L, section 4.3).
+/// Maximum number of segments counted per acknowledgement without pacing (L, section 4.3).
 const MOST_PER_ACK: f64 = 8.0;
 
 const NO_GROUP: (Duration, u32) = (Duration::MAX, 0);

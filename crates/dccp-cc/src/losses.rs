@@ -8,7 +8,7 @@ use mpdccp_units::Time;
 
 /// BBR.LossThresh (draft-ietf-ccwg-bbr-06 section 2.6): tolerated share of losses beyond the path's own.
 pub(crate) const LOSS_THRESH: f64 = 0.02;
-/// Least packets in a stretch of rounds.
+/// Minimum number of packets in a stretch of rounds.
 const FEW: f64 = 50.0;
 /// Separate losses in a stretch that indicate congestion: an excess over a rate causes losses repeatedly, not
 /// once.

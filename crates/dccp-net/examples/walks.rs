@@ -33,7 +33,7 @@ const TICK: Duration = Duration::from_millis(1);
 const BURST: u64 = 20;
 const SIZE: usize = 1400;
 
-/// Most bytes of a run.
+/// Maximum number of bytes of a run.
 const RUN: usize = 65_000;
 
 /// Packets of one size to one destination, as one system call sends them; the last may be shorter.

@@ -117,7 +117,7 @@ pub trait App {
 /// A closure to run on the data thread.
 pub(crate) type Job<A> = Box<dyn FnOnce(&mut Core, &mut A) + Send>;
 
-/// Most pending jobs of [`Handle::offer`].
+/// Maximum number of pending jobs of [`Handle::offer`].
 const MOST_WAITING: usize = 64;
 
 /// Gives other threads access to a running [`crate::Driver`]: closures run between two turns of its loop.

@@ -5,7 +5,7 @@ use dccp_proto::{Ecn, Route, Sink};
 use dccp_secure::{HEADER, TAG};
 use std::net::{IpAddr, SocketAddr};
 
-/// Most packets in one run (the kernel's UDP_MAX_SEGMENTS) and most bytes.
+/// Maximum number of packets in one run (the kernel's UDP_MAX_SEGMENTS) and maximum bytes.
 const MAX_SEGMENTS: usize = 64;
 const MAX_BYTES: usize = 65_000;
 

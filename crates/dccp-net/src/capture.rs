@@ -27,7 +27,7 @@ pub(crate) enum Form {
     Sealed,
 }
 
-/// Most remembered source addresses.
+/// Maximum number of remembered source addresses.
 const MAX_SOURCES: usize = 256;
 /// Bytes per write, approximately.
 const PIECE: usize = 8192;

@@ -22,7 +22,7 @@ pub struct Driver<A> {
     filling: bool,
 }
 
-/// Most rounds of [`App::fill`] and sending in one turn.
+/// Maximum number of rounds of [`App::fill`] and sending in one turn.
 const FILLS: usize = 32;
 
 impl<A: App> Driver<A> {

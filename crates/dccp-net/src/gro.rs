@@ -10,9 +10,10 @@ use tun_rs::{
     VirtioNetHdr, checksum, checksum_no_fold,
 };
 
-/// Most bytes of a joined packet.
+/// Maximum number of bytes of a joined packet.
 const MOST_BYTES: usize = 65_000;
-/// Most packets in a joined packet: the kernel splits a UDP packet into at most this many (UDP_MAX_SEGMENTS).
+/// Maximum number of packets in a joined packet: the kernel splits a UDP packet into at most this many
+/// (UDP_MAX_SEGMENTS).
 pub(crate) const MOST_PARTS: usize = 64;
 
 /// IPv6 and TCP with all options.

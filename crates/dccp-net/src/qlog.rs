@@ -12,7 +12,7 @@ use std::path::Path;
 
 /// Shortest interval between measurements of a path.
 const LOOK: Duration = Duration::from_millis(10);
-/// Most ranges of an Ack Vector.
+/// Maximum number of ranges of an Ack Vector.
 const MAX_RANGES: usize = 64;
 /// First byte of each record (RFC 7464).
 const RECORD: u8 = 0x1e;

@@ -10,7 +10,7 @@ use std::io;
 use std::net::IpAddr;
 use std::sync::{Mutex, PoisonError};
 
-/// Most prefixes; the map allocates memory only for those in use.
+/// Maximum number of prefixes; the map allocates memory only for those in use.
 const MOST_PREFIXES: u32 = 1 << 20;
 
 // From <linux/bpf.h>.

@@ -17,7 +17,7 @@ pub struct RawEncapsulation {
     sealed: bool,
 }
 
-/// Most remembered source addresses.
+/// Maximum number of remembered source addresses.
 const MAX_SOURCES: usize = 256;
 
 impl RawEncapsulation {

@@ -27,8 +27,8 @@ use std::os::fd::AsRawFd;
 
 /// One receive buffer: as much as generic receive offload puts together.
 const RECEIVE: usize = 65_536;
-/// Most error messages read at a time, and most refusing destinations remembered: an attacker can send many
-/// ICMP messages.
+/// Maximum number of error messages read at a time, and of refusing destinations kept: an attacker can send
+/// many ICMP messages.
 const MOST_ERRORS: usize = 64;
 const MOST_REFUSED: usize = 16;
 

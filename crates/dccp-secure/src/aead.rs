@@ -84,8 +84,8 @@ impl Aead {
         list.iter().copied().find(|aead| offered >> aead.number() & 1 == 1)
     }
 
-    /// Most records under one key. RFC 9001 section 6.6: 2^23 for AES-GCM; ChaCha20-Poly1305 has no limit
-    /// below 2^60, where WireGuard rekeys.
+    /// Maximum number of records under one key. RFC 9001 section 6.6: 2^23 for AES-GCM; ChaCha20-Poly1305 has
+    /// no limit below 2^60, where WireGuard rekeys.
     pub(crate) fn most_records(self) -> u64 {
         match self {
             Aead::ChaCha20Poly1305 => 1 << 60,

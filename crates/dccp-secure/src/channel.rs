@@ -30,7 +30,7 @@ const GIVE_UP: Duration = Duration::from_secs(90);
 const FORGET: Duration = Duration::from_secs(1800);
 /// ... and a channel whose initiator has not confirmed the key for this long.
 const UNCONFIRMED: Duration = Duration::from_secs(10);
-/// Most packets that wait for the first key.
+/// Maximum number of packets that wait for the first key.
 const STAGED: usize = 16;
 
 /// Identifies a channel of a [`Channels`](crate::Channels); never reused.

@@ -22,9 +22,9 @@ const LONGEST: u16 = 1_200;
 /// Limits of the answers to a peer: bytes per second, and burst.
 const PER_SECOND: u64 = 15_000_000;
 const BURST: u64 = 4_000_000;
-/// Most answers to one request.
+/// Maximum number of answers to one request.
 const MOST: u8 = 16;
-/// Most waiting answers of all channels together.
+/// Maximum number of waiting answers of all channels together.
 const WAITING: usize = 1_024;
 /// Overhead of an answer, bytes.
 const HEADERS: u64 = 60;

@@ -4,7 +4,7 @@ use crate::header::NO_SLOT;
 use rand_core::RngCore;
 use std::collections::BTreeMap;
 
-/// Most indices in use: half of all, so that a free one is found quickly.
+/// Maximum number of indices in use: half of all, so that a free one is found quickly.
 const MOST: usize = 1 << 23;
 
 /// The channel of each index in use. Indices are random: they reveal neither their number nor their order.

@@ -12,7 +12,7 @@ const BURST: u32 = 32;
 const PER_SECOND: u64 = 20;
 /// Burst of a peer: it may have this many channels, and renews all of them after an outage.
 const PEER_BURST: u32 = 128;
-/// Most sources kept: as many as a host can answer while their buckets refill.
+/// Maximum number of sources kept: as many as a host can answer while their buckets refill.
 const MAX_SOURCES: usize = 16_384;
 /// Interval of the removal of full buckets.
 const SWEEP: Duration = Duration::from_millis(100);

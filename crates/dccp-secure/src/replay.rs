@@ -1,5 +1,5 @@
-/// Most counters below the highest one that a window covers: 200 ms at 1 Gbit/s of full packets is about
-/// 18,000 records.
+/// Maximum number of counters below the highest one that a window covers: 200 ms at 1 Gbit/s of full packets
+/// is about 18,000 records.
 pub(crate) const MAX_WINDOW: u64 = 32_768;
 const MIN_WINDOW: u64 = 256;
 

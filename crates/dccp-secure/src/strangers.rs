@@ -12,7 +12,7 @@ pub(crate) fn is_stranger(number: u32) -> bool {
 
 #[derive(Debug, Default)]
 pub(crate) struct Strangers {
-    /// Most strangers at a time.
+    /// Maximum number of strangers at a time.
     pub(crate) most: usize,
     pub(crate) count: usize,
     /// Counts from 0.

@@ -292,9 +292,9 @@ impl Options {
         self
     }
 
-    /// Most datagrams that wait to be sent, at least 1; 16 by default. A short queue keeps data fresh. The
-    /// limit includes datagrams that the session has taken but not sent; a [`SendPolicy`] that drops keeps
-    /// one more.
+    /// Maximum number of datagrams that wait to be sent, at least 1; 16 by default. A short queue keeps data
+    /// fresh. The limit includes datagrams that the session has taken but not sent; a [`SendPolicy`] that
+    /// drops keeps one more.
     pub fn queue(mut self, datagrams: usize) -> Options {
         self.queue = datagrams.max(1);
         self
@@ -314,8 +314,8 @@ impl Options {
         self
     }
 
-    /// Most received datagrams that wait for the application; 4096 by default. Further datagrams are dropped
-    /// and counted ([`Stats::unread`](crate::Stats::unread)).
+    /// Maximum number of received datagrams that wait for the application; 4096 by default. Further datagrams
+    /// are dropped and counted ([`Stats::unread`](crate::Stats::unread)).
     pub fn receive_queue(mut self, datagrams: usize) -> Options {
         self.receive_queue = datagrams.max(1);
         self
@@ -329,20 +329,21 @@ impl Options {
         self
     }
 
-    /// Most connections that wait to be accepted; 128 by default. Further connections are ended.
+    /// Maximum number of connections that wait to be accepted; 128 by default. Further connections are ended.
     pub fn backlog(mut self, connections: usize) -> Options {
         self.backlog = connections.max(1);
         self
     }
 
-    /// Most connections of a listener; 16,384 by default. Further connections are refused with Reset code 9.
+    /// Maximum number of connections of a listener; 16,384 by default. Further connections are refused with
+    /// Reset code 9.
     pub fn max_connections(mut self, connections: usize) -> Options {
         self.max_connections = connections.max(1);
         self
     }
 
-    /// Most connections from one source, an IPv4 address or an IPv6 /64; by default a quarter of all, at
-    /// least 16. Further connections are refused with Reset code 9. Does not apply to peers that are
+    /// Maximum number of connections from one source, an IPv4 address or an IPv6 /64; by default a quarter of
+    /// all, at least 16. Further connections are refused with Reset code 9. Does not apply to peers that are
     /// configured by key.
     pub fn max_connections_per_source(mut self, connections: usize) -> Options {
         self.max_per_source = Some(connections.max(1));
@@ -452,7 +453,7 @@ impl Options {
         self.mtu
     }
 
-    /// Most connections of a listener, and most of one source.
+    /// Maximum numbers of connections of a listener and of one source.
     pub fn most_connections(&self) -> (usize, usize) {
         (self.max_connections, self.per_source())
     }

@@ -17,7 +17,7 @@ use std::net::SocketAddr;
 use std::sync::{Arc, Mutex, OnceLock};
 use std::time::Instant;
 
-/// Most unread events; further events replace the oldest.
+/// Maximum number of unread events; further events replace the oldest.
 const MAX_EVENTS: usize = 256;
 
 /// Both ends' addresses and the peer's key, known once the connection is open.

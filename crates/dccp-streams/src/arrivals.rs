@@ -7,8 +7,8 @@ use mpdccp_units::{Duration, Time};
 pub(crate) const MAX_ACK_DELAY: Duration = Duration::from_millis(25);
 /// Delay of an acknowledgement that reports a new gap: more may follow.
 const GAP_DELAY: Duration = Duration::from_millis(1);
-/// Most ranges of numbers kept; the lowest are dropped, and their packets are no longer known as received. A
-/// fast path with reordering has hundreds.
+/// Maximum number of ranges of numbers kept; the lowest are dropped, and their packets are no longer known as
+/// received. A fast path with reordering has hundreds.
 const MAX_RANGES: usize = 1_024;
 
 #[derive(Debug)]

@@ -8,7 +8,7 @@ use core::ops::Range;
 
 /// Bytes per chunk.
 pub(crate) const CHUNK: usize = 16 << 10;
-/// Most chunks kept for reuse.
+/// Maximum number of chunks kept for reuse.
 const MAX_FREE: usize = 64;
 /// Initial size of a stream's first chunk, which grows, so that a short stream needs little memory.
 const SMALLEST: usize = 256;

@@ -20,16 +20,16 @@ pub enum Role {
 /// Limits of one end. The peer need not know them: it is told how much it may send.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Config {
-    /// Most unread bytes of all streams, at least 1 MiB.
+    /// Maximum number of unread bytes of all streams, at least 1 MiB.
     pub receive_memory: u64,
-    /// Most unread bytes of one stream, at least 64 KiB. The window grows up to it if the bandwidth-delay
-    /// product requires.
+    /// Maximum number of unread bytes of one stream, at least 64 KiB. The window grows up to it if the
+    /// bandwidth-delay product requires.
     pub stream_window: u64,
-    /// Most bytes of all streams that were written but not sent yet.
+    /// Maximum number of bytes of all streams that were written but not sent yet.
     pub send_memory: u64,
-    /// Most open streams of the peer, at least 128.
+    /// Maximum number of open streams of the peer, at least 128.
     pub max_streams: u64,
-    /// Most streams of the peer that were neither accepted nor reset.
+    /// Maximum number of streams of the peer that were neither accepted nor reset.
     pub half_open: usize,
 }
 

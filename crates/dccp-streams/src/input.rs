@@ -11,7 +11,8 @@ use crate::{Reason, StreamId};
 use alloc::boxed::Box;
 use mpdccp_units::Time;
 
-/// Most paths of the peer whose packets are recorded; a new one replaces the one silent for longest.
+/// Maximum number of paths of the peer whose packets are recorded; a new one replaces the one silent for
+/// longest.
 const MAX_ARRIVALS: usize = 16;
 
 impl Streams {

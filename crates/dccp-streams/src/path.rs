@@ -7,15 +7,16 @@ use alloc::collections::VecDeque;
 use dccp_cc::RttEstimator;
 use mpdccp_units::{Duration, Time};
 
-/// Most packets kept per path. When it is reached, nothing leaves over the path until some are acknowledged.
+/// Maximum number of packets kept per path. When it is reached, nothing leaves over the path until some are
+/// acknowledged.
 const MAX_PACKETS: usize = 1 << 16;
 /// Later packets of a path that must arrive before a missing one counts as lost.
 const REORDERING: u64 = 3;
-/// Most times that a late arrival increases the tolerance for reordering.
+/// Maximum number of increases of the reordering tolerance by late arrivals.
 const MAX_PATIENCE: u32 = 8;
-/// Most times the probe timeout doubles.
+/// Maximum number of doublings of the probe timeout.
 const MAX_BACKOFF: u32 = 6;
-/// Least round-trip variation that timers allow for.
+/// Minimum round-trip variation that timers allow for.
 const GRANULARITY: Duration = Duration::from_millis(1);
 
 /// A frame that is retransmitted, or no longer needed, depending on its packet's fate.

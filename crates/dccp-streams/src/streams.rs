@@ -13,7 +13,7 @@ use alloc::collections::{BTreeMap, VecDeque};
 use alloc::vec::Vec;
 use mpdccp_units::Time;
 
-/// Most unsent bytes of one stream.
+/// Maximum number of unsent bytes of one stream.
 const MAX_UNSENT: u64 = 64 << 10;
 /// Unsent bytes allowed to any stream, whatever the others have.
 const MIN_UNSENT: u64 = 1 << 10;

@@ -27,7 +27,7 @@ const DSCP: u8 = 0x40;
 pub(crate) const MAX_CONTROL: usize = 1 + 8 + 3 + 8;
 /// Longest header of a packet with a number, bytes.
 pub(crate) const MAX_PACKET_HEADER: usize = 1 + 8 + 8;
-/// Most ranges in an acknowledgement.
+/// Maximum number of ranges in an acknowledgement.
 const MAX_NAMED: u64 = 512;
 const MAX_VARINT: u64 = (1 << 62) - 1;
 

@@ -94,22 +94,22 @@ pub struct dccp_options {
     pub reordering: *const c_char,
     /// Mark of all packets, for policy routing (SO_MARK). Needs CAP_NET_ADMIN.
     pub mark: u32,
-    /// Most datagrams that wait for the congestion window. Default: 16.
+    /// Maximum number of datagrams that wait for the congestion window. Default: 16.
     pub queue: u32,
     /// Longest time that a datagram waits, milliseconds; later it is dropped. Default: no limit.
     pub queue_time_ms: u32,
     /// Policy for a full queue: DCCP_SEND_WAIT and similar.
     pub send_policy: u32,
-    /// Most received datagrams that wait for the application. Default: 4096.
+    /// Maximum number of received datagrams that wait for the application. Default: 4096.
     pub receive_queue: u32,
-    /// Most connections that wait to be accepted. Default: 128.
+    /// Maximum number of connections that wait to be accepted. Default: 128.
     pub backlog: u32,
     /// Memory for received datagrams in all connections of a listener or a connector, bytes. Default: 256
     /// MiB.
     pub receive_memory: usize,
-    /// Most connections of a listener. Default: 16384.
+    /// Maximum number of connections of a listener. Default: 16384.
     pub max_connections: u32,
-    /// Most connections of one source. Default: a quarter of all.
+    /// Maximum number of connections of one source. Default: a quarter of all.
     pub max_connections_per_source: u32,
     /// Largest IP packet, bytes, 576 to 65535. Default: 1500.
     pub mtu: u32,
@@ -140,7 +140,7 @@ pub struct dccp_options {
     pub dccp_port: u16,
     /// Checksum coverage of the data that this end sends, 0 to 15 (RFC 4340 section 9.2). Only with DCCP_RAW.
     pub coverage: u8,
-    /// Least checksum coverage of accepted data.
+    /// Minimum checksum coverage of accepted data.
     pub min_coverage: u8,
     /// DSCP of IP headers, 0 to 63. Default: 0.
     pub dscp: u32,

@@ -147,7 +147,7 @@ pub struct AggregationSpec {
     /// Mean wait for the medium before each burst.
     #[serde(deserialize_with = "quantity::time")]
     pub access: Duration,
-    /// Most packets per burst.
+    /// Maximum number of packets per burst.
     pub packets: u32,
 }
 

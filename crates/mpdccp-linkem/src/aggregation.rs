@@ -10,7 +10,7 @@ use crate::random::Random;
 pub struct Aggregation {
     /// Mean wait for the medium; each wait is uniform between zero and twice this.
     pub access: Duration,
-    /// Most packets per burst.
+    /// Maximum number of packets per burst.
     pub packets: u32,
 }
 

@@ -12,9 +12,9 @@ const FULL_BW_GROWTH: f64 = 1.25;
 const FULL_BW_ROUNDS: u8 = 3;
 /// BBRStartupFullLossCnt (section 5.3.1.3); counts acknowledgements with losses instead of lost ranges.
 const STARTUP_LOSS_EVENTS: u32 = 6;
-/// Most rounds of Drain (section 5.3.2).
+/// Maximum number of rounds of Drain (section 5.3.2).
 const DRAIN_ROUNDS: u64 = 3;
-/// Most rounds between probes, for coexistence with Reno (section 5.3.3.5).
+/// Maximum number of rounds between probes, for coexistence with Reno (section 5.3.3.5).
 const RENO_ROUNDS: u64 = 63;
 /// BBR.ProbeRTTDuration (section 2.13.2).
 const PROBE_RTT_DURATION: Duration = Duration::from_millis(200);

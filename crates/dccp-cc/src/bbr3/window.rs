@@ -96,12 +96,14 @@ impl Bbr3 {
         self.quantized(self.bdp(gain)).saturating_add(self.jitter_allowance())
     }
 
-    /// Most bytes in flight at `gain`, with room for aggregated acknowledgements and the variation of delay.
+    /// Maximum number of bytes in flight at `gain`, with room for aggregated acknowledgements and the
+    /// variation of delay.
     pub(super) fn jitter_allowance(&self) -> u64 {
         if self.tuned { self.jitter.allowance(self.bw) as u64 } else { 0 }
     }
 
-    /// Most bytes in flight at `gain`, with room for aggregated acknowledgements and the variation of delay.
+    /// Maximum number of bytes in flight at `gain`, with room for aggregated acknowledgements and the
+    /// variation of delay.
     fn max_inflight(&self, gain: f64) -> u64 {
         let extra = self.extra_acked.get();
         if !self.tuned {

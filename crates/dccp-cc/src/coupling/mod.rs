@@ -16,7 +16,7 @@ use shared::Detector;
 
 /// Weight of a bin in a subflow's rate.
 const RATE_WEIGHT: f64 = 0.1;
-/// Least rate used, bytes per second, so that an idle member can return.
+/// Minimum rate used, bytes per second, so that an idle member can return.
 const LEAST_RATE: f64 = 1500.0;
 
 /// Current measurements of a subflow.

@@ -17,7 +17,7 @@ const ENOUGH: u32 = 40;
 /// Correlations at which two subflows start to count as sharing, and stop.
 const JOIN: f64 = 0.5;
 const LEAVE: f64 = 0.2;
-/// Least unit of changes, s, and limit of a change in units.
+/// Minimum unit of changes, s, and limit of a change in units.
 const LEAST_CHANGE: f64 = 0.000_3;
 const MOST_UNITS: f64 = 2.0;
 

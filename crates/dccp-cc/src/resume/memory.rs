@@ -5,13 +5,13 @@ use alloc::collections::BTreeMap;
 use crate::AckEvent;
 use mpdccp_units::{Duration, Time};
 
-/// Least window worth remembering, in initial windows (section 3.1).
+/// Minimum window worth remembering, in initial windows (section 3.1).
 const WORTH: u64 = 4;
 /// Weight of a round's rate if the path limited it.
 const SMOOTHING: f64 = 0.125;
 /// Default lifetime of saved values.
 pub const LIFETIME: Duration = Duration::from_secs(3_600);
-/// Most remembered endpoints.
+/// Maximum number of remembered endpoints.
 const MOST: usize = 1_024;
 
 /// Remembered capacity of a path without queues (section 3.1).

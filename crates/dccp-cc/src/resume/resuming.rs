@@ -14,7 +14,7 @@ const LONGER: u32 = 10;
 /// Divisors: of the saved window for the jump (section 3.3), and of the pipe for a retreat (section 3.5).
 const JUMP: u64 = 2;
 const RETREAT: u64 = 2;
-/// Least window, packets.
+/// Minimum window, packets.
 const LEAST: u64 = 2;
 
 /// A congestion control that carefully resumes.

@@ -2,7 +2,7 @@ use alloc::vec::Vec;
 
 /// Closed intervals in the average (RFC 5348 section 5.4 recommends 8 and forbids more).
 pub const NINTERVAL: usize = 8;
-/// Least discount factor (RFC 5348 section 5.5).
+/// Minimum discount factor (RFC 5348 section 5.5).
 const THRESHOLD: f64 = 0.25;
 /// An interval of at most two round trips, in quarters, is short (RFC 5622 section 5).
 const SHORT: u64 = 8;

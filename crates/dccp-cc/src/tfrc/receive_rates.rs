@@ -1,7 +1,7 @@
 use alloc::vec::Vec;
 use mpdccp_units::{Duration, Time};
 
-/// Most values kept (RFC 5348 section 8.2.2).
+/// Maximum number of values kept (RFC 5348 section 8.2.2).
 const MOST: usize = 3;
 
 /// X_recv_set: the receive rates of the last two round-trip times, bytes per second (RFC 5348 section 4.3).

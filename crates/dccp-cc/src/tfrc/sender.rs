@@ -15,7 +15,7 @@ const Q2: f64 = 0.9;
 const LOW_Q: f64 = 0.1;
 /// Shortest timer, by our choice: on a loopback, four round trips are shorter than a busy driver's delay.
 const MIN_TIMER: Duration = Duration::from_millis(100);
-/// Least round-trip time used, seconds.
+/// Minimum round-trip time used, seconds.
 const MIN_RTT: f64 = 10e-6;
 /// Faster than any link, bytes per second; keeps the arithmetic finite.
 const MAX_RATE: f64 = 1e12;

@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 
 type Error = Box<dyn std::error::Error>;
 
-/// Most sessions in setup at a time.
+/// Maximum number of sessions in setup at a time.
 const OUTSTANDING: usize = 200;
 /// Timeout for sessions that do not open.
 const PATIENCE: Duration = Duration::from_secs(60);

@@ -12,9 +12,9 @@ const DATA_HEADER: usize = 16;
 const NDP_SLOT: usize = 3;
 /// Data Checksum (RFC 4340 section 9.3).
 const CHECKSUM_LEN: usize = 6;
-/// Least option room for piggybacking feedback on data; with less room it is sent on a separate Ack (RFC 4340
-/// section 11.2), since a shortened Ack Vector is worse than a small packet. Nine loss intervals of CCID 4
-/// fit (RFC 4342 section 8.6.1).
+/// Minimum option room for piggybacking feedback on data; with less room it is sent on a separate Ack (RFC
+/// 4340 section 11.2), since a shortened Ack Vector is worse than a small packet. Nine loss intervals of CCID
+/// 4 fit (RFC 4342 section 8.6.1).
 const MIN_FEEDBACK_ROOM: usize = 132;
 
 impl Connection {

@@ -13,9 +13,9 @@ const RECEIVE_BUFFER: u8 = DropCode::ReceiveBuffer as u8;
 #[cfg(test)]
 const CORRUPT: u8 = DropCode::Corrupt as u8;
 
-/// Most dropped packets kept; older ones are removed.
+/// Maximum number of dropped packets kept; older ones are removed.
 const MAX_DROPS: usize = 1024;
-/// Most unacknowledged reports kept.
+/// Maximum number of unacknowledged reports kept.
 const MAX_REPORTS: usize = 256;
 /// Longest run of a Normal Block, and of a Drop Block.
 const MAX_RUN: i64 = 128;

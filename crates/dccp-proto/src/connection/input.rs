@@ -16,13 +16,13 @@ const ANSWER_INTERVAL: Duration = Duration::from_millis(250);
 /// ... with bursts of this size, since resynchronizing takes several: never more than eight a second (RFC
 /// 4340 section 7.5.4).
 const ANSWER_BURST: u32 = 4;
-/// Most bytes of Error Text kept.
+/// Maximum number of bytes of Error Text kept.
 const MAX_PEER_TEXT: usize = 512;
-/// Most bytes of Init Cookies we carry; more would leave no room for other handshake options.
+/// Maximum number of bytes of Init Cookies we carry; more would leave no room for other handshake options.
 const MAX_COOKIES: usize = 512;
 /// Option type (RFC 4340 section 8.1.4).
 const INIT_COOKIE: u8 = 36;
-/// Most requests of a sending half handled in one call.
+/// Maximum number of requests of a sending half handled in one call.
 const MAX_REQUESTS: usize = 8;
 /// A Request at most this far behind a received one is a reordered Request of the same client. No Sync is
 /// sent for it: the client may still wait for the Response, would treat the Sync as one from a half-open

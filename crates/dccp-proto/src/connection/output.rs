@@ -24,7 +24,7 @@ fn least_covered(coverage: u8) -> usize {
     usize::from(coverage.saturating_sub(1)) * 4
 }
 
-/// Least time allowed for the answer to a path MTU probe.
+/// Minimum time allowed for the answer to a path MTU probe.
 const LEAST_ANSWER: Duration = Duration::from_millis(100);
 
 /// The value of a Timestamp: units of 10 microseconds, wrapping (RFC 4340 section 13.1).

@@ -11,7 +11,7 @@ use rand_core::RngCore;
 const FIRST_MEAN: u32 = 32;
 /// ... and at most, doubling each time, so that honest receivers are hardly affected.
 const LAST_MEAN: u32 = 2048;
-/// Most numbers kept. Older ones lie behind the Acknowledgement Window.
+/// Maximum number of skipped numbers kept. Older ones lie behind the Acknowledgement Window.
 const REMEMBERED: usize = 16;
 
 /// The recently skipped numbers, and when to skip the next one.

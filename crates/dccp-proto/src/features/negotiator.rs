@@ -3,7 +3,7 @@ use super::feature::{Feature, Progress, Reply};
 use alloc::vec::Vec;
 use dccp_wire::{Opt, OptionBuf, Seq};
 
-/// Most unknown features to refuse between two packets; the peer repeats the others.
+/// Maximum number of unknown features to refuse between two packets; the peer repeats the others.
 const MAX_UNKNOWN: usize = 16;
 
 /// Whether Changes and Confirms of one packet may be processed (RFC 4340 section 6.6.4).

@@ -13,7 +13,7 @@ use crate::strangers::is_stranger;
 use crate::timestamp::Timestamp;
 use mpdccp_units::{Duration, Time};
 
-/// Most channels per peer; a new one replaces the one silent for longest.
+/// Maximum number of channels per peer; a new one replaces the one silent for longest.
 const PER_PEER: usize = 64;
 /// ... and per peer that is not configured.
 const PER_STRANGER: usize = 16;

@@ -12,7 +12,7 @@ const CLOCKED: (u64, u64) = (64, 16);
 const PACED: (u64, u64) = (16, 64);
 /// Beyond the first number of packets in flight, only the second number of acknowledgements is needed.
 const BEYOND: (u64, u64) = (16, 4);
-/// Most recent packets of the peer that are remembered.
+/// Maximum number of recent packets of the peer that are remembered.
 const LOOKBACK: u32 = u128::BITS;
 
 /// Rule for choosing the Ack Ratio.

@@ -3,8 +3,8 @@ use alloc::vec::Vec;
 use dccp_wire::ack_vector::{MAX_RUN, State, cell};
 use dccp_wire::{OptionBuf, Seq};
 
-/// Most cells kept: three full options (253 cells each), less than the 1008 option bytes of a packet. So
-/// memory is bounded, and a pure Ack can always report everything.
+/// Maximum number of cells kept: three full options (253 cells each), less than the 1008 option bytes of a
+/// packet. So memory is bounded, and a pure Ack can always report everything.
 pub(crate) const MAX_CELLS: u32 = 3 * 253;
 /// How far below the first recorded packet late ones are still recorded.
 const MAX_BACKFILL: u64 = 1024;

@@ -3,7 +3,7 @@ use mpdccp_units::{Duration, Time};
 
 /// Averaging period, rounds.
 const ROUNDS: f64 = 8.0;
-/// Least packets per round.
+/// Minimum number of packets per round.
 const LEAST: u64 = 8;
 /// Fraction that remains after each second without news, and the seconds after which nothing remains.
 const KEPT: f64 = 0.75;

@@ -4,7 +4,7 @@ use dccp_cc::Snapshot;
 use dccp_wire::Seq;
 use mpdccp_units::Time;
 
-/// Most packets remembered: 100 ms of full packets at 30 Gbit/s.
+/// Maximum number of packets remembered: 100 ms of full packets at 30 Gbit/s.
 pub(crate) const MAX_PACKETS: usize = 1 << 18;
 /// Packets without data that are kept at the old end, for their round-trip time.
 const KEPT_NON_DATA: usize = 256;

@@ -5,7 +5,7 @@ use alloc::vec::Vec;
 use dccp_wire::ack_vector::State;
 use dccp_wire::{OptionBuf, Seq};
 
-/// Most own acknowledgements remembered.
+/// Maximum number of own acknowledgements remembered.
 const MAX_SENT: usize = 1024;
 /// After this many consecutive incomplete acknowledgements, the omitted state is dropped: it will not fit the
 /// next one either.

@@ -6,7 +6,7 @@ use crate::ccid::{Arrival, SenderRequest};
 const TRIM: u64 = 16;
 /// Sequence Window over congestion window (RFC 4340 section 7.5.2 recommends about five).
 const WINDOW_FACTOR: u64 = 5;
-/// Least and most requested.
+/// Minimum and maximum requested.
 const MIN_WINDOW: u64 = 1 << 10;
 const MAX_WINDOW: u64 = 1 << 21;
 /// Rounds in which a quarter of the Sequence Window must suffice before it is lowered.

@@ -19,7 +19,7 @@ use dccp_cc::{Amount, CcConfig, Controller, Part, RateSample, Remembered, RttEst
 use dccp_wire::Seq;
 use mpdccp_units::{Rate, Time};
 
-/// Most packet fates kept for the owner.
+/// Maximum number of packet fates kept for the owner.
 const MAX_FATES: usize = 1 << 16;
 
 /// Initial window of RFC 6928, packets. Only a window far above it is worth remembering.

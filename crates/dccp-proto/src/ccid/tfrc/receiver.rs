@@ -14,16 +14,16 @@ use mpdccp_units::{Duration, Time};
 const DEFAULT_RTT: Duration = Duration::from_millis(200);
 /// Number of the first packet; leaves room for earlier ones.
 const ORIGIN: u64 = 1 << 56;
-/// Most packets not yet judged (RFC 4342 section 8.6.1, NDUPACK).
+/// Maximum number of packets not yet judged (RFC 4342 section 8.6.1, NDUPACK).
 const MAX_SKIP: u64 = 3;
-/// Most times remembered for measuring the receive rate.
+/// Maximum number of timestamps kept for measuring the receive rate.
 const MAX_MARKS: usize = 16;
 /// RFC 5348 section 6.3.1: packets per round trip allowed for a connection that begins with a loss.
 const LEAST_TARGET: f64 = 0.5;
 /// Segment size in the equation, and header size, for small packets (RFC 5622 section 5).
 const NOMINAL_SEGMENT: f64 = 1460.0;
 const HEADER: f64 = 36.0;
-/// Most bytes of an Elapsed Time with its type and length.
+/// Maximum number of bytes of an Elapsed Time with its type and length.
 const ELAPSED_LEN: usize = 6;
 
 /// Data received so far.

@@ -113,8 +113,8 @@ impl TfrcSenderHalf {
         }
     }
 
-    /// Most bytes that may leave at once: RFC 5348 section 4.6 permits a round trip's worth, but slow links
-    /// cannot buffer that.
+    /// Maximum number of bytes that may leave at once: RFC 5348 section 4.6 permits a round trip's worth, but
+    /// slow links cannot buffer that.
     fn quantum(&self, rate: Rate) -> u32 {
         let round = self.tfrc.rtt().unwrap_or(DEFAULT_RTT);
         let bytes =

@@ -4,7 +4,7 @@ use alloc::vec::Vec;
 use dccp_wire::Seq;
 use mpdccp_units::Time;
 
-/// Most packets remembered.
+/// Maximum number of packets remembered.
 const MOST: usize = 1 << 16;
 /// Acknowledged packets that are kept, for loss intervals that begin with one of them.
 const KEPT: usize = 1024;
