@@ -193,7 +193,7 @@ impl Options {
 
     /// The part of the data sent by this end that the header checksum covers, if the peer accepts it, as in
     /// RFC 4340 section 9.2: 0 all, 1 none of the data, n the first 4 (n - 1) bytes, up to 15. Only with
-    /// [`Encapsulation::Raw`]: the UDP checksum covers everything.
+    /// [`Encapsulation::Raw`], since the UDP checksum covers everything.
     pub fn coverage(mut self, coverage: u8) -> Options {
         self.connection.coverage = coverage.min(15);
         self
