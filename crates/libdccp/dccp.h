@@ -738,7 +738,7 @@ ptrdiff_t dccp_send(struct dccp_conn *conn,
 
 /**
  * Like dccp_send(), with a priority for DCCP_SEND_PRIORITY, 0 to 255. If the time in milliseconds is not 0,
- * the datagram is dropped if it has not left within it.
+ * the datagram is dropped if it has not left within that time.
  */
 ptrdiff_t dccp_send_with(struct dccp_conn *conn,
                          const void *data,

@@ -266,7 +266,7 @@ mod tests {
             rig.pop(1);
             rig.push(SPARSE, 100, i);
             assert_eq!(rig.pop(1), [(SPARSE, i)], "not behind the hundred");
-            // At its turn among the old flows it is empty and leaves the lists.
+            // At its turn among the old flows, the flow is empty and leaves the lists.
             rig.pop(3);
         }
     }

@@ -51,7 +51,7 @@ impl Capture {
         Ok(Capture { file: Some(file), waiting, written: 0, clock: Clock, sources: BTreeMap::new() })
     }
 
-    /// Records `packets`, which leave as this burst or as part of it: DCCP packets, or messages of channels.
+    /// Records `packets`, which leave as all or part of this burst: DCCP packets, or messages of channels.
     pub(crate) fn sent<'a>(
         &mut self,
         socket: u32,
@@ -67,7 +67,7 @@ impl Capture {
         }
     }
 
-    /// Records `bytes`, which came as this datagram or in it.
+    /// Records `bytes`, which arrived as all or part of this datagram.
     pub(crate) fn received(
         &mut self,
         socket: u32,

@@ -8,7 +8,7 @@ use std::net::{IpAddr, SocketAddr};
 pub struct Received<'a> {
     /// When the kernel received it, in the driver's time.
     pub at: Time,
-    /// Local address that it was sent to; `None` on a socket bound to one address.
+    /// Local address that the packet was sent to; `None` on a socket bound to one address.
     pub local: Option<IpAddr>,
     /// Sender; port 0 on native DCCP.
     pub remote: SocketAddr,

@@ -196,7 +196,7 @@ pub unsafe extern "C" fn dccp_send(
 }
 
 /// Like dccp_send(), with a priority for DCCP_SEND_PRIORITY, 0 to 255. If the time in milliseconds is not 0,
-/// the datagram is dropped if it has not left within it.
+/// the datagram is dropped if it has not left within that time.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn dccp_send_with(
     conn: *mut dccp_conn,

@@ -10,9 +10,9 @@ use std::slice;
 /// # Safety
 /// Both must be true.
 pub(crate) unsafe trait Structure: Copy {
-    /// Its name in C.
+    /// Name of the structure in C.
     const NAME: &'static str;
-    /// Its size in the first version that had it: programs of that version still work.
+    /// Size in the first version that had the structure: programs of that version still work.
     const OLDEST: usize;
 }
 

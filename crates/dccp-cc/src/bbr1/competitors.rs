@@ -157,8 +157,8 @@ pub(super) struct Competitors {
     /// The path's BDP before yielding, packets.
     bdp: f64,
     usual: Option<Usual>,
-    /// The running round's sums of round-trip times and of their deviations from the mean, s, and their
-    /// number.
+    /// Current round: sums of the round-trip times and of their deviations from the mean (s), and the number
+    /// of samples.
     round: (f64, f64, u32),
     /// Losses of the running round, and of earlier rounds.
     running: Lossy,

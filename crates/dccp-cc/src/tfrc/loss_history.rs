@@ -261,7 +261,7 @@ impl LossHistory {
                 older.complete |= gone.complete;
                 true
             }
-            // It was the oldest one kept, so there is nothing to merge it with.
+            // The interval was the oldest one kept, so there is nothing to merge it with.
             None => {
                 self.intervals.push_back(gone);
                 false

@@ -79,7 +79,7 @@ pub struct TfrcSender {
     /// Set by Slow Receiver: packets dropped in the receive buffer, for the next report.
     slow_receiver: Option<u64>,
     timeouts: u64,
-    /// Set if it took over from another congestion control: whether that one was settled.
+    /// Set if this sender took over from another congestion control: whether the other one was settled.
     inherited: Option<bool>,
 }
 

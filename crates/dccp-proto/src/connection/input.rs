@@ -11,10 +11,10 @@ use crate::ccid;
 use crate::ccid::{Arrival, Feedback, SenderRequest};
 use dccp_wire::{Packet, PacketType, ResetCode};
 
-/// Shortest interval between Syncs, or between Resets of an end without numbers, ...
+/// Shortest mean interval between Syncs, or between Resets of an end without numbers.
 const ANSWER_INTERVAL: Duration = Duration::from_millis(250);
-/// ... with bursts of this size, since resynchronizing takes several: never more than eight a second (RFC
-/// 4340 section 7.5.4).
+/// Maximum number of such packets in a burst, since resynchronizing takes several. With the interval above,
+/// never more than eight leave in a second (RFC 4340 section 7.5.4).
 const ANSWER_BURST: u32 = 4;
 /// Maximum number of bytes of Error Text kept.
 const MAX_PEER_TEXT: usize = 512;

@@ -120,8 +120,8 @@ impl Connection {
             self.write_features(seq, &mut out);
             while let Some(options) = self.outbox.options.front() {
                 if options.len() + NDP_ROOM > room {
-                    // The MTU has shrunk since they were queued: an Ack that waited for room would be due
-                    // forever.
+                    // The MTU has shrunk since the options were queued: an Ack that waited for room would be
+                    // due forever.
                     self.stats.options_dropped += 1;
                 } else if out.len() + options.len() + NDP_ROOM > room || !out.extend(options) {
                     break;
@@ -201,8 +201,8 @@ impl Connection {
             Control::Response => {
                 self.last_response = seq;
                 self.on_handshake_sent(now, seq);
-                // A Linux client takes its first round-trip time from it; without one, its CCID 3 waits a
-                // second.
+                // A Linux client takes its first round-trip time from this echo; without a round-trip time,
+                // its CCID 3 waits a second.
                 self.write_timestamp_echo(now, &mut out);
                 self.features.write(Moment::Handshake, seq, &mut out);
                 self.drops.write(seq, self.numbers.gsr, out.room(), &mut out);

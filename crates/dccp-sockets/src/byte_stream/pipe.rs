@@ -209,8 +209,8 @@ impl Pipe {
         self.notify();
     }
 
-    /// Whether the connection should wait for it before closing, so that the peer receives everything that
-    /// was written.
+    /// Whether the connection should wait for the pipe before closing, so that the peer receives everything
+    /// that was written.
     pub(crate) fn holds(&self) -> bool {
         let state = lock(&self.state);
         (state.ended || !state.outgoing.is_empty()) && !state.delivered && state.no_writing.is_none()

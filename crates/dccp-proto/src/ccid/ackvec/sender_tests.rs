@@ -530,7 +530,7 @@ fn application_limited_is_decided_by_the_path() {
     let limits = Limits { cwnd: Window::Packets(100), pacing: Some(Rate::from_mbps(8.0)), quantum: 1000 };
     // Half the rate: limited only by the application.
     assert!(offered(&mut Rig::with(false, limits), 200, Duration::from_micros(2000)));
-    // More than the rate, even at a multiple of it: limited by pacing, although the queue is always empty.
+    // More than the rate, up to twice the rate: limited by pacing, although the queue is always empty.
     assert!(!offered(&mut Rig::with(false, limits), 200, Duration::from_micros(700)));
     assert!(!offered(&mut Rig::with(false, limits), 200, Duration::from_micros(500)));
     // The window is full whenever ten packets are on their way.
