@@ -4,7 +4,8 @@ use super::*;
 
 const ANSWER: Duration = Duration::from_millis(100);
 
-/// Lets probes travel a path that carries `carries` bytes until none is sent for a while; the largest probe seen.
+/// Sends probes over a path that carries `carries` bytes until none is sent for a while; returns the largest
+/// probe.
 fn travel(pmtu: &mut Pmtu, now: &mut Time, carries: u16, alive: bool) -> u16 {
     let end = *now + Duration::from_secs(60);
     let (mut seq, mut largest) = (Seq::new(now.as_nanos() & 0xffff), 0);
@@ -18,7 +19,7 @@ fn travel(pmtu: &mut Pmtu, now: &mut Time, carries: u16, alive: bool) -> u16 {
                 pmtu.on_sync_ack(*now, seq);
             }
         } else {
-            // Something else is heard all the time, unless the path is dead.
+            // Other packets are acknowledged all the time, unless the path is dead.
             let heard = if alive { *now } else { Time::ZERO };
             pmtu.on_timeout(*now, heard);
         }
@@ -47,14 +48,14 @@ fn a_small_packet_that_overtakes_data_makes_the_size_doubtful() {
         assert_eq!(pmtu.poll_probe(now), doubtful.then_some(1500), "{inflight} {delivered}");
         assert_eq!(pmtu.sure(), if doubtful { BASE } else { 1500 });
         if doubtful {
-            // The three that were lost count as probes.
+            // The three lost data packets count as probes.
             assert_eq!(travel(&mut pmtu, &mut now, 1400, true), 1500);
             assert_eq!(pmtu.mtu(), 1400);
         }
     }
 }
 
-/// Packets that can be cut need not wait for the end of the search to get through.
+/// Packets that can be split need not wait for the end of the search.
 #[test]
 fn what_is_sure_shrinks_with_the_second_probe_and_grows_with_an_answer() {
     let (mut pmtu, mut now) = new();
@@ -90,7 +91,8 @@ fn a_black_hole_is_found_and_the_size_that_passes() {
     }
 }
 
-/// RFC 8899 section 4.3: while it runs, from losses; and one that was found opens again after PMTU_RAISE_TIMER, while data flows.
+/// RFC 8899 section 4.3: losses reveal a black hole. PMTU_RAISE_TIMER later, while data flows, a larger size
+/// is tried again.
 #[test]
 fn losses_make_the_size_doubtful_and_time_makes_room() {
     let (mut pmtu, mut now) = new();
@@ -103,7 +105,7 @@ fn losses_make_the_size_doubtful_and_time_makes_room() {
     assert_eq!(pmtu.poll_probe(now), Some(1500));
     travel(&mut pmtu, &mut now, 1400, true);
     assert_eq!(pmtu.mtu(), 1400);
-    // An idle line is not probed, and one that is used but still narrow once for each RAISE.
+    // An idle path is not probed; a used path that is still narrow is probed once per RAISE.
     now += RAISE;
     assert_eq!((travel(&mut pmtu, &mut now, 1500, true), pmtu.mtu()), (0, 1400));
     for _ in 0..10 {
@@ -115,7 +117,7 @@ fn losses_make_the_size_doubtful_and_time_makes_room() {
     assert_eq!(pmtu.mtu(), 1500);
 }
 
-/// A queue or a busy host lets each answer come after the next probe left.
+/// With a queue or a busy host, each answer arrives after the next probe has left.
 #[test]
 fn answers_that_come_late_count() {
     let (mut pmtu, mut now) = new();
@@ -153,7 +155,7 @@ fn less_is_believed_only_if_more_does_not_arrive() {
     assert!(travel(&mut pmtu, &mut now, 9000, true) <= 1500, "never beyond the largest hint");
 }
 
-/// What a forged message said before the path opened does not keep it small.
+/// A forged message before the path opened does not keep the size small.
 #[test]
 fn what_leaves_this_host_is_tried_although_less_was_hinted_at() {
     let (mut pmtu, mut now) = (Pmtu::new(Time::ZERO, 552), Time::from_millis(1000));
@@ -161,7 +163,7 @@ fn what_leaves_this_host_is_tried_although_less_was_hinted_at() {
     pmtu.on_most(now, 1500);
     travel(&mut pmtu, &mut now, 1500, true);
     assert_eq!(pmtu.mtu(), 1500);
-    // Nor is it tried again and again while the system goes on saying so.
+    // The larger size is not tried again while the system repeats its hint.
     pmtu.on_hint(now, 552);
     pmtu.on_most(now, 1500);
     assert_eq!(pmtu.next_timeout(), None);
@@ -188,7 +190,7 @@ fn a_larger_hint_in_the_middle_of_a_search_begins_it_anew() {
     assert_eq!(pmtu.mtu(), 1500);
 }
 
-/// An idle line with a black hole is not probed for ever.
+/// An idle path with a black hole is not probed forever.
 #[test]
 fn a_search_ends_where_nothing_but_probes_is_sent() {
     for carries in [1200, 1400] {
@@ -198,7 +200,7 @@ fn a_search_ends_where_nothing_but_probes_is_sent() {
     }
 }
 
-/// RFC 8899 section 4.3: a path that carries nothing at all has no black hole.
+/// RFC 8899 section 4.3: a path that carries nothing does not have a black hole.
 #[test]
 fn a_dead_path_keeps_its_size() {
     let (mut pmtu, mut now) = new();
