@@ -138,22 +138,22 @@
 #define DCCP_PATH_CONNECTING 1
 
 /**
- * It carries data.
+ * The path carries data.
  */
 #define DCCP_PATH_UP 2
 
 /**
- * It is silent, or its link is down.
+ * The path is silent, or its link is down.
  */
 #define DCCP_PATH_SUSPECT 3
 
 /**
- * It is closed.
+ * The path is closed.
  */
 #define DCCP_PATH_DOWN 4
 
 /**
- * It carries data only while no other path can.
+ * The path carries data only while no other path can.
  */
 #define DCCP_PATH_STANDBY 5
 
@@ -283,7 +283,7 @@ struct dccp_peer {
    */
   size_t size;
   /**
-   * Its public key.
+   * Public key of the peer.
    */
   const char *public_key;
   /**
@@ -447,7 +447,7 @@ struct dccp_options {
  */
 struct dccp_msg {
   /**
-   * Its bytes.
+   * The datagram's bytes.
    */
   void *data;
   /**
@@ -1047,7 +1047,7 @@ int dccp_add_peer(struct dccp_listener *listener,
 int dccp_remove_peer(struct dccp_listener *listener, const char *public_key);
 
 /**
- * Closes it. Accepted connections continue; a thread that waits in dccp_accept() returns -ECONNABORTED.
+ * Closes the listener. Accepted connections continue; a thread in dccp_accept() returns -ECONNABORTED.
  */
 int dccp_listener_close(struct dccp_listener *listener);
 

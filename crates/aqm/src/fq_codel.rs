@@ -30,7 +30,7 @@ struct Flow<P> {
     fifo: Fifo<P>,
     codel: CoDel,
     credit: i64,
-    /// Whether it is in one of the two lists.
+    /// Whether the flow is in one of the two lists.
     listed: bool,
 }
 
@@ -251,7 +251,7 @@ mod tests {
         let out = rig.pop(600);
         let bytes =
             |flow| out.iter().filter(|p| p.0 == flow).count() as i64 * if flow == 0 { 1_500 } else { 300 };
-        // They differ by at most a quantum and a packet each.
+        // The bytes of the two flows differ by at most a quantum and a packet each.
         assert!((bytes(0) - bytes(1)).abs() <= 2 * (1_514 + 1_500), "{} {}", bytes(0), bytes(1));
     }
 

@@ -139,7 +139,7 @@ pub trait Controller: Send + core::fmt::Debug {
     fn bottleneck(&self) -> Option<Rate> {
         None
     }
-    /// Whether it is in BBR's ProbeRTT, so that no other path of the session should drain: see
+    /// Whether the controller is in BBR's ProbeRTT, so that no other path of the session should drain: see
     /// [`Controller::hold_probe_rtt`].
     fn probing_rtt(&self) -> bool {
         false

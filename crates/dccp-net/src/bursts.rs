@@ -21,9 +21,9 @@ const LEAST: usize = 1_024;
 pub struct Written {
     /// Packets that the kernel accepted.
     pub packets: u64,
-    /// Their IP bytes.
+    /// IP bytes of the accepted packets.
     pub bytes: u64,
-    /// Packets that it refused, and its last error.
+    /// Packets that the kernel refused, and its last error.
     pub refused: u64,
     /// None if it accepted all.
     pub error: Option<io::Error>,

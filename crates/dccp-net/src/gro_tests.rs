@@ -11,10 +11,10 @@ struct Spec {
     size: usize,
     flags: u8,
     ttl: u8,
-    /// Sequence bytes skipped before it.
+    /// Sequence bytes skipped before this packet.
     gap: u32,
     fragment: bool,
-    /// Its checksum is wrong, or absent (UDP).
+    /// The checksum is wrong, or absent (UDP).
     damaged: bool,
     bare: bool,
 }

@@ -8,7 +8,7 @@ pub struct LinkChange {
     pub socket: u32,
     /// The destination.
     pub remote: SocketAddr,
-    /// Whether it works again.
+    /// Whether the link works again.
     pub up: bool,
     /// The reason why it does not.
     pub why: String,

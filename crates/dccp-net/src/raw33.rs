@@ -32,7 +32,7 @@ impl RawEncapsulation {
     /// Like [`new`](Self::new), with a mark on packets for policy routing (SO_MARK).
     ///
     /// # Errors
-    /// Those of [`new`](Self::new); a mark needs CAP_NET_ADMIN.
+    /// As for [`new`](Self::new); a mark needs CAP_NET_ADMIN.
     pub fn marked(mut bind: Bind, mark: Option<u32>) -> io::Result<RawEncapsulation> {
         bind.addr.set_port(0);
         Ok(RawEncapsulation {

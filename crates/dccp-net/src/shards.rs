@@ -21,7 +21,7 @@ pub(crate) struct Neighbours {
     waiting: Vec<Vec<Mail>>,
     /// Datagrams and handshakes handed over.
     pub(crate) handed_over: u64,
-    /// Those dropped because the other shard was overloaded.
+    /// Datagrams and handshakes dropped because the other shard was overloaded.
     pub(crate) dropped: u64,
 }
 

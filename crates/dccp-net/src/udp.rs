@@ -20,7 +20,7 @@ impl UdpEncapsulation {
     /// Like [`new`](Self::new), with a mark on packets for policy routing (SO_MARK).
     ///
     /// # Errors
-    /// Those of [`new`](Self::new); a mark needs CAP_NET_ADMIN.
+    /// As for [`new`](Self::new); a mark needs CAP_NET_ADMIN.
     pub fn marked(bind: Bind, mark: Option<u32>) -> io::Result<UdpEncapsulation> {
         Ok(UdpEncapsulation(Socket::new(bind, false, mark, None)?))
     }
@@ -30,7 +30,7 @@ impl UdpEncapsulation {
     /// other datagrams by a hash of their addresses.
     ///
     /// # Errors
-    /// Those of [`marked`](Self::marked).
+    /// As for [`marked`](Self::marked).
     pub fn shared(bind: Bind, mark: Option<u32>, shard: u8, shards: u8) -> io::Result<UdpEncapsulation> {
         Ok(UdpEncapsulation(Socket::new(bind, false, mark, Some((shard, shards)))?))
     }

@@ -34,9 +34,9 @@ const HEADERS: u64 = 60;
 pub struct HostFacts {
     /// Time since 1970.
     pub unix: Duration,
-    /// When that time was read.
+    /// When `unix` was read.
     pub at: Time,
-    /// Whether it forwards IPv4 packets, and IPv6 packets.
+    /// Whether the host forwards IPv4 packets, and IPv6 packets.
     pub forwards: [bool; 2],
 }
 

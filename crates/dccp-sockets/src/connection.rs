@@ -282,13 +282,13 @@ impl Connection {
         self.wake();
     }
 
-    /// Ends it at once and drops the queue.
+    /// Ends the connection at once and drops the queue.
     pub fn abort(&self) {
         let id = self.id();
         self.runtime.run(move |core, _| core.endpoint.abort(core.clock.now(), id));
     }
 
-    /// Ends it at once and tells the peer why, in at most 255 bytes of text.
+    /// Ends the connection at once and tells the peer why, in at most 255 bytes of text.
     pub fn abort_with(&self, why: &str) {
         let (id, why) = (self.id(), why.to_owned());
         self.runtime.run(move |core, _| core.endpoint.abort_with(core.clock.now(), id, &why));
@@ -320,7 +320,7 @@ impl Connection {
         lock(&self.stream.state).max_datagram()
     }
 
-    /// Whether it is a multipath session (RFC 9897).
+    /// Whether the connection is a multipath session (RFC 9897).
     pub fn is_multipath(&self) -> bool {
         lock(&self.stream.state).is_multipath()
     }

@@ -40,7 +40,7 @@ impl Connector {
     /// Like [`connect`](Self::connect), to the peer with this key, which need not be in the options.
     ///
     /// # Errors
-    /// Those of [`connect`](Self::connect), and [`ConnectError::Options`] if the options have no private key.
+    /// As for [`connect`](Self::connect), and [`ConnectError::Options`] if the options have no private key.
     pub fn connect_peer(
         &self,
         addr: impl ToSocketAddrs,

@@ -29,7 +29,7 @@ fn of_io(error: &io::Error) -> Errno {
 }
 
 impl ConnectError {
-    /// The errno value closest to it.
+    /// The errno value closest to this error.
     pub fn errno(&self) -> i32 {
         let errno = match self {
             ConnectError::NoAddress => Errno::HOSTUNREACH,
@@ -46,7 +46,7 @@ impl ConnectError {
 }
 
 impl SendError {
-    /// The errno value closest to it: EPIPE after an orderly end.
+    /// The errno value closest to this error: EPIPE after an orderly end.
     pub fn errno(&self) -> i32 {
         let errno = match self {
             SendError::Full => Errno::AGAIN,
@@ -61,7 +61,7 @@ impl SendError {
 }
 
 impl RecvError {
-    /// The errno value closest to it. An orderly end is no error for interfaces whose calls return 0 then.
+    /// The errno value closest to this error. An orderly end is no error for interfaces whose calls return 0 then.
     pub fn errno(&self) -> i32 {
         let errno = match self {
             RecvError::TimedOut => Errno::TIMEDOUT,
@@ -75,7 +75,7 @@ impl RecvError {
 }
 
 impl AcceptError {
-    /// The errno value closest to it.
+    /// The errno value closest to this error.
     pub fn errno(&self) -> i32 {
         let errno = match self {
             AcceptError::TimedOut => Errno::TIMEDOUT,
@@ -88,7 +88,7 @@ impl AcceptError {
 }
 
 impl StreamError {
-    /// The errno value closest to it.
+    /// The errno value closest to this error.
     pub fn errno(&self) -> i32 {
         let errno = match self {
             StreamError::TimedOut => Errno::TIMEDOUT,
@@ -104,14 +104,14 @@ impl StreamError {
 }
 
 impl FinishError {
-    /// The errno value closest to it.
+    /// The errno value closest to this error.
     pub fn errno(&self) -> i32 {
         of_reason(self.0).raw_os_error()
     }
 }
 
 impl CcidError {
-    /// The errno value closest to it.
+    /// The errno value closest to this error.
     pub fn errno(&self) -> i32 {
         let errno = match self {
             CcidError::NotOpen => Errno::NOTCONN,

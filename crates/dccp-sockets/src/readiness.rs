@@ -29,7 +29,7 @@ pub(crate) struct Descriptor {
 }
 
 impl Descriptor {
-    /// Opens it, or returns the open one.
+    /// Opens the descriptor, or returns the open one.
     ///
     /// # Errors
     /// The system's error: too many open files.
@@ -45,14 +45,14 @@ impl Descriptor {
         Ok(fd)
     }
 
-    /// Makes it readable, with a new edge if it already is: an edge-triggered event loop that leaves data
-    /// unread is notified again.
+    /// Makes the descriptor readable, with a new edge if it already is: an edge-triggered event loop that
+    /// leaves data unread is notified again.
     pub(crate) fn tell(&mut self) {
         self.readable = false;
         self.show(true);
     }
 
-    /// Makes it readable or not. A system call is made only if that changes.
+    /// Makes the descriptor readable or not. A system call is made only if the state changes.
     pub(crate) fn show(&mut self, readable: bool) {
         let Some(fd) = self.fd.as_ref().filter(|_| self.readable != readable) else { return };
         // Neither call can fail: the counter is far from its limit.

@@ -35,7 +35,7 @@ impl SharedSockets {
     /// A socket and a DCCP port for one more connection; calls `open` if there is no socket to share.
     ///
     /// # Errors
-    /// Those of `open`.
+    /// The errors of `open`.
     pub(crate) fn take(
         &mut self,
         core: &mut Core,

@@ -39,7 +39,7 @@ pub(crate) struct Stream {
     pub(crate) writable: Signal,
     /// There is a datagram, or no more will come.
     pub(crate) readable: Signal,
-    /// It opened, an event occurred, or it ended.
+    /// The connection opened, an event occurred, or the connection ended.
     pub(crate) happened: Signal,
     /// The peer opened a stream, or no more will come.
     pub(crate) streamed: Signal,
@@ -68,19 +68,19 @@ pub(crate) struct State {
     failed: Option<ConnectError>,
     /// A datagram found no room, and the application has not caught up since.
     behind: bool,
-    /// Set once it is open: whether RFC 9897 is in use.
+    /// Set once the connection is open: whether RFC 9897 is in use.
     opened: Option<bool>,
     max_datagram: usize,
     /// Sending has ended; the connection closes once everything has left.
     finishing: bool,
-    /// It is closing: lost packets have been counted.
+    /// The connection is closing: lost packets have been counted.
     given_up: bool,
     /// The data thread knows that there is data to send.
     told: bool,
     end: Option<Reason>,
     /// Text of the peer's Reset.
     peer_said: Option<String>,
-    /// This side's own counters, and the newest look at the session.
+    /// This side's own counters, and the newest counters of the session.
     stats: Stats,
 }
 
@@ -114,7 +114,7 @@ impl State {
         Some(Err(refusal))
     }
 
-    /// Whether it still accepts datagrams.
+    /// Whether the connection still accepts datagrams.
     fn sending(&self) -> Result<(), SendError> {
         match self.end {
             Some(reason) => Err(SendError::Closed(reason)),

@@ -11,7 +11,7 @@ use core::ops::Range;
 pub(crate) struct Piece {
     pub(crate) range: Range<u64>,
     pub(crate) fin: bool,
-    /// Whether it is a retransmission.
+    /// Whether the piece is a retransmission.
     pub(crate) repair: bool,
 }
 

@@ -23,12 +23,12 @@ pub(crate) struct Stream {
     pub(crate) accepted: bool,
     /// Bits of [`control`].
     pub(crate) control: u8,
-    /// It is in the queue of streams with control frames.
+    /// The stream is in the queue of streams with control frames.
     pub(crate) in_control: bool,
-    /// It waits for room in the session's window.
+    /// The stream waits for room in the session's window.
     pub(crate) starved: bool,
     pub(crate) events: Pending,
-    /// It is in the queue of streams with events.
+    /// The stream is in the queue of streams with events.
     pub(crate) in_events: bool,
     /// The application found nothing to read, and is to be notified.
     pub(crate) wants_read: bool,

@@ -59,18 +59,18 @@ impl PacketType {
         matches!(self, PacketType::Data | PacketType::Ack | PacketType::DataAck)
     }
 
-    /// Whether it carries an Acknowledgement Number (RFC 4340 section 5.1; not Listen: RFC 5596 section
-    /// 2.2.1).
+    /// Whether this type carries an Acknowledgement Number (RFC 4340 section 5.1; not Listen: RFC 5596
+    /// section 2.2.1).
     pub const fn has_ack(self) -> bool {
         !matches!(self, PacketType::Request | PacketType::Data | PacketType::Listen | PacketType::Reserved(_))
     }
 
-    /// Whether it carries a Service Code (RFC 4340 sections 5.2 and 5.3, RFC 5596 section 2.2.1).
+    /// Whether this type carries a Service Code (RFC 4340 sections 5.2 and 5.3, RFC 5596 section 2.2.1).
     pub const fn has_service_code(self) -> bool {
         matches!(self, PacketType::Request | PacketType::Response | PacketType::Listen)
     }
 
-    /// Whether it counts as a data packet, even without data (RFC 4340 section 7.7).
+    /// Whether this type counts as a data packet, even without data (RFC 4340 section 7.7).
     pub const fn is_data(self) -> bool {
         matches!(self, PacketType::Request | PacketType::Response | PacketType::Data | PacketType::DataAck)
     }

@@ -29,7 +29,7 @@ pub struct dccp_connector {
 #[repr(C)]
 #[derive(Clone, Copy)]
 pub struct dccp_msg {
-    /// Its bytes.
+    /// The datagram's bytes.
     pub data: *mut c_void,
     /// Number of bytes. For dccp_recvmmsg(): the room; afterwards the bytes received.
     pub len: usize,

@@ -103,7 +103,7 @@ pub unsafe extern "C" fn dccp_remove_peer(listener: *mut dccp_listener, public_k
     })
 }
 
-/// Closes it. Accepted connections continue; a thread that waits in dccp_accept() returns -ECONNABORTED.
+/// Closes the listener. Accepted connections continue; a thread in dccp_accept() returns -ECONNABORTED.
 #[unsafe(no_mangle)]
 pub extern "C" fn dccp_listener_close(listener: *mut dccp_listener) -> c_int {
     answer(|| {

@@ -45,13 +45,13 @@ pub const DCCP_EVENT_STREAM_RESET: u32 = 13;
 
 /// The handshake is running.
 pub const DCCP_PATH_CONNECTING: u32 = 1;
-/// It carries data.
+/// The path carries data.
 pub const DCCP_PATH_UP: u32 = 2;
-/// It is silent, or its link is down.
+/// The path is silent, or its link is down.
 pub const DCCP_PATH_SUSPECT: u32 = 3;
-/// It is closed.
+/// The path is closed.
 pub const DCCP_PATH_DOWN: u32 = 4;
-/// It carries data only while no other path can.
+/// The path carries data only while no other path can.
 pub const DCCP_PATH_STANDBY: u32 = 5;
 
 /// Counters and state of a connection.

@@ -62,7 +62,7 @@ pub struct dccp_path {
 pub struct dccp_peer {
     /// sizeof(struct dccp_peer)
     pub size: usize,
-    /// Its public key.
+    /// Public key of the peer.
     pub public_key: *const c_char,
     /// Preshared key, or NULL.
     pub preshared_key: *const c_char,

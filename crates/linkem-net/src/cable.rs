@@ -25,11 +25,11 @@ pub trait Recorder {
     type Mark: Clone;
     /// A packet is about to enter the link.
     fn on_packet(&mut self, now: Time, packet: &[u8]) -> Self::Mark;
-    /// Extra delay of that packet beyond the link's delay.
+    /// Extra delay of the packet beyond the link's delay.
     fn detour(&self, _packet: &[u8]) -> Duration {
         Duration::ZERO
     }
-    /// That packet was read late, after the thread had waited this long for a CPU.
+    /// The packet was read late, after the thread had waited this long for a CPU.
     fn on_taken_late(&mut self, _waited: Duration) {}
     /// The link's verdict on that packet, and the bytes now in its queue.
     fn on_verdict(&mut self, _verdict: Verdict, _queued: u64) {}

@@ -177,13 +177,13 @@ impl LinkKeys {
         self.up.unwrap_or(true)
     }
 
-    /// Its rate: the mean of a trace, the current one of a model; zero if not given.
+    /// Rate of the link: the mean of a trace, the current one of a model; zero if not given.
     pub fn mean_rate(&self) -> Rate {
         let own = self.trace.as_ref().map(Trace::mean_rate).or(self.rate);
         own.or(self.modelled.as_ref().map(|m| m.state.rate)).unwrap_or_default()
     }
 
-    /// Its delay; zero if not given.
+    /// Delay of the link; zero if not given.
     pub fn delay(&self) -> Duration {
         self.owd.or(self.modelled.as_ref().map(|m| m.state.delay)).unwrap_or_default()
     }

@@ -41,7 +41,7 @@ impl DropReason {
 pub struct Count {
     /// Packets.
     pub packets: u64,
-    /// Their bytes, as pushed.
+    /// Bytes of these packets, as pushed.
     pub bytes: u64,
 }
 

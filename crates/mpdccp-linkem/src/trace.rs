@@ -80,7 +80,7 @@ impl Trace {
         Trace { at, period: self.period }
     }
 
-    /// Its mean rate.
+    /// Mean rate of the trace.
     pub fn mean_rate(&self) -> Rate {
         Rate::from_bytes_per(self.at.len() as u64 * u64::from(OPPORTUNITY), self.period())
     }

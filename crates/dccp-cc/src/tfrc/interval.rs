@@ -28,7 +28,7 @@ impl LossInterval {
         self.lossy.saturating_add(self.lossless)
     }
 
-    /// Whether it is known to last at most two round trips.
+    /// Whether the interval is known to last at most two round trips.
     pub fn is_short(&self) -> bool {
         self.quarters.is_some_and(|quarters| quarters <= SHORT)
     }

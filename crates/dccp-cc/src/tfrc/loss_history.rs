@@ -23,7 +23,7 @@ pub struct Arrived {
     pub seq: u64,
     /// Window counter, of a data packet.
     pub counter: u8,
-    /// It carries data.
+    /// The packet carries data.
     pub data: bool,
     /// ECN-marked.
     pub marked: bool,

@@ -21,13 +21,13 @@ pub(super) struct Seen<'a> {
     pub(super) elapsed: Duration,
     pub(super) timestamp: Option<u32>,
     pub(super) ndp: Option<u64>,
-    /// Its data does not match the sender's Data Checksum (RFC 4340 section 9.3).
+    /// The packet's data does not match the sender's Data Checksum (RFC 4340 section 9.3).
     pub(super) corrupt: bool,
     /// Init Cookie options, encoded.
     pub(super) cookies: Vec<u8>,
     pub(super) slow_receiver: bool,
     pub(super) for_ccid: bool,
-    /// It had feature options.
+    /// The packet had feature options.
     pub(super) features: bool,
 }
 

@@ -50,7 +50,7 @@ struct Probe {
     /// answers arrive after the next probe has left.
     seqs: [Option<Seq>; CONFIRM_TRIES as usize],
     why: Why,
-    /// Its size probably gets lost.
+    /// Packets of this size are probably lost.
     likely: bool,
     /// When to send the next probe, or to give up (PROBE_TIMER). Derived from the round-trip time, so shorter
     /// than the second of RFC 8899 section 5.1.1: a black hole drops data until five probes have failed.

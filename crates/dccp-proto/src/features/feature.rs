@@ -82,7 +82,7 @@ pub(super) enum Progress {
 pub(super) struct Reply {
     /// Refuse with an empty Confirm.
     pub(super) empty: bool,
-    /// It has left at least once.
+    /// The answer has left at least once.
     pub(super) sent: bool,
 }
 

@@ -134,7 +134,7 @@ fn non_negotiable_follows_its_location() {
     }
     read(&mut n, 1, None, &[32, 5, 5, 0, 7]).unwrap();
     assert_eq!(n.value(ACK_RATIO, Side::Remote), 7);
-    // Out of range (Wmin is 32), and a Change R, which is not allowed for it.
+    // Out of range (Wmin is 32), and a Change R, which this feature does not allow.
     let mut n = one(SERVER, SEQUENCE_WINDOW, Side::Remote, &[]);
     n.add(SEQUENCE_WINDOW, Side::Local, &[]);
     read(&mut n, 1, None, &[32, 9, 3, 0, 0, 0, 0, 0, 31, 34, 9, 3, 0, 0, 0, 0, 4, 0]).unwrap();

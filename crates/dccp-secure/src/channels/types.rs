@@ -5,7 +5,7 @@ use mpdccp_units::Time;
 /// Result of handling a datagram.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Input {
-    /// It contains a packet of a peer: `len` bytes after the first [`HEADER`](crate::HEADER).
+    /// The datagram contains a packet of a peer: `len` bytes after the first [`HEADER`](crate::HEADER).
     Packet {
         /// The channel.
         channel: ChannelId,
@@ -14,11 +14,11 @@ pub enum Input {
         /// Bytes.
         len: usize,
     },
-    /// It was a message for the channels.
+    /// The datagram was a message for the channels.
     Handled,
-    /// Its header names this other shard of the server; nothing was done with it.
+    /// The header names this other shard of the server; the datagram was not processed.
     Elsewhere(u8),
-    /// It was dropped, without an answer or at most with a cookie.
+    /// The datagram was dropped, without an answer or at most with a cookie.
     Dropped(Reason),
 }
 

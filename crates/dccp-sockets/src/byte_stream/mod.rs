@@ -32,7 +32,7 @@ impl ByteStream {
         ByteStream { runtime: runtime.clone(), pipe }
     }
 
-    /// Its number in the connection; the client's streams have even numbers.
+    /// Number of the stream in the connection; the client's streams have even numbers.
     pub fn id(&self) -> u64 {
         self.pipe.id.0
     }
@@ -183,7 +183,7 @@ impl ByteStream {
         self.look();
     }
 
-    /// Closes it as dropping does, for a handle that is shared: waiting calls of other threads return.
+    /// Closes the stream as dropping does, for a shared handle: waiting calls of other threads return.
     pub fn close(&self) {
         if self.runtime.is_forked() {
             return;

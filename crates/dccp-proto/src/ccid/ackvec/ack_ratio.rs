@@ -93,7 +93,7 @@ impl AckRatio {
             if back < u64::from(LOOKBACK) {
                 let bit = 1 << back;
                 if self.arrived & bit == 0 && back >= u64::from(self.judged) {
-                    // It was judged lost.
+                    // The packet was judged lost.
                     let later = (self.arrived & (bit - 1)).count_ones() as usize;
                     self.patience = self.patience.max(later + 1).min(MAX_PATIENCE);
                 }

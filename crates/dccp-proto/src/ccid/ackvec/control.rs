@@ -117,7 +117,7 @@ impl Control {
         self.cc = Governor::from(Box::new(Resuming::new(cc, *saved, max_jump, mtu)) as Box<dyn Controller>);
     }
 
-    /// Whether it may measure the path's capacity: not during a jump that is not validated.
+    /// Whether the controller may measure the path's capacity: not during a jump that is not validated.
     pub(super) fn observes(&self) -> bool {
         self.cc.resumption().is_none_or(|phase| matches!(phase, ResumePhase::Normal(_)))
     }

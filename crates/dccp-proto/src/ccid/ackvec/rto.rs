@@ -71,7 +71,7 @@ impl RtoTimer {
         self.backoff = self.backoff.saturating_add(1);
     }
 
-    /// When it fires, if it runs.
+    /// When the timer fires, if it runs.
     pub(crate) fn due(&self, rtt: &RttEstimator) -> Option<Time> {
         self.since.map(|since| since + self.timeout(rtt))
     }
