@@ -72,7 +72,7 @@
 #define DCCP_EVENT_PATH_UP 1
 
 /**
- * A path is silent or its link is down; the connection goes on without it.
+ * A path is silent or its link is down; the connection continues without it.
  */
 #define DCCP_EVENT_PATH_SUSPECT 2
 

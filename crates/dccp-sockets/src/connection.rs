@@ -52,7 +52,7 @@ impl Connection {
     /// Like [`send_with`](Self::send_with), with a timeout.
     ///
     /// # Errors
-    /// [`SendError::Full`] on timeout, and those of [`send`](Self::send).
+    /// [`SendError::Full`] on timeout, and the errors of [`send`](Self::send).
     pub fn send_timeout(&self, data: &[u8], delivery: Delivery, timeout: Duration) -> Result<(), SendError> {
         self.here(SendError::Forked)?;
         let until = Instant::now().checked_add(timeout);
@@ -63,7 +63,7 @@ impl Connection {
     /// Queues a datagram if there is room.
     ///
     /// # Errors
-    /// [`SendError::Full`], and those of [`send`](Self::send). The caller keeps the datagram.
+    /// [`SendError::Full`], and the errors of [`send`](Self::send). The caller keeps the datagram.
     pub fn try_send(&self, data: &[u8]) -> Result<(), SendError> {
         self.try_send_with(data, Delivery::default())
     }
@@ -151,7 +151,7 @@ impl Connection {
     /// Waits for the next datagram, with a timeout.
     ///
     /// # Errors
-    /// [`RecvError::TimedOut`], and those of [`recv`](Self::recv).
+    /// [`RecvError::TimedOut`], and the errors of [`recv`](Self::recv).
     pub fn recv_timeout(&self, timeout: Duration) -> Result<Vec<u8>, RecvError> {
         self.wait_recv(Instant::now().checked_add(timeout), State::recv)
     }
@@ -159,7 +159,7 @@ impl Connection {
     /// The next datagram, if one has arrived.
     ///
     /// # Errors
-    /// [`RecvError::Empty`], and those of [`recv`](Self::recv).
+    /// [`RecvError::Empty`], and the errors of [`recv`](Self::recv).
     pub fn try_recv(&self) -> Result<Vec<u8>, RecvError> {
         self.here(RecvError::Forked)?;
         lock(&self.stream.state).recv().unwrap_or(Err(RecvError::Empty))
@@ -168,7 +168,7 @@ impl Connection {
     /// Waits for the next datagram and copies it into the caller's buffer; returns its length.
     ///
     /// # Errors
-    /// [`RecvError::BufferTooSmall`], which keeps the datagram in the queue, and those of
+    /// [`RecvError::BufferTooSmall`], which keeps the datagram in the queue, and the errors of
     /// [`recv`](Self::recv).
     pub fn recv_into(&self, into: &mut [u8]) -> Result<usize, RecvError> {
         self.wait_recv(None, |state| state.recv_into(into))
@@ -177,7 +177,7 @@ impl Connection {
     /// Like [`recv_into`](Self::recv_into), with a timeout.
     ///
     /// # Errors
-    /// [`RecvError::TimedOut`], and those of [`recv_into`](Self::recv_into).
+    /// [`RecvError::TimedOut`], and the errors of [`recv_into`](Self::recv_into).
     pub fn recv_into_timeout(&self, into: &mut [u8], timeout: Duration) -> Result<usize, RecvError> {
         self.wait_recv(Instant::now().checked_add(timeout), |state| state.recv_into(into))
     }

@@ -76,7 +76,7 @@ impl Listener {
     /// Waits for the next connection, with a timeout.
     ///
     /// # Errors
-    /// [`AcceptError::TimedOut`], and those of [`accept`](Self::accept).
+    /// [`AcceptError::TimedOut`], and the errors of [`accept`](Self::accept).
     pub fn accept_timeout(&self, timeout: Duration) -> Result<Connection, AcceptError> {
         self.accept_until(Instant::now().checked_add(timeout))
     }
@@ -84,7 +84,7 @@ impl Listener {
     /// The next connection, if one is waiting.
     ///
     /// # Errors
-    /// [`AcceptError::Empty`], and those of [`accept`](Self::accept).
+    /// [`AcceptError::Empty`], and the errors of [`accept`](Self::accept).
     pub fn try_accept(&self) -> Result<Connection, AcceptError> {
         if self.runtime.is_forked() {
             return Err(AcceptError::Forked);

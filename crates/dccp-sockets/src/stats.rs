@@ -4,7 +4,7 @@ use mpdccp_units::Rate;
 use std::net::SocketAddr;
 use std::time::Duration;
 
-/// Counters and state of a connection. After its end they are those of the last update: later losses are
+/// Counters and state of a connection. After its end they stay as of the last update: later losses are
 /// missing.
 #[derive(Clone, Debug, Default, PartialEq)]
 #[non_exhaustive]
@@ -83,7 +83,7 @@ pub struct PathStats {
 pub enum Event {
     /// A path carries data (again).
     PathUp(PathId),
-    /// A path is silent, or its link is down; the connection goes on without it.
+    /// A path is silent, or its link is down; the connection continues without it.
     PathSuspect(PathId),
     /// A path is gone.
     PathDown(PathId, mpdccp_proto::Reason),

@@ -11,7 +11,8 @@ pub struct StreamId(pub u64);
 pub enum StreamError {
     /// There is no such stream, or it is over.
     Unknown,
-    /// Nothing can be read, written or opened now. An event reports when it can; there is none for opening.
+    /// Nothing can be read, written or opened now. An event reports when reading or writing becomes possible;
+    /// there is no event for opening.
     Blocked,
     /// The header is longer than [`MAX_HEADER`](crate::MAX_HEADER).
     HeaderTooLong,

@@ -17,7 +17,7 @@ pub const DCCP_REASON_SIZE: usize = 32;
 
 /// A path carries data (again).
 pub const DCCP_EVENT_PATH_UP: u32 = 1;
-/// A path is silent or its link is down; the connection goes on without it.
+/// A path is silent or its link is down; the connection continues without it.
 pub const DCCP_EVENT_PATH_SUSPECT: u32 = 2;
 /// A path is gone.
 pub const DCCP_EVENT_PATH_DOWN: u32 = 3;

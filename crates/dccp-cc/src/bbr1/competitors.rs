@@ -319,8 +319,8 @@ impl Competitors {
     }
 
     /// Whether losses indicate other flows. In a queue that is nearly always full, round trips vary only by
-    /// their position in a burst, so the comparison of long and short ones does not help; a queue that stands
-    /// during cruise does.
+    /// their position in a burst, so comparing long and short ones does not help; a standing queue during
+    /// cruise does.
     fn others(&self) -> bool {
         self.heeded() && (self.counts.prefer_long() || self.standing >= STANDING)
     }

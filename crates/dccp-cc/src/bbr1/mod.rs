@@ -52,7 +52,7 @@ impl Bbr1 {
         self.update_rtprop_and_probe_rtt(ev);
     }
 
-    /// Tuned: drops the estimate of a capacity that is gone, and drains what it put in flight.
+    /// Tuned: after a fall in capacity, drops the old estimate and drains the excess in flight.
     fn check_capacity(&mut self, ev: &AckEvent<'_>, rs: &RateSample) {
         if !self.tuning.expire_bandwidth
             || self.drained.is_some()

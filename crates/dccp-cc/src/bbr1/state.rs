@@ -88,7 +88,7 @@ impl Bbr1 {
         }
     }
 
-    /// The last probe found more bandwidth, and no queue stands: there may be more.
+    /// The last probe found more bandwidth, without a standing queue: there may be more.
     fn probe_paid(&self, ev: &AckEvent<'_>) -> bool {
         let bw = self.path.bw();
         let queue = self.path.queue_rtt(bw, self.units.packet());

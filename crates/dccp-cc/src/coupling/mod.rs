@@ -1,5 +1,5 @@
-//! Coupling of subflows of one session: those that share a bottleneck take the share of one flow there (RFC
-//! 6356 section 2).
+//! Coupling of subflows of one session: subflows that share a bottleneck together take the share of one flow
+//! there (RFC 6356 section 2).
 //!
 //! The owner of the subflows passes each subflow's measurements to a [`Coupling`] and gives each controller
 //! its [`Part`]. `shared.rs` detects which subflows share a bottleneck; a subflow without a shared bottleneck

@@ -260,7 +260,7 @@ fn a_retreat_leaves_two_packets() {
 
 #[test]
 fn no_jump_beyond_what_the_window_is_by_itself() {
-    // Half of what was saved is an initial window.
+    // Half of the saved window is an initial window.
     let small = Remembered { window: 20_000, ..SAVED };
     let mut full = Hand::with(Resuming::new(plain(Algorithm::Cubic), small, u64::MAX, MTU));
     // A congestion control that knows the path.

@@ -55,7 +55,7 @@ fn inverse_of_the_golden_table() {
         let got = loss_event_rate_for(rate, s, rtt);
         assert!((got / p - 1.0).abs() < 1e-9, "s {s} R {rtt} p {p}: {got}");
     }
-    // A rate below that of one loss event per packet, and an infinite one.
+    // A rate below the rate at one loss event per packet, and an infinite rate.
     assert_eq!(loss_event_rate_for(1e-9, 1000.0, 0.1), 1.0);
     assert!(loss_event_rate_for(f64::INFINITY, 1000.0, 0.1) <= 1.001e-12);
     assert!(loss_event_rate_for(0.0, 1000.0, 0.1) == 1.0);

@@ -101,7 +101,7 @@ pub struct Fated {
     pub lost: bool,
 }
 
-/// Extra delay of packets compared with those that give round-trip times: with reordering, the latter are the
+/// Extra delay of packets compared with the packets that give round-trip times, which with reordering are the
 /// fastest.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Late {

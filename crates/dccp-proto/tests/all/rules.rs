@@ -99,8 +99,8 @@ fn who_cannot_read_ecn_insists_and_takes_no_data_before_it_is_known() {
     assert_eq!(net.end(SERVER).stats().dropped[&DropReason::DataNotAllowed], 1);
 }
 
-/// RFC 4340 section 10.5: once data flows, the peer cannot change the CCID of our data. It may change that of
-/// its own.
+/// RFC 4340 section 10.5: once data flows, the peer cannot change the CCID of our data, but it may change
+/// the CCID of its own data.
 #[test]
 fn the_peer_cannot_change_the_ccid_of_what_we_send() {
     let mut net = Net::open(Config::default(), Config { tx_ccids: vec![2, 5], ..Config::default() });

@@ -7,8 +7,8 @@ use aqm::{Fifo, Item, QueueLen, mark};
 use mpdccp_units::Ecn;
 
 /// Dual-queue coupled AQM (RFC 9332): a shallow queue for L4S packets, ECT(1) or CE, and one for all others.
-/// Congestion of the latter also causes marks in the former, so that both kinds of flows get about the same
-/// rate.
+/// Congestion of the classic queue also causes marks in the L4S queue, so that both kinds of flows get about
+/// the same rate.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct DualPi2Config {
     /// Target delay of the classic queue.

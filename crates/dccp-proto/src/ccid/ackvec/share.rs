@@ -41,7 +41,7 @@ impl AckVecSender {
     }
 
     /// Lends the group's control to the half, or takes it back. Without the control the half may only be
-    /// read: its view is that of the last time, and its gate is closed.
+    /// read: its view does not change, and its gate is closed.
     pub fn exchange(&mut self, control: &mut Control) {
         let view = self.resting.is_none().then(|| Box::new(self.view()));
         core::mem::swap(&mut self.control, control);

@@ -28,7 +28,7 @@ const MAX_24: u64 = (1 << 24) - 1;
 const MAX_23: u64 = (1 << 23) - 1;
 
 /// Content of a feedback packet. RFC 4342 section 6 requires Receive Rate and Loss Intervals; Linux sends
-/// Loss Event Rate instead of the latter.
+/// Loss Event Rate instead of Loss Intervals.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Told {
     /// Bytes per second.

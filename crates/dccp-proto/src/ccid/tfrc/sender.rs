@@ -17,7 +17,7 @@ const DEFAULT_RTT: Duration = Duration::from_millis(200);
 const SMALL_PACKET_INTERVAL: Duration = Duration::from_millis(10);
 /// Burst size, as time at the current rate.
 const QUANTUM: Duration = Duration::from_millis(1);
-/// Loss intervals remembered: those in the average, and as many for discounting.
+/// Loss intervals remembered: the intervals in the average, and the same number for discounting.
 const MAX_INTERVALS: usize = 2 * NINTERVAL + 1;
 /// Sequence Window relative to packets per round trip (RFC 4340 section 7.5.2), least and most.
 const WINDOW_FACTOR: f64 = 5.0;
