@@ -1,4 +1,4 @@
-//! What a socket needs that takes CAP_NET_ADMIN. A process without the capability has another process grant it.
+//! Socket settings that need CAP_NET_ADMIN. A process without the capability lets another process make them.
 
 use rustix::fd::{AsFd, BorrowedFd};
 use rustix::net::sockopt;
@@ -6,14 +6,15 @@ use socket2::SockRef;
 use std::io;
 use std::sync::OnceLock;
 
-/// Asked of the kernel for each socket and direction; it grants less without privilege.
+/// Buffer size requested from the kernel for each socket and direction; without privilege it grants less.
 const BUFFER: usize = 4 << 20;
 
 type Granter = dyn Fn(BorrowedFd<'_>) -> io::Result<()> + Send + Sync;
 
 static ELSEWHERE: OnceLock<Box<Granter>> = OnceLock::new();
 
-/// Has sockets of this process from now on sent to `granter`, which has another process call [`grant_socket`]. The first call counts.
+/// From now on, passes this process's sockets to `granter`, which lets another process call [`grant_socket`].
+/// Only the first call has an effect.
 pub fn grant_sockets_by(granter: impl Fn(BorrowedFd<'_>) -> io::Result<()> + Send + Sync + 'static) {
     let _ = ELSEWHERE.set(Box::new(granter));
 }
@@ -21,7 +22,8 @@ pub fn grant_sockets_by(granter: impl Fn(BorrowedFd<'_>) -> io::Result<()> + Sen
 /// Gives a socket this mark (SO_MARK) for policy routing, and buffers beyond the limits net.core.*mem_max.
 ///
 /// # Errors
-/// What the system says; `PermissionDenied` for a mark without CAP_NET_ADMIN. Buffers stay within the limits without it.
+/// The system's error; `PermissionDenied` for a mark without CAP_NET_ADMIN. Without this capability, buffers
+/// only stay within the limits.
 pub fn grant_socket(socket: BorrowedFd<'_>, mark: Option<u32>) -> io::Result<()> {
     let plain = SockRef::from(&socket);
     mark.map_or(Ok(()), |mark| plain.set_mark(mark))?;
@@ -34,7 +36,7 @@ pub fn grant_socket(socket: BorrowedFd<'_>, mark: Option<u32>) -> io::Result<()>
     Ok(())
 }
 
-/// [`grant_socket`], here or elsewhere; there the mark is known.
+/// Calls [`grant_socket`], or the granter, which knows the mark.
 pub(crate) fn ask(socket: &impl AsFd, mark: Option<u32>) -> io::Result<()> {
     match ELSEWHERE.get() {
         Some(granter) => granter(socket.as_fd()),

@@ -25,7 +25,7 @@ use std::io::{self, IoSlice, IoSliceMut};
 use std::net::{IpAddr, SocketAddr};
 use std::os::fd::AsRawFd;
 
-/// One receive buffer: as much as generic receive offload puts together.
+/// Size of a receive buffer: the most that generic receive offload joins.
 const RECEIVE: usize = 65_536;
 /// Maximum number of error messages read at a time, and of refusing destinations kept: an attacker can send
 /// many ICMP messages.

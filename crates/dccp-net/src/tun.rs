@@ -157,7 +157,8 @@ impl Tun {
         self.device.send(packet).map(|_| ())
     }
 
-    /// Whether an error of [`read`](Self::read) or [`write`](Self::write) only says that the interface is down.
+    /// Whether an error of [`read`](Self::read) or [`write`](Self::write) only means that the interface is
+    /// down.
     pub fn is_down(e: &io::Error) -> bool {
         Errno::from_io_error(e) == Some(Errno::IO)
     }

@@ -16,19 +16,19 @@ pub(crate) const REJECT_AFTER: Duration = Duration::from_secs(180);
 /// If the initiator sends for this long without an answer, it makes a new handshake: the responder may have
 /// restarted.
 const SILENCE: Duration = Duration::from_secs(1);
-/// Handshakes are retransmitted after this time if the responder fell silent recently, so that a restarted
-/// responder is reached within a second; ...
+/// Retransmission interval of handshakes if the responder fell silent recently, so that a restarted responder
+/// is reached within a second.
 const DENSE: Duration = Duration::from_millis(600);
 const LATELY: Duration = Duration::from_secs(35);
-/// ... otherwise after the first time, doubling up to the second. All intervals are randomly shortened by up
-/// to a quarter. None is shorter than twice the duration of the last handshake, since a retransmission
-/// invalidates the answer to the previous message.
+/// Retransmission interval otherwise: it doubles from the first to the second value. Intervals are randomly
+/// shortened by up to a quarter. They last at least twice as long as the last handshake took, since a
+/// retransmission invalidates the answer to the previous message.
 const SPARSE: (Duration, Duration) = (Duration::from_secs(1), Duration::from_secs(5));
 /// A handshake is given up after this time; the next packet starts another.
 const GIVE_UP: Duration = Duration::from_secs(90);
 /// A responder keeps a silent channel for this long: a client that slept can continue.
 const FORGET: Duration = Duration::from_secs(1800);
-/// ... and a channel whose initiator has not confirmed the key for this long.
+/// A responder keeps a channel whose initiator has not confirmed the key for this long.
 const UNCONFIRMED: Duration = Duration::from_secs(10);
 /// Maximum number of packets that wait for the first key.
 const STAGED: usize = 16;

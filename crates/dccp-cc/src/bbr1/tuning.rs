@@ -93,9 +93,9 @@ pub(super) const PACED: f64 = 0.99;
 /// `expire_bandwidth`: capacity fell if delivery is below this share of BtlBw. A single competitor's 5/4
 /// probe leaves more than this.
 pub(super) const FALLEN: f64 = 0.8;
-/// `expire_bandwidth`: for at least this many consecutive acknowledgements, ...
+/// `expire_bandwidth`: minimum number of consecutive acknowledgements that show the fall.
 pub(super) const FALLEN_ACKS: u32 = 8;
-/// ... and at least this long (or an RTprop, if longer).
+/// `expire_bandwidth`: minimum duration of the fall (or an RTprop, if longer).
 pub(super) const FALLEN_FOR: Duration = Duration::from_millis(10);
 /// `expire_bandwidth`: disabled for this long after it was wrong, since some paths behave like that
 /// permanently.
@@ -104,9 +104,9 @@ pub(super) const FALLEN_PAUSE: Duration = Duration::from_secs(10);
 pub(super) const SAME: f64 = 0.95;
 /// An RTT up to this multiple of RTprop counts as RTprop.
 pub(super) const NEAR: f64 = 1.125;
-/// A queue shorter than this many packets does not count, ...
+/// A queue shorter than this many packets does not count.
 pub(super) const QUEUE_PACKETS: u64 = 4;
-/// ... nor one shorter than this time, by which a busy host delays packets.
+/// A queue shorter than this time does not count either: a busy host delays packets by this much.
 pub(super) const QUEUE_FLOOR: Duration = Duration::from_millis(1);
 /// `gentle_probe_rtt`: BDPs in flight.
 pub(super) const PROBE_RTT_GAIN: f64 = 0.5;

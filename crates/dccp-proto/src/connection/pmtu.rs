@@ -17,9 +17,9 @@ const CONFIRM_TRIES: u8 = 5;
 const RAISE: Duration = Duration::from_secs(10);
 /// Fewer data packets than this since the last search do not count as traffic.
 const TRAFFIC: u32 = 8;
-/// Packets lost since the last confirmation that make the current size doubtful, ...
+/// Packets lost since the last confirmation that make the current size doubtful.
 const DOUBTFUL: u64 = 3;
-/// ... and the least time for which a confirmation is valid.
+/// Minimum time for which a confirmation is valid.
 const HOLDS: Duration = Duration::from_secs(1);
 /// The search ends when the largest confirmed and the smallest failed size are this close, bytes.
 const FINE: u16 = 8;

@@ -6,10 +6,10 @@ use alloc::collections::VecDeque;
 use dccp_wire::Seq;
 use rand_core::RngCore;
 
-/// Mean distance between two of them, data packets: at first, so that misbehaviour at the start is detected
-/// soon, ...
+/// Initial mean distance between two skipped numbers, in data packets: small, so that misbehaviour at the
+/// start is detected soon.
 const FIRST_MEAN: u32 = 32;
-/// ... and at most, doubling each time, so that honest receivers are hardly affected.
+/// Maximum mean distance, reached by doubling, so that honest receivers are hardly affected.
 const LAST_MEAN: u32 = 2048;
 /// Maximum number of skipped numbers kept. Older ones lie behind the Acknowledgement Window.
 const REMEMBERED: usize = 16;

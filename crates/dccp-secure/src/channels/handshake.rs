@@ -15,7 +15,7 @@ use mpdccp_units::{Duration, Time};
 
 /// Maximum number of channels per peer; a new one replaces the one silent for longest.
 const PER_PEER: usize = 64;
-/// ... and per peer that is not configured.
+/// Maximum number of channels per peer that is not configured.
 const PER_STRANGER: usize = 16;
 /// Lifetime of a received cookie.
 const COOKIE_LIFE: Duration = Duration::from_secs(120);

@@ -34,9 +34,9 @@ pub(super) struct Out {
 
 pub(super) struct Loop {
     pub(super) endpoint: Endpoint,
-    /// With a private key: the channels between the endpoint and the program's sockets, ...
+    /// With a private key: the channels between the endpoint and the program's sockets.
     pub(super) routes: Option<ChannelRoutes>,
-    /// ... and the channels opened for each session, which are closed with it.
+    /// The channels opened for each session, which are closed with the session.
     pub(super) opened: BTreeMap<SessionId, Vec<u32>>,
     pub(super) options: Options,
     pub(super) out: VecDeque<Out>,

@@ -145,12 +145,12 @@ impl AckRatio {
                 // Ignore small changes: each takes a negotiation.
                 if wanted.abs_diff(r) * 4 > r { wanted } else { r }
             }
-            // RFC 4341 section 6.1.2: double for a window with lost or marked acknowledgements ...
+            // RFC 4341 section 6.1.2: double after a window with lost or marked acknowledgements.
             RatioRule::AckCongestion if congested => {
                 self.clean = 0;
                 r * 2
             }
-            // ... and one less after cwnd / (R^2 - R) windows without.
+            // One less after cwnd / (R^2 - R) windows without lost or marked acknowledgements.
             RatioRule::AckCongestion => {
                 self.clean += 1;
                 if r > 2 && self.clean.saturating_mul(r * r - r) >= cwnd {
