@@ -362,7 +362,8 @@ fn sample(mbps: f64, app_limited: bool) -> RateSample {
     }
 }
 
-/// The observer after rounds at these rates in Mbit/s, with whether the application was the limit; least round-trip time of 100 ms.
+/// The observer's result after rounds at these rates (Mbit/s; true if application-limited), with a minimum
+/// round-trip time of 100 ms.
 fn observed(rounds: &[(f64, bool)]) -> Option<Remembered> {
     let mut observer = Observer::default();
     let mut estimator = RttEstimator::default();
