@@ -84,8 +84,8 @@ pub struct AckEvent<'a> {
     pub lost: Amount,
     /// Newly reported ECN-marked packets (included in `acked`).
     pub ce: u64,
-    /// A loss or mark among packets sent after the last reduction: at most one per window of data (RFC 4341
-    /// section 5).
+    /// A loss or mark among packets sent after the last reduction: at most one per window of data
+    /// (RFC 4341 section 5).
     pub congestion: bool,
     /// Newest RTT sample, without the acknowledgement delay.
     pub rtt: Option<Duration>,

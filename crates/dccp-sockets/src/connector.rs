@@ -1,4 +1,4 @@
-use crate::options::Path;
+use crate::path::Path;
 use crate::runtime::{Runtime, Streams};
 use crate::stats::Event;
 use crate::stream::Stream;

@@ -155,6 +155,7 @@ mod error;
 mod listener;
 mod options;
 mod outgoing;
+mod path;
 mod readiness;
 mod runtime;
 mod shared;
@@ -178,8 +179,9 @@ pub use mpdccp_proto::reorder::{ReorderConfig, ReorderKind};
 pub use mpdccp_proto::sched::SchedulerKind;
 pub use mpdccp_proto::{Named, PathId, PathState, Reason};
 pub use mpdccp_units::Rate;
-pub use options::{Encapsulation, Options, Path};
+pub use options::Options;
 pub use outgoing::{Delivery, SendPolicy};
+pub use path::{Encapsulation, Path};
 pub use readiness::Ready;
 pub use stats::{Event, PathStats, Stats};
 

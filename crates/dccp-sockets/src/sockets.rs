@@ -1,6 +1,6 @@
 //! Makes sockets, channels and paths from options.
 
-use crate::options::Encapsulation;
+use crate::path::Encapsulation;
 use crate::shared::SharedSockets;
 use crate::{ConnectError, Options, Path};
 use dccp_net::{Bind, Core, RawEncapsulation, UdpEncapsulation};

@@ -62,8 +62,8 @@ pub enum Opt<'a> {
     Unknown(u8, &'a [u8]),
 }
 
-/// An option with a malformed length byte: it and the rest of the area must be ignored (RFC 4340 section
-/// 5.8). Also identifies an option for a Reset ([`Options::culprit`]).
+/// An option with a malformed length byte: it and the rest of the area must be ignored
+/// (RFC 4340 section 5.8). Also identifies an option for a Reset ([`Options::culprit`]).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct OptionError {
     /// Its type byte.

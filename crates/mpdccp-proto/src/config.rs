@@ -39,8 +39,8 @@ pub struct SessionConfig {
     pub connection: Config,
     /// Offer and accept RFC 9897; off makes a plain DCCP connection of one path.
     pub multipath: bool,
-    /// Application data in the Request of a client, or the Response of a server, of a plain connection: a few hundred bytes at most (RFC 4340
-    /// sections 8.1.1 and 8.1.3). The peer accepts the data if its [`Config::early_data`] is set, and delivers it first.
+    /// Application data in the Request of a client, or the Response of a server, of a plain connection: a few hundred bytes at most
+    /// (RFC 4340 sections 8.1.1 and 8.1.3). The peer accepts the data if its [`Config::early_data`] is set, and delivers it first.
     pub early_data: Vec<u8>,
     /// How to treat a peer without RFC 9897.
     pub fallback: Fallback,

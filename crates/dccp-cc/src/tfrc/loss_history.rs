@@ -4,8 +4,8 @@ use alloc::collections::VecDeque;
 use alloc::vec::Vec;
 use core::ops::Range;
 
-/// Packets that must arrive after a hole before it counts as a loss (RFC 5348 section 5.1, RFC 4342 section
-/// 6.1).
+/// Packets that must arrive after a hole before it counts as a loss (RFC 5348 section 5.1,
+/// RFC 4342 section 6.1).
 const NDUPACK: usize = 3;
 /// Intervals kept: those in the average, and the same number of older ones, which determine the discount.
 const MAX_INTERVALS: usize = 2 * NINTERVAL + 1;

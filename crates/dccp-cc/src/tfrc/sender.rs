@@ -200,8 +200,8 @@ impl TfrcSender {
         }
     }
 
-    /// The receiver reports that it is slow, or dropped this many packets in its buffer (RFC 4342 section
-    /// 5.2). Call it before the report of the same packet.
+    /// The receiver reports that it is slow, or dropped this many packets in its buffer
+    /// (RFC 4342 section 5.2). Call it before the report of the same packet.
     pub fn on_slow_receiver(&mut self, buffer_drops: u64) {
         let drops = self.slow_receiver.unwrap_or(0).saturating_add(buffer_drops);
         self.slow_receiver = Some(drops);

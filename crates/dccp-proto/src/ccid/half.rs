@@ -193,8 +193,8 @@ pub trait SenderHalf: Any + Send + core::fmt::Debug {
     /// packets also use sequence numbers).
     fn on_sent(&mut self, now: Time, seq: Seq, bytes: u32, payload: Option<u32>);
     /// A valid packet of the peer arrived, of any type; called before [`on_feedback`](Self::on_feedback) for
-    /// the same packet. The sequence numbers reveal lost and marked acknowledgements (RFC 4341 section
-    /// 6.1.1).
+    /// the same packet. The sequence numbers reveal lost and marked acknowledgements
+    /// (RFC 4341 section 6.1.1).
     fn on_peer_packet(&mut self, _now: Time, _arrival: &Arrival) {}
     /// An acknowledgement arrived.
     fn on_feedback(&mut self, now: Time, feedback: &Feedback<'_>);

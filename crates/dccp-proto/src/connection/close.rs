@@ -6,8 +6,8 @@ use super::*;
 use dccp_wire::ResetCode;
 
 impl Connection {
-    /// Closes gracefully: sends Close, or as server CloseReq if `timewait_at_peer` is set (RFC 4340 section
-    /// 8.3). Before the handshake is over, sends a Reset.
+    /// Closes gracefully: sends Close, or as server CloseReq if `timewait_at_peer` is set
+    /// (RFC 4340 section 8.3). Before the handshake is over, sends a Reset.
     pub fn close(&mut self, now: Time, timewait_at_peer: bool) {
         match self.state {
             State::Request | State::Respond => {
@@ -29,8 +29,8 @@ impl Connection {
         }
     }
 
-    /// Like [`abort`](Self::abort), with a reason text for the peer, at most 255 bytes in UTF-8 (RFC 4340
-    /// section 5.6, Error Text).
+    /// Like [`abort`](Self::abort), with a reason text for the peer, at most 255 bytes in UTF-8
+    /// (RFC 4340 section 5.6, Error Text).
     pub fn abort_with(&mut self, code: ResetCode, text: &str) {
         self.error_text = text.into();
         self.abort(code);
@@ -68,8 +68,8 @@ impl Connection {
         self.finish(self.closing.unwrap_or(CloseReason::Peer));
     }
 
-    /// Step 9: a valid Reset. Its receiver enters TIMEWAIT, unless the peer is in REQUEST: RFC 4340 section
-    /// 7.5.6 lets that peer start again on the same ports at once.
+    /// Step 9: a valid Reset. Its receiver enters TIMEWAIT, unless the peer is in REQUEST:
+    /// RFC 4340 section 7.5.6 lets that peer start again on the same ports at once.
     pub(super) fn on_reset(&mut self, now: Time, reset: Reset) {
         let reason = match (reset.code, self.closing) {
             // No Connection: the peer's Reset was lost, and the peer has dropped its state since.

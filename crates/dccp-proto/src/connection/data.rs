@@ -115,8 +115,8 @@ impl Connection {
         seq
     }
 
-    /// Skips a sequence number if one is due. The peer sees a missing packet without data (RFC 4340 section
-    /// 7.7).
+    /// Skips a sequence number if one is due. The peer sees a missing packet without data
+    /// (RFC 4340 section 7.7).
     fn skip_number(&mut self) {
         let vectors = self.halves.as_ref().is_some_and(|halves| !ccid::is_tfrc(halves.tx_ccid));
         if let Some(skipped) = self.skipped.as_mut().filter(|_| vectors && self.state == State::Open)
@@ -127,8 +127,8 @@ impl Connection {
         }
     }
 
-    /// The owner did not deliver the data of packet `seq`: reports it to the peer with Data Dropped (RFC 4340
-    /// section 11.7, RFC 9897 section 3.6).
+    /// The owner did not deliver the data of packet `seq`: reports it to the peer with Data Dropped
+    /// (RFC 4340 section 11.7, RFC 9897 section 3.6).
     pub fn report_dropped(&mut self, seq: Seq, code: DropCode) {
         self.drops.note(seq, code as u8);
     }

@@ -123,8 +123,8 @@ impl Connection {
         }
     }
 
-    /// The server is ready and its middlebox open: packets that were lost before may pass now (RFC 5596
-    /// section 2.2.3.1).
+    /// The server is ready and its middlebox open: packets that were lost before may pass now
+    /// (RFC 5596 section 2.2.3.1).
     pub(super) fn on_listen(&mut self, now: Time, service_code: Option<u32>) {
         // RFC 5596 section 2.2.3: ignored in all other states. Only one retransmission, however many Listens
         // arrive.
@@ -149,8 +149,8 @@ impl Connection {
         self.handshake_sent.clear();
     }
 
-    /// Keeps the data of the first Request or Response that arrives; retransmissions repeat it (RFC 4340
-    /// section 8.1.3).
+    /// Keeps the data of the first Request or Response that arrives; retransmissions repeat it
+    /// (RFC 4340 section 8.1.3).
     pub(super) fn take_handshake_data(&mut self, packet: &Packet<'_>) {
         if packet.payload.is_empty() {
             return;

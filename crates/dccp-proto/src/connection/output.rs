@@ -330,8 +330,8 @@ impl Connection {
 
         self.stats.packets_sent += 1;
         self.ndp_run = if ptype.is_data() { 0 } else { self.ndp_run.saturating_add(1) };
-        // A Reset is the last packet, and the packet that it answers may have determined its number (RFC 4340
-        // section 8.3.1).
+        // A Reset is the last packet, and the packet that it answers may have determined its number
+        // (RFC 4340 section 8.3.1).
         if let Some(halves) = self.halves.as_mut().filter(|_| ptype != PacketType::Reset) {
             let bytes = u32::try_from(len).unwrap_or(u32::MAX).saturating_add(self.cfg.overhead.into());
             let payload = u32::try_from(payload.len()).unwrap_or(u32::MAX);

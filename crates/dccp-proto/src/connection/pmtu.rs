@@ -1,5 +1,5 @@
-//! Packetization Layer Path MTU Discovery (RFC 8899), with Syncs padded to the probed size (RFC 4340 section
-//! 14.1). An MTU from the system or the owner is only a hint, and is verified.
+//! Packetization Layer Path MTU Discovery (RFC 8899), with Syncs padded to the probed size
+//! (RFC 4340 section 14.1). An MTU from the system or the owner is only a hint, and is verified.
 
 use dccp_cc::Amount;
 use dccp_wire::Seq;
@@ -12,8 +12,8 @@ const SEARCH_TRIES: u8 = 3;
 /// Tries before the current size counts as lost in a black hole: more, since random loss must not look like
 /// one.
 const CONFIRM_TRIES: u8 = 5;
-/// Time after a search until a data packet triggers a probe for a larger size (PMTU_RAISE_TIMER, RFC 8899
-/// section 5.1.1). Shorter than the RFC's 600 s, since it costs one probe, and never happens on an idle path.
+/// Time after a search until a data packet triggers a probe for a larger size (PMTU_RAISE_TIMER,
+/// RFC 8899 section 5.1.1). Shorter than the RFC's 600 s, since it costs one probe, and never happens on an idle path.
 const RAISE: Duration = Duration::from_secs(10);
 /// Fewer data packets than this since the last search do not count as traffic.
 const TRAFFIC: u32 = 8;

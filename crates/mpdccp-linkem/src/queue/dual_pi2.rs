@@ -51,8 +51,8 @@ impl DualPi2Config {
 
 /// Queue length of L4S packets up to which the step does not mark (Th_len, RFC 9332 appendix A.1).
 const MIN_MARKED: u64 = 1;
-/// L4S packets go first, but at least one packet of this many is classic if any is queued (RFC 9332 section
-/// 4.2.2).
+/// L4S packets go first, but at least one packet of this many is classic if any is queued
+/// (RFC 9332 section 4.2.2).
 const CLASSIC_TURN: u32 = 10;
 /// Largest head start of L4S packets over classic ones, by age (the time-shifted FIFO of RFC 9332 appendix
 /// A).

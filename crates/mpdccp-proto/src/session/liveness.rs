@@ -62,8 +62,6 @@ pub(super) struct Evidence {
     pub(super) data: Time,
     /// Time in which an answer arrives.
     pub(super) answer: Duration,
-    /// Time to wait for an answer to the Sync before the path counts as silent.
-    pub(super) verdict: Duration,
     /// Interval between probes of an idle path.
     pub(super) keepalive: Duration,
     /// Time after which a silent path is closed.
@@ -121,8 +119,7 @@ impl Liveness {
         match *self {
             Liveness::Answering { asked, again, checked } => {
                 match (asked.filter(|asked| e.answered <= *asked), again) {
-                    (Some(asked), None) => asked + e.answer,
-                    (Some(_), Some(again)) => again + e.verdict,
+                    (Some(asked), again) => again.unwrap_or(asked) + e.answer,
                     (None, _) if e.data > checked => e.heard + (e.answer * 2).max(QUIET).min(e.keepalive),
                     (None, _) => e.heard + e.keepalive,
                 }
@@ -185,7 +182,6 @@ mod tests {
             answered: ms(at),
             data: Time::ZERO,
             answer: Duration::from_millis(40),
-            verdict: Duration::from_millis(40),
             keepalive: Duration::from_secs(12),
             patience: Duration::from_secs(20),
         }

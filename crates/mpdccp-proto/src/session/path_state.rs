@@ -153,8 +153,7 @@ impl Session {
             heard: path.heard(),
             answered: path.answered(),
             data: path.data_at,
-            answer: path.answer,
-            verdict: if others { path.answer } else { path.answer.max(path.rto) },
+            answer: if others { path.answer } else { path.answer.max(path.rto) },
             keepalive: if busy { keepalive / 4 } else { keepalive },
             patience,
         }

@@ -247,7 +247,7 @@ fn a_json_document_says_why_there_is_no_more_of_it() {
     let silent = silent.local_addr().unwrap();
     // Errors during and before the transfer.
     for (args, why) in
-        [(format!("-c {silent} -J"), "no answer from 127.0.0.1"), ("-c 0.0.0.0 -J".into(), "no host")]
+        [(format!("-c {silent} -J"), "no answer from 127.0.0.1"), ("-c 0.0.0.0 -J".into(), "not the address")]
     {
         let output = Place::host().run(&args);
         assert_eq!(output.status.code(), Some(2));

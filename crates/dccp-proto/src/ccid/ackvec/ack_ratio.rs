@@ -77,8 +77,8 @@ impl AckRatio {
         self.ratio
     }
 
-    /// Looks for lost and marked acknowledgements. Every lost packet counts as an acknowledgement (RFC 4341
-    /// section 6.1.1).
+    /// Looks for lost and marked acknowledgements. Every lost packet counts as an acknowledgement
+    /// (RFC 4341 section 6.1.1).
     pub(crate) fn on_packet(&mut self, arrival: &Arrival) {
         self.congested |= arrival.ecn == Ecn::Ce && !arrival.data;
         self.note_arrival(arrival.seq);

@@ -36,8 +36,8 @@ impl Run {
     }
 }
 
-/// The peer's packets that arrived, as runs, newest first: the content of the next Ack Vector (RFC 4340
-/// section 11.4).
+/// The peer's packets that arrived, as runs, newest first: the content of the next Ack Vector
+/// (RFC 4340 section 11.4).
 #[derive(Debug, Default)]
 pub(crate) struct AckVectorState {
     runs: VecDeque<Run>,

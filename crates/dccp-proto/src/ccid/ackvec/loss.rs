@@ -3,8 +3,8 @@ use mpdccp_units::{Duration, Time};
 
 /// Later packets that must arrive before a missing one counts as lost (NUMDUPACK, RFC 4341 section 5).
 const NUM_DUP_ACK: usize = 3;
-/// Minimum reordering window of the adaptive rule, as a fraction of the minimum round-trip time (RFC 8985
-/// section 6.2.4).
+/// Minimum reordering window of the adaptive rule, as a fraction of the minimum round-trip time
+/// (RFC 8985 section 6.2.4).
 const WINDOW_PART: u32 = 4;
 /// Reordering window relative to the latest lateness, in quarters.
 const MARGIN_QUARTERS: u32 = 5;

@@ -55,8 +55,8 @@ impl Requests {
     }
 
     /// A round ended with a congestion window of `cwnd` packets and `inflight` outstanding before; `paced`:
-    /// acknowledgements do not clock out packets. Changes are requested at most once per round (RFC 4341
-    /// section 6.1.2), and the peer's Ack Vector state is trimmed once per window (section 6.2).
+    /// acknowledgements do not clock out packets. Changes are requested at most once per round
+    /// (RFC 4341 section 6.1.2), and the peer's Ack Vector state is trimmed once per window (section 6.2).
     pub(crate) fn on_round(&mut self, cwnd: u64, inflight: u64, paced: bool) {
         self.since_trim = self.since_trim.saturating_add(inflight.max(1));
         if self.since_trim >= cwnd.min(TRIM) {

@@ -4,8 +4,8 @@ use mpdccp_units::{Duration, Time};
 /// Default round-trip time before the first sample (RFC 4340 section 3.4).
 pub(super) const DEFAULT_RTT: Duration = Duration::from_millis(200);
 
-/// The retransmission timer. It retransmits nothing here, but declares all packets in flight lost (RFC 4341
-/// section 5, RFC 6298 section 5).
+/// The retransmission timer. It retransmits nothing here, but declares all packets in flight lost
+/// (RFC 4341 section 5, RFC 6298 section 5).
 #[derive(Debug, Default)]
 pub(crate) struct RtoTimer {
     since: Option<Time>,

@@ -123,8 +123,8 @@ impl TfrcReceiver {
         libm::round(1.0 / p) as u64
     }
 
-    /// When feedback is due without further data: later than the window counter would trigger it (RFC 4342
-    /// section 10.3 leaves this timer to the implementation).
+    /// When feedback is due without further data: later than the window counter would trigger it
+    /// (RFC 4342 section 10.3 leaves this timer to the implementation).
     fn timer(&self, since: Time) -> Time {
         let last = self.marks.back().map_or(since, |(at, _)| *at);
         (last + self.rtt() * 5 / 4).max(since)
