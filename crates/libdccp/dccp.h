@@ -731,10 +731,7 @@ int dccp_connector_close(struct dccp_connector *connector);
  * Queues a datagram, and waits while the queue is full. Returns its length. -EMSGSIZE above
  * dccp_max_datagram(), -EINVAL if it is empty, -EPIPE after the end.
  */
-ptrdiff_t dccp_send(struct dccp_conn *conn,
-                    const void *data,
-                    size_t len,
-                    int timeout_ms);
+ptrdiff_t dccp_send(struct dccp_conn *conn, const void *data, size_t len, int timeout_ms);
 
 /**
  * Like dccp_send(), with a priority for DCCP_SEND_PRIORITY, 0 to 255. If the time in milliseconds is not 0,
@@ -1110,7 +1107,9 @@ int dccp_service(const struct dccp_conn *conn, char *into, size_t size);
 /**
  * Writes the reason text that the peer sent when it ended the connection. -ENODATA if there is none.
  */
-int dccp_peer_said(const struct dccp_conn *conn, char *into, size_t size);
+int dccp_peer_said(const struct dccp_conn *conn,
+                   char *into,
+                   size_t size);
 
 /**
  * Opens a stream, which the peer accepts. Both ends need DCCP_STREAMS: otherwise -EOPNOTSUPP. -EAGAIN while

@@ -7,7 +7,7 @@ use std::net::SocketAddr;
 /// Interval between log lines.
 const EVERY: Duration = Duration::from_secs(5);
 
-/// When the next line is allowed, and how many refusals since the last were not logged.
+/// When the next line is allowed, and the number of refusals suppressed since the last line.
 #[derive(Debug, Default)]
 pub(crate) struct Refusals {
     next: Time,

@@ -276,7 +276,7 @@ pub(crate) fn measured(here: &[&Comparison]) -> String {
     if same { format!("flow {first}") } else { "the flow named".to_owned() }
 }
 
-/// Most columns that are readable next to each other.
+/// Maximum number of columns that are readable next to each other.
 const COLUMNS: usize = 9;
 
 /// Transposes the table if it is much wider than high: metrics become rows, variants columns.

@@ -79,7 +79,7 @@ pub struct SessionConfig {
     pub join_advertised: JoinFrom,
     /// Pass MP_EXP options of the application to it ([`crate::SessionEvent::Private`]); otherwise they are ignored.
     pub private_options: bool,
-    /// Most paths at a time; further joins are refused with Reset code 9.
+    /// Maximum number of paths at a time; further joins are refused with Reset code 9.
     pub max_paths: usize,
     /// A path is probed after this time without a packet from the peer. Probes keep NAT bindings alive and find dead paths. The server waits twice as
     /// long.
@@ -167,9 +167,9 @@ pub struct ListenConfig {
     pub mtu: u16,
     /// IP and UDP header bytes for IPv4; IPv6 adds 20.
     pub overhead: u16,
-    /// Most sessions at a time; more are refused with Reset code 9, Too Busy.
+    /// Maximum number of sessions at a time; more are refused with Reset code 9, Too Busy.
     pub max_sessions: usize,
-    /// Most sessions of one source at a time, an IPv4 address or the first 64 bits of an IPv6 address; more are refused with Reset code 9. The limit
+    /// Maximum number of sessions of one source at a time, an IPv4 address or the first 64 bits of an IPv6 address; more are refused with Reset code 9. The limit
     /// shrinks in proportion to the free sessions. Half-open sessions do not count, because their source may be forged. Not for `peers` that the
     /// encapsulation authenticates.
     pub max_sessions_per_source: usize,

@@ -18,9 +18,9 @@ use mpdccp_units::{Duration, Time};
     serde(default = "QueueConfig::of_ip_packets", deny_unknown_fields)
 )]
 pub struct QueueConfig {
-    /// Most bytes.
+    /// Maximum number of bytes.
     pub max_bytes: usize,
-    /// Most packets.
+    /// Maximum number of packets.
     #[cfg_attr(feature = "serde", serde(deserialize_with = "some"))]
     pub max_packets: usize,
     /// Longest sojourn time.
@@ -202,7 +202,7 @@ const MOST_LEAST: Duration = Duration::from_millis(250);
 const REST: Duration = Duration::from_secs(30);
 /// Flows of the fair queue; more share.
 const FLOWS: u32 = 1024;
-/// Most packets set aside.
+/// Maximum number of packets set aside.
 const MOST_ASIDE: usize = 64;
 
 impl SendQueue {

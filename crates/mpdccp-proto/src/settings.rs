@@ -184,7 +184,7 @@ settings! {
         values: "`1` to `3600`",
         default: "240",
         |session, Seconds(time_wait)| session.time_wait = time_wait;
-    /// Most paths of a session at a time, 1 to 64; further ones are refused.
+    /// Maximum number of paths of a session at a time, 1 to 64; further ones are refused.
     max_paths: MaxPaths = MaxPaths(8),
         values: "`1` to `64`",
         default: "8",

@@ -5,7 +5,7 @@ use socket2::Socket;
 use std::collections::VecDeque;
 use std::io::{self, IoSlice, Read, Write};
 
-/// Most bytes per read.
+/// Maximum number of bytes per read.
 pub(crate) const CHUNK: usize = 64 << 10;
 
 /// Result of a turn of a connection.

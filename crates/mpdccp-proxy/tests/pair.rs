@@ -15,7 +15,7 @@ use std::sync::mpsc::{Sender, channel};
 use std::sync::{Arc, Mutex};
 use std::thread::JoinHandle;
 
-/// Most bytes of a flow in flight.
+/// Maximum number of bytes of a flow in flight.
 const WINDOW: u64 = 256 << 10;
 const HEADER: usize = 10;
 

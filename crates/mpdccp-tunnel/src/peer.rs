@@ -35,7 +35,7 @@ const MAX_BRIEF_RETRY: Duration = Duration::from_secs(8);
 const BRIEF: Duration = Duration::from_secs(10);
 /// After this many failed attempts, and each multiple, the log suggests causes.
 const HINT_EVERY: u32 = 3;
-/// Most reasons and addresses remembered for the paths of one peer.
+/// Maximum number of reasons and addresses remembered for the paths of one peer.
 const MOST_REMEMBERED: usize = 64;
 
 /// A peer.

@@ -5,7 +5,7 @@ use mpdccp_proto::{PathId, PathState, PathStatus, SessionStatus};
 use mpdccp_units::{Duration, Time};
 use std::collections::BTreeMap;
 
-/// Most paths and faults remembered per peer: a server's paths have new addresses each time its clients move.
+/// Maximum number of paths and faults remembered per peer: a server's paths have new addresses each time its clients move.
 const MOST: usize = 64;
 
 /// State of a path since a point in time.

@@ -17,7 +17,7 @@ pub struct Column<'a> {
     pub run: &'a RunRecord,
 }
 
-/// Most columns per row; more would be too narrow.
+/// Maximum number of columns per row; more would be too narrow.
 const ABREAST: usize = 3;
 /// If the panels of a row differ by more than this factor, a linear range would flatten the lowest.
 const FLATTENED: f64 = 4.0;

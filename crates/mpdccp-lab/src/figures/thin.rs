@@ -1,6 +1,6 @@
 //! Thins series without changing their look.
 
-/// Most points per series in a figure.
+/// Maximum number of points per series in a figure.
 pub(super) const MOST: usize = 1600;
 /// Points kept per bin: the lowest, the highest and two between.
 const KEPT: usize = 4;

@@ -8,7 +8,7 @@ const BUFFER_MS: f64 = 60.0;
 const FRAME_MS: f64 = 20.0;
 /// R of a call without delay and loss (G.107 defaults).
 const R0: f64 = 93.2;
-/// Robustness to loss of G.711 with packet loss concealment (G.113 appendix I), per cent; its own impairment is 0.
+/// Packet-loss robustness factor (Bpl) of G.711 with concealment (G.113 appendix I), per cent; Ie is 0.
 const BPL: f64 = 25.1;
 
 /// MOS of `sent` packets.

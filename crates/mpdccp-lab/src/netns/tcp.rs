@@ -23,7 +23,7 @@ use linkem_net::{Urgency, hurry};
 
 /// Bytes per write of a bulk flow.
 const CHUNK: usize = 64 << 10;
-/// Most unsent records of a paced sender; further ones are dropped, as by the sender queue of a datagram socket.
+/// Maximum number of unsent records of a paced sender; further ones are dropped, as by the sender queue of a datagram socket.
 const UNSENT_RECORDS: u32 = 5;
 
 /// A listener that reads all data until told to stop.

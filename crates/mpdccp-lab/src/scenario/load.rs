@@ -10,7 +10,7 @@ use super::{
 };
 use crate::code;
 
-/// Most flows per entry.
+/// Maximum number of flows per entry.
 const MAX_FLOWS: u32 = 100;
 
 /// Error in a scenario, with its place.

@@ -8,7 +8,7 @@ use rand_core::{RngCore, SeedableRng};
 use super::FlowSpec;
 use super::quantity::Sizes;
 
-/// Most connections per entry.
+/// Maximum number of connections per entry.
 pub(super) const MAX_SHORT: u64 = 10_000;
 
 impl FlowSpec {

@@ -53,7 +53,7 @@ pub(super) struct Flow {
     mirror: Option<(usize, Vec<Vec<u8>>)>,
     pub(super) record: FlowRecord,
     sizes: Vec<usize>,
-    /// Most datagrams of a backlogged source in the sender's queue.
+    /// Maximum number of datagrams of a backlogged source in the sender's queue.
     room: u32,
 }
 
@@ -284,7 +284,7 @@ fn offered(spec: &FlowSpec, headers: usize) -> Option<Rate> {
     Some(rate.scale((payload + headers as f64) / payload))
 }
 
-/// Most datagrams that a backlogged source may queue without drops.
+/// Maximum number of datagrams that a backlogged source may queue without drops.
 fn room(plan: &Plan<'_>) -> u32 {
     let queue = plan.scenario.settings_of(plan.variant).queue;
     let most = queue.max_packets.min(queue.max_bytes / usize::from(MTU));

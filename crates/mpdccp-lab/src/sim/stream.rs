@@ -10,7 +10,7 @@ use super::tcp::segment::{self, Segment};
 use super::tcp::{Rule, Tcp};
 use crate::{FlowRecord, ReceivedPacket, SentPacket};
 
-/// Most unsent records of an application in TCP; further ones are dropped, as by the sender queue of a datagram socket.
+/// Maximum number of unsent records of an application in TCP; further ones are dropped, as by the sender queue of a datagram socket.
 const UNSENT_RECORDS: u64 = 5;
 
 /// Marks the number of a flow's TCP connection for echoes.

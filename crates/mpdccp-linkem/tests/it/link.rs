@@ -160,7 +160,7 @@ fn red_forgets_while_the_link_is_idle() {
 
 #[test]
 fn saturated_is_full() {
-    // A packet is always queued for ten seconds, with a rate and size that do not divide evenly.
+    // For ten seconds the queue is never empty; the rate and size do not divide evenly.
     let mut link = link(LinkConfig {
         rate: RateModel::Constant(Rate::from_bps(9_999_991)),
         delay: Duration::ZERO,

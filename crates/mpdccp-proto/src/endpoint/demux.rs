@@ -10,7 +10,7 @@ use rand_core::RngCore;
 /// Ports for private use (RFC 6335 section 6), for clients.
 const EPHEMERAL: core::ops::Range<u16> = 49_152..65_535;
 
-/// Most connections in TIMEWAIT; beyond this number, the oldest ends early.
+/// Maximum number of connections in TIMEWAIT; beyond this number, the oldest ends early.
 const MAX_TIME_WAIT: usize = 16_384;
 
 /// Finds the connection of a packet: by socket, addresses and DCCP ports, or by connection identifier.

@@ -17,7 +17,7 @@ pub(super) struct Listener {
 }
 
 impl Listener {
-    /// Sessions of an earlier listener of the port count for the new one.
+    /// Sessions of an earlier listener on the same port count towards the limits of the new one.
     pub(super) fn new(cfg: ListenConfig, sessions: Occupancy) -> Listener {
         let numbers = cfg.peers.iter().map(|p| p.id).collect();
         let (mut from, mut anywhere) = (BTreeMap::new(), None);

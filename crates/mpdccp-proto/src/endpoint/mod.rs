@@ -78,7 +78,7 @@ struct Entry {
     queued: u64,
 }
 
-/// Most pending events; further application options are dropped.
+/// Maximum number of pending events; further application options are dropped.
 const MAX_EVENTS: usize = 1024;
 
 /// All sessions of one thread, and their interface.

@@ -9,7 +9,7 @@ use mpdccp_units::{Duration, Time};
 const INTERVAL: Duration = Duration::from_millis(200);
 /// ... twice at most.
 pub(super) const COPIES: u8 = 3;
-/// Most clients expected at a time.
+/// Maximum number of clients expected at a time.
 pub(super) const MAX_EXPECTED: usize = 1024;
 
 /// A client for which the listener is INVITED; afterwards it simply listens.

@@ -16,7 +16,7 @@ use alloc::string::String;
 use alloc::vec::Vec;
 use mpdccp_units::Duration;
 
-/// Most rules; each has a queue.
+/// Maximum number of rules; each has a queue.
 pub(crate) const MAX_RULES: usize = 16;
 
 /// The rules of one end for its packets; the first match counts. Rules beyond `MAX_RULES` are ignored.

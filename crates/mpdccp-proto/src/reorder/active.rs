@@ -14,7 +14,7 @@ const COPIES: Duration = Duration::from_secs(10);
 /// Held packets are delivered in bursts of at most this many, this far apart.
 const BURST: usize = 32;
 const TICK: Duration = Duration::from_millis(1);
-/// Most paths remembered; beyond this number, paths that are down are forgotten.
+/// Maximum number of paths remembered; beyond this number, paths that are down are forgotten.
 const MAX_TRACKS: usize = 32;
 
 /// Knowledge about each path.

@@ -4,9 +4,9 @@ use alloc::vec::Vec;
 use dccp_wire::Seq;
 use mpdccp_units::{Duration, Time};
 
-/// Most packets held; beyond this number, the oldest hole is given up.
+/// Maximum number of packets held; beyond it, the oldest hole is abandoned.
 const MAX_PACKETS: usize = 16_384;
-/// Most bytes held.
+/// Maximum number of bytes held.
 const MAX_BYTES: usize = 16 << 20;
 /// Holes this far behind the newest packet are remembered, to tell a late packet from a duplicate.
 pub(super) const MEMORY: u64 = 65_536;

@@ -98,7 +98,7 @@ pub struct ReorderStats {
     pub occupancy: u64,
     /// Bytes held now.
     pub occupancy_bytes: u64,
-    /// Most packets ever held.
+    /// Maximum number of packets ever held.
     pub occupancy_max: u64,
     /// Longest that a hole may last now.
     pub wait: Duration,

@@ -4,7 +4,7 @@ use alloc::collections::VecDeque;
 use dccp_wire::Seq;
 use mpdccp_units::{Duration, Time};
 
-/// Most gaps remembered per path.
+/// Maximum number of gaps remembered per path.
 const MAX_GAPS: usize = 1_024;
 /// Later packets after which a gap counts as lost on a path that does not reorder.
 const TOLERANCE: u64 = 3;

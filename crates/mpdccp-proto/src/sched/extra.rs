@@ -19,7 +19,7 @@ pub(super) struct Extra {
     through: Rate,
     /// Pause after the next failure.
     pause: Option<Duration>,
-    /// The heaviest flow, if one has a majority, with its lead in votes: packets of other flows take no part in a trial.
+    /// The heaviest flow and its lead (Boyer-Moore majority vote, in bytes). Only its packets take part in a trial.
     heavy: (u32, u64),
 }
 

@@ -25,7 +25,7 @@ const PAUSE: (Duration, Duration) = (Duration::from_millis(500), Duration::from_
 const SOON: u32 = 5;
 /// A path that stayed up for this long starts again with the first pause.
 const FORGIVEN: Duration = Duration::from_secs(30);
-/// Most paths remembered; beyond this number, paths that are gone are forgotten.
+/// Maximum number of paths remembered; beyond this number, paths that are gone are forgotten.
 const MOST: usize = 64;
 
 impl Trials {

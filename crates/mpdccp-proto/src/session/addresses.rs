@@ -13,7 +13,7 @@ use dccp_wire::Seq;
 use mpdccp_units::Time;
 use rand_core::RngCore;
 
-/// Most addresses kept for a peer.
+/// Maximum number of addresses kept for a peer.
 const MAX_REMOTE: usize = 32;
 
 impl Session {

@@ -11,7 +11,7 @@ use alloc::string::String;
 use alloc::vec::Vec;
 use mpdccp_units::Time;
 
-/// Most classes.
+/// Maximum number of classes.
 pub(super) const CLASSES: usize = MAX_RULES + 1;
 
 /// Packets of one class, and their schedulers.

@@ -7,7 +7,7 @@ use alloc::vec::Vec;
 use dccp_wire::Seq;
 use mpdccp_units::{Duration, Time};
 
-/// Most packets that one FEC packet protects.
+/// Maximum number of packets that one FEC packet protects.
 pub(crate) const MOST: u8 = 16;
 /// Bytes of an FEC packet beyond the longest protected packet: length, flow information and check, and an offset for each protected packet.
 pub(super) const HEADER: usize = 7;

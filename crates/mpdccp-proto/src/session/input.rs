@@ -11,7 +11,7 @@ use dccp_proto::{Ecn, Outcome, Received};
 use dccp_wire::{MpOption, Opt, Packet, PacketType, RttType, Seq};
 use mpdccp_units::{Duration, Time};
 
-/// Most options confirmed per packet; more are ignored until the peer repeats them.
+/// Maximum number of options confirmed per packet; more are ignored until the peer repeats them.
 const MAX_SIGNALS: usize = 8;
 
 /// Longest MP_EXP value (RFC 9897 section 3.2.12), bytes.

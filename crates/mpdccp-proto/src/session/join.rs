@@ -17,7 +17,7 @@ use rand_core::RngCore;
 /// Retransmissions of a join's Request before the attempt fails; the path manager retries later.
 const JOIN_RETRIES: u8 = 3;
 
-/// Most joins that have not proved knowledge of the keys yet.
+/// Maximum number of joins that have not proved knowledge of the keys yet.
 const MAX_HALF_OPEN_JOINS: usize = 32;
 
 /// A subflow silent for this long is given up for a new one from the same address.

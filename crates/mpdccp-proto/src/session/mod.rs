@@ -71,7 +71,7 @@ use subflow::{FirstAttempt, Subflow};
 const MP_SEQ_LEN: usize = 9;
 /// Bytes of the MP_EXP that carries the distance to the flow's previous packet.
 const BACK_LEN: usize = 4;
-/// Most datagrams of a plain session that wait for the application.
+/// Maximum number of datagrams of a plain session that wait for the application.
 const MAX_DELIVERABLE: usize = 16_384;
 
 /// Which end this is.

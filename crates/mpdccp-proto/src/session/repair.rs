@@ -9,7 +9,7 @@ use dccp_proto::ccid::Fated;
 use dccp_wire::Seq;
 use mpdccp_units::{Duration, Time};
 
-/// Most bytes kept of sent packets; beyond this number, the oldest cannot be repaired any more.
+/// Maximum number of bytes kept of sent packets; beyond this number, the oldest cannot be repaired any more.
 const MAX_BYTES: usize = 16 << 20;
 /// A sent datagram.
 #[derive(Debug)]

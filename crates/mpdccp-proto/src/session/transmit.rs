@@ -10,9 +10,9 @@ use dccp_proto::{Connection, Gate, Sink};
 use dccp_wire::{MpOption, Opt};
 use mpdccp_units::Time;
 
-/// Most packets of one session in one call; the rest follows after other sessions had their turn.
+/// Maximum number of packets of one session in one call; the rest follows after other sessions had their turn.
 const BUDGET: usize = 256;
-/// Most packets without data that a connection sends in one call.
+/// Maximum number of packets without data that a connection sends in one call.
 const CONTROL_BUDGET: usize = 16;
 
 impl Session {

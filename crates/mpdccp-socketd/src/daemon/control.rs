@@ -11,7 +11,7 @@ use std::path::{Path, PathBuf};
 
 /// Marks tokens that are not inodes.
 const FLAG: u64 = 1 << 63;
-/// Most pending requests per user, such as threads that wait for their connections.
+/// Maximum number of pending requests per user, such as threads that wait for their connections.
 const MOST_OF_A_USER: usize = 256;
 
 /// A requesting program.

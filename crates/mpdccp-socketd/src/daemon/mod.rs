@@ -27,9 +27,9 @@ use socket::{MOST_FILLER, Socket, State};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::io;
 
-/// Most ended sockets kept, with their errors and addresses, for later queries.
+/// Maximum number of ended sockets kept, with their errors and addresses, for later queries.
 const MOST_ENDED: usize = 4096;
-/// Most sockets per user.
+/// Maximum number of sockets per user.
 const MOST_OF_A_USER: usize = 1024;
 /// Send buffer of a program's end: the kernel's minimum, so that datagrams wait in the send queue, which the program can bound, and not before
 /// it.

@@ -6,7 +6,7 @@ use dccp_net::Core;
 use mpdccp_proto::PktInfo;
 use mpdccp_units::Time;
 
-/// Most datagrams of one program per turn, for fairness.
+/// Maximum number of datagrams of one program per turn, for fairness.
 const BURST: usize = 32;
 
 impl Daemon {

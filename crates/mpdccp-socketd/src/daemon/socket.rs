@@ -12,7 +12,7 @@ use std::net::{IpAddr, SocketAddr};
 
 /// Longest datagram, bytes: no path carries more.
 const LONGEST: usize = 9216;
-/// Most datagrams in a send queue, whatever a program requests: they use the daemon's memory.
+/// Maximum number of datagrams in a send queue, whatever a program requests: they use the daemon's memory.
 const MOST_QUEUED: u32 = 256;
 /// Number of messages that makes a socket unwritable: more than its small send buffer can hold.
 pub(super) const MOST_FILLER: u32 = 64;
@@ -44,7 +44,7 @@ pub(super) struct Options {
     pub(super) server_timewait: bool,
     /// Whether datagrams of higher priority leave first.
     pub(super) priority: bool,
-    /// Most queued datagrams; 0 for the maximum.
+    /// Maximum number of queued datagrams; 0 for the maximum.
     pub(super) queue: u32,
     /// TOS byte of IP headers.
     pub(super) tos: u8,
@@ -156,7 +156,7 @@ impl Socket {
         }
     }
 
-    /// Most queued datagrams.
+    /// Maximum number of queued datagrams.
     pub(super) fn most_queued(&self) -> u32 {
         match self.options.queue {
             0 => MOST_QUEUED,

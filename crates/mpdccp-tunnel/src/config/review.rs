@@ -13,7 +13,7 @@ use std::path::Path;
 use toml::de::{DeTable, DeValue};
 use toml::{Spanned, Value};
 
-/// Most errors reported for a file.
+/// Maximum number of errors reported for a file.
 const MOST: usize = 100;
 
 /// A remark about a key of a file.

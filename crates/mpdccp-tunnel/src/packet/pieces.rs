@@ -11,7 +11,7 @@ const PIECE: [u8; 2] = [0x10, 6];
 const HEADER: usize = 5;
 /// Highest index of a piece.
 const MOST_LAST: usize = 15;
-/// Most incomplete packets per peer.
+/// Maximum number of incomplete packets per peer.
 const MOST: usize = 16;
 
 /// A peer's incomplete packets, oldest first, with the pieces received.

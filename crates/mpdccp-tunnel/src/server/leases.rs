@@ -11,7 +11,7 @@ use ipnet::IpNet;
 use std::collections::BTreeMap;
 use std::net::IpAddr;
 
-/// Most addresses tried in search of a free one.
+/// Maximum number of addresses tried in search of a free one.
 const MAX_TRIES: u128 = 1 << 16;
 
 /// Leases by public key, and the position of the search for the next free address.

@@ -5,7 +5,7 @@ use std::collections::VecDeque;
 
 /// Priority of all these streams.
 pub(super) const PRIORITY: u8 = 3;
-/// Most bytes passed to a socket at a time.
+/// Maximum number of bytes passed to a socket at a time.
 pub(super) const CHUNK: usize = 64 << 10;
 
 /// Writes as much as the stream accepts, and the end once all is written. Returns the number of bytes, and

@@ -18,7 +18,7 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, UdpSocket};
 const SERVICE_CODE: u32 = u32::from_be_bytes(*b"perf");
 /// Overhead of a data packet: header and MP_SEQ, bytes.
 const DCCP_HEADER: usize = 28;
-/// Most sessions of a server at a time, ...
+/// Maximum number of sessions of a server at a time, ...
 pub(crate) const MAX_SESSIONS: usize = 512;
 /// ... and of one client, an IPv4 address or an IPv6 network of 64 bits, which may open 64 at once; see also [`crowded`].
 const MAX_OF_A_HOST: usize = 128;

@@ -28,7 +28,7 @@ use std::os::fd::{AsFd, BorrowedFd};
 use std::sync::mpsc::Sender;
 use std::time::{SystemTime, UNIX_EPOCH};
 
-/// Most packets read from the interface per turn.
+/// Maximum number of packets read from the interface per turn.
 const BUDGET: usize = 64;
 /// Longest age of the facts about this host that clients receive.
 const FACTS_EVERY: Duration = Duration::from_secs(1);

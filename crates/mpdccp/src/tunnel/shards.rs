@@ -70,7 +70,7 @@ impl Shards {
         all?.into_iter().reduce(Status::merge)
     }
 
-    /// Has the tunnel follow its file as it is now; in words what changed, or why nothing did.
+    /// Reloads the tunnel's file; returns a description of what changed, or why nothing did.
     pub(crate) fn reload(&self, helper: &Helper) -> Result<String, String> {
         let (cfg, keys) = helper.reload()?;
         // Nothing can go wrong from here on, so that either all shards follow it or none.

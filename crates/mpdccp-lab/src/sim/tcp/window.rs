@@ -17,7 +17,7 @@ const REMEMBERED: usize = 4096;
 #[derive(Debug)]
 pub(super) struct Window {
     size: u64,
-    /// Most bytes read in a round-trip time so far.
+    /// Maximum number of bytes read in a round-trip time so far.
     best: u64,
     /// Start of the current round, and the bytes read by then.
     round: (Time, u64),

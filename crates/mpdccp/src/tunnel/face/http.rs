@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 const MAX_REQUEST: usize = 8192;
 /// Time limit for a client's request.
 const PATIENCE: Duration = Duration::from_secs(5);
-/// Most connections at a time; a new one ends the oldest.
+/// Maximum number of connections at a time; a new one ends the oldest.
 const MOST: usize = 32;
 
 /// Response to a request.

@@ -14,7 +14,7 @@ use std::time::{Duration, Instant};
 
 /// Time limit for one run, and for all pending runs when the tunnel ends.
 const TIMEOUT: Duration = Duration::from_secs(10);
-/// Most pending events.
+/// Maximum number of pending events.
 const WAITING: usize = 64;
 
 /// The program.

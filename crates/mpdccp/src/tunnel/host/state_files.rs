@@ -60,7 +60,7 @@ impl StateFiles {
         tracing::warn!("{what}: {}: {e}", path.display());
     }
 
-    /// Makes the file for [`save_line`](Self::save_line), while the tunnel may make files.
+    /// Creates the file for [`save_line`](Self::save_line) while the process may still create files.
     pub(crate) fn open_lines(&mut self) {
         let open =
             OpenOptions::new().write(true).create(true).truncate(false).mode(0o600).open(&self.connections);
