@@ -1,8 +1,8 @@
 use crate::Burst;
 use crate::channels::is_channel;
 use crate::marking::{Mark, Marking, Part};
+use crate::secure::{HEADER, TAG};
 use dccp_proto::{Ecn, Route, Sink};
-use dccp_secure::{HEADER, TAG};
 use std::net::{IpAddr, SocketAddr};
 
 /// Maximum number of packets in one run (the kernel's UDP_MAX_SEGMENTS) and maximum bytes.

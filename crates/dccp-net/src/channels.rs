@@ -2,8 +2,8 @@
 //! and address stay constant while the peer moves.
 
 use crate::refusals::Refusals;
+use crate::secure::{Address, ChannelId, Channels, Event, HEADER, Input};
 use dccp_proto::Route;
-use dccp_secure::{Address, ChannelId, Channels, Event, HEADER, Input};
 use mpdccp_units::Time;
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::SocketAddr;

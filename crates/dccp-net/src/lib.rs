@@ -60,6 +60,12 @@ mod encapsulation;
 mod links;
 mod marking;
 mod refusals;
+/// Encrypted channels and their keys; without the feature `encryption` no key exists.
+#[cfg(feature = "encryption")]
+pub use dccp_secure as secure;
+#[cfg(not(feature = "encryption"))]
+#[path = "no_secure.rs"]
+pub mod secure;
 
 pub use batch::{Batch, Run};
 pub use channels::{Arrived, ChannelRoutes, Opened, is_channel};

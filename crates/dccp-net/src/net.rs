@@ -6,7 +6,9 @@ use crate::poller::{Poller, Source};
 use crate::shards::{Mail, Neighbours};
 use crate::shortage::Shortage;
 use crate::watch;
-use crate::{Batch, Burst, Capture, Encapsulation, LinkChange, Qlog, Received, SendError, SocketStats};
+use crate::{
+    Batch, Burst, Capture, Encapsulation, LinkChange, Qlog, Received, SendError, SocketStats, secure,
+};
 use dccp_proto::{Ecn, Route};
 use mpdccp_proto::Endpoint;
 use mpdccp_units::Time;
@@ -69,17 +71,17 @@ impl Net {
     }
 
     /// From now on the sockets carry only channels.
-    pub fn secure(&mut self, channels: dccp_secure::Channels) {
+    pub fn secure(&mut self, channels: secure::Channels) {
         self.routes = Some(ChannelRoutes::new(channels));
     }
 
     /// The channels, if any.
-    pub fn channels(&self) -> Option<&dccp_secure::Channels> {
+    pub fn channels(&self) -> Option<&secure::Channels> {
         self.routes.as_ref().map(|routes| &routes.channels)
     }
 
     /// The channels, to add and remove peers.
-    pub fn channels_mut(&mut self) -> Option<&mut dccp_secure::Channels> {
+    pub fn channels_mut(&mut self) -> Option<&mut secure::Channels> {
         self.routes.as_mut().map(|routes| &mut routes.channels)
     }
 

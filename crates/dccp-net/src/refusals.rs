@@ -1,6 +1,6 @@
 //! Rate-limited log lines about refused datagrams.
 
-use dccp_secure::{PublicKey, Reason};
+use crate::secure::{PublicKey, Reason};
 use mpdccp_units::{Duration, Time};
 use std::net::SocketAddr;
 

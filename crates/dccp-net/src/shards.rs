@@ -1,7 +1,7 @@
 //! Several drivers of one server, one per shard: a shard hands over packets that belong to another.
 
+use crate::secure::Handover;
 use dccp_proto::{Ecn, Route};
-use dccp_secure::Handover;
 
 /// A packet for another shard.
 pub(crate) enum Mail {

@@ -4,7 +4,7 @@ use crate::stats::Event;
 use crate::stream::Stream;
 use crate::{ConnectError, Connection, Options, sockets};
 use dccp_net::Core;
-use dccp_secure::PublicKey;
+use dccp_net::secure::PublicKey;
 use mpdccp_proto::{PathId, PathStatus, Reason, SessionId};
 use std::net::{SocketAddr, ToSocketAddrs};
 use std::sync::Arc;

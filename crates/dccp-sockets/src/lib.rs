@@ -92,6 +92,9 @@
 //! # }
 //! ```
 //!
+//! Encryption needs the crate's feature `encryption`; without it, no text can be parsed as a key, and no key
+//! can be made.
+//!
 //! Packets without a valid key are dropped silently. [`Listener::add_peer`] and [`Listener::remove_peer`]
 //! change the peers while the listener runs. Without keys, traffic is neither encrypted nor authenticated.
 //!
@@ -170,8 +173,8 @@ pub use byte_stream::ByteStream;
 pub use connection::{Connection, Events};
 pub use connector::Connector;
 pub use dccp_cc::{RESUME_LIFETIME, Remembered, ResumeEnd, ResumePhase};
+pub use dccp_net::secure::{KeyError, PresharedKey, PrivateKey, PublicKey};
 pub use dccp_proto::{BadServiceCode, ServiceCode};
-pub use dccp_secure::{KeyError, PresharedKey, PrivateKey, PublicKey};
 pub use dccp_wire::{DCCP_UDP_PORT, ResetCode};
 pub use error::{AcceptError, CcidError, ConnectError, FinishError, RecvError, SendError, StreamError};
 pub use listener::Listener;

@@ -1,8 +1,8 @@
 use crate::path::{Encapsulation, Path};
 use crate::{ConnectError, SendPolicy};
 use dccp_cc::Remembered;
+use dccp_net::secure::{PresharedKey, PrivateKey, PublicKey};
 use dccp_proto::ServiceCode;
-use dccp_secure::{PresharedKey, PrivateKey, PublicKey};
 use mpdccp_proto::reorder::ReorderConfig;
 use mpdccp_proto::sched::SchedulerKind;
 use mpdccp_proto::{Ccid, Seconds, SessionConfig, Settings};

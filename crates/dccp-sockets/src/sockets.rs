@@ -3,14 +3,14 @@
 use crate::path::Encapsulation;
 use crate::shared::SharedSockets;
 use crate::{ConnectError, Options, Path};
+use dccp_net::secure::{Aead, Channels, OVERHEAD};
 use dccp_net::{Bind, Core, RawEncapsulation, UdpEncapsulation};
 use dccp_proto::{Ports, Route};
-use dccp_secure::{Aead, Channels, OVERHEAD};
 use mpdccp_proto::{ListenConfig, PathConfig, PathName, PeerFilter, is_unicast};
-use std::io;
+use std::error::Error;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::time::Duration;
-use thiserror::Error;
+use std::{fmt, io};
 
 fn open_socket(core: &mut Core, options: &Options, bind: Bind) -> io::Result<u32> {
     let mut what = format!("a socket on {}", bind.addr);
@@ -27,11 +27,22 @@ fn open_socket(core: &mut Core, options: &Options, bind: Bind) -> io::Result<u32
 }
 
 /// An error with the operation that failed. The system's error, with its number, is the source.
-#[derive(Debug, Error)]
-#[error("{what}: {source}")]
+#[derive(Debug)]
 struct About {
     what: String,
     source: io::Error,
+}
+
+impl fmt::Display for About {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}: {}", self.what, self.source)
+    }
+}
+
+impl Error for About {
+    fn source(&self) -> Option<&(dyn Error + 'static)> {
+        Some(&self.source)
+    }
 }
 
 pub(crate) fn about(what: &str, source: io::Error) -> io::Error {
@@ -53,7 +64,7 @@ impl Options {
     /// The encrypted channels, if there is a key, with peers numbered by their position in the list. `unix`
     /// is the time since 1970 at the driver's time zero.
     pub fn channels(&self, accepts: bool, unix: Duration, seed: [u8; 32]) -> Option<Channels> {
-        let mut channels = Channels::new(dccp_secure::Settings {
+        let mut channels = Channels::new(dccp_net::secure::Settings {
             private_key: self.key.clone()?,
             accepts,
             server: 0,

@@ -3,7 +3,7 @@
 use super::Streams;
 use crate::{ConnectError, sockets};
 use dccp_net::Core;
-use dccp_secure::{PresharedKey, PublicKey};
+use dccp_net::secure::{PresharedKey, PublicKey};
 use mpdccp_proto::SessionId;
 
 impl Streams {

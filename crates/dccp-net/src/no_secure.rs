@@ -1,0 +1,193 @@
+//! Replaces the crate `dccp-secure` if the feature `encryption` is off. Keys and channels have its names, but
+//! no value of them exists.
+#![expect(missing_docs, reason = "documented in dccp-secure")]
+
+use mpdccp_units::{Duration, Time};
+use std::convert::Infallible;
+use std::fmt;
+use std::net::{IpAddr, SocketAddr};
+use std::str::FromStr;
+
+/// A channel's records need no room, since there are none.
+pub const HEADER: usize = 0;
+pub const TAG: usize = 0;
+pub const OVERHEAD: usize = 0;
+
+/// The crate is built without encryption.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct KeyError;
+
+impl fmt::Display for KeyError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("encryption is not built in; enable the feature `encryption`")
+    }
+}
+
+impl std::error::Error for KeyError {}
+
+/// Types without values: their text is never read, and their methods are never called.
+macro_rules! without_values {
+    ($($(#[$meta:meta])* $name:ident { $($method:ident($($arg:ty),*) -> $result:ty;)* })*) => { $(
+        $(#[$meta])*
+        pub struct $name(Infallible);
+
+        impl $name { $(
+            pub fn $method(&self $(, _: $arg)*) -> $result {
+                match self.0 {}
+            }
+        )* }
+    )* };
+}
+
+without_values! {
+    #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+    PublicKey {}
+
+    #[derive(Clone, Debug)]
+    PrivateKey {
+        public() -> PublicKey;
+    }
+
+    Channels {
+        address(ChannelId) -> Option<Address>;
+        close(ChannelId) -> ();
+        handle(Time, &Address, &mut [u8]) -> Input;
+        handle_timeout(Time) -> ();
+        has_peer(u32, &PublicKey, &PresharedKey) -> bool;
+        number(&PublicKey) -> Option<u32>;
+        open(Time, u32, Address) -> Option<ChannelId>;
+        peer(ChannelId) -> Option<u32>;
+        peer_key(u32) -> Option<PublicKey>;
+        poll_event() -> Option<Event>;
+        poll_handover() -> Option<Handover>;
+        poll_key() -> Option<String>;
+        poll_timeout() -> Option<Time>;
+        poll_transmit() -> Option<(Address, Vec<u8>)>;
+        remove_peer(u32) -> ();
+        seal(Time, ChannelId, &mut [u8], usize) -> Result<Address, Reason>;
+        stranger() -> Option<&PublicKey>;
+        take_over(Time, Handover) -> Input;
+    }
+}
+
+impl Channels {
+    pub fn new(settings: Settings) -> Channels {
+        match settings.private_key.0 {}
+    }
+
+    pub fn add_peer(&mut self, _: u32, _: PublicKey, _: PresharedKey) {
+        match self.0 {}
+    }
+
+    pub fn admit_strangers(&mut self, _: usize) {
+        match self.0 {}
+    }
+}
+
+impl fmt::Display for PublicKey {
+    fn fmt(&self, _: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.0 {}
+    }
+}
+
+impl FromStr for PublicKey {
+    type Err = KeyError;
+
+    fn from_str(_: &str) -> Result<PublicKey, KeyError> {
+        Err(KeyError)
+    }
+}
+
+impl FromStr for PrivateKey {
+    type Err = KeyError;
+
+    fn from_str(_: &str) -> Result<PrivateKey, KeyError> {
+        Err(KeyError)
+    }
+}
+
+/// Only the default, which is no key.
+#[derive(Clone, Debug, Default)]
+pub struct PresharedKey(());
+
+impl FromStr for PresharedKey {
+    type Err = KeyError;
+
+    fn from_str(_: &str) -> Result<PresharedKey, KeyError> {
+        Err(KeyError)
+    }
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct ChannelId(pub u32);
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Address {
+    pub socket: u32,
+    pub local: Option<IpAddr>,
+    pub remote: SocketAddr,
+}
+
+#[derive(Debug)]
+pub enum Aead {}
+
+impl Aead {
+    pub fn preferred() -> Vec<Aead> {
+        Vec::new()
+    }
+}
+
+pub struct Handover {
+    pub shard: u8,
+}
+
+pub struct Settings {
+    pub private_key: PrivateKey,
+    pub accepts: bool,
+    pub server: u32,
+    pub shard: u8,
+    pub aeads: Vec<Aead>,
+    pub unix: Duration,
+    pub seed: [u8; 32],
+}
+
+pub enum Input {
+    Packet { channel: ChannelId, peer: u32, len: usize },
+    Handled,
+    Elsewhere(u8),
+    Dropped(Reason),
+}
+
+pub enum Event {
+    Ready(ChannelId),
+    Moved(ChannelId),
+    Gone(ChannelId),
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Reason {
+    Stranger,
+    BadHandshake,
+    UnknownPeer,
+    OldHandshake,
+    NoCommonCipher,
+    Replayed,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_key_names_the_missing_feature() {
+        let key = "GCuSGFg9ETQNy5vLQ1CQmbQzEdfcaLk+rTRR0yMyO14=";
+        let texts = [
+            key.parse::<PrivateKey>().map(drop),
+            key.parse::<PublicKey>().map(drop),
+            key.parse::<PresharedKey>().map(drop),
+        ];
+        for text in texts {
+            assert!(text.unwrap_err().to_string().contains("feature `encryption`"));
+        }
+    }
+}
