@@ -17,6 +17,8 @@ fn a_fork_gets_errors_and_the_parent_goes_on() {
     // SAFETY: the child calls only functions of this crate that take no lock in a fork, and ends.
     match unsafe { fork() }.unwrap() {
         ForkResult::Child => {
+            // A call that waits for the thread that is not there ends the child.
+            nix::unistd::alarm::set(20);
             let right = here.send(b"lost") == Err(SendError::Forked)
                 && here.try_send(b"lost") == Err(SendError::Forked)
                 && here.recv() == Err(RecvError::Forked)

@@ -2,13 +2,14 @@
 
 use dccp_net::Handle;
 use dccp_proto::{Ports, Route, Sink};
-use mpdccp_proto::{Endpoint, PathConfig, PathName, PktInfo, SessionConfig};
+use mpdccp_proto::{Endpoint, PathConfig, PathName, PktInfo, SessionConfig, SessionEvent, SessionId};
 use mpdccp_socketd::{Daemon, Settings};
 use std::io::{BufRead, BufReader, Write};
 use std::net::{SocketAddr, UdpSocket};
 use std::path::PathBuf;
-use std::process::{Command, Output, Stdio};
+use std::process::{Child, ChildStdout, Command, Output, Stdio};
 use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
 
 /// A separate daemon for each test.
 struct Host {
@@ -51,7 +52,8 @@ impl Host {
     /// Runs a Python script after a common prologue; `None` without Python.
     fn python(&self, script: &str) -> Option<Output> {
         let begin = "\
-import errno, os, select, socket as s, struct, subprocess, sys, threading, time
+import errno, os, select, signal, socket as s, struct, subprocess, sys, threading, time
+signal.alarm(120)
 def new(family=s.AF_INET): return s.socket(family, 6, 33)
 def listening(family=s.AF_INET, host='127.0.0.1', service=7):
     l = new(family); l.setsockopt(269, 2, struct.pack('!I', service)); l.bind((host, 0)); l.listen(5); return l
@@ -305,69 +307,125 @@ impl Sink for Out {
     }
 }
 
+/// A client without the daemon, of a Python server with it.
+struct Client {
+    server: Child,
+    lines: BufReader<ChildStdout>,
+    to: SocketAddr,
+    socket: UdpSocket,
+    endpoint: Endpoint,
+    session: SessionId,
+    begun: Instant,
+}
+
+impl Client {
+    /// Runs the server, whose listening socket is `l`, and sends it a Request; `None` without Python.
+    fn new(host: &Host, options: &str, serve: &str) -> Option<Client> {
+        let mut server = host.command("python3");
+        let script = format!(
+            "import signal, socket as s, struct
+signal.alarm(120)
+l = s.socket(s.AF_INET, 6, 33); l.setsockopt(269, 2, struct.pack('!I', 7)); {options}l.bind(('', 5007)); l.listen(5)
+print('listening', flush=True)
+a, _ = l.accept()
+{serve}"
+        );
+        let Ok(mut server) = server.args(["-c", &script]).stdout(Stdio::piped()).spawn() else {
+            println!("SKIPPED a server in Python: python3 is not installed");
+            return None;
+        };
+        let lines = BufReader::new(server.stdout.take().unwrap());
+        let to = SocketAddr::from(([127, 0, 0, 1], host.port));
+        let socket = UdpSocket::bind("127.0.0.1:0").unwrap();
+        socket.set_read_timeout(Some(Duration::from_millis(20))).unwrap();
+        let mut endpoint = Endpoint::new([7; 32]);
+        let connection = dccp_proto::Config { service_code: 7, ..dccp_proto::Config::default() };
+        let config = SessionConfig { multipath: false, connection, ..SessionConfig::default() };
+        let path = PathConfig {
+            route: Route { socket: 0, local: None, remote: to },
+            ports: Ports { local: 50_000, remote: 5007 },
+            name: PathName::default(),
+            prio: 3,
+            mtu: 1500,
+            overhead: 28,
+        };
+        let session = endpoint.connect(dccp_net::Clock.now(), config, path);
+        let mut client = Client { server, lines, to, socket, endpoint, session, begun: Instant::now() };
+        client.await_line("listening");
+        Some(client)
+    }
+
+    /// Waits for a line of the server, and does nothing meanwhile.
+    fn await_line(&mut self, expected: &str) {
+        let mut line = String::new();
+        self.lines.read_line(&mut line).unwrap();
+        assert_eq!(line.trim(), expected);
+    }
+
+    /// Sends the packets that pass, and handles one; returns a datagram of the server.
+    fn turn(&mut self, passes: impl Fn(&[u8]) -> bool) -> Option<Vec<u8>> {
+        assert!(self.begun.elapsed() < Duration::from_secs(60), "the server does not answer");
+        let now = dccp_net::Clock.now();
+        self.endpoint.handle_timeout(now);
+        let mut out = Out(Vec::new());
+        self.endpoint.poll_transmit(now, &mut out);
+        for packet in out.0.iter().filter(|packet| passes(packet)) {
+            self.socket.send_to(packet, self.to).unwrap();
+        }
+        let mut bytes = [0; 2000];
+        if let Ok((len, remote)) = self.socket.recv_from(&mut bytes) {
+            let route = Route { socket: 0, local: None, remote };
+            let (now, ecn) = (dccp_net::Clock.now(), dccp_proto::Ecn::NotEct);
+            self.endpoint.handle_datagram(now, &route, ecn, len as u32 + 28, &bytes[..len]);
+        }
+        self.endpoint.poll_deliver().map(|(_, data)| data)
+    }
+}
+
+impl Drop for Client {
+    fn drop(&mut self) {
+        self.server.kill().unwrap();
+        self.server.wait().unwrap();
+    }
+}
+
 /// A client whose first datagram arrives with the packet that opens the connection, as with Linux.
 #[test]
 fn data_that_opens_a_connection_is_not_lost() {
     let host = Host::new();
-    let to = SocketAddr::from(([127, 0, 0, 1], host.port));
-    let mut server = host.command("python3");
-    server.args([
-        "-c",
-        "import socket as s, struct
-l = s.socket(s.AF_INET, 6, 33); l.setsockopt(269, 2, struct.pack('!I', 7)); l.bind(('', 5007)); l.listen(5)
-print('listening', flush=True)
-a, _ = l.accept(); a.send(a.recv(100)); print(a.recv(100))",
-    ]);
-    let Ok(mut server) = server.stdout(Stdio::piped()).spawn() else {
-        println!("SKIPPED data that opens a connection: python3 is not installed");
-        return;
-    };
-    let mut line = String::new();
-    BufReader::new(server.stdout.as_mut().unwrap()).read_line(&mut line).unwrap();
-    let socket = UdpSocket::bind("127.0.0.1:0").unwrap();
-    socket.set_read_timeout(Some(std::time::Duration::from_millis(20))).unwrap();
-    let clock = dccp_net::Clock;
-    let mut client = Endpoint::new([7; 32]);
-    let connection = dccp_proto::Config { service_code: 7, ..dccp_proto::Config::default() };
-    let config = SessionConfig { multipath: false, connection, ..SessionConfig::default() };
-    let path = PathConfig {
-        route: Route { socket: 0, local: None, remote: to },
-        ports: Ports { local: 50_000, remote: 5007 },
-        name: PathName::default(),
-        prio: 3,
-        mtu: 1500,
-        overhead: 28,
-    };
-    let id = client.connect(clock.now(), config, path);
+    let Some(mut client) = Client::new(&host, "", "a.send(a.recv(100)); print(a.recv(100))") else { return };
     // The datagram waits for the handshake.
-    client.send(clock.now(), id, b"first".to_vec(), PktInfo::default());
+    client.endpoint.send(dccp_net::Clock.now(), client.session, b"first".to_vec(), PktInfo::default());
+    // Acks are lost: the DataAck opens the connection.
     let echoed = loop {
-        let now = clock.now();
-        client.handle_timeout(now);
-        let mut out = Out(Vec::new());
-        client.poll_transmit(now, &mut out);
-        // Acks are lost: the DataAck opens the connection.
-        for packet in out.0.iter().filter(|packet| packet[8] >> 1 & 0xf != 3) {
-            socket.send_to(packet, to).unwrap();
-        }
-        let mut bytes = [0; 2000];
-        if let Ok((len, remote)) = socket.recv_from(&mut bytes) {
-            let route = Route { socket: 0, local: None, remote };
-            client.handle_datagram(
-                clock.now(),
-                &route,
-                dccp_proto::Ecn::NotEct,
-                len as u32 + 28,
-                &bytes[..len],
-            );
-        }
-        if let Some((_, data)) = client.poll_deliver() {
+        if let Some(data) = client.turn(|packet| packet[8] >> 1 & 0xf != 3) {
             break data;
         }
     };
     assert_eq!(echoed, b"first");
-    server.kill().unwrap();
-    server.wait().unwrap();
+}
+
+/// The client acknowledges nothing until all is queued, so only the first window leaves before that.
+#[test]
+fn the_most_urgent_datagrams_leave_first() {
+    let host = Host::new();
+    let serve =
+        "for i in range(60): a.sendmsg([bytes([i % 3]), bytes(999)], [(269, 1, struct.pack('I', i % 3))])
+print('queued', flush=True); a.recv(9)";
+    let options = "l.setsockopt(269, 16, 1); l.setsockopt(269, 17, 100); ";
+    let Some(mut client) = Client::new(&host, options, serve) else { return };
+    let mut order = Vec::new();
+    let mut opened = false;
+    while !opened {
+        opened = matches!(client.endpoint.poll_event(), Some((_, SessionEvent::Opened { .. })));
+        // One more turn sends the Ack that opens the server's end.
+        order.extend(client.turn(|_| true).map(|data| data[0]));
+    }
+    client.await_line("queued");
+    while order.len() < 60 {
+        order.extend(client.turn(|_| true).map(|data| data[0]));
+    }
+    assert!(order[20..].is_sorted_by(|a, b| a >= b), "{order:?}");
 }
 
 #[test]
@@ -525,12 +583,16 @@ fn socat_connects_and_listens() {
         false => format!("127.0.0.1:{port}"),
     };
     let listen = address("LISTEN", &if to(1).starts_with('x') { to(5003) } else { "5003".into() });
-    let mut server = host.command("socat").args([&listen, "EXEC:cat"]).spawn().unwrap();
+    let socat = |from: &str, to: &str| {
+        let mut command = host.command("timeout");
+        command.args(["60", "socat", from, to]);
+        command
+    };
+    let mut server = socat(&listen, "EXEC:cat").spawn().unwrap();
     // It prints nothing once it listens; earlier connections are refused.
     let echoed = loop {
         let connect = address("CONNECT", &to(5003));
-        let mut client = host.command("socat");
-        client.args(["-", &connect]);
+        let mut client = socat("-", &connect);
         let mut client =
             client.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::null()).spawn().unwrap();
         client.stdin.take().unwrap().write_all(b"as ever\n").unwrap();

@@ -1,5 +1,6 @@
 //! Listener and connection over the loopback interface: no privilege needed.
 
+use crate::until;
 use dccp_sockets::{
     AcceptError, CcidError, ConnectError, Connection, Connector, Delivery, Event, FinishError, Listener,
     Options, Path, PresharedKey, PrivateKey, Reason, RecvError, Remembered, ResetCode, ResumePhase,
@@ -67,9 +68,10 @@ fn the_congestion_control_changes_while_data_flows() {
     for ccid in [5, 3, 2] {
         here.set_ccid(ccid).unwrap();
         // Keep sending: the change takes a round trip, and data continues.
-        while here.stats().paths[0].ccids.map(|(tx, _)| tx) != Some(ccid) {
+        until(|| {
             here.send(&[1; 500]).unwrap();
-        }
+            here.stats().paths[0].ccids.map(|(tx, _)| tx) == Some(ccid)
+        });
         (0..50).for_each(|_| here.send(&[2; 500]).unwrap());
     }
     assert_eq!(here.set_ccid(99), Err(CcidError::Unknown(99)));

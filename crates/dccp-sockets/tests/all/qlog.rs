@@ -1,5 +1,6 @@
 //! A connection's qlog file: JSON text sequence (RFC 7464), with events of the qlog drafts.
 
+use crate::until;
 use dccp_sockets::{Connection, Listener, Options};
 use serde_json::Value;
 use std::path::PathBuf;
@@ -25,11 +26,11 @@ fn tells_packets_congestion_control_and_the_end() {
     // The data thread, which owns the file, ends with its last handle.
     drop(here);
     let whole = |records: &[Value]| records.iter().any(|r| r["name"] == "connectivity:connection_closed");
-    let mut all = records(&file);
-    while !whole(&all) {
-        std::thread::sleep(std::time::Duration::from_millis(10));
+    let mut all = Vec::new();
+    until(|| {
         all = records(&file);
-    }
+        whole(&all)
+    });
     let (header, events) = all.split_first().unwrap();
     assert_eq!(
         (header["qlog_format"].as_str(), header["qlog_version"].as_str()),

@@ -1,6 +1,7 @@
 //! Event loops: a descriptor to wait on, calls that do not wait, batches.
 
 use crate::relay::Relay;
+use crate::until;
 use dccp_sockets::{
     AcceptError, ConnectError, Connection, Connector, Delivery, Event, Listener, Options, RecvError,
     SendError,
@@ -38,9 +39,7 @@ fn a_descriptor_is_readable_until_all_is_drained() {
 
     // The path's event may be pending or yet to come.
     let fd = there.descriptor().unwrap();
-    while there.try_event() != Some(Event::PathUp(dccp_sockets::PathId(0))) {
-        std::thread::sleep(Duration::from_millis(1));
-    }
+    until(|| there.try_event() == Some(Event::PathUp(dccp_sockets::PathId(0))));
     there.ready();
     assert!(!readable(fd, 0));
     assert_eq!(there.try_recv(), Err(RecvError::Empty));
@@ -120,10 +119,10 @@ fn the_queue_is_all_that_waits() {
             assert!((1..=3).contains(&stats.queued) && stats.oldest.is_some(), "{stats:?}");
         }
     }
-    while here.stats().expired == 0 {
+    until(|| {
         let _ = here.try_send(&[1; 1_000]);
-        std::thread::sleep(Duration::from_millis(10));
-    }
+        here.stats().expired > 0
+    });
     here.abort();
 }
 
@@ -135,9 +134,10 @@ fn the_rate_of_a_path_that_was_not_filled_is_not_known() {
     assert!(stats.allowed.bps() > 0, "{stats:?}");
     let reader = std::thread::spawn(move || while there.recv().is_ok() {});
     let size = here.max_datagram_size();
-    while here.stats().app_limited {
+    until(|| {
         (0..100).for_each(|_| here.send(&vec![1; size]).unwrap());
-    }
+        !here.stats().app_limited
+    });
     assert!(here.stats().sent > 0);
     here.finish().unwrap();
     reader.join().unwrap();

@@ -12,6 +12,8 @@ pub(crate) struct Relay {
     pub(crate) addr: SocketAddr,
     /// Nothing passes.
     pub(crate) cut: Arc<AtomicBool>,
+    /// Packets of the client.
+    pub(crate) of_client: Arc<AtomicU32>,
     over: Arc<AtomicBool>,
     /// How often the relay timed out waiting for a packet of the server.
     quiet: Arc<AtomicU32>,
@@ -25,7 +27,7 @@ impl Relay {
         back.connect(server).unwrap();
         let addr = front.local_addr().unwrap();
         let (cut, over) = (Arc::new(AtomicBool::new(false)), Arc::new(AtomicBool::new(false)));
-        let quiet = Arc::new(AtomicU32::new(0));
+        let (quiet, of_client) = (Arc::new(AtomicU32::new(0)), Arc::new(AtomicU32::new(0)));
         for socket in [&front, &back] {
             socket.set_read_timeout(Some(Duration::from_millis(100))).unwrap();
         }
@@ -34,6 +36,7 @@ impl Relay {
         for up in [true, false] {
             let (front, back) = (front.try_clone().unwrap(), back.try_clone().unwrap());
             let (cut, over, client, quiet) = (cut.clone(), over.clone(), client.clone(), quiet.clone());
+            let of_client = of_client.clone();
             std::thread::spawn(move || {
                 let (mut buffer, mut number) = ([0; 2048], 0u32);
                 while !over.load(Relaxed) {
@@ -50,6 +53,7 @@ impl Relay {
                     };
                     if up {
                         *client.lock().unwrap() = Some(sender);
+                        of_client.fetch_add(1, Relaxed);
                     }
                     number += 1;
                     if cut.load(Relaxed) || loss > 0 && number.is_multiple_of(loss) {
@@ -64,7 +68,7 @@ impl Relay {
                 }
             });
         }
-        Relay { addr, cut, over, quiet }
+        Relay { addr, cut, of_client, over, quiet }
     }
 
     /// Packets pass again. The packets of a server that has ended are dropped first.

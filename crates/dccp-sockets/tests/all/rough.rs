@@ -1,6 +1,7 @@
 //! Applications on real networks: loss, small packets, outages, a peer that restarts or does not read.
 
 use crate::relay::Relay;
+use crate::until;
 use dccp_sockets::{Connection, Listener, Options, Reason, RecvError, ResetCode, SendError};
 use std::io::Write;
 use std::net::{Ipv6Addr, SocketAddr, SocketAddrV6, UdpSocket};
@@ -89,13 +90,14 @@ fn an_outage_ends_nothing() {
     assert_eq!(there.recv_timeout(Duration::from_secs(2)), Err(RecvError::TimedOut));
     relay.cut.store(false, Relaxed);
     // Congestion control sends one packet after each timeout, until an acknowledgement arrives.
-    while !here.recv_timeout(Duration::from_millis(50)).is_ok_and(|data| data == b"answer") {
+    until(|| {
         let _ = here.try_send(b"question");
         if there.recv_timeout(Duration::from_millis(50)).is_ok() {
             let _ = there.try_send(b"answer");
         }
         assert_eq!((here.end(), there.end()), (None, None));
-    }
+        here.recv_timeout(Duration::from_millis(50)).is_ok_and(|data| data == b"answer")
+    });
 }
 
 #[test]
@@ -118,13 +120,8 @@ fn a_server_that_restarted_says_so_and_takes_the_client_again() {
         std::thread::sleep(Duration::from_millis(10));
     };
     relay.restore();
-    let told = loop {
-        if let Err(e) = here.send(b"still there?") {
-            break e;
-        }
-        std::thread::sleep(Duration::from_millis(5));
-    };
-    assert_eq!(told, SendError::Closed(Reason::ResetByPeer(ResetCode::NoConnection)));
+    let told = Err(SendError::Closed(Reason::ResetByPeer(ResetCode::NoConnection)));
+    until(|| here.send(b"still there?") == told);
     let again = Connection::connect(relay.addr, Options::default()).unwrap();
     let there = listener.accept_timeout(PATIENT).unwrap();
     again.send(b"again").unwrap();
@@ -171,6 +168,19 @@ fn link_local_addresses_keep_their_interface() {
         assert_eq!(there.recv_timeout(PATIENT).unwrap(), b"hello");
         there.send(b"hello").unwrap();
         assert_eq!(here.recv_timeout(PATIENT).unwrap(), b"hello");
+    }
+}
+
+/// The default is 12 s, or 24 s at a listener: no twenty packets while the test waits.
+#[test]
+fn an_idle_end_asks_its_peer_at_every_keepalive() {
+    let often = Options::default().keepalive(Duration::from_millis(20));
+    for (server, client) in [(Options::default(), often.clone()), (often, Options::default())] {
+        let listener = Listener::bind("127.0.0.1:0", server).unwrap();
+        let relay = Relay::new(listener.local_addr(), 0);
+        let _here = Connection::connect(relay.addr, client).unwrap();
+        let _there = listener.accept_timeout(PATIENT).unwrap();
+        until(|| relay.of_client.load(Relaxed) > 20);
     }
 }
 

@@ -1,5 +1,6 @@
 //! Features for public servers and media senders: unknown clients with keys, refusals, probes, events, marks.
 
+use crate::until;
 use dccp_sockets::{
     ConnectError, Connection, Connector, Encapsulation, Event, Listener, Options, Path, PrivateKey, Rate,
     Reason, RecvError,
@@ -110,9 +111,7 @@ fn a_probe_sends_padding_that_the_peers_application_does_not_see() {
         let here = Connection::connect(listener.local_addr(), options.tell_rate(10)).unwrap();
         let there = listener.accept_timeout(PATIENT).unwrap();
         here.probe(Rate::from_mbps(8.0), Duration::from_secs(3600));
-        while here.stats().paths[0].sent < 100 {
-            std::thread::sleep(Duration::from_millis(5));
-        }
+        until(|| here.stats().paths[0].sent >= 100);
         here.send(b"data goes on").unwrap();
         assert_eq!(there.recv_timeout(PATIENT).unwrap(), b"data goes on");
         let mut events = std::iter::from_fn(|| here.event_timeout(PATIENT));
