@@ -5,6 +5,7 @@ mod connection;
 mod endpoint;
 #[path = "../../crates/mpdccp-proto/tests/all/common/mod.rs"]
 mod ends;
+mod insider;
 mod packets;
 #[path = "../../crates/dccp-proto/tests/all/common/mod.rs"]
 mod pair;
@@ -15,6 +16,7 @@ mod wire;
 
 pub use connection::connection;
 pub use endpoint::endpoint;
+pub use insider::insider;
 pub use session::session;
 pub use streams::streams;
 pub use wire::wire;
@@ -23,12 +25,13 @@ pub use wire::wire;
 pub type Target = fn(&[u8]);
 
 /// All there are, by name.
-pub const TARGETS: [(&str, Target); 5] = [
+pub const TARGETS: [(&str, Target); 6] = [
     ("wire", wire),
     ("connection", connection),
     ("session", session),
     ("endpoint", endpoint),
     ("streams", streams),
+    ("insider", insider),
 ];
 
 /// The longest story, bytes.

@@ -251,13 +251,12 @@ impl Streams {
             .collect();
         let up = || paths.iter().filter(|path| path.state.is_up());
         let app_limited = up().all(|path| path.rate.is_none());
-        let sum = |rates: &mut dyn Iterator<Item = Rate>| Rate::from_bps(rates.map(Rate::bps).sum());
         let stats = Stats {
             queued: status.queue.packets.into(),
             dropped: dropped(&status),
             lost: paths.iter().map(|path| path.lost).sum(),
-            rate: (!app_limited).then(|| sum(&mut up().filter_map(|path| path.rate))),
-            allowed: sum(&mut up().map(|path| path.allowed)),
+            rate: (!app_limited).then(|| up().filter_map(|path| path.rate).sum()),
+            allowed: up().map(|path| path.allowed).sum(),
             app_limited,
             oldest: (below.packets > 0).then_some(below.oldest),
             paths: paths.clone(),

@@ -1,4 +1,5 @@
 use core::fmt;
+use core::iter::Sum;
 use core::str::FromStr;
 use core::time::Duration;
 
@@ -86,6 +87,14 @@ impl Rate {
     }
 }
 
+/// At most [`Rate::MAX`]: a path without any delay yet has that rate.
+impl Sum for Rate {
+    #[inline]
+    fn sum<I: Iterator<Item = Rate>>(rates: I) -> Rate {
+        rates.fold(Rate::ZERO, |sum, rate| Rate(sum.0.saturating_add(rate.0)))
+    }
+}
+
 impl fmt::Debug for Rate {
     #[inline]
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -159,5 +168,11 @@ mod tests {
         }
         assert_eq!(Rate::from_bps(3).time_for(1), Duration::from_nanos(2_666_666_667), "rounded up");
         assert_eq!(r.scale(0.5).mbps(), 5.0);
+    }
+
+    #[test]
+    fn sums_end_at_the_greatest_rate() {
+        assert_eq!([3, 4].map(Rate::from_bps).into_iter().sum::<Rate>(), Rate::from_bps(7));
+        assert_eq!([Rate::MAX, Rate::from_bps(1)].into_iter().sum::<Rate>(), Rate::MAX);
     }
 }

@@ -127,7 +127,7 @@ impl Auto {
         let cheaper = || used().filter(|path| order(path) < order(&found));
         let Some((least_cost, first)) = cheaper().min_by_key(order) else { return Pick::One(free.id) };
         // All cheaper paths together serve the backlog; the first of them opens after its own wait.
-        let rate = cheaper().fold(Rate::ZERO, |sum, (_, path)| Rate::from_bps(sum.bps() + path.rate.bps()));
+        let rate: Rate = cheaper().map(|(_, path)| path.rate).sum();
         let backlog = queue.bytes.min(queue.flow_bytes.saturating_mul(SMALL));
         let opens = cheaper().map(|(_, path)| path.wait(now)).min().unwrap_or_default();
         // A longer wait of the oldest packet shows that they do not serve the backlog.
@@ -178,6 +178,12 @@ mod tests {
         assert_eq!(pick(&mut scheduler, 20_000, &[full(), slow.clone()]), Pick::One(PathId(1)), "kept");
         assert_eq!(pick(&mut scheduler, 10_000, &[full(), slow]), Pick::Wait(None));
         assert_eq!(scheduler.standing_queue(), Duration::from_millis(20));
+    }
+
+    #[test]
+    fn paths_without_any_delay_are_as_fast_as_a_rate_can_say() {
+        let fast = |id| PathRow { rate: Rate::MAX, seen: Rate::MAX, ..closed(id, 3) };
+        assert_eq!(auto(1 << 20, &[fast(0), fast(1), row(2, 3, 50)]), Pick::Wait(None));
     }
 
     #[test]

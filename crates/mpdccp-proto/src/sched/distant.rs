@@ -7,7 +7,7 @@ use super::scheduler::cost;
 use crate::{PathId, PathRow};
 use alloc::vec::Vec;
 use dccp_proto::Gate;
-use mpdccp_units::{Duration, Time};
+use mpdccp_units::{Duration, Rate, Time};
 
 /// The distant paths, and whether they are needed anyway.
 #[derive(Debug, Default)]
@@ -75,7 +75,7 @@ impl Distant {
             let far = known.limited > srtt * FOUND && cost(path) > best * FARTHER;
             known.distant = far && {
                 let nearer = paths.iter().filter(|near| cost(near) < cost(path));
-                path.seen.bps() * PART < nearer.map(|near| near.seen.bps()).sum()
+                path.seen.bps().saturating_mul(PART) < nearer.map(|near| near.seen).sum::<Rate>().bps()
             };
         }
         let rtt = nearest.srtt.unwrap_or_default();
@@ -94,7 +94,6 @@ mod tests {
     use super::super::tests::row;
     use super::*;
     use dccp_proto::Why;
-    use mpdccp_units::Rate;
 
     /// 10 Mbit/s with a round trip of 10 ms next to `far`, whose gate is shut for nine in ten milliseconds. Returns for each millisecond
     /// whether `far` is left out, with packets that wait as `waits` says.

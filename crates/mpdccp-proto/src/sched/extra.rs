@@ -102,7 +102,8 @@ impl Extra {
         // A flow that begins to fill the paths may grow further without another path.
         let may_grow = matches!(self.state, State::Resting(_)) && grows;
         let carries = |path: &PathRow| if !may_grow && is_full(path) { path.seen } else { path.rate };
-        let cheaper = |at: usize| paths[..at].iter().map(|(_, path)| carries(path).bps()).sum::<u64>() as f64;
+        let cheaper =
+            |at: usize| paths[..at].iter().map(|(_, path)| carries(path)).sum::<Rate>().bps() as f64;
         let found = |id| paths.iter().position(|(_, path)| path.id == id).filter(|at| *at > 0);
         let rate = through.bps() as f64;
         self.state = match self.state {

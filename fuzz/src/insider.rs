@@ -1,0 +1,582 @@
+//! A peer that means harm: it has valid keys, follows the handshakes, and says anything after that, with HMACs that are right.
+
+use crate::ends::End::{self, Client, Server};
+use crate::ends::{Net, PORT, client_addr, client_route, datagram};
+use crate::unstructured::Unstructured;
+use crate::{packets, session};
+use dccp_proto::{Ecn, Route};
+use dccp_streams::{Reason, StreamId, Streams};
+use dccp_wire::{
+    Header, MpOption, Opt, OptionBuf, Packet, PacketType, Reset, ResetCode, RttType, Seq, feature,
+};
+use hmac::{Hmac, Mac};
+use mpdccp_proto::{PktInfo, SessionConfig};
+use mpdccp_units::Duration;
+use sha2::{Digest, Sha256};
+use std::net::{IpAddr, SocketAddr};
+
+/// Bounds a story; no input is long enough to want more.
+const STEPS: usize = 200;
+/// Subflows of the insider at a time.
+const SUBFLOWS: usize = 12;
+const MAGIC: [u8; 4] = *b"mpd1";
+
+/// One connection, as the insider sees it.
+#[derive(Clone, Debug)]
+struct Subflow {
+    /// Which of the addresses.
+    place: usize,
+    /// The insider's port and its victim's.
+    ports: (u16, u16),
+    /// The next number to send, and the newest that came.
+    seq: Seq,
+    gsr: Seq,
+    /// Nonces of a join, the insider's first.
+    nonces: (u32, u32),
+}
+
+struct Insider {
+    victim: End,
+    /// Both keys, of one type, and connection identifiers.
+    key: Vec<u8>,
+    its_key: Vec<u8>,
+    kind: u8,
+    ci: u32,
+    its_ci: u32,
+    mp_seq: Seq,
+    subflows: Vec<Subflow>,
+}
+
+/// A hostile client of a listener, or a hostile server of a client: sequence numbers of both kinds begin anywhere, just below their limits among others.
+pub fn insider(bytes: &[u8]) {
+    let input = &mut Unstructured::new(bytes);
+    let cfg = SessionConfig { streams: input.one_in(2), joinable: input.one_in(2), ..session::config(input) };
+    let mut net = Net::new(3, 2, cfg.clone());
+    let victim = input.pick(&[Server, Client]);
+    let key_len = if input.one_in(4) { 64 } else { 8 };
+    let mut insider = Insider {
+        victim,
+        key: (0..key_len).map(|_| input.byte()).collect(),
+        its_key: Vec::new(),
+        kind: if key_len == 64 { 255 } else { 0 },
+        ci: input.number(),
+        its_ci: 0,
+        mp_seq: first_number(input),
+        subflows: Vec::new(),
+    };
+    let id = match victim {
+        Server => {
+            insider.open(input, &mut net, None);
+            None
+        }
+        Client => {
+            let id = net.client.connect(net.now, cfg, crate::ends::path(0));
+            let _ = net.client.add_path(net.now, id, crate::ends::path(1));
+            insider.fetch(input, &mut net);
+            Some(id)
+        }
+    };
+    for _ in 0..STEPS {
+        if input.is_done() {
+            break;
+        }
+        let id = id.or_else(|| net.server.sessions().first().copied());
+        match input.below(16) {
+            0..=2 => {
+                let time = Duration::from_millis(input.pick(&[1, 10, 30, 90, 700, 3000, 70_000]));
+                insider.wait(input, &mut net, time);
+            }
+            3 => {
+                for n in 0..=input.below(40) {
+                    let (now, info) = (net.now, PktInfo { flow: n as u32 % 4, ..PktInfo::default() });
+                    id.into_iter().for_each(|id| net.end(victim).send(now, id, datagram(n as u32), info));
+                }
+            }
+            7 if input.one_in(2) => {
+                let now = net.now;
+                if let Some(id) = id {
+                    net.end(victim).streams(now, id, |streams| use_streams(input, streams));
+                }
+            }
+            4 => insider.join(input, &mut net),
+            5 if input.one_in(4) => {
+                let now = net.now;
+                id.into_iter().for_each(|id| net.end(victim).close(now, id));
+            }
+            6 | 7 => insider.burst(input, &mut net),
+            _ => insider.say(input, &mut net),
+        }
+        insider.fetch(input, &mut net);
+        assert!(net.end(victim).sessions().len() <= 70, "sessions pile up");
+    }
+    for id in net.end(victim).sessions() {
+        let now = net.now;
+        net.end(victim).abort(now, id);
+    }
+    // Nobody answers any more.
+    insider.subflows.clear();
+    insider.wait(&mut Unstructured::new(&[]), &mut net, Duration::from_secs(1_400));
+    assert!(net.end(victim).sessions().is_empty(), "a session has no end");
+}
+
+fn first_number(input: &mut Unstructured<'_>) -> Seq {
+    match input.below(4) {
+        0 => Seq::new(Seq::MODULUS - 1 - input.below(200) as u64),
+        1 => Seq::new((1 << 24) - input.below(200) as u64),
+        2 => Seq::new(input.long()),
+        _ => Seq::new(input.below(4) as u64),
+    }
+}
+
+impl Insider {
+    fn route(&self, place: usize) -> Route {
+        match self.victim {
+            Server => Route { socket: 0, local: None, remote: SocketAddr::new(client_addr(place), 40_000) },
+            Client => client_route(place % 2),
+        }
+    }
+
+    fn inject(&self, input: &mut Unstructured<'_>, net: &mut Net, place: usize, bytes: &[u8]) {
+        let ecn = if input.one_in(8) { Ecn::from_bits(input.byte()) } else { Ecn::Ect0 };
+        net.inject(self.victim, self.route(place), ecn, bytes);
+    }
+
+    /// Takes what the victim sends, and answers handshakes.
+    fn fetch(&mut self, input: &mut Unstructured<'_>, net: &mut Net) {
+        // An answer has another one seldom.
+        for _ in 0..4 {
+            let sent = net.intercept(self.victim);
+            while net.end(self.victim).poll_deliver().is_some() {}
+            while net.end(self.victim).poll_event().is_some() {}
+            if sent.is_empty() {
+                return;
+            }
+            for bytes in sent {
+                self.hear(input, net, &bytes);
+            }
+        }
+    }
+
+    fn hear(&mut self, input: &mut Unstructured<'_>, net: &mut Net, bytes: &[u8]) {
+        let Ok(packet) = Packet::parse(bytes) else { panic!("a packet that cannot be read") };
+        let header = packet.header;
+        let ports = (header.dst_port, header.src_port);
+        if header.ptype == PacketType::Request && self.subflows.len() < SUBFLOWS {
+            return self.respond(input, net, &packet);
+        }
+        let Some(at) = self.subflows.iter().position(|flow| flow.ports == ports) else { return };
+        self.subflows[at].gsr = header.seq;
+        if header.ptype != PacketType::Response {
+            return;
+        }
+        let mut join = false;
+        for option in packet.options().map_while(Result::ok) {
+            match option {
+                Opt::Mp(MpOption::Key { ci, keys }) => {
+                    self.its_ci = ci;
+                    self.its_key = keys.get(1..).unwrap_or_default().to_vec();
+                }
+                Opt::Mp(MpOption::Join { nonce, .. }) => {
+                    (self.subflows[at].nonces.1, join) = (nonce, true);
+                }
+                _ => {}
+            }
+        }
+        let mut options = OptionBuf::new();
+        if join {
+            let (ours, its) = self.subflows[at].nonces;
+            let tag = self.tag(&[&ours.to_be_bytes(), &its.to_be_bytes()]);
+            options.push(&Opt::Mp(MpOption::Hmac(&tag)));
+        }
+        options.extend(&agree(&packet));
+        self.send(input, net, at, PacketType::Ack, options.as_bytes(), &[]);
+    }
+
+    /// A hostile server's Response.
+    fn respond(&mut self, input: &mut Unstructured<'_>, net: &mut Net, packet: &Packet<'_>) {
+        let mut options = OptionBuf::new();
+        options.push(&Opt::ConfirmL(feature::MULTIPATH_CAPABLE, &[0, 0]));
+        let mut nonces = (input.number(), 0);
+        for option in packet.options().map_while(Result::ok) {
+            match option {
+                Opt::Mp(MpOption::Key { ci, keys }) => {
+                    self.its_ci = ci;
+                    let Some((kind, key)) = MpOption::keys(keys).next() else { continue };
+                    (self.kind, self.its_key) = (kind.number(), key.to_vec());
+                    self.key.resize(key.len(), 7);
+                    let list = [&[self.kind], &self.key[..]].concat();
+                    options.push(&Opt::Mp(MpOption::Key { ci: self.ci, keys: &list }));
+                    options.push(&Opt::Mp(MpOption::Exp(&hello(input))));
+                }
+                Opt::Mp(MpOption::Join { nonce, .. }) => {
+                    nonces.1 = nonce;
+                    let tag = self.tag(&[&nonces.0.to_be_bytes(), &nonce.to_be_bytes()]);
+                    options.push(&Opt::Mp(MpOption::Join {
+                        addr_id: input.byte() % 4,
+                        ci: self.its_ci,
+                        nonce: nonces.0,
+                    }));
+                    options.push(&Opt::Mp(MpOption::Hmac(&tag)));
+                }
+                _ => {}
+            }
+        }
+        options.extend(&agree(packet));
+        let header = packet.header;
+        let ports = (header.dst_port, header.src_port);
+        self.subflows.retain(|flow| flow.ports != ports);
+        let place = self.subflows.len() % 2;
+        self.subflows.push(Subflow { place, ports, seq: first_number(input), gsr: header.seq, nonces });
+        let at = self.subflows.len() - 1;
+        // Which of the paths asked is not known here: to both, one of which has no such connection.
+        for place in 0..2 {
+            self.subflows[at].place = place;
+            let seq = self.subflows[at].seq;
+            self.send(input, net, at, PacketType::Response, options.as_bytes(), &[]);
+            if net.end(self.victim).poll_timeout().is_some_and(|(at, _)| at > net.now) {
+                self.subflows[at].seq = seq;
+            } else {
+                break;
+            }
+        }
+    }
+
+    /// A Request: of the first subflow, or of a join with this nonce.
+    fn open(&mut self, input: &mut Unstructured<'_>, net: &mut Net, join: Option<u32>) {
+        let place = self.subflows.len();
+        let flow = Subflow {
+            place: place % 4,
+            ports: (50_000 + place as u16, PORT),
+            seq: first_number(input),
+            gsr: Seq::default(),
+            nonces: (join.unwrap_or(0), 0),
+        };
+        self.subflows.push(flow);
+        let mut options = OptionBuf::new();
+        options.push(&Opt::ChangeR(feature::MULTIPATH_CAPABLE, &[0]));
+        let list = [&[self.kind], &self.key[..]].concat();
+        match join {
+            Some(nonce) => {
+                options.push(&Opt::Mp(MpOption::Join { addr_id: input.byte() % 4, ci: self.its_ci, nonce }))
+            }
+            None => {
+                options.push(&Opt::Mp(MpOption::Key { ci: self.ci, keys: &list }));
+                options.push(&Opt::Mp(MpOption::Exp(&hello(input))))
+            }
+        };
+        self.send(input, net, place, PacketType::Request, options.as_bytes(), &[]);
+        self.fetch(input, net);
+    }
+
+    fn join(&mut self, input: &mut Unstructured<'_>, net: &mut Net) {
+        if self.subflows.len() < SUBFLOWS {
+            let nonce = input.number();
+            self.open(input, net, Some(nonce));
+        } else {
+            self.subflows.remove(input.below(SUBFLOWS));
+        }
+    }
+
+    fn wait(&mut self, input: &mut Unstructured<'_>, net: &mut Net, time: Duration) {
+        let end = net.now + time;
+        for turn in 0.. {
+            assert!(turn < 1_000_000, "no progress at {:?}", net.now);
+            let next = net.end(self.victim).poll_timeout().map(|(at, _)| at);
+            let Some(next) = next.filter(|at| *at <= end) else { break };
+            net.now = next.max(net.now);
+            let now = net.now;
+            net.end(self.victim).handle_timeout(now);
+            self.fetch(input, net);
+        }
+        net.now = end;
+    }
+
+    /// Many data packets at once, in or out of order: for those who reorder, repair and restore.
+    fn burst(&mut self, input: &mut Unstructured<'_>, net: &mut Net) {
+        let (step, payload) = (input.below(3) as u64 + input.below(2) as u64 * 1_000, input.below(1400));
+        let payload = vec![input.byte(); payload];
+        for n in 0..input.below(60) {
+            if self.subflows.is_empty() {
+                return;
+            }
+            self.mp_seq = self.mp_seq.add(step);
+            let mut options = OptionBuf::new();
+            let fec = [&MAGIC[..], &[4, input.byte()], &self.mp_seq.value().to_be_bytes()[2..]].concat();
+            options.push(&match n % 8 {
+                7 if step == 2 => Opt::Mp(MpOption::Exp(&fec)),
+                _ => Opt::Mp(MpOption::Seq(self.mp_seq)),
+            });
+            let at = n % self.subflows.len();
+            self.send(input, net, at, PacketType::Data, options.as_bytes(), &payload);
+        }
+    }
+
+    /// A packet of any type with any options, numbered as it should be, or nearly.
+    fn say(&mut self, input: &mut Unstructured<'_>, net: &mut Net) {
+        if self.subflows.is_empty() {
+            return;
+        }
+        let at = input.below(self.subflows.len());
+        let types = [4, 4, 2, 3, 3, 8, 9, 0, 1, 5, 6, 7, 10];
+        let known = if input.one_in(6) { types.len() } else { 7 };
+        let ptype = PacketType::from_number(types[input.below(known)]);
+        let mut options = Vec::new();
+        if !input.one_in(4) {
+            // What it has of the victim's packets.
+            push(&mut options, Opt::AckVector(false, &vec![63; input.below(4) + 1]));
+        }
+        let keys = [self.its_key.clone(), self.key.clone()];
+        for _ in 0..input.below(6) {
+            let (small, number) = (input.byte(), input.number());
+            let seq = match small % 8 {
+                0..=3 => self.mp_seq.next(),
+                4 => input.near(self.mp_seq),
+                5 => self.mp_seq.add(1 << 47),
+                6 => Seq::new(Seq::MODULUS - 1),
+                _ => Seq::new(input.long()),
+            };
+            match input.below(18) {
+                0..=3 => {
+                    push(&mut options, Opt::Mp(MpOption::Seq(seq)));
+                    if input.one_in(4) { self.mp_seq = seq } else { self.mp_seq = self.mp_seq.next() }
+                }
+                4 | 5 => {
+                    let addr = client_addr(usize::from(small) % 6);
+                    let (addr_id, port) = (small % 16, (number % 2 == 0).then_some(number as u16));
+                    push(&mut options, Opt::Mp(MpOption::AddAddr { addr_id, nonce: number, addr, port }));
+                    let IpAddr::V4(ip) = addr else { continue };
+                    let parts = (number.to_be_bytes(), port.unwrap_or(0).to_be_bytes());
+                    let tag = self.tag(&[&[addr_id], &parts.0, &ip.octets(), &parts.1]);
+                    push(&mut options, Opt::Mp(MpOption::Hmac(&tag)));
+                }
+                6 => {
+                    let addr_id = small % 16;
+                    push(&mut options, Opt::Mp(MpOption::RemoveAddr { addr_id, nonce: number }));
+                    let tag = self.tag(&[&[addr_id], &number.to_be_bytes()]);
+                    push(&mut options, Opt::Mp(MpOption::Hmac(&tag)));
+                }
+                7 => push(&mut options, Opt::Mp(MpOption::Prio(small % 16))),
+                8 => {
+                    let kind =
+                        [RttType::Raw, RttType::Min, RttType::Max, RttType::Smooth, RttType::Other(small)];
+                    let kind = kind[usize::from(small) % 5];
+                    push(&mut options, Opt::Mp(MpOption::Rtt { kind, rtt_ms: number, age_ms: number >> 3 }));
+                }
+                9 => {
+                    let mut list = Vec::new();
+                    push(&mut list, Opt::Mp(MpOption::Seq(seq)));
+                    push(&mut list, Opt::Mp(MpOption::Prio(small % 16)));
+                    list.extend(packets::options(input));
+                    list.truncate(200);
+                    push(&mut options, Opt::Mp(MpOption::Confirm(&list)));
+                }
+                10 if input.one_in(4) => {
+                    push(&mut options, Opt::Mp(MpOption::Close(&keys[usize::from(small) % 2])))
+                }
+                11 if input.one_in(4) => {
+                    push(&mut options, Opt::Mp(MpOption::FastClose(&keys[usize::from(small) % 2])))
+                }
+                12 => {
+                    // Each of ours, and streams.
+                    let mut private = [&MAGIC[..], &[small % 6]].concat();
+                    let len = [2, 2, 2, 4, 7, 0][usize::from(small % 6)];
+                    private.extend((0..len).map(|_| input.byte()));
+                    if small > 240 {
+                        private.clear();
+                    }
+                    push(&mut options, Opt::Mp(MpOption::Exp(&private)));
+                }
+                13 => push(
+                    &mut options,
+                    Opt::Mp(MpOption::Join { addr_id: small % 4, ci: self.its_ci, nonce: number }),
+                ),
+                14 => {
+                    let list = [&[self.kind], &self.key[..]].concat();
+                    push(&mut options, Opt::Mp(MpOption::Key { ci: self.ci, keys: &list }));
+                }
+                15 => {
+                    let (ours, its) = self.subflows[at].nonces;
+                    let tag = self.tag(&[&ours.to_be_bytes(), &its.to_be_bytes()]);
+                    push(&mut options, Opt::Mp(MpOption::Hmac(&tag)));
+                }
+                _ => options.extend(packets::options(input)),
+            }
+        }
+        options.truncate(900);
+        let most = if input.one_in(4) { 1400 } else { 60 };
+        let payload = match input.below(4) {
+            0 => {
+                options.clear();
+                push(&mut options, Opt::Mp(MpOption::Exp(&[])));
+                stream_packet(input)
+            }
+            _ => input.bytes(most),
+        };
+        self.send(input, net, at, ptype, &options, &payload);
+    }
+
+    fn send(
+        &mut self,
+        input: &mut Unstructured<'_>,
+        net: &mut Net,
+        at: usize,
+        ptype: PacketType,
+        options: &[u8],
+        payload: &[u8],
+    ) {
+        let flow = &mut self.subflows[at];
+        let header = Header {
+            src_port: flow.ports.0,
+            dst_port: flow.ports.1,
+            ccval: 0,
+            cscov: 0,
+            ptype,
+            short: false,
+            seq: flow.seq,
+            ack: Some(flow.gsr),
+            service_code: Some(7),
+            reset: Some(Reset { code: ResetCode::from_number(input.byte() % 14), data: [0; 3] }),
+        };
+        // Losses of its own making.
+        flow.seq = flow.seq.add(if input.one_in(16) { input.below(300) as u64 } else { 1 });
+        let place = flow.place;
+        let mut bytes = vec![0; header.packet_len(options.len(), payload.len())];
+        header.emit(options, &mut bytes).copy_from_slice(payload);
+        self.inject(input, net, place, &bytes);
+    }
+
+    /// RFC 9897 section 3.2.6, from the sender's own key on.
+    fn tag(&self, parts: &[&[u8]]) -> [u8; 20] {
+        let both = [&self.key[..], &self.its_key[..]].concat();
+        let mut key = [0; 64];
+        if both.len() <= key.len() {
+            key[..both.len()].copy_from_slice(&both);
+        } else {
+            key[..32].copy_from_slice(&Sha256::digest(&both));
+        }
+        let mut mac = Hmac::<Sha256>::new(&key.into());
+        parts.iter().for_each(|part| mac.update(part));
+        let full = mac.finalize().into_bytes();
+        let mut tag = [0; 20];
+        tag.copy_from_slice(&full[..20]);
+        tag
+    }
+}
+
+/// The victim's application uses its streams.
+fn use_streams(input: &mut Unstructured<'_>, streams: &mut Streams) {
+    let id = StreamId(input.below(8) as u64);
+    match input.below(8) {
+        0 | 1 => drop(streams.open(&input.bytes(20), input.byte())),
+        2 | 3 => drop(streams.write(id, &vec![input.byte(); 200 * input.below(256)])),
+        4 => drop(streams.finish(id)),
+        5 => drop(streams.accept(id, &input.bytes(20))),
+        6 => drop(streams.reset(id, Reason::Application(7))),
+        _ => drop(streams.read(id, &mut [0; 3_000])),
+    }
+    while streams.poll_event().is_some() {}
+}
+
+/// A packet of the stream layer (docs/streams.md), whose frames may say anything.
+fn stream_packet(input: &mut Unstructured<'_>) -> Vec<u8> {
+    let mut out = vec![0x20 | input.byte() & 3];
+    if out[0] & 1 == 1 {
+        let (path, number) = (input.below(3) as u64, any_size(input));
+        varint(&mut out, path);
+        varint(&mut out, number);
+    }
+    for _ in 0..=input.below(6) {
+        let kind = input.pick(&[0, 0, 0x10, 0x12, 0x13, 0x12, 1, 2, 3, 4, 5, 6, 0x40, 0x41]);
+        out.push(kind);
+        let numbers = match kind {
+            // Path, largest number, delay, ranges and their lengths.
+            0 => 5 + 2 * (input.byte() % 4),
+            3 | 6 | 0x10..=0x13 => 2,
+            _ => 1,
+        };
+        for n in 0..numbers {
+            let value = match (kind, n) {
+                // Streams that may exist, and paths.
+                (1..=3 | 6 | 0x10..=0x13, 0) | (0, 0) => input.below(8) as u64,
+                (0, 3) => u64::from((numbers - 5) / 2),
+                (0x40 | 0x41, _) => input.below(4) as u64,
+                _ => any_size(input),
+            };
+            varint(&mut out, value);
+        }
+        match kind {
+            1 => {
+                out.extend((0..3).map(|_| input.byte() % 12));
+                let size = any_size(input);
+                varint(&mut out, size);
+            }
+            2 => out.extend((0..3).map(|_| input.byte() % 12)),
+            0x12 | 0x13 => {
+                let len = input.below(300);
+                varint(&mut out, len as u64);
+                out.extend(std::iter::repeat_n(input.byte(), len));
+            }
+            0x10 => out.extend(input.bytes(60)),
+            0x40 | 0x41 => out.extend(input.bytes(2)),
+            _ => {}
+        }
+    }
+    out
+}
+
+/// Small as a rule; at the limits of the encoding and of windows at times.
+fn any_size(input: &mut Unstructured<'_>) -> u64 {
+    match input.below(8) {
+        0..=3 => input.below(16) as u64,
+        4 => u64::from(input.number()) >> 8,
+        5 => (1 << 20) + input.below(9) as u64 - 4,
+        6 => (1 << 62) - 1 - input.below(4) as u64,
+        _ => input.long() >> 2,
+    }
+}
+
+fn varint(out: &mut Vec<u8>, n: u64) {
+    let class = match n {
+        0..=0x3f => 0,
+        0x40..=0x3fff => 1,
+        0x4000..=0x3fff_ffff => 2,
+        _ => 3,
+    };
+    let bytes = (n | class << (8 * (1 << class) - 2)).to_be_bytes();
+    out.extend(&bytes[8 - (1 << class)..]);
+}
+
+/// What this end can do, for all it says.
+fn hello(input: &mut Unstructured<'_>) -> Vec<u8> {
+    [&MAGIC[..], &[0, input.byte() | 27, 0]].concat()
+}
+
+fn push(options: &mut Vec<u8>, option: Opt<'_>) {
+    let mut buf = OptionBuf::new();
+    buf.push(&option);
+    options.extend(buf.as_bytes());
+}
+
+/// Confirms for all Changes but that for multipath, with the first value each.
+fn agree(packet: &Packet<'_>) -> Vec<u8> {
+    let mut out = Vec::new();
+    for option in packet.options().map_while(Result::ok) {
+        let (left, number, list) = match option {
+            Opt::ChangeL(number, list) => (true, number, list),
+            Opt::ChangeR(number, list) => (false, number, list),
+            _ => continue,
+        };
+        // Numbers are agreed as they are; of lists the first value counts, and the list follows.
+        let value = if [3, 5].contains(&number) {
+            list.to_vec()
+        } else {
+            [list.get(..1).unwrap_or_default(), list].concat()
+        };
+        match left {
+            _ if number == feature::MULTIPATH_CAPABLE => {}
+            true => push(&mut out, Opt::ConfirmR(number, &value)),
+            false => push(&mut out, Opt::ConfirmL(number, &value)),
+        }
+    }
+    out
+}
