@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use mpdccp_proto::Named;
 use rand_chacha::ChaCha8Rng;
 use rand_core::{RngCore, SeedableRng};
+use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
 use crate::scenario::{Cell, FlowSpec, Mode, PathSpec, Scenario, Variant};
@@ -29,7 +30,7 @@ pub struct Plan<'a> {
 }
 
 /// Progress of a run, for the live view.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub struct Sample {
     /// Since t = 0.
     pub t: Duration,
@@ -43,7 +44,7 @@ pub struct Sample {
 
 /// A way to make runs.
 pub trait Backend: Sync {
-    /// `sim` or `netns`.
+    /// `sim`, `netns` or `uml`.
     fn name(&self) -> &'static str;
 
     /// Missing prerequisites of a run, if any, in words for the user.

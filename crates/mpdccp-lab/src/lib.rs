@@ -34,6 +34,7 @@ pub mod store;
 pub mod summary;
 pub mod sweep;
 mod tunnel_files;
+pub mod uml;
 mod windows;
 
 pub(crate) use backend::DRAIN;

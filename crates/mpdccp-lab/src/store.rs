@@ -21,7 +21,7 @@ pub struct Key {
     pub cell: String,
     /// Seed.
     pub seed: u64,
-    /// `sim` or `netns`.
+    /// `sim`, `netns` or `uml`.
     pub backend: String,
     /// The build, see [`code::id`].
     pub code: String,

@@ -44,6 +44,12 @@ pub(crate) enum Lab {
     Merge(Merge),
     /// Compare two directories of results, such as those of the simulator and of namespaces.
     Compare(Compare),
+    /// First process of the kernel that the backend uml starts.
+    #[command(hide = true)]
+    Guest {
+        /// Directory of the job.
+        dir: PathBuf,
+    },
 }
 
 #[derive(Args)]
@@ -58,7 +64,7 @@ pub(crate) struct Compare {
 pub(crate) struct Sweep {
     /// Name of a scenario, or a TOML file.
     scenario: String,
-    /// Backend: virtual time, or network namespaces with the real kernel and program.
+    /// Backend: simulator; network namespaces with the real kernel and program; or uml, namespaces inside a kernel with virtual time.
     #[arg(long, value_enum, default_value_t = Where::Sim)]
     backend: Where,
     /// CSV file, with finished runs stored next to it in `runs`. Default: lab-out/SCENARIO/sweep.csv.
@@ -101,7 +107,7 @@ pub(crate) struct Merge {
 pub(crate) struct Run {
     /// Name of a scenario (`mpdccp lab list`), or a TOML file.
     scenario: String,
-    /// Backend: virtual time, or network namespaces with the real kernel and program.
+    /// Backend: simulator; network namespaces with the real kernel and program; or uml, namespaces inside a kernel with virtual time.
     #[arg(long, value_enum, default_value_t = Where::Netns)]
     backend: Where,
     /// Run this variant only; repeatable.
@@ -146,6 +152,10 @@ pub(crate) fn main(args: &Lab) -> ExitCode {
         Lab::Reproduce(args) => reproduce::reproduce(args),
         Lab::Judge(args) => judge::judge(args),
         Lab::Compare(args) => compare(args),
+        Lab::Guest { dir } => {
+            mpdccp_lab::uml::guest(dir);
+            Ok(())
+        }
     };
     finish(result)
 }
@@ -201,7 +211,7 @@ fn run(args: &Run) -> Result<(), LabError> {
     };
     let outcome = watched(&scenario, backend.as_ref(), &options)?;
     if let Some(speed) = backend.speed() {
-        eprintln!("simulated {speed:.0} times as fast as real time");
+        eprintln!("simulated {speed:.1} times as fast as real time");
     }
     if args.json {
         let json = serde_json::to_string_pretty(&outcome.summary)

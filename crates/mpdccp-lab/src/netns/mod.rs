@@ -26,5 +26,8 @@ mod udp;
 mod world;
 
 pub use environment::check as check_environment;
+pub(crate) use process::find;
 pub use run::Netns;
+pub(crate) use stop::check as check_stop;
 pub use stop::{install_handler, interrupt, resume};
+pub(crate) use world::{orphans, scratch};

@@ -20,7 +20,7 @@ pub fn interrupt() {
 }
 
 /// `Err(Interrupted)` after an interruption.
-pub(super) fn check() -> Result<(), LabError> {
+pub(crate) fn check() -> Result<(), LabError> {
     if STOP.load(Ordering::Relaxed) { Err(LabError::Interrupted) } else { Ok(()) }
 }
 

@@ -155,29 +155,29 @@ pub(super) fn prefix() -> String {
 }
 
 /// Directory of files during a run: in memory if possible, since a busy disk would delay the tunnel when it writes its trace.
-pub(super) fn scratch() -> PathBuf {
+pub(crate) fn scratch() -> PathBuf {
     let memory = Path::new("/dev/shm");
     if memory.is_dir() { memory.to_owned() } else { std::env::temp_dir() }
 }
 
 /// Removes namespaces and directories of labs that were killed before they could clean up.
 pub(super) fn sweep() {
-    orphans(Path::new("/run/netns")).for_each(|name| remove(&name));
+    orphans(Path::new("/run/netns"), PREFIX).for_each(|name| remove(&name));
     let scratch = scratch();
-    orphans(&scratch).for_each(|name| {
+    orphans(&scratch, PREFIX).for_each(|name| {
         let _ = fs::remove_dir_all(scratch.join(name));
     });
 }
 
-/// Entries of `dir` that belong to labs that no longer run.
-fn orphans(dir: &Path) -> impl Iterator<Item = String> {
+/// Entries of `dir` that belong to labs that no longer run: their names are `prefix`, the lab's process ID, and anything after a hyphen.
+pub(crate) fn orphans(dir: &Path, prefix: &str) -> impl Iterator<Item = String> {
     let names = fs::read_dir(dir)
         .into_iter()
         .flatten()
         .flatten()
         .filter_map(|entry| entry.file_name().into_string().ok());
-    names.filter(|name| {
-        let pid = name.strip_prefix(PREFIX).and_then(|rest| rest.split('-').next()?.parse::<u32>().ok());
+    names.filter(move |name| {
+        let pid = name.strip_prefix(prefix).and_then(|rest| rest.split('-').next()?.parse::<u32>().ok());
         pid.is_some_and(|pid| !fs::exists(format!("/proc/{pid}")).unwrap_or(true))
     })
 }

@@ -7,6 +7,16 @@ use crate::code;
 const ABOUT: [&str; 8] = ["title", "about", "runs", "headline", "reference", "aim", "sweep", "variant"];
 
 impl Scenario {
+    /// Name of the file in errors; it names other files relative to its own directory.
+    pub(crate) fn file(&self) -> &str {
+        &self.file
+    }
+
+    /// Text from which [`Scenario::parse`] makes this scenario again, if the files that it names exist.
+    pub(crate) fn source_text(&self) -> String {
+        self.document.to_string()
+    }
+
     /// The parsed file with sorted keys, and hashes of the files that it names.
     pub fn document_text(&self) -> String {
         self.written(self.document.clone())

@@ -1,14 +1,18 @@
 //! Backend, number of parallel runs, and error reporting.
 
+use std::path::PathBuf;
+
 use clap::ValueEnum;
 use mpdccp_lab::netns::{self, Netns};
 use mpdccp_lab::sim::Sim;
+use mpdccp_lab::uml::Uml;
 use mpdccp_lab::{Backend, LabError, sweep};
 
 #[derive(Clone, Copy, Debug, ValueEnum)]
 pub(crate) enum Where {
     Sim,
     Netns,
+    Uml,
 }
 
 /// Parses a number of threads, at least one.
@@ -22,6 +26,10 @@ impl Where {
         Ok(match self {
             Where::Netns => Box::new(netns()?),
             Where::Sim => Box::new(Sim::default()),
+            Where::Uml => {
+                netns::install_handler()?;
+                Box::new(Uml::new(this_program()?)?)
+            }
         })
     }
 }
@@ -30,8 +38,11 @@ impl Where {
 pub(crate) fn netns() -> Result<Netns, LabError> {
     netns::check_environment()?;
     netns::install_handler()?;
-    let program = std::env::current_exe().map_err(|e| LabError::failed("finding this program", e))?;
-    Ok(Netns::new(program))
+    Ok(Netns::new(this_program()?))
+}
+
+fn this_program() -> Result<PathBuf, LabError> {
+    std::env::current_exe().map_err(|e| LabError::failed("finding this program", e))
 }
 
 /// Default number of parallel runs.

@@ -7,6 +7,8 @@ mod keys_page;
 mod lab_errors;
 #[cfg(feature = "lab")]
 mod lab_kill;
+#[cfg(feature = "lab")]
+mod lab_uml;
 mod link;
 mod perf;
 mod perf_capture;

@@ -1,0 +1,61 @@
+//! The kernel's first process.
+
+use std::fs;
+use std::path::Path;
+
+use rustix::mount::{MountFlags, mount};
+use rustix::system::{RebootCommand, reboot};
+
+use super::{Job, left};
+use crate::netns::Netns;
+use crate::{Backend, LabError, Plan, RunRecord, Sample, Scenario};
+
+/// Runs the job in `dir` and turns the kernel off.
+pub fn guest(dir: &Path) {
+    let ended = prepare().and_then(|()| run(dir)).and_then(|record| {
+        let bytes = postcard::to_stdvec(&record).map_err(|e| LabError::failed("writing the run", e))?;
+        whole(&dir.join(left::RECORD), &bytes)
+    });
+    if let Err(why) = ended {
+        let _ = whole(&dir.join(left::ERROR), why.to_string().as_bytes());
+    }
+    // The first process must not return.
+    let _ = reboot(RebootCommand::PowerOff);
+}
+
+/// Mounts the guest's own file systems over those of the host; the kernel itself mounts /dev.
+fn prepare() -> Result<(), LabError> {
+    for (kind, at) in
+        [("proc", "/proc"), ("sysfs", "/sys"), ("tmpfs", "/dev/shm"), ("tmpfs", "/run"), ("tmpfs", "/tmp")]
+    {
+        let _ = fs::create_dir(at);
+        mount(kind, at, kind, MountFlags::empty(), None)
+            .map_err(|e| LabError::failed(format!("mounting {at} inside the kernel"), e))?;
+    }
+    Ok(())
+}
+
+fn run(dir: &Path) -> Result<RunRecord, LabError> {
+    let failed = |e: &dyn core::fmt::Display| LabError::failed("reading the run", e);
+    let job = fs::read(dir.join(left::JOB)).map_err(|e| failed(&e))?;
+    let job: Job = serde_json::from_slice(&job).map_err(|e| failed(&e))?;
+    let scenario = Scenario::parse(&job.file.to_string_lossy(), &job.text).map_err(|e| failed(&e))?;
+    let (Some(variant), Some(cell)) = (scenario.variant(&job.label), scenario.cell(&job.cell)) else {
+        return Err(failed(&"no such variant or cell"));
+    };
+    let plan = Plan { scenario: &scenario, variant, cell, repeat: job.repeat, seed: job.seed };
+    let program = std::env::current_exe().map_err(|e| failed(&e))?;
+    let sample = dir.join(left::SAMPLE);
+    let mut watch = |now: &Sample| {
+        let _ = serde_json::to_vec(now).map(|bytes| whole(&sample, &bytes));
+    };
+    Netns::new(program).run(&plan, &mut watch)
+}
+
+/// Writes a file so that a reader sees all of it or nothing.
+fn whole(file: &Path, bytes: &[u8]) -> Result<(), LabError> {
+    let part = file.with_extension("part");
+    fs::write(&part, bytes)
+        .and_then(|()| fs::rename(&part, file))
+        .map_err(|e| LabError::failed(format!("writing {}", file.display()), e))
+}

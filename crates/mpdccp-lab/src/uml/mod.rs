@@ -1,0 +1,218 @@
+//! The third backend: Linux itself in virtual time.
+//!
+//! A User Mode Linux kernel, built by `tools/uml/build`, runs as a process of this machine. Its root is the host's file system, and the namespace
+//! backend runs inside it. Its clock advances only while all its processes sleep (time travel, `inf-cpu`), so results depend neither on the
+//! machine nor on its load: kernel TCP, MPTCP, the tunnel and any program give the same result for the same seed. Code that spins until a time has
+//! come never ends there.
+
+mod guest;
+
+use core::time::Duration;
+use std::collections::BTreeMap;
+use std::fs::{self, File};
+use std::os::unix::process::CommandExt;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::sync::Mutex;
+use std::thread::sleep;
+use std::time::Instant;
+
+use serde::{Deserialize, Serialize};
+use tempfile::TempDir;
+
+pub use guest::guest;
+
+use crate::netns::{self, Netns};
+use crate::{Backend, LabError, Plan, RunRecord, Sample, code};
+
+/// Environment variable with the path of another kernel than that of `tools/uml/build`.
+const KERNEL: &str = "MPDCCP_UML";
+/// Directory of the jobs, one that the guest does not hide under a file system of its own.
+const JOBS: &str = "/var/tmp";
+/// Start of the names of the jobs' directories; the lab's process ID follows.
+const PREFIX: &str = "mpdccp-uml-";
+/// Time between looks at a running kernel.
+const NAP: Duration = Duration::from_millis(20);
+/// Number of lines of the kernel's console in the error if it fails.
+const LAST_LINES: usize = 12;
+
+/// Description of a run for the kernel's first process.
+#[derive(Serialize, Deserialize)]
+struct Job {
+    /// Name of the scenario in errors; it names other files relative to its own directory.
+    file: PathBuf,
+    text: String,
+    label: String,
+    cell: String,
+    repeat: u32,
+    seed: u64,
+}
+
+/// Files in the job's directory.
+mod left {
+    pub(super) const JOB: &str = "job.json";
+    pub(super) const SAMPLE: &str = "sample.json";
+    pub(super) const RECORD: &str = "record";
+    pub(super) const ERROR: &str = "error";
+    pub(super) const CONSOLE: &str = "console";
+}
+
+/// The backend.
+#[derive(Debug)]
+pub struct Uml {
+    kernel: PathBuf,
+    netns: Netns,
+    /// The `mpdccp` program.
+    program: PathBuf,
+    /// Virtual time and real time of all runs.
+    spent: Mutex<(Duration, Duration)>,
+}
+
+impl Uml {
+    /// Backend that runs `program` at both ends, and as the kernel's first process.
+    ///
+    /// # Errors
+    /// There is no kernel; the error says how to build one.
+    pub fn new(program: PathBuf) -> Result<Uml, LabError> {
+        let named = std::env::var_os(KERNEL).map(PathBuf::from);
+        let home = || std::env::var_os("HOME").map(|home| Path::new(&home).join(".cache"));
+        let cache = std::env::var_os("XDG_CACHE_HOME").map(PathBuf::from).or_else(home).unwrap_or_default();
+        let kernel = named.unwrap_or_else(|| cache.join("mpdccp/uml/linux"));
+        if !kernel.is_file() {
+            return Err(LabError::Missing(format!(
+                "no User Mode Linux kernel at {}: build it with tools/uml/build (10 minutes), or name one in {KERNEL}",
+                kernel.display()
+            )));
+        }
+        sweep();
+        Ok(Uml { kernel, netns: Netns::new(program.clone()), program, spent: Mutex::default() })
+    }
+
+    /// Starts the kernel for the job in `dir`.
+    fn boot(&self, dir: &Path, seed: u64) -> Result<Running, LabError> {
+        let console =
+            File::create(dir.join(left::CONSOLE)).map_err(|e| LabError::failed("making a file", e))?;
+        let child = dies_with_us(&self.kernel)
+            .args(["mem=1G", "root=/dev/root", "rootfstype=hostfs", "rw", "time-travel=inf-cpu", "quiet"])
+            // The clock begins at the same time in each run, so that nothing depends on today's date.
+            .args(["time-travel-start=1000000000000000000", "panic=-1"])
+            // A console that is named here is not appended to the arguments of the first process.
+            .args(["con=null", "con0=null,fd:1", "console=tty0"])
+            .arg(format!("uml_dir={}/", dir.display()))
+            .arg(format!("init={}", self.program.display()))
+            .args(["--", "lab", "guest"])
+            .arg(dir)
+            .env("UML_SEED", seed.to_string())
+            .env("TMPDIR", netns::scratch())
+            // Signals of a terminal are for the lab; one that stops the kernel's processes would break it.
+            .process_group(0)
+            .stdin(Stdio::null())
+            .stdout(console.try_clone().map_err(|e| LabError::failed("making a file", e))?)
+            .stderr(console)
+            .spawn()
+            .map_err(|e| LabError::failed(format!("starting {}", self.kernel.display()), e))?;
+        Ok(Running(child))
+    }
+}
+
+/// A kernel, killed with all its processes when dropped.
+struct Running(Child);
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+impl Backend for Uml {
+    fn name(&self) -> &'static str {
+        "uml"
+    }
+
+    fn lacks(&self, plan: &Plan<'_>) -> Option<String> {
+        self.netns.lacks(plan)
+    }
+
+    fn made_by(&self, plan: &Plan<'_>) -> BTreeMap<String, String> {
+        let kernel = code::hash_of_file(&self.kernel).unwrap_or_else(|e| format!("unreadable ({e})"));
+        let mut all = self.netns.made_by(plan);
+        all.insert("kernel".to_owned(), format!("User Mode Linux, {kernel}"));
+        all
+    }
+
+    fn run(&self, plan: &Plan<'_>, watch: &mut dyn FnMut(&Sample)) -> Result<RunRecord, LabError> {
+        if let Some(text) = self.lacks(plan) {
+            return Err(LabError::Missing(text));
+        }
+        let failed = |e: &dyn core::fmt::Display| LabError::failed("handing a run to the kernel", e);
+        let prefix = format!("{PREFIX}{}-", std::process::id());
+        let dir = TempDir::with_prefix_in(prefix, JOBS).map_err(|e| failed(&e))?;
+        let file = std::path::absolute(plan.scenario.file()).map_err(|e| failed(&e))?;
+        let job = Job {
+            file,
+            text: plan.scenario.source_text(),
+            label: plan.variant.label.as_ref().clone(),
+            cell: plan.cell.name.clone(),
+            repeat: plan.repeat,
+            seed: plan.seed,
+        };
+        let job = serde_json::to_vec(&job).map_err(|e| failed(&e))?;
+        fs::write(dir.path().join(left::JOB), job).map_err(|e| failed(&e))?;
+        let began = Instant::now();
+        let mut kernel = self.boot(dir.path(), plan.seed)?;
+        let mut shown = None;
+        while kernel.0.try_wait().map_err(|e| failed(&e))?.is_none() {
+            netns::check_stop()?;
+            sleep(NAP);
+            let sample = fs::read(dir.path().join(left::SAMPLE)).ok();
+            let sample: Option<Sample> = sample.and_then(|bytes| serde_json::from_slice(&bytes).ok());
+            if let Some(sample) = sample.filter(|sample| shown != Some(sample.t)) {
+                shown = Some(sample.t);
+                watch(&sample);
+            }
+        }
+        if let Ok(why) = fs::read_to_string(dir.path().join(left::ERROR)) {
+            return Err(LabError::Failed(why));
+        }
+        let record = fs::read(dir.path().join(left::RECORD)).map_err(|_| {
+            LabError::failed("the kernel ended without a result; its last words", last_words(dir.path()))
+        })?;
+        if let Ok(mut spent) = self.spent.lock() {
+            spent.0 += plan.scenario.duration();
+            spent.1 += began.elapsed();
+        }
+        postcard::from_bytes(&record).map_err(|e| failed(&e))
+    }
+
+    fn parallel(&self) -> bool {
+        true
+    }
+
+    fn speed(&self) -> Option<f64> {
+        let (simulated, took) = *self.spent.lock().ok()?;
+        (!took.is_zero()).then(|| simulated.as_secs_f64() / took.as_secs_f64())
+    }
+}
+
+/// The kernel's program, which the host kills as soon as the thread that starts it ends.
+fn dies_with_us(kernel: &Path) -> Command {
+    let Some(setpriv) = netns::find("setpriv") else { return Command::new(kernel) };
+    let mut command = Command::new(setpriv);
+    command.args(["--pdeathsig", "KILL"]).arg(kernel);
+    command
+}
+
+/// Removes the directories of labs that were killed before they could.
+fn sweep() {
+    netns::orphans(Path::new(JOBS), PREFIX).for_each(|name| {
+        let _ = fs::remove_dir_all(Path::new(JOBS).join(name));
+    });
+}
+
+fn last_words(dir: &Path) -> String {
+    let bytes = fs::read(dir.join(left::CONSOLE)).unwrap_or_default();
+    let text = String::from_utf8_lossy(&bytes).into_owned();
+    let lines: Vec<&str> = text.lines().filter(|line| !line.trim().is_empty()).collect();
+    lines[lines.len().saturating_sub(LAST_LINES)..].join("\n")
+}
