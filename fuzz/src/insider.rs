@@ -1,11 +1,12 @@
 //! A peer that means harm: it has valid keys, follows the handshakes, and says anything after that, with HMACs that are right.
 
+mod frames;
+
 use crate::ends::End::{self, Client, Server};
 use crate::ends::{Net, PORT, client_addr, client_route, datagram};
 use crate::unstructured::Unstructured;
 use crate::{packets, session};
 use dccp_proto::{Ecn, Route};
-use dccp_streams::{Reason, StreamId, Streams};
 use dccp_wire::{
     Header, MpOption, Opt, OptionBuf, Packet, PacketType, Reset, ResetCode, RttType, Seq, feature,
 };
@@ -95,7 +96,7 @@ pub fn insider(bytes: &[u8]) {
             7 if input.one_in(2) => {
                 let now = net.now;
                 if let Some(id) = id {
-                    net.end(victim).streams(now, id, |streams| use_streams(input, streams));
+                    net.end(victim).streams(now, id, |streams| frames::use_streams(input, streams));
                 }
             }
             4 => insider.join(input, &mut net),
@@ -408,7 +409,7 @@ impl Insider {
             0 => {
                 options.clear();
                 push(&mut options, Opt::Mp(MpOption::Exp(&[])));
-                stream_packet(input)
+                frames::stream_packet(input)
             }
             _ => input.bytes(most),
         };
@@ -461,89 +462,6 @@ impl Insider {
         tag.copy_from_slice(&full[..20]);
         tag
     }
-}
-
-/// The victim's application uses its streams.
-fn use_streams(input: &mut Unstructured<'_>, streams: &mut Streams) {
-    let id = StreamId(input.below(8) as u64);
-    match input.below(8) {
-        0 | 1 => drop(streams.open(&input.bytes(20), input.byte())),
-        2 | 3 => drop(streams.write(id, &vec![input.byte(); 200 * input.below(256)])),
-        4 => drop(streams.finish(id)),
-        5 => drop(streams.accept(id, &input.bytes(20))),
-        6 => drop(streams.reset(id, Reason::Application(7))),
-        _ => drop(streams.read(id, &mut [0; 3_000])),
-    }
-    while streams.poll_event().is_some() {}
-}
-
-/// A packet of the stream layer (docs/streams.md), whose frames may say anything.
-fn stream_packet(input: &mut Unstructured<'_>) -> Vec<u8> {
-    let mut out = vec![0x20 | input.byte() & 3];
-    if out[0] & 1 == 1 {
-        let (path, number) = (input.below(3) as u64, any_size(input));
-        varint(&mut out, path);
-        varint(&mut out, number);
-    }
-    for _ in 0..=input.below(6) {
-        let kind = input.pick(&[0, 0, 0x10, 0x12, 0x13, 0x12, 1, 2, 3, 4, 5, 6, 0x40, 0x41]);
-        out.push(kind);
-        let numbers = match kind {
-            // Path, largest number, delay, ranges and their lengths.
-            0 => 5 + 2 * (input.byte() % 4),
-            3 | 6 | 0x10..=0x13 => 2,
-            _ => 1,
-        };
-        for n in 0..numbers {
-            let value = match (kind, n) {
-                // Streams that may exist, and paths.
-                (1..=3 | 6 | 0x10..=0x13, 0) | (0, 0) => input.below(8) as u64,
-                (0, 3) => u64::from((numbers - 5) / 2),
-                (0x40 | 0x41, _) => input.below(4) as u64,
-                _ => any_size(input),
-            };
-            varint(&mut out, value);
-        }
-        match kind {
-            1 => {
-                out.extend((0..3).map(|_| input.byte() % 12));
-                let size = any_size(input);
-                varint(&mut out, size);
-            }
-            2 => out.extend((0..3).map(|_| input.byte() % 12)),
-            0x12 | 0x13 => {
-                let len = input.below(300);
-                varint(&mut out, len as u64);
-                out.extend(std::iter::repeat_n(input.byte(), len));
-            }
-            0x10 => out.extend(input.bytes(60)),
-            0x40 | 0x41 => out.extend(input.bytes(2)),
-            _ => {}
-        }
-    }
-    out
-}
-
-/// Small as a rule; at the limits of the encoding and of windows at times.
-fn any_size(input: &mut Unstructured<'_>) -> u64 {
-    match input.below(8) {
-        0..=3 => input.below(16) as u64,
-        4 => u64::from(input.number()) >> 8,
-        5 => (1 << 20) + input.below(9) as u64 - 4,
-        6 => (1 << 62) - 1 - input.below(4) as u64,
-        _ => input.long() >> 2,
-    }
-}
-
-fn varint(out: &mut Vec<u8>, n: u64) {
-    let class = match n {
-        0..=0x3f => 0,
-        0x40..=0x3fff => 1,
-        0x4000..=0x3fff_ffff => 2,
-        _ => 3,
-    };
-    let bytes = (n | class << (8 * (1 << class) - 2)).to_be_bytes();
-    out.extend(&bytes[8 - (1 << class)..]);
 }
 
 /// What this end can do, for all it says.
