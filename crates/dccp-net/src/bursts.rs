@@ -165,7 +165,7 @@ impl Bursts {
                     if e != Errno::IO {
                         *joins = false;
                         tracing::warn!(
-                            "the kernel refused a joined packet ({e}); packets are written one by one from now on"
+                            "the kernel refused a GRO packet ({e}); from now on packets are written one by one"
                         );
                     }
                     coalescer.members(joined).for_each(|i| write_one(tun, &out[i], written));

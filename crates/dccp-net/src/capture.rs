@@ -141,7 +141,7 @@ impl Capture {
             Err(e) => {
                 // Only a regular file can be truncated.
                 let _ = file.set_len(self.written);
-                tracing::warn!("the capture ends here, after {} bytes: {e}", self.written);
+                tracing::warn!("the capture stops after {} bytes: {e}", self.written);
                 self.file = None;
             }
         }

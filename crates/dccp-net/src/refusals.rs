@@ -30,11 +30,11 @@ impl Refusals {
         stranger: Option<&PublicKey>,
     ) -> Option<String> {
         let why = match (reason, stranger) {
-            (Reason::UnknownPeer, Some(key)) => format!("no peer is configured with its key {key}"),
-            (Reason::Stranger, _) => "it does not know the public key of this end".into(),
-            (Reason::BadHandshake, _) => "its handshake cannot be read; another preshared key?".into(),
-            (Reason::OldHandshake, _) => "its handshake is not new: a replay, or its clock went back".into(),
-            (Reason::NoCommonCipher, _) => "no cipher in common".into(),
+            (Reason::UnknownPeer, Some(key)) => format!("no peer has public_key {key}"),
+            (Reason::Stranger, _) => "its configuration does not have the public key of this end".into(),
+            (Reason::BadHandshake, _) => "cannot decrypt its handshake; the preshared keys may differ".into(),
+            (Reason::OldHandshake, _) => "its handshake is old: replayed, or its clock was set back".into(),
+            (Reason::NoCommonCipher, _) => "both ends have no cipher in common".into(),
             _ => return None,
         };
         if now < self.next {

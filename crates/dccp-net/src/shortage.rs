@@ -21,7 +21,7 @@ impl Shortage {
         };
         let shortage = error.filter(short);
         if let (Some(e), false) = (shortage, self.told) {
-            tracing::warn!("cannot watch the paths: {e}; allow the process more descriptors (ulimit -n)");
+            tracing::warn!("cannot monitor the paths: {e}; raise the limit of open files (ulimit -n)");
         }
         self.told = shortage.is_some();
         self.told

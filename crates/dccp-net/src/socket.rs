@@ -94,7 +94,9 @@ fn shard_by_header(socket: &socket2::Socket, shards: u8) {
     ];
     let program = libc::sock_fprog { len: program.len() as u16, filter: program.as_ptr().cast_mut() };
     if let Err(e) = setsockopt(socket, AttachReusePortCbpf, &program) {
-        tracing::info!("the kernel does not send datagrams to their shards ({e}); they are handed over");
+        tracing::info!(
+            "the kernel cannot steer datagrams to their shards ({e}); shards pass them on instead"
+        );
     }
 }
 
@@ -294,7 +296,9 @@ impl Socket {
             match self.transmit(burst, burst.bytes, Some(burst.segment)) {
                 // Some drivers refuse to segment; send packet by packet from here on.
                 Err(e) if matches!(Errno::from_io_error(&e), Some(Errno::IO | Errno::INVAL)) => {
-                    tracing::info!("segmentation offload refused ({e}), sending packet by packet");
+                    tracing::info!(
+                        "the kernel refused segmentation offload ({e}); packets are sent one by one"
+                    );
                     self.segmentation = false;
                 }
                 result => return self.count(result, burst.bytes, burst.segment),

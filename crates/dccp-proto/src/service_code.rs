@@ -20,7 +20,7 @@ pub struct BadServiceCode;
 impl fmt::Display for BadServiceCode {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(
-            "expected SC: and one to four of letters, digits and -_+.*/?@, or SC= and a number up to 4294967294, such as SC:chat or SC=7",
+            "expected SC: and one to four letters, digits or -_+.*/?@, or SC= and a number up to 4294967294, such as SC:chat or SC=7",
         )
     }
 }

@@ -21,7 +21,7 @@ pub struct UnknownAead;
 impl fmt::Display for UnknownAead {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let names: Vec<&str> = Aead::ALL.iter().map(|aead| aead.name()).collect();
-        write!(f, "no such cipher, expected one of {}", names.join(", "))
+        write!(f, "unknown cipher, expected one of {}", names.join(", "))
     }
 }
 

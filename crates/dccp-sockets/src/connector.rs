@@ -159,7 +159,7 @@ fn warn_of_strays(core: &Core, streams: &Streams, id: SessionId) {
         let shares = |other: &&PathStatus| core.net.device(&other.route).is_ok_and(|other| other == device);
         if let Some(other) = paths.iter().filter(|other| other.id != path.id).find(shares) {
             tracing::warn!(
-                "path {} leaves through {device}, as path {} does, though its address is of another interface",
+                "path {} leaves through {device}, the interface of path {}, although its address belongs to another interface",
                 path.id.0,
                 other.id.0
             );

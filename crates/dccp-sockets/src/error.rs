@@ -133,53 +133,53 @@ macro_rules! texts {
 }
 
 /// What a fork is told; the other process has the data thread.
-const FORKED: &str = "only the process that opened the connection can use it, not its fork";
+const FORKED: &str = "a forked process cannot use the connection; only the process that opened it can";
 
 texts! {
     ConnectError {
-        Self::NoAddress => ("no address of that name"),
+        Self::NoAddress => ("the name has no address"),
         Self::Options(why) => ("{why}"),
-        Self::TimedOut => ("no answer from the peer: does it listen there, and does every firewall on the way let it through?"),
+        Self::TimedOut => ("no answer from the peer; check its address and port, and all firewalls on the way"),
         Self::Refused(reason) => ("not connected: {reason}"),
         Self::Forked => ("{FORKED}"),
         Self::Io(error) => ("{error}"),
     }
     SendError {
-        Self::Full => ("the queue is full"),
-        Self::TooBig { len, max } => ("{len} bytes are more than the {max} that a packet can carry"),
+        Self::Full => ("the send queue is full"),
+        Self::TooBig { len, max } => ("datagram of {len} bytes is too large; a packet carries at most {max} bytes"),
         Self::Empty => ("an empty datagram cannot be sent"),
-        Self::Closed(reason) => ("the connection is over: {reason}"),
+        Self::Closed(reason) => ("the connection has ended: {reason}"),
         Self::Forked => ("{FORKED}"),
     }
     RecvError {
-        Self::TimedOut => ("no datagram came in time"),
-        Self::Empty => ("no datagram is there"),
-        Self::BufferTooSmall { len } => ("the next datagram has {len} bytes, more than the buffer"),
+        Self::TimedOut => ("no datagram arrived in time"),
+        Self::Empty => ("no datagram is available"),
+        Self::BufferTooSmall { len } => ("the next datagram has {len} bytes; the buffer is smaller"),
         Self::Forked => ("{FORKED}"),
-        Self::Closed(reason) => ("the connection is over: {reason}"),
+        Self::Closed(reason) => ("the connection has ended: {reason}"),
     }
     FinishError {
-        Self(reason) => ("the connection ended before all was sent: {reason}"),
+        Self(reason) => ("the connection ended before all datagrams were sent: {reason}"),
     }
     StreamError {
-        Self::TimedOut => ("nothing happened in time"),
+        Self::TimedOut => ("timed out"),
         Self::Reset(code) => ("the peer reset the stream: {code}"),
-        Self::Stopped(code) => ("the peer reads no more of the stream: {code}"),
-        Self::Ended => ("this end of the stream was ended"),
-        Self::Closed(reason) => ("the connection is over: {reason}"),
-        Self::Unsupported => ("the connection carries no streams: both ends must ask for them (Options::streams)"),
-        Self::TooMany => ("the peer allows no more streams until some end"),
+        Self::Stopped(code) => ("the peer stopped reading the stream: {code}"),
+        Self::Ended => ("this end has closed the stream for sending"),
+        Self::Closed(reason) => ("the connection has ended: {reason}"),
+        Self::Unsupported => ("the connection has no streams; both ends must set Options::streams"),
+        Self::TooMany => ("too many open streams; the peer allows more when some end"),
         Self::Forked => ("{FORKED}"),
     }
     CcidError {
-        Self::Unknown(ccid) => ("there is no CCID {ccid}; known_ccids() has those there are"),
+        Self::Unknown(ccid) => ("unknown CCID {ccid}; known_ccids() lists the known ones"),
         Self::NotOpen => ("no path of the connection is open"),
     }
     AcceptError {
-        Self::TimedOut => ("nobody connected in time"),
-        Self::Empty => ("nobody waits to be accepted"),
-        Self::Forked => ("only the process that opened the listener can use it, not its fork"),
-        Self::Closed => ("the listener is over"),
+        Self::TimedOut => ("no connection arrived in time"),
+        Self::Empty => ("no connection is waiting"),
+        Self::Forked => ("a forked process cannot use the listener; only the process that opened it can"),
+        Self::Closed => ("the listener has ended"),
     }
 }
 

@@ -138,7 +138,7 @@ impl Listener {
         match sent {
             Some(true) => Ok(()),
             _ => Err(ConnectError::Options(
-                "only a listener without keys can send Listen packets, to 1024 clients at most at a time",
+                "only a listener without keys can send Listen packets, and only to 1024 clients at a time",
             )),
         }
     }
@@ -150,7 +150,7 @@ impl Listener {
     /// end of the data thread.
     pub fn add_peer(&self, key: PublicKey, preshared: PresharedKey) -> Result<(), ConnectError> {
         let added = self.runtime.call(move |core, streams| streams.add_peer(core, key, preshared));
-        added.unwrap_or(Err(ConnectError::Options("the listener is over"))).map(|_| ())
+        added.unwrap_or(Err(ConnectError::Options("the listener has ended"))).map(|_| ())
     }
 
     /// Stops accepting a peer and ends its connections. The peer is not told, since it has no key any more.

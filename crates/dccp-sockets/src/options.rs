@@ -416,23 +416,23 @@ impl Options {
             service.map_err(ConnectError::Options)?;
         }
         if self.early_data.len() > MAX_EARLY {
-            return Err(ConnectError::Options("early data is 512 bytes at most"));
+            return Err(ConnectError::Options("early data is too long; expected at most 512 bytes"));
         }
         let Ccid(ccid) = self.settings.ccid;
         if !dccp_proto::ccid::is_known(ccid) {
-            return Err(ConnectError::Options("no such CCID; known_ccids() has those there are"));
+            return Err(ConnectError::Options("unknown CCID; known_ccids() lists the known ones"));
         }
         if self.dscp > 63 {
-            return Err(ConnectError::Options(
-                "a DSCP is 0 to 63; the byte of the IP header holds it times four",
-            ));
+            return Err(ConnectError::Options("invalid DSCP; expected 0 to 63 (a quarter of the TOS byte)"));
         }
         match (&self.key, self.peers.is_empty() && !self.any_peer) {
             (None, false) => Err(ConnectError::Options(
-                "peers have public keys, but this end has no private key of its own",
+                "peers have public keys, but this end has no private key; set Options::key",
             )),
             (Some(key), false) if self.peers.iter().any(|(peer, _)| *peer == key.public()) => {
-                Err(ConnectError::Options("the public key of the peer is that of this end"))
+                Err(ConnectError::Options(
+                    "the peer's public key is this end's own public key; give the key of the other end",
+                ))
             }
             _ => Ok(()),
         }
@@ -461,6 +461,6 @@ impl Options {
 
 fn service_code(text: &str) -> Result<ServiceCode, &'static str> {
     text.parse().map_err(|_| {
-        "the service code must be SC: and one to four of letters, digits and -_+.*/?@, or SC= and a number, such as SC:chat or SC=7"
+        "invalid service code; expected SC: and one to four letters, digits or -_+.*/?@, or SC= and a number; examples: SC:chat, SC=7"
     })
 }

@@ -164,13 +164,13 @@ impl Runtime {
                 leaving: false,
             })
         })?;
-        let Some(result) = result else { return Err(ConnectError::Options("nothing was set up")) };
+        let Some(result) = result else { return Err(ConnectError::Options("the connection was not set up")) };
         let handle = driver.handle();
         let thread = std::thread::Builder::new().name("dccp".into());
         thread.spawn(move || {
             // The driver has dropped the streams by then, which notifies their handles.
             if let Err(e) = driver.run() {
-                tracing::error!("the data thread cannot go on: {e}");
+                tracing::error!("the data thread failed: {e}");
             }
         })?;
         Ok((Arc::new(Runtime { handle, budget, process: getpid() }), result))
@@ -323,7 +323,7 @@ impl Streams {
         let Some(backlog) = &self.backlog else { return };
         let mut state = lock(&backlog.state);
         if state.waiting.len() >= self.options.backlog {
-            tracing::warn!("the backlog of connections to accept is full: a new one is aborted");
+            tracing::warn!("the backlog is full; aborted a new connection");
             drop(state);
             return core.endpoint.abort(now, id);
         }

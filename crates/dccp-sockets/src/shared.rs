@@ -56,7 +56,7 @@ impl SharedSockets {
             }
         };
         let Some(socket) = self.sockets.get_mut(&number) else {
-            return Err(ConnectError::Options("the socket is gone"));
+            return Err(ConnectError::Options("the socket is closed"));
         };
         let port = socket.next_port;
         socket.next_port = port.checked_add(1).unwrap_or(FIRST_PORT);

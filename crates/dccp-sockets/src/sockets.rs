@@ -169,7 +169,7 @@ pub(crate) fn open_path(
 ) -> Result<PathConfig, ConnectError> {
     if !is_unicast(to.ip()) || to.port() == 0 {
         return Err(ConnectError::Options(
-            "not the address of a host: expected a unicast address, and a port other than 0",
+            "not the address of a host; expected a unicast address and a port from 1 to 65535",
         ));
     }
     let (remote, port) = places(options, to);
@@ -189,7 +189,7 @@ pub(crate) fn open_path(
         let socket = open_socket(core, options, bind)?;
         if let Err(e) = core.net.path_mtu(socket, remote) {
             core.net.remove(socket);
-            return Err(about(&format!("no way to {}", remote.ip()), e).into());
+            return Err(about(&format!("no route to {}", remote.ip()), e).into());
         }
         if options.key.is_none() {
             return Ok(socket);
@@ -199,7 +199,9 @@ pub(crate) fn open_path(
         if channel.is_none() {
             core.net.remove(socket);
         }
-        channel.ok_or(ConnectError::Options("too many encrypted channels, or no peer is named by its key"))
+        channel.ok_or(ConnectError::Options(
+            "too many encrypted channels, or no public key was given for this peer",
+        ))
     })?;
     let route = Route { socket, local: None, remote };
     let overhead = overhead(core, core.net.resolve(&route).socket, options);

@@ -91,7 +91,7 @@ fn connect(
     peer: Option<PublicKey>,
     wait: bool,
 ) -> Outcome<Connection> {
-    let mut last = failure(Errno::HOSTUNREACH, "no address of that name");
+    let mut last = failure(Errno::HOSTUNREACH, "the name has no address");
     for to in to {
         let connection = connector.start(*to, peer);
         if !wait {
@@ -376,7 +376,7 @@ pub extern "C" fn dccp_set_priority(conn: *mut dccp_conn, number: c_uint, priori
 #[unsafe(no_mangle)]
 pub extern "C" fn dccp_set_ccid(conn: *mut dccp_conn, ccid: c_uint) -> c_int {
     answer(|| {
-        let ccid = u8::try_from(ccid).map_err(|_| invalid(format!("there is no CCID {ccid}")))?;
+        let ccid = u8::try_from(ccid).map_err(|_| invalid(format!("unknown CCID {ccid}")))?;
         Ok(connection(conn)?.set_ccid(ccid).map(|()| 0)?)
     })
 }
@@ -433,7 +433,7 @@ pub unsafe extern "C" fn dccp_abort(conn: *mut dccp_conn, why: *const c_char) ->
 #[unsafe(no_mangle)]
 pub extern "C" fn dccp_end(conn: *const dccp_conn) -> c_int {
     answer(|| match connection(conn)?.end() {
-        None => Err(failure(Errno::INPROGRESS, "the connection is not over")),
+        None => Err(failure(Errno::INPROGRESS, "the connection has not ended")),
         Some(reason) if reason.is_orderly() => Ok(0),
         Some(reason) => Err(FinishError(reason).into()),
     })

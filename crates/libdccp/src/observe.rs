@@ -308,8 +308,10 @@ pub unsafe extern "C" fn dccp_next_event(
             None if crate::connection::connection(conn).is_err() => {
                 return Err(failure(Errno::CONNABORTED, "another thread closed the handle"));
             }
-            None if connection.end().is_some() => return Err(failure(Errno::PIPE, "the connection is over")),
-            _ => return Err(failure(expired(timeout_ms), "nothing happened in time")),
+            None if connection.end().is_some() => {
+                return Err(failure(Errno::PIPE, "the connection has ended"));
+            }
+            _ => return Err(failure(expired(timeout_ms), "timed out")),
         };
         // SAFETY: as above.
         unsafe { give(event, &value) }?;

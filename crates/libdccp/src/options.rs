@@ -279,7 +279,7 @@ fn numbers(given: &dccp_options) -> Outcome<Options> {
     }
     let mut options = match given.ccid {
         0 => Options::default(),
-        ccid => Options::ccid(u8::try_from(ccid).map_err(|_| invalid(format!("there is no CCID {ccid}")))?),
+        ccid => Options::ccid(u8::try_from(ccid).map_err(|_| invalid(format!("unknown CCID {ccid}")))?),
     };
     let flag = |flag| given.flags & flag != 0;
     options = options

@@ -261,27 +261,35 @@ impl LinkKeys {
             (
                 self.mean_rate().bps() == 0,
                 "rate",
-                "rate must be above 0, or come from `rate_trace` or `model`; use an event with `up = false` for a dead link",
+                "rate must be above 0 unless `rate_trace` or `model` is set; for a dead link, use an event with `up = false`",
             ),
             (
                 matches!(queue, QueueLimit::Bytes(n) if n < MIN_QUEUE_BYTES),
                 "queue",
-                "a queue below 1500 B holds no full-size packet",
+                "queue too small; a full-size packet needs 1500 B",
             ),
             (
                 queue == QueueLimit::Packets(0),
                 "queue",
-                "a queue of 0 packets passes nothing: `queue` must be above it",
+                "queue of 0 packets passes no packets; set `queue` above 0",
             ),
-            (red_apart, "discipline", "RED's min and max have the unit of `queue`"),
-            (self.burst_loss.is_some() && self.loss.is_some(), "burst_loss", "either loss or burst_loss"),
-            (self.rate.is_some() && self.rate_trace.is_some(), "rate_trace", "either rate or rate_trace"),
+            (red_apart, "discipline", "RED's min and max must have the same unit as `queue`"),
+            (
+                self.burst_loss.is_some() && self.loss.is_some(),
+                "burst_loss",
+                "both loss and burst_loss are set; give only one of them",
+            ),
+            (
+                self.rate.is_some() && self.rate_trace.is_some(),
+                "rate_trace",
+                "both rate and rate_trace are set; give only one of them",
+            ),
             (
                 self.policer.is_some_and(|p| p.rate.bps() == 0),
                 "policer",
-                "a policer's rate must be above 0; use an event with `up = false` for a dead link",
+                "the policer's rate must be above 0; for a dead link, use an event with `up = false`",
             ),
-            (short, "policer", "a policer's burst below 1500 B lets no full-size packet pass"),
+            (short, "policer", "the policer's burst is too small; a full-size packet needs 1500 B"),
         ];
         let own = all.into_iter().find(|(wrong, ..)| *wrong).map(|(_, key, what)| (key, what.to_owned()));
         own.or_else(|| self.config().validate().err().map(|e| (self.key_of(e.field), e.to_string())))

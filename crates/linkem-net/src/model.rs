@@ -21,7 +21,7 @@ impl Modelled {
     pub fn named(name: &str, reverse: bool) -> Result<Modelled, String> {
         let model = Model::named(name).ok_or_else(|| {
             let known: Vec<&str> = MODELS.iter().map(|model| model.name).collect();
-            format!("there is no model `{name}`; there are {}", known.join(", "))
+            format!("unknown model `{name}`; expected one of: {}", known.join(", "))
         })?;
         let state = State::of(&model.usual()[usize::from(reverse)]);
         Ok(Modelled { model, reverse, state })

@@ -66,7 +66,7 @@ fn scaled(text: &str, what: &str, scales: &[(&str, f64)]) -> Result<f64, String>
     let allowed = || {
         let units: Vec<&str> = scales.iter().map(|(unit, _)| *unit).collect();
         format!(
-            "`{text}` is not a {what}: write a number and one of {}, as in \"10 {}\"",
+            "`{text}` is not a {what}; expected a number and one of {}, such as \"10 {}\"",
             units.join(", "),
             units[0]
         )
@@ -83,7 +83,7 @@ fn scaled(text: &str, what: &str, scales: &[(&str, f64)]) -> Result<f64, String>
 pub fn parse_rate(text: &str) -> Result<Rate, String> {
     let has_unit = text.trim_end().ends_with(char::is_alphabetic);
     let rate = text.parse().ok().filter(|_| has_unit);
-    rate.ok_or_else(|| format!("`{text}` is not a rate: write a number and its unit, as in \"10 Mbit/s\""))
+    rate.ok_or_else(|| format!("`{text}` is not a rate; expected a number and a unit, such as \"10 Mbit/s\""))
 }
 
 /// Parses a time with its unit.
@@ -122,7 +122,11 @@ pub fn parse_share(text: &str) -> Result<f64, String> {
 /// Describes the expected form.
 pub fn parse_bytes(text: &str) -> Result<u32, String> {
     let bytes = scaled(text, "size", &[("B", 1.0), ("kB", 1e3), ("MB", 1e6)])?;
-    if bytes <= f64::from(u32::MAX) { Ok(bytes.round() as u32) } else { Err(format!("`{text}` is too much")) }
+    if bytes <= f64::from(u32::MAX) {
+        Ok(bytes.round() as u32)
+    } else {
+        Err(format!("`{text}` is too large"))
+    }
 }
 
 /// The written value as text, even if it is a bare number: the parser then lists the possible units.

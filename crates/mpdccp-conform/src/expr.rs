@@ -80,7 +80,7 @@ impl Expr {
         let expr = reader.sum()?;
         match reader.rest() {
             "" => Ok(expr),
-            rest => Err(format!("`{rest}` follows an expression in `{text}`")),
+            rest => Err(format!("unexpected `{rest}` after an expression in `{text}`")),
         }
     }
 
@@ -174,7 +174,7 @@ impl Reader<'_> {
         if self.take("$") {
             let name = self.word(|c| c.is_alphanumeric() || c == '_' || c == '.');
             return if name.is_empty() {
-                Err(format!("no name after `$` in `{}`", self.text))
+                Err(format!("missing name after `$` in `{}`", self.text))
             } else {
                 Ok(Expr::Variable(name))
             };
@@ -184,7 +184,7 @@ impl Reader<'_> {
             return if self.take("\"") {
                 Ok(Expr::Literal(Value::Bytes(text.into())))
             } else {
-                Err("a text lacks its closing quote".into())
+                Err("a string has no closing quote".into())
             };
         }
         if self.take("0x") {
@@ -198,7 +198,7 @@ impl Reader<'_> {
             let bytes: Option<Vec<u8>> = pairs.collect();
             return bytes
                 .map(|b| Expr::Literal(Value::Bytes(b)))
-                .ok_or(format!("0x{digits}: hexadecimal digits come in pairs"));
+                .ok_or(format!("0x{digits}: odd number of hexadecimal digits"));
         }
         let word = self.word(|c| c.is_alphanumeric() || c == '_');
         if let Ok(number) = word.replace('_', "").parse() {

@@ -73,7 +73,7 @@ pub struct Opt {
 fn find(name: &str) -> Result<&'static Form, String> {
     FORMS.iter().find(|f| f.name == name).ok_or_else(|| {
         let names: Vec<_> = FORMS.iter().map(|f| f.name).collect();
-        format!("there is no option `{name}`; the options: {}, raw", names.join(", "))
+        format!("unknown option `{name}`; expected one of: {}, raw", names.join(", "))
     })
 }
 

@@ -132,7 +132,7 @@ impl Packet {
         time: u64,
         options: impl Fn(&[u8]) -> Result<Vec<Opt>, String>,
     ) -> Result<Packet, String> {
-        let short = || format!("a packet of {} bytes is shorter than its header", bytes.len());
+        let short = || format!("packet of {} bytes is shorter than its header", bytes.len());
         let at = |from: usize, width: usize| bytes.get(from..from + width).map(number).ok_or_else(short);
         let ptype = PacketType::from_number((at(8, 1)? >> 1) as u8);
         if let PacketType::Reserved(n) = ptype {

@@ -126,7 +126,7 @@ impl Scope for Runner<'_> {
             (Some(Bound::Packet(packet)), rest) if !rest.is_empty() => {
                 packet.field(rest).ok_or(format!("${first} has no {rest}: {packet}"))
             }
-            _ => builtin.ok_or(format!("${name} is not known here")),
+            _ => builtin.ok_or(format!("unknown variable ${name}")),
         }
     }
 
@@ -180,7 +180,7 @@ impl<'a> Runner<'a> {
                 let until = self.net.now() + *time;
                 while self.receive(until)? {}
                 if let Some(at) = self.find(unwanted)? {
-                    return Err(format!("this came: {}", self.inbox[at].1));
+                    return Err(format!("unexpected packet: {}", self.inbox[at].1));
                 }
             }
             Action::Never(_) | Action::Every(..) | Action::Whenever(..) => {
@@ -296,7 +296,7 @@ impl<'a> Runner<'a> {
                 return Ok(self.inbox.remove(at).1);
             }
             if !self.receive(until)? {
-                return Err(format!("no such packet came within {:.1} s", wait.as_secs_f64()));
+                return Err(format!("no matching packet arrived within {:.1} s", wait.as_secs_f64()));
             }
         }
     }
@@ -399,12 +399,12 @@ impl<'a> Runner<'a> {
             let meant = |wanted: &Match| wanted.anywhere || owner == flow;
             match &step.action {
                 Action::Never(unwanted) if meant(unwanted) && self.fits(unwanted, packet)? => {
-                    return Err(format!("{} `{}` is broken by: {packet}", step.place, step.text));
+                    return Err(format!("{} `{}` is violated by: {packet}", step.place, step.text));
                 }
                 Action::Every(which, wanted)
                     if meant(which) && self.fits(which, packet)? && !self.fits(wanted, packet)? =>
                 {
-                    return Err(format!("{} `{}` is broken by: {packet}", step.place, step.text));
+                    return Err(format!("{} `{}` is violated by: {packet}", step.place, step.text));
                 }
                 Action::Whenever(which, send) if meant(which) && self.fits(which, packet)? => {
                     self.send(send)?

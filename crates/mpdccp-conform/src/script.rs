@@ -125,7 +125,7 @@ impl Script {
         script.read(name, text)?;
         match script {
             Script { rules, .. } if rules.is_empty() => {
-                Err(format!("{name}: no line `rfc NUMBER SECTION` says which rule this checks"))
+                Err(format!("{name}: missing line `rfc NUMBER SECTION` for the rule that it checks"))
             }
             Script { title, .. } if title.is_empty() => {
                 Err(format!("{name}: the first line must be a comment that states the rule"))
@@ -162,7 +162,7 @@ impl Script {
                 let path = format!("lib/{library}");
                 let file = FILES
                     .get_file(format!("{path}.dccp"))
-                    .ok_or(format!("there is no library script {path}.dccp"))?;
+                    .ok_or(format!("unknown library script {path}.dccp"))?;
                 return self.read(&path, file.contents_utf8().unwrap_or_default());
             }
             ("flow", [name]) => Action::Flow(name.to_string()),
@@ -179,15 +179,17 @@ impl Script {
             }
             ("never", rest) => Action::Never(matching(rest)?),
             ("every", rest) => {
-                let at =
-                    rest.iter().position(|w| *w == "has").ok_or("`every PACKETS has FIELDS` lacks `has`")?;
+                let at = rest
+                    .iter()
+                    .position(|w| *w == "has")
+                    .ok_or("missing `has`; expected `every PACKETS has FIELDS`")?;
                 Action::Every(matching(&rest[..at])?, conditions(&rest[at + 1..], Match::default())?)
             }
             ("whenever", rest) => {
                 let at = rest
                     .iter()
                     .position(|w| *w == "send")
-                    .ok_or("`whenever PACKETS send ...` lacks `send`")?;
+                    .ok_or("missing `send`; expected `whenever PACKETS send ...`")?;
                 Action::Whenever(matching(&rest[..at])?, send(&rest[at + 1..])?)
             }
             ("wait", [time]) => Action::Wait(duration(time)?),
@@ -252,18 +254,22 @@ fn timed<'a, 'b>(words: &'a [&'b str], word: &str) -> Result<(&'a [&'b str], Opt
 
 fn known_field(name: &str, more: &[&str]) -> Result<(), String> {
     let known = FIELDS.contains(&name) || more.contains(&name);
-    if known { Ok(()) } else { Err(format!("there is no field `{name}`; the fields: {}", FIELDS.join(", "))) }
+    if known {
+        Ok(())
+    } else {
+        Err(format!("unknown field `{name}`; expected one of: {}", FIELDS.join(", ")))
+    }
 }
 
 fn send(words: &[&str]) -> Result<Send, String> {
     let (words, name) = named(words);
-    let (kind, rest) = words.split_first().ok_or("no packet type")?;
+    let (kind, rest) = words.split_first().ok_or("missing packet type")?;
     let ptype = packet::ptype(kind).ok_or(format!("unknown packet type `{kind}`"))?;
     let mut send = Send { ptype, fields: Vec::new(), options: Vec::new(), name, times: 1 };
     for word in rest {
         if let Some(inner) = word.strip_prefix('<') {
             let inner = self::words(inner.trim_end_matches('>'))?;
-            let (name, arguments) = inner.split_first().ok_or("`<>` names no option")?;
+            let (name, arguments) = inner.split_first().ok_or("`<>` contains no option")?;
             option::check(name, arguments.len())?;
             let arguments = arguments.iter().map(|a| Expr::parse(a)).collect::<Result<_, _>>()?;
             send.options.push((name.to_string(), arguments));
@@ -275,7 +281,7 @@ fn send(words: &[&str]) -> Result<Send, String> {
         } else if let Some(times) = word.strip_prefix('x').and_then(|n| n.parse().ok()) {
             send.times = times;
         } else {
-            return Err(format!("`{word}` is neither a field nor an option nor data of a packet"));
+            return Err(format!("`{word}` is not a field, an option or data of a packet"));
         }
     }
     Ok(send)
@@ -284,7 +290,7 @@ fn send(words: &[&str]) -> Result<Send, String> {
 fn matching(words: &[&str]) -> Result<Match, String> {
     let anywhere = words.first() == Some(&"anywhere");
     let words = &words[usize::from(anywhere)..];
-    let (kinds, rest) = words.split_first().ok_or("no packet type; `*` stands for any")?;
+    let (kinds, rest) = words.split_first().ok_or("missing packet type; `*` matches any type")?;
     let named = |kind: &str| packet::ptype(kind).ok_or(format!("unknown packet type `{kind}`"));
     let types =
         if *kinds == "*" { Vec::new() } else { kinds.split('|').map(named).collect::<Result<_, _>>()? };
@@ -296,7 +302,7 @@ fn conditions(words: &[&str], mut found: Match) -> Result<Match, String> {
         let (positive, text) = word.strip_prefix('!').map_or((true, *word), |rest| (false, rest));
         if let Some(inner) = text.strip_prefix('<') {
             let inner = self::words(inner.trim_end_matches('>'))?;
-            let (name, arguments) = inner.split_first().ok_or("`<>` names no option")?;
+            let (name, arguments) = inner.split_first().ok_or("`<>` contains no option")?;
             option::check(name, arguments.len())?;
             let patterns = arguments.iter().map(|a| Pattern::parse(a)).collect::<Result<_, _>>()?;
             found.options.push((positive, name.to_string(), patterns));

@@ -17,7 +17,7 @@ impl Value {
         match self {
             Value::Number(n, _) => Ok(*n),
             Value::Bytes(bytes) if bytes.len() <= 8 => Ok(read(bytes)),
-            Value::Bytes(bytes) => Err(format!("{} bytes are too long for a number", bytes.len())),
+            Value::Bytes(bytes) => Err(format!("{} bytes do not fit into a number", bytes.len())),
         }
     }
 
@@ -36,7 +36,7 @@ impl Value {
                 })
             }
             Value::Bytes(bytes) if width == 0 || bytes.len() == width => Ok(bytes.clone()),
-            Value::Bytes(bytes) => Err(format!("{} bytes where {width} are expected", bytes.len())),
+            Value::Bytes(bytes) => Err(format!("{} bytes; expected {width}", bytes.len())),
         }
     }
 

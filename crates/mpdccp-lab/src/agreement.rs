@@ -100,7 +100,7 @@ pub fn pairs(a: &Path, b: &Path) -> Result<Vec<Pair>, LabError> {
     }
     if out.is_empty() {
         return Err(LabError::Failed(format!(
-            "{} and {} have no variant of a scenario in common; name directories that `lab run` or `lab reproduce` wrote",
+            "{} and {} have no scenario and variant in common; give output directories of `lab run` or `lab reproduce`",
             a.display(),
             b.display()
         )));
@@ -111,7 +111,7 @@ pub fn pairs(a: &Path, b: &Path) -> Result<Vec<Pair>, LabError> {
 /// The directory itself, as an empty path, and its subdirectories.
 fn below(dir: &Path) -> Result<Vec<PathBuf>, LabError> {
     let failed = |e| {
-        let what = "expected a directory that `lab run` or `lab reproduce` wrote";
+        let what = "expected an output directory of `lab run` or `lab reproduce`";
         LabError::Wrong(format!("reading {}: {e}; {what}", dir.display()))
     };
     let mut all = vec![PathBuf::new()];
@@ -195,8 +195,8 @@ pub fn as_text(pairs: &[Pair]) -> String {
     };
     let Allowed { tunnel, tcp } = allowed();
     out + &format!(
-        "\nEach figure of the first, of the second, and how far the first lies above, from runs of the same seeds. The 95 % interval of their \
-         differences lies within what is allowed ({}; TCP: {}) in {} of {}; {} are open (six pairs are the least for an interval); {} are apart.\n",
+        "\nEach figure of the first directory, of the second, and the difference in per cent, from runs with the same seeds. The 95 % interval of the \
+         difference lies within the tolerance ({}; TCP: {}) in {} of {}; {} are open (an interval needs six pairs); {} are apart.\n",
         words(&tunnel),
         words(&tcp),
         count(Agreement::Within),

@@ -91,7 +91,11 @@ pub(crate) fn choose_variants<'a>(
     let find = |label: &String| {
         let found = scenario.variant(label);
         found.ok_or_else(|| {
-            LabError::Wrong(format!("{}: no variant `{label}`; there are {}", scenario.name, known()))
+            LabError::Wrong(format!(
+                "{}: unknown variant `{label}`; expected one of: {}",
+                scenario.name,
+                known()
+            ))
         })
     };
     only.iter().map(find).collect()
@@ -109,7 +113,11 @@ pub(crate) fn choose_cells<'a>(scenario: &'a Scenario, cells: &[String]) -> Resu
     let find = |name: &String| {
         let found = scenario.cell(name);
         found.ok_or_else(|| {
-            LabError::Wrong(format!("{}: no cell `{name}`; there are all, {}", scenario.name, known()))
+            LabError::Wrong(format!(
+                "{}: unknown cell `{name}`; expected one of: all, {}",
+                scenario.name,
+                known()
+            ))
         })
     };
     cells.iter().map(find).collect()
@@ -237,18 +245,18 @@ fn draw(
     let columns: Vec<Column<'_>> = columns.collect();
     let file = |kind: &str| dir.join(format!("{}_{kind}", cell.name));
     let mut figures = vec![(
-        "Latency of each packet, from application to application and on the wire; what was received, and what was sent on each path (100 ms bins). Broken lines: what others published."
+        "Latency of each packet, between applications and on the wire; rates received, and rates sent on each path (100 ms bins). Broken lines: published figures."
             .to_owned(),
         delivery(scenario, &columns).save(&file("delivery"))?,
     )];
     if let Some(figure) = distribution(scenario, &columns) {
         figures.push((
-            "How many packets had no more than a latency. Rings: what others published.".to_owned(),
+            "Cumulative distribution of packet latency. Rings: published figures.".to_owned(),
             figure.save(&file("distribution"))?,
         ));
     }
     figures.push((
-        "What lies behind it: congestion window, rates, the queue at the bottleneck, round-trip times."
+        "State of congestion control: window, rates, the queue at the bottleneck, round-trip times."
             .to_owned(),
         inner_workings(scenario, &columns).save(&file("workings"))?,
     ));

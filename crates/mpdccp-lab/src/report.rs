@@ -47,11 +47,11 @@ pub fn warning(run: &Run) -> Option<String> {
         Some(format!("1 % of packets {what} more than {us:.0} µs late"))
     };
     let drops = (run.device_drops > 0).then(|| {
-        format!("devices of this machine dropped {} packets before they came to a link", run.device_drops)
+        format!("network devices of this machine dropped {} packets before the links", run.device_drops)
     });
     let said = [
         late("left the links", run.link_lateness_us_p99),
-        late("were taken by the links", run.link_read_lateness_us_p99),
+        late("entered the links", run.link_read_lateness_us_p99),
         late("were sent", run.send_lateness_us_p99),
         drops,
     ];
@@ -75,14 +75,11 @@ pub(crate) fn section(scenario: &Scenario, all: &[Comparison], cell: &CellFigure
     let of = measured(&here);
     let tables = [
         Table::of(
-            format!("Medians of the runs{spread}, of {of} unless a line says otherwise"),
+            format!("Medians of the runs{spread}, of {of} unless stated otherwise"),
             upright(variants(&here, &[])),
         ),
         Table::of(format!("Every flow, medians of the runs{spread}"), of_flows(&here)),
-        Table::of(
-            "Aims: met if the whole interval lies where it should, open if only the median does",
-            aims(&here),
-        ),
+        Table::of("Aims: met if the whole interval meets the aim, open if only the median does", aims(&here)),
     ];
     Section {
         title: cell.cell.clone(),
@@ -98,7 +95,7 @@ pub(crate) fn spread(n: u64) -> &'static str {
     match n {
         0..=2 => "",
         3..=5 => {
-            ", with all runs between the ends of the intervals, and how often such ends lie around the median"
+            ", with intervals that contain all runs, and the probability that such an interval contains the median"
         }
         _ => ", with 95 % intervals",
     }

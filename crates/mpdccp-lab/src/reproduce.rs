@@ -38,7 +38,7 @@ pub fn run(
 ) -> Result<PathBuf, LabError> {
     let on_access_links = robustness::NAMES.contains(&name_or_file);
     if options.duration_s.is_some() && (name_or_file == dcp::NAME || on_access_links) {
-        let text = format!("`{name_or_file}` has durations of its own: leave --duration out");
+        let text = format!("`{name_or_file}` sets its own durations; remove --duration");
         return Err(LabError::Wrong(text));
     }
     if name_or_file == dcp::NAME {
@@ -53,7 +53,10 @@ pub fn run(
     let known = |name: &String| spec.sections.iter().any(|section| called(section, name));
     if let Some(unknown) = options.only.iter().find(|name| !known(name)) {
         let names: Vec<&str> = spec.sections.iter().map(|section| section.scenario.as_str()).collect();
-        return Err(LabError::Wrong(format!("no experiment `{unknown}`; there are {}", names.join(", "))));
+        return Err(LabError::Wrong(format!(
+            "unknown experiment `{unknown}`; expected one of: {}",
+            names.join(", ")
+        )));
     }
     let chosen: Vec<_> = spec
         .sections
@@ -83,7 +86,10 @@ fn find(name_or_file: &str) -> Result<Spec, LabError> {
         return Spec::parse(&format!("scenarios/sets/{name}.toml"), text);
     }
     if !Path::new(name_or_file).is_file() {
-        let text = format!("no set or file `{name_or_file}`; the program comes with {}", names().join(", "));
+        let text = format!(
+            "unknown set or file `{name_or_file}`; expected a file or one of: {}",
+            names().join(", ")
+        );
         return Err(LabError::Wrong(text));
     }
     let text = fs::read_to_string(name_or_file)

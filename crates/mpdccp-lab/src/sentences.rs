@@ -88,7 +88,8 @@ fn compared(here: &[&Comparison]) -> Option<String> {
     let (low, high) = change.range();
     if low <= 0.0 && high >= 0.0 {
         return Some(
-            "The runs do not tell the 95th percentiles of latency of ccid5 and ccid2 apart.".to_owned(),
+            "The runs show no difference between the 95th percentiles of latency of ccid5 and ccid2."
+                .to_owned(),
         );
     }
     let words = if change.median < 0.0 { "lower" } else { "higher" };

@@ -130,7 +130,7 @@ impl Store {
     /// The file cannot be read, or the runs cannot be written.
     pub fn gather(&self, from: &Path) -> Result<(), LabError> {
         let failed = |e: &dyn core::fmt::Display| {
-            let what = "expected what `lab sweep` wrote beside its CSV file";
+            let what = "expected the `.runs` file that `lab sweep` writes next to its CSV file";
             LabError::Wrong(format!("reading {}: {e}; {what}", from.display()))
         };
         let text = fs::read_to_string(from).map_err(|e| failed(&e))?;

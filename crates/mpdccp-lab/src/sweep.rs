@@ -53,7 +53,7 @@ impl FromStr for Shard {
         let parts = text.split_once('/').and_then(|(nth, of)| Some((nth.parse().ok()?, of.parse().ok()?)));
         match parts {
             Some((nth, of)) if 1 <= nth && nth <= of => Ok(Shard { nth, of }),
-            _ => Err("a shard is written i/n, such as 2/8, with i from 1 to n".to_owned()),
+            _ => Err("expected a shard i/n with i from 1 to n, such as 2/8".to_owned()),
         }
     }
 }
@@ -225,7 +225,7 @@ impl Backend for Nowhere<'_> {
     }
 
     fn run(&self, _: &Plan<'_>, _: &mut dyn FnMut(&Sample)) -> Result<RunRecord, LabError> {
-        let why = "no shard has made it, with this program and this scenario, and on namespaces with this kernel and these programs";
+        let why = "no shard has this run with the same program and scenario (and, on namespaces, the same kernel and programs)";
         Err(LabError::Failed(why.to_owned()))
     }
 }
@@ -240,7 +240,8 @@ fn jobs<'a>(
     for cell in cells {
         for at in points {
             let scenario = &at.scenario;
-            let cell = scenario.cell(cell).ok_or_else(|| LabError::Failed(format!("no cell `{cell}`")))?;
+            let cell =
+                scenario.cell(cell).ok_or_else(|| LabError::Failed(format!("unknown cell `{cell}`")))?;
             for variant in choose_variants(scenario, &options.only)? {
                 for repeat in 0..seeds {
                     let seed = options.seed.wrapping_add(u64::from(repeat));

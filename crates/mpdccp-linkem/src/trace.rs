@@ -54,7 +54,7 @@ impl Trace {
             let ms: u32 = line.parse().map_err(|_| problem("not a whole number of milliseconds"))?;
             let time = Duration::from_millis(ms.into());
             if at.last().is_some_and(|last| *last > time) {
-                return Err(problem("earlier than the line before"));
+                return Err(problem("the time is before that of the previous line"));
             }
             at.push(time);
         }

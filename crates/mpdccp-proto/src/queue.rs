@@ -54,8 +54,10 @@ impl Named for Discipline {
     }
     fn about(self) -> &'static str {
         match self {
-            Discipline::Fifo => "in the order they came",
-            Discipline::FqCoDel => "flows take turns, and one that keeps a standing queue is told so early",
+            Discipline::Fifo => "first in, first out",
+            Discipline::FqCoDel => {
+                "a queue for each flow, served in turn, with CoDel's early congestion signals"
+            }
         }
     }
 }

@@ -89,8 +89,8 @@ macro_rules! settings {
 }
 
 settings! {
-    /// Congestion control of what this end sends: 2 TCP-like, 3 TFRC, 4 TFRC for small packets, 5 BBR, 7 CUBIC, 250 BBRv3, 252 Prague for
-    /// L4S. The last four are not standard numbers.
+    /// Congestion control for sending: 2 TCP-like, 3 TFRC, 4 TFRC for small packets, 5 BBR, 7 CUBIC, 250 BBRv3, 252 Prague for L4S. The numbers 5, 7,
+    /// 250 and 252 are not standardised.
     ccid: Ccid = Ccid(5),
         values: "`2`, `3`, `4`, `5`, `7`, `250`, `252`",
         default: "5",
@@ -100,96 +100,96 @@ settings! {
             // Any CCID that the peer prefers for its own half-connection is accepted.
             session.connection.rx_ccids = core::iter::once(ccid).chain(Ccid::known().filter(|n| *n != ccid)).collect();
         };
-    /// CCIDs 5 and 250: as tuned here, or exactly as their drafts specify them.
+    /// Variant of CCIDs 5 and 250: tuned, or exactly as their drafts specify them.
     cc_variant: Variant = Variant::Tuned,
         values: "`\"tuned\"`, `\"draft\"`",
         default: "\"tuned\"",
         elsewhere: ["--cc-variant", ""],
         |session, variant| session.connection.cc.draft = variant == Variant::Draft;
-    /// What the windows of CCID 5 count.
+    /// Unit of the windows of CCID 5.
     units: WindowUnit = WindowUnit::Bytes,
         values: "`\"bytes\"`, `\"packets\"`",
         default: "\"bytes\"",
         |session, units| session.connection.cc.packets = units == WindowUnit::Packets;
-    /// Ack Ratio that this end asks for at the beginning (RFC 4340 section 11.3): 1 to 65535.
+    /// Initial Ack Ratio that this end requests (RFC 4340 section 11.3): 1 to 65535.
     ack_ratio: AckRatio = AckRatio(Config::default().ack_ratio),
         values: "`1` to `65535`",
         default: "2",
         |session, AckRatio(ratio)| session.connection.ack_ratio = ratio;
-    /// Which path a packet takes, see [schedulers.md](schedulers.md). Each end chooses for what it sends.
+    /// Scheduler, which chooses the path of each packet that this end sends, see [schedulers.md](schedulers.md).
     scheduler: SchedulerKind = SchedulerKind::default(),
         values: "`\"auto\"`, `\"cpf\"`, `\"acpf\"`, `\"rr\"`, `\"weighted-rr\"`, `\"srtt\"`, `\"otias\"`, `\"ecf\"`, `\"blest\"`, `\"redundant\"`, `\"handover\"`",
         default: "\"auto\"",
         elsewhere: ["--scheduler", "Options::scheduler"],
         live: true,
         |session, scheduler| session.scheduler = scheduler;
-    /// Rules for packets that take other paths than the rest, by DSCP, protocol, ports or networks: one `[[policy_rule]]` each, see
+    /// Rules that choose other paths for some packets, by DSCP, protocol, ports or networks; one `[[policy_rule]]` for each rule, see
     /// [schedulers.md](schedulers.md#rules).
     policy_rule: Policy = Policy::default(),
         live: true,
         |session, policy| session.policy = policy;
-    /// How arriving packets are put in order, see [reordering.md](reordering.md).
+    /// Reordering of received packets, see [reordering.md](reordering.md).
     reordering: ReorderConfig = ReorderConfig::default(),
         values: "`\"passive\"`, `\"active-fixed\"`, `\"adaptive\"`, `{ kind = \"active-fixed\", timeout_ms = 100, proven = false }`, `{ kind = \"adaptive\", max_ms = 250 }`, `{ kind = \"equalised\", max_ms = 250 }`",
         default: "{ kind = \"adaptive\", max_ms = 250 }",
         elsewhere: ["--reordering", "Options::reordering"],
         |session, reordering| session.reorder = reordering;
-    /// Bounds of the send queue. Beyond them the oldest packets are dropped and counted. `fq-codel` serves inner flows in turn and signals
-    /// congestion to them early: it marks ECN-capable packets and drops others; `fifo` does neither. `fq-codel` lets packets wait up to 250 ms
-    /// where paths are long.
+    /// Limits and discipline of the send queue. At a limit the oldest packets are dropped and counted. `fq-codel` serves inner flows in turn and
+    /// signals congestion early: it marks ECN-capable packets and drops others. It lets packets wait up to 250 ms if paths have long round-trip times.
+    /// `fifo` does none of this.
     queue: QueueConfig = QueueConfig::of_ip_packets(),
         values: "`{ max_ms = 100, max_bytes = 4194304, max_packets = 4096, discipline = \"fq-codel\" }`, `{ discipline = \"fifo\" }`",
         default: "{ max_ms = 100, max_bytes = 4194304, max_packets = 4096, discipline = \"fq-codel\" }",
         elsewhere: ["--queue", "Options::queue"],
         |session, queue| session.queue = queue;
-    /// Retransmit what a path lost, on whichever path is best, where the peer waits for it.
+    /// Retransmit lost packets on the best path if the peer waits for retransmissions.
     repair: bool = true,
         values: "`true`, `false`",
         default: "true",
         |session, repair| session.repair = repair;
-    /// The peer holds packets behind a loss until the retransmission arrives. Without it retransmissions arrive out of order, see
+    /// Tell the peer to hold packets behind a loss until the retransmission arrives. If off, retransmissions are delivered out of order, see
     /// [reordering.md](reordering.md#flows-that-mind-no-loss).
     wait_for_repairs: bool = true,
         values: "`true`, `false`",
         default: "true",
         |session, wait| session.wait_for_repairs = wait;
-    /// Paths that share a bottleneck, as far as round-trip times show it, together take the share of one flow there, see
+    /// Couple paths that share a bottleneck, as detected from their round-trip times: together they take the share of one flow, see
     /// [coupling.md](coupling.md).
     coupling: bool = true,
         values: "`true`, `false`",
         default: "true",
         elsewhere: ["--no-coupling", ""],
         |session, coupling| session.coupling = coupling;
-    /// Keep each inner flow in order by itself, where the peer does too: one flow's losses do not delay another. It costs four bytes of each
+    /// Keep the order within each inner flow only, so that losses of one flow do not delay others. Both ends must set it. Costs four bytes in each
     /// packet, see [reordering.md](reordering.md#one-flows-losses-and-the-others).
     flow_order: bool = false,
         values: "`true`, `false`",
         default: "false",
         |session, flow_order| session.flow_order = flow_order;
-    /// Probe a path that was silent for this long, 1 to 3600 s; beside a path with data, after a quarter of it. Probes keep NAT bindings alive
-    /// and find dead paths. A server waits twice as long.
+    /// Probe a path after this time without packets, 1 to 3600 s; after a quarter of it if another path carries data. Probes keep NAT bindings alive
+    /// and detect dead paths. A server waits twice as long.
     keepalive: Seconds = Seconds(Duration::from_secs(12)),
         values: "`1` to `3600`",
         default: "12",
         elsewhere: ["", "Options::keepalive"],
         |session, Seconds(keepalive)| session.keepalive = keepalive;
-    /// How long a session lives on while no path is up, 1 to 3600 s.
+    /// How long a session survives without a path that is up, 1 to 3600 s.
     survive: Seconds = Seconds(Duration::from_secs(60)),
         values: "`1` to `3600`",
         default: "60",
         elsewhere: ["--rcv-timeout", "Options::survive"],
         |session, Seconds(survive)| session.survive = survive;
-    /// How long ended connections are remembered, 1 to 3600 s (RFC 4340 section 8.3).
+    /// How long this end keeps the state of closed connections, 1 to 3600 s (RFC 4340 section 8.3).
     time_wait: Seconds = Seconds(Duration::from_secs(240)),
         values: "`1` to `3600`",
         default: "240",
         |session, Seconds(time_wait)| session.time_wait = time_wait;
-    /// Maximum number of paths of a session at a time, 1 to 64; further ones are refused.
+    /// Maximum number of paths of a session, 1 to 64; further paths are refused.
     max_paths: MaxPaths = MaxPaths(8),
         values: "`1` to `64`",
         default: "8",
         |session, MaxPaths(n)| session.max_paths = n;
-    /// Refuse a peer that speaks DCCP without multipath, or go on without it.
+    /// Refuse a peer without Multipath DCCP, or continue with plain DCCP.
     fallback: Fallback = Fallback::Refuse,
         values: "`\"refuse\"`, `\"plain\"`",
         default: "\"refuse\"",
@@ -293,8 +293,8 @@ impl Named for Variant {
     }
     fn about(self) -> &'static str {
         match self {
-            Variant::Tuned => "ours",
-            Variant::Draft => "to the letter of the document that defines it",
+            Variant::Tuned => "with this implementation's improvements",
+            Variant::Draft => "exactly as the draft specifies",
         }
     }
 }

@@ -234,7 +234,7 @@ impl Actions {
     pub(crate) fn save(&mut self, file: StateFile, what: &impl serde::Serialize) {
         match serde_json::to_string_pretty(what) {
             Ok(text) => self.push(Action::Save(file, text)),
-            Err(e) => self.warn(format!("{} is not saved: {e}", file.suffix())),
+            Err(e) => self.warn(format!("cannot save {}: {e}", file.suffix())),
         }
     }
 

@@ -42,7 +42,7 @@ impl Capacities {
         let entries: BTreeMap<String, Entry> = saved.map_or_else(BTreeMap::new, |text| {
             serde_json::from_str(text).unwrap_or_else(|e| {
                 out.warn(format!(
-                    "paths start afresh, since the file of their capacities cannot be read: {e}"
+                    "cannot read the file of path capacities; paths start without stored capacities: {e}"
                 ));
                 BTreeMap::new()
             })
@@ -79,7 +79,7 @@ impl Capacities {
                     Rate::from_bytes_per(saved.window, saved.min_rtt.max(Duration::from_micros(1))).mbps();
                 let (name, label) = (peer.name(), peer.path_name(path));
                 cx.out.info(format!(
-                    "peer {name}: path {label} carried {rate:.1} Mbit/s before; half of that is tried at once"
+                    "peer {name}: path {label} carried {rate:.1} Mbit/s before and starts at half of this rate"
                 ));
                 cx.endpoint.resume(cx.now, session, path.id, &saved, u64::MAX);
             }

@@ -36,9 +36,11 @@ impl LogLimit {
         };
         bucket.tokens = left;
         match core::mem::take(&mut bucket.left_out) {
-            0 if left == 0 => line += "; from now on most lines of this peer are left out",
+            0 if left == 0 => {
+                line += "; too many messages about this peer, so most of the next are suppressed"
+            }
             0 => {}
-            n => line += &format!("; {n} lines of this peer before it were left out"),
+            n => line += &format!("; {n} earlier messages about this peer were suppressed"),
         }
         Some(line)
     }
@@ -56,7 +58,11 @@ mod tests {
             (0..10_000).filter_map(|ms| limit.pass(at(ms), "a", format!("line {ms}"))).collect();
         assert_eq!(lines.len(), 43);
         assert!(lines[39].starts_with("line 39; from now on"), "{}", lines[39]);
-        assert!(lines[40].ends_with("; 2960 lines of this peer before it were left out"), "{}", lines[40]);
+        assert!(
+            lines[40].ends_with("; 2960 earlier messages about this peer were suppressed"),
+            "{}",
+            lines[40]
+        );
         assert!(limit.pass(at(10_000), "b", "another".into()).is_some());
         // After a while the full burst is available again.
         let later = (0..100).filter_map(|n| limit.pass(at(200_000 + n), "a", "again".into())).count();

@@ -40,7 +40,7 @@ impl Refusal {
     pub(crate) fn words(self) -> &'static str {
         match self {
             Refusal::NoPool => {
-                "the server assigns no addresses: give this end its `addresses`, or the server [assign]"
+                "the server assigns no addresses; set `addresses` here, or [assign] at the server"
             }
             Refusal::Exhausted => "the server has no free address left in the pool of its [assign]",
         }

@@ -43,7 +43,7 @@ impl Peer {
         if let Some(before) = path.source.replace(source).filter(|before| *before != source) {
             let name = &path.spec.name;
             cx.out.info(format!(
-                "peer {}: path {name} sends from {source} now, before from {before}",
+                "peer {}: path {name} changed its source address from {before} to {source}",
                 self.cfg.name
             ));
         }

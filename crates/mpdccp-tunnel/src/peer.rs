@@ -158,9 +158,9 @@ impl Peer {
             }
             if self.failures.is_multiple_of(HINT_EVERY) && !self.heard && self.keys.is_some() {
                 cx.out.warn(format!(
-                    "peer {}: never an answer. Is its tunnel up, and do packets get there? An end with other keys does not answer either: \
-                     public_key has to be what `mpdccp pubkey` prints there, that of this end has to be in a [[peer]] of its file, \
-                     and a preshared key is at both ends or at none",
+                    "peer {}: still no answer. Check that its tunnel is up, that packets reach it, and the keys: \
+                     public_key must be the key that `mpdccp pubkey` prints there, a [[peer]] of its file must have this end's key, \
+                     and both ends need the same preshared key or none",
                     self.name()
                 ));
             }
@@ -315,7 +315,7 @@ impl Peer {
         self.waiting.retain(|path| {
             let goes = which(&path.spec);
             if let Some(id) = path.reply.filter(|_| goes) {
-                cx.reply(id, Err(format!("path `{}` was removed meanwhile", path.spec.name)));
+                cx.reply(id, Err(format!("path `{}` was removed while it was being opened", path.spec.name)));
             }
             !goes
         });
@@ -431,7 +431,7 @@ impl Peer {
     pub(crate) fn no_such_path(&self) -> String {
         let names: Vec<&str> = self.specs().map(|spec| spec.name.as_str()).collect();
         match names.is_empty() {
-            true => "paths are changed at the client".into(),
+            true => "only the client can change paths".into(),
             false => format!("no such path, expected one of: {}", names.join(", ")),
         }
     }

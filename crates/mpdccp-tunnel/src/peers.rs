@@ -113,7 +113,7 @@ impl Peers {
                 self.number(name).ok_or_else(|| format!("no such peer, expected one of: {}", names()))
             }
             (None, Some(only), None) => Ok(only),
-            _ => Err(format!("say which --peer: {}", names())),
+            _ => Err(format!("several peers; choose one with --peer: {}", names())),
         }
     }
 
@@ -199,7 +199,7 @@ impl Peers {
         let mut paths = peer.status(cx).into_iter().flat_map(|status| status.paths);
         let name = paths.find(|path| path.route.socket == socket).map(|path| peer.path_name(&path));
         let path = name.map_or_else(String::new, |name| format!(": path {name}"));
-        cx.out.info(format!("peer {}{path} is at {remote} now", peer.name()));
+        cx.out.info(format!("peer {}{path} moved to {remote}", peer.name()));
         peer.on_moved(socket, remote);
     }
 }

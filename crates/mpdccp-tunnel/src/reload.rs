@@ -39,8 +39,8 @@ impl Changes {
     pub(crate) fn words(&self) -> String {
         let Changes { rekeyed, added, removed, paths, rescheduled, rules_changed } = self;
         format!(
-            "{}{added} peer(s) added, {removed} removed, {paths} path(s) changed{}{}; other settings count for sessions from now on",
-            if *rekeyed { "this end has another key, " } else { "" },
+            "{}{added} peer(s) added, {removed} removed, {paths} path(s) changed{}{}; other changed settings apply to new sessions",
+            if *rekeyed { "this end's key changed, " } else { "" },
             if *rescheduled { ", scheduler changed" } else { "" },
             if *rules_changed { ", policy rules changed" } else { "" }
         )

@@ -36,8 +36,8 @@ pub(crate) fn change(cx: &mut Cx<'_>, before: &[IpNet], after: &[IpNet], renew: 
         } else if !cx.cfg.default_route {
             let interface = &cx.cfg.interface;
             cx.out.warn(format!(
-                "not routing {net} into {interface} by itself: the tunnel's own packets would go there too; \
-                 default_route = true does it without that"
+                "not adding a route for {net} to {interface}: it would also capture the tunnel's own packets; \
+                 use default_route = true instead"
             ));
         }
     }
@@ -53,8 +53,8 @@ pub(crate) fn swallows(cx: &mut Cx<'_>, net: IpNet) -> bool {
     let found = remotes.find(|(_, ip)| net.contains(ip));
     if let Some((path, ip)) = found {
         cx.out.warn(format!(
-            "path {}: its remote {ip} lies within {net}, which is routed into the tunnel itself: give the path an \
-             `interface`, or leave {ip} out",
+            "path {}: its remote {ip} is within {net}, which the tunnel routes into itself; set the path's \
+             `interface`, or remove {ip} from {net}",
             path.name
         ));
     }

@@ -66,12 +66,12 @@ pub(crate) fn on_event(
         }
         SessionEvent::PathMtu { path: id, before, now } => {
             let (_, label) = peer.label(cx, id);
-            let line = format!("peer {name}: {label} carries packets of {now} bytes, before {before}");
+            let line = format!("peer {name}: {label} changed its MTU from {before} to {now} bytes");
             let status = peer.status(cx);
             let inner = status.iter().flat_map(|s| &s.paths).find(|p| p.id == id).map(|p| p.max_payload);
             match inner.filter(|inner| now < before && *inner < interface_mtu.into()) {
                 Some(inner) => cx.out.warn(format!(
-                    "{line}; of {} those larger than {inner} take other paths, or their senders are told",
+                    "{line}; larger packets of {} (over {inner} bytes) take other paths, or get an ICMP error",
                     cx.cfg.interface
                 )),
                 None => cx.out.info(line),
@@ -98,8 +98,8 @@ pub(crate) fn on_event(
             cx.hook(HookEvent::SessionDown, &name, None, &why.to_string());
             if let (Some(brief), true) = (peer.on_ended(cx.now), !cx.closing) {
                 cx.out.warn(format!(
-                    "peer {name}: {brief} sessions in a row ended soon after they had opened: \
-                     does another client have this one's key?"
+                    "peer {name}: {brief} sessions in a row ended soon after opening; \
+                     check that no other client has the same key"
                 ));
             }
             // The other end may have restarted and lost the keys.
@@ -133,7 +133,7 @@ fn accept(
         cx.out.info(format!("peer {}: a new session replaces the old one", peer.name()));
         if let Some(brief) = peer.on_ended(cx.now) {
             cx.out.warn(format!(
-                "peer {}: {brief} sessions in a row were soon replaced by another: do two clients have its key?",
+                "peer {}: {brief} sessions in a row were replaced soon after opening; check that only one client has this key",
                 peer.name()
             ));
         }

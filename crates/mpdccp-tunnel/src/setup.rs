@@ -31,13 +31,14 @@ pub type Saved = BTreeMap<StateFile, String>;
 /// Logs that the tunnel is up.
 pub(crate) fn announce(cfg: &Config, mtu: u16, out: &mut Actions) {
     let names: Vec<String> = cfg.addresses.iter().map(|a| a.to_string()).collect();
-    let names = if names.is_empty() { "its server is to assign addresses".into() } else { names.join(", ") };
+    let names =
+        if names.is_empty() { "waiting for addresses from the server".into() } else { names.join(", ") };
     out.info(format!("{} is up: {names}, MTU {mtu}", cfg.interface));
     match cfg.security {
-        Security::Noise => out.info("traffic is encrypted; only peers with the keys given get in"),
-        Security::None => out.warn(
-            "security = \"none\": EVERYBODY ON THE WAY CAN READ AND CHANGE THE TRAFFIC, and take part in it",
-        ),
+        Security::Noise => out.info("traffic is encrypted; only peers with configured keys can connect"),
+        Security::None => {
+            out.warn("security = \"none\": ANYBODY ON THE NETWORK CAN READ, CHANGE AND INJECT TRAFFIC")
+        }
     }
     if !cfg.is_client() {
         out.info(format!("waiting for {} peer(s)", cfg.peers.len()));

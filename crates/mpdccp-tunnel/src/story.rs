@@ -84,7 +84,9 @@ impl Stories {
         match unanswered > silent * 2 {
             true => {
                 let ms = unanswered.as_millis();
-                format!("one way only: packets arrive here, but none of ours was acknowledged for {ms} ms")
+                format!(
+                    "works in one direction only: packets arrive, but the peer acknowledged nothing for {ms} ms"
+                )
             }
             false => format!("no answer for {} ms", silent.as_millis()),
         }

@@ -411,7 +411,7 @@ impl Tunnel {
     pub fn handle_timeout(&mut self, endpoint: &mut Endpoint, now: Time) {
         if self.closing.take_if(|at| *at <= now).is_some() {
             self.closing = Some(now + CLOSE_PATIENCE);
-            self.out.warn("closed without an answer from the peer");
+            self.out.warn("closed before the peer answered");
             self.stop(endpoint, now);
         }
         if self.closing.is_none() && self.cfg.is_client() {

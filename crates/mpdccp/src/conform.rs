@@ -84,7 +84,7 @@ fn run(args: &Args) -> Result<ExitCode, Error> {
     scripts.retain(|script| script.name.contains(&args.only));
     if scripts.is_empty() {
         return Err(Error::usage(format!(
-            "--only {}: no test has this in its name; --list shows them",
+            "--only {}: no test name contains this text; --list shows the names",
             args.only
         )));
     }
@@ -105,13 +105,16 @@ fn run(args: &Args) -> Result<ExitCode, Error> {
     let route = Route { remote, raw: args.raw, from: args.from.clone() };
     let target = Target { port, service: u32::from_be_bytes(*b"echo"), wait: Duration::from_secs(args.wait) };
     if let Some(from) = args.from.iter().find(|from| from.is_ipv4() != remote.is_ipv4()) {
-        return Err(Error::usage(format!("--from {from}: not of the address family of {}", remote.ip())));
+        return Err(Error::usage(format!(
+            "--from {from}: IP version differs from that of the target {}",
+            remote.ip()
+        )));
     }
     let known: BTreeSet<&String> = all.iter().chain(&scripts).flat_map(|script| &script.needs).collect();
     if let Some(tag) = args.lacks.iter().find(|tag| !known.contains(tag)) {
         let known: Vec<_> = known.into_iter().map(String::as_str).collect();
         return Err(Error::usage(format!(
-            "--lacks {tag}: no test needs that; the tags: {}",
+            "--lacks {tag}: unknown tag; expected one of: {}",
             known.join(", ")
         )));
     }
@@ -128,7 +131,7 @@ fn run(args: &Args) -> Result<ExitCode, Error> {
         &suite::play(&greeting, &route, target, &[], 1, &|_| {})[..]
     {
         return Err(Error::runtime(format!(
-            "{place} does not answer as the service that is tested: {}",
+            "{place} does not behave like the test service (docs/conformance.md): {}",
             failure.message
         )));
     }

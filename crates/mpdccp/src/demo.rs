@@ -40,7 +40,7 @@ fn run(args: &Demo) -> Result<(), LabError> {
     };
     let seconds = 2 * (scenario.duration().as_secs() + 5);
     println!(
-        "{}\nThe real tunnel between two network namespaces, CCID 2 against CCID 5; about {seconds} s.\n",
+        "{}\nCompares CCID 2 and CCID 5 over the real tunnel between two network namespaces. Takes about {seconds} s.\n",
         scenario.title
     );
     let outcome = lab::watched(&scenario, &backend, &options)?;

@@ -51,7 +51,7 @@ pub(crate) fn read_secret(name: &str, path: &Path) -> Result<Zeroizing<String>, 
     let mode = metadata.mode();
     if mode & 0o077 != 0 {
         return Err(Error::usage(format!(
-            "{name}: others can read {shown} (mode {:03o}): chmod 600 {shown}",
+            "{name}: other users can read {shown} (mode {:03o}); run: chmod 600 {shown}",
             mode & 0o777
         )));
     }
@@ -61,7 +61,7 @@ pub(crate) fn read_secret(name: &str, path: &Path) -> Result<Zeroizing<String>, 
 }
 
 fn random() -> Result<[u8; 32], Error> {
-    dccp_net::random_seed().map_err(|e| Error::runtime(format!("the system gives no randomness: {e}")))
+    dccp_net::random_seed().map_err(|e| Error::runtime(format!("the system provides no random bytes: {e}")))
 }
 
 fn finish(key: Result<Zeroizing<String>, Error>) -> ExitCode {

@@ -263,14 +263,16 @@ fn sweep(args: &Sweep, shard: Shard, parts: &[PathBuf]) -> Result<(), LabError> 
         sweep::merge(&scenario, backend.as_ref(), &options, parts, &watch)?
     };
     println!("{}", outcome.table);
-    println!("{} runs made, {} found: {}", outcome.made, outcome.found, options.out.display());
+    println!("{} new runs, {} stored runs: {}", outcome.made, outcome.found, options.out.display());
     match outcome.failed.len() {
         0 => Ok(()),
         n => {
             for (what, why) in &outcome.failed {
                 eprintln!("failed: {what}: {why}");
             }
-            Err(LabError::Failed(format!("{n} runs failed; another try makes only those")))
+            Err(LabError::Failed(format!(
+                "{n} runs failed; run the command again to repeat only the failed runs"
+            )))
         }
     }
 }

@@ -74,7 +74,11 @@ pub(crate) fn serve(args: &SocketdArgs) -> ExitCode {
 fn daemon(args: &SocketdArgs) -> Result<(), Error> {
     if !Ccid::known().any(|ccid| ccid == args.ccid) {
         let known: Vec<String> = Ccid::known().map(|ccid| ccid.to_string()).collect();
-        return Err(Error::usage(format!("--ccid {}: unknown; choose from {}", args.ccid, known.join(", "))));
+        return Err(Error::usage(format!(
+            "--ccid {}: unknown; expected one of {}",
+            args.ccid,
+            known.join(", ")
+        )));
     }
     let settings = Settings {
         control: args.socket.clone(),
@@ -96,7 +100,7 @@ fn daemon(args: &SocketdArgs) -> Result<(), Error> {
         handle.run(|core, _| core.stop());
     })
     .map_err(|e| Error::runtime(format!("cannot handle signals: {e}")))?;
-    println!("serving programs at {}; start them with: mpdccp run -- PROGRAM", args.socket.display());
+    println!("ready at {}; start programs with: mpdccp run -- PROGRAM", args.socket.display());
     driver.run()?;
     Ok(())
 }
@@ -111,10 +115,9 @@ fn unprivileged(name: &str) -> Result<Option<User>, Error> {
         return Ok(None);
     }
     let user = User::from_name(name).map_err(io_error)?;
-    let user =
-        user.ok_or_else(|| Error::usage(format!("--user {name}: no such user; name one that exists")))?;
+    let user = user.ok_or_else(|| Error::usage(format!("--user {name}: this host has no such user")))?;
     if user.uid.is_root() {
-        return Err(Error::usage(format!("--user {name}: that is root; name a user without privileges")));
+        return Err(Error::usage(format!("--user {name}: this is root; give an unprivileged user")));
     }
     Ok(Some(user))
 }
@@ -137,7 +140,7 @@ fn exec(args: RunArgs) -> Result<(), Error> {
     let socket = std::path::absolute(socket.as_deref().unwrap_or(Path::new(CONTROL)))?;
     if !socket.exists() {
         return Err(Error::usage(format!(
-            "no daemon serves programs at {}; start it with: mpdccp socketd --socket {0}",
+            "no daemon answers at {}; start it with: mpdccp socketd --socket {0}",
             socket.display()
         )));
     }
@@ -146,7 +149,7 @@ fn exec(args: RunArgs) -> Result<(), Error> {
     let places = [here.join(LIBRARY), here.join("../lib/mpdccp").join(LIBRARY)];
     let library = places.iter().find(|place| place.exists()).ok_or_else(|| {
         Error::usage(format!(
-            "{LIBRARY} is missing; expected at {}. It is built by: cargo build --release -p mpdccp-preload",
+            "{LIBRARY} is missing; expected at {}. Build it with: cargo build --release -p mpdccp-preload",
             places.each_ref().map(|place| place.display().to_string()).join(" or ")
         ))
     })?;
@@ -155,7 +158,10 @@ fn exec(args: RunArgs) -> Result<(), Error> {
         preload.push(" ");
         preload.push(others);
     }
-    let (name, rest) = args.program.split_first().ok_or_else(|| Error::usage("no program is named"))?;
+    let (name, rest) = args
+        .program
+        .split_first()
+        .ok_or_else(|| Error::usage("no program given; usage: mpdccp run -- PROGRAM"))?;
     let failed =
         Command::new(name).args(rest).env("LD_PRELOAD", preload).env(CONTROL_VARIABLE, socket).exec();
     Err(Error::usage(format!("cannot start {}: {failed}", name.display())))

@@ -23,9 +23,11 @@ impl Streams {
         preshared: PresharedKey,
     ) -> Result<u32, ConnectError> {
         match &self.options.key {
-            None => return Err(ConnectError::Options("this end has no key of its own: set Options::key")),
+            None => return Err(ConnectError::Options("this end has no private key; set Options::key")),
             Some(own) if own.public() == key => {
-                return Err(ConnectError::Options("the public key of the peer is that of this end"));
+                return Err(ConnectError::Options(
+                    "the peer's public key is this end's own public key; give the key of the other end",
+                ));
             }
             Some(_) => {}
         }

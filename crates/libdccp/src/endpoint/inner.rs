@@ -137,12 +137,13 @@ impl Loop {
     /// The route of a path; with encryption, a channel to the first peer of the options.
     pub(super) fn route(&mut self, now: Time, route: Route) -> Outcome<Route> {
         if is_channel(route.socket) {
-            return Err(invalid(format!("there is no socket {}: numbers are below 2^31", route.socket)));
+            return Err(invalid(format!("invalid socket {}; numbers are below 2^31", route.socket)));
         }
         let Some(routes) = &mut self.routes else { return Ok(route) };
         let socket = routes.open(now, 0, &route);
-        let socket = socket
-            .ok_or_else(|| invalid("dccp_options.peers is empty: a client with a key needs its server's"))?;
+        let socket = socket.ok_or_else(|| {
+            invalid("dccp_options.peers is empty; a client with a key needs the public key of its server")
+        })?;
         Ok(Route { socket, ..route })
     }
 

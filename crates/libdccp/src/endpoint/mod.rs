@@ -146,7 +146,8 @@ pub unsafe extern "C" fn dccp_endpoint_add_path(
             if added.is_none() {
                 inner.routes.iter_mut().for_each(|routes| routes.close(path.route.socket));
             }
-            let added = added.ok_or_else(|| failure(Errno::NOTCONN, "no such session, or not a client's"))?;
+            let added = added
+                .ok_or_else(|| failure(Errno::NOTCONN, "no such session, or not a session of a client"))?;
             inner.note(id, path.route.socket);
             Ok(added.0 as usize)
         })
@@ -199,7 +200,10 @@ pub unsafe extern "C" fn dccp_endpoint_transmit(
             let Some(next) = inner.out.front() else { return Ok(0) };
             let len = next.bytes.len();
             if len > into.len() {
-                return Err(failure(Errno::MSGSIZE, format!("the packet has {len} bytes")));
+                return Err(failure(
+                    Errno::MSGSIZE,
+                    format!("the packet of {len} bytes is larger than the buffer"),
+                ));
             }
             into[..len].copy_from_slice(&next.bytes);
             let value = dccp_packet {
@@ -267,7 +271,10 @@ pub unsafe extern "C" fn dccp_endpoint_send(
             let status = status.ok_or_else(|| failure(Errno::NOTCONN, "no such session"))?;
             let most = status.max_payload.unwrap_or(0);
             if status.max_payload.is_some() && data.len() > most {
-                let text = format!("{} bytes are more than the {most} that a packet can carry", data.len());
+                let text = format!(
+                    "datagram of {} bytes is too large; a packet carries at most {most} bytes",
+                    data.len()
+                );
                 return Err(failure(Errno::MSGSIZE, text));
             }
             inner.endpoint.send(now, id, data.to_vec(), PktInfo::default());
@@ -301,7 +308,7 @@ pub unsafe extern "C" fn dccp_endpoint_recv(
         let into = unsafe { room(buffer.cast(), len) }?;
         with(endpoint, |inner| {
             let next = inner.delivered.take().or_else(|| inner.endpoint.poll_deliver());
-            let (id, data) = next.ok_or_else(|| failure(Errno::AGAIN, "no datagram is there"))?;
+            let (id, data) = next.ok_or_else(|| failure(Errno::AGAIN, "no datagram is available"))?;
             if data.len() > into.len() {
                 let text = format!("the next datagram has {} bytes", data.len());
                 inner.delivered = Some((id, data));

@@ -44,7 +44,10 @@ pub fn release_seed() -> u64 {
 pub fn run(options: &Options, watch: &(dyn Fn(u64, u64) + Sync)) -> Result<String, LabError> {
     let only: Vec<&str> = options.only.iter().map(String::as_str).collect();
     if let Some(unknown) = only.iter().find(|label| !VARIANTS.contains(label)) {
-        return Err(LabError::Wrong(format!("no variant `{unknown}`; there are {}", VARIANTS.join(", "))));
+        return Err(LabError::Wrong(format!(
+            "unknown variant `{unknown}`; expected one of: {}",
+            VARIANTS.join(", ")
+        )));
     }
     let variants: Vec<&str> = if only.is_empty() { VARIANTS.to_vec() } else { only };
     let before = options.against.as_deref().map(report::read).transpose()?;
@@ -90,7 +93,10 @@ pub fn run(options: &Options, watch: &(dyn Fn(u64, u64) + Sync)) -> Result<Strin
 fn indices(distribution: &draw::Distribution, options: &Options) -> Result<Vec<u64>, LabError> {
     let names: Vec<&str> = distribution.classes.iter().map(|class| class.name.as_str()).collect();
     if let Some(class) = options.class.as_deref().filter(|class| !names.contains(class)) {
-        return Err(LabError::Wrong(format!("no class `{class}`; there are {}", names.join(", "))));
+        return Err(LabError::Wrong(format!(
+            "unknown class `{class}`; expected one of: {}",
+            names.join(", ")
+        )));
     }
     let all = options.point.map_or(0..options.draws, |point| point..point + 1);
     // Classes alternate.
@@ -160,7 +166,7 @@ fn scenario(point: &Point, alone: bool, thin: bool) -> Result<Scenario, LabError
 
 fn one(point: &Point, scenario: &Scenario, label: &str) -> Result<figures::Figures, LabError> {
     let variant = scenario.variant(label);
-    let variant = variant.ok_or_else(|| LabError::Failed(format!("no variant `{label}`")))?;
+    let variant = variant.ok_or_else(|| LabError::Failed(format!("unknown variant `{label}`")))?;
     let plan = Plan { scenario, variant, cell: scenario.headline(), repeat: 0, seed: point.seed };
     let record = Sim::default().run(&plan, &mut |_| {})?;
     Ok(figures(point, &plan, &record))
@@ -189,7 +195,7 @@ mod tests {
         assert!(policed.iter().all(|i| distribution.point(1, *i).class == "policed"));
         assert_eq!(indices(&distribution, &options("policed", Some(3))).unwrap(), [0; 0]);
         let error = indices(&distribution, &options("polite", None)).unwrap_err().to_string();
-        assert!(error.contains("no class `polite`") && error.contains("drop-tail, AQM"), "{error}");
+        assert!(error.contains("unknown class `polite`") && error.contains("drop-tail, AQM"), "{error}");
     }
 
     #[test]

@@ -42,7 +42,10 @@ pub(super) struct Judged {
 pub(super) fn read(path: &Path) -> Result<Judged, LabError> {
     let file = if path.is_dir() { path.join("judge.json") } else { path.to_owned() };
     let wrong = |e: &dyn core::fmt::Display| {
-        LabError::Wrong(format!("reading {}: {e}; expected what `lab judge` wrote", file.display()))
+        LabError::Wrong(format!(
+            "reading {}: {e}; expected an output directory of `lab judge`",
+            file.display()
+        ))
     };
     let text = fs::read_to_string(&file).map_err(|e| wrong(&e))?;
     serde_json::from_str(&text).map_err(|e| wrong(&e))
@@ -99,7 +102,7 @@ fn text(judged: &Judged, before: Option<&[Row]>) -> String {
         let all: Vec<&Row> = rows.iter().filter(|row| row.label == *label).collect();
         let _ = write!(
             text,
-            "\n## {label}\n\n| class | met | 95 % interval | rate over the least: median | 5th percentile | start-up: median |\n|---|--:|--:|--:|--:|--:|\n"
+            "\n## {label}\n\n| class | met | 95 % interval | rate / required rate: median | 5th percentile | start-up: median |\n|---|--:|--:|--:|--:|--:|\n"
         );
         let mut line = |name: &str, rows: &[&Row]| {
             let (low, high) = wilson(met(rows), rows.len());
@@ -151,7 +154,7 @@ fn compared(before: &[Row], now: &[&Row], label: &str) -> String {
     };
     let (gained, lost) = (changed(false, true), changed(true, false));
     format!(
-        "\n{} points in common. Newly met, {}: {}. No longer met, {}: {}.\n",
+        "\n{} points in common. {} newly met: {}. {} no longer met: {}.\n",
         pairs.len(),
         gained.len(),
         gained.join(" "),
@@ -211,6 +214,6 @@ mod tests {
         let before = [row(1, true), row(2, false), row(3, true)];
         let now = [row(1, false), row(2, true), row(3, true), row(4, true)];
         let text = compared(&before, &now.iter().collect::<Vec<_>>(), "ccid5");
-        assert!(text.contains("3 points in common. Newly met, 1: 2. No longer met, 1: 1."), "{text}");
+        assert!(text.contains("3 points in common. 1 newly met: 2. 1 no longer met: 1."), "{text}");
     }
 }

@@ -23,12 +23,11 @@ const PATIENCE: Duration = Duration::from_secs(5);
 pub(super) fn lacks(baseline: &Baseline) -> Option<String> {
     match baseline {
         Baseline::Mptcp {} if !Path::new(MPTCP_SWITCH).exists() => {
-            Some("this kernel has no Multipath TCP (CONFIG_MPTCP)".to_owned())
+            Some("this kernel does not support Multipath TCP (CONFIG_MPTCP)".to_owned())
         }
         Baseline::Wireguard { program } => {
             let program = program.as_deref().unwrap_or(WIREGUARD);
-            let missing =
-                format!("the program `{program}` is not there: put it into PATH, or name it with `program`");
+            let missing = format!("program `{program}` not found; add it to PATH, or set `program`");
             find(program).is_none().then_some(missing)
         }
         _ => None,

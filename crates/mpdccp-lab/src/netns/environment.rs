@@ -13,7 +13,7 @@ use crate::LabError;
 pub fn check() -> Result<(), LabError> {
     let mut missing = Vec::new();
     if !rustix::process::geteuid().is_root() {
-        missing.push("root, to make network namespaces: run it with sudo".to_owned());
+        missing.push("root rights for network namespaces: use sudo".to_owned());
     }
     let ip = Command::new("ip").arg("-V").stdout(Stdio::null()).stderr(Stdio::null()).status();
     if ip.is_err() {

@@ -52,7 +52,7 @@ impl RunningLink {
     ) -> Result<RunningLink, LabError> {
         let shared = Arc::new(Shared::default());
         let Some((_, spec)) = paths.first() else {
-            return Err(LabError::Failed("a link that carries no path".to_owned()));
+            return Err(LabError::Failed("a link has no path".to_owned()));
         };
         let places: Vec<usize> = paths.iter().map(|(place, _)| *place).collect();
         let strand = |device, config, way: usize| {

@@ -160,5 +160,5 @@ fn mtu(client: &Namespace, to: SocketAddr) -> Result<u16, LabError> {
     let device = device.as_str().unwrap_or_default();
     let mtu = told(&["link", "show", "dev", device], "mtu")?;
     let mtu = mtu.as_u64().and_then(|mtu| u16::try_from(mtu).ok());
-    mtu.ok_or_else(|| LabError::Failed(format!("ip names no MTU of the way to {}", to.ip())))
+    mtu.ok_or_else(|| LabError::Failed(format!("`ip` shows no MTU for the route to {}", to.ip())))
 }

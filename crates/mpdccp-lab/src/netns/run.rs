@@ -55,7 +55,7 @@ impl Backend for Netns {
         let of_baseline = || plan.variant.baseline.as_ref().and_then(baseline::lacks);
         match plan.scenario.simulator_only_of(plan.variant) {
             Some(what) => {
-                Some(format!("only the simulator has {what}: run this scenario with --backend sim"))
+                Some(format!("only the simulator supports {what}; run this scenario with --backend sim"))
             }
             None => of_baseline(),
         }

@@ -24,8 +24,8 @@ use experiments::{
 };
 
 /// Title of the report.
-const TITLE: &str = "Experimentation of the Datagram Control Protocol (2002), made again";
-const SHORT: &str = "Quick runs are too short for their figures to say much.";
+const TITLE: &str = "Experimentation of the Datagram Control Protocol (2002), reproduced";
+const SHORT: &str = "Quick runs are too short for reliable figures.";
 
 /// One run to be made.
 struct Job {
@@ -40,7 +40,8 @@ impl Job {
     fn plan(&self) -> Result<Plan<'_>, LabError> {
         let Job { name, scenario, label, seed } = self;
         let variant = scenario.variant(label);
-        let variant = variant.ok_or_else(|| LabError::Failed(format!("{name}: no variant `{label}`")))?;
+        let variant =
+            variant.ok_or_else(|| LabError::Failed(format!("{name}: unknown variant `{label}`")))?;
         Ok(Plan { scenario, variant, cell: scenario.headline(), repeat: 0, seed: *seed })
     }
 }

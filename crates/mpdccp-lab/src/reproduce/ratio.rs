@@ -80,7 +80,7 @@ fn beside_baseline(label: &str, baseline: &str, ratios: &[Ratio<'_>]) -> String 
     let ours = ratios.iter().filter(|r| r.label == label);
     let parts: Vec<(&str, f64)> = ours.filter_map(|r| Some((r.cell, r.mbps / theirs(r.cell)?))).collect();
     let no_less = parts.iter().filter(|(_, part)| *part >= 1.0).count();
-    format!("{label}: no less than {baseline} in {no_less} of {}{}.", parts.len(), listed(&parts, 1.0))
+    format!("{label}: at least as fast as {baseline} in {no_less} of {}{}.", parts.len(), listed(&parts, 1.0))
 }
 
 /// Cells below `enough`, with their values.
@@ -97,7 +97,7 @@ fn sentence(label: &str, (of_best, of_sum): (Bounds, Bounds), ratios: &[Ratio<'_
     let parts: Vec<(&str, f64)> = mine.iter().map(|r| (r.cell, r.of_best)).collect();
     let not = listed(&parts, of_best.min.unwrap_or(0.0));
     format!(
-        "{label}: {} × the best path alone in {} of {}{not}, {} × the sum of all alone in {}.",
+        "{label}: reaches {} × the best single path in {} of {}{not}, {} × the sum of all single paths in {}.",
         of_best.text(),
         count(of_best, |r| r.of_best),
         mine.len(),
@@ -150,13 +150,13 @@ mod tests {
         assert_eq!(table.head, ["goodput, Mbit/s", "a", "b", "both", "× best", "× sum"]);
         assert_eq!(table.rows[0], ["near", "40.0", "10.0", "38.0", "0.95", "0.76"]);
         assert_eq!(table.rows[1], ["far", "20.0", "–", "18.0", "0.90", "0.90"]);
-        let want = "both: ≥ 0.95 × the best path alone in 1 of 2 (not in far 0.90), ≥ 0.85 × the sum of all alone in 1.";
+        let want = "both: reaches ≥ 0.95 × the best single path in 1 of 2 (not in far 0.90), ≥ 0.85 × the sum of all single paths in 1.";
         assert_eq!(sentences, [want]);
         let mut all = Vec::from(all);
         all.push(comparison("theirs", "far", 20.0));
         all.insert(3, comparison("theirs", "near", 37.0));
         let (_, sentences) =
             beside_alone(&all, (&["a".to_owned(), "b".to_owned()], OF_BEST, OF_SUM), &["theirs"]);
-        assert_eq!(sentences[2], "both: no less than theirs in 1 of 2 (not in far 0.90).");
+        assert_eq!(sentences[2], "both: at least as fast as theirs in 1 of 2 (not in far 0.90).");
     }
 }

@@ -66,7 +66,7 @@ impl<'a> Job<'a> {
     fn plan(&self, seed: u64) -> Result<Plan<'a>, LabError> {
         let scenario = self.scenario;
         let variant = scenario.variant(self.label);
-        let variant = variant.ok_or_else(|| LabError::Failed(format!("no variant `{}`", self.label)))?;
+        let variant = variant.ok_or_else(|| LabError::Failed(format!("unknown variant `{}`", self.label)))?;
         Ok(Plan { scenario, variant, cell: scenario.headline(), repeat: 0, seed })
     }
 }
@@ -81,7 +81,10 @@ pub(super) fn run(
     let known = |name: &String| matrix.classes.iter().any(|class| class.name == *name);
     if let Some(unknown) = options.only.iter().find(|name| !known(name)) {
         let names: Vec<&str> = matrix.classes.iter().map(|class| class.name.as_str()).collect();
-        return Err(LabError::Wrong(format!("no class `{unknown}`; there are {}", names.join(", "))));
+        return Err(LabError::Wrong(format!(
+            "unknown class `{unknown}`; expected one of: {}",
+            names.join(", ")
+        )));
     }
     let wanted = |class: &&Class| options.only.is_empty() || options.only.contains(&class.name);
     let classes: Vec<(&Class, Vec<Point>)> = matrix
@@ -97,7 +100,7 @@ pub(super) fn run(
     }
     let results = make(&classes, &variants, options, watch)?;
     let title = match set {
-        SWITCHES => "CCID 5, and without each of its switches, on access links",
+        SWITCHES => "CCID 5 on access links, with all its switches and without each of them",
         _ => &matrix.title,
     };
     let quick = if options.quick { " --quick" } else { "" };

@@ -96,7 +96,9 @@ impl SectionSpec {
     fn check(&self) -> Result<(), LabError> {
         let known = |metric: &&String| NAMES.iter().any(|(name, _)| name == metric);
         if let Some(unknown) = self.metrics.iter().find(|metric| !known(metric)) {
-            return Err(LabError::Wrong(format!("no metric `{unknown}`; docs/summary.md lists them")));
+            return Err(LabError::Wrong(format!(
+                "unknown metric `{unknown}`; docs/summary.md lists all metrics"
+            )));
         }
         for quick in [false, true] {
             let scenario = self.scenario(quick, None)?;

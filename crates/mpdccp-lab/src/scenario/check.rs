@@ -30,10 +30,10 @@ fn general(message: impl Into<String>) -> Problem {
 pub(super) fn check(s: &Scenario, text: &str) -> Result<(), Problem> {
     let duration = *s.duration_s.as_ref();
     if !(duration > 0.0 && duration <= 86_400.0) {
-        return Err(problem(&s.duration_s, "must lie between 0 and 86400 seconds"));
+        return Err(problem(&s.duration_s, "must be above 0 and at most 86400"));
     }
     if s.warm_up.as_secs_f64() >= duration {
-        return Err(general(format!("warm_up_s must lie before the scenario's end, {duration} s")));
+        return Err(general(format!("warm_up_s must be below duration_s = {duration}")));
     }
     s.measured.as_ref().map_or(Ok(()), |name| known_flow(s, name))?;
     if s.runs == 0 {
@@ -43,7 +43,7 @@ pub(super) fn check(s: &Scenario, text: &str) -> Result<(), Problem> {
         [("[[path]]", s.paths.len()), ("[[variant]]", s.variants.len()), ("[[flow]]", s.flows.len())]
     {
         if count == 0 {
-            return Err(general(format!("at least one {what} is needed")));
+            return Err(general(format!("no {what}; give at least one")));
         }
     }
     if s.mode == Mode::Direct && s.paths.len() != 1 {
@@ -54,7 +54,7 @@ pub(super) fn check(s: &Scenario, text: &str) -> Result<(), Problem> {
     unique("flow", s.flows.iter().map(|f| &f.name))?;
     let mut cells = BTreeSet::new();
     if let Some(twice) = s.cells.iter().find(|cell| !cells.insert(&cell.name)) {
-        return Err(general(format!("cell `{}` is there twice", twice.name)));
+        return Err(general(format!("two cells are named `{}`", twice.name)));
     }
     if let Some(name) = &s.headline {
         known_cell(s, name)?;
@@ -69,7 +69,7 @@ pub(super) fn check(s: &Scenario, text: &str) -> Result<(), Problem> {
     }
     let outside = s.paths.iter().position(|p| p.outside).unwrap_or(s.paths.len());
     if let Some(wrong) = s.paths.iter().skip(outside).find(|p| outside == 0 || !p.outside) {
-        let message = "paths with `outside = true` come last, after at least one that the tunnel uses";
+        let message = "paths with `outside = true` must come last, after at least one path of the tunnel";
         return Err(problem(&wrong.name, message));
     }
     s.variants.iter().try_for_each(|c| variant(s, c))?;
@@ -85,17 +85,19 @@ fn events(s: &Scenario, duration: f64) -> Result<(), Problem> {
         let at = *event.at_s.as_ref();
         let wrong = |message: &str| Err(problem(&event.at_s, message));
         if s.mode != Mode::Tunnel {
-            return wrong("[[event]] is of the tunnel: it needs mode \"tunnel\"");
+            return wrong("[[event]] needs mode = \"tunnel\"");
         }
         if !(at >= last && at < duration) {
-            return wrong("events lie between 0 and the scenario's end, in order of time");
+            return wrong("events must be in order of time, with at_s between 0 and the scenario's end");
         }
         last = at;
         if event.things() != 1 {
-            return wrong("an event has one of `reload`, `roam`, `restart`, `kill` and `drain = true`");
+            return wrong(
+                "an event needs exactly one of `reload`, `roam`, `restart`, `kill` and `drain = true`",
+            );
         }
         if !event.away.is_zero() && event.restart.is_none() && event.kill.is_none() {
-            return wrong("`away` goes with `restart` and `kill`");
+            return wrong("`away` needs `restart` or `kill`");
         }
         let names = event.reload.iter().flat_map(|r| r.paths.iter().flatten().chain(r.priority.keys()));
         names.chain(&event.roam).try_for_each(|name| known_path(s, name))?;
@@ -106,14 +108,11 @@ fn events(s: &Scenario, duration: f64) -> Result<(), Problem> {
                     .is_some_and(|of| p.name.as_ref() == roam.as_ref() || of.as_ref() == roam.as_ref())
             };
             if s.paths.iter().any(|p| shares(p) || p.outside && p.name.as_ref() == roam.as_ref()) {
-                return Err(problem(
-                    roam,
-                    "a path of the tunnel can roam if it shares its link with no other",
-                ));
+                return Err(problem(roam, "only a tunnel path with its own link can roam"));
             }
         }
         if let Some(baseline) = s.variants.iter().find(|c| c.baseline.is_some()) {
-            return Err(problem(&baseline.label, "a scenario with [[event]] has no `baseline`"));
+            return Err(problem(&baseline.label, "`baseline` cannot be combined with [[event]]"));
         }
     }
     for variant in s.variants.iter().filter(|_| !s.events.is_empty()) {
@@ -151,7 +150,7 @@ fn follow(s: &Scenario, variant: &Variant) -> Result<(), Problem> {
 fn sweep(s: &Scenario) -> Result<(), Problem> {
     let Some(sweep) = &s.sweep else { return Ok(()) };
     if sweep.seeds == 0 {
-        return Err(general("sweep: seeds must be at least 1"));
+        return Err(general("sweep: `seeds` must be at least 1"));
     }
     let unknown = |name: &&String| !is_metric(name);
     sweep
@@ -167,7 +166,7 @@ fn is_metric(name: &str) -> bool {
 
 fn no_metric(name: &str) -> String {
     let known: Vec<&str> = NAMES.iter().map(|(name, _)| *name).collect();
-    format!("`{name}` is not a metric; allowed: {}", known.join(", "))
+    format!("unknown metric `{name}`; expected one of: {}", known.join(", "))
 }
 
 fn unique<'a>(what: &str, names: impl Iterator<Item = &'a Spanned<String>>) -> Result<(), Problem> {
@@ -178,7 +177,7 @@ fn unique<'a>(what: &str, names: impl Iterator<Item = &'a Spanned<String>>) -> R
             return Err(problem(name, "use letters, digits, `-`, `_` and `.` only"));
         }
         if !seen.insert(name.as_ref()) {
-            return Err(problem(name, format!("{what} `{}` is there twice", name.as_ref())));
+            return Err(problem(name, format!("{what} `{}` is defined twice", name.as_ref())));
         }
     }
     Ok(())
@@ -211,7 +210,7 @@ fn link(
         if !(at >= 0.0 && at < duration) {
             return Err(problem(
                 &event.at_s,
-                format!("events lie between 0 and the scenario's end, {duration} s"),
+                format!("events must lie between 0 and the scenario's end, {duration} s"),
             ));
         }
         if at < last {
@@ -225,7 +224,7 @@ fn link(
             [Some(&event.link_keys()), event.forward.as_ref(), event.reverse.as_ref()].map(|k| k.cloned());
         if own.into_iter().flatten().all(|keys| keys.is_empty()) {
             let message =
-                "an event needs one of the keys of a link (rate, owd, loss, jitter, queue, up, ...)";
+                "an event needs at least one key of a link (rate, owd, loss, jitter, queue, up, ...)";
             return Err(problem(&event.at_s, message));
         }
     }
@@ -243,20 +242,20 @@ fn variant(s: &Scenario, c: &Variant) -> Result<(), Problem> {
     let unknown = |ccid: &&Spanned<u8>| !dccp_proto::ccid::is_known(*ccid.as_ref());
     if let Some(ccid) = [&c.ccid, &c.reverse_ccid].into_iter().flatten().find(unknown) {
         let known: Vec<u8> = (0..=u8::MAX).filter(|n| dccp_proto::ccid::is_known(*n)).collect();
-        return Err(problem(ccid, format!("CCID {} is not known; allowed: {known:?}", ccid.as_ref())));
+        return Err(problem(ccid, format!("unknown CCID {}; expected one of {known:?}", ccid.as_ref())));
     }
     match (&c.ccid, &c.tcp) {
         (None, None) if c.udp && s.mode == Mode::Direct => Ok(()),
         _ if c.baseline.is_some() => baseline(s, c),
-        _ if c.udp => Err(problem(&c.label, "`udp` stands alone, in mode \"direct\"")),
+        _ if c.udp => Err(problem(&c.label, "`udp` needs mode = \"direct\", without other transports")),
         _ if c.reverse_ccid.is_some() && (s.mode != Mode::Direct || c.ccid.is_none()) => {
-            Err(problem(&c.label, "`reverse_ccid` goes with `ccid` in mode \"direct\""))
+            Err(problem(&c.label, "`reverse_ccid` needs `ccid` and mode = \"direct\""))
         }
         (None, Some(tcp)) if s.mode != Mode::Direct => {
-            Err(problem(tcp, "kernel TCP as a variant needs mode = \"direct\""))
+            Err(problem(tcp, "a variant with `tcp` needs mode = \"direct\""))
         }
         (None, Some(tcp)) if !TCP_CCS.contains(&tcp.as_ref().as_str()) => {
-            Err(problem(tcp, format!("`{}` is not known; allowed: {TCP_CCS:?}", tcp.as_ref())))
+            Err(problem(tcp, format!("unknown `{}`; expected one of {TCP_CCS:?}", tcp.as_ref())))
         }
         (Some(_), None) | (None, Some(_)) => Ok(()),
         // The program's default.
@@ -267,21 +266,21 @@ fn variant(s: &Scenario, c: &Variant) -> Result<(), Problem> {
     paths.into_iter().flatten().try_for_each(|name| known_path(s, name))?;
     flows.into_iter().flatten().try_for_each(|name| known_flow(s, name))?;
     if paths.is_some_and(|all| s.mode == Mode::Direct || all.is_empty()) {
-        return Err(problem(&c.label, "`paths` names at least one path, in mode \"tunnel\""));
+        return Err(problem(&c.label, "`paths` needs mode = \"tunnel\" and at least one path"));
     }
     if flows.is_some_and(<[_]>::is_empty) {
-        return Err(problem(&c.label, "`flows` names at least one flow"));
+        return Err(problem(&c.label, "`flows` is empty; give at least one flow"));
     }
     s.tunnel_of(c)?;
     if s.mode == Mode::Direct && s.is_sealed(c) {
-        return Err(problem(&c.label, "`security` is of the tunnel: it needs mode \"tunnel\""));
+        return Err(problem(&c.label, "`security` needs mode = \"tunnel\""));
     }
     Ok(())
 }
 
 fn baseline(s: &Scenario, c: &Variant) -> Result<(), Problem> {
     if s.mode != Mode::Tunnel || c.ccid.is_some() || c.tcp.is_some() || c.udp {
-        return Err(problem(&c.label, "`baseline` stands alone, in mode \"tunnel\""));
+        return Err(problem(&c.label, "`baseline` needs mode = \"tunnel\", without other transports"));
     }
     let flows = s.flows_of(c, s.headline());
     if c.baseline == Some(Baseline::Mptcp {})
@@ -289,7 +288,7 @@ fn baseline(s: &Scenario, c: &Variant) -> Result<(), Problem> {
     {
         return Err(problem(
             &c.label,
-            "Multipath TCP carries tcp flows only, bulk or short: name them in `flows`",
+            "Multipath TCP carries only bulk or short TCP flows; list these in `flows`",
         ));
     }
     Ok(())
@@ -304,31 +303,28 @@ fn flow(s: &Scenario, f: &FlowSpec, places: &Places<'_>, duration: f64) -> Resul
     if let Some(via) = &f.via
         && !(s.mode == Mode::Tunnel && s.paths.iter().any(|p| p.name.as_ref() == via.as_ref()))
     {
-        return Err(problem(via, "names a path, in mode \"tunnel\""));
+        return Err(problem(via, "expected the name of a path, in mode = \"tunnel\""));
     }
     if let Some(mirror) = &f.mirror {
         let outside = |p: &PathSpec| p.outside && p.name.as_ref() == mirror.as_ref();
         if !s.paths.iter().any(outside) || f.kind != FlowKind::Udp || f.via.is_some() {
             return Err(problem(
                 mirror,
-                "names a path with `outside = true`, for a udp flow through the tunnel",
+                "expected the name of a path with `outside = true`, for a udp flow through the tunnel",
             ));
         }
     }
     if !f.owd.is_zero() && s.mode != Mode::Direct && f.via.is_none() {
-        let message = "`owd` of a flow is for mode \"direct\" and for flows with `via`: through the tunnel all take its paths";
+        let message = "`owd` of a flow needs mode = \"direct\" or `via`; flows in the tunnel have the delay of its paths";
         return Err(at("owd", message.to_owned()));
     }
     if f.share_congestion && s.mode != Mode::Direct {
-        return Err(at("share_congestion", "share_congestion is for mode \"direct\"".to_owned()));
+        return Err(at("share_congestion", "share_congestion needs mode = \"direct\"".to_owned()));
     }
     if let Some(stop) = &f.stop_s
         && !(*stop.as_ref() > f.start_s && *stop.as_ref() <= duration)
     {
-        return Err(problem(
-            stop,
-            format!("must lie after start_s and not after the scenario's end, {duration} s"),
-        ));
+        return Err(problem(stop, format!("must be above start_s and at most duration_s = {duration}")));
     }
     if !(f.start_s >= 0.0 && f.start_s < duration) {
         return Err(at(
@@ -343,36 +339,35 @@ fn flow(s: &Scenario, f: &FlowSpec, places: &Places<'_>, duration: f64) -> Resul
         if f.kind != FlowKind::Command
             && (s.mode != Mode::Direct || f.kind != FlowKind::Udp || first || bulk || tcp)
         {
-            let message = "a reverse flow is a udp flow that is not bulk, in mode \"direct\", after the flow whose DCCP connection it uses";
+            let message = "a reverse flow needs mode = \"direct\" and kind = \"udp\", a source other than bulk, and a place after the flow whose DCCP connection it uses";
             return Err(at("reverse", message.to_owned()));
         }
     }
     if f.echo && (s.mode != Mode::Direct || f.kind != FlowKind::Udp || f.reverse) {
-        return Err(at("echo", "`echo` is for udp flows from the client in mode \"direct\"".to_owned()));
+        return Err(at("echo", "`echo` needs mode = \"direct\" and a udp flow from the client".to_owned()));
     }
     if (f.kind == FlowKind::Command) != (f.server.is_some() || f.client.is_some()) {
-        return Err(problem(&f.name, "`server` and `client` are for kind = \"command\""));
+        return Err(problem(&f.name, "`server` and `client` need kind = \"command\""));
     }
     if (f.kind == FlowKind::Short) != (f.sizes.is_some() || f.every.is_some()) {
-        return Err(problem(&f.name, "`sizes` and `every` are for kind = \"short\", which needs both"));
+        return Err(problem(&f.name, "`sizes` and `every` belong to kind = \"short\", which needs both"));
     }
     match f.kind {
         FlowKind::Short => short(f, duration, &at)?,
         FlowKind::Command => {
             let other = f.payload.is_some() || f.rate.is_some() || f.source.is_some() || f.cc.is_some();
             if f.client.is_none() || other || s.mode != Mode::Tunnel {
-                let message = "a command flow has `client`, mostly `server`, and no `payload`, `rate`, `source` or `cc`, in mode \"tunnel\"";
+                let message = "a command flow needs mode = \"tunnel\" and `client`, may have `server`, and has no `payload`, `rate`, `source` or `cc`";
                 return Err(problem(&f.name, message));
             }
         }
         FlowKind::Udp => {
             let source = f.source().cloned().unwrap_or_default();
             let (Some(payload), None) = (&f.payload, &f.cc) else {
-                return Err(problem(&f.name, "a udp flow has `payload` and `rate`, and no `cc`"));
+                return Err(problem(&f.name, "a udp flow needs `payload` and `rate`, and cannot have `cc`"));
             };
             if f.rate.is_some() != source.has_rate() {
-                let message =
-                    "a udp flow has `rate` with a constant, on-off or poisson source, and only then";
+                let message = "a udp flow needs `rate` if its source is constant, on-off or poisson, and cannot have `rate` otherwise";
                 let at = f.source.as_ref().map_or(f.name.span(), Spanned::span);
                 return Err((Some(at), message.to_owned()));
             }
@@ -388,10 +383,13 @@ fn flow(s: &Scenario, f: &FlowSpec, places: &Places<'_>, duration: f64) -> Resul
         }
         FlowKind::Tcp => {
             let (None, None, None, Some(cc)) = (&f.payload, f.rate, &f.source, &f.cc) else {
-                return Err(problem(&f.name, "a tcp flow has `cc`, and no `payload`, `rate` or `source`"));
+                return Err(problem(
+                    &f.name,
+                    "a tcp flow needs `cc`, and cannot have `payload`, `rate` or `source`",
+                ));
             };
             if !TCP_CCS.contains(&cc.as_str()) {
-                return Err(at("cc", format!("cc `{cc}` is not known; allowed: {TCP_CCS:?}")));
+                return Err(at("cc", format!("unknown cc `{cc}`; expected one of {TCP_CCS:?}")));
             }
         }
     }
@@ -401,18 +399,17 @@ fn flow(s: &Scenario, f: &FlowSpec, places: &Places<'_>, duration: f64) -> Resul
 fn short(f: &FlowSpec, duration: f64, at: &dyn Fn(&str, String) -> Problem) -> Result<(), Problem> {
     let other = f.payload.is_some() || f.rate.is_some() || f.source.is_some() || f.ecn;
     let (Some(sizes), Some(every), Some(cc), false) = (&f.sizes, f.every, &f.cc, other) else {
-        let message =
-            "a short flow has `cc`, `sizes` and `every`, and no `payload`, `rate`, `source` or `ecn`";
+        let message = "a short flow needs `cc`, `sizes` and `every`, and cannot have `payload`, `rate`, `source` or `ecn`";
         return Err(problem(&f.name, message));
     };
     if !TCP_CCS.contains(&cc.as_str()) {
-        return Err(at("cc", format!("cc `{cc}` is not known; allowed: {TCP_CCS:?}")));
+        return Err(at("cc", format!("unknown cc `{cc}`; expected one of {TCP_CCS:?}")));
     }
     if sizes.0.is_empty() || sizes.0.iter().any(|size| !(12..=1 << 30).contains(size)) {
-        return Err(at("sizes", "`sizes` names at least one size, each from 12 B to 1 GiB".to_owned()));
+        return Err(at("sizes", "`sizes` needs at least one size, each from 12 B to 1 GiB".to_owned()));
     }
     if every.is_zero() || duration / every.as_secs_f64() > MAX_SHORT as f64 {
-        let message = format!("`every` must be so long that no more than {MAX_SHORT} connections come");
+        let message = format!("`every` is too short: more than {MAX_SHORT} connections");
         return Err(at("every", message));
     }
     Ok(())
@@ -423,20 +420,20 @@ fn known_cell(s: &Scenario, name: &Spanned<String>) -> Result<(), Problem> {
         return Ok(());
     }
     let known: Vec<&str> = s.cells.iter().map(|cell| cell.name.as_str()).collect();
-    Err(problem(name, format!("there is no cell `{}`; there are {}", name.as_ref(), known.join(", "))))
+    Err(problem(name, format!("unknown cell `{}`; expected one of: {}", name.as_ref(), known.join(", "))))
 }
 
 fn known_path(s: &Scenario, name: &Spanned<String>) -> Result<(), Problem> {
     let known: Vec<&str> = s.paths.iter().map(|p| p.name.as_ref().as_str()).collect();
     let found = known.contains(&name.as_ref().as_str());
-    let message = || format!("there is no path `{}`; there are {}", name.as_ref(), known.join(", "));
+    let message = || format!("unknown path `{}`; expected one of: {}", name.as_ref(), known.join(", "));
     if found { Ok(()) } else { Err(problem(name, message())) }
 }
 
 fn known_flow(s: &Scenario, name: &Spanned<String>) -> Result<(), Problem> {
     let known: Vec<&str> = s.flows.iter().map(|f| f.name.as_ref().as_str()).collect();
     let found = s.flows.iter().any(|f| f.is(name.as_ref()));
-    let message = || format!("there is no flow `{}`; there are {}", name.as_ref(), known.join(", "));
+    let message = || format!("unknown flow `{}`; expected one of: {}", name.as_ref(), known.join(", "));
     if found { Ok(()) } else { Err(problem(name, message())) }
 }
 
@@ -445,7 +442,7 @@ fn known_label(s: &Scenario, name: &Spanned<String>) -> Result<(), Problem> {
         return Ok(());
     }
     let known: Vec<&str> = s.variants.iter().map(|c| c.label.as_ref().as_str()).collect();
-    Err(problem(name, format!("there is no variant `{}`; there are {}", name.as_ref(), known.join(", "))))
+    Err(problem(name, format!("unknown variant `{}`; expected one of: {}", name.as_ref(), known.join(", "))))
 }
 
 fn known_metric(name: &Spanned<String>) -> Result<(), Problem> {

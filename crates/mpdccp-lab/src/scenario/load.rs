@@ -122,7 +122,7 @@ impl Scenario {
         let names: Vec<&str> = LIBRARY.iter().map(|named| named.name).collect();
         if !Path::new(name_or_file).is_file() {
             return Err(problem(format!(
-                "no such scenario or file; the program comes with {}",
+                "unknown scenario or file; expected a file or one of: {}",
                 names.join(", ")
             )));
         }
@@ -184,7 +184,7 @@ impl Scenario {
             let Some(name) = path.shares.clone() else { continue };
             let owner = before.iter().find(|p| p.name.as_ref() == name.as_ref() && p.shares.is_none());
             let Some(owner) = owner else {
-                let message = "names a path before this one that has a link of its own";
+                let message = "expected the name of an earlier path with its own link";
                 return Err((Some(name.span()), message.to_owned()));
             };
             *path = PathSpec {

@@ -274,12 +274,12 @@ impl Scenario {
             return Some("mirrored flows");
         }
         if flows.iter().any(|f| f.loss_detection != LossDetection::Rack && f.ecn) {
-            return Some("ECN of flows that are modelled");
+            return Some("ECN of modelled TCP flows");
         }
         if self.events.iter().any(|e| e.restart.is_some() || e.kill.is_some()) {
             return Some("events that restart an end of the tunnel");
         }
-        let what = "bulk sources, and in mode \"direct\" sources other than constant rate";
+        let what = "bulk sources, or sources other than constant rate in mode = \"direct\"";
         (!flows.iter().all(simple)).then_some(what)
     }
 
@@ -289,7 +289,7 @@ impl Scenario {
         match variant.baseline {
             Some(Baseline::Mptcp {}) => return Some("the kernel's Multipath TCP"),
             Some(Baseline::Wireguard { .. }) => return Some("WireGuard"),
-            Some(Baseline::Command { .. }) => return Some("other people's tunnels"),
+            Some(Baseline::Command { .. }) => return Some("tunnels of other programs"),
             Some(Baseline::Plain {}) | None => {}
         }
         flows.iter().all(|f| f.kind == FlowKind::Command).then_some("commands as traffic")

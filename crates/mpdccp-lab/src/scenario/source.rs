@@ -64,7 +64,7 @@ impl SourceSpec {
                 Some("frames_per_s must lie between 1 and 1000")
             }
             SourceSpec::Video { ladder, .. } if ladder.0.is_empty() || !ladder.0.is_sorted() => {
-                Some("a ladder has rates in rising order")
+                Some("the rates of `ladder` must be in ascending order")
             }
             _ => None,
         }
@@ -97,12 +97,12 @@ pub(super) fn parse_trace(text: &str) -> Result<Vec<(Duration, u32)>, String> {
         let at = at.and_then(|ms| Duration::try_from_secs_f64(ms / 1e3).ok());
         let bytes = words.next().and_then(|w| w.parse().ok());
         let (Some(at), Some(bytes), None) = (at, bytes, words.next()) else {
-            return Err(wrong("not a time in milliseconds and a number of bytes"));
+            return Err(wrong("expected a time in milliseconds and a number of bytes"));
         };
         if packets.last().is_some_and(|last| last.0 > at) {
-            return Err(wrong("earlier than the line before"));
+            return Err(wrong("the time is before that of the previous line"));
         }
         packets.push((at, bytes));
     }
-    if packets.is_empty() { Err("an empty trace".to_owned()) } else { Ok(packets) }
+    if packets.is_empty() { Err("the trace is empty".to_owned()) } else { Ok(packets) }
 }

@@ -46,7 +46,7 @@ impl Scenario {
     pub fn points(&self, cells: &[&str]) -> Result<Vec<Point>, ScenarioError> {
         let wrong = |message: String| self.wrong(message);
         let Some(sweep) = &self.sweep else {
-            return Err(wrong("there is no [sweep] in it".to_owned()));
+            return Err(wrong("the scenario has no [sweep]".to_owned()));
         };
         let mut points = vec![(Vec::new(), self.document.clone())];
         for (name, values) in &sweep.parameters {
@@ -60,7 +60,10 @@ impl Scenario {
                 _ => false,
             };
             if let Some(cell) = cells.iter().filter_map(|cell| self.cell(cell)).find(hides) {
-                return Err(wrong(format!("sweep: `{name}`: the cell `{}` replaces it", cell.name)));
+                return Err(wrong(format!(
+                    "sweep: `{name}`: cell `{}` also sets this key; remove one of them",
+                    cell.name
+                )));
             }
             let mut next = Vec::new();
             for (labels, table) in points {
@@ -132,8 +135,8 @@ fn set(at: &mut Value, places: &[&str], value: &Value) -> Result<(), String> {
                     set(item, rest, value)?;
                 }
             }
-            if found { Ok(()) } else { Err(format!("there is no `{first}`")) }
+            if found { Ok(()) } else { Err(format!("`{first}` not found")) }
         }
-        _ => Err(format!("there is nothing to enter at `{first}`")),
+        _ => Err(format!("`{first}` is not a table or a list")),
     }
 }

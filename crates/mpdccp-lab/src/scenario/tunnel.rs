@@ -64,7 +64,7 @@ impl TunnelSettings {
             if name == SECURITY {
                 if ![SEALED, "none"].map(Some).contains(&value.as_str()) {
                     return Err(at(format!(
-                        "expected \"{SEALED}\", with keys made for the run, or \"none\""
+                        "expected \"{SEALED}\" (with keys generated for the run) or \"none\""
                     )));
                 }
                 table.insert(name.to_owned(), value);
@@ -72,7 +72,7 @@ impl TunnelSettings {
             }
             if !Settings::KEYS.contains(&name) {
                 let known = [Settings::KEYS, &OF_THE_FILE, &SHORT].concat().join(", ");
-                return Err((Some(key.span()), format!("`{name}` is not known, expected one of: {known}")));
+                return Err((Some(key.span()), format!("unknown key `{name}`; expected one of: {known}")));
             }
             Settings::default().set(name, value.clone()).map_err(|e| at(e.message().to_owned()))?;
             table.insert(name.to_owned(), value);

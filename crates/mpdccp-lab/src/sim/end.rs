@@ -424,7 +424,7 @@ impl End {
         let local = match (path.local, bound) {
             (Some(local), _) => local,
             (None, Some(_)) => Ipv4Addr::UNSPECIFIED.into(),
-            (None, None) => return failed("there is no such interface"),
+            (None, None) => return failed("no such interface"),
         };
         self.opened += 1;
         let mut socket = u32::from(self.opened);

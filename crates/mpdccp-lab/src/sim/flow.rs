@@ -275,7 +275,7 @@ fn early(start: Time) -> Time {
 
 fn path_named(plan: &Plan<'_>, name: &str) -> Result<usize, LabError> {
     let place = plan.scenario.paths.iter().position(|p| p.name.as_ref() == name);
-    place.ok_or_else(|| LabError::Failed(format!("there is no path `{name}`")))
+    place.ok_or_else(|| LabError::Failed(format!("unknown path `{name}`")))
 }
 
 /// Offered rate of a flow, with `headers` bytes on each of its packets.
@@ -308,5 +308,5 @@ fn mtu(world: &World, over: Over) -> Result<u16, LabError> {
     let status = world.status(session);
     let paths = status.iter().flat_map(|s| &s.paths).map(|p| p.max_payload).filter(|n| *n > 0);
     let least = paths.min().and_then(|n| u16::try_from(n).ok());
-    least.ok_or_else(|| LabError::Failed("there is no connection when a TCP flow begins".to_owned()))
+    least.ok_or_else(|| LabError::Failed("no connection is open when a TCP flow starts".to_owned()))
 }

@@ -40,16 +40,17 @@ impl Backend for Sim {
 
     fn lacks(&self, plan: &Plan<'_>) -> Option<String> {
         if let Some(what) = plan.scenario.namespaces_only_of(plan.variant) {
-            return Some(format!("only namespaces have {what}: run this scenario with --backend netns"));
+            return Some(format!("only namespaces support {what}; run this scenario with --backend netns"));
         }
         let flow = plan.scenario.unslowed_of(plan.variant)?;
-        Some(format!("flow `{flow}`: nothing would slow a bulk source down over plain UDP; give it a `rate`"))
+        Some(format!("flow `{flow}`: a bulk source over plain UDP has no congestion control; set `rate`"))
     }
 
     fn leaves_out(&self, plan: &Plan<'_>) -> Option<String> {
         let commands = plan.flows().into_iter().filter(|flow| flow.kind == FlowKind::Command);
         let names: Vec<String> = commands.map(|flow| format!("`{}`", flow.name.as_ref())).collect();
-        (!names.is_empty()).then(|| format!("{}: programs run on namespaces only", names.join(", ")))
+        (!names.is_empty())
+            .then(|| format!("{}: only namespaces can run external programs", names.join(", ")))
     }
 
     fn run(&self, plan: &Plan<'_>, watch: &mut dyn FnMut(&Sample)) -> Result<RunRecord, LabError> {

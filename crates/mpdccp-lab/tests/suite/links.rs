@@ -209,9 +209,13 @@ fn without_a_tunnel_flows_go_over_the_path_as_they_are() {
 fn wrong_baselines_and_commands_say_what_is_allowed() {
     let cases = [
         ("kind = \"mptcp\"", "kind = \"mtcp\"", "wireguard"),
-        ("baseline = { kind = \"mptcp\" }", "baseline = { kind = \"mptcp\" }, ccid = 5", "stands alone"),
-        ("label = \"mptcp\", flows = [\"tcp\"]", "label = \"mptcp\"", "tcp flows only"),
-        (", client = \"nc $SERVER $PORT\"", "", "has `client`"),
+        (
+            "baseline = { kind = \"mptcp\" }",
+            "baseline = { kind = \"mptcp\" }, ccid = 5",
+            "without other transports",
+        ),
+        ("label = \"mptcp\", flows = [\"tcp\"]", "label = \"mptcp\"", "only bulk or short TCP flows"),
+        (", client = \"nc $SERVER $PORT\"", "", "needs mode = \"tunnel\" and `client`"),
         ("kind = \"command\"", "kind = \"tcp\", cc = \"bbr\"", "kind = \"command\""),
     ];
     for (from, to, mentions) in cases {

@@ -107,7 +107,7 @@ fn a_class_of_the_matrix_is_judged_and_kept() {
     assert_eq!(attempt(&options).0, 6);
     options.only = vec!["potholes".to_owned()];
     let error = attempt(&options).1.unwrap_err().to_string();
-    assert!(error.contains("no class `potholes`; there are jitter, "), "{error}");
+    assert!(error.contains("unknown class `potholes`; expected one of: jitter, "), "{error}");
 }
 
 /// The same, for each switch of CCID 5.

@@ -54,7 +54,7 @@ fn the_library_is_sound() {
 #[test]
 fn wrong_scenarios_say_what_is_wrong_and_where() {
     let cases = [
-        ("duration_s = 10", "duration_s = -1", "t.toml:3: duration_s", "between 0"),
+        ("duration_s = 10", "duration_s = -1", "t.toml:3: duration_s", "above 0 and at most 86400"),
         ("duration_s = 10", "duraton_s = 10", "t.toml:3: duraton_s", "duration_s"),
         ("\"cpf\"", "\"fifo\"", "t.toml:6: scheduler", "rr"),
         ("scheduler = \"cpf\"", "security = \"keys\"", "t.toml:6", "\"noise\""),
@@ -63,7 +63,7 @@ fn wrong_scenarios_say_what_is_wrong_and_where() {
             "[tunnel]\nscheduler = \"cpf\"",
             "mode = \"direct\"\n[tunnel]\nsecurity = \"noise\"",
             "t.toml:17",
-            "needs mode \"tunnel\"",
+            "needs mode = \"tunnel\"",
         ),
         ("rate = \"10 Mbit/s\"", "rate = \"10 MB\"", "t.toml:9: rate", "Mbit/s"),
         ("rate = \"10 Mbit/s\"", "rate = \"0 Mbit/s\"", "t.toml:9: rate", "above 0"),
@@ -95,7 +95,7 @@ fn wrong_scenarios_say_what_is_wrong_and_where() {
             "t.toml:13: at_s",
             "order",
         ),
-        ("headline = \"a\"", "headline = \"b\"", "t.toml:4: headline", "no cell `b`"),
+        ("headline = \"a\"", "headline = \"b\"", "t.toml:4: headline", "unknown cell `b`"),
         ("ccid = 2", "ccid = 99", "t.toml:17: ccid", "[2, "),
         ("ccid = 2", "ccid = 2\ncc_variant = \"best\"", "t.toml:18: cc_variant", "tuned"),
         ("ccid = 2", "tcp = \"cubic\"", "t.toml:17: tcp", "direct"),
@@ -108,7 +108,7 @@ fn wrong_scenarios_say_what_is_wrong_and_where() {
         ("min = 1", "not_above = \"tcp\"", "t.toml:26: not_above", "ccid2"),
         ("name = \"p1\"", "name = \"p 1\"", "t.toml:8: name", "letters"),
         ("owd = \"10 ms\"", "owd = 10", "t.toml:14: owd", "`10` is not a time"),
-        ("owd = \"10 ms\"", "loss = 0.5", "t.toml:14: loss", "as in \"10 %\""),
+        ("owd = \"10 ms\"", "loss = 0.5", "t.toml:14: loss", "such as \"10 %\""),
         (
             "queue = \"125000 B\"\n",
             "queue = \"125000 B\"\npolicer = { rate = \"0 Mbit/s\", burst = \"9 kB\" }\n",
@@ -180,10 +180,10 @@ fn the_wider_keys_say_what_is_allowed_too() {
         ("ecn = true }", "ecn = true }\noutside = true", "t.toml:7: name", "come last"),
         ("\"codel\"", "\"codl\"", "t.toml:10", "fq-codel"),
         ("\"poisson\"", "\"fish\"", "t.toml:25", "on-off"),
-        ("\"poisson\"", "\"on-off\", on = \"1\", off = \"2 s\"", "t.toml:25: source", "as in"),
+        ("\"poisson\"", "\"on-off\", on = \"1\", off = \"2 s\"", "t.toml:25: source", "such as"),
         ("\"poisson\"", "\"on-off\", on = \"0 s\", off = \"2 s\"", "t.toml:25: source", "above 0"),
         ("\"poisson\"", "\"trace\", file = \"none\"", "t.toml:25: source", "none"),
-        ("rate = \"5 Mbit/s\"", "", "t.toml:25: source", "has `rate`"),
+        ("rate = \"5 Mbit/s\"", "", "t.toml:25: source", "needs `rate`"),
         ("via = \"p1\"", "via = \"p2\"", "t.toml:32: via", "path"),
         ("count = 2", "count = 0", "t.toml:29: count", "between 1 and 100"),
         ("kind = \"tcp\"", "kind = \"short\"", "t.toml:28: name", "`every`"),

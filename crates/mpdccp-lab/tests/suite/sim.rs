@@ -309,7 +309,10 @@ fn flows_of_programs_are_left_out_of_virtual_time() {
         (Sim::default().lacks(&plan), Sim::default().leaves_out(&plan))
     };
     let (lacks, left_out) = plan(&scenario);
-    assert_eq!((lacks, left_out.as_deref()), (None, Some("`curl`: programs run on namespaces only")));
+    assert_eq!(
+        (lacks, left_out.as_deref()),
+        (None, Some("`curl`: only namespaces can run external programs"))
+    );
     let (record, stats) = run(&scenario, "ccid5", "base");
     assert_eq!(record.flows.iter().map(|f| f.name.as_str()).collect::<Vec<_>>(), ["udp", "tcp", "beside"]);
     // The first flow is absent, and no other flow takes its place.

@@ -106,11 +106,11 @@ fn who_says_nothing_gets_what_the_tunnel_takes() {
 #[test]
 fn wrong_names_say_which_there_are() {
     let cases = [
-        ("path.b =", "path.c =", "t.toml:20: c: there is no path `c`; there are a, b"),
-        ("flow.udp.", "flow.udq.", "t.toml:21: udq: there is no flow `udq`; there are tcp-1, tcp-2, udp"),
-        ("paths = [\"b\"]", "paths = [\"c\"]", "t.toml:27: paths: there is no path `c`; there are a, b"),
-        ("flows = [\"tcp\"]", "flows = [\"x\"]", "t.toml:31: flows: there is no flow `x`"),
-        ("paths = [\"b\"]", "paths = []", "t.toml:26: label: `paths` names at least one path"),
+        ("path.b =", "path.c =", "t.toml:20: c: unknown path `c`; expected one of: a, b"),
+        ("flow.udp.", "flow.udq.", "t.toml:21: udq: unknown flow `udq`; expected one of: tcp-1, tcp-2, udp"),
+        ("paths = [\"b\"]", "paths = [\"c\"]", "t.toml:27: paths: unknown path `c`; expected one of: a, b"),
+        ("flows = [\"tcp\"]", "flows = [\"x\"]", "t.toml:31: flows: unknown flow `x`"),
+        ("paths = [\"b\"]", "paths = []", "t.toml:26: label: `paths` needs mode"),
         ("rate = \"2 Mbit/s\"", "rate = \"2 Mb\"", "t.toml:20: rate: "),
         ("rate = \"2 Mbit/s\"", "rat = \"2 Mbit/s\"", "t.toml:20: rat: "),
     ];

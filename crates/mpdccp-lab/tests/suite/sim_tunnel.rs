@@ -113,13 +113,16 @@ fn the_same_seed_gives_the_same_bytes_through_crashes_too() {
 #[test]
 fn an_event_that_cannot_be_is_refused_with_its_line() {
     for (events, why) in [
-        ("at_s = 1", "an event has one of `reload`, `roam`, `restart`, `kill` and `drain = true`"),
-        ("at_s = 1\ndrain = true\nroam = \"a\"", "an event has one of"),
-        ("at_s = 12\ndrain = true", "events lie between 0 and the scenario's end, in order of time"),
-        ("at_s = 1\ndrain = true\naway = \"1 s\"", "`away` goes with `restart` and `kill`"),
-        ("at_s = 1\nroam = \"c\"", "there is no path `c`; there are a, b"),
-        ("at_s = 1\nreload = { paths = [\"c\"] }", "there is no path `c`"),
-        ("at_s = 1\nreload = { tunnel = { schedule = 1 } }", "`schedule` is not known"),
+        ("at_s = 1", "an event needs exactly one of `reload`, `roam`, `restart`, `kill` and `drain = true`"),
+        ("at_s = 1\ndrain = true\nroam = \"a\"", "an event needs exactly one of"),
+        (
+            "at_s = 12\ndrain = true",
+            "events must be in order of time, with at_s between 0 and the scenario's end",
+        ),
+        ("at_s = 1\ndrain = true\naway = \"1 s\"", "`away` needs `restart` or `kill`"),
+        ("at_s = 1\nroam = \"c\"", "unknown path `c`; expected one of: a, b"),
+        ("at_s = 1\nreload = { paths = [\"c\"] }", "unknown path `c`"),
+        ("at_s = 1\nreload = { tunnel = { schedule = 1 } }", "unknown key `schedule`"),
         (
             "at_s = 1\nreload = { tunnel = { security = \"noise\" } }",
             "`security` cannot change while the tunnel runs",

@@ -184,7 +184,7 @@ fn shards_make_each_run_once_and_merge_into_the_same_file() {
     let all = options("all", "1/1");
     let missing = merge(&scenario, &Sim::default(), &all, &files[1..], &|_| {}).unwrap();
     assert_eq!(missing.failed.len(), made[0]);
-    assert!(missing.failed[0].1.contains("no shard has made it"), "{:?}", missing.failed);
+    assert!(missing.failed[0].1.contains("no shard has this run"), "{:?}", missing.failed);
     let merged = merge(&scenario, &Sim::default(), &all, &files, &|_| {}).unwrap();
     assert_eq!((merged.found, merged.made, merged.failed.len()), (total, 0, 0));
     assert_eq!(fs::read(&all.out).unwrap(), fs::read(dir.path().join("s.csv")).unwrap());

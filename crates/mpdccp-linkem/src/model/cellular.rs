@@ -42,7 +42,7 @@ fn lte_course(mut random: Random) -> Course {
 
 pub(super) static FIVE_G: Model = Model {
     name: "5g",
-    about: "5G in the middle band beside LTE, which takes over for some seconds now and then",
+    about: "mid-band 5G, with LTE instead for some seconds now and then",
     source: "100 to 200 Mbit/s down in the middle band and frequent handoffs to LTE: Narayanan et al., A First Look at Commercial 5G Performance on Smartphones (WWW 2020)",
     usual: five_g,
     course: five_g_course,

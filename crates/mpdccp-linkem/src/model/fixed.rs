@@ -14,7 +14,7 @@ fn constant(usual: fn() -> [LinkConfig; 2]) -> Course {
 
 pub(super) static GEO: Model = Model {
     name: "geo",
-    about: "a geostationary satellite: half a second and more for a round trip",
+    about: "a geostationary satellite: round trips above 500 ms",
     source: "round trip of about 600 ms: Huston, Using LEOs and GEOs (APNIC, 2022); 19 Mbit/s down: Ookla, Q3 2021, for HughesNet and Viasat",
     usual: geo,
     course: |_: Random| constant(geo),
@@ -29,7 +29,7 @@ fn geo() -> [LinkConfig; 2] {
 
 pub(super) static DSL: Model = Model {
     name: "dsl",
-    about: "ADSL2+ on a line of middle length, interleaved, with a deep queue upwards",
+    about: "ADSL2+ on a line of medium length, with interleaving and a deep upstream queue",
     source: "interleaving and last-mile delay, and modems' queues: Sundaresan et al., Broadband Internet Performance: A View From the Gateway (SIGCOMM 2011); rates within ITU-T G.992.5",
     usual: dsl,
     course: |_: Random| constant(dsl),
@@ -41,7 +41,7 @@ fn dsl() -> [LinkConfig; 2] {
 
 pub(super) static CABLE: Model = Model {
     name: "cable",
-    about: "a cable modem without queue management: a quarter of a second of queue upwards",
+    about: "a cable modem without queue management: 250 ms of upstream queue",
     source: "250 ms under load without queue management: Livingood and White (eds.), Improving Latency with Active Queue Management (AQM) During COVID-19 (arXiv:2107.13968)",
     usual: cable,
     course: |_: Random| constant(cable),

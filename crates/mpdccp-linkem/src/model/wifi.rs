@@ -7,7 +7,7 @@ use mpdccp_units::Duration;
 
 pub(super) static WIFI: Model = Model {
     name: "wifi",
-    about: "802.11n, one stream, 20 MHz, others on the channel: aggregates, and rates of the standard's table",
+    about: "802.11n, one stream, 20 MHz, shared channel: frame aggregation and the standard's rates",
     source: "rates of one stream at 20 MHz and 800 ns: IEEE Std 802.11-2012, table 20-30; aggregation and a first-in-first-out queue of 1,000 packets: Høiland-Jørgensen et al., Ending the Anomaly (USENIX ATC 2017)",
     usual,
     course,

@@ -24,7 +24,7 @@ impl<'de> Deserialize<'de> for Policy {
         impl<'de> Visitor<'de> for Rules {
             type Value = Policy;
             fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-                f.write_str("rules such as [[policy_rule]] with dscp = \"ef\" and scheduler = \"redundant\"")
+                f.write_str("tables such as [[policy_rule]] with dscp = \"ef\" and scheduler = \"redundant\"")
             }
             fn visit_seq<A: SeqAccess<'de>>(self, mut seq: A) -> Result<Policy, A::Error> {
                 let mut rules = Vec::new();
@@ -35,7 +35,7 @@ impl<'de> Deserialize<'de> for Policy {
                         return Ok(Policy(rules));
                     };
                     if number > MAX_RULES {
-                        return Err(wrong(format!("there may be {MAX_RULES}")));
+                        return Err(wrong(format!("too many rules; expected at most {MAX_RULES}")));
                     }
                     rules.push(text.rule(number).map_err(wrong)?);
                 }
@@ -96,7 +96,7 @@ impl Text {
         }
         if self.fec.is_some_and(|n| !(1..=MAX_PER_FEC_PACKET).contains(&n)) {
             return Err(format!(
-                "fec: expected 1 to {MAX_PER_FEC_PACKET}, how many packets one FEC packet is for"
+                "fec: expected 1 to {MAX_PER_FEC_PACKET}, the number of packets that each FEC packet protects"
             ));
         }
         let rule = Rule {
@@ -131,7 +131,7 @@ impl Text {
             .into());
         }
         if rule.drop && rule != (Rule { drop: true, ..same }) {
-            return Err("drop = true leaves nothing else to say of what to do".into());
+            return Err("drop = true cannot be combined with other actions".into());
         }
         Ok(rule)
     }
@@ -194,7 +194,7 @@ impl<'de, T: TryFrom<Value, Error = String>> Deserialize<'de> for List<T> {
                     all.push(T::try_from(value).map_err(A::Error::custom)?);
                 }
                 if all.is_empty() {
-                    return Err(A::Error::custom("an empty list; leave it out"));
+                    return Err(A::Error::custom("empty list; remove the key"));
                 }
                 Ok(List(all))
             }
@@ -330,7 +330,7 @@ impl TryFrom<Value> for Name {
     fn try_from(value: Value) -> Result<Name, String> {
         match value {
             Value::Word(name) if !name.is_empty() => Ok(Name(name)),
-            _ => Err("paths: expected names of paths".into()),
+            _ => Err("paths: expected a list of path names".into()),
         }
     }
 }
@@ -399,14 +399,14 @@ mod tests {
             ("ports = 65536\ndrop = true", "65535"),
             ("ports = \"9-8\"\ndrop = true", "5000-5100"),
             ("networks = \"10.0.0.0/33\"\ndrop = true", "192.0.2.0/24"),
-            ("paths = []", "leave it out"),
+            ("paths = []", "remove the key"),
             ("priorities = { a = 16 }", "0 to 15"),
             ("scheduler = \"best\"", "redundant"),
             ("fec = 17", "1 to 16"),
             ("max_rtt_ms = 0", "1 or more"),
             ("max_loss_pct = 101.0", "0 to 100"),
             ("otherwise = \"stop\"\npaths = \"a\"", "wait"),
-            ("drop = true\nscheduler = \"rr\"", "nothing else"),
+            ("drop = true\nscheduler = \"rr\"", "cannot be combined"),
             ("port = 5", "ports"),
             ("tcp = \"streams\"", "no action"),
             ("tcp = \"udp\"", "packets"),

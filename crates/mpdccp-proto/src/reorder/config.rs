@@ -24,24 +24,29 @@ struct Entry {
 static REORDERERS: &[Entry] = &[
     Entry {
         name: "adaptive",
-        about: "hold packets behind a hole until it is proven lost, or for as long as the paths' packets lag behind each other",
+        about: "hold packets behind a gap until the missing packet is proven lost, or for the difference between the paths' delays",
         // Enough for a satellite link next to DSL, or for a deep queue.
         wait: Some(("max_ms", 250)),
         new: |cfg| Box::new(Active::new(Adaptive { max: cfg.wait })),
     },
     Entry {
         name: "active-fixed",
-        about: "hold packets behind a hole for a fixed time",
+        about: "hold packets behind a gap for a fixed time",
         wait: Some(("timeout_ms", 100)),
         new: |cfg| Box::new(Active::new(ActiveFixed { timeout: cfg.wait, proven: cfg.proven })),
     },
     Entry {
         name: "equalised",
-        about: "delay packets of faster paths, so that all take as long as those of the slowest",
+        about: "delay packets of faster paths to the delay of the slowest path",
         wait: Some(("max_ms", 250)),
         new: |cfg| Box::new(Equalised::new(cfg.wait)),
     },
-    Entry { name: "passive", about: "deliver as they come", wait: None, new: |_| Box::new(Passive::new()) },
+    Entry {
+        name: "passive",
+        about: "deliver packets in the order of arrival",
+        wait: None,
+        new: |_| Box::new(Passive::new()),
+    },
 ];
 
 /// A reorderer by name.
@@ -164,7 +169,10 @@ impl<'de> serde::Deserialize<'de> for ReorderConfig {
         for (key, given) in [("timeout_ms", table.timeout_ms), ("max_ms", table.max_ms)] {
             let Some(ms) = given else { continue };
             if kind.wait_key() != Some(key) {
-                return Err(Error::custom(alloc::format!("{key} is not for kind = \"{}\"", kind.name())));
+                return Err(Error::custom(alloc::format!(
+                    "{key} cannot be used with kind = \"{}\"",
+                    kind.name()
+                )));
             }
             if ms > MAX_WAIT_MS {
                 return Err(Error::custom(alloc::format!("{key} = {ms}, expected 0 to {MAX_WAIT_MS}")));
@@ -172,7 +180,7 @@ impl<'de> serde::Deserialize<'de> for ReorderConfig {
             cfg.wait = Duration::from_millis(ms);
         }
         if table.proven.is_some() && cfg.kind != ReorderConfig::of("active-fixed").kind {
-            return Err(Error::custom("proven is for kind = \"active-fixed\""));
+            return Err(Error::custom("proven needs kind = \"active-fixed\""));
         }
         cfg.proven = table.proven.unwrap_or(false);
         Ok(cfg)

@@ -39,22 +39,22 @@ struct Entry {
 static SCHEDULERS: &[Entry] = &[
     Entry {
         name: "auto",
-        about: "earliest delivery in order: waits for the better path, leaves out paths that only add delay or loss",
+        about: "earliest in-order delivery: waits for a better path, avoids paths that only add delay or loss",
         new: || Box::new(auto::Auto::default()),
     },
     Entry {
         name: "cpf",
-        about: "cheapest pipe first: the highest priority, ties by lowest RTT; others take what it has no room for",
+        about: "cheapest pipe first: the path of highest priority, then lowest RTT; other paths when it is full",
         new: || Box::new(cpf::Cpf),
     },
     Entry {
         name: "acpf",
-        about: "adaptive CPF: leaves the cheapest path already when its RTT grows",
+        about: "adaptive CPF: leaves the cheapest path as soon as its RTT grows",
         new: || Box::new(acpf::Acpf::default()),
     },
     Entry {
         name: "rr",
-        about: "round robin: a packet per path in turn",
+        about: "round robin: one packet on each path in turn",
         new: || Box::new(rr::RoundRobin::default()),
     },
     Entry {
@@ -64,32 +64,32 @@ static SCHEDULERS: &[Entry] = &[
     },
     Entry {
         name: "srtt",
-        about: "the lowest round-trip time that has room",
+        about: "the path with room that has the lowest round-trip time",
         new: || Box::new(srtt::LowestRtt),
     },
     Entry {
         name: "otias",
-        about: "the earliest arrival by window and RTT, waiting for it if need be",
+        about: "the path with the earliest estimated arrival; waits if that path is full",
         new: || Box::new(otias::Otias),
     },
     Entry {
         name: "ecf",
-        about: "earliest completion first: waits for the fast path while that ends the backlog sooner",
+        about: "earliest completion first: waits for the fast path if that sends the backlog sooner",
         new: || Box::new(ecf::Ecf::default()),
     },
     Entry {
         name: "blest",
-        about: "blocking estimation: spares a slow path that would hold up the fast one",
+        about: "blocking estimation: skips a slow path that would block the fast path",
         new: || Box::new(blest::Blest),
     },
     Entry {
         name: "redundant",
-        about: "a copy on every path that has room",
+        about: "sends a copy on every path that has room",
         new: || Box::new(redundant::Redundant),
     },
     Entry {
         name: "handover",
-        about: "one path at a time, the highest priority; others only when it is lost",
+        about: "one path at a time, by priority; changes only when that path fails",
         new: || Box::new(handover::Handover::default()),
     },
 ];

@@ -84,7 +84,7 @@ impl fmt::Display for Reason {
         f.write_str(match self {
             Reason::Closed => "closed",
             Reason::ClosedByPeer => "closed by the peer",
-            Reason::ClosedBeforeOpen => "closed before it was open",
+            Reason::ClosedBeforeOpen => "closed while connecting",
             Reason::Aborted => "ended at once by this end",
             Reason::AbortedByPeer => "ended at once by the peer",
             Reason::ResetByPeer(code) => {
@@ -98,12 +98,12 @@ impl fmt::Display for Reason {
             Reason::Plain => "plain DCCP has one path",
             Reason::Silent => "silent for too long",
             Reason::NoAnswer => "no answer from the peer",
-            Reason::NobodyListens => "nobody listens there, says the peer's host",
+            Reason::NobodyListens => "the peer's host reports that nothing listens there",
             Reason::HandshakeTimeout => "no answer in time",
-            Reason::NextTried => "no answer, trying the next",
+            Reason::NextTried => "no answer; trying the next address",
             Reason::NoPath => "no path was up for too long",
-            Reason::UnknownToPeer => "the peer does not know the session any more",
-            Reason::NoMultipath => "the peer does not speak Multipath DCCP, and fallback is refused",
+            Reason::UnknownToPeer => "the peer no longer knows the session",
+            Reason::NoMultipath => "the peer does not support Multipath DCCP, and fallback is \"refuse\"",
         })
     }
 }
@@ -112,12 +112,14 @@ impl fmt::Display for Reason {
 fn hint(code: ResetCode) -> Option<&'static str> {
     Some(match code {
         ResetCode::NoConnection => {
-            "it does not know the connection: it was restarted, or a NAT changed the address"
+            "it does not know the connection, because it restarted or a NAT changed this end's address"
         }
         ResetCode::ConnectionRefused => "it does not accept this session, or listens on another DCCP port",
         ResetCode::BadServiceCode => "another application listens there",
-        ResetCode::TooBusy => "it allows no more sessions or paths, in all or for one host",
-        ResetCode::OptionError | ResetCode::MandatoryError => "it does not understand our options",
+        ResetCode::TooBusy => "it has reached its limit of sessions or paths, in total or for this host",
+        ResetCode::OptionError | ResetCode::MandatoryError => {
+            "it does not understand the options of this end"
+        }
         _ => return None,
     })
 }

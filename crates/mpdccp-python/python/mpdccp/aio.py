@@ -318,7 +318,7 @@ class Connector:
             except BaseException:
                 connection.abort()
                 raise
-        raise last or OSError("no address of that name")
+        raise last or OSError("the name has no address")
 
 
 async def connect(address: Address, **options: Unpack[Options]) -> Connection:

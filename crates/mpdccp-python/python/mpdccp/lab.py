@@ -46,7 +46,7 @@ def _run(directory: str | PathLike[str], label: str, cell: str | None, repeat: i
     every = _summary(directory)["runs"]
     labels = sorted({run["label"] for run in every})
     if label not in labels:
-        raise KeyError(f"no variant {label!r}; there are {', '.join(labels)}")
+        raise KeyError(f"unknown variant {label!r}; expected one of: {', '.join(labels)}")
     for run in every:
         if run["label"] == label and run["repeat"] == repeat and (cell is None or str(run["cell"]) == cell):
             found: dict[str, Any] = run

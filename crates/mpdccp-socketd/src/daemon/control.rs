@@ -56,7 +56,7 @@ impl Control {
             return Err(io::Error::new(
                 io::ErrorKind::AddrInUse,
                 format!(
-                    "{}: another daemon serves programs here; choose another with --socket",
+                    "{}: another daemon uses this socket; choose another socket with --socket",
                     path.display()
                 ),
             ));

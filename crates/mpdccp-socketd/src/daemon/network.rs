@@ -58,11 +58,12 @@ impl Network {
         let (v4, v6) = (IpAddr::from(Ipv4Addr::UNSPECIFIED), IpAddr::from(Ipv6Addr::UNSPECIFIED));
         let about = |e: io::Error| match settings.udp_port {
             Some(port) => {
-                io::Error::new(e.kind(), format!("UDP port {port}: {e}; choose another with --udp-port"))
+                io::Error::new(e.kind(), format!("UDP port {port}: {e}; choose another port with --udp-port"))
             }
-            None => {
-                io::Error::new(e.kind(), format!("a raw socket of IP protocol 33: {e}; it needs CAP_NET_RAW"))
-            }
+            None => io::Error::new(
+                e.kind(),
+                format!("cannot open a raw socket for IP protocol 33: {e}; it needs CAP_NET_RAW"),
+            ),
         };
         // Raw sockets receive all packets of a protocol, so one serves both.
         let first = open(v4, settings.udp_port.unwrap_or(0)).map_err(about)?;

@@ -169,7 +169,7 @@ impl Socket {
         if let Some(fd) = &self.fd
             && let Err(e) = send(fd, data, SendFlags::DONTWAIT | SendFlags::NOSIGNAL)
         {
-            tracing::debug!("a datagram did not reach its program: {e}");
+            tracing::debug!("cannot deliver a datagram to its program: {e}");
         }
     }
 

@@ -57,7 +57,7 @@ pub(crate) fn follow(cx: &mut Cx<'_>, peers: &mut Peers, paths: &mut Paths) {
         for path in peer.paths.iter_mut().filter(|p| p.spec.advertised && !p.proved) {
             path.proved = up.contains(&path.socket);
             if !path.proved && cx.now.since(*path.bad_since.get_or_insert(cx.now)) >= PATIENCE {
-                cx.out.warn(format!("peer {name}: path {} does not come up", path.spec.name));
+                cx.out.warn(format!("peer {name}: cannot connect path {}", path.spec.name));
                 peer.unanswered.push(path.spec.name.clone());
             }
         }

@@ -74,7 +74,7 @@ impl Assigned {
         let allowed = &peer.cfg.allowed_ips;
         if let Some(net) = gift.addresses.iter().find(|net| !allowed.iter().any(|a| a.contains(&net.addr())))
         {
-            let why = format!("the server gives {}, which is not within allowed_ips", net.addr());
+            let why = format!("the server assigned {}, which is not within allowed_ips", net.addr());
             return self.not_taken(cx, peer, why);
         }
         for net in &mut gift.addresses {
@@ -88,8 +88,7 @@ impl Assigned {
         }
         let least = mtu::LEAST_V6;
         if gift.mtu > 0 && gift.mtu < least && gift.addresses.iter().any(|net| net.addr().is_ipv6()) {
-            let why =
-                format!("the server wants packets of at most {} bytes, but IPv6 needs {least}", gift.mtu);
+            let why = format!("the server limits packets to {} bytes, but IPv6 needs {least}", gift.mtu);
             return self.not_taken(cx, peer, why);
         }
         let routes = usable_routes(cx, &peer.cfg.allowed_ips, &gift.routes);
@@ -126,7 +125,7 @@ impl Assigned {
     /// Logs once why there are no new addresses.
     fn not_taken(&mut self, cx: &mut Cx<'_>, peer: &Peer, why: String) {
         if self.why.as_ref() != Some(&why) {
-            cx.out.error(format!("peer {}: no addresses: {why}", peer.name()));
+            cx.out.error(format!("peer {}: no addresses assigned: {why}", peer.name()));
             self.why = Some(why);
         }
     }

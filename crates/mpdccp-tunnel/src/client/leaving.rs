@@ -90,7 +90,7 @@ pub(crate) fn remove_path(cx: &mut Cx<'_>, peer: &mut Peer, name: &str) -> Vec<O
 
 /// Such a session has ended; returns its paths.
 pub(crate) fn ended(cx: &mut Cx<'_>, peer: &mut Peer, session: SessionId) -> Vec<OpenPath> {
-    cx.out.info(format!("peer {}: the session with the server that it left is over", peer.cfg.name));
+    cx.out.info(format!("peer {}: the session with the previous server is closed", peer.cfg.name));
     peer.leaving.extract_if(.., |leaving| leaving.session == session).flat_map(|gone| gone.paths).collect()
 }
 

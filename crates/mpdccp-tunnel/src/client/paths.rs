@@ -93,7 +93,7 @@ impl Paths {
             let version = if ip.is_ipv4() { "IPv4" } else { "IPv6" };
             format!(
                 "this host has no interface `{pattern}*` with a carrier and an {version} address that no other path uses; \
-                 `ip address` shows those it has"
+                 `ip address` shows its addresses"
             )
         })
     }
@@ -183,7 +183,7 @@ impl Paths {
                 let path = self.close(cx, peers, number, at);
                 let (peer, gone) = (&mut peers[number], path.interface.unwrap_or_default());
                 cx.out.info(format!(
-                    "peer {}: path {} leaves {gone} for another",
+                    "peer {}: path {} moves from {gone} to another interface",
                     peer.name(),
                     path.spec.name
                 ));
@@ -287,15 +287,15 @@ impl Paths {
     ) -> Result<bool, String> {
         let number = peers.meant(name)?;
         if !cx.cfg.is_client() {
-            return Err("paths are added at the client".into());
+            return Err("only the client can add paths".into());
         }
         cx.cfg.check_path(&spec)?;
         let (peer, most) = (&mut peers[number], cx.cfg.session().max_paths);
         if peer.has_path(&spec.name) {
-            return Err(format!("peer `{}` has a path `{}` already", peer.name(), spec.name));
+            return Err(format!("peer `{}` already has a path `{}`", peer.name(), spec.name));
         }
         if peer.specs().count() >= most {
-            return Err(format!("peer `{}` has {most} paths already, as many as there can be", peer.name()));
+            return Err(format!("peer `{}` already has {most} paths, the maximum", peer.name()));
         }
         // With a literal address, the caller gets errors at once; names and patterns may wait.
         let pattern = spec.pattern().is_some();
@@ -325,7 +325,9 @@ impl Paths {
             return Err(peer.no_such_path());
         }
         if peer.specs().count() == 1 {
-            return Err(format!("path `{name}` is the last; use `mpdccp tunnel down` to end the tunnel"));
+            return Err(format!(
+                "path `{name}` is the last path; to end the tunnel, use `mpdccp tunnel down`"
+            ));
         }
         cx.out.info(format!("peer {}: path {name} removed", peer.name()));
         self.remove(cx, peers, number, name);

@@ -72,7 +72,7 @@ impl Quotas {
     pub(crate) fn new(saved: Option<&str>, out: &mut Actions) -> Quotas {
         let used = saved.map_or_else(BTreeMap::new, |text| {
             serde_json::from_str(text).unwrap_or_else(|e| {
-                out.warn(format!("volumes are counted from 0 again, since their file cannot be read: {e}"));
+                out.warn(format!("cannot read the file of volumes; counting restarts at 0: {e}"));
                 BTreeMap::new()
             })
         });
@@ -105,10 +105,12 @@ impl Quotas {
         if std::mem::replace(&mut path.exhausted, exhausted) != exhausted {
             let path = path.spec.name.clone();
             match exhausted {
-                true => cx.out.warn(format!(
-                    "peer {name}: path {path} has used up its volume of the month, and is standby"
+                true => cx
+                    .out
+                    .warn(format!("peer {name}: path {path} has used its monthly volume and is standby")),
+                false => cx.out.info(format!(
+                    "peer {name}: path {path} is in use again: its monthly volume was renewed"
                 )),
-                false => cx.out.info(format!("peer {name}: path {path} has volume again")),
             }
             peer.tell_prio(cx, &path);
         }

@@ -28,14 +28,14 @@ pub(crate) fn next(
     let peer = &mut peers[number];
     peer.server = (peer.server + 1) % servers;
     peer.silent_since = None;
-    cx.out.warn(format!("peer {}: on to server {} of {servers}: {why}", peer.name(), peer.server + 1));
+    cx.out.warn(format!("peer {}: switching to server {} of {servers}: {why}", peer.name(), peer.server + 1));
     // Sockets being opened lead to the server left behind.
     peer.waiting.iter_mut().for_each(|path| path.opening = None);
     if connections > 0 {
         let specs = peer.paths.iter().filter(|path| !path.spec.advertised).map(|path| path.spec.clone());
         peer.waiting.extend(specs.map(WaitingPath::new));
         cx.out.info(format!(
-            "peer {}: {connections} connections stay with the server that it leaves until they end, an hour at most",
+            "peer {}: {connections} connections stay with the previous server until they end, for at most one hour",
             peer.name()
         ));
         peer.set_aside(cx);
@@ -61,7 +61,7 @@ pub(crate) fn watch(cx: &mut Cx<'_>, peers: &mut Peers, paths: &mut Paths) {
         if !peer.up(cx).is_empty() || peer.session.is_some_and(|session| cx.endpoint.is_answered(session)) {
             peer.silent_since = None;
         } else if cx.now.since(*peer.silent_since.get_or_insert(cx.now)) >= SILENT {
-            next(cx, peers, paths, number, "it does not answer", 0);
+            next(cx, peers, paths, number, "the previous server does not answer", 0);
         }
     }
 }

@@ -27,7 +27,7 @@ impl Timestamp {
         // The stored time is rounded up, so one second ahead is normal.
         if behind > 1 {
             out.warn(format!(
-                "the clock is {behind} s behind the last handshake; handshakes go on from there"
+                "the clock is {behind} s behind the last handshake; new handshakes continue from the time of the last one"
             ));
         }
         wall.max(newest)

@@ -19,12 +19,14 @@ impl Assign {
     /// Checks the section; the error says what is wrong.
     pub fn check(&self) -> Result<(), String> {
         if self.pool.is_empty() {
-            return Err("pool: at least one network is needed, such as \"10.0.0.0/24\"".into());
+            return Err("pool: empty; give at least one network, such as \"10.0.0.0/24\"".into());
         }
         let host: IpNet = IpNet::from(IpAddr::from([0u8; 16]));
         let gift = Gift { addresses: vec![host, host], routes: self.routes.clone(), mtu: 0 };
         if !Message::Give(gift).fits() {
-            return Err("routes: there are too many to tell a client in one packet; put them together".into());
+            return Err(
+                "routes: too many for one packet to the client; combine them into fewer prefixes".into()
+            );
         }
         Ok(())
     }

@@ -49,7 +49,7 @@ pub struct Ports {
 impl TryFrom<String> for Ports {
     type Error = String;
     fn try_from(text: String) -> Result<Ports, String> {
-        let wrong = || format!("`{text}` names no ports, expected such as \"tcp/25\" or \"udp/5060-5070\"");
+        let wrong = || format!("invalid ports `{text}`; examples: \"tcp/25\", \"udp/5060-5070\"");
         let (protocol, ports) = text.split_once('/').ok_or_else(wrong)?;
         let known = [Protocol::Tcp, Protocol::Udp].into_iter().find(|known| known.name() == protocol);
         let protocol = known.ok_or_else(wrong)?;

@@ -36,20 +36,17 @@ impl Config {
             "bypass",
             check(
                 self.default_route || self.bypass == Bypass::default(),
-                "bypass needs default_route = true; without it everything but allowed_ips goes beside the tunnel anyway",
+                "bypass needs default_route = true; without it only allowed_ips use the tunnel",
             ),
         );
         say("dns", self.check_dns());
         let whole = self.hook.as_ref().is_none_or(|hook| hook.is_absolute());
-        say(
-            "hook",
-            check(whole, "hook: the whole path of a program is needed, such as \"/etc/mpdccp/hook\""),
-        );
+        say("hook", check(whole, "hook: give the absolute path of a program, such as \"/etc/mpdccp/hook\""));
         say("shards", self.check_shards().map_err(str::to_owned));
         self.check_own_keys(&mut say);
         say("advertise", self.check_advertise());
         let joins = self.role == Role::Client || self.join_advertised == JoinAdvertised::No;
-        say("join_advertised", check(joins, "join_advertised is for role = \"client\""));
+        say("join_advertised", check(joins, "join_advertised is only for role = \"client\""));
         say("policy_rule", self.check_policy());
         say("listen", self.check_listen());
         for (i, peer) in self.peers.iter().map(Spanned::get_ref).enumerate() {
@@ -59,7 +56,7 @@ impl Config {
                     say(&format!("{at}.name"), Err(format!("two peers are named `{name}`")));
                 }
                 if earlier.public_key.is_some() && earlier.public_key == peer.public_key {
-                    let message = format!("peer `{name}`: another peer has its key, `{}`", earlier.name);
+                    let message = format!("peer `{name}`: peer `{}` has the same public_key", earlier.name);
                     say(&format!("{at}.public_key"), Err(message));
                 }
                 self.check_apart((earlier, peer), &at, &mut say);
@@ -75,19 +72,19 @@ impl Config {
             (1..=15).contains(&name.len()) && !name.contains(['/', ' ']) && name != "." && name != "..";
         check(
             fits,
-            format!("interface {name:?}: a name of 1 to 15 characters without `/` and spaces is needed"),
+            format!("interface {name:?}: expected a name of 1 to 15 characters without `/` and spaces"),
         )
     }
 
     fn check_peers(&self) -> Result<(), String> {
-        check(!self.peers.is_empty(), "at least one [[peer]] is needed, the other end of the tunnel")
+        check(!self.peers.is_empty(), "no [[peer]]; add one for the other end of the tunnel")
     }
 
     fn check_default_route(&self) -> Result<(), String> {
         let everything =
             self.peers.iter().flat_map(|p| &p.get_ref().allowed_ips).any(|net| net.prefix_len() == 0);
         match (self.default_route, self.role) {
-            (true, Role::Server) => Err("default_route is for role = \"client\"".into()),
+            (true, Role::Server) => Err("default_route is only for role = \"client\"".into()),
             (true, _) if !everything => {
                 Err("default_route needs a peer with \"0.0.0.0/0\" or \"::/0\" in allowed_ips".into())
             }
@@ -99,9 +96,9 @@ impl Config {
         let behind =
             |ip| self.peers.iter().flat_map(|p| &p.get_ref().allowed_ips).any(|net| net.contains(ip));
         match (self.role, self.dns.iter().find(|ip| !behind(*ip))) {
-            (Role::Server, _) if !self.dns.is_empty() => Err("dns is for role = \"client\"".into()),
+            (Role::Server, _) if !self.dns.is_empty() => Err("dns is only for role = \"client\"".into()),
             (Role::Client, Some(ip)) => Err(format!(
-                "dns: {ip} lies in no peer's allowed_ips, so it is not reached through the tunnel"
+                "dns: {ip} is in no peer's allowed_ips, so the tunnel does not carry packets to it"
             )),
             _ => Ok(()),
         }
@@ -114,7 +111,8 @@ impl Config {
                 Err("role = \"server\" needs `listen`, such as listen = [\"0.0.0.0:6511\"]".into())
             }
             (Role::Client, _) if !self.listen.0.is_empty() => {
-                Err("`listen` is for role = \"server\"; a client's paths say where it sends from".into())
+                Err("`listen` is only for role = \"server\"; a client sends from the addresses of its paths"
+                    .into())
             }
             (_, Some(at)) => Err(format!("listen: {at}: {NO_PORT}")),
             _ => Ok(()),
@@ -125,12 +123,12 @@ impl Config {
     fn check_shards(&self) -> Result<(), &'static str> {
         match (self.shards.0, self.role, self.security, self.encapsulation) {
             (1, ..) | (_, Role::Server, Security::Noise, Encapsulation::Udp) => Ok(()),
-            (_, Role::Client, ..) => Err("shards is for role = \"server\""),
+            (_, Role::Client, ..) => Err("shards is only for role = \"server\""),
             (_, _, Security::None, _) => {
-                Err("shards needs keys; what is sent with security = \"none\" does not say for which it is")
+                Err("shards needs keys; packets with security = \"none\" do not identify their shard")
             }
             (.., Encapsulation::Raw) => Err(
-                "shards needs encapsulation = \"udp\"; the kernel does not spread what comes without ports",
+                "shards needs encapsulation = \"udp\"; the kernel cannot distribute packets without UDP ports",
             ),
         }
     }
@@ -138,10 +136,10 @@ impl Config {
     /// Only a server advertises, and only addresses that clients can join.
     fn check_advertise(&self) -> Result<(), String> {
         if self.role == Role::Client && !self.advertise.is_empty() {
-            return Err("advertise is for role = \"server\"".into());
+            return Err("advertise is only for role = \"server\"".into());
         }
         match self.advertise.iter().find(|ip| ip.is_unspecified() || ip.is_multicast()) {
-            Some(ip) => Err(format!("advertise: {ip} is no address of one host that clients could reach")),
+            Some(ip) => Err(format!("advertise: {ip} is not a unicast address that clients can reach")),
             None => Ok(()),
         }
     }
@@ -154,7 +152,7 @@ impl Config {
         let mut rules = self.settings.policy_rule.0.iter();
         match rules.find(|rule| self.role == Role::Client && !rule.names().all(is_known)) {
             Some(rule) => Err(format!(
-                "policy_rule: rule `{}` names a path that no peer has, expected one of: {}",
+                "policy_rule: unknown path in rule `{}`; expected one of: {}",
                 rule.name,
                 paths.join(", ")
             )),
@@ -166,16 +164,16 @@ impl Config {
     fn check_addresses(&self) -> Result<(), String> {
         let wrong = match self.role {
             _ if self.addresses.is_empty() && !self.addresses.auto => {
-                "addresses: at least one is needed, such as \"10.0.0.1/24\""
+                "addresses: empty; give at least one, such as \"10.0.0.1/24\""
             }
             Role::Server if self.addresses.auto => {
-                "addresses = \"auto\" is for role = \"client\"; a server needs its own, such as \"10.0.0.1/24\""
+                "addresses = \"auto\" is only for role = \"client\"; give a server an address, such as \"10.0.0.1/24\""
             }
             _ if self.addresses.auto && self.security == Security::None => {
                 "addresses = \"auto\" needs keys to identify the client; set security = \"noise\""
             }
             _ if self.addresses.auto && self.peers.len() > 1 => {
-                "addresses = \"auto\" needs a single [[peer]], which assigns them"
+                "addresses = \"auto\" needs exactly one [[peer]], the server that assigns the addresses"
             }
             _ => return Ok(()),
         };
@@ -187,7 +185,7 @@ impl Config {
         let Some(assign) = &self.assign else { return Ok(()) };
         match (self.role, self.security) {
             (Role::Client, _) => {
-                Err("[assign] is for role = \"server\"; a client asks with addresses = \"auto\"".into())
+                Err("[assign] is only for role = \"server\"; on a client, use addresses = \"auto\"".into())
             }
             (_, Security::None) => {
                 Err("[assign] needs keys to identify clients; set security = \"noise\"".into())
@@ -217,10 +215,12 @@ impl Config {
         let (known, own) = (earlier.origins(), later.origins());
         let message = match own.iter().find(|ip| known.contains(ip)) {
             _ if earlier.is_anywhere() => {
-                format!("peer `{first}` may come from any address, so `{second}` must stand before it")
+                format!(
+                    "peer `{first}` has from = \"any\" and would match all packets of peer `{second}`; move peer `{second}` before it"
+                )
             }
             Some(ip) => format!(
-                "peers `{first}` and `{second}` may both come from {ip}; a server tells its peers apart by their addresses"
+                "peers `{first}` and `{second}` both have {ip} in `from`; give each peer different addresses"
             ),
             None => return,
         };
@@ -232,27 +232,28 @@ impl Config {
         let under = |key: &str| format!("{at}.{key}");
         let allowed = !peer.allowed_ips.is_empty() || self.assign.is_some();
         let missing = format!(
-            "peer `{name}`: allowed_ips is missing: the inner addresses behind it, such as [\"10.0.0.0/24\"]"
+            "peer `{name}`: allowed_ips is missing; give the inner addresses of this peer, such as [\"10.0.0.0/24\"]"
         );
         say(&under("allowed_ips"), check(allowed, missing));
         let has_paths = self.role == Role::Server || !peer.paths.is_empty();
         let missing = format!(
-            "peer `{name}`: a client needs at least one [[peer.path]], the line that packets take: name, interface and remote"
+            "peer `{name}`: no [[peer.path]]; a client needs at least one, with name, interface and remote"
         );
         say(&under("path"), check(has_paths, missing));
         let told = self.role == Role::Client
             || self.security == Security::Noise
             || peer.is_anywhere()
             || !peer.origins().is_empty();
-        let missing =
-            format!("peer `{name}`: say where it may come from: from = [\"203.0.113.7\"], or from = \"any\"");
+        let missing = format!(
+            "peer `{name}`: `from` is missing; give the peer's outer addresses, such as from = [\"203.0.113.7\"], or from = \"any\""
+        );
         say(&under("from"), check(told, missing));
         self.check_keys(peer, &mut |key, wrong| {
             say(&under(key), Err(format!("peer `{name}`: {wrong}")));
         });
         let (most, count) = (self.session().max_paths, peer.paths.len());
         let few = self.role == Role::Server || count <= most;
-        let many = format!("peer `{name}`: {count} paths, expected at most {most}");
+        let many = format!("peer `{name}`: {count} paths; expected at most {most}");
         say(&under(&format!("path.{most}")), check(few, many));
         for (j, path) in peer.paths.iter().map(Spanned::get_ref).enumerate() {
             let under = |key: &str| under(&format!("path.{j}.{key}"));
@@ -260,7 +261,7 @@ impl Config {
             say(&under("name"), check(!taken, format!("peer `{name}`: two paths are named `{}`", path.name)));
             let servers = path.remote.count() == peer.paths[0].get_ref().remote.count();
             let differ = format!(
-                "peer `{name}`: each path needs as many remotes as the first, one for each server, in their order"
+                "peer `{name}`: `remote` has different lengths; give each path one remote for each server, in the same order"
             );
             say(&under("remote"), check(servers, differ));
             for (key, wrong) in self.wrong_of_path(path) {
@@ -280,19 +281,28 @@ impl Config {
         ];
         if self.security == Security::None {
             for (key, _) in given.iter().filter(|(_, given)| *given) {
-                say(key, Err(format!("security = \"none\" has no {key}; leave out one of them")));
+                say(
+                    key,
+                    Err(format!("{key} cannot be combined with security = \"none\"; leave out one of them")),
+                );
             }
             return;
         }
         match (self.private_key.is_some(), self.private_key_file.is_some()) {
             (false, false) => say("private_key", Err(NO_KEYS.into())),
             (true, true) => {
-                say("private_key", Err("private_key and private_key_file: give one of them".into()));
+                say(
+                    "private_key",
+                    Err("both private_key and private_key_file are set; give only one of them".into()),
+                );
             }
             _ => {}
         }
         let some = self.ciphers.as_ref().is_none_or(|ciphers| !ciphers.is_empty());
-        say("ciphers", check(some, "ciphers: at least one is needed; without the key all are tried"));
+        say(
+            "ciphers",
+            check(some, "ciphers: empty; give at least one cipher, or remove the key to allow all"),
+        );
     }
 
     fn check_keys(&self, peer: &Peer, wrong: &mut dyn FnMut(&str, String)) {
@@ -304,21 +314,25 @@ impl Config {
                 ("preshared_key_file", psk_file),
             ];
             for (key, _) in given.iter().filter(|(_, given)| *given) {
-                wrong(key, format!("security = \"none\" has no {key}; leave out one of them"));
+                wrong(
+                    key,
+                    format!("{key} cannot be combined with security = \"none\"; leave out one of them"),
+                );
             }
             return;
         }
         if peer.public_key.is_none() {
-            let what =
-                "public_key is missing: the other end's, as `mpdccp pubkey` prints it from its private key";
+            let what = "public_key is missing; run `mpdccp pubkey` on the other end's private key to get it";
             wrong("public_key", what.into());
         }
         if psk && psk_file {
-            wrong("preshared_key", "preshared_key and preshared_key_file: give one of them".into());
+            wrong(
+                "preshared_key",
+                "both preshared_key and preshared_key_file are set; give only one of them".into(),
+            );
         }
         if peer.from.is_some() {
-            let what =
-                "`from` is for security = \"none\"; peers are told apart by their keys, wherever they are";
+            let what = "`from` is only for security = \"none\"; with keys, the public_key identifies a peer; remove `from`";
             wrong("from", what.into());
         }
     }
@@ -337,26 +351,34 @@ impl Config {
             }
         };
         let odd = path.name.is_empty() || path.name.chars().any(char::is_control);
-        say("name", odd, format!("name {:?}: expected a word or two", path.name));
+        say("name", odd, format!("name {:?}: expected one or two words", path.name));
         let nowhere = |r: &&Remote| {
             r.port == Some(0) || r.ip().is_some_and(|ip| ip.is_unspecified() || ip.is_multicast())
         };
         for remote in path.remote.all().iter().filter(nowhere) {
-            let what = "nobody is there, expected the other end's address and port";
+            let what = "not an address of a host; expected the other end's address and port";
             say("remote", true, format!("remote {remote}: {what}"));
         }
         let raw = self.encapsulation == Encapsulation::Raw;
         for remote in path.remote.all().iter().filter(|r| raw && r.port.is_some()) {
             say("remote", true, format!("remote {remote}: {NO_PORT}"));
         }
-        say("remote", server && path.remote.count() > 1, "remote: at a server a path has one".into());
+        say(
+            "remote",
+            server && path.remote.count() > 1,
+            "remote: several addresses; a path of a server takes only one".into(),
+        );
         if let (true, Some(name)) = (server, path.remote.name()) {
-            say("remote", true, format!("remote {name}: at a server the address of the client is needed"));
+            say(
+                "remote",
+                true,
+                format!("remote {name}: a host name; a server needs the client's IP address"),
+            );
         }
         let cost = path.cost.is_some_and(|cost| !(0.0..=1e9).contains(&cost));
         say("cost", cost, "cost: expected a price per gigabyte, 0 or more".into());
         for (key, given) in [("quota", path.quota.is_some()), ("cost", path.cost.is_some())] {
-            let what = format!("{key} is for role = \"client\", whose access network it is");
+            let what = format!("{key} is only for role = \"client\"");
             say(key, server && given, what);
         }
         let apart =
@@ -366,10 +388,10 @@ impl Config {
         let begin = path.interface.as_deref().map(|name| name.strip_suffix('*').unwrap_or(name));
         let odd = begin
             .is_some_and(|begin| begin.is_empty() || begin.len() > 15 || begin.contains(['*', '/', ' ']));
-        let what = "interface: a name such as \"eth0\", or how some begin, such as \"wwan*\", is needed";
+        let what = "interface: expected a name such as \"eth0\", or a prefix such as \"wwan*\"";
         say("interface", odd, what.into());
         let leaves = server || path.local.is_some() || path.interface.is_some();
-        let what = "say where it leaves from: local = \"ADDRESS\" or interface = \"NAME\"";
+        let what = "no source; give local = \"ADDRESS\" or interface = \"NAME\"";
         say("interface", !leaves, what.into());
         found
     }
@@ -382,9 +404,9 @@ fn check(well: bool, message: impl Into<String>) -> Result<(), String> {
 
 fn check_port(key: &str, at: Option<HostPort>) -> Result<(), String> {
     let Some(at) = at.filter(|at| at.port.is_none()) else { return Ok(()) };
-    Err(format!("{key}: {at} has no port, expected \"127.0.0.1:9586\" or the like"))
+    Err(format!("{key}: {at} has no port; example: \"127.0.0.1:9586\""))
 }
 
 const NO_KEYS: &str = "no keys: give this end private_key_file = \"FILE\" and each peer its public_key (`mpdccp genkey > FILE` \
-makes one, `mpdccp pubkey < FILE` prints what the other end needs), or say security = \"none\" to send everything unprotected";
+creates a key, `mpdccp pubkey < FILE` prints its public key for the other end), or set security = \"none\" for no encryption";
 const NO_PORT: &str = "encapsulation = \"raw\" has no UDP port; leave it out (the DCCP port is `dccp_port`)";

@@ -376,7 +376,7 @@ impl Config {
     pub fn check_change(&self, new: &Config) -> Result<(), String> {
         self.first_fixed_change(new).map_or(Ok(()), |key| {
             Err(format!(
-                "{key} cannot change while the tunnel runs; nothing was changed. Put it back, or start the tunnel again"
+                "{key} cannot change while the tunnel runs; no settings were changed. Restore {key}, or restart the tunnel"
             ))
         })
     }

@@ -42,7 +42,7 @@ impl FromStr for HostPort {
             .filter(|(host, port)| host.parse::<Ipv6Addr>().is_ok() && port.parse::<u16>().is_ok());
         if let Some((host, port)) = with_port {
             return Err(format!(
-                "`{s}` may or may not end in a port, expected \"[{host}]:{port}\" or \"[{s}]\""
+                "`{s}` is ambiguous: write \"[{host}]:{port}\" if it ends in a port, \"[{s}]\" if not"
             ));
         }
         Ok(HostPort { ip, port: None })
@@ -180,7 +180,7 @@ impl std::ops::Deref for Remotes {
 
 fn no_remote(s: &str) -> String {
     format!(
-        "`{s}` is neither an IP address nor a host name, expected \"192.0.2.1:6511\", \"[2001:db8::1]:6511\", \
+        "`{s}` is neither an IP address nor a host name; examples: \"192.0.2.1:6511\", \"[2001:db8::1]:6511\", \
          \"vpn.example.org:6511\", or without the port"
     )
 }

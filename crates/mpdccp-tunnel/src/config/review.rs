@@ -216,7 +216,7 @@ impl Reading {
             Some((before, "u16")) => format!("{before}expected a number from 0 to 65535"),
             Some((_, "a sequence")) if at == "peer" || at.ends_with(".path") => {
                 let header = section(at);
-                format!("there may be several, so two brackets are needed: {header}")
+                format!("expected a list of tables with double brackets: {header}")
             }
             Some((before, "a sequence")) => format!("{before}expected a list in brackets"),
             _ => message.to_owned(),
@@ -314,12 +314,12 @@ fn missing(key: &str) -> &'static str {
     match key {
         "role" => "\"client\" or \"server\"",
         "addresses" => {
-            "the inner addresses of this end, such as [\"10.0.0.1/24\"], or \"auto\" for what the server gives"
+            "the inner addresses of this end, such as [\"10.0.0.1/24\"], or \"auto\" for addresses from the server"
         }
         "name" => "a name for logs and status, such as \"home\"",
         "remote" => "the other end, such as \"192.0.2.1:6511\"",
-        "pool" => "the networks to give addresses from, such as [\"10.0.0.0/24\"]",
-        _ => "docs/tunnel.md says what it is for",
+        "pool" => "the networks for assigned addresses, such as [\"10.0.0.0/24\"]",
+        _ => "docs/tunnel.md describes it",
     }
 }
 
@@ -428,7 +428,7 @@ impl Review {
         match (self.draft, self.first) {
             (Some(config), None) => Ok(config),
             (_, Some(first)) => Err(ConfigError(format!("{file}: {first}{more}"))),
-            (None, None) => Err(ConfigError(format!("{file}: cannot be read"))),
+            (None, None) => Err(ConfigError(format!("{file}: cannot read the file"))),
         }
     }
 }

@@ -42,7 +42,7 @@ impl Config {
                 let twice = |other: &&PathSpec| {
                     let (first, second) = (&other.name, &path.name);
                     format!(
-                        "paths `{first}` and `{second}` leave through the same line to the same place, so they carry no more than one"
+                        "paths `{first}` and `{second}` use the same line to the same remote; together they carry no more than one path"
                     )
                 };
                 say(at("interface"), twin.map(twice));
@@ -50,7 +50,7 @@ impl Config {
             }
             let never = |path: &&PathSpec| path.priority.is_some_and(|prio| prio.0 == 0);
             let all = !specs.is_empty() && specs.iter().all(never);
-            let what = "all paths have priority 0 (never), so all are used as if none had";
+            let what = "all paths have priority 0 (never use), so priorities are ignored";
             say(format!("peer.{i}.path.0.priority"), all.then(|| what.into()));
         }
         found
@@ -65,7 +65,7 @@ impl Config {
         // A path bound to an interface uses it regardless of routes.
         let bound = path.interface.is_some();
         (self.routes && !bound && self.role == Role::Client).then(|| {
-            format!("remote {ip} lies in {net} of allowed_ips, which is routed into the tunnel: its own packets would go there")
+            format!("remote {ip} is within {net} of allowed_ips: the tunnel's own packets would be routed into the tunnel")
         })
     }
 }
@@ -75,17 +75,17 @@ fn slow(rate: Option<RateLimit>) -> Option<String> {
     let bps = rate.bps();
     let meant = if bps < 1_000 { format!("{bps}M") } else { format!("{}k", bps / 1_000) };
     let unit = if bps < 1_000 { format!("; did you mean \"{meant}\"?") } else { String::new() };
-    Some(format!("rate of {bps} bit/s: hardly anything passes{unit}"))
+    Some(format!("rate of {bps} bit/s: too low for normal traffic{unit}"))
 }
 
 fn little(volume: Volume) -> Option<String> {
     let bytes = volume.0;
     (bytes < LITTLE)
-        .then(|| format!("quota of {} MB a month: it is used up within seconds", bytes / 1_000_000))
+        .then(|| format!("quota of {} MB a month: a transfer uses it up within seconds", bytes / 1_000_000))
 }
 
 fn reachable(key: &str, at: HostPort) -> Option<String> {
-    let what = "there is no access control; use 127.0.0.1 and `ssh -L`";
+    let what = "access is not controlled; use 127.0.0.1 and `ssh -L`";
     (!at.ip.is_loopback()).then(|| format!("{key}: others can reach {at}, and {what}"))
 }
 

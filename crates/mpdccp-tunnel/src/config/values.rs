@@ -118,14 +118,13 @@ impl<'de> Deserialize<'de> for Addresses {
             List(Vec<String>),
         }
         let wrong = |text: &str| {
-            let message =
-                format!("`{text}` is no address with the length of its prefix, such as \"10.0.0.1/24\"");
+            let message = format!("`{text}` is not an address with a prefix length, such as \"10.0.0.1/24\"");
             serde::de::Error::custom(message)
         };
         match Text::deserialize(d)? {
             Text::Word(word) if word == "auto" => Ok(Addresses { auto: true, nets: Vec::new() }),
             Text::Word(word) => Err(serde::de::Error::custom(format!(
-                "`{word}`: expected \"auto\" or a list such as [\"10.0.0.1/24\"]"
+                "invalid value `{word}`; expected \"auto\" or a list such as [\"10.0.0.1/24\"]"
             ))),
             Text::List(list) => {
                 let nets = list.iter().map(|text| text.parse().map_err(|_| wrong(text)));
@@ -184,7 +183,7 @@ impl<'de, T: FromStr> Deserialize<'de> for AllOr<T> {
         };
         let parse = |text: String| {
             text.parse()
-                .map_err(|_| format!("`{text}` is no address, expected a list of addresses or \"any\""))
+                .map_err(|_| format!("`{text}` is not an address; expected a list of addresses or \"any\""))
         };
         let values: Result<Vec<T>, String> = texts.into_iter().map(parse).collect();
         values.map(AllOr::Only).map_err(serde::de::Error::custom)
@@ -309,7 +308,7 @@ impl TryFrom<toml::Value> for RateLimit {
     fn try_from(value: toml::Value) -> Result<RateLimit, String> {
         match value.as_str() {
             Some(text) => rate(text).map(RateLimit),
-            None => Err(format!("{value} has no unit, expected a text such as \"10M\" or \"500k\"")),
+            None => Err(format!("{value} has no unit; examples: \"10M\", \"500k\"")),
         }
     }
 }
@@ -346,8 +345,8 @@ impl TryFrom<toml::Value> for Volume {
 pub(crate) fn prefixes<'de, D: Deserializer<'de>>(d: D) -> Result<Vec<IpNet>, D::Error> {
     let parse = |text: &String| {
         text.parse().map_err(|_| {
-            let message = "expected one with its length, such as \"10.0.0.0/24\" or \"10.0.0.2/32\"";
-            serde::de::Error::custom(format!("`{text}` is no prefix, {message}"))
+            let message = "examples: \"10.0.0.0/24\", \"10.0.0.2/32\"";
+            serde::de::Error::custom(format!("`{text}` is not a prefix; {message}"))
         })
     };
     Vec::<String>::deserialize(d)?.iter().map(parse).collect()

@@ -272,7 +272,7 @@ impl Forward {
             return cx.out.warn(format!("{interface}: cannot set MTU {mtu}: {e}"));
         }
         let before = std::mem::replace(&mut self.mtu.mtu, mtu);
-        cx.out.info(format!("{interface}: MTU {before} -> {mtu}, as the paths carry"));
+        cx.out.info(format!("{interface}: MTU changed from {before} to {mtu} to fit the paths"));
         shard.others().for_each(|shard| cx.tell_shard(shard, Told::Mtu(mtu)));
     }
 }

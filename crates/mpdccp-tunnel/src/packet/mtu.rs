@@ -114,13 +114,15 @@ pub fn of_interface(cfg: &Config, carried: u16) -> Result<u16, String> {
         // Larger packets are sent in pieces.
         Mtu::Auto => carried.max(least(v6)),
         Mtu::Fixed(mtu) if mtu > carried => {
-            return Err(format!("mtu = {mtu}: the paths carry inner packets of at most {carried} bytes"));
+            return Err(format!(
+                "mtu = {mtu}: too large; the paths carry inner packets of at most {carried} bytes"
+            ));
         }
         Mtu::Fixed(mtu) => mtu,
     };
     if mtu < least(v6) {
         return Err(format!(
-            "mtu = {mtu}: IPv6 needs {LEAST_V6} or more on {}; leave the IPv6 address out, or `mtu`",
+            "mtu = {mtu}: IPv6 needs at least {LEAST_V6} on {}; remove the IPv6 address or `mtu`",
             cfg.interface
         ));
     }
@@ -169,7 +171,7 @@ mod tests {
     #[test]
     fn the_interface_is_as_large_as_some_peer_and_no_larger_than_at_the_start() {
         let mut sizes = InterfaceMtu::new(1400);
-        assert_eq!(sizes.wanted(0, None), None, "nobody is there");
+        assert_eq!(sizes.wanted(0, None), None, "not an address of a host");
         sizes.count(None, Some(1300));
         assert_eq!(sizes.wanted(0, None), Some(1300));
         sizes.count(None, Some(1350));

@@ -41,7 +41,7 @@ impl Leases {
     pub(crate) fn new(saved: Option<&str>, out: &mut Actions) -> Leases {
         let by_key = saved.map_or_else(BTreeMap::new, |text| {
             serde_json::from_str(text).unwrap_or_else(|e| {
-                out.warn(format!("addresses are leased anew, since their file cannot be read: {e}"));
+                out.warn(format!("cannot read the file of leases; addresses are assigned anew: {e}"));
                 BTreeMap::new()
             })
         });
@@ -109,8 +109,8 @@ impl Leases {
         let leased = self.lease(cx, peers, allowed, number, fresh);
         if let Err(why) = &leased {
             let why = match why {
-                Refusal::NoPool => "asks for an address, but there is no [assign]",
-                Refusal::Exhausted => "no address left in the pool of [assign]",
+                Refusal::NoPool => "asks for an address, but this server has no [assign]",
+                Refusal::Exhausted => "no free address left in the pool of [assign]",
             };
             cx.out.warn(format!("peer {}: {why}", peers[number].name()));
         }

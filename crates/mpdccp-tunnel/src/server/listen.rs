@@ -48,11 +48,11 @@ impl Listener {
     /// Stops accepting clients; `speaks` if this shard logs for all.
     pub(crate) fn drain(&mut self, cx: &mut Cx<'_>, peers: &Peers, speaks: bool) -> Answer {
         if self.sizes.is_none() {
-            return Answer::Error("only a server can be drained".into());
+            return Answer::Error("this end is a client; only a server can be drained".into());
         }
         if !std::mem::replace(&mut self.draining, true) {
             if speaks {
-                cx.out.info("draining: new clients are refused, others asked to go to another server");
+                cx.out.info("draining: new clients are refused, and connected clients are asked to use another server");
             }
             cx.endpoint.unlisten(cx.cfg.dccp_port);
         }
@@ -70,7 +70,9 @@ impl Listener {
         let count = stats.counters.get(&Counter::RefusedPeer).copied().unwrap_or(0);
         let new = count > std::mem::replace(&mut self.refused, count);
         if let (true, Some((from, Counter::RefusedPeer))) = (new, stats.refused) {
-            cx.out.warn(format!("{from} was refused: no peer may come from there ({count} times in all)"));
+            cx.out.warn(format!(
+                "packet from {from} refused: no peer has this address in `from` ({count} so far)"
+            ));
         }
     }
 }

@@ -26,7 +26,9 @@ impl Tunnel {
                 self.listener.update(&self.cfg, &self.peers, endpoint);
             }
             Err(why) if self.shard.is_first() => {
-                self.out.warn(format!("TCP connections travel as packets, not as streams: {why}"));
+                self.out.warn(format!(
+                    "cannot terminate TCP; its connections are carried as packets instead of streams: {why}"
+                ));
             }
             Err(_) => {}
         }
@@ -97,7 +99,14 @@ impl Tunnel {
         if self.peers[number].session == Some(session) {
             let connections = self.flows.as_ref().map_or(0, |flows| flows.of_session(session));
             let (cx, peers) = (cx!(self, endpoint, now), &mut self.peers);
-            servers::next(cx, peers, &mut self.paths, number, "it is to be taken away", connections);
+            servers::next(
+                cx,
+                peers,
+                &mut self.paths,
+                number,
+                "the previous server is being drained",
+                connections,
+            );
         }
     }
 

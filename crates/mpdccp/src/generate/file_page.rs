@@ -9,7 +9,7 @@ const SETTINGS: &str = include_str!("../../../../docs/keys.md");
 pub(super) fn page() -> String {
     let mut out = String::from(
         ".TH mpdccp.toml 5\n.SH NAME\nmpdccp.toml \\- configuration file of an mpdccp tunnel\n.SH DESCRIPTION\n\
-         The file is TOML. \\fBmpdccp tunnel check\\fR says everything that is wrong with one, \\fBmpdccp tunnel init\\fR writes one for each end. \
+         The file is TOML. \\fBmpdccp tunnel check\\fR lists the errors of a file, \\fBmpdccp tunnel init\\fR writes a file for each end. \
          Unknown keys are errors.\n",
     );
     let keys = section(TUNNEL, "Keys of the file");
@@ -20,7 +20,7 @@ pub(super) fn page() -> String {
     }
     let _ = write!(
         out,
-        ".SH SETTINGS OF SESSIONS\nThey stand at the top of the file, too.\n{}",
+        ".SH SETTINGS OF SESSIONS\nThese keys also belong at the top of the file.\n{}",
         entries(SETTINGS, 6)
     );
     out += ".SH SEE ALSO\nmpdccp-tunnel(1), /usr/share/doc/mpdccp/tunnel.md, /usr/share/doc/mpdccp/schedulers.md\n";

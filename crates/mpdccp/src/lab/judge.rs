@@ -41,7 +41,7 @@ fn seed(text: &str) -> Result<u64, String> {
     if text == "release" {
         return Ok(judge::release_seed());
     }
-    text.parse().map_err(|_| "a number, or `release`".to_owned())
+    text.parse().map_err(|_| "expected a number or `release`".to_owned())
 }
 
 pub(super) fn judge(args: &Args) -> Result<(), LabError> {

@@ -18,7 +18,7 @@ pub(crate) enum Where {
 /// Parses a number of threads, at least one.
 pub(super) fn threads(text: &str) -> Result<usize, String> {
     let n: usize = text.parse().map_err(|e| format!("{e}"))?;
-    if n == 0 { Err("at least 1".to_owned()) } else { Ok(n) }
+    if n == 0 { Err("expected at least 1".to_owned()) } else { Ok(n) }
 }
 
 impl Where {

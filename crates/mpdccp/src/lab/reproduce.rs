@@ -40,8 +40,8 @@ pub(crate) struct Args {
 }
 
 fn seconds(text: &str) -> Result<f64, String> {
-    let s: f64 = text.parse().map_err(|_| "a number of seconds".to_owned())?;
-    if (1.0..=86_400.0).contains(&s) { Ok(s) } else { Err("from 1 to 86400 seconds".to_owned()) }
+    let s: f64 = text.parse().map_err(|_| "expected a number of seconds".to_owned())?;
+    if (1.0..=86_400.0).contains(&s) { Ok(s) } else { Err("expected 1 to 86400 seconds".to_owned()) }
 }
 
 pub(super) fn reproduce(args: &Args) -> Result<(), LabError> {

@@ -136,10 +136,10 @@ impl FromStr for Place {
         // Allowed are names that the kernel accepts for interfaces, and `ip netns` for namespaces.
         let bad = |c: char| c == '/' || c == ':' || c.is_whitespace() || c.is_control();
         if name.is_empty() || name.len() > 15 || name.starts_with('.') || name.contains(bad) {
-            return Err("an interface has a name of 1 to 15 bytes without space, / and :".into());
+            return Err("expected an interface name of 1 to 15 bytes without spaces, `/` and `:`".into());
         }
         if netns.as_ref().is_some_and(|n| n.is_empty() || n.starts_with('.') || n.contains('/')) {
-            return Err("a namespace is named as in `ip netns list`".into());
+            return Err("expected the name of a namespace; `ip netns list` shows them".into());
         }
         Ok(Place { name: name.to_owned(), netns })
     }
@@ -156,7 +156,10 @@ impl Args {
     /// The links from a to b and from b to a.
     pub(super) fn links(&self) -> Result<Links, Error> {
         if self.a == self.b {
-            return Err(Error::usage(format!("--a and --b are both {}: two interfaces are joined", self.a)));
+            return Err(Error::usage(format!(
+                "--a and --b are both {}; give two different interfaces",
+                self.a
+            )));
         }
         let jitter = |by| JitterSpec {
             spread: SpreadKind::Uniform,
@@ -202,7 +205,9 @@ impl Args {
     fn discipline(&self, limit: QueueLimit) -> Result<Discipline, Error> {
         if matches!(limit, QueueLimit::Bytes(n) if n < u64::from(self.mtu)) {
             let (room, mtu) = (limit.number(), self.mtu);
-            return Err(Error::usage(format!("--queue {room}: a packet of {mtu} B must fit")));
+            return Err(Error::usage(format!(
+                "--queue {room}: smaller than a packet; expected at least {mtu} B"
+            )));
         }
         let share = |part| match limit {
             QueueLimit::Bytes(n) => QueueLimit::Bytes(n / part),
@@ -212,7 +217,7 @@ impl Args {
         Ok(match self.qdisc {
             Qdisc::DropTail if ecn => {
                 return Err(Error::usage(
-                    "--ecn: a drop-tail queue marks nothing; add --qdisc red, codel, fq-codel or pie",
+                    "--ecn: a drop-tail queue cannot mark packets; add --qdisc red, codel, fq-codel or pie",
                 ));
             }
             Qdisc::DropTail => Discipline::DropTail {},

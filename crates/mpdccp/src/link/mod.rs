@@ -61,7 +61,7 @@ fn run(args: &Args) -> Result<(), Error> {
         .name("link".into())
         .spawn(move || carry(cable, (links, course), (&stop, time), &reports))
         .map_err(|e| Error::runtime(format!("cannot start a thread: {e}")))?;
-    eprintln!("mpdccp: {} and {} are joined; Ctrl-C removes the link", args.a, args.b);
+    eprintln!("mpdccp: {} and {} are connected; Ctrl-C removes the link", args.a, args.b);
     print(&lines, args.json)?;
     cable.join().unwrap_or_else(|_| Err(Error::runtime("the link's thread panicked")))
 }
@@ -81,7 +81,7 @@ fn device(place: &Place, addresses: &[IpNet], mtu: u16) -> Result<Tun, Error> {
             let entrance = Entrance::open(netns).map_err(|e| {
                 Error::usage(match e.kind() {
                     ErrorKind::NotFound => {
-                        format!("{place}: there is no namespace {netns}; make it: ip netns add {netns}")
+                        format!("{place}: namespace {netns} does not exist; create it: ip netns add {netns}")
                     }
                     _ => format!("{place}: cannot open namespace {netns}: {e}"),
                 })
@@ -90,7 +90,7 @@ fn device(place: &Place, addresses: &[IpNet], mtu: u16) -> Result<Tun, Error> {
                 Ok(made) => made,
                 Err(e) => {
                     return Err(Error::usage(format!(
-                        "{place}: cannot enter namespace {netns}: {e}; run it with sudo"
+                        "{place}: cannot enter namespace {netns}: {e}; use sudo"
                     )));
                 }
             }
@@ -99,15 +99,15 @@ fn device(place: &Place, addresses: &[IpNet], mtu: u16) -> Result<Tun, Error> {
     made.map_err(|e| {
         Error::usage(match e.kind() {
             ErrorKind::PermissionDenied => {
-                format!(
-                    "{place}: not allowed to make an interface; run it with sudo, or give it CAP_NET_ADMIN"
-                )
+                format!("{place}: no permission to create an interface; use sudo or CAP_NET_ADMIN")
             }
             ErrorKind::NotFound => {
-                format!("{place}: there is no /dev/net/tun; load the kernel module: modprobe tun")
+                format!("{place}: /dev/net/tun does not exist; load the kernel module: modprobe tun")
             }
-            ErrorKind::ResourceBusy => format!("{place}: there is an interface of that name already"),
-            _ => format!("{place}: cannot make the interface: {e}"),
+            ErrorKind::ResourceBusy => {
+                format!("{place}: an interface of this name already exists; choose another name")
+            }
+            _ => format!("{place}: cannot create the interface: {e}"),
         })
     })
 }
@@ -128,14 +128,15 @@ fn carry(
         while let Some(step) = course.next_if(|step| start + step.at <= Clock.now()) {
             for (link, config) in cable.links().into_iter().zip(links.at(&step)) {
                 let changed = link.reconfigure(start + step.at, config);
-                changed.map_err(|e| Error::runtime(format!("the model does not go on: {e}")))?;
+                changed
+                    .map_err(|e| Error::runtime(format!("the link model produced an invalid link: {e}")))?;
             }
         }
         let next = last + INTERVAL;
         let change = course.peek().map(|step| start + step.at);
         cable
             .turn([Some(next), end, change].into_iter().flatten().min())
-            .map_err(|e| Error::runtime(format!("an interface of the link is gone: {e}")))?;
+            .map_err(|e| Error::runtime(format!("an interface of the link failed: {e}")))?;
         let now = Clock.now();
         if now >= next {
             // A slow reader must not delay packets.

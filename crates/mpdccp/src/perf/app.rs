@@ -16,7 +16,7 @@ use std::net::{IpAddr, SocketAddr};
 use std::os::fd::BorrowedFd;
 
 /// Hint for a client without keys that gets no answer.
-const WITHOUT_KEY: &str = " A server with --private-key-file answers clients with a key only.";
+const WITHOUT_KEY: &str = " A server with --private-key-file answers only clients with a key.";
 
 pub(crate) struct PerfApp {
     plan: Plan,
@@ -159,7 +159,7 @@ impl PerfApp {
         self.left = self.left.saturating_sub(1);
         let failure = match self.transfers.remove(&session) {
             None if reason == Reason::NobodyListens => Some(Error::usage(format!(
-                "nobody listens at {}, says its host; start `mpdccp perf -s` there, or name the port it has",
+                "nothing listens at {}, its host reports; start `mpdccp perf -s` there, or correct the port",
                 self.plan.peer()
             ))),
             None => Some(Error::usage(format!("no connection to {}: {why}", self.plan.peer()))),
@@ -271,7 +271,7 @@ impl App for PerfApp {
                 return;
             }
             self.error = Some(Error::usage(format!(
-                "no answer from {}: is `mpdccp perf -s` running there, and does every firewall on the way let it through?{}",
+                "no answer from {}; start `mpdccp perf -s` there, and allow its port in all firewalls on the way.{}",
                 self.plan.peer(),
                 self.plan.keys.as_ref().map_or_else(|| WITHOUT_KEY.into(), Keys::hint)
             )));

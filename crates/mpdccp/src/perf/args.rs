@@ -283,7 +283,8 @@ fn ccid(text: &str) -> Result<u8, String> {
         return Ok(*ccid);
     }
     let names = NAMES.map(|(name, _)| name).join(", ");
-    let n: i64 = text.parse().map_err(|_| format!("`{text}` is neither a number nor one of {names}"))?;
+    let n: i64 =
+        text.parse().map_err(|_| format!("invalid value `{text}`; expected a number or one of: {names}"))?;
     Ccid::try_from(n).map(|ccid| ccid.0)
 }
 
@@ -301,7 +302,10 @@ fn tos(text: &str) -> Result<Dscp, String> {
     };
     match tos {
         Ok(tos) if tos & 3 == 0 => Ok(Dscp(tos >> 2)),
-        Ok(_) => Err("the two lowest bits are ECN's, which congestion control sets; leave them zero".into()),
+        Ok(_) => {
+            Err("the two lowest bits are the ECN field, which congestion control sets; set them to zero"
+                .into())
+        }
         Err(_) => Err("expected 0 to 252, such as 184, 0xb8 or 0270; --dscp takes names such as ef".into()),
     }
 }

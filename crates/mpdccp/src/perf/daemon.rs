@@ -26,7 +26,7 @@ pub(crate) fn start() -> Result<(), Error> {
     }
     if !line.is_empty() {
         print!("{line}");
-        eprintln!("in the background, process {}", child.id());
+        eprintln!("running in the background as process {}", child.id());
         return Ok(());
     }
     let mut complaint = String::new();

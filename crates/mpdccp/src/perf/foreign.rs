@@ -17,55 +17,55 @@ const fn flag(short: Option<char>, long: &'static str, value: bool, instead: &'s
 }
 
 const NO_LOGIN: &str =
-    "there is no login here; --private-key-file and --public-key have both ends encrypt and know each other";
-const AS_IT_IS: &str = "this is always the case; remove the flag";
-const NO_CHOICE: &str = "there is no such choice here; remove the flag";
+    "perf has no login; --private-key-file and --public-key authenticate both ends and encrypt the traffic";
+const AS_IT_IS: &str = "perf always does this; remove the flag";
+const NO_CHOICE: &str = "perf has no such option; remove the flag";
 
 const FLAGS: &[Flag] = &[
     flag(
         Some('w'),
         "window",
         true,
-        "congestion control sets the window; --queue PACKETS limits the queue before it",
+        "congestion control sets the window; --queue PACKETS limits the send queue",
     ),
     flag(
         Some('M'),
         "set-mss",
         true,
-        "--mtu BYTES is the size of the largest IP packet, --size that of a message",
+        "--mtu BYTES limits the size of IP packets; --size BYTES sets the size of messages",
     ),
     flag(Some('N'), "no-delay", false, AS_IT_IS),
     flag(Some('Z'), "zerocopy", false, NO_CHOICE),
-    flag(Some('A'), "affinity", true, "run it with `taskset -c CPU mpdccp perf ...`"),
+    flag(Some('A'), "affinity", true, "use `taskset -c CPU mpdccp perf ...`"),
     flag(
         Some('F'),
         "file",
         true,
-        "messages hold zeros; the example `file` of the crate dccp-sockets (docs/library.md) sends a file",
+        "messages contain zeros; the example `file` of the crate dccp-sockets (docs/library.md) sends a file",
     ),
-    flag(Some('X'), "xbind", true, "--path LOCAL, once for each address, makes a session over several paths"),
-    flag(Some('m'), "mptcp", false, "--path LOCAL, once for each path, makes a multipath session"),
+    flag(Some('X'), "xbind", true, "use --path LOCAL once for each local address"),
+    flag(Some('m'), "mptcp", false, "use --path LOCAL once for each path"),
     flag(Some('L'), "flowlabel", true, "the system chooses IPv6 flow labels; remove the flag"),
-    flag(Some('d'), "debug", false, "--qlog FILE and --pcap FILE show it packet by packet"),
+    flag(Some('d'), "debug", false, "--qlog FILE and --pcap FILE record each packet"),
     flag(Some('v'), "version", false, "`mpdccp --version` prints the version"),
     flag(None, "sctp", false, "perf uses DCCP only; remove the flag"),
-    flag(None, "nstreams", true, "-P N makes that many connections"),
+    flag(None, "nstreams", true, "-P N opens N connections"),
     flag(
         None,
         "get-server-output",
         false,
-        "what the server received is in the client's summary; its own lines stay there, with --logfile FILE in a file",
+        "the client's summary has the server's received figures; at the server, --logfile FILE stores its full output",
     ),
-    flag(None, "extra-data", true, "--title TEXT is in each JSON object"),
-    flag(None, "fq-rate", true, "-b RATE sets the rate, and congestion control paces"),
+    flag(None, "extra-data", true, "use --title TEXT; each JSON object contains it"),
+    flag(None, "fq-rate", true, "use -b RATE; congestion control paces the packets"),
     flag(None, "pacing-timer", true, "pacing needs no setting; remove the flag"),
-    flag(None, "bind-dev", true, "-B IP with an address of that interface, or `ip vrf exec`"),
+    flag(None, "bind-dev", true, "use -B IP with an address of that interface, or `ip vrf exec`"),
     flag(None, "idle-timeout", true, "a server runs until interrupted; use `timeout SECONDS mpdccp perf -s`"),
     flag(None, "dont-fragment", false, AS_IT_IS),
     flag(None, "repeating-payload", false, NO_CHOICE),
     flag(None, "udp-counters-64bit", false, NO_CHOICE),
-    flag(None, "server-bitrate-limit", true, "-b RATE at each client"),
-    flag(None, "server-max-duration", true, "-t SECONDS at each client"),
+    flag(None, "server-bitrate-limit", true, "use -b RATE at each client"),
+    flag(None, "server-max-duration", true, "use -t SECONDS at each client"),
     flag(None, "username", true, NO_LOGIN),
     flag(None, "rsa-public-key-path", true, NO_LOGIN),
     flag(None, "rsa-private-key-path", true, NO_LOGIN),

@@ -30,19 +30,21 @@ impl Keys {
         peers.dedup();
         if peers.iter().any(|key| own.is_written_as(key)) {
             return wrong(
-                "--public-key: this is the private key of this end, which nobody else may know; the other end's public key is needed",
+                "--public-key: this is the secret private key of this end; give the public key of the other end",
             );
         }
         if peers.contains(&own.public()) {
-            return wrong("--public-key: this is the public key of this end; the other end's is needed");
+            return wrong(
+                "--public-key: this is the public key of this end; give the public key of the other end",
+            );
         }
         match peers.len() {
             0 if is_client => wrong(
-                "--private-key-file: a client needs its server's key, too: --public-key KEY, as the server prints it when it starts",
+                "--private-key-file: a client also needs the server's public key; add --public-key KEY with the key that the server prints when it starts",
             ),
-            2.. if is_client => wrong("--public-key: a client has one server; give one key"),
+            2.. if is_client => wrong("--public-key: a client has one server; give only one key"),
             _ if common.coverage > 0 => wrong(
-                "--coverage: what is encrypted is checked as a whole; remove --coverage or --private-key-file",
+                "--coverage: encryption authenticates the whole packet; remove --coverage or --private-key-file",
             ),
             _ => Ok(Some(Keys { own, peers })),
         }
@@ -63,7 +65,7 @@ impl Keys {
         let server = self.peers.first().map(PublicKey::to_string).unwrap_or_default();
         let own = self.public();
         format!(
-            " The server's key has to be {server}, and a server with --public-key needs this end's, {own}."
+            " The server's public key must be {server}. A server with --public-key must have this client's public key {own}."
         )
     }
 

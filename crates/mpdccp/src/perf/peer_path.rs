@@ -22,10 +22,10 @@ pub(crate) fn addresses(
         None => (text, default_port),
     };
     let host = host.trim_start_matches('[').trim_end_matches(']');
-    let found = (host, port).to_socket_addrs().map_err(|e| format!("no host `{host}`: {e}"))?;
+    let found = (host, port).to_socket_addrs().map_err(|e| format!("cannot look up host `{host}`: {e}"))?;
     let found: Vec<SocketAddr> = found.filter(|addr| fits(addr.ip())).collect();
     if found.is_empty() {
-        return Err(format!("no address of `{host}` is of the IP version of the paths"));
+        return Err(format!("`{host}` has no address of the paths' IP version"));
     }
     Ok(found)
 }
@@ -57,7 +57,7 @@ impl FromStr for PathArg {
         Ok(PathArg {
             local: ip(local)?,
             remote: remote.map(ip).transpose()?,
-            prio: prio.ok_or("the priority is a number from 0 to 15")?,
+            prio: prio.ok_or("invalid priority; expected 0 to 15")?,
         })
     }
 }

@@ -208,13 +208,13 @@ impl TryFrom<PerfArgs> for Plan {
             let remote = path.remote.unwrap_or(place.ip());
             if path.local.is_ipv4() != remote.is_ipv4() {
                 return Err(Error::usage(format!(
-                    "--path {}: not of the same IP version as {remote}",
+                    "--path {}: IP version differs from that of the remote address {remote}",
                     path.local
                 )));
             }
             if path.remote.is_some_and(|remote| !is_unicast(remote)) {
                 return Err(Error::usage(format!(
-                    "--path {}@{remote}: no host has that address",
+                    "--path {}@{remote}: the remote address is not a unicast address",
                     path.local
                 )));
             }
@@ -226,7 +226,7 @@ impl TryFrom<PerfArgs> for Plan {
                 || !client_flags.omit.is_zero())
         {
             return Err(Error::usage(
-                "--reverse, --bidir, --echo and --omit are requested from the server; remove --send or --receive",
+                "--reverse, --bidir, --echo and --omit cannot be combined with --send or --receive; remove one or the other",
             ));
         }
         let patience = client_flags.as_ref().map_or(0, |client_flags| client_flags.connect_timeout);
@@ -246,14 +246,17 @@ impl TryFrom<PerfArgs> for Plan {
         ];
         let sends = !matches!(mode, Mode::Obey | Mode::Plain(None));
         if let Some((flag, _)) = sender_only.iter().find(|(_, given)| *given && !sends) {
-            return Err(Error::usage(format!("{flag} is for the sending end; add --send or remove it")));
+            return Err(Error::usage(format!("{flag} is only for a sender; add --send or remove {flag}")));
         }
         if common.size < message::MIN_LEN as u64 {
-            return Err(Error::usage(format!("--size {}: a message has at least 4 bytes", common.size)));
+            return Err(Error::usage(format!(
+                "--size {}: too small; expected at least 4 bytes",
+                common.size
+            )));
         }
         if common.coverage > 0 && common.encapsulation == EncapsulationArg::Udp {
             return Err(Error::usage(
-                "--coverage is for --encapsulation raw; inside UDP, the UDP checksum covers everything",
+                "--coverage needs --encapsulation raw; the UDP checksum always covers the whole packet",
             ));
         }
         let common = &common;
@@ -324,14 +327,18 @@ fn places(
     let wrong = |why: &str| Error::usage(format!("{flag} {text}: {why}"));
     let mut places: VecDeque<SocketAddr> = addresses(text, default, fits).map_err(|e| wrong(&e))?.into();
     if is_client && places.iter().any(|place| place.port() == 0 || !is_unicast(place.ip())) {
-        return Err(wrong("not the address of a host; expected a unicast address, and a port other than 0"));
+        return Err(wrong(
+            "not the address of a host; expected a unicast address and a port from 1 to 65535",
+        ));
     }
     // A server listens on one address.
     places.truncate(if is_client { usize::MAX } else { 1 });
     let ips = paths.iter().map(|path| path.local).chain(places.iter().map(SocketAddr::ip));
     if let Some(ip) = ips.into_iter().find(|ip| !version(*ip)) {
         let only = if common.ipv4 { "-4" } else { "-6" };
-        return Err(Error::usage(format!("{ip} is not of the IP version that {only} asks for")));
+        return Err(Error::usage(format!(
+            "{ip} is of the other IP version; remove {only} or change the address"
+        )));
     }
     let inside = places.front().map(SocketAddr::port).filter(|_| raw).unwrap_or(DCCP_PORT);
     if raw {

@@ -250,7 +250,7 @@ impl Reporter {
         let name = self.name(session);
         self.print(&Record::Path { session: session.0, path: path.0, state: "suspect" }, || {
             format!(
-                "{name}no answer from the peer; the connection ends if none comes within {} s",
+                "{name}no answer from the peer; the connection ends after {} s of silence",
                 survive.as_secs_f64()
             )
         });

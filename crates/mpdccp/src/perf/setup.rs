@@ -70,7 +70,7 @@ fn open_socket(core: &mut Core, plan: &Plan, bind: Bind) -> Result<u32, Error> {
         Error::usage(match e.kind() {
             ErrorKind::AddrInUse => format!("UDP port {} on {} is in use already", addr.port(), addr.ip()),
             ErrorKind::AddrNotAvailable => {
-                format!("this host has no address {}; `ip address` shows those it has", addr.ip())
+                format!("this host has no address {}; `ip address` shows its addresses", addr.ip())
             }
             ErrorKind::PermissionDenied if encapsulation == EncapsulationArg::Raw => {
                 "--encapsulation raw needs CAP_NET_RAW: run as root, or use --encapsulation udp".into()
@@ -90,9 +90,9 @@ fn overhead(core: &Core, plan: &Plan, socket: u32) -> u16 {
 fn check_size(plan: &Plan, mtu: u16, overhead: u16) -> Result<(), Error> {
     let most = usize::from(mtu.saturating_sub(overhead)).saturating_sub(DCCP_HEADER);
     match plan.size() {
-        Some(size) if size > most => {
-            Err(Error::usage(format!("--size {size}: packets of {mtu} bytes carry {most} at most")))
-        }
+        Some(size) if size > most => Err(Error::usage(format!(
+            "--size {size}: too large; a packet of {mtu} bytes carries at most {most} bytes"
+        ))),
         _ => Ok(()),
     }
 }

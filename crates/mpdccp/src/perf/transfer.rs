@@ -23,7 +23,7 @@ const LINGER: Duration = Duration::from_secs(5);
 /// How long a server waits for a refused client to close.
 const REFUSED: Duration = Duration::from_secs(2);
 /// Reason of the refusal.
-const CROWDED: &str = "too many sessions from this address for those that are free";
+const CROWDED: &str = "too many sessions from this client's address";
 
 /// Mode of a session.
 #[derive(Clone, Debug)]
@@ -187,8 +187,9 @@ impl Transfer {
         match (control, &self.mode) {
             (Control::Hello { version, test }, Mode::Obey) => {
                 if version != VERSION {
-                    let why =
-                        format!("the server speaks version {VERSION} of the exchange, the client {version}");
+                    let why = format!(
+                        "the server uses version {VERSION} of the perf protocol, the client version {version}"
+                    );
                     return answer(Control::Refused { why });
                 }
                 if self.refused {
@@ -207,7 +208,7 @@ impl Transfer {
                 self.begin(now, test.up.then(|| test.load()));
             }
             (Control::Refused { why }, Mode::Ask(_)) if self.stage == Stage::Greeting => {
-                self.failure = Some(format!("the server refuses: {why}"));
+                self.failure = Some(format!("the server refused the test: {why}"));
                 self.close(core, now, session);
             }
             (Control::Done, _) => {
@@ -245,7 +246,7 @@ impl Transfer {
         self.say = None;
         if self.stage == Stage::Greeting {
             self.failure = Some(
-                "the other end is not `mpdccp perf -s`; use --send or --receive at both ends to test without it".into(),
+                "the other end is not `mpdccp perf -s`; to test without it, use --send or --receive at both ends".into(),
             );
             self.close(core, now, session);
         } else {

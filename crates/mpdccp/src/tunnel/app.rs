@@ -171,7 +171,7 @@ impl TunnelApp {
             Action::AddRoute { net, replace } => {
                 let change = if replace { RouteChange::Replace } else { RouteChange::Add };
                 if let Err(e) = self.helper.tell(&Request::Route(change, net)) {
-                    let e = format!("{e}; set routes = false to route yourself");
+                    let e = format!("{e}; to add the routes yourself, set routes = false");
                     match self.starting {
                         true => self.error = self.error.take().or(Some(Error::usage(e))),
                         false => tracing::warn!("{e}"),
@@ -452,7 +452,7 @@ impl App for TunnelApp {
             let rows = core.endpoint.rows(now, session);
             let name = |path: &_| self.tunnel.path_name(session, path);
             if let Err(e) = trace.sample(now, peer, &status, &rows, name) {
-                tracing::error!("trace: {e}; it ends here");
+                tracing::error!("trace: {e}; the trace ends here");
                 self.trace = None;
                 return;
             }

@@ -22,8 +22,9 @@ pub(crate) fn run(keylog: &Path, input: &Path, output: &Path) -> Result<(), Erro
         Error::usage(format!("cannot {what} {}: {e}", file.display()))
     };
     let text = std::fs::read_to_string(keylog).map_err(|e| cannot("read", keylog, e))?;
-    let keys = KeyLog::parse(&text)
-        .map_err(|line| Error::usage(format!("{}: line {line} is no key of ours", keylog.display())))?;
+    let keys = KeyLog::parse(&text).map_err(|line| {
+        Error::usage(format!("{}: line {line} is not in the format of `keylog`", keylog.display()))
+    })?;
     let mut reader = BufReader::new(File::open(input).map_err(|e| cannot("read", input, e))?);
     let mut head = [0; 24];
     let whole = match reader.read_exact(&mut head) {
@@ -31,11 +32,14 @@ pub(crate) fn run(keylog: &Path, input: &Path, output: &Path) -> Result<(), Erro
         read => read.is_ok(),
     };
     let format = Format::of(&head).filter(|_| whole).ok_or_else(|| {
-        Error::usage(format!("{} is no pcap file (pcapng: `editcap -F pcap`)", input.display()))
+        Error::usage(format!("{} is not a pcap file; convert pcapng with `editcap -F pcap`", input.display()))
     })?;
     // The output file is only replaced now, and never if it is the input.
     if same_file(input, output) {
-        return Err(Error::usage(format!("{} would be written over while it is read", input.display())));
+        return Err(Error::usage(format!(
+            "{} is both input and output; give another output file",
+            input.display()
+        )));
     }
     let out = OpenOptions::new().write(true).create(true).truncate(true).mode(0o600).open(output);
     let mut writer = BufWriter::new(out.map_err(|e| cannot("write", output, e))?);
@@ -60,7 +64,7 @@ pub(crate) fn run(keylog: &Path, input: &Path, output: &Path) -> Result<(), Erro
         writer.write_all(&packet)?;
     }
     writer.flush()?;
-    println!("{opened} of {packets} packets opened");
+    println!("decrypted {opened} of {packets} packets");
     Ok(())
 }
 

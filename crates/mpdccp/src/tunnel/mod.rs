@@ -248,7 +248,7 @@ fn run(command: Command) -> Result<(), Error> {
             let status = control::status(&which.socket()?, peer.as_deref())?;
             if let (Some(name), true) = (peer, status.peers.is_empty()) {
                 return Err(Error::usage(format!(
-                    "no peer `{name}`; `mpdccp tunnel status` shows those there are"
+                    "no peer `{name}`; `mpdccp tunnel status` shows the peers"
                 )));
             }
             if json {
@@ -317,14 +317,14 @@ fn run(command: Command) -> Result<(), Error> {
                     return Err(control::odd());
                 };
                 if before.replace(clients) != Some(clients) {
-                    println!("{clients} client(s) left here");
+                    println!("{clients} client(s) still connected");
                 }
                 if clients == 0 {
                     return Ok(());
                 }
                 if since.elapsed() > Duration::from_secs(seconds) {
                     return Err(Error::runtime(format!(
-                        "{clients} client(s) did not leave; do they know another server?"
+                        "{clients} client(s) did not leave; give each path a second `remote` in the clients' files"
                     )));
                 }
                 std::thread::sleep(FOLLOW);
@@ -336,7 +336,7 @@ fn run(command: Command) -> Result<(), Error> {
             let since = Instant::now();
             while socket.exists() {
                 if since.elapsed() > DOWN_PATIENCE {
-                    return Err(Error::runtime("the tunnel is still there"));
+                    return Err(Error::runtime("the tunnel has not ended"));
                 }
                 std::thread::sleep(Duration::from_millis(20));
             }

@@ -45,7 +45,7 @@ impl Proxy {
     /// Starts it; `tun` is the interface, with packets of `mtu` bytes at most.
     pub(crate) fn start(tun: &Tun, mtu: u16, cfg: &Config) -> Result<Proxy, String> {
         if !tun.offloads() {
-            return Err("the interface has no offload; set `offload = true`".into());
+            return Err("the TCP proxy needs offload; set `offload = true`".into());
         }
         let wake = eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK).map_err(|e| e.to_string())?;
         let (wake, mailbox) = (Arc::new(wake), Arc::new(Mailbox::default()));
@@ -73,7 +73,7 @@ impl Proxy {
             }
         };
         let thread = std::thread::Builder::new().name("tcp".into()).spawn(run).map_err(|e| e.to_string())?;
-        let sockets = ready.recv().map_err(|_| "its thread broke down".to_owned())??;
+        let sockets = ready.recv().map_err(|_| "the thread of the TCP proxy panicked".to_owned())??;
         Ok(Proxy { sockets, mailbox, wake, commands: Vec::new(), thread: Some(thread) })
     }
 
@@ -131,9 +131,9 @@ pub(crate) fn room(shards: u8) -> usize {
 fn why(e: &io::Error) -> String {
     match e.kind() {
         io::ErrorKind::PermissionDenied => {
-            "no permission for a network namespace; it needs CAP_SYS_ADMIN and CAP_NET_ADMIN".into()
+            "no permission to create a network namespace; it needs CAP_SYS_ADMIN and CAP_NET_ADMIN".into()
         }
-        _ => format!("no network namespace of its own: {e}"),
+        _ => format!("cannot create a network namespace: {e}"),
     }
 }
 

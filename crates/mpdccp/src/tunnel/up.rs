@@ -129,7 +129,7 @@ pub(crate) fn run(args: &Args) -> Result<(), Error> {
     let app = first.run()?;
     shards.shut_down();
     for thread in threads {
-        thread.join().map_err(|_| Error::runtime("a shard broke down"))??;
+        thread.join().map_err(|_| Error::runtime("a shard's thread panicked"))??;
     }
     match app.tunnel.failure() {
         Some(failure) => Err(Error::runtime(failure)),

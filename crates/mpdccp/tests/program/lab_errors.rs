@@ -9,17 +9,17 @@ fn wrong_scenarios_and_arguments_end_with_two() {
     std::fs::write(&file, "name = \"t\"\ntitle = \"t\"\nduration_s = 0\n[[path]]\nname = \"p\"\n[[variant]]\nlabel = \"c\"\n[[flow]]\nname = \"f\"\nkind = \"tcp\"\ncc = \"cubic\"\n").unwrap();
     let file = file.to_str().unwrap();
     let cases: [(&[&str], &str); 8] = [
-        (&["run", file, "--backend", "sim"], "bad.toml:3: duration_s: must lie between"),
+        (&["run", file, "--backend", "sim"], "bad.toml:3: duration_s: must be above 0"),
         (&["run", "paper/no-such", "--backend", "sim"], "paper/multipath-udp"),
-        (&["run", "paper/delay", "--backend", "sim", "--only", "nobody"], "no variant `nobody`"),
+        (&["run", "paper/delay", "--backend", "sim", "--only", "nobody"], "unknown variant `nobody`"),
         (&["run", "paper/delay", "--backend", "sim", "--out", file], "bad.toml/runs: Not a directory"),
         (
             &["run", "paper/delay", "--backend", "uml"],
             "no User Mode Linux kernel at /no/kernel: build it with tools/uml/build",
         ),
         (&["compare", "nowhere", "."], "reading nowhere: No such file"),
-        (&["reproduce", "papers", "--backend", "sim"], "the program comes with paper"),
-        (&["reproduce", "dcp", "--backend", "sim", "--duration", "5"], "leave --duration out"),
+        (&["reproduce", "papers", "--backend", "sim"], "expected a file or one of: paper"),
+        (&["reproduce", "dcp", "--backend", "sim", "--duration", "5"], "remove --duration"),
     ];
     for (args, says) in cases {
         let mut lab = Command::new(env!("CARGO_BIN_EXE_mpdccp"));

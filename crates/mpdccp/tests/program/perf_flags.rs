@@ -80,7 +80,7 @@ fn flags_of_iperf3_without_a_meaning_here_say_what_to_use() {
         ("-c 127.0.0.1 --set-mss 1000", "--mtu"),
         ("-c 127.0.0.1 --get-server-output", "--logfile"),
         ("-s --bind-dev eth0", "-B IP"),
-        ("-c 127.0.0.1 -F file", "messages hold zeros"),
+        ("-c 127.0.0.1 -F file", "messages contain zeros"),
         ("-c 127.0.0.1 -S 0xb9", "ECN"),
         ("-c 127.0.0.1 --dscp gold", "af11"),
         ("-c 127.0.0.1 -f x", "-f"),

@@ -98,11 +98,11 @@ fn what_a_server_cannot_give_is_told_at_both_ends() {
     // No address is free: the only one is the server's.
     reload(&bed, "10.71.0.0/28", "10.71.0.1/32");
     no_address(&bed, "no free address left");
-    assert!(bed.log("s").contains("no address left in the pool"));
+    assert!(bed.log("s").contains("no free address left in the pool"));
     assert!(bed.status("s")["tun"]["drops"]["no_address_to_assign"].as_u64() >= Some(1));
     // An address that the client cannot use, since one of its own networks contains it.
     reload(&bed, "10.71.0.1/32", "192.168.71.64/30");
-    no_address(&bed, "is a network of p0");
+    no_address(&bed, "of p0 on this host");
     // No address that the file assigns to another peer.
     let key = dccp_secure::PrivateKey::from_random([9; 32]).public();
     let other =

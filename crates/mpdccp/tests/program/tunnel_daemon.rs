@@ -151,7 +151,7 @@ fn two_clients_with_one_key_are_told_of() {
     bed.start("d");
     let told = "4 sessions in a row";
     wait_for("the clients say so", || ["c", "d"].iter().all(|end| bed.log(end).contains(told)));
-    wait_for("the server says so", || bed.log("s").contains("do two clients have its key?"));
+    wait_for("the server says so", || bed.log("s").contains("check that only one client has this key"));
     // A single client has a stable session.
     bed.signal("d", rustix::process::Signal::INT);
     wait_for("the other one is gone", || !bed.path("d.sock").exists());

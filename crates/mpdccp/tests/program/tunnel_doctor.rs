@@ -178,7 +178,7 @@ fn a_healthy_setup_has_no_findings_with_and_without_a_running_tunnel() {
         "Nothing is wrong.",
         "the tunnel does not run",
         "dsl: reaches 203.0.113.1:6511 through dsl",
-        "behind a NAT that makes 203.0.113.2 of 192.168.10.2",
+        "through a NAT that shows 203.0.113.2 instead of 192.168.10.2",
         "packets of 1500 bytes up and 1500 down; up ",
         "lte: not loaded, since it has a quota; --load-metered loads it",
     ] {
@@ -324,7 +324,8 @@ fn missing_name_servers_are_found() {
     std::fs::create_dir_all(&directory).unwrap();
     let named = world.client().replace(&format!("{SERVER}:6511"), "hub.invalid:6511");
     world.write("c", &named);
-    for (servers, words) in [("nameserver 203.0.113.77\n", "no name server answers"), ("", "names no server")]
+    for (servers, words) in
+        [("nameserver 203.0.113.77\n", "no name server answers"), ("", "has no name server")]
     {
         std::fs::write(format!("{directory}/resolv.conf"), servers).unwrap();
         let output = world.doctor("c", &[&["--json"], QUICK].concat(), &[]);

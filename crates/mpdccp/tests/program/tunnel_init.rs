@@ -126,14 +126,14 @@ fn init_says_what_is_wrong_and_writes_nothing() {
     for (args, words) in [
         (&["--server", "not a host"][..], "--server"),
         (&["--server", "203.0.113.1", "--line", "eth0"], "expected NAME=INTERFACE"),
-        (&["--server", "203.0.113.1", "--line", "a=b", "--network", "10.0.0.0/31"], "room for two hosts"),
+        (&["--server", "203.0.113.1", "--line", "a=b", "--network", "10.0.0.0/31"], "at least two hosts"),
         (
             &["--server", "203.0.113.1", "--line", "a=b", "--directory", "none"],
             "cannot write none/client.toml",
         ),
         (
             &["--server", "203.0.113.1", "--line", "a=b", "--line", "a=c", "--network", "10.9.0.0/24"],
-            "would be wrong",
+            "is not valid",
         ),
     ] {
         let mut command = Command::new(env!("CARGO_BIN_EXE_mpdccp"));
@@ -168,7 +168,7 @@ fn two_files_of_wireguard_become_a_tunnel() {
         let output = world.mpdccp(name, &["import", file, "--output", out]).output().unwrap();
         assert!(output.status.success(), "{}", text(&output));
         assert_eq!(
-            text(&output).contains("Not carried over: line 4: PostUp = true"),
+            text(&output).contains("Not imported: line 4: PostUp = true"),
             name == "c",
             "{}",
             text(&output)

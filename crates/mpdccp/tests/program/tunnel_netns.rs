@@ -317,7 +317,7 @@ fn paths_come_and_go_by_command() {
         (&["path", "del", "nine"][..], "again"),
         (&["path", "add", "two", "--local", LOCAL[0], "--remote", REMOTE[0]], "already"),
         (&["path", "add", "x", "--local", "192.0.2.9", "--remote", REMOTE[0]], "no address 192.0.2.9"),
-        (&["path", "add", "x", "--remote", REMOTE[0]], "where it leaves from"),
+        (&["path", "add", "x", "--remote", REMOTE[0]], "no source"),
         (&["path", "prio", "two", "16"], "0 to 15"),
         (&["path", "del", "two", "--peer", "nobody"], "server"),
     ] {
@@ -329,7 +329,7 @@ fn paths_come_and_go_by_command() {
     assert!(String::from_utf8_lossy(&text.stdout).contains("again"));
     bed.down();
     assert!(
-        !bed.log("c").contains("without an answer"),
+        !bed.log("c").contains("before the peer answered"),
         "the close is answered, and it does not wait longer"
     );
     decodes(&bed);
@@ -349,7 +349,7 @@ fn advertised_addresses_are_joined() {
     bed.launch("");
     wait_for("the address is joined", || bed.client_path("one@192.168.71.3")["state"] == "up");
     assert!(bed.client_path("two@192.168.71.3").is_null(), "IPv6");
-    wait_for("the other one is given up", || bed.log("c").contains("path one@192.168.71.4 does not come up"));
+    wait_for("the other one is given up", || bed.log("c").contains("cannot connect path one@192.168.71.4"));
     // Only the path to the advertised address is left.
     for change in ["route add 192.168.71.1/32 dev p0", "addr del 192.168.71.2/24 dev p0", "link set p1 down"]
     {

@@ -244,7 +244,7 @@ fn without_a_namespace_of_its_own_connections_travel_as_packets() {
     let mut got = [0; 5];
     far.read_exact(&mut got).unwrap();
     assert!(bed.status("c")["tcp"].is_null());
-    assert!(bed.log("c").contains("TCP connections travel as packets, not as streams"));
+    assert!(bed.log("c").contains("cannot terminate TCP"));
     bed.down();
 }
 

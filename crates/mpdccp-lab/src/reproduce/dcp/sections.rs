@@ -66,7 +66,9 @@ fn verdict(rows: &[Row]) -> String {
         (1, 1, _) => "The aim is met.".to_owned(),
         (n, met, _) if n == met => format!("All {n} aims are met."),
         (n, met, 0) => format!("{met} of {n} aims are met."),
-        (n, met, open) => format!("{met} of {n} aims are met; for {open} the runs differ too much to say."),
+        (n, met, open) => {
+            format!("{met} of {n} aims are met; {open} are open because the runs differ too much.")
+        }
     }
 }
 
@@ -91,17 +93,18 @@ fn one_flow(runs: &[Made], figures: &Path) -> Result<Section, LabError> {
             1,
         );
         drawn.push((
-            "Figure 2: the rate that the sender allows itself, packet headers included. The link carries 1,250 kB/s.".to_owned(),
+            "Figure 2: the allowed sending rate, packet headers included. The link carries 1,250 kB/s."
+                .to_owned(),
             figure.save(&figures.join("figure2"))?,
         ));
         let ratio = panel("one flow: friendliness", lines("friendliness"));
         drawn.push((
-            "Figure 3: what the throughput equation gives for the losses on the link, over what was sent, in windows of 6 s.".to_owned(),
+            "Figure 3: rate of the throughput equation for the losses on the link, divided by the sent rate, in windows of 6 s.".to_owned(),
             over_time(ratio, "friendliness", Some(1.0), end, 1).save(&figures.join("figure3"))?,
         ));
     }
     let sentence = format!(
-        "Alone, the flow used {} % of the link at a friendliness of {}; from the tenth second on {} % of windows of ten seconds lay within a tenth of the last one. {}",
+        "Alone, the flow used {} % of the link at a friendliness of {}. From 10 s on, {} % of the 10 s windows were within 10 % of the last window. {}",
         value(&rows[0]),
         value(&rows[1]),
         value(&rows[2]),
@@ -145,7 +148,7 @@ fn among_tcp(runs: &[Made], figures: &Path) -> Result<Section, LabError> {
             over_time(panels, "rate, kB/s", None, end, 3).save(&figures.join("figure4"))?,
         ),
         (
-            "Figure 5: packets a second of the DCCP flow over the mean of the TCP flows; lines join medians, dots are runs."
+            "Figure 5: packet rate of the DCCP flow, divided by the mean of the TCP flows. Lines connect medians; dots are runs."
                 .to_owned(),
             against_flows(lines, rows.iter().find_map(|row| row.aim)).save(&figures.join("figure5"))?,
         ),
@@ -241,7 +244,7 @@ fn acknowledgements(runs: &[Made]) -> Option<Section> {
     }
     rows.iter().any(|row| !row.ours.is_empty()).then(|| {
         section(
-            "What acknowledgements cost",
+            "Cost of acknowledgements",
             format!("Bytes in reverse for 100 forward: {}.", words.join(", ")),
             Vec::new(),
             &rows,
@@ -261,16 +264,16 @@ fn overhead(runs: &[Made]) -> Option<Section> {
             if loss == LOSSES[0].0 {
                 words.push(format!("{} ms with {label}", value(&total)));
             }
-            rows.extend([total, of("a packet there and back, median, ms", "app_p50_ms")]);
+            rows.extend([total, of("median round trip of a packet, ms", "app_p50_ms")]);
             if loss != LOSSES[0].0 {
-                rows.push(of("not come back, %", "lost_pct"));
+                rows.push(of("packets without echo, %", "lost_pct"));
             }
         }
     }
     rows.iter().any(|row| !row.ours.is_empty()).then(|| {
         section(
             "Delay of ten packets and their echoes (section 4.3)",
-            format!("Without loss the last echo came after {}.", words.join(", ")),
+            format!("Without loss, the last echo arrived after {}.", words.join(", ")),
             Vec::new(),
             &rows,
         )

@@ -118,7 +118,9 @@ pub(super) fn read() -> Result<Matrix, LabError> {
     let matrix: Matrix = toml::from_str(TEXT).map_err(|e| failed(&e))?;
     let known = |aim: &&Aim| FIGURES.contains(&aim.figure.as_str());
     match matrix.aims.values().flatten().find(|aim| !known(aim)) {
-        Some(aim) => Err(failed(&format!("no figure `{}`; there are {}", aim.figure, FIGURES.join(", ")))),
+        Some(aim) => {
+            Err(failed(&format!("unknown figure `{}`; expected one of: {}", aim.figure, FIGURES.join(", "))))
+        }
         None => Ok(matrix),
     }
 }

@@ -33,30 +33,30 @@ pub(crate) fn of_routes(plan: &Plan<'_>, lines: &[Line]) -> Vec<Finding> {
         if let Some((better, worse)) = best.filter(|(better, _)| better.rank > line.rank) {
             let (name, device) = (&line.name, &first.device);
             let why =
-                line.metered.map_or_else(|| "has the smaller priority".into(), |why| format!("has a {why}"));
+                line.metered.map_or_else(|| "has the lower priority".into(), |why| format!("has a {why}"));
             found.push(
                 Finding::fault(
                     "metric",
                     format!(
-                        "traffic beside the tunnel leaves through {device}, which {why}: its default route has metric {}, that of {} ({}) {worse}",
+                        "traffic outside the tunnel leaves through {device}, which {why}: the default route of {device} has metric {}; the better line {} ({}) has metric {worse}",
                         first.metric,
                         better.name,
                         better.interface.as_deref().unwrap_or_default()
                     ),
-                    format!("Give the default route through {device} a metric above {worse} (`ip route`, or the network manager's route-metric)"),
+                    format!("Set the metric of the default route through {device} above {worse} (`ip route`, or route-metric of the network manager)"),
                 )
                 .of(name),
             );
         } else if let Some((other, _)) = others.clone().find(|(other, _)| !line.usable && other.reached) {
             let message = format!(
-                "the default route with the best metric leads through {}, which cannot be used, while {} works",
+                "the default route with the best metric leads through {}, which does not work; {} works",
                 first.device, other.name
             );
             found.push(
                 Finding::note(
                     "metric",
                     message,
-                    "Traffic beside the tunnel fails until the metrics change (name servers, updates)",
+                    "Traffic outside the tunnel (name servers, updates) fails until the metrics change",
                 )
                 .of(&line.name),
             );
@@ -77,8 +77,8 @@ pub(crate) fn of_routes(plan: &Plan<'_>, lines: &[Line]) -> Vec<Finding> {
         if let Some(route) = beside {
             found.push(Finding::fault(
                 "metric",
-                format!("packets to {net} of peer {} take another route of this host, through {} with metric {}", peer.name, route.device, route.metric),
-                format!("Delete that route, or take {net} out of allowed_ips; two networks with the same addresses cannot be joined"),
+                format!("packets to {net} of peer {} do not enter the tunnel: another route of this host leads through {} with metric {}", peer.name, route.device, route.metric),
+                format!("Delete this route, or remove {net} from allowed_ips. The tunnel cannot connect two networks with the same addresses"),
             ));
         }
     }
@@ -101,13 +101,13 @@ pub(crate) fn of_forwarding(plan: &Plan<'_>, lines: &[Line], here: &[Interface])
     {
         let nets = beyond(plan.cfg, v4);
         let behind = || nets.iter().take(3).map(IpNet::to_string).collect::<Vec<_>>().join(", ");
-        let fix = format!("sysctl -w {setting}=1, and the same line in /etc/sysctl.d");
+        let fix = format!("sysctl -w {setting}=1, and add the same setting in /etc/sysctl.d");
         let off = lines.iter().find(|line| line.server_forwards.is_some_and(|on| !on[usize::from(!v4)]));
         if let (Some(_), false) = (off, nets.is_empty()) {
             found.push(Finding::fault(
                 "forwarding",
                 format!(
-                    "the server does not forward IPv{version}, so nothing behind it is reached ({})",
+                    "the server does not forward IPv{version}, so this host cannot reach the networks behind it ({})",
                     behind()
                 ),
                 format!("At the server: {fix}"),
@@ -121,7 +121,7 @@ pub(crate) fn of_forwarding(plan: &Plan<'_>, lines: &[Line], here: &[Interface])
                     "this host does not forward IPv{version}, so hosts behind {} cannot use the tunnel",
                     lan.name
                 ),
-                format!("{fix}. If none is to use it, nothing is wrong"),
+                format!("{fix}. Ignore this if none of these hosts needs the tunnel"),
             ));
         }
     }
@@ -162,10 +162,10 @@ pub(crate) fn of_clock(plan: &Plan<'_>, lines: &[Line], files: &[PathBuf]) -> Op
         Finding::fault(
             "clock",
             format!(
-                "this host's clock is behind the files that it wrote, by {:.1} hours",
+                "this host's clock is {:.1} hours older than files that this host wrote",
                 behind.as_secs_f64() / 3_600.0
             ),
-            "Set it, and switch time synchronisation on (`timedatectl set-ntp true`)",
+            "Set the clock, and enable time synchronisation (`timedatectl set-ntp true`)",
         )
     })
 }
@@ -182,8 +182,8 @@ pub(crate) fn of_names(cfg: &Config) -> Option<Finding> {
         let names: Vec<String> = servers.iter().map(IpAddr::to_string).collect();
         Finding::note(
             "dns",
-            format!("no name server answers now ({})", names.join(", ")),
-            "This tunnel needs none, as all its remotes are addresses; programs of this host do",
+            format!("no name server answers ({})", names.join(", ")),
+            "The tunnel works without name servers, since all its remotes are addresses; other programs need them",
         )
     })
 }
@@ -194,12 +194,12 @@ pub(crate) fn of_buffers(dropped: u64) -> Vec<Finding> {
     if dropped > 0 {
         found.push(Finding::warning(
             "buffers",
-            format!("this host dropped {dropped} datagrams during the test since a socket's buffer was full"),
-            "The processor is too busy, or net.core.rmem_max too small: sysctl -w net.core.rmem_max=8388608",
+            format!("this host dropped {dropped} datagrams during the test because a socket buffer was full"),
+            "Reduce the load of the processor, or enlarge the buffers: sysctl -w net.core.rmem_max=8388608",
         ));
     }
     if !rustix::process::geteuid().is_root() {
-        found.push(Finding::note("buffers", "run as root, the tunnel gets larger socket buffers", ""));
+        found.push(Finding::note("buffers", "the tunnel gets larger socket buffers if it runs as root", ""));
     }
     found
 }
@@ -218,7 +218,7 @@ pub(crate) fn of_offloads(lines: &[Line]) -> Vec<Finding> {
         let names: Vec<&str> = names.collect();
         if !names.is_empty() {
             let message = format!(
-                "{} of {interface} is off: each packet costs the processor more",
+                "{} of {interface} is off, which costs processor time for each packet",
                 names.join(" and ")
             );
             found.push(
@@ -252,9 +252,10 @@ pub(crate) fn of_server(plan: &Plan<'_>, here: &[Interface]) -> Vec<Finding> {
         if !used || system::forwards(v4) {
             continue;
         }
-        let message =
-            format!("this host does not forward IPv{version}: clients reach it, and nothing behind it");
-        let fix = format!("sysctl -w {setting}=1, and the same line in /etc/sysctl.d");
+        let message = format!(
+            "this host does not forward IPv{version}: clients reach this host, but no network behind it"
+        );
+        let fix = format!("sysctl -w {setting}=1, and add the same setting in /etc/sysctl.d");
         found.push(match only_hosts && cfg.peers.len() == 1 {
             true => Finding::note("forwarding", message, fix),
             false => Finding::fault("forwarding", message, fix),
@@ -266,7 +267,7 @@ pub(crate) fn of_server(plan: &Plan<'_>, here: &[Interface]) -> Vec<Finding> {
             found.push(Finding::fault(
                 "address",
                 format!("this host has no address {} to listen on", listen.ip),
-                "`ip address` shows those it has",
+                "`ip address` shows its addresses",
             ));
         }
         if cfg.encapsulation == Encapsulation::Udp {
@@ -284,8 +285,8 @@ fn firewall(port: u16) -> Option<Finding> {
     is_shut(&text, port).then(|| {
         Finding::fault(
             "firewall",
-            format!("the firewall of this host drops what no rule lets in, and no rule names UDP port {port}"),
-            format!("nft insert rule inet filter input udp dport {port} accept (or `ufw allow {port}/udp`), and keep it over restarts"),
+            format!("the firewall of this host drops packets by default, and no rule accepts UDP port {port}"),
+            format!("nft insert rule inet filter input udp dport {port} accept (or `ufw allow {port}/udp`), and make the rule permanent"),
         )
     })
 }

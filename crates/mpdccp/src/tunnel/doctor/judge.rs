@@ -25,7 +25,7 @@ pub(crate) fn of_loss(loss: &Loss) -> Option<Finding> {
         Finding::fault(
             "loss",
             format!("{}, without load", parts.join(" and ")),
-            "Look at the line: signal of the radio, cable, other traffic. Until then give other paths a larger priority",
+            "Check radio signal, cable and other traffic of the line. Until this is fixed, give other paths a higher priority",
         )
     })
 }
@@ -45,25 +45,28 @@ pub(crate) fn of_sizes(sizes: &Sizes, interface: &str, overhead: u16) -> Vec<Fin
     let mut found = vec![if known {
         Finding::note(
             "mtu",
-            format!("packets of more than {least} bytes do not pass {way}, and the network says so"),
+            format!("packets larger than {least} bytes do not pass {way}, and the network reports this"),
             "",
         )
     } else {
         Finding::fault(
             "mtu",
             format!(
-                "a black hole: packets of more than {least} bytes vanish {way} without an error, though {interface} takes {device}"
+                "MTU black hole: packets larger than {least} bytes {way} are lost without an ICMP error, although {interface} has MTU {device}"
             ),
             format!(
-                "The tunnel finds that size by itself; other programs do not: `ip link set {interface} mtu {least}`, or have the network send ICMP errors"
+                "The tunnel detects the size itself. For other programs: `ip link set {interface} mtu {least}`, or have the network send ICMP errors"
             ),
         )
     }];
     if least < 1_280 + overhead {
         found.push(Finding::warning(
             "mtu",
-            format!("this line carries inner packets of {} bytes only, less than IPv6 needs", least.saturating_sub(overhead)),
-            "Large packets take the other paths; without one that carries more, IPv6 packets travel in pieces",
+            format!(
+                "this line carries inner packets of at most {} bytes; IPv6 needs 1280",
+                least.saturating_sub(overhead)
+            ),
+            "Large packets take other paths. If no path carries 1280 bytes, the tunnel splits IPv6 packets",
         ));
     }
     found
@@ -82,19 +85,19 @@ pub(crate) fn of_silence(silence: &Silence, keepalive: Duration) -> Option<Findi
     }
     let advice = if kept {
         format!(
-            "keepalive is {} s, so paths in use and idle ones stay open. Anything slower would lose its way back",
+            "keepalive is {} s, so all paths stay open, idle ones too. Do not raise keepalive above the NAT's timeout",
             keepalive.as_secs()
         )
     } else {
         lower(silence.holds)
     };
-    let message = format!("the NAT or firewall of this line forgets a flow {range}, which is soon");
+    let message = format!("the NAT or firewall of this line forgets a flow too early, {range}");
     Some(Finding::fault("nat_timeout", message, advice))
 }
 
 fn lower(holds: u64) -> String {
     format!(
-        "Set keepalive = {} in the file, and raise the timeout of the NAT for UDP (120 s or more)",
+        "Set keepalive = {} in the file, and raise the NAT's timeout for UDP to 120 s or more",
         (holds / 2).max(1)
     )
 }
@@ -107,18 +110,18 @@ pub(crate) fn of_load(load: &Load, up: bool) -> Option<Finding> {
     }
     if load.busy {
         let message = format!(
-            "packets {way} waited up to {seconds:.1} s under load, but this host was too busy to tell why"
+            "packets {way} waited up to {seconds:.1} s under load; the cause is unknown because this host was too busy"
         );
         return Some(Finding::note("buffer", message, "Try again when the processor is idle"));
     }
     Some(Finding::fault(
         "buffer",
         format!(
-            "a buffer of at least {seconds:.1} s {way}: under load every packet waits that long (at {:.1} Mbit/s)",
+            "bufferbloat {way}: under load every packet waits at least {seconds:.1} s in a queue (at {:.1} Mbit/s)",
             load.rate.mbps()
         ),
         format!(
-            "Set `rate` of this path to about {} at the end that sends, so that the queue is in the tunnel",
+            "Set `rate` of this path to about {} at the sending end, so that packets queue in the tunnel instead",
             rate(load)
         ),
     ))

@@ -81,12 +81,12 @@ impl Line {
         }
         match (self.source, self.seen) {
             (Some(source), Some(seen)) if source.ip() != seen.ip() => {
-                words += &format!(", behind a NAT that makes {} of {}", seen.ip(), source.ip());
+                words += &format!(", through a NAT that shows {} instead of {}", seen.ip(), source.ip());
             }
             _ => {}
         }
         if let Some(Sizes { up, down, .. }) = self.sizes {
-            words += &format!(", packets of {up} bytes up and {down} down");
+            words += &format!(", packets up to {up} bytes up and {down} down");
         }
         if let Some(load) = &self.load_up {
             words += &format!("; up {}", judge::words(load));
@@ -128,12 +128,12 @@ impl Line {
                 (Some(pattern), _) if spec.pattern().is_some() => Finding::fault(
                     "interface",
                     format!("no interface {pattern} has a carrier and an address"),
-                    "Is the modem plugged in and connected? `ip address` shows what there is",
+                    "Connect the modem; `ip address` shows the interfaces",
                 ),
                 (Some(name), _) => Finding::fault(
                     "interface",
                     format!("this host has no interface {name}"),
-                    "`ip link` shows those it has; plug the device in, or change `interface`",
+                    "`ip link` shows the interfaces; plug the device in, or change `interface`",
                 ),
                 (None, local) => Finding::fault(
                     "address",
@@ -141,7 +141,7 @@ impl Line {
                         "no interface has the address {}",
                         local.map_or_else(String::new, |ip| ip.to_string())
                     ),
-                    "`ip address` shows those there are; change `local`, or name the line by `interface`",
+                    "`ip address` shows the addresses; change `local`, or use `interface` instead",
                 ),
             }];
         };
@@ -158,7 +158,7 @@ impl Line {
             return vec![Finding::fault(
                 "carrier",
                 format!("{name} has no carrier"),
-                "Plug the cable in, switch the modem or access point on",
+                "Plug the cable in, or switch the modem or access point on",
             )];
         }
         let version = if v4 { "IPv4" } else { "IPv6" };
@@ -166,7 +166,7 @@ impl Line {
             return vec![Finding::fault(
                 "address",
                 format!("{name} has no {version} address"),
-                "Does DHCP run for it? `networkctl`, `nmcli` or `ifup` configures it",
+                "Configure the interface, for example with DHCP (`networkctl`, `nmcli` or `ifup`)",
             )];
         }
         if let (Some(local), true) = (spec.local, spec.interface.is_some())
@@ -174,8 +174,8 @@ impl Line {
         {
             return vec![Finding::fault(
                 "address",
-                format!("{name} does not have the address {local} of `local`"),
-                "Leave `local` out, or change it",
+                format!("{name} does not have the address local = {local}"),
+                "Remove or change `local`",
             )];
         }
         self.look_at_routes(spec, plan, interface)
@@ -197,19 +197,19 @@ impl Line {
         match taken {
             Ok(Route { device, .. }) if spec.interface.is_none() && device != *name => found.push(Finding::fault(
                 "metric",
-                format!("packets from {from} to {remote} leave through {device}, not {name}: its route has the better metric"),
+                format!("packets from {from} to {remote} leave through {device} instead of {name}: the route of {device} has the better metric"),
                 format!("Set interface = \"{name}\" for this path, or add a rule: ip rule add from {from} table 100 and a default route in that table"),
             )),
             Ok(Route { gateway: None, .. }) if !reaches(interface, remote) => found.push(Finding::fault(
                 "route",
                 format!("no route through {name} leads to {remote}"),
-                format!("Add one, with a larger metric than other lines have: ip route add default via GATEWAY dev {name} metric 200"),
+                format!("Add a route with a larger metric than other lines have: ip route add default via GATEWAY dev {name} metric 200"),
             )),
             Ok(_) => {}
             Err(why) => found.push(Finding::fault(
                 "route",
                 format!("no route leads to {remote}: {why}"),
-                format!("Add one: ip route add default via GATEWAY dev {name} metric 200"),
+                format!("Add a route: ip route add default via GATEWAY dev {name} metric 200"),
             )),
         }
         if remote.is_ipv4() && system::is_strict(name) && found.is_empty() {
@@ -221,22 +221,22 @@ impl Line {
             let back = system::route_to(remote, &[&["from", &from], &*more].concat());
             let elsewhere = back.ok().filter(|back| back.device != *name).map(|back| back.device);
             let fix = format!(
-                "sysctl -w net.ipv4.conf.all.rp_filter=2 net.ipv4.conf.{name}.rp_filter=2, and in /etc/sysctl.d"
+                "sysctl -w net.ipv4.conf.all.rp_filter=2 net.ipv4.conf.{name}.rp_filter=2, and add both settings in /etc/sysctl.d"
             );
             match elsewhere {
                 Some(device) => found.push(Finding::fault(
                     "rp_filter",
-                    format!("the strict reverse path filter of {name} drops what the server sends, since the route to it leads through {device}"),
+                    format!("the strict reverse path filter of {name} drops packets from the server, because the route to the server leads through {device}"),
                     fix,
                 )),
                 None if plan.cfg.default_route => found.push(Finding::fault(
                     "rp_filter",
-                    format!("the reverse path filter of {name} is strict: with default_route it drops the server's packets"),
+                    format!("the strict reverse path filter of {name} drops packets from the server if default_route is on"),
                     fix,
                 )),
                 None if plan.several => found.push(Finding::warning(
                     "rp_filter",
-                    format!("the reverse path filter of {name} is strict: it drops the server's packets once the route to the server uses another line"),
+                    format!("the strict reverse path filter of {name} drops packets from the server when the route to the server changes to another line"),
                     fix,
                 )),
                 None => {}
@@ -277,8 +277,8 @@ impl Line {
                 self.reached = true;
                 return Ok(vec![Finding::warning(
                     "server",
-                    "the server answers handshakes, but not the doctor's questions: its version is older",
-                    "Update mpdccp at the server; until then only reachability is tested",
+                    "the server answers handshakes but not the probes of the doctor: its version is too old",
+                    "Update mpdccp at the server; until then the doctor tests only reachability",
                 )]);
             }
             let mark = plan.cfg.default_route.then_some(MARK);
@@ -344,11 +344,11 @@ fn resolve(name: &str, local: Option<IpAddr>) -> Result<IpAddr, Finding> {
             let fits = found.iter().find(|ip| local.is_none_or(|local| local.is_ipv4() == ip.is_ipv4()));
             match fits {
                 Some(ip) => return Ok(*ip),
-                None => "it has no address of the right IP version".into(),
+                None => "it has no address of the required IP version".into(),
             }
         }
         Ok(Err(why)) => why,
-        Err(_) => "the resolver does not answer within 12 s".into(),
+        Err(_) => "the resolver did not answer within 12 s".into(),
     };
     let servers = system::name_servers();
     let silent: Vec<String> = servers
@@ -358,18 +358,18 @@ fn resolve(name: &str, local: Option<IpAddr>) -> Result<IpAddr, Finding> {
     Err(match (servers.is_empty(), silent.len() == servers.len()) {
         (true, _) => Finding::fault(
             "dns",
-            format!("the name {name} cannot be looked up: /etc/resolv.conf names no server"),
-            "Configure a name server that is reached without the tunnel, or write the address into `remote`",
+            format!("cannot look up the name {name}: /etc/resolv.conf has no name server"),
+            "Configure a name server outside the tunnel, or write an address into `remote`",
         ),
         (_, true) => Finding::fault(
             "dns",
-            format!("the name {name} cannot be looked up: no name server answers: {}", silent.join(", ")),
-            "Configure a name server that is reached without the tunnel, or write the address into `remote`",
+            format!("cannot look up the name {name}: no name server answers: {}", silent.join(", ")),
+            "Configure a name server outside the tunnel, or write an address into `remote`",
         ),
         _ => Finding::fault(
             "dns",
-            format!("the name {name} cannot be looked up: {why}"),
-            "The name servers answer: is the name right?",
+            format!("cannot look up the name {name}: {why}"),
+            "The name servers answer; check the spelling of the name",
         ),
     })
 }

@@ -29,7 +29,7 @@ pub(crate) const EXAMPLES: &str = "Examples:
   mpdccp tunnel doctor --config client.toml --json
   mpdccp tunnel doctor --config client.toml --no-load --silence 0   quick and quiet
   mpdccp tunnel doctor --config van.toml --load-metered             loads lines with quota or cost, too
-It runs beside a running tunnel or without one. Exit codes: 0 nothing is wrong, 1 something is, 2 wrong input.";
+The tunnel may run during the tests. Exit codes: 0 no faults, 1 faults found, 2 wrong input.";
 
 /// Directory of configurations.
 const DIRECTORY: &str = "/etc/mpdccp";
@@ -93,8 +93,7 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode, Error> {
         found.extend(measured);
         files.save(StateFile::Timestamp, &(plan.unix().as_secs() + 1).max(plan.saved).to_string());
     } else {
-        let message =
-            "security = \"none\": lines are not measured, since only encrypted channels answer questions";
+        let message = "security = \"none\": lines are not measured, because probes need an encrypted channel";
         found.push(Finding::note("config", message, ""));
     }
     found.extend(host::of_routes(&plan, &lines));
@@ -111,7 +110,7 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode, Error> {
     for peer in status.iter().filter(|_| cfg.is_client()).flat_map(|status| &status.peers) {
         if peer.state != "open" {
             let message = format!("the running tunnel has no session with {} ({})", peer.name, peer.state);
-            found.push(Finding::warning("session", message, "`mpdccp tunnel events` shows why"));
+            found.push(Finding::warning("session", message, "`mpdccp tunnel events` shows the reason"));
         }
     }
     found.sort_by_key(|finding| finding.severity);
@@ -210,14 +209,14 @@ fn only_file() -> Result<PathBuf, Error> {
     files.sort();
     match (files.pop(), files.len()) {
         (Some(file), 0) => Ok(file),
-        (None, _) => Err(Error::usage(format!(
-            "there is no configuration in {DIRECTORY}; name one with --config FILE"
-        ))),
+        (None, _) => {
+            Err(Error::usage(format!("no configuration in {DIRECTORY}; give one with --config FILE")))
+        }
         (Some(last), _) => {
             files.push(last);
             let names: Vec<String> = files.iter().map(|file| file.display().to_string()).collect();
             Err(Error::usage(format!(
-                "there are several configurations, choose one with --config: {}",
+                "several configurations found; choose one with --config: {}",
                 names.join(", ")
             )))
         }

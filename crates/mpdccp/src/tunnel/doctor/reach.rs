@@ -119,21 +119,19 @@ impl Evidence {
         match self.said {
             _ if self.unreadable => Finding::fault(
                 "key",
-                format!(
-                    "the server {remote} answers with a handshake that this end cannot read: the preshared keys differ"
-                ),
-                "Give both ends the same preshared_key, or none",
+                format!("cannot decrypt the handshake of the server {remote}: the preshared keys differ"),
+                "Set the same preshared_key at both ends, or none at either end",
             ),
             Some(ErrorKind::PermissionDenied) => Finding::fault(
                 "firewall",
                 format!("this host's own firewall drops packets to {remote}"),
-                format!("Let UDP to port {port} out (`nft list ruleset` shows the rules)"),
+                format!("Allow outgoing UDP to port {port} (`nft list ruleset` shows the rules)"),
             ),
             Some(ErrorKind::ConnectionRefused) => Finding::fault(
                 "server",
-                format!("{ip} says that nothing listens on UDP port {port}"),
+                format!("{ip} reports that nothing listens on UDP port {port}"),
                 format!(
-                    "Start the tunnel at the server, see that its `listen` has port {port}; if it runs, its firewall rejects the packets: let UDP port {port} in"
+                    "At the server, start the tunnel and check that `listen` has port {port}. If both are right, its firewall rejects the packets: allow UDP port {port}"
                 ),
             ),
             Some(ErrorKind::HostUnreachable | ErrorKind::NetworkUnreachable) if !self.tcp && !self.ping => {
@@ -142,40 +140,42 @@ impl Evidence {
             Some(ErrorKind::HostUnreachable | ErrorKind::NetworkUnreachable) => Finding::fault(
                 "udp",
                 format!("a firewall rejects UDP to {remote}"),
-                format!("On the way: ask the network for UDP port {port}. At the server: {open}"),
+                format!("Ask the operator of this line's network to allow UDP port {port}, or {open}"),
             ),
             _ if self.silent_gateway.is_some() => unreachable(self.silent_gateway, remote),
             _ if elsewhere.is_some() => Finding::fault(
                 "udp",
                 format!(
-                    "UDP to {remote} is blocked on this line: no answer comes, while the same server answers over {}",
+                    "this line blocks UDP to {remote}: the server does not answer over this line, but answers over {}",
                     elsewhere.unwrap_or_default()
                 ),
                 format!(
-                    "Ask the network of this line to let UDP port {port} pass, or let the server listen on a port that it lets pass, such as 443"
+                    "Ask the operator of this line's network to allow UDP port {port}, or let the server listen on an allowed port such as 443"
                 ),
             ),
             _ if self.udp => Finding::fault(
                 "key",
-                format!("{ip} is reached by UDP, but the tunnel there does not answer: a key is wrong"),
+                format!("UDP reaches {ip}, but the tunnel there does not answer: a key is wrong"),
                 format!(
-                    "The server's file needs a [[peer]] with public_key = \"{own_key}\"; this end's public_key must be what `mpdccp pubkey` prints at the server. If both are right: {open}"
+                    "The server's file needs a [[peer]] with public_key = \"{own_key}\"; public_key in this end's file must be the key that `mpdccp pubkey` prints at the server. If both are right, {open}"
                 ),
             ),
             _ if self.tcp || self.ping => Finding::fault(
                 "udp",
                 format!(
-                    "no answer to UDP from {remote}, while its host answers {alive}: UDP is blocked on the way or by the server's firewall, or a key is wrong"
+                    "{remote} does not answer UDP, but its host answers {alive}: a firewall blocks UDP, the tunnel there does not run, or a key is wrong"
                 ),
                 format!(
-                    "See whether the tunnel runs there, {open}, and compare the keys: the server's file needs public_key = \"{own_key}\" for this end"
+                    "Check that the tunnel runs at the server, {open}, and compare the keys: the server's file needs public_key = \"{own_key}\" for this end"
                 ),
             ),
             _ => Finding::fault(
                 "server",
-                format!("nothing of {ip} answers over this line: neither UDP port {port} nor TCP nor ping"),
                 format!(
-                    "Is the address right, and the server switched on? If others reach it: {open}, and see whether this line has Internet access"
+                    "{ip} does not answer over this line, neither to UDP port {port} nor to TCP nor to ping"
+                ),
+                format!(
+                    "Check the address, and that the server runs. If other hosts reach the server, {open}, and check that this line has Internet access"
                 ),
             ),
         }
@@ -186,18 +186,20 @@ fn unreachable(gateway: Option<IpAddr>, remote: SocketAddr) -> Finding {
     match gateway {
         Some(gateway) if gateway == remote.ip() => Finding::fault(
             "server",
-            format!("{gateway} is in the network of this interface, but does not answer there"),
-            "Is the address right, and the server switched on?",
+            format!(
+                "the server {gateway} should be in the network of this interface, but does not answer ARP or neighbour discovery"
+            ),
+            "Check the address, and that the server runs",
         ),
         Some(gateway) => Finding::fault(
             "route",
-            format!("the router {gateway} of this line does not answer, so nothing leaves it"),
-            "Is the router switched on, and its address right? `ip route` shows the route; another default route of the interface with a better metric may hide the right one",
+            format!("the router {gateway} of this line does not answer, so the line carries no packets"),
+            "Check that the router runs, and its address (`ip route`). A second default route of the interface with a better metric may hide the right one",
         ),
         None => Finding::fault(
             "route",
-            format!("no route leads to {}: a router says so", remote.ip()),
-            "See whether this line has Internet access",
+            format!("a router reports that no route leads to {}", remote.ip()),
+            "Check that this line has Internet access",
         ),
     }
 }

@@ -70,7 +70,7 @@ impl Request {
             }
             Request::Drain => Command::Drain,
             Request::Status { .. } | Request::Events { .. } | Request::Reload | Request::Down => {
-                return Err("not for the data thread".into());
+                return Err("this request is not for the data thread".into());
             }
         })
     }
@@ -153,8 +153,10 @@ pub(crate) fn check(file: &Path) -> Result<Review, Error> {
     let mode = std::fs::metadata(file)?.mode();
     if secret && mode & 0o077 != 0 {
         let shown = file.display();
-        let what =
-            format!("others can read the keys in this file (mode {:03o}): chmod 600 {shown}", mode & 0o777);
+        let what = format!(
+            "other users can read the keys in this file (mode {:03o}); run: chmod 600 {shown}",
+            mode & 0o777
+        );
         review.warn("private_key", what);
     }
     for (at, message) in wrong {
@@ -169,7 +171,7 @@ fn check_hook(cfg: &Config) -> Option<(String, String)> {
     let runs = hook.is_file() && access(hook, Access::EXEC_OK).is_ok();
     let shown = hook.display();
     let what = format!(
-        "hook: {shown} is not an executable program; does it exist, and has it the x bit (chmod +x)?"
+        "hook: {shown} is not an executable program; check that the file exists and is executable (chmod +x)"
     );
     (!runs).then(|| ("hook".into(), what))
 }
@@ -209,7 +211,7 @@ fn own_directory(path: &Path) -> std::io::Result<()> {
     let mine = meta.is_dir() && meta.uid() == geteuid().as_raw();
     if !mine || meta.mode() & 0o022 != 0 {
         return Err(std::io::Error::other(format!(
-            "{} belongs to others, or they may write to it",
+            "{} belongs to another user, or other users can write to it",
             path.display()
         )));
     }
@@ -255,7 +257,7 @@ impl ControlSocket {
             Err(e) => return Err(fail(e)),
             Ok(meta) if !meta.file_type().is_socket() => {
                 return Err(Error::usage(format!(
-                    "control: {} exists and is not a socket; set `control` to another path, or move it away",
+                    "control: {} exists and is not a socket; set `control` to another path, or move the file away",
                     path.display()
                 )));
             }
@@ -303,7 +305,7 @@ fn answer(
 ) -> std::io::Result<()> {
     let who = rustix::net::sockopt::socket_peercred(stream)?.uid;
     if !who.is_root() && who != owner {
-        tracing::warn!("control socket: user {} may not use it", who.as_raw());
+        tracing::warn!("control socket: user {} has no permission", who.as_raw());
         return Ok(());
     }
     stream.set_read_timeout(Some(Duration::from_secs(5)))?;
@@ -313,7 +315,7 @@ fn answer(
     let answer = match serde_json::from_str::<Request>(&line) {
         Ok(Request::Events { after }) => Answer::Events(events.after(after)),
         Ok(request) => respond(request),
-        Err(e) => Answer::Error(format!("not a request: {e}")),
+        Err(e) => Answer::Error(format!("invalid request: {e}")),
     };
     let mut text = serde_json::to_vec(&answer)?;
     text.push(b'\n');
@@ -324,8 +326,8 @@ fn answer(
 pub(crate) fn ask(path: &Path, request: &Request) -> Result<Answer, Error> {
     let none = |e: std::io::Error| {
         let fix = match e.kind() {
-            ErrorKind::PermissionDenied => "only root and its owner may ask it; use sudo",
-            _ => "start one with `mpdccp tunnel up`",
+            ErrorKind::PermissionDenied => "only root and the tunnel's user have access; use sudo",
+            _ => "start a tunnel with `mpdccp tunnel up`",
         };
         Error::usage(format!("no tunnel answers at {}: {e}; {fix}", path.display()))
     };
@@ -353,7 +355,7 @@ pub(crate) fn status(path: &Path, peer: Option<&str>) -> Result<Box<Status>, Err
 
 /// The tunnel may have another version.
 pub(crate) fn odd() -> Error {
-    Error::runtime("the tunnel answered something else; is it of another version?")
+    Error::runtime("the tunnel gave an unexpected answer; use the same version of mpdccp for both")
 }
 
 /// The socket of the only running tunnel.
@@ -372,14 +374,14 @@ pub(crate) fn only_one() -> Result<PathBuf, Error> {
     match &found[..] {
         [one] => Ok(one.clone()),
         [] if hidden => Err(Error::usage(format!(
-            "no tunnel of this user is running, and only root may look into {DIRECTORY}: use sudo, or start one with \
+            "no tunnel of this user is running, and only root can read {DIRECTORY}: use sudo, or start a tunnel with \
              `mpdccp tunnel up --config FILE`"
         ))),
-        [] => Err(Error::usage("no tunnel is running here; start one with `mpdccp tunnel up --config FILE`")),
+        [] => Err(Error::usage("no tunnel is running; start one with `mpdccp tunnel up --config FILE`")),
         several => {
             let named: Vec<String> = several.iter().map(|path| path.display().to_string()).collect();
             Err(Error::usage(format!(
-                "several tunnels are running; say which with --config FILE or --socket PATH: {}",
+                "several tunnels are running; choose one with --config FILE or --socket PATH: {}",
                 named.join(", ")
             )))
         }

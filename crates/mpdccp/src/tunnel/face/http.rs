@@ -43,7 +43,7 @@ pub(crate) fn listen(key: &'static str, at: SocketAddr) -> Result<TcpListener, E
         Error::usage(format!("{key}: cannot listen on {at}: {e}; choose another address or port"))
     })?;
     if !at.ip().is_loopback() {
-        tracing::warn!("{key}: everybody who can reach {at} can read it");
+        tracing::warn!("{key}: every host that reaches {at} can read this page");
     }
     Ok(listener)
 }
@@ -120,7 +120,7 @@ fn answer(mut stream: &TcpStream, respond: &impl Fn(&str) -> Response) -> std::i
         Some(path) if is_address(&text) => respond(path),
         Some(_) => Response {
             code: "421 Misdirected Request",
-            ..Response::not_here("ask by address, as in http://192.0.2.1:9586/, not by name")
+            ..Response::not_here("use an address instead of a name, such as http://192.0.2.1:9586/")
         },
         None => Response { code: "405 Method Not Allowed", ..Response::not_here("only GET") },
     };

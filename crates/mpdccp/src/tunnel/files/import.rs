@@ -13,7 +13,7 @@ use std::path::PathBuf;
 pub(crate) const EXAMPLES: &str = "Examples:
   mpdccp tunnel import /etc/wireguard/wg0.conf
   mpdccp tunnel import wg0.conf --line dsl=eth0 --line lte=wwan0 --output /etc/mpdccp/client.toml
-Import the files of both ends, and take WireGuard down before the tunnel comes up: it has the same addresses and ports.";
+Import the files of both ends. Stop WireGuard before you start the tunnel: both use the same addresses and ports.";
 
 #[derive(clap::Args)]
 pub(crate) struct Args {
@@ -33,21 +33,22 @@ pub(crate) struct Args {
 pub(crate) fn run(args: &Args) -> Result<(), Error> {
     let shown = args.file.display();
     let wrong = |why: String| Error::usage(format!("{shown}: {why}"));
-    let text = std::fs::read_to_string(&args.file).map_err(|e| wrong(format!("cannot read it: {e}")))?;
+    let text =
+        std::fs::read_to_string(&args.file).map_err(|e| wrong(format!("cannot read the file: {e}")))?;
     let file = wg_quick::parse(&text).map_err(wrong)?;
     let lines = if is_client(&file) { lines::find(&args.lines, None)? } else { Vec::new() };
     let mut made = convert(&file, &lines).map_err(wrong)?;
     let path = match (&args.output, args.file.file_stem()) {
         (Some(path), _) => path.clone(),
         (None, Some(name)) => PathBuf::from(name).with_extension("toml"),
-        (None, None) => return Err(wrong("it has no name".into())),
+        (None, None) => return Err(wrong("the file has no name".into())),
     };
     made.text.insert_str(0, &format!("# From {shown}.\n"));
     let file = NewFile { path, text: made.text };
     write(std::slice::from_ref(&file), args.force)?;
     println!("Written: {}", file.path.display());
     for lost in &made.lost {
-        println!("Not carried over: {lost}");
+        println!("Not imported: {lost}");
     }
     println!(
         "Next: wg-quick down {shown}; mpdccp tunnel doctor --config {0}; mpdccp tunnel up --config {0}",
@@ -94,9 +95,9 @@ fn convert(file: &WgFile, lines: &[Line]) -> Result<Converted, String> {
                 .map_err(|_| format!("ListenPort = {}: expected 1 to 65535", port.unwrap_or_default()))?;
             made.text += &format!("listen = [\"0.0.0.0:{port}\", \"[::]:{port}\"]\n");
         }
-        (true, Some(port)) => made
-            .lost
-            .push(format!("ListenPort = {port}: clients do not listen, each path has a port of its own")),
+        (true, Some(port)) => {
+            made.lost.push(format!("ListenPort = {port}: clients do not listen; each path has its own port"))
+        }
         (true, None) => {}
     }
     let everything = file.peers.iter().flat_map(|peer| peer.all("allowedips")).any(|net| net.ends_with("/0"));
@@ -133,7 +134,7 @@ fn of_interface(
         None | Some("auto") if everything => made.text += "default_route = true\n",
         None | Some("auto") => {}
         Some("off") => made.text += "routes = false\n",
-        Some(table) => made.lost.push(format!("Table = {table}: routes go into the main table; routes = false and a script of yours put them elsewhere")),
+        Some(table) => made.lost.push(format!("Table = {table}: mpdccp puts routes into the main table; for another table, set routes = false and add the routes in your own script")),
     }
     let (inside, outside): (Vec<&str>, Vec<&str>) = interface
         .all("dns")
@@ -143,25 +144,23 @@ fn of_interface(
         made.text += &format!("dns = {}\n", list(&inside));
     }
     if !outside.is_empty() {
-        made.lost.push(format!(
-            "DNS = {}: only addresses within AllowedIPs are asked through the tunnel (`dns`)",
-            outside.join(", ")
-        ));
+        made.lost
+            .push(format!("DNS = {}: `dns` takes only name servers within AllowedIPs", outside.join(", ")));
     }
     for (key, name) in
         [("preup", "PreUp"), ("postup", "PostUp"), ("predown", "PreDown"), ("postdown", "PostDown")]
     {
         for entry in interface.entries.iter().filter(|entry| entry.key == key) {
-            made.lost.push(format!("line {}: {name} = {}: put it into a program that `hook` runs at session-up and session-down, or into a systemd drop-in of mpdccp@NAME", entry.line, entry.value));
+            made.lost.push(format!("line {}: {name} = {}: run this command from a `hook` program at session-up and session-down, or from a systemd drop-in of mpdccp@NAME", entry.line, entry.value));
         }
     }
     if let Some(mark) = interface.get("fwmark") {
         made.lost.push(format!(
-            "FwMark = {mark}: with default_route the tunnel's own packets have the mark 0x6d70"
+            "FwMark = {mark}: with default_route, mpdccp marks the tunnel's own packets with 0x6d70"
         ));
     }
     if interface.get("saveconfig").is_some_and(|value| value == "true") {
-        made.lost.push("SaveConfig = true: the file is never written".into());
+        made.lost.push("SaveConfig = true: mpdccp never writes its configuration file".into());
     }
     Ok(())
 }
@@ -180,7 +179,7 @@ fn of_peer(
     let endpoint = peer.get("endpoint");
     if let (Some(_), None) = (lines, endpoint) {
         made.lost.push(format!(
-            "{place} {name} has no Endpoint: a client has no peers that come to it; a server has"
+            "{place} {name} has no Endpoint: a client needs the Endpoint of each peer; only a server accepts peers without one"
         ));
         return Ok(());
     }
@@ -200,7 +199,7 @@ fn of_peer(
     }
     if let Some(seconds) = peer.get("persistentkeepalive").filter(|value| !matches!(*value, "off" | "0")) {
         made.lost.push(format!(
-            "PersistentKeepalive = {seconds}: paths are kept open anyway, by a packet each 12 s (`keepalive`)"
+            "PersistentKeepalive = {seconds}: mpdccp always keeps paths open, by default with a packet every 12 s (`keepalive`)"
         ));
     }
     let (Some(lines), Some(endpoint)) = (lines, endpoint) else { return Ok(()) };

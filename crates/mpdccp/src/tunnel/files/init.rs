@@ -48,7 +48,7 @@ pub(crate) fn run(args: &Args) -> Result<(), Error> {
     let network = match args.network {
         Some(network) if network.prefix_len() > 30 => {
             return Err(Error::usage(format!(
-                "--network {network}: expected room for two hosts, such as 10.9.0.0/24"
+                "--network {network}: too small; expected a network for at least two hosts, such as 10.9.0.0/24"
             )));
         }
         Some(network) => network.trunc(),
@@ -77,7 +77,7 @@ pub(crate) fn run(args: &Args) -> Result<(), Error> {
 fn key() -> Result<PrivateKey, Error> {
     dccp_net::random_seed()
         .map(PrivateKey::from_random)
-        .map_err(|e| Error::runtime(format!("the system gives no randomness: {e}")))
+        .map_err(|e| Error::runtime(format!("the system provides no random bytes: {e}")))
 }
 
 /// Addresses inside the tunnel.
@@ -123,10 +123,9 @@ fn free_network() -> Result<Ipv4Net, Error> {
             .iter()
             .any(|used| used.contains(&IpAddr::V4(net.network())) || IpNet::from(*net).contains(&used.addr()))
     };
-    candidates
-        .into_iter()
-        .find(free)
-        .ok_or_else(|| Error::usage("no network in 10.99.0.0/16 is free here; give one with --network"))
+    candidates.into_iter().find(free).ok_or_else(|| {
+        Error::usage("this host uses all networks in 10.99.0.0/16; give another network with --network")
+    })
 }
 
 fn client_file(
@@ -141,7 +140,7 @@ fn client_file(
         allowed = vec!["0.0.0.0/0".into(), "::/0".into()];
     }
     let mut text = format!(
-        "# The end with the lines. `mpdccp tunnel doctor --config FILE` tests it.\nrole = \"client\"\nprivate_key = \"{}\"\naddresses = {}\n{}\n\
+        "# The client: the end with the lines. `mpdccp tunnel doctor --config FILE` tests them.\nrole = \"client\"\nprivate_key = \"{}\"\naddresses = {}\n{}\n\
          [[peer]]\nname = \"server\"\npublic_key = \"{}\"\nallowed_ips = {}\n",
         *own.to_base64(),
         list(&inner.addresses(2)),
@@ -154,7 +153,7 @@ fn client_file(
     let remote = if has_port { args.server.clone() } else { with_port(&args.server, port) };
     for line in lines {
         let metered = if line.name == "lte" {
-            "# quota = \"50GB\"        # or cost = 5, for a line that is metered\n"
+            "# quota = \"50GB\"        # or cost = 5, for a metered line\n"
         } else {
             ""
         };
@@ -191,7 +190,7 @@ fn server_file(
     let mut allowed = vec![format!("{v4}/32"), format!("{v6}/128")];
     allowed.extend(args.lans.iter().map(|lan| lan.trunc().to_string()));
     format!(
-        "# For the server {}. It holds the server's private key: delete it here once it is there.\nrole = \"server\"\nprivate_key = \"{}\"\nlisten = {}\naddresses = {}\n\n\
+        "# For the server {}. This file contains the server's private key: delete it on this host after copying it.\nrole = \"server\"\nprivate_key = \"{}\"\nlisten = {}\naddresses = {}\n\n\
          [[peer]]\nname = \"client\"\npublic_key = \"{}\"\nallowed_ips = {}\n",
         args.server,
         *own.to_base64(),
@@ -209,23 +208,28 @@ fn steps(args: &Args, server: &Remote, port: u16, inner: &Inner, files: &[NewFil
     let mut steps = vec![
         format!("scp -p {of_server} root@{at}:/etc/mpdccp/server.toml && rm {of_server}"),
         format!(
-            "at the server: let UDP port {port} in, then: systemctl enable --now mpdccp@server   (or: mpdccp tunnel up --config /etc/mpdccp/server.toml)"
+            "at the server: allow UDP port {port} in the firewall, then: systemctl enable --now mpdccp@server   (or: mpdccp tunnel up --config /etc/mpdccp/server.toml)"
         ),
     ];
     if args.all_traffic || !args.lans.is_empty() {
-        steps.push("at the server: sysctl -w net.ipv4.ip_forward=1 net.ipv6.conf.all.forwarding=1, and the same in /etc/sysctl.d".into());
+        steps.push("at the server: sysctl -w net.ipv4.ip_forward=1 net.ipv6.conf.all.forwarding=1, and add both settings in /etc/sysctl.d".into());
     }
     if args.all_traffic {
         steps.push("at the server: nft add table ip mpdccp; nft add chain ip mpdccp post '{ type nat hook postrouting priority srcnat; }'; nft add rule ip mpdccp post oifname != mpdccp0 masquerade".into());
     }
     if !args.lans.is_empty() {
         steps.push(
-            "here: sysctl -w net.ipv4.ip_forward=1 net.ipv6.conf.all.forwarding=1, for the hosts of the LAN"
+            "on this host: sysctl -w net.ipv4.ip_forward=1 net.ipv6.conf.all.forwarding=1, to forward packets of the LAN"
                 .into(),
         );
     }
-    steps.push(format!("here: mpdccp tunnel doctor --config {client}   (what is wrong, and what to do)"));
-    steps.push(format!("here: mpdccp tunnel up --config {client}       (then: ping {})", inner.host(1)[0]));
+    steps.push(format!(
+        "on this host: mpdccp tunnel doctor --config {client}   (reports faults and how to fix them)"
+    ));
+    steps.push(format!(
+        "on this host: mpdccp tunnel up --config {client}       (then: ping {})",
+        inner.host(1)[0]
+    ));
     let numbered = steps.iter().enumerate().map(|(i, step)| format!("  {}. {step}", i + 1));
     numbered.collect::<Vec<_>>().join("\n")
 }

@@ -34,7 +34,7 @@ pub(super) fn find(named: &[String], v4: Option<bool>) -> Result<Vec<Line>, Erro
     let lines = among(&routes, &here);
     if lines.is_empty() {
         return Err(Error::usage(
-            "no interface with a default route is up, so there is no line to use; connect one, or name each: --line dsl=eth0",
+            "no interface with a default route is up; connect a line, or give each line with --line dsl=eth0",
         ));
     }
     Ok(lines)

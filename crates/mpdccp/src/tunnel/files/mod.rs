@@ -35,12 +35,12 @@ fn write(files: &[NewFile], force: bool) -> Result<(), Error> {
     for NewFile { path, text } in files {
         let wrong = Config::review(text, 1).errors;
         if let Some(first) = wrong.first() {
-            return Err(Error::usage(format!("{} would be wrong: {first}", path.display())));
+            return Err(Error::usage(format!("the generated file {} is not valid: {first}", path.display())));
         }
         if path.exists() && !force {
             let shown = path.display();
             return Err(Error::usage(format!(
-                "{shown} is there already, and may hold the only copy of a key; move it away, or replace it with --force"
+                "{shown} exists and may contain the only copy of a key; move the file away, or overwrite it with --force"
             )));
         }
     }
@@ -105,6 +105,6 @@ mod tests {
         write(&[file(b)], true).unwrap();
         assert_eq!(count(), 2);
         let wrong = NewFile { path: a, text: "role = 1".into() };
-        assert!(write(&[wrong], true).unwrap_err().to_string().contains("would be wrong"));
+        assert!(write(&[wrong], true).unwrap_err().to_string().contains("is not valid"));
     }
 }

@@ -91,7 +91,12 @@ pub(super) fn parse(text: &str) -> Result<WgFile, String> {
         };
         let entry = Entry { line, key: key.trim().to_ascii_lowercase(), value: value.trim().to_owned() };
         let (known, into): (&[&str], _) = match section {
-            None => return Err(format!("line {line}: `{}` comes before [Interface]", key.trim())),
+            None => {
+                return Err(format!(
+                    "line {line}: `{}` stands before [Interface]; move it into a section",
+                    key.trim()
+                ));
+            }
             Some(false) => (&INTERFACE, Some(&mut file.interface)),
             Some(true) => (&PEER, file.peers.last_mut()),
         };
@@ -108,8 +113,8 @@ pub(super) fn parse(text: &str) -> Result<WgFile, String> {
         }
     }
     match (file.interface.line, file.peers.is_empty()) {
-        (0, _) => Err("it has no [Interface]; is it a file of wg-quick?".into()),
-        (_, true) => Err("it has no [Peer], so there is nobody to talk to".into()),
+        (0, _) => Err("the file has no [Interface]; give a configuration file of wg-quick".into()),
+        (_, true) => Err("the file has no [Peer]; a tunnel needs at least one".into()),
         _ => Ok(file),
     }
 }
@@ -132,7 +137,7 @@ mod tests {
         for (text, words) in [
             ("", "no [Interface]"),
             ("[Interface]\n", "no [Peer]"),
-            ("PrivateKey = a\n", "line 1: `PrivateKey` comes before [Interface]"),
+            ("PrivateKey = a\n", "line 1: `PrivateKey` stands before [Interface]; move it into a section"),
             ("[Interface]\nAdress = 1\n", "line 2: unknown key `Adress`"),
             ("[Interface]\n[Pear]\n", "line 2: unknown section [Pear]"),
             ("[Interface]\nhello\n", "line 2: `hello` is not KEY = VALUE"),

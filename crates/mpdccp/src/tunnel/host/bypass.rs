@@ -78,7 +78,7 @@ fn number(user: &User) -> Result<u32, String> {
     let text = String::from_utf8_lossy(&output.stdout);
     text.trim()
         .parse()
-        .map_err(|_| format!("this host has no user `{name}`; `getent passwd` shows those it has"))
+        .map_err(|_| format!("this host has no user `{name}`; `getent passwd` shows its users"))
 }
 
 #[cfg(test)]

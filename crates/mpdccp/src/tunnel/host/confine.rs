@@ -76,7 +76,7 @@ pub(crate) fn confine() -> Vec<String> {
 fn files() -> Result<(), Box<dyn Error>> {
     let changes = AccessFs::from_write(ABI::V3) | AccessFs::Execute;
     match Ruleset::default().handle_access(changes)?.create()?.restrict_self()?.ruleset {
-        RulesetStatus::NotEnforced => Err("this kernel has none".into()),
+        RulesetStatus::NotEnforced => Err("this kernel does not support it".into()),
         _ => Ok(()),
     }
 }

@@ -40,7 +40,9 @@ impl DefaultRoute {
         families.retain(|family| family.carried || cfg.kill_switch);
         for Family { option, .. } in families.iter().filter(|family| !family.carried) {
             let (version, net) = if *option == "-4" { (4, "0.0.0.0/0") } else { (6, "::/0") };
-            tracing::warn!("kill_switch: no IPv{version} leaves, as no peer has {net} in allowed_ips");
+            tracing::warn!(
+                "kill_switch blocks all IPv{version} traffic, because no peer has {net} in allowed_ips"
+            );
         }
         // From here on an error removes what was set. Rules of a killed tunnel are kept and reused: if they were removed first, packets
         // would leak past the tunnel.

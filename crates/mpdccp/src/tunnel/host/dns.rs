@@ -88,7 +88,7 @@ impl Changes {
         let kept = cfg.state.join(format!("{}.resolv.conf", cfg.interface));
         let dns = Changes { interface: cfg.interface.clone(), file: FILE.into(), kept, way: None };
         if cfg.is_client() && dns.kept.exists() {
-            tracing::info!("restored {FILE}, which the last run left changed since it did not end in order");
+            tracing::info!("restored {FILE}: the last run ended without restoring it");
             dns.restore_file();
         }
         if !cfg.dns.is_empty() && Way::here() == Way::Resolvconf {
@@ -114,9 +114,9 @@ impl Changes {
         match done {
             Ok(()) => {
                 self.way = Some(way);
-                tracing::info!("names are asked of {} through the tunnel", names.join(", "));
+                tracing::info!("using the name servers {} through the tunnel", names.join(", "));
             }
-            Err(e) => tracing::warn!("dns: names are not asked of {}: {e}", names.join(", ")),
+            Err(e) => tracing::warn!("dns: cannot use the name servers {}: {e}", names.join(", ")),
         }
     }
 
@@ -148,7 +148,7 @@ impl Changes {
     }
 
     fn mark(&self) -> String {
-        format!("# mpdccp {}: the text from before is in {}\n", self.interface, self.kept.display())
+        format!("# mpdccp {}: the previous content is in {}\n", self.interface, self.kept.display())
     }
 
     /// Writes in place, since the file may be a mount point.
@@ -180,7 +180,7 @@ impl Changes {
         };
         match done.and_then(|()| std::fs::remove_file(&self.kept)) {
             Err(e) if e.kind() != ErrorKind::NotFound => {
-                tracing::warn!("dns: cannot put {} back: {e}", self.file.display());
+                tracing::warn!("dns: cannot restore {}: {e}", self.file.display());
             }
             _ => {}
         }

@@ -39,7 +39,7 @@ impl Hooks {
         let Some((queue, _)) = &self.thread else { return };
         if let Err(TrySendError::Full(hook)) = queue.try_send(hook) {
             tracing::warn!(
-                "hook: {} of {} is left out, since {WAITING} others wait",
+                "hook: skipping {} of {}, because {WAITING} others are waiting",
                 hook.event.name(),
                 hook.peer
             );

@@ -114,9 +114,9 @@ pub(crate) fn check(cfg: &Config) -> Vec<(String, String)> {
 fn of_peer(private: &PrivateKey, peer: &Peer) -> Result<Option<(PublicKey, PresharedKey)>, Error> {
     let Some(key) = peer.public_key else { return Ok(None) };
     let wrong = if private.is_written_as(&key.0) {
-        "public_key is the private key of this end, which nobody else may know; the other end's public key is needed"
+        "public_key is the secret private key of this end; give the public key of the other end"
     } else if key.0 == private.public() {
-        "public_key is that of this end; the other end's is needed"
+        "public_key is the public key of this end; give the public key of the other end"
     } else {
         return Ok(Some((key.0, preshared(peer)?)));
     };

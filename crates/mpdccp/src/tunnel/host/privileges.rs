@@ -28,7 +28,7 @@ pub(crate) fn give_up(cfg: &Config) {
     };
     let missing = keep(cfg, needed);
     if !missing.is_empty() {
-        tracing::info!("the tunnel runs less confined than it could: {}", missing.join("; "));
+        tracing::info!("the tunnel process is only partly confined: {}", missing.join("; "));
     }
 }
 
@@ -90,12 +90,12 @@ pub(crate) fn user(cfg: &Config) -> Result<(Uid, Gid), Error> {
         (None, None) => (NOBODY, NOBODY),
         (None, Some(User::Number(number))) => (*number, *number),
         (None, Some(User::Name(name))) => {
-            let what = format!("user: this host has no user `{name}`; `getent passwd` shows those it has");
+            let what = format!("user: this host has no user `{name}`; `getent passwd` shows its users");
             return Err(Error::usage(what));
         }
     };
     if numbers.0 == 0 {
-        return Err(Error::usage("user: that is root; name a user without privileges, or leave `user` out"));
+        return Err(Error::usage("user: this is root; give an unprivileged user, or remove `user`"));
     }
     Ok((Uid::from_raw(numbers.0), Gid::from_raw(numbers.1)))
 }
@@ -111,7 +111,7 @@ pub(crate) fn keep_for_helper(cfg: &Config, file: &Path) {
         if let Some(other) =
             files(cfg, file).iter().find(|path| !is_own(path)).filter(|_| had.contains(override_))
         {
-            tracing::info!("CAP_DAC_OVERRIDE is kept, since {} is another user's", other.display());
+            tracing::info!("keeping CAP_DAC_OVERRIDE, because {} belongs to another user", other.display());
             needed |= override_;
         }
         set_all(needed & had, needed & had)?;
@@ -132,7 +132,7 @@ pub(crate) fn guard_memory() {
     let guarded = set_dumpable_behavior(DumpableBehavior::NotDumpable);
     // The limit alone has no effect if core dumps go to a program.
     if let Err(e) = guarded.and_then(|()| setrlimit(Resource::Core, none)) {
-        tracing::warn!("keys may get into core files: {e}");
+        tracing::warn!("core dumps may contain keys: {e}");
     }
 }
 
@@ -183,7 +183,7 @@ mod tests {
         assert_eq!(of("user = 4711"), Ok(4711));
         assert!(of("user = \"no such user\"").unwrap_err().contains("no user `no such user`"));
         for root in ["0", "\"root\""] {
-            assert!(of(&format!("user = {root}")).unwrap_err().contains("that is root"));
+            assert!(of(&format!("user = {root}")).unwrap_err().contains("this is root"));
         }
     }
 }

@@ -57,7 +57,7 @@ fn serve(stream: &UnixStream, file: &Path) {
             (Ok(request), Some(server)) => server.answer(request, socket),
             // Not of this program: nothing that it says counts any more.
             _ => {
-                complain("a request that there is not; the helper process ends, and the tunnel with it");
+                complain("unknown request; the helper process and the tunnel end");
                 break;
             }
         };
@@ -129,7 +129,7 @@ impl Server {
             }
             Request::Socket => {
                 let mark = self.cfg.default_route.then_some(MARK);
-                let socket = socket.ok_or_else(|| "no socket came along".to_owned())?;
+                let socket = socket.ok_or_else(|| "the request has no socket".to_owned())?;
                 dccp_net::grant_socket(socket.as_fd(), mark).map_err(|e| e.to_string())
             }
             Request::Dns(servers) if !servers.is_empty() && servers != self.cfg.dns => {
@@ -336,6 +336,6 @@ mod tests {
         }
         // Nor is anything done before it started, or for a socket that did not come.
         assert_eq!(answers(&["\"Start\""]), [Some("{\"Err\":\"refused by the helper process\"}".into())]);
-        assert!(answers(&["\"Socket\""])[0].as_ref().unwrap().contains("no socket came along"));
+        assert!(answers(&["\"Socket\""])[0].as_ref().unwrap().contains("the request has no socket"));
     }
 }

@@ -41,18 +41,19 @@ fn open_socket(core: &mut Core, cfg: &Config, bind: Bind, shard: u8) -> Result<u
         let interface = bind.interface.as_deref().unwrap_or_default();
         let what = match e.kind() {
             ErrorKind::AddrInUse => format!(
-                "UDP port {port} on {ip} is in use already; is another mpdccp running? (`ss -ulnp` shows by whom)"
+                "UDP port {port} on {ip} is in use, perhaps by another mpdccp; `ss -ulnp` shows the process"
             ),
             ErrorKind::AddrNotAvailable => {
-                let why = format!("this host has no address {ip}; `ip address` shows those it has");
+                let why = format!("this host has no address {ip}; `ip address` shows its addresses");
                 return Unopened { absent: true, why };
             }
             ErrorKind::PermissionDenied if encapsulation == Encapsulation::Raw => {
-                "encapsulation = \"raw\" needs CAP_NET_RAW: run as root, or use encapsulation = \"udp\"".into()
+                "encapsulation = \"raw\" needs CAP_NET_RAW: run as root, or use encapsulation = \"udp\""
+                    .into()
             }
             // ENODEV has no `ErrorKind`.
             _ if bind.interface.is_some() && e.raw_os_error() == Some(19) => {
-                let why = format!("this host has no interface `{interface}`; `ip link` shows those it has");
+                let why = format!("this host has no interface `{interface}`; `ip link` shows its interfaces");
                 return Unopened { absent: true, why };
             }
             _ => format!("cannot open a socket on {}: {e}", bind.addr),

@@ -50,10 +50,10 @@ impl StateFiles {
         let path = self.path(file);
         let Err(e) = write_whole(&path, text) else { return };
         let what = match file {
-            StateFile::Volumes => "a restart will forget the volumes",
-            StateFile::Leases => "a restart will forget the leases",
-            StateFile::Connections => "a restart will forget the connections",
-            StateFile::Capacities => "a restart will forget the capacities of the paths",
+            StateFile::Volumes => "the volumes will be lost at a restart",
+            StateFile::Leases => "the leases will be lost at a restart",
+            StateFile::Connections => "the connections will be lost at a restart",
+            StateFile::Capacities => "the capacities of the paths will be lost at a restart",
             // Each second, and only a clock that is set back makes it matter.
             StateFile::Timestamp => return tracing::debug!("{}: {e}", path.display()),
         };

@@ -24,13 +24,13 @@ pub(crate) fn create(cfg: &Config, carried: u16) -> Result<Interface, Error> {
     let tun = tun.map_err(|e| {
         let why = match e.kind() {
             ErrorKind::PermissionDenied => {
-                "no permission; making an interface needs CAP_NET_ADMIN, so run as root (sudo) or in a user namespace".into()
+                "no permission: creating an interface needs CAP_NET_ADMIN; run as root (sudo) or in a user namespace".into()
             }
             ErrorKind::NotFound => {
-                "there is no /dev/net/tun; load the `tun` module (modprobe tun), or give the container the device".into()
+                "/dev/net/tun does not exist; load the `tun` module (modprobe tun), or give the container the device".into()
             }
             ErrorKind::ResourceBusy => {
-                "an interface of that name exists; is another mpdccp running? Choose another name with `interface`".into()
+                "an interface of this name exists, perhaps of another mpdccp; choose another name with `interface`".into()
             }
             _ => e.to_string(),
         };
@@ -45,7 +45,7 @@ pub(crate) fn set_addresses(interface: &str, remove: &[IpNet], add: &[IpNet]) ->
     for given in add {
         if let Some((interface, net)) = networks.iter().find(|(_, net)| net.contains(&given.addr())) {
             return Err(format!(
-                "the server assigned {given}, but {} is a network of {interface} here; the server needs another pool",
+                "the server assigned {given}, which overlaps the network {} of {interface} on this host; change the server's pool",
                 net.trunc()
             ));
         }
@@ -54,7 +54,7 @@ pub(crate) fn set_addresses(interface: &str, remove: &[IpNet], add: &[IpNet]) ->
         |what: &str, net: &IpNet| ip(&["address", what, &net.to_string(), "dev", interface]).map(drop);
     let changed = remove.iter().try_for_each(|net| change("del", net));
     let changed = changed.and_then(|()| add.iter().try_for_each(|net| change("add", net)));
-    changed.map_err(|e| format!("cannot give them to {interface}: {e}"))
+    changed.map_err(|e| format!("cannot set the addresses of {interface}: {e}"))
 }
 
 /// Networks of this host's other interfaces; empty if `ip` fails.
@@ -79,7 +79,7 @@ fn networks_here(own: &str) -> Vec<(String, IpNet)> {
 pub(crate) fn log_queue_selection(cfg: &Config, done: std::io::Result<()>) {
     if let Err(e) = done {
         tracing::warn!(
-            "{}: the kernel does not put each packet into the queue of its shard: {e}",
+            "{}: the kernel cannot steer packets into the queues of their shards: {e}",
             cfg.interface
         );
     }
