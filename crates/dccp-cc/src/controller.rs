@@ -101,7 +101,7 @@ pub struct AckEvent<'a> {
     pub delivered: Amount,
     /// It ended a packet round: a packet sent after the previous round's end was acknowledged.
     pub round_end: bool,
-    /// Only the application limited the path: neither window nor pacing did within the last round.
+    /// Only the application limited sending: neither the window nor pacing did within the last round.
     pub app_limited: bool,
 }
 

@@ -129,8 +129,8 @@ impl Losses {
         }
     }
 
-    /// A round ends: if more was lost than the path loses itself, returns the rate of the delivered packets,
-    /// units per second.
+    /// Ends a round. If more packets were lost than the path's own losses explain, returns the rate of the
+    /// delivered packets, units per second.
     pub(crate) fn on_round_end(&mut self, now: Time) -> Option<f64> {
         let Some(s) = self.stretch else {
             self.restart(now);
@@ -151,7 +151,7 @@ impl Losses {
         None
     }
 
-    /// Share of packets that the path loses at any rate.
+    /// Share of packets that the path loses regardless of the sending rate.
     pub(crate) fn own_share(&self) -> f64 {
         if self.own.all > 0.0 { self.own.lost / self.own.all } else { 0.0 }
     }

@@ -32,7 +32,7 @@ fn allowed() -> Allowed {
 pub struct Both(pub Vec<(f64, f64)>);
 
 impl Both {
-    /// Estimates over all runs of each.
+    /// Estimate over all runs of each directory.
     fn estimates(&self) -> Option<(Estimate, Estimate)> {
         let (first, second): (Vec<f64>, Vec<f64>) = self.0.iter().copied().unzip();
         Estimate::of(&first).zip(Estimate::of(&second))
@@ -55,11 +55,11 @@ pub struct Pair {
     pub label: String,
     /// Rates received, Mbit/s.
     pub rx_mbps: Both,
-    /// Median latencies; `None` if either has none.
+    /// Median latencies; `None` if one directory has none.
     pub p50_ms: Option<Both>,
-    /// 95th percentiles; `None` if either has none.
+    /// 95th percentiles; `None` if one directory has none.
     pub p95_ms: Option<Both>,
-    /// Whether the flow is a TCP without the tunnel: the kernel's or the model's.
+    /// Whether the flow is TCP outside the tunnel, of the kernel or of the model.
     pub tcp: bool,
 }
 

@@ -140,7 +140,7 @@ impl Plan<'_> {
         self.seed_of(Random::Flow(self.place_of(flow)))
     }
 
-    /// The index of a flow among all of the scenario, whatever the variant carries.
+    /// Index of a flow among all flows of the scenario, including those that the variant does not carry.
     fn place_of(&self, flow: &FlowSpec) -> usize {
         let flows = &self.scenario.flows;
         flows.iter().position(|other| other.name.as_ref() == flow.name.as_ref()).unwrap_or(flows.len())

@@ -41,7 +41,7 @@ impl Bounds {
     }
 }
 
-/// Allowed difference between a figure and another.
+/// Allowed difference between two figures.
 #[derive(Clone, Copy, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Tolerance {

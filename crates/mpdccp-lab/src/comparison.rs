@@ -46,7 +46,7 @@ pub struct Row {
 pub struct Comparison {
     /// Variant.
     pub label: String,
-    /// The part of it that is a model of a real implementation, if any.
+    /// The model that replaces a real implementation, if any.
     pub model: Option<String>,
     /// Cell.
     pub cell: String,
@@ -56,7 +56,7 @@ pub struct Comparison {
     pub sources: Vec<String>,
     /// The measured flow, in words.
     pub measured: String,
-    /// Metrics with any figure.
+    /// Metrics with at least one figure.
     pub rows: Vec<Row>,
     /// Every flow, if there are several.
     pub flows: Vec<FlowRow>,

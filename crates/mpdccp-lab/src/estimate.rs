@@ -101,7 +101,7 @@ pub fn number(value: Option<f64>) -> String {
     }
 }
 
-/// Verdict on an aim; larger is worse.
+/// Verdict on an aim, from best to worst.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Verdict {
     /// The whole interval meets the aim.

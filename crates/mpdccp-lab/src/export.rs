@@ -17,7 +17,7 @@ const RECORD: char = '\u{1e}';
 /// Bytes per delivery opportunity of Mahimahi.
 const OPPORTUNITY: f64 = 1_500.0;
 
-/// The packets of a path at the client's interface: time, and whether the client sends it.
+/// The packets of a path at the client's interface: time of each, and whether the client sends it.
 fn at_client(path: &PathRecord) -> Vec<(mpdccp_units::Time, bool, &LinkPacket)> {
     let leaves = path.forward.packets.iter().map(|p| (p.entered, true, p));
     let comes = path.reverse.packets.iter().filter_map(|p| match p.fate {
@@ -29,8 +29,9 @@ fn at_client(path: &PathRecord) -> Vec<(mpdccp_units::Time, bool, &LinkPacket)> 
     all
 }
 
-/// The packets at the client's interface of path `index`, beginning with its tunnel's first: real times and lengths, artificial IPv4 and UDP
-/// headers (10.0.PATH.1 is the client), and no contents, which runs do not keep. Time 0 is an hour before t = 0, so that no time is negative.
+/// The packets of path `index` at the client's interface as pcap, from the first packet of its tunnel on. Times and lengths are real, IPv4
+/// and UDP headers are artificial (10.0.PATH.1 is the client), and contents are missing, because runs do not keep them. Time 0 is an hour
+/// before t = 0, so that no time is negative.
 pub fn pcap(run: &RunRecord, index: usize) -> Vec<u8> {
     let mut out: Vec<u8> = PCAP.iter().flat_map(|word| word.to_le_bytes()).collect();
     let Some(path) = run.paths.get(index) else { return out };

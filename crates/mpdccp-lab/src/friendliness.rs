@@ -57,8 +57,8 @@ impl Seen {
         &self.steps[index(from)..index(to)]
     }
 
-    /// Loss events per packet after the first ten seconds: losses within a round-trip time of an event's first loss belong to it
-    /// (RFC 5348 section 5.2).
+    /// Loss events per packet after the first ten seconds. Losses within a round-trip time of an event's first loss belong to the
+    /// same event (RFC 5348 section 5.2).
     pub(crate) fn loss_event_rate(&self) -> Option<f64> {
         let sent = self.between(FROM_S, self.end).len();
         self.loss_events().map(|events| f64::from(events) / sent as f64)

@@ -1,5 +1,5 @@
-//! Aggregation of acknowledgements: those beyond the amount that BtlBw explains, as measured by Linux's BBR
-//! but not the draft.
+//! Aggregation of acknowledgements: the acknowledged amount beyond what BtlBw explains. Linux's BBR measures
+//! it, the draft does not.
 
 use mpdccp_units::{Duration, Time};
 
@@ -19,7 +19,7 @@ pub(super) struct Aggregation {
 }
 
 impl Aggregation {
-    /// `acked` were acknowledged while BtlBw is `bw` per second.
+    /// Adds an acknowledgement of `acked` units; BtlBw is `bw` units per second.
     pub(super) fn on_ack(&mut self, now: Time, acked: f64, bw: f64, cwnd: f64, round_end: bool) {
         if round_end {
             self.rounds += 1;

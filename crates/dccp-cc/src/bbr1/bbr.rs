@@ -44,7 +44,7 @@ pub struct Bbr1 {
     pub(super) full_bw: f64,
     pub(super) full_bw_count: u8,
     pub(super) lost_in_round: bool,
-    /// More packets were lost or marked in the round that ends than the path loses itself.
+    /// In the ending round, more packets were lost or marked than the path's own losses explain.
     pub(super) congested: bool,
 
     // ProbeBW (section 4.3.4).
@@ -78,7 +78,7 @@ impl Bbr1 {
         Bbr1::with_tuning(cfg, Tuning::of(cfg.draft))
     }
 
-    /// As Linux's TCP.
+    /// A controller like that of Linux's TCP.
     pub fn tcp(mtu: u16, seed: u64) -> Bbr1 {
         let cfg = CcConfig { mtu, packets: false, draft: true, seed };
         Bbr1::with_tuning(&cfg, Tuning::LINUX)
@@ -137,7 +137,8 @@ macro_rules! without {
     };
 }
 
-/// The tuned variant without one deviation, under that deviation's name: all that concern a single path.
+/// The tuned variant without one deviation, by the name of the missing deviation. All deviations that
+/// concern a single path are listed.
 pub const WITHOUT: &[(&str, Make)] = without![
     expire_bandwidth,
     confirm_rtprop,

@@ -15,9 +15,9 @@ use crate::losses::LOSS_THRESH;
 use crate::{AckEvent, CcConfig, Controller, Cubic, Lost, Part};
 use mpdccp_units::{Duration, Time};
 
-/// Standard deviations by which losses must prefer long round trips.
+/// Minimum excess of losses in long round trips, in standard deviations.
 const CHANCE: f64 = 3.0;
-/// Excess of lossy rounds with a standing queue over lossy rounds without one that indicates competitors.
+/// Competitors are detected if lossy rounds with a standing queue outnumber other lossy rounds by this many.
 const STANDING: u32 = 6;
 /// Rounds with losses counted at full weight.
 const REMEMBERED: f64 = 64.0;
@@ -47,8 +47,8 @@ impl Usual {
     }
 
     /// Whether most round trips are near the maximum, as in a queue that is nearly always full, and vary
-    /// little for their length. Delay variation of the path itself has no such ceiling, or one at which
-    /// reordering hides the longest.
+    /// little for their length. Delay variation of the path itself has no such maximum, or reordering hides
+    /// the longest delays.
     fn at_ceiling(&self, empty: Duration) -> bool {
         self.most - self.mean < 2.0 * self.deviation && 4.0 * self.deviation < self.mean - empty.as_secs_f64()
     }
@@ -142,7 +142,7 @@ struct Lossy {
     begin: Time,
     /// Counts, as in [`Counts`].
     lost: [u32; 2],
-    /// The round was all cruise, and the queue stood near its maximum.
+    /// The whole round was cruise, and the queue stayed near its maximum.
     cruised: bool,
     stood: bool,
     /// One of the lost packets arrived late. Others may too, so the round does not count.
@@ -163,7 +163,7 @@ pub(super) struct Competitors {
     /// Losses of the running round, and of earlier rounds.
     running: Lossy,
     unsettled: VecDeque<Lossy>,
-    /// Minimum round-trip time of the running round, and whether all of it was cruise.
+    /// Minimum round-trip time of the running round, and whether the whole round was cruise.
     least: Option<Duration>,
     cruised: bool,
     /// Lossy cruise rounds with a queue that stood near its maximum throughout, minus other lossy rounds.

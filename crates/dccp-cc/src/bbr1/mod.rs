@@ -127,7 +127,7 @@ impl Bbr1 {
         if least > self.path.queue_rtt(self.path.bw(), self.units.packet()) {
             self.path.restore_bandwidth(d.old_bw);
             if least >= d.old_rtt.mul_f64(tuning::SAME) {
-                // Half in flight, but the same RTT: it is the path's own.
+                // The RTT is the same with half as much in flight, so it is the path's own RTT.
                 self.path.set_rtprop(now, least);
             } else {
                 self.no_expiry_until = now + tuning::FALLEN_PAUSE;
@@ -168,7 +168,7 @@ impl Controller for Bbr1 {
     }
 
     fn on_rto(&mut self, now: Time) {
-        // Everything in flight is lost, at any rate.
+        // In any case, everything in flight is lost.
         self.losses.restart(now);
         self.competitors.forget();
         // Section 4.2.3.4.

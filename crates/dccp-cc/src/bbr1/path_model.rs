@@ -67,7 +67,7 @@ impl PathModel {
         self.rtprop.filter(|_| bw > 0.0).map(|r| bw * r.as_secs_f64())
     }
 
-    /// RTT up to which none of our queue is left, with room for the typical variation of delay.
+    /// Largest RTT without a queue of this flow, with room for the typical variation of delay.
     pub(super) fn drained_rtt(&self) -> Duration {
         self.near_rtprop().saturating_add(self.jitter.get())
     }
@@ -190,7 +190,7 @@ impl PathModel {
         Some((core::mem::take(&mut self.clear_bw), least))
     }
 
-    /// Packets beyond `bw` were lost: limits BtlBw to it from here on.
+    /// Packets sent faster than `bw` were lost: limits BtlBw to `bw` from now on.
     pub(super) fn bound_bandwidth(&mut self, now: Time, bw: f64) {
         if bw < self.bw() {
             self.fresh_from = now;

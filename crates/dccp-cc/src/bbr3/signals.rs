@@ -52,13 +52,13 @@ impl Bbr3 {
         self.signals.congestion = false;
     }
 
-    /// Tuned: how many of `packets` the path loses at any rate. The share is limited to the loss threshold:
-    /// higher losses come from a policer whose bucket let more through.
+    /// Tuned: how many of `packets` the path loses regardless of the sending rate. The share is limited to
+    /// the loss threshold: higher losses come from a policer whose bucket let more through.
     fn own_losses(&self, packets: f64) -> f64 {
         if self.tuned { self.losses.own_share().min(LOSS_THRESH) * packets } else { 0.0 }
     }
 
-    /// Upper bound of the path's own losses, with chance.
+    /// Upper bound of the path's own losses, including random variation.
     pub(super) fn own_losses_at_most(&self, packets: f64) -> f64 {
         let expected = self.own_losses(packets);
         expected + DEVIATIONS * libm::sqrt(expected)

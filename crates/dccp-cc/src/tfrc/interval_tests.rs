@@ -110,7 +110,7 @@ fn golden_discounting() {
     // Twice the mean of 100 is not enough for a discount.
     let eight = |open| [[open, 100, 100, 100, 100, 100, 100, 100, 100]].concat();
     close(p(&eight(200), true), p(&eight(200), false));
-    // 400 is: DF = 2 * 100 / 400 = 0.5. (400 + 0.5 * 5 * 100) / (1 + 0.5 * 5) = 650 / 3.5.
+    // 400 is enough: DF = 2 * 100 / 400 = 0.5. (400 + 0.5 * 5 * 100) / (1 + 0.5 * 5) = 650 / 3.5.
     close(p(&eight(400), true), 3.5 / 650.0);
     // 10,000: DF = 0.02, limited to 0.25. (10,000 + 0.25 * 500) / (1 + 0.25 * 5) = 10,125 / 2.25.
     close(p(&eight(10_000), true), 2.25 / 10_125.0);

@@ -171,7 +171,7 @@ fn paths(scenario: &Scenario, column: Column<'_>) -> Panel {
     Panel { title, series, ..panel(column, "rate, Mbit/s") }
 }
 
-/// One line per path of a trace value, and a pale one of a second value.
+/// For each path, a line of one trace value and a pale line of a second value.
 fn traced(
     scenario: &Scenario,
     column: Column<'_>,
@@ -201,7 +201,7 @@ fn highest_of_bins(points: Vec<(f64, f64)>) -> Vec<(f64, f64)> {
     same.filter_map(|chunk| chunk.iter().copied().max_by(|a, b| a.1.total_cmp(&b.1))).collect()
 }
 
-/// A cap from the values after the last event: before it a link may be a hundred times faster.
+/// Upper limit from the values after the last event, because a link may be a hundred times faster before.
 fn cap(scenario: &Scenario, series: &[Series]) -> Option<f64> {
     let event = scenario.events_s().last().copied()? + 1.0;
     let after = series.iter().flat_map(|s| &s.points).filter(|(t, _)| *t >= event).map(|(_, y)| *y);

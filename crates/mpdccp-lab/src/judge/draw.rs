@@ -67,7 +67,7 @@ const OTHERS: [Factor; 5] = [Factor::Aqm, Factor::Loss, Factor::Jitter, Factor::
 pub(super) enum Company {
     #[default]
     Alone,
-    /// Flows of the same kind: each with its extra round-trip time over the first flow, ms, and its start after it, s.
+    /// Flows of the same kind: for each, its extra round-trip time in ms and its later start in s, relative to the first flow.
     Own(Vec<(f64, f64)>),
     /// TCP flows with these congestion controls.
     Tcp(&'static [&'static str]),

@@ -74,7 +74,7 @@ impl Dccp {
                     listen(core, to, config)?;
                     Ok(receiver)
                 })?;
-                // On failure nobody waits any more.
+                // On failure no thread waits any more.
                 let _ = ready.send(driver.handle());
                 driver.run().map_err(|e| LabError::failed("the DCCP receiver", e))
             })
@@ -269,7 +269,7 @@ impl Sender<'_> {
         self.from + pace.rate.time_for(u64::from(pace.payload) * self.sent.packets.len() as u64)
     }
 
-    /// When it closes unless told earlier; with echoes, it waits for them.
+    /// Time at which it closes unless told earlier; with echoes, it waits for them.
     fn end(&self) -> Time {
         if self.flow.echo { Time::MAX } else { self.to + LINGER }
     }

@@ -108,7 +108,7 @@ impl Recorder for LinkRecord {
     fn on_packet(&mut self, now: Time, packet: &[u8]) -> usize {
         self.packets.push(LinkPacket {
             entered: now,
-            // Lost, unless it comes out at the other end. Packets that the kernel refuses there stay lost.
+            // Lost until it arrives at the other end. A packet that the kernel refuses there stays lost.
             fate: Fate::Lost,
             bytes: packet.len() as u32,
             data: Tag::read(packet).map(|tag| (tag.flow, tag.seq)),

@@ -1,5 +1,5 @@
-//! The lab's TCP model in UDP datagrams: a flow whose transport the kernel lacks, such as one that declares a packet lost after three
-//! later ones whatever the reordering, like QUIC. It is the same code as in the simulator.
+//! The simulator's TCP model over UDP datagrams, for transports that the kernel lacks: for example, a sender that declares a packet
+//! lost after three later packets despite reordering, like QUIC.
 
 use std::net::{Ipv4Addr, SocketAddr, UdpSocket};
 use std::sync::atomic::{AtomicBool, Ordering};

@@ -48,7 +48,7 @@ impl Process {
         let failed = |e| LabError::failed(format!("starting the {what}"), e);
         let out = File::create(log).map_err(failed)?;
         let err = out.try_clone().map_err(failed)?;
-        // Each of these execs the next, so the process ID stays.
+        // Each of these programs executes the next one, so the process ID does not change.
         let mut command = ip_that_dies_with_us();
         command
             .args(["netns", "exec", &namespace.name])
@@ -61,7 +61,7 @@ impl Process {
             .process_group(0);
         let (keeper, over) = mpsc::channel::<()>();
         let (told, child) = mpsc::channel();
-        // Priority is inherited, so a thread with it starts the process; the process ends with that thread.
+        // Priority is inherited: a thread with this priority starts the process, and the process ends with this thread.
         let spawn = move || {
             hurry(Urgency::Tunnel);
             let _ = told.send(command.spawn());

@@ -74,7 +74,7 @@ pub(super) struct Whose {
     pub(super) own: u16,
     /// Ports of other flows.
     pub(super) others: Vec<u16>,
-    /// Packets with neither may belong to another flow.
+    /// Whether packets with none of these ports may belong to another flow.
     pub(super) only_own: bool,
 }
 
@@ -232,7 +232,7 @@ fn key(packet: &[u8]) -> Option<Key> {
     Some(hasher.finish())
 }
 
-/// Pairs sent and received segments; of equal packets the first with the first.
+/// Pairs sent and received segments; equal packets are paired in order.
 pub(super) fn pair(client: &[Seen], server: &[Seen]) -> (Vec<SentPacket>, Vec<ReceivedPacket>) {
     let all = || client.iter().chain(server).filter_map(|s| s.piece);
     if !all().any(|piece| piece.len + piece.headers > LONGEST) {

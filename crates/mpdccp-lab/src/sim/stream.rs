@@ -51,7 +51,7 @@ pub(super) struct Stream {
 #[derive(Debug)]
 pub(super) enum Writer {
     Bulk,
-    /// Each datagram of the source becomes a record; ends of records in flight, with their numbers.
+    /// Ends of the records in flight, with their numbers. Each datagram of the source is a record.
     Records {
         source: Box<dyn Source>,
         open: VecDeque<(u64, u64)>,

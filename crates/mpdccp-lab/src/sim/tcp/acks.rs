@@ -76,7 +76,7 @@ impl Sender {
         let over = self.recover.is_some_and(|end| self.acked >= end);
         if let Some(undo) = self.undo {
             if self.recover.is_some() && advanced && undo.delayed(ack.echo) {
-                // The segment that filled the hole was only late. While retransmissions are in flight this says nothing about them.
+                // The segment that filled the hole was only late. This proves nothing about retransmissions still in flight.
                 if !over && self.board.arrived() > 0 {
                     self.detector.on_reordered();
                 }
