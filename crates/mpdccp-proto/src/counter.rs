@@ -80,7 +80,7 @@ counters! {
     JoinOfPlainSession = "join_of_plain_session",
     /// A join answered without Multipath DCCP.
     JoinOtherVersion = "join_other_version",
-    /// MP_JOIN that names no session here.
+    /// MP_JOIN with an unknown connection identifier.
     JoinUnknownCi = "join_unknown_ci",
     /// MP_JOIN for a session that is not open.
     JoinWhileNotOpen = "join_while_not_open",

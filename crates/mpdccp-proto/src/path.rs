@@ -98,7 +98,7 @@ impl PathRow {
         rtt.map_or(UNKNOWN, |rtt| rtt / 2 + self.late.mean)
     }
 
-    /// Time until its gate opens, barring surprises: a full window opens as packets are delivered.
+    /// Expected time until its gate opens: a full window opens as packets are delivered.
     pub fn wait(&self, now: Time) -> Duration {
         match self.gate {
             Gate::Open { .. } => Duration::ZERO,

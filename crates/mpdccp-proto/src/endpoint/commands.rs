@@ -48,8 +48,8 @@ impl Endpoint {
         self.with(now, session, |s| s.pad(now));
     }
 
-    /// Joins another path to a session; `None` if there is no such session, or if it is a server's that is not open. Before the first path is open,
-    /// the new path waits, or replaces the first if that path does not answer.
+    /// Joins another path to a session; `None` if there is no such session, or if it is a server's session that is not open. Before the first
+    /// path is open, the new path waits, or replaces the first path if the first does not answer.
     pub fn add_path(&mut self, now: Time, session: SessionId, path: PathConfig) -> Option<PathId> {
         self.with(now, session, |s| s.add_path(now, path))?
     }

@@ -20,7 +20,7 @@ pub(super) struct Demux {
     identifiers: BTreeMap<u32, SessionId>,
     /// Connections in TIMEWAIT, which have no other state, with the end of TIMEWAIT.
     waiting: BTreeMap<(Route, Ports), Time>,
-    /// The same, by end.
+    /// The same connections, by the end of TIMEWAIT.
     wait_ends: VecDeque<(Time, (Route, Ports))>,
 }
 

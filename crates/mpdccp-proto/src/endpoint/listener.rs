@@ -37,7 +37,7 @@ impl Listener {
         *self = Listener::new(cfg, core::mem::take(&mut self.sessions));
     }
 
-    /// Counts a session as open once it is.
+    /// Counts a half-open session as open once it opens.
     pub(super) fn follow(&mut self, source: IpAddr, opened: &mut bool, state: SessionState) {
         if !*opened && matches!(state, SessionState::Open | SessionState::Closing) {
             *opened = true;
@@ -56,7 +56,7 @@ impl Listener {
         by_address.into_iter().chain(self.anywhere).min().map(|(_, id)| id)
     }
 
-    /// Whether the peer is not listed, authenticated or not.
+    /// Whether the peer is unlisted, authenticated or not.
     pub(super) fn is_stranger(&self, vouched: Option<u32>) -> bool {
         vouched.is_none_or(|peer| !self.numbers.contains(&peer))
     }

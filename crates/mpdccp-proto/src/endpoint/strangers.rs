@@ -123,7 +123,7 @@ impl Strangers {
         question: Question,
         write: impl FnOnce(&mut Keep<'_>),
     ) -> Option<usize> {
-        // Answers that nobody fetches must not pile up either.
+        // Unfetched answers must not accumulate either.
         if self.waiting.len() >= MAX_RESETS as usize {
             return None;
         }

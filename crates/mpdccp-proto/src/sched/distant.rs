@@ -24,14 +24,14 @@ pub(super) struct Distant {
 struct Known {
     path: PathId,
     up_since: Time,
-    /// How long its gate was shut, less a part of the time it was open.
+    /// How long its gate was closed, less a part of the time it was open.
     limited: Duration,
-    /// Until when the gate is shut.
+    /// Until when the gate is closed.
     shut_until: Time,
     distant: bool,
 }
 
-/// A path whose gate was shut for this many of its round trips has found its rate, ...
+/// A path whose gate was closed for this many of its round trips has found its rate, ...
 const FOUND: u32 = 6;
 /// ... less this fraction of the time for which it was open: a path without enough load does not show its capacity.
 const OPEN: u32 = 4;
@@ -95,7 +95,7 @@ mod tests {
     use super::*;
     use dccp_proto::Why;
 
-    /// 10 Mbit/s with a round trip of 10 ms next to `far`, whose gate is shut for nine in ten milliseconds. Returns for each millisecond
+    /// 10 Mbit/s with a round trip of 10 ms next to `far`, whose gate is closed for nine in ten milliseconds. Returns for each millisecond
     /// whether `far` is left out, with packets that wait as `waits` says.
     fn left_out(far: PathRow, waits: impl Fn(u64) -> u64) -> Vec<bool> {
         left_out_while(far, |ms| ms % 10 > 0, waits)

@@ -19,7 +19,7 @@ fn fits(pkt: &PktInfo, row: &PathRow) -> bool {
     row.state.is_up() && pkt.len <= row.max_payload
 }
 
-/// Writes the rows that a scheduler may consider for this packet into `offered`; their gates may be shut.
+/// Writes the rows that a scheduler may consider for this packet into `offered`; their gates may be closed.
 pub(crate) fn offer(
     now: Time,
     pkt: &PktInfo,

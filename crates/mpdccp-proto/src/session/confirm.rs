@@ -40,7 +40,7 @@ impl Session {
 
     /// When the next retransmission is due.
     pub(super) fn signal_timeout(&self) -> Option<Time> {
-        // An option that was due already waits for a gate, not for time.
+        // An overdue option waits for a gate, not for a timer.
         self.pending.iter().map(|p| p.due).filter(|due| *due > self.polled).min()
     }
 

@@ -218,7 +218,7 @@ impl Session {
         }
     }
 
-    /// Tells paths with a shut gate that they limited the packet at the head, if the scheduler might have used them for it.
+    /// Tells paths with a closed gate that they limited the packet at the head, if the scheduler might have used them for it.
     fn note_blocked(&mut self, now: Time, elsewhere: bool) {
         let offered = if self.offered_all { &self.rows } else { &self.offered };
         for row in offered.iter().filter(|row| !row.is_open()) {
@@ -295,7 +295,7 @@ impl Session {
         true
     }
 
-    /// The queue is empty, so paths that could send more are limited by the application. A path with a shut gate is not, even if the queue
+    /// The queue is empty, so paths that could send more are limited by the application. A path with a closed gate is not, even if the queue
     /// is empty because its packets left on other paths.
     fn tell_app_limited(&mut self, now: Time) {
         for path in &mut self.paths {
