@@ -70,7 +70,7 @@ enum Command {
     Conform(Box<conform::Args>),
     /// Join two interfaces by an emulated link (rate, delay, queue, loss), without netem.
     Link(Box<link::Args>),
-    /// Serve DCCP sockets to programs that were written for the kernel's.
+    /// Serve DCCP sockets to programs written for the kernel's DCCP sockets.
     #[command(after_help = socketd::SOCKETD_EXAMPLES)]
     Socketd(socketd::SocketdArgs),
     /// Run a program whose DCCP sockets `mpdccp socketd` serves.

@@ -12,9 +12,9 @@ use crate::watch::Watch;
 
 #[derive(ClapArgs)]
 pub(crate) struct Args {
-    /// The set: `paper` is the CCID5 paper of 2021, `dcp` the DCP paper of 2002, `multipath` compares unequal paths together with each
-    /// alone, `calibration` the TCP model with the kernel's TCP. `robustness` runs every CCID on access links (simulator), `switches` CCID
-    /// 5 without each of its deviations there. Or a file in the format of scenarios/sets.
+    /// The set of experiments. `paper`: the CCID5 paper of 2021. `dcp`: the DCP paper of 2002. `multipath`: several unequal paths,
+    /// compared with each path alone. `calibration`: the TCP model, compared with the kernel's TCP. `robustness`: every CCID on access
+    /// links (simulator). `switches`: the same links for CCID 5 without each of its deviations. Or a file in the format of scenarios/sets.
     set: String,
     /// Backend. Default: network namespaces for the set's own experiments, the simulator for its additional ones.
     #[arg(long, value_enum)]

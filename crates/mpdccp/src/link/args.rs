@@ -31,7 +31,7 @@ pub(crate) struct Args {
     /// Address of interface b; may be given several times.
     #[arg(long, value_name = "ADDR/PREFIX")]
     pub(super) b_addr: Vec<IpNet>,
-    /// Link model, with its customer at a: rate, delay, queue and how they change. Other options override it.
+    /// Link model, with the customer at a: sets rate, delay, queue and their changes. Other options override it.
     #[arg(long, value_name = "NAME", value_parser = |name: &str| Modelled::named(name, false))]
     model: Option<Modelled>,
     /// Rate from a to b, and in reverse unless --up-rate is given, in IP bytes: 10M, "10 Mbit/s". Unlimited by default.
@@ -77,10 +77,10 @@ pub(crate) struct Args {
     /// Share of packets that arrive twice, in each direction: 0.1%.
     #[arg(long, value_name = "SHARE", value_parser = parse_share)]
     duplicate: Option<f64>,
-    /// Send as Wi-Fi does: wait for the medium this long on average, then send up to this many packets at once: 1ms,32.
+    /// Send like Wi-Fi: wait for the medium this long on average, then send up to this many packets at once: 1ms,32.
     #[arg(long, value_name = "TIME,PACKETS", value_parser = aggregation)]
     aggregation: Option<AggregationSpec>,
-    /// Packets below this size count as acknowledgements, and are dropped while a later one of their flow waits: 100B.
+    /// Drop a packet below this size (an acknowledgement) while a later one of its flow waits: 100B.
     #[arg(long, value_name = "SIZE", value_parser = parse_bytes)]
     thin_acks: Option<u32>,
     /// Size of each direction's queue: 125000B, 100packets. 1000packets by default.
@@ -89,7 +89,7 @@ pub(crate) struct Args {
     /// Size of the queue from b to a, if different.
     #[arg(long, value_name = "LIMIT", value_parser = parse_queue)]
     up_queue: Option<QueueLimit>,
-    /// Queue discipline. RED starts dropping at a sixth of the queue limit and drops its full share from half of it on.
+    /// Queue discipline. RED starts dropping at a sixth of the queue limit, and drops at its full rate from half of the limit on.
     #[arg(long, value_enum, default_value = "drop-tail")]
     qdisc: Qdisc,
     /// Mark ECN-capable packets instead of dropping them early.

@@ -30,9 +30,9 @@ pub(crate) struct PerfApp {
     begun: BTreeMap<SessionId, Vec<u32>>,
     /// A client's sessions that have not ended.
     left: u32,
-    /// When a client gives up the current address, unless a session is open, ...
+    /// When a client stops trying the current address, unless a session is open, ...
     answer_by: Option<Time>,
-    /// ... and when it gives up the last one.
+    /// ... and when it stops trying the last one.
     give_up_at: Option<Time>,
     /// Total of the ended sessions.
     sum: Sum,
@@ -92,7 +92,7 @@ impl PerfApp {
             }
         }
         let give_up_at = *self.give_up_at.get_or_insert(now + self.plan.patience);
-        // Time that an address did not use is left for the next ones.
+        // Time left over by one address is available to the next ones.
         let part = give_up_at.since(now) / (1 + self.plan.addresses_left());
         (self.left, self.answer_by) = (parallel, Some(now + part));
         Ok(())

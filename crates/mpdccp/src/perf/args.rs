@@ -105,7 +105,7 @@ pub(super) struct Common {
     /// Encapsulation of packets.
     #[arg(long, alias = "carrier", value_enum, default_value = "udp")]
     pub(super) encapsulation: EncapsulationArg,
-    /// DCCP port, inside UDP or instead of the one of -p or -c with raw. [default: 5001]
+    /// DCCP port: inside UDP, or with raw instead of the port of -p or -c. [default: 5001]
     #[arg(long, value_name = "PORT")]
     pub(super) dccp_port: Option<u16>,
     /// Congestion control for sending, and the preferred one for receiving: a number, or reno, cubic, bbr, prague.
@@ -203,10 +203,10 @@ pub(super) struct Common {
     /// DSCP of sent packets: 0 to 63 or a name such as ef, af41, le.
     #[arg(long, value_name = "DSCP")]
     pub(super) dscp: Option<Dscp>,
-    /// Accepted for iperf3's sake, without effect: these are datagrams.
+    /// Accepted for compatibility with iperf3, without effect: perf always sends datagrams.
     #[arg(short = 'u', long)]
     pub(super) udp: bool,
-    /// Accepted for iperf3's sake, without effect: every line is flushed.
+    /// Accepted for compatibility with iperf3, without effect: perf always flushes every line.
     #[arg(long, hide = true)]
     pub(super) forceflush: bool,
     #[command(flatten)]

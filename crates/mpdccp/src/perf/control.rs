@@ -1,5 +1,5 @@
-//! Control datagrams between both ends: the test's parameters, and the results at the end. They are JSON after a number that no message
-//! has; each is repeated until it is answered.
+//! Control datagrams between both ends: the test's parameters, and the results at the end. They are JSON after a reserved message
+//! number; each is repeated until it is answered.
 
 use crate::perf::counts::In;
 use crate::perf::cpu::Share;
@@ -10,7 +10,7 @@ use serde::{Deserialize, Serialize};
 
 /// Version of the exchange; ends of different versions do not work together.
 pub(crate) const VERSION: u32 = 1;
-/// In place of a message's number, which is always smaller.
+/// Takes the place of a message's number, which is always smaller.
 const PREFIX: [u8; 8] = *b"\xff\xff\xff\xffperf";
 /// Longest datagram accepted.
 const MAX_LEN: usize = 1200;
@@ -51,7 +51,7 @@ impl Test {
         Duration::from_millis(self.omit_ms)
     }
 
-    /// Whether this end supports the test: the peer may have sent anything.
+    /// Whether this end supports the test. The peer's request may have any content.
     fn is_possible(&self) -> bool {
         (message::MIN_LEN..=message::MAX_LEN).contains(&self.size)
             && self.rate_bps != Some(0)

@@ -40,7 +40,7 @@ impl Sender {
     }
 
     /// The next message, if it is due. `room` says that the queue accepts a message without dropping another. At a constant
-    /// rate, messages are dropped only if `full` says that none can leave.
+    /// rate, messages are dropped only if `full` says that no message can leave.
     pub(crate) fn poll(&mut self, now: Time, room: bool, full: bool) -> Option<Vec<u8>> {
         let ready = match self.load.rate {
             Some(_) => self.due <= now && (room || full),

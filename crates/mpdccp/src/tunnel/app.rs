@@ -30,7 +30,7 @@ use std::time::{SystemTime, UNIX_EPOCH};
 
 /// Maximum number of packets read from the interface per turn.
 const BUDGET: usize = 64;
-/// Longest age of the facts about this host that clients receive.
+/// Maximum age of the facts about this host that clients receive.
 const FACTS_EVERY: Duration = Duration::from_secs(1);
 /// Index of [`HostWatch`] among the descriptors.
 const HOST: u32 = 0;
@@ -180,7 +180,7 @@ impl TunnelApp {
             }
             Action::DeleteRoute(net) => {
                 if let Err(e) = self.helper.tell(&Request::Route(RouteChange::Del, net)) {
-                    // It may have gone with an address.
+                    // The route may have been deleted together with an address.
                     tracing::debug!("{e}");
                 }
             }
@@ -244,14 +244,14 @@ impl TunnelApp {
         None
     }
 
-    /// Has the helper process do something; what goes wrong with it, that logs.
+    /// Sends a request to the helper process; an error is only logged.
     fn have(&self, request: &Request) {
         if let Err(e) = self.helper.tell(request) {
             tracing::debug!("{e}");
         }
     }
 
-    /// Everything there is to know, of all peers or of this one.
+    /// Full status, of all peers or of one peer.
     pub(crate) fn status(&self, core: &Core, only: Option<&str>) -> Status {
         let mut status = self.tunnel.status(&core.endpoint, core.clock.now(), only);
         status.program = env!("CARGO_PKG_VERSION").into();

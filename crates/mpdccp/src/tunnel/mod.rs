@@ -67,7 +67,7 @@ pub(crate) enum Command {
         #[command(flatten)]
         which: Which,
     },
-    /// Do for a running tunnel what it may not do itself.
+    /// Perform privileged operations for a running tunnel.
     #[command(hide = true)]
     Helper {
         /// The tunnel's configuration file.
@@ -76,7 +76,7 @@ pub(crate) enum Command {
         #[arg(long)]
         verbose: bool,
     },
-    /// Say everything that is wrong with a configuration file, and what in it is hardly meant; exit code 2 if something is wrong.
+    /// Check a configuration file: list all errors, and warn of suspicious values; exit code 2 if there are errors.
     Check {
         /// The file.
         file: PathBuf,
@@ -126,7 +126,7 @@ pub(crate) enum Command {
         #[command(flatten)]
         which: Which,
     },
-    /// Server: accept no new clients, and ask the present ones to use another of their servers.
+    /// Server: accept no new clients, and ask connected clients to use another server.
     Drain {
         /// How long to wait for clients to leave.
         #[arg(long, default_value_t = 30)]

@@ -70,10 +70,11 @@ impl Shards {
         all?.into_iter().reduce(Status::merge)
     }
 
-    /// Reloads the tunnel's file; returns a description of what changed, or why nothing did.
+    /// Reloads the tunnel's file; returns a description of the changes, or the error if there were
+    /// none.
     pub(crate) fn reload(&self, helper: &Helper) -> Result<String, String> {
         let (cfg, keys) = helper.reload()?;
-        // Nothing can go wrong from here on, so that either all shards follow it or none.
+        // Nothing can fail from here on, so that either all shards apply the changes or none.
         match Shards::command(&self.0, &Command::Reload(Box::new(cfg), keys)) {
             Answer::Reloaded(words) => Ok(words),
             Answer::Error(e) => Err(e),
@@ -124,7 +125,7 @@ fn link(shard: Handle<TunnelApp>) -> Link {
     }
 }
 
-/// Ends all shards with the one that holds this: part of a server is useless.
+/// Ends all shards when the shard that holds this ends: part of a server is useless.
 pub(crate) struct EndTogether(pub(crate) Shards);
 
 impl Drop for EndTogether {

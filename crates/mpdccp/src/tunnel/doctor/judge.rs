@@ -8,7 +8,7 @@ use std::time::Duration;
 const LOSS: f64 = 0.01;
 /// Queues with a longer delay than this are too long, milliseconds.
 const QUEUE: f64 = 300.0;
-/// NATs that forget a binding sooner cause trouble, seconds (RFC 4787 requires 120).
+/// A NAT that forgets a binding sooner than this causes trouble, seconds (RFC 4787 requires 120).
 const SILENCE: u64 = 30;
 /// Largest acceptable clock difference, seconds.
 const CLOCK: f64 = 60.0;

@@ -26,7 +26,7 @@ const LOAD_TIME: Duration = Duration::from_secs(6);
 const LOAD_SIZE: u16 = 1_200;
 pub(super) const LOAD_RATE: Rate = Rate::from_bps(100_000_000);
 const FIRST_RATE: Rate = Rate::from_bps(2_000_000);
-/// Upwards, one in this many probes is answered; downwards, each is answered this many times.
+/// Upstream: one answer per this many probes; downstream: this many answers per probe.
 const SPARSE: u64 = 8;
 const COPIED: u8 = 4;
 const LONGEST_QUEUE: Duration = Duration::from_millis(3_000);

@@ -182,7 +182,7 @@ fn review(file: &Path) -> Result<Review, Error> {
     Ok(parse(&text))
 }
 
-/// All that can be said of the text of a configuration file.
+/// All remarks about the text of a configuration file.
 pub(crate) fn parse(text: &str) -> Review {
     let cores = std::thread::available_parallelism().map_or(1, usize::from);
     Config::review(text, cores)
@@ -218,7 +218,7 @@ fn own_directory(path: &Path) -> std::io::Result<()> {
     Ok(())
 }
 
-/// Only one tunnel has a control socket.
+/// Fails if another tunnel serves this control socket.
 pub(crate) fn refuse_second(path: &Path) -> Result<(), Error> {
     if UnixStream::connect(path).is_err() {
         return Ok(());
@@ -407,7 +407,7 @@ mod tests {
         own_directory(&own).unwrap();
         let socket = ControlSocket::bind(own.join("a.sock")).unwrap();
         assert_eq!(mode(&socket.path), 0o600);
-        // A directory that others can write to is not private, nor is the target of a link.
+        // A directory is not private if others can write to it, or if it is the target of a link.
         let open = directory.path().join("open");
         DirBuilder::new().create(&open).unwrap();
         std::fs::set_permissions(&open, std::os::unix::fs::PermissionsExt::from_mode(0o777)).unwrap();

@@ -1,4 +1,5 @@
-//! `bypass`: rules before those of `default_route` that send some packets to the main table, and so past the tunnel.
+//! `bypass`: rules before those of `default_route` that send some packets to the main table, so that they do not
+//! enter the tunnel.
 
 use crate::tunnel::host::routes::{MARK, ip};
 use mpdccp_tunnel::config::{Bypass, Ports, User};
@@ -38,7 +39,7 @@ impl Drop for BypassRules {
     }
 }
 
-/// Takes all of them away.
+/// Removes all rules.
 pub(super) fn remove() {
     let pref = PREF.to_string();
     for family in ["-4", "-6"] {

@@ -1,5 +1,5 @@
-//! What a thread of a running tunnel can no longer do, whoever it obeys: start programs, open files for writing, make namespaces, and reach the parts of the
-//! kernel that a tunnel does not use.
+//! Confinement of a running tunnel's threads, in case an attacker controls them: they can no longer start programs, open files for writing,
+//! create namespaces, or use parts of the kernel that a tunnel does not need.
 
 use landlock::{ABI, AccessFs, Ruleset, RulesetAttr, RulesetStatus};
 use nix::libc;
@@ -10,9 +10,9 @@ use seccompiler::{
 use std::collections::BTreeMap;
 use std::error::Error;
 
-/// System calls that fail with EPERM from then on.
+/// System calls that fail with EPERM after the confinement.
 const REFUSED: [libc::c_long; 34] = [
-    // Other programs, and other processes' memory.
+    // Calls that start other programs, or access the memory of other processes.
     libc::SYS_execve,
     libc::SYS_execveat,
     libc::SYS_ptrace,
@@ -21,7 +21,7 @@ const REFUSED: [libc::c_long; 34] = [
     libc::SYS_process_madvise,
     libc::SYS_pidfd_getfd,
     libc::SYS_kcmp,
-    // Namespaces and file systems.
+    // Calls for namespaces and file systems.
     libc::SYS_setns,
     libc::SYS_unshare,
     libc::SYS_mount,
@@ -34,7 +34,7 @@ const REFUSED: [libc::c_long; 34] = [
     libc::SYS_pivot_root,
     libc::SYS_chroot,
     libc::SYS_open_by_handle_at,
-    // Parts of the kernel where errors are found often.
+    // Parts of the kernel with frequent security bugs.
     libc::SYS_perf_event_open,
     libc::SYS_userfaultfd,
     libc::SYS_io_uring_setup,
@@ -45,7 +45,7 @@ const REFUSED: [libc::c_long; 34] = [
     libc::SYS_keyctl,
     libc::SYS_personality,
     libc::SYS_syslog,
-    // Other users, where the process stays root.
+    // Changes of user or capabilities, in case the process stays root.
     libc::SYS_setuid,
     libc::SYS_setresuid,
     libc::SYS_setresgid,
@@ -66,13 +66,13 @@ const NAMESPACES: [libc::c_int; 7] = [
     libc::CLONE_NEWNET,
 ];
 
-/// Confines the calling thread and those that it starts. Returns what this kernel cannot do of it.
+/// Confines the calling thread and the threads that it starts. Returns the parts of the confinement that this kernel does not support.
 pub(crate) fn confine() -> Vec<String> {
     let kinds = [("Landlock", files as fn() -> Result<(), Box<dyn Error>>), ("seccomp", calls)];
     kinds.into_iter().filter_map(|(name, begin)| Some(format!("no {name}: {}", begin().err()?))).collect()
 }
 
-/// No file is opened for writing, made or removed. Those that are open stay so.
+/// From now on no file can be opened for writing, created or removed. Open files are not affected.
 fn files() -> Result<(), Box<dyn Error>> {
     let changes = AccessFs::from_write(ABI::V3) | AccessFs::Execute;
     match Ruleset::default().handle_access(changes)?.create()?.restrict_self()?.ruleset {
@@ -90,7 +90,7 @@ fn calls() -> Result<(), Box<dyn Error>> {
     refused.insert(libc::SYS_socket, vec![rule(FAMILIES.map(|family| (SeccompCmpOp::Ne, family)).into())?]);
     let namespaces = NAMESPACES.map(|flag| rule(vec![(SeccompCmpOp::MaskedEq(flag as u64), flag)]));
     refused.insert(libc::SYS_clone, namespaces.into_iter().collect::<Result<_, _>>()?);
-    // Its flags are in memory, out of reach; the C library then takes clone.
+    // The filter cannot read the flags of clone3, which are in memory, so clone3 fails and the C library uses clone.
     let without = BTreeMap::from([(libc::SYS_clone3, Vec::new())]);
     for (calls, error) in [(refused, libc::EPERM), (without, libc::ENOSYS)] {
         let (otherwise, then) = (SeccompAction::Allow, SeccompAction::Errno(error as u32));
@@ -120,7 +120,7 @@ mod tests {
             std::io::Write::write_all(&mut open, b"open before").unwrap();
             assert_eq!(std::fs::read_to_string(&path).unwrap(), "open before", "it reads");
             socket(AddressFamily::INET, SocketType::DGRAM, None).unwrap();
-            // As do those that it starts.
+            // So do the threads that it starts.
             let inner = std::thread::spawn(move || {
                 println!("{}", missing.iter().map(|what| format!("SKIPPED: {what}")).collect::<String>());
                 let has = |what| !missing.iter().any(|missing| missing.starts_with(what));

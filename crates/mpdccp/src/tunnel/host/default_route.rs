@@ -1,7 +1,7 @@
-//! `default_route` and `kill_switch`: everything through the tunnel, by policy routing. The tunnel's own packets carry a mark and use the
-//! main table; all others use a separate table with a default route into the interface. Specific routes of the main table still apply;
-//! only its default route does not. With the kill switch, no packet of either IP version bypasses the tunnel. If no peer has a default
-//! route of a version, that version is blocked entirely.
+//! `default_route` and `kill_switch`: everything through the tunnel, by policy routing. The tunnel's own packets carry a mark and use the main
+//! table. All other packets use a separate table with a default route into the interface. Specific routes of the main table still apply; only
+//! its default route does not. With the kill switch, no packet of either IP version bypasses the tunnel. If no peer has a default route of a
+//! version, that version is blocked entirely.
 
 use crate::error::Error;
 use crate::tunnel::host::bypass::{self, BypassRules};
@@ -44,8 +44,8 @@ impl DefaultRoute {
                 "kill_switch blocks all IPv{version} traffic, because no peer has {net} in allowed_ips"
             );
         }
-        // From here on an error removes what was set. Rules of a killed tunnel are kept and reused: if they were removed first, packets
-        // would leak past the tunnel.
+        // From here on, an error removes the new rules. Rules of a killed tunnel are kept and reused: removing them first would let packets
+        // leak past the tunnel.
         let mut set = DefaultRoute { families, bypass: None };
         for family in &set.families {
             set.add(cfg, family).map_err(|e| Error::usage(format!("default_route: {e}")))?;
@@ -58,7 +58,7 @@ impl DefaultRoute {
     fn add(&self, cfg: &Config, &Family { option: family, carried }: &Family) -> Result<(), String> {
         let (table, nearby, mark) = (MARK.to_string(), NEARBY.to_string(), format!("{MARK:#x}"));
         if cfg.kill_switch {
-            // It stays when the interface, and with it the route into the interface, is deleted.
+            // The rule stays if the interface is deleted, and with it the route into the interface.
             let last = u32::MAX.to_string();
             ip(&[family, "route", "replace", "unreachable", "default", "metric", &last, "table", &table])?;
         }
@@ -66,19 +66,19 @@ impl DefaultRoute {
             ip(&[family, "route", "replace", "default", "dev", &cfg.interface, "table", &table])?;
         }
         if !cfg.kill_switch {
-            // A killed tunnel may have left one; most often there is none.
+            // A killed tunnel may have left one; usually there is none.
             let _ = ip(&[family, "route", "del", "unreachable", "default", "table", &table]);
         }
         rule(&[family, "rule", "add", "pref", &nearby, "table", "main", "suppress_prefixlength", "0"])?;
         rule(&[family, "rule", "add", "pref", &table, "not", "fwmark", &mark, "table", &table])
     }
 
-    /// Stays as it is, although the tunnel is gone.
+    /// Keeps it, although the tunnel has ended.
     pub(crate) fn leave(self) {
         std::mem::forget(self);
     }
 
-    /// Takes it away.
+    /// Removes it.
     fn remove(&mut self) {
         self.bypass = None;
         let (table, nearby) = (MARK.to_string(), NEARBY.to_string());
@@ -98,8 +98,8 @@ impl Drop for DefaultRoute {
     }
 }
 
-/// Takes away the rules of a tunnel that was killed together with its helper process. They lead into a table that is empty; the block of a kill switch, which
-/// is meant to stay, is a route in it, and so is the way into the interface of another tunnel.
+/// Removes the rules of a tunnel that was killed together with its helper process if their table is empty. The table is not empty if it
+/// contains the block of a kill switch, which must stay, or the route into another tunnel's interface.
 pub(crate) fn clear_leftovers() {
     let (table, nearby) = (MARK.to_string(), NEARBY.to_string());
     for family in ["-4", "-6"] {
@@ -115,7 +115,7 @@ pub(crate) fn clear_leftovers() {
     }
 }
 
-/// Adds a rule, unless it is there.
+/// Adds a rule unless it exists.
 fn rule(args: &[&str]) -> Result<(), String> {
     match ip(args) {
         Err(e) if e.contains("File exists") => Ok(()),

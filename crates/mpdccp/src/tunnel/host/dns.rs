@@ -174,7 +174,7 @@ impl Changes {
         let ours = std::fs::read_to_string(&self.file).is_ok_and(|text| text.starts_with(&self.mark()));
         let done = match (ours, std::fs::read(&self.kept)) {
             (true, Ok(before)) => std::fs::write(&self.file, before),
-            // Another program has written it since.
+            // Another program has changed the file since.
             (false, _) => Ok(()),
             (true, Err(e)) => Err(e),
         };
@@ -242,7 +242,7 @@ mod tests {
         one.write_file(&[[10, 0, 0, 1].into()]).unwrap();
         assert!(text().contains("nameserver 10.0.0.1\nsearch example.org\noptions edns0\n"), "{}", text());
         assert!(!text().contains("192.0.2.53"));
-        // After another change, or after a kill and restart, the kept text is still the original.
+        // After another change, or after a kill and restart, the saved text is still the original.
         one.write_file(&[[10, 0, 0, 2].into()]).unwrap();
         one.way = None;
         drop(one);

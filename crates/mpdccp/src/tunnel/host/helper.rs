@@ -1,4 +1,5 @@
-//! The way to the second process, which does for the tunnel what the tunnel itself may not do once it is up; [`serve`](super::serve) is that process.
+//! The tunnel's connection to the helper process. The helper keeps the privileges that the tunnel gives up after its start;
+//! [`serve`](super::serve) is the helper itself.
 
 use crate::error::Error;
 use crate::tunnel::face::{control, events};
@@ -25,15 +26,15 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
 use zeroize::Zeroizing;
 
-/// Longest message: files of the state directory are in them.
+/// Longest message: it may contain a file of the state directory.
 const LONGEST: usize = 64 << 20;
 
-/// What the process does. It knows the configuration itself, so a request says no more than it has to.
+/// Requests to the helper process. The helper knows the configuration, so requests contain only what the configuration lacks.
 #[derive(Debug, Serialize, Deserialize)]
 pub(crate) enum Request {
-    /// Clear what an earlier tunnel left, and get ready.
+    /// Remove what an earlier tunnel left behind, and get ready.
     Start,
-    /// The control socket is there, to be removed in the end.
+    /// The control socket exists; the helper removes it at the end.
     Bound,
     /// Change a route into the interface.
     Route(RouteChange, IpNet),
@@ -41,26 +42,26 @@ pub(crate) enum Request {
     Addresses { remove: Vec<IpNet>, add: Vec<IpNet> },
     /// Change the interface's MTU.
     Mtu(u16),
-    /// Send everything through the interface.
+    /// Route everything into the interface.
     DefaultRoute,
-    /// Give the socket that comes along its mark and its buffers.
+    /// Set the mark and the buffers of the accompanying socket.
     Socket,
-    /// Have this host ask these name servers; none: those from before.
+    /// Set this host's name servers; an empty list restores the previous ones.
     Dns(Vec<IpAddr>),
-    /// Run the owner's program.
+    /// Run the owner's hook program.
     Hook(Hook),
     /// Write a file of the state directory.
     Save(StateFile, String),
     /// Read the configuration and its keys again.
     Reload,
-    /// The tunnel ends in good order.
+    /// The tunnel ends cleanly.
     End,
 }
 
-/// Its answer, or why nothing was done.
+/// The answer, or the error.
 pub(super) type Done = Result<Option<Reloaded>, String>;
 
-/// The configuration as it is now.
+/// The current configuration.
 #[derive(Serialize, Deserialize)]
 pub(crate) struct Reloaded {
     pub(crate) text: Zeroizing<String>,
@@ -81,7 +82,7 @@ impl Reloaded {
     }
 }
 
-/// The way to the process. Requests of all threads take turns.
+/// The connection to the helper process. Requests of all threads take turns.
 #[derive(Clone)]
 pub(crate) struct Helper {
     stream: Arc<Mutex<UnixStream>>,
@@ -98,42 +99,42 @@ impl Helper {
         talk().unwrap_or_else(|e| Err(format!("the helper process does not answer: {e}")))
     }
 
-    /// Has it do something.
+    /// Sends a request to the helper.
     pub(crate) fn tell(&self, request: &Request) -> Result<(), String> {
         self.ask(request, None).map(drop)
     }
 
-    /// Has it call [`dccp_net::grant_socket`].
+    /// Lets the helper call [`dccp_net::grant_socket`].
     pub(crate) fn grant(&self, socket: BorrowedFd<'_>) -> io::Result<()> {
         self.ask(&Request::Socket, Some(socket)).map(drop).map_err(io::Error::other)
     }
 
-    /// The configuration file as it is now, and the keys.
+    /// The current configuration file and keys.
     pub(crate) fn reload(&self) -> Result<(Config, Keys), String> {
         self.ask(&Request::Reload, None)?.ok_or("the helper process has no configuration")?.parse(&self.file)
     }
 }
 
-/// The process. What it changed is undone when this is dropped, and the process has ended then.
+/// The helper process. Dropping this waits until the helper has undone its changes and ended.
 pub(crate) struct Process {
     pub(crate) helper: Helper,
     child: Child,
-    /// Its log, and who reads that.
+    /// The helper's log, and the thread that reads it.
     said: Option<ChildStdout>,
     reader: Option<JoinHandle<()>>,
-    /// It is to end.
+    /// The helper has been asked to end.
     ending: Arc<AtomicBool>,
 }
 
 impl Process {
-    /// Starts it for the tunnel of this configuration file.
+    /// Starts the helper for the tunnel of this configuration file.
     pub(crate) fn start(file: &Path, verbose: bool) -> Result<Process, Error> {
         let (ours, its) = UnixStream::pair()?;
-        // This program, also if its file has been replaced meanwhile.
+        // The running program, even if its file has been replaced meanwhile.
         let mut command = Command::new("/proc/self/exe");
         command.arg0("mpdccp").args(["tunnel", "helper"]).arg(file).args(verbose.then_some("--verbose"));
         command.stdin(OwnedFd::from(its)).stdout(Stdio::piped());
-        // Ctrl-C is for the tunnel, which ends in order.
+        // Ctrl-C is for the tunnel, which then ends the helper.
         let child = command.process_group(0).spawn();
         let mut child = child.map_err(|e| Error::runtime(format!("cannot start the helper process: {e}")))?;
         let helper = Helper { stream: Arc::new(Mutex::new(ours)), file: file.into() };
@@ -143,7 +144,7 @@ impl Process {
         Ok(process)
     }
 
-    /// Logs its lines from now on, and calls `gone` if it dies.
+    /// Logs the helper's lines from now on, and calls `gone` if the helper dies.
     pub(crate) fn watch(&mut self, gone: impl FnOnce() + Send + 'static) -> io::Result<()> {
         let (said, ending) = (self.said.take(), self.ending.clone());
         let read = move || {
@@ -161,7 +162,7 @@ impl Drop for Process {
     fn drop(&mut self) {
         self.ending.store(true, Ordering::Relaxed);
         if !std::thread::panicking() {
-            // If it is gone already, there is nobody to tell.
+            // This fails if the helper has already ended.
             let _ = self.helper.tell(&Request::End);
         }
         let _ = self.helper.stream.lock().unwrap_or_else(PoisonError::into_inner).shutdown(Shutdown::Both);
@@ -173,12 +174,12 @@ impl Drop for Process {
     }
 }
 
-/// Logs all lines of the process, until it ends.
+/// Logs all lines of the helper until it ends.
 fn relay(said: ChildStdout) {
     BufReader::new(said).lines().map_while(Result::ok).for_each(|line| events::relay(&line));
 }
 
-/// Sends a message, its length first, with a descriptor.
+/// Sends a message with its length and, if given, a descriptor.
 pub(super) fn send(
     mut stream: &UnixStream,
     message: &[u8],
@@ -195,10 +196,11 @@ pub(super) fn send(
     stream.write_all(message)
 }
 
-/// A message, and the descriptor that came with it.
+/// Receives a message and its descriptor, if any.
 ///
 /// # Errors
-/// `UnexpectedEof` if there is nobody at the other end.
+///
+/// `UnexpectedEof` if the other end is closed.
 pub(super) fn receive(mut stream: &UnixStream) -> io::Result<(Zeroizing<Vec<u8>>, Option<OwnedFd>)> {
     let mut length = [0; 4];
     let mut space = [MaybeUninit::uninit(); cmsg_space!(ScmRights(1))];

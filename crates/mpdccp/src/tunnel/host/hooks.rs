@@ -46,14 +46,14 @@ impl Hooks {
         }
     }
 
-    /// Runs it when the tunnel has died, after those before; for all that are left there is as much time as in [`drop`].
+    /// Runs the hook after the tunnel has died, after the pending runs. All remaining runs together have the time limit of [`drop`].
     pub(crate) fn run_last(&mut self, hook: Hook) {
         self.closing.store(true, Ordering::Relaxed);
         if self.thread.is_none() {
             self.thread = self.start();
         }
         if let Some((queue, _)) = &self.thread {
-            // A thread that is gone has said why.
+            // A thread that ended has logged the reason.
             let _ = queue.send(hook);
         }
     }
@@ -114,7 +114,7 @@ fn run(program: &Path, interface: &str, hook: &Hook, patience: Duration) -> Resu
         Some(status) if status.success() => Ok(()),
         Some(status) => Err(format!("it ended with {status}")),
         None => {
-            // With all its child processes.
+            // Kills its child processes too.
             let _ = kill_process_group(Pid::from_child(&child), Signal::KILL);
             let _ = child.wait();
             Err(format!("it ran for more than {} s and was killed", patience.as_secs()))
@@ -176,7 +176,7 @@ mod tests {
         let child = std::fs::read_to_string(directory.path().join("child")).unwrap();
         let stat = format!("/proc/{}/stat", child.trim());
         let lives = || std::fs::read_to_string(&stat).is_ok_and(|stat| !stat.contains(" Z "));
-        // Killed at once, gone a little later; otherwise it would run for a thousand seconds.
+        // The child is killed at once, but ends slightly later; without the kill it would run for a thousand seconds.
         let since = Instant::now();
         while lives() && since.elapsed() < 3 * TIMEOUT {
             std::thread::sleep(Duration::from_millis(20));

@@ -1,4 +1,4 @@
-//! What the tunnel may still do once its sockets and its interface are there, and what its helper process may.
+//! The remaining privileges of the tunnel after its start, and of its helper process.
 
 use crate::error::Error;
 use crate::tunnel::face::control;
@@ -17,10 +17,10 @@ use std::io::{self, ErrorKind};
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
-/// Of the user without a name, where there is no `nobody`.
+/// User ID for a host without the user `nobody`.
 const NOBODY: u32 = 65_534;
 
-/// Makes this thread, and those it starts, a user without privileges that changes nothing of this host: the helper process does what is to be done.
+/// Makes this thread, and the threads that it starts, run as an unprivileged user; the helper process makes changes to this host.
 pub(crate) fn give_up(cfg: &Config) {
     let needed = match cfg.encapsulation {
         Encapsulation::Raw => CapabilitySet::NET_RAW,
@@ -32,19 +32,19 @@ pub(crate) fn give_up(cfg: &Config) {
     }
 }
 
-/// The calling thread keeps CAP_NET_ADMIN alone, which the sockets of a namespace of its own take.
+/// The calling thread keeps only CAP_NET_ADMIN, which sockets in a private namespace need.
 pub(crate) fn keep_net_admin(cfg: &Config) {
-    // The main thread tells.
+    // The main thread logs failures.
     let _ = keep(cfg, CapabilitySet::NET_ADMIN);
 }
 
-/// The calling thread keeps these capabilities of those it has. Returns what of its confinement does not work here.
+/// Reduces the calling thread's capabilities to these. Returns the parts of the confinement that do not work here.
 fn keep(cfg: &Config, mut needed: CapabilitySet) -> Vec<String> {
     let mut missing = Vec::new();
     let mut limit = || -> io::Result<()> {
         let had = capabilities(None)?.permitted;
         if geteuid().is_root() {
-            // To keep is asked for first: they would go with the user.
+            // Request to keep them first: changing the user would drop them.
             let become_user =
                 set_keep_capabilities(true).map_err(io::Error::from).and_then(|()| become_user(cfg));
             missing.extend(become_user.err().map(|e| format!("cannot become another user: {e}")));
@@ -59,7 +59,7 @@ fn keep(cfg: &Config, mut needed: CapabilitySet) -> Vec<String> {
     if let Err(e) = limit() {
         tracing::warn!("cannot give up capabilities: {e}");
     }
-    // Another user's process may have become readable.
+    // Changing the user may have made the process readable for others.
     guard_memory();
     missing.extend(confine());
     missing
@@ -68,11 +68,11 @@ fn keep(cfg: &Config, mut needed: CapabilitySet) -> Vec<String> {
 fn become_user(cfg: &Config) -> io::Result<()> {
     let (uid, gid) = user(cfg).map_err(|e| io::Error::other(e.to_string()))?;
     let with_parent = parent_process_death_signal()?;
-    // These calls are for one thread; those of the C library are for all.
+    // These calls affect one thread; those of the C library affect all threads.
     set_thread_groups(&[])?;
     set_thread_res_gid(gid, gid, gid)?;
     set_thread_res_uid(uid, uid, uid)?;
-    // Another user's process would outlive who started it.
+    // Changing the user clears this signal; without it the process would outlive its parent.
     Ok(set_parent_process_death_signal(with_parent)?)
 }
 
@@ -100,11 +100,11 @@ pub(crate) fn user(cfg: &Config) -> Result<(Uid, Gid), Error> {
     Ok((Uid::from_raw(numbers.0), Gid::from_raw(numbers.1)))
 }
 
-/// The helper process keeps the capabilities that what it does takes; programs that it runs get no more.
+/// The helper process keeps the capabilities for its requests; programs that it runs get no more.
 pub(crate) fn keep_for_helper(cfg: &Config, file: &Path) {
     let limit = || -> io::Result<()> {
         let had = capabilities(None)?.permitted;
-        // MTU, addresses and routes of the interface; SO_MARK; large socket buffers.
+        // For the interface's MTU, addresses and routes; for SO_MARK; for large socket buffers.
         let mut needed = CapabilitySet::NET_ADMIN;
         set_all(needed & had, had)?;
         let override_ = CapabilitySet::DAC_OVERRIDE;
@@ -151,7 +151,7 @@ fn files(cfg: &Config, file: &Path) -> Vec<PathBuf> {
     files
 }
 
-/// Whether reading and writing it works without CAP_DAC_OVERRIDE, now and later; a missing file will be owned by this user.
+/// Whether the file can be read and written without CAP_DAC_OVERRIDE, now and later; a missing file will belong to this user.
 fn is_own(path: &Path) -> bool {
     match std::fs::File::open(path).and_then(|file| file.metadata()) {
         Ok(meta) => meta.uid() == geteuid().as_raw(),

@@ -8,7 +8,7 @@ use std::process::Command;
 /// Mark of the tunnel's own packets, number of the table of `default_route`, and preference of its rule ("mp").
 pub(crate) const MARK: u32 = 0x6d70;
 
-/// What happens to a route.
+/// Change of a route.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) enum RouteChange {
     Add,

@@ -1,6 +1,6 @@
-//! The helper process: keeps the privileges that a running tunnel gives up, and uses them for the tunnel. Whoever takes the tunnel over, through what that
-//! reads from the network, gets nothing from it but what the configuration file asks for: a request that asks for more is refused and logged. When the
-//! tunnel dies, the process takes away what is left of it.
+//! The helper process: keeps the privileges that a running tunnel gives up, and uses them for the tunnel. If an attacker takes over the tunnel
+//! through data from the network, the helper does only what the configuration file asks for: it refuses and logs all other requests. When the
+//! tunnel dies, the helper removes what the tunnel left behind.
 
 use crate::error::Error;
 use crate::tunnel::face::{control, events};
@@ -26,15 +26,15 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 use zeroize::Zeroizing;
 
-/// How long to wait for the process of a tunnel that ends: longer than its hooks may take.
+/// How long to wait for the helper of an ending tunnel: longer than the time limit of its hooks.
 const PATIENCE: Duration = Duration::from_secs(15);
 
-/// Serves the tunnel at the other end of standard input until that is gone.
+/// Serves the tunnel at the other end of standard input until the tunnel ends.
 pub(crate) fn run(file: &Path, verbose: bool) -> Result<(), Error> {
     events::forward(verbose);
     privileges::guard_memory();
     for signal in [SIGINT, SIGTERM, SIGHUP] {
-        // They are for the tunnel; this process ends with it.
+        // Signals are for the tunnel; this process ends with the tunnel.
         signal_hook::flag::register(signal, Arc::default())?;
     }
     serve(&UnixStream::from(io::stdin().as_fd().try_clone_to_owned()?), file);
@@ -55,7 +55,7 @@ fn serve(stream: &UnixStream, file: &Path) {
                 Ok(None)
             }
             (Ok(request), Some(server)) => server.answer(request, socket),
-            // Not of this program: nothing that it says counts any more.
+            // This program never sends such a message, so the sender is no longer trusted.
             _ => {
                 complain("unknown request; the helper process and the tunnel end");
                 break;
@@ -77,12 +77,12 @@ struct Server {
     default_route: Option<DefaultRoute>,
     dns: Dns,
     hooks: Option<Hooks>,
-    /// Peers and their paths that the owner's program takes for up.
+    /// Peers and paths that the hook program considers up.
     up: BTreeSet<(String, Option<String>)>,
     files: StateFiles,
     /// The tunnel has its control socket.
     bound: bool,
-    /// One process at a time: what one undoes, the next has not done yet.
+    /// One process at a time: an ending process must not undo changes of the next one.
     _turn: File,
 }
 
@@ -154,14 +154,14 @@ impl Server {
         done.map(|()| None)
     }
 
-    /// Whether the configuration has this network routed into the interface. Prefixes of length 0 are for `default_route` alone.
+    /// Whether the configuration routes this network into the interface. Only `default_route` sets prefixes of length 0.
     fn may_route(&self, net: &IpNet) -> bool {
         let pool = self.cfg.assign.iter().flat_map(|assign| &assign.pool);
         let nets = self.cfg.peers.iter().flat_map(|peer| &peer.get_ref().allowed_ips).chain(pool);
         self.cfg.routes && nets.into_iter().any(|within| within.prefix_len() > 0 && within.contains(net))
     }
 
-    /// Whether the interface may have this address, with the route that it brings.
+    /// Whether the interface may have this address, and the route of its network.
     fn may_have(&self, net: &IpNet) -> bool {
         let mut allowed = self.cfg.peers.iter().flat_map(|peer| &peer.get_ref().allowed_ips);
         let within = |within: &IpNet| {
@@ -170,7 +170,7 @@ impl Server {
         self.cfg.addresses.auto && allowed.any(within)
     }
 
-    /// Runs the owner's program, and remembers what that takes for up.
+    /// Runs the hook program, and remembers the peers and paths that it considers up.
     fn hook(&mut self, hook: Hook) {
         let Some(hooks) = &mut self.hooks else { return };
         let (peer, path) = (hook.peer.clone(), hook.path.clone());
@@ -196,7 +196,7 @@ impl Server {
         Ok(Reloaded { text: text.into(), own: keys.own.map(|key| key.to_base64()), peers: peers.collect() })
     }
 
-    /// Leaves nothing behind, but a kill switch if the tunnel died: nothing is to bypass a tunnel that has one until its owner ends it.
+    /// Leaves nothing behind, except a kill switch if the tunnel died: nothing may bypass the tunnel until its owner ends it.
     fn end(mut self, orderly: bool) {
         match self.default_route.take() {
             Some(route) if self.cfg.kill_switch && !orderly => route.leave(),
@@ -204,7 +204,7 @@ impl Server {
         }
         drop(self.dns);
         if let Some(mut hooks) = self.hooks {
-            // Paths before their sessions.
+            // Reports paths before their sessions.
             let down = self.up.into_iter().rev().map(|(peer, path)| {
                 let event = if path.is_some() { HookEvent::PathDown } else { HookEvent::SessionDown };
                 Hook { event, peer, path, why: "the tunnel died".into() }
@@ -215,25 +215,25 @@ impl Server {
             state_files::forget_connections(&self.cfg);
         }
         let socket = control::path(&self.cfg);
-        // After a death another tunnel may have taken it over.
+        // After a death, another tunnel may use the socket.
         if self.bound && (orderly || UnixStream::connect(&socket).is_err()) {
             let _ = std::fs::remove_file(socket);
         }
     }
 }
 
-/// What the configuration does not ask for.
+/// Refuses a request that the configuration does not permit.
 fn refuse(what: impl std::fmt::Display) -> Done {
     complain(format!("the tunnel's process asks for {what}, which is not in the configuration"));
     Err("refused by the helper process".into())
 }
 
-/// Not through the tunnel's own log, which it could keep back.
+/// Not through the tunnel's own log, which an attacker could suppress.
 fn complain(what: impl std::fmt::Display) {
     eprintln!("mpdccp: refused: {what}");
 }
 
-/// Waits until the process of an earlier tunnel with this configuration file has ended.
+/// Waits until the helper of an earlier tunnel with this configuration file has ended.
 fn turn(file: &Path) -> Result<File, String> {
     let cannot = |e: io::Error| format!("cannot lock {}: {e}", file.display());
     let (opened, since) = (File::open(file).map_err(cannot)?, Instant::now());
@@ -275,7 +275,7 @@ mod tests {
         path = [{ name = "one", local = "192.0.2.2", remote = "192.0.2.1:6511" }]
         "#;
 
-    /// What the process answers to these messages, as a tunnel that somebody took over might send them.
+    /// The helper's answers to these messages, as an attacker who controls the tunnel might send them.
     fn answers(messages: &[&str]) -> Vec<Option<String>> {
         let directory = tempfile::tempdir().unwrap();
         let file = directory.path().join("x.toml");
@@ -284,7 +284,7 @@ mod tests {
         let text = CLIENT.replace("PRIVATE", &own.to_base64()).replace("PUBLIC", &peer.public().to_string());
         std::fs::write(&file, paths.concat() + &text).unwrap();
         let (ours, its) = UnixStream::pair().unwrap();
-        // A thread of its own: it gives capabilities up.
+        // On a separate thread, because it gives up capabilities.
         let process = std::thread::spawn(move || serve(&its, &file));
         let answer = |message: &&str| {
             send(&ours, message.as_bytes(), None).ok()?;
@@ -334,7 +334,7 @@ mod tests {
         ] {
             assert_eq!(answers(&[message, r#"{"Save":["Leases","{}"]}"#]), [None, None], "{message}");
         }
-        // Nor is anything done before it started, or for a socket that did not come.
+        // Nor is anything done before the start, or for a request without its socket.
         assert_eq!(answers(&["\"Start\""]), [Some("{\"Err\":\"refused by the helper process\"}".into())]);
         assert!(answers(&["\"Socket\""])[0].as_ref().unwrap().contains("the request has no socket"));
     }

@@ -8,7 +8,8 @@ use std::sync::OnceLock;
 
 static MANAGER: OnceLock<Option<UnixDatagram>> = OnceLock::new();
 
-/// Connects to systemd, if it started us with Type=notify. A confined tunnel might not get there any more.
+/// Connects to systemd, if systemd started this process with Type=notify. A confined tunnel may not be
+/// able to connect.
 pub(crate) fn connect() {
     let Some(name) = std::env::var_os("NOTIFY_SOCKET") else { return };
     let connected = || -> io::Result<UnixDatagram> {

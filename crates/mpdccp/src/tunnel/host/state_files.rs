@@ -20,8 +20,8 @@ const ALL: [StateFile; 5] = [
 pub(crate) struct StateFiles {
     directory: PathBuf,
     interface: String,
-    /// Files of connections: next to the control socket, where a restart of the host clears them and writing wears
-    /// out no flash.
+    /// Files of connections: next to the control socket, so that a restart of the host clears them and writes do
+    /// not wear out flash memory.
     connections: PathBuf,
     lines: Option<File>,
 }
@@ -54,7 +54,7 @@ impl StateFiles {
             StateFile::Leases => "the leases will be lost at a restart",
             StateFile::Connections => "the connections will be lost at a restart",
             StateFile::Capacities => "the capacities of the paths will be lost at a restart",
-            // Each second, and only a clock that is set back makes it matter.
+            // Written each second; it only matters if the clock is set back.
             StateFile::Timestamp => return tracing::debug!("{}: {e}", path.display()),
         };
         tracing::warn!("{what}: {}: {e}", path.display());
@@ -64,7 +64,7 @@ impl StateFiles {
     pub(crate) fn open_lines(&mut self) {
         let open =
             OpenOptions::new().write(true).create(true).truncate(false).mode(0o600).open(&self.connections);
-        // Without it hosts learn later what died with this end.
+        // Without it, hosts learn later that their connections ended with this end.
         self.lines = open.map_err(|e| tracing::debug!("{}: {e}", self.connections.display())).ok();
     }
 
@@ -78,12 +78,12 @@ impl StateFiles {
     }
 }
 
-/// Beside the control socket.
+/// Next to the control socket.
 fn connections(cfg: &Config, shard: u8) -> PathBuf {
     control::path(cfg).with_extension(format!("{}-{shard}", StateFile::Connections.suffix()))
 }
 
-/// Forgets the connections of all shards: those of a tunnel that ended in good order are reset.
+/// Removes the connections of all shards: a tunnel that ends cleanly has reset them.
 pub(crate) fn forget_connections(cfg: &Config) {
     for shard in 0..cfg.shards.0 {
         let _ = std::fs::remove_file(connections(cfg, shard));

@@ -39,7 +39,7 @@ pub(crate) fn create(cfg: &Config, carried: u16) -> Result<Interface, Error> {
     Ok(Interface { tun, mtu })
 }
 
-/// Changes the addresses. Those that lie in a network of another interface are refused.
+/// Changes the addresses. Addresses within a network of another interface are refused.
 pub(crate) fn set_addresses(interface: &str, remove: &[IpNet], add: &[IpNet]) -> Result<(), String> {
     let networks = networks_here(interface);
     for given in add {
