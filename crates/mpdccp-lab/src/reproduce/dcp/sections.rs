@@ -240,7 +240,7 @@ fn acknowledgements(runs: &[Made]) -> Option<Section> {
             of("packets in reverse for 100 forward", "reverse_packets_pct"),
         );
         words.push(format!("{} with {label}", value(&bytes)));
-        rows.extend([bytes, packets, of("of the link's rate delivered, %", "utilisation_pct")]);
+        rows.extend([bytes, packets, of("share of the link's rate delivered, %", "utilisation_pct")]);
     }
     rows.iter().any(|row| !row.ours.is_empty()).then(|| {
         section(
