@@ -34,7 +34,7 @@ pub(crate) enum Request {
     },
     /// Reload the configuration file.
     Reload,
-    /// Accept no new clients, and ask the present ones to leave.
+    /// Accept no new clients, and ask connected clients to leave.
     Drain,
     Down,
     PathAdd {
