@@ -17,7 +17,8 @@ type Error = Box<dyn std::error::Error>;
 
 fn main() -> Result<(), Error> {
     let mut args = std::env::args().skip(1);
-    let mut next = || args.next().ok_or("flood SERVER:PORT PUBLIC_KEY RATE SECONDS FIRST_SOURCE SOURCES");
+    let mut next =
+        || args.next().ok_or("usage: flood SERVER:PORT PUBLIC_KEY RATE SECONDS FIRST_SOURCE SOURCES");
     let server: SocketAddr = next()?.parse()?;
     let key = next()?;
     let rate: f64 = next()?.parse()?;
@@ -57,7 +58,7 @@ fn main() -> Result<(), Error> {
     let mut answers = 0;
     while socket.receive(&mut |_| answers += 1)? > 0 {}
     let rate = socket.stats().tx_packets as f64 / since.elapsed().as_secs_f64();
-    println!("{rate:.0} packets a second; the last {answers} answers to them were still in the socket");
+    println!("sent {rate:.0} packets a second; read {answers} answers from the socket at the end");
     Ok(())
 }
 

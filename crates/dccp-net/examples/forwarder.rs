@@ -60,9 +60,9 @@ impl Sender {
 fn main() -> Result<(), Error> {
     let args: Vec<String> = std::env::args().skip(1).collect();
     let [name, inner, local, remote] = &args[..] else {
-        return Err("forwarder INTERFACE ADDRESS/PREFIX LOCAL:PORT REMOTE:PORT".into());
+        return Err("usage: forwarder INTERFACE ADDRESS/PREFIX LOCAL:PORT REMOTE:PORT".into());
     };
-    let (address, prefix) = inner.split_once('/').ok_or("an address with its prefix is needed")?;
+    let (address, prefix) = inner.split_once('/').ok_or("expected ADDRESS/PREFIX, such as 10.0.0.1/24")?;
     let addresses = vec![(address.parse()?, prefix.parse()?)];
     let tun = Tun::create(&TunConfig { name: name.clone(), addresses, mtu: MTU, offload: true })?;
     let mut tun = Bursts::new(tun, MTU);

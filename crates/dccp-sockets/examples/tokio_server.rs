@@ -55,10 +55,10 @@ async fn main() -> Result<()> {
     for client in clients {
         match client.await? {
             Ok(6) => answered += 1,
-            Ok(sum) => eprintln!("a client got {sum}"),
+            Ok(sum) => eprintln!("a client received {sum}"),
             Err(e) => eprintln!("a client failed: {e}"),
         }
     }
-    println!("{answered} of {CLIENTS} clients got their answer");
+    println!("{answered} of {CLIENTS} clients received their answer");
     Ok(())
 }

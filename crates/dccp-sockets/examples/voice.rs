@@ -58,7 +58,7 @@ fn listen(listener: &Listener) -> Result<()> {
     while connection.recv().is_ok() {
         frames += 1;
     }
-    println!("{frames} frames came");
+    println!("received {frames} frames");
     Ok(())
 }
 

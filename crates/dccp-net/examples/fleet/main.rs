@@ -18,7 +18,7 @@ const PATIENCE: Duration = Duration::from_secs(60);
 
 fn main() -> Result<(), Error> {
     let args: Vec<String> = std::env::args().skip(1).collect();
-    let usage = "fleet config N | fleet run N SERVER_PID [IDLE_SECONDS LOAD_SECONDS PINGS_PER_SECOND] | fleet restart N SERVER_PID [PINGS_PER_SECOND]";
+    let usage = "usage: fleet config N |  fleet run N SERVER_PID [IDLE_SECONDS LOAD_SECONDS PINGS_PER_SECOND] | fleet restart N SERVER_PID [PINGS_PER_SECOND]";
     let number = |i: usize, default: &str| args.get(i).map_or(default, |s| s).parse::<u32>();
     let n = number(1, "")?;
     match args.first().map(String::as_str) {
@@ -93,7 +93,7 @@ fn restart(n: u32, server: u32, rate: u32) -> Result<(), Error> {
             told.next();
         }
     }
-    println!("{} sessions, {} paths; {} sessions closed meanwhile", fleet.open, fleet.up, fleet.closed);
+    println!("{} sessions, {} paths; {} sessions closed since", fleet.open, fleet.up, fleet.closed);
     Ok(())
 }
 
@@ -108,7 +108,7 @@ fn run(n: u32, server: u32, idle: u32, load: u32, rate: u32) -> Result<(), Error
     let (own1, _) = usage_of(std::process::id())?;
     let sessions = fleet.open as f64;
     println!(
-        "{n} clients: {} sessions, {} paths in {took:.2} s: {:.0} sessions/s, {:.0} us of the server's CPU each, {:.0} of the client's",
+        "{n} clients: {} sessions, {} paths in {took:.2} s: {:.0} sessions/s; CPU per session: {:.0} us at the server, {:.0} us at the client",
         fleet.open,
         fleet.up,
         sessions / took,
@@ -129,7 +129,7 @@ fn run(n: u32, server: u32, idle: u32, load: u32, rate: u32) -> Result<(), Error
     let (cpu3, rss3) = usage_of(server)?;
     let spent = since.elapsed().as_secs_f64();
     println!(
-        "idle for {spent:.0} s: {:.1} % of a core, {:.0} records/s came from it, {} paths up",
+        "idle for {spent:.0} s: {:.1} % of a core, {:.0} records/s from the server, {} paths up",
         (cpu3 - cpu2) / spent * 100.0,
         (fleet.received - before) as f64 / spent,
         fleet.up
@@ -150,7 +150,7 @@ fn run(n: u32, server: u32, idle: u32, load: u32, rate: u32) -> Result<(), Error
     fleet.run_for(Duration::from_millis(300))?;
     let (cpu4, rss4) = usage_of(server)?;
     println!(
-        "load of {:.0} pings/s for {load} s: {:.2} % lost, {:.2} us of the server's CPU for each (two packets)",
+        "{:.0} pings/s for {load} s: {:.2} % lost, {:.2} us of server CPU per ping (two packets)",
         sent as f64 / f64::from(load),
         (sent - fleet.answers) as f64 / sent as f64 * 100.0,
         (cpu4 - cpu3) / sent as f64 * 1e6

@@ -156,11 +156,16 @@ impl In {
         }
         let one_way = self.one_way_ms.as_ref();
         if let Some(Latency { p50, .. }) = one_way.and_then(|one_way| one_way.estimate) {
-            let _ = write!(text, ", one way about {p50:.2} ms");
+            let _ = write!(text, ", one-way latency about {p50:.2} ms");
         }
         if let Some((forward, reverse)) = one_way.and_then(|one_way| one_way.forward.zip(one_way.reverse)) {
             let way = |AboveLeast { mean, max }: AboveLeast| format!("{mean:.2} (max {max:.2})");
-            let _ = write!(text, "; above the least: forward {} reverse {} ms", way(forward), way(reverse));
+            let _ = write!(
+                text,
+                "; delay above its minimum: forward {} ms, reverse {} ms",
+                way(forward),
+                way(reverse)
+            );
         }
         text
     }
