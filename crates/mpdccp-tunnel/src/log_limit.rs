@@ -57,7 +57,7 @@ mod tests {
         let lines: Vec<String> =
             (0..10_000).filter_map(|ms| limit.pass(at(ms), "a", format!("line {ms}"))).collect();
         assert_eq!(lines.len(), 43);
-        assert!(lines[39].starts_with("line 39; from now on"), "{}", lines[39]);
+        assert!(lines[39].starts_with("line 39; too many messages"), "{}", lines[39]);
         assert!(
             lines[40].ends_with("; 2960 earlier messages about this peer were suppressed"),
             "{}",

@@ -184,7 +184,7 @@ fn a_lost_access_network_is_survived_and_comes_back() {
     world.change(0, "p0", |access| (access.up, access.ip) = (true, [192, 0, 2, 200].into()));
     world.run(Duration::from_secs(15));
     assert_eq!(world.path(0, "a").unwrap().state, "up");
-    assert!(logged(&world, SERVERS[0], "is at 192.0.2.200:40000 now"), "it roams");
+    assert!(logged(&world, SERVERS[0], "moved to 192.0.2.200:40000"), "it roams");
     let paths = world.peer(SERVERS[0], "c0").unwrap().paths;
     assert!(paths.iter().any(|path| path.remote == "192.0.2.200:40000"), "{paths:?}");
 }

@@ -123,7 +123,7 @@ fn an_address_that_changed_is_told_at_both_ends() {
     let place = |ip: [u8; 4]| SocketAddr::from((ip, 40_000)).to_string();
     world.change(0, "p0", |access| access.ip = [192, 0, 2, 200].into());
     talk(&mut world, SECOND * 5);
-    let moved = format!("is at {} now", place([192, 0, 2, 200]));
+    let moved = format!("moved to {}", place([192, 0, 2, 200]));
     assert!(
         about(&world, SERVERS[0], "a").iter().any(|line| line.contains(&moved)),
         "{:?}",

@@ -208,7 +208,9 @@ fn a_default_route_and_a_kill_switch() {
     bed.allowed = "\"0.0.0.0/0\"".into();
     bed.up_with("", "default_route = true\nkill_switch = true");
     assert!(way().contains("dev tunC"), "{}", way());
-    assert!(bed.log("c").contains("no IPv6 leaves") && !bed.log("c").contains("no IPv4 leaves"));
+    assert!(
+        bed.log("c").contains("blocks all IPv6 traffic") && !bed.log("c").contains("blocks all IPv4 traffic")
+    );
     assert!(!way6().contains("dev p0"), "{}", way6());
     let far = |bed: &Bed| bed.at_client("ping -c 1 -W 1 198.18.0.1").status.success();
     wait_for("the host far away answers through the tunnel", || far(&bed));

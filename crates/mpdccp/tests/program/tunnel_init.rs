@@ -115,7 +115,7 @@ fn the_files_of_init_make_a_tunnel_over_the_lines_of_this_host() {
     let before = std::fs::read(world.path("client.toml")).unwrap();
     let again = world.mpdccp("c", &init).output().unwrap();
     assert_eq!(again.status.code(), Some(2));
-    assert!(text(&again).contains("client.toml is there already"), "{}", text(&again));
+    assert!(text(&again).contains("client.toml exists"), "{}", text(&again));
     assert_eq!(std::fs::read(world.path("client.toml")).unwrap(), before);
     world.carries("10.9.0.1");
 }

@@ -105,7 +105,7 @@ fn a_remote_behind_the_tunnel_itself_is_warned_of() {
     bed.allowed = "\"192.168.0.0/16\", \"fd00::/8\"".into();
     bed.up("");
     let log = bed.log("c");
-    let warning = format!("path two: its remote {} lies within fd00::/8", REMOTE[1]);
+    let warning = format!("path two: its remote {} is within fd00::/8", REMOTE[1]);
     assert!(log.contains(&warning) && !log.contains("path one: its remote"), "{log}");
     bed.down();
 }
@@ -272,7 +272,7 @@ fn records_travel_without_udp_too() {
     stream.more(300);
     let (sent, received) = stream.finish();
     assert!(sent - received < 50, "{received} of {sent}");
-    wait_for("the server follows", || bed.log("s").contains(&format!("is at {moved}")));
+    wait_for("the server follows", || bed.log("s").contains(&format!("moved to {moved}")));
     for end in ["c", "s"] {
         let status = bed.status(end);
         assert!(status["channels"]["forged"].is_null(), "{}", status["channels"]);

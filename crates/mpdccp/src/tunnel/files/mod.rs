@@ -101,7 +101,7 @@ mod tests {
         write(&[file(a.clone()), file(b.clone())], false).unwrap();
         assert_eq!(fs::metadata(&a).unwrap().permissions().mode() & 0o777, 0o600);
         let refused = write(&[file(b.clone())], false).unwrap_err().to_string();
-        assert!(refused.contains("b.toml is there already"), "{refused}");
+        assert!(refused.contains("b.toml exists"), "{refused}");
         write(&[file(b)], true).unwrap();
         assert_eq!(count(), 2);
         let wrong = NewFile { path: a, text: "role = 1".into() };
