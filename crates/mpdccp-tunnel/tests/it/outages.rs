@@ -130,7 +130,9 @@ fn an_address_that_changed_is_told_at_both_ends() {
         world.hosts[SERVERS[0]].log
     );
     assert!(
-        about(&world, 0, "a").iter().any(|line| line.contains("changed its source address from 192.0.2.0 to 192.0.2.200")),
+        about(&world, 0, "a")
+            .iter()
+            .any(|line| line.contains("changed its source address from 192.0.2.0 to 192.0.2.200")),
         "{:?}",
         world.hosts[0].log
     );
