@@ -70,7 +70,7 @@ fn a_server_that_names_clients_serves_no_other() {
         (connect(&stranger), stranger_public.to_string()),
         (
             format!("-c 127.0.0.1:{{port}} {stranger} --public-key {one_public}"),
-            format!("server's key has to be {one_public}"),
+            format!("server's public key must be {one_public}"),
         ),
         ("-c 127.0.0.1:{port}".into(), "--private-key-file".into()),
     ];
