@@ -7,8 +7,21 @@ Every timeout is in seconds: None waits without limit, 0 does not wait and raise
 """
 
 from ._mpdccp import Connection, Connector, Event, Listener, Path, PathStats, Stats, Stream, __version__
+from ._types import Address, Options
 
-__all__ = ["Connection", "Connector", "Event", "Listener", "Path", "PathStats", "Stats", "Stream", "connect"]
+__all__ = [
+    "Address",
+    "Connection",
+    "Connector",
+    "Event",
+    "Listener",
+    "Options",
+    "Path",
+    "PathStats",
+    "Stats",
+    "Stream",
+    "connect",
+]
 
 
 def connect(address, **options):
