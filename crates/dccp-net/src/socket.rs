@@ -13,7 +13,7 @@ use dccp_wire::IPPROTO_DCCP;
 use mpdccp_units::{Duration, Time};
 use nix::libc;
 use nix::sys::socket::sockopt::{
-    AttachReusePortCbpf, Ipv4PacketInfo, Ipv6RecvPacketInfo, ReceiveTimestampns,
+    AttachReusePortCbpf, Ipv4PacketInfo, Ipv6RecvErr, Ipv6RecvPacketInfo, ReceiveTimestampns,
 };
 use nix::sys::socket::{ControlMessage, MsgFlags, SockaddrStorage, sendmsg, setsockopt};
 use quinn_udp::{BATCH_SIZE, RecvMeta, UdpSocketState};
@@ -164,7 +164,12 @@ impl Socket {
 
     /// Enables [`refused`](Self::refused), the destinations whose hosts answered with ICMP unreachable.
     pub(crate) fn heed_refusals(&mut self) -> io::Result<()> {
-        self.state.enable_transport_errors((&self.inner).into())?;
+        if self.raw && self.bind.addr.is_ipv6() {
+            // Raw IPv6 sockets refuse the option for IPv4, which the call below sets as well.
+            setsockopt(&self.inner, Ipv6RecvErr, &true)?;
+        } else {
+            self.state.enable_transport_errors((&self.inner).into())?;
+        }
         self.heeds_refusals = true;
         Ok(())
     }
