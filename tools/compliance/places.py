@@ -1,12 +1,14 @@
 """The places of the code that rules are in: what `mutate` switches off."""
+import functools
 import hashlib
 import re
 import tomllib
 
-from rows import TOP
+from rows import TOP, rows
 
 CRATES = ["dccp-proto", "dccp-wire", "mpdccp-proto", "dccp-cc"]
-INSTEAD = tomllib.loads((TOP / "tools" / "compliance" / "instead.toml").read_text())["instead"]
+ENTRIES = tomllib.loads((TOP / "tools" / "compliance" / "instead.toml").read_text())
+INSTEAD, STANDS, REDUNDANT = ENTRIES["instead"], ENTRIES["stands"], ENTRIES["redundant"]
 CITED = re.compile(r"^\s*// .*?RFC (\d{4})(?:,)? sections? ([0-9.]+)")
 
 
@@ -50,28 +52,78 @@ def places():
                 if end is not None:
                     found.append(place(crate, path, lines, at, end, cited[1], cited[2].rstrip(".")))
             found += [place(crate, path, lines, *where) for where in named(path, lines)]
-    return found
+    # What an entry does to a place within another one, it does to the other.
+    return [one for one in found if not (entries(one) and any(is_within(one, other) for other in found))]
+
+
+def is_within(one, other):
+    same = one["file"] == other["file"] and one["key"] != other["key"]
+    return same and other["line"] <= one["line"] and one["end"] <= other["end"]
+
+
+def anchor(one):
+    return one.get("at", one["from"])
 
 
 def named(path, lines):
-    """The places that instead.toml names by their section: lines, RFC and section of each."""
+    """The places that instead.toml names by their section or row: lines, RFC, section and row of each."""
     text = "\n".join(lines)
     for one in INSTEAD:
-        if "section" in one and str(path).endswith("/" + one["file"]) and one["from"] in text:
-            at = text[: text.index(one["from"])].count("\n")
-            yield (at, at + one["from"].count("\n") + 1, *one["section"].split())
+        if not {"section", "row"} & set(one) or not str(path).endswith("/" + one["file"]) or anchor(one) not in text:
+            continue
+        at = text[: text.index(anchor(one))].count("\n")
+        where = (at, at + anchor(one).count("\n") + 1)
+        if "section" in one:
+            yield (*where, *one["section"].split(), None)
+        elif row := row_named(one["row"]):
+            rfc, section = min(row.places, default=("", row.section))
+            yield (*where, rfc, section, one["row"])
 
 
-def place(crate, path, lines, at, end, rfc, section):
+@functools.cache
+def all_rows():
+    return rows()
+
+
+def row_named(name):
+    """The row of a table, by the table's name, its section and how its rule begins; None unless there is exactly one."""
+    titles = {" ".join(f"{row.table} {row.section} {row.rule}".split()): row for row in all_rows()}
+    found = [row for title, row in titles.items() if title.startswith(name)]
+    return titles.get(name) or (found[0] if len(found) == 1 else None)
+
+
+def stands_for(place):
+    """The names of rows that another rule's place stands for."""
+    return [one["row"] for one in STANDS if "from" in one and ("/" + place["file"]).endswith("/" + one["file"]) and one["from"] in place["text"]]
+
+
+def redundant(place):
+    """Why nothing can notice the place's absence, if so."""
+    return next((one["why"] for one in REDUNDANT if ("/" + place["file"]).endswith("/" + one["file"]) and one["from"] in place["text"]), None)
+
+
+def rows_of(place):
+    """The rows whose code the place is: those it is named for, or those of its section."""
+    names = ([place["row"]] if place["row"] else []) + stands_for(place)
+    cited = [] if place["row"] else [row for row in all_rows() if (place["rfc"], place["section"]) in row.places]
+    return cited + [row for row in map(row_named, names) if row]
+
+
+def elsewhere():
+    """The rows that a test or something out of reach of `mutate` stands for."""
+    return [row for one in STANDS if "test" in one and (row := row_named(one["row"]))]
+
+
+def place(crate, path, lines, at, end, rfc, section, row=None):
     name, text = str(path.relative_to(TOP)), "\n".join(lines[at:end])
-    found = dict(file=name, line=at + 1, end=end, rfc=rfc, section=section, crate=crate, text=text)
+    found = dict(file=name, line=at + 1, end=end, rfc=rfc, section=section, row=row, crate=crate, text=text)
     key = hashlib.sha256("\n".join([name, text, *(new for _, new in instead(found))]).encode()).hexdigest()[:16]
     return dict(found, key=key)
 
 
 def entries(place):
     """What was written down for the place."""
-    return [one for one in INSTEAD if ("/" + place["file"]).endswith("/" + one["file"]) and one["from"] in place["text"]]
+    return [one for one in INSTEAD if ("/" + place["file"]).endswith("/" + one["file"]) and anchor(one) in place["text"]]
 
 
 def instead(place):
@@ -84,8 +136,29 @@ def stale():
     everything = places()
     for one in INSTEAD:
         matching = [place for place in everything if one in entries(place)]
-        name = f"instead.toml: {one['file']}: `{one['from']}`"
-        if not matching:
+        name = f"instead.toml: {one['file']}: `{anchor(one)}`"
+        if "row" in one and not row_named(one["row"]):
+            yield f"{name}: no row, or more than one, begins with `{one['row']}`"
+        elif not matching:
             yield f"{name} is in no place"
-        elif "section" in one and len(matching) > 1:
+        elif {"section", "row"} & set(one) and len(matching) > 1:
             yield f"{name} is in {len(matching)} places: drop its section, or say more of it"
+        elif one["from"] not in anchor(one):
+            yield f"{name} does not hold `{one['from']}`"
+    for one in STANDS:
+        if not row_named(one["row"]):
+            yield f"instead.toml: no row, or more than one, begins with `{one['row']}`"
+        elif "from" in one and not any(one["row"] in stands_for(place) for place in everything):
+            yield f"instead.toml: {one['file']}: `{one['from']}` is in no place"
+        elif "test" in one and (one["test"] not in row_named(one["row"]).tests or not one.get("why")):
+            yield f"instead.toml: {one['row']}: `{one['test']}` is no test of that row, or the reason is missing"
+    for one in REDUNDANT:
+        if not any(redundant(place) == one["why"] for place in everything):
+            yield f"instead.toml: {one['file']}: `{one['from']}` is in no place"
+    # Of two places on the same lines, one would never be switched off.
+    ends = {}
+    for place in sorted(everything, key=lambda place: (place["file"], place["line"])):
+        before = ends.get(place["file"])
+        if before and before["end"] >= place["line"] and before["key"] != place["key"]:
+            yield f"{place['file']}:{place['line']}: lies within the place at line {before['line']}"
+        ends[place["file"]] = place

@@ -31,8 +31,9 @@ def variants(text, numbers, replacements):
     found = []
     if replacements:
         part = text
-        for number, (old, new) in zip(numbers, replacements):
-            part = part.replace(old, f"({choose([(number, new)], old)})", 1) if new else None
+        # A replacement within another one is applied after it, or the other would no longer be found.
+        for number, (old, new) in sorted(zip(numbers, replacements), key=lambda pair: -len(pair[1][0])):
+            part = part.replace(old, f"({choose([(number, new)], old)})", 1) if new and old in part else None
             if part is None:
                 break
         found += [part] if part else []

@@ -158,3 +158,32 @@ fn idle_time_is_no_part_of_the_epoch() {
     c.avoid_congestion(Time::from_millis(61_000), 1.0, rtt);
     assert!(c.state.cwnd < 72.0, "{}", c.state.cwnd);
 }
+
+/// RFC 7661 section 4.4.1: a loss reduces the used part of a window that was not validated.
+#[test]
+fn a_loss_reduces_what_was_used() {
+    for (used, left) in [(20, 14.0), (60, 70.0)] {
+        let mut c = Cubic::new(&CcConfig { mtu: 1000, packets: true, draft: false, seed: 0 });
+        (c.state.cwnd, c.state.ssthresh) = (100.0, Some(100.0));
+        let estimator = RttEstimator::default();
+        for (at, lost) in [(100, 0), (200, 0), (300, 0), (400, 1)] {
+            let amount = |packets| Amount { packets, bytes: packets * 1000 };
+            c.on_ack(&AckEvent {
+                now: Time::from_millis(at),
+                acked: amount(used),
+                lost: amount(lost),
+                ce: 0,
+                congestion: lost > 0,
+                rtt: None,
+                estimator: &estimator,
+                rate: None,
+                inflight_before: amount(used),
+                inflight: amount(used),
+                delivered: amount(used),
+                round_end: true,
+                app_limited: true,
+            });
+        }
+        assert_eq!(c.state.cwnd, left, "{used} of 100 packets");
+    }
+}

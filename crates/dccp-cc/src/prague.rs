@@ -104,10 +104,9 @@ impl Controller for Prague {
             self.alpha += GAIN * (share - self.alpha);
             (self.acked, self.marked) = (0, 0);
         }
-        // Packets sent before the last reduction do not cause another one (RFC 9331 section 4.3,
-        // RFC 8257 section 3.3).
+        // A loss gets the response of a Reno-friendly control; packets sent before the last reduction do not
+        // cause another one (RFC 9331 section 4.3, RFC 8257 section 3.3).
         if ev.congestion && ev.lost.packets > 0 {
-            // RFC 9331 section 4.3: a loss gets the response of a Reno-friendly control.
             self.before = Some((self.cwnd, self.ssthresh));
             self.reduce_to(self.cwnd / 2.0);
             return;

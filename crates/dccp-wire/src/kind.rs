@@ -154,5 +154,8 @@ mod tests {
         for n in 0..=255 {
             assert_eq!(ResetCode::from_number(n).number(), n);
         }
+        // RFC 6773 section 3.8 and RFC 9897 section 7: numbers that have names.
+        assert_eq!(ResetCode::from_number(12), ResetCode::EncapsulatedPortReuse);
+        assert_eq!(ResetCode::from_number(13), ResetCode::AbruptMpTermination);
     }
 }
