@@ -134,6 +134,11 @@ impl Connection {
         })
     }
 
+    /// The next event if there is one, otherwise None.
+    fn try_event(&self) -> Option<Event> {
+        self.0.try_event().map(Event::from)
+    }
+
     /// Sends the queued datagrams, waits until they are acknowledged or lost, and closes the connection; returns the counters.
     #[pyo3(signature = (timeout=None))]
     fn finish(&self, py: Python<'_>, timeout: Option<f64>) -> PyResult<Stats> {
