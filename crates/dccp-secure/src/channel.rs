@@ -106,6 +106,8 @@ impl Keypair {
 pub(crate) struct Pending {
     pub(crate) state: Initiating,
     pub(crate) index: u32,
+    /// Sent before the peer's server was known, so any of its servers may answer.
+    pub(crate) anywhere: bool,
     /// First code of the message; a cookie reply refers to it.
     pub(crate) code: Code,
     pub(crate) since: Time,

@@ -25,6 +25,8 @@ pub enum Reason {
     NoCommonCipher,
     /// No index is free.
     TooMany,
+    /// An answer from another server than the one that answered the peer's other channels first.
+    OtherServer,
     /// A record for an index that is not in use.
     UnknownIndex,
     /// A record under an expired key.
@@ -52,6 +54,7 @@ impl Reason {
             Reason::OldHandshake => "old_handshake",
             Reason::NoCommonCipher => "no_common_cipher",
             Reason::TooMany => "too_many",
+            Reason::OtherServer => "other_server",
             Reason::UnknownIndex => "unknown_index",
             Reason::KeyExpired => "key_expired",
             Reason::Replayed => "replayed",

@@ -847,6 +847,59 @@ fn all_paths_of_a_peer_come_to_one_shard() {
 }
 
 #[test]
+fn all_paths_of_a_peer_come_to_one_server() {
+    let now = Time::from_millis(1);
+    let mut servers = [5, 6].map(|server| {
+        let mut channels = Channels::new(Settings {
+            private_key: key(SERVER),
+            accepts: true,
+            server,
+            shard: 0,
+            aeads: Aead::ALL.to_vec(),
+            unix: Duration::from_secs(1_700_000_000),
+            seed: [server as u8; 32],
+        });
+        channels.add_peer(8, key(CLIENT).public(), PresharedKey::default());
+        channels
+    });
+    let mut client = channels(CLIENT, false);
+    client.add_peer(7, key(SERVER).public(), PresharedKey::default());
+    // Both paths ask before a server is known, and the balancer chooses different ones.
+    let paths = [0, 1].map(|n| {
+        let path = client.open(now, 7, address(SERVER)).unwrap();
+        let _ = seal(&mut client, now, path, &[n]);
+        path
+    });
+    let mut answers = [0, 1].map(|n| {
+        let (_, mut initiation) = client.poll_transmit().unwrap();
+        assert_eq!(initiation[..4], [0x52, 0, 0, 0]);
+        servers[n].handle(now, &address(CLIENT), &mut initiation);
+        servers[n].poll_transmit().unwrap().1
+    });
+    assert_eq!(client.handle(now, &address(SERVER), &mut answers[0]), Input::Handled);
+    let record = client.poll_transmit().unwrap().1;
+    assert_eq!(record[..4], [0x52, 0, 0, 5]);
+    let late = client.handle(now, &address(SERVER), &mut answers[1]);
+    assert_eq!(late, Input::Dropped(Reason::OtherServer));
+    assert_eq!(seal(&mut client, now, paths[1], b"more"), Err(Unready::NoKey));
+    // The second path asks the first one's server at once.
+    let mut again = client.poll_transmit().unwrap().1;
+    assert_eq!(again[..4], [0x52, 0, 0, 5]);
+    servers[0].handle(now, &address(CLIENT), &mut again);
+    let mut answer = servers[0].poll_transmit().unwrap().1;
+    assert_eq!(client.handle(now, &address(SERVER), &mut answer), Input::Handled);
+    assert_eq!(seal(&mut client, now, paths[1], b"more").unwrap()[..4], [0x52, 0, 0, 5]);
+    // Another server that answers in its place later, for instance after it was taken out of the balancer, is accepted.
+    client.start_over(7);
+    let _ = seal(&mut client, now, paths[0], b"elsewhere");
+    let elsewhere = std::iter::from_fn(|| client.poll_transmit()).map(|(_, datagram)| datagram);
+    let mut initiation = elsewhere.filter(|datagram| datagram[..4] == [0x52, 0, 0, 0]).last().unwrap();
+    servers[1].handle(now, &address(CLIENT), &mut initiation);
+    let mut answer = servers[1].poll_transmit().unwrap().1;
+    assert_eq!(client.handle(now, &address(SERVER), &mut answer), Input::Handled);
+}
+
+#[test]
 fn a_shard_that_there_is_not_is_nobodys() {
     let (mut shards, _) = shards();
     let mut record = [0; 64];

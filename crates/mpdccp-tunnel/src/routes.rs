@@ -2,14 +2,16 @@
 
 use crate::Cx;
 use crate::action::Action;
-use crate::config::{Config, Remote};
+use crate::config::{Config, Remote, Routes};
+use crate::peers::Peers;
 use ipnet::IpNet;
+use std::collections::BTreeMap;
 
 /// Networks to route into the interface: every peer's `allowed_ips`, the pool and the server's routes, except those within the
 /// interface's own networks. None before the interface has an address.
 pub(crate) fn wanted(cfg: &Config, own: &[IpNet], told: &[IpNet]) -> Vec<IpNet> {
     let mut wanted: Vec<IpNet> = Vec::new();
-    if own.is_empty() || !cfg.routes {
+    if own.is_empty() || cfg.routes != Routes::All {
         return wanted;
     }
     let peers = cfg.peers.iter().flat_map(|p| &p.get_ref().allowed_ips);
@@ -21,6 +23,39 @@ pub(crate) fn wanted(cfg: &Config, own: &[IpNet], told: &[IpNet]) -> Vec<IpNet> 
         }
     }
     wanted
+}
+
+/// Routes of a server with `routes = "sessions"`, by peer: a routing daemon announces them while they exist. They are set even within the
+/// interface's own network, which a daemon does not announce in parts.
+#[derive(Debug, Default)]
+pub(crate) struct SessionRoutes(BTreeMap<usize, Vec<IpNet>>);
+
+impl SessionRoutes {
+    /// A peer's session or paths changed: its networks are routed while one of its paths works. Another server may have the peer otherwise.
+    pub(crate) fn follow(&mut self, cx: &mut Cx<'_>, peers: &Peers, number: usize) {
+        if cx.cfg.routes == Routes::Sessions {
+            let after = wanted_of(cx, peers, number);
+            let before = self.0.remove(&number).unwrap_or_default();
+            change(cx, &before, &after, false);
+            self.0.extend((!after.is_empty()).then_some((number, after)));
+        }
+    }
+
+    /// The configuration changed.
+    pub(crate) fn reload(&mut self, cx: &mut Cx<'_>, peers: &Peers) {
+        let after = self.0.keys().map(|number| (*number, wanted_of(cx, peers, *number)));
+        let after: BTreeMap<usize, Vec<IpNet>> = after.collect();
+        let all =
+            |routes: &BTreeMap<usize, Vec<IpNet>>| routes.values().flatten().copied().collect::<Vec<_>>();
+        // All at once, since a network may go from one peer to another.
+        change(cx, &all(&self.0), &all(&after), false);
+        self.0 = after;
+    }
+}
+
+fn wanted_of(cx: &Cx<'_>, peers: &Peers, number: usize) -> Vec<IpNet> {
+    let peer = peers.get(number).filter(|peer| !peer.up(cx).is_empty());
+    peer.map_or_else(Vec::new, |peer| peer.cfg.allowed_ips.iter().map(IpNet::trunc).collect())
 }
 
 /// Adds new routes, and deletes those no longer wanted. With `renew`, the others may have been lost and are set again.

@@ -18,6 +18,7 @@ use crate::packet::mtu::{self, InterfaceMtu};
 use crate::packet::pieces::Pieces;
 use crate::peer::Peer;
 use crate::peers::Peers;
+use crate::routes::SessionRoutes;
 use crate::server::leases::Leases;
 use crate::server::listen::Listener;
 use crate::sessions::{self, Next};
@@ -48,6 +49,7 @@ pub struct Tunnel {
     leases: Leases,
     listener: Listener,
     name_servers: NameServers,
+    session_routes: SessionRoutes,
     shard: Shard,
     /// TCP flows carried as streams, if this host supports that.
     flows: Option<Flows>,
@@ -104,6 +106,7 @@ impl Tunnel {
             leases: Leases::new(file(StateFile::Leases).filter(|_| cfg.assign.is_some()), &mut out),
             listener: Listener::default(),
             name_servers: NameServers::default(),
+            session_routes: SessionRoutes::default(),
             shard: Shard::new(shard, cfg.shards.0),
             flows: None,
             connections: file(StateFile::Connections).unwrap_or_default().into(),
@@ -331,7 +334,12 @@ impl Tunnel {
             return;
         }
         let (assigned, capacities) = (&mut self.assigned, &mut self.capacities);
-        match sessions::on_event(cx, &mut self.peers, assigned, capacities, mtu, session, event) {
+        let number = self.peers.of(session);
+        let next = sessions::on_event(cx, &mut self.peers, assigned, capacities, mtu, session, event);
+        if let Some(number) = number {
+            self.session_routes.follow(cx, &self.peers, number);
+        }
+        match next {
             Next::Nothing => {}
             Next::Resize(number) => {
                 self.forward.on_paths(cx, &mut self.peers[number], &self.shard, &self.assigned);

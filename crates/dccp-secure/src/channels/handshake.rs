@@ -54,7 +54,9 @@ impl Channels {
         let wait = Pending::wait(now, (since, channel.heard), channel.took, before);
         // Spread the clients of a restarted server over time.
         let again = now + wait - wait / 4 * u32::from(chance) / 255;
-        channel.pending = Some(Box::new(Pending { state, index, code, since, sent: now, again, wait }));
+        let anywhere = peer.home.server == 0;
+        let pending = Pending { state, index, anywhere, code, since, sent: now, again, wait };
+        channel.pending = Some(Box::new(pending));
         self.outbox.push_back((channel.address, message));
     }
 
@@ -197,6 +199,13 @@ impl Channels {
             return Err(Reason::NoCommonCipher);
         }
         let home = Receiver { server: answer.server, index: answer.index };
+        let known = self.peers.get(&channel.peer).map_or(0, |peer| peer.home.server);
+        if pending.anywhere && known != 0 && known != home.server {
+            // Two channels asked at once, and a balancer chose a server for each. The first answer counts: ask its server.
+            self.initiate(now, at);
+            self.arm(at);
+            return Err(Reason::OtherServer);
+        }
         let key = keypair(now, &secrets, answer.aead, to.index, home, true).ok_or(Reason::BadHandshake)?;
         let was_ready = channel.current.as_ref().is_some_and(|key| key.is_usable(now));
         channel.took = channel.pending.take().map(|pending| now.since(pending.sent));

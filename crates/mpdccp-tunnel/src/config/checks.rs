@@ -2,7 +2,7 @@
 
 use super::review::Found;
 use super::{
-    Bypass, Config, Encapsulation, HostPort, JoinAdvertised, PathSpec, Peer, Remote, Role, Security,
+    Bypass, Config, Encapsulation, HostPort, JoinAdvertised, PathSpec, Peer, Remote, Role, Routes, Security,
 };
 use ipnet::IpNet;
 use mpdccp_proto::PathName;
@@ -24,6 +24,7 @@ impl Config {
         say("interface", self.check_interface());
         say("addresses", self.check_addresses());
         say("assign", self.check_assign());
+        say("routes", self.check_routes().map_err(str::to_owned));
         say("peer", self.check_peers());
         for (key, at) in [("metrics", self.metrics), ("web", self.web)] {
             say(key, check_port(key, at));
@@ -178,6 +179,17 @@ impl Config {
             _ => return Ok(()),
         };
         Err(wrong.into())
+    }
+
+    /// Routes that follow the sessions are for a server with fixed addresses.
+    fn check_routes(&self) -> Result<(), &'static str> {
+        match (self.routes, self.role, &self.assign) {
+            (Routes::Sessions, Role::Client, _) => Err("routes = \"sessions\" is only for role = \"server\""),
+            (Routes::Sessions, _, Some(_)) => Err(
+                "routes = \"sessions\" does not work with [assign], since servers do not share leases: give each peer allowed_ips",
+            ),
+            _ => Ok(()),
+        }
     }
 
     /// Whether this end can assign addresses.

@@ -2,7 +2,7 @@
 
 use super::{
     Addresses, AllOr, Assign, Bypass, Cipher, Day, Encapsulation, HostPort, Key, Mtu, OneOrMore, OuterDscp,
-    OuterEcn, Prio, RateLimit, Remotes, Secret, ServerNumber, ShardCount, Tcp, User, Volume,
+    OuterEcn, Prio, RateLimit, Remotes, Routes, Secret, ServerNumber, ShardCount, Tcp, User, Volume,
 };
 use ipnet::IpNet;
 use mpdccp_proto::{SessionConfig, Settings};
@@ -84,9 +84,9 @@ pub struct Config {
     /// DSCP of outer headers.
     #[serde(default)]
     pub dscp: OuterDscp,
-    /// Route each peer's `allowed_ips` into the interface.
-    #[serde(default = "yes")]
-    pub routes: bool,
+    /// Whose `allowed_ips` are routed into the interface.
+    #[serde(default)]
+    pub routes: Routes,
     /// Route everything but the tunnel's own packets through it; client only.
     #[serde(default)]
     pub default_route: bool,

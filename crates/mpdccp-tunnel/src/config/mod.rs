@@ -20,7 +20,7 @@ pub use remote::{Host, HostPort, Remote, Remotes};
 pub use review::{Remark, Review};
 pub use values::{
     Addresses, AllOr, Cipher, Day, Encapsulation, Key, Mtu, OneOrMore, OuterDscp, OuterEcn, Prio, RateLimit,
-    Secret, ServerNumber, ShardCount, Tcp, Volume, rate,
+    Routes, Secret, ServerNumber, ShardCount, Tcp, Volume, rate,
 };
 
 pub(crate) use values::{path_mtu, prefixes, some_word, word};

@@ -1,7 +1,7 @@
 //! Values that are allowed but most likely unintended.
 
 use super::review::Found;
-use super::{Config, HostPort, PathSpec, Peer, RateLimit, Role, Volume};
+use super::{Config, HostPort, PathSpec, Peer, RateLimit, Role, Routes, Volume};
 use mpdccp_units::Rate;
 use std::net::IpAddr;
 use toml::Spanned;
@@ -64,7 +64,7 @@ impl Config {
         let (ip, net) = remotes.filter_map(|ip| Some((ip, covers(&ip)?))).next()?;
         // A path bound to an interface uses it regardless of routes.
         let bound = path.interface.is_some();
-        (self.routes && !bound && self.role == Role::Client).then(|| {
+        (self.routes == Routes::All && !bound && self.role == Role::Client).then(|| {
             format!("remote {ip} is within {net} of allowed_ips: the tunnel's own packets would be routed into the tunnel")
         })
     }

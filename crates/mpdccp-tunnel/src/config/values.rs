@@ -216,6 +216,37 @@ impl<'de> Deserialize<'de> for Mtu {
     }
 }
 
+/// Whose `allowed_ips` are routed into the interface.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Routes {
+    /// Nobody's.
+    None,
+    /// Those of every peer.
+    #[default]
+    All,
+    /// Those of peers that have a session with a working path.
+    Sessions,
+}
+
+impl<'de> Deserialize<'de> for Routes {
+    fn deserialize<D: Deserializer<'de>>(d: D) -> Result<Routes, D::Error> {
+        #[derive(Deserialize)]
+        #[serde(untagged, expecting = "expected true, false or \"sessions\"")]
+        enum Text {
+            Switch(bool),
+            Word(String),
+        }
+        match Text::deserialize(d)? {
+            Text::Switch(true) => Ok(Routes::All),
+            Text::Switch(false) => Ok(Routes::None),
+            Text::Word(word) if word == "sessions" => Ok(Routes::Sessions),
+            Text::Word(word) => Err(serde::de::Error::custom(format!(
+                "routes = \"{word}\", expected true, false or \"sessions\""
+            ))),
+        }
+    }
+}
+
 /// The largest IP packet of a path, bytes.
 pub(crate) fn path_mtu<'de, D: Deserializer<'de>>(d: D) -> Result<Option<u16>, D::Error> {
     let Some(wanted) = Option::<i64>::deserialize(d)? else { return Ok(None) };

@@ -80,6 +80,7 @@ impl Tunnel {
             routes::change(cx!(self, endpoint, now), &before, &after, false);
             self.out.info(format!("reloaded: {words}"));
         }
+        self.session_routes.reload(cx!(self, endpoint, now), &self.peers);
         if self.cfg.is_client() {
             self.paths.open(cx!(self, endpoint, now), &mut self.peers);
         }

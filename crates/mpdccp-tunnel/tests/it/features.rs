@@ -2,9 +2,11 @@
 
 use crate::host::UNIX;
 use crate::world::{CLIENTS, ClientFile, SERVERS, World, inner, server_text};
+use ipnet::IpNet;
 use mpdccp_tunnel::config::Prio;
 use mpdccp_tunnel::{Answer, Command, StateFile};
 use mpdccp_units::Duration;
+use std::net::IpAddr;
 
 const SECOND: Duration = Duration::from_secs(1);
 const SOON: Duration = Duration::from_secs(5);
@@ -163,6 +165,33 @@ fn a_drained_server_takes_nobody_and_its_clients_go() {
     assert_eq!(world.hosts[SERVERS[0]].replies.get(&id), Some(&Answer::Clients(0)));
     let id = world.hosts[0].command(world.now, Command::Drain);
     assert!(matches!(world.hosts[0].replies.get(&id), Some(Answer::Error(_))), "a client");
+}
+
+#[test]
+fn routes_follow_the_sessions() {
+    let files = [ClientFile::new(), ClientFile::new()];
+    let text = |clients| server_text(clients, "routes = \"sessions\"");
+    let mut world = World::new(files, &text([true; CLIENTS]));
+    let nets = |clients: &[usize]| clients.iter().map(|c| IpNet::from(IpAddr::from(inner(*c)))).collect();
+    assert_eq!(world.hosts[SERVERS[0]].routes, nets(&[]), "nobody is there");
+    world.run(SOON);
+    assert_eq!(world.hosts[SERVERS[0]].routes, nets(&[0, 1]));
+    assert_eq!(world.hosts[SERVERS[1]].routes, nets(&[]));
+    // A client that lost its server is at the other one, and the first server finds out when it is back.
+    world.hosts[SERVERS[0]].stopped = true;
+    world.run(Duration::from_secs(20));
+    assert_eq!(world.hosts[SERVERS[1]].routes, nets(&[0, 1]));
+    world.hosts[SERVERS[0]].stopped = false;
+    world.run(Duration::from_secs(10));
+    assert_eq!(world.hosts[SERVERS[0]].routes, nets(&[]));
+    // A peer that is removed, one that comes back, and a drained server.
+    let now = world.now;
+    world.hosts[SERVERS[1]].reload(now, &text([true, false]));
+    assert_eq!(world.hosts[SERVERS[1]].routes, nets(&[0]));
+    world.hosts[SERVERS[1]].command(now, Command::Drain);
+    world.run(Duration::from_secs(10));
+    assert_eq!(world.hosts[SERVERS[0]].routes, nets(&[0, 1]));
+    assert_eq!(world.hosts[SERVERS[1]].routes, nets(&[]));
 }
 
 #[test]

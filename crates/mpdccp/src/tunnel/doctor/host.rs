@@ -5,7 +5,7 @@ use super::line::Line;
 use super::plan::Plan;
 use super::system::{self, Interface};
 use ipnet::IpNet;
-use mpdccp_tunnel::config::{Config, Encapsulation, Peer};
+use mpdccp_tunnel::config::{Config, Encapsulation, Peer, Routes};
 use std::net::IpAddr;
 use std::path::PathBuf;
 use std::time::{Duration, SystemTime};
@@ -64,7 +64,7 @@ pub(crate) fn of_routes(plan: &Plan<'_>, lines: &[Line]) -> Vec<Finding> {
     }
     for (peer, net) in peers(plan.cfg).flat_map(|peer| peer.allowed_ips.iter().map(move |net| (peer, *net))) {
         let own = plan.cfg.addresses.iter().any(|own| own.trunc().contains(&net));
-        if net.prefix_len() == 0 || !plan.cfg.routes || own {
+        if net.prefix_len() == 0 || plan.cfg.routes != Routes::All || own {
             continue;
         }
         let interface = &plan.cfg.interface;

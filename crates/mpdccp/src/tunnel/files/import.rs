@@ -281,7 +281,9 @@ mod tests {
         let review = Config::review(&made.text, 1);
         assert!(review.errors.is_empty(), "{:?}\n{}", review.errors, made.text);
         let cfg = review.draft.unwrap();
-        assert!(!cfg.is_client() && !cfg.routes && made.lost.is_empty());
+        assert!(
+            !cfg.is_client() && cfg.routes == mpdccp_tunnel::config::Routes::None && made.lost.is_empty()
+        );
         assert_eq!(cfg.listen.0[0].port, Some(443));
     }
 

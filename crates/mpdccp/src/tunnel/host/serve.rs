@@ -12,7 +12,7 @@ use crate::tunnel::host::routes::{self, MARK, RouteChange, ip};
 use crate::tunnel::host::state_files::{self, StateFiles};
 use crate::tunnel::host::{keys, privileges, tun};
 use ipnet::IpNet;
-use mpdccp_tunnel::config::Config;
+use mpdccp_tunnel::config::{Config, Routes};
 use mpdccp_tunnel::{Hook, HookEvent};
 use rustix::fd::{AsFd, OwnedFd};
 use rustix::fs::{FlockOperation, flock};
@@ -158,7 +158,8 @@ impl Server {
     fn may_route(&self, net: &IpNet) -> bool {
         let pool = self.cfg.assign.iter().flat_map(|assign| &assign.pool);
         let nets = self.cfg.peers.iter().flat_map(|peer| &peer.get_ref().allowed_ips).chain(pool);
-        self.cfg.routes && nets.into_iter().any(|within| within.prefix_len() > 0 && within.contains(net))
+        self.cfg.routes != Routes::None
+            && nets.into_iter().any(|within| within.prefix_len() > 0 && within.contains(net))
     }
 
     /// Whether the interface may have this address, and the route of its network.

@@ -1,0 +1,26 @@
+//! The fleet of docs/guides/fleet.md, small: two servers, a balancer, two routers and four clients.
+
+use crate::common::{missing, skipped};
+use std::path::Path;
+use std::process::Command;
+
+#[test]
+fn a_fleet_keeps_its_clients() {
+    if let Some(why) = missing() {
+        return skipped(why);
+    }
+    for program in ["nft", "bird", "python3"] {
+        if Command::new(program).arg("--version").output().is_err() {
+            return skipped(format!("no program `{program}`"));
+        }
+    }
+    let tool = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tools/fleet/run");
+    let mut command = Command::new("python3");
+    command.arg(tool).args(["--servers", "2", "--clients", "4", "--patient", "--program"]);
+    let output = command.arg(env!("CARGO_BIN_EXE_mpdccp")).output().unwrap();
+    let [said, errors] = [&output.stdout, &output.stderr].map(|text| String::from_utf8_lossy(text));
+    if output.status.code() == Some(3) {
+        return skipped(errors);
+    }
+    assert!(output.status.success(), "{said}{errors}");
+}
