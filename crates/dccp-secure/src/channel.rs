@@ -146,6 +146,8 @@ pub(crate) struct Channel {
     pub(crate) address: Address,
     /// This end started the channel, and renews its keys.
     pub(crate) initiates: bool,
+    /// The server it stays with, after this end has left that for other channels.
+    pub(crate) stays: Option<Receiver>,
     /// The newest key that both ends are known to have; the key before it; and one that the initiator has not
     /// confirmed yet.
     pub(crate) current: Option<Box<Keypair>>,
@@ -188,6 +190,7 @@ impl Channel {
             path,
             address,
             initiates,
+            stays: None,
             current: None,
             previous: None,
             next: None,

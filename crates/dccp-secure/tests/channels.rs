@@ -889,6 +889,26 @@ fn all_paths_of_a_peer_come_to_one_server() {
     let mut answer = servers[0].poll_transmit().unwrap().1;
     assert_eq!(client.handle(now, &address(SERVER), &mut answer), Input::Handled);
     assert_eq!(seal(&mut client, now, paths[1], b"more").unwrap()[..4], [0x52, 0, 0, 5]);
+    // A client that leaves its server opens channels anywhere, and those that it had stay, with new keys too.
+    while client.poll_transmit().is_some() {}
+    client.leave_server(7);
+    let third = client.open(now, 7, address(SERVER)).unwrap();
+    let _ = seal(&mut client, now, third, b"new");
+    let mut initiation = client.poll_transmit().unwrap().1;
+    assert_eq!(initiation[..4], [0x52, 0, 0, 0]);
+    servers[1].handle(now, &address(CLIENT), &mut initiation);
+    let mut answer = servers[1].poll_transmit().unwrap().1;
+    assert_eq!(client.handle(now, &address(SERVER), &mut answer), Input::Handled);
+    client.start_over(7);
+    assert_eq!(seal(&mut client, now, paths[0], b"old").unwrap()[..4], [0x52, 0, 0, 5]);
+    let later = now + Duration::from_secs(125);
+    let _ = seal(&mut client, later, paths[0], b"old");
+    let renewal = std::iter::from_fn(|| client.poll_transmit()).map(|(_, datagram)| datagram);
+    assert_eq!(renewal.last().unwrap()[..4], [0x52, 0, 0, 5]);
+    client.close(paths[0]);
+    let now = later;
+    let fourth = client.open(now, 7, address(SERVER)).unwrap();
+    let paths = [fourth];
     // Another server that answers in its place later, for instance after it was taken out of the balancer, is accepted.
     client.start_over(7);
     let _ = seal(&mut client, now, paths[0], b"elsewhere");

@@ -77,6 +77,8 @@ pub enum Action {
     SetPrivateKey(PrivateKey),
     /// The peer may be another machine now, or may have lost its keys in a restart: packets wait for a new handshake.
     StartOver(u32),
+    /// This end leaves the peer's server: further channels open at any server, and those that exist stay with theirs.
+    LeaveServer(u32),
     /// Pass a message to another shard.
     ToShard(u8, ShardMessage),
     /// Use these name servers for all names; an empty list restores the earlier ones.

@@ -82,7 +82,7 @@ pub(crate) struct Peer {
     retry_at: Option<Time>,
     wait: Duration,
     /// Since when there is a session, and how many sessions in a row were brief.
-    opened: Option<Time>,
+    pub(crate) opened: Option<Time>,
     brief: u32,
     /// Failed attempts since the last session.
     failures: u32,
@@ -138,7 +138,7 @@ impl Peer {
 
     /// When [`on_timeout`](Self::on_timeout) has something to do.
     pub(crate) fn next_timeout(&self) -> Option<Time> {
-        [self.retry_at, self.give_up_at].into_iter().flatten().min()
+        [self.retry_at, self.give_up_at, self.silence_ends()].into_iter().flatten().min()
     }
 
     /// Gives up an attempt, or starts one. Returns the session given up.
@@ -197,7 +197,7 @@ impl Peer {
         for path in order {
             cx.endpoint.add_path(cx.now, session, path);
         }
-        self.session = Some(session);
+        (self.session, self.opened) = (Some(session), None);
         let patience = if self.is_missed(cx.now) { MISSED_PATIENCE } else { OPEN_PATIENCE };
         (self.give_up_at, self.answered) = (Some(cx.now + patience), false);
         // If this attempt fails, the next one starts on another path.

@@ -81,6 +81,7 @@ pub(crate) fn on_event(
         SessionEvent::PathSuspect(id) => {
             capacities.observe(cx, peer);
             peer.suspects(cx, id);
+            peer.note_silence(cx);
         }
         SessionEvent::PathDown(id, why) => match why {
             // The next path is tried before this one had much time.
@@ -91,7 +92,10 @@ pub(crate) fn on_event(
                 cx.out.info(format!("peer {name}: {label} is closed: {why}"));
                 cx.hook(HookEvent::PathDown, &name, Some(&path), &why.to_string());
             }
-            _ => peer.fails(cx, id, &why.to_string()),
+            _ => {
+                peer.fails(cx, id, &why.to_string());
+                peer.note_silence(cx);
+            }
         },
         SessionEvent::Closed(why) => {
             cx.out.info(format!("peer {name}: session closed: {why}"));

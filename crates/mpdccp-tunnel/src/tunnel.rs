@@ -178,10 +178,11 @@ impl Tunnel {
         for number in self.peers.on_timeout(cx!(self, endpoint, now)) {
             self.next_server(endpoint, now, number, "no session");
         }
+        servers::watch(cx!(self, endpoint, now), &mut self.peers, &mut self.paths);
     }
 
     fn next_server(&mut self, endpoint: &mut Endpoint, now: Time, number: usize, why: &str) {
-        servers::next(cx!(self, endpoint, now), &mut self.peers, &mut self.paths, number, why, 0);
+        servers::next(cx!(self, endpoint, now), &mut self.peers, &mut self.paths, number, why, None);
     }
 
     /// Handles a packet. Written packets reach the interface with the next burst.

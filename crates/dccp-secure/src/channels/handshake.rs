@@ -26,6 +26,7 @@ impl Channels {
         let (seed, [chance, ..], index) = (self.seed(), self.seed(), self.index(at));
         let (Some(channel), Some(index)) = (self.channels.get_mut(at), index) else { return };
         let Some(peer) = self.peers.get(&channel.peer) else { return };
+        let home = channel.stays.unwrap_or(peer.home);
         let (since, before) = match channel.pending.take() {
             Some(pending) => {
                 self.indices.remove(pending.index & NO_SLOT);
@@ -45,7 +46,7 @@ impl Channels {
         };
         let mut message = vec![0; INITIATION];
         if let Some(head) = message.first_chunk_mut() {
-            header::write(peer.home, Kind::Initiation, head);
+            header::write(home, Kind::Initiation, head);
         }
         message[HEADER..HEADER + 4].copy_from_slice(&index.to_be_bytes());
         message[HEADER + 4..][..FIRST].copy_from_slice(&noise);
@@ -54,7 +55,7 @@ impl Channels {
         let wait = Pending::wait(now, (since, channel.heard), channel.took, before);
         // Spread the clients of a restarted server over time.
         let again = now + wait - wait / 4 * u32::from(chance) / 255;
-        let anywhere = peer.home.server == 0;
+        let anywhere = home.server == 0;
         let pending = Pending { state, index, anywhere, code, since, sent: now, again, wait };
         channel.pending = Some(Box::new(pending));
         self.outbox.push_back((channel.address, message));
@@ -200,7 +201,7 @@ impl Channels {
         }
         let home = Receiver { server: answer.server, index: answer.index };
         let known = self.peers.get(&channel.peer).map_or(0, |peer| peer.home.server);
-        if pending.anywhere && known != 0 && known != home.server {
+        if pending.anywhere && channel.stays.is_none() && known != 0 && known != home.server {
             // Two channels asked at once, and a balancer chose a server for each. The first answer counts: ask its server.
             self.initiate(now, at);
             self.arm(at);
@@ -215,7 +216,7 @@ impl Channels {
         if !was_ready {
             self.events.push_back(Event::Ready(channel.id));
         }
-        if let Some(peer) = self.peers.get_mut(&channel.peer) {
+        if let Some(peer) = self.peers.get_mut(&channel.peer).filter(|_| channel.stays.is_none()) {
             peer.home = Receiver { server: home.server, index: home.index | NO_SLOT };
         }
         if let Some(index) = gone {

@@ -198,7 +198,8 @@ impl Channels {
         let Some(peer) = self.peers.get_mut(&peer) else { return };
         peer.home = ANYWHERE;
         for at in peer.channels.values() {
-            let gone = self.channels.get_mut(*at).and_then(Channel::start_over);
+            let channel = self.channels.get_mut(*at).filter(|channel| channel.stays.is_none());
+            let gone = channel.and_then(Channel::start_over);
             gone.into_iter().for_each(|index| {
                 self.indices.remove(index & NO_SLOT);
             });

@@ -412,6 +412,7 @@ impl End {
             (Action::RemovePeer(peer), Some(routes)) => routes.channels.remove_peer(peer),
             (Action::SetPrivateKey(key), Some(routes)) => routes.channels.set_private_key(key),
             (Action::StartOver(peer), Some(routes)) => routes.channels.start_over(peer),
+            (Action::LeaveServer(peer), Some(routes)) => routes.channels.leave_server(peer),
             // Routes, interface queues and the log do not exist here; there are no shards.
             _ => {}
         }

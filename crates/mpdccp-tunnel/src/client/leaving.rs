@@ -1,4 +1,5 @@
-//! Sessions with servers that the client has left: they carry their TCP connections until these end.
+//! Sessions with servers that the client has left at their request: they carry their TCP connections until these end, and packets until the
+//! next session is open and routed.
 
 use crate::Cx;
 use crate::action::Action;
@@ -9,6 +10,8 @@ use dccp_proto::Route;
 use mpdccp_proto::{PathId, SessionId, SessionStatus};
 use mpdccp_units::Duration;
 
+/// Time for routers behind the servers to learn the way to the next server: packets for the client reach the old one meanwhile.
+const SETTLE: Duration = Duration::from_secs(2);
 /// Longest time that such a session may stay.
 const LONGEST: Duration = Duration::from_secs(3_600);
 
@@ -18,7 +21,14 @@ impl Peer {
         let Some(session) = self.session else { return };
         let paths = std::mem::take(&mut self.paths);
         self.on_closed(cx);
+        self.opened = None;
         self.leaving.push(Leaving { session, paths, until: cx.now + LONGEST });
+    }
+
+    /// The session that carries packets: until the next server's is open, that with the server being left.
+    pub(crate) fn carrier(&self) -> Option<SessionId> {
+        let left = self.leaving.last().filter(|_| self.opened.is_none());
+        left.map(|leaving| leaving.session).or(self.session)
     }
 
     /// Whether a session is one with a server that was left.
@@ -62,11 +72,12 @@ impl Leaving {
     }
 }
 
-/// Ends such sessions once they carry no connection, or have stayed too long.
+/// Ends such sessions once they carry no connection and the next session has settled, or have stayed too long.
 pub(crate) fn watch(cx: &mut Cx<'_>, peers: &Peers, carries: impl Fn(SessionId) -> bool) {
     for peer in peers.iter() {
+        let settled = peer.opened.is_some_and(|at| cx.now.since(at) >= SETTLE);
         for leaving in &peer.leaving {
-            if leaving.until <= cx.now || !carries(leaving.session) {
+            if leaving.until <= cx.now || settled && !carries(leaving.session) {
                 cx.endpoint.close(cx.now, leaving.session);
             }
         }

@@ -27,7 +27,6 @@ pub(crate) fn watch(cx: &mut Cx<'_>, peers: &mut Peers, paths: &mut Paths, assig
         false => paths.open(cx, peers),
     }
     paths.watch_names(cx, peers);
-    servers::watch(cx, peers, paths);
     if let Some(peer) = peers.iter().next() {
         assigned.ask(cx, peer, false);
     }

@@ -5,21 +5,22 @@ use crate::Cx;
 use crate::action::Action;
 use crate::client::paths::Paths;
 use crate::path::WaitingPath;
+use crate::peer::Peer;
 use crate::peers::Peers;
-use mpdccp_units::Duration;
+use mpdccp_units::{Duration, Time};
 
 /// Time without a working path before the next server is tried.
-const SILENT: Duration = Duration::from_secs(3);
+const SILENT: Duration = Duration::from_secs(2);
 
-/// Moves a peer's paths to the next server of its list, if there is one. TCP connections of its session stay with the old server while it is
-/// reachable.
+/// Moves a peer's paths to the next server of its list, if there is one. If the server asks for that, `connections` is the number of TCP connections
+/// of its session: the old session stays for them, and for packets until the next one is open and routed.
 pub(crate) fn next(
     cx: &mut Cx<'_>,
     peers: &mut Peers,
     paths: &mut Paths,
     number: usize,
     why: &str,
-    connections: usize,
+    connections: Option<usize>,
 ) {
     let Some(servers) = peers.get(number).map(|peer| peer.cfg.servers()).filter(|servers| *servers > 1)
     else {
@@ -31,13 +32,16 @@ pub(crate) fn next(
     cx.out.warn(format!("peer {}: switching to server {} of {servers}: {why}", peer.name(), peer.server + 1));
     // Sockets being opened lead to the server left behind.
     peer.waiting.iter_mut().for_each(|path| path.opening = None);
-    if connections > 0 {
+    cx.out.push(Action::LeaveServer(number as u32));
+    if let Some(connections) = connections {
         let specs = peer.paths.iter().filter(|path| !path.spec.advertised).map(|path| path.spec.clone());
         peer.waiting.extend(specs.map(WaitingPath::new));
-        cx.out.info(format!(
-            "peer {}: {connections} connections stay with the previous server until they end, for at most one hour",
-            peer.name()
-        ));
+        if connections > 0 {
+            cx.out.info(format!(
+                "peer {}: {connections} connections stay with the previous server until they end, for at most one hour",
+                peer.name()
+            ));
+        }
         peer.set_aside(cx);
     }
     while !peers[number].paths.is_empty() {
@@ -47,21 +51,30 @@ pub(crate) fn next(
             peers[number].waiting.push(WaitingPath::new(path.spec));
         }
     }
-    cx.out.push(Action::StartOver(number as u32));
     paths.open(cx, peers);
+}
+
+impl Peer {
+    /// Notes since when no path of an open session works, if there is another server to go to.
+    pub(crate) fn note_silence(&mut self, cx: &Cx<'_>) {
+        let session = self.session.filter(|_| self.opened.is_some() && self.cfg.servers() > 1);
+        let silent = session.filter(|session| self.up(cx).is_empty() && !cx.endpoint.is_answered(*session));
+        self.silent_since = silent.and(self.silent_since.or(Some(cx.now)));
+    }
+
+    /// When to leave a server that stays silent.
+    pub(crate) fn silence_ends(&self) -> Option<Time> {
+        self.silent_since.filter(|_| self.session.is_some()).map(|since| since + SILENT)
+    }
 }
 
 /// Leaves servers that have been silent on all paths for a while.
 pub(crate) fn watch(cx: &mut Cx<'_>, peers: &mut Peers, paths: &mut Paths) {
     for number in peers.present() {
         let peer = &mut peers[number];
-        if peer.session.is_none() || peer.cfg.servers() < 2 {
-            continue;
-        }
-        if !peer.up(cx).is_empty() || peer.session.is_some_and(|session| cx.endpoint.is_answered(session)) {
-            peer.silent_since = None;
-        } else if cx.now.since(*peer.silent_since.get_or_insert(cx.now)) >= SILENT {
-            next(cx, peers, paths, number, "the previous server does not answer", 0);
+        peer.note_silence(cx);
+        if peer.silence_ends().is_some_and(|at| at <= cx.now) {
+            next(cx, peers, paths, number, "the previous server does not answer", None);
         }
     }
 }

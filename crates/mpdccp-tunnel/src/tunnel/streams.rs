@@ -97,7 +97,7 @@ impl Tunnel {
     /// A server asks its client to leave. If the client has left that server already, the request goes to the remaining sessions.
     pub(super) fn leave(&mut self, endpoint: &mut Endpoint, now: Time, number: usize, session: SessionId) {
         if self.peers[number].session == Some(session) {
-            let connections = self.flows.as_ref().map_or(0, |flows| flows.of_session(session));
+            let connections = Some(self.flows.as_ref().map_or(0, |flows| flows.of_session(session)));
             let (cx, peers) = (cx!(self, endpoint, now), &mut self.peers);
             servers::next(
                 cx,

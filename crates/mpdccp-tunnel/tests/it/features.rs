@@ -168,6 +168,32 @@ fn a_drained_server_takes_nobody_and_its_clients_go() {
 }
 
 #[test]
+fn a_drained_server_loses_no_packet() {
+    let mut world = up();
+    let old = world.server_of(0).unwrap();
+    let new = SERVERS[usize::from(old == SERVERS[0])];
+    world.hosts[old].command(world.now, Command::Drain);
+    let mut sent = Vec::new();
+    // Routers send to the old server until they know the new one's route, for a second after its session opened.
+    let (mut by, mut opened) = (old, None);
+    for _ in 0..4_000 {
+        if world.server_of(0) == Some(new) && world.hosts[new].log.iter().any(|l| l.contains("session open"))
+        {
+            let since = *opened.get_or_insert(world.now);
+            by = if world.now.since(since) >= SECOND { new } else { old };
+        }
+        sent.push(world.send(0, inner(old), 500));
+        sent.push(world.send(by, inner(0), 500));
+        world.run(Duration::from_millis(1));
+    }
+    world.run(SECOND);
+    assert_eq!(by, new);
+    let lost = sent.iter().filter(|number| !world.delivered.contains_key(number)).count();
+    assert_eq!(lost, 0, "of {}", sent.len());
+    assert!(!world.reaches(old, 0), "the old session is closed");
+}
+
+#[test]
 fn routes_follow_the_sessions() {
     let files = [ClientFile::new(), ClientFile::new()];
     let text = |clients| server_text(clients, "routes = \"sessions\"");
@@ -198,8 +224,13 @@ fn routes_follow_the_sessions() {
 fn a_client_goes_to_the_next_server_when_its_own_falls_silent() {
     let mut world = up();
     world.hosts[SERVERS[0]].stopped = true;
-    world.run(Duration::from_secs(30));
+    for _ in 0..28 {
+        world.send(0, inner(SERVERS[0]), 500);
+        world.run(Duration::from_millis(100));
+    }
+    // Within 3 s, not at the next periodic check.
     assert_eq!(world.server_of(0), Some(SERVERS[1]));
+    world.run(Duration::from_secs(30));
     assert!(world.reaches(0, SERVERS[1]));
 }
 

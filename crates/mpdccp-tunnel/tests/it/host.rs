@@ -326,6 +326,7 @@ impl Host {
                 | Action::AssignQueue(..)
                 | Action::SetMarking(_)
                 | Action::StartOver(_)
+                | Action::LeaveServer(_)
                 | Action::Alive => None,
             };
             if let Some(answer) = answer {

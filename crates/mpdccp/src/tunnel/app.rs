@@ -222,6 +222,11 @@ impl TunnelApp {
                     channels.start_over(peer);
                 }
             }
+            Action::LeaveServer(peer) => {
+                if let Some(channels) = core.net.channels_mut() {
+                    channels.leave_server(peer);
+                }
+            }
             Action::ToShard(shard, message) => self.links.tell(shard, message),
             Action::SetDns(servers) => self.have(&Request::Dns(servers)),
             Action::RunHook(hook) => self.have(&Request::Hook(hook)),
