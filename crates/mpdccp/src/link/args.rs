@@ -363,7 +363,7 @@ mod tests {
     fn nonsense_is_named() {
         for (options, word) in [
             ("--ecn", "--qdisc"),
-            ("--queue 100B", "1500 B must fit"),
+            ("--queue 100B", "at least 1500 B"),
             ("--queue 3packets --qdisc red", "min"),
             ("--rate fast", "bit/s"),
             ("--delay 10", "ms"),
