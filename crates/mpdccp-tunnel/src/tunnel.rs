@@ -408,8 +408,8 @@ impl Tunnel {
 
     /// When to call [`handle_timeout`](Self::handle_timeout).
     pub fn poll_timeout(&self) -> Option<Time> {
-        // A server may have many peers, without timers of this end: do not scan them.
-        let ours = self.peers.iter().take_while(|_| self.cfg.is_client());
+        // A server may have many peers, without timers of this end: do not scan them. A tunnel that closes connects no more.
+        let ours = self.peers.iter().take_while(|_| self.cfg.is_client() && self.closing.is_none());
         let peers = ours.filter_map(Peer::next_timeout).min();
         let flows = self.flows.as_ref().and_then(|flows| flows.next_timeout(&self.peers));
         let others = [peers, flows, self.paths.next_timeout(), self.closing];

@@ -26,7 +26,7 @@ mod udp;
 mod world;
 
 pub use environment::check as check_environment;
-pub(crate) use process::find;
+pub(crate) use reaper::Reaper;
 pub use run::Netns;
 pub(crate) use stop::check as check_stop;
 pub use stop::{install_handler, interrupt, resume};

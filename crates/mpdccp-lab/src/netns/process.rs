@@ -142,7 +142,7 @@ impl Drop for Process {
 }
 
 /// A program by path, or by name in PATH.
-pub(crate) fn find(program: &str) -> Option<PathBuf> {
+pub(super) fn find(program: &str) -> Option<PathBuf> {
     let named = PathBuf::from(program);
     if program.contains('/') {
         return named.is_file().then_some(named);

@@ -1,5 +1,6 @@
 //! Cleans up after a lab that was killed, such as by `kill -9`.
 
+use std::ffi::OsStr;
 use std::os::unix::process::CommandExt;
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
@@ -22,16 +23,20 @@ rm -rf "$dir"
 
 /// A shell that outlives the lab. If it is dropped last, nothing is left for it to do.
 #[derive(Debug)]
-pub(super) struct Reaper(Child);
+pub(crate) struct Reaper(Child);
 
 impl Reaper {
     /// Starts watching namespaces and a directory.
-    pub(super) fn start(namespaces: &[String], dir: &Path) -> Result<Reaper, LabError> {
+    pub(super) fn of_namespaces(namespaces: &[String], dir: &Path) -> Result<Reaper, LabError> {
+        Reaper::start(SCRIPT, [dir.as_os_str()].into_iter().chain(namespaces.iter().map(OsStr::new)))
+    }
+
+    /// Starts `script`, which should act when its standard input ends.
+    pub(crate) fn start<'a>(script: &str, args: impl Iterator<Item = &'a OsStr>) -> Result<Reaper, LabError> {
         let mut command = Command::new("sh");
         command
-            .args(["-c", SCRIPT, "reaper"])
-            .arg(dir)
-            .args(namespaces)
+            .args(["-c", script, "reaper"])
+            .args(args)
             .stdin(Stdio::piped())
             .stdout(Stdio::null())
             .stderr(Stdio::null())

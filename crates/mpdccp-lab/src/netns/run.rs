@@ -74,7 +74,7 @@ impl Backend for Netns {
         let dir = TempDir::with_prefix_in(world::prefix(), world::scratch())
             .map_err(|e| LabError::failed("making a directory", e))?;
         // Dropped in reverse order, even on an error or a panic: traffic, tunnel, links, namespaces.
-        let _reaper = Reaper::start(&[world::name("client"), world::name("server")], dir.path())?;
+        let _reaper = Reaper::of_namespaces(&[world::name("client"), world::name("server")], dir.path())?;
         let (client, server) = (Namespace::new("client")?, Namespace::new("server")?);
         let links = links(plan, &client, &server)?;
         let mut transport = Transport::start(plan, &self.program, dir.path(), (&client, &server))?;

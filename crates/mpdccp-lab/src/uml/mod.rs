@@ -9,6 +9,7 @@ mod guest;
 
 use core::time::Duration;
 use std::collections::BTreeMap;
+use std::ffi::OsStr;
 use std::fs::{self, File};
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
@@ -22,7 +23,7 @@ use tempfile::TempDir;
 
 pub use guest::guest;
 
-use crate::netns::{self, Netns};
+use crate::netns::{self, Netns, Reaper};
 use crate::{Backend, LabError, Plan, RunRecord, Sample, code};
 
 /// Environment variable with the path of another kernel than that of `tools/uml/build`.
@@ -92,7 +93,7 @@ impl Uml {
     fn boot(&self, dir: &Path, seed: u64) -> Result<Running, LabError> {
         let console =
             File::create(dir.join(left::CONSOLE)).map_err(|e| LabError::failed("making a file", e))?;
-        let child = dies_with_us(&self.kernel)
+        let child = Command::new(&self.kernel)
             .args(["mem=1G", "root=/dev/root", "rootfstype=hostfs", "rw", "time-travel=inf-cpu", "quiet"])
             // The clock begins at the same time in each run, so that nothing depends on today's date.
             .args(["time-travel-start=1000000000000000000", "panic=-1"])
@@ -104,24 +105,41 @@ impl Uml {
             .arg(dir)
             .env("UML_SEED", seed.to_string())
             .env("TMPDIR", netns::scratch())
-            // Signals of a terminal are for the lab; one that stops the kernel's processes would break it.
+            // All its processes are in this group. Signals of a terminal must not reach them: one that stops them would break the kernel.
             .process_group(0)
             .stdin(Stdio::null())
             .stdout(console.try_clone().map_err(|e| LabError::failed("making a file", e))?)
             .stderr(console)
             .spawn()
             .map_err(|e| LabError::failed(format!("starting {}", self.kernel.display()), e))?;
-        Ok(Running(child))
+        let group = child.id().to_string();
+        let args = [OsStr::new(&group), dir.as_os_str()];
+        let mut kernel = Running { child, reaper: None };
+        kernel.reaper = Some(Reaper::start(SCRIPT, args.into_iter())?);
+        Ok(kernel)
     }
 }
 
+/// Waits for the end of its standard input, which comes when the lab ends for any reason. Then it kills all processes of the kernel, of which the
+/// first argument names the group, and removes the directory that the second one names.
+const SCRIPT: &str = r#"
+while read -r _; do :; done
+kill -9 -- "-$1"
+rm -rf "$2"
+"#;
+
 /// A kernel, killed with all its processes when dropped.
-struct Running(Child);
+struct Running {
+    child: Child,
+    reaper: Option<Reaper>,
+}
 
 impl Drop for Running {
     fn drop(&mut self) {
-        let _ = self.0.kill();
-        let _ = self.0.wait();
+        if self.reaper.take().is_none() {
+            let _ = self.child.kill();
+        }
+        let _ = self.child.wait();
     }
 }
 
@@ -162,7 +180,7 @@ impl Backend for Uml {
         let began = Instant::now();
         let mut kernel = self.boot(dir.path(), plan.seed)?;
         let mut shown = None;
-        while kernel.0.try_wait().map_err(|e| failed(&e))?.is_none() {
+        while kernel.child.try_wait().map_err(|e| failed(&e))?.is_none() {
             netns::check_stop()?;
             sleep(NAP);
             let sample = fs::read(dir.path().join(left::SAMPLE)).ok();
@@ -193,14 +211,6 @@ impl Backend for Uml {
         let (simulated, took) = *self.spent.lock().ok()?;
         (!took.is_zero()).then(|| simulated.as_secs_f64() / took.as_secs_f64())
     }
-}
-
-/// The kernel's program, which the host kills as soon as the thread that starts it ends.
-fn dies_with_us(kernel: &Path) -> Command {
-    let Some(setpriv) = netns::find("setpriv") else { return Command::new(kernel) };
-    let mut command = Command::new(setpriv);
-    command.args(["--pdeathsig", "KILL"]).arg(kernel);
-    command
 }
 
 /// Removes the directories of labs that were killed before they could.

@@ -197,8 +197,13 @@ fn the_wider_keys_say_what_is_allowed_too() {
         ("cc = \"cubic\"", "cc = \"vegas\"", "t.toml:31: cc", "reno"),
         ("\"mirror_offset_ms\"", "\"mirror\"", "t.toml:35: metric", "mirror_offset_ms"),
         ("parameters", "params", "t.toml:38: params", "parameters"),
-        ("parameters", "seeds = 0\nparameters", "t.toml: sweep: seeds", "at least 1"),
-        ("parameters", "show = [\"speed\"]\nparameters", "t.toml: sweep: show: `speed`", "rx_mbps"),
+        ("parameters", "seeds = 0\nparameters", "t.toml: sweep: `seeds`", "at least 1"),
+        (
+            "parameters",
+            "show = [\"speed\"]\nparameters",
+            "t.toml: sweep: show: unknown metric `speed`",
+            "rx_mbps",
+        ),
     ];
     refused(WIDER, &cases);
 }

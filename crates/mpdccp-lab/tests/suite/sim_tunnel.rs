@@ -144,5 +144,5 @@ fn an_event_that_cannot_be_is_refused_with_its_line() {
         .replace("tunnel = { security = \"noise\" }", "ccid = 2")
         .replace("\"plain\"", "\"plain\"\nccid = 5");
     let error = Scenario::parse("t.toml", &direct).unwrap_err().to_string();
-    assert!(error.contains("it needs mode \"tunnel\""), "{error}");
+    assert!(error.contains("[[event]] needs mode = \"tunnel\""), "{error}");
 }

@@ -153,10 +153,12 @@ fn failures_are_told_and_others_finish() {
 fn a_sweep_that_makes_no_sense_says_why() {
     let dir = tempfile::tempdir().unwrap();
     let wrong = |from: &str, to: &str| sweep(dir.path(), &SCENARIO.replace(from, to)).0.unwrap_err();
-    assert!(wrong("path.*.owd", "path.b.owd").contains("no `b`"));
+    assert!(wrong("path.*.owd", "path.b.owd").contains("`b` not found"));
     assert!(wrong("path.*.owd", "path.*.delay").contains("delay"));
     assert!(wrong("30 ms", "30 mm").contains("mm"));
-    assert!(wrong("[[flow]]", "[[cell]]\nname = \"c\"\nowd = \"1 ms\"\n[[flow]]").contains("replaces"));
+    assert!(
+        wrong("[[flow]]", "[[cell]]\nname = \"c\"\nowd = \"1 ms\"\n[[flow]]").contains("also sets this key")
+    );
 }
 
 #[test]

@@ -57,6 +57,8 @@ pub(crate) struct Host {
     pub(crate) saved: Saved,
     pub(crate) routes: BTreeSet<IpNet>,
     pub(crate) addresses: BTreeSet<IpNet>,
+    /// All addresses that the interface ever had.
+    pub(crate) had: BTreeSet<IpAddr>,
     pub(crate) mtu: u16,
     pub(crate) replies: BTreeMap<u64, Answer>,
     pub(crate) commands: u64,
@@ -123,6 +125,7 @@ impl Host {
             saved: Saved::new(),
             routes: BTreeSet::new(),
             addresses: BTreeSet::new(),
+            had: BTreeSet::new(),
             mtu: 0,
             replies: BTreeMap::new(),
             commands: 0,
@@ -257,6 +260,7 @@ impl Host {
                 Action::SetAddresses { remove, add } => {
                     assert!(remove.iter().all(|net| self.addresses.remove(net)));
                     assert!(add.iter().all(|net| self.addresses.insert(*net)));
+                    self.had.extend(add.iter().map(IpNet::addr));
                     let v4 = |net: &IpNet| match net.addr() {
                         IpAddr::V4(ip) => Some(ip),
                         IpAddr::V6(_) => None,

@@ -71,5 +71,5 @@ fn kill_9_of_the_lab_ends_its_kernel() {
     wait_for("the kernel", || kernels() > 0);
     lab.kill().unwrap();
     lab.wait().unwrap();
-    wait_for("the end of it all", || kernels() == 0);
+    wait_for("the end of all its processes", || kernels() == 0);
 }

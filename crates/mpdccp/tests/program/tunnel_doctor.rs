@@ -179,7 +179,7 @@ fn a_healthy_setup_has_no_findings_with_and_without_a_running_tunnel() {
         "the tunnel does not run",
         "dsl: reaches 203.0.113.1:6511 through dsl",
         "through a NAT that shows 203.0.113.2 instead of 192.168.10.2",
-        "packets of 1500 bytes up and 1500 down; up ",
+        "packets up to 1500 bytes up and 1500 down; up ",
         "lte: not loaded, since it has a quota; --load-metered loads it",
     ] {
         assert!(text.contains(words), "{words}\n{text}");
