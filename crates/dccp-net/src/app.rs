@@ -48,7 +48,7 @@ impl Core {
 
     /// Makes this driver one of several shards of a server, each with its own sessions. `all` lists the
     /// shards by number, including this one. Packets that belong to another shard are handed over; see
-    /// [`secure::Channels::share`].
+    /// `Channels::share`.
     pub fn share<A: App + 'static>(&mut self, all: &[Handle<A>]) {
         let post = |handle: &Handle<A>| -> Post {
             let handle = handle.clone();
