@@ -229,8 +229,10 @@ class Blocking(unittest.TestCase):
         self.assertEqual(got, [b""])
 
     def test_ctrl_c_ends_a_call_that_waits(self):
+        # Shells start commands in the background with SIGINT ignored.
         program = (
-            "import mpdccp\n"
+            "import mpdccp, signal\n"
+            "signal.signal(signal.SIGINT, signal.default_int_handler)\n"
             "l = mpdccp.Listener('127.0.0.1:0')\n"
             "print('waits', flush=True)\n"
             "try: l.accept()\n"
