@@ -132,7 +132,7 @@ macro_rules! texts {
     )+ };
 }
 
-/// What a fork is told; the other process has the data thread.
+/// Error in a forked process: the data thread is in the other one.
 const FORKED: &str = "a forked process cannot use the connection; only the process that opened it can";
 
 texts! {

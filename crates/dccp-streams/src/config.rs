@@ -17,7 +17,7 @@ pub enum Role {
     Server,
 }
 
-/// Limits of one end. The peer need not know them: it is told how much it may send.
+/// Limits of one end. The peer learns them by frames, so both ends may have different ones.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Config {
     /// Maximum number of unread bytes of all streams, at least 1 MiB.

@@ -121,7 +121,7 @@ impl Streams {
     }
 
     /// The peer is present: the next packet tells it this end's limits if they differ from the initial ones.
-    /// Without this call it is told once a stream was opened, and starts with the small limits.
+    /// Without this call, the peer learns the limits when a stream opens, and starts with small ones.
     pub fn tell_limits(&mut self) {
         if !self.told_limits {
             self.told_limits = true;

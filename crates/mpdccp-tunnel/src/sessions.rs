@@ -9,7 +9,7 @@ use crate::peers::Peers;
 use crate::story;
 use mpdccp_proto::{Reason, SessionEvent, SessionId};
 
-/// What the caller has to do next.
+/// Next action of the caller.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Next {
     Nothing,

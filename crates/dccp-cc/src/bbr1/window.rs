@@ -105,7 +105,7 @@ impl Bbr1 {
         MIN_PIPE_CWND * self.units.packet()
     }
 
-    /// What may be in flight at most in ProbeRTT (section 4.2.3.5).
+    /// Limit of data in flight in ProbeRTT (section 4.2.3.5).
     pub(super) fn probe_rtt_cwnd(&self) -> u64 {
         match self.path.bdp() {
             Some(bdp) if self.tuning.gentle_probe_rtt => {

@@ -56,7 +56,7 @@ struct Piece {
 /// Devices may pass several segments to the kernel as one, longer than any packet on a link.
 const LONGEST: u32 = MTU as u32;
 
-/// What a tap counts.
+/// Packets that a tap counts.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Count {
     /// IP packets with data of one TCP port.

@@ -63,7 +63,7 @@ impl Paths {
         path.spec.remote.name().is_some_and(|name| self.names.is_pending(name))
     }
 
-    /// What to open for a waiting path; the error says what it waits for.
+    /// Socket to open for a waiting path; the error names the missing condition.
     fn opening(&mut self, cx: &mut Cx<'_>, peer: &Peer, at: usize) -> Result<Opening, String> {
         let WaitingPath { spec, failed, .. } = &peer.waiting[at];
         let ip = match (spec.remote.ip(), spec.remote.name()) {

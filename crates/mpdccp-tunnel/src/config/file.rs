@@ -109,9 +109,9 @@ pub struct Config {
     /// Start paths with their earlier capacity (RFC 9959).
     #[serde(default = "yes")]
     pub careful_resume: bool,
-    /// Who the tunnel is once it is up.
+    /// User of the process once the tunnel is up.
     pub user: Option<User>,
-    /// Where Prometheus may ask for the counters.
+    /// Address of the metrics for Prometheus.
     pub metrics: Option<HostPort>,
     /// Address of the status page for browsers.
     pub web: Option<HostPort>,

@@ -83,7 +83,7 @@ impl Leases {
     /// Answers a peer's request for addresses. Only the first shard assigns them, so that none is assigned twice.
     ///
     /// # Errors
-    /// No address was free; the peer is told so.
+    /// No address is free. The answer to the peer says so.
     pub(crate) fn answer(
         &mut self,
         cx: &mut Cx<'_>,

@@ -13,7 +13,7 @@ pub const SERVER: usize = 1;
 /// IP and UDP header bytes that the harness assumes.
 pub const OVERHEAD: usize = 28;
 
-/// What the network does to a packet.
+/// Fate of a packet in the network.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Fate {
     Deliver,

@@ -234,7 +234,7 @@ pub(crate) fn refuse_second(path: &Path) -> Result<(), Error> {
 pub(crate) struct ControlSocket {
     listener: UnixListener,
     path: PathBuf,
-    /// Who started the tunnel.
+    /// User that started the tunnel.
     owner: Uid,
 }
 

@@ -1,0 +1,145 @@
+//! Limits under floods of handshakes.
+
+use crate::{SERVER, World, address, channels, key, seal, seeded};
+use dccp_secure::{
+    Address, Aead, ChannelId, Channels, Event, PresharedKey, PrivateKey, Reason, Settings, Unready,
+};
+use mpdccp_units::Duration;
+use std::net::SocketAddr;
+
+#[test]
+fn a_flood_of_handshakes_is_asked_for_cookies_and_an_honest_client_gets_in() {
+    let mut world = World::new();
+    let mut flooder = channels(5, false);
+    flooder.add_peer(0, key(SERVER).public(), PresharedKey::default());
+    let channel = flooder.open(world.now, 0, address(SERVER)).unwrap();
+    let _ = seal(&mut flooder, world.now, channel, b"x");
+    let (_, flood) = flooder.poll_transmit().unwrap();
+    let mut answered = 0;
+    for n in 0..50_000u32 {
+        let spoofed = SocketAddr::from(((n | 10 << 24).to_be_bytes(), 1));
+        let from = Address { remote: spoofed, ..address(0) };
+        world.server.handle(world.now, &from, &mut flood.clone());
+        while let Some((_, reply)) = world.server.poll_transmit() {
+            assert!(reply.len() < flood.len(), "no amplification");
+            answered += 1;
+        }
+    }
+    assert!(answered > 40_000);
+    assert!(world.server.drops()[&Reason::UnknownPeer] <= 200, "the costly part is done rarely");
+    assert_eq!(world.send(b"let me in"), Err(Unready::NoKey));
+    assert_eq!(world.exchange(), [(ChannelId(0), 9, b"let me in".to_vec())]);
+    assert_eq!(world.server.drops()[&Reason::NoCookie], answered + 1);
+}
+
+/// Handshakes of many peers at one address, each with the cookie that it received; returns the number
+/// answered.
+fn flood(world: &mut World, first: u32, count: u32) -> u32 {
+    let mut answered = 0;
+    for n in first..first + count {
+        let mut key = [0; 32];
+        key[..4].copy_from_slice(&(n % 64).to_be_bytes());
+        let mut client = Channels::new(Settings {
+            private_key: PrivateKey::from_random(key),
+            accepts: false,
+            server: 0,
+            shard: 0,
+            aeads: Aead::ALL.to_vec(),
+            unix: Duration::from_secs(1_700_000_000 + u64::from(n)),
+            seed: key,
+        });
+        client.add_peer(0, self::key(SERVER).public(), PresharedKey::default());
+        let channel = client.open(world.now, 0, address(SERVER)).unwrap();
+        let _ = seal(&mut client, world.now, channel, b"x");
+        while let Some((_, mut datagram)) = client.poll_transmit() {
+            world.server.handle(world.now, &address(3), &mut datagram);
+            while let Some((_, mut reply)) = world.server.poll_transmit() {
+                client.handle(world.now, &address(SERVER), &mut reply);
+            }
+        }
+        answered += u32::from(client.poll_event() == Some(Event::Ready(channel)));
+    }
+    answered
+}
+
+#[test]
+fn a_source_cannot_take_all_handshakes() {
+    let mut world = World::new();
+    for n in 0..64u32 {
+        let mut key = [0; 32];
+        key[..4].copy_from_slice(&n.to_be_bytes());
+        world.server.add_peer(100 + n, PrivateKey::from_random(key).public(), PresharedKey::default());
+    }
+    // The threshold without cookies, 200, and the burst of one source, 32.
+    assert_eq!(flood(&mut world, 0, 400), 200 + 32);
+    assert!(world.server.drops()[&Reason::SourceLimited] > 0);
+    // Each second allows 20 more, however many are tried.
+    for second in 1..4 {
+        world.wait(Duration::from_secs(1));
+        assert_eq!(flood(&mut world, 400 * second, 400), 20, "in second {second}");
+    }
+}
+
+/// A peer with valid keys cannot use up all handshakes.
+#[test]
+fn a_peer_cannot_take_all_handshakes() {
+    let mut world = World::ready();
+    let handshakes = |world: &mut World, count: u32| {
+        let mut answered = 0;
+        for _ in 0..count {
+            world.now += Duration::from_micros(10);
+            world.channel = world.client.open(world.now, 7, address(SERVER)).unwrap();
+            let _ = world.send(b"x");
+            while let Some((_, mut initiation)) = world.client.poll_transmit() {
+                world.server.handle(world.now, &world.from, &mut initiation);
+            }
+            while world.server.poll_transmit().is_some() {
+                answered += 1;
+            }
+            let channel = world.channel;
+            world.client.close(channel);
+        }
+        answered
+    };
+    // At most the threshold at a time.
+    assert_eq!(handshakes(&mut world, 150), 127);
+    assert!(world.server.drops()[&Reason::PeerLimited] > 0);
+    world.wait(Duration::from_secs(1));
+    assert_eq!(handshakes(&mut world, 45), 20, "a second gives it 20 more");
+}
+
+/// The sender of cookies does not control the rate of initiations.
+#[test]
+fn cookies_bring_one_initiation_at_once() {
+    let mut world = World::new();
+    let mut sent = 0;
+    assert_eq!(world.send(b"x"), Err(Unready::NoKey));
+    for n in 0..100u8 {
+        let Some((_, initiation)) = world.client.poll_transmit() else { continue };
+        sent += 1;
+        // A new server with the same key each time, so that each cookie is new.
+        let mut busy = seeded(SERVER, true, n);
+        let stranger = Address { remote: SocketAddr::from(([10, 0, 0, n], 1)), ..world.from };
+        for _ in 0..250 {
+            busy.handle(world.now, &stranger, &mut initiation.clone());
+        }
+        while busy.poll_transmit().is_some() {}
+        busy.handle(world.now, &world.from, &mut initiation.clone());
+        let (_, mut cookie) = busy.poll_transmit().unwrap();
+        world.client.handle(world.now, &address(SERVER), &mut cookie);
+    }
+    assert_eq!(sent, 2, "the first, and one that shows a cookie");
+}
+
+#[test]
+fn channels_of_a_peer_are_bounded() {
+    let mut world = World::ready();
+    for _ in 0..200 {
+        world.wait(Duration::from_millis(100));
+        world.channel = world.client.open(world.now, 7, address(SERVER)).unwrap();
+        assert_eq!(world.send(b"x"), Err(Unready::NoKey));
+        world.exchange();
+    }
+    assert_eq!(world.server.peer_stats(9).unwrap().channels, 64);
+    assert!(world.send(b"the newest works").is_ok());
+}

@@ -1,0 +1,69 @@
+//! Questions of `mpdccp tunnel doctor` and their answers.
+
+use crate::{SERVER, World, address, packet};
+use dccp_secure::{ChannelId, EchoAnswer, EchoQuestion, HEADER, HostFacts, Input, Reason};
+use mpdccp_units::Duration;
+
+/// The echo answers that the client receives, with their sizes.
+fn answers(world: &mut World) -> Vec<(usize, EchoAnswer)> {
+    let mut got = Vec::new();
+    while let Some((to, mut datagram)) = world.server.poll_transmit() {
+        assert_eq!(to, world.from);
+        if let Input::Packet { len, .. } = world.client.handle(world.now, &address(SERVER), &mut datagram) {
+            got.extend(EchoAnswer::read(&datagram[HEADER..HEADER + len]).map(|answer| (len, answer)));
+        }
+    }
+    got
+}
+
+fn question(number: u64, answer: u16, wait: u64) -> Vec<u8> {
+    EchoQuestion { number, answer, answers: 1, wait: Duration::from_millis(wait) }.write(100)
+}
+
+#[test]
+fn questions_are_answered_where_they_came_from_and_when_they_ask_for_it() {
+    let mut world = World::ready();
+    let unix = Duration::from_secs(1_800_000_000);
+    world.server.set_facts(HostFacts { unix, at: world.now, forwards: [true, false] });
+    // From another port, as from a second socket.
+    world.from.remote.set_port(99);
+    assert_eq!(world.send(&question(5, 1_300, 0)), Ok(Input::Handled));
+    let answer = answers(&mut world);
+    let wanted = EchoAnswer { number: 5, count: 1, unix, forwards: [true, false], seen: world.from.remote };
+    assert_eq!(answer, [(1_300, wanted)]);
+    assert_eq!(world.send(&question(6, 0, 5_000)), Ok(Input::Handled));
+    assert_eq!(world.server.poll_timeout(), Some(world.now + Duration::from_secs(5)));
+    world.wait(Duration::from_millis(4_999));
+    assert_eq!(answers(&mut world), []);
+    world.wait(Duration::from_millis(1));
+    assert_eq!(answers(&mut world)[0].1.number, 6);
+    // Some ask for no answer, some for several; all are counted.
+    for (n, count) in [(0, 3), (4, 4), (200, 5)] {
+        let several = EchoQuestion { number: 8, answer: 200, answers: n, wait: Duration::ZERO };
+        assert_eq!(world.send(&several.write(100)), Ok(Input::Handled));
+        let got = answers(&mut world);
+        assert_eq!(got.len(), usize::from(n.min(16)));
+        assert!(got.iter().all(|(len, answer)| (*len, answer.count) == (200, count)));
+    }
+    // A client does not answer requests.
+    assert_eq!(
+        world.answer(ChannelId(0), &question(7, 0, 0)),
+        packet(0, 100).map(|p| match p {
+            Input::Packet { channel, len, .. } => Input::Packet { channel, peer: 7, len },
+            other => other,
+        })
+    );
+}
+
+#[test]
+fn questions_are_bounded_in_bytes_and_in_what_waits() {
+    let mut world = World::ready();
+    let ask = |world: &mut World, answer: u16, wait: u64| {
+        (0..100_000).take_while(|n| world.send(&question(*n, answer, wait)) == Ok(Input::Handled)).count()
+    };
+    assert_eq!(ask(&mut world, 9_000, 0), 4_000_000 / 9_060);
+    assert_eq!(world.server.drops()[&Reason::EchoLimited], 1);
+    answers(&mut world);
+    world.wait(Duration::from_secs(1));
+    assert_eq!(ask(&mut world, 0, 60_000), 1_024);
+}

@@ -1,0 +1,162 @@
+//! Several servers and several shards of one server.
+
+use crate::{CLIENT, SERVER, World, address, channels, key, seal};
+use dccp_secure::{Aead, ChannelId, Channels, Input, PresharedKey, Reason, Settings, Unready};
+use mpdccp_units::{Duration, Time};
+
+#[test]
+fn a_second_path_goes_to_the_same_server() {
+    let mut world = World::ready();
+    world.channel = world.client.open(world.now, 7, address(SERVER)).unwrap();
+    let _ = world.send(b"x");
+    let (_, first) = world.client.poll_transmit().unwrap();
+    assert_eq!(first[..5], [0x52, 1, 2, 3, SERVER]);
+}
+
+/// Three shards of a server, and a client that belongs to the last.
+fn shards() -> (Vec<Channels>, Channels) {
+    let shards = (0..3).map(|n| {
+        let mut shard = Channels::new(Settings {
+            private_key: key(SERVER),
+            accepts: true,
+            server: 5,
+            shard: n,
+            aeads: Aead::ALL.to_vec(),
+            unix: Duration::from_secs(1_700_000_000),
+            seed: [n; 32],
+        });
+        shard.share(3);
+        shard.add_peer(8, key(CLIENT).public(), PresharedKey::default());
+        shard
+    });
+    let mut client = channels(CLIENT, false);
+    client.add_peer(7, key(SERVER).public(), PresharedKey::default());
+    (shards.collect(), client)
+}
+
+#[test]
+fn all_paths_of_a_peer_come_to_one_shard() {
+    let (mut shards, mut client) = shards();
+    let now = Time::from_millis(1);
+    assert_eq!(dccp_secure::home(8, 3), 2);
+    let first = client.open(now, 7, address(SERVER)).unwrap();
+    let _ = seal(&mut client, now, first, b"one");
+    let (_, mut initiation) = client.poll_transmit().unwrap();
+    // Only the shard that decrypted the message knows the peer.
+    assert_eq!(shards[0].handle(now, &address(CLIENT), &mut initiation), Input::Handled);
+    assert_eq!(shards[0].poll_transmit(), None, "not its to answer");
+    let handover = shards[0].poll_handover().unwrap();
+    assert_eq!(handover.shard, 2);
+    assert_eq!(shards[2].take_over(now, handover), Input::Handled);
+    let (to, mut response) = shards[2].poll_transmit().unwrap();
+    assert_eq!(to, address(CLIENT));
+    client.handle(now, &address(SERVER), &mut response);
+    // All later messages name the shard, including the first message of another path.
+    let (_, record) = client.poll_transmit().unwrap();
+    let second = client.open(now, 7, address(SERVER)).unwrap();
+    let _ = seal(&mut client, now, second, b"two");
+    let (_, join) = client.poll_transmit().unwrap();
+    for datagram in [record, join] {
+        for wrong in [0, 1] {
+            let mut there = datagram.clone();
+            assert_eq!(shards[wrong].handle(now, &address(CLIENT), &mut there), Input::Elsewhere(2));
+            assert_eq!(there, datagram, "as it came");
+        }
+        let input = shards[2].handle(now, &address(CLIENT), &mut datagram.clone());
+        assert!(matches!(input, Input::Packet { peer: 8, .. } | Input::Handled), "{input:?}");
+    }
+    assert_eq!(shards[2].peer_stats(8).unwrap().channels, 2);
+    assert!(shards.iter_mut().all(|shard| shard.poll_handover().is_none() && shard.drops().is_empty()));
+}
+
+#[test]
+fn all_paths_of_a_peer_come_to_one_server() {
+    let now = Time::from_millis(1);
+    let mut servers = [5, 6].map(|server| {
+        let mut channels = Channels::new(Settings {
+            private_key: key(SERVER),
+            accepts: true,
+            server,
+            shard: 0,
+            aeads: Aead::ALL.to_vec(),
+            unix: Duration::from_secs(1_700_000_000),
+            seed: [server as u8; 32],
+        });
+        channels.add_peer(8, key(CLIENT).public(), PresharedKey::default());
+        channels
+    });
+    let mut client = channels(CLIENT, false);
+    client.add_peer(7, key(SERVER).public(), PresharedKey::default());
+    // Both paths ask before a server is known, and the balancer chooses different ones.
+    let paths = [0, 1].map(|n| {
+        let path = client.open(now, 7, address(SERVER)).unwrap();
+        let _ = seal(&mut client, now, path, &[n]);
+        path
+    });
+    let mut answers = [0, 1].map(|n| {
+        let (_, mut initiation) = client.poll_transmit().unwrap();
+        assert_eq!(initiation[..4], [0x52, 0, 0, 0]);
+        servers[n].handle(now, &address(CLIENT), &mut initiation);
+        servers[n].poll_transmit().unwrap().1
+    });
+    assert_eq!(client.handle(now, &address(SERVER), &mut answers[0]), Input::Handled);
+    let record = client.poll_transmit().unwrap().1;
+    assert_eq!(record[..4], [0x52, 0, 0, 5]);
+    let late = client.handle(now, &address(SERVER), &mut answers[1]);
+    assert_eq!(late, Input::Dropped(Reason::OtherServer));
+    assert_eq!(seal(&mut client, now, paths[1], b"more"), Err(Unready::NoKey));
+    // The second path asks the first one's server at once.
+    let mut again = client.poll_transmit().unwrap().1;
+    assert_eq!(again[..4], [0x52, 0, 0, 5]);
+    servers[0].handle(now, &address(CLIENT), &mut again);
+    let mut answer = servers[0].poll_transmit().unwrap().1;
+    assert_eq!(client.handle(now, &address(SERVER), &mut answer), Input::Handled);
+    assert_eq!(seal(&mut client, now, paths[1], b"more").unwrap()[..4], [0x52, 0, 0, 5]);
+    // A client that leaves its server opens channels anywhere, and those that it had stay, with new keys too.
+    while client.poll_transmit().is_some() {}
+    client.leave_server(7);
+    let third = client.open(now, 7, address(SERVER)).unwrap();
+    let _ = seal(&mut client, now, third, b"new");
+    let mut initiation = client.poll_transmit().unwrap().1;
+    assert_eq!(initiation[..4], [0x52, 0, 0, 0]);
+    servers[1].handle(now, &address(CLIENT), &mut initiation);
+    let mut answer = servers[1].poll_transmit().unwrap().1;
+    assert_eq!(client.handle(now, &address(SERVER), &mut answer), Input::Handled);
+    client.start_over(7);
+    assert_eq!(seal(&mut client, now, paths[0], b"old").unwrap()[..4], [0x52, 0, 0, 5]);
+    let later = now + Duration::from_secs(125);
+    let _ = seal(&mut client, later, paths[0], b"old");
+    let renewal = std::iter::from_fn(|| client.poll_transmit()).map(|(_, datagram)| datagram);
+    assert_eq!(renewal.last().unwrap()[..4], [0x52, 0, 0, 5]);
+    client.close(paths[0]);
+    let now = later;
+    let fourth = client.open(now, 7, address(SERVER)).unwrap();
+    let paths = [fourth];
+    // Another server that answers in its place later, for instance after it was taken out of the balancer, is accepted.
+    client.start_over(7);
+    let _ = seal(&mut client, now, paths[0], b"elsewhere");
+    let elsewhere = std::iter::from_fn(|| client.poll_transmit()).map(|(_, datagram)| datagram);
+    let mut initiation = elsewhere.filter(|datagram| datagram[..4] == [0x52, 0, 0, 0]).last().unwrap();
+    servers[1].handle(now, &address(CLIENT), &mut initiation);
+    let mut answer = servers[1].poll_transmit().unwrap().1;
+    assert_eq!(client.handle(now, &address(SERVER), &mut answer), Input::Handled);
+}
+
+#[test]
+fn a_shard_that_there_is_not_is_nobodys() {
+    let (mut shards, _) = shards();
+    let mut record = [0; 64];
+    record[..5].copy_from_slice(&[0x52, 0, 0, 5, 3]);
+    let input = shards[0].handle(Time::from_millis(1), &address(CLIENT), &mut record);
+    assert_eq!(input, Input::Dropped(Reason::UnknownIndex));
+}
+
+#[test]
+fn removing_a_peer_ends_its_channels() {
+    let mut world = World::ready();
+    world.server.remove_peer(9);
+    assert_eq!(world.send(b"x"), Ok(Input::Dropped(Reason::UnknownIndex)));
+    let mut record = [0; 64];
+    assert_eq!(world.server.seal(world.now, ChannelId(0), &mut record, 64), Err(Unready::NoChannel));
+    assert_eq!(world.server.poll_timeout(), None);
+}

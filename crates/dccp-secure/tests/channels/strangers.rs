@@ -1,0 +1,117 @@
+//! Handshakes of peers whose keys are unknown.
+
+use crate::{CLIENT, SERVER, World, address, at, channels, key, seal};
+use dccp_secure::{Aead, Channels, Input, PresharedKey, Reason, Settings};
+use mpdccp_units::{Duration, Time};
+
+#[test]
+fn strangers_get_no_answer() {
+    let mut world = World::ready();
+    let mut stranger = channels(5, false);
+    stranger.add_peer(0, key(SERVER).public(), PresharedKey::default());
+    let wrong = {
+        let mut guesser = channels(6, false);
+        guesser.add_peer(0, key(4).public(), PresharedKey::default());
+        let channel = guesser.open(world.now, 0, address(SERVER)).unwrap();
+        let _ = seal(&mut guesser, world.now, channel, b"x");
+        guesser.poll_transmit().unwrap().1
+    };
+    let channel = stranger.open(world.now, 0, address(SERVER)).unwrap();
+    let _ = seal(&mut stranger, world.now, channel, b"x");
+    let unknown = stranger.poll_transmit().unwrap().1;
+    let cases = [
+        (wrong, Reason::Stranger),
+        (unknown, Reason::UnknownPeer),
+        (vec![0x52; 64], Reason::UnknownIndex),
+        (vec![1, 0, 0, 0], Reason::NoMessage),
+    ];
+    for (mut datagram, why) in cases {
+        assert_eq!(world.server.handle(world.now, &address(5), &mut datagram), Input::Dropped(why));
+        assert_eq!(world.server.drops()[&why], 1);
+    }
+    assert_eq!(world.server.poll_transmit(), None);
+    assert_eq!(world.server.peer_stats(9).unwrap().channels, 1);
+}
+
+/// If strangers are admitted, each has its own number while it has a channel, and their number is limited.
+#[test]
+fn strangers_are_let_in_where_the_owner_wants_it() {
+    let mut now = Time::from_millis(1);
+    let mut server = channels(SERVER, true);
+    server.add_peer(9, key(CLIENT).public(), PresharedKey::default());
+    server.admit_strangers(2);
+    let visit = |n: u8, now: Time, server: &mut Channels| {
+        let mut client = at(n, false, n, Duration::from_secs(1_700_000_000));
+        client.add_peer(0, key(SERVER).public(), PresharedKey::default());
+        let channel = client.open(now, 0, address(SERVER)).unwrap();
+        let _ = seal(&mut client, now, channel, b"hello");
+        let from = address(n);
+        let input = server.handle(now, &from, &mut client.poll_transmit().unwrap().1);
+        if input != Input::Handled {
+            return Err(input);
+        }
+        client.handle(now, &address(SERVER), &mut server.poll_transmit().unwrap().1);
+        match server.handle(now, &from, &mut client.poll_transmit().unwrap().1) {
+            Input::Packet { peer, .. } => Ok(peer),
+            other => Err(other),
+        }
+    };
+    assert_eq!(visit(CLIENT, now, &mut server), Ok(9), "a named peer keeps its number");
+    let first = visit(5, now, &mut server).unwrap();
+    now += Duration::from_secs(30);
+    let second = visit(6, now, &mut server).unwrap();
+    assert!(first != second && first != 9);
+    for (n, number) in [(5, first), (6, second)] {
+        assert_eq!(server.peer_key(number), Some(key(n).public()));
+        assert_eq!(server.number(&key(n).public()), Some(number));
+    }
+    assert_eq!(visit(7, now, &mut server), Err(Input::Dropped(Reason::TooMany)));
+    // The one that was silent for a minute is dropped; the other stays.
+    now += Duration::from_secs(31);
+    let third = visit(7, now, &mut server).unwrap();
+    assert_eq!((server.peer_key(first), server.peer_key(second)), (None, Some(key(6).public())));
+    // In the end all are removed except the configured peer.
+    now += Duration::from_secs(3600);
+    server.handle_timeout(now);
+    assert_eq!((server.peer_key(second), server.peer_key(third)), (None, None));
+    assert_eq!(server.peer_key(9), Some(key(CLIENT).public()));
+    server.admit_strangers(0);
+    assert_eq!(visit(5, now, &mut server), Err(Input::Dropped(Reason::UnknownPeer)));
+}
+
+/// A handshake that leads to no channel leaves no state of its sender.
+#[test]
+fn a_stranger_without_a_channel_is_forgotten() {
+    let now = Time::from_millis(1);
+    let aead = |aead| Settings {
+        private_key: key(5),
+        accepts: false,
+        server: 0,
+        shard: 0,
+        aeads: vec![aead],
+        unix: Duration::from_secs(1_700_000_000),
+        seed: [5; 32],
+    };
+    let mut server =
+        Channels::new(Settings { private_key: key(SERVER), accepts: true, ..aead(Aead::Aes128Gcm) });
+    server.admit_strangers(1);
+    let mut client = Channels::new(aead(Aead::ChaCha20Poly1305));
+    client.add_peer(0, key(SERVER).public(), PresharedKey::default());
+    let channel = client.open(now, 0, address(SERVER)).unwrap();
+    let _ = seal(&mut client, now, channel, b"hello");
+    let dropped = server.handle(now, &address(5), &mut client.poll_transmit().unwrap().1);
+    assert_eq!(dropped, Input::Dropped(Reason::NoCommonCipher));
+    assert_eq!(server.number(&key(5).public()), None);
+}
+
+#[test]
+fn clients_answer_no_handshake() {
+    let mut world = World::new();
+    let mut other = channels(3, false);
+    other.add_peer(0, key(CLIENT).public(), PresharedKey::default());
+    let channel = other.open(world.now, 0, address(CLIENT)).unwrap();
+    let _ = seal(&mut other, world.now, channel, b"x");
+    let mut first = other.poll_transmit().unwrap().1;
+    let result = world.client.handle(world.now, &address(3), &mut first);
+    assert_eq!((result, world.client.poll_transmit()), (Input::Dropped(Reason::NotAccepting), None));
+}
