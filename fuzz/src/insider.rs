@@ -20,7 +20,6 @@ use std::net::{IpAddr, SocketAddr};
 const STEPS: usize = 200;
 /// Subflows of the insider at a time.
 const SUBFLOWS: usize = 12;
-const MAGIC: [u8; 4] = *b"mpd1";
 
 /// One connection, as the insider sees it.
 #[derive(Clone, Debug)]
@@ -46,6 +45,8 @@ struct Insider {
     its_ci: u32,
     mp_seq: Seq,
     subflows: Vec<Subflow>,
+    /// Ports used so far.
+    opened: u16,
 }
 
 /// A hostile client of a listener, or a hostile server of a client: sequence numbers of both kinds begin anywhere, just below their limits among others.
@@ -64,6 +65,7 @@ pub fn insider(bytes: &[u8]) {
         its_ci: 0,
         mp_seq: first_number(input),
         subflows: Vec::new(),
+        opened: 0,
     };
     let id = match victim {
         Server => {
@@ -207,7 +209,7 @@ impl Insider {
                     self.key.resize(key.len(), 7);
                     let list = [&[self.kind], &self.key[..]].concat();
                     options.push(&Opt::Mp(MpOption::Key { ci: self.ci, keys: &list }));
-                    options.push(&Opt::Mp(MpOption::Exp(&hello(input))));
+                    options.push(&Opt::Mp(MpOption::Exp(&frames::hello(input))));
                 }
                 Opt::Mp(MpOption::Join { nonce, .. }) => {
                     nonces.1 = nonce;
@@ -226,10 +228,9 @@ impl Insider {
         let header = packet.header;
         let ports = (header.dst_port, header.src_port);
         self.subflows.retain(|flow| flow.ports != ports);
-        let place = self.subflows.len() % 2;
-        self.subflows.push(Subflow { place, ports, seq: first_number(input), gsr: header.seq, nonces });
+        self.subflows.push(Subflow { place: 0, ports, seq: first_number(input), gsr: header.seq, nonces });
         let at = self.subflows.len() - 1;
-        // Which of the paths asked is not known here: to both, one of which has no such connection.
+        // Which path asked is not known. A path without such a connection ignores the Response and sets no timer: then the other gets it.
         for place in 0..2 {
             self.subflows[at].place = place;
             let seq = self.subflows[at].seq;
@@ -247,12 +248,13 @@ impl Insider {
         let place = self.subflows.len();
         let flow = Subflow {
             place: place % 4,
-            ports: (50_000 + place as u16, PORT),
+            ports: (50_000 + self.opened, PORT),
             seq: first_number(input),
             gsr: Seq::default(),
             nonces: (join.unwrap_or(0), 0),
         };
         self.subflows.push(flow);
+        self.opened += 1;
         let mut options = OptionBuf::new();
         options.push(&Opt::ChangeR(feature::MULTIPATH_CAPABLE, &[0]));
         let list = [&[self.kind], &self.key[..]].concat();
@@ -262,7 +264,7 @@ impl Insider {
             }
             None => {
                 options.push(&Opt::Mp(MpOption::Key { ci: self.ci, keys: &list }));
-                options.push(&Opt::Mp(MpOption::Exp(&hello(input))))
+                options.push(&Opt::Mp(MpOption::Exp(&frames::hello(input))))
             }
         };
         self.send(input, net, place, PacketType::Request, options.as_bytes(), &[]);
@@ -302,7 +304,8 @@ impl Insider {
             }
             self.mp_seq = self.mp_seq.add(step);
             let mut options = OptionBuf::new();
-            let fec = [&MAGIC[..], &[4, input.byte()], &self.mp_seq.value().to_be_bytes()[2..]].concat();
+            let fec =
+                [&frames::MAGIC[..], &[4, input.byte()], &self.mp_seq.value().to_be_bytes()[2..]].concat();
             options.push(&match n % 8 {
                 7 if step == 2 => Opt::Mp(MpOption::Exp(&fec)),
                 _ => Opt::Mp(MpOption::Seq(self.mp_seq)),
@@ -379,7 +382,7 @@ impl Insider {
                 }
                 12 => {
                     // Each of ours, and streams.
-                    let mut private = [&MAGIC[..], &[small % 6]].concat();
+                    let mut private = [&frames::MAGIC[..], &[small % 6]].concat();
                     let len = [2, 2, 2, 4, 7, 0][usize::from(small % 6)];
                     private.extend((0..len).map(|_| input.byte()));
                     if small > 240 {
@@ -462,11 +465,6 @@ impl Insider {
         tag.copy_from_slice(&full[..20]);
         tag
     }
-}
-
-/// What this end can do, for all it says.
-fn hello(input: &mut Unstructured<'_>) -> Vec<u8> {
-    [&MAGIC[..], &[0, input.byte() | 27, 0]].concat()
 }
 
 fn push(options: &mut Vec<u8>, option: Opt<'_>) {

@@ -329,7 +329,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     match &args[..] {
         [what, n] if what == "idle" => idle(n.parse()?),
         [ccid, n] => data(ccid.parse()?, n.parse()?),
-        _ => return Err("usage: walks CCID PACKETS |  walks idle SESSIONS".into()),
+        _ => return Err("usage: walks CCID PACKETS | walks idle SESSIONS".into()),
     }
     Ok(())
 }

@@ -1,6 +1,7 @@
 use core::fmt;
 use core::time::Duration;
 use std::collections::BTreeMap;
+use std::sync::Mutex;
 
 use mpdccp_proto::Named;
 use rand_chacha::ChaCha8Rng;
@@ -40,6 +41,25 @@ pub struct Sample {
     pub latency_ms: Option<f64>,
     /// Offered to each path since the last sample, outer Mbit/s.
     pub path_mbps: Vec<f64>,
+}
+
+/// Simulated time and real time of all runs of a backend in virtual time.
+#[derive(Debug, Default)]
+pub(crate) struct Spent(Mutex<(Duration, Duration)>);
+
+impl Spent {
+    pub(crate) fn add(&self, simulated: Duration, real: Duration) {
+        if let Ok(mut spent) = self.0.lock() {
+            spent.0 += simulated;
+            spent.1 += real;
+        }
+    }
+
+    /// Simulated seconds per second.
+    pub(crate) fn speed(&self) -> Option<f64> {
+        let (simulated, real) = *self.0.lock().ok()?;
+        (!real.is_zero()).then(|| simulated.as_secs_f64() / real.as_secs_f64())
+    }
 }
 
 /// A way to make runs.

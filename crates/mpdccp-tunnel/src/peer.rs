@@ -50,7 +50,7 @@ pub(crate) struct Peer {
     /// Names of paths to advertised addresses that did not answer.
     pub(crate) unanswered: Vec<String>,
     pub(crate) session: Option<SessionId>,
-    /// Sessions with servers that were left, which still carry connections.
+    /// Sessions with servers that were left: they carry their connections, and packets until the next session is open.
     pub(crate) leaving: Vec<Leaving>,
     /// A server's: it asked for addresses, and has these.
     pub(crate) asked: bool,
@@ -136,7 +136,7 @@ impl Peer {
         &self.cfg.name
     }
 
-    /// When [`on_timeout`](Self::on_timeout) has something to do.
+    /// When [`on_timeout`](Self::on_timeout) or [`servers::watch`](crate::client::servers::watch) has something to do.
     pub(crate) fn next_timeout(&self) -> Option<Time> {
         [self.retry_at, self.give_up_at, self.silence_ends()].into_iter().flatten().min()
     }

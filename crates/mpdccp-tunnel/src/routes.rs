@@ -2,9 +2,11 @@
 
 use crate::Cx;
 use crate::action::Action;
+use crate::client::servers::SILENT;
 use crate::config::{Config, Remote, Routes};
 use crate::peers::Peers;
 use ipnet::IpNet;
+use mpdccp_units::Time;
 use std::collections::BTreeMap;
 
 /// Networks to route into the interface: every peer's `allowed_ips`, the pool and the server's routes, except those within the
@@ -28,28 +30,56 @@ pub(crate) fn wanted(cfg: &Config, own: &[IpNet], told: &[IpNet]) -> Vec<IpNet> 
 /// Routes of a server with `routes = "sessions"`, by peer: a routing daemon announces them while they exist. They are set even within the
 /// interface's own network, which a daemon does not announce in parts.
 #[derive(Debug, Default)]
-pub(crate) struct SessionRoutes(BTreeMap<usize, Vec<IpNet>>);
+pub(crate) struct SessionRoutes {
+    set: BTreeMap<usize, Vec<IpNet>>,
+    /// Peers with routes and a session, but without a working path, and since when.
+    silent: BTreeMap<usize, Time>,
+}
 
 impl SessionRoutes {
-    /// A peer's session or paths changed: its networks are routed while one of its paths works. Another server may have the peer otherwise.
+    /// A peer's session or paths changed: its networks are routed while one of its paths works. Another server may have the peer otherwise, but a pause
+    /// must not go through all routers: only a silence as long as clients bear it ends the routes of a session.
     pub(crate) fn follow(&mut self, cx: &mut Cx<'_>, peers: &Peers, number: usize) {
-        if cx.cfg.routes == Routes::Sessions {
-            let after = wanted_of(cx, peers, number);
-            let before = self.0.remove(&number).unwrap_or_default();
-            change(cx, &before, &after, false);
-            self.0.extend((!after.is_empty()).then_some((number, after)));
+        if cx.cfg.routes != Routes::Sessions {
+            return;
         }
+        let after = wanted_of(cx, peers, number);
+        let open = peers.get(number).is_some_and(|peer| peer.session.is_some());
+        if after.is_empty() && open && self.set.contains_key(&number) {
+            self.silent.entry(number).or_insert(cx.now);
+        } else {
+            self.set_to(cx, number, after);
+        }
+    }
+
+    /// Deletes the routes of peers that are silent for too long.
+    pub(crate) fn watch(&mut self, cx: &mut Cx<'_>) {
+        let over: Vec<usize> = self
+            .silent
+            .iter()
+            .filter(|(_, since)| cx.now.since(**since) >= SILENT)
+            .map(|(n, _)| *n)
+            .collect();
+        over.into_iter().for_each(|number| self.set_to(cx, number, Vec::new()));
+    }
+
+    fn set_to(&mut self, cx: &mut Cx<'_>, number: usize, after: Vec<IpNet>) {
+        self.silent.remove(&number);
+        let before = self.set.remove(&number).unwrap_or_default();
+        change(cx, &before, &after, false);
+        self.set.extend((!after.is_empty()).then_some((number, after)));
     }
 
     /// The configuration changed.
     pub(crate) fn reload(&mut self, cx: &mut Cx<'_>, peers: &Peers) {
-        let after = self.0.keys().map(|number| (*number, wanted_of(cx, peers, *number)));
+        let after = self.set.keys().map(|number| (*number, wanted_of(cx, peers, *number)));
         let after: BTreeMap<usize, Vec<IpNet>> = after.collect();
         let all =
             |routes: &BTreeMap<usize, Vec<IpNet>>| routes.values().flatten().copied().collect::<Vec<_>>();
         // All at once, since a network may go from one peer to another.
-        change(cx, &all(&self.0), &all(&after), false);
-        self.0 = after;
+        change(cx, &all(&self.set), &all(&after), false);
+        self.set = after;
+        self.silent.clear();
     }
 }
 

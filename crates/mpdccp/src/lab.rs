@@ -152,10 +152,7 @@ pub(crate) fn main(args: &Lab) -> ExitCode {
         Lab::Reproduce(args) => reproduce::reproduce(args),
         Lab::Judge(args) => judge::judge(args),
         Lab::Compare(args) => compare(args),
-        Lab::Guest { dir } => {
-            mpdccp_lab::uml::guest(dir);
-            Ok(())
-        }
+        Lab::Guest { dir } => mpdccp_lab::uml::guest(dir),
     };
     finish(result)
 }

@@ -3,6 +3,9 @@
 use crate::unstructured::Unstructured;
 use dccp_streams::{Reason, StreamId, Streams};
 
+/// First bytes of MP_EXP options of this stack (docs/rfc9897.md).
+pub(super) const MAGIC: [u8; 4] = *b"mpd1";
+
 /// The victim's application uses its streams.
 pub(super) fn use_streams(input: &mut Unstructured<'_>, streams: &mut Streams) {
     let id = StreamId(input.below(8) as u64);
@@ -84,4 +87,9 @@ fn varint(out: &mut Vec<u8>, n: u64) {
     };
     let bytes = (n | class << (8 * (1 << class) - 2)).to_be_bytes();
     out.extend(&bytes[8 - (1 << class)..]);
+}
+
+/// Features of this end, invented.
+pub(super) fn hello(input: &mut Unstructured<'_>) -> Vec<u8> {
+    [&MAGIC[..], &[0, input.byte() | 27, 0]].concat()
 }

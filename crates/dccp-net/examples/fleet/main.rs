@@ -18,7 +18,7 @@ const PATIENCE: Duration = Duration::from_secs(60);
 
 fn main() -> Result<(), Error> {
     let args: Vec<String> = std::env::args().skip(1).collect();
-    let usage = "usage: fleet config N |  fleet run N SERVER_PID [IDLE_SECONDS LOAD_SECONDS PINGS_PER_SECOND] | fleet restart N SERVER_PID [PINGS_PER_SECOND]";
+    let usage = "usage: fleet config N | fleet run N SERVER_PID [IDLE_SECONDS LOAD_SECONDS PINGS_PER_SECOND] | fleet restart N SERVER_PID [PINGS_PER_SECOND]";
     let number = |i: usize, default: &str| args.get(i).map_or(default, |s| s).parse::<u32>();
     let n = number(1, "")?;
     match args.first().map(String::as_str) {

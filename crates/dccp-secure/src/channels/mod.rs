@@ -1,6 +1,7 @@
 mod admission;
 mod handshake;
 mod questions;
+mod servers;
 mod shards;
 mod types;
 
@@ -188,21 +189,6 @@ impl Channels {
         self.strangers.forget(number);
         for at in peer.channels.into_values() {
             self.forget(at);
-        }
-    }
-
-    /// The peer may be another machine from now on, or have lost its keys in a restart. On each channel that
-    /// this end started, the next packet waits for a new handshake, with any server and shard. Records under
-    /// the old keys are still opened.
-    pub fn start_over(&mut self, peer: u32) {
-        let Some(peer) = self.peers.get_mut(&peer) else { return };
-        peer.home = ANYWHERE;
-        for at in peer.channels.values() {
-            let channel = self.channels.get_mut(*at).filter(|channel| channel.stays.is_none());
-            let gone = channel.and_then(Channel::start_over);
-            gone.into_iter().for_each(|index| {
-                self.indices.remove(index & NO_SLOT);
-            });
         }
     }
 

@@ -1,7 +1,7 @@
 //! A server of several shards: the header or the peer's number identifies the shard, and handshakes continue
 //! there.
 
-use super::{ANYWHERE, Channels, Input};
+use super::{Channels, Input};
 use crate::address::Address;
 use crate::header::Receiver;
 use crate::noise::Offered;
@@ -44,17 +44,6 @@ impl Channels {
         let Handover { from, offered, to, .. } = handover;
         let result = self.answer(now, &from, offered, to);
         self.settle(result)
-    }
-
-    /// This end leaves the peer's server: further channels open at any server, and those that exist stay with theirs.
-    pub fn leave_server(&mut self, peer: u32) {
-        let Some(peer) = self.peers.get_mut(&peer) else { return };
-        let home = std::mem::replace(&mut peer.home, ANYWHERE);
-        for at in peer.channels.values() {
-            if let Some(channel) = self.channels.get_mut(*at).filter(|channel| channel.initiates) {
-                channel.stays.get_or_insert(home);
-            }
-        }
     }
 
     /// The next handshake for another shard.

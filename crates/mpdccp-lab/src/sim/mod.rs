@@ -19,18 +19,16 @@ mod world;
 
 pub use side::Side;
 
-use core::time::Duration;
-use std::sync::Mutex;
 use std::time::Instant;
 
+use crate::backend::Spent;
 use crate::scenario::FlowKind;
 use crate::{Backend, LabError, Plan, RunRecord, Sample};
 
 /// Runs scenarios in virtual time: same scenario and seed, same bytes.
 #[derive(Debug, Default)]
 pub struct Sim {
-    /// Simulated time, and real time.
-    spent: Mutex<(Duration, Duration)>,
+    spent: Spent,
 }
 
 impl Backend for Sim {
@@ -59,10 +57,7 @@ impl Backend for Sim {
         }
         let begun = Instant::now();
         let record = run::Run::new(plan)?.go(watch)?;
-        if let Ok(mut spent) = self.spent.lock() {
-            spent.0 += plan.scenario.duration();
-            spent.1 += begun.elapsed();
-        }
+        self.spent.add(plan.scenario.duration(), begun.elapsed());
         Ok(record)
     }
 
@@ -71,7 +66,6 @@ impl Backend for Sim {
     }
 
     fn speed(&self) -> Option<f64> {
-        let (simulated, took) = *self.spent.lock().ok()?;
-        (!took.is_zero()).then(|| simulated.as_secs_f64() / took.as_secs_f64())
+        self.spent.speed()
     }
 }

@@ -11,7 +11,14 @@ use crate::netns::Netns;
 use crate::{Backend, LabError, Plan, RunRecord, Sample, Scenario};
 
 /// Runs the job in `dir` and turns the kernel off.
-pub fn guest(dir: &Path) {
+///
+/// # Errors
+/// The process is not the first of a kernel, which it would turn off.
+pub fn guest(dir: &Path) -> Result<(), LabError> {
+    if std::process::id() != 1 {
+        let what = "`lab guest` is only for the first process of the kernel of --backend uml";
+        return Err(LabError::Missing(what.to_owned()));
+    }
     let ended = prepare().and_then(|()| run(dir)).and_then(|record| {
         let bytes = postcard::to_stdvec(&record).map_err(|e| LabError::failed("writing the run", e))?;
         whole(&dir.join(left::RECORD), &bytes)
@@ -21,6 +28,7 @@ pub fn guest(dir: &Path) {
     }
     // The first process must not return.
     let _ = reboot(RebootCommand::PowerOff);
+    Ok(())
 }
 
 /// Mounts the guest's own file systems over those of the host; the kernel itself mounts /dev.

@@ -14,7 +14,6 @@ use std::fs::{self, File};
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
-use std::sync::Mutex;
 use std::thread::sleep;
 use std::time::Instant;
 
@@ -23,6 +22,7 @@ use tempfile::TempDir;
 
 pub use guest::guest;
 
+use crate::backend::Spent;
 use crate::netns::{self, Netns, Reaper};
 use crate::{Backend, LabError, Plan, RunRecord, Sample, code};
 
@@ -34,6 +34,8 @@ const JOBS: &str = "/var/tmp";
 const PREFIX: &str = "mpdccp-uml-";
 /// Time between looks at a running kernel.
 const NAP: Duration = Duration::from_millis(20);
+/// Memory of a kernel, for both tunnel ends, the links and the packets of a run in memory; the host gives what is used.
+const MEMORY: &str = "mem=1G";
 /// Number of lines of the kernel's console in the error if it fails.
 const LAST_LINES: usize = 12;
 
@@ -65,8 +67,7 @@ pub struct Uml {
     netns: Netns,
     /// The `mpdccp` program.
     program: PathBuf,
-    /// Virtual time and real time of all runs.
-    spent: Mutex<(Duration, Duration)>,
+    spent: Spent,
 }
 
 impl Uml {
@@ -86,7 +87,7 @@ impl Uml {
             )));
         }
         sweep();
-        Ok(Uml { kernel, netns: Netns::new(program.clone()), program, spent: Mutex::default() })
+        Ok(Uml { kernel, netns: Netns::new(program.clone()), program, spent: Spent::default() })
     }
 
     /// Starts the kernel for the job in `dir`.
@@ -94,7 +95,7 @@ impl Uml {
         let console =
             File::create(dir.join(left::CONSOLE)).map_err(|e| LabError::failed("making a file", e))?;
         let child = Command::new(&self.kernel)
-            .args(["mem=1G", "root=/dev/root", "rootfstype=hostfs", "rw", "time-travel=inf-cpu", "quiet"])
+            .args([MEMORY, "root=/dev/root", "rootfstype=hostfs", "rw", "time-travel=inf-cpu", "quiet"])
             // The clock begins at the same time in each run, so that nothing depends on today's date.
             .args(["time-travel-start=1000000000000000000", "panic=-1"])
             // A console that is named here is not appended to the arguments of the first process.
@@ -196,10 +197,7 @@ impl Backend for Uml {
         let record = fs::read(dir.path().join(left::RECORD)).map_err(|_| {
             LabError::failed("the kernel ended without a result; its last words", last_words(dir.path()))
         })?;
-        if let Ok(mut spent) = self.spent.lock() {
-            spent.0 += plan.scenario.duration();
-            spent.1 += began.elapsed();
-        }
+        self.spent.add(plan.scenario.duration(), began.elapsed());
         postcard::from_bytes(&record).map_err(|e| failed(&e))
     }
 
@@ -208,8 +206,7 @@ impl Backend for Uml {
     }
 
     fn speed(&self) -> Option<f64> {
-        let (simulated, took) = *self.spent.lock().ok()?;
-        (!took.is_zero()).then(|| simulated.as_secs_f64() / took.as_secs_f64())
+        self.spent.speed()
     }
 }
 

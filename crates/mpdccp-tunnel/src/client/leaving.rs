@@ -26,7 +26,7 @@ impl Peer {
     }
 
     /// The session that carries packets: until the next server's is open, that with the server being left.
-    pub(crate) fn carrier(&self) -> Option<SessionId> {
+    pub(crate) fn packet_session(&self) -> Option<SessionId> {
         let left = self.leaving.last().filter(|_| self.opened.is_none());
         left.map(|leaving| leaving.session).or(self.session)
     }

@@ -9,8 +9,9 @@ use crate::peer::Peer;
 use crate::peers::Peers;
 use mpdccp_units::{Duration, Time};
 
-/// Time without a working path before the next server is tried.
-const SILENT: Duration = Duration::from_secs(2);
+/// Time without a working path before a client tries its next server, and before a server gives up its routes to a client. Longer than an answer takes on a
+/// line with a second of round trip, and short enough for people to wait.
+pub(crate) const SILENT: Duration = Duration::from_secs(2);
 
 /// Moves a peer's paths to the next server of its list, if there is one. If the server asks for that, `connections` is the number of TCP connections
 /// of its session: the old session stays for them, and for packets until the next one is open and routed.

@@ -86,7 +86,7 @@ impl Forward {
         if !shard.is_home(number) {
             return Ok(Outcome::HandOver(shard.home(number), packet));
         }
-        let session = peers[number].carrier().ok_or(DropReason::NotConnected)?;
+        let session = peers[number].packet_session().ok_or(DropReason::NotConnected)?;
         let carried = peers[number].carried.unwrap_or(Carried::all(self.mtu.mtu));
         let info = PktInfo::of_ip(&packet, cx.endpoint.flow_key());
         if !carried.proven || packet.len() > usize::from(carried.least) {

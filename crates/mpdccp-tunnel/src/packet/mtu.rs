@@ -171,7 +171,7 @@ mod tests {
     #[test]
     fn the_interface_is_as_large_as_some_peer_and_no_larger_than_at_the_start() {
         let mut sizes = InterfaceMtu::new(1400);
-        assert_eq!(sizes.wanted(0, None), None, "not an address of a host");
+        assert_eq!(sizes.wanted(0, None), None, "no peer yet");
         sizes.count(None, Some(1300));
         assert_eq!(sizes.wanted(0, None), Some(1300));
         sizes.count(None, Some(1350));

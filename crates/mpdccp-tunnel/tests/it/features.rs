@@ -220,6 +220,36 @@ fn routes_follow_the_sessions() {
     assert_eq!(world.hosts[SERVERS[1]].routes, nets(&[]));
 }
 
+/// Routers need seconds to learn a route that comes and goes.
+#[test]
+fn a_pause_withdraws_no_route() {
+    let mut world = World::new(
+        [ClientFile::new(), ClientFile::new()],
+        &server_text([true; CLIENTS], "routes = \"sessions\""),
+    );
+    world.run(SOON);
+    let net = IpNet::from(IpAddr::from(inner(0)));
+    let outage = |world: &mut World, up| ["p0", "p1"].map(|p| world.change(0, p, |access| access.up = up));
+    let mut suspect = false;
+    outage(&mut world, false);
+    for _ in 0..15 {
+        world.send(SERVERS[0], inner(0), 500);
+        world.run(Duration::from_millis(100));
+        suspect |= world.peer(SERVERS[0], "c0").unwrap().paths.iter().all(|path| path.state != "up");
+        assert!(world.hosts[SERVERS[0]].routes.contains(&net));
+    }
+    assert!(suspect, "the server notices the pause");
+    outage(&mut world, true);
+    world.run(Duration::from_secs(3));
+    assert!(world.hosts[SERVERS[0]].routes.contains(&net));
+    outage(&mut world, false);
+    for _ in 0..45 {
+        world.send(SERVERS[0], inner(0), 500);
+        world.run(Duration::from_millis(100));
+    }
+    assert!(!world.hosts[SERVERS[0]].routes.contains(&net));
+}
+
 #[test]
 fn a_client_goes_to_the_next_server_when_its_own_falls_silent() {
     let mut world = up();

@@ -256,7 +256,7 @@ fn quota_standby_and_cost_hold_for_the_bytes_of_streams() {
     world.bulk(std::slice::from_mut(&mut up), 500);
     world.bulk(std::slice::from_mut(&mut down), 500);
     world.run(Duration::from_secs(10));
-    assert_eq!(world.path(0, "a").unwrap().priority, 1, "uses it up");
+    assert_eq!(world.path(0, "a").unwrap().priority, 1, "the quota is used up");
     for bulk in [&mut up, &mut down] {
         let ([a, b], _) = world.second(bulk);
         assert!(a < b / 50 && b > 1_000_000, "{a} and {b}");

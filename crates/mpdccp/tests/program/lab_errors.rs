@@ -57,3 +57,17 @@ fn nobody_reading_is_no_reason_for_a_panic() {
         "{said}"
     );
 }
+
+/// The first process of a kernel turns it off at the end; any other process must not. Without capabilities it could not, whatever it tried.
+#[test]
+fn a_guest_outside_its_kernel_turns_nothing_off() {
+    let mut powerless = Command::new("setpriv");
+    powerless.args(["--bounding-set", "-all", "--inh-caps", "-all", env!("CARGO_BIN_EXE_mpdccp")]);
+    let Ok(out) = powerless.args(["lab", "guest", "/nonexistent"]).output() else {
+        crate::common::skipped("no program setpriv");
+        return;
+    };
+    let said = String::from_utf8_lossy(&out.stderr);
+    assert_eq!(out.status.code(), Some(2), "{said}");
+    assert!(said.contains("only for the first process of the kernel"), "{said}");
+}

@@ -1,0 +1,33 @@
+//! A peer that may be another server from now on.
+
+use super::{ANYWHERE, Channels};
+use crate::channel::Channel;
+use crate::header::NO_SLOT;
+
+impl Channels {
+    /// The peer may be another machine from now on, or have lost its keys in a restart. On each channel that
+    /// this end started, the next packet waits for a new handshake, with any server and shard. Records under
+    /// the old keys are still opened.
+    pub fn start_over(&mut self, peer: u32) {
+        let Some(peer) = self.peers.get_mut(&peer) else { return };
+        peer.home = ANYWHERE;
+        for at in peer.channels.values() {
+            let channel = self.channels.get_mut(*at).filter(|channel| channel.stays.is_none());
+            let gone = channel.and_then(Channel::start_over);
+            gone.into_iter().for_each(|index| {
+                self.indices.remove(index & NO_SLOT);
+            });
+        }
+    }
+
+    /// This end leaves the peer's server: further channels open at any server, and those that exist stay with theirs.
+    pub fn leave_server(&mut self, peer: u32) {
+        let Some(peer) = self.peers.get_mut(&peer) else { return };
+        let home = std::mem::replace(&mut peer.home, ANYWHERE);
+        for at in peer.channels.values() {
+            if let Some(channel) = self.channels.get_mut(*at).filter(|channel| channel.initiates) {
+                channel.stays.get_or_insert(home);
+            }
+        }
+    }
+}
