@@ -1,5 +1,5 @@
 //! The example test cases of the draft's appendix, under their names, for the published variant: a single
-//! flow on a link of 50 Mbit/s and 40 ms unless a case differs. docs/ccid250.md lists them.
+//! flow on a link of 50 Mbit/s and 40 ms unless a case differs.
 
 use std::sync::{Arc, Mutex, MutexGuard};
 
