@@ -152,8 +152,8 @@ impl Agreement {
     }
 }
 
-/// Equivalence test over pairs of runs of the same seed: whether the median difference is below `allowed` for the second median. With too
-/// few runs for a 95 % interval, the result is open.
+/// Equivalence test over pairs of runs of the same seed: whether their median difference is at most
+/// `allowed`, computed from the second median. With too few runs for a 95 % interval, the result is open.
 pub fn agreement(pairs: &[(f64, f64)], allowed: impl Fn(f64) -> f64) -> Agreement {
     let (first, second): (Vec<f64>, Vec<f64>) = pairs.iter().copied().unzip();
     let Some((difference, theirs)) = paired(&first, &second).zip(Estimate::of(&second)) else {

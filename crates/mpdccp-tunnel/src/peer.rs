@@ -52,7 +52,7 @@ pub(crate) struct Peer {
     pub(crate) session: Option<SessionId>,
     /// Sessions with servers that were left: they carry their connections, and packets until the next session is open.
     pub(crate) leaving: Vec<Leaving>,
-    /// A server's: it asked for addresses, and has these.
+    /// On a server: the peer has requested addresses, and the ones that it has.
     pub(crate) asked: bool,
     pub(crate) leased: Vec<IpAddr>,
     pub(crate) policer: Policer,

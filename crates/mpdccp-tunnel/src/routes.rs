@@ -27,8 +27,9 @@ pub(crate) fn wanted(cfg: &Config, own: &[IpNet], told: &[IpNet]) -> Vec<IpNet> 
     wanted
 }
 
-/// Routes of a server with `routes = "sessions"`, by peer: a routing daemon announces them while they exist. They are set even within the
-/// interface's own network, which a daemon does not announce in parts.
+/// Routes of a server with `routes = "sessions"`, by peer: a routing daemon announces them while they exist.
+/// They are set even within the interface's own network, because a daemon announces that network only as a
+/// whole.
 #[derive(Debug, Default)]
 pub(crate) struct SessionRoutes {
     set: BTreeMap<usize, Vec<IpNet>>,
@@ -37,8 +38,10 @@ pub(crate) struct SessionRoutes {
 }
 
 impl SessionRoutes {
-    /// A peer's session or paths changed: its networks are routed while one of its paths works. Another server may have the peer otherwise, but a pause
-    /// must not go through all routers: only a silence as long as clients bear it ends the routes of a session.
+    /// A peer's session or paths changed: its networks are routed while one of its paths works. A client
+    /// without a working path may have moved to another server. A short pause must not change the routes on
+    /// all routers, so the routes of an open session end only after the silence after which clients change
+    /// servers.
     pub(crate) fn follow(&mut self, cx: &mut Cx<'_>, peers: &Peers, number: usize) {
         if cx.cfg.routes != Routes::Sessions {
             return;

@@ -84,7 +84,7 @@ pub(crate) fn on_event(
             peer.note_silence(cx);
         }
         SessionEvent::PathDown(id, why) => match why {
-            // The next path is tried before this one had much time.
+            // The client tries the next path soon, so the failure of this one says little.
             Reason::NextTried => {}
             Reason::Closed | Reason::ClosedByPeer | Reason::Removed | Reason::Replaced | Reason::Plain => {
                 let (path, label) = peer.label(cx, id);

@@ -26,15 +26,16 @@ use crate::backend::Spent;
 use crate::netns::{self, Netns, Reaper};
 use crate::{Backend, LabError, Plan, RunRecord, Sample, code};
 
-/// Environment variable with the path of another kernel than that of `tools/uml/build`.
+/// Environment variable with the path of a kernel to use instead of that of `tools/uml/build`.
 const KERNEL: &str = "MPDCCP_UML";
-/// Directory of the jobs, one that the guest does not hide under a file system of its own.
+/// Directory of the jobs. The guest mounts no file system over it.
 const JOBS: &str = "/var/tmp";
-/// Start of the names of the jobs' directories; the lab's process ID follows.
+/// Prefix of the names of the jobs' directories; the lab's process ID follows.
 const PREFIX: &str = "mpdccp-uml-";
-/// Time between looks at a running kernel.
+/// Interval of checks of a running kernel.
 const NAP: Duration = Duration::from_millis(20);
-/// Memory of a kernel, for both tunnel ends, the links and the packets of a run in memory; the host gives what is used.
+/// Memory of a kernel, which must hold both tunnel ends, the links and the packets of a run. The host
+/// provides only what the kernel uses.
 const MEMORY: &str = "mem=1G";
 /// Number of lines of the kernel's console in the error if it fails.
 const LAST_LINES: usize = 12;
@@ -106,7 +107,8 @@ impl Uml {
             .arg(dir)
             .env("UML_SEED", seed.to_string())
             .env("TMPDIR", netns::scratch())
-            // All its processes are in this group. Signals of a terminal must not reach them: one that stops them would break the kernel.
+            // All its processes are in this group. Signals of a terminal must not reach them, because a stop
+            // signal would break the kernel.
             .process_group(0)
             .stdin(Stdio::null())
             .stdout(console.try_clone().map_err(|e| LabError::failed("making a file", e))?)
@@ -121,8 +123,9 @@ impl Uml {
     }
 }
 
-/// Waits for the end of its standard input, which comes when the lab ends for any reason. Then it kills all processes of the kernel, of which the
-/// first argument names the group, and removes the directory that the second one names.
+/// Waits for the end of its standard input, which comes when the lab ends for any reason. Then it kills the
+/// kernel's process group, which the first argument names, and removes the directory that the second argument
+/// names.
 const SCRIPT: &str = r#"
 while read -r _; do :; done
 kill -9 -- "-$1"
@@ -210,7 +213,7 @@ impl Backend for Uml {
     }
 }
 
-/// Removes the directories of labs that were killed before they could.
+/// Removes the directories of labs that were killed before they removed them.
 fn sweep() {
     netns::orphans(Path::new(JOBS), PREFIX).for_each(|name| {
         let _ = fs::remove_dir_all(Path::new(JOBS).join(name));

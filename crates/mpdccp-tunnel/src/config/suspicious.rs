@@ -6,9 +6,9 @@ use mpdccp_units::Rate;
 use std::net::IpAddr;
 use toml::Spanned;
 
-/// Nobody limits a modern line below this rate.
+/// Lower rate limits are suspicious: no modern line needs one.
 const SLOW: Rate = Rate::from_bps(64_000);
-/// Nor is any monthly quota smaller.
+/// Smaller monthly quotas are suspicious.
 const LITTLE: u64 = 100_000_000;
 
 impl Config {

@@ -167,13 +167,13 @@ report! {
         Gauge multipath: bool,
         /// Largest inner packet that its paths carry.
         Gauge mtu: Option<u16>,
-        /// Rate limit to it.
+        /// Rate limit for data to the peer.
         #[serde(default)]
         Gauge rate_limit_mbps: Option<f64>,
-        /// Rate limit from it.
+        /// Rate limit for data from the peer.
         #[serde(default)]
         Gauge receive_limit_mbps: Option<f64>,
-        /// Addresses assigned to it.
+        /// Addresses assigned to the peer.
         #[serde(default)]
         Label leased: Vec<String>,
         Part queue: Option<QueueStatus>,

@@ -9,7 +9,7 @@ use mpdccp_proto::policy::Rule;
 use mpdccp_proto::{PktInfo, SessionId};
 use mpdccp_proxy::AsPacket;
 
-/// Which addresses are whose.
+/// The peers and their addresses.
 pub(crate) struct Routes<'a> {
     pub(crate) peers: &'a mut Peers,
     pub(crate) allowed: &'a Allowed,

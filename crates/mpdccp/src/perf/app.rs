@@ -277,7 +277,7 @@ impl App for PerfApp {
             )));
             return core.stop();
         }
-        // `fill` asks senders anyway.
+        // Only reports are due here: `fill` handles the senders.
         let (Some(at), Some(interval)) = (self.report_at.filter(|at| *at <= now), self.plan.interval) else {
             return;
         };

@@ -311,7 +311,7 @@ mod tests {
         let said = answers(&refused);
         assert!(said.iter().flatten().all(|said| said.contains("refused")), "{said:?}");
         assert_eq!(said.iter().flatten().count(), refused.len());
-        // It has no interface of that name, but it would.
+        // The configuration permits these requests. They fail only because the host has no such interface.
         let tried = answers(&[
             r#"{"Route":["Add","10.1.2.0/24"]}"#,
             r#"{"Addresses":{"remove":[],"add":["10.1.0.9/24"]}}"#,
