@@ -1,4 +1,5 @@
-//! Passes the commit, and whether the sources were changed since, to the program; unknown outside a git checkout.
+//! Passes the commit, and whether the sources were changed since, to the program; unknown outside a git
+//! checkout.
 
 use std::path::Path;
 use std::process::Command;
@@ -19,10 +20,12 @@ const REFERENCES: [&str; 5] = [
     "crates/mpdccp-lab/src/judge/figures.rs",
     "crates/dccp-cc/src",
 ];
-/// Sources among them that no reference uses; BBR is also a variant, so the judge tests its behaviour instead.
+/// Sources among them that no reference uses; BBR is also a variant, so the judge tests its behaviour
+/// instead.
 const NOT_REFERENCES: [&str; 6] = ["bbr1", "bbr3", "jitter.rs", "losses.rs", "prague.rs", "tfrc"];
 
-/// FNV-1a over the names and contents of all files at or below `path`, except files whose name is in `without`.
+/// FNV-1a over the names and contents of all files at or below `path`, except files whose name is in
+/// `without`.
 fn hash_of(path: &Path, without: &[&str], hash: &mut u64) {
     let name = path.file_name().map(|n| n.to_string_lossy().into_owned()).unwrap_or_default();
     if without.contains(&name.as_str()) {

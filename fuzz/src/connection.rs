@@ -55,8 +55,8 @@ pub fn connection(bytes: &[u8]) {
             end.max_payload(0);
         }
     }
-    // Whatever happened: without anybody's doing it nearly comes to rest. Ends that a forger put out of step look for the path's MTU
-    // in vain, a few times a second.
+    // Whatever happened: without anybody's doing it nearly comes to rest. Ends that a forger put out of step
+    // look for the path's MTU in vain, a few times a second.
     let waiting: usize = net.to_send.iter().map(|queue| queue.len()).sum();
     let mut after = 0;
     for _ in 0..70 {

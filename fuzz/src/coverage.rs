@@ -1,4 +1,5 @@
-//! Which places of the code a story reached: the compiler's counters for coverage, which stable toolchains have.
+//! Which places of the code a story reached: the compiler's counters for coverage, which stable toolchains
+//! have.
 
 use std::panic::{self, AssertUnwindSafe};
 
@@ -53,7 +54,8 @@ fn counters() -> &'static mut [u64] {
         fn __llvm_profile_begin_counters() -> *mut u64;
         fn __llvm_profile_end_counters() -> *mut u64;
     }
-    // SAFETY: the profiling runtime's own bounds of its array of counters; only this thread runs code that counts.
+    // SAFETY: the profiling runtime's own bounds of its array of counters; only this thread runs code that
+    // counts.
     unsafe {
         let (begin, end) = (__llvm_profile_begin_counters(), __llvm_profile_end_counters());
         std::slice::from_raw_parts_mut(begin, end.offset_from_unsigned(begin))

@@ -9,8 +9,8 @@ use std::net::{Ipv4Addr, SocketAddr};
 /// Bounds a story; no input is long enough to want more.
 const STEPS: usize = 200;
 
-/// A listener among strangers: Requests from everywhere, with and without cookies, joins, answers that come back changed, and clients
-/// that come and go.
+/// A listener among strangers: Requests from everywhere, with and without cookies, joins, answers that come
+/// back changed, and clients that come and go.
 pub fn endpoint(bytes: &[u8]) {
     let input = &mut Unstructured::new(bytes);
     let client = session::config(input);

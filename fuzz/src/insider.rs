@@ -1,4 +1,5 @@
-//! A peer that means harm: it has valid keys, follows the handshakes, and says anything after that, with HMACs that are right.
+//! A peer that means harm: it has valid keys, follows the handshakes, and says anything after that, with
+//! HMACs that are right.
 
 mod frames;
 
@@ -49,7 +50,8 @@ struct Insider {
     opened: u16,
 }
 
-/// A hostile client of a listener, or a hostile server of a client: sequence numbers of both kinds begin anywhere, just below their limits among others.
+/// A hostile client of a listener, or a hostile server of a client: sequence numbers of both kinds begin
+/// anywhere, just below their limits among others.
 pub fn insider(bytes: &[u8]) {
     let input = &mut Unstructured::new(bytes);
     let cfg = SessionConfig { streams: input.one_in(2), joinable: input.one_in(2), ..session::config(input) };
@@ -230,7 +232,8 @@ impl Insider {
         self.subflows.retain(|flow| flow.ports != ports);
         self.subflows.push(Subflow { place: 0, ports, seq: first_number(input), gsr: header.seq, nonces });
         let at = self.subflows.len() - 1;
-        // Which path asked is not known. A path without such a connection ignores the Response and sets no timer: then the other gets it.
+        // Which path asked is not known. A path without such a connection ignores the Response and sets no
+        // timer: then the other gets it.
         for place in 0..2 {
             self.subflows[at].place = place;
             let seq = self.subflows[at].seq;

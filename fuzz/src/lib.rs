@@ -1,5 +1,5 @@
-//! Hostile input. Each target reads its input as a story: who the ends are, what they do, what the network does, and what somebody forges.
-//! No story may panic, spin, or make memory grow without bound.
+//! Hostile input. Each target reads its input as a story: who the ends are, what they do, what the network
+//! does, and what somebody forges. No story may panic, spin, or make memory grow without bound.
 
 mod connection;
 mod endpoint;

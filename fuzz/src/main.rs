@@ -1,4 +1,5 @@
-//! Looks for stories that end badly, with a stable toolchain. `fuzz/run` builds and starts it; see CONTRIBUTING.md.
+//! Looks for stories that end badly, with a stable toolchain. `fuzz/run` builds and starts it; see
+//! CONTRIBUTING.md.
 
 mod coverage;
 mod mutate;

@@ -13,7 +13,8 @@ use std::net::SocketAddr;
 /// Bounds a story; no input is long enough to want more.
 const STEPS: usize = 200;
 
-/// A multipath session over two paths that opened as it should, its owners, the network, and a forger who sees all packets.
+/// A multipath session over two paths that opened as it should, its owners, the network, and a forger who
+/// sees all packets.
 pub fn session(bytes: &[u8]) {
     let input = &mut Unstructured::new(bytes);
     let (client, server) = (config(input), config(input));

@@ -1,6 +1,7 @@
 use dccp_wire::{MpOption, Opt, OptionBuf, Options, Packet, checksum};
 
-/// Any bytes are a packet or an error, any bytes are an option area, and what was read is written back to the same meaning.
+/// Any bytes are a packet or an error, any bytes are an option area, and what was read is written back to the
+/// same meaning.
 pub fn wire(bytes: &[u8]) {
     let ip = [127, 0, 0, 1].into();
     checksum::verify(bytes, ip, ip);

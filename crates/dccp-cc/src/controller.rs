@@ -127,8 +127,8 @@ pub trait Controller: Send + core::fmt::Debug {
     fn on_idle_restart(&mut self, now: Time);
     /// The largest packet changed (IP bytes).
     fn on_mtu(&mut self, mtu: u16);
-    /// The receiver reported Slow Receiver, or Data Dropped with `buffer_drops` packets newly reported dropped in its
-    /// receive buffer (RFC 4341 section 5.2).
+    /// The receiver reported Slow Receiver, or Data Dropped with `buffer_drops` packets newly reported
+    /// dropped in its receive buffer (RFC 4341 section 5.2).
     fn on_slow_receiver(&mut self, _buffer_drops: u64) {}
     /// Current sending limits. They change only through the inputs above and below, so callers may cache them
     /// until the next input.

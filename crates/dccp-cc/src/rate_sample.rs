@@ -199,7 +199,8 @@ mod tests {
     fn compressed_acknowledgements_do_not_raise_the_rate() {
         let mut s = RateSampler::default();
         let sent = send(&mut s, 0, 10, 10);
-        // All arrive at once at 110 ms: 10 packets over the 90 ms it took to send them, or the 110 ms to acknowledge them.
+        // All arrive at once at 110 ms: 10 packets over the 90 ms it took to send them, or the 110 ms to
+        // acknowledge them.
         for p in &sent {
             s.on_acked(ms(110), p, 1000);
         }

@@ -14,8 +14,8 @@ use std::sync::Arc;
 use std::task::{Context, Poll};
 use std::time::{Duration, Instant};
 
-/// A connection: datagrams both ways, as fast as congestion control allows. All methods take `&self`; threads share it in an
-/// [`Arc`].
+/// A connection: datagrams both ways, as fast as congestion control allows. All methods take `&self`; threads
+/// share it in an [`Arc`].
 ///
 /// Dropping it finishes it in the background, for as long as the program runs; [`finish`](Self::finish) waits
 /// for that.
@@ -360,7 +360,8 @@ impl Connection {
         self.runtime.run(move |core, _| core.endpoint.remove_path(core.clock.now(), id, path));
     }
 
-    /// Changes a path's priority, here and at the peer (MP_PRIO); see [`Path::priority`](crate::Path::priority).
+    /// Changes a path's priority, here and at the peer (MP_PRIO); see
+    /// [`Path::priority`](crate::Path::priority).
     pub fn set_priority(&self, path: PathId, priority: u8) {
         let (id, priority) = (self.id(), priority.min(15));
         self.runtime.run(move |core, _| core.endpoint.set_prio(core.clock.now(), id, path, priority));

@@ -1,4 +1,5 @@
-//! Datagrams with congestion control, in user space: DCCP (RFC 4340) and Multipath DCCP (RFC 9897) sockets for Linux.
+//! Datagrams with congestion control, in user space: DCCP (RFC 4340) and Multipath DCCP (RFC 9897) sockets
+//! for Linux.
 //!
 //! Between UDP, which has no congestion control, and TCP, which waits for lost data: a [`Connection`] carries
 //! datagrams both ways, unreliable and (over one path) unordered, at the rate that the congestion control of

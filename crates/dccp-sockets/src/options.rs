@@ -367,9 +367,10 @@ impl Options {
     }
 
     /// Makes a listener with a key accept every client that has a key, in addition to configured peers.
-    /// [`Connection::peer_key`](crate::Connection::peer_key) returns the client's key, and `abort_with` rejects an unwanted client.
-    /// Traffic is encrypted, and no client can use another's key. But anyone can make keys, so the limit per
-    /// source applies ([`max_connections_per_source`](Self::max_connections_per_source)).
+    /// [`Connection::peer_key`](crate::Connection::peer_key) returns the client's key, and `abort_with`
+    /// rejects an unwanted client. Traffic is encrypted, and no client can use another's key. But anyone can
+    /// make keys, so the limit per source applies
+    /// ([`max_connections_per_source`](Self::max_connections_per_source)).
     pub fn any_peer(mut self, any: bool) -> Options {
         self.any_peer = any;
         self

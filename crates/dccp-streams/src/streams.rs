@@ -20,9 +20,10 @@ const MIN_UNSENT: u64 = 1 << 10;
 
 /// All streams of a session at one end.
 ///
-/// Inputs are [`handle_packet`](Self::handle_packet), [`on_path_down`](Self::on_path_down) and [`handle_timeout`](Self::handle_timeout);
-/// after each, and after calls on streams, drain [`poll_event`](Self::poll_event) and [`poll_transmit`](Self::poll_transmit), and call
-/// again at [`poll_timeout`](Self::poll_timeout).
+/// Inputs are [`handle_packet`](Self::handle_packet), [`on_path_down`](Self::on_path_down) and
+/// [`handle_timeout`](Self::handle_timeout); after each, and after calls on streams, drain
+/// [`poll_event`](Self::poll_event) and [`poll_transmit`](Self::poll_transmit), and call again at
+/// [`poll_timeout`](Self::poll_timeout).
 #[derive(Debug)]
 pub struct Streams {
     pub(crate) role: Role,
@@ -143,7 +144,8 @@ impl Streams {
     /// Accepts a stream of the peer with an answer. To refuse a stream, [`reset`](Self::reset) it.
     ///
     /// # Errors
-    /// [`StreamError::NotAccepted`] if it was accepted before, [`StreamError::Reset`], [`StreamError::HeaderTooLong`].
+    /// [`StreamError::NotAccepted`] if it was accepted before, [`StreamError::Reset`],
+    /// [`StreamError::HeaderTooLong`].
     pub fn accept(&mut self, id: StreamId, answer: &[u8]) -> Result<(), StreamError> {
         let stream = self.streams.get_mut(&id.0).ok_or(StreamError::Unknown)?;
         if answer.len() > MAX_HEADER {
@@ -218,7 +220,8 @@ impl Streams {
     /// Reads bytes; a result of 0 for a non-empty `buf` is the end of the stream.
     ///
     /// # Errors
-    /// [`StreamError::Blocked`] if nothing has arrived, [`StreamError::Reset`] if the stream was reset or stopped.
+    /// [`StreamError::Blocked`] if nothing has arrived, [`StreamError::Reset`] if the stream was reset or
+    /// stopped.
     pub fn read(&mut self, id: StreamId, buf: &mut [u8]) -> Result<usize, StreamError> {
         let mut done = 0;
         while done < buf.len() {

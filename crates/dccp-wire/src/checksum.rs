@@ -34,7 +34,8 @@ fn covered(packet: &[u8]) -> Option<&[u8]> {
     }
 }
 
-/// Addresses, protocol and length. The two families lay these words out differently, but their sum is the same.
+/// Addresses, protocol and length. The two families lay these words out differently, but their sum is the
+/// same.
 fn pseudo_header(len: usize, src: IpAddr, dst: IpAddr) -> u64 {
     let address = |ip| match ip {
         IpAddr::V4(ip) => words(&ip.octets()),

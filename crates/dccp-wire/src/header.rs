@@ -106,7 +106,8 @@ impl Header {
     /// requires; native encapsulation fills it ([`crate::checksum::fill`]).
     ///
     /// # Panics
-    /// If `buf` is too short, or `options` longer than [`MAX_OPTIONS`] (which an [`crate::OptionBuf`] never is).
+    /// If `buf` is too short, or `options` longer than [`MAX_OPTIONS`] (which an [`crate::OptionBuf`] never
+    /// is).
     pub fn emit<'b>(&self, options: &[u8], buf: &'b mut [u8]) -> &'b mut [u8] {
         assert!(options.len() <= MAX_OPTIONS);
         let header_len = self.packet_len(options.len(), 0);

@@ -19,8 +19,8 @@ pub enum MpOption<'a> {
     },
     /// Key data of the peer (2).
     FastClose(&'a [u8]),
-    /// Own connection identifier, then key type and key data, repeated (3); read with [`MpOption::keys`], written
-    /// with [`KeyType::number`].
+    /// Own connection identifier, then key type and key data, repeated (3); read with [`MpOption::keys`],
+    /// written with [`KeyType::number`].
     Key {
         /// Connection identifier of the sender.
         ci: u32,

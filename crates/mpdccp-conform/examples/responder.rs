@@ -1,4 +1,5 @@
-//! The service for `mpdccp conform` (docs/conformance.md): echoes datagrams, and executes those that are one of three command words.
+//! The service for `mpdccp conform` (docs/conformance.md): echoes datagrams, and executes those that are one
+//! of three command words.
 //!
 //!     cargo run -p mpdccp-conform --example responder -- 127.0.0.1:6511 [raw] [CCID]
 

@@ -22,7 +22,8 @@ pub enum Expr {
     Call(String, Vec<Expr>),
 }
 
-/// Names for numbers in scripts: Reset Codes (RFC 4340 section 5.6, RFC 9897), features (RFC 4340 section 6.4).
+/// Names for numbers in scripts: Reset Codes (RFC 4340 section 5.6, RFC 9897), features
+/// (RFC 4340 section 6.4).
 const NAMES: &[(&str, u64)] = &[
     ("closed", 1),
     ("aborted", 2),

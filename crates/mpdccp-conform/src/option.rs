@@ -119,7 +119,8 @@ pub fn agree(change: &Opt) -> Option<Vec<u8>> {
     Some([vec![kind, answer.len() as u8 + 3, feature], answer].concat())
 }
 
-/// Parses an option area (RFC 4340 section 5.8). An error describes a violation that no implementation may send.
+/// Parses an option area (RFC 4340 section 5.8). An error describes a violation that no implementation may
+/// send.
 pub fn read(mut area: &[u8]) -> Result<Vec<Opt>, String> {
     let mut found = Vec::new();
     while let Some(&kind) = area.first() {

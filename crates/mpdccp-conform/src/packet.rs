@@ -1,5 +1,5 @@
-//! Packets for scripts. Headers are encoded and parsed here instead of by the stack's codec: scripts send headers that a codec must
-//! reject, and the two implementations of RFC 4340 section 5.1 check each other.
+//! Packets for scripts. Headers are encoded and parsed here instead of by the stack's codec: scripts send
+//! headers that a codec must reject, and the two implementations of RFC 4340 section 5.1 check each other.
 
 use crate::option::{self, Opt};
 use crate::value::{Value, read as number};

@@ -361,7 +361,8 @@ impl<'a> Runner<'a> {
         outcome.map(|()| true)
     }
 
-    /// Accepts a packet's Changes; during the handshake the answer waits for the next packet, otherwise it is sent at once.
+    /// Accepts a packet's Changes; during the handshake the answer waits for the next packet, otherwise it is
+    /// sent at once.
     fn negotiate(&mut self, packet: &Packet) -> Result<(), String> {
         let Some(confirms) = &mut self.flows[self.current].confirms else { return Ok(()) };
         confirms.extend(packet.options.iter().filter_map(option::agree).flatten());

@@ -30,8 +30,8 @@ pub struct Outcome {
     pub took: Duration,
 }
 
-/// Runs all scripts, `jobs` at a time, and reports each as it ends. `lacks`: features that the target does not
-/// offer.
+/// Runs all scripts, `jobs` at a time, and reports each as it ends. `lacks`: features that the target does
+/// not offer.
 pub fn play(
     scripts: &[Script],
     route: &Route,

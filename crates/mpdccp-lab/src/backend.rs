@@ -77,8 +77,8 @@ pub trait Backend: Sync {
         None
     }
 
-    /// Properties of the machine that influence results, such as its kernel and external programs; results of another machine belong to
-    /// another run.
+    /// Properties of the machine that influence results, such as its kernel and external programs; results of
+    /// another machine belong to another run.
     fn made_by(&self, _plan: &Plan<'_>) -> BTreeMap<String, String> {
         BTreeMap::new()
     }

@@ -15,8 +15,8 @@ pub fn dirty() -> Option<bool> {
     COMMIT.map(|_| option_env!("MPDCCP_DIRTY") != Some("false"))
 }
 
-/// Identifies this build: the commit if the sources were clean, otherwise also a hash of the program's file, because modified trees
-/// of one commit differ.
+/// Identifies this build: the commit if the sources were clean, otherwise also a hash of the program's file,
+/// because modified trees of one commit differ.
 pub fn id() -> &'static str {
     static ID: OnceLock<String> = OnceLock::new();
     ID.get_or_init(|| match (COMMIT, dirty()) {

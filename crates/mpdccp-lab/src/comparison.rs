@@ -204,8 +204,8 @@ fn judge(aim: &Aim, value: Estimate, ours: &[(u64, f64)], cell: &str, all: &[Run
     Some(alone.max(beside))
 }
 
-/// Formats the comparisons as tables for a terminal: for each cell the variants by metric, with reference figures below each, then
-/// the aims.
+/// Formats the comparisons as tables for a terminal: for each cell the variants by metric, with reference
+/// figures below each, then the aims.
 pub fn as_text(all: &[Comparison]) -> String {
     let mut cells: Vec<&str> = Vec::new();
     for c in all {

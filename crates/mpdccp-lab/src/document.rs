@@ -1,4 +1,5 @@
-//! A report as data: sections with figures, tables and sentences. The templates in `templates/` render it as HTML and Markdown.
+//! A report as data: sections with figures, tables and sentences. The templates in `templates/` render it as
+//! HTML and Markdown.
 
 use std::fs;
 use std::path::Path;

@@ -30,8 +30,9 @@ pub struct Interval {
 }
 
 impl Interval {
-    /// The narrowest interval with at least 95 % coverage, or the range of the `sorted` values if there are too few. The interval between
-    /// the k-th smallest and the k-th largest of n values misses the median if fewer than k values lie on one side of it: probability 2 P(B
+    /// The narrowest interval with at least 95 % coverage, or the range of the `sorted` values if there are
+    /// too few. The interval between the k-th smallest and the k-th largest of n values misses the median if
+    /// fewer than k values lie on one side of it: probability 2 P(B
     /// < k), B binomial of n and a half.
     fn of(sorted: &[f64]) -> Option<Interval> {
         let n = sorted.len();
@@ -123,8 +124,8 @@ impl Verdict {
     }
 }
 
-/// Median of the pairwise differences between `first` and `second` (runs of the same seed), with its interval. The two differ only if zero
-/// lies outside the interval.
+/// Median of the pairwise differences between `first` and `second` (runs of the same seed), with its
+/// interval. The two differ only if zero lies outside the interval.
 pub fn paired(first: &[f64], second: &[f64]) -> Option<Estimate> {
     let differences: Vec<f64> = first.iter().zip(second).map(|(a, b)| a - b).collect();
     Estimate::of(&differences)
@@ -186,8 +187,8 @@ mod tests {
         let values = |n: i32| (1..=n).rev().map(f64::from).collect::<Vec<_>>();
         assert_eq!(Estimate::of(&[2.0, 4.0]).unwrap(), Estimate { n: 2, median: 3.0, interval: None });
         assert_eq!(Estimate::of(&[]), None);
-        // Interval ends from tables of the sign test: all values for 5 runs and for 6 to 8, the second value for 9, the fourth for 15, the
-        // sixth for 20.
+        // Interval ends from tables of the sign test: all values for 5 runs and for 6 to 8, the second value
+        // for 9, the fourth for 15, the sixth for 20.
         let ends = [3, 5, 6, 8, 9, 15, 20].map(|n| interval(&values(n)).unwrap());
         let want = [(1, 3), (1, 5), (1, 6), (1, 8), (2, 8), (4, 12), (6, 15)]
             .map(|(l, h)| (f64::from(l), f64::from(h)));

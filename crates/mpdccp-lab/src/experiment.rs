@@ -127,8 +127,8 @@ fn write(path: &Path, what: &str) -> Result<(), LabError> {
     fs::write(path, what).map_err(|e| LabError::failed(format!("writing {}", path.display()), e))
 }
 
-/// Makes the missing runs and writes `summary.json`, CSV series, figures and `report.html`. Runs that finished before an error or
-/// interruption are included.
+/// Makes the missing runs and writes `summary.json`, CSV series, figures and `report.html`. Runs that
+/// finished before an error or interruption are included.
 ///
 /// # Errors
 /// The first failed run, an output error, or the missing prerequisite if the backend supports no variant.

@@ -1,5 +1,5 @@
-//! Exports runs and links to the formats of other tools: pcap for Wireshark, qlog for qvis, link traces for Mahimahi. They are made from the
-//! stored record, so any run of any backend can be exported.
+//! Exports runs and links to the formats of other tools: pcap for Wireshark, qlog for qvis, link traces for
+//! Mahimahi. They are made from the stored record, so any run of any backend can be exported.
 
 use core::time::Duration;
 
@@ -29,9 +29,9 @@ fn at_client(path: &PathRecord) -> Vec<(mpdccp_units::Time, bool, &LinkPacket)> 
     all
 }
 
-/// The packets of path `index` at the client's interface as pcap, from the first packet of its tunnel on. Times and lengths are real, IPv4
-/// and UDP headers are artificial (10.0.PATH.1 is the client), and contents are missing, because runs do not keep them. Time 0 is an hour
-/// before t = 0, so that no time is negative.
+/// The packets of path `index` at the client's interface as pcap, from the first packet of its tunnel on.
+/// Times and lengths are real, IPv4 and UDP headers are artificial (10.0.PATH.1 is the client), and contents
+/// are missing, because runs do not keep them. Time 0 is an hour before t = 0, so that no time is negative.
 pub fn pcap(run: &RunRecord, index: usize) -> Vec<u8> {
     let mut out: Vec<u8> = PCAP.iter().flat_map(|word| word.to_le_bytes()).collect();
     let Some(path) = run.paths.get(index) else { return out };
@@ -64,8 +64,8 @@ fn headers(path: u8, leaves: bool, packet: &LinkPacket) -> [u8; HEADERS] {
     h
 }
 
-/// The run as qlog 0.3, JSON-SEQ. Each path is a group with the packets that its link saw sent, received and lost, and the sender's
-/// congestion control. Times are milliseconds after t = 0.
+/// The run as qlog 0.3, JSON-SEQ. Each path is a group with the packets that its link saw sent, received and
+/// lost, and the sender's congestion control. Times are milliseconds after t = 0.
 pub fn qlog(run: &RunRecord) -> String {
     let head = json!({
         "qlog_version": "0.3",
@@ -116,8 +116,9 @@ pub fn qlog(run: &RunRecord) -> String {
     lines.map(|line| format!("{RECORD}{line}\n")).collect()
 }
 
-/// A path's link in Mahimahi's format, forward and reverse: a line in milliseconds for each opportunity to send 1,500 bytes, with all changes
-/// until `duration`. Mahimahi adds delay, loss and queue itself (`mm-delay`, `mm-loss`, `mm-link --uplink-queue`).
+/// A path's link in Mahimahi's format, forward and reverse: a line in milliseconds for each opportunity to
+/// send 1,500 bytes, with all changes until `duration`. Mahimahi adds delay, loss and queue itself
+/// (`mm-delay`, `mm-loss`, `mm-link --uplink-queue`).
 pub fn mahimahi(path: &PathSpec, duration: Duration) -> [String; 2] {
     let end = duration.as_secs_f64();
     let course = path.course_with_models(end);

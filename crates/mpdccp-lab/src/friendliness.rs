@@ -1,6 +1,7 @@
 //! Metrics of the DCP paper (2002, section 4.2), computed only from the packets on the link.
 //!
-//! The sender's own measurements are not used: its loss event rate would make every flow friendly by construction.
+//! The sender's own measurements are not used: its loss event rate would make every flow friendly by
+//! construction.
 
 use crate::Plan;
 use crate::record::seconds;
@@ -33,7 +34,8 @@ pub(crate) struct Seen {
 }
 
 impl Seen {
-    /// Flow `index` between t = 0 and `end`; `None` if the link saw no packet of it, or none in the reverse direction.
+    /// Flow `index` between t = 0 and `end`; `None` if the link saw no packet of it, or none in the reverse
+    /// direction.
     pub(crate) fn new(run: &RunRecord, index: usize, end: f64) -> Option<Seen> {
         let delay = |p: &crate::LinkPacket| match p.fate {
             Fate::Delivered(at) => Some(at.since(p.entered).as_secs_f64()),
@@ -57,8 +59,8 @@ impl Seen {
         &self.steps[index(from)..index(to)]
     }
 
-    /// Loss events per packet after the first ten seconds. Losses within a round-trip time of an event's first loss belong to the
-    /// same event (RFC 5348 section 5.2).
+    /// Loss events per packet after the first ten seconds. Losses within a round-trip time of an event's
+    /// first loss belong to the same event (RFC 5348 section 5.2).
     pub(crate) fn loss_event_rate(&self) -> Option<f64> {
         let sent = self.between(FROM_S, self.end).len();
         self.loss_events().map(|events| f64::from(events) / sent as f64)
@@ -82,7 +84,8 @@ impl Seen {
         Some(events)
     }
 
-    /// Rate of the throughput equation divided by the sent rate, in windows of six seconds from t = 0 on: (middle, ratio).
+    /// Rate of the throughput equation divided by the sent rate, in windows of six seconds from t = 0 on:
+    /// (middle, ratio).
     pub(crate) fn friendliness(&self) -> Vec<(f64, f64)> {
         let Some(p) = self.loss_event_rate().filter(|p| *p > 0.0) else { return Vec::new() };
         let window = |from: f64| {
@@ -105,8 +108,8 @@ impl Seen {
         mean(self.friendliness().into_iter().map(|(_, ratio)| ratio))
     }
 
-    /// Percentage of ten-second windows, from the tenth second to the last window but one, whose rate is within a tenth of the last
-    /// window's.
+    /// Percentage of ten-second windows, from the tenth second to the last window but one, whose rate is
+    /// within a tenth of the last window's.
     pub(crate) fn steady_pct(&self) -> Option<f64> {
         let count = |from: f64| self.between(from, from + STEADY_S).len() as f64;
         let counts: Vec<f64> = windows(FROM_S, self.end, STEADY_S).map(count).collect();
@@ -140,7 +143,8 @@ pub(crate) fn packet_share(run: &RunRecord, end: f64) -> Option<f64> {
     mean(others.iter().map(count)).filter(|others| *others > 0.0).map(|others| count(first) / others)
 }
 
-/// Bytes and packets delivered in the first path's reverse direction, per cent of those offered in the forward direction.
+/// Bytes and packets delivered in the first path's reverse direction, per cent of those offered in the
+/// forward direction.
 pub(crate) fn back_pct(run: &RunRecord) -> Option<(f64, f64)> {
     let path = run.paths.first()?;
     let bytes = |link: &crate::LinkRecord| link.packets.iter().map(|p| f64::from(p.bytes)).sum::<f64>();
@@ -203,7 +207,8 @@ mod tests {
         LinkPacket { entered, fate, bytes, data, queue_bytes: 0, ce: false }
     }
 
-    /// A packet each 10 ms for 70 s, delay 60 ms; one in ten is acknowledged, delay 40 ms. In between, packets of another flow.
+    /// A packet each 10 ms for 70 s, delay 60 ms; one in ten is acknowledged, delay 40 ms. In between,
+    /// packets of another flow.
     fn run() -> RunRecord {
         let mut path = PathRecord::default();
         for i in 0..7_000 {
@@ -227,7 +232,8 @@ mod tests {
         for ms in [5_000, 20_000, 20_050, 20_100, 20_110, 30_000] {
             lose(&mut record, ms);
         }
-        // The round-trip time is 100 ms: events begin at 20,000, 20,110 and 30,000 ms; 6,000 packets follow the tenth second.
+        // The round-trip time is 100 ms: events begin at 20,000, 20,110 and 30,000 ms; 6,000 packets follow
+        // the tenth second.
         let seen = Seen::new(&record, 0, 70.0).unwrap();
         assert_eq!(seen.loss_event_rate(), Some(3.0 / 6_000.0));
         // 1.22 / (0.1 s * sqrt(p)) over 100 packets a second.

@@ -1,8 +1,8 @@
 //! The lab: experiments over emulated links, from one scenario file to summary, series, figures and report.
 //!
-//! A [`Scenario`] describes an experiment, a [`Backend`] runs it once and returns a [`RunRecord`] of raw packets, and everything
-//! after that (metrics, `summary.json`, CSV series, figures, `report.html`) reads only the record. The simulator and the
-//! namespaces differ only in the backend.
+//! A [`Scenario`] describes an experiment, a [`Backend`] runs it once and returns a [`RunRecord`] of raw
+//! packets, and everything after that (metrics, `summary.json`, CSV series, figures, `report.html`) reads
+//! only the record. The simulator and the namespaces differ only in the backend.
 #![forbid(unsafe_code)]
 
 pub mod agreement;

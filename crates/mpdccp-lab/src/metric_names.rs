@@ -1,7 +1,7 @@
 //! The metrics by name.
 
-/// Metrics for aims and references, with their labels in tables. All cover the last phase (from the last event to the end) of the
-/// measured flows, unless the label says otherwise.
+/// Metrics for aims and references, with their labels in tables. All cover the last phase (from the last
+/// event to the end) of the measured flows, unless the label says otherwise.
 pub const NAMES: &[(&str, &str)] = &[
     ("rx_mbps", "received, Mbit/s"),
     ("app_p50_ms", "app latency p50, ms"),

@@ -70,8 +70,8 @@ pub struct Runs<'a> {
 }
 
 impl Runs<'_> {
-    /// Makes the runs of `plans` that the store lacks; returns the results in order. Runs that were not started because of an
-    /// interruption or a missing prerequisite have that error as their result.
+    /// Makes the runs of `plans` that the store lacks; returns the results in order. Runs that were not
+    /// started because of an interruption or a missing prerequisite have that error as their result.
     pub fn make(
         &self,
         plans: &[Plan<'_>],

@@ -1,5 +1,5 @@
-//! Seeds of all random streams in a run. Each stream depends only on the run's seed and on its purpose: repeats are independent of each
-//! other, while variants and backends get the same randomness.
+//! Seeds of all random streams in a run. Each stream depends only on the run's seed and on its purpose:
+//! repeats are independent of each other, while variants and backends get the same randomness.
 
 use sha2::{Digest, Sha256};
 

@@ -16,8 +16,8 @@ use crate::{Backend, LabError, Plan, RunRecord, Sample};
 /// Options of a sweep.
 #[derive(Clone, Debug)]
 pub struct Options {
-    /// The CSV file. Finished runs are stored in the directory `runs` next to it and not repeated; a file of the same name with extension
-    /// `.runs` contains all runs of this sweep, for [`merge`].
+    /// The CSV file. Finished runs are stored in the directory `runs` next to it and not repeated; a file of
+    /// the same name with extension `.runs` contains all runs of this sweep, for [`merge`].
     pub out: PathBuf,
     /// The first seed.
     pub seed: u64,
@@ -138,7 +138,8 @@ fn line(fields: &[String]) -> String {
 /// Makes the missing runs and writes the file, in the order of the sweep.
 ///
 /// # Errors
-/// The scenario has no sweep or an invalid point, an interruption, a missing prerequisite, or a file error. A failed run is no error here.
+/// The scenario has no sweep or an invalid point, an interruption, a missing prerequisite, or a file error. A
+/// failed run is no error here.
 pub fn run(
     scenario: &Scenario,
     backend: &dyn Backend,
@@ -184,7 +185,8 @@ pub fn run(
     Ok(outcome)
 }
 
-/// Merges shards with the CSV files `parts`: imports the runs from the `.runs` files next to them and writes the complete file.
+/// Merges shards with the CSV files `parts`: imports the runs from the `.runs` files next to them and writes
+/// the complete file.
 ///
 /// # Errors
 /// Like [`run`], and if the runs of a part cannot be read. Runs that no shard has made are in `failed`.
@@ -265,7 +267,8 @@ const OF_FLOWS: [Column; 4] = [
     ("lost_pct", |flow| flow.lost_pct),
 ];
 
-/// The complete file: parameters, all metrics, those of each flow if there are several, and the inputs of each run.
+/// The complete file: parameters, all metrics, those of each flow if there are several, and the inputs of
+/// each run.
 fn csv(parameters: &[String], made: &[(&Job<'_>, Kept)]) -> String {
     let mut flows: Vec<&str> = Vec::new();
     for flow in made.iter().filter(|(_, kept)| kept.run.flows.len() > 1).flat_map(|(_, kept)| &kept.run.flows)

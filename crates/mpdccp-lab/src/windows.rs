@@ -38,7 +38,8 @@ fn starts((from, to): (f64, f64), len: f64) -> impl Iterator<Item = f64> {
     (0..=count as i64).map(move |i| from + i as f64 * STEP_S).take_while(move |_| count >= 0.0)
 }
 
-/// The lowest rate of `flow` in any window of `len` seconds within `span`, without windows that overlap a span in `except`.
+/// The lowest rate of `flow` in any window of `len` seconds within `span`, without windows that overlap a
+/// span in `except`.
 pub(crate) fn lowest(
     run: &RunRecord,
     flow: &FlowRecord,
@@ -51,7 +52,8 @@ pub(crate) fn lowest(
     starts(span, len).filter(|from| !excepted(*from)).map(|from| bytes.mbps(from, len)).min_by(f64::total_cmp)
 }
 
-/// The start of the first window of `len` seconds within `span` in which more than `mbps` was offered to `path`.
+/// The start of the first window of `len` seconds within `span` in which more than `mbps` was offered to
+/// `path`.
 pub(crate) fn first_above(
     run: &RunRecord,
     path: &PathRecord,
@@ -64,7 +66,8 @@ pub(crate) fn first_above(
     starts(span, len).find(|from| bytes.mbps(*from, len) > mbps)
 }
 
-/// When the first data packet was offered to `path` from `from` on; `None` if the path already had one in the second before.
+/// When the first data packet was offered to `path` from `from` on; `None` if the path already had one in the
+/// second before.
 pub(crate) fn first_packet(run: &RunRecord, path: &PathRecord, from: f64) -> Option<f64> {
     let data = path.forward.packets.iter().filter(|p| p.data.is_some()).map(|p| seconds(run, p.entered));
     data.filter(|at| *at >= from - 1.0).min_by(f64::total_cmp).filter(|at| *at >= from)

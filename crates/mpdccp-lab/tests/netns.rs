@@ -1,5 +1,5 @@
-//! The namespace backend with a substitute for the program: a script that routes the inner addresses over the first path, so
-//! that namespaces, links, traffic and clean-up are tested without a tunnel.
+//! The namespace backend with a substitute for the program: a script that routes the inner addresses over the
+//! first path, so that namespaces, links, traffic and clean-up are tested without a tunnel.
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
@@ -115,8 +115,8 @@ fn a_run_measures_the_link_it_made() {
     // Nothing is lost before the event, and no packet beats the link's delay and transmission time.
     assert!(before.wire_latency_ms.unwrap().p50 >= 5.0 + 1028.0 * 8.0 / 20e3);
     assert!(before.app_latency_ms.unwrap().p50 >= before.wire_latency_ms.unwrap().p50);
-    // Afterwards 4 Mbit/s are offered to a link of 2: the queue of 200 ms fills, and the link is full except for scheduling
-    // delays of this machine.
+    // Afterwards 4 Mbit/s are offered to a link of 2: the queue of 200 ms fills, and the link is full except
+    // for scheduling delays of this machine.
     assert!(after.rx_mbps <= 2.2, "{after:?}");
     assert!(after.app_latency_ms.unwrap().max > 100.0, "{after:?}");
 }

@@ -1,4 +1,5 @@
-//! Requests to the daemon, and recognition of its sockets. All system calls here bypass libc, so that none returns to this library.
+//! Requests to the daemon, and recognition of its sockets. All system calls here bypass libc, so that none
+//! returns to this library.
 
 use libc::c_int;
 use mpdccp_socketd::{Answer, CONTROL, CONTROL_VARIABLE, MOST, NAME, Reply, Request, receive, send};
@@ -65,7 +66,8 @@ unsafe extern "C" {
     fn pthread_setcancelstate(state: c_int, old: *mut c_int) -> c_int;
 }
 
-/// Disables cancellation of the thread during its lifetime: no code of the caller runs meanwhile, and destructors here must run.
+/// Disables cancellation of the thread during its lifetime: no code of the caller runs meanwhile, and
+/// destructors here must run.
 struct Uncancelled(c_int);
 
 impl Uncancelled {

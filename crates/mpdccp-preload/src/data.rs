@@ -1,5 +1,5 @@
-//! Reading and writing. The kernel carries the data; this library only handles the differences from a Unix socket: errors at the end of
-//! a connection, sender addresses, datagrams that are too long, and priorities.
+//! Reading and writing. The kernel carries the data; this library only handles the differences from a Unix
+//! socket: errors at the end of a connection, sender addresses, datagrams that are too long, and priorities.
 
 use crate::ask::{ask, borrow, fail, is_ours, next, tell};
 use libc::{c_int, c_void, cmsghdr, iovec, mmsghdr, msghdr, size_t, sockaddr, socklen_t, ssize_t, timespec};

@@ -1,11 +1,12 @@
-//! Pool of packet buffers. Allocating and freeing a block of this size takes longer than copying the packet, and the most recently used block is in
-//! the cache.
+//! Pool of packet buffers. Allocating and freeing a block of this size takes longer than copying the packet,
+//! and the most recently used block is in the cache.
 
 use alloc::vec::Vec;
 
 /// Size of a block: the packet size of most links.
 const SIZE: usize = 2_048;
-/// Packets smaller than this get their own allocation, which is cheap; in full blocks, a queue of them would take many times its nominal memory.
+/// Packets smaller than this get their own allocation, which is cheap; in full blocks, a queue of them would
+/// take many times its nominal memory.
 const LEAST: usize = 1_024;
 /// Largest number of blocks kept.
 const MOST: usize = 256;

@@ -20,7 +20,8 @@ pub enum Fallback {
     Plain,
 }
 
-/// The local addresses from which a session joins an address that the peer advertises (MP_ADDADDR). Only addresses of the same family count.
+/// The local addresses from which a session joins an address that the peer advertises (MP_ADDADDR). Only
+/// addresses of the same family count.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum JoinFrom {
     /// No address; the session's status lists the advertised address.
@@ -39,19 +40,23 @@ pub struct SessionConfig {
     pub connection: Config,
     /// Offer and accept RFC 9897; off makes a plain DCCP connection of one path.
     pub multipath: bool,
-    /// Application data in the Request of a client, or the Response of a server, of a plain connection: a few hundred bytes at most
-    /// (RFC 4340 sections 8.1.1 and 8.1.3). The peer accepts the data if its [`Config::early_data`] is set, and delivers it first.
+    /// Application data in the Request of a client, or the Response of a server, of a plain connection: a few
+    /// hundred bytes at most (RFC 4340 sections 8.1.1 and 8.1.3). The peer accepts the data if its
+    /// [`Config::early_data`] is set, and delivers it first.
     pub early_data: Vec<u8>,
     /// How to treat a peer without RFC 9897.
     pub fallback: Fallback,
-    /// Key types that a client offers and a server accepts, in order of preference (RFC 9897 section 3.2.4). Every implementation understands type 0.
-    /// To require another type, leave type 0 out; otherwise a host on the path could strip the other types.
+    /// Key types that a client offers and a server accepts, in order of preference (RFC 9897 section 3.2.4).
+    /// Every implementation understands type 0. To require another type, leave type 0 out; otherwise a host
+    /// on the path could strip the other types.
     pub key_types: Vec<KeyType>,
-    /// Share one congestion state between connections of all sessions that have this set, the same endpoint, socket and CCID, and the same two hosts.
-    /// Once open, they take the share of one connection together. CCIDs 3 and 4 do not support this.
+    /// Share one congestion state between connections of all sessions that have this set, the same endpoint,
+    /// socket and CCID, and the same two hosts. Once open, they take the share of one connection together.
+    /// CCIDs 3 and 4 do not support this.
     pub share_congestion: bool,
-    /// Paths of the session that share a bottleneck, as far as round-trip times show it, together take the share of one flow there. Not available
-    /// with [`share_congestion`](Self::share_congestion), nor for CCIDs 3, 4 and 250.
+    /// Paths of the session that share a bottleneck, as far as round-trip times show it, together take the
+    /// share of one flow there. Not available with [`share_congestion`](Self::share_congestion), nor for
+    /// CCIDs 3, 4 and 250.
     pub coupling: bool,
     /// Chooses the path of each packet.
     pub scheduler: SchedulerKind,
@@ -61,11 +66,12 @@ pub struct SessionConfig {
     pub reorder: ReorderConfig,
     /// Retransmit lost packets on the best path, if the peer is an mpdccp too and waits for retransmissions.
     pub repair: bool,
-    /// The peer holds packets behind a loss until the retransmission arrives. Without this, retransmissions arrive out of order: inner flows that
-    /// ignore loss (BBR) then have shorter round trips, and flows that reduce their rate on loss (CUBIC) lose the benefit of retransmissions.
+    /// The peer holds packets behind a loss until the retransmission arrives. Without this, retransmissions
+    /// arrive out of order: inner flows that ignore loss (BBR) then have shorter round trips, and flows that
+    /// reduce their rate on loss (CUBIC) lose the benefit of retransmissions.
     pub wait_for_repairs: bool,
-    /// Tell the peer in each packet the distance to the previous packet of the same inner flow, so that losses of one flow do not delay another. Both
-    /// ends must set this. It costs four bytes per packet.
+    /// Tell the peer in each packet the distance to the previous packet of the same inner flow, so that
+    /// losses of one flow do not delay another. Both ends must set this. It costs four bytes per packet.
     pub flow_order: bool,
     /// Carry reliable byte streams next to datagrams (docs/streams.md), if the peer does too.
     pub streams: bool,
@@ -73,24 +79,26 @@ pub struct SessionConfig {
     pub repair_max: Duration,
     /// The send queue.
     pub queue: QueueConfig,
-    /// Client: whether the server may join too (RFC 9897 section 3.2.2: either host may begin subflows). The endpoint must listen.
+    /// Client: whether the server may join too (RFC 9897 section 3.2.2: either host may begin subflows). The
+    /// endpoint must listen.
     pub joinable: bool,
     /// How to join addresses that the peer advertises, for ends without their own path manager.
     pub join_advertised: JoinFrom,
-    /// Pass MP_EXP options of the application to it ([`crate::SessionEvent::Private`]); otherwise they are ignored.
+    /// Pass MP_EXP options of the application to it ([`crate::SessionEvent::Private`]); otherwise they are
+    /// ignored.
     pub private_options: bool,
     /// Maximum number of paths at a time; further joins are refused with Reset code 9.
     pub max_paths: usize,
-    /// A path is probed after this time without a packet from the peer. Probes keep NAT bindings alive and find dead paths. The server waits twice as
-    /// long.
+    /// A path is probed after this time without a packet from the peer. Probes keep NAT bindings alive and
+    /// find dead paths. The server waits twice as long.
     pub keepalive: Duration,
-    /// Client with several paths: how long the first subflow may take before the next path is tried. The time doubles in each round, up to three
-    /// seconds, so that a slow path still gets its chance.
+    /// Client with several paths: how long the first subflow may take before the next path is tried. The time
+    /// doubles in each round, up to three seconds, so that a slow path still gets its chance.
     pub first_attempt: Duration,
     /// How long the session lives while no path is up.
     pub survive: Duration,
-    /// Time in TIMEWAIT, two maximum segment lifetimes (RFC 4340 section 8.3). Meanwhile a client does not reuse the connection's ports, and late
-    /// packets are answered with a Reset.
+    /// Time in TIMEWAIT, two maximum segment lifetimes (RFC 4340 section 8.3). Meanwhile a client does not
+    /// reuse the connection's ports, and late packets are answered with a Reset.
     pub time_wait: Duration,
 }
 
@@ -160,8 +168,8 @@ pub struct ListenConfig {
     pub session: SessionConfig,
     /// Peers that may connect; the first match counts; empty allows nobody.
     pub peers: Vec<PeerFilter>,
-    /// Whether peers that the encapsulation authenticates may connect even if `peers` does not list their number. They count by source, as
-    /// unauthenticated peers do, because a new key costs nothing.
+    /// Whether peers that the encapsulation authenticates may connect even if `peers` does not list their
+    /// number. They count by source, as unauthenticated peers do, because a new key costs nothing.
     pub strangers: bool,
     /// MTU of incoming paths, through any socket of this endpoint.
     pub mtu: u16,
@@ -169,8 +177,9 @@ pub struct ListenConfig {
     pub overhead: u16,
     /// Maximum number of sessions at a time; more are refused with Reset code 9, Too Busy.
     pub max_sessions: usize,
-    /// Maximum number of sessions of one source at a time, an IPv4 address or the first 64 bits of an IPv6 address; more are refused with Reset code 9. The limit
-    /// shrinks in proportion to the free sessions. Half-open sessions do not count, because their source may be forged. Not for `peers` that the
+    /// Maximum number of sessions of one source at a time, an IPv4 address or the first 64 bits of an IPv6
+    /// address; more are refused with Reset code 9. The limit shrinks in proportion to the free sessions.
+    /// Half-open sessions do not count, because their source may be forged. Not for `peers` that the
     /// encapsulation authenticates.
     pub max_sessions_per_source: usize,
 }

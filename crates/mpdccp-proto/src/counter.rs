@@ -38,7 +38,8 @@ counters! {
     AddAddrTooMany = "add_addr_too_many",
     /// A Request answered with an Init Cookie, under load, without keeping state.
     AnsweredWithCookie = "answered_with_cookie",
-    /// Answers to an unproven address that would exceed three times the bytes received from it, or the budget per second.
+    /// Answers to an unproven address that would exceed three times the bytes received from it, or the budget
+    /// per second.
     AnswerTooLarge = "answer_too_large",
     /// An Init Cookie that is forged or too old.
     BadInitCookie = "bad_init_cookie",

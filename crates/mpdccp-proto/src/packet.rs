@@ -5,14 +5,15 @@ use rand_chacha::ChaCha20Rng;
 use rand_core::{RngCore, SeedableRng};
 use siphasher::sip::SipHasher13;
 
-/// Key of the hash of inner flows (SipHash-1-3). Queues and tables put flows together whose hashes are equal modulo their size.
-/// Without the key, an attacker could choose addresses and ports that collide with another flow.
+/// Key of the hash of inner flows (SipHash-1-3). Queues and tables put flows together whose hashes are equal
+/// modulo their size. Without the key, an attacker could choose addresses and ports that collide with another
+/// flow.
 #[derive(Clone, Copy, Default)]
 pub struct FlowKey(u64, u64);
 
 impl FlowKey {
-    /// Derives the key from a seed as in [`Endpoint::new`](crate::Endpoint::new); the default key is for environments without
-    /// attackers.
+    /// Derives the key from a seed as in [`Endpoint::new`](crate::Endpoint::new); the default key is for
+    /// environments without attackers.
     pub(crate) fn of_seed(seed: [u8; 32]) -> FlowKey {
         let mut rng = ChaCha20Rng::from_seed(seed);
         // A separate stream, so that the other numbers stay the same.
@@ -39,7 +40,8 @@ pub struct PktInfo {
     pub dscp: u8,
     /// ECN field of the inner packet.
     pub ecn: Ecn,
-    /// Number of the matching policy rule, from 1; 0 for none. The session finds the rule unless the caller sets it.
+    /// Number of the matching policy rule, from 1; 0 for none. The session finds the rule unless the caller
+    /// sets it.
     pub class: u8,
 }
 
@@ -75,7 +77,8 @@ impl PktInfo {
             }
             _ => return info,
         };
-        // TCP, UDP, DCCP and SCTP have their ports at the same place; in other protocols these bytes are not ports.
+        // TCP, UDP, DCCP and SCTP have their ports at the same place; in other protocols these bytes are not
+        // ports.
         let ports = ports.filter(|_| matches!(protocol, 6 | 17 | 33 | 132)).unwrap_or(&[]);
         // One hash call takes half as long as three.
         let mut flow = [0; 37];

@@ -12,7 +12,8 @@ pub enum PathState {
     Connecting,
     /// Carries data.
     Up,
-    /// A packet and the probe after it were not acknowledged in time, or the link was reported down: only probes are sent.
+    /// A packet and the probe after it were not acknowledged in time, or the link was reported down: only
+    /// probes are sent.
     Suspect,
     /// Closed; the path manager may connect it again.
     Down,
@@ -47,7 +48,8 @@ pub struct PathRow {
     pub state: PathState,
     /// Name.
     pub name: PathName,
-    /// Priority: 0 never, 1 standby, 2 overflow, 3 to 15 primary, larger preferred; the smaller of this end's and the peer's (MP_PRIO).
+    /// Priority: 0 never, 1 standby, 2 overflow, 3 to 15 primary, larger preferred; the smaller of this end's
+    /// and the peer's (MP_PRIO).
     pub prio: u8,
     /// The peer's priority; 3 if it set none.
     pub peer_prio: u8,
@@ -67,7 +69,8 @@ pub struct PathRow {
     pub inflight: Amount,
     /// Pacing rate.
     pub pacing: Option<Rate>,
-    /// Estimated capacity: the bottleneck's bandwidth if the congestion control knows it, otherwise a window per round trip.
+    /// Estimated capacity: the bottleneck's bandwidth if the congestion control knows it, otherwise a window
+    /// per round trip.
     pub rate: Rate,
     /// Only the application limits the rate.
     pub app_limited: bool,
@@ -91,8 +94,8 @@ impl PathRow {
         matches!(self.gate, Gate::Open { .. })
     }
 
-    /// Estimated one-way delay: half a round trip, plus the extra delay of most packets over those that measure round trips. An idle path
-    /// uses the smallest RTT, because its queue has drained.
+    /// Estimated one-way delay: half a round trip, plus the extra delay of most packets over those that
+    /// measure round trips. An idle path uses the smallest RTT, because its queue has drained.
     pub fn one_way(&self) -> Duration {
         let rtt = if self.idle { self.min_rtt.or(self.srtt) } else { self.srtt };
         rtt.map_or(UNKNOWN, |rtt| rtt / 2 + self.late.mean)

@@ -1,5 +1,5 @@
-//! The short send queue of a session: bounded by sojourn time and size, fair between inner flows. It signals congestion to them early, drops at
-//! its head, and counts every drop.
+//! The short send queue of a session: bounded by sojourn time and size, fair between inner flows. It signals
+//! congestion to them early, drops at its head, and counts every drop.
 
 use crate::PktInfo;
 use crate::names::Named;
@@ -36,8 +36,9 @@ pub enum Discipline {
     /// In order of arrival.
     #[default]
     Fifo,
-    /// FQ-CoDel (RFC 8290): inner flows take turns. A flow with a standing queue gets a congestion signal: a mark on ECN-capable packets, a
-    /// drop of others. So TCP in the tunnel sees little delay and starves nobody. For payloads that are IP packets.
+    /// FQ-CoDel (RFC 8290): inner flows take turns. A flow with a standing queue gets a congestion signal: a
+    /// mark on ECN-capable packets, a drop of others. So TCP in the tunnel sees little delay and starves
+    /// nobody. For payloads that are IP packets.
     FqCoDel,
 }
 
@@ -99,7 +100,8 @@ impl QueueConfig {
 impl Default for QueueConfig {
     fn default() -> QueueConfig {
         QueueConfig {
-            // Room for the standing queue that `fq-codel` allows, plus the data that TCP sends until it reacts to the signal, at 3 Gbit/s.
+            // Room for the standing queue that `fq-codel` allows, plus the data that TCP sends until it
+            // reacts to the signal, at 3 Gbit/s.
             max_bytes: 4 << 20,
             max_packets: 4096,
             max_sojourn: Duration::from_millis(100),
@@ -228,9 +230,10 @@ impl SendQueue {
         }
     }
 
-    /// Adapts the queue to the paths: `standing` is the wanted standing queue, `rtt` the longest of the paths in use, `min_rtt` the smallest. A
-    /// CoDel target below the standing queue, or an interval shorter than the round trips of the inner flows, would leave the paths underused
-    /// (RFC 8289 section 4). So would a bound that drops many packets at once whenever a path slows down for a few round trips.
+    /// Adapts the queue to the paths: `standing` is the wanted standing queue, `rtt` the longest of the paths
+    /// in use, `min_rtt` the smallest. A CoDel target below the standing queue, or an interval shorter than
+    /// the round trips of the inner flows, would leave the paths underused (RFC 8289 section 4). So would a
+    /// bound that drops many packets at once whenever a path slows down for a few round trips.
     pub(crate) fn tune(&mut self, rtt: Duration, min_rtt: Duration, standing: Duration) {
         // A quarter above the wanted queue, so that the queue stays there and not below.
         let allowance = standing + standing / 4;
@@ -255,8 +258,8 @@ impl SendQueue {
         }
     }
 
-    /// Adds a packet, dropping at the head (of the longest flow) as needed: the oldest packet is worth least to its receiver, and its loss is
-    /// noticed soonest.
+    /// Adds a packet, dropping at the head (of the longest flow) as needed: the oldest packet is worth least
+    /// to its receiver, and its loss is noticed soonest.
     pub(crate) fn push(&mut self, now: Time, data: Vec<u8>, info: PktInfo) {
         self.stats.accepted += 1;
         self.quiet_since = Some(now);
@@ -356,7 +359,8 @@ impl SendQueue {
         self.aside.pop_front()
     }
 
-    /// Sets the head aside, so that smaller packets of other flows may pass. False if there is no head or no room.
+    /// Sets the head aside, so that smaller packets of other flows may pass. False if there is no head or no
+    /// room.
     pub(crate) fn set_aside(&mut self) -> bool {
         let room = self.aside.len() < MOST_ASIDE;
         let head = self.head.take_if(|_| room);
@@ -410,7 +414,8 @@ impl SendQueue {
         shown.map(|p| p.at + self.max_sojourn + Duration::from_nanos(1)).min()
     }
 
-    /// The backlog. The oldest packet is the head that was shown; in a fair queue others may have waited longer.
+    /// The backlog. The oldest packet is the head that was shown; in a fair queue others may have waited
+    /// longer.
     pub(crate) fn view(&self, now: Time) -> QueueView {
         let waiting = match &self.waiting {
             Waiting::Fifo(fifo) => fifo.len(),
@@ -447,7 +452,8 @@ fn size(packet: &[u8]) -> u32 {
     u32::try_from(packet.len()).unwrap_or(u32::MAX)
 }
 
-/// Sets the ECN field of an ECN-capable IP packet to CE (RFC 3168 section 5), the IPv4 header checksum with it (RFC 1624).
+/// Sets the ECN field of an ECN-capable IP packet to CE (RFC 3168 section 5), the IPv4 header checksum with
+/// it (RFC 1624).
 fn set_ce(packet: &mut [u8]) {
     match packet.first().map(|b| b >> 4) {
         Some(4) if packet.len() >= 20 => {

@@ -1,4 +1,5 @@
-//! The settings of a session that its user chooses, by name: the same in the tunnel's file, `perf`'s flags, scenarios and the library.
+//! The settings of a session that its user chooses, by name: the same in the tunnel's file, `perf`'s flags,
+//! scenarios and the library.
 
 use crate::names::Named;
 #[cfg(feature = "serde")]
@@ -33,8 +34,8 @@ impl Setting {
         Setting { name: "", help: "", values: "", default: "", elsewhere: ["", ""], live: false };
 }
 
-/// Declares each setting once: help, name, type (which checks the value), default, deprecated name, entry in the reference, and its place in a
-/// [`SessionConfig`].
+/// Declares each setting once: help, name, type (which checks the value), default, deprecated name, entry in
+/// the reference, and its place in a [`SessionConfig`].
 macro_rules! settings {
     ($($(#[doc = $help:literal])* $name:ident: $type:ty = $value:expr,
        $($field:ident: $info:expr,)*
@@ -67,7 +68,8 @@ macro_rules! settings {
             /// Sets the setting called `key`.
             ///
             /// # Errors
-            /// The value is not allowed, or no setting has that name; the error lists the allowed values or names.
+            /// The value is not allowed, or no setting has that name; the error lists the allowed values or
+            /// names.
             #[cfg(feature = "serde")]
             pub fn set<'de, D: serde::Deserializer<'de>>(&mut self, key: &str, value: D) -> Result<(), D::Error> {
                 match key {
@@ -89,8 +91,8 @@ macro_rules! settings {
 }
 
 settings! {
-    /// Congestion control for sending: 2 TCP-like, 3 TFRC, 4 TFRC for small packets, 5 BBR, 7 CUBIC, 250 BBRv3, 252 Prague for L4S. The numbers 5, 7,
-    /// 250 and 252 are not standardised.
+    /// Congestion control for sending: 2 TCP-like, 3 TFRC, 4 TFRC for small packets, 5 BBR, 7 CUBIC, 250
+    /// BBRv3, 252 Prague for L4S. The numbers 5, 7, 250 and 252 are not standardised.
     ccid: Ccid = Ccid(5),
         values: "`2`, `3`, `4`, `5`, `7`, `250`, `252`",
         default: "5",
@@ -116,15 +118,16 @@ settings! {
         values: "`1` to `65535`",
         default: "2",
         |session, AckRatio(ratio)| session.connection.ack_ratio = ratio;
-    /// Scheduler, which chooses the path of each packet that this end sends, see [schedulers.md](schedulers.md).
+    /// Scheduler, which chooses the path of each packet that this end sends, see
+    /// [schedulers.md](schedulers.md).
     scheduler: SchedulerKind = SchedulerKind::default(),
         values: "`\"auto\"`, `\"cpf\"`, `\"acpf\"`, `\"rr\"`, `\"weighted-rr\"`, `\"srtt\"`, `\"otias\"`, `\"ecf\"`, `\"blest\"`, `\"redundant\"`, `\"handover\"`",
         default: "\"auto\"",
         elsewhere: ["--scheduler", "Options::scheduler"],
         live: true,
         |session, scheduler| session.scheduler = scheduler;
-    /// Rules that choose other paths for some packets, by DSCP, protocol, ports or networks; one `[[policy_rule]]` for each rule, see
-    /// [schedulers.md](schedulers.md#rules).
+    /// Rules that choose other paths for some packets, by DSCP, protocol, ports or networks; one
+    /// `[[policy_rule]]` for each rule, see [schedulers.md](schedulers.md#rules).
     policy_rule: Policy = Policy::default(),
         live: true,
         |session, policy| session.policy = policy;
@@ -134,9 +137,10 @@ settings! {
         default: "{ kind = \"adaptive\", max_ms = 250 }",
         elsewhere: ["--reordering", "Options::reordering"],
         |session, reordering| session.reorder = reordering;
-    /// Limits and discipline of the send queue. At a limit the oldest packets are dropped and counted. `fq-codel` serves inner flows in turn and
-    /// signals congestion early: it marks ECN-capable packets and drops others. It lets packets wait up to 250 ms if paths have long round-trip times.
-    /// `fifo` does none of this.
+    /// Limits and discipline of the send queue. At a limit the oldest packets are dropped and counted.
+    /// `fq-codel` serves inner flows in turn and signals congestion early: it marks ECN-capable packets and
+    /// drops others. It lets packets wait up to 250 ms if paths have long round-trip times. `fifo` does none
+    /// of this.
     queue: QueueConfig = QueueConfig::of_ip_packets(),
         values: "`{ max_ms = 100, max_bytes = 4194304, max_packets = 4096, discipline = \"fq-codel\" }`, `{ discipline = \"fifo\" }`",
         default: "{ max_ms = 100, max_bytes = 4194304, max_packets = 4096, discipline = \"fq-codel\" }",
@@ -147,27 +151,28 @@ settings! {
         values: "`true`, `false`",
         default: "true",
         |session, repair| session.repair = repair;
-    /// Tell the peer to hold packets behind a loss until the retransmission arrives. If off, retransmissions are delivered out of order, see
-    /// [reordering.md](reordering.md#flows-that-mind-no-loss).
+    /// Tell the peer to hold packets behind a loss until the retransmission arrives. If off, retransmissions
+    /// are delivered out of order, see [reordering.md](reordering.md#flows-that-mind-no-loss).
     wait_for_repairs: bool = true,
         values: "`true`, `false`",
         default: "true",
         |session, wait| session.wait_for_repairs = wait;
-    /// Couple paths that share a bottleneck, as detected from their round-trip times: together they take the share of one flow, see
-    /// [coupling.md](coupling.md).
+    /// Couple paths that share a bottleneck, as detected from their round-trip times: together they take the
+    /// share of one flow, see [coupling.md](coupling.md).
     coupling: bool = true,
         values: "`true`, `false`",
         default: "true",
         elsewhere: ["--no-coupling", ""],
         |session, coupling| session.coupling = coupling;
-    /// Keep the order within each inner flow only, so that losses of one flow do not delay others. Both ends must set it. Costs four bytes in each
-    /// packet, see [reordering.md](reordering.md#one-flows-losses-and-the-others).
+    /// Keep the order within each inner flow only, so that losses of one flow do not delay others. Both ends
+    /// must set it. Costs four bytes in each packet, see
+    /// [reordering.md](reordering.md#one-flows-losses-and-the-others).
     flow_order: bool = false,
         values: "`true`, `false`",
         default: "false",
         |session, flow_order| session.flow_order = flow_order;
-    /// Probe a path after this time without packets, 1 to 3600 s; after a quarter of it if another path carries data. Probes keep NAT bindings alive
-    /// and detect dead paths. A server waits twice as long.
+    /// Probe a path after this time without packets, 1 to 3600 s; after a quarter of it if another path
+    /// carries data. Probes keep NAT bindings alive and detect dead paths. A server waits twice as long.
     keepalive: Seconds = Seconds(Duration::from_secs(12)),
         values: "`1` to `3600`",
         default: "12",
@@ -197,8 +202,8 @@ settings! {
 }
 
 impl Settings {
-    /// Defaults for datagrams of an application instead of IP packets: the application bounds the queue, and a peer without multipath is
-    /// accepted.
+    /// Defaults for datagrams of an application instead of IP packets: the application bounds the queue, and
+    /// a peer without multipath is accepted.
     pub fn of_datagrams() -> Settings {
         Settings { queue: QueueConfig::unbounded(), fallback: Fallback::Plain, ..Settings::default() }
     }
@@ -206,7 +211,8 @@ impl Settings {
     /// A session with these settings.
     pub fn session(&self) -> SessionConfig {
         let mut session = SessionConfig::default();
-        // Lets reordering tell lost data from lost Acks. It costs no bytes: MP_SEQ would need as much padding.
+        // Lets reordering tell lost data from lost Acks. It costs no bytes: MP_SEQ would need as much
+        // padding.
         session.connection.ndp_count = true;
         self.apply(&mut session);
         session

@@ -22,7 +22,8 @@ const EACH: u32 = 5;
 const MOST_OPEN: usize = 64 << 10;
 const MOST_ENDED: usize = 2 << 10;
 
-/// All are served, even next to a greedy one; one more is refused; and after their end hardly any memory is left in use.
+/// All are served, even next to a greedy one; one more is refused; and after their end hardly any memory is
+/// left in use.
 #[test]
 fn thousands_at_one_listener_are_all_served() {
     let plain = || SessionConfig { fallback: Fallback::Plain, ..config() };

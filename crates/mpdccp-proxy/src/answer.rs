@@ -1,5 +1,5 @@
-//! The answer to a host whose SYN is held when the far end could not connect: exactly what the host would have received without
-//! the proxy.
+//! The answer to a host whose SYN is held when the far end could not connect: exactly what the host would
+//! have received without the proxy.
 
 use crate::segment::{Icmp, Segment, Tuple};
 use etherparse::checksum::Sum16BitWords;
@@ -21,8 +21,8 @@ pub enum Refusal {
 
 /// Hop limit of answers.
 const TTL: u8 = 64;
-/// Longest quote in an ICMP error over IPv4 (RFC 1812 section 4.3.2.3) and IPv6 (RFC 4443 section 2.4c); a SYN is smaller than
-/// both.
+/// Longest quote in an ICMP error over IPv4 (RFC 1812 section 4.3.2.3) and IPv6 (RFC 4443 section 2.4c); a
+/// SYN is smaller than both.
 const QUOTE: usize = 548;
 
 impl Refusal {

@@ -110,7 +110,8 @@ impl Connection {
         }
     }
 
-    /// Reads a chunk, if the kernel has data and the credit allows it. Otherwise `Ok(None)`; an empty chunk at the end of the host's data.
+    /// Reads a chunk, if the kernel has data and the credit allows it. Otherwise `Ok(None)`; an empty chunk
+    /// at the end of the host's data.
     pub(crate) fn read(&mut self) -> io::Result<Option<Vec<u8>>> {
         if !self.readable || self.read_ended || self.credit == 0 {
             return Ok(None);

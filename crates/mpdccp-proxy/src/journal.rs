@@ -1,5 +1,5 @@
-//! Journal of the connections that hosts may have, one line each, for a file: an end that was killed learns at its next start which
-//! connections died.
+//! Journal of the connections that hosts may have, one line each, for a file: an end that was killed learns
+//! at its next start which connections died.
 
 use crate::segment::Tuple;
 

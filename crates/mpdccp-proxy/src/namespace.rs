@@ -1,4 +1,5 @@
-//! A network namespace of one thread, with its own TUN device, in which the kernel's TCP answers for any address.
+//! A network namespace of one thread, with its own TUN device, in which the kernel's TCP answers for any
+//! address.
 
 use dccp_net::{Tun, TunConfig};
 use nix::sched::{CloneFlags, unshare};
@@ -20,8 +21,9 @@ pub struct Namespace {
 }
 
 impl Namespace {
-    /// Moves the calling thread into a new network namespace and sets it up: a TUN device with this MTU as the default route, every
-    /// address local for packets that arrive there, no source filter, and immediate reuse of ports.
+    /// Moves the calling thread into a new network namespace and sets it up: a TUN device with this MTU as
+    /// the default route, every address local for packets that arrive there, no source filter, and immediate
+    /// reuse of ports.
     ///
     /// The thread stays in the namespace, with the sockets that it opens and the programs that it starts.
     ///
@@ -49,7 +51,8 @@ impl Namespace {
         Ok(Namespace { tun })
     }
 
-    /// The device: packets written to it reach the kernel's TCP in the namespace; the kernel's packets are read from it.
+    /// The device: packets written to it reach the kernel's TCP in the namespace; the kernel's packets are
+    /// read from it.
     pub fn tun(&self) -> &Tun {
         &self.tun
     }

@@ -5,8 +5,8 @@ use std::io;
 use std::net::SocketAddr;
 use std::time::Duration;
 
-/// Sends one keepalive probe after a second of silence, the minimum in Linux. The other host decides how many may stay unanswered; if it gives up,
-/// a reset arrives.
+/// Sends one keepalive probe after a second of silence, the minimum in Linux. The other host decides how many
+/// may stay unanswered; if it gives up, a reset arrives.
 pub(crate) fn keepalive() -> TcpKeepalive {
     let params = TcpKeepalive::new().with_time(Duration::from_secs(1));
     params.with_interval(Duration::from_secs(75)).with_retries(127)

@@ -1,4 +1,5 @@
-//! The loop of the proxy's thread: kernel sockets in the private namespace, and the packets between them and hosts.
+//! The loop of the proxy's thread: kernel sockets in the private namespace, and the packets between them and
+//! hosts.
 
 use crate::commands::{Command, Event};
 use crate::flow::{Connection, is_refusal};
@@ -18,9 +19,11 @@ use std::sync::Arc;
 use std::sync::mpsc::{Receiver, channel};
 use std::time::{Duration, Instant};
 
-/// Time limit for connecting. A flow unanswered by then travels as packets, before the host's first retransmission (RFC 6298: one second).
+/// Time limit for connecting. A flow unanswered by then travels as packets, before the host's first
+/// retransmission (RFC 6298: one second).
 const PATIENCE: Duration = Duration::from_millis(900);
-/// Time limit for a host's handshake: longer than the kernel retransmits its SYN-ACK (tcp_synack_retries), 63 s.
+/// Time limit for a host's handshake: longer than the kernel retransmits its SYN-ACK (tcp_synack_retries), 63
+/// s.
 const HANDSHAKE: Duration = Duration::from_secs(70);
 /// Backlog of a listener; each connection in it has a flow.
 const BACKLOG: i32 = 4_096;
@@ -78,8 +81,9 @@ pub struct Sockets<E, P> {
 }
 
 impl<E: FnMut(Vec<Event>), P: FnMut(&[u8])> Sockets<E, P> {
-    /// Moves the calling thread into a private namespace whose device has this MTU. `on_events` receives events in batches; `on_packet` receives
-    /// the kernel's packets or super-packets to hosts, each after its virtio header.
+    /// Moves the calling thread into a private namespace whose device has this MTU. `on_events` receives
+    /// events in batches; `on_packet` receives the kernel's packets or super-packets to hosts, each after its
+    /// virtio header.
     ///
     /// # Errors
     /// Like [`Namespace::enter`].
@@ -278,8 +282,8 @@ impl<E: FnMut(Vec<Event>), P: FnMut(&[u8])> Sockets<E, P> {
         Ok(())
     }
 
-    /// Listeners stay open for the next flow to their address. If closed at once, one could still be in use for a moment: a program being
-    /// started holds a copy of each descriptor.
+    /// Listeners stay open for the next flow to their address. If closed at once, one could still be in use
+    /// for a moment: a program being started holds a copy of each descriptor.
     fn close_idle_listeners(&mut self) {
         if self.listeners.len() >= LISTENERS {
             let kinds = &mut self.kinds;
@@ -299,7 +303,8 @@ impl<E: FnMut(Vec<Event>), P: FnMut(&[u8])> Sockets<E, P> {
             let (socket, from) = match listener.socket.accept() {
                 Ok(accepted) => accepted,
                 Err(e) if e.kind() == ErrorKind::WouldBlock => return,
-                // Its host gave up, or there was no descriptor: the kernel does not report when one becomes available.
+                // Its host gave up, or there was no descriptor: the kernel does not report when one becomes
+                // available.
                 Err(_) => {
                     self.short.insert(address);
                     return;

@@ -1,6 +1,8 @@
-//! The flow table: selects the flows to proxy, and handles each packet from the tunnel's interface. No socket, no clock.
+//! The flow table: selects the flows to proxy, and handles each packet from the tunnel's interface. No
+//! socket, no clock.
 //!
-//! A flow whose SYN the proxy did not see travels as packets. A proxied flow never does: the sequence numbers of its two legs differ.
+//! A flow whose SYN the proxy did not see travels as packets. A proxied flow never does: the sequence numbers
+//! of its two legs differ.
 
 use crate::answer::{Refusal, reset_of};
 use crate::journal::Journal;
@@ -10,10 +12,12 @@ use mpdccp_units::{Duration, Time};
 use std::collections::{HashMap, VecDeque};
 use std::net::IpAddr;
 
-/// How long an ended flow, or one that travels as packets, is remembered: TIME-WAIT (RFC 9293 section 3.4.2) as in Linux.
+/// How long an ended flow, or one that travels as packets, is remembered: TIME-WAIT (RFC 9293 section 3.4.2)
+/// as in Linux.
 const REMEMBERED: Duration = Duration::from_secs(60);
 
-/// How long a connection that died with an end of the tunnel is remembered: its host may be silent for hours (RFC 9293 section 3.8.4).
+/// How long a connection that died with an end of the tunnel is remembered: its host may be silent for hours
+/// (RFC 9293 section 3.8.4).
 const DEAD: Duration = Duration::from_secs(24 * 3_600);
 
 #[derive(Debug)]
@@ -156,7 +160,8 @@ impl FlowTable {
     /// Handles a segment of a connection that is proxied here.
     fn on_segment(&mut self, flow: Flow, segment: &Segment, packet: &[u8]) -> Verdict {
         let Some(entry) = self.entries.get_mut(&segment.tuple) else { return Verdict::Packet };
-        // RFC 9293 section 3.8.4: a keepalive has the sequence number before the next. Linux's window probes look the same.
+        // RFC 9293 section 3.8.4: a keepalive has the sequence number before the next. Linux's window probes
+        // look the same.
         if matches!(entry.state, State::Open)
             && segment.may_probe
             && segment.seq == entry.next.wrapping_sub(1)
@@ -165,8 +170,8 @@ impl FlowTable {
             return Verdict::Keepalive(flow);
         }
         if segment.opens && std::mem::take(&mut entry.closing) {
-            // A new connection. The namespace must not answer its SYN: the first connection may be over at the far end, without this end knowing yet.
-            // The host's next segment shows whether it is.
+            // A new connection. The namespace must not answer its SYN: the first connection may be over at
+            // the far end, without this end knowing yet. The host's next segment shows whether it is.
             return Verdict::Held(flow);
         }
         entry.closing |= segment.finishes || segment.resets;
@@ -176,7 +181,8 @@ impl FlowTable {
         if std::mem::take(&mut entry.asked) { Verdict::Alive(flow) } else { Verdict::Proxy(flow) }
     }
 
-    /// The far end asks whether this host is alive; false if the flow is not open, so that there is nobody to ask.
+    /// The far end asks whether this host is alive; false if the flow is not open, so that there is nobody to
+    /// ask.
     pub fn ask(&mut self, flow: Flow) -> bool {
         let entry = self.tuples.get(&flow).and_then(|tuple| self.entries.get_mut(tuple));
         let open = entry.filter(|entry| matches!(entry.state, State::Open));
@@ -253,8 +259,8 @@ impl FlowTable {
         }
     }
 
-    /// A connection with these addresses died with an end of the tunnel, according to the other end, or to [`journal`](Self::changes) of this one. A
-    /// connection that is open here is a newer one.
+    /// A connection with these addresses died with an end of the tunnel, according to the other end, or to
+    /// [`journal`](Self::changes) of this one. A connection that is open here is a newer one.
     pub fn bury(&mut self, now: Time, tuple: Tuple) {
         self.forget(now);
         if self.entries.get(&tuple).is_none_or(|entry| matches!(entry.state, State::Ended)) {
@@ -282,8 +288,8 @@ impl FlowTable {
         }
     }
 
-    /// Journal lines that changed since the last call: the connections that a host may have. From them, [`restore`](Self::restore) knows which
-    /// connections died with this end.
+    /// Journal lines that changed since the last call: the connections that a host may have. From them,
+    /// [`restore`](Self::restore) knows which connections died with this end.
     pub fn changes(&mut self) -> Vec<(u32, Option<Tuple>)> {
         std::mem::take(&mut self.journal.changes)
     }
@@ -310,7 +316,8 @@ impl FlowTable {
     /// This end is asked to connect.
     ///
     /// # Errors
-    /// The answer to the other end: an earlier flow with these ports is still open here, or there are too many flows.
+    /// The answer to the other end: an earlier flow with these ports is still open here, or there are too
+    /// many flows.
     pub fn connect(&mut self, now: Time, request: &Request) -> Result<Flow, Refusal> {
         self.forget(now);
         let tuple = request.tuple.reversed();
@@ -323,9 +330,10 @@ impl FlowTable {
         }
     }
 
-    /// Checks a packet for the interface. A SYN that the other end sent as a packet frees its ports from an ended flow, so that the answers travel as
-    /// packets too. Any other segment of an ended flow comes from an end that lost its state: its sequence numbers mean nothing to the host here.
-    /// Such a segment must not be written; the returned packet must be sent back, so that its host learns that the flow is over.
+    /// Checks a packet for the interface. A SYN that the other end sent as a packet frees its ports from an
+    /// ended flow, so that the answers travel as packets too. Any other segment of an ended flow comes from
+    /// an end that lost its state: its sequence numbers mean nothing to the host here. Such a segment must
+    /// not be written; the returned packet must be sent back, so that its host learns that the flow is over.
     pub fn on_delivered(&mut self, packet: &[u8]) -> Option<Vec<u8>> {
         if self.remembered.iter().all(VecDeque::is_empty) {
             return None;
@@ -356,8 +364,9 @@ impl FlowTable {
         }
     }
 
-    /// The far end could not connect. Returns the answer to the host, if any. A flow without an answer is left to packets: the host's next SYN may
-    /// find a route on which the answer does not pass through the far end.
+    /// The far end could not connect. Returns the answer to the host, if any. A flow without an answer is
+    /// left to packets: the host's next SYN may find a route on which the answer does not pass through the
+    /// far end.
     pub fn refused(&mut self, now: Time, flow: Flow, why: Refusal) -> Option<Vec<u8>> {
         let tuple = *self.tuples.get(&flow)?;
         let Some(Entry { state: State::Held(held), .. }) = self.entries.get(&tuple) else { return None };

@@ -69,8 +69,8 @@ pub enum Verdict {
     Held(Flow),
     /// The host withdrew its held SYN: tell the far end.
     Withdrawn(Flow),
-    /// Like [`Proxy`](Verdict::Proxy), but the host gave up before its handshake was complete: end the flow at the far end and in the
-    /// namespace.
+    /// Like [`Proxy`](Verdict::Proxy), but the host gave up before its handshake was complete: end the flow
+    /// at the far end and in the namespace.
     Aborted(Flow),
     /// The host asks whether the far host is alive: pass the question on. The table holds the packet until
     /// [`FlowTable::alive`](crate::FlowTable::alive).

@@ -1,4 +1,5 @@
-//! A connection for which the process has no descriptor. A separate program, since the limit applies to the process.
+//! A connection for which the process has no descriptor. A separate program, since the limit applies to the
+//! process.
 
 use etherparse::PacketBuilder;
 use mpdccp_proxy::{Command, Event, Flow, Segment, Sockets};

@@ -1,4 +1,5 @@
-//! Two hosts in separate namespaces, each with a tunnel interface and a proxy; a function call replaces the tunnel.
+//! Two hosts in separate namespaces, each with a tunnel interface and a proxy; a function call replaces the
+//! tunnel.
 
 use dccp_net::{Tun, TunConfig};
 use mpdccp_proxy::{

@@ -93,7 +93,8 @@ impl Connection {
         if given.readonly() || !given.is_c_contiguous() {
             return Err(PyValueError::new_err("the buffer must be writable and contiguous"));
         }
-        // Python code may write to the buffer during the wait, so the datagram is first received into separate memory.
+        // Python code may write to the buffer during the wait, so the datagram is first received into
+        // separate memory.
         let mut room = vec![0; given.item_count().min(MOST)];
         let received = wait_or_fail(py, timeout, |slice| match self.0.recv_into_timeout(&mut room, slice) {
             Err(RecvError::TimedOut) => None,
@@ -139,7 +140,8 @@ impl Connection {
         self.0.try_event().map(Event::from)
     }
 
-    /// Sends the queued datagrams, waits until they are acknowledged or lost, and closes the connection; returns the counters.
+    /// Sends the queued datagrams, waits until they are acknowledged or lost, and closes the connection;
+    /// returns the counters.
     #[pyo3(signature = (timeout=None))]
     fn finish(&self, py: Python<'_>, timeout: Option<f64>) -> PyResult<Stats> {
         let finished = wait_or_fail(py, timeout, |slice| self.0.finish_timeout(slice))?;
@@ -182,7 +184,8 @@ impl Connection {
         waited(py, timeout, |slice| self.0.accept_stream(Some(slice))).map(Stream)
     }
 
-    /// Readiness for recv, send and next_event; whether the connection is over; and whether a stream waits to be accepted. Rearms the descriptor.
+    /// Readiness for recv, send and next_event; whether the connection is over; and whether a stream waits to
+    /// be accepted. Rearms the descriptor.
     fn ready(&self) -> (bool, bool, bool, bool, bool) {
         let ready = self.0.ready();
         (ready.readable, ready.writable, ready.event, ready.closed, ready.stream)
@@ -198,7 +201,8 @@ impl Connection {
         py.detach(|| self.0.stats()).into()
     }
 
-    /// Sends `rate` bits per second for a while, with padding if there is no data: afterwards `stats().allowed` shows the capacity of the path.
+    /// Sends `rate` bits per second for a while, with padding if there is no data: afterwards
+    /// `stats().allowed` shows the capacity of the path.
     fn probe(&self, rate: u64, duration: f64) -> PyResult<()> {
         let duration = Duration::try_from_secs_f64(duration);
         let duration = duration.map_err(|e| PyValueError::new_err(format!("duration: {e}")))?;
@@ -320,8 +324,8 @@ impl Connector {
         dccp_sockets::Connector::new(options(kwargs)?).map(Connector).map_err(connect)
     }
 
-    /// Connects; for a name with several addresses, to the first that answers. With keys, connects to the peer with this public key, or to the
-    /// first peer of the options.
+    /// Connects; for a name with several addresses, to the first that answers. With keys, connects to the
+    /// peer with this public key, or to the first peer of the options.
     #[pyo3(signature = (address, peer_key=None))]
     fn connect(&self, py: Python<'_>, address: Address, peer_key: Option<&str>) -> PyResult<Connection> {
         let key = peer_key.map(public_key).transpose()?;
@@ -336,7 +340,8 @@ impl Connector {
         Err(last)
     }
 
-    /// Sends the first packet to a numeric address and returns at once: the descriptor is readable once `opened` has an answer.
+    /// Sends the first packet to a numeric address and returns at once: the descriptor is readable once
+    /// `opened` has an answer.
     #[pyo3(signature = (host, port, peer_key=None))]
     fn start(&self, host: &str, port: u16, peer_key: Option<&str>) -> PyResult<Connection> {
         let key = peer_key.map(public_key).transpose()?;

@@ -1,5 +1,5 @@
-//! DCCP sockets for Python: the native half of the package `mpdccp`. The other half, for asyncio, is in `python/mpdccp`; docs/python.md is the
-//! guide.
+//! DCCP sockets for Python: the native half of the package `mpdccp`. The other half, for asyncio, is in
+//! `python/mpdccp`; docs/python.md is the guide.
 
 mod connection;
 mod data;

@@ -92,8 +92,8 @@ impl From<dccp_sockets::PathStats> for PathStats {
     }
 }
 
-/// An event of a connection: `kind` is "path_up", "path_suspect", "path_down", "size", "rate", "path_strays" (packets leave through the
-/// interface of `other` instead of the one with its address) or "closed".
+/// An event of a connection: `kind` is "path_up", "path_suspect", "path_down", "size", "rate", "path_strays"
+/// (packets leave through the interface of `other` instead of the one with its address) or "closed".
 #[pyclass(frozen, get_all)]
 #[derive(Clone, Debug)]
 pub(crate) struct Event {

@@ -1,4 +1,5 @@
-//! Requests of the preload library and the daemon's answers: one message each, over a Unix socket per request.
+//! Requests of the preload library and the daemon's answers: one message each, over a Unix socket per
+//! request.
 
 use rustix::cmsg_space;
 use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -49,8 +50,8 @@ impl From<Place> for SocketAddr {
     }
 }
 
-/// A request. All except [`Socket`](Self::Socket) come with the descriptor that they concern: owning it is the right to use
-/// it.
+/// A request. All except [`Socket`](Self::Socket) come with the descriptor that they concern: owning it is
+/// the right to use it.
 #[derive(Debug, Serialize, Deserialize)]
 pub enum Request<'a> {
     /// A new socket, IPv6 or IPv4. The answer comes with its descriptor.

@@ -1,4 +1,5 @@
-//! Measured capacities of paths, kept over restarts: a new session or path starts with them (Careful Resume, RFC 9959).
+//! Measured capacities of paths, kept over restarts: a new session or path starts with them (Careful Resume,
+//! RFC 9959).
 
 use crate::Cx;
 use crate::action::{Actions, StateFile};

@@ -20,8 +20,8 @@ struct Bucket {
 }
 
 impl LogLimit {
-    /// Returns a line about a peer if it may be logged. The first line over the limit announces that lines will be left out, and the next
-    /// logged line says how many were.
+    /// Returns a line about a peer if it may be logged. The first line over the limit announces that lines
+    /// will be left out, and the next logged line says how many were.
     pub(crate) fn pass(&mut self, now: Time, peer: &str, mut line: String) -> Option<String> {
         let full = || Bucket { tokens: BURST, at: now, left_out: 0 };
         let bucket = self.0.entry(peer.to_owned()).or_insert_with(full);

@@ -9,8 +9,8 @@ use ipnet::IpNet;
 use mpdccp_units::Time;
 use std::collections::BTreeMap;
 
-/// Networks to route into the interface: every peer's `allowed_ips`, the pool and the server's routes, except those within the
-/// interface's own networks. None before the interface has an address.
+/// Networks to route into the interface: every peer's `allowed_ips`, the pool and the server's routes, except
+/// those within the interface's own networks. None before the interface has an address.
 pub(crate) fn wanted(cfg: &Config, own: &[IpNet], told: &[IpNet]) -> Vec<IpNet> {
     let mut wanted: Vec<IpNet> = Vec::new();
     if own.is_empty() || cfg.routes != Routes::All {
@@ -91,7 +91,8 @@ fn wanted_of(cx: &Cx<'_>, peers: &Peers, number: usize) -> Vec<IpNet> {
     peer.map_or_else(Vec::new, |peer| peer.cfg.allowed_ips.iter().map(IpNet::trunc).collect())
 }
 
-/// Adds new routes, and deletes those no longer wanted. With `renew`, the others may have been lost and are set again.
+/// Adds new routes, and deletes those no longer wanted. With `renew`, the others may have been lost and are
+/// set again.
 pub(crate) fn change(cx: &mut Cx<'_>, before: &[IpNet], after: &[IpNet], renew: bool) {
     let whole = |net: &&IpNet| net.prefix_len() == 0;
     for net in before.iter().filter(|net| !after.contains(net) && !whole(net)) {

@@ -1,5 +1,5 @@
-//! Shards: several tunnels of one server, each with its own peers. All know the same peers by the same numbers; the first shard does
-//! the common work.
+//! Shards: several tunnels of one server, each with its own peers. All know the same peers by the same
+//! numbers; the first shard does the common work.
 
 use crate::message::Message;
 use crate::status::ShardStatus;

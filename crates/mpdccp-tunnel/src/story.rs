@@ -1,11 +1,12 @@
-//! History of paths for the log: one line when a path fails, with the cause and the paths that take over, and one when it is back, with
-//! the length of the outage.
+//! History of paths for the log: one line when a path fails, with the cause and the paths that take over, and
+//! one when it is back, with the length of the outage.
 
 use mpdccp_proto::{PathId, PathState, PathStatus, SessionStatus};
 use mpdccp_units::{Duration, Time};
 use std::collections::BTreeMap;
 
-/// Maximum number of paths and faults remembered per peer: a server's paths have new addresses each time its clients move.
+/// Maximum number of paths and faults remembered per peer: a server's paths have new addresses each time its
+/// clients move.
 const MOST: usize = 64;
 
 /// State of a path since a point in time.

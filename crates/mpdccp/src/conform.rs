@@ -35,7 +35,8 @@ pub(crate) struct Args {
     /// Send from this address; several are used in turn for the subflows of a session.
     #[arg(long, value_name = "IP")]
     from: Vec<IpAddr>,
-    /// Skip the tests that need this, because the target does not offer it (`--list` shows what each test needs).
+    /// Skip the tests that need this, because the target does not offer it (`--list` shows what each test
+    /// needs).
     #[arg(long, value_name = "TAG", value_delimiter = ',')]
     lacks: Vec<String>,
     /// Run only tests whose name contains this.

@@ -64,7 +64,8 @@ pub(crate) struct Compare {
 pub(crate) struct Sweep {
     /// Name of a scenario, or a TOML file.
     scenario: String,
-    /// Backend: simulator; network namespaces with the real kernel and program; or uml, namespaces inside a kernel with virtual time.
+    /// Backend: simulator; network namespaces with the real kernel and program; or uml, namespaces inside a
+    /// kernel with virtual time.
     #[arg(long, value_enum, default_value_t = Where::Sim)]
     backend: Where,
     /// CSV file, with finished runs stored next to it in `runs`. Default: lab-out/SCENARIO/sweep.csv.
@@ -107,7 +108,8 @@ pub(crate) struct Merge {
 pub(crate) struct Run {
     /// Name of a scenario (`mpdccp lab list`), or a TOML file.
     scenario: String,
-    /// Backend: simulator; network namespaces with the real kernel and program; or uml, namespaces inside a kernel with virtual time.
+    /// Backend: simulator; network namespaces with the real kernel and program; or uml, namespaces inside a
+    /// kernel with virtual time.
     #[arg(long, value_enum, default_value_t = Where::Netns)]
     backend: Where,
     /// Run this variant only; repeatable.
@@ -128,11 +130,12 @@ pub(crate) struct Run {
     /// Output directory. Default: lab-out/SCENARIO.
     #[arg(long, value_name = "DIR")]
     out: Option<PathBuf>,
-    /// Write PATH.pcap next to the series of each run, for Wireshark: times and lengths of all packets at the client, without
-    /// contents.
+    /// Write PATH.pcap next to the series of each run, for Wireshark: times and lengths of all packets at the
+    /// client, without contents.
     #[arg(long)]
     pcap: bool,
-    /// Write run.qlog next to the series of each run, for qvis: packets on the links, losses, congestion control.
+    /// Write run.qlog next to the series of each run, for qvis: packets on the links, losses, congestion
+    /// control.
     #[arg(long)]
     qlog: bool,
     /// Write PATH.up and PATH.down next to the series of each run, for mm-link: the rates of the links.

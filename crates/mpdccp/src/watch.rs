@@ -1,4 +1,5 @@
-//! The live view of an experiment: one line that is updated during a run, and a permanent line for each finished run.
+//! The live view of an experiment: one line that is updated during a run, and a permanent line for each
+//! finished run.
 
 use std::io::{IsTerminal, Write, stderr};
 

@@ -1,4 +1,5 @@
-//! TCP's throughput as a function of round-trip time and loss event rate (RFC 5348 section 3.1), with b = 1 and t_RTO = 4 R.
+//! TCP's throughput as a function of round-trip time and loss event rate (RFC 5348 section 3.1), with b = 1
+//! and t_RTO = 4 R.
 
 /// Lower limit of the loss event rate: at this rate, throughput exceeds any link. The upper limit is one loss
 /// event per packet.

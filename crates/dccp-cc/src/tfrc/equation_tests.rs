@@ -1,8 +1,8 @@
 use super::*;
 use proptest::prelude::*;
 
-/// Segment in bytes, R in seconds, p, and the rate in bytes per second that `tools/tfrc_equation.py` computes from the general form
-/// of the equation.
+/// Segment in bytes, R in seconds, p, and the rate in bytes per second that `tools/tfrc_equation.py` computes
+/// from the general form of the equation.
 const GOLDEN: [(f64, f64, f64, f64); 35] = [
     (1460.0, 0.1, 1.0, 6.000427893395e+1),
     (1460.0, 0.1, 0.3, 2.844771041434e+3),

@@ -208,8 +208,8 @@ fn silence_halves_the_rate_of_slow_start() {
         close(sender.rate(), rate);
         sender.on_sent(ms(400), 1000, 1040, true);
     }
-    // RFC 5348 section 4.3: new feedback raises the rate to at least the initial one, which is more than twice
-    // the remaining rate.
+    // RFC 5348 section 4.3: new feedback raises the rate to at least the initial one, which is more than
+    // twice the remaining rate.
     sender.on_report(ms(900), &report(ms(800), 100.0, 0.0, false));
     close(sender.rate(), 40e3);
 }

@@ -1,4 +1,5 @@
-//! Bulk flows in the model: utilisation and queue at many rates and delays, with competition, jitter and loss.
+//! Bulk flows in the model: utilisation and queue at many rates and delays, with competition, jitter and
+//! loss.
 //!
 //! `cargo test -p dccp-cc --test it bulk -- --nocapture` prints the tables.
 

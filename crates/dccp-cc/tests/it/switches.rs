@@ -1,6 +1,7 @@
 //! Effect of each deviation of the tuned variant: all of them, all but one, none.
 //!
-//! `cargo test -p dccp-cc --test it switches -- --nocapture` prints the whole table, of which `docs/ccid5.md` has a part.
+//! `cargo test -p dccp-cc --test it switches -- --nocapture` prints the whole table, of which `docs/ccid5.md`
+//! has a part.
 
 use crate::model::scenario::{Make, at, bbr, bulk, jittery, link, ms, one_path_drops, two_paths_drop};
 use crate::model::{bins, full, summary};

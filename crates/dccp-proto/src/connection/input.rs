@@ -152,8 +152,8 @@ impl Connection {
     }
 
     /// Sends a Reset from this end in REQUEST, which ends a half-open connection at the peer
-    /// (RFC 4340 section 7.5.6). Our numbers mean nothing to that connection, so the Reset uses the peer's (section
-    /// 8.3.1). A Reset is not answered.
+    /// (RFC 4340 section 7.5.6). Our numbers mean nothing to that connection, so the Reset uses the peer's
+    /// (section 8.3.1). A Reset is not answered.
     fn answer_packet_error(&mut self, now: Time, packet: &Packet<'_>) {
         let ptype = packet.header.ptype;
         if ptype != PacketType::Reset && self.may_answer(now) {

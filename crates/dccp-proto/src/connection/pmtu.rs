@@ -13,7 +13,8 @@ const SEARCH_TRIES: u8 = 3;
 /// one.
 const CONFIRM_TRIES: u8 = 5;
 /// Time after a search until a data packet triggers a probe for a larger size (PMTU_RAISE_TIMER,
-/// RFC 8899 section 5.1.1). Shorter than the RFC's 600 s, since it costs one probe, and never happens on an idle path.
+/// RFC 8899 section 5.1.1). Shorter than the RFC's 600 s, since it costs one probe, and never happens on an
+/// idle path.
 const RAISE: Duration = Duration::from_secs(10);
 /// Fewer data packets than this since the last search do not count as traffic.
 const TRAFFIC: u32 = 8;

@@ -11,8 +11,9 @@ pub(super) fn reset_numbers(packet: &Packet<'_>) -> (Seq, Seq) {
     (cut(seq), cut(header.seq))
 }
 
-/// Answers a packet that belongs to no connection, or a Request that is not accepted, with a Reset carrying `options` (encoded).
-/// A Reset is never answered. The caller limits the rate (RFC 4340 section 8.1.3 suggests 1024 a second).
+/// Answers a packet that belongs to no connection, or a Request that is not accepted, with a Reset carrying
+/// `options` (encoded). A Reset is never answered. The caller limits the rate (RFC 4340 section 8.1.3
+/// suggests 1024 a second).
 pub fn refuse(packet: &Packet<'_>, reset: Reset, options: &[u8], route: &Route, sink: &mut dyn Sink) {
     if packet.header.ptype == PacketType::Reset || options.len() > dccp_wire::MAX_OPTIONS {
         return;

@@ -167,7 +167,8 @@ fn a_reset_is_not_answered_in_request() {
     assert_eq!((net.types(CLIENT), net.state(CLIENT)), (vec![PacketType::Request], State::Request));
 }
 
-/// RFC 4340 section 7.5.6, last example: A crashes and opens a connection on the same ports, far from the windows of the old one.
+/// RFC 4340 section 7.5.6, last example: A crashes and opens a connection on the same ports, far from the
+/// windows of the old one.
 #[test]
 fn a_half_open_connection_is_found_and_ends_within_three_round_trips() {
     let mut net = Net::open(Config::default(), Config::default());

@@ -202,7 +202,8 @@ impl Channels {
         let home = Receiver { server: answer.server, index: answer.index };
         let known = self.peers.get(&channel.peer).map_or(0, |peer| peer.home.server);
         if pending.anywhere && channel.stays.is_none() && known != 0 && known != home.server {
-            // Two channels asked at once, and a balancer chose a server for each. The first answer counts: ask its server.
+            // Two channels asked at once, and a balancer chose a server for each. The first answer counts:
+            // ask its server.
             self.initiate(now, at);
             self.arm(at);
             return Err(Reason::OtherServer);

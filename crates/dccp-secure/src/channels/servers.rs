@@ -20,7 +20,8 @@ impl Channels {
         }
     }
 
-    /// This end leaves the peer's server: further channels open at any server, and those that exist stay with theirs.
+    /// This end leaves the peer's server: further channels open at any server, and those that exist stay with
+    /// theirs.
     pub fn leave_server(&mut self, peer: u32) {
         let Some(peer) = self.peers.get_mut(&peer) else { return };
         let home = std::mem::replace(&mut peer.home, ANYWHERE);

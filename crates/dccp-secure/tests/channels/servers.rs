@@ -132,7 +132,8 @@ fn all_paths_of_a_peer_come_to_one_server() {
     let now = later;
     let fourth = client.open(now, 7, address(SERVER)).unwrap();
     let paths = [fourth];
-    // Another server that answers in its place later, for instance after it was taken out of the balancer, is accepted.
+    // Another server that answers in its place later, for instance after it was taken out of the balancer, is
+    // accepted.
     client.start_over(7);
     let _ = seal(&mut client, now, paths[0], b"elsewhere");
     let elsewhere = std::iter::from_fn(|| client.poll_transmit()).map(|(_, datagram)| datagram);

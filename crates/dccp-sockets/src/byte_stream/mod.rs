@@ -260,7 +260,8 @@ impl Connection {
     /// Opens a reliable stream, which the peer [accepts](Self::accept_stream).
     ///
     /// # Errors
-    /// [`StreamError::Unsupported`] unless both ends have [`Options::streams`](crate::Options::streams), [`StreamError::TooMany`].
+    /// [`StreamError::Unsupported`] unless both ends have [`Options::streams`](crate::Options::streams),
+    /// [`StreamError::TooMany`].
     pub fn open_stream(&self) -> Result<ByteStream, StreamError> {
         let id = self.id();
         let opened = self.runtime.call(move |core, streams| streams.open_stream(core, id));

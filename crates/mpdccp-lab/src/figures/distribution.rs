@@ -13,8 +13,8 @@ type Latencies<'a> = &'a dyn Fn(&RunRecord, usize) -> Vec<(f64, f64)>;
 /// Published percentiles and their position on the vertical axis.
 type Percentiles<'a> = [(&'a str, f64); 3];
 
-/// Cumulative latency distributions of packets sent after the last event, from application to application and on the wire. A ring
-/// marks a published percentile. `None` if no packet has a latency.
+/// Cumulative latency distributions of packets sent after the last event, from application to application and
+/// on the wire. A ring marks a published percentile. `None` if no packet has a latency.
 pub fn distribution(scenario: &Scenario, columns: &[Column<'_>]) -> Option<Figure> {
     let app = panel(
         scenario,
@@ -91,7 +91,8 @@ fn published(reference: &Reference, percentiles: &Percentiles<'_>) -> Vec<(f64, 
     percentiles.iter().filter_map(known).collect()
 }
 
-/// (latency, percentage of packets with at most this latency), by nearest rank in steps of half a percent, finer at the end.
+/// (latency, percentage of packets with at most this latency), by nearest rank in steps of half a percent,
+/// finer at the end.
 fn shares(mut ms: Vec<f64>) -> Vec<(f64, f64)> {
     ms.sort_by(f64::total_cmp);
     let steps = (1..=198).map(|i| f64::from(i) * 0.5).chain((91..=100).map(|i| 90.0 + f64::from(i) * 0.1));

@@ -82,8 +82,8 @@ pub enum Shape {
 
 /// Index of grey, for sums and limits.
 pub(crate) const GREY: usize = 4;
-/// Number of colours in `figure.css`: the palette of Okabe and Ito, which colour-blind people can distinguish, a grey
-/// and a brown.
+/// Number of colours in `figure.css`: the palette of Okabe and Ito, which colour-blind people can
+/// distinguish, a grey and a brown.
 pub(super) const COLORS: usize = 8;
 
 /// Colour of a variant, and whether it is pale: two variants of a family share a colour.

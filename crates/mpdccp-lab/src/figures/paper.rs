@@ -42,7 +42,8 @@ fn figure(scenario: &Scenario, columns: &[Column<'_>], groups: &[Group<'_>]) -> 
     }
 }
 
-/// For each kind, one panel per column, all with the same range for comparison. Kinds without data are left out.
+/// For each kind, one panel per column, all with the same range for comparison. Kinds without data are left
+/// out.
 fn rows(scenario: &Scenario, columns: &[Column<'_>], (kinds, may_log): Group<'_>) -> Vec<Vec<Panel>> {
     let row = |draw: &Draw| -> Vec<Panel> { columns.iter().map(|column| draw(scenario, *column)).collect() };
     let mut rows: Vec<Vec<Panel>> = kinds.iter().map(row).collect();

@@ -1,4 +1,5 @@
-//! Figures as SVG. The same panels are used in a separate file and in a report, whose script reads their values and zooms them.
+//! Figures as SVG. The same panels are used in a separate file and in a report, whose script reads their
+//! values and zooms them.
 
 use std::collections::HashSet;
 use std::fmt::Write as _;
@@ -27,7 +28,8 @@ const LINE: f64 = 17.0;
 const SAMPLE: f64 = 22.0;
 /// Mean width of a character relative to its height: viewers choose the font, so text is not measured.
 const CHARACTER: f64 = 0.56;
-/// Dots of several series are drawn alternately, in this many parts of the axis, so that no series hides another.
+/// Dots of several series are drawn alternately, in this many parts of the axis, so that no series hides
+/// another.
 const TURNS: usize = 40;
 
 impl Figure {

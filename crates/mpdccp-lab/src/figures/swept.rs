@@ -12,8 +12,8 @@ const WIDE: f64 = 40.0;
 /// If one variant's latency is this many times another's, a linear range would flatten the latter.
 const FLATTENED: f64 = 8.0;
 
-/// One row of panels per metric of `show`, one panel per cell, one line per variant; `None` if the values of the only `parameter` are not numbers
-/// with a common unit.
+/// One row of panels per metric of `show`, one panel per cell, one line per variant; `None` if the values of
+/// the only `parameter` are not numbers with a common unit.
 pub fn over_parameter(parameter: &str, show: &[String], medians: &[Median]) -> Option<Figure> {
     let read: Vec<(f64, &str)> =
         medians.iter().map(|m| quantity(m.values.first()?)).collect::<Option<_>>()?;

@@ -5,8 +5,8 @@ pub(super) const MOST: usize = 1600;
 /// Points kept per bin: the lowest, the highest and two between.
 const KEPT: usize = 4;
 
-/// Returns at most [`MOST`] of the `points` in `span`, sorted by horizontal position: from each of equal bins the lowest, the highest and two
-/// between, so that neither spikes nor bands are lost.
+/// Returns at most [`MOST`] of the `points` in `span`, sorted by horizontal position: from each of equal bins
+/// the lowest, the highest and two between, so that neither spikes nor bands are lost.
 pub(super) fn thin(mut points: Vec<(f64, f64)>, span: (f64, f64)) -> Vec<(f64, f64)> {
     points.retain(|(x, y)| (span.0..=span.1).contains(x) && y.is_finite());
     points.sort_by(|a, b| a.0.total_cmp(&b.0));

@@ -19,8 +19,8 @@ pub(super) struct Figures {
     pub(super) p95_ms: f64,
     /// Fraction of the first flow's packets that did not arrive.
     pub(super) lost: f64,
-    /// Fraction of the first flow's offered data that was delivered, and the 95th percentile of its latency from
-    /// source to receiver, ms.
+    /// Fraction of the first flow's offered data that was delivered, and the 95th percentile of its latency
+    /// from source to receiver, ms.
     pub(super) delivered: f64,
     pub(super) app_p95_ms: f64,
     /// 95th percentile of the completion time of competing short flows, ms; 0 without any.

@@ -11,7 +11,8 @@ use crate::LabError;
 
 /// Hash of the sources that a reference's run depends on in addition to its point, without BBR's.
 const SOURCES: &str = env!("MPDCCP_REFERENCES");
-/// Points for the check of BBR's behaviour: one per class, with this rate in Mbit/s and this delay in ms, so that they run fast.
+/// Points for the check of BBR's behaviour: one per class, with this rate in Mbit/s and this delay in ms, so
+/// that they run fast.
 const THIN: (f64, f64) = (3.0, 100.0);
 
 /// A directory of results.
@@ -21,8 +22,8 @@ pub(super) struct Kept<'a> {
 }
 
 impl<'a> Kept<'a> {
-    /// Results valid for references compiled from [`SOURCES`], and for a BBR that behaves as in `run`. The variants share BBR's sources,
-    /// so a hash of these would change with every trial of a variant.
+    /// Results valid for references compiled from [`SOURCES`], and for a BBR that behaves as in `run`. The
+    /// variants share BBR's sources, so a hash of these would change with every trial of a variant.
     pub(super) fn new(
         dir: &'a Path,
         distribution: &Distribution,
@@ -40,7 +41,8 @@ impl<'a> Kept<'a> {
         Ok(Kept { dir, code: format!("{SOURCES} {}", hash(&behaviour)) })
     }
 
-    /// The result of `label` at `point` with the scenario `text`: from the store, or from `run` and then stored.
+    /// The result of `label` at `point` with the scenario `text`: from the store, or from `run` and then
+    /// stored.
     pub(super) fn get(
         &self,
         point: &Point,

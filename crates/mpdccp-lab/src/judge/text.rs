@@ -3,8 +3,8 @@
 use super::draw::{Company, MEGA, Point};
 
 impl Point {
-    /// The scenario's text: with the flow under test, alone or with its company, or with a thin flow that measures the path's own
-    /// latency.
+    /// The scenario's text: with the flow under test, alone or with its company, or with a thin flow that
+    /// measures the path's own latency.
     pub(super) fn scenario(&self, alone: bool, thin: bool) -> String {
         let payload = 1300;
         let bulk = "source = { kind = \"bulk\" }".to_owned();

@@ -17,7 +17,8 @@ pub(super) struct Verdict {
     pub(super) met: bool,
     /// Missed criteria.
     pub(super) why: Vec<String>,
-    /// Rate divided by the required rate (at least 1 if met), and start-up rate divided by that of the best reference.
+    /// Rate divided by the required rate (at least 1 if met), and start-up rate divided by that of the best
+    /// reference.
     pub(super) ratio: f64,
     pub(super) start: f64,
 }
@@ -100,8 +101,9 @@ pub(super) fn verdict(c: &Criterion, point: &Point, label: &str, runs: &Runs) ->
             v.want(jain(own) >= least, || format!("Jain {:.2}, at least {least:.2}", jain(own)));
         }
         Company::Tcp(others) => {
-            // The comparison is a run in which a flow of the competitors' kind replaces this flow. Each competitor must keep
-            // half of its rate there, and this flow must get half of the replacement's rate.
+            // The comparison is a run in which a flow of the competitors' kind replaces this flow. Each
+            // competitor must keep half of its rate there, and this flow must get half of the replacement's
+            // rate.
             for (i, cc) in others.iter().enumerate() {
                 let kin = runs.get(*cc)?;
                 let rate = |f: &Figures| f.mbps.get(i + 1).copied().unwrap_or(0.0);

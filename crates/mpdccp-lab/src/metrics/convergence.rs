@@ -13,8 +13,9 @@ const HOLD: f64 = 3.0;
 /// The final rate is the mean over this last share of the time.
 const FINAL: f64 = 0.25;
 
-/// Seconds from `from` (the flow's start or the last event) until the rate is within a tenth of the final rate and stays there for three seconds. The
-/// final rate is the mean over the last quarter of the time to `to`. `None` if that never happens.
+/// Seconds from `from` (the flow's start or the last event) until the rate is within a tenth of the final
+/// rate and stays there for three seconds. The final rate is the mean over the last quarter of the time to
+/// `to`. `None` if that never happens.
 pub(super) fn convergence_s(first: &[Delivery], (from, to): (f64, f64)) -> Option<f64> {
     let rate = |a: f64, b: f64| {
         let begin = first.partition_point(|d| d.at < a);
@@ -47,7 +48,8 @@ mod tests {
 
     #[test]
     fn a_step_is_over_when_its_window_is_nearly_full() {
-        // 100 until 4 s, then 1,000: a 1 s window is within a tenth once at most a tenth of it lies before the step.
+        // 100 until 4 s, then 1,000: a 1 s window is within a tenth once at most a tenth of it lies before
+        // the step.
         let step = flow(12.0, |t| if t < 4.0 { 100 } else { 1000 });
         let s = convergence_s(&step, (0.0, 12.0)).unwrap();
         assert!((s - 3.9).abs() < 1e-6, "{s}");

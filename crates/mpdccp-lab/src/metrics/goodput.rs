@@ -4,8 +4,8 @@ use crate::record::FlowRecord;
 
 use super::arrivals::Delivery;
 
-/// Mbit/s between `from` and `to` seconds: for TCP, the bytes read in order; otherwise the first copy of each packet. Packets in flight
-/// at `to` do not count: they would make a long queue look like a fast link.
+/// Mbit/s between `from` and `to` seconds: for TCP, the bytes read in order; otherwise the first copy of each
+/// packet. Packets in flight at `to` do not count: they would make a long queue look like a fast link.
 pub(super) fn goodput_mbps(flow: &FlowRecord, first: &[Delivery], (from, to): (f64, f64)) -> Option<f64> {
     let bytes = match flow.stream_bytes {
         Some(bytes) => bytes,

@@ -5,8 +5,8 @@ use super::arrivals::Delivery;
 /// Reordering of a flow's arrivals, without duplicates.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub(super) struct Reordering {
-    /// The 95th percentile and the maximum of the extent of reordered packets: number of arrivals since the first one with a larger number
-    /// (RFC 4737 section 4.2.2). Zero without reordering.
+    /// The 95th percentile and the maximum of the extent of reordered packets: number of arrivals since the
+    /// first one with a larger number (RFC 4737 section 4.2.2). Zero without reordering.
     pub(super) extent_p95: f64,
     pub(super) extent_max: f64,
     /// Percentage of displaced arrivals (1 minus the density at 0, RFC 5236).
@@ -48,7 +48,8 @@ fn extents(seqs: &[u64]) -> Vec<usize> {
     out
 }
 
-/// Displacement of each arrival from its position among the received packets: lost packets have no position (RFC 5236).
+/// Displacement of each arrival from its position among the received packets: lost packets have no position
+/// (RFC 5236).
 fn displacements(seqs: &[u64]) -> Vec<u64> {
     let mut in_order = seqs.to_vec();
     in_order.sort_unstable();

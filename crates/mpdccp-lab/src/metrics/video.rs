@@ -1,4 +1,5 @@
-//! Video quality for a viewer: a simple player of segmented video (like DASH) that downloads at the flow's delivery rate.
+//! Video quality for a viewer: a simple player of segmented video (like DASH) that downloads at the flow's
+//! delivery rate.
 
 use super::arrivals::Delivery;
 
@@ -112,12 +113,14 @@ mod tests {
 
     #[test]
     fn an_outage_longer_than_the_buffer_stalls_once() {
-        // 0.8 Mbit/s: each segment of 0.4 Mbit/s takes 1 s for 2 s of video; from 6.1 s on nothing arrives for 20 s.
+        // 0.8 Mbit/s: each segment of 0.4 Mbit/s takes 1 s for 2 s of video; from 6.1 s on nothing arrives
+        // for 20 s.
         let all: Vec<Delivery> =
             flow(60.0, |_| 0.8).into_iter().filter(|d| !(6.1..26.1).contains(&d.at)).collect();
         let v = viewing(&all, (0.0, 60.0)).unwrap();
         assert!((v.startup_s - 1.0).abs() < 0.02, "{v:?}");
-        // At 6 s there are six segments, 12 s of video, of which 5 s have played: it lasts to 13 s. The next arrives at 27 s.
+        // At 6 s there are six segments, 12 s of video, of which 5 s have played: it lasts to 13 s. The next
+        // arrives at 27 s.
         assert_eq!(v.stalls, 1, "{v:?}");
         assert!((v.stalled_s - 14.0).abs() < 0.1, "{v:?}");
         assert!((v.mbps - 0.4).abs() < 1e-9, "{v:?}");

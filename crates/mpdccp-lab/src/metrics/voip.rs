@@ -1,8 +1,10 @@
-//! Mean opinion score of a telephone call with a flow's delays and losses: the E-model of ITU-T G.107, with defaults except for delay and loss.
+//! Mean opinion score of a telephone call with a flow's delays and losses: the E-model of ITU-T G.107, with
+//! defaults except for delay and loss.
 
 use super::arrivals::Delivery;
 
-/// Jitter buffer: packets are played this long after the fastest packet, milliseconds; later ones count as lost.
+/// Jitter buffer: packets are played this long after the fastest packet, milliseconds; later ones count as
+/// lost.
 const BUFFER_MS: f64 = 60.0;
 /// Milliseconds of speech per packet.
 const FRAME_MS: f64 = 20.0;
@@ -70,7 +72,8 @@ mod tests {
 
     #[test]
     fn late_packets_are_lost() {
-        // The fastest takes 20 ms, so packets over 80 ms are late: 1 of 4, and 1 of 5 is lost. Delay 100 ms, loss 40 %.
+        // The fastest takes 20 ms, so packets over 80 ms are late: 1 of 4, and 1 of 5 is lost. Delay 100 ms,
+        // loss 40 %.
         let first = with_latencies(&[20.0, 80.0, 81.0, 40.0]);
         near(voip_mos(&first, 5).unwrap(), mos(90.8 - 95.0 * 40.0 / 65.1));
         assert_eq!(voip_mos(&[], 5), None);

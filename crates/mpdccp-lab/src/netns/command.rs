@@ -1,4 +1,5 @@
-//! Any program as traffic: a shell command at each end, and taps where its packets enter and leave the transport.
+//! Any program as traffic: a shell command at each end, and taps where its packets enter and leave the
+//! transport.
 
 use std::net::{Ipv4Addr, SocketAddr};
 use std::path::{Path, PathBuf};
@@ -45,8 +46,8 @@ fn start(
 }
 
 impl Commands {
-    /// Starts the server's command and the taps. Packets go from `from` to `to`, or in the other direction for a reverse flow; packets that
-    /// match `whose` count.
+    /// Starts the server's command and the taps. Packets go from `from` to `to`, or in the other direction
+    /// for a reverse flow; packets that match `whose` count.
     pub(super) fn start(
         spec: &FlowSpec,
         (client, server): (&Namespace, &Namespace),

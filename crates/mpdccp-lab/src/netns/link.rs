@@ -41,8 +41,8 @@ pub(super) struct RunningLink {
 }
 
 impl RunningLink {
-    /// Starts carrying packets of these paths, the first of which owns the link, between `client` and `server`. `farther` gives extra
-    /// distances of flows' other ends, by server port.
+    /// Starts carrying packets of these paths, the first of which owns the link, between `client` and
+    /// `server`. `farther` gives extra distances of flows' other ends, by server port.
     pub(super) fn start(
         paths: &[(usize, &PathSpec)],
         farther: &HashMap<u16, Duration>,

@@ -1,5 +1,5 @@
-//! The simulator's TCP model over UDP datagrams, for transports that the kernel lacks: for example, a sender that declares a packet
-//! lost after three later packets despite reordering, like QUIC.
+//! The simulator's TCP model over UDP datagrams, for transports that the kernel lacks: for example, a sender
+//! that declares a packet lost after three later packets despite reordering, like QUIC.
 
 use std::net::{Ipv4Addr, SocketAddr, UdpSocket};
 use std::sync::atomic::{AtomicBool, Ordering};

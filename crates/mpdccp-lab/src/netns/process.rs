@@ -27,8 +27,8 @@ pub(super) struct Process {
     _keeper: mpsc::Sender<()>,
 }
 
-/// `ip`, killed by the kernel as soon as the thread that starts it ends, for whatever reason. Without `setpriv`, only the reaper cleans
-/// up.
+/// `ip`, killed by the kernel as soon as the thread that starts it ends, for whatever reason. Without
+/// `setpriv`, only the reaper cleans up.
 fn ip_that_dies_with_us() -> Command {
     let Some(setpriv) = find("setpriv") else { return Command::new("ip") };
     let mut command = Command::new(setpriv);
@@ -61,7 +61,8 @@ impl Process {
             .process_group(0);
         let (keeper, over) = mpsc::channel::<()>();
         let (told, child) = mpsc::channel();
-        // Priority is inherited: a thread with this priority starts the process, and the process ends with this thread.
+        // Priority is inherited: a thread with this priority starts the process, and the process ends with
+        // this thread.
         let spawn = move || {
             hurry(Urgency::Tunnel);
             let _ = told.send(command.spawn());
@@ -126,8 +127,8 @@ impl Process {
     }
 }
 
-/// User and system time from a line of `/proc/PID/stat`: fields 14 and 15. The second field is a name in parentheses, which may contain
-/// anything.
+/// User and system time from a line of `/proc/PID/stat`: fields 14 and 15. The second field is a name in
+/// parentheses, which may contain anything.
 fn cpu_ticks(stat: &str) -> Option<u64> {
     let (_, fields) = stat.rsplit_once(')')?;
     let mut fields = fields.split_whitespace().skip(11);

@@ -7,9 +7,9 @@ use std::process::{Child, Command, Stdio};
 
 use crate::LabError;
 
-/// Waits for the end of its standard input, which comes when the lab ends for any reason. Then it ends the processes in the namespaces
-/// that the second and later arguments name, removes these namespaces with all their devices, and removes the directory that the first
-/// argument names.
+/// Waits for the end of its standard input, which comes when the lab ends for any reason. Then it ends the
+/// processes in the namespaces that the second and later arguments name, removes these namespaces with all
+/// their devices, and removes the directory that the first argument names.
 const SCRIPT: &str = r#"
 while read -r _; do :; done
 dir=$1

@@ -1,5 +1,5 @@
-//! A tap between the kernel's TCP and the tunnel: a packet socket that records each data segment of one flow, to separate the
-//! tunnel's latency from TCP's.
+//! A tap between the kernel's TCP and the tunnel: a packet socket that records each data segment of one flow,
+//! to separate the tunnel's latency from TCP's.
 
 use std::collections::hash_map::DefaultHasher;
 use std::collections::{BTreeSet, HashMap, VecDeque};

@@ -33,7 +33,8 @@ pub(super) fn sleep_until(at: Time) {
     while clock_nanosleep_absolute(ClockId::Monotonic, &until) == Err(rustix::io::Errno::INTR) {}
 }
 
-/// A source of equal packets at a constant rate. Packets have fixed times: a late packet does not delay later ones.
+/// A source of equal packets at a constant rate. Packets have fixed times: a late packet does not delay later
+/// ones.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Pace {
     /// Payload bytes.
@@ -51,8 +52,8 @@ impl Pace {
         }
     }
 
-    /// Calls `each` with the number of every packet at its time, until `to` or until `over` is set; returns the lateness of
-    /// each call.
+    /// Calls `each` with the number of every packet at its time, until `to` or until `over` is set; returns
+    /// the lateness of each call.
     pub(super) fn run(
         self,
         from: Time,

@@ -37,7 +37,8 @@ impl Namespace {
         let namespace = Namespace { name };
         ip(&["-n", &namespace.name, "link", "set", "lo", "up"])?;
         namespace.inside(|| {
-            // Packets of one host arrive through several interfaces here, and only the experiment may use the links.
+            // Packets of one host arrive through several interfaces here, and only the experiment may use the
+            // links.
             for (key, value) in [
                 ("ipv4/conf/all/rp_filter", "0"),
                 ("ipv4/conf/default/rp_filter", "0"),
@@ -114,7 +115,8 @@ pub(super) fn name(role: &str) -> String {
     format!("{}{role}", prefix())
 }
 
-/// Packets of path `index`, client to server and back, that the kernel dropped at their device because nobody read them in time.
+/// Packets of path `index`, client to server and back, that the kernel dropped at their device because nobody
+/// read them in time.
 pub(super) fn device_drops(client: &Namespace, server: &Namespace, index: usize) -> [u64; 2] {
     [client, server].map(|at| {
         let device = path_device(index);
@@ -154,7 +156,8 @@ pub(super) fn prefix() -> String {
     format!("{PREFIX}{}-", std::process::id())
 }
 
-/// Directory of files during a run: in memory if possible, since a busy disk would delay the tunnel when it writes its trace.
+/// Directory of files during a run: in memory if possible, since a busy disk would delay the tunnel when it
+/// writes its trace.
 pub(crate) fn scratch() -> PathBuf {
     let memory = Path::new("/dev/shm");
     if memory.is_dir() { memory.to_owned() } else { std::env::temp_dir() }
@@ -169,7 +172,8 @@ pub(super) fn sweep() {
     });
 }
 
-/// Entries of `dir` that belong to labs that no longer run: their names are `prefix`, the lab's process ID, and anything after a hyphen.
+/// Entries of `dir` that belong to labs that no longer run: their names are `prefix`, the lab's process ID,
+/// and anything after a hyphen.
 pub(crate) fn orphans(dir: &Path, prefix: &str) -> impl Iterator<Item = String> {
     let names = fs::read_dir(dir)
         .into_iter()

@@ -16,8 +16,9 @@ struct Ratio<'a> {
     of_sum: f64,
 }
 
-/// One row per cell: the results of the variants `alone`, each on one path, and the ratio of each other variant to the best and to
-/// the sum of these results. Also sentences on how often the others reach the required ratio, and on the `baselines` among them.
+/// One row per cell: the results of the variants `alone`, each on one path, and the ratio of each other
+/// variant to the best and to the sum of these results. Also sentences on how often the others reach the
+/// required ratio, and on the `baselines` among them.
 pub(super) fn beside_alone(
     all: &[Comparison],
     (alone, of_best, of_sum): (&[String], Bounds, Bounds),
@@ -74,7 +75,8 @@ pub(super) fn beside_alone(
     (Table { head, rows, ..Table::default() }, sentences)
 }
 
-/// Number of cells in which a variant reaches the baseline, and its fraction of the baseline in the other cells.
+/// Number of cells in which a variant reaches the baseline, and its fraction of the baseline in the other
+/// cells.
 fn beside_baseline(label: &str, baseline: &str, ratios: &[Ratio<'_>]) -> String {
     let theirs = |cell: &str| ratios.iter().find(|r| r.label == baseline && r.cell == cell).map(|r| r.mbps);
     let ours = ratios.iter().filter(|r| r.label == label);

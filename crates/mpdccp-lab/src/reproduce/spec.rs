@@ -1,5 +1,5 @@
-//! A set as data: its scenarios in order, with changes, cells, variants and metrics. Each set is a TOML file in `scenarios/sets`;
-//! aims and references come from the scenarios.
+//! A set as data: its scenarios in order, with changes, cells, variants and metrics. Each set is a TOML file
+//! in `scenarios/sets`; aims and references come from the scenarios.
 
 use std::collections::BTreeMap;
 

@@ -30,7 +30,8 @@ fn judged(scenario: &Scenario, median: &Median) -> Option<Verdict> {
     reaches(aim, median.shown.get(at).copied().flatten()?)
 }
 
-/// A table of metrics per variant, with parameter values as columns; with several parameters or cells, cells are the columns.
+/// A table of metrics per variant, with parameter values as columns; with several parameters or cells, cells
+/// are the columns.
 pub(super) fn table(scenario: &Scenario, outcome: &Outcome) -> Table {
     let cells = outcome.medians.iter().any(|m| m.cell != outcome.medians[0].cell);
     if cells && parameters(scenario).len() > 1 {

@@ -16,7 +16,8 @@ pub(super) fn words_after(now: &LinkKeys, before: &LinkKeys) -> Vec<&'static str
     phrases.into_iter().filter(|(so, _)| *so).map(|(_, phrase)| phrase).collect()
 }
 
-/// Both directions after the changes: `both` in either, `forward` from client to server, `reverse` from server to client.
+/// Both directions after the changes: `both` in either, `forward` from client to server, `reverse` from
+/// server to client.
 pub(super) fn ways(
     base: &[LinkKeys; 2],
     both: &LinkKeys,

@@ -27,7 +27,8 @@ with_link_keys! {
         /// Priority as RFC 9897 section 3.2.10 counts it: higher is preferred.
         #[serde(default)]
         pub priority: Option<u8>,
-        /// The tunnel does not use it; cross traffic may, with `via` or `mirror`. Such paths come after those that the tunnel uses.
+        /// The tunnel does not use it; cross traffic may, with `via` or `mirror`. Such paths come after those
+        /// that the tunnel uses.
         #[serde(default)]
         pub outside: bool,
         /// Changes while the scenario runs, in order of time.

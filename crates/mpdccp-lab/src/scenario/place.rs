@@ -49,7 +49,8 @@ pub(super) fn value(table: &DeTable<'_>, key: &str) -> Option<Range<usize>> {
     table.get(key).map(toml::Spanned::span)
 }
 
-/// The position of a link key for one direction (0 forward, 1 reverse) in a table of a path, a cell or an event.
+/// The position of a link key for one direction (0 forward, 1 reverse) in a table of a path, a cell or an
+/// event.
 pub(super) fn of_link(table: &DeTable<'_>, way: usize, key: &str) -> Option<Range<usize>> {
     let name = ["forward", "reverse"][way];
     let single = table.get(name).and_then(|t| value(t.get_ref().as_table()?, key));

@@ -27,8 +27,8 @@ impl Scenario {
         code::hash(&self.document_text())
     }
 
-    /// The inputs of `variant` in `cell`: the file without other variants and cells, and without keys that do not influence
-    /// the run. Two runs with equal text, seed and program are the same run.
+    /// The inputs of `variant` in `cell`: the file without other variants and cells, and without keys that do
+    /// not influence the run. Two runs with equal text, seed and program are the same run.
     pub fn resolved(&self, variant: &Variant, cell: &Cell) -> String {
         let mut table = self.document.clone();
         for key in ABOUT {

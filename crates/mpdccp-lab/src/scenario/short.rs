@@ -12,7 +12,8 @@ use super::quantity::Sizes;
 pub(super) const MAX_SHORT: u64 = 10_000;
 
 impl FlowSpec {
-    /// Start of each connection after the flow's start, and its size: a Poisson process, identical on both backends.
+    /// Start of each connection after the flow's start, and its size: a Poisson process, identical on both
+    /// backends.
     pub fn connections(&self, seed: u64, end_s: f64) -> Vec<(Duration, u32)> {
         let (Some(every), Some(Sizes(sizes))) = (self.every, &self.sizes) else { return Vec::new() };
         let stop = self.stop_s.as_ref().map_or(end_s, |stop| *stop.as_ref());

@@ -114,7 +114,8 @@ fn text_of(value: &Value) -> String {
     value.as_str().map_or_else(|| value.to_string(), str::to_owned)
 }
 
-/// Sets `value` at a place: table keys, and for arrays of tables a `name` or `label`, an index, or `*` for all.
+/// Sets `value` at a place: table keys, and for arrays of tables a `name` or `label`, an index, or `*` for
+/// all.
 fn set(at: &mut Value, places: &[&str], value: &Value) -> Result<(), String> {
     let Some((first, rest)) = places.split_first() else {
         *at = value.clone();

@@ -1,9 +1,10 @@
 //! The third backend: Linux itself in virtual time.
 //!
-//! A User Mode Linux kernel, built by `tools/uml/build`, runs as a process of this machine. Its root is the host's file system, and the namespace
-//! backend runs inside it. Its clock advances only while all its processes sleep (time travel, `inf-cpu`), so results depend neither on the
-//! machine nor on its load: kernel TCP, MPTCP, the tunnel and any program give the same result for the same seed. Code that spins until a time has
-//! come never ends there.
+//! A User Mode Linux kernel, built by `tools/uml/build`, runs as a process of this machine. Its root is the
+//! host's file system, and the namespace backend runs inside it. Its clock advances only while all its
+//! processes sleep (time travel, `inf-cpu`), so results depend neither on the machine nor on its load: kernel
+//! TCP, MPTCP, the tunnel and any program give the same result for the same seed. Code that spins until a
+//! time has come never ends there.
 
 mod guest;
 

@@ -7,8 +7,8 @@ use mpdccp_lab::{
 };
 use mpdccp_units::{Rate, Time};
 
-/// One packet of 1,250 bytes per millisecond for 10 s: 10 Mbit/s. From the fifth second on every third packet takes the second
-/// path; latency is 10 ms and then grows by 1 ms per second.
+/// One packet of 1,250 bytes per millisecond for 10 s: 10 Mbit/s. From the fifth second on every third packet
+/// takes the second path; latency is 10 ms and then grows by 1 ms per second.
 pub(crate) fn run(label: &str) -> RunRecord {
     let start = Time::from_millis(1_000);
     let mut flow = FlowRecord {

@@ -77,7 +77,8 @@ fn jain(parts: &[f64]) -> f64 {
     sum * sum / (parts.len() as f64 * parts.iter().map(|p| p * p).sum::<f64>())
 }
 
-/// Share of the link that four flows have in competition with one, the mean over the cells; the four share it equally.
+/// Share of the link that four flows have in competition with one, the mean over the cells; the four share it
+/// equally.
 fn part_of_four(label: &str, share: bool) -> f64 {
     let scenario = scenario(&bulk("of-four", &format!("count = 4\nshare_congestion = {share}")));
     let parts = CELLS.map(|cell| {
@@ -91,9 +92,9 @@ fn part_of_four(label: &str, share: bool) -> f64 {
     parts.iter().sum::<f64>() / 3.0
 }
 
-/// One flow against one gets a half; two against one would get two thirds, half a flow against one a third: the result must be in between.
-/// With separate states, four flows against one get four fifths; they must get more than two flows would, which shows that the test can
-/// fail.
+/// One flow against one gets a half; two against one would get two thirds, half a flow against one a third:
+/// the result must be in between. With separate states, four flows against one get four fifths; they must get
+/// more than two flows would, which shows that the test can fail.
 fn four_that_share_are_one(label: &str) {
     let (shared, own) = (part_of_four(label, true), part_of_four(label, false));
     assert!((1.0 / 3.0..2.0 / 3.0).contains(&shared), "{label}: {shared}");

@@ -1,5 +1,5 @@
-//! The whole stack in virtual time: two paths over one link take the share of one flow there, and two paths over two links lose
-//! nothing.
+//! The whole stack in virtual time: two paths over one link take the share of one flow there, and two paths
+//! over two links lose nothing.
 
 use crate::sim_common::{parse, run, seeded};
 use mpdccp_lab::scenario::Scenario;
@@ -54,7 +54,8 @@ fn received(record: &RunRecord) -> Vec<f64> {
 fn two_paths_over_one_link_take_the_part_of_one_flow() {
     let tcp = "[[flow]]\nname = \"cubic\"\nkind = \"tcp\"\ncc = \"cubic\"\nvia = \"a\"";
     for label in ["ccid2", "ccid5"] {
-        // Random losses decide which flow backs off: in a single run, CCID 5 may get half or one and a half times the other's rate.
+        // Random losses decide which flow backs off: in a single run, CCID 5 may get half or one and a half
+        // times the other's rate.
         let [with, without] = [true, false].map(|coupling| {
             let runs = [1, 2, 3].map(|seed| {
                 let got =

@@ -26,12 +26,14 @@ fn phases_split_at_the_event_and_rates_count_what_arrived_inside() {
     );
     let [before, after] = flow.phases[..] else { panic!("two phases") };
     assert_eq!((before.from_s, before.to_s, after.from_s, after.to_s), (0.0, 5.0, 5.0, 10.0));
-    // The first packet takes 10.1 ms, so ten fewer arrive than are sent before the event: 4,990 x 1,250 B in 5 s.
+    // The first packet takes 10.1 ms, so ten fewer arrive than are sent before the event: 4,990 x 1,250 B in
+    // 5 s.
     let arrived = (0..5_000u64).filter(|i| *i as f64 + 10.1 < 5_000.0).count() as f64;
     assert!(near(before.rx_mbps, arrived * 1250.0 * 8.0 / 5e6), "{}", before.rx_mbps);
     assert!(near(before.app_latency_ms.unwrap().p50, 10.1));
     assert!(near(before.wire_latency_ms.unwrap().max, 10.0));
-    // 10.1 ms + 0..5 ms, in steps of a microsecond per packet: the 95th percentile of 5,000 by nearest rank is the 4,750th.
+    // 10.1 ms + 0..5 ms, in steps of a microsecond per packet: the 95th percentile of 5,000 by nearest rank
+    // is the 4,750th.
     assert!(near(after.app_latency_ms.unwrap().p95, 10.1 + 4.749));
     assert!(near(after.app_latency_ms.unwrap().max, 10.1 + 4.999));
 }
@@ -81,7 +83,8 @@ fn windows_find_the_gap_and_the_moment_the_second_path_starts() {
     record.flows[0].received.retain(hole);
     record.paths[1].forward.packets.retain(|p| p.entered.since(start) >= Duration::from_millis(6_000));
     let metrics = stats(&record).metrics;
-    // A third of 10.48 Mbit/s is 3.49; a 100 ms window passes 3 Mbit/s when 29 of its 33 packets are there, which the first packets fill.
+    // A third of 10.48 Mbit/s is 3.49; a 100 ms window passes 3 Mbit/s when 29 of its 33 packets are there,
+    // which the first packets fill.
     let rises = metrics["second_path_ms"];
     assert!((1_000.0..1_100.0).contains(&rises), "{rises}");
     assert!((7.0..8.0).contains(&metrics["min_200ms_mbps"]), "{}", metrics["min_200ms_mbps"]);

@@ -1,5 +1,5 @@
-//! Experiments A and B in virtual time, as tables: any changed result fails the test. If the change is intended, run the
-//! test once with `MPDCCP_BLESS=1` and check the difference.
+//! Experiments A and B in virtual time, as tables: any changed result fails the test. If the change is
+//! intended, run the test once with `MPDCCP_BLESS=1` and check the difference.
 
 use std::path::Path;
 

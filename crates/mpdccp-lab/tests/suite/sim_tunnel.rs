@@ -4,7 +4,8 @@ use crate::sim_common::{parse, run};
 use mpdccp_lab::scenario::Scenario;
 use mpdccp_lab::{Fate, RunRecord};
 
-/// Two equal paths with sufficient capacity, `b` being the second, an event, and a plain and an encrypted variant.
+/// Two equal paths with sufficient capacity, `b` being the second, an event, and a plain and an encrypted
+/// variant.
 fn scenario(events: &str) -> Scenario {
     parse(&text(events, ""))
 }

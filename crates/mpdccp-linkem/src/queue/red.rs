@@ -20,7 +20,8 @@ pub struct RedConfig {
     /// Bytes of a typical packet. While the link is idle, the average decays as if such packets passed an
     /// empty queue. With a limit in bytes, the probability applies to packets of this size.
     pub mean_packet: u32,
-    /// Mark ECN-capable packets instead of dropping them, while the average is below `max` (RFC 3168, section 19.1).
+    /// Mark ECN-capable packets instead of dropping them, while the average is below `max`
+    /// (RFC 3168, section 19.1).
     pub ecn: bool,
 }
 

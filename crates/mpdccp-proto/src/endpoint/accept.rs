@@ -11,8 +11,9 @@ use dccp_wire::{Packet, PacketType, Reset, ResetCode};
 use mpdccp_units::Time;
 use tracing::Span;
 
-/// Most half-open sessions of a listener. Further Requests are answered without keeping state (RFC 4340 section 8.1.4), so that a client
-/// with a real address can connect during a flood from forged ones.
+/// Most half-open sessions of a listener. Further Requests are answered without keeping state
+/// (RFC 4340 section 8.1.4), so that a client with a real address can connect during a flood from forged
+/// ones.
 const MAX_HALF_OPEN: usize = 64;
 
 impl Endpoint {
@@ -46,7 +47,8 @@ impl Endpoint {
                     Err(refusal) => refusal,
                 }
             }
-            // A raw socket sees all DCCP packets of the host; packets for other ports belong to other programs.
+            // A raw socket sees all DCCP packets of the host; packets for other ports belong to other
+            // programs.
             _ if !known && route.remote.port() == 0 => Refusal::Ignore(Counter::NoConnection),
             // RFC 5595 section 3.3.1.
             PacketType::Request => refuse(ResetCode::ConnectionRefused, Counter::PortNotBound),
@@ -103,7 +105,8 @@ impl Endpoint {
         }
         let peer = self.admit(port, route, vouched)?;
         let Some(listener) = self.listeners.get(&port) else { return Ok(()) };
-        // Half-open sessions do not count against their source, because it may be forged; they take no more room than open sessions may.
+        // Half-open sessions do not count against their source, because it may be forged; they take no more
+        // room than open sessions may.
         let here = listener.sessions.of(source(route.remote.ip()));
         let crowded = listener.is_stranger(vouched)
             && here.half_open + here.open >= listener.cfg.max_sessions_per_source;
@@ -119,8 +122,8 @@ impl Endpoint {
         Ok(())
     }
 
-    /// Answers a Request and returns the length of the Response. The Response carries no data if it would be too long for an unproven
-    /// address.
+    /// Answers a Request and returns the length of the Response. The Response carries no data if it would be
+    /// too long for an unproven address.
     #[expect(clippy::too_many_arguments)]
     fn respond(
         &mut self,
@@ -225,7 +228,8 @@ impl Endpoint {
         Ok(())
     }
 
-    /// A client returns its cookie: the session is rebuilt as it was for the answer, and processes the packet.
+    /// A client returns its cookie: the session is rebuilt as it was for the answer, and processes the
+    /// packet.
     fn handle_cookie(
         &mut self,
         now: Time,

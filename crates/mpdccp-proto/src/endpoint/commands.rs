@@ -36,20 +36,22 @@ impl Endpoint {
         }
     }
 
-    /// Sends an application's option to the peer (MP_EXP, RFC 9897 section 3.2.12) on an Ack, unreliably. False if no path is up, if the option is a
-    /// single byte or longer than 252, or if it begins like mpdccp's own options (`mpd1`).
+    /// Sends an application's option to the peer (MP_EXP, RFC 9897 section 3.2.12) on an Ack, unreliably.
+    /// False if no path is up, if the option is a single byte or longer than 252, or if it begins like
+    /// mpdccp's own options (`mpd1`).
     pub fn send_private(&mut self, now: Time, session: SessionId, bytes: &[u8]) -> bool {
         self.with(now, session, |s| s.send_private(bytes)).unwrap_or(false)
     }
 
-    /// Queues a packet of padding, as large as options can make it, to probe the capacity of the paths. An mpdccp peer drops it; in a plain session
-    /// other implementations may deliver it as an empty datagram.
+    /// Queues a packet of padding, as large as options can make it, to probe the capacity of the paths. An
+    /// mpdccp peer drops it; in a plain session other implementations may deliver it as an empty datagram.
     pub fn pad(&mut self, now: Time, session: SessionId) {
         self.with(now, session, |s| s.pad(now));
     }
 
-    /// Joins another path to a session; `None` if there is no such session, or if it is a server's session that is not open. Before the first
-    /// path is open, the new path waits, or replaces the first path if the first does not answer.
+    /// Joins another path to a session; `None` if there is no such session, or if it is a server's session
+    /// that is not open. Before the first path is open, the new path waits, or replaces the first path if the
+    /// first does not answer.
     pub fn add_path(&mut self, now: Time, session: SessionId, path: PathConfig) -> Option<PathId> {
         self.with(now, session, |s| s.add_path(now, path))?
     }
@@ -64,13 +66,15 @@ impl Endpoint {
         self.with(now, session, |s| s.set_prio(now, path, prio));
     }
 
-    /// Limits the rate of a path, in bits of IP packets with data; `None` for no limit. Other paths take the excess, and the rest waits in the queue.
+    /// Limits the rate of a path, in bits of IP packets with data; `None` for no limit. Other paths take the
+    /// excess, and the rest waits in the queue.
     pub fn cap_path(&mut self, now: Time, session: SessionId, path: PathId, rate: Option<Rate>) {
         self.with(now, session, |s| s.cap_path(path, rate));
     }
 
-    /// Makes a path carefully resume (RFC 9959) with the capacity that an earlier path measured ([`TxView::capacity`](dccp_proto::ccid::TxView)),
-    /// jumping by at most `max_jump` bytes: see [`Connection::resume`](dccp_proto::Connection::resume). Best called at
+    /// Makes a path carefully resume (RFC 9959) with the capacity that an earlier path measured
+    /// ([`TxView::capacity`](dccp_proto::ccid::TxView)), jumping by at most `max_jump` bytes: see
+    /// [`Connection::resume`](dccp_proto::Connection::resume). Best called at
     /// [`PathUp`](crate::SessionEvent::PathUp).
     pub fn resume(&mut self, now: Time, session: SessionId, path: PathId, saved: &Remembered, max_jump: u64) {
         self.with(now, session, |s| s.resume(path, saved, max_jump));
@@ -81,14 +85,16 @@ impl Endpoint {
         self.with(now, session, |s| s.cap(rate));
     }
 
-    /// Limits the total rate of all sessions of this end, in bits of datagrams; `None` for no limit. Sessions with a backlog share it equally.
+    /// Limits the total rate of all sessions of this end, in bits of datagrams; `None` for no limit. Sessions
+    /// with a backlog share it equally.
     pub fn cap_all(&mut self, rate: Option<Rate>) {
         self.total_cap.set(rate);
     }
 
-    /// Bounds the bytes of packets that wait in the queues of all sessions, or in reordering buffers (default 256 MiB). When the bound is reached, a
-    /// session that holds more than an equal share accepts nothing more (counted: `queues_full`) and holds nothing back (`held_beyond_memory`); the
-    /// others can still fill their share.
+    /// Bounds the bytes of packets that wait in the queues of all sessions, or in reordering buffers (default
+    /// 256 MiB). When the bound is reached, a session that holds more than an equal share accepts nothing
+    /// more (counted: `queues_full`) and holds nothing back (`held_beyond_memory`); the others can still fill
+    /// their share.
     pub fn bound_queues(&mut self, bytes: u64) {
         self.memory.bound(bytes);
     }
@@ -108,13 +114,14 @@ impl Endpoint {
         self.with(now, session, |s| s.name_path(path, name));
     }
 
-    /// Changes the CCID of this end's half-connections on all paths, once the peer agrees; see [`dccp_proto::Connection::set_ccid`]. False if no path
-    /// can change, or if there is no such session.
+    /// Changes the CCID of this end's half-connections on all paths, once the peer agrees; see
+    /// [`dccp_proto::Connection::set_ccid`]. False if no path can change, or if there is no such session.
     pub fn set_ccid(&mut self, now: Time, session: SessionId, ccid: u8) -> bool {
         self.with(now, session, |s| s.set_ccid(ccid)).unwrap_or(false)
     }
 
-    /// Sets whether the application falls behind. While it does, all Acks tell the peer, which does not increase its rate (RFC 4340 section 11.6).
+    /// Sets whether the application falls behind. While it does, all Acks tell the peer, which does not
+    /// increase its rate (RFC 4340 section 11.6).
     pub fn set_slow_receiver(&mut self, now: Time, session: SessionId, slow: bool) {
         self.with(now, session, |s| s.open_connections().for_each(|conn| conn.set_slow_receiver(slow)));
     }
@@ -124,24 +131,27 @@ impl Endpoint {
         self.with(now, session, |s| s.set_link(now, path, up));
     }
 
-    /// Sets the largest IP packet of a path, bytes. With [`dccp_proto::Config::probe_mtu`] the path is probed first.
-    /// [`SessionEvent::PathMtu`](crate::SessionEvent::PathMtu) reports the result.
+    /// Sets the largest IP packet of a path, bytes. With [`dccp_proto::Config::probe_mtu`] the path is probed
+    /// first. [`SessionEvent::PathMtu`](crate::SessionEvent::PathMtu) reports the result.
     pub fn set_mtu(&mut self, now: Time, session: SessionId, path: PathId, mtu: u16) {
         self.with(now, session, |s| s.set_mtu(now, path, mtu));
     }
 
-    /// The largest datagram that could replace this one. `None` if no path is up for it, or if there is no such session.
+    /// The largest datagram that could replace this one. `None` if no path is up for it, or if there is no
+    /// such session.
     pub fn room(&self, now: Time, session: SessionId, info: &PktInfo, data: &[u8]) -> Option<Room> {
         self.sessions.get(&session)?.session.room(now, info, data)
     }
 
-    /// Reports that this host can send IP packets of this size on a path; see [`dccp_proto::Connection::try_mtu`].
+    /// Reports that this host can send IP packets of this size on a path; see
+    /// [`dccp_proto::Connection::try_mtu`].
     pub fn try_mtu(&mut self, now: Time, session: SessionId, path: PathId, most: u16) {
         self.with(now, session, |s| s.try_mtu(now, path, most));
     }
 
-    /// Advertises another address of this host to the peer (MP_ADDADDR); without a port, the port of the advertising subflow counts. Returns the
-    /// Address ID. The peer's addresses are in [`SessionStatus::peer_addresses`].
+    /// Advertises another address of this host to the peer (MP_ADDADDR); without a port, the port of the
+    /// advertising subflow counts. Returns the Address ID. The peer's addresses are in
+    /// [`SessionStatus::peer_addresses`].
     pub fn advertise(
         &mut self,
         now: Time,
@@ -167,7 +177,8 @@ impl Endpoint {
         self.with(now, session, |s| s.abort(""));
     }
 
-    /// Like [`abort`](Self::abort), with a reason in words (Error Text, RFC 4340 section 5.6), at most 255 bytes.
+    /// Like [`abort`](Self::abort), with a reason in words (Error Text, RFC 4340 section 5.6), at most 255
+    /// bytes.
     pub fn abort_with(&mut self, now: Time, session: SessionId, text: &str) {
         self.with(now, session, |s| s.abort(text));
     }
@@ -177,8 +188,9 @@ impl Endpoint {
         self.with(now, session, |s| s.change_path(now, path));
     }
 
-    /// Sends DCCP-Listen (RFC 5596) to a client that will connect from there to a listening port, so that NATs and firewalls in front of this end let
-    /// its Request in. Both ends must learn each other's addresses and ports by other means. At most three packets leave. False if nothing listens on
+    /// Sends DCCP-Listen (RFC 5596) to a client that will connect from there to a listening port, so that
+    /// NATs and firewalls in front of this end let its Request in. Both ends must learn each other's
+    /// addresses and ports by other means. At most three packets leave. False if nothing listens on
     /// `ports.local`, or if too many clients are expected.
     pub fn send_listen(&mut self, now: Time, route: Route, ports: Ports) -> bool {
         let Some(listener) = self.listeners.get(&ports.local) else { return false };
@@ -191,8 +203,9 @@ impl Endpoint {
         true
     }
 
-    /// Opens, reads and writes the session's byte streams; [`crate::SessionEvent::Stream`] reports their events. `None` if the peer has no streams,
-    /// or if the session is not open. When the session ends, its streams end without a statement that they were complete.
+    /// Opens, reads and writes the session's byte streams; [`crate::SessionEvent::Stream`] reports their
+    /// events. `None` if the peer has no streams, or if the session is not open. When the session ends, its
+    /// streams end without a statement that they were complete.
     pub fn streams<T>(
         &mut self,
         now: Time,
@@ -202,7 +215,8 @@ impl Endpoint {
         self.with(now, session, |s| s.with_streams(now, act)).flatten()
     }
 
-    /// Reads the data that had arrived on the streams of a session that is ending, until its end was reported; nothing is sent any more.
+    /// Reads the data that had arrived on the streams of a session that is ending, until its end was
+    /// reported; nothing is sent any more.
     pub fn unread_streams<T>(
         &mut self,
         session: SessionId,
@@ -216,7 +230,8 @@ impl Endpoint {
         self.sessions.get(&session).map(|entry| entry.session.status(now))
     }
 
-    /// Whether a session that is not open yet has received an answer: on a long path it then opens a round trip later.
+    /// Whether a session that is not open yet has received an answer: on a long path it then opens a round
+    /// trip later.
     pub fn is_answered(&self, session: SessionId) -> bool {
         self.sessions.get(&session).is_some_and(|entry| entry.session.is_answered())
     }
@@ -236,8 +251,8 @@ impl Endpoint {
         self.sessions.keys().copied().collect()
     }
 
-    /// The host at `remote` reported that nothing listens there, for a packet from this socket: connections being opened to it fail at once. Open
-    /// connections stay, because the report may be forged.
+    /// The host at `remote` reported that nothing listens there, for a packet from this socket: connections
+    /// being opened to it fail at once. Open connections stay, because the report may be forged.
     pub fn on_refused(&mut self, now: Time, socket: u32, remote: SocketAddr) {
         let to: Vec<_> = self.demux.toward(socket, remote).collect();
         for (session, path) in to {

@@ -6,7 +6,8 @@ use core::net::IpAddr;
 use dccp_proto::ccid::{AckVecSender, Control};
 use dccp_proto::{CcOptions, Connection};
 
-/// Connections with the same key may share a congestion state: same socket (and thus the same route), hosts, CCID and rules.
+/// Connections with the same key may share a congestion state: same socket (and thus the same route), hosts,
+/// CCID and rules.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Key {
     socket: u32,
@@ -37,14 +38,15 @@ impl Key {
 struct Group {
     key: Key,
     control: Control,
-    /// The session that sent last is last, so that the others find room first. At most one connection per session.
+    /// The session that sent last is last, so that the others find room first. At most one connection per
+    /// session.
     members: Vec<SessionId>,
     /// Packets sent when the state was lent out.
     sent: u64,
 }
 
-/// The congestion manager: keeps the congestion states that connections between the same two hosts share, and lends them to a
-/// session while it is being processed.
+/// The congestion manager: keeps the congestion states that connections between the same two hosts share, and
+/// lends them to a session while it is being processed.
 #[derive(Debug, Default)]
 pub(super) struct Groups {
     groups: BTreeMap<u64, Group>,
@@ -75,8 +77,8 @@ impl Groups {
         }
     }
 
-    /// After an input, with all state taken back: connections that opened join, and closing ones leave. Returns the sessions
-    /// that may have more room now, in the order of their turns.
+    /// After an input, with all state taken back: connections that opened join, and closing ones leave.
+    /// Returns the sessions that may have more room now, in the order of their turns.
     pub(super) fn follow(&mut self, id: SessionId, session: &mut Session) -> Vec<SessionId> {
         let cc = session.cc_options();
         let mut others = Vec::new();

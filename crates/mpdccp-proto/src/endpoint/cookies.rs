@@ -1,4 +1,5 @@
-//! Init Cookies (RFC 4340 section 8.1.4): under load, a listener sends the state of a Request to the client, which returns it.
+//! Init Cookies (RFC 4340 section 8.1.4): under load, a listener sends the state of a Request to the client,
+//! which returns it.
 
 use crate::keys::same;
 use alloc::vec::Vec;
@@ -9,7 +10,8 @@ use hmac::{Hmac, Mac};
 use mpdccp_units::{Duration, Time};
 use sha2::Sha256;
 
-/// Lifetime of a cookie: a client in PARTOPEN repeats its Ack after 200 ms, 400 ms, ..., and some of the Acks may be lost.
+/// Lifetime of a cookie: a client in PARTOPEN repeats its Ack after 200 ms, 400 ms, ..., and some of the Acks
+/// may be lost.
 const LIFE: Duration = Duration::from_secs(30);
 /// Longest value of an Init Cookie option, bytes.
 const MAX_LEN: usize = 253;
@@ -17,8 +19,9 @@ const TAG: usize = 16;
 /// Time, Sequence Number, Service Code.
 const FIXED: usize = 8 + 8 + 4;
 
-/// Makes and opens cookies. A cookie contains the time, and the number, Service Code and options of a Request, with a tag over these and
-/// the Request's source. A seed derived from the same values determines the rest of the answer.
+/// Makes and opens cookies. A cookie contains the time, and the number, Service Code and options of a
+/// Request, with a tag over these and the Request's source. A seed derived from the same values determines
+/// the rest of the answer.
 #[derive(Debug)]
 pub(super) struct Cookies {
     secret: [u8; 32],

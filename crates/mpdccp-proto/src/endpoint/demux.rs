@@ -86,8 +86,8 @@ impl Demux {
             .map(|((route, _), owner)| (route, *owner))
     }
 
-    /// The connections that this end opened from a socket to a destination; incoming connections also have a local
-    /// address.
+    /// The connections that this end opened from a socket to a destination; incoming connections also have a
+    /// local address.
     pub(super) fn toward(
         &self,
         socket: u32,

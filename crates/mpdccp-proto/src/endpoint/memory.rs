@@ -1,5 +1,6 @@
-//! Bound on the bytes in the queues and reordering buffers of all sessions. When it is reached, sessions with more than an equal share accept nothing
-//! more, and the others can still fill their share. So the total is at most twice the bound, and no session is starved.
+//! Bound on the bytes in the queues and reordering buffers of all sessions. When it is reached, sessions with
+//! more than an equal share accept nothing more, and the others can still fill their share. So the total is
+//! at most twice the bound, and no session is starved.
 
 /// Default bound, bytes of packets.
 const MOST: u64 = 256 << 20;

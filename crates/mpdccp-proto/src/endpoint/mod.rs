@@ -83,10 +83,11 @@ const MAX_EVENTS: usize = 1024;
 
 /// All sessions of one thread, and their interface.
 ///
-/// The contract: call one input ([`handle_datagram`](Self::handle_datagram), [`handle_timeout`](Self::handle_timeout)) or command
-/// ([`send`](Self::send), [`add_path`](Self::add_path), ...), as many as are at hand; then drain
-/// [`poll_transmit`](Self::poll_transmit), [`poll_deliver`](Self::poll_deliver), [`poll_event`](Self::poll_event), and arm one
-/// timer with [`poll_timeout`](Self::poll_timeout).
+/// The contract: call one input ([`handle_datagram`](Self::handle_datagram),
+/// [`handle_timeout`](Self::handle_timeout)) or command ([`send`](Self::send), [`add_path`](Self::add_path),
+/// ...), as many as are at hand; then drain [`poll_transmit`](Self::poll_transmit),
+/// [`poll_deliver`](Self::poll_deliver), [`poll_event`](Self::poll_event), and arm one timer with
+/// [`poll_timeout`](Self::poll_timeout).
 #[derive(Debug)]
 pub struct Endpoint {
     rng: ChaCha20Rng,
@@ -119,8 +120,8 @@ pub struct Endpoint {
 }
 
 impl Endpoint {
-    /// An endpoint without sessions. `seed` must come from the system's randomness outside simulations: keys and nonces derive from
-    /// it.
+    /// An endpoint without sessions. `seed` must come from the system's randomness outside simulations: keys
+    /// and nonces derive from it.
     pub fn new(seed: [u8; 32]) -> Endpoint {
         let mut rng = ChaCha20Rng::from_seed(seed);
         // A separate stream, so that the other numbers stay the same.
@@ -151,8 +152,8 @@ impl Endpoint {
         }
     }
 
-    /// Makes all new connection identifiers begin with these eight bits, so that a dispatcher in front of several endpoints can find
-    /// the session's endpoint from an MP_JOIN. The other bits are random.
+    /// Makes all new connection identifiers begin with these eight bits, so that a dispatcher in front of
+    /// several endpoints can find the session's endpoint from an MP_JOIN. The other bits are random.
     pub fn set_shard(&mut self, shard: u8) {
         self.shard = Some(shard);
     }
@@ -193,14 +194,15 @@ impl Endpoint {
         id
     }
 
-    /// Processes a DCCP packet that arrived on `route` (for UDP: the datagram's payload). `len` is its IP length on the wire. The
-    /// checksum of native packets must have been verified.
+    /// Processes a DCCP packet that arrived on `route` (for UDP: the datagram's payload). `len` is its IP
+    /// length on the wire. The checksum of native packets must have been verified.
     pub fn handle_datagram(&mut self, now: Time, route: &Route, ecn: Ecn, len: u32, bytes: &[u8]) {
         self.handle_from(now, route, None, ecn, len, bytes);
     }
 
-    /// Like [`handle_datagram`](Self::handle_datagram), on a route whose encapsulation authenticates the peer, by its number in
-    /// [`ListenConfig::peers`]: only that peer's sessions are opened and joined over it, whatever its address.
+    /// Like [`handle_datagram`](Self::handle_datagram), on a route whose encapsulation authenticates the
+    /// peer, by its number in [`ListenConfig::peers`]: only that peer's sessions are opened and joined over
+    /// it, whatever its address.
     pub fn handle_peer(&mut self, now: Time, route: &Route, peer: u32, ecn: Ecn, len: u32, bytes: &[u8]) {
         self.handle_from(now, route, Some(peer), ecn, len, bytes);
     }
@@ -240,7 +242,8 @@ impl Endpoint {
         }
     }
 
-    /// When to call [`handle_timeout`](Self::handle_timeout) and then [`poll_transmit`](Self::poll_transmit) again, with the reason.
+    /// When to call [`handle_timeout`](Self::handle_timeout) and then [`poll_transmit`](Self::poll_transmit)
+    /// again, with the reason.
     pub fn poll_timeout(&self) -> Option<(Time, Wake)> {
         if !self.dirty.is_empty() || !self.events.is_empty() || self.strangers.is_waiting() {
             return Some((Time::ZERO, Wake::NotDrained));
@@ -251,8 +254,8 @@ impl Endpoint {
         listen.into_iter().chain(turn).chain(timer).min_by_key(|(at, _)| *at)
     }
 
-    /// Writes everything that may leave now into `sink`. Sessions take turns of a bounded number of packets; if more could
-    /// leave, [`poll_timeout`](Self::poll_timeout) is due at once.
+    /// Writes everything that may leave now into `sink`. Sessions take turns of a bounded number of packets;
+    /// if more could leave, [`poll_timeout`](Self::poll_timeout) is due at once.
     pub fn poll_transmit(&mut self, now: Time, sink: &mut dyn Sink) {
         self.strangers.transmit(sink);
         self.rendezvous.transmit(now, sink);
@@ -327,12 +330,14 @@ impl Endpoint {
         None
     }
 
-    /// A buffer for a datagram to be sent, with arbitrary contents; reuses that of an earlier datagram if possible.
+    /// A buffer for a datagram to be sent, with arbitrary contents; reuses that of an earlier datagram if
+    /// possible.
     pub fn take_block(&mut self) -> Vec<u8> {
         self.blocks.take()
     }
 
-    /// Returns the buffer of a datagram that [`poll_deliver`](Self::poll_deliver) gave; dropping it instead does no harm.
+    /// Returns the buffer of a datagram that [`poll_deliver`](Self::poll_deliver) gave; dropping it instead
+    /// does no harm.
     pub fn put_block(&mut self, block: Vec<u8>) {
         self.blocks.put(block);
     }

@@ -9,22 +9,24 @@ use mpdccp_units::{Duration, Time};
 
 /// Period of the limits below.
 const PERIOD: Duration = Duration::from_secs(1);
-/// Most Resets per [`Kind`] and period. RFC 4340 section 8.1.3 asks for a rate limit and suggests 1024 a second. After a restart, thousands of peers
-/// should learn soon that this host forgot them.
+/// Most Resets per [`Kind`] and period. RFC 4340 section 8.1.3 asks for a rate limit and suggests 1024 a
+/// second. After a restart, thousands of peers should learn soon that this host forgot them.
 const MAX_RESETS: u32 = 8_192;
 /// Most Resets to one address, which may have many peers behind it, ...
 const MAX_TO_ADDRESS: u32 = 1_024;
 /// ... and to one address and port.
 const MAX_TO_PORT: u32 = 16;
 
-/// An answer to a peer with an unproven address has at most this many times the bytes of its question, as IP packets.
+/// An answer to a peer with an unproven address has at most this many times the bytes of its question, as IP
+/// packets.
 const MOST_PER_BYTE: u64 = 3;
-/// Bytes per second, and burst, by which all answers together may exceed their questions. Without padding a Request, such as Linux's, is shorter than
-/// its Response; this allowance lets such clients connect without enabling amplification.
+/// Bytes per second, and burst, by which all answers together may exceed their questions. Without padding a
+/// Request, such as Linux's, is shorter than its Response; this allowance lets such clients connect without
+/// enabling amplification.
 const EXCESS: u64 = 128 << 10;
 
-/// A packet without a connection: its length as an IP packet, the headers around the DCCP packet (which an answer has too), and whether the
-/// encapsulation proves its address.
+/// A packet without a connection: its length as an IP packet, the headers around the DCCP packet (which an
+/// answer has too), and whether the encapsulation proves its address.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Question {
     pub(super) len: u32,
@@ -32,7 +34,8 @@ pub(super) struct Question {
     pub(super) proven: bool,
 }
 
-/// The type of packet answered: a flood of Requests must not use up the Resets for the peers of a restarted host.
+/// The type of packet answered: a flood of Requests must not use up the Resets for the peers of a restarted
+/// host.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Kind {
     Request,
@@ -48,7 +51,8 @@ struct Budget {
 }
 
 impl Budget {
-    /// Takes one Reset from the budget; false if none is left for this peer. The tables have at most one entry per Reset.
+    /// Takes one Reset from the budget; false if none is left for this peer. The tables have at most one
+    /// entry per Reset.
     fn take(&mut self, remote: SocketAddr) -> bool {
         if self.all >= MAX_RESETS {
             return false;
@@ -116,7 +120,8 @@ impl Strangers {
         may
     }
 
-    /// Queues the answer that `write` writes, and returns its length. `None` if the queue is full or the answer is not allowed.
+    /// Queues the answer that `write` writes, and returns its length. `None` if the queue is full or the
+    /// answer is not allowed.
     pub(super) fn answer_with(
         &mut self,
         now: Time,

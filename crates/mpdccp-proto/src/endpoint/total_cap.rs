@@ -1,5 +1,5 @@
-//! Rate limit for all sessions together. Sessions share it by deficit round robin (Shreedhar and Varghese), so that a busy session
-//! does not starve others.
+//! Rate limit for all sessions together. Sessions share it by deficit round robin (Shreedhar and Varghese),
+//! so that a busy session does not starve others.
 
 use crate::SessionId;
 use crate::session::Cap;

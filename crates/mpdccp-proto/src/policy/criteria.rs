@@ -5,8 +5,8 @@ use alloc::vec::Vec;
 use core::net::IpAddr;
 use core::ops::RangeInclusive;
 
-/// Criteria of a rule: a packet must match one entry of each list that is not empty. Without entries, every packet
-/// matches.
+/// Criteria of a rule: a packet must match one entry of each list that is not empty. Without entries, every
+/// packet matches.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Criteria {
     /// DSCP.

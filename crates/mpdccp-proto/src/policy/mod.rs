@@ -1,6 +1,7 @@
 //! Policy rules: different treatment for some packets of this end.
 //!
-//! Each rule has its own queue and scheduler, so packets that wait for one path do not delay packets that may take another.
+//! Each rule has its own queue and scheduler, so packets that wait for one path do not delay packets that may
+//! take another.
 
 mod criteria;
 #[cfg(feature = "serde")]
@@ -87,8 +88,9 @@ impl Rule {
         self.paths.iter().copied().chain(self.priorities.iter().map(|(name, _)| *name))
     }
 
-    /// Writes the rows of the paths that the rule's packets may take into `out`, with the priorities that count for them. False
-    /// if none is up and wide enough, and the packet may neither wait nor take another path.
+    /// Writes the rows of the paths that the rule's packets may take into `out`, with the priorities that
+    /// count for them. False if none is up and wide enough, and the packet may neither wait nor take another
+    /// path.
     pub(crate) fn rows(&self, info: &PktInfo, rows: &[PathRow], out: &mut Vec<PathRow>) -> bool {
         out.clear();
         out.extend(rows.iter().filter(|row| self.permits(row)).cloned());
@@ -120,7 +122,8 @@ impl Rule {
     }
 }
 
-/// Up to this priority, the peer excludes a path from normal use, and its choice counts (RFC 9897 section 3.2.10).
+/// Up to this priority, the peer excludes a path from normal use, and its choice counts
+/// (RFC 9897 section 3.2.10).
 pub(crate) const OVERFLOW: u8 = 2;
 
 #[cfg(test)]

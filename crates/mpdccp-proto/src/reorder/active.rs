@@ -24,9 +24,11 @@ pub(super) type Tracks = BTreeMap<PathId, Track>;
 pub(super) trait Rule: Send + core::fmt::Debug {
     /// Whether a hole that is proven lost is given up at once.
     fn trusts_proofs(&self) -> bool;
-    /// Whether the rule considers flows and repairs: small flows on one path pass, and no packet is given up that a repair may still deliver.
+    /// Whether the rule considers flows and repairs: small flows on one path pass, and no packet is given up
+    /// that a repair may still deliver.
     fn knows_flows(&self) -> bool;
-    /// The lag that the rule learns from a packet that arrived `late` after its hole was seen; `None` if it does not learn.
+    /// The lag that the rule learns from a packet that arrived `late` after its hole was seen; `None` if it
+    /// does not learn.
     fn worth(&self, _late: Duration) -> Option<Duration> {
         None
     }
@@ -42,7 +44,8 @@ pub(super) fn candidates(tracks: &Tracks, hole: Hole) -> impl Iterator<Item = &T
     tracks.values().filter(move |t| t.up && !past(t))
 }
 
-/// Holds packets behind a hole until the hole is filled, is proven lost, or times out; each hole has its own timer.
+/// Holds packets behind a hole until the hole is filled, is proven lost, or times out; each hole has its own
+/// timer.
 #[derive(Debug)]
 pub(super) struct Active {
     rule: Box<dyn Rule>,
@@ -52,8 +55,9 @@ pub(super) struct Active {
     tracks: Tracks,
     last_duplicate: Option<Time>,
     small: SmallFlows,
-    /// How many ready packets may be delivered now, and when that was last updated. Each arrival adds one, so that packets that arrive in
-    /// order never wait, however many arrive between two calls of [`pop`](Reorderer::pop).
+    /// How many ready packets may be delivered now, and when that was last updated. Each arrival adds one, so
+    /// that packets that arrive in order never wait, however many arrive between two calls of
+    /// [`pop`](Reorderer::pop).
     allowed: usize,
     counted: Time,
     stats: ReorderStats,
@@ -237,7 +241,8 @@ impl Reorderer for Active {
     fn on_timeout(&mut self, now: Time) {
         self.release(now);
         if now.since(self.counted) >= TICK {
-            // The socket behind this buffers a few hundred packets: held packets leave over some milliseconds, not at once.
+            // The socket behind this buffers a few hundred packets: held packets leave over some
+            // milliseconds, not at once.
             self.allowed = if now == Time::MAX { usize::MAX } else { (self.buffer.ready() / 8).max(BURST) };
             self.counted = now;
         }

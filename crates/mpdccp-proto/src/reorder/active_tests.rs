@@ -145,7 +145,8 @@ fn packets_older_than_the_first_are_late() {
     assert_eq!(b.engine.stats().late, 1);
 }
 
-/// Several paths: packets are (ms, path, path number, MP_SEQ), where MP_SEQ and path numbers start just before they wrap.
+/// Several paths: packets are (ms, path, path number, MP_SEQ), where MP_SEQ and path numbers start just
+/// before they wrap.
 struct Paths {
     engine: Active,
     /// Whether the peer sends NDP Counts; [`data`](Paths::data) reports zero.
@@ -272,7 +273,8 @@ fn copies_on_several_paths_may_still_come() {
 
 #[test]
 fn packets_without_data_explain_gaps() {
-    // Path 0 is past the hole once it is known that its number 1 held no data: from an NDP Count, or because the packet arrived.
+    // Path 0 is past the hole once it is known that its number 1 held no data: from an NDP Count, or because
+    // the packet arrived.
     for told in [false, true] {
         let mut p = Paths::new(ActiveFixed { timeout: MS(1_000), proven: true });
         p.data(0, 0, 0, 0);
@@ -381,8 +383,8 @@ impl Rule for Patient {
     }
 }
 
-/// In any order of arrival, a packet is delivered as soon as all earlier packets of its flow have arrived, and never before its
-/// predecessor.
+/// In any order of arrival, a packet is delivered as soon as all earlier packets of its flow have arrived,
+/// and never before its predecessor.
 #[test]
 fn a_flow_waits_for_its_own_packets_alone() {
     let mut random = 12345u64;

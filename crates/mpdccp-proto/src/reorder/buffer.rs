@@ -54,8 +54,8 @@ pub(super) enum Put {
 
 /// Packets by their position in the session, and the holes between them.
 ///
-/// Positions count from the first packet seen, so that MP_SEQ may wrap. Each position up to the newest is delivered, held, or
-/// in a hole; a hole below `next` has been given up.
+/// Positions count from the first packet seen, so that MP_SEQ may wrap. Each position up to the newest is
+/// delivered, held, or in a hole; a hole below `next` has been given up.
 #[derive(Debug)]
 pub(super) struct Buffer {
     /// MP_SEQ and position of the newest packet seen.
@@ -79,8 +79,8 @@ pub(super) struct Buffer {
     pub(super) held_for: [u64; super::HELD_BUCKETS],
 }
 
-/// Largest distance of MP_SEQ ahead of the newest packet: hours of lost packets. Prevents a hostile peer from moving positions
-/// to the end of their range.
+/// Largest distance of MP_SEQ ahead of the newest packet: hours of lost packets. Prevents a hostile peer from
+/// moving positions to the end of their range.
 const MAX_JUMP: u64 = 1 << 32;
 
 impl Buffer {
@@ -240,8 +240,8 @@ impl Buffer {
         }
     }
 
-    /// Processes the distance to the flow's previous packet. True if that packet is past, so that this one need not wait;
-    /// otherwise the distance is remembered.
+    /// Processes the distance to the flow's previous packet. True if that packet is past, so that this one
+    /// need not wait; otherwise the distance is remembered.
     pub(super) fn follows(&mut self, position: u64, back: Back) -> bool {
         match back {
             Back::Exactly(n) => {

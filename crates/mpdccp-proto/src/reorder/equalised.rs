@@ -5,8 +5,8 @@ use alloc::collections::{BTreeMap, VecDeque};
 use alloc::vec::Vec;
 use mpdccp_units::{Duration, Time};
 
-/// Delays packets of faster paths by the difference to the slowest path, so that all packets take equally long and arrive in
-/// order without a wait for missing packets (delay equalisation).
+/// Delays packets of faster paths by the difference to the slowest path, so that all packets take equally
+/// long and arrive in order without a wait for missing packets (delay equalisation).
 #[derive(Debug)]
 pub(super) struct Equalised {
     /// Paths slower than the fastest by more than this are not waited for.

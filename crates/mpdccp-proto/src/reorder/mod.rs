@@ -1,38 +1,43 @@
 //! Reorderers: put arriving packets back in MP_SEQ order, or not.
 //!
-//! Packets behind a hole in the MP_SEQ numbers are held until the hole fills, is *proven lost*, or has lasted too long.
+//! Packets behind a hole in the MP_SEQ numbers are held until the hole fills, is *proven lost*, or has lasted
+//! too long.
 //!
 //! # When a hole is proven lost
 //!
-//! The sender assigns MP_SEQ numbers in the order in which it sends (late binding). So on each path both MP_SEQ and path numbers (DCCP
-//! sequence numbers) rise. A path that delivers in order and delivered MP_SEQ m will deliver no number below m any more, unless it lost
-//! the packet or reorders. Losses show as gaps in path numbers. A gap may contain
-//! * packets without data: those that arrive are reported to the reorderer too, and the NDP Count of the next data packet covers the
-//!   others;
-//! * reordered packets: the gap is *settled* once some later packets arrived on that path or some time passed;
+//! The sender assigns MP_SEQ numbers in the order in which it sends (late binding). So on each path both
+//! MP_SEQ and path numbers (DCCP sequence numbers) rise. A path that delivers in order and delivered MP_SEQ m
+//! will deliver no number below m any more, unless it lost the packet or reorders. Losses show as gaps in
+//! path numbers. A gap may contain
+//! * packets without data: those that arrive are reported to the reorderer too, and the NDP Count of the next
+//!   data packet covers the others;
+//! * reordered packets: the gap is *settled* once some later packets arrived on that path or some time
+//!   passed;
 //! * data, with an MP_SEQ between those of the data before and after the gap.
 //!
-//! A path's *floor* is the MP_SEQ of the last data before its first gap that is not settled, or of its newest data: no number below the
-//! floor can arrive on that path. A hole is proven lost when
+//! A path's *floor* is the MP_SEQ of the last data before its first gap that is not settled, or of its newest
+//! data: no number below the floor can arrive on that path. A hole is proven lost when
 //! 1. it lies below the floors of all paths that are up, or
-//! 2. a settled gap of one path certainly held data (according to the next NDP Count), and the hole is a single number and the only one
-//!    missing between the MP_SEQ on either side of the gap: then it was in the gap. This proof needs nothing from other paths,
-//!    especially idle ones. It fails for copies sent on several paths, so it is not used while duplicates arrive.
+//! 2. a settled gap of one path certainly held data (according to the next NDP Count), and the hole is a
+//!    single number and the only one missing between the MP_SEQ on either side of the gap: then it was in the
+//!    gap. This proof needs nothing from other paths, especially idle ones. It fails for copies sent on
+//!    several paths, so it is not used while duplicates arrive.
 //!
-//! An idle path has an old floor and rightly prevents the first proof: the hole may be the first packet of many on that path. Then the
-//! timer decides. A path that went down does not count.
+//! An idle path has an old floor and rightly prevents the first proof: the hole may be the first packet of
+//! many on that path. Then the timer decides. A path that went down does not count.
 //!
 //! # Flows
 //!
-//! If the peer sends the distance to the previous packet of the same inner flow ([`Back`]), a packet is delivered as soon as that
-//! packet was, whatever else is missing: losses of one flow delay no other.
+//! If the peer sends the distance to the previous packet of the same inner flow ([`Back`]), a packet is
+//! delivered as soon as that packet was, whatever else is missing: losses of one flow delay no other.
 //!
 //! # How long an unproven hole may last
 //!
-//! Either a fixed time, or the recent lag of the paths that may still fill the hole. A packet that fills a hole shows how far its path
-//! lags behind the path that revealed the hole: the difference of one-way delays, not just of half the RTTs. The largest lag of the
-//! last seconds counts, plus a margin; before any was measured, half the difference to the smallest RTT. Lags beyond the maximum are
-//! ignored, because such packets would be given up anyway.
+//! Either a fixed time, or the recent lag of the paths that may still fill the hole. A packet that fills a
+//! hole shows how far its path lags behind the path that revealed the hole: the difference of one-way delays,
+//! not just of half the RTTs. The largest lag of the last seconds counts, plus a margin; before any was
+//! measured, half the difference to the smallest RTT. Lags beyond the maximum are ignored, because such
+//! packets would be given up anyway.
 
 use crate::PathId;
 use alloc::vec::Vec;
@@ -107,7 +112,8 @@ pub struct ReorderStats {
 }
 
 impl ReorderStats {
-    /// Upper bound on the 95th percentile of hold times, a power of two; `None` if it is beyond the last step.
+    /// Upper bound on the 95th percentile of hold times, a power of two; `None` if it is beyond the last
+    /// step.
     pub fn held_p95(&self) -> Option<Duration> {
         let total: u64 = self.held_for.iter().sum();
         let mut sum = 0;

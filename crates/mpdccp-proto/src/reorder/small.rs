@@ -2,8 +2,8 @@ use crate::PathId;
 use alloc::boxed::Box;
 use mpdccp_units::{Duration, Time};
 
-/// Detects small inner flows on a single path. They need not wait for other flows' missing packets, because one path delivers in
-/// order.
+/// Detects small inner flows on a single path. They need not wait for other flows' missing packets, because
+/// one path delivers in order.
 #[derive(Debug, Default)]
 pub(super) struct SmallFlows {
     /// Indexed by the flow's hash; allocated with the first packet.
@@ -30,7 +30,8 @@ struct Flow {
 }
 
 impl SmallFlows {
-    /// Processes a packet of a flow on `path`; true if the flow is small and recently used only that path. Flow 0 is no flow.
+    /// Processes a packet of a flow on `path`; true if the flow is small and recently used only that path.
+    /// Flow 0 is no flow.
     pub(super) fn on_packet(&mut self, now: Time, hash: u32, path: PathId, bytes: usize) -> bool {
         if hash == 0 {
             return false;

@@ -135,7 +135,8 @@ impl Track {
         self.gaps.push_back(gap);
     }
 
-    /// The `ndp` packets before number `n` carried no data, and the packet before those did (RFC 4340 section 7.7).
+    /// The `ndp` packets before number `n` carried no data, and the packet before those did
+    /// (RFC 4340 section 7.7).
     fn explain(&mut self, n: u64, ndp: u64) {
         let end = n.saturating_sub(ndp);
         while let Some(gap) = self.gaps.back_mut().filter(|g| g.end >= end) {

@@ -4,8 +4,9 @@ use alloc::collections::BTreeMap;
 use core::cmp::Reverse;
 use mpdccp_units::{Duration, Time};
 
-/// Adaptive Cheapest Pipe First: each path may use only a live part of its window. The part shrinks while the path's RTT is above its
-/// target, so that the next path helps before the cheapest one builds a queue, and grows while the RTT is below.
+/// Adaptive Cheapest Pipe First: each path may use only a live part of its window. The part shrinks while the
+/// path's RTT is above its target, so that the next path helps before the cheapest one builds a queue, and
+/// grows while the RTT is below.
 #[derive(Debug, Default)]
 pub(super) struct Acpf {
     live: BTreeMap<PathId, Live>,

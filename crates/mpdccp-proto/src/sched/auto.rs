@@ -8,13 +8,16 @@ use mpdccp_units::{Duration, Rate, Time};
 
 /// Earliest delivery in order, the automatic choice.
 ///
-/// A path's cost is its delivery time plus the cost of its losses. A packet goes to the cheapest open path, but not if a cheaper path is worth
-/// waiting for: a more expensive path helps only while the backlog keeps the cheaper ones busy for at least the difference in cost. So the
-/// cheap path never runs idle while the receiver waits for the expensive one, a burst that the cheap path can serve in time does not spill, and
-/// a lossy path carries only the excess of the others. A flow with few queued packets stays on the cheapest path whatever other flows have
-/// queued, and that path stays the same until another is clearly cheaper. A path that goes up and down is left out for increasing times
-/// ([`Trials`]). A path that adds little and delays all only helps against a standing backlog ([`Distant`]). While the cheap paths are full, a
-/// more expensive one is tried for a while; otherwise a flow that keeps no queue would never discover more capacity ([`Extra`]).
+/// A path's cost is its delivery time plus the cost of its losses. A packet goes to the cheapest open path,
+/// but not if a cheaper path is worth waiting for: a more expensive path helps only while the backlog keeps
+/// the cheaper ones busy for at least the difference in cost. So the cheap path never runs idle while the
+/// receiver waits for the expensive one, a burst that the cheap path can serve in time does not spill, and a
+/// lossy path carries only the excess of the others. A flow with few queued packets stays on the cheapest
+/// path whatever other flows have queued, and that path stays the same until another is clearly cheaper. A
+/// path that goes up and down is left out for increasing times ([`Trials`]). A path that adds little and
+/// delays all only helps against a standing backlog ([`Distant`]). While the cheap paths are full, a more
+/// expensive one is tried for a while; otherwise a flow that keeps no queue would never discover more
+/// capacity ([`Extra`]).
 #[derive(Debug, Default)]
 pub(super) struct Auto {
     /// The largest recent cost difference of a path worth using to the cheapest.
@@ -32,7 +35,8 @@ pub(super) struct Auto {
     used: Vec<(Duration, usize)>,
 }
 
-/// A path that costs more than the cheapest by more than this only adds delay: a queue of this length is useless.
+/// A path that costs more than the cheapest by more than this only adds delay: a queue of this length is
+/// useless.
 const MOST_SPREAD: Duration = Duration::from_millis(150);
 /// Once a more expensive path helps, three quarters of the backlog that triggered it keep it in use.
 const KEEP: u32 = 4;
@@ -79,7 +83,8 @@ impl Auto {
         if path.is_open() { Pick::One(path.id) } else { Pick::Wait(None) }
     }
 
-    /// Removes paths that are on trial or distant from `used`, unless none would remain: a near path may be on trial.
+    /// Removes paths that are on trial or distant from `used`, unless none would remain: a near path may be
+    /// on trial.
     fn leave_out(&self, now: Time, paths: &[PathRow], used: &mut Vec<(Duration, usize)>) {
         let permitted = |n: usize| self.trials.permit(now, &paths[n]);
         if used.iter().any(|(_, n)| permitted(*n)) {

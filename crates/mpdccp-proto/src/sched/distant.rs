@@ -1,7 +1,8 @@
 //! Paths that would add little rate but delay everything: far and slow compared to the others.
 //!
-//! In-order delivery takes as long as the farthest path in use, and each loss there as long as its repair. If a TCP flow in the tunnel gains a
-//! tenth of rate but its round trips become several times longer, it grows more slowly than without that path.
+//! In-order delivery takes as long as the farthest path in use, and each loss there as long as its repair. If
+//! a TCP flow in the tunnel gains a tenth of rate but its round trips become several times longer, it grows
+//! more slowly than without that path.
 
 use super::scheduler::cost;
 use crate::{PathId, PathRow};
@@ -33,12 +34,15 @@ struct Known {
 
 /// A path whose gate was closed for this many of its round trips has found its rate, ...
 const FOUND: u32 = 6;
-/// ... less this fraction of the time for which it was open: a path without enough load does not show its capacity.
+/// ... less this fraction of the time for which it was open: a path without enough load does not show its
+/// capacity.
 const OPEN: u32 = 4;
-/// A path is distant if it costs this many times as much as the cheapest, and has less than this fraction of the rate of all cheaper paths.
+/// A path is distant if it costs this many times as much as the cheapest, and has less than this fraction of
+/// the rate of all cheaper paths.
 const FARTHER: u32 = 2;
 const PART: u64 = 8;
-/// A queue stands if its packets wait for longer than this plus an eighth of a round trip, as CoDel judges (RFC 8289 section 4.4).
+/// A queue stands if its packets wait for longer than this plus an eighth of a round trip, as CoDel judges
+/// (RFC 8289 section 4.4).
 const STANDS: Duration = Duration::from_millis(5);
 /// A flow that reacts to congestion signals has no standing queue for this many round trips, or this long.
 const STAYS: (u32, Duration) = (10, Duration::from_secs(1));
@@ -95,8 +99,8 @@ mod tests {
     use super::*;
     use dccp_proto::Why;
 
-    /// 10 Mbit/s with a round trip of 10 ms next to `far`, whose gate is closed for nine in ten milliseconds. Returns for each millisecond
-    /// whether `far` is left out, with packets that wait as `waits` says.
+    /// 10 Mbit/s with a round trip of 10 ms next to `far`, whose gate is closed for nine in ten milliseconds.
+    /// Returns for each millisecond whether `far` is left out, with packets that wait as `waits` says.
     fn left_out(far: PathRow, waits: impl Fn(u64) -> u64) -> Vec<bool> {
         left_out_while(far, |ms| ms % 10 > 0, waits)
     }

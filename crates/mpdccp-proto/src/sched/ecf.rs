@@ -2,8 +2,9 @@ use super::scheduler::{Pick, Scheduler, open};
 use crate::{PathRow, PktInfo, QueueView};
 use mpdccp_units::{Duration, Time};
 
-/// Earliest Completion First (Lim and others, CoNEXT 2017): while the fastest path is full, a slower one is used only if the fastest
-/// alone would not finish the backlog sooner. A decision to wait has a quarter of hysteresis.
+/// Earliest Completion First (Lim and others, CoNEXT 2017): while the fastest path is full, a slower one is
+/// used only if the fastest alone would not finish the backlog sooner. A decision to wait has a quarter of
+/// hysteresis.
 #[derive(Debug, Default)]
 pub(super) struct Ecf {
     waiting: bool,

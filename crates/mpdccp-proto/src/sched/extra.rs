@@ -1,8 +1,9 @@
 //! Tests whether a more expensive path increases throughput, by using it while the cheaper ones are full.
 //!
-//! A flow that keeps no queue (such as BBR in the tunnel) never shows a backlog that would bring in a more expensive path: it sends at the rate it
-//! measured on the cheaper paths. It probes for more now and then, for a round trip, and misses the result if that takes longer than usual. So the
-//! path gets a steady share for some rounds, and stays if throughput increases.
+//! A flow that keeps no queue (such as BBR in the tunnel) never shows a backlog that would bring in a more
+//! expensive path: it sends at the rate it measured on the cheaper paths. It probes for more now and then,
+//! for a round trip, and misses the result if that takes longer than usual. So the path gets a steady share
+//! for some rounds, and stays if throughput increases.
 
 use crate::{PathId, PathRow};
 use alloc::vec::Vec;
@@ -19,7 +20,8 @@ pub(super) struct Extra {
     through: Rate,
     /// Pause after the next failure.
     pause: Option<Duration>,
-    /// The heaviest flow and its lead (Boyer-Moore majority vote, in bytes). Only its packets take part in a trial.
+    /// The heaviest flow and its lead (Boyer-Moore majority vote, in bytes). Only its packets take part in a
+    /// trial.
     heavy: (u32, u64),
 }
 
@@ -42,19 +44,22 @@ impl Default for State {
 /// Interval between looks: this many round trips of the cheapest path, within these limits.
 const ROUNDS: u32 = 10;
 const LOOK: (Duration, Duration) = (Duration::from_millis(400), Duration::from_millis(1000));
-/// Paths are full if this fraction of their capacity was sent; headers and the probing of their congestion control take the rest.
+/// Paths are full if this fraction of their capacity was sent; headers and the probing of their congestion
+/// control take the rest.
 const FULL: f64 = 0.88;
-/// A trial takes this many looks. It succeeds with this factor of earlier throughput, and ends at once below the other.
+/// A trial takes this many looks. It succeeds with this factor of earlier throughput, and ends at once below
+/// the other.
 const LOOKS: u32 = 4;
 const MORE: f64 = 1.05;
 const LESS: f64 = 0.9;
 /// One in this many bytes goes to the path on trial. A path that carries more needs no trial.
 const SHARE: u64 = 10;
-/// Paths are not tried if their extra cost exceeds this many of the cheapest path's smallest RTT (no flow would keep so much more in flight), nor
-/// if they lose more than this.
+/// Paths are not tried if their extra cost exceeds this many of the cheapest path's smallest RTT (no flow
+/// would keep so much more in flight), nor if they lose more than this.
 const MAX_EXCESS: f64 = 1.5;
 const MOST_LOSS: f32 = 0.005;
-/// A queue stands if round trips exceed the smallest RTT by this fraction, and by this many mean deviations of packet delays.
+/// A queue stands if round trips exceed the smallest RTT by this fraction, and by this many mean deviations
+/// of packet delays.
 const STANDS: u32 = 16;
 const JITTER: u32 = 2;
 /// First and longest pause after a failure.
@@ -147,8 +152,8 @@ impl Extra {
     }
 }
 
-/// An application-limited path may be faster than observed, but not while it has a standing queue: a flow in the tunnel that keeps no queue of its
-/// own, and sends at the path's rate, causes that queue.
+/// An application-limited path may be faster than observed, but not while it has a standing queue: a flow in
+/// the tunnel that keeps no queue of its own, and sends at the path's rate, causes that queue.
 fn is_full(path: &PathRow) -> bool {
     let longer = path.srtt.zip(path.min_rtt).map(|(srtt, min)| srtt.saturating_sub(min + min / STANDS));
     longer.is_some_and(|longer| longer > path.late.deviation * JITTER)

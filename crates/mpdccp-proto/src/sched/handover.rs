@@ -3,7 +3,8 @@ use crate::{PathId, PathRow, PktInfo, QueueView};
 use core::cmp::Reverse;
 use mpdccp_units::{Duration, Time};
 
-/// One path at a time (ATSSS Active-Standby): the path of highest priority, kept until one of higher priority exists.
+/// One path at a time (ATSSS Active-Standby): the path of highest priority, kept until one of higher priority
+/// exists.
 #[derive(Debug, Default)]
 pub(super) struct Handover {
     active: Option<PathId>,

@@ -1,7 +1,8 @@
-//! Schedulers choose the path of each packet. A scheduler reads rows and returns a pick; it never sees a connection.
+//! Schedulers choose the path of each packet. A scheduler reads rows and returns a pick; it never sees a
+//! connection.
 //!
-//! Priorities filter the rows before any scheduler (`priorities`), so they mean the same for all schedulers. A row's gate may be closed:
-//! a scheduler may wait for it.
+//! Priorities filter the rows before any scheduler (`priorities`), so they mean the same for all schedulers.
+//! A row's gate may be closed: a scheduler may wait for it.
 
 use crate::names::Named;
 #[cfg(feature = "serde")]

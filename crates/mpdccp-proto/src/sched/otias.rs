@@ -2,8 +2,9 @@ use super::scheduler::{Pick, Scheduler};
 use crate::{PathRow, PktInfo, QueueView};
 use mpdccp_units::{Duration, Time};
 
-/// Out-of-order transmission for in-order arrival scheduling: the path on which the packet arrives first, counting whole round trips for
-/// the backlog before it. As all paths share one queue, the packet waits there for that path.
+/// Out-of-order transmission for in-order arrival scheduling: the path on which the packet arrives first,
+/// counting whole round trips for the backlog before it. As all paths share one queue, the packet waits there
+/// for that path.
 #[derive(Debug, Default)]
 pub(super) struct Otias;
 

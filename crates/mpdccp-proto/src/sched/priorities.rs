@@ -1,5 +1,6 @@
-//! Path priorities (RFC 9897 section 3.2.10), applied once, before any scheduler: 0 never; 1, standby, only when no path of 2 or more
-//! is usable; 2, secondary, only when the primaries are gone or congested; 3 to 15, primaries, at the scheduler's choice.
+//! Path priorities (RFC 9897 section 3.2.10), applied once, before any scheduler: 0 never; 1, standby, only
+//! when no path of 2 or more is usable; 2, secondary, only when the primaries are gone or congested; 3 to 15,
+//! primaries, at the scheduler's choice.
 
 use super::scheduler::congested;
 use crate::{PathRow, PathState, PktInfo, QueueView};

@@ -17,7 +17,8 @@ pub enum Pick {
 
 /// Chooses paths.
 pub trait Scheduler: Send + core::fmt::Debug {
-    /// Picks for the packet at the head of the queue, from the paths that priorities allow for it; each is up and wide enough.
+    /// Picks for the packet at the head of the queue, from the paths that priorities allow for it; each is up
+    /// and wide enough.
     fn pick(&mut self, now: Time, pkt: &PktInfo, queue: &QueueView, paths: &[PathRow]) -> Pick;
     /// The packet was sent on this path.
     fn on_sent(&mut self, now: Time, path: PathId, bytes: usize) {
@@ -31,7 +32,8 @@ pub trait Scheduler: Send + core::fmt::Debug {
 
 /// Cost of a lost packet, seconds: its sender retransmits it and slows down.
 const COST_OF_LOSS: f64 = 2.0;
-/// In-order delivery takes as long as the latest of many packets: the mean delay plus this many mean deviations.
+/// In-order delivery takes as long as the latest of many packets: the mean delay plus this many mean
+/// deviations.
 const SPREAD: u32 = 3;
 
 /// Cost of a packet on a path: time until in-order delivery, plus the expected cost of its loss.
@@ -54,8 +56,8 @@ pub(super) fn first_open<K: Ord>(paths: &[PathRow], key: impl Fn(&PathRow) -> K)
     open(paths).min_by_key(|path| (key(path), path.id)).map_or(Pick::Wait(None), |path| Pick::One(path.id))
 }
 
-/// Whether `path` would serve the backlog later than `other`. A wait shorter than the extra delay of `other` is no congestion. Nor is a
-/// wait on a path that was idle: its rate is outdated.
+/// Whether `path` would serve the backlog later than `other`. A wait shorter than the extra delay of `other`
+/// is no congestion. Nor is a wait on a path that was idle: its rate is outdated.
 pub(super) fn congested(now: Time, path: &PathRow, queue: &QueueView, other: &PathRow) -> bool {
     if path.is_open() {
         return false;

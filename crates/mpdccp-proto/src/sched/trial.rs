@@ -19,8 +19,8 @@ struct Trial {
     pause: Duration,
 }
 
-/// First and longest pause. The pause doubles if the path returns again within this many pauses of its last return: a path with rare
-/// short outages is worth more than it costs.
+/// First and longest pause. The pause doubles if the path returns again within this many pauses of its last
+/// return: a path with rare short outages is worth more than it costs.
 const PAUSE: (Duration, Duration) = (Duration::from_millis(500), Duration::from_secs(32));
 const SOON: u32 = 5;
 /// A path that stayed up for this long starts again with the first pause.

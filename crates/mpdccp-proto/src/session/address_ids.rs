@@ -28,7 +28,8 @@ impl LocalAddrs {
 
     /// The ID of a subflow's source; `None` if all are in use.
     pub(super) fn id_of(&mut self, route: &Route) -> Option<u8> {
-        // One address has one ID (RFC 9897 section 3.2.2), whatever its socket, even if it was advertised before a subflow used it.
+        // One address has one ID (RFC 9897 section 3.2.2), whatever its socket, even if it was advertised
+        // before a subflow used it.
         let same = |local: &Local| match local {
             Local::Source(_, Some(addr)) | Local::Advertised(addr, _) => Some(*addr) == route.local,
             _ => false,
@@ -52,7 +53,8 @@ impl LocalAddrs {
     }
 }
 
-/// Addresses that the peer advertised. The entry of a removed address keeps its last MP_SEQ, to recognise outdated options.
+/// Addresses that the peer advertised. The entry of a removed address keeps its last MP_SEQ, to recognise
+/// outdated options.
 #[derive(Debug, Default)]
 pub(super) struct RemoteAddrs(pub(super) BTreeMap<u8, Remote>);
 
@@ -69,8 +71,8 @@ impl RemoteAddrs {
     }
 }
 
-/// Whether a host may have this address, so that connecting to it makes sense (RFC 9897 section 3.2.8): neither multicast nor broadcast,
-/// and neither 0.0.0.0 nor ::.
+/// Whether a host may have this address, so that connecting to it makes sense (RFC 9897 section 3.2.8):
+/// neither multicast nor broadcast, and neither 0.0.0.0 nor ::.
 pub fn is_unicast(addr: IpAddr) -> bool {
     match addr {
         IpAddr::V4(ip) => !ip.is_multicast() && !ip.is_broadcast() && !ip.is_unspecified(),

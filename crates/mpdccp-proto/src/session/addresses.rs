@@ -35,8 +35,8 @@ impl Session {
         }
     }
 
-    /// A silent path was removed, and its Close will not arrive. If no other subflow uses its address, MP_REMOVEADDR on another path tells
-    /// the peer that the address is no longer valid.
+    /// A silent path was removed, and its Close will not arrive. If no other subflow uses its address,
+    /// MP_REMOVEADDR on another path tells the peer that the address is no longer valid.
     pub(super) fn withdraw_source(&mut self, now: Time, addr_id: u8) {
         let used = self.paths.iter().any(|p| !p.removed && p.local_addr == addr_id);
         if self.multipath && !used && self.local_addrs.0.contains_key(&addr_id) {
@@ -44,15 +44,17 @@ impl Session {
         }
     }
 
-    /// Until the peer confirms, the ID stays reserved; otherwise the removal could end subflows created later.
+    /// Until the peer confirms, the ID stays reserved; otherwise the removal could end subflows created
+    /// later.
     fn say_removed(&mut self, now: Time, addr_id: u8) {
         self.local_addrs.0.insert(addr_id, Local::Leaving);
         let nonce = self.rng.next_u32();
         self.signal(now, Signal::RemoveAddr { addr_id, nonce });
     }
 
-    /// Frees the Address IDs of sources whose last path is gone. Both ends are done with them (RFC 9897 section 3.2.2), as their subflows
-    /// ended. If the peer may not know that, the ID stays reserved until the peer confirms the removal.
+    /// Frees the Address IDs of sources whose last path is gone. Both ends are done with them
+    /// (RFC 9897 section 3.2.2), as their subflows ended. If the peer may not know that, the ID stays
+    /// reserved until the peer confirms the removal.
     pub(super) fn release_sources(&mut self) {
         let paths = &self.paths;
         self.local_addrs.retain_sources(|id| paths.iter().any(|p| p.local_addr == id));
@@ -83,7 +85,8 @@ impl Session {
         match known {
             // RFC 9897 section 3.2.1: an outdated option may still be confirmed.
             Some(known) if mp_seq.before(known.seq) => self.count(Counter::OutdatedMpOption),
-            // RFC 9897 section 3.2.8: such addresses are ignored silently, as is another address under an ID in use.
+            // RFC 9897 section 3.2.8: such addresses are ignored silently, as is another address under an ID
+            // in use.
             _ if !is_unicast(addr) => {
                 self.count(Counter::AddAddrNotUnicast);
                 return false;
@@ -103,8 +106,9 @@ impl Session {
         true
     }
 
-    /// Joins an address that the peer advertised on path `i` with `mp_seq`, if it was accepted and the settings allow it: from that path's
-    /// local address, or from all. Only sources of the same address family can reach it.
+    /// Joins an address that the peer advertised on path `i` with `mp_seq`, if it was accepted and the
+    /// settings allow it: from that path's local address, or from all. Only sources of the same address
+    /// family can reach it.
     pub(super) fn join_advertised(&mut self, now: Time, i: usize, mp_seq: Seq, addr_id: u8) {
         let taken = self.remote_addrs.0.get(&addr_id).filter(|known| known.seq == mp_seq);
         let Some((addr, port)) = taken.and_then(|known| known.addr) else { return };

@@ -1,5 +1,5 @@
-//! The queues of a session: one for each policy rule, and one for other packets. They take turns, so that packets that wait for one
-//! path do not delay packets that may take another.
+//! The queues of a session: one for each policy rule, and one for other packets. They take turns, so that
+//! packets that wait for one path do not delay packets that may take another.
 
 use super::fec::Block;
 use crate::policy::{MAX_RULES, Policy, Rule, RuleStats};

@@ -113,8 +113,8 @@ impl Session {
                 self.begin_closing(now, Reason::ClosedByPeer);
                 self.close_all(now);
             }
-            // RFC 9897 section 3.2.11: all subflows are closed, and each answers the peer's Close with Reset code 1. They stay for that; subflows
-            // without a Close are reset after a while.
+            // RFC 9897 section 3.2.11: all subflows are closed, and each answers the peer's Close with Reset
+            // code 1. They stay for that; subflows without a Close are reset after a while.
             PacketType::Close if self.state == SessionState::Open => {
                 self.begin_closing(now, Reason::ClosedByPeer);
             }
@@ -133,8 +133,8 @@ impl Session {
         self.finish(Reason::AbortedByPeer);
     }
 
-    /// How long the session lives without a path. Its streams may carry connections whose hosts wait equally long for each other: Linux gives up
-    /// after 15 minutes.
+    /// How long the session lives without a path. Its streams may carry connections whose hosts wait equally
+    /// long for each other: Linux gives up after 15 minutes.
     pub(super) fn survive(&self) -> Duration {
         let open = self.streams.as_ref().is_some_and(|carried| !carried.streams.is_empty());
         if open { self.cfg.survive.max(STREAMS_SURVIVE) } else { self.cfg.survive }

@@ -1,5 +1,5 @@
-//! Forward error correction: an FEC packet (XOR) follows after a number of packets of a policy rule, on another path if possible. It restores
-//! one lost packet from the others at once, without a round trip.
+//! Forward error correction: an FEC packet (XOR) follows after a number of packets of a policy rule, on
+//! another path if possible. It restores one lost packet from the others at once, without a round trip.
 
 use crate::{FecStats, PathId};
 use alloc::collections::{BTreeMap, VecDeque};
@@ -9,7 +9,8 @@ use mpdccp_units::{Duration, Time};
 
 /// Maximum number of packets that one FEC packet protects.
 pub(crate) const MOST: u8 = 16;
-/// Bytes of an FEC packet beyond the longest protected packet: length, flow information and check, and an offset for each protected packet.
+/// Bytes of an FEC packet beyond the longest protected packet: length, flow information and check, and an
+/// offset for each protected packet.
 pub(super) const HEADER: usize = 7;
 pub(super) const OFFSET: usize = 2;
 /// Extra length of the option that marks an FEC packet over the options of data packets, rounded up.
@@ -18,7 +19,8 @@ pub(super) const OPTION: usize = 8;
 pub(super) const OLD: Duration = Duration::from_millis(100);
 /// Most FEC packets that wait for a path, and most that wait for another protected packet.
 pub(super) const MOST_WAITING: usize = 64;
-/// Received packets are kept to restore others, from the first FEC packet until none has arrived for this long.
+/// Received packets are kept to restore others, from the first FEC packet until none has arrived for this
+/// long.
 pub(super) const MOST_KEPT: usize = 512;
 pub(super) const KEPT_FOR: Duration = Duration::from_secs(10);
 
@@ -72,7 +74,8 @@ pub(super) fn add(xor: &mut Vec<u8>, seq: u64, back: u8, data: &[u8]) {
     }
 }
 
-/// Check that a packet was restored correctly. A linear checksum such as a CRC would match any sum, so this is FNV-1a.
+/// Check that a packet was restored correctly. A linear checksum such as a CRC would match any sum, so this
+/// is FNV-1a.
 pub(super) fn check(seq: u64, back: u8, data: &[u8]) -> [u8; 4] {
     let bytes = seq.to_be_bytes().into_iter().chain([back]).chain(data.iter().copied());
     bytes.fold(0x811c_9dc5_u32, |hash, byte| (hash ^ u32::from(byte)).wrapping_mul(0x0100_0193)).to_be_bytes()
@@ -108,8 +111,8 @@ impl Fec {
         }
     }
 
-    /// Restores the one missing packet of an FEC packet from the others: its number, flow information, and bytes. `None` if others are
-    /// missing too, if a bit changed on the way, or if the numbers do not match.
+    /// Restores the one missing packet of an FEC packet from the others: its number, flow information, and
+    /// bytes. `None` if others are missing too, if a bit changed on the way, or if the numbers do not match.
     pub(super) fn solve(&self, packet: &Pending) -> Option<(u64, u8, Vec<u8>)> {
         let lost = *packet.members.iter().find(|seq| !self.kept.contains_key(seq))?;
         let mut xor = packet.xor.clone();

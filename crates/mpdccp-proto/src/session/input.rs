@@ -128,8 +128,8 @@ impl Session {
                 Opt::Mp(MpOption::Seq(seq)) => signals.mp_seq = signals.mp_seq.or(Some(seq)),
                 Opt::Mp(MpOption::Confirm(list)) => self.on_confirm(list),
                 Opt::Mp(MpOption::Rtt { kind, rtt_ms, age_ms }) => {
-                    // All-time minimum and maximum say little about the present, and an old value says nothing; a value of age 0
-                    // may never have been measured (RFC 9897 section 3.2.7).
+                    // All-time minimum and maximum say little about the present, and an old value says
+                    // nothing; a value of age 0 may never have been measured (RFC 9897 section 3.2.7).
                     let current = matches!(kind, RttType::Raw | RttType::Smooth) && age_ms <= MAX_RTT_AGE;
                     let rtt = Duration::from_millis(u64::from(rtt_ms));
                     let known = Some(rtt).filter(|_| current && rtt_ms > 0);
@@ -152,8 +152,8 @@ impl Session {
                 Opt::Mp(MpOption::Join { .. } | MpOption::Key { .. }) => {
                     self.count(Counter::HandshakeOptionLate)
                 }
-                // RFC 4340 section 5.8: ignored. It ends the subflow only during the handshake, if it leaves the negotiation
-                // incomplete.
+                // RFC 4340 section 5.8: ignored. It ends the subflow only during the handshake, if it leaves
+                // the negotiation incomplete.
                 Opt::Invalid(46, _) => self.count(Counter::MalformedMpOption),
                 _ => {}
             }

@@ -47,7 +47,8 @@ impl Session {
             return self.count(Counter::NoAddressIdLeft);
         };
         let mut config = self.connection_config(mtu, overhead);
-        // If an answer would have arrived by then, make a new attempt instead of a retransmission: it has no back-off.
+        // If an answer would have arrived by then, make a new attempt instead of a retransmission: it has no
+        // back-off.
         let again = self.paths[i].is_quick && self.paths[i].is_missed(now);
         config.request_retries = config.request_retries.min(if again { 0 } else { JOIN_RETRIES });
         let seed = self.seed();
@@ -80,11 +81,13 @@ impl Session {
         if !self.multipath {
             return refuse(ResetCode::ConnectionRefused, Counter::JoinOfPlainSession);
         }
-        // A client must allow the server to join; a client that listens for another purpose keeps its sessions to itself.
+        // A client must allow the server to join; a client that listens for another purpose keeps its
+        // sessions to itself.
         if self.role == Role::Client && !self.cfg.joinable {
             return refuse(ResetCode::ConnectionRefused, Counter::JoinOfClientSession);
         }
-        // RFC 9897 section 3.6: the subflow is closed if its version differs from the first subflow's, or if its options are invalid.
+        // RFC 9897 section 3.6: the subflow is closed if its version differs from the first subflow's, or if
+        // its options are invalid.
         if hello.malformed || !hello.version_0 {
             return refuse(ResetCode::OptionError, Counter::JoinMalformedOrOtherVersion);
         }
@@ -113,16 +116,17 @@ impl Session {
         Ok((self.paths[i].id, ports))
     }
 
-    /// RFC 9897 section 3.10: too many subflows. Silent subflows, which the peer may have lost, count half; unproven joins do not
-    /// count.
+    /// RFC 9897 section 3.10: too many subflows. Silent subflows, which the peer may have lost, count half;
+    /// unproven joins do not count.
     fn is_crowded(&self) -> bool {
         let proven = self.paths.iter().filter(|p| !p.is_half_open());
         let (silent, loud): (Vec<&Subflow>, Vec<_>) = proven.partition(|p| p.state == PathState::Suspect);
         loud.len() >= self.cfg.max_paths || loud.len() + silent.len() >= self.cfg.max_paths * 2
     }
 
-    /// If there are many unproven joins, gives up the oldest from the address with the most of them. So a flood from few addresses
-    /// displaces its own joins, and a flood from many leaves each join enough time to complete.
+    /// If there are many unproven joins, gives up the oldest from the address with the most of them. So a
+    /// flood from few addresses displaces its own joins, and a flood from many leaves each join enough time
+    /// to complete.
     fn make_room_for_join(&mut self, now: Time) {
         let mut sources: BTreeMap<IpAddr, (usize, usize)> = BTreeMap::new();
         let half_open = self.paths.iter().enumerate().filter(|(_, p)| p.is_half_open());
@@ -171,8 +175,8 @@ impl Session {
         }
     }
 
-    /// Server: the first packet after the Response must prove that the peer knows the keys, before any data is accepted from it or
-    /// sent to it. False if the subflow was closed.
+    /// Server: the first packet after the Response must prove that the peer knows the keys, before any data
+    /// is accepted from it or sent to it. False if the subflow was closed.
     pub(super) fn prove_join(&mut self, now: Time, i: usize, tag: &Tag, packet: &Packet<'_>) -> bool {
         let found = packet.options().map_while(Result::ok).find_map(|option| match option {
             Opt::Mp(MpOption::Hmac(tag)) => Some(tag),
@@ -192,8 +196,8 @@ impl Session {
         false
     }
 
-    /// A peer that joins again from an address has most likely lost the earlier subflow there: that subflow must answer a probe before
-    /// it is used again, and is given up if it is already silent.
+    /// A peer that joins again from an address has most likely lost the earlier subflow there: that subflow
+    /// must answer a probe before it is used again, and is given up if it is already silent.
     fn doubt_predecessors(&mut self, now: Time, joined: usize) {
         let ends = |p: &Subflow| (p.remote_addr, p.cfg.route.socket, p.cfg.route.local);
         let new = ends(&self.paths[joined]);

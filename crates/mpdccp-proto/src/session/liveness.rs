@@ -7,13 +7,14 @@ const QUIET: Duration = Duration::from_millis(100);
 
 /// Whether a path answers.
 ///
-/// Silence counts from the first packet sent after the last acknowledgement of a newer packet. When the answer time is over, a Sync probes
-/// once more, since a single lost acknowledgement shows nothing; if the Sync is not answered in time either, the path is silent. Other
-/// packets of the peer are no answer: they keep arriving if only the direction to the peer is dead. They only postpone the probe of an
-/// idle path. An acknowledgement after a probe brings the path back; any other packet triggers a probe soon.
+/// Silence counts from the first packet sent after the last acknowledgement of a newer packet. When the
+/// answer time is over, a Sync probes once more, since a single lost acknowledgement shows nothing; if the
+/// Sync is not answered in time either, the path is silent. Other packets of the peer are no answer: they
+/// keep arriving if only the direction to the peer is dead. They only postpone the probe of an idle path. An
+/// acknowledgement after a probe brings the path back; any other packet triggers a probe soon.
 ///
-/// A path on which data stops arriving is probed too: otherwise a pure receiver would notice a dead path, or a lost NAT binding, no sooner
-/// than on an idle path.
+/// A path on which data stops arriving is probed too: otherwise a pure receiver would notice a dead path, or
+/// a lost NAT binding, no sooner than on an idle path.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Liveness {
     /// It answers, as far as known.
@@ -90,7 +91,8 @@ impl Liveness {
         }
     }
 
-    /// Approximately when a packet last left that the peer must answer. Probes do not count, or each would cause the next.
+    /// Approximately when a packet last left that the peer must answer. Probes do not count, or each would
+    /// cause the next.
     pub(super) fn asked(&self) -> Time {
         match *self {
             Liveness::Answering { asked, checked, .. } => {
@@ -109,7 +111,8 @@ impl Liveness {
         }
     }
 
-    /// A packet has just arrived, and no answer is outstanding: [`check`](Self::check) would find nothing to do.
+    /// A packet has just arrived, and no answer is outstanding: [`check`](Self::check) would find nothing to
+    /// do.
     pub(super) fn is_answered(&self, now: Time, heard: Time, answered: Time) -> bool {
         matches!(*self, Liveness::Answering { asked, .. } if heard == now && asked.is_none_or(|asked| asked < answered))
     }

@@ -1,9 +1,9 @@
 use dccp_proto::ccid::TxView;
 use mpdccp_units::{Duration, Time};
 
-/// Loss rate of a path regardless of its load: the minimum over the last samples, so that queue losses while the congestion control
-/// searches for its rate do not count. Without new samples the value decays, so that a path left out for its losses is retried; the
-/// decay slows down each time the path proves as bad as before.
+/// Loss rate of a path regardless of its load: the minimum over the last samples, so that queue losses while
+/// the congestion control searches for its rate do not count. Without new samples the value decays, so that a
+/// path left out for its losses is retried; the decay slows down each time the path proves as bad as before.
 #[derive(Debug, Default)]
 pub(super) struct LossRate {
     samples: [f32; SAMPLES],
@@ -17,8 +17,8 @@ pub(super) struct LossRate {
     at: Time,
 }
 
-/// Minimum packets, or losses, in a sample, and its minimum duration. A fast path that loses packets while it searches for its rate
-/// finishes within one sample; a slow flow need not wait for a thousand packets.
+/// Minimum packets, or losses, in a sample, and its minimum duration. A fast path that loses packets while it
+/// searches for its rate finishes within one sample; a slow flow need not wait for a thousand packets.
 const SAMPLE: u64 = 250;
 const MANY_LOST: u64 = 5;
 const LASTS: Duration = Duration::from_millis(250);

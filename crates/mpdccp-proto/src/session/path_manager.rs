@@ -10,7 +10,8 @@ use dccp_proto::{CloseReason, Ports, Route, State};
 use dccp_wire::ResetCode;
 use mpdccp_units::{Duration, Rate, Time};
 
-/// Longest time for the first subflow on one of several paths before the next is tried ([`crate::SessionConfig::first_attempt`]).
+/// Longest time for the first subflow on one of several paths before the next is tried
+/// ([`crate::SessionConfig::first_attempt`]).
 const FIRST_ATTEMPT: Duration = Duration::from_secs(3);
 /// Longest handshake of a join, or any handshake of a server: each occupies one of the paths.
 const HANDSHAKE: Duration = Duration::from_secs(15);
@@ -18,8 +19,8 @@ const HANDSHAKE: Duration = Duration::from_secs(15);
 const SUBFLOW_CLOSE: Duration = Duration::from_secs(3);
 
 impl Session {
-    /// Adds a path; `None` on a server whose session is not open or not multipath: a server can only join, while a client may also connect
-    /// first.
+    /// Adds a path; `None` on a server whose session is not open or not multipath: a server can only join,
+    /// while a client may also connect first.
     pub(crate) fn add_path(&mut self, now: Time, cfg: PathConfig) -> Option<PathId> {
         let may_join = self.state == SessionState::Open && self.multipath;
         (self.role == Role::Client || may_join).then(|| self.begin_path(now, cfg))
@@ -91,7 +92,8 @@ impl Session {
         }
     }
 
-    /// Limits the rate of a path, in bits of IP packets with data; acknowledgements and probes are not limited.
+    /// Limits the rate of a path, in bits of IP packets with data; acknowledgements and probes are not
+    /// limited.
     pub(crate) fn cap_path(&mut self, path: PathId, rate: Option<Rate>) {
         if let Some(i) = self.index(path) {
             self.paths[i].cap.set(rate);
@@ -168,8 +170,8 @@ impl Session {
         }
     }
 
-    /// The next path that should connect now. The endpoint assigns ports (and chooses the local port if it is 0), then calls
-    /// [`Self::connect`].
+    /// The next path that should connect now. The endpoint assigns ports (and chooses the local port if it is
+    /// 0), then calls [`Self::connect`].
     pub(crate) fn poll_connect(&mut self, now: Time) -> Option<(PathId, Route, Ports)> {
         if !matches!(self.state, SessionState::Connecting | SessionState::Open) {
             return None;
@@ -183,7 +185,8 @@ impl Session {
         }
         let path = &mut self.paths[i];
         path.connect_at = None;
-        // Packets of an earlier connection that are still in flight must not be mistaken for this one's (RFC 4340 section 7.5.6).
+        // Packets of an earlier connection that are still in flight must not be mistaken for this one's
+        // (RFC 4340 section 7.5.6).
         let local = if core::mem::replace(&mut path.tried, true) { 0 } else { path.cfg.ports.local };
         Some((path.id, path.cfg.route, Ports { local, ..path.cfg.ports }))
     }

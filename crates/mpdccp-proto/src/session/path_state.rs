@@ -9,7 +9,8 @@ use dccp_proto::{CloseReason, Connection, Event, State};
 use dccp_wire::{MpOption, ResetCode, RttType};
 use mpdccp_units::{Duration, Time};
 
-/// How long a client probes a silent path before it opens a new connection there: a NAT may have lost the old binding.
+/// How long a client probes a silent path before it opens a new connection there: a NAT may have lost the old
+/// binding.
 const RECONNECT_AFTER: Duration = Duration::from_secs(20);
 /// A session without data for this long is idle.
 const BUSY: Duration = Duration::from_secs(10);
@@ -21,7 +22,8 @@ impl Session {
     pub(super) fn after_input(&mut self, now: Time, i: usize) {
         while let Some(event) = self.paths.get_mut(i).and_then(|p| p.conn.as_mut()?.poll_event()) {
             match event {
-                // RFC 9897 section 3.3: a multipath connection is open only with the server's Ack. Plain DCCP may send at once.
+                // RFC 9897 section 3.3: a multipath connection is open only with the server's Ack. Plain DCCP
+                // may send at once.
                 Event::Responded if self.multipath => {}
                 Event::Responded | Event::Opened => self.on_opened(now, i),
                 Event::Closed(reason) => self.on_closed(now, i, reason.into(), reason),
@@ -109,11 +111,12 @@ impl Session {
             if path.ours || path.was_up {
                 self.events.push_back(SessionEvent::PathDown(id, reason));
             }
-            // RFC 9897 section 3.4: an advertised address that could not be reached is not retried until it is advertised again.
+            // RFC 9897 section 3.4: an advertised address that could not be reached is not retried until it
+            // is advertised again.
             path.removed = path.advertised.is_some() && !path.was_up;
             if path.ours && !path.removed {
-                // If the path was up before, and the peer does not know it any more or is silent, then most likely a NAT lost the
-                // binding or the path was away.
+                // If the path was up before, and the peer does not know it any more or is silent, then most
+                // likely a NAT lost the binding or the path was away.
                 let lost = !matches!(cause, CloseReason::Peer | CloseReason::Local);
                 // Do not retry: the peer refuses joins.
                 let refused = matches!((path.stage, cause), (Stage::JoinSent { .. }, CloseReason::Reset(_)));
@@ -124,8 +127,8 @@ impl Session {
                 }
             }
         }
-        // A join refused this way has a connection identifier that the server does not know (any more). An advertised address may belong
-        // to another host, so its refusal does not count.
+        // A join refused this way has a connection identifier that the server does not know (any more). An
+        // advertised address may belong to another host, so its refusal does not count.
         let unknown_ci = cause == CloseReason::Reset(ResetCode::ConnectionRefused)
             && matches!(path.stage, Stage::JoinSent { .. })
             && path.advertised.is_none();
@@ -164,7 +167,8 @@ impl Session {
         if !path.is_live() || self.state != SessionState::Open {
             return;
         }
-        // The fast path for most packets: the full check would cost more than all other work of the session for them.
+        // The fast path for most packets: the full check would cost more than all other work of the session
+        // for them.
         if path.liveness.is_answered(now, path.heard(), path.answered()) && !self.cfg.keepalive.is_zero() {
             return;
         }
@@ -189,7 +193,8 @@ impl Session {
         }
     }
 
-    /// The peer receives nothing on these paths, so they must answer before they are used again; the path of the report is excluded.
+    /// The peer receives nothing on these paths, so they must answer before they are used again; the path of
+    /// the report is excluded.
     pub(super) fn suspect_paths(&mut self, now: Time, told_on: usize, local_addr: u8, remote_addr: u8) {
         for k in (0..self.paths.len()).filter(|k| *k != told_on) {
             let path = &mut self.paths[k];

@@ -56,7 +56,8 @@ impl Session {
             let info = PktInfo { len: packet.payload.len() + OPTION, ..PktInfo::default() };
             let allowed =
                 self.classes.rule(packet.class).is_some_and(|r| r.rows(&info, &self.rows, &mut self.allowed));
-            // The paths of the protected packets are the last choice, but paths that priorities reserve are not used at all.
+            // The paths of the protected packets are the last choice, but paths that priorities reserve are
+            // not used at all.
             let fits = |row: &&PathRow| allowed && row.state.is_up() && info.len <= row.max_payload;
             let usable = || self.allowed.iter().filter(fits).filter(|row| row.prio > OVERFLOW);
             let carried = |id: PathId| packet.paths.iter().filter(|path| **path == id).count();
@@ -73,7 +74,8 @@ impl Session {
             };
             let Some(i) = self.index(path) else { continue };
             self.options.clear();
-            // It is not session data: without MP_SEQ no receiver takes it for data, even if its option is lost.
+            // It is not session data: without MP_SEQ no receiver takes it for data, even if its option is
+            // lost.
             Private::Fec(packet.newest, packet.count).with(|option| self.options.push(&Opt::Mp(option)));
             self.paths[i].transmit(now, self.options.as_bytes(), &packet.payload, sink);
             self.cap.on_sent(now, packet.payload.len() as u64);

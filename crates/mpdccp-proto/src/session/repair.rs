@@ -1,5 +1,5 @@
-//! Loss repair: packets lost on a path, or left on a dead one, are retransmitted with the same MP_SEQ on the path that the scheduler
-//! picks.
+//! Loss repair: packets lost on a path, or left on a dead one, are retransmitted with the same MP_SEQ on the
+//! path that the scheduler picks.
 
 use crate::blocks::Blocks;
 use crate::queue::Queued;
@@ -18,7 +18,8 @@ pub(super) struct Copy {
     pub(super) mp_seq: Seq,
     /// Distance to the previous packet of its flow.
     pub(super) back: u8,
-    /// Since when the peer may miss it: its first transmission, or later if all packets after it were lost too.
+    /// Since when the peer may miss it: its first transmission, or later if all packets after it were lost
+    /// too.
     pub(super) first: Time,
 }
 
@@ -85,8 +86,9 @@ impl Repair {
 
     /// The path is silent or gone: packets sent on it may never arrive.
     ///
-    /// If no other path carried newer packets, the peer does not notice the loss until all of them are retransmitted. That takes
-    /// some round trips on a path that was idle, so repairs are useful for `most` from now on.
+    /// If no other path carried newer packets, the peer does not notice the loss until all of them are
+    /// retransmitted. That takes some round trips on a path that was idle, so repairs are useful for `most`
+    /// from now on.
     pub(super) fn on_silence(&mut self, now: Time, path: PathId, most: Duration) {
         let alone = self.alone.filter(|(alone, _)| *alone == path);
         for mut copy in self.kept.remove(&path).into_iter().flatten().filter_map(|(_, copy)| copy) {

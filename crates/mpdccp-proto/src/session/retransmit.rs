@@ -13,7 +13,8 @@ use mpdccp_units::{Duration, Time};
 const MARGIN: Duration = Duration::from_millis(10);
 /// Longest interval between reports of the repair time; the option may be lost.
 const TELL: Duration = Duration::from_secs(1);
-/// A path needs no repair if it sent nothing for this long and its round trip is this many times the nearest path's.
+/// A path needs no repair if it sent nothing for this long and its round trip is this many times the nearest
+/// path's.
 const USED: Duration = Duration::from_secs(10);
 const DISTANT: u32 = 4;
 
@@ -63,8 +64,8 @@ impl Session {
         self.tell_repair_time(now, i);
     }
 
-    /// Computes how long a repair may take: two answer times to detect a dead path, plus most of another for the retransmission
-    /// on another path. Reports it to the peer at intervals.
+    /// Computes how long a repair may take: two answer times to detect a dead path, plus most of another for
+    /// the retransmission on another path. Reports it to the peer at intervals.
     fn tell_repair_time(&mut self, now: Time, i: usize) {
         let live = || self.paths.iter().filter(|p| p.is_live() && p.prio() > 0);
         // RTTs without queues; otherwise a path's own queue would make a distant path near.

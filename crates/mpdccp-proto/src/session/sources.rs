@@ -81,7 +81,8 @@ impl Session {
         }
     }
 
-    /// Changes the policy rules, for waiting packets too. Streams match no rule until their owner classifies them.
+    /// Changes the policy rules, for waiting packets too. Streams match no rule until their owner classifies
+    /// them.
     pub(crate) fn set_policy(&mut self, now: Time, policy: &Policy) {
         if self.cfg.policy == *policy {
             return;

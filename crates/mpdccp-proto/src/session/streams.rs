@@ -1,4 +1,5 @@
-//! Streams of a session (docs/streams.md): their packets take turns with the datagram queues, and have their own scheduler.
+//! Streams of a session (docs/streams.md): their packets take turns with the datagram queues, and have their
+//! own scheduler.
 
 use super::Session;
 use super::class_queues::Source;
@@ -25,7 +26,8 @@ impl Session {
         self.unread.as_mut().map(|carried| act(&mut carried.streams))
     }
 
-    /// The session is open: sends the peer its initial flow control limits, so that its first streams can start at once.
+    /// The session is open: sends the peer its initial flow control limits, so that its first streams can
+    /// start at once.
     pub(super) fn greet_streams(&mut self) {
         if let Some(carried) = &mut self.streams {
             carried.streams.tell_limits();
@@ -57,7 +59,8 @@ impl Session {
         }
     }
 
-    /// When [`on_stream_timeout`](Self::on_stream_timeout) is due. Packets that were due at the last transmission wait for a path, not for time.
+    /// When [`on_stream_timeout`](Self::on_stream_timeout) is due. Packets that were due at the last
+    /// transmission wait for a path, not for time.
     pub(super) fn stream_timeout(&self) -> Option<Time> {
         self.streams.as_ref()?.streams.poll_timeout().filter(|at| *at > self.polled)
     }
@@ -75,7 +78,8 @@ impl Session {
         Some((Source::Streams(class), PktInfo { len, class: number, ..PktInfo::default() }))
     }
 
-    /// Sends one packet of a class's streams, with the same bytes on each of `paths`; false if there was none after all.
+    /// Sends one packet of a class's streams, with the same bytes on each of `paths`; false if there was none
+    /// after all.
     pub(super) fn send_stream_packet(
         &mut self,
         now: Time,

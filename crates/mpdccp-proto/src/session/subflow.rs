@@ -97,7 +97,8 @@ impl FirstAttempt {
 
 /// Smallest allowance for jitter: timers and busy hosts are no more precise.
 const GRANULARITY: Duration = Duration::from_millis(10);
-/// Longest Ack delay of a peer (RFC 4340 section 11.3); mpdccp delays Acks by at most a quarter of a round trip.
+/// Longest Ack delay of a peer (RFC 4340 section 11.3); mpdccp delays Acks by at most a quarter of a round
+/// trip.
 const MAX_ACK_DELAY: Duration = Duration::from_millis(200);
 /// A path that was up is retried at constant intervals for this long.
 const MISSED: Duration = Duration::from_secs(120);
@@ -217,7 +218,8 @@ impl Subflow {
         last_sent.is_some_and(|at| now.since(at) <= within)
     }
 
-    /// Priority in force (RFC 9897 section 3.2.10): the smaller of this end's and the peer's, if both are set.
+    /// Priority in force (RFC 9897 section 3.2.10): the smaller of this end's and the peer's, if both are
+    /// set.
     pub(super) fn prio(&self) -> u8 {
         match self.peer_prio {
             Some((prio, _)) if self.yields => prio,

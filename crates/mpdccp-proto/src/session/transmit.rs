@@ -10,14 +10,15 @@ use dccp_proto::{Connection, Gate, Sink};
 use dccp_wire::{MpOption, Opt};
 use mpdccp_units::Time;
 
-/// Maximum number of packets of one session in one call; the rest follows after other sessions had their turn.
+/// Maximum number of packets of one session in one call; the rest follows after other sessions had their
+/// turn.
 const BUDGET: usize = 256;
 /// Maximum number of packets without data that a connection sends in one call.
 const CONTROL_BUDGET: usize = 16;
 
 impl Session {
-    /// Like [`poll_transmit`](Self::poll_transmit), with at most `allowance` bytes of data if set. Returns the rest of the allowance, and
-    /// whether it held data back.
+    /// Like [`poll_transmit`](Self::poll_transmit), with at most `allowance` bytes of data if set. Returns
+    /// the rest of the allowance, and whether it held data back.
     pub(crate) fn poll_transmit_within(
         &mut self,
         now: Time,
@@ -74,8 +75,8 @@ impl Session {
         self.rows.clear();
         self.paths.iter_mut().for_each(|p| p.watch_loss(now));
         self.rows.extend(self.paths.iter().map(|p| p.row(now, options)));
-        // Too big for every path that is up, or, if none is up, for every path that may come back. A packet that only waits for PARTOPEN to
-        // end stays.
+        // Too big for every path that is up, or, if none is up, for every path that may come back. A packet
+        // that only waits for PARTOPEN to end stays.
         let most = |state| {
             let carriers = self.paths.iter().filter(move |p| p.state == state);
             carriers.filter_map(|p| p.conn.as_ref().map(|c| c.max_payload_open(options))).max()
@@ -185,8 +186,8 @@ impl Session {
         Some(Room { known, hoped: room(Connection::max_payload_open)?, class: class as u8 })
     }
 
-    /// Determines the paths that rules and priorities allow for a packet of this class, for [`offered`](Self::offered). False if the packet
-    /// must be dropped.
+    /// Determines the paths that rules and priorities allow for a packet of this class, for
+    /// [`offered`](Self::offered). False if the packet must be dropped.
     fn offer(&mut self, now: Time, class: usize, info: &PktInfo, backlog: &QueueView) -> bool {
         let rows = match self.classes.rule(class) {
             None => &self.rows,
@@ -218,7 +219,8 @@ impl Session {
         }
     }
 
-    /// Tells paths with a closed gate that they limited the packet at the head, if the scheduler might have used them for it.
+    /// Tells paths with a closed gate that they limited the packet at the head, if the scheduler might have
+    /// used them for it.
     fn note_blocked(&mut self, now: Time, elsewhere: bool) {
         let offered = if self.offered_all { &self.rows } else { &self.offered };
         for row in offered.iter().filter(|row| !row.is_open()) {
@@ -238,8 +240,8 @@ impl Session {
         }
     }
 
-    /// The next packet: a repair with its old number, or the head of a queue with the next number (RFC 9897 section 3.2.5: one circular
-    /// number per datagram, over all paths).
+    /// The next packet: a repair with its old number, or the head of a queue with the next number
+    /// (RFC 9897 section 3.2.5: one circular number per datagram, over all paths).
     fn take_head(&mut self, now: Time, source: Source) -> Option<Copy> {
         if source == Source::Repair {
             return self.repair.pop();
@@ -251,7 +253,8 @@ impl Session {
         Some(Copy { packet, mp_seq, back, first: now })
     }
 
-    /// Sends the first packet of a source on each of `paths`, as one datagram of the session. False if there was none after all.
+    /// Sends the first packet of a source on each of `paths`, as one datagram of the session. False if there
+    /// was none after all.
     fn send_head(&mut self, now: Time, source: Source, paths: &[PathId], sink: &mut dyn Sink) -> bool {
         if let Source::Streams(class) = source {
             return self.send_stream_packet(now, class, paths, sink);
@@ -295,8 +298,8 @@ impl Session {
         true
     }
 
-    /// The queue is empty, so paths that could send more are limited by the application. A path with a closed gate is not, even if the queue
-    /// is empty because its packets left on other paths.
+    /// The queue is empty, so paths that could send more are limited by the application. A path with a closed
+    /// gate is not, even if the queue is empty because its packets left on other paths.
     fn tell_app_limited(&mut self, now: Time) {
         for path in &mut self.paths {
             if let (Gate::Open { .. }, Some(conn)) = (path.gate(now), &mut path.conn) {

@@ -454,7 +454,8 @@ fn a_vouched_peer_has_its_own_sessions_only() {
     }
 }
 
-/// ICMP reports that nothing listens: connections being opened fail at once, on each path, and open connections stay.
+/// ICMP reports that nothing listens: connections being opened fail at once, on each path, and open
+/// connections stay.
 #[test]
 fn a_refusal_by_the_peers_host_ends_what_is_not_open() {
     let mut net = Net::new(1, 2, config());
@@ -481,7 +482,8 @@ fn a_refusal_by_the_peers_host_ends_what_is_not_open() {
     assert_eq!(net.state(Client, id), [PathState::Up, PathState::Up]);
 }
 
-/// RFC 4340 section 7.5.6: a host crashed and connects again from the same ports. Its peer still has the old connection, and may be sending on it.
+/// RFC 4340 section 7.5.6: a host crashed and connects again from the same ports. Its peer still has the old
+/// connection, and may be sending on it.
 #[test]
 fn a_restarted_client_is_back_within_a_second_and_three_round_trips() {
     for (multipath, busy) in [(false, false), (false, true), (true, false), (true, true)] {
@@ -507,7 +509,8 @@ fn a_restarted_client_is_back_within_a_second_and_three_round_trips() {
         assert_eq!(net.numbers(Server), (0..20).collect::<Vec<_>>());
     }
 }
-/// One or two of the packets that open a path are lost, while its MTU is probed: both ends still have both paths soon.
+/// One or two of the packets that open a path are lost, while its MTU is probed: both ends still have both
+/// paths soon.
 #[test]
 fn no_lost_packet_keeps_a_path_from_opening() {
     let mut cfg = config();

@@ -1,4 +1,5 @@
-//! Init Cookies (RFC 4340 section 8.1.4): a listener under load keeps no state of a Request, and admits a client that returns the cookie.
+//! Init Cookies (RFC 4340 section 8.1.4): a listener under load keeps no state of a Request, and admits a
+//! client that returns the cookie.
 
 use crate::common::End::{Client, Server};
 use crate::common::stranger::{request_with, stranger};
@@ -41,7 +42,8 @@ fn opened(net: &Net, id: SessionId) -> bool {
     })
 }
 
-/// 50,000 forged Requests in a second: the existing session loses nothing, and others open, with and without multipath.
+/// 50,000 forged Requests in a second: the existing session loses nothing, and others open, with and without
+/// multipath.
 #[test]
 fn a_flood_of_requests_locks_nobody_out() {
     let (mut net, first) = Net::connected(1, 1, plain());
@@ -278,7 +280,8 @@ fn sent(net: &Net, from: End) -> usize {
     net.log.iter().filter(|logged| logged.from == from).map(|logged| logged.bytes.len() + 28).sum()
 }
 
-/// With and without multipath, with state kept and with a cookie, with a little data of the server: no answer is larger than its Request.
+/// With and without multipath, with state kept and with a cookie, with a little data of the server: no answer
+/// is larger than its Request.
 #[test]
 fn a_padded_request_has_an_answer_no_larger() {
     for crowded in [false, true] {
@@ -303,8 +306,9 @@ fn a_padded_request_has_an_answer_no_larger() {
     }
 }
 
-/// Requests without padding, new and repeated, and packets of no connection: together their answers exceed them by no more than the allowance for
-/// that time, each answer has at most three times the bytes of its question, and clients that pad their Requests are admitted.
+/// Requests without padding, new and repeated, and packets of no connection: together their answers exceed
+/// them by no more than the allowance for that time, each answer has at most three times the bytes of its
+/// question, and clients that pad their Requests are admitted.
 #[test]
 fn answers_to_forged_addresses_are_bounded_in_all() {
     let mut net = Net::new(1, 1, plain());

@@ -14,7 +14,8 @@ fn black_hole(net: &mut Net, carries: usize) {
     net.meddler = Some(Box::new(move |_, _, bytes| bytes.len() + OVERHEAD <= carries));
 }
 
-/// RFC 8899 sections 4.3 and 5.2: the session detects the black hole by losses, and falls back to a size that passes.
+/// RFC 8899 sections 4.3 and 5.2: the session detects the black hole by losses, and falls back to a size that
+/// passes.
 #[test]
 fn a_path_that_begins_to_swallow_large_packets_is_used_with_smaller_ones() {
     let mut cfg = config();
@@ -45,8 +46,8 @@ fn a_path_that_begins_to_swallow_large_packets_is_used_with_smaller_ones() {
     assert!(net.log.iter().any(|l| l.from == Client && large(&l.packet())));
 }
 
-/// RFC 8899 section 4.3: a path that delivers nothing to the peer, whose packets still arrive, is no black hole for large
-/// packets.
+/// RFC 8899 section 4.3: a path that delivers nothing to the peer, whose packets still arrive, is no black
+/// hole for large packets.
 #[test]
 fn a_way_that_is_dead_for_a_while_keeps_its_size() {
     let mut cfg = config();

@@ -458,7 +458,8 @@ fn a_dead_path_that_is_removed_is_gone_at_the_server_too() {
     assert_eq!(net.state(Client, id), [PathState::Up; 3]);
 }
 
-/// RFC 9897 section 3.2.2: an Address ID is free again when both ends are done with it, so a removal cannot end a later subflow.
+/// RFC 9897 section 3.2.2: an Address ID is free again when both ends are done with it, so a removal cannot
+/// end a later subflow.
 #[test]
 fn a_dead_path_may_be_replaced_at_once() {
     let (mut net, id) = Net::connected(1, 2, config());
@@ -499,7 +500,8 @@ fn removing_the_address_in_use_closes_the_subflow() {
     assert!(net.events_of(Server).contains(&SessionEvent::PathDown(PathId(1), Reason::Closed)));
 }
 
-/// A session with one path; the server advertises its address on the second wire, which both of the client's sources may reach.
+/// A session with one path; the server advertises its address on the second wire, which both of the client's
+/// sources may reach.
 fn advertised(join_advertised: JoinFrom) -> (Net, SessionId, SessionId, u8) {
     let mut net = Net::new(1, 1, config());
     net.add_wire();
@@ -530,7 +532,8 @@ fn an_advertised_address_is_joined_if_that_is_wanted() {
     }
 }
 
-/// RFC 9897 section 3.2.8: without a port, the advertising subflow's port counts, as above; here the option contains a port.
+/// RFC 9897 section 3.2.8: without a port, the advertising subflow's port counts, as above; here the option
+/// contains a port.
 #[test]
 fn a_join_goes_to_the_port_that_was_advertised() {
     let (mut net, _) = Net::connected(1, 1, SessionConfig { join_advertised: JoinFrom::One, ..config() });
@@ -657,7 +660,8 @@ fn a_refused_join_waits_before_the_next() {
     assert!((2..=12).contains(&joins), "{joins} joins within 2 s, an RTO apart at least");
 }
 
-/// Round robin uses the path without a backlog; the automatic scheduler uses it only for the excess of the other path.
+/// Round robin uses the path without a backlog; the automatic scheduler uses it only for the excess of the
+/// other path.
 #[test]
 fn an_equal_path_is_used_within_a_second_of_its_return() {
     for (name, gap) in [("rr", 500), ("rr", 4_000), ("auto", 500), ("auto", 800)] {

@@ -160,7 +160,8 @@ proptest! {
         let before_the_first = numbers.iter().filter(|n| **n < numbers[0]).count();
         prop_assert_eq!(stats.late, before_the_first as u64, "only what is older than the first to come");
     }
-    /// Paths with constant and equal delays, within the maximum wait: everything is delivered in order, whatever is lost.
+    /// Paths with constant and equal delays, within the maximum wait: everything is delivered in order,
+    /// whatever is lost.
     #[test]
     fn paths_that_keep_their_delays_cost_no_order(
         mut packets in packets(),
@@ -172,7 +173,8 @@ proptest! {
             true => ReorderConfig::from(ReorderKind::named("equalised").unwrap()),
             false => ReorderConfig::active_fixed(Duration::from_millis(130)),
         };
-        // No two packets at once; and before them each path delivers one packet, which shows that it is in use.
+        // No two packets at once; and before them each path delivers one packet, which shows that it is in
+        // use.
         packets.iter_mut().for_each(|p| p.pause_us += 1);
         packets[0].pause_us += 500_000;
         let alone = |path| Packet { path, pause_us: 500_000, jitter_us: 0, data: true, lost: false };

@@ -174,7 +174,8 @@ fn half_open_joins_are_bounded_and_expire() {
     assert_eq!(net.numbers(Server), (0..20).collect::<Vec<_>>());
 }
 
-/// Joins from many forged addresses, 40 a second: none targets the client's address, and a round trip is long enough.
+/// Joins from many forged addresses, 40 a second: none targets the client's address, and a round trip is long
+/// enough.
 #[test]
 fn spoofed_joins_do_not_keep_a_certain_client_out() {
     for above in [false, true] {

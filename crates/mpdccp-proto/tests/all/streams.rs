@@ -50,8 +50,8 @@ impl Net {
         })
     }
 
-    /// Sends `data` and its end from client to server, calling `each` every millisecond. Returns the received data, and whether
-    /// the end arrived.
+    /// Sends `data` and its end from client to server, calling `each` every millisecond. Returns the received
+    /// data, and whether the end arrived.
     fn transfer(
         &mut self,
         id: SessionId,
@@ -342,7 +342,8 @@ fn kept_to_its_path(rule: Rule) {
     assert!(a == 0 && b > 200, "{a} and {b}");
     let met = net.status(Client, id).rules[0].1;
     assert!(met.bytes > 300_000 && met.packets > 200, "{met:?}");
-    // A stream with the `wait` rule waits without that path; others do not, and it continues under other rules.
+    // A stream with the `wait` rule waits without that path; others do not, and it continues under other
+    // rules.
     let waits = net.open_stream(id);
     net.streams(Client, id, |s| s.classify(waits, 1, 0)).unwrap();
     net.wires[1].up = false;

@@ -1,5 +1,6 @@
-//! Random events on the paths, with every scheduler and reorderer: each delivered packet was sent, and is delivered once; with a reorderer
-//! that holds packets, only packets after an abandoned hole are out of order; memory is bounded; and the session ends.
+//! Random events on the paths, with every scheduler and reorderer: each delivered packet was sent, and is
+//! delivered once; with a reorderer that holds packets, only packets after an abandoned hole are out of
+//! order; memory is bounded; and the session ends.
 
 use crate::common::End::{self, Client, Server};
 use crate::common::*;

@@ -1,4 +1,5 @@
-//! Values of DCCP_SOCKOPT_CCID_TX_INFO and RX_INFO for CCID 3, in the kernel's structures (linux/tfrc.h). The kernel's other CCID has none.
+//! Values of DCCP_SOCKOPT_CCID_TX_INFO and RX_INFO for CCID 3, in the kernel's structures (linux/tfrc.h). The
+//! kernel's other CCID has none.
 
 use mpdccp_proto::SessionStatus;
 use mpdccp_units::{Duration, Rate};
@@ -15,8 +16,8 @@ fn bytes(rate: Rate) -> u64 {
     rate.bps() / 8
 }
 
-/// `struct tfrc_tx_info`: rates allowed, received and calculated, round-trip time, loss event rate, retransmission timeout, and the interval between
-/// packets.
+/// `struct tfrc_tx_info`: rates allowed, received and calculated, round-trip time, loss event rate,
+/// retransmission timeout, and the interval between packets.
 pub(super) fn sender(status: Option<&SessionStatus>) -> Option<Vec<u8>> {
     let path = status?.paths.first()?;
     let tx = path.tx.as_ref().filter(|_| path.ccids.is_some_and(|(ours, _)| ours == CCID3))?;
@@ -46,8 +47,8 @@ pub(super) fn sender(status: Option<&SessionStatus>) -> Option<Vec<u8>> {
     Some(info)
 }
 
-/// `struct tfrc_rx_info`: the mean receive rate since the connection opened, and the round-trip time. The loss event rate is 0, because here only the
-/// sender computes it.
+/// `struct tfrc_rx_info`: the mean receive rate since the connection opened, and the round-trip time. The
+/// loss event rate is 0, because here only the sender computes it.
 pub(super) fn receiver(status: Option<&SessionStatus>, open: Duration) -> Option<Vec<u8>> {
     let path = status?.paths.first().filter(|path| path.ccids.is_some_and(|(_, theirs)| theirs == CCID3))?;
     let rtt = path.tx.as_ref().and_then(|tx| tx.rtt.srtt());

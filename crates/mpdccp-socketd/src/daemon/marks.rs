@@ -5,8 +5,8 @@ use mpdccp_units::Ecn;
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-/// By the DCCP ports of a connection, this end's first. For connections with different peers but the same ports, the newest setting
-/// applies.
+/// By the DCCP ports of a connection, this end's first. For connections with different peers but the same
+/// ports, the newest setting applies.
 #[derive(Clone, Default)]
 pub(super) struct Marks(Arc<Mutex<BTreeMap<(u16, u16), u8>>>);
 

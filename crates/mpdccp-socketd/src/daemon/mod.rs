@@ -31,8 +31,8 @@ use std::io;
 const MOST_ENDED: usize = 4096;
 /// Maximum number of sockets per user.
 const MOST_OF_A_USER: usize = 1024;
-/// Send buffer of a program's end: the kernel's minimum, so that datagrams wait in the send queue, which the program can bound, and not before
-/// it.
+/// Send buffer of a program's end: the kernel's minimum, so that datagrams wait in the send queue, which the
+/// program can bound, and not before it.
 const SMALL: usize = 1;
 
 /// The daemon, an application of the data loop.
@@ -225,8 +225,8 @@ impl Daemon {
                     socket.error = error.raw_os_error();
                 }
                 socket.state = State::Ended;
-                // If a datagram stays unread, the program's end reports an error before the program has read everything. A program that keeps
-                // sending gets that error.
+                // If a datagram stays unread, the program's end reports an error before the program has read
+                // everything. A program that keeps sending gets that error.
                 for _ in 0..MOST_FILLER {
                     if !matches!(socket.next(), Some(Some(_))) {
                         break;

@@ -122,8 +122,8 @@ impl Network {
         }
     }
 
-    /// Opens sockets bound to an interface, once for all programs. Native DCCP has no separate sockets for this: every raw socket receives all
-    /// packets.
+    /// Opens sockets bound to an interface, once for all programs. Native DCCP has no separate sockets for
+    /// this: every raw socket receives all packets.
     pub(super) fn on_device(&mut self, core: &mut Core, name: &str) -> Result<(u32, Option<u32>), Errno> {
         if let Some(out) = self.devices.get(name) {
             return Ok(*out);
@@ -212,7 +212,8 @@ impl Network {
     }
 }
 
-/// Whether an interface has an address: a listener bound to the interface accepts connections to its addresses.
+/// Whether an interface has an address: a listener bound to the interface accepts connections to its
+/// addresses.
 pub(super) fn has_address(name: &str, ip: IpAddr) -> bool {
     let address = |entry: &nix::ifaddrs::InterfaceAddress| {
         let address = entry.address.as_ref()?;

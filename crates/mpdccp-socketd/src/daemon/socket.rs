@@ -55,7 +55,8 @@ pub(super) struct Options {
 }
 
 pub(super) struct Socket {
-    /// The daemon's end, until the program has closed its end and the data was read, or until the connection is over.
+    /// The daemon's end, until the program has closed its end and the data was read, or until the connection
+    /// is over.
     pub(super) fd: Option<OwnedFd>,
     pub(super) uid: u32,
     pub(super) v6: bool,
@@ -143,8 +144,8 @@ impl Socket {
         let flags = RecvFlags::DONTWAIT | RecvFlags::CMSG_CLOEXEC;
         match recvmsg(fd, &mut [IoSliceMut::new(&mut bytes)], &mut control, flags) {
             Ok(read) => {
-                // Accompanying descriptors are closed here. The loop must see all messages: rustix cannot continue after a message
-                // whose rest it dropped.
+                // Accompanying descriptors are closed here. The loop must see all messages: rustix cannot
+                // continue after a message whose rest it dropped.
                 let mut message = false;
                 for part in control.drain() {
                     message |= matches!(part, RecvAncillaryMessage::ScmCredentials(_));
@@ -164,7 +165,8 @@ impl Socket {
         }
     }
 
-    /// Delivers a datagram to the program. A program that does not read loses datagrams, as with the kernel's sockets.
+    /// Delivers a datagram to the program. A program that does not read loses datagrams, as with the kernel's
+    /// sockets.
     pub(super) fn deliver(&self, data: &[u8]) {
         if let Some(fd) = &self.fd
             && let Err(e) = send(fd, data, SendFlags::DONTWAIT | SendFlags::NOSIGNAL)

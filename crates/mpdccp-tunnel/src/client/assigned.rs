@@ -10,7 +10,8 @@ use crate::routes;
 use ipnet::IpNet;
 use mpdccp_units::{Duration, Time};
 
-/// Intervals of a client's requests: without an answer, after a refusal, and with an assignment (the server's file may change).
+/// Intervals of a client's requests: without an answer, after a refusal, and with an assignment (the server's
+/// file may change).
 const UNANSWERED: Duration = Duration::from_secs(1);
 const REFUSED: Duration = Duration::from_secs(5);
 const ANSWERED: Duration = Duration::from_secs(30);
@@ -131,8 +132,8 @@ impl Assigned {
     }
 }
 
-/// Whether the server may have a network routed into the interface. A prefix of length 0 in `allowed_ips` does not allow it: only
-/// `default_route` routes everything.
+/// Whether the server may have a network routed into the interface. A prefix of length 0 in `allowed_ips`
+/// does not allow it: only `default_route` routes everything.
 fn may_route(allowed: &[IpNet], net: &IpNet) -> bool {
     allowed.iter().any(|a| a.prefix_len() > 0 && a.contains(net))
 }

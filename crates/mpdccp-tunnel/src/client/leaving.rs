@@ -1,5 +1,5 @@
-//! Sessions with servers that the client has left at their request: they carry their TCP connections until these end, and packets until the
-//! next session is open and routed.
+//! Sessions with servers that the client has left at their request: they carry their TCP connections until
+//! these end, and packets until the next session is open and routed.
 
 use crate::Cx;
 use crate::action::Action;
@@ -10,7 +10,8 @@ use dccp_proto::Route;
 use mpdccp_proto::{PathId, SessionId, SessionStatus};
 use mpdccp_units::Duration;
 
-/// Time for routers behind the servers to learn the way to the next server: packets for the client reach the old one meanwhile.
+/// Time for routers behind the servers to learn the way to the next server: packets for the client reach the
+/// old one meanwhile.
 const SETTLE: Duration = Duration::from_secs(2);
 /// Longest time that a session with a server that was left may stay.
 const LONGEST: Duration = Duration::from_secs(3_600);

@@ -52,7 +52,8 @@ impl Names {
         self.0.get(name).is_some_and(|known| known.pending)
     }
 
-    /// The address to use, of the same IP version as `local` if given: after `failed`, the next of the list, cyclically.
+    /// The address to use, of the same IP version as `local` if given: after `failed`, the next of the list,
+    /// cyclically.
     pub(crate) fn address(
         &self,
         name: &str,

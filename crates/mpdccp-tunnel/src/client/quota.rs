@@ -1,5 +1,5 @@
-//! Quotas: monthly volume of each of a client's paths, kept over restarts. A path that used up its quota is standby until the next
-//! month.
+//! Quotas: monthly volume of each of a client's paths, kept over restarts. A path that used up its quota is
+//! standby until the next month.
 
 use crate::Cx;
 use crate::action::{Actions, StateFile};

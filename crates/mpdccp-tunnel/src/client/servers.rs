@@ -1,5 +1,5 @@
-//! Several servers: a client moves to the next server of its list when its server asks it to, ends the session, or is
-//! silent.
+//! Several servers: a client moves to the next server of its list when its server asks it to, ends the
+//! session, or is silent.
 
 use crate::Cx;
 use crate::action::Action;
@@ -9,12 +9,14 @@ use crate::peer::Peer;
 use crate::peers::Peers;
 use mpdccp_units::{Duration, Time};
 
-/// Time without a working path before a client tries its next server, and before a server gives up its routes to a client. Longer than an answer takes on a
-/// line with a second of round trip, and short enough for people to wait.
+/// Time without a working path before a client tries its next server, and before a server gives up its routes
+/// to a client. Longer than an answer takes on a line with a second of round trip, and short enough for
+/// people to wait.
 pub(crate) const SILENT: Duration = Duration::from_secs(2);
 
-/// Moves a peer's paths to the next server of its list, if there is one. If the server asks for that, `connections` is the number of TCP connections
-/// of its session: the old session stays for them, and for packets until the next one is open and routed.
+/// Moves a peer's paths to the next server of its list, if there is one. If the server asks for that,
+/// `connections` is the number of TCP connections of its session: the old session stays for them, and for
+/// packets until the next one is open and routed.
 pub(crate) fn next(
     cx: &mut Cx<'_>,
     peers: &mut Peers,

@@ -1,5 +1,5 @@
-//! Time of the newest handshake, kept over restarts: a server refuses handshakes older than the last one of the peer, and a router
-//! without a battery-backed clock starts in 1970 again at power-on.
+//! Time of the newest handshake, kept over restarts: a server refuses handshakes older than the last one of
+//! the peer, and a router without a battery-backed clock starts in 1970 again at power-on.
 
 use crate::action::{Actions, StateFile};
 use std::time::Duration;

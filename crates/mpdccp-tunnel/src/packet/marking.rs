@@ -1,5 +1,5 @@
-//! DSCP and ECN between inner and outer headers (RFC 2983, RFC 6040). Inner packets keep their DSCP and TTL whatever happens to the
-//! outer header.
+//! DSCP and ECN between inner and outer headers (RFC 2983, RFC 6040). Inner packets keep their DSCP and TTL
+//! whatever happens to the outer header.
 
 use crate::config::{Config, OuterDscp, OuterEcn};
 use mpdccp_units::Ecn;
@@ -26,7 +26,8 @@ impl Marker {
         Marker { ecn: cfg.ecn, dscp: cfg.dscp }
     }
 
-    /// Mark for an outer header. `data` is the inner packet, if any; `ecn` is the choice of the path's congestion control.
+    /// Mark for an outer header. `data` is the inner packet, if any; `ecn` is the choice of the path's
+    /// congestion control.
     pub fn outer(&self, data: Option<&[u8]>, ecn: Ecn) -> Mark {
         let inner = data.and_then(tos);
         Mark {
@@ -45,7 +46,8 @@ impl Marker {
         }
     }
 
-    /// Applies the outer ECN field of an arriving packet to its inner packet. Returns how many bytes to deliver.
+    /// Applies the outer ECN field of an arriving packet to its inner packet. Returns how many bytes to
+    /// deliver.
     pub fn arrived(&self, data: &mut [u8], outer: Ecn) -> usize {
         let Some(inner) = tos(data).map(Ecn::from_bits) else { return data.len() };
         match combine(self.ecn, inner, outer) {
@@ -60,12 +62,14 @@ impl Marker {
     }
 }
 
-/// Delivered in place of a marked packet whose flow does not support ECN, so that the session sees its arrival.
+/// Delivered in place of a marked packet whose flow does not support ECN, so that the session sees its
+/// arrival.
 pub(crate) const REFUSED: &[u8] = &[0];
 
-/// The ECN field of a packet that leaves the tunnel (RFC 6040 section 4.2, figure 4); `None` to drop it. Two cases of the figure require
-/// that outer fields are copies of inner ones. Otherwise the path's own congestion control has made the packet ECN-capable and reacts to
-/// its mark, and an outer ECT(1) says nothing about the inner flow.
+/// The ECN field of a packet that leaves the tunnel (RFC 6040 section 4.2, figure 4); `None` to drop it. Two
+/// cases of the figure require that outer fields are copies of inner ones. Otherwise the path's own
+/// congestion control has made the packet ECN-capable and reacts to its mark, and an outer ECT(1) says
+/// nothing about the inner flow.
 fn combine(mode: OuterEcn, inner: Ecn, outer: Ecn) -> Option<Ecn> {
     let copied = mode == OuterEcn::Copy;
     match (inner, outer) {

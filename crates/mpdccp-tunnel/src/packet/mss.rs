@@ -1,6 +1,7 @@
 //! MSS clamping.
 
-/// Lowers the maximum segment size that a TCP connection announces to fit `mtu`, and updates the checksum (RFC 1624).
+/// Lowers the maximum segment size that a TCP connection announces to fit `mtu`, and updates the checksum
+/// (RFC 1624).
 pub(crate) fn clamp_mss(packet: &mut [u8], mtu: u16) {
     let (headers, tcp) = match packet.first().map(|b| b >> 4) {
         // Only first fragments.

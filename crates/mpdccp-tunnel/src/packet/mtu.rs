@@ -1,4 +1,5 @@
-//! Packet sizes: the system's MTUs go to the sessions, which probe them; the probed sizes determine the interface's MTU, per peer.
+//! Packet sizes: the system's MTUs go to the sessions, which probe them; the probed sizes determine the
+//! interface's MTU, per peer.
 
 use crate::config::{Config, Mtu};
 use crate::host::Sizes;
@@ -13,7 +14,8 @@ const DEFAULT: u16 = 1500;
 pub(crate) const MOST: u16 = 9000;
 /// Smallest MTU with which Linux keeps IPv6 on an interface (RFC 8200 section 5).
 pub(crate) const LEAST_V6: u16 = 1280;
-/// Maximum number of answers to packets that are too large within [`PER`] (RFC 4443 section 2.4f, RFC 1812 section 4.3.2.8).
+/// Maximum number of answers to packets that are too large within [`PER`] (RFC 4443 section 2.4f,
+/// RFC 1812 section 4.3.2.8).
 const ANSWERS: u32 = 100;
 const PER: Duration = Duration::from_secs(1);
 
@@ -33,7 +35,8 @@ pub fn inner(mtu: u16, overhead: u16) -> u16 {
     mtu.saturating_sub(overhead + DCCP_HEADER)
 }
 
-/// Assumed inner size of a path before anything is known, with encryption's overhead: the smaller one, over IPv6.
+/// Assumed inner size of a path before anything is known, with encryption's overhead: the smaller one, over
+/// IPv6.
 pub fn guess(overhead: u16) -> u16 {
     inner(DEFAULT, 48 + overhead)
 }
@@ -43,7 +46,8 @@ pub fn guess(overhead: u16) -> u16 {
 pub(crate) struct Carried {
     /// Each path carries this.
     pub(crate) least: u16,
-    /// Limit for TCP segments, so that they can use each path except very narrow ones, which would cost too much.
+    /// Limit for TCP segments, so that they can use each path except very narrow ones, which would cost too
+    /// much.
     pub(crate) segments: u16,
     /// Some path carries this.
     pub(crate) most: u16,
@@ -91,7 +95,8 @@ impl InterfaceMtu {
         self.carried.retain(|_, count| *count > 0);
     }
 
-    /// The MTU to set, if it must change: the largest of all peers, without very narrow paths, and at most the server's limit.
+    /// The MTU to set, if it must change: the largest of all peers, without very narrow paths, and at most
+    /// the server's limit.
     pub(crate) fn wanted(&self, least: u16, most: Option<u16>) -> Option<u16> {
         let carried = *self.carried.keys().next_back()?;
         let wanted = carried.max(least).min(self.most).min(most.unwrap_or(u16::MAX));

@@ -1,8 +1,8 @@
-//! Packets sent in pieces, which the other end reassembles: IPv6 packets that no host can be asked to shorten although the paths carry
-//! less, and large packets before a path is known to carry them.
+//! Packets sent in pieces, which the other end reassembles: IPv6 packets that no host can be asked to shorten
+//! although the paths carry less, and large packets before a path is known to carry them.
 //!
-//! A piece is a message of the tunnel: `10 06`, two bytes with a number common to all pieces of a packet, and a byte with the index of
-//! the piece (upper half) and of the last piece (lower half).
+//! A piece is a message of the tunnel: `10 06`, two bytes with a number common to all pieces of a packet, and
+//! a byte with the index of the piece (upper half) and of the last piece (lower half).
 
 use super::mtu;
 use std::collections::VecDeque;

@@ -20,12 +20,13 @@ pub(crate) enum TooBig {
 
 /// Hop limit of packets made here.
 const TTL: u8 = 64;
-/// Largest ICMPv6 error (RFC 4443 section 2.4c), and the largest ICMPv4 error, 576 (RFC 1812 section 4.3.2.3).
+/// Largest ICMPv6 error (RFC 4443 section 2.4c), and the largest ICMPv4 error, 576
+/// (RFC 1812 section 4.3.2.3).
 const ICMP_V6: usize = 1280;
 const ICMP_V4: usize = 576;
 
-/// Treatment of a packet larger than `mtu`. An answer comes from the packet's destination: Linux ignores packets that arrive from
-/// outside with its own addresses, and the destination is routed this way.
+/// Treatment of a packet larger than `mtu`. An answer comes from the packet's destination: Linux ignores
+/// packets that arrive from outside with its own addresses, and the destination is routed this way.
 pub(crate) fn too_big(packet: &[u8], mtu: u16) -> TooBig {
     match packet.first().map(|b| b >> 4) {
         Some(4) => {
@@ -46,7 +47,8 @@ pub(crate) fn too_big(packet: &[u8], mtu: u16) -> TooBig {
     }
 }
 
-/// Whether an ICMP packet is an error; errors are never answered with errors (RFC 1122 section 3.2.2, RFC 4443 section 2.4e).
+/// Whether an ICMP packet is an error; errors are never answered with errors (RFC 1122 section 3.2.2,
+/// RFC 4443 section 2.4e).
 fn is_icmp_error(protocol: IpNumber, payload: &[u8]) -> bool {
     match (protocol, payload.first()) {
         (IpNumber::ICMP, Some(kind)) => matches!(kind, 3 | 4 | 5 | 11 | 12),
@@ -104,7 +106,8 @@ fn packet_too_big(header: &Ipv6Header, payload: &[u8], packet: &[u8], mtu: u16) 
     Some(out)
 }
 
-/// RFC 791 section 3.2. Options are rare; a packet with options is dropped, because not all of them may be copied.
+/// RFC 791 section 3.2. Options are rare; a packet with options is dropped, because not all of them may be
+/// copied.
 fn fragments(header: &Ipv4Header, payload: &[u8], mtu: u16) -> TooBig {
     let room = usize::from(mtu).saturating_sub(header.header_len()) & !7;
     let payload =
@@ -200,7 +203,8 @@ mod tests {
         assert_eq!(whole, packet[20..]);
     }
 
-    /// RFC 1122 section 3.2.2 and RFC 4443 section 2.4e: no error about an error, a multicast packet, or an invalid packet.
+    /// RFC 1122 section 3.2.2 and RFC 4443 section 2.4e: no error about an error, a multicast packet, or an
+    /// invalid packet.
     #[test]
     fn some_are_dropped_without_a_word() {
         let mut error = udp(4, 1400, true);

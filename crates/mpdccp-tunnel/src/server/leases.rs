@@ -60,7 +60,8 @@ impl Leases {
         allowed
     }
 
-    /// Each peer keeps its leases that are in the pool and not taken by another peer. `allowed` contains the prefixes of the file.
+    /// Each peer keeps its leases that are in the pool and not taken by another peer. `allowed` contains the
+    /// prefixes of the file.
     fn keep(&mut self, cfg: &Config, peers: &mut Peers, allowed: &mut Allowed) {
         let mut kept = BTreeMap::new();
         for number in peers.present() {
@@ -80,7 +81,8 @@ impl Leases {
         self.by_key = kept;
     }
 
-    /// Answers a peer's request for addresses. Only the first shard assigns them, so that none is assigned twice.
+    /// Answers a peer's request for addresses. Only the first shard assigns them, so that none is assigned
+    /// twice.
     ///
     /// # Errors
     /// No address is free. The answer to the peer says so.
@@ -213,8 +215,8 @@ fn pool_of(assign: &Assign, ip: IpAddr) -> Option<&IpNet> {
     assign.pool.iter().find(|net| net.contains(&ip))
 }
 
-/// Whether an address of the pool can be assigned to a peer: it belongs to neither end, and no other peer has it or a surrounding
-/// network up to the size of the pool.
+/// Whether an address of the pool can be assigned to a peer: it belongs to neither end, and no other peer has
+/// it or a surrounding network up to the size of the pool.
 fn is_free(cfg: &Config, allowed: &Allowed, ip: IpAddr, pool: IpNet, peer: usize) -> bool {
     let special = |net: &IpNet| {
         let whole = net.prefix_len() + 1 < net.max_prefix_len();

@@ -1,4 +1,5 @@
-//! Access to a server, and draining: it accepts no new clients, and asks the present ones to use another server.
+//! Access to a server, and draining: it accepts no new clients, and asks the present ones to use another
+//! server.
 
 use crate::Cx;
 use crate::command::Answer;
@@ -7,7 +8,8 @@ use crate::message::Message;
 use crate::peers::Peers;
 use mpdccp_proto::{Counter, Endpoint, ListenConfig, PeerFilter};
 
-/// Sessions allowed beyond one per peer: a peer that lost its session may open the next before the old one ends.
+/// Sessions allowed beyond one per peer: a peer that lost its session may open the next before the old one
+/// ends.
 const SPARE_SESSIONS: usize = 2;
 
 /// The server's listener; a client has none.
@@ -60,8 +62,8 @@ impl Listener {
         Answer::Clients(peers.sessions().len())
     }
 
-    /// Asks clients to leave while draining, repeatedly since datagrams get lost; a client without another server stays. Logs refused
-    /// strangers.
+    /// Asks clients to leave while draining, repeatedly since datagrams get lost; a client without another
+    /// server stays. Logs refused strangers.
     pub(crate) fn watch(&mut self, cx: &mut Cx<'_>, peers: &Peers) {
         for number in peers.sessions().values().filter(|_| self.draining) {
             peers[*number].tell(cx, &Message::Leave);

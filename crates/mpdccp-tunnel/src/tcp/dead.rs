@@ -1,5 +1,5 @@
-//! Connections that died with one end. The other end lists them to the next session, on a separate stream (docs/tcp.md): their hosts must still
-//! learn of it, and their segments must not travel as packets.
+//! Connections that died with one end. The other end lists them to the next session, on a separate stream
+//! (docs/tcp.md): their hosts must still learn of it, and their segments must not travel as packets.
 
 use super::announce;
 use super::transfer::{CHUNK, PRIORITY, read};
@@ -25,7 +25,8 @@ pub(super) struct Dead {
 }
 
 impl Dead {
-    /// Records a connection with a host behind this peer that was given up with its session. Keeps at most `most`.
+    /// Records a connection with a host behind this peer that was given up with its session. Keeps at most
+    /// `most`.
     pub(super) fn note(&mut self, peer: usize, tuple: Tuple, most: usize) {
         let untold = self.untold.entry(peer).or_default();
         if untold.len() < most {
@@ -33,7 +34,8 @@ impl Dead {
         }
     }
 
-    /// Lists them to an open session. A session without streams gets no list: its peer carries TCP as packets.
+    /// Lists them to an open session. A session without streams gets no list: its peer carries TCP as
+    /// packets.
     pub(super) fn tell(&mut self, cx: &mut Cx<'_>, peer: usize, session: SessionId) {
         let Some(tuples) = self.untold.remove(&peer) else { return };
         let stream = cx.endpoint.streams(cx.now, session, |s| s.open(&LIST, PRIORITY));

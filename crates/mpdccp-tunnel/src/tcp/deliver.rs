@@ -1,5 +1,5 @@
-//! Copies data from streams to the hosts' sockets, within a peer's `receive_rate`. Data over the rate stays in the streams and fills their
-//! windows, so the peer stops sending.
+//! Copies data from streams to the hosts' sockets, within a peer's `receive_rate`. Data over the rate stays
+//! in the streams and fills their windows, so the peer stops sending.
 
 use super::flows::{Flows, WINDOW};
 use super::routes::Routes;

@@ -1,4 +1,5 @@
-//! TCP flows carried as streams: each ties a flow of the table to a socket of the proxy and a stream of a session.
+//! TCP flows carried as streams: each ties a flow of the table to a socket of the proxy and a stream of a
+//! session.
 
 use super::dead::{self, Dead};
 use super::routes::{Carrier, Routes, class_of, rule};
@@ -75,8 +76,8 @@ pub(crate) struct Flows {
 }
 
 impl Flows {
-    /// Limits the number of flows to `flows`, the limit of the sockets; `saved` lists the connections that died with the
-    /// last run.
+    /// Limits the number of flows to `flows`, the limit of the sockets; `saved` lists the connections that
+    /// died with the last run.
     pub(crate) fn new(now: Time, flows: usize, saved: &str) -> Flows {
         let usual = Limits::default();
         let most = flows.min(usual.flows);
@@ -402,7 +403,8 @@ impl Flows {
         });
     }
 
-    /// Passes data of the host to the stream as far as the stream accepts it, and grants the host as much room.
+    /// Passes data of the host to the stream as far as the stream accepts it, and grants the host as much
+    /// room.
     fn fill_stream(&mut self, cx: &mut Cx<'_>, flow: Flow) {
         let Some(carried) = self.carried.get_mut(&flow) else { return };
         let Carried { session, stream, waiting, taken, finished, over, .. } = carried;
@@ -424,7 +426,8 @@ impl Flows {
         }
     }
 
-    /// A session is over: its flows are reset, never finished. Hosts whose SYN is held try again by themselves.
+    /// A session is over: its flows are reset, never finished. Hosts whose SYN is held try again by
+    /// themselves.
     pub(crate) fn on_session_end(&mut self, cx: &mut Cx<'_>, routes: &Routes<'_>, session: SessionId) {
         self.unwanted.retain(|other| *other != session);
         self.dead.on_session_end(session);

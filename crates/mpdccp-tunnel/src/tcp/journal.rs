@@ -1,5 +1,5 @@
-//! Journal of the connections that hosts may have, one line each. After the end was killed, it shows which connections
-//! died.
+//! Journal of the connections that hosts may have, one line each. After the end was killed, it shows which
+//! connections died.
 
 use mpdccp_proxy::Tuple;
 

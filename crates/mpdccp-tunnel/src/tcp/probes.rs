@@ -17,7 +17,8 @@ impl Flows {
         }
     }
 
-    /// The far host asks whether the near host of this stream is alive. If the stream has gone, its reset is the answer.
+    /// The far host asks whether the near host of this stream is alive. If the stream has gone, its reset is
+    /// the answer.
     pub(crate) fn on_probe(&mut self, cx: &mut Cx<'_>, session: SessionId, stream: u64) {
         match self.by_stream.get(&(session, StreamId(stream))) {
             Some(flow) if self.table.ask(*flow) => cx.out.push(Action::Tcp(Command::Probe(*flow, true))),

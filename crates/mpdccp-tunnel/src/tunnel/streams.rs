@@ -17,7 +17,8 @@ macro_rules! routes {
 }
 
 impl Tunnel {
-    /// Sets how many TCP connections this host can carry as streams at a time, or why none; before [`start`](Self::start).
+    /// Sets how many TCP connections this host can carry as streams at a time, or why none; before
+    /// [`start`](Self::start).
     pub fn set_proxy(&mut self, endpoint: &mut Endpoint, able: Result<usize, String>) {
         match able {
             Ok(flows) => {
@@ -42,7 +43,8 @@ impl Tunnel {
         }
     }
 
-    /// Handles a super-packet from the interface before segmentation: for [`Divert::Packet`], segment it and handle the packets one by one.
+    /// Handles a super-packet from the interface before segmentation: for [`Divert::Packet`], segment it and
+    /// handle the packets one by one.
     pub fn divert_whole(&mut self, endpoint: &mut Endpoint, now: Time, packet: &[u8]) -> Divert {
         let Some(done) = self.divert(endpoint, now, packet) else { return Divert::Packet };
         self.forward.read.count(1, packet.len() as u64);
@@ -94,7 +96,8 @@ impl Tunnel {
         }
     }
 
-    /// A server asks its client to leave. If the client has left that server already, the request goes to the remaining sessions.
+    /// A server asks its client to leave. If the client has left that server already, the request goes to the
+    /// remaining sessions.
     pub(super) fn leave(&mut self, endpoint: &mut Endpoint, now: Time, number: usize, session: SessionId) {
         if self.peers[number].session == Some(session) {
             let connections = Some(self.flows.as_ref().map_or(0, |flows| flows.of_session(session)));

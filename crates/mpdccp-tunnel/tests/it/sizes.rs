@@ -154,7 +154,8 @@ fn a_healed_path_grows_while_traffic_flows_and_is_not_probed_without() {
     assert!(passes(&mut world, 0, SERVER, FULL) && passes(&mut world, SERVER, 0, FULL));
 }
 
-/// From the first packet on, the tunnel delivers each packet, answers it with ICMP, or counts it, for all path MTUs.
+/// From the first packet on, the tunnel delivers each packet, answers it with ICMP, or counts it, for all
+/// path MTUs.
 #[test]
 fn nothing_is_lost_silently_while_the_size_of_a_path_is_unknown() {
     for mtu in [1500, 1300] {

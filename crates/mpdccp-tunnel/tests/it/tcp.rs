@@ -241,7 +241,8 @@ fn a_session_that_ends_resets_its_connections_and_finishes_none() {
     world.connecting(server);
 }
 
-/// The end that lost its state does not know the connection, and sends its host's further segments as packets.
+/// The end that lost its state does not know the connection, and sends its host's further segments as
+/// packets.
 #[test]
 fn a_host_behind_an_end_that_restarted_hears_that_its_connection_is_over() {
     let mut world = world(STREAMS, STREAMS);
@@ -351,8 +352,8 @@ fn only_a_peers_own_connections_are_taken_for_dead() {
     world.hosts[SERVER].restart(now);
     world.run(Duration::from_secs(60));
     world.segment(SERVER, (SERVER, 0), (80, 1_000), (9, 4_711), b"more");
-    // The server's journal has it; the client's report would not be accepted. Nothing of it may reach the other
-    // peer.
+    // The server's journal has it; the client's report would not be accepted. Nothing of it may reach the
+    // other peer.
     assert!(world.segments.iter().all(|(at, _)| *at == SERVER));
 }
 

@@ -1,4 +1,5 @@
-//! Two clients, two servers with one key, and the network between them: 10 ms in each direction, encryption by assertion.
+//! Two clients, two servers with one key, and the network between them: 10 ms in each direction, encryption
+//! by assertion.
 
 use crate::host::{Access, Host, OVERHEAD};
 use dccp_proto::{Ecn, Outbox, Route};
@@ -320,7 +321,8 @@ impl World {
         (0..CLIENTS).find(|n| self.hosts[*n].sockets.contains_key(&socket))
     }
 
-    /// A packet arrives if encryption accepts it: each end must know the other's key, and a new channel must be newer than earlier ones.
+    /// A packet arrives if encryption accepts it: each end must know the other's key, and a new channel must
+    /// be newer than earlier ones.
     fn arrive(&mut self, Flying { to, from, socket, bytes, .. }: Flying) {
         let now = self.now;
         if self.hosts[to].stopped {
@@ -383,7 +385,8 @@ impl World {
         self.number
     }
 
-    /// A packet is delivered to a host's interface: checks that it is allowed, is the first copy, and has its sender's address.
+    /// A packet is delivered to a host's interface: checks that it is allowed, is the first copy, and has its
+    /// sender's address.
     fn come_out(&mut self, at: usize, packet: &[u8]) {
         let at = whole(at);
         if packet[0] >> 4 == 6 {
@@ -399,8 +402,9 @@ impl World {
         let to = Ipv4Addr::from(*packet[16..].first_chunk::<4>().unwrap());
         let (from, own) = self.sent[&number];
         assert_eq!(packet[12..16], own.octets());
-        // A server's host gets all packets of its clients; a client's host only packets for it, from a server. Servers do not share leases, so a
-        // server that the client is leaving may still send to the address that it assigned.
+        // A server's host gets all packets of its clients; a client's host only packets for it, from a
+        // server. Servers do not share leases, so a server that the client is leaving may still send to the
+        // address that it assigned.
         let own_address = to == self.address(at) || self.hosts[at].had.contains(&to.into());
         assert!(
             at >= CLIENTS && from < CLIENTS || at < CLIENTS && from >= CLIENTS && own_address,

@@ -102,7 +102,8 @@ fn play(world: &mut World, model: &mut Model, op: Op) {
     }
 }
 
-/// Invariants while nothing is pending: the paths and priorities are those of the file, and the sockets are those of the paths.
+/// Invariants while nothing is pending: the paths and priorities are those of the file, and the sockets are
+/// those of the paths.
 fn check_clients(world: &mut World, model: &Model) {
     for client in (0..CLIENTS).filter(|client| !world.hosts[*client].stopped) {
         let Some(peer) = world.peer(client, "hub") else { panic!("the peer of the file is there") };

@@ -11,7 +11,8 @@ pub(crate) struct Args {
     /// Number of points to draw.
     #[arg(long, default_value_t = 100, value_parser = clap::value_parser!(u64).range(1..))]
     draws: u64,
-    /// Seed of the points. Use numbers for development, and `release`, a hash of the congestion controls' sources, for published results.
+    /// Seed of the points. Use numbers for development, and `release`, a hash of the congestion controls'
+    /// sources, for published results.
     #[arg(long, default_value = "1", value_parser = seed)]
     seed: u64,
     /// Judge this point only.

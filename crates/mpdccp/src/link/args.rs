@@ -31,17 +31,19 @@ pub(crate) struct Args {
     /// Address of interface b; may be given several times.
     #[arg(long, value_name = "ADDR/PREFIX")]
     pub(super) b_addr: Vec<IpNet>,
-    /// Link model, with the customer at a: sets rate, delay, queue and their changes. Other options override it.
+    /// Link model, with the customer at a: sets rate, delay, queue and their changes. Other options override
+    /// it.
     #[arg(long, value_name = "NAME", value_parser = |name: &str| Modelled::named(name, false))]
     model: Option<Modelled>,
-    /// Rate from a to b, and in reverse unless --up-rate is given, in IP bytes: 10M, "10 Mbit/s". Unlimited by default.
+    /// Rate from a to b, and in reverse unless --up-rate is given, in IP bytes: 10M, "10 Mbit/s". Unlimited
+    /// by default.
     #[arg(long, value_parser = rate)]
     rate: Option<Rate>,
     /// Rate from b to a.
     #[arg(long, value_name = "RATE", value_parser = rate)]
     up_rate: Option<Rate>,
-    /// Rate from a to b, and in reverse unless --up-rate is given, recorded in this file: each line is a time in ms at which 1,500 bytes may
-    /// leave (Mahimahi's format).
+    /// Rate from a to b, and in reverse unless --up-rate is given, recorded in this file: each line is a time
+    /// in ms at which 1,500 bytes may leave (Mahimahi's format).
     #[arg(long, value_name = "FILE", conflicts_with = "rate")]
     trace: Option<PathBuf>,
     /// Bytes that may leave at once after a pause, as with the kernel's tbf: 15kB.
@@ -77,7 +79,8 @@ pub(crate) struct Args {
     /// Share of packets that arrive twice, in each direction: 0.1%.
     #[arg(long, value_name = "SHARE", value_parser = parse_share)]
     duplicate: Option<f64>,
-    /// Send like Wi-Fi: wait for the medium this long on average, then send up to this many packets at once: 1ms,32.
+    /// Send like Wi-Fi: wait for the medium this long on average, then send up to this many packets at once:
+    /// 1ms,32.
     #[arg(long, value_name = "TIME,PACKETS", value_parser = aggregation)]
     aggregation: Option<AggregationSpec>,
     /// Drop a packet below this size (an acknowledgement) while a later one of its flow waits: 100B.
@@ -89,7 +92,8 @@ pub(crate) struct Args {
     /// Size of the queue from b to a, if different.
     #[arg(long, value_name = "LIMIT", value_parser = parse_queue)]
     up_queue: Option<QueueLimit>,
-    /// Queue discipline. RED starts dropping at a sixth of the queue limit, and drops at its full rate from half of the limit on.
+    /// Queue discipline. RED starts dropping at a sixth of the queue limit, and drops at its full rate from
+    /// half of the limit on.
     #[arg(long, value_enum, default_value = "drop-tail")]
     qdisc: Qdisc,
     /// Mark ECN-capable packets instead of dropping them early.

@@ -31,7 +31,8 @@ impl Cpu {
     }
 }
 
-/// User and system time of the process in seconds (proc_pid_stat(5), fields 14 and 15, in ticks of 10 ms); zero if unavailable.
+/// User and system time of the process in seconds (proc_pid_stat(5), fields 14 and 15, in ticks of 10 ms);
+/// zero if unavailable.
 fn seconds() -> [f64; 2] {
     let stat = std::fs::read_to_string("/proc/self/stat").unwrap_or_default();
     // The second field is the program's name in parentheses, and may contain spaces.

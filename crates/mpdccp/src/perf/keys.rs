@@ -11,8 +11,8 @@ use mpdccp_units::Duration;
 /// Keys of one end.
 pub(crate) struct Keys {
     own: PrivateKey,
-    /// The server's key for a client, or the clients' keys for a server; if a server has none, it admits all clients with a
-    /// key.
+    /// The server's key for a client, or the clients' keys for a server; if a server has none, it admits all
+    /// clients with a key.
     peers: Vec<PublicKey>,
 }
 
@@ -74,8 +74,8 @@ impl Keys {
         (0u32..).zip(&self.peers).map(|(id, _)| PeerFilter { id, remotes: Vec::new() }).collect()
     }
 
-    /// Encrypts everything from now on. A server without a list of clients admits `strangers` at a time; a client admits
-    /// none.
+    /// Encrypts everything from now on. A server without a list of clients admits `strangers` at a time; a
+    /// client admits none.
     pub(super) fn secure(&self, core: &mut Core, strangers: Option<usize>) -> Result<(), Error> {
         let since_1970 = Clock.wall_nanos().saturating_sub(core.clock.now().as_nanos());
         let mut channels = Channels::new(Settings {

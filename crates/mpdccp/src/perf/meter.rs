@@ -16,8 +16,8 @@ pub(crate) struct Span {
     reverse: Transits,
 }
 
-/// Transit times of one direction, each shifted by the offset between the clocks. The excess over the minimum does not depend on the
-/// offset.
+/// Transit times of one direction, each shifted by the offset between the clocks. The excess over the minimum
+/// does not depend on the offset.
 #[derive(Clone, Copy, Default)]
 struct Transits {
     count: u64,
@@ -126,7 +126,8 @@ pub(crate) struct Meter {
     base: u64,
     /// One more than the largest number so far.
     next: u64,
-    /// Transit of the newest message, nanoseconds plus the clock offset, and its smoothed variation (RFC 3550 section 6.4.1).
+    /// Transit of the newest message, nanoseconds plus the clock offset, and its smoothed variation
+    /// (RFC 3550 section 6.4.1).
     transit: Option<i64>,
     jitter: f64,
     /// Messages that arrived after a larger number (RFC 4737 section 3.3).

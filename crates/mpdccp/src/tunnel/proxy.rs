@@ -88,13 +88,14 @@ impl Proxy {
         }
     }
 
-    /// Passes a host's packet to the private namespace. Packets that the namespace refuses are lost, as on any link.
+    /// Passes a host's packet to the private namespace. Packets that the namespace refuses are lost, as on
+    /// any link.
     pub(crate) fn write(&self, packet: &[u8]) {
         let _ = rustix::io::writev(self.sockets.tun(), &[IoSlice::new(&[0; HEADER]), IoSlice::new(packet)]);
     }
 
-    /// Passes a super-packet of the interface (after its header) to the namespace, if it belongs to a connection carried as a
-    /// stream.
+    /// Passes a super-packet of the interface (after its header) to the namespace, if it belongs to a
+    /// connection carried as a stream.
     pub(crate) fn takes(
         &self,
         tunnel: &mut Tunnel,
@@ -119,7 +120,8 @@ impl Proxy {
     }
 }
 
-/// Number of connections per shard, by the limit on descriptors, which is raised to its maximum first. Each connection needs one.
+/// Number of connections per shard, by the limit on descriptors, which is raised to its maximum first. Each
+/// connection needs one.
 pub(crate) fn room(shards: u8) -> usize {
     let Rlimit { maximum, .. } = getrlimit(Resource::Nofile);
     // If this fails, the limit stays.

@@ -58,7 +58,8 @@ fn nobody_reading_is_no_reason_for_a_panic() {
     );
 }
 
-/// The first process of a kernel turns it off at the end; any other process must not. Without capabilities it could not, whatever it tried.
+/// The first process of a kernel turns it off at the end; any other process must not. Without capabilities it
+/// could not, whatever it tried.
 #[test]
 fn a_guest_outside_its_kernel_turns_nothing_off() {
     let mut powerless = Command::new("setpriv");

@@ -1,4 +1,5 @@
-//! The lab on Linux in virtual time. The kernel takes ten minutes to build, so the tests run only where `tools/uml/build` was run.
+//! The lab on Linux in virtual time. The kernel takes ten minutes to build, so the tests run only where
+//! `tools/uml/build` was run.
 
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};

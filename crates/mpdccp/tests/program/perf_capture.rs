@@ -1,5 +1,5 @@
-//! A whole multipath session as tshark decodes it with the project's dissector: handshake, join, data, close. The dissector was
-//! written from RFC 9897, independently of the codec.
+//! A whole multipath session as tshark decodes it with the project's dissector: handshake, join, data, close.
+//! The dissector was written from RFC 9897, independently of the codec.
 
 use crate::common::skipped;
 use crate::perf_ends::{Place, record};
@@ -122,7 +122,8 @@ fn capture(place: &Place, encapsulation: &str, directory: &Path) -> (PathBuf, St
 fn check_session(frames: &[Frame]) {
     for frame in frames {
         for field in ["_ws.malformed", "_ws.expert.message", "mpdccp.malformed", "mpdccp.unassigned"] {
-            // The only allowed remarks: that a Reset or a Close ends a connection, and that UDP to ports from 33434 on may be a traceroute.
+            // The only allowed remarks: that a Reset or a Close ends a connection, and that UDP to ports from
+            // 33434 on may be a traceroute.
             let allowed = ["Connection reset", "Connection closed", "Possible traceroute"];
             let harmless = |text: &String| allowed.iter().any(|remark| text.contains(remark));
             assert!(frame.texts(field).iter().all(harmless), "{field}: {:?}", frame.0);
@@ -144,7 +145,8 @@ fn check_session(frames: &[Frame]) {
         (&request[0].texts("mpdccp.key.data")[0], &response[0].texts("mpdccp.key.data")[0]);
     let (client_ci, server_ci) = (request[0].numbers("mpdccp.key.ci"), response[0].numbers("mpdccp.key.ci"));
 
-    // MP_JOIN names the receiver's connection identifier; HMACs of 20 bytes on the Response and on the Ack that follows.
+    // MP_JOIN names the receiver's connection identifier; HMACs of 20 bytes on the Response and on the Ack
+    // that follows.
     let join = with(REQUEST, &[MP_JOIN]);
     let answer = with(RESPONSE, &[MP_JOIN, MP_HMAC]);
     assert_eq!((join.len(), answer.len()), (1, 1));

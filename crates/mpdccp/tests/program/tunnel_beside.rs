@@ -1,4 +1,5 @@
-//! Effects of the tunnel on its host: name servers, the owner's hook, and bypassing traffic. Nothing is left behind.
+//! Effects of the tunnel on its host: name servers, the owner's hook, and bypassing traffic. Nothing is left
+//! behind.
 
 use crate::common::{Bed, bed, inside, run, wait_for};
 use rustix::process::Signal;

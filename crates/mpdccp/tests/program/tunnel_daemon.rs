@@ -137,7 +137,8 @@ fn a_tunnel_tells_how_it_fares() {
     bed.down();
 }
 
-/// Two clients with one key take the session from each other, at increasing intervals, and both ends report it.
+/// Two clients with one key take the session from each other, at increasing intervals, and both ends report
+/// it.
 #[test]
 fn two_clients_with_one_key_are_told_of() {
     let Some(mut bed) = bed() else { return };
@@ -182,8 +183,8 @@ fn handshakes_go_on_from_the_last_one() {
     bed.down();
 }
 
-/// Everything but the tunnel's own packets and nearby traffic goes through the tunnel; nothing bypasses it, even when it is
-/// killed.
+/// Everything but the tunnel's own packets and nearby traffic goes through the tunnel; nothing bypasses it,
+/// even when it is killed.
 #[test]
 fn a_default_route_and_a_kill_switch() {
     let Some(mut bed) = bed() else { return };

@@ -1,4 +1,5 @@
-//! `mpdccp tunnel doctor` in namespaces: a client with two lines behind NATs, and a server; each test plants a fault.
+//! `mpdccp tunnel doctor` in namespaces: a client with two lines behind NATs, and a server; each test plants
+//! a fault.
 
 use crate::common::{missing, run, skipped, wait_for};
 use dccp_secure::PrivateKey;

@@ -1,5 +1,5 @@
-//! Wrong input and missing prerequisites: one clear message (what, where, how to fix), exit code 2, nothing left
-//! behind.
+//! Wrong input and missing prerequisites: one clear message (what, where, how to fix), exit code 2, nothing
+//! left behind.
 
 use std::net::UdpSocket;
 use std::path::PathBuf;

@@ -1,5 +1,5 @@
-//! Two roaming clients behind one NAT: one changes its address during a transfer, the other's packets are replayed and spoofed by
-//! a third host.
+//! Two roaming clients behind one NAT: one changes its address during a transfer, the other's packets are
+//! replayed and spoofed by a third host.
 
 use crate::common::spaces::Spaces;
 use crate::common::{inside, missing, socket, udp_payloads, wait_for};

@@ -41,8 +41,8 @@ fn the_mtu_follows_that_of_the_paths() {
     bed.down();
 }
 
-/// A path drops large packets silently, like a router without ICMP: here a link whose far end accepts 1400 bytes. The tunnel detects
-/// its MTU, tells inner senders, and clamps TCP's MSS.
+/// A path drops large packets silently, like a router without ICMP: here a link whose far end accepts 1400
+/// bytes. The tunnel detects its MTU, tells inner senders, and clamps TCP's MSS.
 #[test]
 fn a_black_hole_for_large_packets_is_found() {
     let Some(mut bed) = bed() else { return };
@@ -98,7 +98,8 @@ fn traffic_survives_a_path_and_uses_it_again() {
     assert!(trace.lines().count() > 100 && trace.lines().all(|line| line.split(',').count() == columns));
 }
 
-/// A route into the tunnel that would capture its own packets causes a warning, unless the path is bound to an interface.
+/// A route into the tunnel that would capture its own packets causes a warning, unless the path is bound to
+/// an interface.
 #[test]
 fn a_remote_behind_the_tunnel_itself_is_warned_of() {
     let Some(mut bed) = bed() else { return };
@@ -135,8 +136,8 @@ fn interfaces_and_addresses_may_go_and_come_back() {
     bed.down();
 }
 
-/// A path without its interface waits for it; a path with an unknown name waits for its address; a name whose address stops working
-/// is looked up again.
+/// A path without its interface waits for it; a path with an unknown name waits for its address; a name whose
+/// address stops working is looked up again.
 #[test]
 fn paths_wait_for_what_is_missing() {
     let Some(mut bed) = bed() else { return };
@@ -335,8 +336,8 @@ fn paths_come_and_go_by_command() {
     decodes(&bed);
 }
 
-/// RFC 9897 section 3.2.8: the client joins advertised addresses, and such a path carries the session alone if necessary; an address
-/// that does not answer is abandoned (section 3.4).
+/// RFC 9897 section 3.2.8: the client joins advertised addresses, and such a path carries the session alone
+/// if necessary; an address that does not answer is abandoned (section 3.4).
 #[test]
 fn advertised_addresses_are_joined() {
     let Some(mut bed) = bed() else { return };
@@ -459,8 +460,8 @@ fn opened_with_their_keys(common: &str, protocol: &str, empty: usize) {
     assert!(bad.is_empty(), "{bad}");
 }
 
-/// Packets on the wire reveal nothing and cannot be replayed; packets without a valid key get no answer; a peer that moves is
-/// followed.
+/// Packets on the wire reveal nothing and cannot be replayed; packets without a valid key get no answer; a
+/// peer that moves is followed.
 #[test]
 fn an_encrypted_tunnel_is_closed_to_others_and_follows_its_peer() {
     let Some(mut bed) = bed() else { return };

@@ -1,5 +1,5 @@
-//! Super-packets of the kernel through the tunnel: data arrives unchanged, whether or not the interface accepts
-//! super-packets.
+//! Super-packets of the kernel through the tunnel: data arrives unchanged, whether or not the interface
+//! accepts super-packets.
 
 use crate::common::{Bed, CLIENT, SERVER, missing, run, wait_for};
 use nix::sys::socket::{setsockopt, sockopt::UdpGsoSegment};

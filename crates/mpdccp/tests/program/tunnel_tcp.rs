@@ -266,8 +266,8 @@ fn connections_beyond_half_of_the_descriptors_travel_as_packets() {
     bed.down();
 }
 
-/// A connection to a distant host is carried by the tunnel as a stream, and does not bypass the tunnel when it is
-/// killed.
+/// A connection to a distant host is carried by the tunnel as a stream, and does not bypass the tunnel when
+/// it is killed.
 #[test]
 fn a_kill_switch_holds_for_connections() {
     let Some(mut bed) = bed() else { return };

@@ -1,4 +1,5 @@
-//! The tunnel trusts neither ICMP nor other users of the host. Also tests what an eavesdropper and an operator can see.
+//! The tunnel trusts neither ICMP nor other users of the host. Also tests what an eavesdropper and an
+//! operator can see.
 
 use crate::common::{Bed, CLIENT, LOCAL, REMOTE, SERVER, bed, inside, run, socket, wait_for};
 use dccp_secure::PrivateKey;
@@ -27,7 +28,8 @@ fn icmp(space: &str, to: Ipv4Addr, mut message: Vec<u8>) {
     inside(space, send);
 }
 
-/// A forged Fragmentation Needed: an attacker only needs the addresses of both ends, because it quotes an echo reply that nobody sent.
+/// A forged Fragmentation Needed: an attacker only needs the addresses of both ends, because it quotes an
+/// echo reply that nobody sent.
 fn forge(bed: &Bed, victim: usize) {
     let ends = [LOCAL[0], REMOTE[0]].map(|ip| ip.parse::<Ipv4Addr>().unwrap());
     let (from, to) = (ends[victim], ends[1 - victim]);
@@ -88,8 +90,8 @@ fn forged_icmp_does_not_shrink_a_path_before_or_after_it_opens() {
     bed.down();
 }
 
-/// With a socket that sees all frames of the outer interfaces (packet(7)), independent of mpdccp code. Without encryption it finds the
-/// text.
+/// With a socket that sees all frames of the outer interfaces (packet(7)), independent of mpdccp code.
+/// Without encryption it finds the text.
 #[test]
 fn who_listens_on_the_way_reads_nothing() {
     const WORD: &[u8] = b"a word that must not be seen on the wire";

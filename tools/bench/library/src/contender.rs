@@ -4,7 +4,8 @@ use std::time::{Duration, Instant};
 
 pub(crate) type Failure = Box<dyn std::error::Error + Send + Sync>;
 
-/// Bytes of a datagram that the server swallows; shorter ones it sends back, and an empty question it answers with what it has swallowed.
+/// Bytes of a datagram that the server swallows; shorter ones it sends back, and an empty question it answers
+/// with what it has swallowed.
 pub(crate) const BULK: usize = 1200;
 /// Datagrams of this length are echoed.
 pub(crate) const PING: usize = 64;

@@ -1,4 +1,5 @@
-//! The library beside quinn's datagrams and plain UDP in one run over loopback, each between two processes; a Markdown table.
+//! The library beside quinn's datagrams and plain UDP in one run over loopback, each between two processes; a
+//! Markdown table.
 //!
 //!     cargo run --release --manifest-path tools/bench/library/Cargo.toml -- [--seconds 3] [--only dccp-5]
 

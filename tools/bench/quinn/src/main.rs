@@ -1,5 +1,6 @@
-//! As many unreliable datagrams as quinn carries over loopback: a client and a server on a thread and an endpoint each. One line of JSON says what
-//! arrived, what was lost, and the CPU time of both for each gigabyte that arrived.
+//! As many unreliable datagrams as quinn carries over loopback: a client and a server on a thread and an
+//! endpoint each. One line of JSON says what arrived, what was lost, and the CPU time of both for each
+//! gigabyte that arrived.
 //!
 //!     cargo run --release --manifest-path tools/bench/quinn/Cargo.toml -- [--seconds 3] [--bytes 1200] [--bbr]
 

@@ -1,4 +1,5 @@
-//! One path's sender: loss detection after three later packets, rounds, the delivery-rate sampler and a controller.
+//! One path's sender: loss detection after three later packets, rounds, the delivery-rate sampler and a
+//! controller.
 
 use dccp_cc::{AckEvent, Amount, Controller, Lost, Pacer, RateSampler, RttEstimator, Sent, Snapshot};
 use mpdccp_units::{Duration, Time};

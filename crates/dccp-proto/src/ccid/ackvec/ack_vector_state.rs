@@ -237,7 +237,8 @@ pub(crate) fn cells_in(room: usize) -> usize {
     full * 253 + rest.saturating_sub(2)
 }
 
-/// Appends `cells` as Ack Vector options. The ECN nonce is not echoed (RFC 8311 section 5.1 ended it): option 38 only.
+/// Appends `cells` as Ack Vector options. The ECN nonce is not echoed (RFC 8311 section 5.1 ended it): option
+/// 38 only.
 pub(crate) fn push_cells(cells: &[u8], out: &mut OptionBuf) {
     for part in cells.chunks(253) {
         out.push(&dccp_wire::Opt::AckVector(false, part));

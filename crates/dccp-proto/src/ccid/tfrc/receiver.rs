@@ -33,7 +33,8 @@ struct Total {
     bytes: u64,
 }
 
-/// Receiving half of CCIDs 3 and 4: reports loss intervals and the receive rate about once a round trip (RFC 4342 section 6).
+/// Receiving half of CCIDs 3 and 4: reports loss intervals and the receive rate about once a round trip
+/// (RFC 4342 section 6).
 #[derive(Debug)]
 pub struct TfrcReceiver {
     /// CCID 4.

@@ -99,7 +99,8 @@ fn increase_and_decrease_are_its_own() {
     assert_eq!(window(&gaimd), 80, "one for each in slow start");
     ack(&mut gaimd, true);
     assert_eq!(window(&gaimd), 70, "seven eighths are left");
-    // Sixteen rounds at 0.3125 packets per round are five packets, a bit less since the window grows meanwhile.
+    // Sixteen rounds at 0.3125 packets per round are five packets, a bit less since the window grows
+    // meanwhile.
     (0..16 * 70).for_each(|_| ack(&mut gaimd, false));
     assert_eq!(window(&gaimd), 74);
     (0..74).for_each(|_| ack(&mut gaimd, false));

@@ -5,8 +5,8 @@ pub(crate) trait Source: core::fmt::Debug {
     /// Time of the next datagram, if any; a backlogged source only has its start.
     fn next(&self) -> Option<Time>;
 
-    /// Appends the sizes of the datagrams due at `now`; `dropped` is the number of datagrams dropped by the sender's queue so far, if the
-    /// source [adapts](Self::adapts).
+    /// Appends the sizes of the datagrams due at `now`; `dropped` is the number of datagrams dropped by the
+    /// sender's queue so far, if the source [adapts](Self::adapts).
     fn emit(&mut self, now: Time, dropped: u64, sizes: &mut Vec<usize>);
 
     /// Whether it uses the number of drops, which is expensive to determine.

@@ -10,8 +10,8 @@ const CLIMB: Duration = Duration::from_secs(2);
 const KEY_EVERY: u64 = 60;
 const KEY_SIZE: f64 = 4.0;
 
-/// A video call: a burst of datagrams per frame, at a rate from a ladder. It steps down when the sender drops datagrams, and up after a
-/// while without drops.
+/// A video call: a burst of datagrams per frame, at a rate from a ladder. It steps down when the sender drops
+/// datagrams, and up after a while without drops.
 #[derive(Debug)]
 pub(crate) struct Video {
     size: usize,

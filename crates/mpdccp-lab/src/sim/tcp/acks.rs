@@ -46,8 +46,9 @@ impl Sender {
             self.timers.on_progress(now, self.board.inflight().packets > 0);
         }
         self.judge_recovery(now, ack, digest.advanced);
-        // RFC 3168 section 6.1.2: reduce as for a loss, once per round trip. The reduction lasts until data sent after it is acknowledged,
-        // because only that data brings CWR to the receiver; until then the receiver repeats ECE.
+        // RFC 3168 section 6.1.2: reduce as for a loss, once per round trip. The reduction lasts until data
+        // sent after it is acknowledged, because only that data brings CWR to the receiver; until then the
+        // receiver repeats ECE.
         if self.ecn && ack.ece && self.recover.is_none() {
             (self.recover, self.cwr, self.undo) = (Some(self.next + 1), true, None);
             (digest.congestion, digest.marked) = (true, true);
@@ -76,7 +77,8 @@ impl Sender {
         let over = self.recover.is_some_and(|end| self.acked >= end);
         if let Some(undo) = self.undo {
             if self.recover.is_some() && advanced && undo.delayed(ack.echo) {
-                // The segment that filled the hole was only late. This proves nothing about retransmissions still in flight.
+                // The segment that filled the hole was only late. This proves nothing about retransmissions
+                // still in flight.
                 if !over && self.board.arrived() > 0 {
                     self.detector.on_reordered();
                 }

@@ -134,8 +134,8 @@ impl Board {
         }
     }
 
-    /// All data before `upto` arrived. Calls `newly` for each segment not known to have arrived, with its earlier
-    /// state.
+    /// All data before `upto` arrived. Calls `newly` for each segment not known to have arrived, with its
+    /// earlier state.
     pub(super) fn acknowledge(&mut self, upto: u64, mut newly: impl FnMut(&Outstanding)) {
         while let Some(segment) = self.segments.front().copied().filter(|s| s.end() <= upto) {
             self.segments.pop_front();

@@ -16,8 +16,8 @@ pub(crate) enum Rule {
     /// RACK (RFC 8985): by time, with a reordering window that adapts.
     #[default]
     Rack,
-    /// QUIC's default (RFC 9002 section 6.1): three later packets, or 9/8 of a round-trip time, whatever the reordering. A reduction stays
-    /// if the packet arrives after all: RFC 9002 has no undo.
+    /// QUIC's default (RFC 9002 section 6.1): three later packets, or 9/8 of a round-trip time, whatever the
+    /// reordering. A reduction stays if the packet arrives after all: RFC 9002 has no undo.
     Three,
 }
 
@@ -92,8 +92,8 @@ impl Detector {
         }
     }
 
-    /// Judges transmission `no`; earlier ones were judged before. `certain`: enough segments arrived after a hole, or recovery is in
-    /// progress.
+    /// Judges transmission `no`; earlier ones were judged before. `certain`: enough segments arrived after a
+    /// hole, or recovery is in progress.
     pub(crate) fn judge(
         &self,
         now: Time,

@@ -1,4 +1,5 @@
-//! F-RTO (RFC 5682, SACK version): distinguishes spurious timeouts from real ones before more than the first segment is retransmitted.
+//! F-RTO (RFC 5682, SACK version): distinguishes spurious timeouts from real ones before more than the first
+//! segment is retransmitted.
 
 /// State since a timeout.
 #[derive(Clone, Copy, Debug, Default)]
@@ -22,7 +23,8 @@ impl Frto {
         self.probing
     }
 
-    /// `original`: a segment that was not retransmitted arrived; `advanced`: the cumulative acknowledgement advanced.
+    /// `original`: a segment that was not retransmitted arrived; `advanced`: the cumulative acknowledgement
+    /// advanced.
     pub(super) fn on_ack(&mut self, original: bool, advanced: bool) -> Judged {
         if original {
             Judged::Spurious

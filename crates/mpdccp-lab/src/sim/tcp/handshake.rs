@@ -32,7 +32,8 @@ impl Handshake {
         self.open
     }
 
-    /// `step` arrived at the other end. Returns the round-trip time if it opens the connection after a single SYN.
+    /// `step` arrived at the other end. Returns the round-trip time if it opens the connection after a single
+    /// SYN.
     pub(super) fn on_step(&mut self, now: Time, step: Step) -> Option<Duration> {
         match step {
             Step::Syn => self.server_due = Some(Step::SynAck),

@@ -27,8 +27,8 @@ impl Prr {
         self.out += 1;
     }
 
-    /// `delivered` packets arrived, `inflight` are outstanding. `progress`: the cumulative acknowledgement advanced and no more
-    /// losses were found.
+    /// `delivered` packets arrived, `inflight` are outstanding. `progress`: the cumulative acknowledgement
+    /// advanced and no more losses were found.
     pub(super) fn on_ack(&mut self, delivered: u64, inflight: u64, progress: bool) {
         if delivered == 0 && self.window > 0 {
             return;

@@ -188,14 +188,16 @@ fn marks_halve_the_window_once_a_round_trip_and_nothing_is_lost_after_slow_start
     };
     let (mbps, tcp) = run_marked(20);
     assert!(mbps > 0.9 * FULL, "{mbps}");
-    // The data that slow start sends in the round trip of a mark overflows the queue; afterwards nothing is lost.
+    // The data that slow start sends in the round trip of a mark overflows the queue; afterwards nothing is
+    // lost.
     assert_eq!(tcp.counters().retransmits, run_marked(2).1.counters().retransmits);
     // Without ECN the same queue fills up and drops repeatedly.
     let dropping = |secs| run("reno", Rule::Rack, marking.clone(), secs).1.counters().retransmits;
     assert!(dropping(20) > dropping(2));
 }
 
-/// A sender in slow start on a path with a round-trip time of 50 ms: the first window of at least eight segments, and its send time.
+/// A sender in slow start on a path with a round-trip time of 50 ms: the first window of at least eight
+/// segments, and its send time.
 fn slow_start(cc: &str) -> (Tcp, u64, Vec<Data>) {
     let mut tcp = Tcp::new(0, 1500, cc, Rule::Rack, 1);
     tcp.write(u64::MAX);
@@ -249,8 +251,8 @@ fn the_tail_is_probed_after_two_round_trips_and_then_times_out() {
     assert_eq!(tcp.sender().controller().limits().cwnd.packets(1500), 1);
 }
 
-/// A recovery: segments 1 and 2 are delayed, `arrived` later ones are not. Returns its start, the window's segments, and the
-/// controller's earlier window.
+/// A recovery: segments 1 and 2 are delayed, `arrived` later ones are not. Returns its start, the window's
+/// segments, and the controller's earlier window.
 fn recovering(arrived: usize) -> (Tcp, u64, Vec<Data>, u64) {
     let (mut tcp, begun, window) = slow_start("reno");
     let at = |i: usize| window[i].start;

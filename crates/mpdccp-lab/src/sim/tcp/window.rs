@@ -1,4 +1,5 @@
-//! The receive window and its autotuning as in Linux: twice the data that the application read in the last round-trip time, never shrinking.
+//! The receive window and its autotuning as in Linux: twice the data that the application read in the last
+//! round-trip time, never shrinking.
 
 use core::time::Duration;
 use std::collections::VecDeque;

@@ -226,8 +226,8 @@ impl Silences {
     }
 }
 
-/// Loads the line in one direction: increases the rate until a queue begins, then sends at twice the line's rate until the queue is long
-/// or full, or time is up.
+/// Loads the line in one direction: increases the rate until a queue begins, then sends at twice the line's
+/// rate until the queue is long or full, or time is up.
 pub(crate) fn load(prober: &mut Prober, up: bool, base: Duration, size: u16) -> Load {
     let size = size.min(LOAD_SIZE);
     let begin = Clock.now();

@@ -94,7 +94,8 @@ impl Visit for Message {
     }
 }
 
-/// Whether standard error is connected to systemd's journal: JOURNAL_STREAM names its file at the service's start.
+/// Whether standard error is connected to systemd's journal: JOURNAL_STREAM names its file at the service's
+/// start.
 fn is_journal() -> bool {
     let (Ok(named), Ok(meta)) = (std::env::var("JOURNAL_STREAM"), rustix::fs::fstat(std::io::stderr()))
     else {

@@ -1,5 +1,5 @@
-//! HTTP server for Prometheus and browsers: GET requests only, with one thread per connection, so that a slow client does not delay
-//! others.
+//! HTTP server for Prometheus and browsers: GET requests only, with one thread per connection, so that a slow
+//! client does not delay others.
 
 use crate::error::Error;
 use std::collections::VecDeque;
@@ -83,8 +83,8 @@ pub(crate) fn serve(
     Ok(())
 }
 
-/// Whether the Host header is an address. A name could be one that a malicious page resolves to this host (DNS rebinding), to read data
-/// that only this host may see.
+/// Whether the Host header is an address. A name could be one that a malicious page resolves to this host
+/// (DNS rebinding), to read data that only this host may see.
 fn is_address(request: &str) -> bool {
     let mut lines = request.lines().skip(1).filter_map(|line| line.split_once(':'));
     let host = lines.find(|(name, _)| name.eq_ignore_ascii_case("host")).map_or("", |(_, host)| host.trim());

@@ -1,4 +1,5 @@
-//! The status as Prometheus metrics over HTTP. Every number of the status is included; new fields appear automatically.
+//! The status as Prometheus metrics over HTTP. Every number of the status is included; new fields appear
+//! automatically.
 
 use crate::error::Error;
 use crate::tunnel::face::http::{self, Response};

@@ -1,5 +1,5 @@
-//! `bypass`: rules before those of `default_route` that send some packets to the main table, so that they do not
-//! enter the tunnel.
+//! `bypass`: rules before those of `default_route` that send some packets to the main table, so that they do
+//! not enter the tunnel.
 
 use crate::tunnel::host::routes::{MARK, ip};
 use mpdccp_tunnel::config::{Bypass, Ports, User};

@@ -1,5 +1,6 @@
-//! Confinement of a running tunnel's threads, in case an attacker controls them: they can no longer start programs, open files for writing,
-//! create namespaces, or use parts of the kernel that a tunnel does not need.
+//! Confinement of a running tunnel's threads, in case an attacker controls them: they can no longer start
+//! programs, open files for writing, create namespaces, or use parts of the kernel that a tunnel does not
+//! need.
 
 use landlock::{ABI, AccessFs, Ruleset, RulesetAttr, RulesetStatus};
 use nix::libc;
@@ -66,7 +67,8 @@ const NAMESPACES: [libc::c_int; 7] = [
     libc::CLONE_NEWNET,
 ];
 
-/// Confines the calling thread and the threads that it starts. Returns the parts of the confinement that this kernel does not support.
+/// Confines the calling thread and the threads that it starts. Returns the parts of the confinement that this
+/// kernel does not support.
 pub(crate) fn confine() -> Vec<String> {
     let kinds = [("Landlock", files as fn() -> Result<(), Box<dyn Error>>), ("seccomp", calls)];
     kinds.into_iter().filter_map(|(name, begin)| Some(format!("no {name}: {}", begin().err()?))).collect()
@@ -90,7 +92,8 @@ fn calls() -> Result<(), Box<dyn Error>> {
     refused.insert(libc::SYS_socket, vec![rule(FAMILIES.map(|family| (SeccompCmpOp::Ne, family)).into())?]);
     let namespaces = NAMESPACES.map(|flag| rule(vec![(SeccompCmpOp::MaskedEq(flag as u64), flag)]));
     refused.insert(libc::SYS_clone, namespaces.into_iter().collect::<Result<_, _>>()?);
-    // The filter cannot read the flags of clone3, which are in memory, so clone3 fails and the C library uses clone.
+    // The filter cannot read the flags of clone3, which are in memory, so clone3 fails and the C library uses
+    // clone.
     let without = BTreeMap::from([(libc::SYS_clone3, Vec::new())]);
     for (calls, error) in [(refused, libc::EPERM), (without, libc::ENOSYS)] {
         let (otherwise, then) = (SeccompAction::Allow, SeccompAction::Errno(error as u32));

@@ -1,6 +1,7 @@
-//! `default_route` and `kill_switch`: everything through the tunnel, by policy routing. The tunnel's own packets carry a mark and use the main
-//! table. All other packets use a separate table with a default route into the interface. Specific routes of the main table still apply; only
-//! its default route does not. With the kill switch, no packet of either IP version bypasses the tunnel. If no peer has a default route of a
+//! `default_route` and `kill_switch`: everything through the tunnel, by policy routing. The tunnel's own
+//! packets carry a mark and use the main table. All other packets use a separate table with a default route
+//! into the interface. Specific routes of the main table still apply; only its default route does not. With
+//! the kill switch, no packet of either IP version bypasses the tunnel. If no peer has a default route of a
 //! version, that version is blocked entirely.
 
 use crate::error::Error;
@@ -44,8 +45,8 @@ impl DefaultRoute {
                 "kill_switch blocks all IPv{version} traffic, because no peer has {net} in allowed_ips"
             );
         }
-        // From here on, an error removes the new rules. Rules of a killed tunnel are kept and reused: removing them first would let packets
-        // leak past the tunnel.
+        // From here on, an error removes the new rules. Rules of a killed tunnel are kept and reused:
+        // removing them first would let packets leak past the tunnel.
         let mut set = DefaultRoute { families, bypass: None };
         for family in &set.families {
             set.add(cfg, family).map_err(|e| Error::usage(format!("default_route: {e}")))?;
@@ -98,8 +99,9 @@ impl Drop for DefaultRoute {
     }
 }
 
-/// Removes the rules of a tunnel that was killed together with its helper process if their table is empty. The table is not empty if it
-/// contains the block of a kill switch, which must stay, or the route into another tunnel's interface.
+/// Removes the rules of a tunnel that was killed together with its helper process if their table is empty.
+/// The table is not empty if it contains the block of a kill switch, which must stay, or the route into
+/// another tunnel's interface.
 pub(crate) fn clear_leftovers() {
     let (table, nearby) = (MARK.to_string(), NEARBY.to_string());
     for family in ["-4", "-6"] {
@@ -123,8 +125,8 @@ fn rule(args: &[&str]) -> Result<(), String> {
     }
 }
 
-/// Warns of strict reverse path filters: they drop the other end's answers, since unmarked packets to it would be routed through the
-/// tunnel.
+/// Warns of strict reverse path filters: they drop the other end's answers, since unmarked packets to it
+/// would be routed through the tunnel.
 fn warn_of_strict_filters() {
     let strict = |name: &str| {
         let file = format!("/proc/sys/net/ipv4/conf/{name}/rp_filter");

@@ -1,6 +1,6 @@
-//! Name servers of this host while a session is open: set with systemd-resolved or resolvconf, or in /etc/resolv.conf itself, with the
-//! original text kept in the state directory. The originals return when the session or the tunnel ends, and at the next start after a
-//! crash.
+//! Name servers of this host while a session is open: set with systemd-resolved or resolvconf, or in
+//! /etc/resolv.conf itself, with the original text kept in the state directory. The originals return when the
+//! session or the tunnel ends, and at the next start after a crash.
 
 use mpdccp_tunnel::config::Config;
 use std::io::{ErrorKind, Write};

@@ -1,5 +1,5 @@
-//! The tunnel's connection to the helper process. The helper keeps the privileges that the tunnel gives up after its start;
-//! [`serve`](super::serve) is the helper itself.
+//! The tunnel's connection to the helper process. The helper keeps the privileges that the tunnel gives up
+//! after its start; [`serve`](super::serve) is the helper itself.
 
 use crate::error::Error;
 use crate::tunnel::face::{control, events};
@@ -29,7 +29,8 @@ use zeroize::Zeroizing;
 /// Longest message: it may contain a file of the state directory.
 const LONGEST: usize = 64 << 20;
 
-/// Requests to the helper process. The helper knows the configuration, so requests contain only what the configuration lacks.
+/// Requests to the helper process. The helper knows the configuration, so requests contain only what the
+/// configuration lacks.
 #[derive(Debug, Serialize, Deserialize)]
 pub(crate) enum Request {
     /// Remove what an earlier tunnel left behind, and get ready.

@@ -1,5 +1,5 @@
-//! The owner's hook program, run on a separate thread, one event after the other. It is started without a shell, with its arguments in the
-//! environment: a name chosen by a peer is only data there.
+//! The owner's hook program, run on a separate thread, one event after the other. It is started without a
+//! shell, with its arguments in the environment: a name chosen by a peer is only data there.
 
 use mpdccp_tunnel::Hook;
 use rustix::process::{Pid, Signal, kill_process_group};
@@ -46,7 +46,8 @@ impl Hooks {
         }
     }
 
-    /// Runs the hook after the tunnel has died, after the pending runs. All remaining runs together have the time limit of [`drop`].
+    /// Runs the hook after the tunnel has died, after the pending runs. All remaining runs together have the
+    /// time limit of [`drop`].
     pub(crate) fn run_last(&mut self, hook: Hook) {
         self.closing.store(true, Ordering::Relaxed);
         if self.thread.is_none() {
@@ -176,7 +177,8 @@ mod tests {
         let child = std::fs::read_to_string(directory.path().join("child")).unwrap();
         let stat = format!("/proc/{}/stat", child.trim());
         let lives = || std::fs::read_to_string(&stat).is_ok_and(|stat| !stat.contains(" Z "));
-        // The child is killed at once, but ends slightly later; without the kill it would run for a thousand seconds.
+        // The child is killed at once, but ends slightly later; without the kill it would run for a thousand
+        // seconds.
         let since = Instant::now();
         while lives() && since.elapsed() < 3 * TIMEOUT {
             std::thread::sleep(Duration::from_millis(20));

@@ -5,7 +5,8 @@ use serde::{Deserialize, Serialize};
 use std::io::ErrorKind;
 use std::process::Command;
 
-/// Mark of the tunnel's own packets, number of the table of `default_route`, and preference of its rule ("mp").
+/// Mark of the tunnel's own packets, number of the table of `default_route`, and preference of its rule
+/// ("mp").
 pub(crate) const MARK: u32 = 0x6d70;
 
 /// Change of a route.

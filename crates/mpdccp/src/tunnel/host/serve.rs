@@ -1,6 +1,7 @@
-//! The helper process: keeps the privileges that a running tunnel gives up, and uses them for the tunnel. If an attacker takes over the tunnel
-//! through data from the network, the helper does only what the configuration file asks for: it refuses and logs all other requests. When the
-//! tunnel dies, the helper removes what the tunnel left behind.
+//! The helper process: keeps the privileges that a running tunnel gives up, and uses them for the tunnel. If
+//! an attacker takes over the tunnel through data from the network, the helper does only what the
+//! configuration file asks for: it refuses and logs all other requests. When the tunnel dies, the helper
+//! removes what the tunnel left behind.
 
 use crate::error::Error;
 use crate::tunnel::face::{control, events};
@@ -154,7 +155,8 @@ impl Server {
         done.map(|()| None)
     }
 
-    /// Whether the configuration routes this network into the interface. Only `default_route` sets prefixes of length 0.
+    /// Whether the configuration routes this network into the interface. Only `default_route` sets prefixes
+    /// of length 0.
     fn may_route(&self, net: &IpNet) -> bool {
         let pool = self.cfg.assign.iter().flat_map(|assign| &assign.pool);
         let nets = self.cfg.peers.iter().flat_map(|peer| &peer.get_ref().allowed_ips).chain(pool);
@@ -197,7 +199,8 @@ impl Server {
         Ok(Reloaded { text: text.into(), own: keys.own.map(|key| key.to_base64()), peers: peers.collect() })
     }
 
-    /// Leaves nothing behind, except a kill switch if the tunnel died: nothing may bypass the tunnel until its owner ends it.
+    /// Leaves nothing behind, except a kill switch if the tunnel died: nothing may bypass the tunnel until
+    /// its owner ends it.
     fn end(mut self, orderly: bool) {
         match self.default_route.take() {
             Some(route) if self.cfg.kill_switch && !orderly => route.leave(),

@@ -168,8 +168,8 @@ impl Bed {
         self.directory.path().join(name)
     }
 
-    /// Starts both ends, with keys unless `common` says otherwise. `common` is added to both configurations; addresses have a
-    /// port only with UDP.
+    /// Starts both ends, with keys unless `common` says otherwise. `common` is added to both configurations;
+    /// addresses have a port only with UDP.
     pub(crate) fn up(&mut self, common: &str) {
         self.up_with(common, "");
     }
@@ -333,7 +333,8 @@ impl Bed {
     pub(crate) fn decoded(&self, filter: &str) -> Option<String> {
         let lua = concat!(env!("CARGO_MANIFEST_DIR"), "/../../tools/wireshark/mpdccp.lua");
         let mut command = Command::new("tshark");
-        // Tunnelled packets are not decoded: their checksums may be left to a network card that does not exist.
+        // Tunnelled packets are not decoded: their checksums may be left to a network card that does not
+        // exist.
         command.args(["-X", &format!("lua_script:{lua}"), "-o", "dccp.check_checksum:TRUE", "-r"]);
         match command.arg(self.path("c.pcap")).args(["-Y", filter]).output() {
             Ok(output) => Some(String::from_utf8(output.stdout).unwrap()),

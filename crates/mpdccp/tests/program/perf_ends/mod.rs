@@ -83,8 +83,8 @@ impl Place {
         Server { child, stdout, port, listening }
     }
 
-    /// Runs a client against a server that is stopped afterwards. `{port}` in the client's arguments is the server's port: the UDP
-    /// port, or with raw encapsulation the DCCP port.
+    /// Runs a client against a server that is stopped afterwards. `{port}` in the client's arguments is the
+    /// server's port: the UDP port, or with raw encapsulation the DCCP port.
     pub(crate) fn against_server(&self, server: &str, client: &str) -> Output {
         let [_, client] = self.both(server, client);
         client
@@ -98,8 +98,8 @@ impl Place {
         [server.child.wait_with_output().unwrap(), output]
     }
 
-    /// Runs a client with reports; at each report `act` handles the server, until it returns true. Returns the client's records and
-    /// its exit status; it must exit within half a minute after that.
+    /// Runs a client with reports; at each report `act` handles the server, until it returns true. Returns
+    /// the client's records and its exit status; it must exit within half a minute after that.
     pub(crate) fn with_server(
         &self,
         server: &str,
