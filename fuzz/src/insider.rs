@@ -1,5 +1,4 @@
-//! A peer that means harm: it has valid keys, follows the handshakes, and says anything after that, with
-//! HMACs that are right.
+//! A hostile peer: it has valid keys, follows the handshakes, and then sends anything, with valid HMACs.
 
 mod frames;
 
