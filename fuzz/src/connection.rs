@@ -5,10 +5,10 @@ use dccp_proto::{Config, DropCode, Ecn, Extra};
 use dccp_wire::ResetCode;
 use mpdccp_units::Duration;
 
-/// Bounds a story; no input is long enough to want more.
+/// Limit on the steps of one run; no input is long enough for more.
 const STEPS: usize = 200;
 
-/// Two connections, of any CCID, their owners, the network between them and a forger.
+/// Two ends of a connection with any CCID, their owners, the network between them, and a forger.
 pub fn connection(bytes: &[u8]) {
     let input = &mut Unstructured::new(bytes);
     let mut net = Net::new(config(input), config(input));
@@ -48,15 +48,16 @@ pub fn connection(bytes: &[u8]) {
             _ => command(input, &mut net),
         }
         net.pump();
-        // Only the newest are asked for, and the whole would be taken for memory of the connections.
+        // Keep only the newest packets: only they are used, and the memory of a full log would count as that
+        // of the connections.
         net.log.drain(..net.log.len().saturating_sub(100));
         for end in net.ends.iter().flatten() {
             end.poll_timeout();
             end.max_payload(0);
         }
     }
-    // Whatever happened: without anybody's doing it nearly comes to rest. Ends that a forger put out of step
-    // look for the path's MTU in vain, a few times a second.
+    // Whatever happened, an idle connection sends little. Ends that a forger desynchronised probe the path's
+    // MTU in vain, a few times a second.
     let waiting: usize = net.to_send.iter().map(|queue| queue.len()).sum();
     let mut after = 0;
     for _ in 0..70 {
@@ -101,7 +102,7 @@ fn fate(byte: u8) -> Fate {
     }
 }
 
-/// What an owner may do at any time.
+/// Performs an action of the owner.
 fn command(input: &mut Unstructured<'_>, net: &mut Net) {
     let (side, now) = (input.below(2), net.now);
     let seq =

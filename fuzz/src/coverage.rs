@@ -1,9 +1,8 @@
-//! Which places of the code a story reached: the compiler's counters for coverage, which stable toolchains
-//! have.
+//! Code coverage of a run, from the compiler's counters, which stable toolchains have.
 
 use std::panic::{self, AssertUnwindSafe};
 
-/// How often a place was reached, in classes: a loop that ran ten times is news after one that ran once.
+/// Class of a hit count: a loop that ran ten times is new coverage compared with one that ran once.
 fn class(count: u64) -> u8 {
     match count {
         0 => 0,
@@ -19,7 +18,7 @@ fn class(count: u64) -> u8 {
 pub(crate) struct Coverage(Vec<u8>);
 
 impl Coverage {
-    /// Plays a story: how it ended, and whether it reached anything new.
+    /// Runs a target; returns how it ended, and whether it reached anything new.
     pub(crate) fn of(&mut self, story: impl FnOnce()) -> (std::thread::Result<()>, bool) {
         counters().fill(0);
         let ended = panic::catch_unwind(AssertUnwindSafe(story));
@@ -41,7 +40,7 @@ impl Coverage {
     }
 }
 
-/// Without `fuzz/run` there are none, and stories are made up blindly.
+/// Without `fuzz/run` there are no counters, and inputs are chosen blindly.
 #[cfg(not(fuzz_coverage))]
 fn counters() -> &'static mut [u64] {
     &mut []
@@ -54,8 +53,8 @@ fn counters() -> &'static mut [u64] {
         fn __llvm_profile_begin_counters() -> *mut u64;
         fn __llvm_profile_end_counters() -> *mut u64;
     }
-    // SAFETY: the profiling runtime's own bounds of its array of counters; only this thread runs code that
-    // counts.
+    // SAFETY: these are the bounds of the profiling runtime's array of counters, and only this thread runs
+    // counted code.
     unsafe {
         let (begin, end) = (__llvm_profile_begin_counters(), __llvm_profile_end_counters());
         std::slice::from_raw_parts_mut(begin, end.offset_from_unsigned(begin))

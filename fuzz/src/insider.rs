@@ -16,19 +16,19 @@ use mpdccp_units::Duration;
 use sha2::{Digest, Sha256};
 use std::net::{IpAddr, SocketAddr};
 
-/// Bounds a story; no input is long enough to want more.
+/// Limit on the steps of one run; no input is long enough for more.
 const STEPS: usize = 200;
-/// Subflows of the insider at a time.
+/// Maximum number of the insider's subflows at a time.
 const SUBFLOWS: usize = 12;
 
 /// One connection, as the insider sees it.
 #[derive(Clone, Debug)]
 struct Subflow {
-    /// Which of the addresses.
+    /// Index of the address.
     place: usize,
     /// The insider's port and its victim's.
     ports: (u16, u16),
-    /// The next number to send, and the newest that came.
+    /// The next number to send, and the newest received.
     seq: Seq,
     gsr: Seq,
     /// Nonces of a join, the insider's first.
@@ -49,8 +49,8 @@ struct Insider {
     opened: u16,
 }
 
-/// A hostile client of a listener, or a hostile server of a client: sequence numbers of both kinds begin
-/// anywhere, just below their limits among others.
+/// A hostile client of a listener, or a hostile server of a client. Sequence numbers and MP_SEQ begin
+/// anywhere, often just below their limits.
 pub fn insider(bytes: &[u8]) {
     let input = &mut Unstructured::new(bytes);
     let cfg = SessionConfig { streams: input.one_in(2), joinable: input.one_in(2), ..session::config(input) };
@@ -117,7 +117,7 @@ pub fn insider(bytes: &[u8]) {
         let now = net.now;
         net.end(victim).abort(now, id);
     }
-    // Nobody answers any more.
+    // The insider answers nothing from now on.
     insider.subflows.clear();
     insider.wait(&mut Unstructured::new(&[]), &mut net, Duration::from_secs(1_400));
     assert!(net.end(victim).sessions().is_empty(), "a session has no end");
@@ -145,9 +145,9 @@ impl Insider {
         net.inject(self.victim, self.route(place), ecn, bytes);
     }
 
-    /// Takes what the victim sends, and answers handshakes.
+    /// Receives the victim's packets, and answers handshakes.
     fn fetch(&mut self, input: &mut Unstructured<'_>, net: &mut Net) {
-        // An answer has another one seldom.
+        // An answer rarely causes another one.
         for _ in 0..4 {
             let sent = net.intercept(self.victim);
             while net.end(self.victim).poll_deliver().is_some() {}
@@ -231,8 +231,8 @@ impl Insider {
         self.subflows.retain(|flow| flow.ports != ports);
         self.subflows.push(Subflow { place: 0, ports, seq: first_number(input), gsr: header.seq, nonces });
         let at = self.subflows.len() - 1;
-        // Which path asked is not known. A path without such a connection ignores the Response and sets no
-        // timer: then the other gets it.
+        // The path of the request is unknown. A path without such a connection ignores the Response and sets
+        // no timer; the other path then gets it.
         for place in 0..2 {
             self.subflows[at].place = place;
             let seq = self.subflows[at].seq;
@@ -296,7 +296,7 @@ impl Insider {
         net.now = end;
     }
 
-    /// Many data packets at once, in or out of order: for those who reorder, repair and restore.
+    /// Many data packets at once, in or out of order: for reordering, repair and FEC.
     fn burst(&mut self, input: &mut Unstructured<'_>, net: &mut Net) {
         let (step, payload) = (input.below(3) as u64 + input.below(2) as u64 * 1_000, input.below(1400));
         let payload = vec![input.byte(); payload];
@@ -317,7 +317,7 @@ impl Insider {
         }
     }
 
-    /// A packet of any type with any options, numbered as it should be, or nearly.
+    /// Sends a packet of any type with any options, numbered correctly or nearly so.
     fn say(&mut self, input: &mut Unstructured<'_>, net: &mut Net) {
         if self.subflows.is_empty() {
             return;
@@ -328,7 +328,7 @@ impl Insider {
         let ptype = PacketType::from_number(types[input.below(known)]);
         let mut options = Vec::new();
         if !input.one_in(4) {
-            // What it has of the victim's packets.
+            // Acknowledges the victim's packets.
             push(&mut options, Opt::AckVector(false, &vec![63; input.below(4) + 1]));
         }
         let keys = [self.its_key.clone(), self.key.clone()];
@@ -383,7 +383,7 @@ impl Insider {
                     push(&mut options, Opt::Mp(MpOption::FastClose(&keys[usize::from(small) % 2])))
                 }
                 12 => {
-                    // Each of ours, and streams.
+                    // Each private option of this stack, and the mark of stream packets.
                     let mut private = [&frames::MAGIC[..], &[small % 6]].concat();
                     let len = [2, 2, 2, 4, 7, 0][usize::from(small % 6)];
                     private.extend((0..len).map(|_| input.byte()));
@@ -443,7 +443,7 @@ impl Insider {
             service_code: Some(7),
             reset: Some(Reset { code: ResetCode::from_number(input.byte() % 14), data: [0; 3] }),
         };
-        // Losses of its own making.
+        // Simulates losses.
         flow.seq = flow.seq.add(if input.one_in(16) { input.below(300) as u64 } else { 1 });
         let place = flow.place;
         let mut bytes = vec![0; header.packet_len(options.len(), payload.len())];
@@ -451,7 +451,7 @@ impl Insider {
         self.inject(input, net, place, &bytes);
     }
 
-    /// RFC 9897 section 3.2.6, from the sender's own key on.
+    /// HMAC of RFC 9897 section 3.2.6, with the sender's own key first.
     fn tag(&self, parts: &[&[u8]]) -> [u8; 20] {
         let both = [&self.key[..], &self.its_key[..]].concat();
         let mut key = [0; 64];
@@ -475,7 +475,7 @@ fn push(options: &mut Vec<u8>, option: Opt<'_>) {
     options.extend(buf.as_bytes());
 }
 
-/// Confirms for all Changes but that for multipath, with the first value each.
+/// Confirms for all Changes except that of multipath, each with the first value.
 fn agree(packet: &Packet<'_>) -> Vec<u8> {
     let mut out = Vec::new();
     for option in packet.options().map_while(Result::ok) {
@@ -484,7 +484,7 @@ fn agree(packet: &Packet<'_>) -> Vec<u8> {
             Opt::ChangeR(number, list) => (false, number, list),
             _ => continue,
         };
-        // Numbers are agreed as they are; of lists the first value counts, and the list follows.
+        // A number is confirmed unchanged. Of a list the first value is confirmed, followed by the list.
         let value = if [3, 5].contains(&number) {
             list.to_vec()
         } else {

@@ -1,5 +1,5 @@
-//! Hostile input. Each target reads its input as a story: who the ends are, what they do, what the network
-//! does, and what somebody forges. No story may panic, spin, or make memory grow without bound.
+//! Fuzz targets. Each target derives from its input the two ends, their actions, the network's behaviour and
+//! a forger's packets. No input may cause a panic, an endless loop or unbounded memory.
 
 mod connection;
 mod endpoint;
@@ -21,10 +21,10 @@ pub use session::session;
 pub use streams::streams;
 pub use wire::wire;
 
-/// What plays a story.
+/// A fuzz target.
 pub type Target = fn(&[u8]);
 
-/// All there are, by name.
+/// All targets, by name.
 pub const TARGETS: [(&str, Target); 6] = [
     ("wire", wire),
     ("connection", connection),
@@ -34,8 +34,8 @@ pub const TARGETS: [(&str, Target); 6] = [
     ("insider", insider),
 ];
 
-/// The longest story, bytes.
+/// Longest input, bytes.
 pub const MAX_LEN: usize = 2048;
 
-/// The most memory a story may take, bytes.
+/// Maximum memory of a run, bytes.
 pub const MAX_MEMORY: usize = 64 << 20;

@@ -1,4 +1,4 @@
-//! Looks for stories that end badly, with a stable toolchain. `fuzz/run` builds and starts it; see
+//! Searches for inputs that make a target fail, with a stable toolchain. `fuzz/run` builds and starts it; see
 //! CONTRIBUTING.md.
 
 mod coverage;
@@ -14,7 +14,7 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
-/// Beyond the limit an allocation fails, and the process ends: `current` has the story.
+/// An allocation beyond the limit fails and ends the process; the file `current` then has the input.
 #[global_allocator]
 static MEMORY: Cap<std::alloc::System> = Cap::new(std::alloc::System, usize::MAX);
 
@@ -60,13 +60,13 @@ fn read(corpus: &Path) -> std::io::Result<Vec<(PathBuf, Vec<u8>)>> {
     files.into_iter().map(|file| fs::read(&file).map(|bytes| (file, bytes))).collect()
 }
 
-/// How long the processor has worked for this program: on a busy machine hours may pass without a story.
+/// CPU time of this program: on a busy machine hours may pass without a run.
 fn worked() -> Duration {
     let time = clock_gettime(ClockId::ProcessCPUTime);
     Duration::new(time.tv_sec.unsigned_abs(), time.tv_nsec.unsigned_abs() as u32)
 }
 
-/// For so much time of the processor.
+/// Searches for this much CPU time.
 fn search(name: &str, target: mpdccp_fuzz::Target, corpus: &Path, time: Duration) -> std::io::Result<()> {
     let crashes = Path::new(env!("CARGO_MANIFEST_DIR")).join("crashes");
     fs::create_dir_all(&crashes)?;
@@ -117,7 +117,7 @@ fn search(name: &str, target: mpdccp_fuzz::Target, corpus: &Path, time: Duration
     fs::remove_file(path)
 }
 
-/// Leaves the smallest files that reach everything, or so many of them.
+/// Keeps the smallest files that reach everything, but at most `most` of them.
 fn minimise(target: mpdccp_fuzz::Target, corpus: &Path, most: usize) -> std::io::Result<()> {
     let mut files = read(corpus)?;
     files.sort_by_key(|(_, bytes)| bytes.len());

@@ -1,4 +1,4 @@
-//! Stories from stories.
+//! Makes inputs from other inputs.
 
 use mpdccp_fuzz::MAX_LEN;
 use rand_chacha::ChaCha8Rng;
@@ -25,7 +25,7 @@ impl Dice {
         bytes
     }
 
-    /// One of them, changed in some places; at times the newest, which was the last to reach something.
+    /// One of the inputs with changes in some places; often one of the newest, which reached something new.
     pub(crate) fn mutate(&mut self, stories: &[Vec<u8>]) -> Vec<u8> {
         let at = if self.below(3) == 0 {
             stories.len() - 1 - self.below(stories.len().min(20))

@@ -1,9 +1,9 @@
-//! Packets and options that nearly make sense.
+//! Packets and options that are nearly valid.
 
 use crate::unstructured::Unstructured;
 use dccp_wire::{Header, MpOption, Opt, OptionBuf, PacketType, Reset, ResetCode, Seq};
 
-/// Options that could be there, and bytes that could not.
+/// Plausible options, and invalid bytes.
 pub(crate) fn options(input: &mut Unstructured<'_>) -> Vec<u8> {
     let mut buf = OptionBuf::new();
     for _ in 0..input.below(5) {
@@ -48,9 +48,9 @@ pub(crate) fn options(input: &mut Unstructured<'_>) -> Vec<u8> {
     bytes
 }
 
-/// A packet such as whoever sent `last` could have sent after it.
+/// A packet that the sender of `last` could have sent next.
 pub(crate) fn packet(input: &mut Unstructured<'_>, last: &Header) -> Vec<u8> {
-    // What ends a connection comes seldom, so that others have time to do harm.
+    // Packets that end a connection are rare, so that other packets can have an effect.
     let seldom = if input.one_in(8) { 16 } else { 5 };
     let types = [4, 3, 2, 8, 9, 0, 1, 4, 2, 3, 5, 6, 7, 10, 11, 15];
     let ptype = PacketType::from_number(types[input.below(types.len()) % seldom.max(types.len() - 6)]);

@@ -10,11 +10,10 @@ use mpdccp_proto::{Ccid, Fallback, JoinFrom, KeyType, Named, PktInfo, SessionCon
 use mpdccp_units::{Duration, Rate};
 use std::net::SocketAddr;
 
-/// Bounds a story; no input is long enough to want more.
+/// Limit on the steps of one run; no input is long enough for more.
 const STEPS: usize = 200;
 
-/// A multipath session over two paths that opened as it should, its owners, the network, and a forger who
-/// sees all packets.
+/// An open multipath session over two paths, its owners, the network, and a forger who sees all packets.
 pub fn session(bytes: &[u8]) {
     let input = &mut Unstructured::new(bytes);
     let (client, server) = (config(input), config(input));
@@ -69,7 +68,7 @@ pub fn session(bytes: &[u8]) {
     assert!(net.log.len() < 4000, "{} packets of what is over", net.log.len());
 }
 
-/// What an end is set to; some of it stands at the end of the input.
+/// Settings of an end; some of them come from the end of the input.
 pub(crate) fn config(input: &mut Unstructured<'_>) -> SessionConfig {
     let more = &mut input.end(8);
     let known: Vec<u8> = Ccid::known().collect();
@@ -118,7 +117,7 @@ pub(crate) fn config(input: &mut Unstructured<'_>) -> SessionConfig {
     }
 }
 
-/// A packet of either end that resembles one of its last, from where that came or from elsewhere.
+/// Sends a packet that resembles a recent packet of either end, on the same route or on another.
 pub(crate) fn forge(input: &mut Unstructured<'_>, net: &mut Net) {
     let Some(newest) = net.log.len().checked_sub(1) else { return };
     let old = net.log[newest - input.below(40).min(newest)].clone();

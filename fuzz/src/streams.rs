@@ -2,11 +2,11 @@ use crate::unstructured::Unstructured;
 use dccp_streams::{Config, Event, Reason, Role, StreamId, Streams};
 use mpdccp_units::{Duration, Time};
 
-/// Bounds a story.
+/// Limit on the steps of one run.
 const STEPS: usize = 400;
 const MTU: usize = 1_200;
 
-/// Two ends of the stream layer, their applications, and a forger who changes, repeats and makes up packets.
+/// Two ends of the stream layer, their applications, and a forger who changes, repeats and invents packets.
 pub fn streams(bytes: &[u8]) {
     let input = &mut Unstructured::new(bytes);
     let config = Config { receive_memory: 1 << 20, send_memory: 1 << 20, half_open: 20, ..Config::default() };
@@ -21,7 +21,7 @@ pub fn streams(bytes: &[u8]) {
         let end = input.below(2);
         let id = StreamId(input.below(8) as u64);
         let streams = &mut ends[end];
-        // Every call may fail; none may do more than that.
+        // Every call may return an error, but none may panic.
         match input.below(16) {
             0 => drop(streams.open(&input.bytes(20), input.byte())),
             1 | 2 => drop(streams.write(id, &vec![input.byte(); 200 * input.below(256)])),
@@ -72,7 +72,7 @@ pub fn streams(bytes: &[u8]) {
             }
         }
     }
-    // Left alone, two honest ends come to rest.
+    // Without further input, two honest ends become idle.
     for _ in 0..10_000 {
         let timers = ends.iter().filter_map(Streams::poll_timeout).min();
         if timers.is_none() && !ends.iter().any(|end| (0..3).any(|class| end.has_packet(now, class))) {

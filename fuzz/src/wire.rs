@@ -1,14 +1,14 @@
 use dccp_wire::{MpOption, Opt, OptionBuf, Options, Packet, checksum};
 
-/// Any bytes are a packet or an error, any bytes are an option area, and what was read is written back to the
-/// same meaning.
+/// Any bytes parse as a packet or an error, and as options. Parsed packets, written again, have the same
+/// meaning.
 pub fn wire(bytes: &[u8]) {
     let ip = [127, 0, 0, 1].into();
     checksum::verify(bytes, ip, ip);
     options(bytes);
     let Ok(packet) = Packet::parse(bytes) else { return };
     options(packet.option_bytes);
-    // Longer than any option area we write; only reading must cope with it.
+    // Longer than any option area that this stack writes; only reading must handle it.
     if packet.option_bytes.len() > dccp_wire::MAX_OPTIONS {
         return;
     }

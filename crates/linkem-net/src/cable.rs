@@ -77,7 +77,7 @@ impl<R: Recorder> Direction<R> {
         Ok(())
     }
 
-    /// Writes packets that are due to `to`.
+    /// Writes the packets that are due; `to` is their interface.
     fn write(&mut self, to: &Tun) {
         while let Some(out) = self.link.pop(Clock.now()) {
             let (mark, mut packet) = out.packet;

@@ -20,7 +20,7 @@ pub(super) fn use_streams(input: &mut Unstructured<'_>, streams: &mut Streams) {
     while streams.poll_event().is_some() {}
 }
 
-/// A packet of the stream layer (docs/streams.md), whose frames may say anything.
+/// A packet of the stream layer (docs/streams.md) with arbitrary frames.
 pub(super) fn stream_packet(input: &mut Unstructured<'_>) -> Vec<u8> {
     let mut out = vec![0x20 | input.byte() & 3];
     if out[0] & 1 == 1 {
@@ -67,7 +67,7 @@ pub(super) fn stream_packet(input: &mut Unstructured<'_>) -> Vec<u8> {
     out
 }
 
-/// Small as a rule; at the limits of the encoding and of windows at times.
+/// Mostly small; sometimes near the limits of the encoding and of windows.
 fn any_size(input: &mut Unstructured<'_>) -> u64 {
     match input.below(8) {
         0..=3 => input.below(16) as u64,
@@ -89,7 +89,7 @@ fn varint(out: &mut Vec<u8>, n: u64) {
     out.extend(&bytes[8 - (1 << class)..]);
 }
 
-/// Features of this end, invented.
+/// Random capabilities of this end.
 pub(super) fn hello(input: &mut Unstructured<'_>) -> Vec<u8> {
     [&MAGIC[..], &[0, input.byte() | 27, 0]].concat()
 }

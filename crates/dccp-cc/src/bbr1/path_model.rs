@@ -84,7 +84,7 @@ impl PathModel {
         }
     }
 
-    /// Another's BtlBw, whatever was measured before.
+    /// Takes over the BtlBw of another controller, whatever was measured before.
     pub(super) fn inherit(&mut self, bw: f64) {
         self.btl_bw.reset(self.rounds, bw);
     }

@@ -37,7 +37,8 @@ fn close(got: f64, wanted: f64) {
     assert!((got / wanted - 1.0).abs() < 1e-9, "{got}, not {wanted}");
 }
 
-/// With such a long round trip, twice the rate left by the timer would be more.
+/// With a round trip of 8 s the initial rate is half a packet a second. Twice the rate left by the timer
+/// would be more.
 #[test]
 fn the_first_feedback_starts_from_the_initial_rate() {
     let mut sender = TfrcSender::new(config(), ms(0), None);

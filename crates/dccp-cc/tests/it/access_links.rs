@@ -30,7 +30,7 @@ fn bursts_fit_a_short_queue() {
     assert!(share > 0.9, "{share}");
 }
 
-/// Its rate divided by that of a competing CUBIC, in the second half of a minute.
+/// Rate of the flow divided by that of a competing CUBIC, in the second half of a minute.
 fn share(tuning: Bbr1Tuning, mbps: f64, rtt: f64, bdps: f64) -> f64 {
     let bytes = mbps * 125.0 * rtt * bdps;
     let queue = QueueConfig { kind: QueueKind::DropTail, limit: Limit::Bytes(bytes as u64) };

@@ -218,8 +218,8 @@ fn a_listen_has_the_request_repeated_once() {
     };
     listen(&mut net, 8, &[], &[]);
     assert_eq!(requests(&net), 1, "another service's");
-    // RFC 5596 section 2.2.1: its options and data are ignored; on other packets a Mandatory at the end would
-    // be an error.
+    // RFC 5596 section 2.2.1: options and data of a Listen are ignored; on other packets a Mandatory at the
+    // end would be an error.
     listen(&mut net, 7, &[1, 1, 1, 1], b"data");
     assert_eq!(requests(&net), 2);
     listen(&mut net, 7, &[], &[]);

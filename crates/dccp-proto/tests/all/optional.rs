@@ -43,7 +43,7 @@ fn a_client_asks_for_one_service_only() {
     }
 }
 
-/// Section 8.1.3: once, whatever is retransmitted.
+/// Section 8.1.3: data of the handshake arrives once, however often its packets are repeated.
 #[test]
 fn data_on_request_and_response_arrives_once_where_it_is_taken() {
     for taken in [true, false] {

@@ -137,7 +137,7 @@ fn options() -> impl Strategy<Value = (Vec<Opt<'static>>, OptionBuf)> {
     vec(option(), 0..12).prop_map(|mut wanted| {
         let mut buf = OptionBuf::new();
         wanted.retain(|option| buf.push(option));
-        // Mandatory at the end followed by padding would be padding.
+        // Padding follows, and Mandatory before padding counts as padding.
         if wanted.last() == Some(&Opt::Mandatory) {
             wanted.push(Opt::SlowReceiver);
             if !buf.push(&Opt::SlowReceiver) {

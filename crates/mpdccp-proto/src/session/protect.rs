@@ -74,8 +74,8 @@ impl Session {
             };
             let Some(i) = self.index(path) else { continue };
             self.options.clear();
-            // It is not session data: without MP_SEQ no receiver takes it for data, even if its option is
-            // lost.
+            // An FEC packet is not session data: without MP_SEQ no receiver mistakes it for data, even if its
+            // option is lost.
             Private::Fec(packet.newest, packet.count).with(|option| self.options.push(&Opt::Mp(option)));
             self.paths[i].transmit(now, self.options.as_bytes(), &packet.payload, sink);
             self.cap.on_sent(now, packet.payload.len() as u64);
@@ -94,7 +94,7 @@ impl Session {
         data: &[u8],
         received: &Received<'_>,
     ) {
-        // It has a number on its path, but none in the session.
+        // An FEC packet has a number on its path, but none in the session.
         self.reorderer.on_other(now, self.paths[i].id, received.seq, received.ndp);
         self.fec.stats.received += 1;
         let offsets = usize::from(count) * OFFSET;

@@ -62,7 +62,7 @@ impl Session {
     /// Drops a packet that no path can carry.
     pub(super) fn drop_too_big(&mut self, source: Source) {
         match source {
-            // They are cut to the path's size.
+            // Stream packets are cut to the path's size.
             Source::Streams(_) => {}
             Source::Repair => drop(self.repair.pop()),
             Source::Aside(l) => self.classes.all[l].queue.drop_aside_too_big(),

@@ -105,7 +105,7 @@ fn a_session_that_floods_takes_nothing_from_another() {
     assert!((1_180..=1_260).contains(&flood), "{flood} of 1,200 that are left to it");
     assert_eq!(net.status(Client, modest).queue_stats.dropped_full, 0);
     assert!(net.status(Client, flooding).queue_stats.dropped_old > 0, "it waits in its own queue");
-    // Both want more than half of it.
+    // Each session alone offers more than half of the limit.
     let before = (sent(&net, flooding), sent(&net, modest));
     for n in 6_000..10_000 {
         net.client.send(net.now, modest, crate::common::datagram(n), Default::default());

@@ -236,7 +236,7 @@ fn vouched_strangers_have_the_places_of_their_source() {
     }
 }
 
-/// Nor can a few sources together.
+/// A few sources together cannot take all sessions either.
 #[test]
 fn few_sources_cannot_take_all_sessions() {
     let mut net = Net::new(1, 5, plain());

@@ -110,7 +110,7 @@ fn priorities_reach_the_peer() {
         let mut world = World::open(&fates);
         let (now, session, id) = (world.net.now, world.session, world.path_id(Client, world.session, 1));
         world.net.client.set_prio(now, session, id, 1);
-        // It is in flight when the next one replaces it.
+        // The first MP_PRIO is in flight when the next one replaces it.
         world.net.drain();
         world.net.client.set_prio(now, session, id, 2);
         world.run(Duration::from_secs(10));
@@ -163,7 +163,7 @@ fn aborting_ends() {
         let mut world = World::open(&fates);
         let now = world.net.now;
         world.net.client.abort(now, world.session);
-        // Its Resets may all be lost: then the server notices the silence.
+        // The Resets of the client may all be lost; then the server notices the silence.
         world.run(Duration::from_secs(180));
         assert_eq!(world.sessions(), [0, 0], "{fates:?}");
     }

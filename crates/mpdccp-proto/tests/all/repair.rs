@@ -92,8 +92,8 @@ fn a_standby_path_repairs_what_the_peer_does_not_miss_yet() {
     net.wires[0].up = false;
     net.stream(Client, id, 4000, 600, gap);
     net.run(Duration::from_secs(2));
-    // Its window is that of a new path, so the repairs take several round trips; no newer packets overtake
-    // them.
+    // The remaining path's window is that of a new path, so the repairs take several round trips; no newer
+    // packets overtake them.
     let repair = net.status(Client, id).repair;
     assert!(repair.sent > 30 && repair.given_up == 0, "{repair:?}");
     assert!(net.numbers(Server).is_sorted());

@@ -296,7 +296,7 @@ fn a_used_up_quota_makes_a_path_standby_until_the_month_is_over() {
     }
     world.run(SECOND);
     assert!(world.hosts[0].sockets[&a].bytes < carried + 10_000, "the other path carries them");
-    // It is saved in time, and a crash does not undo it.
+    // The volume is saved in time, and a crash does not undo it.
     world.run(Duration::from_secs(61));
     world.send(0, inner(SERVERS[0]), 100);
     world.run(Duration::from_secs(61));
@@ -392,7 +392,8 @@ fn leases_differ_and_outlive_a_restart() {
 
 #[test]
 fn a_server_gives_no_more_than_allowed_ips() {
-    // Its network is wider than the client allows: only the address is set, without a route.
+    // The assigned address has a wider network than the client allows: only the address is set, without a
+    // route.
     let auto = || ClientFile { extra: "addresses = \"auto\"".into(), ..ClientFile::new() };
     let wide = |text: String| text.replace("10.0.0.1/24", "10.0.0.1/1");
     let world_with = |pool: &str| {

@@ -234,7 +234,7 @@ fn a_session_that_ends_resets_its_connections_and_finishes_none() {
     world.hosts[SERVER].restart(now);
     world.run(Duration::from_secs(90));
     assert_eq!(world.told(0), [Told::Reset(near)], "the held one is forgotten");
-    // Its next SYN is held again, for the new session.
+    // The host's next SYN is held again, for the new session.
     world.told(SERVER);
     world.syn(0, 0, world.server_of(0).unwrap(), 1_001);
     let server = world.server_of(0).unwrap();
@@ -315,7 +315,7 @@ fn connections_that_died_with_an_end_are_over_for_both_hosts_whichever_it_was() 
         world.open(1_000);
         let now = world.now;
         for host in killed {
-            // An end without its own journal learns of it from the other.
+            // An end without its own journal learns of the dead connection from the other.
             if killed.len() == 1 {
                 world.hosts[*host].saved.remove(&StateFile::Connections);
             }

@@ -101,7 +101,7 @@ fn a_rule_keeps_the_bytes_of_its_connections_to_its_path_at_both_ends() {
     let rules =
         |world: &World, host: usize, name: &str| world.peer(host, name).unwrap().policy_rules["rule-1"].bytes;
     assert!(rules(&world, 0, "hub") > 1_000_000 && rules(&world, SERVER, "c0") > 1_000_000);
-    // It waits for that path, for any time.
+    // The stream waits for that path, for any time.
     world.change(0, "p1", |access| access.up = false);
     let (_, got) = world.second(&mut up);
     world.bulk(std::slice::from_mut(&mut up), 5_000);
@@ -178,7 +178,7 @@ fn the_packets_of_a_connection_have_its_dscp() {
         world.says(host, Event::Data(flow, vec![7; 100]));
         assert!(world.marks.contains(&(host, 46)), "{:?}", world.marks);
     }
-    // Of another one they have none.
+    // Packets of another connection have no DSCP.
     world.told(0);
     world.told(SERVER);
     let [near, _] = world.open(1_001);

@@ -58,8 +58,8 @@ fn nobody_reading_is_no_reason_for_a_panic() {
     );
 }
 
-/// The first process of a kernel turns it off at the end; any other process must not. Without capabilities it
-/// could not, whatever it tried.
+/// Only the first process of a kernel may turn it off. The test runs without capabilities, so a wrong attempt
+/// would have no effect.
 #[test]
 fn a_guest_outside_its_kernel_turns_nothing_off() {
     let mut powerless = Command::new("setpriv");

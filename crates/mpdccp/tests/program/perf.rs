@@ -270,8 +270,8 @@ fn nobody_there_is_said_soon() {
     assert!(json["error"].as_str().unwrap().contains("no answer from 127.0.0.1"), "{json}");
 }
 
-/// For a plain connection too, long before it is given up; all of that in JSON. If the program was killed,
-/// its host reports that nothing listens; if the program is stopped, there is no answer.
+/// A silent peer is reported long before it is given up, also on a plain connection, and in JSON. If the
+/// peer's program was killed, its host reports that nothing listens; if it is stopped, there is no answer.
 #[test]
 fn a_peer_that_falls_silent_is_told_of_and_given_up() {
     for signal in [Signal::STOP, Signal::KILL] {

@@ -33,7 +33,8 @@ fn name_servers_follow_the_session_and_come_back_after_all_ends() {
         || text().contains("nameserver 10.71.0.1\nsearch example.org\n") && !text().contains("192.168.71.2");
     bed.up_with("", "dns = [\"10.71.0.1\"]");
     wait_for("names asked in the tunnel", changed);
-    // A killed tunnel's helper process puts them back, and the next start if that was killed.
+    // A killed tunnel's helper process restores the name servers; if the helper was killed too, the next
+    // start does.
     bed.signal("c", Signal::KILL);
     wait_for("names asked as before the kill", || text() == BEFORE);
     bed.again("c");
@@ -100,7 +101,7 @@ fn a_hook_is_told_of_sessions_and_paths() {
     assert!(String::from_utf8_lossy(&output.stdout).contains("is not an executable program"));
 }
 
-/// What was told of as up is told of as down.
+/// The hook reports as down everything that it reported as up.
 #[test]
 fn a_hook_is_told_of_the_end_of_a_killed_tunnel() {
     let Some(mut bed) = bed() else { return };
@@ -157,13 +158,13 @@ fn what_bypasses_the_tunnel_goes_out_as_without_it() {
     bed.again("c");
     open(&bed);
     assert_eq!(rules(), 7);
-    // Without its helper process a tunnel ends, and the next takes over what is left.
+    // Without its helper process a tunnel ends, and the next tunnel takes over the leftovers.
     bed.kill_helper("c");
     assert_eq!(rules(), 7);
     bed.again("c");
     open(&bed);
     assert_eq!(rules(), 7, "not twice");
-    // Or takes it away.
+    // Or the next tunnel removes the leftovers.
     bed.kill_helper("c");
     let file = bed.path("c.toml");
     let text = std::fs::read_to_string(&file).unwrap();

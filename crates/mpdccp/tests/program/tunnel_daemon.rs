@@ -193,7 +193,7 @@ fn a_default_route_and_a_kill_switch() {
     // A distant host, which can also be reached without the tunnel.
     ip(&format!("-n {s} addr add 198.18.0.1/32 dev lo"));
     ip(&format!("-n {c} route add default via {}", REMOTE[0]));
-    // And one that is not behind any peer.
+    // A distant host that is not behind any peer.
     ip(&format!("-n {c} addr add 2001:db8::2/64 dev p0 nodad"));
     ip(&format!("-n {c} route add default via 2001:db8::1"));
     let way6 = || {
@@ -217,7 +217,7 @@ fn a_default_route_and_a_kill_switch() {
     wait_for("the host far away answers through the tunnel", || far(&bed));
     assert!(bed.status("s")["tun"]["read_packets"].as_u64() >= Some(1));
     assert!(bed.at_client(&format!("ping -c 1 -W 1 {}", REMOTE[0])).status.success(), "what is nearby");
-    // The mark of its own packets takes a capability that it has no more.
+    // Marking the tunnel's own packets needs a capability that the tunnel has given up.
     let more = ["path", "add", "three", "--interface", "p0", "--remote", REMOTE[0]];
     assert_eq!(bed.tunnel("c", &more).status.code(), Some(0));
     wait_for("a new path is up", || bed.client_path("three")["state"] == "up");
@@ -226,7 +226,7 @@ fn a_default_route_and_a_kill_switch() {
     assert!(way().contains("unreachable") || way().contains("No route"), "{}", way());
     assert!(!far(&bed), "nothing goes beside the tunnel");
     assert!(!way6().contains("dev p0"), "{}", way6());
-    // Nor does anything bypass it during the restart.
+    // Nothing bypasses the tunnel during the restart either.
     let stop = Arc::new(AtomicBool::new(false));
     let leaks = {
         let (stop, space) = (stop.clone(), c.clone());
@@ -240,7 +240,7 @@ fn a_default_route_and_a_kill_switch() {
             (leaks, pings)
         })
     };
-    // After a restart and a clean end, it leaves nothing behind.
+    // After a restart and a clean end, the tunnel leaves nothing behind.
     bed.again("c");
     wait_for("both paths are up again", || {
         !["one", "two"].iter().any(|path| bed.client_path(path)["state"] != "up")

@@ -88,7 +88,7 @@ fn traffic_survives_a_path_and_uses_it_again() {
     wait_for("path one is used", || bed.client_path("one")["sent_packets"].as_u64().unwrap() > before + 100);
     stream.more(500);
     let (sent, received) = stream.finish();
-    // Only packets in flight when the link failed, and few others.
+    // Only packets in flight when the link failed, and a few others, are lost.
     assert!(sent - received < 200, "{} of {sent} lost", sent - received);
     let status = bed.status("s");
     assert_eq!(status["peers"][0]["state"], "open");

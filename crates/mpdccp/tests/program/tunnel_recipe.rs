@@ -148,7 +148,7 @@ fn two_sites_without_translation() {
         assert_eq!(seen.ip().to_string(), source, "as it is");
         drop(client);
     }
-    // Nothing else uses it.
+    // No other traffic uses this path.
     let router = office.space("router");
     let way = run("ip", &format!("-n {router} route get 198.18.0.1"));
     assert!(String::from_utf8_lossy(&way.stdout).contains("dev eth0"));
@@ -209,7 +209,7 @@ fn a_network_of_ipv6_behind_a_client() {
         !run("ip", &format!("-n {router} link show mpdccp0")).status.success()
     });
     assert!(!way().contains("dev eth0"), "{}", way());
-    // Until it runs again; and what ended in good order leaves the way as it was.
+    // The block ends when the tunnel runs again, and a clean end restores the routes.
     wait_for("the control socket is gone", || !office.path("router.sock").exists());
     let [own, peer] = [1, 2].map(|n| PrivateKey::from_random([n; 32]));
     up(&mut office, "router", &files[0], &own, &peer);

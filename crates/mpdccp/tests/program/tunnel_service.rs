@@ -47,13 +47,13 @@ fn a_service_manager_is_told() {
     let Some((mut bed, heard)) = managed("30000000", "") else { return };
     bed.up("");
     hear(&heard, "READY=1");
-    // From the thread that carries the traffic, as long as it is alive.
+    // Messages of the thread that carries the traffic, as long as it is alive.
     (0..4).for_each(|_| hear(&heard, "WATCHDOG=1"));
     bed.down();
     hear(&heard, "STOPPING=1");
 }
 
-/// A hanging shard is detected, whichever it is: the others do not answer for it.
+/// A hanging shard is detected, although the other shards still answer.
 #[test]
 fn every_shard_answers_the_watchdog() {
     let Some((mut bed, heard)) = managed("400000", "shards = 3") else { return };
@@ -71,7 +71,8 @@ fn every_shard_answers_the_watchdog() {
             break;
         }
         waitpid(thread, Some(WaitPidFlag::__WALL)).unwrap();
-        // Messages sent before it stopped, and for the round in which it had still reported.
+        // Messages that the thread sent before it stopped, and those of the round in which it had still
+        // reported.
         heard.set_read_timeout(Some(Duration::from_secs(1))).unwrap();
         let mut words = 0;
         while heard.recv(&mut [0; 100]).is_ok() {
@@ -131,7 +132,7 @@ fn capabilities_of(thread: i32) -> (u64, u64, [u64; 2]) {
     (line("Uid:").parse().unwrap(), get("Seccomp:"), [get("CapEff:"), get("CapPrm:")])
 }
 
-/// Those of an end's helper process.
+/// User and capabilities of an end's helper process.
 fn of_helper(bed: &Bed, end: &str) -> (u64, [u64; 2]) {
     let (user, _, capabilities) = capabilities_of(bed.helper(end).as_raw_nonzero().get());
     (user, capabilities)
@@ -153,7 +154,7 @@ fn what_the_configuration_does_not_need_is_given_up() {
         assert_eq!(of_helper(&bed, end), (0, [NET_ADMIN; 2]));
     }
     assert!(!bed.log("c").contains("partly confined"), "{}", bed.log("c"));
-    // It is enough for routes and paths to come.
+    // The remaining capability suffices for new routes and paths.
     edit(&bed, "c", "10.72.0.0/16", "10.73.0.0/16");
     assert_eq!(bed.tunnel("c", &["reload"]).status.code(), Some(0));
     let routes = crate::common::run("ip", &format!("-n {} route show dev tunC", bed.space[0]));

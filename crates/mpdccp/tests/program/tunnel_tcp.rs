@@ -198,11 +198,11 @@ fn a_killed_end_resets_the_flows_of_the_other_and_leaves_nothing() {
         let namespaces = || run("lsns", "-t net -n -o NS").stdout.split(|b| *b == b'\n').count();
         let before = namespaces();
         bed.signal(killed, Signal::KILL);
-        // The other end learns of it when the killed one is back.
+        // The other end learns that the connection died when the killed end is back.
         bed.again(killed);
         let (mut left, mut lost) = if killed == "c" { (far, near) } else { (near, far) };
         assert_eq!(left.read(&mut [0; 10]).unwrap_err().kind(), ErrorKind::ConnectionReset);
-        // Its host learns of it as soon as it sends data.
+        // The host learns of the lost connection as soon as it sends data.
         lost.write_all(b"more").unwrap();
         assert_eq!(lost.read(&mut [0; 10]).unwrap_err().kind(), ErrorKind::ConnectionReset);
         wait_for("as many namespaces as before", || namespaces() == before);

@@ -90,8 +90,8 @@ fn forged_icmp_does_not_shrink_a_path_before_or_after_it_opens() {
     bed.down();
 }
 
-/// With a socket that sees all frames of the outer interfaces (packet(7)), independent of mpdccp code.
-/// Without encryption it finds the text.
+/// Reads all frames of the outer interfaces with a packet socket (packet(7)), independent of mpdccp code.
+/// Without encryption the test finds the text.
 #[test]
 fn who_listens_on_the_way_reads_nothing() {
     const WORD: &[u8] = b"a word that must not be seen on the wire";
@@ -139,7 +139,7 @@ fn who_listens_on_the_way_reads_nothing() {
     }
 }
 
-/// Even if the modes of the socket and its directory admit them.
+/// Other users get no answer even if the modes of the socket and its directory admit them.
 #[test]
 fn other_users_of_the_host_command_nothing() {
     let Some(mut bed) = bed() else { return };

@@ -1,4 +1,4 @@
-//! What a contender has to be able to do.
+//! Interface of a compared library.
 
 use std::time::{Duration, Instant};
 

@@ -398,7 +398,7 @@ fn true_losses_bring_the_three_later_rule_back() {
         }
         assert_eq!(rig.counts().0, 0);
     }
-    // 16 rounds of reductions stand when the 17th comes.
+    // After 16 rounds with losses and no late packet, the rule of three applies again.
     assert_eq!(waited, 17);
 }
 

@@ -108,7 +108,7 @@ pub(crate) fn skipped(why: impl std::fmt::Display) {
     let _ = writeln!(std::io::stderr(), "SKIPPED {}: {why}", thread.name().unwrap_or("a test"));
 }
 
-/// A test bed; if there can be none, prints the reason.
+/// A test bed; prints the reason if it cannot be created.
 pub(crate) fn bed() -> Option<Bed> {
     match missing() {
         Some(why) => {
@@ -373,7 +373,7 @@ impl Bed {
         rustix::process::Pid::from_raw(child.expect("a helper process")).unwrap()
     }
 
-    /// Kills the helper process of an end; what the end says to that.
+    /// Kills the helper process of an end; returns the exit status of the end.
     pub(crate) fn kill_helper(&mut self, end: &str) -> std::process::ExitStatus {
         rustix::process::kill_process(self.helper(end), rustix::process::Signal::KILL).unwrap();
         self.ends[usize::from(end == "c")].wait().unwrap()

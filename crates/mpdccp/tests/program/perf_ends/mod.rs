@@ -47,7 +47,7 @@ impl Place {
         }
     }
 
-    /// Output of another program there.
+    /// Output of another program, run in the same place.
     pub(crate) fn command_output(&self, program: &str, args: &str) -> String {
         let output = self.command(program).args(args.split_whitespace()).output().unwrap();
         assert!(output.status.success(), "{program} {args}: {output:?}");
