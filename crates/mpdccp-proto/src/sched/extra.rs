@@ -47,8 +47,8 @@ const LOOK: (Duration, Duration) = (Duration::from_millis(400), Duration::from_m
 /// Paths are full if this fraction of their capacity was sent; headers and the probing of their congestion
 /// control take the rest.
 const FULL: f64 = 0.88;
-/// A trial takes this many looks. It succeeds with this factor of earlier throughput, and ends at once below
-/// the other.
+/// A trial takes this many looks. It succeeds if throughput reaches the first factor of the earlier one, and
+/// ends at once if throughput falls below the second.
 const LOOKS: u32 = 4;
 const MORE: f64 = 1.05;
 const LESS: f64 = 0.9;

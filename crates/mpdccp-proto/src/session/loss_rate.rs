@@ -24,7 +24,8 @@ const MANY_LOST: u64 = 5;
 const LASTS: Duration = Duration::from_millis(250);
 /// Samples that count.
 const SAMPLES: usize = 4;
-/// Without a sample for this long, a quarter is forgotten; half as much with each relapse, up to this many.
+/// Without a sample for this long, a quarter is forgotten. Each relapse halves the decay, up to this many
+/// times.
 const FORGET: Duration = Duration::from_secs(1);
 const MOST_RELAPSES: u32 = 4;
 
