@@ -94,15 +94,6 @@ pub struct Config {
     pub request_retries: u8,
 }
 
-impl Config {
-    /// Negotiates only this congestion control, both ways.
-    pub fn use_experiment(&mut self, experiment: Experiment) {
-        self.cc.experiment = Some(experiment);
-        self.tx_ccids = alloc::vec![experiment.ccid];
-        self.rx_ccids = alloc::vec![experiment.ccid];
-    }
-}
-
 impl Default for Config {
     fn default() -> Config {
         Config {

@@ -1,11 +1,9 @@
 //! Sets of experiments, such as those of a paper: one command makes all runs, stores each as soon as it finishes, does not repeat stored
-//! ones, and writes one report. A set is a file in `scenarios/sets` (`spec`). The DCP paper's figures need more and have a separate page;
-//! the matrix of access links (`robustness`, and `switches`) has too many points for a section each.
+//! ones, and writes one report. A set is a file in `scenarios/sets` (`spec`). The DCP paper's figures need more and have a separate page.
 
 mod dcp;
 mod options;
 mod ratio;
-mod robustness;
 mod section;
 mod spec;
 mod swept;
@@ -22,7 +20,7 @@ use spec::Spec;
 
 /// The names of all built-in sets.
 pub fn names() -> Vec<&'static str> {
-    spec::LIBRARY.iter().map(|(name, _)| *name).chain([dcp::NAME]).chain(robustness::NAMES).collect()
+    spec::LIBRARY.iter().map(|(name, _)| *name).chain([dcp::NAME]).collect()
 }
 
 /// Makes the missing runs of a set, and writes `report.html` and `report.md` after each experiment, so that they contain everything that
@@ -36,16 +34,12 @@ pub fn run(
     options: &Options,
     watch: &(dyn Fn(Progress<'_>) + Sync),
 ) -> Result<PathBuf, LabError> {
-    let on_access_links = robustness::NAMES.contains(&name_or_file);
-    if options.duration_s.is_some() && (name_or_file == dcp::NAME || on_access_links) {
+    if options.duration_s.is_some() && name_or_file == dcp::NAME {
         let text = format!("`{name_or_file}` sets its own durations; remove --duration");
         return Err(LabError::Wrong(text));
     }
     if name_or_file == dcp::NAME {
         return dcp::run(backend, options, watch);
-    }
-    if on_access_links {
-        return robustness::run(name_or_file, options, watch);
     }
     let spec = find(name_or_file)?;
     let called =

@@ -3,8 +3,8 @@
 use crate::Cx;
 use crate::action::{Action, HookEvent};
 use crate::host::Looked;
+use crate::path_history;
 use crate::peer::Peer;
-use crate::story;
 use dccp_proto::Route;
 use mpdccp_proto::{PathId, PathState};
 
@@ -13,7 +13,7 @@ impl Peer {
     pub(crate) fn suspects(&mut self, cx: &mut Cx<'_>, id: PathId) {
         let status = self.status(cx);
         let Some(path) = status.iter().flat_map(|s| &s.paths).find(|path| path.id == id) else { return };
-        let (cause, Route { socket, remote, .. }) = (self.stories.cause(cx.now, path), path.route);
+        let (cause, Route { socket, remote, .. }) = (self.histories.cause(cx.now, path), path.route);
         match self.paths.iter().any(|path| path.socket == socket) {
             true => {
                 self.doubts.insert(socket, (id, cause));
@@ -26,8 +26,9 @@ impl Peer {
     /// A path of the session failed: logs it once until the path is up again.
     pub(crate) fn fails(&mut self, cx: &mut Cx<'_>, id: PathId, cause: &str) {
         let (path, label) = self.label(cx, id);
-        if self.stories.fail(cx.now, &path) {
-            let instead = story::instead(self.status(cx).as_ref(), Some(id), |path| self.path_name(path));
+        if self.histories.fail(cx.now, &path) {
+            let instead =
+                path_history::instead(self.status(cx).as_ref(), Some(id), |path| self.path_name(path));
             cx.out.warn(format!("peer {}: {label} fails: {cause}; {instead}", self.name()));
             cx.hook(HookEvent::PathDown, self.name(), Some(&path), cause);
         }
@@ -52,7 +53,7 @@ impl Peer {
     /// The system reports that sending through a socket fails or works again. Paths of the session fail by their own event; other paths
     /// are handled here.
     pub(crate) fn on_link(&mut self, cx: &mut Cx<'_>, socket: u32, fault: Option<String>) {
-        self.stories.note(socket, fault.clone());
+        self.histories.note(socket, fault.clone());
         let (Some(why), Some(path)) = (fault, self.paths.iter().find(|path| path.socket == socket)) else {
             return;
         };
@@ -61,9 +62,9 @@ impl Peer {
         let mut paths = status.iter().flat_map(|status| &status.paths);
         let live = paths.find(|path| path.route.socket == socket);
         let tells = live.is_some_and(|path| path.state == PathState::Suspect);
-        if !tells && self.stories.fail(cx.now, &name) {
+        if !tells && self.histories.fail(cx.now, &name) {
             let instead =
-                story::instead(status.as_ref(), live.map(|path| path.id), |path| self.path_name(path));
+                path_history::instead(status.as_ref(), live.map(|path| path.id), |path| self.path_name(path));
             cx.out.warn(format!("peer {}: path {name} fails: {why}; {instead}", self.name()));
             cx.hook(HookEvent::PathDown, self.name(), Some(&name), &why);
         }

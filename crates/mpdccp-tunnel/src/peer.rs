@@ -10,7 +10,7 @@ use crate::packet::mtu::{self, Carried};
 use crate::packet::pieces::Pieces;
 use crate::packet::police::Policer;
 use crate::path::{Leaving, OpenPath, WaitingPath};
-use crate::story::Stories;
+use crate::path_history::Histories;
 use dccp_proto::Route;
 use mpdccp_proto::{PathId, PathName, PathStatus, PktInfo, SessionConfig, SessionId, SessionStatus};
 use mpdccp_units::{Duration, Time};
@@ -68,7 +68,7 @@ pub(crate) struct Peer {
     /// It has proved its key once.
     pub(crate) heard: bool,
     /// History of its paths for the log, and since when it has no session.
-    pub(crate) stories: Stories,
+    pub(crate) histories: Histories,
     away_since: Option<Time>,
     /// Own paths that do not answer, by socket, with the known cause, until the host has looked.
     pub(crate) doubts: BTreeMap<u32, (PathId, String)>,
@@ -115,7 +115,7 @@ impl Peer {
             server: 0,
             silent_since: None,
             heard: false,
-            stories: Stories::default(),
+            histories: Histories::default(),
             away_since: None,
             doubts: BTreeMap::new(),
             names: BTreeMap::new(),
@@ -373,7 +373,7 @@ impl Peer {
             if let Some((before, _)) =
                 self.labels.insert(id, (name.clone(), label)).filter(|(before, _)| *before != name)
             {
-                self.stories.rename(&before, name);
+                self.histories.rename(&before, name);
             }
         }
         self.labels.get(&id).cloned().unwrap_or_else(|| ("?".into(), "a path".into()))

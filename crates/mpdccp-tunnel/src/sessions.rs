@@ -5,8 +5,8 @@ use crate::action::{Action, HookEvent};
 use crate::capacities::Capacities;
 use crate::client::assigned::Assigned;
 use crate::message::Message;
+use crate::path_history;
 use crate::peers::Peers;
-use crate::story;
 use mpdccp_proto::{Reason, SessionEvent, SessionId};
 
 /// Next action of the caller.
@@ -45,7 +45,8 @@ pub(crate) fn on_event(
             }
             cx.endpoint.cap(cx.now, session, peer.cfg.rate.map(|rate| rate.0));
             let plain = if multipath { "" } else { " without multipath" };
-            let away = away.map_or_else(String::new, |time| format!(" again after {}", story::length(time)));
+            let away =
+                away.map_or_else(String::new, |time| format!(" again after {}", path_history::length(time)));
             cx.out.info(format!("peer {name}: session open{away}{plain}"));
             cx.hook(HookEvent::SessionUp, &name, None, "");
         }
@@ -57,8 +58,9 @@ pub(crate) fn on_event(
             }
             capacities.resume(cx, peer);
             let (path, label) = peer.label(cx, id);
-            let away = peer.stories.recover(cx.now, &path);
-            let away = away.map_or_else(String::new, |time| format!(" again after {}", story::length(time)));
+            let away = peer.histories.recover(cx.now, &path);
+            let away =
+                away.map_or_else(String::new, |time| format!(" again after {}", path_history::length(time)));
             cx.out.info(format!("peer {name}: {label} is up{away}"));
             cx.hook(HookEvent::PathUp, &name, Some(&path), "");
             peer.look(cx, Some(id));
@@ -88,7 +90,7 @@ pub(crate) fn on_event(
             Reason::NextTried => {}
             Reason::Closed | Reason::ClosedByPeer | Reason::Removed | Reason::Replaced | Reason::Plain => {
                 let (path, label) = peer.label(cx, id);
-                peer.stories.forget(&path);
+                peer.histories.forget(&path);
                 cx.out.info(format!("peer {name}: {label} is closed: {why}"));
                 cx.hook(HookEvent::PathDown, &name, Some(&path), &why.to_string());
             }

@@ -8,7 +8,7 @@ mod bbr;
 mod competitors;
 mod path_model;
 mod phases;
-mod state;
+mod state_machine;
 mod tuning;
 mod window;
 

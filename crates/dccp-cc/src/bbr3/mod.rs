@@ -8,7 +8,7 @@ mod draft_tests;
 mod path_model;
 mod phases;
 mod signals;
-mod state;
+mod state_machine;
 mod window;
 
 use crate::hystart::HyStart;

@@ -6,13 +6,13 @@
 //! is not limited.
 
 mod balia;
+mod bottleneck;
 mod part;
-mod shared;
 
 use alloc::vec::Vec;
+use bottleneck::Detector;
 use mpdccp_units::{Duration, Time};
 pub use part::Part;
-use shared::Detector;
 
 /// Weight of a bin in a subflow's rate.
 const RATE_WEIGHT: f64 = 0.1;

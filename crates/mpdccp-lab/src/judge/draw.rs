@@ -3,7 +3,7 @@
 use serde::Deserialize;
 
 use super::criterion::{Criterion, PACKET};
-use super::dice::Dice;
+use super::random::Dice;
 
 use crate::LabError;
 

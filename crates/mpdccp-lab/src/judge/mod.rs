@@ -2,11 +2,11 @@
 //! references run at each point, and one criterion judges all (docs/judge.md).
 
 mod criterion;
-mod dice;
 mod draw;
 mod figures;
 mod kept;
 mod options;
+mod random;
 mod report;
 mod text;
 mod verdict;

@@ -61,7 +61,6 @@ pub const LIBRARY: &[Named] = library![
     "multipath/operation",
     "multipath/operation-restarts",
     "calibration",
-    "robustness",
     "examples/three-paths",
     "examples/link-models",
     "examples/drive",

@@ -31,9 +31,6 @@ pub struct Variant {
     /// Rules of the CCID.
     #[serde(default)]
     pub cc_variant: CcVariant,
-    /// CCID 5 without the deviation of this name (`dccp_cc::BBR1_WITHOUT`); set by the set `switches`, only in the simulator.
-    #[serde(skip)]
-    pub without: Option<&'static str>,
     /// Settings that differ from the scenario's.
     #[serde(default)]
     pub tunnel: TunnelSettings,

@@ -6,7 +6,7 @@ use std::ops::Range;
 
 use core::time::Duration;
 use dccp_net::{Arrived, ChannelRoutes, data_of, is_channel};
-use dccp_proto::{Ecn, Experiment, Route};
+use dccp_proto::{Ecn, Route};
 use dccp_secure::{HEADER, OVERHEAD, TAG};
 use mpdccp_proto::{Endpoint, SessionEvent, SessionId};
 use mpdccp_tunnel::{
@@ -74,10 +74,9 @@ impl End {
         now: Time,
         side: Side,
         text: &str,
-        experiment: Option<Experiment>,
         seed: [u8; 32],
     ) -> Result<(End, Endpoint), LabError> {
-        let program = read(text, experiment)?;
+        let program = read(text)?;
         let mut endpoint = Endpoint::new(seed);
         let (tunnel, channels) = make(now, side, &program, &Saved::new(), seed, &mut endpoint);
         let mut end = End {
@@ -157,7 +156,7 @@ impl End {
     ) -> Result<(), LabError> {
         let server = self.side == Side::Server;
         if event.reload.is_some() {
-            let program = read(&files.text(self.side), self.program.0.experiment)?;
+            let program = read(&files.text(self.side))?;
             let command = Command::Reload(Box::new(program.0.clone()), program.1.clone());
             self.program = program;
             self.command(now, endpoint, command);

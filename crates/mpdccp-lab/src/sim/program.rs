@@ -4,7 +4,6 @@ use std::path::Path;
 
 use core::time::Duration;
 use dccp_net::ChannelRoutes;
-use dccp_proto::Experiment;
 use dccp_secure::{Aead, Channels, PresharedKey, PrivateKey};
 use mpdccp_proto::Endpoint;
 use mpdccp_tunnel::config::{Config, Security};
@@ -39,10 +38,9 @@ pub(super) fn make(
 }
 
 /// Parses a file and its keys.
-pub(super) fn read(text: &str, experiment: Option<Experiment>) -> Result<Program, LabError> {
+pub(super) fn read(text: &str) -> Result<Program, LabError> {
     let cfg = Config::parse(Path::new("the tunnel's file"), text, 1);
-    let mut cfg = cfg.map_err(|e| LabError::Failed(e.to_string()))?;
-    cfg.experiment = experiment;
+    let cfg = cfg.map_err(|e| LabError::Failed(e.to_string()))?;
     if cfg.security == Security::None {
         let peers = vec![None; cfg.peers.len()];
         return Ok((cfg, Keys { own: None, peers }));

@@ -2,8 +2,6 @@
 
 use core::time::Duration;
 
-use dccp_cc::BBR1_WITHOUT;
-use dccp_proto::Experiment;
 use mpdccp_proto::{PathName, SessionConfig, SessionEvent};
 use mpdccp_units::{Rate, Time};
 
@@ -81,7 +79,7 @@ impl<'a> Run<'a> {
             World::new(plan, &paths, &configs).map_err(|e| LabError::failed("making the links", e))?;
         let mut tunnel = None;
         if scenario.mode == Mode::Tunnel && plan.variant.baseline.is_none() {
-            tunnel = Some(world.start_tunnel(plan, experiment(plan))?);
+            tunnel = Some(world.start_tunnel(plan)?);
         }
         let mut tunnel_events: Vec<_> =
             scenario.events.iter().map(|event| (at(*event.at_s.as_ref()), event)).collect();
@@ -275,24 +273,12 @@ impl World {
     }
 }
 
-/// CCID of the experiment without a switch.
-const EXPERIMENT: u8 = 251;
-
-/// The congestion control without the variant's missing deviation.
-fn experiment(plan: &Plan<'_>) -> Option<Experiment> {
-    let (_, controller) = BBR1_WITHOUT.iter().find(|(name, _)| Some(*name) == plan.variant.without)?;
-    Some(Experiment { ccid: EXPERIMENT, controller: *controller })
-}
-
 /// Settings of a plain connection.
 fn session_config(plan: &Plan<'_>) -> SessionConfig {
     let mut session = plan.scenario.settings_of(plan.variant).session();
     let config = &mut session.connection;
     if let Some(back) = &plan.variant.reverse_ccid {
         config.rx_ccids = vec![*back.as_ref()];
-    }
-    if let Some(experiment) = experiment(plan) {
-        config.use_experiment(experiment);
     }
     direct(&mut session);
     session

@@ -2,7 +2,7 @@
 //! and packets outside them on the same links.
 
 use core::time::Duration;
-use dccp_proto::{Ecn, Experiment, Outbox, Ports, Route};
+use dccp_proto::{Ecn, Outbox, Ports, Route};
 use dccp_wire::Packet;
 use mpdccp_linkem::{ConfigError, Link, LinkConfig, Meta, Verdict};
 use mpdccp_proto::{
@@ -200,11 +200,7 @@ impl World {
     ///
     /// # Errors
     /// The files are invalid.
-    pub(crate) fn start_tunnel<'a>(
-        &mut self,
-        plan: &Plan<'a>,
-        experiment: Option<Experiment>,
-    ) -> Result<TunnelFiles<'a>, LabError> {
+    pub(crate) fn start_tunnel<'a>(&mut self, plan: &Plan<'a>) -> Result<TunnelFiles<'a>, LabError> {
         let mut key = 0;
         let random = || {
             let mut seed = plan.host_seed(key);
@@ -217,7 +213,7 @@ impl World {
         for side in [Side::Server, Side::Client] {
             let seed = plan.host_seed(side.index());
             let host = &mut self.hosts[side.index()];
-            let (end, endpoint) = End::start(self.now, side, &files.text(side), experiment, seed)?;
+            let (end, endpoint) = End::start(self.now, side, &files.text(side), seed)?;
             (host.end, host.endpoint) = (Some(Box::new(end)), endpoint);
         }
         Ok(files)

@@ -1,7 +1,6 @@
 //! Plain connections in virtual time: echoes, data in both directions, acknowledgements.
 
 use crate::sim_common::{parse, run};
-use mpdccp_lab::scenario::Scenario;
 use mpdccp_lab::sim::Sim;
 use mpdccp_lab::{Backend as _, Fate, Plan};
 
@@ -112,14 +111,15 @@ fn short_flows_go_beside_a_plain_connection() {
 
 #[test]
 fn who_would_send_without_end_is_left_out() {
-    let scenario = Scenario::find("robustness").unwrap();
-    let cell = scenario.headline();
-    let lacks = |label: &str| {
-        let variant = scenario.variant(label).unwrap();
+    const BULK: &str =
+        "[[flow]]\nname = \"bulk\"\nkind = \"udp\"\npayload = 1300\nsource = { kind = \"bulk\" }\n";
+    let lacks = |variant: &str| {
+        let scenario = parse(&scenario("", variant, BULK));
+        let (variant, cell) = (&scenario.variants[0], scenario.headline());
         Sim::default().lacks(&Plan { scenario: &scenario, variant, cell, repeat: 0, seed: 1 })
     };
-    assert!(lacks("udp").is_some_and(|why| why.contains("flow `bulk`")));
-    assert_eq!(lacks("ccid5"), None);
+    assert!(lacks("udp = true").is_some_and(|why| why.contains("flow `bulk`")));
+    assert_eq!(lacks("ccid = 5"), None);
 }
 
 /// A queue shorter than a backlogged source's usual number of packets.

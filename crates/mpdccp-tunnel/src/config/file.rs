@@ -128,9 +128,6 @@ pub struct Config {
     /// Session settings, parsed separately so that their errors have a line number.
     #[serde(skip)]
     pub settings: Settings,
-    /// Not in a file: the congestion control of a trial in the simulator.
-    #[serde(skip)]
-    pub experiment: Option<dccp_proto::Experiment>,
 }
 
 /// Keys of the file other than the settings.
@@ -364,7 +361,6 @@ impl Config {
         if self.security == Security::None {
             session.connection.least_request = dccp_proto::PADDED_REQUEST;
         }
-        self.experiment.into_iter().for_each(|experiment| session.connection.use_experiment(experiment));
         session.streams = self.proxy && self.wants_streams();
         session
     }

@@ -6,9 +6,9 @@ mod bypass;
 mod checks;
 mod error;
 mod file;
-mod names;
 mod remote;
 mod review;
+mod suggestions;
 mod suspicious;
 mod values;
 

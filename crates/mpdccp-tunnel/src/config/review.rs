@@ -1,7 +1,7 @@
 //! Parses a file and finds all its errors, not only the first, and suspicious values.
 
 use super::file::{KEYS, RENAMED};
-use super::names::{self, Section, TOP};
+use super::suggestions::{self, Section, TOP};
 use super::{Config, ConfigError, ShardCount};
 use mpdccp_proto::Settings;
 use serde::Deserialize;
@@ -188,8 +188,8 @@ impl Reading {
     /// Reports an unknown key in the table `at`.
     fn unknown(&mut self, at: &str, name: &str, before: &str, expected: &[String]) {
         let here = section(at);
-        let (instead, meant) = match names::near(name, expected) {
-            _ if here != TOP || at.is_empty() => names::instead(name, here, &self.sections),
+        let (instead, meant) = match suggestions::near(name, expected) {
+            _ if here != TOP || at.is_empty() => suggestions::instead(name, here, &self.sections),
             Some(key) => (format!("did you mean `{key}`?"), Some(key.to_owned())),
             None => (format!("expected one of: {}", expected.join(", ")), None),
         };
@@ -202,13 +202,13 @@ impl Reading {
         if let Some((before, rest)) = message.split_once("unknown field `") {
             let name = rest.split('`').next().unwrap_or_default().to_owned();
             let table = at.strip_suffix(&format!(".{name}")).unwrap_or(at).to_owned();
-            return self.unknown(&table, &name, before, &names::words(message));
+            return self.unknown(&table, &name, before, &suggestions::words(message));
         }
         if let Some(rest) = message.strip_prefix("unknown variant `") {
             let name = rest.split('`').next().unwrap_or_default();
-            let words = names::words(message);
-            let meant =
-                names::near(name, &words).map_or(String::new(), |meant| format!("; did you mean `{meant}`?"));
+            let words = suggestions::words(message);
+            let meant = suggestions::near(name, &words)
+                .map_or(String::new(), |meant| format!("; did you mean `{meant}`?"));
             return self.error(at, format!("{}{meant}", message.replace("unknown variant", "unknown value")));
         }
         let message = match message.rsplit_once("expected ") {
@@ -344,8 +344,12 @@ impl Config {
     pub fn review(text: &str, cores: usize) -> Review {
         let (mut document, wrong) = DeTable::parse_recoverable(text);
         let places = Places::new(text, document.get_ref());
-        let mut reading =
-            Reading { places, sections: names::sections(KEYS), errors: Vec::new(), known: BTreeSet::new() };
+        let mut reading = Reading {
+            places,
+            sections: suggestions::sections(KEYS),
+            errors: Vec::new(),
+            known: BTreeSet::new(),
+        };
         for e in &wrong {
             let line = reading.places.line(e.span().map_or(0, |span| span.start));
             let said = |remark: &Remark| remark.line == line;

@@ -72,7 +72,7 @@ impl PeerStatus {
         }
         for report in &mut status.paths {
             let up = matches!(&*report.state, "up" | "standby");
-            report.since_s = peer.stories.since(&report.name, up).map(|at| now.since(at).as_secs_f64());
+            report.since_s = peer.histories.since(&report.name, up).map(|at| now.since(at).as_secs_f64());
             let mut specs =
                 peer.paths.iter().map(|p| &p.spec).chain(peer.cfg.paths.iter().map(|p| p.get_ref()));
             if let Some(spec) = specs.find(|spec| spec.name == report.name) {

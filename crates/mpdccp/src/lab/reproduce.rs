@@ -13,8 +13,8 @@ use crate::watch::Watch;
 #[derive(ClapArgs)]
 pub(crate) struct Args {
     /// The set of experiments. `paper`: the CCID5 paper of 2021. `dcp`: the DCP paper of 2002. `multipath`: several unequal paths,
-    /// compared with each path alone. `calibration`: the TCP model, compared with the kernel's TCP. `robustness`: every CCID on access
-    /// links (simulator). `switches`: the same links for CCID 5 without each of its deviations. Or a file in the format of scenarios/sets.
+    /// compared with each path alone. `calibration`: the TCP model, compared with the kernel's TCP. Or a file in the format of
+    /// scenarios/sets.
     set: String,
     /// Backend. Default: network namespaces for the set's own experiments, the simulator for its additional ones.
     #[arg(long, value_enum)]
@@ -22,10 +22,10 @@ pub(crate) struct Args {
     /// Run headline cells only, with fewer and shorter runs: under 20 minutes.
     #[arg(long)]
     quick: bool,
-    /// Duration of each run in seconds, instead of the set's (not for `dcp`, `robustness` and `switches`).
+    /// Duration of each run in seconds, instead of the set's (not for `dcp`).
     #[arg(long, value_name = "S", value_parser = seconds)]
     duration: Option<f64>,
-    /// Run this experiment only (not for `dcp`), by the name of its scenario, or a class of `robustness` and `switches`; repeatable.
+    /// Run this experiment only (not for `dcp`), by the name of its scenario; repeatable.
     #[arg(long, value_name = "SCENARIO")]
     only: Vec<String>,
     /// The first seed.
@@ -45,10 +45,7 @@ fn seconds(text: &str) -> Result<f64, String> {
 }
 
 pub(super) fn reproduce(args: &Args) -> Result<(), LabError> {
-    // These sets have many links, some of them fast: always in virtual time.
-    let usual =
-        if ["robustness", "switches"].contains(&args.set.as_str()) { Where::Sim } else { Where::Netns };
-    let backend = args.backend.unwrap_or(usual).backend()?;
+    let backend = args.backend.unwrap_or(Where::Netns).backend()?;
     let set = Path::new(&args.set).file_stem().map_or_else(|| args.set.clone(), |s| s.display().to_string());
     let usual = || PathBuf::from("lab-out").join(format!("reproduce-{set}-{}", backend.name()));
     let options = Options {

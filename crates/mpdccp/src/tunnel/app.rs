@@ -4,7 +4,7 @@ use crate::error::Error;
 use crate::tunnel::face::events;
 use crate::tunnel::face::trace::Trace;
 use crate::tunnel::host::helper::{Helper, Request};
-use crate::tunnel::host::names::Names;
+use crate::tunnel::host::resolver::Resolver;
 use crate::tunnel::host::routes::RouteChange;
 use crate::tunnel::host::service::notify;
 use crate::tunnel::host::state_files::StateFiles;
@@ -45,7 +45,7 @@ pub(crate) struct TunnelApp {
     proxy: Option<Proxy>,
     tun: Bursts,
     mtu: u16,
-    pub(crate) names: Names,
+    pub(crate) names: Resolver,
     files: StateFiles,
     pub(crate) links: Links,
     trace: Option<Trace>,
@@ -89,7 +89,7 @@ impl TunnelApp {
         let keys = setup.keys.clone();
         let mut tunnel = Tunnel::new(&mut core.endpoint, now, setup);
         keys::secure(core, &cfg, keys, shard, &mut tunnel)?;
-        let mut names = Names::new();
+        let mut names = Resolver::new();
         let carried = if cfg.is_client() {
             while let Some(action) = tunnel.poll_action() {
                 sockets::open_first(core, &cfg, &mut tunnel, &mut names, action);

@@ -3,7 +3,7 @@
 use crate::error::Error;
 use crate::tunnel::face::events;
 use crate::tunnel::host::keys;
-use crate::tunnel::host::names::Names;
+use crate::tunnel::host::resolver::Resolver;
 use crate::tunnel::host::routes::MARK;
 use dccp_net::{Bind, Clock, Core, RawEncapsulation, SocketStats, UdpEncapsulation, interfaces_like};
 use dccp_proto::Route;
@@ -67,7 +67,7 @@ pub(crate) fn open_first(
     core: &mut Core,
     cfg: &Config,
     tunnel: &mut Tunnel,
-    names: &mut Names,
+    names: &mut Resolver,
     action: Action,
 ) {
     let now = core.clock.now();

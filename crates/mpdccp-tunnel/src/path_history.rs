@@ -11,7 +11,7 @@ const MOST: usize = 64;
 
 /// State of a path since a point in time.
 #[derive(Clone, Copy, Debug)]
-struct Story {
+struct History {
     since: Time,
     /// It failed then, and has not been up since.
     failed: bool,
@@ -19,22 +19,22 @@ struct Story {
 
 /// The paths of a peer by name, across sessions.
 #[derive(Debug, Default)]
-pub(crate) struct Stories {
-    paths: BTreeMap<String, Story>,
+pub(crate) struct Histories {
+    paths: BTreeMap<String, History>,
     /// The system's errors for sockets that cannot send.
     faults: BTreeMap<u32, String>,
 }
 
-impl Stories {
+impl Histories {
     /// A path failed. True unless it had failed before.
     pub(crate) fn fail(&mut self, now: Time, path: &str) -> bool {
-        if self.paths.get(path).is_some_and(|story| story.failed) {
+        if self.paths.get(path).is_some_and(|history| history.failed) {
             return false;
         }
         if self.paths.len() >= MOST {
             self.paths.clear();
         }
-        self.paths.insert(path.to_owned(), Story { since: now, failed: true });
+        self.paths.insert(path.to_owned(), History { since: now, failed: true });
         true
     }
 
@@ -44,14 +44,14 @@ impl Stories {
         if self.paths.len() >= MOST {
             self.paths.clear();
         }
-        self.paths.insert(path.to_owned(), Story { since: now, failed: false });
-        before.filter(|story| story.failed).map(|story| now.since(story.since))
+        self.paths.insert(path.to_owned(), History { since: now, failed: false });
+        before.filter(|history| history.failed).map(|history| now.since(history.since))
     }
 
     /// A path has another name now.
     pub(crate) fn rename(&mut self, before: &str, now: String) {
-        if let Some(story) = self.paths.remove(before) {
-            self.paths.insert(now, story);
+        if let Some(history) = self.paths.remove(before) {
+            self.paths.insert(now, history);
         }
     }
 
@@ -62,7 +62,7 @@ impl Stories {
 
     /// Since when a path is up, or down.
     pub(crate) fn since(&self, path: &str, up: bool) -> Option<Time> {
-        self.paths.get(path).filter(|story| story.failed != up).map(|story| story.since)
+        self.paths.get(path).filter(|history| history.failed != up).map(|history| history.since)
     }
 
     /// Sending through a socket fails for this reason; `None` if it works again.
@@ -128,17 +128,17 @@ mod tests {
 
     #[test]
     fn an_outage_begins_once_and_has_a_length() {
-        let (mut stories, now) = (Stories::default(), Time::from_millis(1_000));
-        assert!(stories.fail(now, "one") && stories.fail(now, "two"));
-        assert!(!stories.fail(now + Duration::from_secs(5), "one"), "it is away already");
-        assert_eq!(stories.since("one", false), Some(now));
+        let (mut histories, now) = (Histories::default(), Time::from_millis(1_000));
+        assert!(histories.fail(now, "one") && histories.fail(now, "two"));
+        assert!(!histories.fail(now + Duration::from_secs(5), "one"), "it is away already");
+        assert_eq!(histories.since("one", false), Some(now));
         let back = now + Duration::from_secs(75);
-        assert_eq!(stories.recover(back, "one").map(length), Some("1 min 15 s".into()));
-        assert_eq!((stories.recover(back, "one"), stories.recover(back, "three")), (None, None));
-        assert_eq!((stories.since("one", true), stories.since("one", false)), (Some(back), None));
-        (0..1_000).for_each(|n| assert!(stories.fail(now, &n.to_string())));
-        (0..1_000).for_each(|n| stories.note(n, Some("no carrier".into())));
-        assert!(stories.paths.len() <= MOST && stories.faults.len() <= MOST, "bounded");
+        assert_eq!(histories.recover(back, "one").map(length), Some("1 min 15 s".into()));
+        assert_eq!((histories.recover(back, "one"), histories.recover(back, "three")), (None, None));
+        assert_eq!((histories.since("one", true), histories.since("one", false)), (Some(back), None));
+        (0..1_000).for_each(|n| assert!(histories.fail(now, &n.to_string())));
+        (0..1_000).for_each(|n| histories.note(n, Some("no carrier".into())));
+        assert!(histories.paths.len() <= MOST && histories.faults.len() <= MOST, "bounded");
     }
 
     #[test]

@@ -5,15 +5,15 @@ use std::net::ToSocketAddrs;
 use std::sync::mpsc::{Receiver, Sender, channel};
 
 /// Channel to the thread.
-pub(crate) struct Names {
+pub(crate) struct Resolver {
     ask: Sender<String>,
     questions: Option<Receiver<String>>,
 }
 
-impl Names {
-    pub(crate) fn new() -> Names {
+impl Resolver {
+    pub(crate) fn new() -> Resolver {
         let (ask, questions) = channel();
-        Names { ask, questions: Some(questions) }
+        Resolver { ask, questions: Some(questions) }
     }
 
     /// Starts the thread, which ends with the tunnel. Earlier questions wait for it. `tell` returns
