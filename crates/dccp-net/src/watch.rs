@@ -1,6 +1,6 @@
 //! Interfaces and addresses of this host: whether a path can leave, and notifications of changes.
 
-#![expect(unsafe_code, reason = "nothing safe asks for an interface's MTU")]
+#![expect(unsafe_code, reason = "no safe function returns the MTU of an interface")]
 
 use crate::Bind;
 use nix::ifaddrs::{InterfaceAddress, getifaddrs};

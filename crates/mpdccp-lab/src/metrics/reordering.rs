@@ -36,7 +36,8 @@ pub(super) fn reordering(first: &[Delivery]) -> Option<Reordering> {
 
 /// For each reordered packet, the number of arrivals since the first one with a larger number.
 fn extents(seqs: &[u64]) -> Vec<usize> {
-    // Arrivals with the largest number so far, in ascending order; they include the first larger one.
+    // Arrivals that had the largest number up to then, in ascending order. The first one larger than any
+    // given number is always among them.
     let mut records: Vec<(u64, usize)> = Vec::new();
     let mut out = Vec::new();
     for (i, seq) in seqs.iter().enumerate() {

@@ -47,7 +47,8 @@ const MAX_MARKED: f64 = 0.1;
 /// Drops are spread: none until the sum of the probabilities since the last drop reaches the first value, a
 /// certain one at the second (section 5.4).
 const SPREAD: (f64, f64) = (0.85, 8.5);
-/// Below each probability, the share of an adjustment that is applied (section 4.2).
+/// Probabilities in ascending order. Below each, an adjustment counts only by the factor next to it (section
+/// 4.2).
 const SCALE: [(f64, f64); 6] = [
     (0.000_001, 1.0 / 2048.0),
     (0.000_01, 1.0 / 512.0),

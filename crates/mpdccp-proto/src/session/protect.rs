@@ -56,7 +56,7 @@ impl Session {
             let info = PktInfo { len: packet.payload.len() + OPTION, ..PktInfo::default() };
             let allowed =
                 self.classes.rule(packet.class).is_some_and(|r| r.rows(&info, &self.rows, &mut self.allowed));
-            // The paths of the protected packets are the last choice, but paths that priorities reserve are
+            // Paths that carried the protected packets are the last choice. Paths that priorities reserve are
             // not used at all.
             let fits = |row: &&PathRow| allowed && row.state.is_up() && info.len <= row.max_payload;
             let usable = || self.allowed.iter().filter(fits).filter(|row| row.prio > OVERFLOW);

@@ -35,8 +35,8 @@ pub fn inner(mtu: u16, overhead: u16) -> u16 {
     mtu.saturating_sub(overhead + DCCP_HEADER)
 }
 
-/// Assumed inner size of a path before anything is known, with encryption's overhead: the smaller one, over
-/// IPv6.
+/// Inner size assumed for an encrypted path before anything is known: that over IPv6, which is smaller than
+/// over IPv4.
 pub fn guess(overhead: u16) -> u16 {
     inner(DEFAULT, 48 + overhead)
 }

@@ -61,7 +61,7 @@ async fn receive(config: ServerConfig, bound: mpsc::Sender<SocketAddr>) -> Resul
     Ok(received)
 }
 
-/// As fast as the congestion control lets them go; how many.
+/// Sends datagrams as fast as congestion control allows; returns their number.
 async fn send(connection: &Connection, options: &Options) -> Result<u64, Failure> {
     let payload = vec![7; options.bytes];
     let until = Instant::now() + Duration::from_secs_f64(options.seconds);
@@ -70,7 +70,7 @@ async fn send(connection: &Connection, options: &Options) -> Result<u64, Failure
         connection.send_datagram_wait(payload.clone().into()).await?;
         sent += 1;
     }
-    // What is on its way arrives.
+    // Time for the last datagrams to arrive.
     tokio::time::sleep(Duration::from_millis(200)).await;
     Ok(sent)
 }
