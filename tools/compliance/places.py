@@ -1,4 +1,4 @@
-"""The places of the code that rules are in: what `mutate` switches off."""
+"""Finds the places where rules are implemented, which `mutate` switches off."""
 import functools
 import hashlib
 import re
@@ -13,7 +13,7 @@ CITED = re.compile(r"^\s*// .*?RFC (\d{4})(?:,)? sections? ([0-9.]+)")
 
 
 def statement(lines, at):
-    """The lines of the statement or match arm that begins at `at`: until its brackets are closed and it has an end."""
+    """The end of the statement or match arm that begins at line `at`; None if it was not found."""
     depth, indent = 0, len(lines[at]) - len(lines[at].lstrip())
     for i in range(at, min(at + 40, len(lines))):
         code = re.sub(r'"(\\.|[^"\\])*"|//.*', "", lines[i])
@@ -52,7 +52,7 @@ def places():
                 if end is not None:
                     found.append(place(crate, path, lines, at, end, cited[1], cited[2].rstrip(".")))
             found += [place(crate, path, lines, *where) for where in named(path, lines)]
-    # What an entry does to a place within another one, it does to the other.
+    # An entry of instead.toml for an inner place also applies to the outer one, so drop the inner one.
     return [one for one in found if not (entries(one) and any(is_within(one, other) for other in found))]
 
 
@@ -66,7 +66,7 @@ def anchor(one):
 
 
 def named(path, lines):
-    """The places that instead.toml names by their section or row: lines, RFC, section and row of each."""
+    """Places that instead.toml names by section or row: (first line, end, RFC, section, row)."""
     text = "\n".join(lines)
     for one in INSTEAD:
         if not {"section", "row"} & set(one) or not str(path).endswith("/" + one["file"]) or anchor(one) not in text:
@@ -86,31 +86,31 @@ def all_rows():
 
 
 def row_named(name):
-    """The row of a table, by the table's name, its section and how its rule begins; None unless there is exactly one."""
+    """The row whose table, section and rule begin with `name`; None unless there is exactly one."""
     titles = {" ".join(f"{row.table} {row.section} {row.rule}".split()): row for row in all_rows()}
     found = [row for title, row in titles.items() if title.startswith(name)]
     return titles.get(name) or (found[0] if len(found) == 1 else None)
 
 
 def stands_for(place):
-    """The names of rows that another rule's place stands for."""
+    """Names of rows that are tested by this place of another rule."""
     return [one["row"] for one in STANDS if "from" in one and ("/" + place["file"]).endswith("/" + one["file"]) and one["from"] in place["text"]]
 
 
 def redundant(place):
-    """Why nothing can notice the place's absence, if so."""
+    """The reason if no test can notice that the place is missing."""
     return next((one["why"] for one in REDUNDANT if ("/" + place["file"]).endswith("/" + one["file"]) and one["from"] in place["text"]), None)
 
 
 def rows_of(place):
-    """The rows whose code the place is: those it is named for, or those of its section."""
+    """The rows that the place implements: those that name it, or those of its section."""
     names = ([place["row"]] if place["row"] else []) + stands_for(place)
     cited = [] if place["row"] else [row for row in all_rows() if (place["rfc"], place["section"]) in row.places]
     return cited + [row for row in map(row_named, names) if row]
 
 
 def elsewhere():
-    """The rows that a test or something out of reach of `mutate` stands for."""
+    """The rows that `mutate` cannot reach, and for which instead.toml names a test."""
     return [row for one in STANDS if "test" in one and (row := row_named(one["row"]))]
 
 
@@ -122,17 +122,17 @@ def place(crate, path, lines, at, end, rfc, section, row=None):
 
 
 def entries(place):
-    """What was written down for the place."""
+    """The entries of instead.toml for the place."""
     return [one for one in INSTEAD if ("/" + place["file"]).endswith("/" + one["file"]) and anchor(one) in place["text"]]
 
 
 def instead(place):
-    """What stands there, and what stands instead."""
+    """Pairs of code and its replacement."""
     return [(one["from"], one["to"]) for one in entries(place)]
 
 
 def stale():
-    """What is wrong with instead.toml: entries that stand for nothing, or for more than one place."""
+    """Errors in instead.toml: entries that match no place or row, or several."""
     everything = places()
     for one in INSTEAD:
         matching = [place for place in everything if one in entries(place)]
@@ -142,7 +142,7 @@ def stale():
         elif not matching:
             yield f"{name} is in no place"
         elif {"section", "row"} & set(one) and len(matching) > 1:
-            yield f"{name} is in {len(matching)} places: drop its section, or say more of it"
+            yield f"{name} is in {len(matching)} places: remove its section, or give more of the code"
         elif one["from"] not in anchor(one):
             yield f"{name} does not hold `{one['from']}`"
     for one in STANDS:
@@ -155,7 +155,7 @@ def stale():
     for one in REDUNDANT:
         if not any(redundant(place) == one["why"] for place in everything):
             yield f"instead.toml: {one['file']}: `{one['from']}` is in no place"
-    # Of two places on the same lines, one would never be switched off.
+    # If two places overlap, one would never be switched off.
     ends = {}
     for place in sorted(everything, key=lambda place: (place["file"], place["line"])):
         before = ends.get(place["file"])

@@ -1,5 +1,5 @@
-"""The rows of the compliance tables: rule, code places, tests. Each table's columns are named in its head; without one for the section it is
-what the heading above has in brackets."""
+"""Reads the rows of the compliance tables: rule, code places, tests. The table's head names the columns; without a column for the
+section, the section is in brackets in the heading above."""
 import re
 from pathlib import Path
 
@@ -11,8 +11,8 @@ SPAN = re.compile(r"`([^`]+)`")
 class Row:
     def __init__(self, table, line, rfc, section, rule, code, test):
         self.table, self.line, self.section, self.rule, self.test = table, line, section, rule, test
-        # RFC and section of each that the row is for: the RFC is that of the heading or the table unless `5596: 2.2.1` or
-        # `8.1.3 (RFC 5595, 3.3.1)` says else; the rule may name more, `(RFC 2104, 2)`.
+        # (RFC, section) of the row. The RFC is that of the heading or table, unless the section says otherwise: `5596: 2.2.1` or
+        # `8.1.3 (RFC 5595, 3.3.1)`. The rule may name more: `(RFC 2104, 2)`.
         self.places = set(re.findall(r"\(RFC (\d{4}), ([0-9.]+)\)", rule))
         for number in re.findall(r"\d+(?:\.\d+)*", section):
             if re.fullmatch(r"\d{4}", number):
@@ -20,7 +20,7 @@ class Row:
             else:
                 self.places.add((rfc, number))
         self.code, self.tests = SPAN.findall(code), SPAN.findall(test)
-        # A row without a test says why: `left out` what is not implemented, `no test` where there is nothing to see.
+        # Without a test: `left out` for rules not implemented, `no test` if there is nothing to observe.
         self.reason = re.match(r"(left out|no test): \w", test) is not None
         self.same = not self.reason and "same" in test
 

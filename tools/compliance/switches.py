@@ -1,11 +1,11 @@
-"""Puts many mutants into one build: where a rule's code stands, a switch chooses between it and what it would be without the rule. The
-environment variable MUTANT turns one of them on."""
+"""Puts many mutants into one build: at each rule's code, a switch chooses between the code and a version without the rule. The
+environment variable MUTANT turns one mutant on."""
 import re
 
 FUNCTION = """
 extern crate std;
 
-/// The mutant with this number is the one to try.
+/// Whether the mutant with this number is on.
 #[doc(hidden)]
 pub fn mutant(number: u32) -> bool {
     static CHOSEN: std::sync::OnceLock<u32> = std::sync::OnceLock::new();
@@ -20,18 +20,18 @@ def on(number):
 
 
 def choose(alternatives, original):
-    """An expression."""
+    """An expression that chooses between the original and its alternatives."""
     cases = "".join(f"if {on(number)} {{ {text} }} else " for number, text in alternatives)
     return f"{cases}{{\n{original}\n}}"
 
 
 def variants(text, numbers, replacements):
-    """Texts with a switch for each number, the likeliest to compile first. `replacements`: pairs of what stands and what stands instead,
-    one for each number; without any the whole goes."""
+    """Versions of `text` with a switch for each number, most likely to compile first. `replacements`: pairs of old and new code, one for
+    each number; without any, the switch removes the whole text."""
     found = []
     if replacements:
         part = text
-        # A replacement within another one is applied after it, or the other would no longer be found.
+        # Apply outer replacements first: an inner one changes the text that the outer one looks for.
         for number, (old, new) in sorted(zip(numbers, replacements), key=lambda pair: -len(pair[1][0])):
             part = part.replace(old, f"({choose([(number, new)], old)})", 1) if new and old in part else None
             if part is None:
@@ -54,7 +54,7 @@ def variants(text, numbers, replacements):
             cut = [re.match(shape, other, re.S) for other in others]
             if all(cut) and all(other[1] == before and other[3] == after for other in cut):
                 chosen = choose([(n, c[2]) for n, c in zip(numbers, cut)], value)
-                # What comes before `else` may not end in a brace.
+                # The expression before `else` may not end in a brace.
                 found.append(f"{before}({chosen}){after}" if after.startswith(" else") else f"{before}{chosen}{after}")
         elif "=>" in before:
             pattern = before[: before.rindex("=>")].rstrip()

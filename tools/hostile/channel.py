@@ -1,5 +1,5 @@
-"""A speaker of encrypted channels (docs/security.md) and of DCCP in them or in plain UDP (docs/wire.md, RFC 4340): written from these pages alone, it shares
-no code with the program. For tools/hostile/run."""
+"""An independent implementation of encrypted channels (docs/security.md), and of DCCP in them or in plain UDP (docs/wire.md, RFC 4340). It is
+based only on these pages and shares no code with the program. For tools/hostile/run."""
 import hashlib
 import hmac
 import os
@@ -63,7 +63,7 @@ class Noise:
 
 
 class Channel:
-    """One channel, as its initiator. `private` and `server` are 32-byte keys."""
+    """The initiator's end of a channel. `private` and `server` are 32-byte keys."""
 
     def __init__(self, private, server):
         self.private, self.server = private, server
@@ -107,7 +107,7 @@ class Channel:
         self.forth, self.back, self.peer = forth, back, answer[1:8]
 
     def on_cookie(self, message):
-        """XChaCha20-Poly1305 (draft-irtf-cfrg-xchacha): HChaCha20 makes the key of the first 16 bytes of the nonce."""
+        """XChaCha20-Poly1305 (draft-irtf-cfrg-xchacha): HChaCha20 derives the key from the first 16 bytes of the nonce."""
         key = hchacha(blake(b"mpdccp cookie" + self.server), message[16:32])
         self.cookie = ChaCha20Poly1305(key).decrypt(bytes(4) + message[32:40], message[40:], self.mac1)
 
@@ -120,7 +120,7 @@ class Channel:
         return self.back.decrypt(bytes(4) + record[8:16], record[16:], record[:16])
 
     def connect(self, sock, patience):
-        """Makes the handshake over a connected socket; seconds it took, or None."""
+        """Does the handshake over a connected socket; returns its duration in seconds, or None."""
         begun = time.monotonic()
         while (left := patience - (time.monotonic() - begun)) > 0:
             sock.send(self.initiation())
@@ -160,7 +160,7 @@ def hchacha(key, nonce):
 
 
 def cookie_reply(initiation, server, cookie):
-    """What a server with this public key answers when it wants a cookie shown."""
+    """The answer of a server with this public key that demands a cookie."""
     nonce, mac1 = os.urandom(24), initiation[140:156]
     key = hchacha(blake(b"mpdccp cookie" + server), nonce[:16])
     sealed = ChaCha20Poly1305(key).encrypt(bytes(4) + nonce[16:], cookie, mac1)
@@ -168,7 +168,7 @@ def cookie_reply(initiation, server, cookie):
 
 
 def hmac_of(key, message):
-    """RFC 9897 section 3.2.6: the first 20 bytes."""
+    """HMAC of RFC 9897 section 3.2.6: the first 20 bytes."""
     return hmac.new(key, message, hashlib.sha256).digest()[:20]
 
 

@@ -1,4 +1,4 @@
-"""Two hosts of their own, links between them and a tunnel over these, for the commands beside this file. Needs root and a built mpdccp."""
+"""Two hosts in namespaces, links between them, and a tunnel over the links, for the commands in this directory. Needs root and a built mpdccp."""
 import json
 import os
 import signal
@@ -35,7 +35,7 @@ def profiles():
 
 
 def link_options(path, queue):
-    """What `mpdccp link` makes such a path of. `queue` is "long" (1,000 packets) or "short" (a bandwidth-delay product, 20 ms at least)."""
+    """Options of `mpdccp link` for such a path. `queue` is "long" (1,000 packets) or "short" (a bandwidth-delay product, at least 20 ms)."""
     delay = milliseconds(path["owd"])
     out = ["--rate", path["rate"], "--delay", f"{delay}ms"]
     if queue == "short":
@@ -175,7 +175,7 @@ def cpu_seconds(pid):
 
 
 def thread_seconds(pid):
-    """Of each thread, by name."""
+    """CPU seconds of each thread, by name."""
     out = {}
     for task in Path(f"/proc/{pid}/task").iterdir():
         name = (task / "comm").read_text().strip()
@@ -185,6 +185,6 @@ def thread_seconds(pid):
 
 
 def machine_seconds():
-    """Of the whole machine, waiting and idle left out."""
+    """CPU seconds of the whole machine, without idle and I/O wait."""
     fields = [int(n) for n in Path("/proc/stat").read_text().splitlines()[0].split()[1:9]]
     return (sum(fields) - fields[3] - fields[4]) / os.sysconf("SC_CLK_TCK")

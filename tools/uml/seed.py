@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Makes the random numbers of User Mode Linux repeat themselves: all follow from UML_SEED, if it is set.
+"""Makes the random numbers of User Mode Linux repeatable: all are derived from UML_SEED, if it is set.
 
     seed.py LINUX    the directory of the kernel's source
 """
@@ -7,7 +7,7 @@ import pathlib
 import sys
 
 HOST = "\treturn getrandom(buf, len, flags);\n"
-# splitmix64, one byte a step.
+# splitmix64, one byte per step.
 SEEDED = """\
 	static unsigned long long state;
 	const char *seed = getenv("UML_SEED");
@@ -28,14 +28,14 @@ SEEDED = """\
 INTERRUPT = "\tstruct pt_regs *regs = get_irq_regs();\n\tunsigned int new_count;\n"
 CHANGES = [
     ("arch/um/os-Linux/util.c", HOST, SEEDED),
-    # The host decides where a signal interrupts the kernel.
+    # No entropy from interrupts: the host determines where a signal interrupts the kernel.
     ("drivers/char/random.c", INTERRUPT, INTERRUPT + "\n\treturn;\n"),
-    # The command line names the directory of the run.
+    # No entropy from the command line: it contains the run's directory.
     ("drivers/char/random.c", "\t_mix_pool_bytes(command_line, strlen(command_line));\n", ""),
 ]
 for file, old, new in CHANGES:
     path = pathlib.Path(sys.argv[1], file)
     text = path.read_text()
     if text.count(old) != 1:
-        sys.exit(f"seed.py: {path} draws random numbers in another way than Linux 6.1; adapt tools/uml/seed.py")
+        sys.exit(f"seed.py: {path} differs from Linux 6.1; adapt tools/uml/seed.py")
     path.write_text(text.replace(old, new))

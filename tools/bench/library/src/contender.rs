@@ -4,14 +4,14 @@ use std::time::{Duration, Instant};
 
 pub(crate) type Failure = Box<dyn std::error::Error + Send + Sync>;
 
-/// Bytes of a datagram that the server swallows; shorter ones it sends back, and an empty question it answers
-/// with what it has swallowed.
+/// Size of bulk datagrams: the server counts them, echoes shorter ones, and answers [`QUESTION`] with its
+/// count.
 pub(crate) const BULK: usize = 1200;
-/// Datagrams of this length are echoed.
+/// Size of datagrams to be echoed.
 pub(crate) const PING: usize = 64;
-/// Asks the server how many bulk datagrams came, and how long that took.
+/// Asks the server how many bulk datagrams arrived, and in what time.
 pub(crate) const QUESTION: &[u8] = b"how many?";
-/// What a server has swallowed.
+/// Bulk datagrams that a server has received.
 #[derive(Default)]
 pub(crate) struct Swallowed {
     datagrams: u64,
@@ -30,13 +30,13 @@ impl Swallowed {
     }
 }
 
-/// A client's end of one connection.
+/// The client's end of a connection.
 pub(crate) trait Client: Send + Sync + 'static {
     fn send(&self, data: &[u8]) -> impl Future<Output = Result<(), Failure>> + Send;
     fn recv(&self) -> impl Future<Output = Result<Vec<u8>, Failure>> + Send;
 }
 
-/// What makes connections to one server.
+/// Opens connections to one server.
 pub(crate) trait Connects: Clone + Send + Sync + 'static {
     type Client: Client;
     fn connect(&self) -> impl Future<Output = Result<Self::Client, Failure>> + Send;

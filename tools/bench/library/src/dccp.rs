@@ -1,4 +1,4 @@
-//! The library.
+//! This project's library.
 
 use crate::contender::{BULK, Client, Connects, Failure, QUESTION, Swallowed};
 use dccp_sockets::tokio::{Connection, Connector, Listener};

@@ -1,4 +1,4 @@
-//! The library beside quinn's datagrams and plain UDP in one run over loopback, each between two processes; a
+//! Compares the library with quinn's datagrams and plain UDP over loopback, each between two processes. Prints a
 //! Markdown table.
 //!
 //!     cargo run --release --manifest-path tools/bench/library/Cargo.toml -- [--seconds 3] [--only dccp-5]
@@ -17,24 +17,24 @@ use std::time::{Duration, Instant};
 use system::{cpu, resident};
 
 const CONNECTIONS: usize = 1000;
-/// Messages a second on each of them.
+/// Messages per second on each connection.
 const PER_SECOND: u32 = 20;
 
 #[derive(Parser)]
-#[command(about = "The library beside quinn's datagrams and plain UDP, over loopback")]
+#[command(about = "Compares the library with quinn's datagrams and plain UDP over loopback")]
 struct Args {
-    /// How long each measurement takes.
+    /// Seconds per measurement.
     #[arg(long, default_value_t = 3.0)]
     seconds: f64,
-    /// Only the contenders whose name has this in it.
+    /// Only contenders whose name contains this.
     #[arg(long, default_value = "")]
     only: String,
-    /// Be the server of a contender.
+    /// Run as the server of a contender.
     #[arg(long, hide = true)]
     serve: Option<String>,
 }
 
-/// A server in a process of its own, ended with this.
+/// A server process and its address; dropping it kills the process.
 struct Server(Child, String);
 
 impl Server {
@@ -59,7 +59,7 @@ fn percentile(sorted: &[Duration], part: f64) -> f64 {
     sorted.get(at).map_or(f64::NAN, |d| d.as_secs_f64() * 1e6)
 }
 
-/// Mbit/s that arrived, percent lost, and CPU seconds of both ends for a gigabyte.
+/// Received Mbit/s, per cent lost, and CPU seconds of both ends per gigabyte.
 async fn throughput(client: &impl Client, server: u32, seconds: f64) -> Result<(f64, f64, f64), Failure> {
     let before = cpu(server)? + cpu(std::process::id())?;
     let (data, until, mut sent) = (vec![7; BULK], Instant::now() + Duration::from_secs_f64(seconds), 0u64);
@@ -88,7 +88,7 @@ async fn ping(client: &impl Client, seconds: f64) -> Result<(f64, f64), Failure>
     while Instant::now() < until {
         let begun = Instant::now();
         client.send(&[1; PING]).await?;
-        // One that was lost is not waited for.
+        // Do not wait for a lost one.
         if tokio::time::timeout(Duration::from_secs(1), client.recv()).await.is_ok_and(|got| got.is_ok()) {
             times.push(begun.elapsed());
         }
@@ -97,7 +97,7 @@ async fn ping(client: &impl Client, seconds: f64) -> Result<(f64, f64), Failure>
     Ok((percentile(&times, 0.5), percentile(&times, 0.99)))
 }
 
-/// Opens many; how many a second, and they.
+/// Opens all connections; returns connections per second, and the clients.
 async fn open<C: Connects>(connects: &C) -> Result<(f64, Vec<C::Client>), Failure> {
     let begun = Instant::now();
     let mut tasks = tokio::task::JoinSet::new();
@@ -116,7 +116,7 @@ async fn open<C: Connects>(connects: &C) -> Result<(f64, Vec<C::Client>), Failur
     Ok((CONNECTIONS as f64 / begun.elapsed().as_secs_f64(), open))
 }
 
-/// Microseconds of the server's CPU for an echo, with messages on all connections.
+/// Server CPU time per echo, microseconds, with messages on all connections.
 async fn echoes<C: Client>(clients: Vec<C>, server: u32, seconds: f64) -> Result<f64, Failure> {
     let before = cpu(server)?;
     let mut tasks = tokio::task::JoinSet::new();

@@ -1,4 +1,4 @@
-//! Datagrams of quinn, with CUBIC, its default.
+//! quinn's datagrams with CUBIC, its default.
 
 use crate::contender::{BULK, Client, Connects, Failure, QUESTION, Swallowed};
 use quinn::{ClientConfig, Connection, Endpoint, ServerConfig, TransportConfig};
@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 fn transport() -> Arc<TransportConfig> {
     let mut transport = TransportConfig::default();
-    // So that the first datagram fits; left alone, quinn finds out after some packets.
+    // Otherwise quinn finds the MTU only after some packets, and the first datagram does not fit.
     transport.initial_mtu(1452);
     Arc::new(transport)
 }

@@ -1,13 +1,13 @@
-//! What the kernel counts of a process.
+//! Kernel statistics of a process.
 
 use crate::contender::Failure;
 use std::fs;
 
-/// Seconds that all its threads were on a processor.
+/// CPU seconds of all its threads.
 pub(crate) fn cpu(process: u32) -> Result<f64, Failure> {
     let mut nanos = 0.0;
     for thread in fs::read_dir(format!("/proc/{process}/task"))? {
-        // One may end meanwhile.
+        // A thread may have ended.
         let Ok(text) = fs::read_to_string(thread?.path().join("schedstat")) else { continue };
         nanos += text.split(' ').next().unwrap_or("0").parse::<f64>()?;
     }

@@ -1,6 +1,5 @@
-//! As many unreliable datagrams as quinn carries over loopback: a client and a server on a thread and an
-//! endpoint each. One line of JSON says what arrived, what was lost, and the CPU time of both for each
-//! gigabyte that arrived.
+//! Sends as many unreliable datagrams as quinn can over loopback; client and server each have a thread and an
+//! endpoint. Prints a line of JSON: datagrams received and lost, and CPU time of both ends per gigabyte received.
 //!
 //!     cargo run --release --manifest-path tools/bench/quinn/Cargo.toml -- [--seconds 3] [--bytes 1200] [--bbr]
 
@@ -15,25 +14,25 @@ use std::time::{Duration, Instant};
 type Failure = Box<dyn std::error::Error + Send + Sync>;
 
 #[derive(Parser)]
-#[command(about = "What quinn's datagrams carry over loopback")]
+#[command(about = "Measures quinn's datagrams over loopback")]
 struct Options {
-    /// How long to send.
+    /// Seconds to send.
     #[arg(long, default_value_t = 3.0)]
     seconds: f64,
-    /// Bytes of a datagram.
+    /// Bytes per datagram.
     #[arg(long, default_value_t = 1200)]
     bytes: usize,
-    /// BBR in place of CUBIC, quinn's default.
+    /// BBR instead of CUBIC, quinn's default.
     #[arg(long)]
     bbr: bool,
 }
 
-/// What arrived.
+/// Received datagrams.
 #[derive(Default)]
 struct Received {
     datagrams: u64,
     bytes: u64,
-    /// From the first to the last.
+    /// From the first to the last datagram.
     over: Duration,
 }
 
@@ -42,7 +41,7 @@ fn cpu() -> f64 {
     spent.tv_sec as f64 + spent.tv_nsec as f64 / 1e9
 }
 
-/// Takes a runtime of its own on this thread, as a program of its own would.
+/// Runs `work` in a runtime on this thread, like a separate program.
 fn on_this_thread<T>(work: impl Future<Output = Result<T, Failure>>) -> Result<T, Failure> {
     tokio::runtime::Builder::new_current_thread().enable_all().build()?.block_on(work)
 }
@@ -83,7 +82,7 @@ fn main() -> Result<(), Failure> {
     let key = rustls::pki_types::PrivatePkcs8KeyDer::from(own.signing_key.serialize_der());
     let server = ServerConfig::with_single_cert(vec![own.cert.der().clone()], key.into())?;
     let mut transport = TransportConfig::default();
-    // So that the first datagram fits; left alone, quinn finds out after some packets.
+    // Otherwise quinn finds the MTU only after some packets, and the first datagram does not fit.
     transport.initial_mtu(1452);
     if options.bbr {
         transport.congestion_controller_factory(Arc::new(BbrConfig::default()));

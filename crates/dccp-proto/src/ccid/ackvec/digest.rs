@@ -138,7 +138,8 @@ impl AckVecSender {
             Fate::Lost(at) => {
                 self.lost = self.lost.minus(Amount::default().plus(bytes));
                 self.spurious += 1;
-                // If no newer packet overtook it, the path stalled, or the packet's acknowledgement was lost.
+                // A packet that no newer one overtook was not reordered: the path stalled, or an
+                // acknowledgement was lost.
                 if late {
                     self.note_late(now, sent_at, digest);
                 }

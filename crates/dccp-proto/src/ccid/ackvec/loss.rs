@@ -143,8 +143,8 @@ impl LossDetector {
         }
     }
 
-    /// How late a packet may be, given the minimum round-trip time and the timeout: later than that, the
-    /// timer would expire.
+    /// Lateness up to which a packet is not lost, given the minimum round-trip time and the timeout. It is
+    /// limited, since the timer would expire first otherwise.
     pub(crate) fn window(&self, min_rtt: Duration, timeout: Duration) -> Duration {
         (self.lateness * MARGIN_QUARTERS / 4).max(min_rtt / WINDOW_PART).min(timeout)
     }
