@@ -30,7 +30,7 @@ static uint64_t now(void)
     return (uint64_t)t.tv_sec * 1000000000 + (uint64_t)t.tv_nsec;
 }
 
-/* Everything that may leave now. */
+/* Sends all packets that may leave now. */
 static void transmit(void)
 {
     static char data[65507];
@@ -45,7 +45,7 @@ static void transmit(void)
     }
 }
 
-/* Waits for a datagram or the timer, and hands it in. */
+/* Waits for datagrams or the timer, and passes them to the endpoint. */
 static void turn(void)
 {
     static char data[65507];

@@ -21,7 +21,7 @@ import mpdccp
 from mpdccp import aio
 
 PATIENT = 20
-# Of the private key of 32 bytes of 1.
+# The public key of a private key of 32 bytes 0x01.
 PUBLIC_OF_ONES = "pOCSkrZRwni5dyxWn1+puxPZBrRqtoyd+dwrRAn4ogk="
 
 
@@ -110,7 +110,7 @@ class Blocking(unittest.TestCase):
         thread.join()
         with self.assertRaises(BlockingIOError):
             here.accept_stream(0)
-        # The other end must stay, or its end arrives first.
+        # Keep the other end open: otherwise its close would arrive first.
         plain = pair()
         with self.assertRaises(OSError) as none:
             plain[1].open_stream()

@@ -1,4 +1,4 @@
-/* What a C caller may do wrong, and that each is an error; and that threads, batches and descriptors do what the header says. */
+/* Mistakes of C callers are reported as errors; threads, batches and descriptors work as the header says. */
 #define _GNU_SOURCE
 #include <dccp.h>
 #include <errno.h>
@@ -75,13 +75,13 @@ static void arguments(void)
     options.size = 0;
     EXPECT(dccp_connect(where, &options, &conn), -EINVAL);
     EXPECT(strstr(dccp_last_error(), "sizeof") != NULL, 1);
-    /* Programs of the first version, which ended before this member, still run; shorter there is none. */
+    /* The first version's struct ended before `dscp` and still works; a shorter one is an error. */
     options.size = offsetof(struct dccp_options, dscp) - 1;
     EXPECT(dccp_connect(where, &options, &conn), -EINVAL);
     options.size = (size_t)-1;
     EXPECT(dccp_connect(where, &options, &conn), -EINVAL);
 
-    /* A program of a later version runs as long as it asks for nothing that is not there. */
+    /* A program built for a later version works unless it sets a new member. */
     newer.later = 1;
     EXPECT(dccp_connect(where, &newer.known, &conn), -E2BIG);
     newer.later = 0;
@@ -179,7 +179,7 @@ static void handles(struct dccp_conn *conn, struct dccp_conn *peer)
     EXPECT(dccp_add_peer(listener, "no key", NULL), -EINVAL);
     EXPECT(dccp_add_peer(listener, NULL, NULL), -EINVAL);
 
-    /* Too large a datagram stays with its sender, and with a receiver that has no room for it. */
+    /* A datagram that is too large is not sent, and one that does not fit the receiver's buffer stays queued. */
     size_t most = (size_t)dccp_max_datagram(conn);
     char *large = calloc(1, most + 1);
     EXPECT(dccp_send(conn, large, most + 1, -1), -EMSGSIZE);
@@ -236,7 +236,7 @@ static void descriptors(struct dccp_conn *conn, struct dccp_conn *peer)
     EXPECT(poll(&pollfd, 1, 0), 0);
     EXPECT(dccp_finish(peer, 20000), 0);
     EXPECT(dccp_send(peer, "late", 4, 0), -EPIPE);
-    /* Other news, such as of the size of datagrams, may come before. */
+    /* Other events, such as a new datagram size, may come before. */
     EXPECT(poll(&pollfd, 1, 20000), 1);
     for (int tries = 0; tries < 2000 && !(dccp_events(conn) & DCCP_CLOSED); tries++)
         poll(NULL, 0, 10);
@@ -309,7 +309,7 @@ static void streams(void)
     EXPECT(dccp_listener_close(with_streams), 0);
 }
 
-/* A turn of a lossless wire between two endpoints, whose clocks say 2026; the client's events are told to `seen`. */
+/* One step of a lossless link between two endpoints whose clocks show 2026. The client's events go to `seen`. */
 static void turn(struct dccp_endpoint **ends, const struct dccp_address *at, uint64_t *now, char *bytes, size_t room)
 {
     struct dccp_packet packet = {.size = sizeof packet, .data = bytes, .len = room};
@@ -320,7 +320,7 @@ static void turn(struct dccp_endpoint **ends, const struct dccp_address *at, uin
         while (dccp_endpoint_transmit(ends[n], *now, &packet) == 1) {
             EXPECT(packet.to.port, at[1 - n].port);
             EXPECT(packet.socket, 5);
-            /* Nobody on the way reads it. */
+            /* The packet is encrypted. */
             EXPECT(memmem(bytes, packet.len, "in secret", 9) == NULL, 1);
             EXPECT(dccp_endpoint_receive(ends[1 - n], *now, 5, &at[n], packet.ecn, bytes, packet.len), 0);
             packet.len = room;
@@ -329,7 +329,7 @@ static void turn(struct dccp_endpoint **ends, const struct dccp_address *at, uin
     *now += 5000000;
 }
 
-/* Keys and streams of endpoints, in a time of their own. */
+/* Keys and streams of endpoints, in virtual time. */
 static void sealed_endpoints(void)
 {
     static const char *private[] = {
@@ -397,7 +397,7 @@ static void sealed_endpoints(void)
     EXPECT(strcmp(text, public[0]), 0);
     EXPECT(dccp_endpoint_peer_key(ends[1], 998, text, sizeof text), -ENOTCONN);
     EXPECT(dccp_endpoint_add_path(ends[0], now, 998, 5, &at[1], 50001), -ENOTCONN);
-    /* The peer hears of the end, though the channel goes with the session. */
+    /* The peer learns of the end although the channel closes with the session. */
     EXPECT(dccp_endpoint_close(ends[0], now, session), 0);
     for (int n = 0; n < 40; n++) {
         while (dccp_endpoint_next_event(ends[0], &event) == 1)
@@ -411,7 +411,7 @@ static void sealed_endpoints(void)
         EXPECT(dccp_endpoint_free(ends[n]), 0);
 }
 
-/* A lossless wire of two endpoints in a time of their own, and what misuse of them gives. */
+/* Two endpoints over a lossless link in virtual time, and errors for their misuse. */
 static void endpoints(void)
 {
     struct dccp_options options = {.size = sizeof options};
@@ -466,7 +466,7 @@ static void endpoints(void)
     EXPECT(dccp_endpoint_recv(ends[1], &theirs, text, sizeof text), 5);
     EXPECT(theirs != 99, 1);
     EXPECT(dccp_endpoint_recv(ends[1], &theirs, text, sizeof text), -EAGAIN);
-    /* Whatever comes is no harm; neither is a clock that goes back. */
+    /* Invalid packets and a clock that goes back do no harm. */
     memset(bytes, 0xff, sizeof bytes);
     for (size_t len = 0; len < 60; len++)
         EXPECT(dccp_endpoint_receive(ends[1], len, 0, &at[0], 9, bytes, len), 0);

@@ -1,7 +1,7 @@
 """DCCP (RFC 4340) and Multipath DCCP (RFC 9897) sockets in user space: datagrams with congestion control.
 
 connect() and Listener are blocking; mpdccp.aio has the same for asyncio. Errors are those of Python's own sockets:
-ConnectionRefusedError, TimeoutError, BrokenPipeError and other OSErrors; ValueError for what cannot be.
+ConnectionRefusedError, TimeoutError, BrokenPipeError and other OSErrors; ValueError for invalid arguments.
 
 Every timeout is in seconds: None waits without limit, 0 does not wait and raises BlockingIOError instead.
 """

@@ -16,7 +16,7 @@ Address: TypeAlias = str | tuple[str, int]
 class Options(TypedDict, total=False):
     """Keyword arguments of connect(), Connector and Listener. Times are seconds."""
 
-    # Congestion control of the data that this end sends: 2 like TCP, 3 and 4 TFRC, 5 BBR (the default), 7 CUBIC.
+    # Congestion control of this end's data: 2 like TCP, 3 and 4 TFRC, 5 BBR (the default), 7 CUBIC.
     ccid: int
     # Service Code, such as "SC:chat"; a listener may have several.
     service: str | Sequence[str]
@@ -24,21 +24,21 @@ class Options(TypedDict, total=False):
     paths: Iterable[Path | str]
     # Public keys of accepted peers, or (key, preshared key); a client connects to the first.
     peers: Iterable[str | tuple[str, str | None]]
-    # A listener accepts every client that has a key.
+    # A listener accepts any client with a key.
     any_peer: bool
     # Key of this end in base64; enables encryption.
     private_key: str
     # DSCP of IP headers, 0 to 63.
     dscp: int
-    # Change of the allowed rate, in percent, that makes an event "rate"; 0 (the default) for none.
+    # Change of the allowed rate, in per cent, that causes an event "rate"; 0 (the default) for none.
     tell_rate: int
-    # A client asks for a multipath session even over one path.
+    # A client requests a multipath session even over one path.
     multipath: bool
-    # Carries reliable streams; both ends need it.
+    # Allows reliable streams; both ends must set it.
     streams: bool
     # IP protocol 33 instead of UDP; needs CAP_NET_RAW.
     raw: bool
-    # Network interface of all paths without their own.
+    # Network interface of all paths that name none.
     interface: str
     # SO_MARK of all packets, for policy routing; needs CAP_NET_ADMIN.
     mark: int
@@ -46,25 +46,25 @@ class Options(TypedDict, total=False):
     scheduler: str
     # Order of datagrams from several paths: "adaptive" (the default), or "passive" as they arrive.
     reordering: str
-    # Datagrams that wait for the congestion window at most; 16 by default.
+    # Maximum number of datagrams that wait to be sent; 16 by default.
     queue: int
-    # A datagram that waited longer is dropped.
+    # Longest time that a datagram waits to be sent; then it is dropped.
     queue_time: float
-    # What a full queue does.
+    # Effect of a full queue.
     send_policy: Literal["wait", "drop_oldest", "drop_newest", "priority"]
-    # Received datagrams that wait for the application at most; 4096 by default.
+    # Maximum number of received datagrams that wait for the application; 4096 by default.
     receive_queue: int
-    # Bytes of received datagrams in all connections of a thread; 256 MiB by default.
+    # Maximum bytes of received datagrams in all connections of a thread; 256 MiB by default.
     receive_memory: int
-    # Connections that wait to be accepted at most; 128 by default.
+    # Maximum number of connections that wait to be accepted; 128 by default.
     backlog: int
-    # Of a listener; 16384 by default.
+    # Maximum number of connections of a listener; 16384 by default.
     max_connections: int
-    # A quarter of all by default.
+    # Maximum number of connections from one address; by default a quarter of `max_connections`.
     max_connections_per_source: int
     # Largest IP packet, bytes; 1500 by default.
     mtu: int
-    # For the peer's answer; 5 by default.
+    # Time to wait for the peer's answer; 5 by default.
     connect_timeout: float
     # Idle time of a path before the peer is probed; 12 by default, 24 at a listener, 0 for never.
     keepalive: float

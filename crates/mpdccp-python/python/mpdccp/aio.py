@@ -34,7 +34,7 @@ _READABLE, _WRITABLE, _EVENT, _CHANGE, _STREAM = range(5)
 
 
 class _Hub:
-    """The descriptors of all sockets of a loop, behind one."""
+    """The descriptors of all sockets of a loop, combined in one."""
 
     _of_loop: weakref.WeakKeyDictionary[asyncio.AbstractEventLoop, _Hub] = weakref.WeakKeyDictionary()
 
@@ -55,7 +55,7 @@ class _Hub:
         loop = self._loop()
         if not self._sockets and loop is not None:
             loop.add_reader(self._epoll.fileno(), self._ready)
-        # Edges: a socket that nobody waits for does not keep the loop awake.
+        # Edge-triggered, so that a socket without waiting tasks does not keep the loop awake.
         self._epoll.register(fd, select.EPOLLIN | select.EPOLLET)
         self._sockets[fd] = socket
 
@@ -87,7 +87,7 @@ class _Waiting:
         raise NotImplementedError
 
     def _look(self) -> tuple[bool, ...]:
-        """What it is ready for; wakes the tasks that wait for that."""
+        """Reads the socket's readiness, and wakes the tasks that wait for it."""
         flags = self._flags()
         for ready, waiters in zip(flags, self._waiters):
             if ready:
@@ -98,7 +98,7 @@ class _Waiting:
         return flags
 
     async def _until(self, what: int) -> None:
-        # What became ready before this look is in its answer, what does after it makes an edge.
+        # This call reports what is ready now; later changes trigger an edge.
         if what != _CHANGE and self._look()[what]:
             return
         waiter = asyncio.get_running_loop().create_future()
@@ -119,7 +119,7 @@ class _Waiting:
 
 
 class Connection(_Waiting):
-    """A connection; `native` is the blocking one below it, for stats(), set_ccid() and all that does not wait."""
+    """A connection. Its blocking object, `native`, has stats(), set_ccid() and all other calls that do not wait."""
 
     def __init__(self, native: _mpdccp.Connection) -> None:
         self.native = native
@@ -138,13 +138,13 @@ class Connection(_Waiting):
                 await self._until(_WRITABLE)
 
     async def recv(self) -> bytes:
-        """The next datagram; b"" after the end in good order."""
+        """The next datagram; b"" after a clean end."""
         while (data := self.native.try_recv()) is None:
             await self._until(_READABLE)
         return data
 
     async def recv_many(self, most: int = 64) -> list[bytes]:
-        """Waits for a datagram and gives all that are there; [] after the end in good order."""
+        """Waits for a datagram and returns all available ones; [] after a clean end."""
         while True:
             try:
                 return self.native.recv_many(most, timeout=0)
@@ -172,7 +172,7 @@ class Connection(_Waiting):
                 await self._until(_STREAM)
 
     async def finish(self) -> Stats:
-        """Sends what is queued, waits until it is acknowledged or given up for lost, and closes; the counters."""
+        """Sends the queued datagrams, waits until they are acknowledged or lost, and closes; returns the counters."""
         while True:
             try:
                 stats = self.native.finish(timeout=0)
@@ -188,7 +188,7 @@ class Connection(_Waiting):
         self.native.close()
 
     def abort(self, why: str | None = None) -> None:
-        """Ends it at once."""
+        """Aborts it at once; the peer receives the text."""
         self._leave()
         self.native.abort(why)
 
@@ -219,7 +219,7 @@ class Connection(_Waiting):
 
 
 class Stream(_Waiting):
-    """A reliable stream of bytes both ways; `native` is the blocking one below it."""
+    """A reliable stream of bytes in both directions; `native` is its blocking object."""
 
     def __init__(self, native: _mpdccp.Stream) -> None:
         self.native = native
@@ -229,7 +229,7 @@ class Stream(_Waiting):
         return (*self.native.ready(), False, True, False)
 
     async def write(self, data: Buffer) -> None:
-        """Writes all of it."""
+        """Writes all data."""
         rest = memoryview(data).cast("B")
         while rest:
             taken = self.native.try_write(rest)
@@ -238,7 +238,7 @@ class Stream(_Waiting):
                 await self._until(_WRITABLE)
 
     async def read(self, most: int = 65536) -> bytes:
-        """Waits for bytes and gives those that are there; b"" after the last."""
+        """Waits for data and returns the available bytes; b"" at the end."""
         while True:
             try:
                 return self.native.read(most, timeout=0)
@@ -246,11 +246,11 @@ class Stream(_Waiting):
                 await self._until(_READABLE)
 
     def end(self) -> None:
-        """Writes no more: the peer reads to the end."""
+        """Ends writing: the peer reads to the end."""
         self.native.end()
 
     async def finish(self) -> None:
-        """Writes no more, and waits until the peer has everything."""
+        """Ends writing, and waits until the peer has received everything."""
         while True:
             try:
                 return self.native.finish(timeout=0)
@@ -258,12 +258,12 @@ class Stream(_Waiting):
                 await self._until(_CHANGE)
 
     def reset(self, code: int = 0) -> None:
-        """Gives both directions up at once."""
+        """Aborts both directions at once; the peer receives the code."""
         self._leave()
         self.native.reset(code)
 
     def close(self) -> None:
-        """Wants nothing more of the peer; what was written still arrives."""
+        """Stops reading; written data still arrives."""
         self._leave()
         self.native.close()
 
@@ -299,7 +299,7 @@ async def _addresses(address: Address) -> Iterable[tuple[str, int]]:
 
 
 class Connector:
-    """Makes connections that share one thread and, to the same peer, one socket."""
+    """Creates connections that share one thread and, to the same peer, one socket."""
 
     def __init__(self, **options: Unpack[Options]) -> None:
         self._native = _mpdccp.Connector(**options)
@@ -322,12 +322,12 @@ class Connector:
 
 
 async def connect(address: Address, **options: Unpack[Options]) -> Connection:
-    """Connects to a listener; of several addresses of a name, to the first that answers."""
+    """Connects to a listener; for a name with several addresses, to the first that answers."""
     return await Connector(**options).connect(address)
 
 
 class Listener(_Waiting):
-    """Waits for connections; `native` is the blocking one below it."""
+    """Accepts connections; `native` is its blocking object."""
 
     def __init__(self, native: _mpdccp.Listener) -> None:
         self.native = native
@@ -343,7 +343,7 @@ class Listener(_Waiting):
         return Connection(native)
 
     def close(self) -> None:
-        """Listens no more; connections that were accepted go on."""
+        """Stops listening; accepted connections continue."""
         self._leave()
         self.native.close()
 
@@ -366,6 +366,6 @@ class Listener(_Waiting):
 
 
 async def listen(address: Address, **options: Unpack[Options]) -> Listener:
-    """Listens on an address of this host; port 0 is any that is free."""
+    """Listens on a local address; port 0 means any free port."""
     host, port = next(iter(await _addresses(address)))
     return Listener(_mpdccp.Listener((host, port), **options))

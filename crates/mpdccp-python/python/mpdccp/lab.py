@@ -57,7 +57,7 @@ def _run(directory: str | PathLike[str], label: str, cell: str | None, repeat: i
 def series(
     directory: str | PathLike[str], label: str, *, cell: str | None = None, repeat: int = 0
 ) -> dict[str, Any]:
-    """All series of a run, by the names of their files: by default of the first cell, and of the first repeat."""
+    """All series of a run, by file name. Default: the first cell and the first repeat."""
     run = _run(directory, label, cell, repeat)
     folder = Path(directory) / "series" / f"{run['cell']}_{label}_{repeat}"
     return {file.stem: _pandas().read_csv(file) for file in sorted(folder.glob("*.csv"))}
@@ -71,7 +71,7 @@ def packets(
     cell: str | None = None,
     repeat: int = 0,
 ) -> Any:
-    """The packets of a flow of a run, by default of the first one."""
+    """The packets of a run's flow; default: the first flow."""
     run = _run(directory, label, cell, repeat)
     flows = [each["name"] for each in run["flows"]]
     name = flows[0] if flow is None else flow
