@@ -21,7 +21,7 @@ const STEPS: usize = 200;
 /// Maximum number of the insider's subflows at a time.
 const SUBFLOWS: usize = 12;
 
-/// One connection, as the insider sees it.
+/// The insider's state of a connection.
 #[derive(Clone, Debug)]
 struct Subflow {
     /// Index of the address.

@@ -41,8 +41,8 @@ pub(super) struct RunningLink {
 }
 
 impl RunningLink {
-    /// Starts carrying packets of these paths, the first of which owns the link, between `client` and
-    /// `server`. `farther` gives extra distances of flows' other ends, by server port.
+    /// Starts a link between `client` and `server` that carries these paths; the first path owns it.
+    /// `farther`: additional delay of some flows, by server port.
     pub(super) fn start(
         paths: &[(usize, &PathSpec)],
         farther: &HashMap<u16, Duration>,
