@@ -344,7 +344,7 @@ impl Stream {
         self.descriptor.get().map(Arc::as_ref).ok_or_else(|| io::ErrorKind::NotFound.into())
     }
 
-    /// The operations that would not block; clears the news of the descriptor.
+    /// The operations that would not block; makes the descriptor unreadable until the next change.
     pub(crate) fn ready(&self) -> Ready {
         let mut state = lock(&self.state);
         state.news = false;

@@ -36,7 +36,7 @@ pub enum Wake {
     Confirm,
     /// The wait for the session's end times out.
     CloseWait,
-    /// No path was up for too long.
+    /// All paths were down for too long.
     Survive,
     /// A timer of a connection.
     Connection(Timer),

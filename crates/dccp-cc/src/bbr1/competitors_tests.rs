@@ -60,7 +60,7 @@ fn losses_that_prefer_long_round_trips_come_of_a_queue() {
     // A quarter of the packets had long round trips.
     assert!(counts([7_500.0, 2_500.0], [0.0, 6.0]));
     assert!(!counts([7_500.0, 2_500.0], [0.0, 3.0]), "too few to say");
-    // With random losses, a quarter of the losses do.
+    // With random losses, a quarter of the lost packets also had long round trips.
     assert!(!counts([7_500.0, 2_500.0], [30.0, 10.0]));
     assert!(!counts([7_500.0, 2_500.0], [30.0, 15.0]));
     // If all round trips are long, nothing can be concluded.

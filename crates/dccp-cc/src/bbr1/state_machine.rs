@@ -187,8 +187,8 @@ impl Bbr1 {
     }
 
     fn update_rtprop(&mut self, now: Time, rtt: Duration, expired: bool, rs: Option<&RateSample>) {
-        // The draft takes the sample that finds RTprop expired, however high; gentle probing waits for the
-        // probe's sample.
+        // Once RTprop has expired, the draft takes the next sample, however high; gentle probing waits for a
+        // sample of its probe.
         let replace = expired && (!self.tuning.gentle_probe_rtt || self.idle_restart);
         if replace || self.path.rtprop.is_none_or(|p| rtt <= p) {
             self.path.set_rtprop(now, rtt);

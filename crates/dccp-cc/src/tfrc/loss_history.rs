@@ -223,7 +223,7 @@ impl LossHistory {
             self.holes.insert(at, Hole { seqs: rest, marked: false });
         }
         self.forget_holes();
-        // Ignore a mark on it: the loss that it was counted as had the same effect.
+        // Ignore a mark on a packet that counted as lost: the loss had the same effect.
         let Some(index) = self.intervals.iter().position(|i| i.first <= seq) else { return false };
         let end = match index.checked_sub(1).and_then(|newer| self.intervals.get(newer)) {
             Some(newer) => newer.first,

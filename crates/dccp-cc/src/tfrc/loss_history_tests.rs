@@ -155,8 +155,8 @@ fn intervals_know_how_long_they_lasted() {
     assert_eq!(quarters, [Some(20), Some(20), None]);
 }
 
-/// Starts of loss events strictly by RFC 4342 section 10.2: packets in order, without those after the third
-/// last arrival.
+/// Starts of loss events strictly by RFC 4342 section 10.2. `packets` are in order; losses after the third
+/// last arrival do not count yet.
 fn events_by_the_rfc(packets: &[(bool, u8)]) -> Vec<u64> {
     let arrived: Vec<u64> = (0..packets.len() as u64).filter(|s| packets[*s as usize].0).collect();
     let Some(sure) = arrived.len().checked_sub(3).map(|at| arrived[at]) else { return Vec::new() };

@@ -2,9 +2,9 @@
 
 use super::arrivals::Delivery;
 
-/// Rates are means over windows of this length, seconds, ...
+/// Length of the windows over which rates are averaged, seconds.
 const WINDOW: f64 = 1.0;
-/// ... which begin this far apart.
+/// Distance between the starts of two windows, seconds.
 const STEP: f64 = 0.1;
 /// Relative distance from the final rate that counts as reached.
 const NEAR: f64 = 0.1;

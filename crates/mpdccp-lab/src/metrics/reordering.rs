@@ -79,7 +79,7 @@ mod tests {
         assert_eq!(displacements(&[1, 4, 2, 5, 3, 6, 7, 8]), [0, 2, 1, 1, 2, 0, 0, 0]);
         let r = reordering(&arrivals(&[1, 4, 2, 5, 3, 6, 7, 8])).unwrap();
         assert_eq!((r.displaced_pct, r.displacement), (50.0, 0.75));
-        // 2 arrives one after 4; 3 arrives three after it.
+        // 2 arrives one position after 4, and 3 arrives three after it.
         assert_eq!((r.extent_p95, r.extent_max), (3.0, 3.0));
     }
 

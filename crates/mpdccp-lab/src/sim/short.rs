@@ -26,7 +26,7 @@ struct Connection {
     number: u64,
     size: u32,
     tcp: Box<Tcp>,
-    /// It is new, or received a packet.
+    /// The connection is new, or received a packet.
     touched: bool,
 }
 

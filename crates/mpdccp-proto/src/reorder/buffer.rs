@@ -68,7 +68,7 @@ pub(super) struct Buffer {
     holes: BTreeMap<u64, Hole>,
     /// Held packets, by the position of their flow's previous packet, whose delivery releases them.
     pub(super) after: BTreeMap<u64, u64>,
-    /// Held packets, with the last position that must be past before their release.
+    /// Held packets: (last position that must have passed before the release, position).
     pub(super) beyond: BTreeSet<(u64, u64)>,
     ready: VecDeque<Vec<u8>>,
     /// Packets delivered in order so far.

@@ -152,8 +152,8 @@ impl Extra {
     }
 }
 
-/// An application-limited path may be faster than observed, but not while it has a standing queue: a flow in
-/// the tunnel that keeps no queue of its own, and sends at the path's rate, causes that queue.
+/// An application-limited path may be faster than observed, unless it has a standing queue: then a flow in
+/// the tunnel sends at exactly the path's rate, and never fills the session's queue.
 fn is_full(path: &PathRow) -> bool {
     let longer = path.srtt.zip(path.min_rtt).map(|(srtt, min)| srtt.saturating_sub(min + min / STANDS));
     longer.is_some_and(|longer| longer > path.late.deviation * JITTER)
@@ -188,7 +188,7 @@ mod tests {
             World { extra: Extra::default(), now: Time::ZERO, rows }
         }
 
-        /// A second of these rates, in Mbit/s, on both paths, then a look.
+        /// Both paths send at these rates, in Mbit/s, for a second; then evaluates them.
         fn second(&mut self, fast: f64, slow: f64) -> &Extra {
             for (path, rate) in [(FAST, fast), (SLOW, slow)] {
                 self.extra.on_sent(path, 7, (rate * 125_000.0) as usize);

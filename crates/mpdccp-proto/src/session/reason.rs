@@ -38,7 +38,7 @@ pub enum Reason {
     HandshakeTimeout,
     /// The first subflow moved on to the next path.
     NextTried,
-    /// No path was up for too long.
+    /// All paths were down for too long.
     NoPath,
     /// The peer does not know the session, most likely because it restarted.
     UnknownToPeer,

@@ -104,7 +104,8 @@ fn the_journal_gets_priorities() {
 /// The number of the user `nobody`.
 const NOBODY: u64 = 65_534;
 
-/// Effective and permitted capabilities of each thread of an end, which all are nobody's.
+/// Effective and permitted capabilities of each thread of an end. Checks that all threads run as nobody,
+/// under a system call filter.
 fn capabilities(bed: &Bed, end: &str) -> Vec<[u64; 2]> {
     let of = |(thread, _): (i32, String)| {
         let (user, seccomp, capabilities) = capabilities_of(thread);

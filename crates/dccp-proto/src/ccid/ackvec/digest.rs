@@ -138,7 +138,7 @@ impl AckVecSender {
             Fate::Lost(at) => {
                 self.lost = self.lost.minus(Amount::default().plus(bytes));
                 self.spurious += 1;
-                // A packet that no newer one overtook was not reordered: the path stalled, or an
+                // A late packet was reordered. Any other was held up by a stall of the path, or its
                 // acknowledgement was lost.
                 if late {
                     self.note_late(now, sent_at, digest);

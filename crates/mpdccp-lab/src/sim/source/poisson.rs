@@ -8,7 +8,7 @@ use super::interface::Source;
 /// Datagrams of constant size with independent, exponentially distributed intervals.
 #[derive(Debug)]
 pub(crate) struct Poisson {
-    /// Its gap is the mean interval.
+    /// A constant source whose gap is the mean interval.
     inner: Constant,
     random: ChaCha8Rng,
 }

@@ -29,7 +29,7 @@ impl Source for Trace {
     fn emit(&mut self, now: Time, _dropped: u64, sizes: &mut Vec<usize>) {
         while self.next().is_some_and(|t| t <= now) {
             if let Some((_, bytes)) = self.left.pop() {
-                // A larger size than a datagram's maximum was several datagrams.
+                // An entry above the maximum size stands for several datagrams.
                 let (full, rest) = (bytes as usize / self.most, bytes as usize % self.most);
                 sizes.extend(std::iter::repeat_n(self.most, full));
                 sizes.extend(Some(rest).filter(|rest| *rest > 0));

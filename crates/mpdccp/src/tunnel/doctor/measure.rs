@@ -49,7 +49,7 @@ pub(crate) struct Loss {
 pub(crate) struct Sizes {
     /// Accepted by the interface.
     pub(crate) device: u16,
-    /// Arrived at the server, and here.
+    /// Largest size that arrived at the server, and at this end.
     pub(crate) up: u16,
     pub(crate) down: u16,
     /// Reported by ICMP.

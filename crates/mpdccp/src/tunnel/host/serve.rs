@@ -338,7 +338,7 @@ mod tests {
         ] {
             assert_eq!(answers(&[message, r#"{"Save":["Leases","{}"]}"#]), [None, None], "{message}");
         }
-        // Nor is anything done before the start, or for a request without its socket.
+        // Requests before the start, or without their socket, are also refused.
         assert_eq!(answers(&["\"Start\""]), [Some("{\"Err\":\"refused by the helper process\"}".into())]);
         assert!(answers(&["\"Socket\""])[0].as_ref().unwrap().contains("the request has no socket"));
     }
