@@ -23,7 +23,7 @@
 //!     let meta = Meta { bytes: 1000, ecn: Ecn::NotEct, flow };
 //!     queue.enqueue(Item { arrived: now, meta, packet }, None, Limit::Packets(3), &mut dropped);
 //! }
-//! // Half of what the flow had that took most.
+//! // Half of the longest flow was dropped.
 //! assert_eq!(dropped.0, 2);
 //! let left = core::iter::from_fn(|| queue.dequeue(now, &mut dropped));
 //! assert!(left.map(|item| item.packet).eq(["bulk", "call"]));

@@ -146,7 +146,7 @@ pub(crate) struct Channel {
     pub(crate) address: Address,
     /// This end started the channel, and renews its keys.
     pub(crate) initiates: bool,
-    /// The server it stays with, after this end has left that for other channels.
+    /// The server that this channel stays with, although this end's other channels may use another one.
     pub(crate) stays: Option<Receiver>,
     /// The newest key that both ends are known to have; the key before it; and one that the initiator has not
     /// confirmed yet.

@@ -307,7 +307,7 @@ impl Sink for Out {
     }
 }
 
-/// A client without the daemon, of a Python server with it.
+/// A client that does not use the daemon, while its Python server does.
 struct Client {
     server: Child,
     lines: BufReader<ChildStdout>,
@@ -589,7 +589,7 @@ fn socat_connects_and_listens() {
         command
     };
     let mut server = socat(&listen, "EXEC:cat").spawn().unwrap();
-    // It prints nothing once it listens; earlier connections are refused.
+    // The server does not report when it listens; earlier connections are refused.
     let echoed = loop {
         let connect = address("CONNECT", &to(5003));
         let mut client = socat("-", &connect);

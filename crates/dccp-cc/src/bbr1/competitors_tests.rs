@@ -78,7 +78,7 @@ fn losses_in_a_queue_that_never_empties_come_of_others() {
             for rtt in [least, highest] {
                 r.on_rtt(ms(rtt), rtt > 11);
             }
-            // Rounds with losses are no longer than others.
+            // Rounds with losses do not last longer than others.
             r.running.lost[0] = u32::from((90 - lossy..90).contains(&i));
             r.on_round_end(Time::ZERO, ms(11));
         }

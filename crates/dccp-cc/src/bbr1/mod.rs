@@ -74,7 +74,7 @@ impl Bbr1 {
         }
     }
 
-    /// Tuned: losses beyond the path's own bound BtlBw by the delivered rate, and delay the next probe.
+    /// Tuned: losses beyond the path's own limit BtlBw to the delivered rate, and delay the next probe.
     fn check_losses(&mut self, ev: &AckEvent<'_>) {
         let units = self.units.of(ev.acked);
         self.losses.on_delivered(ev.rate.as_ref().map(|rs| rs.sent_at), ev.acked.packets, units, ev.ce);

@@ -32,7 +32,7 @@ pub struct Tuning {
     /// needed. A path whose application responds to acknowledgements, like TCP in a tunnel, stays
     /// application-limited in Startup with a full queue.
     pub full_pipe_shows: bool,
-    /// Losses and marks beyond the path's own bound BtlBw by the delivered rate and delay the next probe, as
+    /// Losses and marks beyond the path's own limit BtlBw to the delivered rate, and delay the next probe, as
     /// in BBRv3. Otherwise a policer or a short queue loses packets all the time, and TCP gets almost
     /// nothing.
     pub bound_by_losses: bool,

@@ -115,7 +115,7 @@ impl Resuming {
 
     fn hand_back(&mut self, now: Time, settled: bool, end: ResumeEnd) {
         self.phase = ResumePhase::Normal(end);
-        // Measurements of a path model without congestion are its own.
+        // Without congestion, a path model keeps its own measurements.
         if end == ResumeEnd::Retreated || self.cc.bottleneck().is_none() {
             let (window, srtt, min_rtt) = (self.window, Some(self.srtt), self.min_rtt);
             self.cc.inherit(&Inherited { now, window, srtt, min_rtt, settled });

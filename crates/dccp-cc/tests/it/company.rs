@@ -40,7 +40,7 @@ fn who_heeds_losses_keeps_its_share_and_who_does_not_leaves_ours() {
         };
         let (cubic, bbr) = (beside(Box::new(Cubic::tcp(1500))), beside(Box::new(Bbr1::tcp(1500, 9))));
         println!("{mbps} Mbit/s, {rtt} ms, {bdps} BDP: {cubic:.2}, {bbr:.2}");
-        // At least half of the share that a flow of the same kind would leave, and that it would get.
+        // Each of the two gets at least half of what it would get next to a flow of its competitor's kind.
         assert!((1.0 / 3.0..3.0).contains(&cubic) && bbr > 1.0 / 3.0, "{bdps}: {cubic} {bbr}");
     }
 }

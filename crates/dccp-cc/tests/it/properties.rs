@@ -13,8 +13,8 @@ enum Op {
     Wait(u64),
     /// Sends packets of this size.
     Send(u8, u16),
-    /// Of the outstanding packets, oldest first: loses some, acknowledges some, with marks; the
-    /// acknowledgement is held this long.
+    /// Oldest outstanding packets first: loses some, then acknowledges some, `ce` of them marked; the peer
+    /// held the acknowledgement for `held`.
     Ack {
         lose: u8,
         ack: u8,

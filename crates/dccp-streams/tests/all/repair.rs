@@ -1,4 +1,4 @@
-//! Losses are detected and retransmitted, and nothing else is.
+//! Lost data is retransmitted, and no other data.
 
 use crate::common::{Link, Net};
 use dccp_streams::{Event, Reason};
