@@ -45,9 +45,9 @@ impl Bounds {
 #[derive(Clone, Copy, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Tolerance {
-    /// Per cent of the other figure, ...
+    /// Allowed difference in per cent of the other figure.
     percent: f64,
-    /// ... or this much in the figure's unit, whichever is larger.
+    /// Allowed difference in the figure's unit; the larger of the two applies.
     #[serde(default)]
     least: f64,
 }

@@ -3,9 +3,9 @@
 use mpdccp_units::{Duration, Time};
 use std::collections::BTreeMap;
 
-/// Burst of lines about a peer, enough for a session of eight paths that opens and fails; ...
+/// Burst of lines about a peer, enough for a session of eight paths that opens and fails.
 const BURST: u32 = 40;
-/// ... then one line per interval.
+/// After a burst, one line per this interval.
 const EVERY: Duration = Duration::from_secs(3);
 
 /// Token buckets of peers, by their names in the configuration.

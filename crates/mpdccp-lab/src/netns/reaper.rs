@@ -21,7 +21,7 @@ done
 rm -rf "$dir"
 "#;
 
-/// A shell that outlives the lab. If it is dropped last, nothing is left for it to do.
+/// A shell that cleans up after the lab. Drop it last: then it finds nothing to clean up.
 #[derive(Debug)]
 pub(crate) struct Reaper(Child);
 

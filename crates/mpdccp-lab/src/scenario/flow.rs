@@ -71,10 +71,10 @@ pub struct FlowSpec {
     /// In direct mode: shares its congestion state with other flows that set this.
     #[serde(default)]
     pub share_congestion: bool,
-    /// Start ...
+    /// Start time.
     #[serde(default)]
     pub start_s: f64,
-    /// ... and stop; the end of the scenario if absent.
+    /// End time; the end of the scenario if absent.
     #[serde(default)]
     pub stop_s: Option<Spanned<f64>>,
 }

@@ -119,7 +119,7 @@ fn a_first_packet_is_a_packet_and_not_the_start_of_a_bin() {
     record.paths[1].forward.packets.retain(|p| p.entered.since(start) >= Duration::from_millis(5_031));
     let metrics = stats(&record).metrics;
     assert!(near(metrics["second_path_first_ms"], 31.0), "{}", metrics["second_path_first_ms"]);
-    // Nor can the path be above a rate before it.
+    // The path cannot exceed a rate before its first packet.
     assert!(metrics["second_path_ms"] > 31.0);
     // A path in use before has no first packet.
     record.paths[1].forward.packets[0].entered = start + Duration::from_millis(4_500);

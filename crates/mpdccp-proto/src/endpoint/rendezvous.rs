@@ -5,9 +5,9 @@ use dccp_proto::{Ecn, Ports, Route, Sink};
 use dccp_wire::{Header, PacketType, Seq};
 use mpdccp_units::{Duration, Time};
 
-/// RFC 5596 section 2.2.2: a Listen is repeated after 200 ms, ...
+/// Interval between Listens (RFC 5596 section 2.2.2).
 const INTERVAL: Duration = Duration::from_millis(200);
-/// ... twice at most.
+/// Number of Listens: the first and at most two repetitions (RFC 5596 section 2.2.2).
 pub(super) const COPIES: u8 = 3;
 /// Maximum number of clients expected at a time.
 pub(super) const MAX_EXPECTED: usize = 1024;

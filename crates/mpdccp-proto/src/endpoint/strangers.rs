@@ -9,12 +9,12 @@ use mpdccp_units::{Duration, Time};
 
 /// Period of the limits below.
 const PERIOD: Duration = Duration::from_secs(1);
-/// Most Resets per [`Kind`] and period. RFC 4340 section 8.1.3 asks for a rate limit and suggests 1024 a
-/// second. After a restart, thousands of peers should learn soon that this host forgot them.
+/// Maximum number of Resets per [`Kind`] and period. RFC 4340 section 8.1.3 asks for a rate limit and
+/// suggests 1024 a second. After a restart, thousands of peers should learn soon that this host forgot them.
 const MAX_RESETS: u32 = 8_192;
-/// Most Resets to one address, which may have many peers behind it, ...
+/// Maximum number of Resets to one address, which may have many peers behind it.
 const MAX_TO_ADDRESS: u32 = 1_024;
-/// ... and to one address and port.
+/// Maximum number of Resets to one address and port.
 const MAX_TO_PORT: u32 = 16;
 
 /// An answer to a peer with an unproven address has at most this many times the bytes of its question, as IP

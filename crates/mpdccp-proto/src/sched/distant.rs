@@ -32,10 +32,11 @@ struct Known {
     distant: bool,
 }
 
-/// A path whose gate was closed for this many of its round trips has found its rate, ...
+/// A path has found its rate once its gate was closed for this many of its round trips; [`OPEN`] reduces the
+/// time that counts.
 const FOUND: u32 = 6;
-/// ... less this fraction of the time for which it was open: a path without enough load does not show its
-/// capacity.
+/// This fraction of the time for which the gate was open is subtracted: a path without enough load does not
+/// show its capacity.
 const OPEN: u32 = 4;
 /// A path is distant if it costs this many times as much as the cheapest, and has less than this fraction of
 /// the rate of all cheaper paths.
