@@ -48,8 +48,8 @@ struct Deliveries {
     duplicates: u64,
 }
 
-/// RFC 4737 section 3.3: a packet is reordered if a later-sent one was delivered before it. Duplicates are counted separately, as the
-/// RFC requires.
+/// RFC 4737 section 3.3: a packet is reordered if a later-sent one was delivered before it. Duplicates are
+/// counted separately, as the RFC requires.
 fn deliveries(flow: &FlowRecord) -> Deliveries {
     let mut d = Deliveries { first: HashMap::new(), reordered: 0, duplicates: 0 };
     let mut next_expected = 0;
@@ -74,7 +74,8 @@ pub(crate) fn on_links<'a>(
     index: usize,
     flow: &FlowRecord,
 ) -> impl Iterator<Item = (usize, &'a LinkPacket)> {
-    // TCP cuts records into segments without sequence numbers of the lab; if the flow is alone on its path, all segments are its own.
+    // TCP cuts records into segments without sequence numbers of the lab; if the flow is alone on its path,
+    // all segments are its own.
     let segments = flow.kind == "tcp" && run.flows.len() == 1 && run.paths.len() == 1;
     let paths = run.paths.iter().enumerate();
     let packets = paths.flat_map(|(i, path)| path.forward.packets.iter().map(move |p| (i, p)));
@@ -280,7 +281,8 @@ fn metrics(
     }
     put("lost_pct", flow.lost_pct);
     put("link_lost_pct", link_lost_pct(run, &measured));
-    // TCP retransmits lost data, so undelivered data at the end is no loss. Its losses are those on the links.
+    // TCP retransmits lost data, so undelivered data at the end is no loss. Its losses are those on the
+    // links.
     if let (false, Some(sent), Some(lost), Some(dropped)) =
         (flow.kind == "tcp", flow.sent, flow.lost, flow.dropped_at_sender)
         && sent > dropped

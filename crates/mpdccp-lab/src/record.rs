@@ -51,21 +51,23 @@ pub(crate) fn seconds(run: &RunRecord, at: Time) -> f64 {
 pub struct FlowRecord {
     /// Name in the scenario.
     pub name: String,
-    /// `udp`, `tcp`, `short` (short TCP connections, each one packet here), `command`, or `dccp` (a plain connection without a tunnel).
+    /// `udp`, `tcp`, `short` (short TCP connections, each one packet here), `command`, or `dccp` (a plain
+    /// connection without a tunnel).
     pub kind: String,
     /// The simulator's replacement for the kernel's TCP: `model of TCP CUBIC`.
     pub model: Option<String>,
     /// Rate offered by the application, counted like `bytes` below; `None` for a bulk flow.
     #[serde(with = "bits")]
     pub offered: Option<Rate>,
-    /// Packets sent by the application, in order; the index is the sequence number. Empty for TCP, unless a tap between TCP and the tunnel saw
-    /// the packets.
+    /// Packets sent by the application, in order; the index is the sequence number. Empty for TCP, unless a
+    /// tap between TCP and the tunnel saw the packets.
     pub sent: Vec<SentPacket>,
     /// Packets received, in the order of delivery, including duplicates.
     pub received: Vec<ReceivedPacket>,
     /// Packets returned to the client, for a flow that the server mirrors.
     pub mirrored: Vec<ReceivedPacket>,
-    /// Bytes that the receiving application had read from a TCP connection at the end of the flow; `None` for other flows.
+    /// Bytes that the receiving application had read from a TCP connection at the end of the flow; `None` for
+    /// other flows.
     pub stream_bytes: Option<u64>,
     /// Packets that the sender's own queues dropped, if known.
     pub dropped_at_sender: Option<u64>,
@@ -127,10 +129,11 @@ pub struct LinkRecord {
     pub packets: Vec<LinkPacket>,
     /// Lateness of each delivery relative to emulated time, nanoseconds; empty in virtual time.
     pub lateness_ns: Vec<u32>,
-    /// How long the link's thread had waited for a CPU when it read a packet from its device, nanoseconds; empty in virtual time, and if the
-    /// kernel does not report it.
+    /// How long the link's thread had waited for a CPU when it read a packet from its device, nanoseconds;
+    /// empty in virtual time, and if the kernel does not report it.
     pub read_late_ns: Vec<u32>,
-    /// Packets dropped by the devices at its ends: at one because the link did not read them in time, at the other because the device was full.
+    /// Packets dropped by the devices at its ends: at one because the link did not read them in time, at the
+    /// other because the device was full.
     pub device_drops: u64,
 }
 

@@ -1,5 +1,6 @@
-//! Sets of experiments, such as those of a paper: one command makes all runs, stores each as soon as it finishes, does not repeat stored
-//! ones, and writes one report. A set is a file in `scenarios/sets` (`spec`). The DCP paper's figures need more and have a separate page.
+//! Sets of experiments, such as those of a paper: one command makes all runs, stores each as soon as it
+//! finishes, does not repeat stored ones, and writes one report. A set is a file in `scenarios/sets`
+//! (`spec`). The DCP paper's figures need more and have a separate page.
 
 mod dcp;
 mod options;
@@ -23,11 +24,13 @@ pub fn names() -> Vec<&'static str> {
     spec::LIBRARY.iter().map(|(name, _)| *name).chain([dcp::NAME]).collect()
 }
 
-/// Makes the missing runs of a set, and writes `report.html` and `report.md` after each experiment, so that they contain everything that
-/// finished before an error; returns the report's path. `name_or_file` is one of [`names`], or a file in the format of `scenarios/sets`.
+/// Makes the missing runs of a set, and writes `report.html` and `report.md` after each experiment, so that
+/// they contain everything that finished before an error; returns the report's path. `name_or_file` is one of
+/// [`names`], or a file in the format of `scenarios/sets`.
 ///
 /// # Errors
-/// An unknown or invalid set, an interruption, a missing prerequisite, or an output error. The report lists failed experiments.
+/// An unknown or invalid set, an interruption, a missing prerequisite, or an output error. The report lists
+/// failed experiments.
 pub fn run(
     name_or_file: &str,
     backend: &dyn Backend,

@@ -32,7 +32,8 @@ pub struct Summary {
 }
 
 impl Summary {
-    /// CSV with a line per flow and run, with the figures of Pantheon's reports: rate, 95th percentile of delay, loss.
+    /// CSV with a line per flow and run, with the figures of Pantheon's reports: rate, 95th percentile of
+    /// delay, loss.
     pub(crate) fn csv(&self) -> String {
         let mut out = "scheme,cell,run,seed,flow,throughput_mbps,delay_p95_ms,loss_pct\n".to_owned();
         let known = |value: Option<f64>| value.map_or(String::new(), |v| format!("{v:.3}"));
@@ -54,7 +55,8 @@ impl Summary {
 #[derive(Clone, Debug, Serialize)]
 #[allow(missing_docs)]
 pub struct Environment {
-    /// Properties of the machine that influence results, such as its kernel and external programs; empty in virtual time.
+    /// Properties of the machine that influence results, such as its kernel and external programs; empty in
+    /// virtual time.
     pub made_by: BTreeMap<String, String>,
     pub cpus: Option<usize>,
     pub link_lateness_us_p99: Option<f64>,
@@ -81,10 +83,12 @@ pub struct Run {
     pub params: BTreeMap<String, Value>,
     pub flows: Vec<Flow>,
     pub paths: Vec<PathStats>,
-    /// The figures for aims and references, by the names of [`crate::metrics::NAMES`]; figures that do not apply are absent.
+    /// The figures for aims and references, by the names of [`crate::metrics::NAMES`]; figures that do not
+    /// apply are absent.
     pub metrics: BTreeMap<String, f64>,
     pub link_lateness_us_p99: Option<f64>,
-    /// How late the links read packets from their devices, and how late packets were sent; null in virtual time.
+    /// How late the links read packets from their devices, and how late packets were sent; null in virtual
+    /// time.
     pub link_read_lateness_us_p99: Option<f64>,
     pub send_lateness_us_p99: Option<f64>,
     /// Packets dropped by the devices at the links' ends rather than by a link.
@@ -210,7 +214,8 @@ fn intervals(values: &[Value]) -> Value {
     of.into_iter().filter_map(interval).collect::<serde_json::Map<_, _>>().into()
 }
 
-/// The median of values with the same structure: number by number; other types take the first value. Null numbers do not count.
+/// The median of values with the same structure: number by number; other types take the first value. Null
+/// numbers do not count.
 fn median(values: &[&Value]) -> Value {
     let Some(first) = values.iter().find(|v| !v.is_null()) else { return Value::Null };
     match first {

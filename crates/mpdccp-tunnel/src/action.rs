@@ -1,5 +1,5 @@
-//! Actions that the host executes for the tunnel. An action is a value: the program executes it, the simulator and tests
-//! read it.
+//! Actions that the host executes for the tunnel. An action is a value: the program executes it, the
+//! simulator and tests read it.
 
 use crate::command::Answer;
 use crate::log_limit::LogLimit;
@@ -16,8 +16,8 @@ use std::net::{IpAddr, SocketAddr};
 /// An action for the host, in the order of [`crate::Tunnel::poll_action`].
 #[derive(Clone, Debug, PartialEq)]
 pub enum Action {
-    /// Open a socket for a path, and with encryption a channel over it. Answered by [`crate::HostEvent::PathOpened`] or
-    /// [`crate::HostEvent::PathFailed`].
+    /// Open a socket for a path, and with encryption a channel over it. Answered by
+    /// [`crate::HostEvent::PathOpened`] or [`crate::HostEvent::PathFailed`].
     OpenPath(OpenPath),
     /// Close a socket and its channel.
     CloseSocket(u32),
@@ -52,7 +52,8 @@ pub enum Action {
     },
     /// Change the interface's MTU, bytes. Answered by [`crate::HostEvent::MtuSet`].
     SetMtu(u16),
-    /// Make the kernel assign packets to these networks to the queues of these shards, replacing earlier assignments.
+    /// Make the kernel assign packets to these networks to the queues of these shards, replacing earlier
+    /// assignments.
     AssignQueues(Vec<(IpNet, u8)>),
     /// As [`AssignQueues`](Self::AssignQueues), for one more address.
     AssignQueue(IpAddr, u8),
@@ -75,9 +76,11 @@ pub enum Action {
     RemovePeer(u32),
     /// Change this end's key.
     SetPrivateKey(PrivateKey),
-    /// The peer may be another machine now, or may have lost its keys in a restart: packets wait for a new handshake.
+    /// The peer may be another machine now, or may have lost its keys in a restart: packets wait for a new
+    /// handshake.
     StartOver(u32),
-    /// This end leaves the peer's server: further channels open at any server, and those that exist stay with theirs.
+    /// This end leaves the peer's server: further channels open at any server, and those that exist stay with
+    /// theirs.
     LeaveServer(u32),
     /// Pass a message to another shard.
     ToShard(u8, ShardMessage),

@@ -1,9 +1,9 @@
 //! The mpdccp tunnel as a sans-IO state machine: no socket, interface, file, thread or clock.
 //!
-//! The owner reports events to [`Tunnel`] ([`Tunnel::handle_packet`], [`Tunnel::handle_event`], [`Tunnel::handle_host`],
-//! [`Tunnel::handle_command`], [`Tunnel::handle_timeout`]) and executes its actions ([`Tunnel::poll_action`]). With each call the owner
-//! lends it an [`mpdccp_proto::Endpoint`]. The program `mpdccp` executes the actions on Linux; the tests here and the simulator execute
-//! them in virtual time.
+//! The owner reports events to [`Tunnel`] ([`Tunnel::handle_packet`], [`Tunnel::handle_event`],
+//! [`Tunnel::handle_host`], [`Tunnel::handle_command`], [`Tunnel::handle_timeout`]) and executes its actions
+//! ([`Tunnel::poll_action`]). With each call the owner lends it an [`mpdccp_proto::Endpoint`]. The program
+//! `mpdccp` executes the actions on Linux; the tests here and the simulator execute them in virtual time.
 #![forbid(unsafe_code)]
 
 mod action;

@@ -50,8 +50,8 @@ impl Peer {
         }
     }
 
-    /// The system reports that sending through a socket fails or works again. Paths of the session fail by their own event; other paths
-    /// are handled here.
+    /// The system reports that sending through a socket fails or works again. Paths of the session fail by
+    /// their own event; other paths are handled here.
     pub(crate) fn on_link(&mut self, cx: &mut Cx<'_>, socket: u32, fault: Option<String>) {
         self.histories.note(socket, fault.clone());
         let (Some(why), Some(path)) = (fault, self.paths.iter().find(|path| path.socket == socket)) else {

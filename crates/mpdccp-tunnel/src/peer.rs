@@ -17,17 +17,18 @@ use mpdccp_units::{Duration, Time};
 use std::collections::BTreeMap;
 use std::net::{IpAddr, SocketAddr};
 
-/// Time limit on the first of several paths: a dead first line delays the start by no more than this. It doubles after failed attempts, up
-/// to the second value, since paths may be long.
+/// Time limit on the first of several paths: a dead first line delays the start by no more than this. It
+/// doubles after failed attempts, up to the second value, since paths may be long.
 const FIRST_ATTEMPT: (Duration, Duration) = (Duration::from_millis(250), Duration::from_secs(2));
-/// Time limit for a session to open before another path is tried first; it starts again once the server has answered.
+/// Time limit for a session to open before another path is tried first; it starts again once the server has
+/// answered.
 const OPEN_PATIENCE: Duration = Duration::from_secs(5);
-/// A peer that had a session a moment ago is retried at once, with a shorter time limit: most server outages are short, and packets sent
-/// while the server starts are lost.
+/// A peer that had a session a moment ago is retried at once, with a shorter time limit: most server outages
+/// are short, and packets sent while the server starts are lost.
 const MISSED: Duration = Duration::from_secs(35);
 const MISSED_PATIENCE: Duration = Duration::from_millis(1_500);
-/// Delay before a lost session is reopened. It doubles up to the maximum while attempts fail, and to the second maximum if sessions open and
-/// end at once. Delays are shortened at random by up to a quarter.
+/// Delay before a lost session is reopened. It doubles up to the maximum while attempts fail, and to the
+/// second maximum if sessions open and end at once. Delays are shortened at random by up to a quarter.
 const RETRY: Duration = Duration::from_millis(100);
 const MAX_RETRY: Duration = Duration::from_secs(2);
 const MAX_BRIEF_RETRY: Duration = Duration::from_secs(8);
@@ -50,7 +51,8 @@ pub(crate) struct Peer {
     /// Names of paths to advertised addresses that did not answer.
     pub(crate) unanswered: Vec<String>,
     pub(crate) session: Option<SessionId>,
-    /// Sessions with servers that were left: they carry their connections, and packets until the next session is open.
+    /// Sessions with servers that were left: they carry their connections, and packets until the next session
+    /// is open.
     pub(crate) leaving: Vec<Leaving>,
     /// On a server: the peer has requested addresses, and the ones that it has.
     pub(crate) asked: bool,
@@ -136,7 +138,8 @@ impl Peer {
         &self.cfg.name
     }
 
-    /// When [`on_timeout`](Self::on_timeout) or [`servers::watch`](crate::client::servers::watch) has something to do.
+    /// When [`on_timeout`](Self::on_timeout) or [`servers::watch`](crate::client::servers::watch) has
+    /// something to do.
     pub(crate) fn next_timeout(&self) -> Option<Time> {
         [self.retry_at, self.give_up_at, self.silence_ends()].into_iter().flatten().min()
     }
@@ -185,7 +188,8 @@ impl Peer {
         if self.paths.is_empty() {
             return;
         }
-        // A different DCCP port each time, so that packets of earlier attempts are not mistaken for this one's.
+        // A different DCCP port each time, so that packets of earlier attempts are not mistaken for this
+        // one's.
         let port = cx.ports.next();
         self.first %= self.paths.len();
         let (later, sooner) = self.paths.split_at(self.first);
@@ -395,8 +399,8 @@ impl Peer {
         }
     }
 
-    /// Passes the system's path MTU (from ICMP, or a changed interface) to the session as a hint, and the interface's MTU as a size to
-    /// probe: a smaller size from ICMP may be forged.
+    /// Passes the system's path MTU (from ICMP, or a changed interface) to the session as a hint, and the
+    /// interface's MTU as a size to probe: a smaller size from ICMP may be forged.
     pub(crate) fn hint_mtu(&self, cx: &mut Cx<'_>, id: PathId, sizes: Sizes) {
         let (Some(session), Some(status)) = (self.session, self.status(cx)) else { return };
         let Some(path) = status.paths.iter().find(|path| path.id == id) else { return };
@@ -436,7 +440,8 @@ impl Peer {
         }
     }
 
-    /// Applies the file's limits to a path of the session. A server applies its own priority too: the smaller of both ends' counts.
+    /// Applies the file's limits to a path of the session. A server applies its own priority too: the smaller
+    /// of both ends' counts.
     pub(crate) fn limit_path(&self, cx: &mut Cx<'_>, id: PathId) {
         let (Some(session), Some(status)) = (self.session, self.status(cx)) else { return };
         let path = status.paths.iter().find(|p| p.id == id);

@@ -67,7 +67,8 @@ const OTHERS: [Factor; 5] = [Factor::Aqm, Factor::Loss, Factor::Jitter, Factor::
 pub(super) enum Company {
     #[default]
     Alone,
-    /// Flows of the same kind: for each, its extra round-trip time in ms and its later start in s, relative to the first flow.
+    /// Flows of the same kind: for each, its extra round-trip time in ms and its later start in s, relative
+    /// to the first flow.
     Own(Vec<(f64, f64)>),
     /// TCP flows with these congestion controls.
     Tcp(&'static [&'static str]),
@@ -271,8 +272,8 @@ impl Point {
                 self.says(format!("return path loses {share:.1} %"));
             }
             2 => {
-                // Burst lengths in packets: a sender that waits for its timer sends one packet each time, so long bursts would stop
-                // every sender for good.
+                // Burst lengths in packets: a sender that waits for its timer sends one packet each time, so
+                // long bursts would stop every sender for good.
                 let length = dice.log(2.0..6.0);
                 let (begin, end) = (25.0 / length, 100.0 / length);
                 self.reverse

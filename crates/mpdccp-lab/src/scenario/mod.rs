@@ -1,4 +1,5 @@
-//! Scenarios: the description of an experiment, in one TOML file for both backends. `docs/scenarios.md` explains the format to users.
+//! Scenarios: the description of an experiment, in one TOML file for both backends. `docs/scenarios.md`
+//! explains the format to users.
 
 mod baseline;
 mod check;
@@ -62,7 +63,8 @@ pub struct Scenario {
     /// Metrics exclude the time before this.
     #[serde(default, rename = "warm_up_s", deserialize_with = "quantity::seconds")]
     pub warm_up: Duration,
-    /// The measured flow, or the entry for several equal flows, which are then measured together; the first if absent.
+    /// The measured flow, or the entry for several equal flows, which are then measured together; the first
+    /// if absent.
     #[serde(default)]
     pub measured: Option<Spanned<String>>,
     /// Transport of the flows.
@@ -140,7 +142,8 @@ pub struct Host {
     /// Each flow's start is delayed by a uniformly random part of this time.
     #[serde(default, deserialize_with = "quantity::time")]
     pub start_within: Duration,
-    /// Mean time from a packet's arrival at the interface until the program receives it; exponentially distributed, order is kept.
+    /// Mean time from a packet's arrival at the interface until the program receives it; exponentially
+    /// distributed, order is kept.
     #[serde(default, deserialize_with = "quantity::time")]
     pub wake_up: Duration,
 }
@@ -200,8 +203,8 @@ impl Scenario {
         self.flows.iter().filter(carried).map(flow).collect()
     }
 
-    /// The measured flow of a variant, or the entry for several: the one that the scenario names, otherwise the first that the variant
-    /// carries.
+    /// The measured flow of a variant, or the entry for several: the one that the scenario names, otherwise
+    /// the first that the variant carries.
     fn measured_of(&self, label: &str) -> &str {
         let first = || {
             let carried = self.variant(label).and_then(|variant| variant.flows.as_ref());
@@ -225,7 +228,8 @@ impl Scenario {
         if several { format!("`{name}`, all together") } else { format!("`{name}`") }
     }
 
-    /// Start of the time that most metrics cover: the last event, or the end of the warm-up if later; seconds after t = 0.
+    /// Start of the time that most metrics cover: the last event, or the end of the warm-up if later; seconds
+    /// after t = 0.
     pub fn measured_from_s(&self) -> f64 {
         self.events_s().last().copied().unwrap_or(0.0).max(self.warm_up.as_secs_f64())
     }
@@ -260,7 +264,8 @@ impl Scenario {
 
     /// The feature of `variant` that only the simulator supports, if any.
     pub fn simulator_only_of(&self, variant: &Variant) -> Option<&'static str> {
-        // TCP reads from the source as fast as it can; on namespaces, the sender of a DCCP connection has a fixed rate.
+        // TCP reads from the source as fast as it can; on namespaces, the sender of a DCCP connection has a
+        // fixed rate.
         let simple = |f: &FlowSpec| match f.source() {
             None | Some(SourceSpec::Constant {}) => true,
             Some(SourceSpec::Bulk {}) => variant.tcp.is_some(),
@@ -358,7 +363,8 @@ impl Scenario {
     }
 }
 
-/// Changes session settings for IP packets over several paths into those of a plain connection for an application's datagrams.
+/// Changes session settings for IP packets over several paths into those of a plain connection for an
+/// application's datagrams.
 pub(crate) fn direct(session: &mut SessionConfig) {
     session.multipath = false;
     session.fallback = Fallback::Plain;

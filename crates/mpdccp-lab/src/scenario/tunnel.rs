@@ -9,8 +9,8 @@ use toml::{Spanned, Table, Value};
 
 use linkem_net::quantity::parse_time;
 
-/// Settings of the tunnel or connection, as in the tunnel's file or in the short forms of scenarios; missing settings have the
-/// program's defaults.
+/// Settings of the tunnel or connection, as in the tunnel's file or in the short forms of scenarios; missing
+/// settings have the program's defaults.
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(transparent)]
 pub struct TunnelSettings(BTreeMap<Spanned<String>, Spanned<Value>>);

@@ -1,4 +1,5 @@
-//! One end of a tunnel in virtual time: the real tunnel with real keys, channels and handshakes; a simulated host executes its actions.
+//! One end of a tunnel in virtual time: the real tunnel with real keys, channels and handshakes; a simulated
+//! host executes its actions.
 
 use std::collections::BTreeMap;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};

@@ -31,7 +31,8 @@ pub(super) fn write(flow: u16, seq: u64, payload: usize, ip: bool) -> Vec<u8> {
     packet
 }
 
-/// Flow and number of an IP packet of the simulator: a datagram, or a TCP segment with data, numbered by transmission.
+/// Flow and number of an IP packet of the simulator: a datagram, or a TCP segment with data, numbered by
+/// transmission.
 pub(super) fn read_ip(packet: &[u8]) -> Option<(u16, u64)> {
     match packet.get(9)? {
         6 => match segment::read(packet)? {

@@ -1,4 +1,5 @@
-//! A flow over TCP: the model's connection, the connection for its echoes, and the application that writes to it.
+//! A flow over TCP: the model's connection, the connection for its echoes, and the application that writes to
+//! it.
 
 use std::collections::VecDeque;
 
@@ -10,7 +11,8 @@ use super::tcp::segment::{self, Segment};
 use super::tcp::{Rule, Tcp};
 use crate::{FlowRecord, ReceivedPacket, SentPacket};
 
-/// Maximum number of unsent records of an application in TCP; further ones are dropped, as by the sender queue of a datagram socket.
+/// Maximum number of unsent records of an application in TCP; further ones are dropped, as by the sender
+/// queue of a datagram socket.
 const UNSENT_RECORDS: u64 = 5;
 
 /// Marks the number of a flow's TCP connection for echoes.

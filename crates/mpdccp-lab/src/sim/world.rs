@@ -1,5 +1,5 @@
-//! Two hosts joined by emulated links, in virtual time: the two ends of a tunnel, or two endpoints with any number of plain connections,
-//! and packets outside them on the same links.
+//! Two hosts joined by emulated links, in virtual time: the two ends of a tunnel, or two endpoints with any
+//! number of plain connections, and packets outside them on the same links.
 
 use core::time::Duration;
 use dccp_proto::{Ecn, Outbox, Ports, Route};
@@ -134,8 +134,8 @@ fn route(path: usize, from: Side) -> Route {
 }
 
 impl World {
-    /// Hosts and links of `plan`, with plain connections over the first path; the packets of each have its extra delay. The first Requests
-    /// leave at once.
+    /// Hosts and links of `plan`, with plain connections over the first path; the packets of each have its
+    /// extra delay. The first Requests leave at once.
     ///
     /// # Errors
     /// A link is invalid.
@@ -248,7 +248,8 @@ impl World {
         timers.chain(links).chain(woken).min().map(|t| t.max(self.now))
     }
 
-    /// Advances the world to `t`, which is not after [`next_event`](Self::next_event), and runs the events that are due.
+    /// Advances the world to `t`, which is not after [`next_event`](Self::next_event), and runs the events
+    /// that are due.
     pub(crate) fn advance(&mut self, t: Time, watch: &mut Watch<'_>) {
         self.now = self.now.max(t);
         let now = self.now;
@@ -296,7 +297,8 @@ impl World {
         self.drain(watch);
     }
 
-    /// Sends a datagram to the other side's application: through a plain connection, or into the tunnel's interface.
+    /// Sends a datagram to the other side's application: through a plain connection, or into the tunnel's
+    /// interface.
     pub(crate) fn send(&mut self, session: usize, from: Side, data: Vec<u8>, watch: &mut Watch<'_>) {
         let host = &mut self.hosts[from.index()];
         if let Some(end) = &mut host.end {

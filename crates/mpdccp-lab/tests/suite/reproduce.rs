@@ -59,7 +59,8 @@ fn what_was_finished_is_not_run_again() {
         (backend.made.into_inner(), found.into_inner(), result.is_ok())
     };
     assert_eq!(attempt(3, &options), (3, 0, false));
-    // One single flow, three numbers of TCP flows in three variants, and six echo variants with and without loss.
+    // One single flow, three numbers of TCP flows in three variants, and six echo variants with and without
+    // loss.
     assert_eq!(attempt(99, &options), (19, 3, true));
     assert_eq!(attempt(0, &options), (0, 22, true));
     // A truncated file, and another seed.

@@ -24,8 +24,8 @@ fn everything_comes_back_and_a_window_takes_rounds() {
     let (n, ms) = total("udp = true", "");
     assert_eq!(n, 10);
     assert!((112.0..114.0).contains(&ms), "{ms}");
-    // With the smallest initial windows, three or four packets in each direction: more than one round trip, fewer than
-    // ten.
+    // With the smallest initial windows, three or four packets in each direction: more than one round trip,
+    // fewer than ten.
     for variant in ["ccid = 2", "ccid = 3"] {
         let (n, ms) = total(variant, "");
         assert_eq!(n, 10, "{variant}");
@@ -59,7 +59,8 @@ fn each_direction_has_its_ccid_and_its_rate() {
     let (there, total) = (stats.metrics["rx_mbps"], stats.metrics["total_mbps"]);
     assert!(there > 1.0, "{there}");
     assert!((0.1..0.256).contains(&(total - there)), "{}", total - there);
-    // CCID 3 is rate-based and reports its phase as such; the reverse flow has its packets on the reverse link.
+    // CCID 3 is rate-based and reports its phase as such; the reverse flow has its packets on the reverse
+    // link.
     assert!(record.trace.iter().any(|row| row.pacing_mbps.is_some()));
     let back = &record.paths[0].reverse.packets;
     assert!(back.iter().any(|p| matches!((p.data, p.fate), (Some((1, _)), Fate::Delivered(_)))));
@@ -81,7 +82,8 @@ fn a_higher_ack_ratio_sends_less_back() {
 fn packets_that_overtake_each_other_leave_no_path_empty() {
     const BULK: &str =
         "[[flow]]\nname = \"bulk\"\nkind = \"udp\"\npayload = 1300\nsource = { kind = \"bulk\" }\n";
-    // Some packets are later than others by more than a round trip of the fast ones, which provide the RTT samples.
+    // Some packets are later than others by more than a round trip of the fast ones, which provide the RTT
+    // samples.
     let path = "forward = { jitter = { by = \"20 ms\", reorder = true } }";
     for ccid in [2, 7] {
         let text = scenario(path, &format!("ccid = {ccid}"), BULK);

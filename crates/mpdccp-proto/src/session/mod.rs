@@ -91,7 +91,8 @@ pub(crate) struct Gone {
 }
 
 impl Gone {
-    /// An end that connected keeps its ports unused after its own Reset too: the peer that received the Reset is in TIMEWAIT.
+    /// An end that connected keeps its ports unused after its own Reset too: the peer that received the Reset
+    /// is in TIMEWAIT.
     fn of(conn: &Connection, ours: bool) -> Gone {
         let time_wait = conn.state() == State::TimeWait || ours;
         Gone { route: conn.route(), ports: conn.ports(), time_wait }
@@ -99,8 +100,9 @@ impl Gone {
 }
 
 /// One session. Its contract is the endpoint's: inputs and commands first, then drain
-/// [`poll_transmit`](Self::poll_transmit), [`poll_deliver`](Self::poll_deliver), [`poll_event`](Self::poll_event),
-/// [`poll_connect`](Self::poll_connect) and [`poll_gone`](Self::poll_gone), then arm a timer.
+/// [`poll_transmit`](Self::poll_transmit), [`poll_deliver`](Self::poll_deliver),
+/// [`poll_event`](Self::poll_event), [`poll_connect`](Self::poll_connect) and [`poll_gone`](Self::poll_gone),
+/// then arm a timer.
 #[derive(Debug)]
 pub(crate) struct Session {
     cfg: SessionConfig,
@@ -264,8 +266,8 @@ impl Session {
         Config {
             multipath: self.multipath,
             early_data: !self.multipath && self.cfg.connection.early_data,
-            // RFC 9897 section 3.3: the server confirms with an Ack. Without multipath, the Ack saves the client 200 ms in
-            // PARTOPEN, in which it cannot send full-size packets.
+            // RFC 9897 section 3.3: the server confirms with an Ack. Without multipath, the Ack saves the
+            // client 200 ms in PARTOPEN, in which it cannot send full-size packets.
             ack_on_open: true,
             mtu,
             overhead,
@@ -288,7 +290,8 @@ impl Session {
         }
     }
 
-    /// Changes the congestion control of this end's packets, on future paths too. False if no path accepts it.
+    /// Changes the congestion control of this end's packets, on future paths too. False if no path accepts
+    /// it.
     pub(crate) fn set_ccid(&mut self, ccid: u8) -> bool {
         let taken = self.open_connections().fold(false, |taken, conn| conn.set_ccid(ccid) | taken);
         if taken {

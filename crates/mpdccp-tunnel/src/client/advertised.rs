@@ -1,4 +1,5 @@
-//! Addresses that a server advertises in addition to those in its clients' files (RFC 9897 section 3.2.8), and the client's paths to them.
+//! Addresses that a server advertises in addition to those in its clients' files (RFC 9897 section 3.2.8),
+//! and the client's paths to them.
 
 use crate::Cx;
 use crate::client::paths::Paths;
@@ -12,8 +13,8 @@ use std::net::IpAddr;
 /// Time limit for a path to an advertised address to come up.
 const PATIENCE: Duration = Duration::from_secs(8);
 
-/// The paths to join, named after the path whose local end they share, and the address. `files` are the paths of the file, which lead to
-/// their own remotes.
+/// The paths to join: (name of the path with the same local end, address). `files` are the paths of the file;
+/// they lead to their own remotes.
 fn wanted(policy: JoinAdvertised, files: &[PathSpec], told: &[IpAddr], most: usize) -> Vec<PathSpec> {
     // Quotas and rates count per path, so another path over the same access network would exceed them.
     let bounded = |spec: &&PathSpec| spec.quota.is_some() || spec.rate.is_some();
@@ -39,8 +40,8 @@ fn wanted(policy: JoinAdvertised, files: &[PathSpec], told: &[IpAddr], most: usi
     found
 }
 
-/// A client joins advertised addresses, and leaves withdrawn ones. Within a session, it does not retry an address that does not answer (RFC
-/// 9897 section 3.4).
+/// A client joins advertised addresses, and leaves withdrawn ones. Within a session, it does not retry an
+/// address that does not answer (RFC 9897 section 3.4).
 pub(crate) fn follow(cx: &mut Cx<'_>, peers: &mut Peers, paths: &mut Paths) {
     for number in peers.present() {
         let peer = &mut peers[number];

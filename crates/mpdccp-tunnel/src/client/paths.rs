@@ -1,5 +1,5 @@
-//! A client's own paths: opens them once their interface, address and name are available, moves them to another interface or
-//! address, and closes them.
+//! A client's own paths: opens them once their interface, address and name are available, moves them to
+//! another interface or address, and closes them.
 
 use crate::Cx;
 use crate::action::{Action, OpenPath as Request};
@@ -167,7 +167,8 @@ impl Paths {
         (!absent).then_some(error)
     }
 
-    /// Current interfaces: a path whose pattern led to one that no longer works moves to another match, if any.
+    /// Current interfaces: a path whose pattern led to one that no longer works moves to another match, if
+    /// any.
     pub(crate) fn on_interfaces(&mut self, cx: &mut Cx<'_>, peers: &mut Peers, interfaces: Vec<Interface>) {
         self.interfaces = interfaces;
         for number in peers.present() {
@@ -261,7 +262,8 @@ impl Paths {
 
     /// Closes the socket of a removed path, once its last packets have left.
     pub(crate) fn retire(&mut self, cx: &mut Cx<'_>, path: &OpenPath) {
-        // A server refuses handshakes older than the last one over this socket, so its time must be remembered.
+        // A server refuses handshakes older than the last one over this socket, so its time must be
+        // remembered.
         cx.out.push(Action::Look { socket: path.socket, remote: path.remote, own: false });
         self.retired.push((cx.now + LINGER, path.socket));
     }

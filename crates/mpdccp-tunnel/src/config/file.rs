@@ -235,7 +235,8 @@ pub struct Peer {
     pub preshared_key: Option<Secret>,
     /// File that holds the secret.
     pub preshared_key_file: Option<PathBuf>,
-    /// Without security: outer addresses from which a server admits the peer, in addition to those of its paths.
+    /// Without security: outer addresses from which a server admits the peer, in addition to those of its
+    /// paths.
     pub from: Option<AllOr<IpAddr>>,
     /// Rate limit of this end to the peer.
     pub rate: Option<RateLimit>,

@@ -1,5 +1,5 @@
-//! The configuration file: its keys (`file`, `values`, `remote`), contradictions (`checks`), suspicious values (`suspicious`), and the search for all
-//! errors (`review`, `names`).
+//! The configuration file: its keys (`file`, `values`, `remote`), contradictions (`checks`), suspicious
+//! values (`suspicious`), and the search for all errors (`review`, `names`).
 
 mod assign;
 mod bypass;

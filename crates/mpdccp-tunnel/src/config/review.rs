@@ -54,7 +54,8 @@ pub struct Review {
 }
 
 impl Review {
-    /// Adds an error of the key at `at` (such as `peer.0.public_key`), unless the key is already known to be wrong.
+    /// Adds an error of the key at `at` (such as `peer.0.public_key`), unless the key is already known to be
+    /// wrong.
     pub fn add(&mut self, at: &str, message: String) {
         if !is_known(&self.known, at) {
             let error = self.places.remark(at, message);

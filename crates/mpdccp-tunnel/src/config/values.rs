@@ -400,7 +400,8 @@ impl TryFrom<i64> for ServerNumber {
     }
 }
 
-/// Number of a server's threads: 1 to 64, or "auto" for the number of cores, which [`super::Config::parse`] receives.
+/// Number of a server's threads: 1 to 64, or "auto" for the number of cores, which [`super::Config::parse`]
+/// receives.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ShardCount(pub u8);
 

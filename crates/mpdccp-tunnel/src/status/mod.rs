@@ -237,7 +237,8 @@ report! {
     PathReport {
         Label name: String,
         Gauge id: Option<u32>,
-        /// `connecting`, `up`, `suspect`, `down`, `standby`; down with `why` if it waits for its interface, address or name.
+        /// `connecting`, `up`, `suspect`, `down`, `standby`; down with `why` if it waits for its interface,
+        /// address or name.
         Label state: String,
         /// Reason for waiting.
         Label why: Option<String>,

@@ -174,7 +174,8 @@ fn a_drained_server_loses_no_packet() {
     let new = SERVERS[usize::from(old == SERVERS[0])];
     world.hosts[old].command(world.now, Command::Drain);
     let mut sent = Vec::new();
-    // Routers send to the old server until they know the new one's route, for a second after its session opened.
+    // Routers send to the old server until they know the new one's route, for a second after its session
+    // opened.
     let (mut by, mut opened) = (old, None);
     for _ in 0..4_000 {
         if world.server_of(0) == Some(new) && world.hosts[new].log.iter().any(|l| l.contains("session open"))
@@ -464,8 +465,8 @@ fn the_interface_follows_the_paths_and_senders_are_told() {
     world.run(SECOND);
     assert!(world.delivered.contains_key(&fits) && !world.delivered.contains_key(&large));
     assert!(logged(&world, 0, "icmp"), "the sender of the large one is told");
-    // The server's interface keeps the size that the other client needs, and only senders to the narrow client
-    // learn of the limit.
+    // The server's interface keeps the size that the other client needs, and only senders to the narrow
+    // client learn of the limit.
     assert_eq!(world.hosts[SERVERS[0]].mtu, before);
     let large = world.send(SERVERS[0], inner(1), usize::from(before));
     world.run(SECOND);

@@ -12,11 +12,12 @@ use crate::watch::Watch;
 
 #[derive(ClapArgs)]
 pub(crate) struct Args {
-    /// The set of experiments. `paper`: the CCID5 paper of 2021. `dcp`: the DCP paper of 2002. `multipath`: several unequal paths,
-    /// compared with each path alone. `calibration`: the TCP model, compared with the kernel's TCP. Or a file in the format of
-    /// scenarios/sets.
+    /// The set of experiments. `paper`: the CCID5 paper of 2021. `dcp`: the DCP paper of 2002. `multipath`:
+    /// several unequal paths, compared with each path alone. `calibration`: the TCP model, compared with the
+    /// kernel's TCP. Or a file in the format of scenarios/sets.
     set: String,
-    /// Backend. Default: network namespaces for the set's own experiments, the simulator for its additional ones.
+    /// Backend. Default: network namespaces for the set's own experiments, the simulator for its additional
+    /// ones.
     #[arg(long, value_enum)]
     backend: Option<Where>,
     /// Run headline cells only, with fewer and shorter runs: under 20 minutes.

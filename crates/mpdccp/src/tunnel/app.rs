@@ -61,7 +61,8 @@ pub(crate) struct TunnelApp {
 }
 
 impl TunnelApp {
-    /// Opens sockets, creates the interface and its routes, and starts to connect. `interface` is the first shard's.
+    /// Opens sockets, creates the interface and its routes, and starts to connect. `interface` is the first
+    /// shard's.
     pub(crate) fn new(
         core: &mut Core,
         cfg: Config,
@@ -337,7 +338,8 @@ impl TunnelApp {
         }
     }
 
-    /// Whether this shard reads the interface. With a single queue, one shard reads for all: that keeps the packets of each flow in order.
+    /// Whether this shard reads the interface. With a single queue, one shard reads for all: that keeps the
+    /// packets of each flow in order.
     fn reads(&self) -> bool {
         self.links.is_first() || self.tun.tun().has_queues()
     }

@@ -76,7 +76,8 @@ pub(crate) enum Command {
         #[arg(long)]
         verbose: bool,
     },
-    /// Check a configuration file: list all errors, and warn of suspicious values; exit code 2 if there are errors.
+    /// Check a configuration file: list all errors, and warn of suspicious values; exit code 2 if there are
+    /// errors.
     Check {
         /// The file.
         file: PathBuf,
@@ -87,13 +88,15 @@ pub(crate) enum Command {
     /// Test each line and this host, and explain each problem and its fix; exit code 1 if there is a problem.
     #[command(after_help = doctor::EXAMPLES)]
     Doctor(doctor::Args),
-    /// Write the configuration files of both ends, with keys, for the lines of this host, and list the next steps.
+    /// Write the configuration files of both ends, with keys, for the lines of this host, and list the next
+    /// steps.
     #[command(after_help = init::EXAMPLES)]
     Init(init::Args),
     /// Convert a WireGuard configuration of wg-quick, and list the settings that cannot be converted.
     #[command(after_help = import::EXAMPLES)]
     Import(import::Args),
-    /// For scripts: exit code 0 if every session is open over at least one path, otherwise 1 and the problems.
+    /// For scripts: exit code 0 if every session is open over at least one path, otherwise 1 and the
+    /// problems.
     Health {
         /// Require all paths to be up.
         #[arg(long)]

@@ -1,5 +1,6 @@
 //! Sends as many unreliable datagrams as quinn can over loopback; client and server each have a thread and an
-//! endpoint. Prints a line of JSON: datagrams received and lost, and CPU time of both ends per gigabyte received.
+//! endpoint. Prints a line of JSON: datagrams received and lost, and CPU time of both ends per gigabyte
+//! received.
 //!
 //!     cargo run --release --manifest-path tools/bench/quinn/Cargo.toml -- [--seconds 3] [--bytes 1200] [--bbr]
 

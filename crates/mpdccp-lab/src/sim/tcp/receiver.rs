@@ -12,8 +12,8 @@ use super::window::Window;
 const DELAY: Duration = Duration::from_millis(40);
 /// The first segments are acknowledged at once, as in Linux, to speed up slow start.
 const QUICK: u32 = 16;
-/// With data out of order, this many duplicate acknowledgements leave at once; further ones are aggregated for this long, or a twentieth of
-/// the round-trip time, as in Linux.
+/// With data out of order, this many duplicate acknowledgements leave at once; further ones are aggregated
+/// for this long, or a twentieth of the round-trip time, as in Linux.
 const DUPLICATES: u32 = 3;
 const GATHER: Duration = Duration::from_millis(1);
 /// SACK blocks that fit next to timestamps in a TCP header (RFC 2018 section 3).
@@ -58,7 +58,8 @@ impl Receiver {
 
     pub(crate) fn on_data(&mut self, now: Time, data: &Data) {
         let (start, end) = (data.start, data.start + u64::from(data.len));
-        // RFC 7323 section 4.3: only a segment at the left edge of the window is echoed, so that the sender measures delayed segments.
+        // RFC 7323 section 4.3: only a segment at the left edge of the window is echoed, so that the sender
+        // measures delayed segments.
         if start <= self.last_ack {
             self.echo = self.echo.max(data.no);
         }
@@ -88,7 +89,8 @@ impl Receiver {
         let wait =
             if gathers { self.window.rtt().map_or(GATHER, |rtt| (rtt / 20).min(GATHER)) } else { DELAY };
         self.due = Some(self.due.map_or(now + wait, |due| due.min(now + wait)));
-        // RFC 5681 section 4.2: at once for every second segment, for data out of order, and when a hole is filled.
+        // RFC 5681 section 4.2: at once for every second segment, for data out of order, and when a hole is
+        // filled.
         self.now_due |= !gathers
             && (self.waiting >= 2
                 || hole

@@ -1,4 +1,5 @@
-//! The model's TCP segments as IP packets: real sizes and ports, with the model's own fields in place of a TCP header's.
+//! The model's TCP segments as IP packets: real sizes and ports, with the model's own fields in place of a
+//! TCP header's.
 
 pub(crate) use super::handshake::Step;
 use crate::tunnel_files::{CLIENT, SERVER};

@@ -18,7 +18,8 @@ use crate::TcpCounters;
 const SEND_BUFFER: u64 = 4 << 20;
 /// Receive window before the first acknowledgement, without scaling.
 const FIRST_WINDOW: u64 = 65_535;
-/// Largest burst in segments, and its largest fraction of the window, as in `tcp_tso_autosize` and `tcp_tso_should_defer`.
+/// Largest burst in segments, and its largest fraction of the window, as in `tcp_tso_autosize` and
+/// `tcp_tso_should_defer`.
 const MAX_BURST: u64 = 44;
 const BURST_SHARE: u64 = 3;
 

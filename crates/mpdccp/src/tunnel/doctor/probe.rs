@@ -1,4 +1,5 @@
-//! Probes to the server over one line, through a separate channel: a running tunnel is not disturbed, and none is needed.
+//! Probes to the server over one line, through a separate channel: a running tunnel is not disturbed, and
+//! none is needed.
 
 use crate::error::Error;
 use crate::tunnel::host::routes::MARK;
@@ -57,7 +58,8 @@ pub(crate) struct Prober {
 }
 
 impl Prober {
-    /// Opens a socket for a line; the first probe triggers the handshake. `channels` has the server as peer 0.
+    /// Opens a socket for a line; the first probe triggers the handshake. `channels` has the server as peer
+    /// 0.
     pub(crate) fn new(
         cfg: &Config,
         mut channels: Channels,
@@ -126,7 +128,8 @@ impl Prober {
         self.channels.drops().get(&reason).copied().unwrap_or(0)
     }
 
-    /// Sends a probe from a socket in an IP packet of `size` bytes; the server answers after `wait` with a packet of `answer` bytes.
+    /// Sends a probe from a socket in an IP packet of `size` bytes; the server answers after `wait` with a
+    /// packet of `answer` bytes.
     pub(crate) fn ask(&mut self, socket: usize, size: u16, answer: u16, wait: Duration) -> u64 {
         self.ask_for(socket, size, (answer, 1), wait)
     }

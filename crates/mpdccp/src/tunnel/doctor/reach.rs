@@ -106,8 +106,8 @@ impl Evidence {
         })
     }
 
-    /// Interprets the evidence. `own_key` is this end's public key, `elsewhere` another line over which the same
-    /// server answers.
+    /// Interprets the evidence. `own_key` is this end's public key, `elsewhere` another line over which the
+    /// same server answers.
     pub(crate) fn finding(&self, remote: SocketAddr, own_key: &str, elsewhere: Option<&str>) -> Finding {
         let (ip, port) = (remote.ip(), remote.port());
         let alive = match (self.tcp, self.ping) {

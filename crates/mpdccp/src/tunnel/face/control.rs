@@ -1,5 +1,5 @@
-//! The control socket: one JSON request per line, one JSON answer per line. A separate thread serves it and asks the data
-//! thread.
+//! The control socket: one JSON request per line, one JSON answer per line. A separate thread serves it and
+//! asks the data thread.
 
 use crate::error::Error;
 use crate::tunnel::face::events::{Event, Events};
@@ -243,7 +243,8 @@ impl ControlSocket {
     pub(crate) fn bind(path: PathBuf) -> Result<ControlSocket, Error> {
         let fail =
             |e: std::io::Error| Error::usage(format!("cannot create control socket {}: {e}", path.display()));
-        // One at a time: of two tunnels that start together, each could mistake the other's socket for a leftover.
+        // One at a time: of two tunnels that start together, each could mistake the other's socket for a
+        // leftover.
         let mut turn = None;
         if let Some(directory) = path.parent().filter(|d| directories().contains(&d.to_path_buf())) {
             own_directory(directory).map_err(fail)?;

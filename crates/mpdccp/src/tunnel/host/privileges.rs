@@ -20,7 +20,8 @@ use std::path::{Path, PathBuf};
 /// User ID for a host without the user `nobody`.
 const NOBODY: u32 = 65_534;
 
-/// Makes this thread, and the threads that it starts, run as an unprivileged user; the helper process makes changes to this host.
+/// Makes this thread, and the threads that it starts, run as an unprivileged user; the helper process makes
+/// changes to this host.
 pub(crate) fn give_up(cfg: &Config) {
     let needed = match cfg.encapsulation {
         Encapsulation::Raw => CapabilitySet::NET_RAW,
@@ -38,7 +39,8 @@ pub(crate) fn keep_net_admin(cfg: &Config) {
     let _ = keep(cfg, CapabilitySet::NET_ADMIN);
 }
 
-/// Reduces the calling thread's capabilities to these. Returns the parts of the confinement that do not work here.
+/// Reduces the calling thread's capabilities to these. Returns the parts of the confinement that do not work
+/// here.
 fn keep(cfg: &Config, mut needed: CapabilitySet) -> Vec<String> {
     let mut missing = Vec::new();
     let mut limit = || -> io::Result<()> {
@@ -151,7 +153,8 @@ fn files(cfg: &Config, file: &Path) -> Vec<PathBuf> {
     files
 }
 
-/// Whether the file can be read and written without CAP_DAC_OVERRIDE, now and later; a missing file will belong to this user.
+/// Whether the file can be read and written without CAP_DAC_OVERRIDE, now and later; a missing file will
+/// belong to this user.
 fn is_own(path: &Path) -> bool {
     match std::fs::File::open(path).and_then(|file| file.metadata()) {
         Ok(meta) => meta.uid() == geteuid().as_raw(),

@@ -114,7 +114,8 @@ fn sizes(core: &Core, socket: u32, remote: SocketAddr) -> Sizes {
     Sizes { path, device: core.net.device_mtu(socket, remote).ok() }
 }
 
-/// Queries the system about a destination. If the path is this end's `own`, the endpoint learns whether it is reachable.
+/// Queries the system about a destination. If the path is this end's `own`, the endpoint learns whether it is
+/// reachable.
 pub(crate) fn look(core: &mut Core, now: Time, socket: u32, remote: SocketAddr, own: bool) -> HostEvent {
     let fault = own.then(|| core.net.watch(now, socket, remote)).flatten();
     let under = core.net.resolve(&Route { socket, local: None, remote }).socket;
@@ -145,7 +146,8 @@ pub(crate) fn interfaces() -> Vec<Interface> {
     all
 }
 
-/// Opens the sockets of a server. Returns the smallest known path MTU, its overhead, and the room left for inner packets.
+/// Opens the sockets of a server. Returns the smallest known path MTU, its overhead, and the room left for
+/// inner packets.
 pub(crate) fn listen(core: &mut Core, cfg: &Config, shard: u8) -> Result<(u16, u16, u16), Error> {
     let mut sockets = Vec::new();
     for listen in &cfg.listen.0 {

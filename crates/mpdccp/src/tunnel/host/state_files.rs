@@ -20,8 +20,8 @@ const ALL: [StateFile; 5] = [
 pub(crate) struct StateFiles {
     directory: PathBuf,
     interface: String,
-    /// Files of connections: next to the control socket, so that a restart of the host clears them and writes do
-    /// not wear out flash memory.
+    /// Files of connections: next to the control socket, so that a restart of the host clears them and writes
+    /// do not wear out flash memory.
     connections: PathBuf,
     lines: Option<File>,
 }
