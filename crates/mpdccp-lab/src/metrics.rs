@@ -166,6 +166,7 @@ fn flow_stats(run: &RunRecord, indices: &[usize], phases: &[(f64, f64)]) -> Opti
         reordered: known.then_some(counted.reordered),
         duplicates: known.then_some(counted.duplicates),
         tcp: tcp.map(|tcp| Tcp { retransmits: tcp.retransmits, dsack: tcp.dsack }),
+        streams: flows.iter().map(|(_, flow)| flow.streams).sum(),
         phases: phases.iter().map(|span| counted.phase(*span)).collect(),
     })
 }

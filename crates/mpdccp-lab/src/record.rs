@@ -75,6 +75,8 @@ pub struct FlowRecord {
     pub lateness_ns: Vec<u32>,
     /// Counters of the kernel's or the model's TCP.
     pub tcp: Option<TcpCounters>,
+    /// Connections that the tunnel carried as streams, if known; `None` for flows without TCP.
+    pub streams: Option<u64>,
     /// Output of the commands of a flow, by the end that ran them.
     #[serde(default)]
     pub output: Vec<(String, String)>,

@@ -112,6 +112,7 @@ pub struct Flow {
     pub reordered: Option<u64>,
     pub duplicates: Option<u64>,
     pub tcp: Option<Tcp>,
+    pub streams: Option<u64>,
     pub phases: Vec<FlowPhase>,
 }
 

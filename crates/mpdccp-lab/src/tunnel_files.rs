@@ -94,9 +94,10 @@ impl<'a> TunnelFiles<'a> {
         let security = if settings.contains_key(SECURITY) { "" } else { "security = \"none\"\n" };
         let [own, other] = if side == Side::Client { [CLIENT, SERVER] } else { [SERVER, CLIENT] };
         let [role, peer] = [side, side.other()].map(Side::name);
-        // Without offload, so that taps on the interface see each packet.
+        // Without offload, so that taps on the interface see each packet; streams need it.
+        let offload = self.plan.scenario.has_streams(self.plan.variant);
         let mut out = format!(
-            "role = \"{role}\"\n{security}offload = false\naddresses = [\"{own}/24\"]\ncontrol = {:?}\nstate = {:?}\n{}",
+            "role = \"{role}\"\n{security}offload = {offload}\naddresses = [\"{own}/24\"]\ncontrol = {:?}\nstate = {:?}\n{}",
             self.dir.join(format!("{role}.sock")),
             self.dir,
             inline(&settings)

@@ -168,6 +168,29 @@ fn kernel_tcp_runs_inside_and_in_place_of_a_tunnel() {
 }
 
 #[test]
+fn tcp_as_streams_counts_by_what_the_application_reads_and_only_if_there_are_streams() {
+    let _alone = ALONE.lock().unwrap_or_else(|e| e.into_inner());
+    if !able() {
+        return;
+    }
+    let dir = tempfile::tempdir().unwrap();
+    let udp = "kind = \"udp\"\npayload = 1000\nrate = \"4 Mbit/s\"";
+    let bulk = SCENARIO.replace(udp, "kind = \"tcp\"\ncc = \"cubic\"");
+    let bulk = bulk.replace("ccid = 2", "ccid = 2\ntunnel = { tcp = \"streams\" }");
+    let run = |opened: u64| {
+        let status = format!("{{\"tcp\": {{\"opened\": {opened}}}, \"peers\"");
+        run_scenario(&bulk, &script(dir.path(), &FORWARD.replace("{\"peers\"", &status)), &mut |_| {})
+    };
+    let stats = run(2).unwrap();
+    let flow = &stats.flows[0];
+    assert_eq!((flow.streams, flow.sent), (Some(2), None));
+    assert!(flow.received > 0, "{flow:?}");
+    let error = run(0).unwrap_err().to_string();
+    assert!(error.contains("the tunnel carried no TCP connection as a stream"), "{error}");
+    assert_eq!(leftovers(), Vec::<String>::new());
+}
+
+#[test]
 fn a_plain_dccp_connection_runs_in_place_of_a_tunnel() {
     let _alone = ALONE.lock().unwrap_or_else(|e| e.into_inner());
     if !able() {

@@ -38,6 +38,8 @@ pub(super) struct Sent {
     pub(super) stream_bytes: Option<u64>,
     /// See [`FlowRecord::tcp`].
     pub(super) tcp: Option<TcpCounters>,
+    /// See [`FlowRecord::streams`].
+    pub(super) streams: Option<u64>,
     /// See [`crate::RunRecord::trace`], if the sender itself is a DCCP connection.
     pub(super) trace: Vec<TraceRow>,
 }

@@ -101,6 +101,12 @@ impl Backend for Netns {
             if let [only] = &mut sent[..] {
                 only.dropped = tunnel.dropped();
             }
+            if plan.scenario.has_streams(plan.variant) && specs.iter().any(traffic::is_tcp) {
+                let streams = tunnel.streams()?;
+                if let [only] = &mut sent[..] {
+                    only.streams = Some(streams);
+                }
+            }
             trace = tunnel.finish(&plan.scenario.path_names());
         }
         let mut paths = Vec::new();

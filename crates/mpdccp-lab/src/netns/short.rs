@@ -154,6 +154,7 @@ impl Flow for Short {
             sent: sent.packets,
             lateness_ns: sent.late_ns,
             received,
+            streams: sent.streams,
             ..FlowRecord::default()
         })
     }

@@ -34,11 +34,12 @@ struct Sink {
 }
 
 impl Sink {
-    /// Listens inside `server`. With `record` bytes given, reads tagged records of that size, and returns them if `echo`.
+    /// Listens inside `server`. With `record` bytes given, reads tagged records of that size, and returns them if `echo`; otherwise counts
+    /// the bytes if `count`.
     fn start(
         server: &Namespace,
         (port, protocol): (u16, Protocol),
-        record: Option<usize>,
+        (record, count): (Option<usize>, bool),
         echo: bool,
     ) -> Result<Sink, LabError> {
         let failed = |e| LabError::failed("the TCP receiver's socket", e);
@@ -64,7 +65,7 @@ impl Sink {
                 match (ready, record) {
                     (Err(_), _) => Vec::new(),
                     (Ok(()), Some(size)) => read_records(stream, size, &shared.stop, &shared, echo),
-                    (Ok(()), None) => discard(stream, &shared, protocol == Protocol::MPTCP),
+                    (Ok(()), None) => discard(stream, &shared, count),
                 }
             })
             .map_err(|e| LabError::failed("starting the TCP receiver", e))?;
@@ -192,9 +193,19 @@ pub(super) struct Bulk {
     cc: String,
     to: SocketAddr,
     sink: Sink,
-    /// `None` for Multipath TCP, whose segments use several addresses and duplicate each other: only the data read by the application
-    /// counts.
+    protocol: Protocol,
+    /// `None` if the segments of both ends differ: only the data read by the application counts. Multipath TCP uses several addresses and
+    /// duplicates data; streams end TCP at both ends of the tunnel.
     taps: Option<[Tap; 2]>,
+}
+
+/// Transport of a bulk flow.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum Over {
+    Tcp,
+    MultipathTcp,
+    /// TCP that the tunnel carries as a stream.
+    Stream,
 }
 
 impl Bulk {
@@ -204,23 +215,17 @@ impl Bulk {
         cc: &str,
         (client, server): (&Namespace, &Namespace),
         (to, count): (SocketAddr, Count),
-        multipath: bool,
+        over: Over,
     ) -> Result<Bulk, LabError> {
-        let protocol = if multipath { Protocol::MPTCP } else { Protocol::TCP };
-        let sink = Sink::start(server, (to.port(), protocol), None, false)?;
+        let protocol = if over == Over::MultipathTcp { Protocol::MPTCP } else { Protocol::TCP };
+        let sink = Sink::start(server, (to.port(), protocol), (None, over != Over::Tcp), false)?;
         let counters = Some(sink.counters.clone());
-        let taps = if multipath {
+        let taps = if over != Over::Tcp {
             None
         } else {
             Some([Tap::start(client, to, count.clone(), None)?, Tap::start(server, to, count, counters)?])
         };
-        Ok(Bulk { name: spec.name.as_ref().clone(), cc: cc.to_owned(), to, sink, taps })
-    }
-}
-
-impl Bulk {
-    fn protocol(&self) -> Protocol {
-        if self.taps.is_none() { Protocol::MPTCP } else { Protocol::TCP }
+        Ok(Bulk { name: spec.name.as_ref().clone(), cc: cc.to_owned(), to, sink, protocol, taps })
     }
 }
 
@@ -232,7 +237,7 @@ impl Flow for Bulk {
     fn send(&self, client: &Namespace, from: Time, to: Time, over: &AtomicBool) -> Result<Sent, LabError> {
         client.enter()?;
         sleep_until(from);
-        let mut stream: TcpStream = connect(self.to, &self.cc, self.protocol())?.into();
+        let mut stream: TcpStream = connect(self.to, &self.cc, self.protocol)?.into();
         stream.set_write_timeout(Some(NAP)).map_err(|e| LabError::failed("the TCP sender's socket", e))?;
         let chunk = vec![0; CHUNK];
         while Clock.now() < to && !over.load(Ordering::Relaxed) {
@@ -262,6 +267,7 @@ impl Flow for Bulk {
             dropped_at_sender: None,
             stream_bytes: Some(stream_bytes),
             tcp: sent.tcp,
+            streams: sent.streams,
             ..FlowRecord::default()
         })
     }
@@ -289,7 +295,8 @@ impl Paced {
         to: SocketAddr,
     ) -> Result<Paced, LabError> {
         let pace = Pace::of(spec)?;
-        let sink = Sink::start(server, (to.port(), Protocol::TCP), Some(pace.payload as usize), spec.echo)?;
+        let sink =
+            Sink::start(server, (to.port(), Protocol::TCP), (Some(pace.payload as usize), false), spec.echo)?;
         let name = spec.name.as_ref().clone();
         Ok(Paced { name, index, cc: cc.to_owned(), pace, to, echo: spec.echo, sink })
     }

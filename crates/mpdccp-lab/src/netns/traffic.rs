@@ -10,7 +10,7 @@ use super::model::Modelled;
 use super::short::Short;
 use super::tag::PROBE_PORT;
 use super::tap::{Count, Whose};
-use super::tcp::{Bulk, Paced};
+use super::tcp::{Bulk, Over, Paced};
 use super::udp::Udp;
 use super::world::Namespace;
 use crate::scenario::{Baseline, FlowKind, FlowSpec, LossDetection, Mode, SourceSpec};
@@ -22,6 +22,12 @@ fn use_ecn(namespace: &Namespace) -> Result<(), LabError> {
     let switch = "/proc/sys/net/ipv4/tcp_ecn";
     namespace
         .inside(|| std::fs::write(switch, "1").map_err(|e| LabError::failed(format!("writing {switch}"), e)))
+}
+
+/// Whether the tunnel carries the kernel's TCP connections of a flow.
+pub(super) fn is_tcp(spec: &FlowSpec) -> bool {
+    let kernel = spec.kind == FlowKind::Tcp && spec.loss_detection == LossDetection::Rack;
+    (kernel || spec.kind == FlowKind::Short) && spec.via.is_none()
 }
 
 /// Starts the receiver of flow `index`, whose destination is `to`.
@@ -56,10 +62,15 @@ pub(super) fn start(
         (mode, FlowKind::Tcp, _) => {
             let count = if mode == Mode::Direct { Count::Payload } else { Count::Packets };
             let cc = spec.cc.as_deref().unwrap_or_default();
-            Ok(Box::new(Bulk::start(spec, cc, (client, server), (to, count), multipath)?))
+            let over = match plan.scenario.has_streams(plan.variant) && spec.via.is_none() {
+                true => Over::Stream,
+                false if multipath => Over::MultipathTcp,
+                false => Over::Tcp,
+            };
+            Ok(Box::new(Bulk::start(spec, cc, (client, server), (to, count), over)?))
         }
         (Mode::Direct, FlowKind::Udp, Some(cc)) if spec.source() == Some(&SourceSpec::Bulk {}) => {
-            Ok(Box::new(Bulk::start(spec, cc.as_ref(), (client, server), (to, Count::Payload), false)?))
+            Ok(Box::new(Bulk::start(spec, cc.as_ref(), (client, server), (to, Count::Payload), Over::Tcp)?))
         }
         (Mode::Direct, FlowKind::Udp, Some(cc)) => {
             Ok(Box::new(Paced::start(spec, index, cc.as_ref(), server, to)?))

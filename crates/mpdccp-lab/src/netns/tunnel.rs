@@ -136,6 +136,21 @@ impl<'a> Tunnel<'a> {
         )
     }
 
+    /// TCP connections that the client carried as streams.
+    ///
+    /// # Errors
+    /// There is none: the reasons.
+    pub(super) fn streams(&self) -> Result<u64, LabError> {
+        let tcp = self.status().map_or(Value::Null, |mut status| status["tcp"].take());
+        match tcp["opened"].as_u64() {
+            Some(opened) if opened > 0 => Ok(opened),
+            _ => {
+                let why = format!("its TCP status: {tcp}\n{}", self.tails());
+                Err(LabError::failed("the tunnel carried no TCP connection as a stream", why))
+            }
+        }
+    }
+
     /// CPU time of both ends so far, seconds.
     pub(super) fn cpu_s(&self) -> Option<f64> {
         Some(self.client.cpu_s()? + self.server.cpu_s()?)

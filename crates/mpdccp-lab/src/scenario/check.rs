@@ -9,7 +9,7 @@ use toml::Spanned;
 
 use super::place::{Places, Problem, of_link, value};
 use super::short::MAX_SHORT;
-use super::tunnel::SECURITY;
+use super::tunnel::{SECURITY, TCP};
 use super::{Baseline, Cell, FlowKind, FlowSpec, Mode, PathSpec, Scenario, SourceSpec, Variant};
 use crate::Plan;
 use crate::metric_names::NAMES;
@@ -137,8 +137,8 @@ fn follow(s: &Scenario, variant: &Variant) -> Result<(), Problem> {
     read(&files).map_err(|e| problem(&variant.label, e))?;
     for event in &s.events {
         let Some(reload) = &event.reload else { continue };
-        if reload.tunnel.has(SECURITY) {
-            return Err(problem(&event.at_s, "`security` cannot change while the tunnel runs"));
+        if let Some(key) = [SECURITY, TCP].into_iter().find(|key| reload.tunnel.has(key)) {
+            return Err(problem(&event.at_s, format!("`{key}` cannot change while the tunnel runs")));
         }
         files.follow(reload);
         s.tunnel_after(variant, &files.changed)?;
@@ -272,8 +272,9 @@ fn variant(s: &Scenario, c: &Variant) -> Result<(), Problem> {
         return Err(problem(&c.label, "`flows` is empty; give at least one flow"));
     }
     s.tunnel_of(c)?;
-    if s.mode == Mode::Direct && s.is_sealed(c) {
-        return Err(problem(&c.label, "`security` needs mode = \"tunnel\""));
+    let needs_tunnel = [(SECURITY, s.is_sealed(c)), (TCP, s.has_streams(c))];
+    if let Some((key, _)) = needs_tunnel.into_iter().find(|(_, set)| s.mode == Mode::Direct && *set) {
+        return Err(problem(&c.label, format!("`{key}` needs mode = \"tunnel\"")));
     }
     Ok(())
 }

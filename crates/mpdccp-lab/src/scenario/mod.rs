@@ -352,6 +352,13 @@ impl Scenario {
         table.get(tunnel::SECURITY).is_some_and(|value| value.as_str() == Some(tunnel::SEALED))
     }
 
+    /// Whether `variant`'s tunnel carries TCP as streams.
+    pub fn has_streams(&self, variant: &Variant) -> bool {
+        let table = self.tunnel_of(variant).unwrap_or_default();
+        let asked = table.get(tunnel::TCP).is_some_and(|value| value.as_str() == Some(tunnel::STREAMS));
+        asked && variant.baseline.is_none()
+    }
+
     /// The session settings for `variant`.
     pub fn settings_of(&self, variant: &Variant) -> Settings {
         let mut settings = Settings::default();

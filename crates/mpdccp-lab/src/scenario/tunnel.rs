@@ -16,11 +16,15 @@ use linkem_net::quantity::parse_time;
 pub struct TunnelSettings(BTreeMap<Spanned<String>, Spanned<Value>>);
 
 /// Keys of the tunnel's file that are not session settings.
-const OF_THE_FILE: [&str; 1] = [SECURITY];
+const OF_THE_FILE: [&str; 2] = [SECURITY, TCP];
 /// Whether the tunnel is encrypted.
 pub(crate) const SECURITY: &str = "security";
 /// Its value with encryption.
 pub(super) const SEALED: &str = "noise";
+/// How the tunnel carries TCP.
+pub(crate) const TCP: &str = "tcp";
+/// Its value for TCP that ends at both ends of the tunnel.
+pub(super) const STREAMS: &str = "streams";
 /// Short forms: the longest wait for a missing packet with any reordering, and the queue limit in packets.
 const SHORT: [&str; 2] = ["reorder_timeout", "queue_packets"];
 
@@ -61,11 +65,13 @@ impl TunnelSettings {
             if SHORT.contains(&name) {
                 continue;
             }
-            if name == SECURITY {
-                if ![SEALED, "none"].map(Some).contains(&value.as_str()) {
-                    return Err(at(format!(
-                        "expected \"{SEALED}\" (with keys generated for the run) or \"none\""
-                    )));
+            if OF_THE_FILE.contains(&name) {
+                let (values, note) = match name {
+                    SECURITY => ([SEALED, "none"], " (with keys generated for the run)"),
+                    _ => ([STREAMS, "packets"], ""),
+                };
+                if !values.map(Some).contains(&value.as_str()) {
+                    return Err(at(format!("expected \"{}\"{note} or \"{}\"", values[0], values[1])));
                 }
                 table.insert(name.to_owned(), value);
                 continue;

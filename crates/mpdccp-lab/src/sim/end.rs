@@ -1,6 +1,8 @@
 //! One end of a tunnel in virtual time: the real tunnel with real keys, channels and handshakes; a simulated
 //! host executes its actions.
 
+mod actions;
+
 use std::collections::BTreeMap;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::ops::Range;
@@ -10,13 +12,12 @@ use dccp_net::{Arrived, ChannelRoutes, data_of, is_channel};
 use dccp_proto::{Ecn, Route};
 use dccp_secure::{HEADER, OVERHEAD, TAG};
 use mpdccp_proto::{Endpoint, SessionEvent, SessionId};
-use mpdccp_tunnel::{
-    Action, Answer, Command, HostEvent, Looked, Marker, OpenPath, Outcome, Packet, Saved, Sizes, Tunnel,
-};
+use mpdccp_proxy::{Command as SocketCommand, Event};
+use mpdccp_tunnel::{Command, HostEvent, Marker, Outcome, Packet, Saved, Tunnel};
 use mpdccp_units::Time;
 
 use super::outer::Outer;
-use super::program::{Program, WALL, make, read};
+use super::program::{Program, make, read};
 use super::side::Side;
 use crate::LabError;
 use crate::scenario::TunnelEvent;
@@ -26,8 +27,6 @@ use crate::tunnel_files::{TunnelFiles, client_address};
 pub(super) const HEADERS: u16 = 28;
 /// Largest packet of every path.
 pub(super) const MTU: u16 = 1500;
-/// UDP ports of a client's sockets.
-const FIRST_PORT: u16 = 40_000;
 /// A server's only socket.
 const LISTEN: u32 = 0;
 
@@ -38,6 +37,15 @@ struct Socket {
     path: Option<usize>,
     /// IP bytes sent and received.
     bytes: u64,
+}
+
+/// A packet that leaves the tunnel.
+#[derive(Debug)]
+pub(super) enum Inner {
+    /// Through its interface.
+    Host(Vec<u8>),
+    /// For its private namespace.
+    Namespace(Vec<u8>),
 }
 
 pub(super) struct End {
@@ -55,6 +63,8 @@ pub(super) struct End {
     pub(super) mtu: u16,
     /// Packets dropped by the queues of its ended sessions.
     lost: u64,
+    /// For the sockets of its private namespace.
+    commands: Vec<SocketCommand>,
     /// Number of address changes of a client, by path.
     roamed: BTreeMap<usize, usize>,
     /// The program was asked to exit; time until it starts again, and whether it has exited.
@@ -91,6 +101,7 @@ impl End {
             marker: Marker::new(&program.0),
             mtu: 0,
             lost: 0,
+            commands: Vec::new(),
             roamed: BTreeMap::new(),
             ending: None,
             ended: false,
@@ -113,6 +124,9 @@ impl End {
         let carried = self.tunnel.carried().unwrap_or_else(|| mpdccp_tunnel::inner_mtu(MTU, self.overhead()));
         // Only a file with an MTU can require more than this.
         self.mtu = mpdccp_tunnel::interface_mtu(&self.program.0, carried).unwrap_or(carried);
+        if self.program.0.wants_streams() {
+            self.tunnel.set_proxy(endpoint, Ok(usize::MAX));
+        }
         self.tunnel.start(endpoint, now, self.mtu);
         self.act(now, endpoint);
     }
@@ -133,6 +147,7 @@ impl End {
         *endpoint = Endpoint::new(self.seed);
         self.sockets.clear();
         self.channels = None;
+        self.commands = vec![SocketCommand::Stop];
         (self.ending, self.ended, self.down) = (None, false, Some(until));
     }
 
@@ -241,22 +256,35 @@ impl End {
     }
 
     /// Passes a packet of this host into the interface; returns an immediate answer.
-    pub(super) fn send(&mut self, now: Time, endpoint: &mut Endpoint, packet: Vec<u8>) -> Option<Vec<u8>> {
+    pub(super) fn send(&mut self, now: Time, endpoint: &mut Endpoint, packet: Vec<u8>) -> Option<Inner> {
         self.packet(now, endpoint, Packet::Interface(packet))
     }
 
-    /// A session delivered a datagram; returns the packet that leaves the interface.
+    /// Commands for its sockets since the last call.
+    pub(super) fn take_commands(&mut self) -> Vec<SocketCommand> {
+        std::mem::take(&mut self.commands)
+    }
+
+    /// An event of its sockets.
+    pub(super) fn on_sockets(&mut self, now: Time, endpoint: &mut Endpoint, event: Event) {
+        if self.down.is_none() {
+            self.tunnel.handle_sockets(endpoint, now, vec![event]);
+            self.act(now, endpoint);
+        }
+    }
+
+    /// A session delivered a datagram; returns the packet that leaves the tunnel.
     pub(super) fn deliver(
         &mut self,
         now: Time,
         endpoint: &mut Endpoint,
         session: SessionId,
         data: Vec<u8>,
-    ) -> Option<Vec<u8>> {
+    ) -> Option<Inner> {
         self.packet(now, endpoint, Packet::Session(session, data))
     }
 
-    fn packet(&mut self, now: Time, endpoint: &mut Endpoint, packet: Packet) -> Option<Vec<u8>> {
+    fn packet(&mut self, now: Time, endpoint: &mut Endpoint, packet: Packet) -> Option<Inner> {
         if self.down.is_some() {
             return None;
         }
@@ -265,10 +293,11 @@ impl End {
         match outcome {
             Outcome::Write(packet) => {
                 self.tunnel.count_written(1, packet.len() as u64);
-                Some(packet)
+                Some(Inner::Host(packet))
             }
-            // There is one shard, and no proxy.
-            Outcome::Done | Outcome::HandOver(..) | Outcome::Proxy(_) => None,
+            Outcome::Proxy(packet) => Some(Inner::Namespace(packet)),
+            // There is one shard.
+            Outcome::Done | Outcome::HandOver(..) => None,
         }
     }
 
@@ -369,109 +398,7 @@ impl End {
         }
         self.act(now, endpoint);
     }
-
-    /// Executes the tunnel's actions.
-    fn act(&mut self, now: Time, endpoint: &mut Endpoint) {
-        while let Some(action) = self.tunnel.poll_action() {
-            let answer = match action {
-                Action::OpenPath(path) => self.open(now, &path),
-                Action::Look { socket, remote, .. } => self.look(now, socket, remote),
-                Action::Resolve(name) => {
-                    let answer = Err("the simulator has no names".to_owned());
-                    HostEvent::Resolved { name, answer }
-                }
-                Action::ListInterfaces => HostEvent::Interfaces(Vec::new()),
-                Action::SetAddresses { .. } => HostEvent::AddressesSet(Ok(())),
-                Action::SetMtu(mtu) => {
-                    self.mtu = mtu;
-                    HostEvent::MtuSet(mtu, Ok(()))
-                }
-                other => {
-                    self.act_silently(other);
-                    continue;
-                }
-            };
-            self.tunnel.handle_host(endpoint, now, answer);
-        }
-    }
-
-    /// Executes an action without an answer.
-    fn act_silently(&mut self, action: Action) {
-        match (action, &mut self.channels) {
-            (Action::CloseSocket(socket), _) => self.close(socket),
-            (Action::Save(file, text), _) => drop(self.saved.insert(file, text)),
-            (Action::SaveLine(file, line, text), _) => {
-                mpdccp_tunnel::put_line(self.saved.entry(file).or_default(), line, &text);
-            }
-            (Action::Reply(_, Answer::Error(why)), _) => self.refused = Some(why),
-            (Action::Stop, _) => self.ended = true,
-            (Action::SetMarking(marker), _) => self.marker = marker,
-            (Action::AddPeer { peer, key, preshared }, Some(routes)) => {
-                routes.channels.add_peer(peer, key, preshared);
-            }
-            (Action::RemovePeer(peer), Some(routes)) => routes.channels.remove_peer(peer),
-            (Action::SetPrivateKey(key), Some(routes)) => routes.channels.set_private_key(key),
-            (Action::StartOver(peer), Some(routes)) => routes.channels.start_over(peer),
-            (Action::LeaveServer(peer), Some(routes)) => routes.channels.leave_server(peer),
-            // Routes, interface queues and the log do not exist here; there are no shards.
-            _ => {}
-        }
-    }
-
-    fn open(&mut self, now: Time, path: &OpenPath) -> HostEvent {
-        let (request, remote) = (path.request, path.remote);
-        let failed = |why: &str| HostEvent::PathFailed { request, absent: false, why: why.to_owned() };
-        let bound = path.interface.as_ref().and_then(|name| name.strip_prefix("path")?.parse().ok());
-        let local = match (path.local, bound) {
-            (Some(local), _) => local,
-            (None, Some(_)) => Ipv4Addr::UNSPECIFIED.into(),
-            (None, None) => return failed("no such interface"),
-        };
-        self.opened += 1;
-        let mut socket = u32::from(self.opened);
-        let local = SocketAddr::new(local, FIRST_PORT + self.opened);
-        self.sockets.insert(socket, Socket { local, path: bound, bytes: 0 });
-        if let Some(routes) = &mut self.channels {
-            let under = Route { socket, local: None, remote };
-            let Some(channel) = routes.open(now, path.peer, &under) else {
-                return failed("too many channels");
-            };
-            socket = channel;
-        }
-        HostEvent::PathOpened { request, socket, sizes: SIZES, overhead: self.overhead() }
-    }
-
-    fn close(&mut self, mut socket: u32) {
-        if let Some(routes) = &mut self.channels
-            && is_channel(socket)
-        {
-            let under = routes.resolve(socket).map_or(socket, |under| under.socket);
-            routes.close(socket);
-            socket = under;
-        }
-        self.sockets.remove(&socket);
-    }
-
-    fn look(&self, now: Time, socket: u32, remote: SocketAddr) -> HostEvent {
-        let routes = self.channels.as_ref();
-        let under = routes.and_then(|routes| Some(routes.resolve(socket)?.socket)).unwrap_or(socket);
-        let heard = |routes: &ChannelRoutes| routes.channels.peer_stats(routes.peer(socket)?)?.heard;
-        HostEvent::Looked(Looked {
-            fault: None,
-            source: None,
-            socket,
-            remote,
-            sizes: SIZES,
-            carried: self.sockets.get(&under).map_or(0, |socket| socket.bytes),
-            heard: routes.is_none_or(|routes| heard(routes).is_some()),
-            handshake: routes.and_then(|routes| routes.channels.initiated()),
-            unix: (WALL + now.since(Time::ZERO)).as_secs(),
-        })
-    }
 }
-
-/// MTUs that the system knows for every path.
-const SIZES: Sizes = Sizes { path: Some(MTU), device: Some(MTU) };
 
 /// Packets dropped by the queue of a session.
 pub(super) fn dropped(now: Time, endpoint: &Endpoint, session: SessionId) -> u64 {

@@ -2,6 +2,7 @@
 
 use core::time::Duration;
 
+use mpdccp_proxy::{Command, Event};
 use mpdccp_units::{Rate, Time};
 
 use super::end::MTU;
@@ -196,6 +197,33 @@ impl Flow {
         }
     }
 
+    /// A packet of this flow belongs to the private namespace of the tunnel's end at `side`.
+    pub(super) fn handle_proxied(&mut self, now: Time, side: Side, packet: &[u8]) {
+        match (&mut self.app, segment::read(packet)) {
+            (App::Stream(stream), _) => stream.handle_proxied(now, side, packet),
+            (App::Short(short), Some(segment)) => short.handle_proxied(now, side, segment.flow(), packet),
+            _ => {}
+        }
+    }
+
+    /// Executes a command of the tunnel's end at `side` for the connection with this number.
+    pub(super) fn on_command(&mut self, now: Time, side: Side, number: u16, command: &Command) {
+        match &mut self.app {
+            App::Stream(stream) => stream.on_command(now, command),
+            App::Short(short) => short.on_command(now, side, number, command),
+            App::Datagrams(_) => {}
+        }
+    }
+
+    /// The next event of its connections for the tunnel's end at a side.
+    fn poll_event(&mut self) -> Option<(Side, Event)> {
+        match &mut self.app {
+            App::Stream(stream) => stream.poll_event(),
+            App::Short(short) => short.poll_event(),
+            App::Datagrams(_) => None,
+        }
+    }
+
     /// Sends packets that are due.
     pub(super) fn step(&mut self, now: Time, world: &mut World, links: &mut Links) -> Result<(), LabError> {
         let (over, index) = (self.over, self.index);
@@ -242,7 +270,7 @@ impl Flow {
                 if short.is_due(now) {
                     short.begin(now, (mtu(world, over)?, &self.cc), &mut self.record);
                 }
-                while let Some(out) = short.poll(now) {
+                while let Some(out) = short.poll(now, &mut self.record) {
                     send(world, out.from, out.packet);
                 }
             }
@@ -253,14 +281,23 @@ impl Flow {
                 stream.step(now, &mut self.record, &mut |from, packet| send(world, from, packet));
             }
         }
+        while let Some((side, event)) = self.poll_event() {
+            let watch: &mut super::world::Watch<'_> =
+                &mut |at, path, side, event| links.on_event(at, path, side, event);
+            world.on_sockets(side, event, watch);
+        }
         Ok(())
     }
 
     /// Completes its record. `alone`: no other flow uses its session.
     pub(super) fn finish(mut self, world: &World, alone: bool) -> FlowRecord {
+        if let App::Short(short) = &self.app {
+            self.record.streams = Some(short.streams());
+        }
         if let Some(tcp) = self.tcp() {
+            let streams = u64::from(tcp.is_stream());
             let (counters, read) = (tcp.counters(), tcp.delivered());
-            self.record.tcp = Some(counters);
+            (self.record.tcp, self.record.streams) = (Some(counters), Some(streams));
             self.record.stream_bytes.get_or_insert(read);
         } else if let (Over::Session(_), true) = (self.over, alone) {
             self.record.dropped_at_sender = Some(dropped(world, self.over));

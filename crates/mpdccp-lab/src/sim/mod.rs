@@ -12,6 +12,7 @@ mod program;
 mod run;
 mod short;
 mod side;
+mod sockets;
 pub(crate) mod source;
 mod stream;
 pub(crate) mod tcp;

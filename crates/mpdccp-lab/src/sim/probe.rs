@@ -34,12 +34,10 @@ pub(super) fn write(flow: u16, seq: u64, payload: usize, ip: bool) -> Vec<u8> {
 /// Flow and number of an IP packet of the simulator: a datagram, or a TCP segment with data, numbered by
 /// transmission.
 pub(super) fn read_ip(packet: &[u8]) -> Option<(u16, u64)> {
-    match packet.get(9)? {
-        6 => match segment::read(packet)? {
-            Segment::Data(data) => Some((data.flow, data.no)),
-            Segment::Ack(_) | Segment::Open(..) => None,
-        },
-        _ => tag(packet.get(INNER_HEADERS..)?),
+    match segment::read(packet) {
+        Some(Segment::Data(data)) => Some((data.flow, data.no)),
+        Some(Segment::Ack(_) | Segment::Open(..)) => None,
+        None => tag(packet.get(INNER_HEADERS..)?),
     }
 }
 

@@ -9,6 +9,7 @@ use super::flow::{Flow, Over};
 use super::links::{Links, Progress};
 use super::outer::path_to;
 use super::probe;
+use super::sockets::Sockets;
 use super::stream::RETURN;
 use super::tcp::Sender;
 use super::tcp::segment;
@@ -33,6 +34,7 @@ pub(super) struct Run<'a> {
     /// The tunnel's files and future events, latest first.
     tunnel: Option<TunnelFiles<'a>>,
     tunnel_events: Vec<(Time, &'a TunnelEvent)>,
+    sockets: Sockets,
     end: Time,
     links: Links,
     record: RunRecord,
@@ -92,8 +94,8 @@ impl<'a> Run<'a> {
             start,
             ..RunRecord::default()
         };
-        let links = Links::new(paths.len());
-        Ok(Run { plan: *plan, world, flows, events, tunnel, tunnel_events, end, links, record })
+        let (links, sockets) = (Links::new(paths.len()), Sockets::default());
+        Ok(Run { plan: *plan, world, flows, events, tunnel, tunnel_events, sockets, end, links, record })
     }
 
     pub(super) fn go(mut self, watch: &mut dyn FnMut(&Sample)) -> Result<RunRecord, LabError> {
@@ -141,14 +143,21 @@ impl<'a> Run<'a> {
 
     fn receive(&mut self, now: Time) {
         for arrived in self.world.take_arrived() {
-            let (Arrived::Session(side, packet) | Arrived::Beside(side, packet)) = arrived;
-            let flow = match segment::read(&packet) {
-                Some(segment) => Some(segment.flow()),
-                None => probe::read(&packet).map(|(flow, _)| flow),
-            };
-            let owner = flow.and_then(|f| self.flows.iter().position(|flow| flow.has(f & !RETURN)));
-            if let Some(flow) = owner.and_then(|i| self.flows.get_mut(i)) {
-                flow.handle(now, side, &packet);
+            match arrived {
+                Arrived::Session(side, packet) | Arrived::Beside(side, packet) => {
+                    let flow = number(&packet).and_then(|number| owner(&mut self.flows, number));
+                    flow.into_iter().for_each(|flow| flow.handle(now, side, &packet));
+                }
+                Arrived::Proxied(side, packet) => {
+                    let flow = number(&packet).and_then(|number| owner(&mut self.flows, number));
+                    flow.into_iter().for_each(|flow| flow.handle_proxied(now, side, &packet));
+                }
+                Arrived::Tcp(side, command) => {
+                    for (number, command) in self.sockets.addressees(side, command) {
+                        let flow = owner(&mut self.flows, number);
+                        flow.into_iter().for_each(|flow| flow.on_command(now, side, number, &command));
+                    }
+                }
             }
         }
     }
@@ -224,6 +233,17 @@ impl<'a> Run<'a> {
             self.record.trace.push(tcp_row(now, path, tcp.sender()));
         }
     }
+}
+
+/// The flow's number in a packet.
+fn number(packet: &[u8]) -> Option<u16> {
+    let segment = segment::read(packet).map(|segment| segment.flow());
+    segment.or_else(|| probe::read(packet).map(|(flow, _)| flow))
+}
+
+/// The flow of packets with this number.
+fn owner(flows: &mut [Flow], number: u16) -> Option<&mut Flow> {
+    flows.iter_mut().find(|flow| flow.has(number & !RETURN))
 }
 
 fn tcp_row(now: Time, path: usize, tx: &Sender) -> TraceRow {

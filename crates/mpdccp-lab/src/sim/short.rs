@@ -2,6 +2,7 @@
 
 use std::collections::VecDeque;
 
+use mpdccp_proxy::{Command, Event};
 use mpdccp_units::Time;
 
 use super::side::Side;
@@ -17,6 +18,10 @@ pub(super) struct Short {
     count: u16,
     waiting: VecDeque<(Time, u32)>,
     open: Vec<Connection>,
+    /// For the tunnel's ends of complete connections.
+    events: VecDeque<(Side, Event)>,
+    /// Complete connections that travelled as streams.
+    streams: u64,
     seed: u64,
 }
 
@@ -33,7 +38,8 @@ struct Connection {
 impl Short {
     pub(super) fn new(connections: Vec<(Time, u32)>, seed: u64) -> Short {
         let count = connections.len() as u16;
-        Short { first: 0, count, waiting: connections.into(), open: Vec::new(), seed }
+        let (open, events) = (Vec::new(), VecDeque::new());
+        Short { first: 0, count, waiting: connections.into(), open, events, streams: 0, seed }
     }
 
     /// Numbers its connections from `first` on; returns how many there are.
@@ -51,6 +57,11 @@ impl Short {
     pub(super) fn next_event(&self) -> Option<Time> {
         let open = self.open.iter().filter_map(|connection| connection.tcp.next_timeout());
         open.chain(self.waiting.front().map(|(at, _)| *at)).min()
+    }
+
+    /// Connections that travelled as streams.
+    pub(super) fn streams(&self) -> u64 {
+        self.streams + self.open.iter().map(|connection| u64::from(connection.tcp.is_stream())).sum::<u64>()
     }
 
     /// Whether a connection is due to start.
@@ -72,19 +83,52 @@ impl Short {
 
     /// A packet of a connection arrived at `side`.
     pub(super) fn handle(&mut self, now: Time, side: Side, segment: &Segment, record: &mut FlowRecord) {
-        let number = u64::from(segment.flow().wrapping_sub(self.first));
-        let Some(place) = self.open.iter().position(|connection| connection.number == number) else { return };
-        let connection = &mut self.open[place];
+        let Some(connection) = self.touch(segment.flow()) else { return };
         connection.tcp.handle(now, side, segment);
+        self.complete(now, record);
+    }
+
+    /// A packet belongs to the private namespace of the tunnel's end at `side`.
+    pub(super) fn handle_proxied(&mut self, now: Time, side: Side, flow: u16, packet: &[u8]) {
+        if let Some(connection) = self.touch(flow) {
+            connection.tcp.handle_proxied(now, side, packet);
+        }
+    }
+
+    /// Executes a command of the tunnel's end at `side` for a connection.
+    pub(super) fn on_command(&mut self, now: Time, side: Side, flow: u16, command: &Command) {
+        match (self.touch(flow), command) {
+            (Some(connection), _) => connection.tcp.on_command(now, command),
+            // The host has finished, too.
+            (None, Command::Finish(flow)) => self.events.push_back((side, Event::Ended(*flow))),
+            (None, _) => {}
+        }
+    }
+
+    pub(super) fn poll_event(&mut self) -> Option<(Side, Event)> {
+        let open = self.open.iter_mut();
+        self.events.pop_front().or_else(|| open.map(|connection| connection.tcp.poll_event()).find_map(|e| e))
+    }
+
+    fn touch(&mut self, flow: u16) -> Option<&mut Connection> {
+        let number = u64::from(flow.wrapping_sub(self.first));
+        let connection = self.open.iter_mut().find(|connection| connection.number == number)?;
         connection.touched = true;
-        if connection.tcp.delivered() >= connection.size.into() {
-            record.received.push(ReceivedPacket { seq: number, at: now, bytes: connection.size });
-            self.open.swap_remove(place);
+        Some(connection)
+    }
+
+    /// Removes complete connections.
+    fn complete(&mut self, now: Time, record: &mut FlowRecord) {
+        while let Some(place) = self.open.iter().position(|c| c.tcp.delivered() >= c.size.into()) {
+            let Connection { number, size, tcp, .. } = self.open.swap_remove(place);
+            record.received.push(ReceivedPacket { seq: number, at: now, bytes: size });
+            self.streams += u64::from(tcp.is_stream());
+            self.events.extend(tcp.close());
         }
     }
 
     /// The next packet that may leave now; call until it returns `None`.
-    pub(super) fn poll(&mut self, now: Time) -> Option<Outgoing> {
+    pub(super) fn poll(&mut self, now: Time, record: &mut FlowRecord) -> Option<Outgoing> {
         for connection in &mut self.open {
             if connection.touched || connection.tcp.next_timeout().is_some_and(|t| t <= now) {
                 connection.touched = true;
@@ -94,6 +138,7 @@ impl Short {
                 connection.touched = false;
             }
         }
+        self.complete(now, record);
         None
     }
 }

@@ -3,6 +3,7 @@
 
 use std::collections::VecDeque;
 
+use mpdccp_proxy::{Command, Event};
 use mpdccp_units::Time;
 
 use super::side::Side;
@@ -44,6 +45,8 @@ pub(super) struct Stream {
     tcp: Option<Box<Tcp>>,
     back: Option<Box<Tcp>>,
     writer: Writer,
+    /// Ends of the records in flight, or of the segments of a connection that travels as a stream, with their numbers.
+    open: VecDeque<(u64, u64)>,
     /// Data arrived or was written.
     touched: bool,
     sizes: Vec<usize>,
@@ -53,10 +56,9 @@ pub(super) struct Stream {
 #[derive(Debug)]
 pub(super) enum Writer {
     Bulk,
-    /// Ends of the records in flight, with their numbers. Each datagram of the source is a record.
+    /// Each datagram of the source is a record.
     Records {
         source: Box<dyn Source>,
-        open: VecDeque<(u64, u64)>,
         written: u64,
         /// Bytes returned by the server.
         echoed: u64,
@@ -65,13 +67,14 @@ pub(super) enum Writer {
 
 impl Writer {
     pub(super) fn records(source: Box<dyn Source>) -> Writer {
-        Writer::Records { source, open: VecDeque::new(), written: 0, echoed: 0 }
+        Writer::Records { source, written: 0, echoed: 0 }
     }
 }
 
 impl Stream {
     pub(super) fn new(settings: Settings, writer: Writer) -> Stream {
-        Stream { settings, tcp: None, back: None, writer, touched: false, sizes: Vec::new() }
+        let open = VecDeque::new();
+        Stream { settings, tcp: None, back: None, writer, open, touched: false, sizes: Vec::new() }
     }
 
     /// The connection, if started.
@@ -126,21 +129,34 @@ impl Stream {
                     record.received.push(ReceivedPacket { seq: data.no, at: now, bytes });
                 }
             }
-            Writer::Records { open, echoed, .. } => {
+            Writer::Records { echoed, .. } => {
                 let mut arrived = tcp.delivered();
                 if let Some(back) = &mut self.back {
                     // Whole records only.
-                    let whole = open.iter().map(|(end, _)| *end).take_while(|end| *end <= arrived).last();
+                    let ends = self.open.iter().map(|(end, _)| *end);
+                    let whole = ends.take_while(|end| *end <= arrived).last();
                     back.write(whole.map_or(0, |end| end.saturating_sub(*echoed)));
                     *echoed = whole.unwrap_or(0).max(*echoed);
                     arrived = back.delivered();
                 }
-                while let Some((_, seq)) = open.pop_front_if(|(end, _)| *end <= arrived) {
-                    let bytes = record.sent[seq as usize].bytes;
-                    record.received.push(ReceivedPacket { seq, at: now, bytes });
-                }
+                arrive(now, &mut self.open, arrived, record);
             }
         }
+    }
+
+    /// A packet belongs to the private namespace of the tunnel's end at `side`.
+    pub(super) fn handle_proxied(&mut self, now: Time, side: Side, packet: &[u8]) {
+        self.tcp.iter_mut().for_each(|tcp| tcp.handle_proxied(now, side, packet));
+        self.touched = true;
+    }
+
+    pub(super) fn on_command(&mut self, now: Time, command: &Command) {
+        self.tcp.iter_mut().for_each(|tcp| tcp.on_command(now, command));
+        self.touched = true;
+    }
+
+    pub(super) fn poll_event(&mut self) -> Option<(Side, Event)> {
+        self.tcp.as_mut()?.poll_event()
     }
 
     /// Writes and sends data that is due; `send` receives the sending side and the packet.
@@ -157,11 +173,18 @@ impl Stream {
         }
         let is_bulk = matches!(self.writer, Writer::Bulk);
         while let Some(out) = tcp.poll(now) {
-            if is_bulk && matches!(segment::read(&out.packet), Some(Segment::Data(_))) {
+            if is_bulk && let Some(Segment::Data(data)) = segment::read(&out.packet) {
+                let (end, seq) = (data.start + u64::from(data.len), record.sent.len() as u64);
                 let bytes = (out.packet.len() - self.settings.uncounted) as u32;
                 record.sent.push(SentPacket { at: now, bytes });
+                if tcp.is_stream() && self.open.back().is_none_or(|(last, _)| *last < end) {
+                    self.open.push_back((end, seq));
+                }
             }
             send(out.from, out.packet);
+        }
+        if tcp.is_stream() {
+            arrive(now, &mut self.open, tcp.delivered(), record);
         }
     }
 
@@ -171,7 +194,7 @@ impl Stream {
         match &mut self.writer {
             Writer::Bulk if now >= self.settings.stop => tcp.finish(),
             Writer::Bulk => record.stream_bytes = Some(tcp.delivered()),
-            Writer::Records { source, open, written, .. } => {
+            Writer::Records { source, written, .. } => {
                 if source.next().is_some_and(|t| t <= now) {
                     let dropped = record.dropped_at_sender.unwrap_or(0);
                     source.emit(now, dropped, &mut self.sizes);
@@ -185,10 +208,18 @@ impl Stream {
                     }
                     tcp.write(size as u64);
                     *written += size as u64;
-                    open.push_back((*written, seq));
+                    self.open.push_back((*written, seq));
                     self.touched = true;
                 }
             }
         }
+    }
+}
+
+/// All data before `end` has arrived.
+fn arrive(now: Time, open: &mut VecDeque<(u64, u64)>, end: u64, record: &mut FlowRecord) {
+    while let Some((_, seq)) = open.pop_front_if(|(last, _)| *last <= end) {
+        let bytes = record.sent[seq as usize].bytes;
+        record.received.push(ReceivedPacket { seq, at: now, bytes });
     }
 }

@@ -1,14 +1,16 @@
 //! Two hosts joined by emulated links, in virtual time: the two ends of a tunnel, or two endpoints with any
 //! number of plain connections, and packets outside them on the same links.
 
+mod drain;
+
 use core::time::Duration;
 use dccp_proto::{Ecn, Outbox, Ports, Route};
-use dccp_wire::Packet;
 use mpdccp_linkem::{ConfigError, Link, LinkConfig, Meta, Verdict};
 use mpdccp_proto::{
     Endpoint, FlowKey, ListenConfig, PathConfig, PathName, PeerFilter, PktInfo, QueueView, SessionConfig,
     SessionEvent, SessionId, SessionStatus,
 };
+use mpdccp_proxy::{Command, Event};
 use mpdccp_units::Time;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::path::PathBuf;
@@ -91,6 +93,10 @@ pub(crate) enum Arrived {
     Session(Side, Vec<u8>),
     /// An IP packet outside the sessions.
     Beside(Side, Vec<u8>),
+    /// A packet of a host for the private namespace of the tunnel's end there.
+    Proxied(Side, Vec<u8>),
+    /// A command of that end for its sockets.
+    Tcp(Side, Command),
 }
 
 /// Both directions of a path.
@@ -245,7 +251,8 @@ impl World {
         let links = self.links.iter().flatten().filter_map(Link::next_event);
         let timers = timers.chain(self.hosts.iter().filter_map(|h| h.end.as_ref()?.next_timeout()));
         let woken = self.hosts.iter().filter_map(|h| h.woken.next());
-        timers.chain(links).chain(woken).min().map(|t| t.max(self.now))
+        let arrived = (!self.arrived.is_empty()).then_some(self.now);
+        timers.chain(links).chain(woken).chain(arrived).min().map(|t| t.max(self.now))
     }
 
     /// Advances the world to `t`, which is not after [`next_event`](Self::next_event), and runs the events
@@ -303,10 +310,19 @@ impl World {
         let host = &mut self.hosts[from.index()];
         if let Some(end) = &mut host.end {
             let back = end.send(self.now, &mut host.endpoint, data);
-            self.arrived.extend(back.map(|packet| Arrived::Session(from, packet)));
+            self.arrived.extend(back.map(|packet| packet.arrived(from)));
         } else if let Some(id) = host.session(session) {
             let info = PktInfo::of_ip(&data, host.endpoint.flow_key());
             host.endpoint.send(self.now, id, data, info);
+        }
+        self.drain(watch);
+    }
+
+    /// Passes an event of a connection's sockets to the tunnel's end.
+    pub(crate) fn on_sockets(&mut self, side: Side, event: Event, watch: &mut Watch<'_>) {
+        let host = &mut self.hosts[side.index()];
+        if let Some(end) = &mut host.end {
+            end.on_sockets(self.now, &mut host.endpoint, event);
         }
         self.drain(watch);
     }
@@ -365,103 +381,6 @@ impl World {
     /// Both directions of a path, for changes at run time.
     pub(crate) fn links_mut(&mut self, path: usize) -> &mut [Link<Wire>; 2] {
         &mut self.links[path]
-    }
-
-    #[allow(clippy::too_many_arguments)]
-    fn enter(
-        &mut self,
-        (path, detour): (usize, Duration),
-        from: Side,
-        meta: Meta,
-        data: Option<(u16, u64)>,
-        what: What,
-        bytes: Vec<u8>,
-        watch: &mut Watch<'_>,
-    ) {
-        let id = self.next_id;
-        self.next_id += 1;
-        let link = &mut self.links[self.owners[path]][from.index()];
-        let verdict =
-            link.push_farther(self.now, meta, detour, Wire { id, path, ecn: meta.ecn, what, bytes });
-        let queue_bytes = link.queue_len().bytes;
-        watch(self.now, path, from, LinkEvent::Entered { id, data, bytes: meta.bytes, verdict, queue_bytes });
-    }
-
-    fn drain(&mut self, watch: &mut Watch<'_>) {
-        for side in [Side::Client, Side::Server] {
-            while self.drain_host(side, watch) {}
-        }
-    }
-
-    /// Sends and delivers a host's output. Returns whether more may follow.
-    fn drain_host(&mut self, side: Side, watch: &mut Watch<'_>) -> bool {
-        let now = self.now;
-        let host = &mut self.hosts[side.index()];
-        let mut more = false;
-        host.endpoint.poll_transmit(now, &mut self.outbox);
-        while let Some((id, data)) = host.endpoint.poll_deliver() {
-            let packet = match &mut host.end {
-                Some(end) => end.deliver(now, &mut host.endpoint, id, data),
-                None => Some(data),
-            };
-            // A message between the ends may be answered.
-            more |= packet.is_none();
-            self.arrived.extend(packet.map(|packet| Arrived::Session(side, packet)));
-        }
-        while let Some((id, event)) = host.endpoint.poll_event() {
-            if let Some(end) = &mut host.end {
-                end.on_event(now, &mut host.endpoint, id, event);
-                more = true;
-                continue;
-            }
-            if let SessionEvent::Accepted { peer } = event {
-                host.sessions[peer as usize] = Some(id);
-            }
-            self.events.push((now, side, event));
-        }
-        let mut outbox = std::mem::take(&mut self.outbox);
-        for (route, ecn, bytes) in outbox.drain(..) {
-            let parsed = Packet::parse(&bytes).ok();
-            let data = parsed.as_ref().and_then(|p| probe::read(p.payload));
-            if let Some(end) = &mut self.hosts[side.index()].end {
-                if let Some((outer, ecn, bytes)) = end.leave(now, &route, ecn, bytes) {
-                    self.enter_tunnel(outer, side, (ecn, data), bytes, watch);
-                }
-                continue;
-            }
-            // Ports distinguish sessions; each would have its own socket.
-            let flow = bytes.first_chunk().map_or(0, |ports| u32::from_be_bytes(*ports));
-            let meta = Meta { bytes: bytes.len() as u32 + u32::from(HEADERS), ecn, flow };
-            let [client, server] = [(flow >> 16) as u16, flow as u16];
-            let port = if side == Side::Client { server } else { client };
-            let session = usize::from(port.wrapping_sub(SERVER_PORT));
-            let detour = self.detours.get(session).copied().unwrap_or_default();
-            self.enter((route.socket as usize, detour), side, meta, data, What::Plain, bytes, watch);
-        }
-        self.outbox = outbox;
-        while let Some((outer, message)) =
-            self.hosts[side.index()].end.as_mut().and_then(|end| end.poll_message())
-        {
-            self.enter_tunnel(outer, side, (Ecn::NotEct, None), message, watch);
-        }
-        let host = &mut self.hosts[side.index()];
-        if let (Some(end), false) = (&mut host.end, more) {
-            end.settle(now, &mut host.endpoint);
-        }
-        more
-    }
-
-    /// A datagram of the tunnel enters the path to its destination.
-    fn enter_tunnel(
-        &mut self,
-        outer: Outer,
-        from: Side,
-        (ecn, data): (Ecn, Option<(u16, u64)>),
-        bytes: Vec<u8>,
-        watch: &mut Watch<'_>,
-    ) {
-        let meta = Meta { bytes: bytes.len() as u32 + u32::from(HEADERS), ecn, flow: outer.flow() };
-        self.enter((outer.path(), Duration::ZERO), from, meta, data, What::Tunnel(outer), bytes, watch);
     }
 }
 

@@ -17,5 +17,6 @@ mod sim_cells;
 mod sim_common;
 mod sim_direct;
 mod sim_golden;
+mod sim_streams;
 mod sim_tunnel;
 mod sweep;

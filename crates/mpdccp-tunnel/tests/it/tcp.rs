@@ -36,7 +36,7 @@ impl World {
         self.syn_with(host, (inner(from), inner(to)), port, tos);
     }
 
-    fn syn_with(&mut self, host: usize, (from, to): (Ipv4Addr, Ipv4Addr), port: u16, tos: u8) {
+    pub(crate) fn syn_with(&mut self, host: usize, (from, to): (Ipv4Addr, Ipv4Addr), port: u16, tos: u8) {
         let mut packet = Vec::new();
         let mut ip = Ipv4Header::new(0, 64, IpNumber::TCP, from.octets(), to.octets()).unwrap();
         ip.dscp = (tos >> 2).try_into().unwrap();

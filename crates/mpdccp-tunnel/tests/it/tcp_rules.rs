@@ -309,6 +309,28 @@ fn each_shard_carries_the_connections_of_its_peers() {
 }
 
 #[test]
+fn every_shard_knows_the_addresses_that_the_first_gives() {
+    let pool = format!("{STREAMS}\nshards = 2\n[assign]\npool = [\"10.0.0.0/29\"]\n");
+    let mut world = world(&format!("{STREAMS}\naddresses = \"auto\""), &pool);
+    let shards = [SERVER, SERVER + SERVERS.len()];
+    let mut homes = Vec::new();
+    for client in 0..CLIENTS {
+        let (name, own) = (format!("c{client}"), world.address(client));
+        let is_home = |shard: &usize| world.hosts[*shard].tunnel.sessions().any(|(_, peer)| peer == name);
+        let home = shards.into_iter().find(is_home).unwrap();
+        homes.push(home);
+        // From the client, and to it, read by either shard.
+        world.syn_from(client, own, SERVER, 1_000);
+        world.connecting(home);
+        for (port, reader) in (2_000u16..).zip(shards) {
+            world.syn_with(reader, (inner(SERVER), own), port, 0);
+            world.connecting(client);
+        }
+    }
+    assert_ne!(homes[0], homes[1], "one on each");
+}
+
+#[test]
 fn a_removed_peers_connections_are_reset_and_others_stay() {
     let mut world = world(STREAMS, STREAMS);
     let [near, far] = world.open(1_000);

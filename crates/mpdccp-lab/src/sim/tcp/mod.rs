@@ -6,6 +6,8 @@ mod board;
 mod detector;
 mod frto;
 mod handshake;
+mod leg;
+mod proxied;
 mod prr;
 mod receiver;
 pub(crate) mod segment;
@@ -14,13 +16,16 @@ mod timers;
 mod undo;
 mod window;
 
-use dccp_cc::{Bbr1, Controller, Cubic, Reno};
+use std::collections::VecDeque;
+
+use mpdccp_proxy::{Command, Event};
 use mpdccp_units::Time;
 
 pub(crate) use detector::Rule;
-use handshake::{Handshake, Step};
-use receiver::Receiver;
-use segment::{HEADERS, Segment};
+use leg::Leg;
+pub(crate) use leg::Outgoing;
+use proxied::Proxied;
+use segment::Segment;
 pub(crate) use sender::Sender;
 
 use super::side::Side;
@@ -39,103 +44,122 @@ pub(crate) fn name(cc: &str) -> &str {
 #[derive(Debug)]
 pub(crate) struct Tcp {
     flow: u16,
-    handshake: Handshake,
-    sender: Sender,
-    receiver: Receiver,
-}
-
-/// A packet sent by a connection.
-#[derive(Debug)]
-pub(crate) struct Outgoing {
-    pub(crate) from: Side,
-    pub(crate) packet: Vec<u8>,
+    mtu: u16,
+    rule: Rule,
+    /// The client's connection: to the server, or to its end of the tunnel.
+    near: Leg,
+    /// The tunnel carries it as a stream, or tries to.
+    proxied: Option<Box<Proxied>>,
+    /// The tunnel reset it.
+    reset: bool,
 }
 
 impl Tcp {
     /// A connection with packets of at most `mtu` bytes. `cc` is the kernel's name; BBR is the first version.
     pub(crate) fn new(flow: u16, mtu: u16, cc: &str, rule: Rule, seed: u64) -> Tcp {
-        let controller: Box<dyn Controller> = match cc {
-            "reno" => Box::new(Reno::tcp(mtu)),
-            "bbr" => Box::new(Bbr1::tcp(mtu, seed)),
-            _ => Box::new(Cubic::tcp(mtu)),
-        };
-        let mss = u32::from(mtu).saturating_sub(HEADERS as u32).max(1);
-        Tcp {
-            flow,
-            handshake: Handshake::default(),
-            sender: Sender::new(flow, mss, controller, rule),
-            receiver: Receiver::new(flow),
-        }
+        Tcp { flow, mtu, rule, near: Leg::new(flow, mtu, cc, rule, seed), proxied: None, reset: false }
     }
 
     /// Enables ECN.
     pub(crate) fn use_ecn(&mut self) {
-        self.sender.use_ecn();
+        self.near.sender.use_ecn();
     }
 
     /// The sending half.
     pub(crate) fn sender(&self) -> &Sender {
-        &self.sender
+        &self.near.sender
     }
 
     /// The application writes `bytes`.
     pub(crate) fn write(&mut self, bytes: u64) {
-        self.sender.write(bytes);
+        self.near.sender.write(bytes);
     }
 
     /// The application has no more data.
     pub(crate) fn finish(&mut self) {
-        self.sender.finish();
+        self.near.sender.finish();
     }
 
     /// Bytes that the receiving application has received in order.
     pub(crate) fn delivered(&self) -> u64 {
-        self.receiver.next()
+        match &self.proxied {
+            Some(proxied) if proxied.accepts() => proxied.delivered(),
+            _ => self.near.receiver.next(),
+        }
     }
 
     pub(crate) fn counters(&self) -> TcpCounters {
-        self.sender.counters()
+        self.near.sender.counters()
     }
 
     /// A packet arrived at `to`.
     pub(crate) fn handle(&mut self, now: Time, to: Side, segment: &Segment) {
-        match (to, segment) {
-            (Side::Server, Segment::Data(data)) => self.receiver.on_data(now, data),
-            (Side::Client, Segment::Ack(ack)) => self.sender.on_ack(now, ack),
-            (_, Segment::Open(_, step)) => {
-                if let Some(rtt) = self.handshake.on_step(now, *step) {
-                    self.sender.on_handshake(now, rtt);
-                }
-            }
-            _ => {}
+        self.near.handle(now, to, segment);
+    }
+
+    /// Whether it travels as a stream.
+    pub(crate) fn is_stream(&self) -> bool {
+        self.proxied.as_ref().is_some_and(|proxied| proxied.accepts())
+    }
+
+    /// A host's packet belongs to the private namespace of the tunnel's end at `side`.
+    pub(crate) fn handle_proxied(&mut self, now: Time, side: Side, packet: &[u8]) {
+        if let Some(proxied) = &mut self.proxied {
+            proxied.on_packet(now, side, packet);
         }
+    }
+
+    /// Executes a command of the tunnel's end at a host.
+    pub(crate) fn on_command(&mut self, now: Time, command: &Command) {
+        match (command, &mut self.proxied) {
+            (Command::Connect { flow, .. }, _) => {
+                self.proxied = Some(Box::new(Proxied::new(*flow, self.flow, self.mtu)));
+            }
+            // Its hosts send no more; the model's applications do not connect again.
+            (Command::Reset(_), _) => self.reset = true,
+            (command, Some(proxied)) => proxied.on_command(now, &mut self.near, command),
+            (_, None) => {}
+        }
+    }
+
+    /// Ends a stream whose data is complete at the server, and returns the events for the tunnel's ends.
+    pub(crate) fn close(mut self) -> VecDeque<(Side, Event)> {
+        self.proxied
+            .as_mut()
+            .map(|proxied| {
+                proxied.finish();
+                std::mem::take(&mut proxied.events)
+            })
+            .unwrap_or_default()
+    }
+
+    /// The next event for the tunnel's end at a host.
+    pub(crate) fn poll_event(&mut self) -> Option<(Side, Event)> {
+        self.proxied.as_mut()?.events.pop_front()
     }
 
     /// When to call [`poll`](Self::poll) without input.
     pub(crate) fn next_timeout(&self) -> Option<Time> {
-        if !self.handshake.open() {
-            return self.handshake.next_timeout();
+        if self.reset {
+            return None;
         }
-        self.sender.next_timeout().into_iter().chain(self.receiver.next_timeout()).min()
+        let proxied = self.proxied.as_ref().and_then(|proxied| proxied.next_timeout());
+        self.near.next_timeout().into_iter().chain(proxied).min()
     }
 
     /// The next packet that may leave now; call until it returns `None`.
     pub(crate) fn poll(&mut self, now: Time) -> Option<Outgoing> {
-        if let Some(step) = self.handshake.poll(now) {
-            let from = if step == Step::SynAck { Side::Server } else { Side::Client };
-            return Some(Outgoing { from, packet: segment::open(self.flow, step) });
-        }
-        if !self.handshake.open() {
+        if self.reset {
             return None;
         }
-        if self.sender.next_timeout().is_some_and(|t| t <= now) {
-            self.sender.handle_timeout(now);
+        let mut out = match &mut self.proxied {
+            None => self.near.poll(now)?,
+            Some(proxied) => proxied.poll(now, &mut self.near)?,
+        };
+        if self.rule == Rule::Three {
+            segment::over_udp(&mut out.packet);
         }
-        if let Some(ack) = self.receiver.poll(now) {
-            return Some(Outgoing { from: Side::Server, packet: ack.packet() });
-        }
-        let data = self.sender.poll(now)?;
-        Some(Outgoing { from: Side::Client, packet: data.packet() })
+        Some(out)
     }
 }
 

@@ -39,6 +39,10 @@ pub(crate) struct Receiver {
     last_ack: u64,
     seen: u32,
     window: Window,
+    /// End of the data that the application has read, if it does not read all data at once.
+    read: Option<u64>,
+    /// End of the data that the last acknowledgement allows.
+    allowed: u64,
     /// A mark arrived, and the sender has not yet confirmed it.
     ece: bool,
     /// Acknowledgements sent, and duplicates since the cumulative acknowledgement advanced.
@@ -54,6 +58,29 @@ impl Receiver {
     /// All bytes before this can be read by the application.
     pub(crate) fn next(&self) -> u64 {
         self.next
+    }
+
+    /// The application reads only on [`read`](Self::read).
+    pub(crate) fn wait_for_reads(&mut self) {
+        self.read = Some(self.next);
+    }
+
+    /// Bytes to be read by the application.
+    pub(crate) fn readable(&self) -> u64 {
+        self.next - self.read.unwrap_or(self.next)
+    }
+
+    /// The application reads `bytes` of them.
+    pub(crate) fn read(&mut self, bytes: u64) {
+        let Some(read) = &mut self.read else { return };
+        *read += bytes;
+        // As in `tcp_cleanup_rbuf`: the sender learns at once that the window has doubled.
+        self.now_due |= bytes > 0 && self.free() >= 2 * self.allowed.saturating_sub(self.next);
+    }
+
+    /// Bytes allowed beyond the cumulative acknowledgement.
+    fn free(&self) -> u64 {
+        self.window.size().saturating_sub(self.readable())
     }
 
     pub(crate) fn on_data(&mut self, now: Time, data: &Data) {
@@ -81,7 +108,7 @@ impl Receiver {
             self.recent.push_front(start);
             self.recent.truncate(4 * MAX_BLOCKS);
         }
-        self.window.on_data(now, data.echo, self.next);
+        self.window.on_data(now, data.echo, self.read.unwrap_or(self.next));
         if self.next > before {
             self.duplicates = 0;
         }
@@ -112,6 +139,7 @@ impl Receiver {
         (self.due, self.now_due, self.waiting) = (None, false, 0);
         self.acks = self.acks.wrapping_add(1);
         self.last_ack = self.next;
+        self.allowed = self.next + self.free();
         self.duplicates = if self.ahead.is_empty() { 0 } else { self.duplicates + 1 };
         self.window.on_ack_sent(now, self.acks);
         let duplicate = self.duplicate.take();
@@ -130,7 +158,7 @@ impl Receiver {
             upto: self.next,
             no: self.acks,
             echo: self.echo,
-            window: self.window.size(),
+            window: self.free(),
             ece: self.ece,
             dsack: duplicate.is_some(),
             blocks,
@@ -219,6 +247,24 @@ mod tests {
         assert_eq!(r.poll(ms(12)).unwrap().upto, 17_000);
         r.on_data(ms(12), &data(25));
         assert!(r.poll(ms(12)).is_some());
+    }
+
+    #[test]
+    fn an_application_that_does_not_read_closes_the_window_and_opens_it_by_reading() {
+        let mut r = receiver();
+        r.wait_for_reads();
+        let size = r.window.size();
+        let acknowledge = |r: &mut Receiver, n| {
+            r.on_data(Time::ZERO, &data(n));
+            r.poll(Time::from_millis(40)).unwrap().window
+        };
+        let full = 16 + size / 1_000;
+        let last = (16..full).map(|n| acknowledge(&mut r, n)).last();
+        assert_eq!((last, r.readable()), (Some(size % 1_000), full * 1_000 - 16_000));
+        r.read(100);
+        assert_eq!(r.poll(Time::from_millis(80)), None, "not twice the window");
+        r.read(10_000);
+        assert_eq!(r.poll(Time::from_millis(80)).unwrap().window, size % 1_000 + 10_100);
     }
 
     #[test]

@@ -1,5 +1,5 @@
-//! The model's TCP segments as IP packets: real sizes and ports, with the model's own fields in place of a
-//! TCP header's.
+//! The model's TCP segments as IP packets: real sizes, and what a flow table reads of TCP headers. Fields that nothing reads hold the
+//! model's own: the rest of 48-bit sequence numbers, and transmission numbers as timestamps.
 
 pub(crate) use super::handshake::Step;
 use crate::tunnel_files::{CLIENT, SERVER};
@@ -14,17 +14,25 @@ const SYN_OPTIONS: usize = 8;
 const SACK_HEAD: usize = 4;
 /// Packets too large for the tunnel are dropped, and counted there.
 pub(crate) const DONT_FRAGMENT: u8 = 0x40;
-const MAGIC: [u8; 4] = *b"mptc";
+/// In place of the urgent pointer.
+const MAGIC: [u8; 2] = *b"mp";
+/// The options: two times nothing, and the head of timestamps. The upper part of a sequence number takes the place of the former.
+const OPTIONS: [u8; 4] = [1, 1, 8, 10];
+/// TCP's initial sequence number is 0, and a SYN counts as a byte.
+const FIRST: u32 = 1;
+/// Port of a flow's client; the server's port is always the same.
 const FIRST_PORT: u16 = 20_000;
-const IS_ACK: u8 = 1;
+const SERVER_PORT: u16 = 9;
+/// TCP flags; ECE and CWR are congestion marks on acknowledgements and on data (RFC 3168 section 6.1).
+const SYN: u8 = 2;
+const ACK: u8 = 16;
+const ECE: u8 = 64;
+const CWR: u8 = 128;
+/// A reserved bit, next to the length of the header.
 const IS_DSACK: u8 = 2;
-/// TCP flags for congestion marks (RFC 3168 section 6.1): ECE on acknowledgements, CWR on data.
-const IS_ECN: u8 = 32;
 /// The ECN field of IP: ECT and CE.
 const ECT: u8 = 2;
 const CE: u8 = 3;
-/// Steps of the handshake.
-const STEPS: [(u8, Step); 3] = [(4, Step::Syn), (8, Step::SynAck), (16, Step::Ack)];
 
 /// A segment with data.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -101,9 +109,25 @@ impl Data {
 /// A packet of the handshake.
 pub(super) fn open(flow: u16, step: Step) -> Vec<u8> {
     let options = if step == Step::Ack { 0 } else { SYN_OPTIONS };
-    let mut p = frame(flow, HEADERS + options, step == Step::SynAck);
-    p[44] = STEPS.iter().find(|(_, s)| *s == step).map_or(0, |(flag, _)| *flag);
+    let mut p = frame(flow, HEADERS + options, options, step == Step::SynAck);
+    p[33] = match step {
+        Step::Syn => SYN,
+        Step::SynAck => SYN | ACK,
+        Step::Ack => ACK,
+    };
+    let first = if step == Step::Ack { FIRST } else { 0 };
+    p[24..28].copy_from_slice(&first.to_be_bytes());
     p
+}
+
+/// The flow of a connection's client port.
+pub(crate) fn flow_of(port: u16) -> u16 {
+    port.wrapping_sub(FIRST_PORT)
+}
+
+/// Changes a packet into one of a transport over UDP, such as QUIC.
+pub(super) fn over_udp(packet: &mut [u8]) {
+    packet[9] = 17;
 }
 
 /// Writes the fields of an IP header by which [`read`] recognises the model's packets.
@@ -111,11 +135,12 @@ pub(crate) fn write_ip_header(packet: &mut [u8]) {
     (packet[0], packet[9]) = (0x45, 6);
 }
 
-fn frame(flow: u16, bytes: usize, is_ack: bool) -> Vec<u8> {
+/// A packet of `bytes`, with `options` bytes of TCP options beyond timestamps.
+fn frame(flow: u16, bytes: usize, options: usize, from_server: bool) -> Vec<u8> {
     let mut p = vec![0; bytes];
     let hosts = [CLIENT.octets(), SERVER.octets()];
-    let ports = [FIRST_PORT.wrapping_add(flow), 9].map(u16::to_be_bytes);
-    let [from, to] = if is_ack { [1, 0] } else { [0, 1] };
+    let ports = [FIRST_PORT.wrapping_add(flow), SERVER_PORT].map(u16::to_be_bytes);
+    let [from, to] = if from_server { [1, 0] } else { [0, 1] };
     write_ip_header(&mut p);
     p[2..4].copy_from_slice(&(bytes as u16).to_be_bytes());
     (p[6], p[8]) = (DONT_FRAGMENT, 64);
@@ -123,20 +148,33 @@ fn frame(flow: u16, bytes: usize, is_ack: bool) -> Vec<u8> {
     p[16..20].copy_from_slice(&hosts[to]);
     p[20..22].copy_from_slice(&ports[from]);
     p[22..24].copy_from_slice(&ports[to]);
-    p[40..44].copy_from_slice(&MAGIC);
-    p[45..47].copy_from_slice(&flow.to_be_bytes());
+    (p[32], p[33]) = (((HEADERS - 20 + options) as u8 / 4) << 4, ACK);
+    p[38..40].copy_from_slice(&MAGIC);
+    p[40..44].copy_from_slice(&OPTIONS);
     p
+}
+
+/// Writes a 48-bit number: TCP's part at `at`, the rest into the options.
+fn write_number(packet: &mut [u8], at: usize, number: u64) {
+    packet[at..at + 4].copy_from_slice(&(number as u32).wrapping_add(FIRST).to_be_bytes());
+    packet[40..42].copy_from_slice(&((number >> 32) as u16).to_be_bytes());
+}
+
+fn read_number(packet: &[u8], at: usize) -> u64 {
+    let rest = u16::from_be_bytes([packet[40], packet[41]]);
+    u64::from(rest) << 32 | u64::from(word(&packet[at..]).wrapping_sub(FIRST))
 }
 
 impl Data {
     /// As an IP packet.
     pub(crate) fn packet(&self) -> Vec<u8> {
-        let mut p = frame(self.flow, HEADERS + self.len as usize, false);
-        p[24..32].copy_from_slice(&self.start.to_be_bytes());
-        p[32..36].copy_from_slice(&(self.no as u32).to_be_bytes());
-        p[36..40].copy_from_slice(&self.echo.to_be_bytes());
+        let mut p = frame(self.flow, HEADERS + self.len as usize, 0, false);
+        write_number(&mut p, 24, self.start);
+        p[28..32].copy_from_slice(&FIRST.to_be_bytes());
+        p[44..48].copy_from_slice(&(self.no as u32).to_be_bytes());
+        p[48..52].copy_from_slice(&self.echo.to_be_bytes());
         p[1] = self.ecn;
-        p[44] = if self.cwr { IS_ECN } else { 0 };
+        p[33] |= if self.cwr { CWR } else { 0 };
         p
     }
 }
@@ -145,12 +183,15 @@ impl Ack {
     /// As an IP packet.
     pub(crate) fn packet(&self) -> Vec<u8> {
         let sack = if self.blocks.is_empty() { 0 } else { SACK_HEAD + 8 * self.blocks.len() };
-        let mut p = frame(self.flow, HEADERS + sack, true);
-        p[24..32].copy_from_slice(&self.upto.to_be_bytes());
-        p[32..36].copy_from_slice(&(self.echo as u32).to_be_bytes());
-        p[36..40].copy_from_slice(&self.no.to_be_bytes());
-        p[47..51].copy_from_slice(&(self.window as u32).to_be_bytes());
-        p[44] = IS_ACK | if self.dsack { IS_DSACK } else { 0 } | if self.ece { IS_ECN } else { 0 };
+        let mut p = frame(self.flow, HEADERS + sack, sack, true);
+        p[24..28].copy_from_slice(&FIRST.to_be_bytes());
+        write_number(&mut p, 28, self.upto);
+        // In place of window and checksum.
+        p[34..38].copy_from_slice(&(self.window as u32).to_be_bytes());
+        p[44..48].copy_from_slice(&self.no.to_be_bytes());
+        p[48..52].copy_from_slice(&(self.echo as u32).to_be_bytes());
+        p[32] |= if self.dsack { IS_DSACK } else { 0 };
+        p[33] |= if self.ece { ECE } else { 0 };
         for (place, (start, end)) in p[HEADERS..]
             .get_mut(SACK_HEAD..)
             .into_iter()
@@ -172,36 +213,37 @@ fn word(bytes: &[u8]) -> u32 {
 
 /// Parses a packet of the model.
 pub(crate) fn read(packet: &[u8]) -> Option<Segment> {
-    if packet.len() < HEADERS || packet[0] != 0x45 || packet[9] != 6 || packet[40..44] != MAGIC {
+    let model = packet.len() >= HEADERS && packet[38..40] == MAGIC && packet[42..44] == OPTIONS[2..];
+    if !model || packet[0] != 0x45 {
         return None;
     }
-    let flow = u16::from_be_bytes([packet[45], packet[46]]);
-    let first = u64::from_be_bytes(*packet[24..].first_chunk()?);
-    let (no, echo) = (word(&packet[32..]), word(&packet[36..]));
-    let flags = packet[44];
-    if let Some((_, step)) = STEPS.iter().find(|(flag, _)| flags & flag != 0) {
-        return Some(Segment::Open(flow, *step));
-    }
-    if flags & IS_ACK == 0 {
-        let len = (packet.len() - HEADERS) as u32;
-        return Some(Segment::Data(Data {
-            flow,
-            start: first,
-            len,
-            no: no.into(),
-            echo,
-            ecn: packet[1] & CE,
-            cwr: flags & IS_ECN != 0,
-        }));
-    }
-    let block = |b: &[u8]| {
-        let start = first.wrapping_add_signed(i64::from(word(b).cast_signed()));
-        (start, start + u64::from(word(&b[4..])))
-    };
-    let blocks = packet[HEADERS..].get(SACK_HEAD..).unwrap_or_default().chunks_exact(8).map(block).collect();
-    let (no, echo, window) = (echo, no.into(), word(&packet[47..]).into());
-    let (dsack, ece) = (flags & IS_DSACK != 0, flags & IS_ECN != 0);
-    Some(Segment::Ack(Ack { flow, upto: first, no, echo, window, ece, dsack, blocks }))
+    let port = |at: usize| u16::from_be_bytes([packet[at], packet[at + 1]]);
+    let from_server = port(20) == SERVER_PORT;
+    let flow = flow_of(port(if from_server { 22 } else { 20 }));
+    let (no, echo) = (word(&packet[44..]), word(&packet[48..]));
+    let flags = packet[33];
+    let len = packet.len().checked_sub(20 + usize::from(packet[32] >> 4) * 4)? as u32;
+    Some(match (flags & SYN != 0, from_server) {
+        (true, false) => Segment::Open(flow, Step::Syn),
+        (true, true) => Segment::Open(flow, Step::SynAck),
+        (false, false) if len == 0 => Segment::Open(flow, Step::Ack),
+        (false, false) => {
+            let (ecn, cwr) = (packet[1] & CE, flags & CWR != 0);
+            Segment::Data(Data { flow, start: read_number(packet, 24), len, no: no.into(), echo, ecn, cwr })
+        }
+        (false, true) => {
+            let upto = read_number(packet, 28);
+            let block = |b: &[u8]| {
+                let start = upto.wrapping_add_signed(i64::from(word(b).cast_signed()));
+                (start, start + u64::from(word(&b[4..])))
+            };
+            let blocks = packet[HEADERS..].get(SACK_HEAD..).unwrap_or_default();
+            let blocks = blocks.chunks_exact(8).map(block).collect();
+            let (window, echo) = (word(&packet[34..]).into(), echo.into());
+            let (dsack, ece) = (packet[32] & IS_DSACK != 0, flags & ECE != 0);
+            Segment::Ack(Ack { flow, upto, no, echo, window, ece, dsack, blocks })
+        }
+    })
 }
 
 #[cfg(test)]
@@ -214,7 +256,7 @@ mod tests {
         assert_eq!(data.packet().len(), 1500);
         assert_eq!(read(&data.packet()), Some(Segment::Data(data)));
         assert_eq!(open(3, Step::Syn).len(), 60);
-        for (_, step) in STEPS {
+        for step in [Step::Syn, Step::SynAck, Step::Ack] {
             assert_eq!(read(&open(3, step)), Some(Segment::Open(3, step)));
         }
         let mut ack = Ack { flow: 3, upto: 1 << 40, no: 8, echo: 9, window: 1 << 20, ..Ack::default() };

@@ -132,6 +132,11 @@ impl Sender {
         self.written - self.next
     }
 
+    /// Bytes written but not acknowledged.
+    pub(crate) fn unacknowledged(&self) -> u64 {
+        self.written - self.acked
+    }
+
     pub(crate) fn counters(&self) -> TcpCounters {
         self.counters
     }

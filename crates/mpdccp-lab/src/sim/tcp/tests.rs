@@ -7,6 +7,8 @@ use mpdccp_linkem::{
 };
 use mpdccp_units::{Rate, Time};
 
+use mpdccp_proxy::{Flow, Request, Tuple};
+
 use super::segment::{Ack, Data};
 use super::*;
 
@@ -301,4 +303,50 @@ fn an_answer_to_what_left_before_any_repetition_undoes_the_whole_reduction() {
     // The first original arrives; the second is still missing.
     ack(&mut tcp, now + 5, at(2), window[1].no, &[(at(3), at(6))]);
     assert!(tcp.sender().controller().limits().cwnd.bytes(1500) >= before);
+}
+
+/// Runs both connections of a proxied one until `until`; the events for the tunnel's ends.
+fn proxy(tcp: &mut Tcp, from: u64, until: u64) -> Vec<(Side, Event)> {
+    let (mut now, until, mut events) = (Time::from_millis(from), Time::from_millis(until), Vec::new());
+    loop {
+        while let Some(out) = tcp.poll(now) {
+            tcp.handle_proxied(now, out.from, &out.packet);
+        }
+        events.extend(std::iter::from_fn(|| tcp.poll_event()));
+        match tcp.next_timeout() {
+            Some(at) if at <= until => now = now.max(at),
+            _ => return events,
+        }
+    }
+}
+
+#[test]
+fn a_proxied_connection_reads_what_it_may_and_delivers_what_it_is_given() {
+    let (near, far) = (Flow(1), Flow(7));
+    let mut tcp = Tcp::new(0, 1500, "cubic", Rule::Rack, 1);
+    tcp.write(u64::MAX);
+    let syn = tcp.poll(Time::ZERO).unwrap().packet;
+    let tuple = Tuple { from: "10.9.0.1:20000".parse().unwrap(), to: "10.9.0.2:9".parse().unwrap() };
+    let request = Request { tuple, ttl: 64, traffic_class: 0, ecn: false };
+    tcp.on_command(Time::ZERO, &Command::Connect { flow: far, request });
+    assert_eq!(proxy(&mut tcp, 0, 10), [(Side::Server, Event::Connected(far))]);
+    assert!(!tcp.is_stream());
+    tcp.on_command(Time::from_millis(10), &Command::Accept { flow: near, tuple, syn });
+    assert_eq!(proxy(&mut tcp, 10, 100), [(Side::Client, Event::Connected(near))]);
+    let read = |tcp: &mut Tcp, credit, from| {
+        tcp.on_command(Time::from_millis(from), &Command::Credit(near, credit));
+        let event = |event: (Side, Event)| match event {
+            (Side::Client, Event::Data(flow, data)) if flow == near => data.len() as u64,
+            event => panic!("{event:?}"),
+        };
+        proxy(tcp, from, from + 100).into_iter().map(event).sum::<u64>()
+    };
+    assert_eq!(
+        [(100_000, 100), (0, 300), (10_000_000, 500)].map(|(credit, at)| read(&mut tcp, credit, at)),
+        [100_000, 0, 10_000_000]
+    );
+    tcp.on_command(Time::from_millis(1_000), &Command::Data(far, vec![0; 5_000]));
+    assert_eq!(proxy(&mut tcp, 1_000, 1_100), [(Side::Server, Event::Consumed(far, 5_000))]);
+    assert_eq!((tcp.delivered(), tcp.is_stream()), (5_000, true));
+    assert_eq!(tcp.close(), [(Side::Client, Event::Finished(near)), (Side::Server, Event::Finished(far))]);
 }

@@ -1,0 +1,162 @@
+//! The tunnel's ends of a connection that travels as a stream: the sockets that `mpdccp_proxy::Sockets` has in the kernel, as models. The
+//! client's connection ends in the private namespace of its end of the tunnel. Another connection leads from the other end's namespace to
+//! the server.
+
+use core::time::Duration;
+use std::collections::VecDeque;
+
+use mpdccp_proxy::{Command, Event, Flow};
+use mpdccp_units::Time;
+
+use super::super::side::Side;
+use super::detector::Rule;
+use super::handshake::Step;
+use super::leg::{Leg, Outgoing};
+use super::segment::{self, Segment};
+
+/// Time of a packet between a host's kernel and the private namespace of the same host: a wake-up of the program.
+const LOCAL: Duration = Duration::from_micros(20);
+/// Congestion control of the namespace, the kernel's default.
+const CC: &str = "cubic";
+/// Bytes that the kernel accepts for the server, beyond those that the server acknowledged.
+const SEND_BUFFER: u64 = 4 << 20;
+/// Maximum number of bytes per event, as in `mpdccp_proxy`.
+const CHUNK: u64 = 64 << 10;
+
+#[derive(Debug)]
+pub(super) struct Proxied {
+    /// The connection's numbers at the ends of the tunnel of the client and the server.
+    flows: [Option<Flow>; 2],
+    /// Bytes that may be read from the client.
+    credit: u64,
+    /// The connection to the server, and whether it is established.
+    far: Leg,
+    connected: bool,
+    /// Bytes for the server that the kernel has not accepted.
+    unwritten: u64,
+    /// Packets within hosts: arrival time, whether they belong to the server's connection, and the receiving side.
+    local: VecDeque<(Time, bool, Side, Segment)>,
+    pub(super) events: VecDeque<(Side, Event)>,
+}
+
+impl Proxied {
+    /// The end of the tunnel at the server connects connection `number` with the server.
+    pub(super) fn new(flow: Flow, number: u16, mtu: u16) -> Proxied {
+        Proxied {
+            flows: [None, Some(flow)],
+            credit: 0,
+            far: Leg::new(number, mtu, CC, Rule::Rack, 0),
+            connected: false,
+            unwritten: 0,
+            local: VecDeque::new(),
+            events: VecDeque::new(),
+        }
+    }
+
+    /// Bytes that the server has received in order.
+    pub(super) fn delivered(&self) -> u64 {
+        self.far.receiver.next()
+    }
+
+    /// Whether the client's connection ends at its end of the tunnel.
+    pub(super) fn accepts(&self) -> bool {
+        self.flows[0].is_some()
+    }
+
+    pub(super) fn on_command(&mut self, now: Time, near: &mut Leg, command: &Command) {
+        match command {
+            Command::Accept { flow, syn, .. } => {
+                self.flows[0] = Some(*flow);
+                near.receiver.wait_for_reads();
+                self.enter(now, false, Side::Server, syn);
+            }
+            Command::Data(_, data) => self.unwritten += data.len() as u64,
+            Command::Credit(flow, bytes) if self.flows[0] == Some(*flow) => self.credit += bytes,
+            // The model has no FIN: `finish` reports the end. The namespace's keepalives find each host alive.
+            _ => {}
+        }
+        self.copy(near);
+    }
+
+    /// A host's packet, or a held SYN, goes to the private namespace at `side`.
+    pub(super) fn on_packet(&mut self, now: Time, side: Side, packet: &[u8]) {
+        // The namespace has the server's end of the client's connection, and the client's end of the server's.
+        self.enter(now, side == Side::Server, side.other(), packet);
+    }
+
+    fn enter(&mut self, now: Time, far: bool, to: Side, packet: &[u8]) {
+        if let Some(segment) = segment::read(packet) {
+            self.local.push_back((now + LOCAL, far, to, segment));
+        }
+    }
+
+    pub(super) fn next_timeout(&self) -> Option<Time> {
+        let local = self.local.front().map(|(at, ..)| *at);
+        let events = (!self.events.is_empty()).then_some(Time::ZERO);
+        self.far.next_timeout().into_iter().chain(local).chain(events).min()
+    }
+
+    /// Processes packets that are due; returns the next one of a host, or of the namespace of a connection that is not proxied.
+    pub(super) fn poll(&mut self, now: Time, near: &mut Leg) -> Option<Outgoing> {
+        loop {
+            while let Some((_, far, to, segment)) = self.local.pop_front_if(|(at, ..)| *at <= now) {
+                self.deliver(now, near, (far, to), &segment);
+            }
+            if let Some(out) = near.poll(now) {
+                if out.from == Side::Client || !self.accepts() {
+                    return Some(out);
+                }
+                self.enter(now, false, Side::Client, &out.packet);
+            } else {
+                let out = self.far.poll(now)?;
+                if out.from == Side::Server {
+                    return Some(out);
+                }
+                self.enter(now, true, Side::Server, &out.packet);
+            }
+        }
+    }
+
+    fn deliver(&mut self, now: Time, near: &mut Leg, (far, to): (bool, Side), segment: &Segment) {
+        if far { &mut self.far } else { &mut *near }.handle(now, to, segment);
+        match (far, to, segment) {
+            (false, Side::Server, Segment::Open(_, Step::Ack)) => self.tell(Side::Client, Event::Connected),
+            (true, Side::Client, _) if !self.connected => {
+                self.connected = true;
+                self.tell(Side::Server, Event::Connected);
+            }
+            _ => {}
+        }
+        self.copy(near);
+    }
+
+    fn tell(&mut self, side: Side, event: impl Fn(Flow) -> Event) {
+        let flow = self.flows[side.index()];
+        self.events.extend(flow.map(|flow| (side, event(flow))));
+    }
+
+    /// Reads from the client and writes to the server as far as possible.
+    fn copy(&mut self, near: &mut Leg) {
+        loop {
+            let bytes = near.receiver.readable().min(self.credit).min(CHUNK);
+            if bytes == 0 {
+                break;
+            }
+            near.receiver.read(bytes);
+            self.credit -= bytes;
+            self.tell(Side::Client, |flow| Event::Data(flow, vec![0; bytes as usize]));
+        }
+        let room = SEND_BUFFER.saturating_sub(self.far.sender.unacknowledged());
+        let bytes = self.unwritten.min(room);
+        if bytes > 0 {
+            self.unwritten -= bytes;
+            self.far.sender.write(bytes);
+            self.tell(Side::Server, |flow| Event::Consumed(flow, bytes));
+        }
+    }
+
+    /// Both hosts close the connection.
+    pub(super) fn finish(&mut self) {
+        [Side::Client, Side::Server].into_iter().for_each(|side| self.tell(side, Event::Finished));
+    }
+}
