@@ -26,7 +26,7 @@ pub struct Options {
     pub runs: Option<u32>,
     /// The first run's seed; repeats add one.
     pub seed: u64,
-    /// Parallel runs, in virtual time.
+    /// Maximum number of parallel runs; only backends in virtual time use it.
     pub threads: usize,
     /// Output directory; created if needed. Runs that it already contains are not repeated.
     pub out: PathBuf,

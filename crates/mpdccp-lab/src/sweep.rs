@@ -21,7 +21,7 @@ pub struct Options {
     pub out: PathBuf,
     /// The first seed.
     pub seed: u64,
-    /// Parallel runs, in virtual time.
+    /// Maximum number of parallel runs; only backends in virtual time use it.
     pub threads: usize,
     /// Labels; all variants if empty.
     pub only: Vec<String>,

@@ -14,7 +14,7 @@ pub(crate) fn os(errno: i32, text: impl Display) -> PyErr {
 /// The error of an expired timeout.
 pub(crate) fn expired(timeout: Option<f64>) -> PyErr {
     match timeout {
-        Some(0.0) => os(SendError::Full.errno(), "it would have to wait"),
+        Some(0.0) => os(SendError::Full.errno(), "the call would block"),
         _ => os(RecvError::TimedOut.errno(), "timed out"),
     }
 }

@@ -19,7 +19,7 @@ pub struct Options {
     pub only: Vec<String>,
     /// The first seed.
     pub seed: u64,
-    /// Parallel runs, in virtual time.
+    /// Maximum number of parallel runs; only backends in virtual time use it.
     pub threads: usize,
     /// Output directory; created if needed. Earlier results in it are reused.
     pub out: PathBuf,

@@ -27,7 +27,8 @@ pub enum SourceSpec {
     },
     /// At `rate` on average, with exponentially distributed intervals.
     Poisson {},
-    /// Frames as bursts of datagrams; the rate climbs a ladder while the sender drops nothing.
+    /// Frames as bursts of datagrams. The rate steps up while the sender drops nothing, and down when it
+    /// does.
     Video {
         /// Frame rate.
         frames_per_s: u32,

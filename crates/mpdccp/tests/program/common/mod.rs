@@ -27,7 +27,8 @@ pub(crate) struct Bed {
     /// Namespaces of the client and the server.
     pub(crate) space: [String; 2],
     directory: tempfile::TempDir,
-    /// Remotes of the client's paths, if not the addresses; a TOML list if there are several.
+    /// Remotes of the client's paths, if they differ from the server's addresses. Several remotes of a path
+    /// are a TOML list.
     pub(crate) remote: [String; 2],
     /// Further prefixes of the server, for the client's file.
     pub(crate) allowed: String,
