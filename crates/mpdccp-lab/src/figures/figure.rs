@@ -76,7 +76,7 @@ pub enum Shape {
     Dashed,
     /// Joined by a line, with a marker at each point and its interval as an error bar.
     Marked,
-    /// A ring each, larger than a dot.
+    /// Each point is a ring, larger than a dot.
     Rings,
 }
 

@@ -342,8 +342,8 @@ fn kept_to_its_path(rule: Rule) {
     assert!(a == 0 && b > 200, "{a} and {b}");
     let met = net.status(Client, id).rules[0].1;
     assert!(met.bytes > 300_000 && met.packets > 200, "{met:?}");
-    // A stream with the `wait` rule waits without that path; others do not, and it continues under other
-    // rules.
+    // Without its path, a stream under the `wait` rule waits, while other streams continue. It continues once
+    // it is under another rule.
     let waits = net.open_stream(id);
     net.streams(Client, id, |s| s.classify(waits, 1, 0)).unwrap();
     net.wires[1].up = false;
