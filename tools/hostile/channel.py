@@ -173,6 +173,8 @@ def hmac_of(key, message):
 
 
 REQUEST, RESPONSE_TYPE, DATA, ACK, DATAACK, RESET, SYNC, SYNCACK = 0, 1, 2, 3, 4, 7, 8, 9
+# RFC 4340 section 5.6.
+NO_CONNECTION, AGGRESSION_PENALTY = 3, 11
 
 
 def dccp(kind, ports, seq, ack=None, service=None, options=b"", data=b"", reset=None):
