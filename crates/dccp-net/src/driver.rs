@@ -4,6 +4,7 @@ use crate::net::Net;
 use crate::poller::{Poller, Source};
 use mpdccp_proto::Endpoint;
 use mpdccp_units::Time;
+use rustix::fd::BorrowedFd;
 use std::io;
 use std::sync::atomic::Ordering;
 use std::sync::mpsc::Receiver;
@@ -20,6 +21,17 @@ pub struct Driver<A> {
     last: Time,
     /// [`App::fill`] may have more.
     filling: bool,
+}
+
+/// What a turn did.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Turn {
+    /// Something: call [`Driver::turn`] again, perhaps after other work.
+    Busy,
+    /// Nothing: wait until the descriptor is readable.
+    Idle,
+    /// The loop has ended.
+    Over,
 }
 
 /// Maximum number of rounds of [`App::fill`] and sending in one turn.
@@ -47,6 +59,57 @@ impl<A: App> Driver<A> {
     /// A handle for other threads.
     pub fn handle(&self) -> Handle<A> {
         self.handle.clone()
+    }
+
+    /// The descriptor of [`turn`](Self::turn): readable when something may be due.
+    pub fn descriptor(&self) -> BorrowedFd<'_> {
+        self.core.poller.descriptor()
+    }
+
+    /// Runs `job` at once. Call [`turn`](Self::turn) afterwards.
+    pub fn with<R>(&mut self, job: impl FnOnce(&mut Core, &mut A) -> R) -> R {
+        job(&mut self.core, &mut self.app)
+    }
+
+    /// For a foreign event loop: does what is due, without waiting.
+    ///
+    /// # Errors
+    /// Only fatal errors: epoll or the timer fails.
+    pub fn turn(&mut self) -> io::Result<Turn> {
+        if !self.core.running {
+            return Ok(Turn::Over);
+        }
+        let mut ready = std::mem::take(&mut self.ready);
+        self.core.poller.wait(self.core.clock.now(), Some(Time::ZERO), &mut ready)?;
+        let due = self.deadline().is_some_and(|at| at <= self.core.clock.now());
+        let mut busy = due || !ready.is_empty();
+        self.input(&ready);
+        self.ready = ready;
+        // Until the loop is idle it reads jobs without being woken.
+        self.handle.woken.store(true, Ordering::SeqCst);
+        busy |= self.run_jobs();
+        if !busy {
+            // From now on a job wakes the loop; one may have come just before.
+            self.handle.woken.store(false, Ordering::SeqCst);
+            busy = self.run_jobs();
+        }
+        if busy {
+            self.drain();
+        } else {
+            let deadline = self.deadline();
+            self.core.poller.arm(self.core.clock.now(), deadline)?;
+        }
+        Ok(if busy { Turn::Busy } else { Turn::Idle })
+    }
+
+    /// Whether there were any.
+    fn run_jobs(&mut self) -> bool {
+        let mut any = false;
+        while let Ok(job) = self.jobs.try_recv() {
+            job(&mut self.core, &mut self.app);
+            any = true;
+        }
+        any
     }
 
     /// Runs until [`Core::stop`] and returns the application.
@@ -96,9 +159,7 @@ impl<A: App> Driver<A> {
                 Source::Wake => {
                     // Clear the flag before reading jobs, so that a later job wakes the loop again.
                     self.handle.woken.store(false, Ordering::SeqCst);
-                    while let Ok(job) = self.jobs.try_recv() {
-                        job(&mut self.core, &mut self.app);
-                    }
+                    self.run_jobs();
                 }
                 Source::Timer | Source::Socket(_) => {}
             }

@@ -1,7 +1,7 @@
 //! Linux I/O around the sans-IO core: encapsulations (DCCP in UDP, native IP protocol 33), the TUN device, and the data-plane loop.
 //!
 //! A [`Driver`] owns one [`mpdccp_proto::Endpoint`], its sockets and one [`App`], and runs them on the thread
-//! that calls [`Driver::run`]. Other threads use a [`Handle`].
+//! that calls [`Driver::run`], or in another event loop ([`Driver::turn`]). Other threads use a [`Handle`].
 //!
 //! ```
 //! # #[cfg(target_os = "linux")]
@@ -124,7 +124,7 @@ pub use {
     bind::Bind,
     capture::Capture,
     clock::Clock,
-    driver::Driver,
+    driver::{Driver, Turn},
     grant::{grant_socket, grant_sockets_by},
     net::Net,
     qlog::Qlog,

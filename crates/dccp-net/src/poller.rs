@@ -63,6 +63,11 @@ impl Poller {
         Ok(poller)
     }
 
+    /// The epoll descriptor itself.
+    pub(crate) fn descriptor(&self) -> BorrowedFd<'_> {
+        self.epoll.as_fd()
+    }
+
     /// The eventfd: writing to it makes [`Source::Wake`] readable.
     pub(crate) fn wake(&self) -> Arc<OwnedFd> {
         self.wake.clone()
@@ -85,10 +90,18 @@ impl Poller {
     ) -> io::Result<()> {
         ready.clear();
         let poll_only = deadline.is_some_and(|t| t <= now);
+        if !poll_only {
+            self.arm(now, deadline)?;
+        }
+        self.collect(poll_only, ready)
+    }
+
+    /// Sets the timer: the epoll descriptor is readable from `deadline` on.
+    pub(crate) fn arm(&mut self, now: Time, deadline: Option<Time>) -> io::Result<()> {
         // If a far deadline moves later, keep the armed timer: one spurious wakeup costs less than setting it
         // each time.
         let far = |armed: Time| armed > now + FAR && deadline.is_some_and(|deadline| deadline >= armed);
-        if !poll_only && deadline != self.armed && !self.armed.is_some_and(far) {
+        if deadline != self.armed && !self.armed.is_some_and(far) {
             // Zero disarms.
             let ns = deadline.map_or(0, Time::as_nanos);
             let at = Timespec { tv_sec: (ns / 1_000_000_000) as i64, tv_nsec: (ns % 1_000_000_000) as _ };
@@ -97,6 +110,10 @@ impl Poller {
             timerfd_settime(&self.timer, TimerfdTimerFlags::ABSTIME, &setting)?;
             self.armed = deadline;
         }
+        Ok(())
+    }
+
+    fn collect(&mut self, poll_only: bool, ready: &mut Vec<Source>) -> io::Result<()> {
         let mut events: [Event; 32] = [Event { flags: EventFlags::empty(), data: EventData::new_u64(0) }; 32];
         let zero = Timespec { tv_sec: 0, tv_nsec: 0 };
         let n = match epoll::wait(&self.epoll, &mut events[..], poll_only.then_some(&zero)) {

@@ -1,5 +1,5 @@
 use crate::path::Path;
-use crate::runtime::{Runtime, Streams};
+use crate::runtime::{Run, Runtime, Streams, on_a_thread};
 use crate::stats::Event;
 use crate::stream::Stream;
 use crate::{ConnectError, Connection, Options, sockets};
@@ -23,8 +23,13 @@ impl Connector {
     /// # Errors
     /// Invalid options, or an error of the system.
     pub fn new(options: Options) -> Result<Connector, ConnectError> {
-        let (runtime, ()) =
-            Runtime::start(options.clone(), None, |core, options| sockets::secure(core, options, false))?;
+        Connector::running(options, on_a_thread)
+    }
+
+    pub(crate) fn running(options: Options, run: Run) -> Result<Connector, ConnectError> {
+        let (runtime, ()) = Runtime::start(options.clone(), None, run, |core, options| {
+            sockets::secure(core, options, false)
+        })?;
         Ok(Connector { runtime, options })
     }
 

@@ -1,5 +1,5 @@
 use crate::backlog::{Backlog, BacklogState};
-use crate::runtime::Runtime;
+use crate::runtime::{Run, Runtime, on_a_thread};
 use crate::signal::lock;
 use crate::{AcceptError, ConnectError, Connection, Options, sockets};
 use dccp_net::secure::{PresharedKey, PublicKey};
@@ -45,7 +45,7 @@ impl Listener {
     pub fn bind(addr: impl ToSocketAddrs, options: Options) -> Result<Listener, ConnectError> {
         let mut last = ConnectError::NoAddress;
         for addr in addr.to_socket_addrs()? {
-            match Listener::bind_one(addr, options.clone()) {
+            match Listener::bind_one(addr, options.clone(), on_a_thread) {
                 Ok(listener) => return Ok(listener),
                 Err(e) => last = e,
             }
@@ -53,14 +53,15 @@ impl Listener {
         Err(last)
     }
 
-    fn bind_one(addr: SocketAddr, options: Options) -> Result<Listener, ConnectError> {
+    pub(crate) fn bind_one(addr: SocketAddr, options: Options, run: Run) -> Result<Listener, ConnectError> {
         let backlog = Arc::new(Backlog::default());
         let port = sockets::places(&options, addr).1;
         let options = options.dccp_port(port);
-        let (runtime, (addr, socket)) = Runtime::start(options, Some(backlog.clone()), |core, options| {
-            sockets::secure(core, options, true)?;
-            sockets::listen(core, options, addr)
-        })?;
+        let (runtime, (addr, socket)) =
+            Runtime::start(options, Some(backlog.clone()), run, |core, options| {
+                sockets::secure(core, options, true)?;
+                sockets::listen(core, options, addr)
+            })?;
         runtime.run(move |_, streams| streams.listens = Some((addr, socket)));
         Ok(Listener { runtime, backlog, addr, socket })
     }

@@ -25,8 +25,9 @@ use rustix::process::{Pid, getpid};
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::SocketAddr;
 use std::os::fd::BorrowedFd;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, Weak};
 use std::time::Duration;
+use std::{fmt, io};
 
 /// Datagrams that a session gets at a time, once the previous ones have left: enough for a burst. A queue
 /// that drops or reorders hands over one at a time.
@@ -82,14 +83,23 @@ pub(crate) struct Streams {
     leaving: bool,
 }
 
+/// A driver that runs as a task of a foreign event loop instead of on a thread.
+pub(crate) type Hosted = Weak<Mutex<Driver<Streams>>>;
+
 /// The handles' link to the data thread. The thread ends when all handles are gone and their connections have
 /// finished.
-#[derive(Debug)]
 pub(crate) struct Runtime {
     handle: Handle<Streams>,
+    hosted: Option<Hosted>,
     pub(crate) budget: Arc<Budget>,
     /// The process that runs the thread; a fork does not have the thread.
     process: Pid,
+}
+
+impl fmt::Debug for Runtime {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Runtime")
+    }
 }
 
 impl Drop for Runtime {
@@ -121,13 +131,23 @@ impl Runtime {
         &self,
         job: impl FnOnce(&mut Core, &mut Streams) -> R + Send + 'static,
     ) -> Option<R> {
-        if self.is_forked() { None } else { self.handle.call(job) }
+        match &self.hosted {
+            _ if self.is_forked() => None,
+            None => self.handle.call(job),
+            // The task that runs the driver may be waiting for this call's thread.
+            Some(hosted) => {
+                let result = lock(&*hosted.upgrade()?).with(job);
+                self.handle.run(|_, _| {});
+                Some(result)
+            }
+        }
     }
 
-    /// Starts the thread. `set_up` first opens sockets and other resources.
+    /// Starts the driver on a thread, or as `run` does. `set_up` first opens sockets and other resources.
     pub(crate) fn start<T>(
         options: Options,
         backlog: Option<Arc<Backlog>>,
+        run: Run,
         set_up: impl FnOnce(&mut Core, &Options) -> Result<T, ConnectError>,
     ) -> Result<(Arc<Runtime>, T), ConnectError> {
         options.check()?;
@@ -166,15 +186,24 @@ impl Runtime {
         })?;
         let Some(result) = result else { return Err(ConnectError::Options("the connection was not set up")) };
         let handle = driver.handle();
-        let thread = std::thread::Builder::new().name("dccp".into());
-        thread.spawn(move || {
-            // The driver has dropped the streams by then, which notifies their handles.
-            if let Err(e) = driver.run() {
-                tracing::error!("the data thread failed: {e}");
-            }
-        })?;
-        Ok((Arc::new(Runtime { handle, budget, process: getpid() }), result))
+        let hosted = run(driver)?;
+        Ok((Arc::new(Runtime { handle, hosted, budget, process: getpid() }), result))
     }
+}
+
+/// Runs a driver from now on.
+pub(crate) type Run = fn(Driver<Streams>) -> io::Result<Option<Hosted>>;
+
+/// Runs a driver on a thread of its own.
+pub(crate) fn on_a_thread(driver: Driver<Streams>) -> io::Result<Option<Hosted>> {
+    let thread = std::thread::Builder::new().name("dccp".into());
+    thread.spawn(move || {
+        // The driver has dropped the streams by then, which notifies their handles.
+        if let Err(e) = driver.run() {
+            tracing::error!("the data thread failed: {e}");
+        }
+    })?;
+    Ok(None)
 }
 
 impl Streams {

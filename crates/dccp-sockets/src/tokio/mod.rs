@@ -1,6 +1,11 @@
 //! The same sockets for tokio. All futures are cancel-safe: a dropped future has sent or received a whole
 //! datagram, or none.
 //!
+//! The protocol is a task of the runtime that calls [`Listener::bind`], [`Connector::new`] or
+//! [`Connection::connect`], and lives as long as that runtime; these calls panic if the runtime has no I/O
+//! driver (`enable_io`). A task that blocks a runtime of one thread delays acknowledgements, too. Outside a
+//! runtime, [`Connector::new`] starts a thread instead.
+//!
 //! ```
 //! use dccp_sockets::{Options, tokio::{Connection, Listener}};
 //!
@@ -25,6 +30,7 @@
 //! ```
 
 mod byte_stream;
+mod task;
 
 pub use byte_stream::ByteStream;
 
@@ -57,7 +63,7 @@ impl Listener {
     pub async fn bind(addr: impl ToSocketAddrs, options: Options) -> Result<Listener, ConnectError> {
         let mut last = ConnectError::NoAddress;
         for addr in lookup_host(addr).await? {
-            match crate::Listener::bind(addr, options.clone()) {
+            match crate::Listener::bind_one(addr, options.clone(), task::run) {
                 Ok(listener) => return Ok(Listener(listener)),
                 Err(e) => last = e,
             }
@@ -100,7 +106,7 @@ impl Listener {
     }
 }
 
-/// Makes connections that share one data thread; see [`crate::Connector`].
+/// Makes connections that share sockets; see [`crate::Connector`].
 #[derive(Clone, Debug)]
 pub struct Connector(crate::Connector);
 
@@ -110,7 +116,7 @@ impl Connector {
     /// # Errors
     /// As for [`crate::Connector::new`].
     pub fn new(options: Options) -> Result<Connector, ConnectError> {
-        crate::Connector::new(options).map(Connector)
+        crate::Connector::running(options, task::run).map(Connector)
     }
 
     /// Like [`crate::Connector::connect`]. A numeric address is not looked up, and no thread waits for the

@@ -1,0 +1,54 @@
+//! The driver as a task of the runtime: a datagram passes no other thread.
+
+use crate::runtime::{Hosted, Streams, on_a_thread};
+use crate::signal::lock;
+use dccp_net::{Driver, Turn};
+use std::future::poll_fn;
+use std::io;
+use std::os::fd::OwnedFd;
+use std::sync::{Arc, Mutex};
+use std::task::Poll;
+use tokio::io::Interest;
+use tokio::io::unix::AsyncFd;
+use tokio::runtime::Handle;
+
+/// Runs a driver in the current runtime, or on a thread if there is none.
+pub(super) fn run(driver: Driver<Streams>) -> io::Result<Option<Hosted>> {
+    let Ok(runtime) = Handle::try_current() else { return on_a_thread(driver) };
+    let descriptor = driver.descriptor().try_clone_to_owned()?;
+    #[allow(deprecated, reason = "its replacement is unsafe for the sake of types other than OwnedFd")]
+    let descriptor = AsyncFd::with_interest(descriptor, Interest::READABLE)?;
+    let driver = Arc::new(Mutex::new(driver));
+    let hosted = Arc::downgrade(&driver);
+    runtime.spawn(turns(driver, descriptor));
+    Ok(Some(hosted))
+}
+
+async fn turns(driver: Arc<Mutex<Driver<Streams>>>, descriptor: AsyncFd<OwnedFd>) {
+    while let Ok(mut ready) = descriptor.readable().await {
+        loop {
+            let turn = lock(&driver).turn();
+            match turn {
+                // The application's tasks answer before the next turn.
+                Ok(Turn::Busy) => later().await,
+                Ok(Turn::Idle) => break,
+                Ok(Turn::Over) => return,
+                Err(e) => return tracing::error!("the task of the connections failed: {e}"),
+            }
+        }
+        ready.clear_ready();
+    }
+}
+
+/// Lets the other tasks run that are ready.
+async fn later() {
+    let mut waited = false;
+    poll_fn(|cx| {
+        if std::mem::replace(&mut waited, true) {
+            return Poll::Ready(());
+        }
+        cx.waker().wake_by_ref();
+        Poll::Pending
+    })
+    .await;
+}

@@ -1,0 +1,83 @@
+//! In a runtime the protocol is a task: sockets for tokio start no threads, and work while the runtime runs. Connections share descriptors. Alone in
+//! its process, since it counts threads and descriptors.
+
+#![cfg(feature = "tokio")]
+#![allow(clippy::unwrap_used, reason = "tests")]
+
+use dccp_sockets::Options;
+use dccp_sockets::tokio::{Connection, Connector, Listener};
+use std::time::Duration;
+
+/// Threads of the protocol; those of the runtime's name look-ups may come and go.
+fn data_threads() -> usize {
+    let tasks = std::fs::read_dir("/proc/self/task").unwrap();
+    let names =
+        tasks.map(|task| std::fs::read_to_string(task.unwrap().path().join("comm")).unwrap_or_default());
+    names.filter(|name| name.trim() == "dccp").count()
+}
+
+fn descriptors() -> usize {
+    std::fs::read_dir("/proc/self/fd").unwrap().count()
+}
+
+async fn echo(connection: &Connection) {
+    for n in 0..100u8 {
+        connection.send(&[n]).await.unwrap();
+        assert_eq!(connection.recv().await.unwrap(), [n]);
+    }
+}
+
+#[test]
+fn tasks_of_a_runtime_need_no_threads() {
+    for flavor in ["one thread", "several threads"] {
+        let mut builder = match flavor {
+            "one thread" => tokio::runtime::Builder::new_current_thread(),
+            _ => tokio::runtime::Builder::new_multi_thread(),
+        };
+        let runtime = builder.enable_all().build().unwrap();
+        let connection = runtime.block_on(async {
+            let listener = Listener::bind("127.0.0.1:0", Options::default()).await.unwrap();
+            let addr = listener.local_addr();
+            tokio::spawn(async move {
+                let connection = listener.accept().await.unwrap();
+                while let Ok(data) = connection.recv().await {
+                    connection.send(&data).await.unwrap();
+                }
+                // What waits for the driver finds it in the task's own runtime.
+                listener.send_listen(addr, 5).unwrap();
+            });
+            let connection = Connection::connect(addr, Options::default()).await.unwrap();
+            echo(&connection).await;
+            assert_eq!(data_threads(), 0, "{flavor}");
+            assert_eq!(connection.stats().await.received, 100);
+            connection
+        });
+        // Its tasks, the driver among them, end with the runtime: nothing waits for them for ever.
+        drop(runtime);
+        let other = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+        other.block_on(async {
+            let end = tokio::time::timeout(Duration::from_secs(30), connection.recv()).await;
+            assert!(end.is_ok_and(|received| received.is_err()), "{flavor}");
+            assert!(connection.send(b"late").await.is_err(), "{flavor}");
+        });
+    }
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+    runtime.block_on(async {
+        let listener = Listener::bind("127.0.0.1:0", Options::default()).await.unwrap();
+        let connector = Connector::new(Options::default()).unwrap();
+        let mut open =
+            vec![(connector.connect(listener.local_addr()).await.unwrap(), listener.accept().await.unwrap())];
+        let before = descriptors();
+        for _ in 0..20 {
+            open.push((
+                connector.connect(listener.local_addr()).await.unwrap(),
+                listener.accept().await.unwrap(),
+            ));
+        }
+        assert_eq!(descriptors(), before);
+    });
+    // Without a runtime there is a thread.
+    let connector = Connector::new(Options::default()).unwrap();
+    assert_eq!(data_threads(), 1);
+    drop(connector);
+}
