@@ -1,6 +1,7 @@
 //! The application on the data thread: one transfer per session.
 
 use crate::error::Error;
+use crate::perf::control::Control;
 use crate::perf::keys::Keys;
 use crate::perf::message::ClockId;
 use crate::perf::plan::{Plan, Role};
@@ -9,11 +10,14 @@ use crate::perf::setup;
 use crate::perf::transfer::Transfer;
 use dccp_net::{App, Core, FixedDscp};
 use dccp_secure::PublicKey;
-use mpdccp_proto::{Reason, SessionEvent, SessionId, SessionStatus};
-use mpdccp_units::Time;
+use mpdccp_proto::{PktInfo, Reason, SessionEvent, SessionId, SessionStatus};
+use mpdccp_units::{Duration, Time};
 use std::collections::BTreeMap;
 use std::net::{IpAddr, SocketAddr};
 use std::os::fd::BorrowedFd;
+
+/// How often a server looks at its limits.
+const LOOK: Duration = Duration::from_millis(200);
 
 /// Hint for a client without keys that gets no answer.
 const WITHOUT_KEY: &str = " A server with --private-key-file answers only clients with a key.";
@@ -38,6 +42,10 @@ pub(crate) struct PerfApp {
     sum: Sum,
     /// When to report next.
     report_at: Option<Time>,
+    /// Server: when to look at the limits next, when the measured rate's time began, and since when there was no connection.
+    look_at: Option<Time>,
+    measured_from: Time,
+    alone_since: Time,
     /// Interrupted: the program ends with the last session.
     ending: bool,
     /// The error that ends the program.
@@ -64,6 +72,9 @@ impl PerfApp {
             transfers: BTreeMap::new(),
             clients: BTreeMap::new(),
             report_at: None,
+            look_at: None,
+            measured_from: now,
+            alone_since: now,
             ending: false,
             error: None,
         };
@@ -71,6 +82,7 @@ impl PerfApp {
             Role::Server { listen, ref rendezvous, .. } => {
                 let place = setup::listen(core, now, &app.plan, listen, rendezvous)?;
                 app.reporter.listening(place, app.plan.dccp_port, app.plan.keys.as_ref().map(Keys::public));
+                app.look_at = app.plan.limits.any().then_some(now);
             }
             Role::Client { .. } => {
                 if let Some(keys) = &app.plan.keys {
@@ -163,13 +175,21 @@ impl PerfApp {
                 self.plan.peer()
             ))),
             None => Some(Error::usage(format!("no connection to {}: {why}", self.plan.peer()))),
-            Some(Transfer { failure: Some(failure), .. }) => Some(Error::usage(failure)),
+            Some(transfer) if transfer.failure.is_some() => {
+                let failure = transfer.failure.clone().unwrap_or_default();
+                let begun = transfer.has_begun();
+                if begun {
+                    self.reporter.summary(session, &transfer, now, &why, &mut self.sum);
+                }
+                Some(if begun { Error::runtime(failure) } else { Error::usage(failure) })
+            }
             Some(transfer) => {
                 self.reporter.summary(session, &transfer, now, &why, &mut self.sum);
                 let early = !self.ending && !transfer.ended_well(reason);
                 early.then(|| Error::runtime(format!("the connection ended early: {why}")))
             }
         };
+        self.alone_since = now;
         // A server's document covers the sessions that overlap in time.
         if matches!(self.plan.role, Role::Server { .. }) && self.transfers.is_empty() {
             self.reporter.finish(None);
@@ -203,7 +223,42 @@ impl PerfApp {
 
     fn transfer(&mut self, now: Time, session: SessionId) -> &mut Transfer {
         let PerfApp { transfers, plan, clock, .. } = self;
-        transfers.entry(session).or_insert_with(|| Transfer::new(plan.mode.clone(), *clock, now))
+        transfers
+            .entry(session)
+            .or_insert_with(|| Transfer::new(plan.mode.clone(), plan.file.clone(), *clock, now))
+    }
+
+    /// Server: ends what exceeds the limits.
+    fn look(&mut self, core: &mut Core, now: Time) {
+        let limits = self.plan.limits;
+        self.look_at = Some(now + LOOK);
+        let time = now.since(self.measured_from);
+        let counting = limits.averaged_over().is_some_and(|over| time >= over);
+        if counting {
+            self.measured_from = now;
+        }
+        let (mut total, mut fastest) = (0, None);
+        for (session, transfer) in &mut self.transfers {
+            let used = transfer.usage(counting);
+            if let Some(why) = limits.overrun(now, &used) {
+                transfer.stop(core, now, *session, &why);
+            }
+            total += used.bytes;
+            fastest = fastest.max(Some((used.bytes, *session)));
+        }
+        let excess = limits.excess(total, time).filter(|_| counting);
+        if let (Some(why), Some((_, session))) = (excess, fastest)
+            && let Some(transfer) = self.transfers.get_mut(&session)
+        {
+            transfer.stop(core, now, session, &why);
+        }
+        let idle =
+            limits.idle.filter(|idle| self.transfers.is_empty() && now.since(self.alone_since) >= *idle);
+        if let (Some(idle), Role::Server { once: true, .. }) = (idle, &self.plan.role) {
+            let idle = idle.as_secs_f64();
+            self.error = Some(Error::runtime(format!("no client connected for {idle} s (--idle-timeout)")));
+            core.stop();
+        }
     }
 }
 
@@ -234,9 +289,19 @@ impl App for PerfApp {
     }
 
     fn on_deliver(&mut self, core: &mut Core, now: Time, session: SessionId, data: Vec<u8>) {
-        let queue = self.plan.queue;
+        let (queue, limits) = (self.plan.queue, self.plan.limits);
         // Data may arrive before the opening event: create the transfer now.
-        self.transfer(now, session).on_message(core, now, session, queue, data);
+        let transfer = self.transfer(now, session);
+        transfer.on_message(core, now, session, (queue, &limits), data);
+        if !transfer.gives_output() {
+            return;
+        }
+        let asked = transfer.asked.take();
+        self.reporter.keep_copy(session);
+        if let (Some(from), Some(transfer)) = (asked, self.transfers.get(&session)) {
+            let part = Control::part(self.reporter.output(session, transfer, now), from);
+            core.endpoint.send(now, session, part.write(), PktInfo::default());
+        }
     }
 
     fn on_event(&mut self, core: &mut Core, now: Time, session: SessionId, event: SessionEvent) {
@@ -261,7 +326,7 @@ impl App for PerfApp {
     fn next_timeout(&self) -> Option<Time> {
         let transfers = self.transfers.values().filter_map(Transfer::next_timeout);
         let report = self.report_at.filter(|_| !self.transfers.is_empty());
-        transfers.chain(report).chain(self.answer_by).min()
+        transfers.chain(report).chain(self.answer_by).chain(self.look_at).min()
     }
 
     fn on_timeout(&mut self, core: &mut Core, now: Time) {
@@ -277,7 +342,10 @@ impl App for PerfApp {
             )));
             return core.stop();
         }
-        // Only reports are due here: `fill` handles the senders.
+        if self.look_at.is_some_and(|at| at <= now) {
+            self.look(core, now);
+        }
+        // Only reports are due now: `fill` handles the senders.
         let (Some(at), Some(interval)) = (self.report_at.filter(|at| *at <= now), self.plan.interval) else {
             return;
         };

@@ -2,8 +2,10 @@
 
 use crate::choice::choice;
 use crate::perf::foreign::Foreign;
+use crate::perf::limits::Limits;
 use crate::perf::output::Unit;
 use crate::perf::peer_path::PathArg;
+use crate::perf::sender::MAX_BURST;
 use crate::quantity::rate;
 use clap::{Args, ValueEnum};
 use dccp_secure::PublicKey;
@@ -27,6 +29,9 @@ pub(crate) struct PerfArgs {
     /// Server: the address to listen on, all by default. Client: the address to send from.
     #[arg(short = 'B', long, value_name = "IP")]
     bind: Option<IpAddr>,
+    /// Send and receive only through this interface.
+    #[arg(long, value_name = "DEV", conflicts_with = "paths")]
+    bind_dev: Option<String>,
     /// UDP port (6511 by default) or, with raw, DCCP port.
     #[arg(short, long)]
     port: Option<u16>,
@@ -39,6 +44,8 @@ pub(crate) struct PerfArgs {
     /// Server: send DCCP-Listen packets (RFC 5596) to this client, which connects with --cport. They open NATs and firewalls in front of the server.
     #[arg(long, alias = "invite", value_name = "HOST:PORT", conflicts_with_all = ["client", "private_key_file"])]
     rendezvous: Vec<SocketAddr>,
+    #[command(flatten)]
+    limits: Limits,
     #[command(flatten)]
     client_flags: ClientFlags,
     #[command(flatten)]
@@ -77,6 +84,9 @@ pub(super) struct ClientFlags {
     /// Open a multipath session even over one path.
     #[arg(long)]
     pub(super) multipath: bool,
+    /// Print the server's output of this test, too.
+    #[arg(long)]
+    pub(super) get_server_output: bool,
     /// UDP port and DCCP port to send from (with raw: DCCP port), for a server that has --rendezvous.
     #[arg(long, value_name = "PORT", conflicts_with_all = ["paths", "parallel"])]
     pub(super) cport: Option<u16>,
@@ -137,15 +147,20 @@ pub(super) struct Common {
     /// Receive without a test request; the other end may be any DCCP program.
     #[arg(long)]
     pub(super) receive: bool,
-    /// Send at this constant rate, in bit/s or with k, M, G. 0 or absent: as fast as congestion control allows.
-    #[arg(short = 'b', long, visible_alias = "bitrate", value_parser = pace)]
-    pub(super) rate: Option<Rate>,
+    /// Send at this constant rate, in bit/s or with k, M, G, in bursts of N messages (1 by default). 0 or absent: as fast as congestion
+    /// control allows.
+    #[arg(short = 'b', long, visible_alias = "bitrate", value_name = "RATE[/N]", value_parser = pace)]
+    pub(super) rate: Option<Pace>,
     /// Bytes of each message; K is 1024.
     #[arg(short = 'l', long, visible_alias = "length", default_value = "1200", value_parser = bytes)]
     pub(super) size: u64,
     /// Send this many messages. Without --messages, --bytes and --time: send until interrupted.
     #[arg(short = 'k', long, value_parser = clap::value_parser!(u32).range(1..))]
     pub(super) messages: Option<u32>,
+    /// Send the contents of this file, to its end unless --time, --bytes or --messages ends the test before, or write received data to it. Lost
+    /// messages leave gaps in it: perf is no file transfer.
+    #[arg(short = 'F', long, value_name = "FILE")]
+    pub(super) file: Option<PathBuf>,
     /// Send messages until this many bytes are sent; K, M and G are powers of 1024.
     #[arg(short = 'n', long, conflicts_with = "messages", value_parser = bytes)]
     pub(super) bytes: Option<u64>,
@@ -224,6 +239,8 @@ pub(super) struct End {
     /// Of a client.
     pub(super) client_flags: Option<ClientFlags>,
     pub(super) place: String,
+    pub(super) bind_dev: Option<String>,
+    pub(super) limits: Limits,
     pub(super) once: bool,
     pub(super) daemon: bool,
     pub(super) rendezvous: Vec<SocketAddr>,
@@ -232,8 +249,8 @@ pub(super) struct End {
 
 impl From<PerfArgs> for End {
     fn from(args: PerfArgs) -> End {
-        let PerfArgs { client, bind, port, once, daemon, rendezvous, mut client_flags, mut common, .. } =
-            args;
+        let PerfArgs { client, bind, bind_dev, port, once, daemon, rendezvous, limits, .. } = args;
+        let (mut client_flags, mut common) = (args.client_flags, args.common);
         let with_port = |host: String| match (port, host.parse::<Ipv6Addr>()) {
             (None, _) => host,
             (Some(port), Ok(ip)) => format!("[{ip}]:{port}"),
@@ -243,14 +260,18 @@ impl From<PerfArgs> for End {
             let any =
                 if common.ipv6 { IpAddr::from(Ipv6Addr::UNSPECIFIED) } else { Ipv4Addr::UNSPECIFIED.into() };
             let any = bind.unwrap_or(any).to_string();
-            return End { client_flags: None, place: with_port(any), once, daemon, rendezvous, common };
+            let place = with_port(any);
+            return End { client_flags: None, place, bind_dev, limits, once, daemon, rendezvous, common };
         };
         let local = bind.filter(|_| client_flags.paths.is_empty());
         client_flags.paths.extend(local.map(|local| PathArg { local, remote: None, prio: 3 }));
-        if common.messages().is_none() && !common.receive {
+        // A file has an end.
+        let reads = common.file.is_some() && !client_flags.reverse;
+        if common.messages().is_none() && !common.receive && !reads {
             common.time.get_or_insert(Duration::from_secs(10));
         }
-        End { client_flags: Some(client_flags), place: with_port(host), once, daemon, rendezvous, common }
+        let (client_flags, place) = (Some(client_flags), with_port(host));
+        End { client_flags, place, bind_dev, limits, once, daemon, rendezvous, common }
     }
 }
 
@@ -288,9 +309,27 @@ fn ccid(text: &str) -> Result<u8, String> {
     Ccid::try_from(n).map(|ccid| ccid.0)
 }
 
-/// As with iperf3, 0 means no limit.
-fn pace(text: &str) -> Result<Rate, String> {
-    if text == "0" { Ok(Rate::ZERO) } else { rate(text) }
+/// A constant rate.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Pace {
+    /// As with iperf3, 0 means no limit.
+    pub(super) rate: Rate,
+    /// Messages sent at a time.
+    pub(super) burst: u32,
+}
+
+/// The number after the last slash; `Mbit/s` has none.
+pub(super) fn with_number(text: &str) -> (&str, Option<&str>) {
+    let number = |(_, after): &(&str, &str)| after.starts_with(|c: char| c.is_ascii_digit());
+    text.rsplit_once('/').filter(number).map_or((text, None), |(rate, number)| (rate, Some(number)))
+}
+
+fn pace(text: &str) -> Result<Pace, String> {
+    let (text, burst) = with_number(text);
+    let burst = burst.map_or(Some(1), |n| n.parse().ok().filter(|n| (1..=MAX_BURST).contains(n)));
+    let rate = if text == "0" { Rate::ZERO } else { rate(text)? };
+    let burst = burst.ok_or_else(|| format!("a burst has 1 to {MAX_BURST} messages; example: 10M/16"))?;
+    Ok(Pace { rate, burst })
 }
 
 /// Decimal, hexadecimal or octal, as in C.
@@ -356,7 +395,11 @@ mod tests {
         assert!(seconds("inf").is_err() && seconds("-1").is_err());
         assert!(ccid("1").unwrap_err().contains("2, ") && ccid("vegas").unwrap_err().contains("cubic"));
         assert_eq!((ccid("7"), ccid("cubic")), (Ok(7), Ok(7)));
-        assert_eq!((pace("0"), pace("3M")), (Ok(Rate::ZERO), Ok(Rate::from_bps(3_000_000))));
+        let pace_of = |rate, burst| Ok(Pace { rate, burst });
+        assert_eq!((pace("0"), pace("3M")), (pace_of(Rate::ZERO, 1), pace_of(Rate::from_mbps(3.0), 1)));
+        assert_eq!(pace("3 Mbit/s"), pace("3M"));
+        assert_eq!((pace("3M/16"), pace("0/2")), (pace_of(Rate::from_mbps(3.0), 16), pace_of(Rate::ZERO, 2)));
+        assert!(["3M/0", "3M/1001", "3M/1x", "3M/x"].into_iter().all(|text| pace(text).is_err()));
         assert!(["184", "0xb8", "0270"].into_iter().all(|text| tos(text) == Ok(Dscp(46))));
         assert_eq!(tos("0"), Ok(Dscp(0)));
         assert!(["1", "0xb9", "256", "08", "ef", ""].into_iter().all(|text| tos(text).is_err()));

@@ -4,7 +4,7 @@
 use crate::perf::counts::In;
 use crate::perf::cpu::Share;
 use crate::perf::message;
-use crate::perf::sender::Load;
+use crate::perf::sender::{Load, MAX_BURST};
 use mpdccp_units::{Duration, Rate};
 use serde::{Deserialize, Serialize};
 
@@ -14,6 +14,8 @@ pub(crate) const VERSION: u32 = 1;
 const PREFIX: [u8; 8] = *b"\xff\xff\xff\xffperf";
 /// Longest datagram accepted.
 const MAX_LEN: usize = 1200;
+/// Longest control datagram with a part of the output: packets of 576 bytes carry it.
+const PART: usize = 480;
 /// Longest time that a client may request, as in `seconds` of the command line.
 const MAX_TIME_MS: u64 = 1_000_000_000;
 
@@ -30,11 +32,17 @@ pub(crate) struct Test {
     /// Bytes of each message.
     pub(crate) size: usize,
     pub(crate) rate_bps: Option<u64>,
+    /// Messages sent at a time; 0 is 1.
+    #[serde(default)]
+    pub(crate) burst: u32,
     pub(crate) messages: Option<u32>,
     pub(crate) time_ms: Option<u64>,
     /// Initial time that is not counted.
     #[serde(default)]
     pub(crate) omit_ms: u64,
+    /// The client will ask for the server's output.
+    #[serde(default)]
+    pub(crate) server_output: bool,
 }
 
 impl Test {
@@ -42,6 +50,7 @@ impl Test {
         Load {
             size: self.size,
             rate: self.rate_bps.map(Rate::from_bps),
+            burst: self.burst.max(1),
             messages: self.messages,
             time: self.time_ms.map(|ms| Duration::from_millis(ms.saturating_add(self.omit_ms))),
         }
@@ -55,6 +64,7 @@ impl Test {
     fn is_possible(&self) -> bool {
         (message::MIN_LEN..=message::MAX_LEN).contains(&self.size)
             && self.rate_bps != Some(0)
+            && self.burst <= MAX_BURST
             && self.time_ms.unwrap_or(0).max(self.omit_ms) <= MAX_TIME_MS
     }
 }
@@ -66,8 +76,12 @@ pub(crate) enum Control {
     Hello { version: u32, test: Test },
     /// Server: accepts.
     Ready,
-    /// Server: refuses.
+    /// Server: refuses the test, or ends it.
     Refused { why: String },
+    /// Client: asks for the server's output from this byte on.
+    Output { from: usize },
+    /// Server: a part of its output, and the length of all.
+    Text { from: usize, total: usize, text: String },
     /// The sender has sent everything.
     Done,
     /// The answer: received messages, and CPU use.
@@ -79,6 +93,20 @@ pub(crate) enum Control {
 }
 
 impl Control {
+    /// The part of the server's output that begins at `from` and fits into every packet.
+    pub(crate) fn part(output: &str, from: usize) -> Control {
+        let rest = output.get(from..).unwrap_or("");
+        let (mut most, total) = (PART, output.len());
+        loop {
+            let part = Control::Text { from, total, text: rest[..rest.floor_char_boundary(most)].into() };
+            // JSON escapes make text longer.
+            if part.write().len() <= PART || most < 8 {
+                return part;
+            }
+            most /= 2;
+        }
+    }
+
     pub(crate) fn write(&self) -> Vec<u8> {
         let json = serde_json::to_vec(self).unwrap_or_default();
         [&PREFIX[..], &json].concat()
@@ -93,6 +121,13 @@ impl Control {
                 Err(serde::de::Error::custom("impossible size, rate or time"))
             }
             Ok(Control::Refused { why }) => Ok(Control::Refused { why: printable(&why) }),
+            Ok(Control::Text { from, total, text }) => {
+                // The position counts the bytes that the server sent.
+                let shown: Vec<String> = text.split('\n').map(printable).collect();
+                let same = shown.join("\n").len() == text.len();
+                let text = if same { shown.join("\n") } else { "?".repeat(text.len()) };
+                Ok(Control::Text { from, total, text })
+            }
             other => other,
         })
     }
@@ -126,6 +161,8 @@ mod tests {
             (Test { size: message::MAX_LEN + 1, ..possible.clone() }, false),
             (Test { size: message::MIN_LEN - 1, ..possible.clone() }, false),
             (Test { rate_bps: Some(0), ..possible.clone() }, false),
+            (Test { burst: MAX_BURST, ..possible.clone() }, true),
+            (Test { burst: MAX_BURST + 1, ..possible.clone() }, false),
             (Test { time_ms: Some(u64::MAX), ..possible.clone() }, false),
             (Test { omit_ms: u64::MAX, ..possible }, false),
         ] {
@@ -141,6 +178,27 @@ mod tests {
             panic!()
         };
         assert_eq!(why, "\u{fffd}]0;title\u{fffd} \u{fffd}2J \u{fffd}no: \"full\"");
+    }
+
+    #[test]
+    fn output_travels_in_parts() {
+        let output: String = (0..100).map(|n| format!("[{n:3}] \"quoted\" ä\n")).collect();
+        let mut got = String::new();
+        while got.len() < output.len() {
+            let part = Control::part(&output, got.len()).write();
+            assert!(part.len() <= PART, "{}", part.len());
+            let Some(Ok(Control::Text { from, total, text })) = Control::read(&part) else { panic!() };
+            assert_eq!((from, total), (got.len(), output.len()));
+            got += &text;
+        }
+        assert_eq!(got, output);
+        for from in [output.len(), output.len() + 1, usize::MAX] {
+            let Control::Text { text, .. } = Control::part(&output, from) else { panic!() };
+            assert_eq!(text, "");
+        }
+        let evil = Control::Text { from: 0, total: 9, text: "a\u{1b}[2J\n".into() };
+        let Some(Ok(Control::Text { text, .. })) = Control::read(&evil.write()) else { panic!() };
+        assert!(text.len() == 6 && !text.contains('\u{1b}'), "{text}");
     }
 
     #[test]

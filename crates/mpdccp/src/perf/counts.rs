@@ -1,8 +1,8 @@
-//! Counts of both ends over a time span, as JSON and as text.
+//! Counts of both ends over a time span.
 
 use crate::perf::lap::{PathSent, Sent};
 use crate::perf::meter::{AboveLeast, Latency, Meter, OneWay, Span};
-use crate::perf::output::Unit;
+use crate::perf::table::Row;
 use mpdccp_units::Duration;
 use serde::{Deserialize, Serialize};
 use std::fmt::Write as _;
@@ -53,14 +53,15 @@ fn mbps(bytes: u64, seconds: f64) -> f64 {
     if seconds > 0.0 { bytes as f64 * 8e-6 / seconds } else { 0.0 }
 }
 
-fn percent(part: u64, whole: u64) -> f64 {
+pub(crate) fn percent(part: u64, whole: u64) -> f64 {
     if whole > 0 { part as f64 * 100.0 / whole as f64 } else { 0.0 }
 }
 
 impl Out {
     pub(crate) fn between(before: &Sent, after: &Sent, size: usize, span: Duration) -> Out {
         let messages = after.left.saturating_sub(before.left);
-        let (bytes, seconds) = (messages * size as u64, span.as_secs_f64());
+        let bytes = (messages * size as u64).saturating_sub(after.short.saturating_sub(before.short));
+        let seconds = span.as_secs_f64();
         let path = |path: &PathSent| {
             let old = before.paths.iter().find(|old| old.id == path.id);
             Path {
@@ -84,24 +85,25 @@ impl Out {
         }
     }
 
-    pub(crate) fn text(&self, unit: Unit) -> String {
-        let mut text = format!(
-            "sent {} messages, {}, lost {} ({:.2} %), dropped {}",
-            self.messages,
-            unit.text(self.mbps),
-            self.lost,
-            percent(self.lost, self.messages),
-            self.dropped
-        );
-        for path in &self.paths {
-            if self.paths.len() > 1 {
-                let _ = write!(text, "; path {}: {} packets", path.path, path.packets);
-            }
-            if let Some(rtt) = path.rtt_ms {
-                let _ = write!(text, ", rtt {rtt:.2} ms, cwnd {} bytes, {}", path.cwnd_bytes, path.phase);
-            }
-        }
-        text
+    /// Its line of the table; the round-trip time is that of the fastest path.
+    pub(crate) fn row(&self) -> Row {
+        let rtt = self.paths.iter().filter_map(|path| path.rtt_ms).reduce(f64::min);
+        let Out { bytes, mbps, lost, messages, .. } = *self;
+        Row { bytes, mbps, delay_ms: rtt, lost, total: messages }
+    }
+
+    /// Lines below the table.
+    pub(crate) fn details(&self) -> Vec<String> {
+        let path = |path: &Path| {
+            let rtt = path
+                .rtt_ms
+                .map(|rtt| format!(", rtt {rtt:.2} ms, cwnd {} bytes, {}", path.cwnd_bytes, path.phase));
+            let Path { path, packets, lost, .. } = path;
+            format!("path {path}: {packets} packets, {lost} lost{}", rtt.unwrap_or_default())
+        };
+        let dropped =
+            (self.dropped > 0).then(|| format!("dropped {} messages in the full queue", self.dropped));
+        self.paths.iter().map(path).chain(dropped).collect()
     }
 }
 
@@ -135,38 +137,30 @@ impl In {
         In::of(&meter.total, meter.echo, span.as_secs_f64(), meter.lost(), reordered, meter.jitter_ms())
     }
 
-    pub(crate) fn text(&self, unit: Unit) -> String {
-        let mut text = format!(
-            "received {} messages, {}, lost {}/{} ({:.2} %)",
-            self.messages,
-            unit.text(self.mbps),
-            self.lost,
-            self.messages.saturating_add(self.lost),
-            self.lost_percent
-        );
-        if let Some(reordered) = self.reordered {
-            let _ = write!(text, ", {} bytes, reordered {reordered}", self.bytes);
-        }
-        if let Some(jitter) = self.jitter_ms {
-            let _ = write!(text, ", jitter {jitter:.3} ms");
-        }
+    /// Its line of the table.
+    pub(crate) fn row(&self) -> Row {
+        let In { bytes, mbps, jitter_ms, lost, messages, .. } = *self;
+        Row { bytes, mbps, delay_ms: jitter_ms, lost, total: messages.saturating_add(lost) }
+    }
+
+    /// Lines below the table.
+    pub(crate) fn details(&self, way: &str) -> Vec<String> {
+        let mut lines = Vec::new();
+        let mut text = format!("{way}: reordered {}", self.reordered.unwrap_or(0));
         if let Some(Latency { p50, p99, max }) = self.latency_ms {
             let what = if self.one_way_ms.is_some() { "round trip" } else { "one-way latency" };
             let _ = write!(text, ", {what} p50 {p50:.2} p99 {p99:.2} max {max:.2} ms");
         }
-        let one_way = self.one_way_ms.as_ref();
-        if let Some(Latency { p50, .. }) = one_way.and_then(|one_way| one_way.estimate) {
-            let _ = write!(text, ", one-way latency about {p50:.2} ms");
+        lines.push(text);
+        let Some(one_way) = &self.one_way_ms else { return lines };
+        if let (Some(Latency { p50, .. }), Some(line)) = (one_way.estimate, lines.last_mut()) {
+            let _ = write!(line, ", one-way about {p50:.2} ms");
         }
-        if let Some((forward, reverse)) = one_way.and_then(|one_way| one_way.forward.zip(one_way.reverse)) {
-            let way = |AboveLeast { mean, max }: AboveLeast| format!("{mean:.2} (max {max:.2})");
-            let _ = write!(
-                text,
-                "; delay above its minimum: forward {} ms, reverse {} ms",
-                way(forward),
-                way(reverse)
-            );
+        if let Some((forward, reverse)) = one_way.forward.zip(one_way.reverse) {
+            let way = |AboveLeast { mean, max }: AboveLeast| format!("{mean:.2} (max {max:.2}) ms");
+            let (forward, reverse) = (way(forward), way(reverse));
+            lines.push(format!("delay above its minimum: forward {forward}, reverse {reverse}"));
         }
-        text
+        lines
     }
 }

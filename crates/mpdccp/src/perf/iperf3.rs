@@ -1,6 +1,7 @@
 //! The JSON document of `-J`, as iperf3 prints it for UDP: `start`, `intervals`, `end`, and `error` after a failure.
 
 use serde_json::{Value, json};
+use std::collections::BTreeMap;
 
 /// One run, collected from the records of `--json-stream`.
 pub(crate) struct Document {
@@ -9,6 +10,8 @@ pub(crate) struct Document {
     /// Streams of the current interval.
     streams: Vec<Value>,
     ends: Vec<Value>,
+    /// Missing messages of each session at the last interval: records count them since the beginning.
+    missing: BTreeMap<u64, u64>,
 }
 
 /// One direction of a session over a time span, with iperf3's names. `record` has the sent or received counts.
@@ -69,7 +72,13 @@ fn add_sums(to: &mut Value, streams: &[Value]) {
 impl Document {
     /// `start` has the information known before the first connection.
     pub(crate) fn new(start: Value) -> Document {
-        Document { start, intervals: Vec::new(), streams: Vec::new(), ends: Vec::new() }
+        Document {
+            start,
+            intervals: Vec::new(),
+            streams: Vec::new(),
+            ends: Vec::new(),
+            missing: BTreeMap::new(),
+        }
     }
 
     /// Adds a record of `--json-stream`.
@@ -96,7 +105,12 @@ impl Document {
                 if self.streams.iter().any(|s| s["socket"] == record["session"]) {
                     self.end_interval();
                 }
-                self.streams.extend(directions(record, &record["from_s"], &record["to_s"]));
+                let mut record = record.clone();
+                if let Some(lost) = record["received"]["lost"].as_u64() {
+                    let before = self.missing.insert(record["session"].as_u64().unwrap_or(0), lost);
+                    record["received"]["lost"] = lost.saturating_sub(before.unwrap_or(0)).into();
+                }
+                self.streams.extend(directions(&record, &record["from_s"], &record["to_s"]));
             }
             Some("summary") => {
                 self.end_interval();
@@ -157,10 +171,14 @@ impl Document {
         end["cpu_utilization_percent"] = share;
         let mut document =
             json!({ "start": self.start, "intervals": std::mem::take(&mut self.intervals), "end": end });
+        if let Some(output) = ends.iter().find_map(|end| end["server_output"].as_str()) {
+            document["server_output_text"] = output.into();
+        }
         if let Some(error) = error {
             document["error"] = error.into();
         }
         self.start["connected"] = json!([]);
+        self.missing.clear();
         document
     }
 }
@@ -182,6 +200,19 @@ fn directions<'a>(record: &'a Value, from: &'a Value, to: &'a Value) -> impl Ite
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn losses_of_intervals_are_their_own() {
+        let mut document = Document::new(json!({}));
+        for (from, lost) in [(0.0, 3), (1.0, 5), (2.0, 4)] {
+            let received =
+                json!({ "seconds": 1.0, "messages": 95, "bytes": 9500, "mbps": 1.0, "lost": lost });
+            document.add(&json!({ "type": "interval", "session": 1, "from_s": from, "to_s": from + 1.0, "sent": null, "received": received }));
+        }
+        let all = document.take(None);
+        let lost = |n: usize| all["intervals"][n]["sum"]["lost_packets"].as_u64();
+        assert_eq!([lost(0), lost(1), lost(2)], [Some(3), Some(2), Some(0)]);
+    }
 
     #[test]
     fn a_run_is_one_document_with_iperf3s_names() {

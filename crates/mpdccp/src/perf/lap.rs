@@ -13,6 +13,8 @@ pub(crate) struct Sent {
     pub(crate) left: u64,
     /// Declared lost.
     pub(crate) lost: u64,
+    /// Bytes that the last message has fewer than the others.
+    pub(crate) short: u64,
     /// Each current path.
     pub(crate) paths: Vec<PathSent>,
 }
@@ -41,6 +43,8 @@ pub(crate) struct Lap {
     /// Missing since the beginning.
     pub(crate) lost: u64,
     pub(crate) jitter_ms: Option<f64>,
+    /// The same at the last report.
+    pub(crate) lost_before: u64,
     /// The received messages are echoes.
     pub(crate) echo: bool,
     /// Excluded from the summary.

@@ -8,7 +8,7 @@ pub(crate) const MIN_LEN: usize = 4;
 /// Largest message: no IP packet carries more.
 pub(crate) const MAX_LEN: usize = u16::MAX as usize;
 /// Length with clock and time.
-const STAMPED: usize = 16;
+pub(crate) const STAMPED: usize = 16;
 
 /// Position of an echo's arrival time.
 const ECHOED: std::ops::Range<usize> = STAMPED..STAMPED + 8;

@@ -80,11 +80,11 @@ impl Output {
         Ok(Output { log: log.map(open).transpose()?, title, timestamps })
     }
 
-    /// A line for people.
+    /// Lines for people.
     pub(crate) fn text(&self, text: &str) {
         let time = self.time().map(|time| format!("{time} ")).unwrap_or_default();
         let title = self.title.as_ref().map(|title| format!("{title}: ")).unwrap_or_default();
-        self.line(&format!("{time}{title}{text}"));
+        text.lines().for_each(|line| self.line(&format!("{time}{title}{line}")));
     }
 
     /// A JSON object.

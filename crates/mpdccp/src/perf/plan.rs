@@ -3,8 +3,10 @@
 use crate::error::Error;
 use crate::perf::args::{ClientFlags, Common, EncapsulationArg, End, Json, PerfArgs};
 use crate::perf::control::Test;
+use crate::perf::file;
 use crate::perf::keys::Keys;
-use crate::perf::message;
+use crate::perf::limits::Limits;
+use crate::perf::message::{self, STAMPED};
 use crate::perf::output::{Output, Unit, utc};
 use crate::perf::peer_path::{PathArg, addresses};
 use crate::perf::report::{Reporter, Settings};
@@ -36,6 +38,12 @@ pub(crate) struct Plan {
     /// Keys, if everything is encrypted.
     pub(crate) keys: Option<Keys>,
     pub(crate) mode: Mode,
+    /// The file of the data.
+    pub(crate) file: Option<PathBuf>,
+    /// What a server allows.
+    pub(crate) limits: Limits,
+    /// The only interface to use.
+    pub(crate) bind_dev: Option<String>,
     pub(crate) queue: u32,
     pub(crate) scheduler: SchedulerKind,
     pub(crate) reorder: ReorderConfig,
@@ -176,9 +184,10 @@ fn system() -> String {
 fn mode(client_flags: Option<&ClientFlags>, common: &Common) -> Mode {
     // As with iperf3, 0 means no limit.
     let time = common.time.filter(|time| !time.is_zero());
-    let rate = common.rate.filter(|rate| *rate != Rate::ZERO);
+    let pace = common.rate.filter(|pace| pace.rate != Rate::ZERO);
+    let (rate, burst) = (pace.map(|pace| pace.rate), pace.map_or(1, |pace| pace.burst));
     let size = usize::try_from(common.size).unwrap_or(usize::MAX);
-    let load = Load { size, rate, messages: common.messages(), time };
+    let load = Load { size, rate, burst, messages: common.messages(), time };
     match client_flags {
         _ if common.send => Mode::Plain(Some(load)),
         Some(_) if common.receive => Mode::Plain(None),
@@ -189,9 +198,11 @@ fn mode(client_flags: Option<&ClientFlags>, common: &Common) -> Mode {
             echo: client_flags.echo,
             size,
             rate_bps: rate.map(Rate::bps),
+            burst,
             messages: common.messages(),
             time_ms: time.map(|time| time.as_millis() as u64),
             omit_ms: client_flags.omit.as_millis() as u64,
+            server_output: client_flags.get_server_output,
         }),
     }
 }
@@ -199,7 +210,7 @@ fn mode(client_flags: Option<&ClientFlags>, common: &Common) -> Mode {
 impl TryFrom<PerfArgs> for Plan {
     type Error = Error;
     fn try_from(args: PerfArgs) -> Result<Plan, Error> {
-        let End { client_flags, place, once, daemon, rendezvous, common } = args.into();
+        let End { client_flags, place, bind_dev, limits, once, daemon, rendezvous, common } = args.into();
         let mode = mode(client_flags.as_ref(), &common);
         let paths = client_flags.as_ref().map_or(&[][..], |client_flags| &client_flags.paths);
         let (mut places, dccp_port) = places(client_flags.is_some(), &place, paths, &common)?;
@@ -223,12 +234,14 @@ impl TryFrom<PerfArgs> for Plan {
             && (client_flags.reverse
                 || client_flags.bidir
                 || client_flags.echo
+                || client_flags.get_server_output
                 || !client_flags.omit.is_zero())
         {
             return Err(Error::usage(
-                "--reverse, --bidir, --echo and --omit cannot be combined with --send or --receive; remove one or the other",
+                "--reverse, --bidir, --echo, --omit and --get-server-output cannot be combined with --send or --receive; remove one or the other",
             ));
         }
+        check_file(&mode, client_flags.as_ref(), &common)?;
         let patience = client_flags.as_ref().map_or(0, |client_flags| client_flags.connect_timeout);
         let patience = Duration::from_millis(patience.into());
         let role = match client_flags {
@@ -277,6 +290,9 @@ impl TryFrom<PerfArgs> for Plan {
             coverage: common.coverage,
             keys,
             mode,
+            file: common.file.clone(),
+            limits,
+            bind_dev,
             queue: common.queue,
             scheduler: common.scheduler,
             reorder: reorder(common),
@@ -297,6 +313,28 @@ impl TryFrom<PerfArgs> for Plan {
             qlog: common.qlog.clone(),
         })
     }
+}
+
+/// Whether `--file` can be used in this test.
+fn check_file(mode: &Mode, client_flags: Option<&ClientFlags>, common: &Common) -> Result<(), Error> {
+    let Some(path) = &common.file else { return Ok(()) };
+    let wrong = |why: &str| Err(Error::usage(format!("--file {}: {why}", path.display())));
+    let (reads, writes) = match (mode, client_flags) {
+        (Mode::Ask(Test { echo: true, .. }), _) => return wrong("echoes carry no file; remove --echo"),
+        (Mode::Ask(Test { up: true, down: true, .. }), _) => {
+            return wrong("a file is sent or received, not both; remove --bidir");
+        }
+        (Mode::Ask(test), Some(flags)) if test.down && flags.parallel > 1 => {
+            return wrong("it holds the data of one connection; remove -P");
+        }
+        (Mode::Ask(test), _) => (test.up, test.down),
+        (Mode::Plain(load), _) => (load.is_some(), load.is_none()),
+        (Mode::Obey, _) => (true, true),
+    };
+    if common.size <= STAMPED as u64 {
+        return wrong("each message has 16 bytes of its own; use a larger --size");
+    }
+    file::check(path, reads, writes)
 }
 
 /// Reordering; by default messages are delivered as they arrive.

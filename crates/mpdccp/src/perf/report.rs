@@ -7,14 +7,15 @@ use crate::perf::daemon;
 use crate::perf::iperf3::Document;
 use crate::perf::lap::Lap;
 use crate::perf::output::{Output, Unit};
-use crate::perf::transfer::Transfer;
+use crate::perf::table::{HEADER, Row};
+use crate::perf::transfer::{MOST_OUTPUT, Transfer};
 use dccp_secure::PublicKey;
 use mpdccp_proto::{PathId, SessionId, SessionStatus};
 use mpdccp_units::{Duration, Time};
 use serde::Serialize;
 use serde_json::{Map, Value};
-use std::cell::RefCell;
-use std::collections::BTreeSet;
+use std::cell::{Cell, RefCell};
+use std::collections::{BTreeMap, BTreeSet};
 use std::io::Write as _;
 use std::net::{IpAddr, SocketAddr};
 
@@ -22,8 +23,12 @@ pub(crate) struct Reporter {
     output: Output,
     format: Format,
     unit: Unit,
-    /// Lines name their session, if there are several.
+    /// Messages of sessions name them, if there are several.
     several: bool,
+    /// The names of the columns have been printed.
+    headed: Cell<bool>,
+    /// Server: output for the clients that want it.
+    copies: BTreeMap<SessionId, String>,
     /// Sessions whose paths are reported.
     multipath: BTreeSet<SessionId>,
     /// Plain sessions whose peer is silent.
@@ -78,6 +83,8 @@ enum Record<'a> {
         peer_received: Option<Box<In>>,
         cpu: Share,
         peer_cpu: Option<Share>,
+        #[serde(skip_serializing_if = "Option::is_none")]
+        server_output: Option<&'a str>,
     },
     Sum {
         sent_mbps: Option<f64>,
@@ -109,27 +116,35 @@ pub(crate) fn failed(output: &Output, json: Json, error: &str) {
     });
 }
 
-/// Total rates of several sessions, Mbit/s.
-#[derive(Clone, Copy, Debug, Default)]
+/// Ends a copy for a client.
+const END: &str = "\n\n";
+
+/// A line of the table without its session: what happened to the messages, and how many.
+type Line = (&'static str, Row);
+
+/// Total of several sessions.
+#[derive(Clone, Debug, Default)]
 pub(crate) struct Sum {
-    sent: Option<f64>,
-    received: Option<f64>,
+    span: (f64, f64),
+    lines: Vec<Line>,
 }
 
 impl Sum {
-    fn add(&mut self, sent: Option<&Out>, received: Option<&In>) {
-        let add = |sum: &mut Option<f64>, more: Option<f64>| {
-            *sum = more.map(|more| sum.unwrap_or(0.0) + more).or(*sum);
-        };
-        add(&mut self.sent, sent.map(|out| out.mbps));
-        add(&mut self.received, received.map(|received| received.mbps));
+    fn add(&mut self, span: (f64, f64), lines: &[Line]) {
+        self.span = (span.0.min(self.span.0).max(0.0), span.1.max(self.span.1));
+        if self.lines.is_empty() {
+            self.span = span;
+        }
+        for (way, row) in lines {
+            match self.lines.iter_mut().find(|(other, _)| other == way) {
+                Some((_, sum)) => *sum = sum.add(*row),
+                None => self.lines.push((way, Row { delay_ms: None, ..*row })),
+            }
+        }
     }
 
-    fn text(&self, unit: Unit) -> String {
-        let sent = self.sent.map(|mbps| format!("sent {}", unit.text(mbps)));
-        let received = self.received.map(|mbps| format!("received {}", unit.text(mbps)));
-        let texts: Vec<String> = sent.into_iter().chain(received).collect();
-        texts.join("; ")
+    fn mbps(&self, way: &str) -> Option<f64> {
+        self.lines.iter().find(|(other, _)| *other == way).map(|(_, row)| row.mbps)
     }
 }
 
@@ -147,7 +162,16 @@ impl Reporter {
             Some(Json::Stream) => Format::Stream,
             Some(Json::Document) => Format::Document(RefCell::new(Document::new(start))),
         };
-        Reporter { output, format, unit, several, multipath: BTreeSet::new(), silent: BTreeSet::new() }
+        Reporter {
+            output,
+            format,
+            unit,
+            several,
+            headed: Cell::new(false),
+            copies: BTreeMap::new(),
+            multipath: BTreeSet::new(),
+            silent: BTreeSet::new(),
+        }
     }
 
     fn print(&self, record: &Record<'_>, text: impl FnOnce() -> String) {
@@ -227,7 +251,7 @@ impl Reporter {
         self.print(&record, || {
             let kind = if multipath { "Multipath DCCP" } else { "plain DCCP" };
             let ccids = ccids.map(|(tx, rx)| format!(", sending with CCID {tx}, receiving with CCID {rx}"));
-            let key = key.map(|key| format!(", encrypted, the peer's key is {key}"));
+            let key = key.map(|key| format!("; encrypted, the peer's key is {key}"));
             format!("open: {kind}{}{}", ccids.unwrap_or_default(), key.unwrap_or_default())
         });
     }
@@ -268,24 +292,27 @@ impl Reporter {
     }
 
     /// Reports one session's interval, and adds it to `sum`.
-    pub(crate) fn interval(&self, session: SessionId, lap: &Lap, sum: &mut Sum) {
-        let (from, to) = (lap.from.as_secs_f64(), lap.to.as_secs_f64());
+    pub(crate) fn interval(&mut self, session: SessionId, lap: &Lap, sum: &mut Sum) {
+        let span = (lap.from.as_secs_f64(), lap.to.as_secs_f64());
         let sent = lap.sent.as_ref();
         let sent = sent.map(|(before, after)| Out::between(before, after, lap.size, lap.to - lap.from));
         let received = lap
             .received
             .as_ref()
-            .map(|span| In::of(span, lap.echo, to - from, lap.lost, None, lap.jitter_ms));
-        sum.add(sent.as_ref(), received.as_ref());
-        let texts: Vec<String> = sent
-            .iter()
-            .map(|s| s.text(self.unit))
-            .chain(received.iter().map(|r| r.text(self.unit)))
-            .collect();
+            .map(|messages| In::of(messages, lap.echo, span.1 - span.0, lap.lost, None, lap.jitter_ms));
+        // Late messages may make fewer missing than before.
+        let lost = lap.lost.saturating_sub(lap.lost_before);
+        let arrived = received.as_ref().map(In::row).map(|row| {
+            let total = (row.total - row.lost).saturating_add(lost);
+            ("received", Row { lost, total, ..row })
+        });
+        let lines: Vec<Line> = sent.iter().map(|s| ("sent", s.row())).chain(arrived).collect();
+        sum.add(span, &lines);
         let omitted = if lap.omitted { " (omitted)" } else { "" };
-        let record = Record::Interval { session: session.0, from_s: from, to_s: to, sent, received };
-        let name = self.name(session);
-        self.print(&record, || format!("{name}{from:7.2} - {to:7.2} s: {}{omitted}", texts.join("; ")));
+        let text = self.rows(&name(session), span, &lines, omitted);
+        self.copy(session, &text);
+        let record = Record::Interval { session: session.0, from_s: span.0, to_s: span.1, sent, received };
+        self.table(&record, &text);
     }
 
     pub(crate) fn summary(
@@ -298,33 +325,123 @@ impl Reporter {
     ) {
         self.multipath.remove(&session);
         self.silent.remove(&session);
-        let span = transfer.emptied.unwrap_or(now).since(transfer.opened).saturating_sub(transfer.omit());
-        let sent = transfer.sender.as_ref();
-        let sent = sent.map(|_| Out::between(&transfer.omitted, &transfer.sent, transfer.size(), span));
-        let received =
-            (transfer.sender.is_none() || transfer.meter.first.is_some()).then(|| In::total(&transfer.meter));
-        let peer_received = transfer.peer_received.clone().map(Box::new);
-        sum.add(sent.as_ref(), received.as_ref());
-        let mut texts: Vec<String> = sent
-            .iter()
-            .map(|s| s.text(self.unit))
-            .chain(received.iter().map(|r| r.text(self.unit)))
-            .collect();
-        texts.extend(peer_received.as_ref().map(|r| format!("the peer {}", r.text(self.unit))));
-        let name = self.name(session);
-        let (cpu, peer_cpu) = (transfer.cpu.share(), transfer.peer_cpu);
-        let record =
-            Record::Summary { session: session.0, end, sent, received, peer_received, cpu, peer_cpu };
-        self.print(&record, || format!("{name}total: {}; {end}", texts.join("; ")));
+        self.copies.remove(&session);
+        let (lines, span) = results(transfer, now).lines();
+        sum.add(span, &lines);
+        let text = self.result_text(session, transfer, now, end);
+        let Results { sent, received, peer_received, .. } = results(transfer, now);
+        let server_output = transfer.wants_output().then_some(transfer.server_output.as_str());
+        let record = Record::Summary {
+            session: session.0,
+            end,
+            sent,
+            received,
+            peer_received: peer_received.map(Box::new),
+            cpu: transfer.cpu.share(),
+            peer_cpu: transfer.peer_cpu,
+            server_output,
+        };
+        self.table(&record, &text);
+        if let (Some(output), Format::Text) = (server_output, &self.format) {
+            self.output.text("output of the server:");
+            output.lines().for_each(|line| self.output.text(line));
+        }
+    }
+
+    /// The results of one session as lines.
+    fn result_text(&self, session: SessionId, transfer: &Transfer, now: Time, end: &str) -> Vec<String> {
+        let name = name(session);
+        let results = results(transfer, now);
+        let (lines, span) = results.lines();
+        let mut text = self.rows(&name, span, &lines, "");
+        let mut details: Vec<String> = results.sent.iter().flat_map(Out::details).collect();
+        details.extend(results.peer_received.iter().flat_map(|arrived| arrived.details("arrived")));
+        details.extend(results.received.iter().flat_map(|received| received.details("received")));
+        let Share { total, user, system } = transfer.cpu.share();
+        let peer = transfer.peer_cpu.map(|peer| format!(", at the peer {:.1} %", peer.total));
+        let peer = peer.unwrap_or_default();
+        details.push(format!("CPU {total:.1} % (user {user:.1}, system {system:.1}){peer}; {end}"));
+        text.extend(details.iter().map(|detail| format!("{name} {detail}")));
+        text
+    }
+
+    fn rows(&self, name: &str, span: (f64, f64), lines: &[Line], suffix: &str) -> Vec<String> {
+        lines.iter().map(|(way, row)| row.text(name, span, way, self.unit) + suffix).collect()
+    }
+
+    /// Prints lines of the table, below the names of the columns.
+    fn table(&self, record: &Record<'_>, lines: &[String]) {
+        let head = !self.headed.replace(true);
+        self.print(record, || {
+            let head = head.then_some(HEADER).into_iter();
+            head.chain(lines.iter().map(String::as_str)).collect::<Vec<_>>().join("\n")
+        });
     }
 
     /// Reports the total of several sessions.
     pub(crate) fn sum(&self, sum: &Sum) {
-        let record = Record::Sum { sent_mbps: sum.sent, received_mbps: sum.received };
-        self.print(&record, || format!("[sum] {}", sum.text(self.unit)));
+        let record = Record::Sum { sent_mbps: sum.mbps("sent"), received_mbps: sum.mbps("received") };
+        self.table(&record, &self.rows("[SUM]", sum.span, &sum.lines, ""));
+    }
+
+    /// Keeps the lines of this session for its client from now on.
+    pub(crate) fn keep_copy(&mut self, session: SessionId) {
+        self.copies.entry(session).or_insert_with(|| format!("{HEADER}\n"));
+    }
+
+    fn copy(&mut self, session: SessionId, lines: &[String]) {
+        let copy = self.copies.get_mut(&session).filter(|copy| !copy.ends_with(END));
+        let Some(copy) = copy else { return };
+        for line in lines {
+            if copy.len() + line.len() < MOST_OUTPUT {
+                copy.push_str(line);
+                copy.push('\n');
+            }
+        }
+    }
+
+    /// The session's lines and results for its client. They do not change after the first call.
+    pub(crate) fn output(&mut self, session: SessionId, transfer: &Transfer, now: Time) -> &str {
+        if self.copies.get(&session).is_none_or(|copy| !copy.ends_with(END)) {
+            let results = self.result_text(session, transfer, now, "the test is over");
+            self.copy(session, &results);
+            self.copies.entry(session).or_default().push_str(END);
+        }
+        self.copies.get(&session).map_or("", |copy| copy.trim_end())
     }
 
     fn name(&self, session: SessionId) -> String {
-        if self.several { format!("[{}] ", session.0) } else { String::new() }
+        if self.several { format!("{} ", name(session)) } else { String::new() }
+    }
+}
+
+/// A session in the table.
+fn name(session: SessionId) -> String {
+    format!("[{:3}]", session.0)
+}
+
+/// What both ends know at the end.
+struct Results {
+    sent: Option<Out>,
+    received: Option<In>,
+    peer_received: Option<In>,
+    span: Duration,
+}
+
+fn results(transfer: &Transfer, now: Time) -> Results {
+    let span = transfer.emptied.unwrap_or(now).since(transfer.opened).saturating_sub(transfer.omit());
+    let sent = transfer.sender.as_ref();
+    let sent = sent.map(|_| Out::between(&transfer.omitted, &transfer.sent, transfer.size(), span));
+    let received = transfer.sender.is_none() || transfer.meter.first.is_some();
+    let received = received.then(|| In::total(&transfer.meter));
+    Results { sent, received, peer_received: transfer.peer_received.clone(), span }
+}
+
+impl Results {
+    fn lines(&self) -> (Vec<Line>, (f64, f64)) {
+        let sent = self.sent.iter().map(|sent| ("sent", sent.row()));
+        let arrived = self.peer_received.iter().map(|arrived| ("arrived", arrived.row()));
+        let received = self.received.iter().map(|received| ("received", received.row()));
+        (sent.chain(arrived).chain(received).collect(), (0.0, self.span.as_secs_f64()))
     }
 }

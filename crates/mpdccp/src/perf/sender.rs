@@ -1,7 +1,11 @@
 //! The messages of a sender, and its end.
 
+use crate::perf::file::Source;
 use crate::perf::message::{self, ClockId};
 use mpdccp_units::{Duration, Rate, Time};
+
+/// Largest burst, as in iperf3.
+pub(crate) const MAX_BURST: u32 = 1000;
 
 /// Amount and rate.
 #[derive(Clone, Copy, Debug)]
@@ -10,6 +14,8 @@ pub(crate) struct Load {
     pub(crate) size: usize,
     /// `None`: send whenever the queue has room.
     pub(crate) rate: Option<Rate>,
+    /// At a constant rate: messages sent at a time, at least 1.
+    pub(crate) burst: u32,
     /// Largest number of messages.
     pub(crate) messages: Option<u32>,
     /// Longest time.
@@ -26,16 +32,21 @@ pub(crate) struct Sender {
     due: Time,
     /// Messages so far.
     pub(crate) made: u32,
+    /// The data of messages; zeros without it.
+    source: Option<Source>,
+    /// Bytes that the last message of a file has fewer than the others.
+    pub(crate) short: usize,
 }
 
 impl Sender {
-    pub(crate) fn new(load: Load, clock: ClockId, now: Time) -> Sender {
-        Sender { load, clock, started: now, due: now, made: 0 }
+    pub(crate) fn new(load: Load, source: Option<Source>, clock: ClockId, now: Time) -> Sender {
+        Sender { load, clock, started: now, due: now, made: 0, source, short: 0 }
     }
 
     /// Whether no more messages will be made.
     pub(crate) fn is_done(&self, now: Time) -> bool {
         let all = self.load.messages.is_some_and(|n| self.made >= n) || self.made == u32::MAX;
+        let all = all || self.source.as_ref().is_some_and(|source| source.ended);
         all || self.load.time.is_some_and(|t| now >= self.started + t)
     }
 
@@ -49,15 +60,22 @@ impl Sender {
         if !ready || self.is_done(now) {
             return None;
         }
-        let number = self.made;
+        let mut data = message::write(self.made, self.load.size, self.clock, now);
+        if let Some(source) = &mut self.source {
+            if !source.fill(&mut data) {
+                return None;
+            }
+            self.short = self.load.size.saturating_sub(data.len());
+        }
         self.made += 1;
         if let Some(rate) = self.load.rate {
             // Computed from the start, so that rounding errors do not add up.
-            let bits = u128::from(self.made) * self.load.size as u128 * 8 * 1_000_000_000;
+            let before = self.made - self.made % self.load.burst.max(1);
+            let bits = u128::from(before) * self.load.size as u128 * 8 * 1_000_000_000;
             let nanos = bits / u128::from(rate.bps().max(1));
             self.due = self.started + Duration::from_nanos(u64::try_from(nanos).unwrap_or(u64::MAX));
         }
-        Some(message::write(number, self.load.size, self.clock, now))
+        Some(data)
     }
 
     /// When to poll again at the latest, unless it is done.
@@ -72,10 +90,10 @@ mod tests {
     use super::*;
 
     fn sender(load: Load) -> Sender {
-        Sender::new(load, ClockId::here(), Time::from_millis(1000))
+        Sender::new(load, None, ClockId::here(), Time::from_millis(1000))
     }
 
-    const LOAD: Load = Load { size: 1000, rate: None, messages: None, time: None };
+    const LOAD: Load = Load { size: 1000, rate: None, burst: 1, messages: None, time: None };
 
     #[test]
     fn a_rate_is_kept_on_average_however_often_it_is_polled() {
@@ -93,6 +111,22 @@ mod tests {
         );
         assert!((372..=376).contains(&count), "{count} of 375");
         assert!(sender.next_timeout().is_some());
+    }
+
+    #[test]
+    fn bursts_leave_together_at_the_same_average_rate() {
+        // 1000 bytes at 8 Mbit/s: a message per ms.
+        let mut sender = sender(Load { rate: Some(Rate::from_mbps(8.0)), burst: 10, ..LOAD });
+        let mut made = |ms| std::iter::from_fn(|| sender.poll(Time::from_millis(ms), true, false)).count();
+        assert_eq!(
+            (1000..1030)
+                .map(&mut made)
+                .collect::<Vec<_>>()
+                .chunks(10)
+                .map(|ten| (ten[0], ten.iter().sum()))
+                .collect::<Vec<_>>(),
+            [(10, 10); 3]
+        );
     }
 
     #[test]

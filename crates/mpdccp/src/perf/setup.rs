@@ -61,6 +61,7 @@ pub(crate) fn client(ip: IpAddr) -> IpAddr {
 
 fn open_socket(core: &mut Core, plan: &Plan, bind: Bind) -> Result<u32, Error> {
     let (addr, encapsulation) = (bind.addr, plan.encapsulation);
+    let interface = bind.interface.clone();
     let result = match encapsulation {
         EncapsulationArg::Udp => UdpEncapsulation::new(bind).and_then(|c| core.add_socket(c)),
         EncapsulationArg::Raw => RawEncapsulation::new(bind)
@@ -68,6 +69,12 @@ fn open_socket(core: &mut Core, plan: &Plan, bind: Bind) -> Result<u32, Error> {
     };
     result.map_err(|e| {
         Error::usage(match e.kind() {
+            _ if e.raw_os_error() == Some(rustix::io::Errno::NODEV.raw_os_error()) => {
+                let interface = interface.unwrap_or_default();
+                format!(
+                    "--bind-dev {interface}: there is no such interface; `ip link` shows those of this host"
+                )
+            }
             ErrorKind::AddrInUse => format!("UDP port {} on {} is in use already", addr.port(), addr.ip()),
             ErrorKind::AddrNotAvailable => {
                 format!("this host has no address {}; `ip address` shows its addresses", addr.ip())
@@ -109,7 +116,7 @@ pub(crate) fn listen(
     if let Some(keys) = keys {
         keys.secure(core, Some(MAX_SESSIONS))?;
     }
-    let socket = open_socket(core, plan, Bind { addr, interface: None })?;
+    let socket = open_socket(core, plan, Bind { addr, interface: plan.bind_dev.clone() })?;
     let overhead = overhead(core, plan, socket);
     check_size(plan, plan.mtu, overhead)?;
     let mut session = session_config(plan, true);
@@ -154,7 +161,8 @@ fn connect_with(core: &mut Core, now: Time, plan: &Plan, sockets: &mut Vec<u32>)
         configs.push(open_path(core, plan, sockets, (path.local, None), remote, path.prio)?);
     }
     if configs.is_empty() {
-        configs.push(open_path(core, plan, sockets, (source(*connect)?, *cport), *connect, 3)?);
+        let local = if plan.bind_dev.is_some() { any(*connect) } else { source(*connect)? };
+        configs.push(open_path(core, plan, sockets, (local, *cport), *connect, 3)?);
     }
     let session = core.endpoint.connect(now, session_config(plan, *multipath), configs[0]);
     for path in &configs[1..] {
@@ -163,15 +171,19 @@ fn connect_with(core: &mut Core, now: Time, plan: &Plan, sockets: &mut Vec<u32>)
     Ok(session)
 }
 
-/// The source address that the system chooses for a peer. The socket is bound to it, so that captures show it.
-fn source(mut remote: SocketAddr) -> Result<IpAddr, Error> {
-    let any: IpAddr = match remote {
+/// No address in particular.
+fn any(remote: SocketAddr) -> IpAddr {
+    match remote {
         SocketAddr::V4(_) => Ipv4Addr::UNSPECIFIED.into(),
         SocketAddr::V6(_) => Ipv6Addr::UNSPECIFIED.into(),
-    };
+    }
+}
+
+/// The source address that the system chooses for a peer. The socket is bound to it, so that captures show it.
+fn source(mut remote: SocketAddr) -> Result<IpAddr, Error> {
     remote.set_port(dccp_wire::DCCP_UDP_PORT);
     let find = || {
-        let socket = UdpSocket::bind((any, 0))?;
+        let socket = UdpSocket::bind((any(remote), 0))?;
         socket.connect(remote)?;
         Ok(socket.local_addr()?.ip())
     };
@@ -187,7 +199,8 @@ fn open_path(
     prio: u8,
 ) -> Result<PathConfig, Error> {
     let udp_port = port.filter(|_| plan.encapsulation == EncapsulationArg::Udp).unwrap_or(0);
-    let mut socket = open_socket(core, plan, Bind::toward(remote, local, udp_port))?;
+    let bind = Bind { interface: plan.bind_dev.clone(), ..Bind::toward(remote, local, udp_port) };
+    let mut socket = open_socket(core, plan, bind)?;
     sockets.push(socket);
     let overhead = overhead(core, plan, socket);
     let mtu = core.net.path_mtu(socket, remote);

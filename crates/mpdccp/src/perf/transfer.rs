@@ -3,13 +3,16 @@
 use crate::perf::control::{Control, Test, VERSION};
 use crate::perf::counts::In;
 use crate::perf::cpu::{Cpu, Share};
+use crate::perf::file::{Source, Store};
 use crate::perf::lap::{Lap, PathSent, Sent};
+use crate::perf::limits::{Limits, Use};
 use crate::perf::message::{self, ClockId};
 use crate::perf::meter::Meter;
 use crate::perf::sender::{Load, Sender};
 use dccp_net::Core;
 use mpdccp_proto::{PktInfo, Reason, SessionId};
 use mpdccp_units::{Duration, Time};
+use std::path::PathBuf;
 
 /// Time to wait, beyond the retransmission timeout, for the acknowledgement of the last packets.
 const PATIENCE: Duration = Duration::from_secs(1);
@@ -24,6 +27,8 @@ const LINGER: Duration = Duration::from_secs(5);
 const REFUSED: Duration = Duration::from_secs(2);
 /// Reason of the refusal.
 const CROWDED: &str = "too many sessions from this client's address";
+/// Longest output of a server that is sent to its client.
+pub(crate) const MOST_OUTPUT: usize = 1 << 16;
 
 /// Mode of a session.
 #[derive(Clone, Debug)]
@@ -52,6 +57,8 @@ enum Stage {
     Lingering {
         until: Time,
     },
+    /// Client: the server's output is awaited.
+    Fetching,
     Closing,
     /// Nothing to send: the peer closes.
     Receiving,
@@ -72,8 +79,20 @@ pub(crate) struct Transfer {
     /// The agreed test, if any.
     test: Option<Test>,
     say: Option<Say>,
-    /// This end refused the peer's request.
-    refused: bool,
+    /// Why this end refuses the peer's request.
+    refused: Option<String>,
+    /// Data of sent messages, or the place of received data.
+    file: Option<PathBuf>,
+    store: Option<Store>,
+    /// Server: the client asks for its output from this byte on.
+    pub(crate) asked: Option<usize>,
+    /// Client: the server's output so far.
+    pub(crate) server_output: String,
+    /// When the last message came or was made, and the bytes of messages.
+    active: Time,
+    carried: u64,
+    /// Bytes at the last look at the limits.
+    looked: u64,
     /// The peer has reported the end of its data.
     peer_done: bool,
     /// The peer's received counts and CPU use.
@@ -90,6 +109,8 @@ pub(crate) struct Transfer {
     pub(crate) sent: Sent,
     /// Counts of the omitted time.
     pub(crate) omitted: Sent,
+    /// Missing messages at the last look.
+    missing: u64,
     /// The omitted time is not over.
     omitting: bool,
     /// When the queue became empty after the last message.
@@ -97,14 +118,21 @@ pub(crate) struct Transfer {
 }
 
 impl Transfer {
-    pub(crate) fn new(mode: Mode, clock: ClockId, now: Time) -> Transfer {
+    pub(crate) fn new(mode: Mode, file: Option<PathBuf>, clock: ClockId, now: Time) -> Transfer {
         let mut transfer = Transfer {
             opened: now,
             clock,
             stage: Stage::Receiving,
             test: None,
             say: None,
-            refused: false,
+            refused: None,
+            file,
+            store: None,
+            asked: None,
+            server_output: String::new(),
+            active: now,
+            carried: 0,
+            looked: 0,
             peer_done: false,
             peer_received: None,
             peer_cpu: None,
@@ -115,6 +143,7 @@ impl Transfer {
             lapped: now,
             sent: Sent::default(),
             omitted: Sent::default(),
+            missing: 0,
             omitting: false,
             emptied: None,
             mode: mode.clone(),
@@ -133,14 +162,68 @@ impl Transfer {
 
     /// Server: refuses the request of a client without a free session, and closes soon.
     pub(crate) fn refuse(&mut self, now: Time) {
-        self.refused = true;
+        self.refuse_because(now, CROWDED.into());
+    }
+
+    fn refuse_because(&mut self, now: Time, why: String) {
+        self.refused = Some(why);
         self.stage = Stage::Lingering { until: now + REFUSED };
     }
 
+    /// Server: ends a test because of a limit, tells the client why, and closes soon.
+    pub(crate) fn stop(&mut self, core: &mut Core, now: Time, session: SessionId, why: &str) {
+        if self.refused.is_some() {
+            return;
+        }
+        self.look(core, now, session);
+        self.failure = Some(format!("ended the connection: {why}"));
+        self.refuse_because(now, why.into());
+        self.say = Some(Say { what: Control::Refused { why: why.into() }, at: now, left: REPEATS });
+    }
+
+    /// What the server's limits apply to; counts bytes since the last look if `counting`.
+    pub(crate) fn usage(&mut self, counting: bool) -> Use {
+        let bytes = self.carried - self.looked;
+        if counting {
+            self.looked = self.carried;
+        }
+        Use { opened: self.opened, active: self.active, bytes }
+    }
+
+    /// Whether the test has begun.
+    pub(crate) fn has_begun(&self) -> bool {
+        self.test.is_some()
+    }
+
+    /// Whether the client wants this server's output.
+    pub(crate) fn gives_output(&self) -> bool {
+        matches!(self.mode, Mode::Obey) && self.test.as_ref().is_some_and(|test| test.server_output)
+    }
+
+    /// Whether this client wants the server's output.
+    pub(crate) fn wants_output(&self) -> bool {
+        matches!(&self.mode, Mode::Ask(test) if test.server_output)
+    }
+
     fn begin(&mut self, now: Time, load: Option<Load>) {
-        (self.opened, self.lapped, self.cpu) = (now, now, Cpu::new());
+        (self.opened, self.lapped, self.active, self.cpu) = (now, now, now, Cpu::new());
         self.stage = if load.is_some() { Stage::Sending } else { Stage::Receiving };
-        self.sender = load.map(|load| Sender::new(load, self.clock, now));
+        // Echoes are the client's data; a file holds one direction.
+        let file = self.file.take().filter(|_| self.test.as_ref().is_none_or(|test| !test.echo));
+        let opened = match (&file, load) {
+            (None, _) => Ok(None),
+            (Some(file), Some(_)) => Source::open(file).map(Some),
+            (Some(file), None) => Store::create(file).map(|store| {
+                self.store = Some(store);
+                None
+            }),
+        };
+        let source = opened.unwrap_or_else(|e| {
+            let file = file.unwrap_or_default();
+            self.failure = Some(format!("--file {}: {e}", file.display()));
+            None
+        });
+        self.sender = load.map(|load| Sender::new(load, source, self.clock, now));
         self.meter.omit = self.omit();
         self.meter.echo = self.echo();
         self.omitting = !self.omit().is_zero();
@@ -161,26 +244,40 @@ impl Transfer {
         core: &mut Core,
         now: Time,
         session: SessionId,
-        queue: u32,
+        (queue, limits): (u32, &Limits),
         mut data: Vec<u8>,
     ) {
         let plain = matches!(self.mode, Mode::Plain(_));
         match Control::read(&data).filter(|_| !plain) {
-            Some(Ok(control)) => self.on_control(core, now, session, control),
+            Some(Ok(control)) => self.on_control(core, now, session, limits, control),
             Some(Err(_)) => self.meter.malformed += 1,
             None => {
                 self.meter.on_message(now, &data);
+                self.active = now;
+                self.carried += data.len() as u64;
+                if let Some(Err(e)) = self.store.as_mut().map(|store| store.add(&data)) {
+                    self.store = None;
+                    self.failure = Some(format!("cannot write the file of --file: {e}"));
+                }
                 let echo =
                     matches!(self.mode, Mode::Obey) && self.test.as_ref().is_some_and(|test| test.echo);
                 if echo && core.endpoint.backlog(now, session).packets < queue {
                     message::note_arrival(&mut data, now);
+                    self.carried += data.len() as u64;
                     core.endpoint.send(now, session, data, PktInfo::default());
                 }
             }
         }
     }
 
-    fn on_control(&mut self, core: &mut Core, now: Time, session: SessionId, control: Control) {
+    fn on_control(
+        &mut self,
+        core: &mut Core,
+        now: Time,
+        session: SessionId,
+        limits: &Limits,
+        control: Control,
+    ) {
         let mut answer = |control: Control| {
             core.endpoint.send(now, session, control.write(), PktInfo::default());
         };
@@ -192,8 +289,12 @@ impl Transfer {
                     );
                     return answer(Control::Refused { why });
                 }
-                if self.refused {
-                    return answer(Control::Refused { why: CROWDED.into() });
+                if let Some(why) = self.refused.clone() {
+                    return answer(Control::Refused { why });
+                }
+                if let Some(why) = limits.refusal(&test).filter(|_| self.test.is_none()) {
+                    answer(Control::Refused { why: why.clone() });
+                    return self.refuse_because(now, why);
                 }
                 answer(Control::Ready);
                 if self.test.is_none() {
@@ -211,9 +312,27 @@ impl Transfer {
                 self.failure = Some(format!("the server refused the test: {why}"));
                 self.close(core, now, session);
             }
+            (Control::Refused { why }, Mode::Ask(_)) if self.stage != Stage::Closing => {
+                self.failure = Some(format!("the server ended the test: {why}"));
+                self.close(core, now, session);
+            }
             (Control::Done, _) => {
                 answer(Control::Results { received: In::total(&self.meter), cpu: Some(self.cpu.share()) });
-                self.peer_done = true;
+                let first = !std::mem::replace(&mut self.peer_done, true);
+                if self.wants_output() && self.stage == Stage::Receiving && first {
+                    self.fetch(now);
+                }
+            }
+            // While this end still sends, its output is not complete.
+            (Control::Output { from }, Mode::Obey) if self.stage == Stage::Receiving => {
+                self.asked = Some(from)
+            }
+            (Control::Text { from, total, text }, _)
+                if self.stage == Stage::Fetching && from == self.server_output.len() =>
+            {
+                self.server_output += &text;
+                let all = self.server_output.len() >= total.min(MOST_OUTPUT) || text.is_empty();
+                if all { self.close(core, now, session) } else { self.fetch(now) }
             }
             (Control::Results { received, cpu }, _) if self.stage == Stage::Asking => {
                 (self.peer_received, self.peer_cpu) = (Some(received), cpu);
@@ -231,8 +350,21 @@ impl Transfer {
             // The client closes once it has everything.
             (Mode::Obey, true) => self.stage = Stage::Receiving,
             (_, true) => self.stage = Stage::Lingering { until: now + LINGER },
-            _ => self.close(core, now, session),
+            _ if self.gives_output() => self.stage = Stage::Receiving,
+            _ => self.end(core, now, session),
         }
+    }
+
+    /// Client: asks for the next part of the server's output.
+    fn fetch(&mut self, now: Time) {
+        self.stage = Stage::Fetching;
+        let what = Control::Output { from: self.server_output.len() };
+        self.say = Some(Say { what, at: now, left: REPEATS });
+    }
+
+    /// Everything has been sent and received.
+    fn end(&mut self, core: &mut Core, now: Time, session: SessionId) {
+        if self.wants_output() { self.fetch(now) } else { self.close(core, now, session) }
     }
 
     /// Sends a control datagram that is due; true if there was one.
@@ -249,7 +381,10 @@ impl Transfer {
                 "the other end is not `mpdccp perf -s`; to test without it, use --send or --receive at both ends".into(),
             );
             self.close(core, now, session);
-        } else {
+        } else if self.stage == Stage::Fetching {
+            self.server_output = "the server did not send its output".into();
+            self.close(core, now, session);
+        } else if self.stage == Stage::Asking {
             self.on_results(core, now, session);
         }
         false
@@ -268,8 +403,10 @@ impl Transfer {
             let told = self.peer_done
                 && core.endpoint.backlog(now, session).packets == 0
                 && core.endpoint.rows(now, session).iter().all(|row| row.inflight.packets == 0);
-            if told || now >= until {
-                self.close(core, now, session);
+            match self.refused {
+                Some(_) if now >= until => self.close(core, now, session),
+                None if told || now >= until => self.end(core, now, session),
+                _ => {}
             }
         }
         if let (Stage::Sending, Some(sender)) = (self.stage, &mut self.sender) {
@@ -278,6 +415,8 @@ impl Transfer {
             let full = waiting >= queue;
             while let Some(data) = sender.poll(now, waiting < queue, full) {
                 let info = PktInfo { len: data.len(), ..PktInfo::default() };
+                self.active = now;
+                self.carried += data.len() as u64;
                 core.endpoint.send(now, session, data, info);
                 waiting += 1;
                 any = true;
@@ -311,8 +450,11 @@ impl Transfer {
     }
 
     pub(crate) fn close(&mut self, core: &mut Core, now: Time, session: SessionId) {
-        if !matches!(self.stage, Stage::Asking | Stage::Lingering { .. }) {
+        if !matches!(self.stage, Stage::Asking | Stage::Lingering { .. } | Stage::Fetching) {
             self.look(core, now, session);
+        }
+        if let Some(Err(e)) = self.store.as_mut().map(Store::flush) {
+            self.failure = Some(format!("cannot write the file of --file: {e}"));
         }
         self.say = None;
         self.stage = Stage::Closing;
@@ -325,7 +467,8 @@ impl Transfer {
             Stage::Closing => true,
             Stage::Receiving => why.is_orderly(),
             Stage::Lingering { .. } => why.is_orderly(),
-            Stage::Greeting | Stage::Sending | Stage::Draining { .. } | Stage::Asking => false,
+            Stage::Greeting | Stage::Sending | Stage::Draining { .. } => false,
+            Stage::Asking | Stage::Fetching => false,
         }
     }
 
@@ -334,7 +477,8 @@ impl Transfer {
             Stage::Sending => self.sender.as_ref().and_then(Sender::next_timeout),
             Stage::Draining { until } => until,
             Stage::Lingering { until } => Some(until),
-            Stage::Greeting | Stage::Asking | Stage::Closing | Stage::Receiving => None,
+            Stage::Greeting | Stage::Asking | Stage::Fetching => None,
+            Stage::Closing | Stage::Receiving => None,
         };
         stage.into_iter().chain(self.say.as_ref().map(|say| say.at)).min()
     }
@@ -363,13 +507,14 @@ impl Transfer {
             // Do not count the packets of the paths, because some carry signals instead of messages.
             left: u64::from(sender.made).saturating_sub(dropped + u64::from(status.queue.packets)),
             lost: paths.iter().map(|path| path.lost).sum(),
+            short: sender.short as u64,
             paths,
         };
     }
 
     /// Counts since the last call; `None` once no more will follow.
     pub(crate) fn lap(&mut self, core: &Core, now: Time, session: SessionId) -> Option<Lap> {
-        if matches!(self.stage, Stage::Closing | Stage::Greeting) {
+        if matches!(self.stage, Stage::Closing | Stage::Greeting | Stage::Fetching) {
             return None;
         }
         let before = self.sent.clone();
@@ -385,6 +530,7 @@ impl Transfer {
             sent: self.sender.is_some().then(|| (before, self.sent.clone())),
             received: (self.sender.is_none() || self.meter.first.is_some()).then(|| self.meter.lap()),
             lost: self.meter.lost(),
+            lost_before: std::mem::replace(&mut self.missing, self.meter.lost()),
             jitter_ms: self.meter.jitter_ms(),
             echo: self.meter.echo,
             omitted,

@@ -15,6 +15,7 @@ mod perf;
 mod perf_capture;
 mod perf_ends;
 mod perf_flags;
+mod perf_iperf3;
 mod perf_keys;
 mod perf_nat;
 mod report_browser;

@@ -1,0 +1,86 @@
+//! The columns of the output for people.
+
+use crate::perf::counts::percent;
+use crate::perf::output::Unit;
+
+/// Names of the columns.
+pub(crate) const HEADER: &str =
+    "[ ID]        Seconds  Way        Transfer            Rate  Jitter/RTT  Lost/Total";
+
+/// One direction of a session, or of all, over a time span.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub(crate) struct Row {
+    pub(crate) bytes: u64,
+    pub(crate) mbps: f64,
+    /// A receiver's jitter or a sender's round-trip time.
+    pub(crate) delay_ms: Option<f64>,
+    pub(crate) lost: u64,
+    pub(crate) total: u64,
+}
+
+impl Row {
+    pub(crate) fn add(self, other: Row) -> Row {
+        Row {
+            bytes: self.bytes + other.bytes,
+            mbps: self.mbps + other.mbps,
+            delay_ms: None,
+            lost: self.lost + other.lost,
+            total: self.total + other.total,
+        }
+    }
+
+    /// The line: `name` is the session's, `way` is what happened to the messages.
+    pub(crate) fn text(&self, name: &str, (from, to): (f64, f64), way: &str, unit: Unit) -> String {
+        let Row { bytes, mbps, delay_ms, lost, total } = *self;
+        let delay = delay_ms.map_or_else(|| "-".into(), |ms| format!("{ms:.3} ms"));
+        format!(
+            "{name:<5} {:>14}  {way:<8} {:>10} {:>15} {delay:>11}  {lost}/{total} ({:.2} %)",
+            format!("{from:.2}-{to:.2}"),
+            size(bytes),
+            unit.text(mbps),
+            percent(lost, total),
+        )
+    }
+}
+
+/// Bytes in units of 1024.
+fn size(bytes: u64) -> String {
+    let units = ["KiB", "MiB", "GiB", "TiB"];
+    let mut size = bytes as f64 / 1024.0;
+    let mut unit = 0;
+    while size >= 999.5 && unit + 1 < units.len() {
+        (size, unit) = (size / 1024.0, unit + 1);
+    }
+    format!("{size:.2} {}", units[unit])
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn rows_have_one_layout_and_a_hundred_characters() {
+        let row = Row {
+            bytes: 12_500_000_000,
+            mbps: 9_999.0,
+            delay_ms: Some(1_234.567),
+            lost: 104_166,
+            total: 10_416_666,
+        };
+        let line = row.text("[100]", (0.0, 10_000.0), "received", Unit::Mbit);
+        assert!(line.len() <= 100, "{}: {line}", line.len());
+        let short =
+            Row { lost: 999, total: 999_999, ..row }.text("[100]", (0.0, 1000.0), "received", Unit::Mbit);
+        assert!(short.len() <= 100 - " (omitted)".len(), "{}: {short}", short.len());
+        assert_eq!(
+            line.find(" MiB").or(line.find(" GiB")).unwrap() + 4,
+            HEADER.find("Transfer").unwrap() + "Transfer".len()
+        );
+        assert_eq!(line.find(" Mbit/s").unwrap() + 7, HEADER.find("Rate").unwrap() + "Rate".len());
+        assert_eq!(line.find("104166/").unwrap(), HEADER.find("Lost").unwrap());
+        let sum = row.add(Row { delay_ms: None, ..row }).text("[SUM]", (0.0, 1.0), "sent", Unit::Mbit);
+        assert_eq!(sum.find("Mbit/s"), Some(line.find("Mbit/s").unwrap()));
+        let sizes = [0, 1000, 1024 * 1000, 5 << 30, 1 << 50].map(size);
+        assert_eq!(sizes, ["0.00 KiB", "0.98 KiB", "0.98 MiB", "5.00 GiB", "1024.00 TiB"]);
+    }
+}
