@@ -12,7 +12,7 @@ const DCCP_PORT: u16 = 5001;
 /// Bytes of IPv4 and UDP before each packet; congestion control counts them.
 const OVERHEAD: u16 = 28;
 
-/// Packets to be sent.
+/// The packets to send.
 struct Outbox(Vec<(SocketAddr, Vec<u8>)>);
 
 impl Sink for Outbox {
@@ -25,11 +25,11 @@ impl Sink for Outbox {
 
 /// Serves echoes; with `text`, connects to an echo server and returns its answer.
 fn run(mut socket: UdpSocket, text: Option<(SocketAddr, &str)>) -> Result<Vec<u8>, Box<dyn Error>> {
-    let mut seed = [0; 32];
+    let (mut seed, start) = ([0; 32], Instant::now());
     File::open("/dev/urandom")?.read_exact(&mut seed)?;
     let mut endpoint = Endpoint::new(seed);
-    let start = Instant::now();
     let clock = || Time::from_nanos(start.elapsed().as_nanos() as u64);
+    let send = |to: &mut Endpoint, session, data| to.send(clock(), session, data, PktInfo::default());
     let route = |remote| Route { socket: 0, local: None, remote };
     let session = SessionConfig { multipath: false, ..SessionConfig::default() };
     match text {
@@ -50,46 +50,36 @@ fn run(mut socket: UdpSocket, text: Option<(SocketAddr, &str)>) -> Result<Vec<u8
             max_sessions_per_source: 10,
         }),
     }
-
     let mut poll = Poll::new()?;
     poll.registry().register(&mut socket, Token(0), Interest::READABLE)?;
-    let (mut events, mut out, mut buffer) = (Events::with_capacity(1), Outbox(Vec::new()), [0; 65_535]);
-    let mut answer = None;
+    let (mut events, mut out, mut answer) = (Events::with_capacity(1), Outbox(Vec::new()), None);
+    let mut buffer = [0; 65_535];
     loop {
         endpoint.handle_timeout(clock());
         while let Ok((len, from)) = socket.recv_from(&mut buffer) {
-            let wire = len as u32 + u32::from(OVERHEAD);
-            endpoint.handle_datagram(clock(), &route(from), Ecn::NotEct, wire, &buffer[..len]);
+            let (packet, wire) = (&buffer[..len], len as u32 + u32::from(OVERHEAD));
+            endpoint.handle_datagram(clock(), &route(from), Ecn::NotEct, wire, packet);
         }
         while let Some((session, event)) = endpoint.poll_event() {
             match (event, text) {
-                (SessionEvent::Opened { .. }, Some((_, text))) => {
-                    let info = PktInfo { len: text.len(), ..PktInfo::default() };
-                    endpoint.send(clock(), session, text.into(), info);
-                }
+                (SessionEvent::Opened { .. }, Some((_, text))) => send(&mut endpoint, session, text.into()),
                 (SessionEvent::Closed(why), Some(_)) => return answer.ok_or(why.to_string().into()),
                 _ => {}
             }
         }
         while let Some((session, data)) = endpoint.poll_deliver() {
-            match text {
-                None => {
-                    let info = PktInfo { len: data.len(), ..PktInfo::default() };
-                    endpoint.send(clock(), session, data, info);
-                }
-                Some(_) => {
-                    endpoint.close(clock(), session);
-                    answer = Some(data);
-                }
+            if text.is_none() {
+                send(&mut endpoint, session, data);
+            } else {
+                endpoint.close(clock(), session);
+                answer = Some(data);
             }
         }
         endpoint.poll_transmit(clock(), &mut out);
         for (to, packet) in out.0.drain(..) {
-            // A packet that the socket refuses is lost, as on the network.
-            let _ = socket.send_to(&packet, to);
+            let _ = socket.send_to(&packet, to); // A refused packet is lost, as on the network.
         }
-        let timeout = endpoint.poll_timeout().map(|(at, _)| at.since(clock()));
-        poll.poll(&mut events, timeout)?;
+        poll.poll(&mut events, endpoint.poll_timeout().map(|(at, _)| at.since(clock())))?;
     }
 }
 
@@ -99,7 +89,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     std::thread::spawn(|| run(server, None).map(drop).map_err(|e| e.to_string()));
     let answer = run(UdpSocket::bind("127.0.0.1:0".parse()?)?, Some((to, "hello")))?;
     assert_eq!(answer, b"hello");
-    println!("the server answered: {}", String::from_utf8_lossy(&answer));
+    println!("the server answered: {}", answer.escape_ascii());
     Ok(())
 }
 
