@@ -1,5 +1,6 @@
 use crate::path::Path;
-use crate::runtime::{Run, Runtime, Streams, on_a_thread};
+use crate::runtime::Streams;
+use crate::runtime::host::{Run, Runtime, on_a_thread};
 use crate::stats::Event;
 use crate::stream::Stream;
 use crate::{ConnectError, Connection, Options, sockets};

@@ -1,5 +1,5 @@
 use crate::backlog::{Backlog, BacklogState};
-use crate::runtime::{Run, Runtime, on_a_thread};
+use crate::runtime::host::{Run, Runtime, on_a_thread};
 use crate::signal::lock;
 use crate::{AcceptError, ConnectError, Connection, Options, sockets};
 use dccp_net::secure::{PresharedKey, PublicKey};

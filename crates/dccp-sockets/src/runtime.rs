@@ -2,6 +2,7 @@
 
 mod byte_streams;
 mod clockwork;
+pub(crate) mod host;
 mod peers;
 mod probes;
 
@@ -12,22 +13,21 @@ use crate::shared::SharedSockets;
 use crate::signal::lock;
 use crate::stats::{Event, PathStats, Stats};
 use crate::stream::{Ends, Stream};
-use crate::{ConnectError, Options, SendPolicy, sockets};
+use crate::{Options, SendPolicy};
 use dccp_cc::Remembered;
 use dccp_net::secure::PublicKey;
-use dccp_net::{App, Core, Driver, FixedDscp, Handle, Qlog};
+use dccp_net::{App, Core};
 use dccp_proto::ServiceCode;
 use dccp_streams::StreamId;
-use mpdccp_proto::{Counter, Endpoint, PktInfo, Reason, SessionEvent, SessionId};
+pub(crate) use host::Runtime;
+use mpdccp_proto::{Counter, PktInfo, Reason, SessionEvent, SessionId};
 use mpdccp_units::{Rate, Time};
 use probes::Clockwork;
-use rustix::process::{Pid, getpid};
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::SocketAddr;
 use std::os::fd::BorrowedFd;
-use std::sync::{Arc, Mutex, Weak};
+use std::sync::Arc;
 use std::time::Duration;
-use std::{fmt, io};
 
 /// Datagrams that a session gets at a time, once the previous ones have left: enough for a burst. A queue
 /// that drops or reorders hands over one at a time.
@@ -83,130 +83,23 @@ pub(crate) struct Streams {
     leaving: bool,
 }
 
-/// A driver that runs as a task of a foreign event loop instead of on a thread.
-pub(crate) type Hosted = Weak<Mutex<Driver<Streams>>>;
-
-/// The handles' link to the data thread. The thread ends when all handles are gone and their connections have
-/// finished.
-pub(crate) struct Runtime {
-    handle: Handle<Streams>,
-    hosted: Option<Hosted>,
-    pub(crate) budget: Arc<Budget>,
-    /// The process that runs the thread; a fork does not have the thread.
-    process: Pid,
-}
-
-impl fmt::Debug for Runtime {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("Runtime")
-    }
-}
-
-impl Drop for Runtime {
-    fn drop(&mut self) {
-        self.run(|core, streams| streams.leave(core));
-    }
-}
-
-impl Runtime {
-    /// Whether the process has forked, so that the thread runs in another process.
-    pub(crate) fn is_forked(&self) -> bool {
-        self.process != getpid()
-    }
-
-    /// Runs jobs on the thread, for callers that must know whether the thread still exists.
-    pub(crate) fn handle(&self) -> &Handle<Streams> {
-        &self.handle
-    }
-
-    /// Runs `job` on the data thread, soon.
-    pub(crate) fn run(&self, job: impl FnOnce(&mut Core, &mut Streams) + Send + 'static) {
-        if !self.is_forked() {
-            self.handle.run(job);
-        }
-    }
-
-    /// Runs `job` on the data thread and waits for its result; `None` if the thread has ended.
-    pub(crate) fn call<R: Send + 'static>(
-        &self,
-        job: impl FnOnce(&mut Core, &mut Streams) -> R + Send + 'static,
-    ) -> Option<R> {
-        match &self.hosted {
-            _ if self.is_forked() => None,
-            None => self.handle.call(job),
-            // The task that runs the driver may be waiting for this call's thread.
-            Some(hosted) => {
-                let result = lock(&*hosted.upgrade()?).with(job);
-                self.handle.run(|_, _| {});
-                Some(result)
-            }
-        }
-    }
-
-    /// Starts the driver on a thread, or as `run` does. `set_up` first opens sockets and other resources.
-    pub(crate) fn start<T>(
-        options: Options,
-        backlog: Option<Arc<Backlog>>,
-        run: Run,
-        set_up: impl FnOnce(&mut Core, &Options) -> Result<T, ConnectError>,
-    ) -> Result<(Arc<Runtime>, T), ConnectError> {
-        options.check()?;
-        let mut result = None;
-        let endpoint = Endpoint::new(dccp_net::random_seed()?);
-        let budget = Arc::new(Budget::new(options.receive_memory));
-        let shared = budget.clone();
-        let driver = Driver::new(endpoint, |core| -> Result<Streams, ConnectError> {
-            core.net.heed_refusals = true;
-            if options.dscp > 0 {
-                core.net.marking = Some(Box::new(FixedDscp(options.dscp)));
-            }
-            result = Some(set_up(core, &options)?);
-            core.net.qlog = match &options.qlog {
-                Some(file) => {
-                    let name = format!("the qlog file {}", file.display());
-                    let created = Qlog::create(file, backlog.is_some());
-                    Some(created.map_err(|e| sockets::about(&name, e))?)
-                }
-                None => None,
-            };
-            let peers = (0u32..).zip(options.peers.iter().map(|(key, _)| *key)).collect();
-            Ok(Streams {
-                options,
-                budget: shared,
-                shared: SharedSockets::default(),
-                listens: None,
-                peers,
-                entries: BTreeMap::new(),
-                busy: BTreeSet::new(),
-                opening: BTreeSet::new(),
-                backlog,
-                clockwork: Clockwork::default(),
-                leaving: false,
-            })
-        })?;
-        let Some(result) = result else { return Err(ConnectError::Options("the connection was not set up")) };
-        let handle = driver.handle();
-        let hosted = run(driver)?;
-        Ok((Arc::new(Runtime { handle, hosted, budget, process: getpid() }), result))
-    }
-}
-
-/// Runs a driver from now on.
-pub(crate) type Run = fn(Driver<Streams>) -> io::Result<Option<Hosted>>;
-
-/// Runs a driver on a thread of its own.
-pub(crate) fn on_a_thread(driver: Driver<Streams>) -> io::Result<Option<Hosted>> {
-    let thread = std::thread::Builder::new().name("dccp".into());
-    thread.spawn(move || {
-        // The driver has dropped the streams by then, which notifies their handles.
-        if let Err(e) = driver.run() {
-            tracing::error!("the data thread failed: {e}");
-        }
-    })?;
-    Ok(None)
-}
-
 impl Streams {
+    fn new(options: Options, budget: Arc<Budget>, backlog: Option<Arc<Backlog>>) -> Streams {
+        Streams {
+            peers: (0u32..).zip(options.peers.iter().map(|(key, _)| *key)).collect(),
+            options,
+            budget,
+            shared: SharedSockets::default(),
+            listens: None,
+            entries: BTreeMap::new(),
+            busy: BTreeSet::new(),
+            opening: BTreeSet::new(),
+            backlog,
+            clockwork: Clockwork::default(),
+            leaving: false,
+        }
+    }
+
     /// Adds a client's new session.
     pub(crate) fn insert(
         &mut self,

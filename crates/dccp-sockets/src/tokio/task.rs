@@ -1,6 +1,7 @@
 //! The driver as a task of the runtime: a datagram passes no other thread.
 
-use crate::runtime::{Hosted, Streams, on_a_thread};
+use crate::runtime::Streams;
+use crate::runtime::host::{Hosted, on_a_thread};
 use crate::signal::lock;
 use dccp_net::{Driver, Turn};
 use std::future::poll_fn;

@@ -6,6 +6,7 @@ use crate::perf::limits::Limits;
 use crate::perf::output::Unit;
 use crate::perf::peer_path::PathArg;
 use crate::perf::sender::MAX_BURST;
+use crate::perf::values::{seconds, with_number};
 use crate::quantity::rate;
 use clap::{Args, ValueEnum};
 use dccp_secure::PublicKey;
@@ -318,12 +319,6 @@ pub(super) struct Pace {
     pub(super) burst: u32,
 }
 
-/// The number after the last slash; `Mbit/s` has none.
-pub(super) fn with_number(text: &str) -> (&str, Option<&str>) {
-    let number = |(_, after): &(&str, &str)| after.starts_with(|c: char| c.is_ascii_digit());
-    text.rsplit_once('/').filter(number).map_or((text, None), |(rate, number)| (rate, Some(number)))
-}
-
 fn pace(text: &str) -> Result<Pace, String> {
     let (text, burst) = with_number(text);
     let burst = burst.map_or(Some(1), |n| n.parse().ok().filter(|n| (1..=MAX_BURST).contains(n)));
@@ -359,13 +354,6 @@ fn bytes(text: &str) -> Result<u64, String> {
     };
     let bytes = digits.parse().ok().and_then(|n: u64| n.checked_mul(1 << shift)).filter(|n| *n > 0);
     bytes.ok_or_else(|| format!("`{text}` is not a number of bytes; examples: 1000000, 500K, 1G"))
-}
-
-/// Seconds as in iperf3, or a time with its unit.
-pub(crate) fn seconds(text: &str) -> Result<Duration, String> {
-    let with_unit = || linkem_net::quantity::parse_time(text).ok().map(|time| time.as_secs_f64());
-    let seconds = text.parse().ok().or_else(with_unit).filter(|s: &f64| (0.0..=1e6).contains(s));
-    seconds.map(Duration::from_secs_f64).ok_or_else(|| "expected seconds, or a time such as 500ms".into())
 }
 
 #[cfg(test)]

@@ -2,7 +2,7 @@
 
 use crate::perf::lap::{PathSent, Sent};
 use crate::perf::meter::{AboveLeast, Latency, Meter, OneWay, Span};
-use crate::perf::table::Row;
+use crate::perf::table::{Row, percent};
 use mpdccp_units::Duration;
 use serde::{Deserialize, Serialize};
 use std::fmt::Write as _;
@@ -51,10 +51,6 @@ pub(crate) struct In {
 
 fn mbps(bytes: u64, seconds: f64) -> f64 {
     if seconds > 0.0 { bytes as f64 * 8e-6 / seconds } else { 0.0 }
-}
-
-pub(crate) fn percent(part: u64, whole: u64) -> f64 {
-    if whole > 0 { part as f64 * 100.0 / whole as f64 } else { 0.0 }
 }
 
 impl Out {

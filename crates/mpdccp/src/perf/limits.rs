@@ -1,7 +1,7 @@
 //! What a server allows its clients.
 
-use crate::perf::args::{seconds, with_number};
 use crate::perf::control::Test;
+use crate::perf::values::{seconds, with_number};
 use crate::quantity::rate;
 use clap::Args;
 use mpdccp_units::{Duration, Rate, Time};

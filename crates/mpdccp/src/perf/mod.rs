@@ -22,11 +22,12 @@ mod sender;
 mod setup;
 mod table;
 mod transfer;
+mod values;
 
 use crate::error::Error;
 use app::PerfApp;
 use args::Json;
-pub(crate) use args::{PerfArgs, seconds};
+pub(crate) use args::PerfArgs;
 use dccp_net::{Capture, Driver, Qlog};
 use mpdccp_proto::Endpoint;
 use output::Output;
@@ -35,6 +36,7 @@ use std::fs;
 use std::io::Write;
 use std::path::PathBuf;
 use std::process::ExitCode;
+pub(crate) use values::seconds;
 
 pub(crate) fn main(command: PerfArgs) -> ExitCode {
     let json = command.json();

@@ -1,7 +1,10 @@
 //! The columns of the output for people.
 
-use crate::perf::counts::percent;
 use crate::perf::output::Unit;
+
+pub(crate) fn percent(part: u64, whole: u64) -> f64 {
+    if whole > 0 { part as f64 * 100.0 / whole as f64 } else { 0.0 }
+}
 
 /// Names of the columns.
 pub(crate) const HEADER: &str =

@@ -1,10 +1,12 @@
 //! The transfer of one session: sending, receiving, and its end.
 
+mod laps;
+
 use crate::perf::control::{Control, Test, VERSION};
 use crate::perf::counts::In;
 use crate::perf::cpu::{Cpu, Share};
 use crate::perf::file::{Source, Store};
-use crate::perf::lap::{Lap, PathSent, Sent};
+use crate::perf::lap::Sent;
 use crate::perf::limits::{Limits, Use};
 use crate::perf::message::{self, ClockId};
 use crate::perf::meter::Meter;
@@ -481,64 +483,5 @@ impl Transfer {
             Stage::Closing | Stage::Receiving => None,
         };
         stage.into_iter().chain(self.say.as_ref().map(|say| say.at)).min()
-    }
-
-    /// Updates the counts of the sending side.
-    fn look(&mut self, core: &Core, now: Time, session: SessionId) {
-        let (Some(sender), Some(status)) = (&self.sender, core.endpoint.status(now, session)) else { return };
-        let rows = core.endpoint.rows(now, session);
-        let paths = status.paths.iter().map(|path| {
-            let row = rows.iter().find(|row| row.id == path.id);
-            PathSent {
-                id: path.id.0,
-                state: path.state,
-                left: path.stats.data_sent,
-                lost: path.tx.as_ref().map_or(0, |tx| tx.lost.packets),
-                rtt: row.and_then(|row| row.srtt),
-                cwnd: row.map_or(0, |row| row.cwnd),
-                phase: path.tx.as_ref().map_or("", |tx| tx.phase),
-            }
-        });
-        let paths: Vec<PathSent> = paths.collect();
-        let drops = status.queue_stats;
-        let dropped = drops.dropped_full + drops.dropped_old + drops.dropped_early + drops.dropped_too_big;
-        self.sent = Sent {
-            dropped,
-            // Do not count the packets of the paths, because some carry signals instead of messages.
-            left: u64::from(sender.made).saturating_sub(dropped + u64::from(status.queue.packets)),
-            lost: paths.iter().map(|path| path.lost).sum(),
-            short: sender.short as u64,
-            paths,
-        };
-    }
-
-    /// Counts since the last call; `None` once no more will follow.
-    pub(crate) fn lap(&mut self, core: &Core, now: Time, session: SessionId) -> Option<Lap> {
-        if matches!(self.stage, Stage::Closing | Stage::Greeting | Stage::Fetching) {
-            return None;
-        }
-        let before = self.sent.clone();
-        if !matches!(self.stage, Stage::Asking | Stage::Lingering { .. }) {
-            self.look(core, now, session);
-        }
-        let omitted = now.since(self.opened) <= self.omit() && !self.omit().is_zero();
-        let from = std::mem::replace(&mut self.lapped, now);
-        Some(Lap {
-            from: from.since(self.opened),
-            to: now.since(self.opened),
-            size: self.size(),
-            sent: self.sender.is_some().then(|| (before, self.sent.clone())),
-            received: (self.sender.is_none() || self.meter.first.is_some()).then(|| self.meter.lap()),
-            lost: self.meter.lost(),
-            lost_before: std::mem::replace(&mut self.missing, self.meter.lost()),
-            jitter_ms: self.meter.jitter_ms(),
-            echo: self.meter.echo,
-            omitted,
-        })
-    }
-
-    /// Size of its messages, bytes.
-    pub(crate) fn size(&self) -> usize {
-        self.sender.as_ref().map_or(0, |sender| sender.load.size)
     }
 }
