@@ -34,6 +34,16 @@ impl Swallowed {
 pub(crate) trait Client: Send + Sync + 'static {
     fn send(&self, data: &[u8]) -> impl Future<Output = Result<(), Failure>> + Send;
     fn recv(&self) -> impl Future<Output = Result<Vec<u8>, Failure>> + Send;
+
+    /// Sends a datagram `n` times, in one call if there is such a call.
+    fn send_many(&self, data: &[u8], n: usize) -> impl Future<Output = Result<(), Failure>> + Send {
+        async move {
+            for _ in 0..n {
+                self.send(data).await?;
+            }
+            Ok(())
+        }
+    }
 }
 
 /// Opens connections to one server.

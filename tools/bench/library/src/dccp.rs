@@ -2,7 +2,9 @@
 
 use crate::contender::{BULK, Client, Connects, Failure, QUESTION, Swallowed};
 use dccp_sockets::tokio::{Connection, Connector, Listener};
-use dccp_sockets::{Options, PrivateKey};
+use dccp_sockets::{Options, PrivateKey, SendError};
+use std::future::poll_fn;
+use std::iter::repeat_n;
 use std::net::SocketAddr;
 
 fn key(n: u8) -> PrivateKey {
@@ -75,5 +77,17 @@ impl Client for Connection {
 
     async fn recv(&self) -> Result<Vec<u8>, Failure> {
         Ok(Connection::recv(self).await?)
+    }
+
+    async fn send_many(&self, data: &[u8], n: usize) -> Result<(), Failure> {
+        let mut left = n;
+        while left > 0 {
+            match self.try_send_many(repeat_n(data, left)) {
+                Ok(sent) => left -= sent,
+                Err(SendError::Full) => poll_fn(|cx| self.poll_send_ready(cx)).await?,
+                Err(e) => return Err(e.into()),
+            }
+        }
+        Ok(())
     }
 }

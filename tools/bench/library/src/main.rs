@@ -64,10 +64,8 @@ async fn throughput(client: &impl Client, server: u32, seconds: f64) -> Result<(
     let before = cpu(server)? + cpu(std::process::id())?;
     let (data, until, mut sent) = (vec![7; BULK], Instant::now() + Duration::from_secs_f64(seconds), 0u64);
     while Instant::now() < until {
-        for _ in 0..16 {
-            client.send(&data).await?;
-            sent += 1;
-        }
+        client.send_many(&data, 64).await?;
+        sent += 64;
     }
     let spent = cpu(server)? + cpu(std::process::id())? - before;
     tokio::time::sleep(Duration::from_millis(300)).await;
