@@ -2,9 +2,9 @@
 //! and address stay constant while the peer moves.
 
 use crate::refusals::Refusals;
-use crate::secure::{Address, ChannelId, Channels, Event, HEADER, Input};
+use crate::secure::{Address, ChannelId, Channels, EchoQuestion, Event, HEADER, Input, OVERHEAD, QUESTION};
 use dccp_proto::Route;
-use mpdccp_units::Time;
+use mpdccp_units::{Duration, Time};
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::SocketAddr;
 
@@ -83,6 +83,27 @@ impl ChannelRoutes {
     pub fn toward(&self, socket: u32, remote: SocketAddr) -> impl Iterator<Item = u32> {
         let all = (socket, remote, ChannelId(0))..=(socket, remote, ChannelId(u32::MAX));
         self.begun.range(all).filter_map(|(_, _, channel)| channel.0.checked_add(FIRST))
+    }
+
+    /// Sockets of the channels that this end initiated.
+    pub(crate) fn sockets(&self) -> Vec<u32> {
+        let mut sockets: Vec<u32> = self.begun.iter().map(|(socket, ..)| *socket).collect();
+        sockets.dedup();
+        sockets
+    }
+
+    /// Sealed echo requests of the channels that this end initiated over a socket, with their destinations.
+    pub(crate) fn questions(&mut self, now: Time, socket: u32) -> Vec<(Address, Vec<u8>)> {
+        let question = EchoQuestion { number: 0, answer: 0, answers: 1, wait: Duration::ZERO };
+        let packet = question.write(QUESTION);
+        let len = packet.len() + OVERHEAD;
+        let channels = self.begun.iter().filter(|(on, ..)| *on == socket);
+        let sealed = channels.filter_map(|(_, _, channel)| {
+            let mut record = vec![0; len];
+            record[HEADER..HEADER + packet.len()].copy_from_slice(&packet);
+            Some((self.channels.seal(now, *channel, &mut record, len).ok()?, record))
+        });
+        sealed.collect()
     }
 
     /// The peer at a channel's other end.

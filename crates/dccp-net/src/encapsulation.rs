@@ -1,5 +1,6 @@
 use dccp_proto::Ecn;
 use mpdccp_units::Time;
+use std::any::Any;
 use std::io;
 use std::net::{IpAddr, SocketAddr};
 
@@ -87,6 +88,9 @@ pub struct SocketStats {
 
 /// A socket that carries DCCP packets in IP.
 pub trait Encapsulation: Send {
+    /// What carries packets now: `udp`, `raw` or `tls`.
+    fn name(&self) -> &'static str;
+
     /// IP and UDP header bytes per packet.
     fn overhead(&self) -> u16;
 
@@ -156,4 +160,34 @@ pub trait Encapsulation: Send {
 
     /// Counters.
     fn stats(&self) -> &SocketStats;
+
+    /// Further counters, by name: connections that were refused or lost.
+    fn drops(&self) -> Vec<(&'static str, u64)> {
+        Vec::new()
+    }
+
+    /// Whether to [`ask`](Self::ask) the peer a question now.
+    fn asks(&mut self, _now: Time) -> bool {
+        false
+    }
+
+    /// Sends an echo request over an encapsulation that does not carry packets now, to see whether it works.
+    fn ask(&mut self, _question: &Burst<'_>) {}
+
+    /// The peer answered a question over this socket.
+    fn on_answer(&mut self, _now: Time) {}
+
+    /// The path over this socket fails, though packets may arrive.
+    fn on_suspect(&mut self, _now: Time) {}
+
+    /// The peer's host advertises these addresses. If the path over this socket is down, it may connect to one of them.
+    fn on_advertised(&mut self, _now: Time, _addresses: &[IpAddr], _up: bool) {}
+
+    /// Gives away the connection to `remote`, for the same socket of another shard.
+    fn give(&mut self, _remote: SocketAddr) -> Option<Box<dyn Any + Send>> {
+        None
+    }
+
+    /// Takes a connection that another shard's socket gave away.
+    fn take(&mut self, _connection: Box<dyn Any + Send>) {}
 }

@@ -37,7 +37,10 @@ pub fn grant_socket(socket: BorrowedFd<'_>, mark: Option<u32>) -> io::Result<()>
 }
 
 /// Calls [`grant_socket`], or the granter, which knows the mark.
-pub(crate) fn ask(socket: &impl AsFd, mark: Option<u32>) -> io::Result<()> {
+///
+/// # Errors
+/// As for [`grant_socket`].
+pub fn prepare_socket(socket: &impl AsFd, mark: Option<u32>) -> io::Result<()> {
     match ELSEWHERE.get() {
         Some(granter) => granter(socket.as_fd()),
         None => grant_socket(socket.as_fd(), mark),

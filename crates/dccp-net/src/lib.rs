@@ -125,7 +125,7 @@ pub use {
     capture::Capture,
     clock::Clock,
     driver::{Driver, Turn},
-    grant::{grant_socket, grant_sockets_by},
+    grant::{grant_socket, grant_sockets_by, prepare_socket},
     net::Net,
     qlog::Qlog,
     raw33::RawEncapsulation,

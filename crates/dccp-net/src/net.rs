@@ -1,4 +1,6 @@
 use crate::capture::Form;
+mod connections;
+
 use crate::channels::{self, Arrived, ChannelRoutes, is_channel};
 use crate::links::Links;
 use crate::marking::{Marking, Part, data_of};
@@ -195,6 +197,7 @@ impl Net {
     /// Receives once from a socket and passes everything to `endpoint`, with times that never decrease.
     pub(crate) fn receive(&mut self, socket: u32, last: &mut Time, endpoint: &mut Endpoint) {
         let Some(Some(encapsulation)) = self.sockets.get_mut(socket as usize) else { return };
+        let (mut elsewhere, mut answered) = (Vec::<(u8, SocketAddr)>::new(), false);
         let Net { capture, capture_plaintext, routes, neighbours, marking, qlog, .. } = self;
         let marking = marking.as_deref();
         let bound = if capture.is_some() { encapsulation.local_addr().ok() } else { None };
@@ -217,6 +220,9 @@ impl Net {
                 Arrived::Packet(opened) => opened,
                 Arrived::Elsewhere(shard) => {
                     let (ecn, ip_len, bytes) = (packet.ecn, packet.ip_len, packet.bytes.to_vec());
+                    if !elsewhere.contains(&(shard, outer.remote)) {
+                        elsewhere.push((shard, outer.remote));
+                    }
                     return neighbours.put(shard, Mail::Datagram { from: outer, ecn, ip_len, bytes });
                 }
                 Arrived::Nothing => return,
@@ -226,24 +232,39 @@ impl Net {
                 capture.received(socket, bound, &packet, inner, Form::Dccp);
             }
             let inner = carried(marking, packet.ecn, &mut packet.bytes[opened.packet]);
+            if secure::EchoAnswer::read(inner).is_some() {
+                answered = true;
+                return;
+            }
             if let Some(qlog) = qlog {
                 qlog.packet(*last, false, inner, packet.ecn);
             }
             endpoint.handle_peer(*last, &opened.route, opened.peer, packet.ecn, packet.ip_len, inner);
         });
+        if answered {
+            encapsulation.on_answer(*last);
+        }
         self.refused.extend(encapsulation.refused().into_iter().map(|to| (socket, to)));
         if let Err(e) = result {
             // Errors of earlier sends (ICMP) and of interfaces that disappeared; sending shows whether they
             // last.
             tracing::debug!("socket {socket}: receiving: {e}");
         }
+        for (shard, remote) in elsewhere {
+            self.give(socket, remote, shard);
+        }
         self.hand_over();
     }
 
     /// Hands over packets that belong to other shards.
     fn hand_over(&mut self) {
-        let Net { routes: Some(routes), neighbours, .. } = self else { return };
+        let Net { routes: Some(routes), neighbours, sockets, .. } = self else { return };
         while let Some(handshake) = routes.channels.poll_handover() {
+            let secure::Address { socket, remote, .. } = *handshake.from();
+            let under = sockets.get_mut(socket as usize).and_then(Option::as_mut);
+            if let Some(connection) = under.and_then(|under| under.give(remote)) {
+                neighbours.put(handshake.shard, Mail::Connection { socket, connection });
+            }
             neighbours.put(handshake.shard, Mail::Handshake(Box::new(handshake)));
         }
         neighbours.send();
@@ -251,9 +272,14 @@ impl Net {
 
     /// Takes packets that arrived at another shard for this one.
     pub(crate) fn take(&mut self, now: Time, mail: Vec<Mail>, endpoint: &mut Endpoint) {
-        let Net { routes: Some(routes), marking, .. } = self else { return };
+        let Net { routes: Some(routes), marking, sockets, .. } = self else { return };
         for mail in mail {
             match mail {
+                Mail::Connection { socket, connection } => {
+                    if let Some(Some(encapsulation)) = sockets.get_mut(socket as usize) {
+                        encapsulation.take(connection);
+                    }
+                }
                 Mail::Datagram { from, ecn, ip_len, mut bytes } => {
                     let Arrived::Packet(opened) = routes.handle(now, &from, &mut bytes) else { continue };
                     let inner = carried(marking.as_deref(), ecn, &mut bytes[opened.packet]);
@@ -328,6 +354,7 @@ impl Net {
             }
         }
         batch.clear();
+        self.ask(now);
         self.send_messages();
         self.write_keys();
     }

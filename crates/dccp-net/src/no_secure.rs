@@ -12,6 +12,7 @@ use std::str::FromStr;
 pub const HEADER: usize = 0;
 pub const TAG: usize = 0;
 pub const OVERHEAD: usize = 0;
+pub const QUESTION: usize = 0;
 
 /// The crate is built without encryption.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -139,6 +140,34 @@ impl Aead {
 
 pub struct Handover {
     pub shard: u8,
+    from: Address,
+}
+
+impl Handover {
+    pub fn from(&self) -> &Address {
+        &self.from
+    }
+}
+
+pub struct EchoQuestion {
+    pub number: u64,
+    pub answer: u16,
+    pub answers: u8,
+    pub wait: Duration,
+}
+
+impl EchoQuestion {
+    pub fn write(&self, _len: usize) -> Vec<u8> {
+        Vec::new()
+    }
+}
+
+pub enum EchoAnswer {}
+
+impl EchoAnswer {
+    pub fn read(_packet: &[u8]) -> Option<EchoAnswer> {
+        None
+    }
 }
 
 pub struct Settings {

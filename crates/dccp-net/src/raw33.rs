@@ -82,6 +82,10 @@ fn strip(message: Message<'_>) -> Option<(IpAddr, &mut [u8])> {
 }
 
 impl Encapsulation for RawEncapsulation {
+    fn name(&self) -> &'static str {
+        "raw"
+    }
+
     fn overhead(&self) -> u16 {
         if self.socket.bind().addr.is_ipv4() { 20 } else { 40 }
     }

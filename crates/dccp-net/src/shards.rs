@@ -2,6 +2,7 @@
 
 use crate::secure::Handover;
 use dccp_proto::{Ecn, Route};
+use std::any::Any;
 
 /// A packet for another shard.
 pub(crate) enum Mail {
@@ -9,6 +10,8 @@ pub(crate) enum Mail {
     Datagram { from: Route, ecn: Ecn, ip_len: u32, bytes: Vec<u8> },
     /// A handshake of a peer that belongs to that shard.
     Handshake(Box<Handover>),
+    /// A connection of this socket, which the packets of that shard use.
+    Connection { socket: u32, connection: Box<dyn Any + Send> },
 }
 
 /// Hands over to a shard; false if that shard is overloaded.

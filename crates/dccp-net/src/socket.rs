@@ -71,7 +71,7 @@ fn open(bind: &Bind, raw: bool, mark: Option<u32>, shared: bool) -> io::Result<s
     if bind.addr.is_ipv6() && !raw {
         socket.set_only_v6(true)?;
     }
-    grant::ask(&socket, mark)?;
+    grant::prepare_socket(&socket, mark)?;
     if shared {
         socket.set_reuse_port(true)?;
     }

@@ -48,6 +48,10 @@ fn overhead(addr: SocketAddr) -> u16 {
 }
 
 impl Encapsulation for UdpEncapsulation {
+    fn name(&self) -> &'static str {
+        "udp"
+    }
+
     fn overhead(&self) -> u16 {
         overhead(self.0.bind().addr)
     }

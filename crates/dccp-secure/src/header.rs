@@ -48,6 +48,11 @@ pub fn shard_of(datagram: &[u8]) -> Option<u8> {
     (datagram.len() >= HEADER && datagram[0] == TYPE).then(|| datagram[4])
 }
 
+/// Whether a datagram is a cookie, the only answer to senders that have not proved a key.
+pub fn is_cookie(datagram: &[u8]) -> bool {
+    read(datagram).is_some_and(|(_, kind)| kind == Kind::Cookie)
+}
+
 pub(crate) fn write(to: Receiver, kind: Kind, out: &mut [u8; HEADER]) {
     let counter = match kind {
         Kind::Initiation => INITIATION,

@@ -2,6 +2,7 @@
 //! simulator and tests read it.
 
 use crate::command::Answer;
+use crate::config::{Config, PathSpec, Secret, TlsCheck};
 use crate::log_limit::LogLimit;
 use crate::packet::marking::Marker;
 use crate::shards::ShardMessage;
@@ -29,6 +30,17 @@ pub enum Action {
         remote: SocketAddr,
         /// The socket belongs to a path of this end: report to the endpoint if its link is down.
         own: bool,
+    },
+    /// The path over this socket does not answer: it may try another encapsulation.
+    Suspect(u32),
+    /// Connect by TLS to an address that the session's server advertises, if there is one.
+    TellServer {
+        /// The socket of a path.
+        socket: u32,
+        /// What the server advertises.
+        advertised: Vec<IpAddr>,
+        /// The path is up: its connection stays.
+        up: bool,
     },
     /// List the interfaces. Answered by [`crate::HostEvent::Interfaces`].
     ListInterfaces,
@@ -113,8 +125,47 @@ pub struct OpenPath {
     pub local: Option<IpAddr>,
     /// Interface to send through.
     pub interface: Option<String>,
-    /// The peer's address; the port is 0 without UDP.
+    /// The peer's address; the port is that of TLS without UDP, and 0 without both.
     pub remote: SocketAddr,
+    /// How it may use TLS, if at all.
+    pub tls: Option<TlsPath>,
+}
+
+/// A path that uses TLS over TCP.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct TlsPath {
+    /// Only while UDP does not answer.
+    pub auto: bool,
+    /// TCP port of the server.
+    pub port: u16,
+    /// Name of the server.
+    pub name: Option<String>,
+    /// What is checked of its certificate.
+    pub check: TlsCheck,
+    /// HTTP proxy on the way, with user and password.
+    pub proxy: Option<(SocketAddr, Option<Secret>)>,
+    /// Addresses that the server of the current session advertises.
+    pub advertised: Vec<IpAddr>,
+}
+
+impl TlsPath {
+    /// The connection of a path of the file.
+    pub fn of(
+        cfg: &Config,
+        spec: &PathSpec,
+        proxy: Option<(SocketAddr, Option<Secret>)>,
+        auto: bool,
+        advertised: Vec<IpAddr>,
+    ) -> TlsPath {
+        TlsPath {
+            auto,
+            port: spec.tls_port.unwrap_or(cfg.tls_port),
+            name: spec.tls_name.clone().or_else(|| spec.remote.name().map(str::to_owned)),
+            check: spec.tls_check,
+            proxy,
+            advertised,
+        }
+    }
 }
 
 /// What the owner's program is told.

@@ -12,7 +12,7 @@ pub enum Command {
         /// Name of the peer, if there are several.
         peer: Option<String>,
         /// The path.
-        path: PathSpec,
+        path: Box<PathSpec>,
     },
     /// Close a path of a client.
     PathDel {

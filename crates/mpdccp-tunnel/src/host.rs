@@ -90,6 +90,8 @@ pub struct Looked {
     pub fault: Option<String>,
     /// Source address on this host, if it is a path of this end.
     pub source: Option<IpAddr>,
+    /// Its packets take TLS.
+    pub over_tls: bool,
     /// IP bytes that the socket sent and received.
     pub carried: u64,
     /// Whether the peer ever proved its key.

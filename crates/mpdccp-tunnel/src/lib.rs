@@ -30,10 +30,11 @@ mod setup;
 mod shards;
 pub mod status;
 mod tcp;
+pub mod tls;
 mod tunnel;
 mod watch;
 
-pub use action::{Action, Hook, HookEvent, Level, OpenPath, StateFile, line_start, put_line};
+pub use action::{Action, Hook, HookEvent, Level, OpenPath, StateFile, TlsPath, line_start, put_line};
 pub use command::{Answer, Command, Keys, PeerKeys};
 pub use drops::DropReason;
 pub use host::{HostEvent, Interface, Looked, Sizes};

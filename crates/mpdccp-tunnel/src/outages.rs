@@ -18,6 +18,7 @@ impl Peer {
             true => {
                 self.doubts.insert(socket, (id, cause));
                 cx.out.push(Action::Look { socket, remote, own: true });
+                cx.out.push(Action::Suspect(socket));
             }
             false => self.fails(cx, id, &cause),
         }
@@ -31,6 +32,22 @@ impl Peer {
                 path_history::instead(self.status(cx).as_ref(), Some(id), |path| self.path_name(path));
             cx.out.warn(format!("peer {}: {label} fails: {cause}; {instead}", self.name()));
             cx.hook(HookEvent::PathDown, self.name(), Some(&path), cause);
+        }
+    }
+
+    /// A path's packets took another encapsulation.
+    pub(crate) fn on_encapsulation(&mut self, cx: &mut Cx<'_>, looked: &Looked) {
+        let name = self.cfg.name.clone();
+        let Some(path) = self.open_paths_mut().find(|path| path.socket == looked.socket) else { return };
+        if std::mem::replace(&mut path.over_tls, looked.over_tls) == looked.over_tls {
+            return;
+        }
+        let path = &path.spec.name;
+        match looked.over_tls {
+            true => {
+                cx.out.warn(format!("peer {name}: path {path}: no answer over UDP; it uses TLS over TCP"))
+            }
+            false => cx.out.info(format!("peer {name}: path {path}: UDP answers again; it leaves TLS")),
         }
     }
 

@@ -1,5 +1,6 @@
 //! A path of this end, waiting or open.
 
+use crate::action::TlsPath;
 use crate::config::{PathSpec, Prio};
 use dccp_proto::{Ports, Route};
 use mpdccp_proto::{PathConfig, PathName, SessionId};
@@ -26,6 +27,7 @@ pub(crate) struct Opening {
     pub(crate) request: u64,
     pub(crate) interface: Option<String>,
     pub(crate) remote: SocketAddr,
+    pub(crate) tls: Option<TlsPath>,
 }
 
 impl WaitingPath {
@@ -54,6 +56,10 @@ pub(crate) struct OpenPath {
     pub(crate) charged: u64,
     /// Its quota is used up.
     pub(crate) exhausted: bool,
+    /// Its packets take TLS.
+    pub(crate) over_tls: bool,
+    /// What its socket knows, if it may use TLS: what the server advertises, and whether the path is up.
+    pub(crate) knows: Option<(Vec<IpAddr>, bool)>,
 }
 
 /// A session with a server that was left, and its paths.

@@ -18,6 +18,13 @@ pub struct Handover {
     pub(super) to: Receiver,
 }
 
+impl Handover {
+    /// Where the message came from.
+    pub fn from(&self) -> &Address {
+        &self.from
+    }
+}
+
 impl Channels {
     /// Sets the number of the server's shards, numbered from 0. All have the same peers under the same
     /// numbers, and each has the channels of the peers that belong to it.

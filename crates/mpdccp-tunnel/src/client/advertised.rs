@@ -2,9 +2,11 @@
 //! and the client's paths to them.
 
 use crate::Cx;
+use crate::action::Action;
 use crate::client::paths::Paths;
 use crate::config::{JoinAdvertised, PathSpec, Remotes};
 use crate::path::WaitingPath;
+use crate::peer::Peer;
 use crate::peers::Peers;
 use mpdccp_proto::SessionState;
 use mpdccp_units::Duration;
@@ -40,13 +42,33 @@ fn wanted(policy: JoinAdvertised, files: &[PathSpec], told: &[IpAddr], most: usi
     found
 }
 
+impl Peer {
+    /// What the server of this session advertises.
+    pub(crate) fn advertised(&self, cx: &Cx<'_>) -> Vec<IpAddr> {
+        let status = self.status(cx).filter(|status| status.state == SessionState::Open);
+        status.iter().flat_map(|s| &s.peer_addresses).map(|(_, ip, _)| *ip).collect()
+    }
+
+    /// Tells the sockets that may use TLS what the server advertises. A balancer cannot see in TLS which server a connection is for.
+    pub(crate) fn tell_server(&mut self, cx: &mut Cx<'_>) {
+        let (advertised, ups) = (self.advertised(cx), self.up(cx));
+        for path in &mut self.paths {
+            let Some(knows) = &mut path.knows else { continue };
+            let (socket, up) = (path.socket, ups.contains(&path.socket));
+            if *knows != (advertised.clone(), up) {
+                *knows = (advertised.clone(), up);
+                cx.out.push(Action::TellServer { socket, advertised: advertised.clone(), up });
+            }
+        }
+    }
+}
+
 /// A client joins advertised addresses, and leaves withdrawn ones. Within a session, it does not retry an
 /// address that does not answer (RFC 9897 section 3.4).
 pub(crate) fn follow(cx: &mut Cx<'_>, peers: &mut Peers, paths: &mut Paths) {
     for number in peers.present() {
         let peer = &mut peers[number];
-        let status = peer.status(cx).filter(|status| status.state == SessionState::Open);
-        let told: Vec<IpAddr> = status.iter().flat_map(|s| &s.peer_addresses).map(|(_, ip, _)| *ip).collect();
+        let told = peer.advertised(cx);
         let mut files: Vec<PathSpec> = peer.specs().filter(|spec| !spec.advertised).cloned().collect();
         // They opened in random order.
         files.sort_by(|a, b| a.name.cmp(&b.name));

@@ -22,6 +22,7 @@ use timestamp::Timestamp;
 /// Periodic check of the paths.
 pub(crate) fn watch(cx: &mut Cx<'_>, peers: &mut Peers, paths: &mut Paths, assigned: &mut Assigned) {
     advertised::follow(cx, peers, paths);
+    peers.iter_mut().for_each(|peer| peer.tell_server(cx));
     match Paths::has_patterns(peers) {
         true => cx.out.push(Action::ListInterfaces),
         false => paths.open(cx, peers),
@@ -54,6 +55,7 @@ pub(crate) fn charge(
     if let Some(peer) = peers.iter_mut().find(owns) {
         peer.heard |= looked.heard;
         peer.on_looked(cx, looked);
+        peer.on_encapsulation(cx, looked);
         quotas.charge(cx, peer, looked);
     }
 }

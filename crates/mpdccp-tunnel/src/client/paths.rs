@@ -2,10 +2,10 @@
 //! another interface or address, and closes them.
 
 use crate::Cx;
-use crate::action::{Action, OpenPath as Request};
+use crate::action::{Action, OpenPath as Request, TlsPath};
 use crate::client::leaving;
 use crate::client::names::Names;
-use crate::config::{Encapsulation, PathSpec};
+use crate::config::{Encapsulation, PathSpec, Remote};
 use crate::host::{Interface, Sizes};
 use crate::packet::mtu;
 use crate::path::{OpenPath, Opening, WaitingPath};
@@ -47,6 +47,7 @@ impl Paths {
                                 local: path.spec.local,
                                 interface: opening.interface.clone(),
                                 remote: opening.remote,
+                                tls: opening.tls.clone(),
                             }));
                             path.opening = Some(opening);
                         }
@@ -60,30 +61,44 @@ impl Paths {
     }
 
     fn is_asking(&self, path: &WaitingPath) -> bool {
-        path.spec.remote.name().is_some_and(|name| self.names.is_pending(name))
+        let proxy = path.spec.proxy.as_ref().and_then(|proxy| proxy.at.name());
+        path.spec.remote.name().into_iter().chain(proxy).any(|name| self.names.is_pending(name))
     }
 
     /// Socket to open for a waiting path; the error names the missing condition.
     fn opening(&mut self, cx: &mut Cx<'_>, peer: &Peer, at: usize) -> Result<Opening, String> {
         let WaitingPath { spec, failed, .. } = &peer.waiting[at];
-        let ip = match (spec.remote.ip(), spec.remote.name()) {
-            (Some(ip), _) => ip,
+        let mut address = |cx: &mut Cx<'_>, of: &Remote, failed| match (of.ip(), of.name()) {
+            (Some(ip), _) => Ok(ip),
             (None, name) => {
                 let name = name.unwrap_or_default();
-                let address = self.names.address(name, spec.local, *failed);
-                address.inspect_err(|_| self.names.ask(cx, name))?
+                let address = self.names.address(name, spec.local, failed);
+                address.inspect_err(|_| self.names.ask(cx, name))
+            }
+        };
+        let ip = address(cx, &spec.remote, *failed)?;
+        let proxy = match &spec.proxy {
+            None => None,
+            Some(proxy) => {
+                let at = SocketAddr::new(address(cx, &proxy.at, None)?, proxy.at.port.unwrap_or_default());
+                Some((at, proxy.login.clone()))
             }
         };
         let interface = match spec.pattern() {
             Some(pattern) => Some(self.fitting(pattern, ip, &peer.interfaces())?),
             None => spec.interface.clone(),
         };
-        let port = match cx.cfg.encapsulation {
-            Encapsulation::Udp => spec.remote.port.unwrap_or(dccp_wire::DCCP_UDP_PORT),
-            Encapsulation::Raw => 0,
+        let encapsulation = cx.cfg.encapsulation_of(spec);
+        let auto = encapsulation == Encapsulation::Auto;
+        let tls =
+            encapsulation.has_tls().then(|| TlsPath::of(cx.cfg, spec, proxy, auto, peer.advertised(cx)));
+        let port = match (encapsulation, &tls) {
+            (Encapsulation::Tls, Some(tls)) => tls.port,
+            (Encapsulation::Raw, _) => 0,
+            _ => spec.remote.port.unwrap_or(dccp_wire::DCCP_UDP_PORT),
         };
         self.requests += 1;
-        Ok(Opening { request: self.requests, interface, remote: SocketAddr::new(ip, port) })
+        Ok(Opening { request: self.requests, interface, remote: SocketAddr::new(ip, port), tls })
     }
 
     /// The first interface of a pattern that no other path of the peer uses.
@@ -116,7 +131,7 @@ impl Paths {
             // The path was removed meanwhile.
             return cx.out.push(Action::CloseSocket(socket));
         };
-        let Some(Opening { interface, remote, .. }) = path.opening else { return };
+        let Some(Opening { interface, remote, tls, .. }) = path.opening else { return };
         let peer = &mut peers[number];
         if !path.why.is_empty() {
             cx.out.info(format!("peer {}: path {} joins, to {remote}", peer.name(), path.spec.name));
@@ -134,6 +149,8 @@ impl Paths {
             proved: false,
             charged: 0,
             exhausted: false,
+            over_tls: tls.as_ref().is_some_and(|tls| !tls.auto),
+            knows: tls.map(|tls| (tls.advertised, false)),
         };
         if path.reply.is_some() {
             cx.out.info(format!("peer {}: path {} added", peer.name(), open.spec.name));

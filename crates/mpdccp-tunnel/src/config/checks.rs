@@ -3,6 +3,7 @@
 use super::review::Found;
 use super::{
     Bypass, Config, Encapsulation, HostPort, JoinAdvertised, PathSpec, Peer, Remote, Role, Routes, Security,
+    TlsCheck,
 };
 use ipnet::IpNet;
 use mpdccp_proto::PathName;
@@ -43,6 +44,7 @@ impl Config {
         say("dns", self.check_dns());
         let whole = self.hook.as_ref().is_none_or(|hook| hook.is_absolute());
         say("hook", check(whole, "hook: give the absolute path of a program, such as \"/etc/mpdccp/hook\""));
+        self.check_tls(&mut say);
         say("shards", self.check_shards().map_err(str::to_owned));
         self.check_own_keys(&mut say);
         say("advertise", self.check_advertise());
@@ -120,10 +122,36 @@ impl Config {
         }
     }
 
+    /// Keys about TLS.
+    fn check_tls(&self, say: &mut impl FnMut(&str, Result<(), String>)) {
+        let (tls, client) = (self.encapsulation.has_tls(), self.role == Role::Client);
+        let none = self.security == Security::None;
+        let any = tls || self.specs().any(|path| path.encapsulation.is_some_and(Encapsulation::has_tls));
+        let what = "TLS only hides packets, so it needs the keys of the tunnel; remove security = \"none\"";
+        say("encapsulation", check(!(any && none), what));
+        for (key, file) in [("tls_certificate", &self.tls_certificate), ("tls_key", &self.tls_key)] {
+            let what =
+                format!("{key} is for role = \"server\"; a client says with `tls_check` what it checks");
+            say(key, check(file.is_none() || !client, what));
+            let what = format!("{key} needs encapsulation = \"tls\" or \"auto\"");
+            say(key, check(file.is_none() || client || tls, what));
+        }
+        let both = self.tls_certificate.is_some() == self.tls_key.is_some();
+        say("tls_certificate", check(both, "tls_certificate and tls_key need each other"));
+        say("tls_port", check(self.tls_port > 0, "tls_port: invalid port 0; example: 443"));
+        let port =
+            self.listen.0.iter().find(|at| self.encapsulation == Encapsulation::Tls && at.port.is_some());
+        say("listen", port.map_or(Ok(()), |at| Err(format!("listen: {at}: {TLS_PORT}"))));
+    }
+
+    fn specs(&self) -> impl Iterator<Item = &PathSpec> {
+        self.peers.iter().flat_map(|peer| &peer.get_ref().paths).map(|path| path.get_ref())
+    }
+
     /// Whether the shard of a datagram can be determined.
     fn check_shards(&self) -> Result<(), &'static str> {
         match (self.shards.0, self.role, self.security, self.encapsulation) {
-            (1, ..) | (_, Role::Server, Security::Noise, Encapsulation::Udp) => Ok(()),
+            (1, ..) => Ok(()),
             (_, Role::Client, ..) => Err("shards is only for role = \"server\""),
             (_, _, Security::None, _) => {
                 Err("shards needs keys; packets with security = \"none\" do not identify their shard")
@@ -131,6 +159,7 @@ impl Config {
             (.., Encapsulation::Raw) => Err(
                 "shards needs encapsulation = \"udp\"; the kernel cannot distribute packets without UDP ports",
             ),
+            _ => Ok(()),
         }
     }
 
@@ -375,6 +404,32 @@ impl Config {
         for remote in path.remote.all().iter().filter(|r| raw && r.port.is_some()) {
             say("remote", true, format!("remote {remote}: {NO_PORT}"));
         }
+        let encapsulation = self.encapsulation_of(path);
+        let tls = encapsulation == Encapsulation::Tls;
+        for remote in path.remote.all().iter().filter(|r| tls && !server && r.port.is_some()) {
+            say("remote", true, format!("remote {remote}: {TLS_PORT}"));
+        }
+        let mixed = path.encapsulation.is_some_and(|own| (own == Encapsulation::Raw) != raw);
+        say("encapsulation", mixed, "encapsulation: `raw` is for all paths of a file, or for none".into());
+        let hidden = encapsulation.has_tls();
+        let given = [
+            ("encapsulation", path.encapsulation.is_some(), true),
+            ("tls_port", path.tls_port.is_some(), true),
+            ("tls_name", path.tls_name.is_some(), hidden),
+            ("tls_check", path.tls_check != TlsCheck::None, hidden),
+            ("proxy", path.proxy.is_some(), hidden),
+        ];
+        for (key, given, fits) in given {
+            say(key, server && given, format!("{key} is for role = \"client\""));
+            let what = format!("{key} needs encapsulation = \"tls\" or \"auto\"");
+            say(key, !server && given && !fits, what);
+        }
+        say("tls_port", path.tls_port == Some(0), "tls_port: invalid port 0; example: 443".into());
+        let named = path.tls_name.is_some() || path.remote.name().is_some();
+        let what = "tls_check = \"name\" needs the name of the server: tls_name = \"HOST\"";
+        say("tls_check", path.tls_check == TlsCheck::Name && !named, what.into());
+        let odd = path.tls_name.as_ref().is_some_and(|name| !is_host(name));
+        say("tls_name", odd, "tls_name: this is not a host name; example: \"www.example.org\"".into());
         say(
             "remote",
             server && path.remote.count() > 1,
@@ -421,4 +476,18 @@ fn check_port(key: &str, at: Option<HostPort>) -> Result<(), String> {
 
 const NO_KEYS: &str = "no keys: give this end private_key_file = \"FILE\" and each peer its public_key (`mpdccp genkey > FILE` \
 creates a key, `mpdccp pubkey < FILE` prints its public key for the other end), or set security = \"none\" for no encryption";
+
+/// Whether TLS can name this host.
+fn is_host(name: &str) -> bool {
+    let label = |label: &str| {
+        (1..=63).contains(&label.len())
+            && label.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'-')
+            && !label.starts_with('-')
+            && !label.ends_with('-')
+    };
+    name.len() <= 253 && name.split('.').all(label) && name.parse::<std::net::IpAddr>().is_err()
+}
+
+const TLS_PORT: &str =
+    "encapsulation = \"tls\" has no UDP port; leave it out, and write the TCP port as `tls_port`";
 const NO_PORT: &str = "encapsulation = \"raw\" has no UDP port; leave it out (the DCCP port is `dccp_port`)";

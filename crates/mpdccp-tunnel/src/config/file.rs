@@ -2,7 +2,8 @@
 
 use super::{
     Addresses, AllOr, Assign, Bypass, Cipher, Day, Encapsulation, HostPort, Key, Mtu, OneOrMore, OuterDscp,
-    OuterEcn, Prio, RateLimit, Remotes, Routes, Secret, ServerNumber, ShardCount, Tcp, User, Volume,
+    OuterEcn, Prio, Proxy, RateLimit, Remotes, Routes, Secret, ServerNumber, ShardCount, Tcp, TlsCheck, User,
+    Volume,
 };
 use ipnet::IpNet;
 use mpdccp_proto::{SessionConfig, Settings};
@@ -27,6 +28,13 @@ pub struct Config {
     /// Encapsulation of DCCP.
     #[serde(default, alias = "carrier", deserialize_with = "crate::config::word")]
     pub encapsulation: Encapsulation,
+    /// TCP port of TLS.
+    #[serde(default = "crate::config::tls_port")]
+    pub tls_port: u16,
+    /// Files with a server's certificate and its private key, in PEM; without them, it makes a certificate at each start.
+    pub tls_certificate: Option<PathBuf>,
+    /// The private key.
+    pub tls_key: Option<PathBuf>,
     /// Whether peers have keys and encryption.
     #[serde(default, deserialize_with = "crate::config::word")]
     pub security: Security,
@@ -135,6 +143,9 @@ pub(super) const KEYS: &[&str] = &[
     "role",
     "interface",
     "encapsulation",
+    "tls_port",
+    "tls_certificate",
+    "tls_key",
     "security",
     "private_key",
     "private_key_file",
@@ -295,6 +306,18 @@ pub struct PathSpec {
     pub interface: Option<String>,
     /// The first remote is used; the others if a server is unavailable.
     pub remote: Remotes,
+    /// Its encapsulation, if not that of the file. Client only.
+    #[serde(default, deserialize_with = "crate::config::some_word")]
+    pub encapsulation: Option<Encapsulation>,
+    /// TCP port of TLS, if not that of the file.
+    pub tls_port: Option<u16>,
+    /// Name of the server in TLS, if not that of `remote`.
+    pub tls_name: Option<String>,
+    /// How the server's certificate is checked.
+    #[serde(default)]
+    pub tls_check: TlsCheck,
+    /// HTTP proxy between this host and the server, for TLS.
+    pub proxy: Option<Proxy>,
     /// 0 never, 1 standby, 2 overflow, 3 to 15 primary, larger preferred.
     pub priority: Option<Prio>,
     /// Largest IP packet of the path, if it is smaller than the system knows.
@@ -385,10 +408,16 @@ impl Config {
 
     /// The first key that differs but cannot change while the tunnel runs.
     fn first_fixed_change(&self, new: &Config) -> Option<&'static str> {
+        // A client's paths have their own copy of it.
+        let ip = |cfg: &Config| cfg.encapsulation == Encapsulation::Raw;
+        let paths_only = self.is_client() && ip(self) == ip(new);
         let same = [
             ("role", self.role == new.role),
             ("interface", self.interface == new.interface),
-            ("encapsulation", self.encapsulation == new.encapsulation),
+            ("encapsulation", self.encapsulation == new.encapsulation || paths_only),
+            ("tls_port", self.tls_port == new.tls_port || self.is_client()),
+            ("tls_certificate", self.tls_certificate == new.tls_certificate),
+            ("tls_key", self.tls_key == new.tls_key),
             ("security", self.security == new.security),
             ("ciphers", self.ciphers == new.ciphers),
             ("server_number", self.server_number == new.server_number),

@@ -4,12 +4,14 @@
 mod assign;
 mod bypass;
 mod checks;
+mod encapsulations;
 mod error;
 mod file;
 mod remote;
 mod review;
 mod suggestions;
 mod suspicious;
+mod tls;
 mod values;
 
 pub use assign::Assign;
@@ -18,9 +20,11 @@ pub use error::ConfigError;
 pub use file::{Config, JoinAdvertised, PathSpec, Peer, Role, Security};
 pub use remote::{Host, HostPort, Remote, Remotes};
 pub use review::{Remark, Review};
+pub use tls::{Proxy, TlsCheck};
 pub use values::{
     Addresses, AllOr, Cipher, Day, Encapsulation, Key, Mtu, OneOrMore, OuterDscp, OuterEcn, Prio, RateLimit,
     Routes, Secret, ServerNumber, ShardCount, Tcp, Volume, rate,
 };
 
+pub(crate) use tls::tls_port;
 pub(crate) use values::{path_mtu, prefixes, some_word, word};

@@ -397,6 +397,7 @@ impl Config {
                     new.iter().map(|Found { at, message }| reading.places.remark(at, message.clone()));
                 reading.errors.extend(remarks);
                 reading.known.extend(new.into_iter().map(|found| found.at));
+                cfg.settle_encapsulations();
                 warnings.extend(cfg.suspicious());
                 cfg.peers.iter_mut().for_each(|peer| peer.as_mut().rank_by_cost());
             }

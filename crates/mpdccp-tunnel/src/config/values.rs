@@ -43,6 +43,17 @@ pub enum Encapsulation {
     Udp,
     /// As IP protocol 33.
     Raw,
+    /// In TLS over TCP.
+    Tls,
+    /// In UDP, or in TLS while UDP does not answer; at a server in both.
+    Auto,
+}
+
+impl Encapsulation {
+    /// Whether packets may travel in TLS.
+    pub fn has_tls(self) -> bool {
+        matches!(self, Encapsulation::Tls | Encapsulation::Auto)
+    }
 }
 
 /// A peer's public key.
@@ -70,7 +81,7 @@ impl TryFrom<String> for Cipher {
 }
 
 /// A secret text: never shown, and wiped when dropped.
-#[derive(Clone, Deserialize)]
+#[derive(Clone, Deserialize, PartialEq, Eq)]
 #[serde(from = "String")]
 pub struct Secret(pub zeroize::Zeroizing<String>);
 

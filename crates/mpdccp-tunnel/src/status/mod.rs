@@ -145,6 +145,9 @@ report! {
     SocketStatus {
         Label socket: u32,
         Label local: String,
+        /// `udp`, `raw` or `tls`.
+        #[serde(default)]
+        Label encapsulation: String,
         Counter tx_packets: u64,
         #[serde(default)]
         Counter tx_bytes: u64,
@@ -245,6 +248,15 @@ report! {
         /// Since when it is up, or down.
         #[serde(default)]
         Gauge since_s: Option<f64>,
+        /// What carries its packets now: `udp`, `raw` or `tls`; empty if it is not open.
+        #[serde(default)]
+        Label encapsulation: String,
+        /// Its packets take TLS.
+        #[serde(default)]
+        Gauge over_tls: bool,
+        /// The socket or channel of its route.
+        #[serde(skip)]
+        Label socket: Option<u32>,
         Gauge priority: u8,
         /// Rate limit, monthly quota, volume of this month and its cost, if limits or costs are set.
         Gauge rate_limit_mbps: Option<f64>,

@@ -167,6 +167,7 @@ impl PathReport {
             state: path.state.name().into(),
             priority: path.prio,
             remote: remote.to_string(),
+            socket: Some(path.route.socket),
             ccid_tx: path.ccids.map(|(tx, _)| tx),
             ccid_rx: path.ccids.map(|(_, rx)| rx),
             mtu: path.mtu,

@@ -15,7 +15,7 @@ impl Tunnel {
         let cx = cx!(self, endpoint, now);
         let done = match command {
             Command::PathAdd { peer, path } => {
-                match self.paths.add(cx, &mut self.peers, id, peer.as_deref(), path) {
+                match self.paths.add(cx, &mut self.peers, id, peer.as_deref(), *path) {
                     Ok(true) => Ok(()),
                     // The reply follows once the host has opened the path.
                     Ok(false) => return,

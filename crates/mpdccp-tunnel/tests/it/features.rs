@@ -96,6 +96,27 @@ fn paths_begin_afresh_without_careful_resume() {
     assert!(world.reaches(0, SERVERS[0]) && !logged(&world, SERVERS[0], "carried"));
 }
 
+/// Behind a balancer, TLS reaches the session's server only at an address of its own.
+#[test]
+fn sockets_for_tls_learn_what_the_server_advertises() {
+    let own: IpAddr = [203, 0, 113, 9].into();
+    for (encapsulation, knows) in [("tls", vec![own]), ("auto", vec![own]), ("udp", vec![])] {
+        let extra = format!("encapsulation = \"{encapsulation}\"");
+        let remote = "[\"198.51.100.1\"]".to_owned();
+        let one = || ClientFile { extra: extra.clone(), remote: remote.clone(), ..ClientFile::new() };
+        let server = server_text([true; CLIENTS], "encapsulation = \"auto\"\nadvertise = [\"203.0.113.9\"]");
+        let mut world = World::new([one(), one()], &server);
+        world.run(SOON);
+        let told =
+            |world: &World| -> Vec<Vec<IpAddr>> { world.hosts[0].advertised.values().cloned().collect() };
+        assert_eq!(told(&world), vec![knows.clone(); knows.len() * 2], "{encapsulation}: both paths");
+        // Without a session, any server will do.
+        world.hosts[SERVERS[0]].stopped = true;
+        world.run(Duration::from_secs(120));
+        assert!(told(&world).concat().is_empty(), "{encapsulation}");
+    }
+}
+
 /// A client may send only from its own prefix.
 #[test]
 fn a_foreign_source_is_dropped_and_counted() {

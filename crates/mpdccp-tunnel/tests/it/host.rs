@@ -83,6 +83,8 @@ pub(crate) struct Host {
     /// Output for other shards: messages, and packets for their peers.
     pub(crate) to_shards: Vec<(u8, ShardMessage)>,
     pub(crate) handed_over: Vec<(u8, Vec<u8>)>,
+    /// What the sockets that may use TLS know of their server.
+    pub(crate) advertised: BTreeMap<u32, Vec<IpAddr>>,
     handshakes: Duration,
     began: Time,
     seed: u8,
@@ -142,6 +144,7 @@ impl Host {
             given: None,
             to_shards: Vec::new(),
             handed_over: Vec::new(),
+            advertised: BTreeMap::new(),
             handshakes: Duration::ZERO,
             began: now,
             seed,
@@ -244,6 +247,12 @@ impl Host {
                     None
                 }
                 Action::Look { socket, remote, own } => self.look(now, socket, remote, own),
+                // It has UDP only.
+                Action::Suspect(_) => continue,
+                Action::TellServer { socket, advertised, .. } => {
+                    self.advertised.insert(socket, advertised);
+                    None
+                }
                 Action::ListInterfaces => {
                     let up = self.access.iter().filter(|(_, access)| access.up);
                     let list = up.map(|(name, _)| Interface { name: name.clone(), v4: true, v6: false });
@@ -374,6 +383,7 @@ impl Host {
         let sizes = Sizes { path: Some(1500), device: Some(1500) };
         let heard = true;
         Some(HostEvent::Looked(Looked {
+            over_tls: false,
             socket,
             remote,
             sizes,

@@ -167,6 +167,10 @@ impl TunnelApp {
             Action::Look { socket, remote, own } => {
                 return Some(sockets::look(core, now, socket, remote, own));
             }
+            Action::Suspect(socket) => core.net.suspect(now, sockets::below(core, socket)),
+            Action::TellServer { socket, advertised, up } => {
+                core.net.tell_advertised(now, sockets::below(core, socket), &advertised, up);
+            }
             Action::ListInterfaces => return Some(HostEvent::Interfaces(sockets::interfaces())),
             Action::Resolve(name) => self.names.ask(name),
             Action::AddRoute { net, replace } => {
@@ -262,6 +266,11 @@ impl TunnelApp {
         let mut status = self.tunnel.status(&core.endpoint, core.clock.now(), only);
         status.program = env!("CARGO_PKG_VERSION").into();
         status.sockets = sockets::status(core);
+        for path in status.peers.iter_mut().flat_map(|peer| &mut peer.paths) {
+            let socket = path.socket.and_then(|socket| sockets::under(core, socket));
+            path.encapsulation = socket.map_or("", |socket| socket.name()).into();
+            path.over_tls = path.encapsulation == "tls";
+        }
         let drops = core.net.channels().map(|channels| channels.drops());
         status.channels = drops.into_iter().flatten().map(|(why, n)| (why.name().into(), *n)).collect();
         for shard in &mut status.shards {

@@ -9,6 +9,7 @@ mod host;
 mod links;
 mod proxy;
 mod shards;
+mod tls;
 mod up;
 
 use crate::choice::choice;

@@ -37,4 +37,5 @@ mod tunnel_service;
 mod tunnel_shards;
 mod tunnel_story;
 mod tunnel_tcp;
+mod tunnel_tls;
 mod tunnel_trust;

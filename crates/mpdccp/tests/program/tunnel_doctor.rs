@@ -238,6 +238,45 @@ fn faults_of_lines_and_hosts_are_found() {
 }
 
 #[test]
+fn lines_without_udp_are_tested_over_tls() {
+    if !able() {
+        return;
+    }
+    let mut world = World::new();
+    let server = std::fs::read_to_string(world.path("s.toml")).unwrap();
+    let state = world.path("server");
+    std::fs::write(world.path("s.toml"), format!("encapsulation = \"auto\"\nstate = {state:?}\n{server}"))
+        .unwrap();
+    world.up("s");
+    for router in ["r0", "r1"] {
+        world.sh(router, "nft add rule ip t f meta l4proto udp drop");
+    }
+    let args = [&["--json"], QUICK].concat();
+    world.write("c", &format!("encapsulation = \"auto\"\n{}", world.client()));
+    let output = world.doctor("c", &args, &[]);
+    let all: Value = serde_json::from_slice(&output.stdout).unwrap();
+    assert_eq!(found(&output), [], "{all}");
+    assert_eq!([&all["lines"][0]["over_tls"], &all["lines"][1]["over_tls"]], [true, true]);
+    assert!(
+        all["findings"]
+            .to_string()
+            .contains("does not answer UDP over this line; the tunnel uses TLS over TCP port 443")
+    );
+    // Without UDP, and with a network that blocks all of it.
+    world.sh("r1", "nft add rule ip t f tcp dport 443 reject with tcp reset");
+    let client = format!("encapsulation = \"tls\"\n{}", world.client().replace(":6511\"", "\""));
+    world.write("c", &client);
+    let output = world.doctor("c", &args, &[]);
+    assert_eq!(found(&output), [("tls".to_owned(), "lte".to_owned())]);
+    assert!(String::from_utf8_lossy(&output.stdout).contains("Connection refused"));
+    let wrong = PrivateKey::from_random([9; 32]).to_base64();
+    world.write("c", &client.replace(&*PrivateKey::from_random([1; 32]).to_base64(), &wrong));
+    let output = world.doctor("c", &args, &[]);
+    let faults = [("key", "dsl"), ("tls", "lte")].map(|(check, line)| (check.to_owned(), line.to_owned()));
+    assert_eq!(found(&output), faults, "{}", String::from_utf8_lossy(&output.stdout));
+}
+
+#[test]
 fn a_nat_that_forgets_soon_is_found() {
     if !able() {
         return;

@@ -106,6 +106,7 @@ impl End {
         let under = routes.and_then(|routes| Some(routes.resolve(socket)?.socket)).unwrap_or(socket);
         let heard = |routes: &ChannelRoutes| routes.channels.peer_stats(routes.peer(socket)?)?.heard;
         HostEvent::Looked(Looked {
+            over_tls: false,
             fault: None,
             source: None,
             socket,

@@ -270,28 +270,36 @@ pub(crate) fn of_server(plan: &Plan<'_>, here: &[Interface]) -> Vec<Finding> {
                 "`ip address` shows its addresses",
             ));
         }
-        if cfg.encapsulation == Encapsulation::Udp {
-            found.extend(firewall(listen.port.unwrap_or(dccp_wire::DCCP_UDP_PORT)));
+        if matches!(cfg.encapsulation, Encapsulation::Udp | Encapsulation::Auto) {
+            found.extend(firewall("UDP", listen.port.unwrap_or(dccp_wire::DCCP_UDP_PORT)));
+        }
+        if cfg.encapsulation.has_tls() {
+            found.extend(firewall("TCP", cfg.tls_port));
         }
     }
     found.dedup();
     found
 }
 
-/// Whether the nftables rules accept a UDP port, as far as their text shows.
-fn firewall(port: u16) -> Option<Finding> {
+/// Whether the nftables rules accept a port of UDP or TCP, as far as their text shows.
+fn firewall(protocol: &str, port: u16) -> Option<Finding> {
     let output = std::process::Command::new("nft").args(["-n", "list", "ruleset"]).output().ok()?;
     let text = String::from_utf8_lossy(&output.stdout);
-    is_shut(&text, port).then(|| {
+    let lower = protocol.to_lowercase();
+    is_shut(&text, &lower, port).then(|| {
         Finding::fault(
             "firewall",
-            format!("the firewall of this host drops packets by default, and no rule accepts UDP port {port}"),
-            format!("nft insert rule inet filter input udp dport {port} accept (or `ufw allow {port}/udp`), and make the rule permanent"),
+            format!("the firewall of this host drops packets by default, and no rule accepts {protocol} port {port}"),
+            format!("nft insert rule inet filter input {lower} dport {port} accept (or `ufw allow {port}/{lower}`), and make the rule permanent"),
         )
     })
 }
 
-fn is_shut(rules: &str, port: u16) -> bool {
+fn is_shut(rules: &str, protocol: &str, port: u16) -> bool {
+    let other = if protocol == "udp" { "tcp dport" } else { "udp dport" };
+    let accepts_all = format!("meta l4proto {protocol} accept");
+    let rules: String =
+        rules.lines().filter(|line| !line.contains(other)).flat_map(|line| [line, "\n"]).collect();
     let drops =
         rules.split("chain ").any(|chain| chain.contains("hook input") && chain.contains("policy drop"));
     let number = port.to_string();
@@ -307,7 +315,7 @@ fn is_shut(rules: &str, port: u16) -> bool {
             && line.contains("accept")
             && (words.contains(&&*number) || words.iter().any(within))
     };
-    let all = |line: &str| line.trim() == "accept" || line.trim().starts_with("meta l4proto udp accept");
+    let all = |line: &str| line.trim() == "accept" || line.trim().starts_with(&accepts_all);
     let blocked = |line: &str| line.contains("dport") && line.contains("drop") && line.contains(&number);
     (drops && !rules.lines().any(|line| names(line) || all(line))) || rules.lines().any(blocked)
 }
@@ -323,11 +331,14 @@ mod tests {
                 "table inet filter {{\n chain input {{\n type filter hook input priority 0; policy {policy};\n {rule}\n }}\n}}"
             )
         };
-        assert!(is_shut(&rules("ct state established accept", "drop"), 6511));
-        assert!(is_shut(&rules("tcp dport 22 accept", "drop"), 6511));
-        assert!(!is_shut(&rules("tcp dport 22 accept", "accept"), 6511));
-        assert!(!is_shut(&rules("udp dport 6511 accept", "drop"), 6511));
-        assert!(!is_shut(&rules("udp dport { 53, 6000-7000 } accept", "drop"), 6511));
-        assert!(is_shut(&rules("udp dport 6511 drop", "accept"), 6511));
+        assert!(is_shut(&rules("ct state established accept", "drop"), "udp", 6511));
+        assert!(is_shut(&rules("tcp dport 22 accept", "drop"), "udp", 6511));
+        assert!(!is_shut(&rules("tcp dport 22 accept", "accept"), "udp", 6511));
+        assert!(!is_shut(&rules("udp dport 6511 accept", "drop"), "udp", 6511));
+        assert!(!is_shut(&rules("udp dport { 53, 6000-7000 } accept", "drop"), "udp", 6511));
+        assert!(is_shut(&rules("udp dport 6511 drop", "accept"), "udp", 6511));
+        assert!(!is_shut(&rules("tcp dport { 80, 443 } accept", "drop"), "tcp", 443));
+        assert!(is_shut(&rules("udp dport 443 accept", "drop"), "tcp", 443), "QUIC is another matter");
+        assert!(!is_shut(&rules("udp dport 443 drop", "accept"), "tcp", 443));
     }
 }

@@ -4,13 +4,14 @@ use super::finding::Finding;
 use super::judge;
 use super::measure::{self, Load, Loss, Silence, Silences, Sizes};
 use super::plan::Plan;
-use super::probe::Prober;
-use super::reach::Evidence;
+use super::probe::{Over, Prober};
+use super::reach::{self, Evidence};
 use super::system::{self, Interface, Route};
 use crate::tunnel::host::routes::MARK;
 use dccp_net::{Bind, Clock};
 use dccp_secure::Reason;
-use mpdccp_tunnel::config::{Host, PathSpec};
+use mpdccp_tunnel::TlsPath;
+use mpdccp_tunnel::config::{Encapsulation, Host, PathSpec};
 use mpdccp_units::Duration;
 use serde::Serialize;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, ToSocketAddrs};
@@ -46,6 +47,11 @@ pub(crate) struct Line {
     /// Seconds that this host's clock is ahead of the server's.
     pub(crate) clock_ahead: Option<f64>,
     pub(crate) server_forwards: Option<[bool; 2]>,
+    /// HTTP proxy of the line.
+    #[serde(skip)]
+    pub(crate) proxy: Option<SocketAddr>,
+    /// TLS carries the packets.
+    pub(crate) over_tls: bool,
     /// The line can send packets.
     #[serde(skip)]
     pub(crate) usable: bool,
@@ -72,6 +78,9 @@ impl Line {
             (Some(remote), false) => format!("does not reach {remote}"),
             (None, _) => "cannot be used".into(),
         };
+        if self.over_tls {
+            words += " by TLS";
+        }
         if let Some(interface) = &self.interface {
             words += &format!(" through {interface}");
         }
@@ -107,8 +116,11 @@ impl Line {
 
     fn look_at(&mut self, spec: &PathSpec, plan: &Plan<'_>, here: &[Interface]) -> Vec<Finding> {
         let first = &spec.remote.all()[0];
-        let default = if plan.raw() { 0 } else { dccp_wire::DCCP_UDP_PORT };
-        let port = first.port.unwrap_or(default);
+        let port = match plan.cfg.encapsulation_of(spec) {
+            Encapsulation::Raw => 0,
+            Encapsulation::Tls => spec.tls_port.unwrap_or(plan.cfg.tls_port),
+            Encapsulation::Udp | Encapsulation::Auto => first.port.unwrap_or(dccp_wire::DCCP_UDP_PORT),
+        };
         let ip = match &first.host {
             Host::Ip(ip) => Ok(*ip),
             Host::Name(name) => resolve(name, spec.local),
@@ -116,6 +128,16 @@ impl Line {
         match ip {
             Ok(ip) => self.remote = Some(SocketAddr::new(ip, port)),
             Err(why) => return vec![why],
+        }
+        if let Some(proxy) = &spec.proxy {
+            let ip = match &proxy.at.host {
+                Host::Ip(ip) => Ok(*ip),
+                Host::Name(name) => resolve(name, spec.local),
+            };
+            match ip {
+                Ok(ip) => self.proxy = Some(SocketAddr::new(ip, proxy.at.port.unwrap_or_default())),
+                Err(why) => return vec![why],
+            }
         }
         let v4 = self.remote.is_none_or(|remote| remote.is_ipv4());
         let named = here.iter().find(|i| match (spec.pattern(), &spec.interface) {
@@ -182,7 +204,8 @@ impl Line {
     }
 
     fn look_at_routes(&self, spec: &PathSpec, plan: &Plan<'_>, interface: &Interface) -> Vec<Finding> {
-        let (Some(remote), name) = (self.remote.map(|remote| remote.ip()), &interface.name) else {
+        let first = self.proxy.or(self.remote);
+        let (Some(remote), name) = (first.map(|first| first.ip()), &interface.name) else {
             return Vec::new();
         };
         let mut found = Vec::new();
@@ -254,6 +277,12 @@ impl Line {
         found.into_iter().map(|finding| finding.of(&name)).collect()
     }
 
+    /// The line's connection by TLS.
+    fn tls(&self, spec: &PathSpec, plan: &Plan<'_>) -> TlsPath {
+        let proxy = self.proxy.zip(spec.proxy.as_ref()).map(|(at, proxy)| (at, proxy.login.clone()));
+        TlsPath::of(plan.cfg, spec, proxy, false, Vec::new())
+    }
+
     fn measure_all(
         &mut self,
         spec: &PathSpec,
@@ -269,9 +298,35 @@ impl Line {
             interface: spec.interface.as_ref().and(self.interface.clone()),
         };
         let Some(channels) = plan.channels(self.peer)? else { return Ok(Vec::new()) };
-        let mut prober = Prober::new(plan.cfg, channels, bind.clone(), remote)?;
+        let encapsulation = plan.cfg.encapsulation_of(spec);
+        let over = match encapsulation {
+            Encapsulation::Raw => Over::Raw,
+            Encapsulation::Tls => Over::Tls(self.tls(spec, plan)),
+            Encapsulation::Udp | Encapsulation::Auto => Over::Udp,
+        };
+        let mut prober = Prober::new(plan.cfg, channels, bind.clone(), remote, over)?;
+        let mut first = measure::reach(&mut prober, PATIENCE);
+        let mut found = Vec::new();
+        if first.is_none()
+            && encapsulation == Encapsulation::Auto
+            && let Some(channels) = plan.channels(self.peer)?
+        {
+            let path = self.tls(spec, plan);
+            let port = path.port;
+            let mut tls = Prober::new(plan.cfg, channels, bind.clone(), remote, Over::Tls(path))?;
+            first = measure::reach(&mut tls, PATIENCE);
+            if first.is_some() {
+                prober = tls;
+                found.push(Finding::note(
+                    "udp",
+                    format!("{remote} does not answer UDP over this line; the tunnel uses TLS over TCP port {port}"),
+                    format!("UDP is faster; ask the operator of this line's network to allow UDP port {}", remote.port()),
+                ));
+            }
+        }
+        self.over_tls = prober.is_tls();
         self.source = prober.source();
-        let Some(first) = measure::reach(&mut prober, PATIENCE) else {
+        let Some(first) = first else {
             let unreadable = prober.dropped(Reason::BadHandshake) > 0;
             if prober.has_key() {
                 self.reached = true;
@@ -280,6 +335,11 @@ impl Line {
                     "the server answers handshakes but not the probes of the doctor: its version is too old",
                     "Update mpdccp at the server; until then the doctor tests only reachability",
                 )]);
+            }
+            if prober.is_tls() && !unreadable {
+                let why = prober.tls_failure().unwrap_or_default();
+                let own = plan.keys.own.as_ref().map(|key| key.public().to_string()).unwrap_or_default();
+                return Ok(vec![reach::of_tls(remote, self.proxy, why, &own)]);
             }
             let mark = plan.cfg.default_route.then_some(MARK);
             let device = self.interface.as_deref().filter(|_| spec.interface.is_some());
@@ -295,21 +355,25 @@ impl Line {
         if !first.answer.unix.is_zero() {
             self.clock_ahead = Some(now.as_secs_f64() - theirs.as_secs_f64());
         }
-        let mut found = Vec::new();
         let loss = measure::loss(&mut prober);
         found.extend(judge::of_loss(&loss));
         self.loss = Some(loss);
         let silences = Silences::start(&mut prober, plan.silence)?;
         let rtt = Duration::from_secs_f64(loss.rtt_ms / 1_000.0);
-        let sizes = measure::sizes(&mut prober, rtt)?;
-        let interface = self.interface.as_deref().unwrap_or("the interface");
-        found.extend(judge::of_sizes(&sizes, interface, if remote.is_ipv4() { 88 } else { 108 }));
-        self.sizes = Some(sizes);
+        let mut largest = [prober.device_mtu()?; 2];
+        // TCP finds the size for itself.
+        if !prober.is_tls() {
+            let sizes = measure::sizes(&mut prober, rtt)?;
+            let interface = self.interface.as_deref().unwrap_or("the interface");
+            found.extend(judge::of_sizes(&sizes, interface, if remote.is_ipv4() { 88 } else { 108 }));
+            largest = [sizes.up, sizes.down];
+            self.sizes = Some(sizes);
+        }
         if self.loads {
             // One line at a time: a shared link would be full for all of them.
             let _turn = turn.lock();
-            let up = measure::load(&mut prober, true, rtt, sizes.up);
-            let down = measure::load(&mut prober, false, rtt, sizes.down);
+            let up = measure::load(&mut prober, true, rtt, largest[0]);
+            let down = measure::load(&mut prober, false, rtt, largest[1]);
             found.extend(judge::of_load(&up, true));
             found.extend(judge::of_load(&down, false));
             (self.load_up, self.load_down) = (Some(up), Some(down));

@@ -4,7 +4,7 @@ use crate::error::Error;
 use dccp_net::Clock;
 use dccp_secure::{Aead, Channels, Settings};
 use mpdccp_tunnel::Keys;
-use mpdccp_tunnel::config::{Config, Encapsulation};
+use mpdccp_tunnel::config::Config;
 use mpdccp_units::Duration;
 use std::time::SystemTime;
 
@@ -22,10 +22,6 @@ pub(crate) struct Plan<'a> {
 }
 
 impl Plan<'_> {
-    pub(crate) fn raw(&self) -> bool {
-        self.cfg.encapsulation == Encapsulation::Raw
-    }
-
     /// Time since 1970 for handshakes: not before an earlier handshake.
     pub(crate) fn unix(&self) -> Duration {
         let wall = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();

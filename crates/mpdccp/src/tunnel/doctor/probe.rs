@@ -3,12 +3,14 @@
 
 use crate::error::Error;
 use crate::tunnel::host::routes::MARK;
+use crate::tunnel::tls::TlsClient;
 use dccp_net::{Bind, Burst, Clock, Encapsulation, RawEncapsulation, UdpEncapsulation};
 use dccp_proto::Ecn;
 use dccp_secure::{
     Address, ChannelId, Channels, EchoAnswer, EchoQuestion, HEADER, Input, OVERHEAD, QUESTION, Reason,
 };
-use mpdccp_tunnel::config::{Config, Encapsulation as Kind};
+use mpdccp_tunnel::TlsPath;
+use mpdccp_tunnel::config::Config;
 use mpdccp_units::{Duration, Time};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::fd::AsFd;
@@ -19,8 +21,26 @@ use std::net::SocketAddr;
 /// Number of the peer in the doctor's channels.
 const PEER: u32 = 0;
 
-trait Socket: Encapsulation + AsFd {}
-impl<T: Encapsulation + AsFd> Socket for T {}
+trait Socket: Encapsulation + AsFd {
+    /// Why it has no connection.
+    fn failure(&self) -> Option<&str> {
+        None
+    }
+}
+impl Socket for UdpEncapsulation {}
+impl Socket for RawEncapsulation {}
+impl Socket for TlsClient {
+    fn failure(&self) -> Option<&str> {
+        TlsClient::failure(self)
+    }
+}
+
+/// What carries the probes.
+pub(crate) enum Over {
+    Udp,
+    Raw,
+    Tls(TlsPath),
+}
 
 /// An answer.
 #[derive(Clone, Copy, Debug)]
@@ -41,7 +61,7 @@ impl Got {
 pub(crate) struct Prober {
     sockets: Vec<Box<dyn Socket>>,
     bind: Bind,
-    kind: Kind,
+    over: Over,
     mark: Option<u32>,
     channels: Channels,
     channel: ChannelId,
@@ -65,6 +85,7 @@ impl Prober {
         mut channels: Channels,
         bind: Bind,
         remote: SocketAddr,
+        over: Over,
     ) -> Result<Prober, Error> {
         let to = Address { socket: 0, local: None, remote };
         let channel = channels.open(Clock.now(), PEER, to).ok_or_else(|| Error::runtime("no channel"))?;
@@ -72,7 +93,7 @@ impl Prober {
         let mut prober = Prober {
             sockets: Vec::new(),
             bind,
-            kind: cfg.encapsulation,
+            over,
             mark,
             channels,
             channel,
@@ -90,16 +111,27 @@ impl Prober {
     /// Opens another socket with a different port; returns its index.
     pub(crate) fn add_socket(&mut self) -> std::io::Result<usize> {
         let bind = self.bind.clone();
-        self.sockets.push(match self.kind {
-            Kind::Udp => Box::new(UdpEncapsulation::marked(bind, self.mark)?),
-            Kind::Raw => Box::new(RawEncapsulation::marked(bind, self.mark)?.sealed()),
+        self.sockets.push(match &self.over {
+            Over::Udp => Box::new(UdpEncapsulation::marked(bind, self.mark)?),
+            Over::Raw => Box::new(RawEncapsulation::marked(bind, self.mark)?.sealed()),
+            Over::Tls(path) => Box::new(TlsClient::new(bind, self.mark, self.remote, path)?),
         });
         Ok(self.sockets.len() - 1)
     }
 
     /// Whether several sockets can have different ports.
     pub(crate) fn has_ports(&self) -> bool {
-        self.kind == Kind::Udp
+        matches!(self.over, Over::Udp)
+    }
+
+    /// Whether TLS carries the probes.
+    pub(crate) fn is_tls(&self) -> bool {
+        matches!(self.over, Over::Tls(_))
+    }
+
+    /// Why there is no TLS connection.
+    pub(crate) fn tls_failure(&self) -> Option<&str> {
+        self.sockets[0].failure()
     }
 
     /// Overhead of a probe packet, bytes.

@@ -182,6 +182,32 @@ impl Evidence {
     }
 }
 
+/// A line without an answer by TLS. `why`: the reason why there is no connection, or nothing.
+pub(crate) fn of_tls(remote: SocketAddr, proxy: Option<SocketAddr>, why: &str, own_key: &str) -> Finding {
+    let port = remote.port();
+    match (why, proxy) {
+        ("", _) => Finding::fault(
+            "key",
+            format!("TLS reaches {remote}, but the tunnel there does not answer: a key is wrong"),
+            format!(
+                "The server's file needs a [[peer]] with public_key = \"{own_key}\"; public_key in this end's file must be the key that `mpdccp pubkey` prints at the server"
+            ),
+        ),
+        (why, Some(proxy)) => Finding::fault(
+            "tls",
+            format!("cannot connect to {remote} through the proxy {proxy}: {why}"),
+            format!("Check `proxy`, and that the proxy allows CONNECT to TCP port {port}"),
+        ),
+        (why, None) => Finding::fault(
+            "tls",
+            format!("cannot connect to {remote} by TLS: {why}"),
+            format!(
+                "At the server, set encapsulation = \"tls\" or \"auto\", and open TCP port {port} in its firewall; in a network that needs a proxy, set `proxy`"
+            ),
+        ),
+    }
+}
+
 fn unreachable(gateway: Option<IpAddr>, remote: SocketAddr) -> Finding {
     match gateway {
         Some(gateway) if gateway == remote.ip() => Finding::fault(

@@ -60,7 +60,7 @@ impl Request {
     /// The command for the tunnel's data thread.
     pub(crate) fn command(self) -> Result<Command, String> {
         Ok(match self {
-            Request::PathAdd { peer, path } => Command::PathAdd { peer, path: path.spec()? },
+            Request::PathAdd { peer, path } => Command::PathAdd { peer, path: path.spec()?.into() },
             Request::PathDel { peer, name } => Command::PathDel { peer, name },
             Request::PathPrio { peer, name, priority } => {
                 Command::PathPrio { peer, name, priority: Prio::try_from(i64::from(priority))? }
@@ -149,15 +149,19 @@ pub(crate) fn check(file: &Path) -> Result<Review, Error> {
     let Some(cfg) = &review.draft else { return Ok(review) };
     let wrong = keys::check(cfg).into_iter().chain(check_hook(cfg)).collect::<Vec<_>>();
     let peers = || cfg.peers.iter().map(|peer| peer.get_ref());
-    let secret = cfg.private_key.is_some() || peers().any(|peer| peer.preshared_key.is_some());
+    let keys = cfg.private_key.is_some() || peers().any(|peer| peer.preshared_key.is_some());
+    let mut paths = peers().flat_map(|peer| &peer.paths);
+    let passwords =
+        paths.any(|path| path.get_ref().proxy.as_ref().is_some_and(|proxy| proxy.login.is_some()));
     let mode = std::fs::metadata(file)?.mode();
-    if secret && mode & 0o077 != 0 {
-        let shown = file.display();
-        let what = format!(
-            "other users can read the keys in this file (mode {:03o}); run: chmod 600 {shown}",
-            mode & 0o777
-        );
-        review.warn("private_key", what);
+    for (present, secrets) in [(keys, "keys"), (passwords, "passwords")] {
+        if present && mode & 0o077 != 0 {
+            let (mode, shown) = (mode & 0o777, file.display());
+            let what = format!(
+                "other users can read the {secrets} in this file (mode {mode:03o}); run: chmod 600 {shown}"
+            );
+            review.warn("private_key", what);
+        }
     }
     for (at, message) in wrong {
         review.add(&at, message);

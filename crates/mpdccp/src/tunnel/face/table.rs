@@ -4,9 +4,10 @@ use mpdccp_tunnel::status::Status;
 use std::collections::BTreeMap;
 use std::fmt::Write;
 
-const HEAD: [&str; 15] = [
+const HEAD: [&str; 16] = [
     "path",
     "state",
+    "over",
     "since",
     "prio",
     "remote",
@@ -79,6 +80,7 @@ pub(crate) fn render(s: &Status) -> String {
             rows.push([
                 path.name.clone(),
                 path.state.clone(),
+                if path.encapsulation.is_empty() { "-".into() } else { path.encapsulation.clone() },
                 path.since_s.map_or("-".into(), since),
                 path.priority.to_string(),
                 path.remote.clone(),

@@ -25,7 +25,7 @@ const NOBODY: u32 = 65_534;
 pub(crate) fn give_up(cfg: &Config) {
     let needed = match cfg.encapsulation {
         Encapsulation::Raw => CapabilitySet::NET_RAW,
-        Encapsulation::Udp => CapabilitySet::empty(),
+        Encapsulation::Udp | Encapsulation::Tls | Encapsulation::Auto => CapabilitySet::empty(),
     };
     let missing = keep(cfg, needed);
     if !missing.is_empty() {

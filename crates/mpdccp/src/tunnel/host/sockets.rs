@@ -5,6 +5,7 @@ use crate::tunnel::face::events;
 use crate::tunnel::host::keys;
 use crate::tunnel::host::resolver::Resolver;
 use crate::tunnel::host::routes::MARK;
+use crate::tunnel::tls::{TlsClient, TlsServer};
 use dccp_net::{Bind, Clock, Core, RawEncapsulation, SocketStats, UdpEncapsulation, interfaces_like};
 use dccp_proto::Route;
 use mpdccp_tunnel::config::{Config, Encapsulation, Security};
@@ -23,23 +24,43 @@ struct Unopened {
 }
 
 /// Opens a socket of the configured encapsulation for a server's shard `shard`.
-fn open_socket(core: &mut Core, cfg: &Config, bind: Bind, shard: u8) -> Result<u32, Unopened> {
-    let encapsulation = cfg.encapsulation;
+fn open_socket(
+    core: &mut Core,
+    cfg: &Config,
+    encapsulation: Encapsulation,
+    bind: Bind,
+    shard: u8,
+) -> Result<u32, Unopened> {
     let mark = cfg.default_route.then_some(MARK);
     let result = match encapsulation {
-        Encapsulation::Udp if cfg.shards.0 > 1 => {
+        Encapsulation::Tls => TlsServer::new(cfg, bind.addr, mark).and_then(|c| core.add_socket(c)),
+        Encapsulation::Udp | Encapsulation::Auto if cfg.shards.0 > 1 => {
             UdpEncapsulation::shared(bind.clone(), mark, shard, cfg.shards.0).and_then(|c| core.add_socket(c))
         }
-        Encapsulation::Udp => UdpEncapsulation::marked(bind.clone(), mark).and_then(|c| core.add_socket(c)),
+        Encapsulation::Udp | Encapsulation::Auto => {
+            UdpEncapsulation::marked(bind.clone(), mark).and_then(|c| core.add_socket(c))
+        }
         Encapsulation::Raw => RawEncapsulation::marked(bind.clone(), mark).and_then(|c| match cfg.security {
             Security::Noise => core.add_socket(c.sealed()),
             Security::None => core.add_socket(c),
         }),
     };
-    result.map_err(|e| {
+    result.map_err(|e| unopened(&e, encapsulation, &bind))
+}
+
+/// What is wrong, and how to fix it.
+fn unopened(e: &std::io::Error, encapsulation: Encapsulation, bind: &Bind) -> Unopened {
+    {
         let (ip, port) = (bind.addr.ip(), bind.addr.port());
         let interface = bind.interface.as_deref().unwrap_or_default();
         let what = match e.kind() {
+            ErrorKind::InvalidInput if encapsulation.has_tls() => e.to_string(),
+            ErrorKind::AddrInUse if encapsulation == Encapsulation::Tls => format!(
+                "TCP port {port} on {ip} is in use already, perhaps by a web server (`ss -tlnp` shows by whom); set `tls_port`"
+            ),
+            ErrorKind::PermissionDenied if encapsulation == Encapsulation::Tls => format!(
+                "TCP port {port} needs CAP_NET_BIND_SERVICE: run as root, or set `tls_port` to 1024 or more"
+            ),
             ErrorKind::AddrInUse => format!(
                 "UDP port {port} on {ip} is in use, perhaps by another mpdccp; `ss -ulnp` shows the process"
             ),
@@ -59,7 +80,7 @@ fn open_socket(core: &mut Core, cfg: &Config, bind: Bind, shard: u8) -> Result<u
             _ => format!("cannot open a socket on {}: {e}", bind.addr),
         };
         Unopened { absent: false, why: what }
-    })
+    }
 }
 
 /// Executes a client's actions that precede its interface.
@@ -90,7 +111,20 @@ pub(crate) fn open_path(core: &mut Core, cfg: &Config, path: &OpenPath) -> HostE
     };
     let addr = SocketAddr::new(path.local.unwrap_or(any), 0);
     let failed = |Unopened { absent, why }| HostEvent::PathFailed { request: path.request, absent, why };
-    let socket = match open_socket(core, cfg, Bind { addr, interface: path.interface.clone() }, 0) {
+    let bind = Bind { addr, interface: path.interface.clone() };
+    let opened = match &path.tls {
+        Some(tls) => {
+            let mark = cfg.default_route.then_some(MARK);
+            let socket =
+                TlsClient::new(bind.clone(), mark, path.remote, tls).and_then(|c| core.add_socket(c));
+            socket.map_err(|e| unopened(&e, Encapsulation::Udp, &bind))
+        }
+        None if cfg.encapsulation == Encapsulation::Raw => {
+            open_socket(core, cfg, Encapsulation::Raw, bind, 0)
+        }
+        None => open_socket(core, cfg, Encapsulation::Udp, bind, 0),
+    };
+    let socket = match opened {
         Ok(socket) => socket,
         Err(e) => return failed(e),
     };
@@ -127,6 +161,7 @@ pub(crate) fn look(core: &mut Core, now: Time, socket: u32, remote: SocketAddr, 
         sizes: sizes(core, socket, remote),
         fault,
         source: core.net.socket(under).filter(|_| own).and_then(|c| c.source(remote).ok()),
+        over_tls: core.net.socket(under).is_some_and(|c| c.name() == "tls"),
         carried: core.net.socket(under).map_or(0, |c| c.stats().tx_bytes + c.stats().rx_bytes),
         heard: channels.is_none() || heard().is_some(),
         handshake: channels.and_then(|channels| channels.initiated()),
@@ -151,13 +186,20 @@ pub(crate) fn interfaces() -> Vec<Interface> {
 pub(crate) fn listen(core: &mut Core, cfg: &Config, shard: u8) -> Result<(u16, u16, u16), Error> {
     let mut sockets = Vec::new();
     for listen in &cfg.listen.0 {
-        let addr = match cfg.encapsulation {
-            Encapsulation::Udp => listen.socket_addr(dccp_wire::DCCP_UDP_PORT),
-            Encapsulation::Raw => SocketAddr::new(listen.ip, 0),
+        let all: &[Encapsulation] = match cfg.encapsulation {
+            Encapsulation::Auto => &[Encapsulation::Udp, Encapsulation::Tls],
+            _ => std::slice::from_ref(&cfg.encapsulation),
         };
-        let socket = open_socket(core, cfg, Bind { addr, interface: None }, shard)
-            .map_err(|e| Error::usage(format!("listen {listen}: {}", e.why)))?;
-        sockets.push((socket, addr.is_ipv4()));
+        for encapsulation in all {
+            let addr = match encapsulation {
+                Encapsulation::Udp | Encapsulation::Auto => listen.socket_addr(dccp_wire::DCCP_UDP_PORT),
+                Encapsulation::Tls => SocketAddr::new(listen.ip, cfg.tls_port),
+                Encapsulation::Raw => SocketAddr::new(listen.ip, 0),
+            };
+            let socket = open_socket(core, cfg, *encapsulation, Bind { addr, interface: None }, shard)
+                .map_err(|e| Error::usage(format!("listen {listen}: {}", e.why)))?;
+            sockets.push((socket, addr.is_ipv4()));
+        }
     }
     let mut least = None;
     for peer in cfg.peers.iter().map(|p| p.get_ref()) {
@@ -179,13 +221,26 @@ pub(crate) fn listen(core: &mut Core, cfg: &Config, shard: u8) -> Result<(u16, u
     Ok((mtu, overhead, mpdccp_tunnel::inner_mtu(mtu, overhead + if v6 { 20 } else { 0 })))
 }
 
+/// The socket below a channel.
+pub(crate) fn under(core: &Core, socket: u32) -> Option<&dyn dccp_net::Encapsulation> {
+    core.net.socket(below(core, socket))
+}
+
+/// The number of the socket below a channel.
+pub(crate) fn below(core: &Core, socket: u32) -> u32 {
+    let remote = SocketAddr::new(Ipv4Addr::UNSPECIFIED.into(), 0);
+    core.net.resolve(&Route { socket, local: None, remote }).socket
+}
+
 /// All open sockets.
 pub(crate) fn status(core: &Core) -> Vec<SocketStatus> {
     core.net.stats().iter().map(|(socket, stats)| socket_status(core, *socket, stats)).collect()
 }
 
 fn socket_status(core: &Core, socket: u32, stats: &SocketStats) -> SocketStatus {
-    let local = core.net.socket(socket).and_then(|c| c.local_addr().ok());
+    let encapsulation = core.net.socket(socket);
+    let local = encapsulation.and_then(|c| c.local_addr().ok());
+    let further = encapsulation.map(|c| c.drops()).unwrap_or_default();
     let drops = [
         ("tx_buffer_full", stats.tx_buffer_full),
         ("tx_too_big", stats.tx_too_big),
@@ -194,10 +249,11 @@ fn socket_status(core: &Core, socket: u32, stats: &SocketStats) -> SocketStatus 
         ("rx_malformed", stats.rx_malformed),
     ];
     let drops: BTreeMap<String, u64> =
-        drops.into_iter().filter(|(_, n)| *n > 0).map(|(k, n)| (k.into(), n)).collect();
+        drops.into_iter().chain(further).filter(|(_, n)| *n > 0).map(|(k, n)| (k.into(), n)).collect();
     SocketStatus {
         socket,
         local: local.map_or_else(|| "?".into(), |a| a.to_string()),
+        encapsulation: encapsulation.map_or("", |c| c.name()).into(),
         tx_packets: stats.tx_packets,
         tx_bytes: stats.tx_bytes,
         tx_calls: stats.tx_calls,

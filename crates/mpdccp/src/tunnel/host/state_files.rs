@@ -4,7 +4,7 @@ use crate::tunnel::face::control;
 use mpdccp_tunnel::config::Config;
 use mpdccp_tunnel::{Saved, StateFile, line_start};
 use std::fs::{File, OpenOptions};
-use std::io;
+use std::io::{self, Write};
 use std::os::unix::fs::{FileExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
@@ -92,11 +92,23 @@ pub(crate) fn forget_connections(cfg: &Config) {
 
 /// Writes a file atomically, even if power fails.
 fn write_whole(file: &Path, text: &str) -> io::Result<()> {
+    write(file, text, 0o666)
+}
+
+/// Like the other files, readable only by this user.
+pub(crate) fn write_secret(file: &Path, text: &str) -> io::Result<()> {
+    write(file, text, 0o600)
+}
+
+fn write(file: &Path, text: &str, mode: u32) -> io::Result<()> {
     if let Some(directory) = file.parent() {
         std::fs::create_dir_all(directory)?;
     }
     let new = file.with_extension("new");
-    std::fs::write(&new, text)?;
+    // The mode is only for files that it creates.
+    let _ = std::fs::remove_file(&new);
+    let mut open = OpenOptions::new().write(true).create(true).truncate(true).mode(mode).open(&new)?;
+    open.write_all(text.as_bytes())?;
     std::fs::rename(new, file)
 }
 

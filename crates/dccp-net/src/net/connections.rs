@@ -1,0 +1,53 @@
+//! Sockets that carry packets over connections, or choose what carries them.
+
+use super::Net;
+use crate::Burst;
+use crate::shards::Mail;
+use dccp_proto::Ecn;
+use mpdccp_units::Time;
+use std::net::{IpAddr, SocketAddr};
+
+impl Net {
+    /// Gives a connection to the shard that its packets are for: only that shard can answer over it.
+    pub(super) fn give(&mut self, socket: u32, remote: SocketAddr, shard: u8) {
+        let Some(Some(encapsulation)) = self.sockets.get_mut(socket as usize) else { return };
+        if let Some(connection) = encapsulation.give(remote) {
+            self.neighbours.put(shard, Mail::Connection { socket, connection });
+        }
+    }
+
+    /// Tells a socket that the path over it fails, though packets may arrive.
+    pub fn suspect(&mut self, now: Time, socket: u32) {
+        if let Some(Some(encapsulation)) = self.sockets.get_mut(socket as usize) {
+            encapsulation.on_suspect(now);
+        }
+    }
+
+    /// Tells a socket which addresses the peer's host advertises, and whether the path over it is up.
+    pub fn tell_advertised(&mut self, now: Time, socket: u32, addresses: &[IpAddr], up: bool) {
+        if let Some(Some(encapsulation)) = self.sockets.get_mut(socket as usize) {
+            encapsulation.on_advertised(now, addresses, up);
+        }
+    }
+
+    /// Asks over encapsulations that carry nothing now whether they would.
+    pub(super) fn ask(&mut self, now: Time) {
+        let Net { sockets, routes: Some(routes), .. } = self else { return };
+        for socket in routes.sockets() {
+            let Some(Some(encapsulation)) = sockets.get_mut(socket as usize) else { continue };
+            if !encapsulation.asks(now) {
+                continue;
+            }
+            for (to, question) in routes.questions(now, socket) {
+                encapsulation.ask(&Burst {
+                    local: to.local,
+                    remote: to.remote,
+                    dscp: 0,
+                    ecn: Ecn::NotEct,
+                    segment: question.len(),
+                    bytes: &question,
+                });
+            }
+        }
+    }
+}

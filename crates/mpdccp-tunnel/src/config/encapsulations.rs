@@ -1,0 +1,23 @@
+//! The encapsulations of a client's paths.
+
+use super::{Config, Encapsulation, PathSpec};
+
+impl Config {
+    /// The encapsulation of a client's path.
+    pub fn encapsulation_of(&self, path: &PathSpec) -> Encapsulation {
+        path.encapsulation.unwrap_or(self.encapsulation)
+    }
+
+    /// Writes the file's encapsulation into each path of a client, so that a reload sees which paths change.
+    pub(crate) fn settle_encapsulations(&mut self) {
+        if !self.is_client() {
+            return;
+        }
+        let (encapsulation, port) = (self.encapsulation, self.tls_port);
+        for path in self.peers.iter_mut().flat_map(|peer| &mut peer.as_mut().paths) {
+            let path = path.as_mut();
+            path.encapsulation.get_or_insert(encapsulation);
+            path.tls_port.get_or_insert(port);
+        }
+    }
+}

@@ -1,0 +1,367 @@
+//! `encapsulation = "auto"`: UDP while it answers, TLS while it does not.
+//!
+//! UDP without an answer for [`SILENCE`] makes the owner connect by TLS; UDP keeps carrying the packets. Once TLS is there, UDP is asked a
+//! last question and has as long as TLS took to connect, which is at least two round trips: a line that was merely gone answers then. Only
+//! after that, packets take TLS. From then on UDP is asked at growing intervals, and the first answer moves the packets back.
+//! Packets that arrive over UDP prove one direction only: where the owner finds that the path fails nevertheless, only answers count.
+
+use mpdccp_units::{Duration, Time};
+
+/// UDP does not answer: no packet for this long after at least [`SENDS`] sends. It only decides when TLS begins to connect, so slow lines
+/// lose nothing by it.
+const SILENCE: Duration = Duration::from_secs(2);
+const SENDS: u32 = 3;
+/// Sends further apart than this do not belong together: the line was idle.
+const APART: Duration = Duration::from_secs(10);
+/// Limits of the time for the answer to the last question.
+const GRACE: (Duration, Duration) = (Duration::from_millis(300), Duration::from_secs(5));
+/// First and longest interval of questions over UDP.
+const ASK: (Duration, Duration) = (Duration::from_secs(5), Duration::from_secs(300));
+/// TLS has this long to connect on a path that fails while packets arrive over UDP.
+const TRY: Duration = Duration::from_secs(30);
+/// UDP that is lost sooner after its return is asked less often than before.
+const STABLE: Duration = Duration::from_secs(120);
+
+/// What carries a path's packets.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Over {
+    /// UDP.
+    Udp,
+    /// TLS over TCP.
+    Tls,
+}
+
+/// Sends over UDP without an answer.
+#[derive(Clone, Copy, Debug)]
+struct Silence {
+    since: Time,
+    last: Time,
+    sends: u32,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum State {
+    /// Packets take UDP.
+    Udp,
+    /// UDP does not answer; TLS is to connect.
+    Connecting { since: Time, suspect: bool },
+    /// TLS is connected; UDP has until then.
+    Asking { until: Time },
+    /// Packets take TLS. An answer over UDP counts once UDP was asked again.
+    Tls { asked: bool },
+}
+
+/// The choice of a path.
+#[derive(Debug)]
+pub struct Choice {
+    state: State,
+    silence: Option<Silence>,
+    /// TLS is connected.
+    connected: bool,
+    ask_at: Time,
+    wait: Duration,
+    /// When UDP came back the last time.
+    back_at: Option<Time>,
+}
+
+impl Default for Choice {
+    fn default() -> Choice {
+        Choice::new()
+    }
+}
+
+impl Choice {
+    /// Begins with UDP.
+    pub fn new() -> Choice {
+        let (silence, connected, ask_at, back_at) = (None, false, Time::ZERO, None);
+        Choice { state: State::Udp, silence, connected, ask_at, wait: ASK.0, back_at }
+    }
+
+    /// What carries the packets now. While TLS is lost, UDP tries.
+    pub fn over(&self) -> Over {
+        match self.state {
+            State::Tls { .. } if self.connected => Over::Tls,
+            _ => Over::Udp,
+        }
+    }
+
+    /// Whether packets have moved to TLS.
+    pub fn has_moved(&self) -> bool {
+        matches!(self.state, State::Tls { .. })
+    }
+
+    /// Whether the owner should connect by TLS, and stay connected.
+    pub fn wants_tls(&self) -> bool {
+        self.state != State::Udp
+    }
+
+    /// Packets are about to leave. True if they are the first to take TLS.
+    pub fn on_send(&mut self, now: Time) -> bool {
+        match self.state {
+            State::Udp => {
+                let fresh = Silence { since: now, last: now, sends: 0 };
+                let silence = self.silence.filter(|s| now.since(s.last) < APART).unwrap_or(fresh);
+                let silence = Silence { last: now, sends: silence.sends + 1, ..silence };
+                self.silence = Some(silence);
+                if silence.sends >= SENDS && now.since(silence.since) >= SILENCE {
+                    self.state = State::Connecting { since: now, suspect: false };
+                }
+                false
+            }
+            State::Asking { until } if now >= until => {
+                let early = self.back_at.is_some_and(|at| now.since(at) < STABLE);
+                self.wait = if early { (self.wait * 2).min(ASK.1) } else { ASK.0 };
+                self.state = State::Tls { asked: false };
+                self.ask_at = now + self.wait;
+                true
+            }
+            _ => false,
+        }
+    }
+
+    /// A packet arrived over UDP.
+    pub fn on_udp(&mut self, now: Time) {
+        self.silence = None;
+        if let State::Connecting { since, suspect } = self.state
+            && (!suspect || now.since(since) >= TRY)
+        {
+            self.state = State::Udp;
+        }
+    }
+
+    /// A question over UDP was answered.
+    pub fn on_answer(&mut self, now: Time) {
+        self.silence = None;
+        match self.state {
+            State::Tls { asked: false } | State::Udp | State::Connecting { .. } => {}
+            State::Tls { asked: true } => {
+                self.back_at = Some(now);
+                self.state = State::Udp;
+            }
+            State::Asking { .. } => self.state = State::Udp,
+        }
+    }
+
+    /// The path fails, though packets may arrive.
+    pub fn on_suspect(&mut self, now: Time) {
+        if self.state == State::Udp {
+            self.state = State::Connecting { since: now, suspect: true };
+        }
+    }
+
+    /// The kernel or the network refused to carry UDP.
+    pub fn on_udp_refused(&mut self, now: Time) {
+        if self.state == State::Udp {
+            self.state = State::Connecting { since: now, suspect: false };
+        }
+    }
+
+    /// TLS is connected.
+    pub fn on_connected(&mut self, now: Time) {
+        self.connected = true;
+        if let State::Connecting { since, .. } = self.state {
+            let grace = now.since(since).clamp(GRACE.0, GRACE.1);
+            self.state = State::Asking { until: now + grace };
+            self.ask_at = now;
+        }
+    }
+
+    /// The connection failed or was lost.
+    pub fn on_disconnected(&mut self, now: Time) {
+        self.connected = false;
+        if let State::Asking { .. } = self.state {
+            self.state = State::Connecting { since: now, suspect: true };
+        }
+    }
+
+    /// Whether to ask a question over UDP now; the owner then asks it.
+    pub fn asks(&mut self, now: Time) -> bool {
+        let due = now >= self.ask_at;
+        match &mut self.state {
+            State::Asking { until } if due => self.ask_at = *until + ASK.0,
+            State::Tls { asked } if due => {
+                *asked = true;
+                self.wait = (self.wait * 2).min(ASK.1);
+                self.ask_at = now + self.wait;
+            }
+            _ => return false,
+        }
+        true
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A line: its round trip, when UDP passes, when TCP passes, when it is idle.
+    struct Line {
+        rtt: u64,
+        udp: fn(u64) -> bool,
+        tcp: fn(u64) -> bool,
+        idle: fn(u64) -> bool,
+        choice: Choice,
+        answers: Vec<(u64, bool)>,
+        connected_at: Option<u64>,
+        /// When it moved, and over what it goes since, in ms.
+        moves: Vec<(u64, Over)>,
+        connections: u32,
+    }
+
+    impl Line {
+        fn new(rtt: u64, udp: fn(u64) -> bool) -> Line {
+            let choice = Choice::new();
+            let (answers, moves) = (Vec::new(), Vec::new());
+            Line {
+                rtt,
+                udp,
+                tcp: |_| true,
+                idle: |_| false,
+                choice,
+                answers,
+                connected_at: None,
+                moves,
+                connections: 0,
+            }
+        }
+
+        /// Runs until `end`, in ms: a packet each 200 ms, each answered, and questions over UDP.
+        fn run(mut self, end: u64) -> Line {
+            let mut last = Over::Udp;
+            for ms in (0..end).step_by(20) {
+                let now = Time::from_millis(ms + 1);
+                for (_, question) in self.answers.extract_if(.., |(at, _)| *at <= ms) {
+                    self.choice.on_udp(now);
+                    if question {
+                        self.choice.on_answer(now);
+                    }
+                }
+                match (self.choice.wants_tls(), self.connected_at) {
+                    (false, Some(_)) => {
+                        self.connected_at = None;
+                        self.choice.on_disconnected(now);
+                    }
+                    // Two round trips, both of which need the line.
+                    (true, None) if (self.tcp)(ms) && ms % 1_000 == 0 => {
+                        self.connected_at = Some(ms + 2 * self.rtt);
+                        self.connections += 1;
+                    }
+                    (true, Some(at)) if at <= ms && !self.choice.connected => self.choice.on_connected(now),
+                    _ => {}
+                }
+                if ms % 200 == 0 && !(self.idle)(ms) {
+                    self.choice.on_send(now);
+                    if self.choice.over() == Over::Udp && (self.udp)(ms) {
+                        self.answers.push((ms + self.rtt, false));
+                    }
+                    if self.choice.asks(now) && (self.udp)(ms) {
+                        self.answers.push((ms + self.rtt, true));
+                    }
+                }
+                if self.choice.over() != last {
+                    last = self.choice.over();
+                    self.moves.push((ms, last));
+                }
+            }
+            self
+        }
+    }
+
+    #[test]
+    fn udp_that_answers_stays_also_over_a_satellite_and_an_idle_line_connects_nothing() {
+        for rtt in [1, 40, 600, 1_200] {
+            let line = Line::new(rtt, |_| true).run(60_000);
+            assert_eq!((line.moves, line.connections), (vec![], 0), "{rtt} ms");
+        }
+        let now_and_then = Line { idle: |ms| ms % 30_000 != 0, ..Line::new(40, |_| true) }.run(600_000);
+        assert_eq!((now_and_then.moves, now_and_then.connections), (vec![], 0));
+    }
+
+    #[test]
+    fn udp_blocked_from_the_start_takes_tls_once_and_is_asked_ever_less_often() {
+        for rtt in [1, 40, 600, 1_200] {
+            let line = Line::new(rtt, |_| false).run(900_000);
+            let [(at, Over::Tls)] = line.moves[..] else { panic!("{rtt} ms: {:?}", line.moves) };
+            // Silence, at most one second until the connection begins, two round trips, and as long for the last answer.
+            assert!(at <= 2_000 + 1_000 + 300 + 2 * (2 * rtt + 1_000), "{rtt} ms: after {at} ms");
+            assert_eq!(line.connections, 1);
+        }
+    }
+
+    #[test]
+    fn udp_blocked_in_the_middle_and_healed_returns() {
+        let line = Line::new(40, |ms| !(20_000..100_000).contains(&ms)).run(600_000);
+        let [(to, Over::Tls), (back, Over::Udp)] = line.moves[..] else { panic!("{:?}", line.moves) };
+        assert!((22_000..25_000).contains(&to), "{to}");
+        assert!((100_000..260_000).contains(&back), "{back}");
+    }
+
+    #[test]
+    fn udp_that_comes_and_goes_does_not_make_the_path_flap() {
+        // It passes for ten seconds of each twenty.
+        let line = Line::new(40, |ms| ms / 10_000 % 2 == 0).run(3_600_000);
+        assert!(line.moves.len() < 60, "{} moves in an hour", line.moves.len());
+        assert_eq!(line.moves.last().map(|m| m.1), Some(Over::Tls));
+    }
+
+    #[test]
+    fn a_dead_line_that_returns_stays_with_udp() {
+        let dead: fn(u64) -> bool = |ms| !(20_000..31_010).contains(&ms);
+        let line = Line { tcp: dead, ..Line::new(40, dead) }.run(120_000);
+        assert_eq!(line.moves, [], "the last question is answered");
+        // But where only UDP stays away, the packets take TLS.
+        let line = Line { tcp: dead, ..Line::new(40, |ms| ms < 20_000) }.run(120_000);
+        assert!(matches!(line.moves[..], [(_, Over::Tls)]), "{:?}", line.moves);
+    }
+
+    #[test]
+    fn each_path_chooses_for_itself() {
+        let lines =
+            [Line::new(40, |_| true), Line::new(40, |_| false)].map(|line| line.run(30_000).choice.over());
+        assert_eq!(lines, [Over::Udp, Over::Tls]);
+    }
+
+    #[test]
+    fn late_packets_over_udp_do_not_bring_it_back_but_an_answer_does() {
+        let mut choice = Choice::new();
+        let at = Time::from_millis;
+        choice.on_udp_refused(at(1_000));
+        assert!(choice.wants_tls());
+        choice.on_connected(at(1_080));
+        assert!(choice.asks(at(1_080)) && !choice.asks(at(1_100)), "one last question");
+        assert!(!choice.on_send(at(1_200)) && choice.on_send(at(1_500)) && !choice.on_send(at(1_600)));
+        choice.on_answer(at(1_700));
+        assert_eq!(choice.over(), Over::Tls, "it was on its way for long");
+        choice.on_disconnected(at(2_000));
+        assert_eq!((choice.over(), choice.has_moved()), (Over::Udp, true), "without TLS, UDP tries");
+        choice.on_connected(at(2_500));
+        assert_eq!(choice.over(), Over::Tls);
+        assert!(choice.asks(at(7_000)));
+        choice.on_answer(at(7_050));
+        assert_eq!((choice.over(), choice.wants_tls()), (Over::Udp, false));
+    }
+
+    #[test]
+    fn packets_that_arrive_do_not_keep_a_path_on_udp_that_works_one_way_only() {
+        let at = Time::from_millis;
+        let mut choice = Choice::new();
+        choice.on_suspect(at(1_000));
+        choice.on_udp(at(1_050));
+        assert!(choice.wants_tls());
+        choice.on_connected(at(1_100));
+        assert!(choice.asks(at(1_100)));
+        choice.on_udp(at(1_200));
+        assert!(choice.on_send(at(1_500)));
+        assert!(choice.asks(at(7_000)));
+        choice.on_udp(at(7_100));
+        assert_eq!(choice.over(), Over::Tls);
+        choice.on_answer(at(7_200));
+        assert_eq!((choice.over(), choice.wants_tls()), (Over::Udp, false));
+        // TCP is blocked, and UDP works again.
+        choice.on_suspect(at(10_000));
+        choice.on_udp(at(39_000));
+        assert!(choice.wants_tls());
+        choice.on_udp(at(40_000));
+        assert!(!choice.wants_tls());
+    }
+}

@@ -1,0 +1,7 @@
+//! Paths where UDP is blocked: packets in a byte stream, and the choice between UDP and TLS.
+
+mod choice;
+mod frames;
+
+pub use choice::{Choice, Over};
+pub use frames::{Frames, LARGEST_FRAME, NotAFrame, put_frame};

@@ -1,0 +1,491 @@
+//! A client's path over TLS, or over UDP and TLS (`auto`).
+
+use super::connection::{Connection, End, connect};
+use super::targets::Targets;
+use super::{MTU, Poll, certificate, now, overhead, proxy};
+use dccp_net::{Bind, Burst, Encapsulation, Received, SendError, SocketStats, UdpEncapsulation};
+use dccp_proto::Ecn;
+use mpdccp_tunnel::TlsPath;
+use mpdccp_tunnel::config::Secret;
+use mpdccp_tunnel::tls::{Choice, LARGEST_FRAME, Over};
+use mpdccp_units::{Duration, Time};
+use rustix::fd::{AsFd, BorrowedFd};
+use rustls::pki_types::ServerName;
+use rustls::{ClientConfig, ClientConnection};
+use std::collections::BTreeMap;
+use std::io::{self, ErrorKind, Write};
+use std::net::{IpAddr, SocketAddr, TcpStream};
+use std::sync::Arc;
+
+const UDP: u64 = 0;
+const TCP: u64 = 1;
+/// Time for the TCP connection, the proxy and the handshake together.
+const CONNECT: Duration = Duration::from_secs(10);
+/// Bytes that stay without an acknowledgement for this long end a connection.
+const UNACKNOWLEDGED: std::time::Duration = std::time::Duration::from_secs(10);
+/// Waits before the next attempt.
+const RETRY: (Duration, Duration) = (Duration::from_millis(200), Duration::from_secs(5));
+/// How often the system is asked from which address it would send now.
+const LOOK: Duration = Duration::from_millis(500);
+
+enum Link {
+    Idle,
+    Connecting(TcpStream),
+    /// CONNECT was sent; the answer so far.
+    Proxy(TcpStream, Vec<u8>),
+    Tls(Box<Connection>),
+}
+
+pub(crate) struct TlsClient {
+    poll: Poll,
+    /// Carries packets with `auto`; otherwise it only answers questions about routes.
+    udp: UdpEncapsulation,
+    choice: Option<Choice>,
+    bind: Bind,
+    mark: Option<u32>,
+    /// The server, as the path knows it.
+    remote: SocketAddr,
+    targets: Targets,
+    proxy: Option<(SocketAddr, Option<Secret>)>,
+    name: ServerName<'static>,
+    config: Arc<ClientConfig>,
+    link: Link,
+    /// Since when it is as it is.
+    since: Time,
+    ready: bool,
+    retry_at: Time,
+    wait: Duration,
+    looked_at: Time,
+    /// The last packet that did not take TLS. It may begin a session, so it is sent again once TLS is there.
+    last: Vec<u8>,
+    tls: SocketStats,
+    total: SocketStats,
+    drops: BTreeMap<&'static str, u64>,
+    /// The last error, logged once.
+    said: String,
+}
+
+impl TlsClient {
+    /// Opens the socket of a path.
+    ///
+    /// # Errors
+    /// As for UDP sockets.
+    pub(crate) fn new(
+        bind: Bind,
+        mark: Option<u32>,
+        remote: SocketAddr,
+        path: &TlsPath,
+    ) -> io::Result<TlsClient> {
+        let udp = UdpEncapsulation::marked(bind.clone(), mark)?;
+        let name = path.name.as_ref().and_then(|name| ServerName::try_from(name.clone()).ok());
+        let poll = Poll::new()?;
+        if path.auto {
+            poll.watch(&udp, UDP, false)?;
+        }
+        Ok(TlsClient {
+            poll,
+            udp,
+            choice: path.auto.then(Choice::new),
+            bind,
+            mark,
+            remote,
+            targets: Targets::new(SocketAddr::new(remote.ip(), path.port), &path.advertised),
+            proxy: path.proxy.clone(),
+            name: name.unwrap_or_else(|| remote.ip().into()),
+            config: certificate::client(path.check).map_err(io::Error::other)?,
+            link: Link::Idle,
+            since: Time::ZERO,
+            ready: false,
+            retry_at: Time::ZERO,
+            wait: RETRY.0,
+            looked_at: Time::ZERO,
+            last: Vec::new(),
+            tls: SocketStats::default(),
+            total: SocketStats::default(),
+            drops: BTreeMap::new(),
+            said: String::new(),
+        })
+    }
+
+    /// Why there is no connection.
+    pub(crate) fn failure(&self) -> Option<&str> {
+        Some(self.said.as_str()).filter(|_| !self.ready)
+    }
+
+    /// The host that the packets leave for.
+    fn next_hop(&self, remote: SocketAddr) -> SocketAddr {
+        let direct = self.choice.as_ref().is_some_and(|choice| choice.over() == Over::Udp);
+        if direct { remote } else { self.tcp() }
+    }
+
+    /// The other end of the TCP connection.
+    fn tcp(&self) -> SocketAddr {
+        self.proxy.as_ref().map_or(self.targets.current(), |(proxy, _)| *proxy)
+    }
+
+    fn wants(&self) -> bool {
+        self.choice.as_ref().is_none_or(Choice::wants_tls)
+    }
+
+    fn over(&self) -> Over {
+        self.choice.as_ref().map_or(Over::Tls, Choice::over)
+    }
+
+    /// What is due now.
+    fn step(&mut self, now: Time) {
+        if !self.wants() {
+            if !matches!(self.link, Link::Idle) {
+                self.link = Link::Idle;
+                self.ready = false;
+                self.on_disconnected(now);
+            }
+            return;
+        }
+        if !matches!(self.link, Link::Idle) && !self.ready && now.since(self.since) >= CONNECT {
+            self.fail(now, "no answer", "tls_connect_failed");
+        }
+        if self.ready && now.since(self.looked_at) >= LOOK {
+            self.looked_at = now;
+            let Link::Tls(connection) = &self.link else { return };
+            let from = connection.stream.local_addr().map(|addr| addr.ip().to_canonical());
+            // The host has moved to another network: the connection would only time out.
+            if let (Ok(from), Ok(source)) = (from, self.udp.source(self.tcp()))
+                && from != source.to_canonical()
+            {
+                self.fail(now, "this host has another address now", "tls_moved");
+                self.retry_at = now;
+            }
+        }
+        if self.ready && self.targets.redirects() {
+            self.fail(now, "connecting to an address that the server advertises", "tls_redirected");
+            self.retry_at = now;
+        }
+        if matches!(self.link, Link::Idle) && now >= self.retry_at {
+            self.targets.choose();
+            match self.connect() {
+                Ok(stream) => {
+                    self.since = now;
+                    self.link = Link::Connecting(stream);
+                }
+                Err(e) => self.fail(now, &e.to_string(), "tls_connect_failed"),
+            }
+        }
+    }
+
+    fn connect(&self) -> io::Result<TcpStream> {
+        let stream = connect(&self.bind, self.mark, self.tcp(), UNACKNOWLEDGED)?;
+        self.poll.watch(&stream, TCP, true)?;
+        Ok(stream)
+    }
+
+    fn fail(&mut self, now: Time, why: &str, counter: &'static str) {
+        *self.drops.entry(counter).or_default() += 1;
+        if self.said != why {
+            tracing::info!("TLS to {}: {why}", self.tcp());
+            why.clone_into(&mut self.said);
+        }
+        self.link = Link::Idle;
+        // A connection that was good is replaced at once.
+        let was_ready = std::mem::take(&mut self.ready);
+        let wait = if was_ready { Duration::ZERO } else { self.wait };
+        if was_ready {
+            self.targets.on_lost()
+        } else {
+            self.targets.on_failed()
+        }
+        // Clients that lost the same server do not all return at once.
+        let jitter = Duration::from_nanos(now.as_nanos() / 64 % (wait.as_nanos() as u64 / 4).max(1));
+        self.retry_at = now + wait + jitter;
+        self.wait = (self.wait * 2).min(RETRY.1);
+        self.on_disconnected(now);
+    }
+
+    fn on_disconnected(&mut self, now: Time) {
+        if let Some(choice) = &mut self.choice {
+            choice.on_disconnected(now);
+        }
+    }
+
+    /// Continues with what the TCP connection has.
+    fn progress(&mut self, now: Time, each: &mut dyn FnMut(Received<'_>)) -> Result<(), End> {
+        match std::mem::replace(&mut self.link, Link::Idle) {
+            Link::Idle => {}
+            Link::Connecting(stream) => {
+                if let Some(e) = stream.take_error()? {
+                    return Err(e.into());
+                }
+                if stream.peer_addr().is_err() {
+                    self.link = Link::Connecting(stream);
+                    return Ok(());
+                }
+                match &self.proxy {
+                    None => self.begin_tls(stream)?,
+                    Some((_, login)) => {
+                        (&stream)
+                            .write_all(proxy::request(self.targets.current(), login.as_ref()).as_bytes())?;
+                        self.poll.watch(&stream, TCP, false)?;
+                        self.link = Link::Proxy(stream, Vec::new());
+                    }
+                }
+            }
+            Link::Proxy(stream, mut answer) => {
+                let has_login = self.proxy.as_ref().is_some_and(|(_, login)| login.is_some());
+                if !proxy::accepts(&stream, &mut answer, has_login)? {
+                    self.link = Link::Proxy(stream, answer);
+                    return Ok(());
+                }
+                self.begin_tls(stream)?;
+            }
+            Link::Tls(mut connection) => {
+                let (remote, over) = (self.remote, u32::from(overhead(self.remote)));
+                let tls = &mut self.tls;
+                tls.rx_calls += 1;
+                let done = connection.read(&mut |bytes| {
+                    let ip_len = over + bytes.len() as u32;
+                    tls.rx_packets += 1;
+                    tls.rx_bytes += u64::from(ip_len);
+                    each(Received { at: now, local: None, remote, ecn: Ecn::NotEct, ip_len, bytes });
+                });
+                done?;
+                self.poll.watch(&connection.stream, TCP, connection.is_full())?;
+                let ready = connection.is_ready();
+                self.link = Link::Tls(connection);
+                if ready && !std::mem::replace(&mut self.ready, ready) {
+                    self.on_ready(now);
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn begin_tls(&mut self, stream: TcpStream) -> Result<(), End> {
+        let tls = ClientConnection::new(self.config.clone(), self.name.clone()).map_err(io::Error::other)?;
+        let mut connection = Connection::new(stream, tls)?;
+        connection.write()?;
+        self.poll.watch(&connection.stream, TCP, connection.is_full())?;
+        self.link = Link::Tls(Box::new(connection));
+        Ok(())
+    }
+
+    fn on_ready(&mut self, now: Time) {
+        tracing::debug!("TLS to {}: connected", self.tcp());
+        (self.wait, self.looked_at) = (RETRY.0, now);
+        self.said.clear();
+        if let Some(choice) = &mut self.choice {
+            choice.on_connected(now);
+        }
+        if self.over() == Over::Tls {
+            self.send_last();
+        }
+    }
+
+    /// Sends the last packet again, over TLS.
+    fn send_last(&mut self) {
+        let last = std::mem::take(&mut self.last);
+        if let (Link::Tls(connection), false) = (&mut self.link, last.is_empty()) {
+            // If it does not leave, its sender repeats it.
+            let _ = connection.send(std::iter::once(&*last));
+        }
+    }
+
+    fn send_tls(&mut self, now: Time, burst: &Burst<'_>) -> Result<(), SendError> {
+        let packets = burst.bytes.len().div_ceil(burst.segment.max(1)) as u64;
+        let (Link::Tls(connection), true) = (&mut self.link, self.ready) else {
+            self.hold(burst);
+            self.tls.tx_link_down += packets;
+            return Err(SendError::BufferFull);
+        };
+        self.tls.tx_calls += 1;
+        match connection.send(burst.bytes.chunks(burst.segment.max(1))) {
+            Ok(sent) => {
+                let bytes = burst.bytes.len().min(sent * burst.segment);
+                self.tls.tx_packets += sent as u64;
+                self.tls.tx_bytes += (bytes + sent * usize::from(overhead(self.remote))) as u64;
+                self.tls.tx_buffer_full += packets - sent as u64;
+                let watched = self.poll.watch(&connection.stream, TCP, connection.is_full());
+                match (watched, sent as u64 == packets) {
+                    (Err(e), _) => self.fail(now, &e.to_string(), "tls_lost"),
+                    (_, false) => return Err(SendError::BufferFull),
+                    _ => {}
+                }
+            }
+            Err(e) => {
+                self.tls.tx_link_down += packets;
+                self.fail(now, &e.to_string(), "tls_lost");
+            }
+        }
+        Ok(())
+    }
+
+    /// Remembers a packet that does not take TLS.
+    fn hold(&mut self, burst: &Burst<'_>) {
+        if let Some(packet) = burst.bytes.chunks(burst.segment.max(1)).next_back()
+            && packet.len() <= LARGEST_FRAME
+        {
+            self.last.clear();
+            self.last.extend_from_slice(packet);
+        }
+    }
+
+    fn add_up(&mut self) {
+        let (a, b) = (self.udp.stats(), &self.tls);
+        self.total = SocketStats {
+            tx_packets: a.tx_packets + b.tx_packets,
+            tx_bytes: a.tx_bytes + b.tx_bytes,
+            tx_calls: a.tx_calls + b.tx_calls,
+            tx_buffer_full: a.tx_buffer_full + b.tx_buffer_full,
+            tx_link_down: a.tx_link_down + b.tx_link_down,
+            rx_packets: a.rx_packets + b.rx_packets,
+            rx_bytes: a.rx_bytes + b.rx_bytes,
+            rx_calls: a.rx_calls + b.rx_calls,
+            ..*a
+        };
+    }
+}
+
+impl AsFd for TlsClient {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.poll.fd()
+    }
+}
+
+impl Encapsulation for TlsClient {
+    fn name(&self) -> &'static str {
+        match self.over() {
+            Over::Udp => "udp",
+            Over::Tls => "tls",
+        }
+    }
+
+    fn overhead(&self) -> u16 {
+        overhead(self.remote)
+    }
+
+    fn send(&mut self, burst: &Burst<'_>) -> Result<(), SendError> {
+        let now = now();
+        let first = self.choice.as_mut().is_some_and(|choice| choice.on_send(now));
+        self.step(now);
+        if first {
+            self.send_last();
+        }
+        let result = match self.over() {
+            Over::Tls => self.send_tls(now, burst),
+            Over::Udp => {
+                self.hold(burst);
+                match (self.udp.send(burst), &mut self.choice) {
+                    // A firewall of this host.
+                    (Err(SendError::LinkDown(e)), Some(choice))
+                        if e.kind() == ErrorKind::PermissionDenied =>
+                    {
+                        choice.on_udp_refused(now);
+                        Err(SendError::BufferFull)
+                    }
+                    (result, _) => result,
+                }
+            }
+        };
+        self.add_up();
+        result
+    }
+
+    fn receive(&mut self, each: &mut dyn FnMut(Received<'_>)) -> io::Result<usize> {
+        let mut packets = 0;
+        let now = now();
+        for id in self.poll.ready() {
+            let mut counted = |received: Received<'_>| {
+                packets += 1;
+                each(received);
+            };
+            if id == UDP {
+                let (udp, choice) = (&mut self.udp, &mut self.choice);
+                udp.receive(&mut |received| {
+                    choice.iter_mut().for_each(|choice| choice.on_udp(now));
+                    counted(received);
+                })?;
+            } else if let Err(end) = self.progress(now, &mut counted) {
+                let counter = if self.ready { "tls_lost" } else { "tls_connect_failed" };
+                match end {
+                    End::Closed => self.fail(now, "the other end closed the connection", counter),
+                    End::NotFrames => self.fail(now, "the other end is no tunnel", counter),
+                    End::Failed(e) => self.fail(now, &e.to_string(), counter),
+                }
+            }
+        }
+        self.step(now);
+        self.add_up();
+        Ok(packets)
+    }
+
+    fn present(&self) -> io::Result<()> {
+        self.udp.present()
+    }
+
+    fn check(&mut self, remote: SocketAddr) -> io::Result<()> {
+        self.udp.check(self.next_hop(remote))?;
+        // The check may have replaced the descriptor.
+        if self.choice.is_some() { self.poll.watch(&self.udp, UDP, false) } else { Ok(()) }
+    }
+
+    fn path_mtu(&self, remote: SocketAddr) -> io::Result<u16> {
+        let known = self.udp.path_mtu(self.next_hop(remote))?;
+        Ok(if self.choice.is_some() { known } else { MTU })
+    }
+
+    fn device_mtu(&self, remote: SocketAddr) -> io::Result<u16> {
+        let known = self.udp.device_mtu(self.next_hop(remote))?;
+        Ok(if self.choice.is_some() { known } else { MTU })
+    }
+
+    fn source(&self, remote: SocketAddr) -> io::Result<IpAddr> {
+        self.udp.source(self.next_hop(remote))
+    }
+
+    fn device(&self, remote: SocketAddr) -> io::Result<String> {
+        self.udp.device(self.next_hop(remote))
+    }
+
+    fn heed_refusals(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+
+    fn refused(&mut self) -> Vec<SocketAddr> {
+        Vec::new()
+    }
+
+    fn local_addr(&self) -> io::Result<SocketAddr> {
+        match &self.link {
+            Link::Tls(connection) if self.over() == Over::Tls => connection.stream.local_addr(),
+            _ => self.udp.local_addr(),
+        }
+    }
+
+    fn stats(&self) -> &SocketStats {
+        &self.total
+    }
+
+    fn drops(&self) -> Vec<(&'static str, u64)> {
+        self.drops.iter().map(|(why, n)| (*why, *n)).collect()
+    }
+
+    fn on_answer(&mut self, now: Time) {
+        self.choice.iter_mut().for_each(|choice| choice.on_answer(now));
+    }
+
+    fn on_suspect(&mut self, now: Time) {
+        self.choice.iter_mut().for_each(|choice| choice.on_suspect(now));
+    }
+
+    fn on_advertised(&mut self, now: Time, addresses: &[IpAddr], up: bool) {
+        self.targets.learn(addresses, up);
+        self.step(now);
+    }
+
+    fn asks(&mut self, now: Time) -> bool {
+        self.choice.as_mut().is_some_and(|choice| choice.asks(now))
+    }
+
+    fn ask(&mut self, question: &Burst<'_>) {
+        // Without an answer it is asked again.
+        let _ = self.udp.send(question);
+    }
+}

@@ -1,0 +1,170 @@
+//! One TLS connection that carries packets.
+
+use dccp_net::Bind;
+use mpdccp_tunnel::tls::{Frames, put_frame};
+use rustls::Connection as Tls;
+use socket2::{Domain, Protocol, Socket, Type};
+use std::io::{self, ErrorKind, Read, Write};
+use std::net::{SocketAddr, TcpStream};
+use std::time::Duration;
+
+/// Unsent bytes in the kernel's buffer, and in ours: beyond them packets are dropped, as a link would do, instead of waiting.
+pub(super) const UNSENT: usize = 16 << 10;
+/// Bytes read per turn.
+const BUDGET: usize = 256 << 10;
+
+/// Why a connection ended.
+#[derive(Debug)]
+pub(super) enum End {
+    Closed,
+    /// The other end sent something that is no packet.
+    NotFrames,
+    Failed(io::Error),
+}
+
+impl From<io::Error> for End {
+    fn from(e: io::Error) -> End {
+        End::Failed(e)
+    }
+}
+
+/// Begins a TCP connection from the address and interface of a path.
+pub(super) fn connect(
+    bind: &Bind,
+    mark: Option<u32>,
+    to: SocketAddr,
+    unacknowledged: Duration,
+) -> io::Result<TcpStream> {
+    let socket = Socket::new(Domain::for_address(to), Type::STREAM, Some(Protocol::TCP))?;
+    socket.set_nonblocking(true)?;
+    if mark.is_some() {
+        dccp_net::prepare_socket(&socket, mark)?;
+    }
+    if let Some(name) = &bind.interface {
+        socket.bind_device(Some(name.as_bytes()))?;
+    }
+    if !bind.addr.ip().is_unspecified() && bind.addr.is_ipv4() == to.is_ipv4() {
+        socket.bind(&bind.addr.into())?;
+    }
+    socket.set_tcp_user_timeout(Some(unacknowledged))?;
+    match socket.connect(&to.into()) {
+        Ok(()) => {}
+        Err(e) if e.raw_os_error() == Some(nix::libc::EINPROGRESS) => {}
+        Err(e) => return Err(e),
+    }
+    Ok(TcpStream::from(socket))
+}
+
+#[derive(Debug)]
+pub(super) struct Connection {
+    pub(super) stream: TcpStream,
+    tls: Tls,
+    frames: Frames,
+    frame: Vec<u8>,
+}
+
+impl Connection {
+    /// `stream` is connected and does not block.
+    pub(super) fn new(stream: TcpStream, tls: impl Into<Tls>) -> io::Result<Connection> {
+        let socket = socket2::SockRef::from(&stream);
+        socket.set_tcp_nodelay(true)?;
+        socket.set_tcp_notsent_lowat(UNSENT as u32)?;
+        Ok(Connection { stream, tls: tls.into(), frames: Frames::default(), frame: Vec::new() })
+    }
+
+    /// The handshake is over.
+    pub(super) fn is_ready(&self) -> bool {
+        !self.tls.is_handshaking()
+    }
+
+    /// Something waits for room in the kernel's buffer.
+    pub(super) fn is_full(&self) -> bool {
+        self.tls.wants_write()
+    }
+
+    /// Reads what is there, up to a limit, and continues the handshake. Returns the bytes read.
+    pub(super) fn read(&mut self, each: &mut dyn FnMut(&mut [u8])) -> Result<usize, End> {
+        let mut total = 0;
+        while total < BUDGET {
+            match self.tls.read_tls(&mut self.stream) {
+                Ok(0) => return Err(End::Closed),
+                Ok(n) => total += n,
+                Err(e) if e.kind() == ErrorKind::WouldBlock => break,
+                Err(e) if e.kind() == ErrorKind::Interrupted => continue,
+                Err(e) => return Err(e.into()),
+            }
+            if let Err(e) = self.tls.process_new_packets() {
+                // The alert says why.
+                let _ = self.write();
+                return Err(io::Error::other(e).into());
+            }
+            self.unwrap(each)?;
+        }
+        self.write()?;
+        Ok(total)
+    }
+
+    /// Passes the packets in decrypted bytes to `each`.
+    fn unwrap(&mut self, each: &mut dyn FnMut(&mut [u8])) -> Result<(), End> {
+        let mut bytes = [0; 16 << 10];
+        loop {
+            match self.tls.reader().read(&mut bytes) {
+                Ok(0) => return Err(End::Closed),
+                Ok(n) => self.frames.put(&bytes[..n]),
+                Err(e) if e.kind() == ErrorKind::WouldBlock => return Ok(()),
+                Err(e) => return Err(e.into()),
+            }
+            while let Some(packet) = self.frames.next().map_err(|_| End::NotFrames)? {
+                each(packet);
+            }
+        }
+    }
+
+    /// Sends packets; returns how many. The rest is dropped: there is no room.
+    pub(super) fn send<'a>(&mut self, packets: impl Iterator<Item = &'a [u8]>) -> io::Result<usize> {
+        let (mut sent, mut waiting) = (0, 0);
+        self.write()?;
+        for packet in packets {
+            if waiting >= UNSENT {
+                self.write()?;
+                waiting = 0;
+            }
+            if waiting == 0 && self.is_full() {
+                break;
+            }
+            self.frame.clear();
+            if put_frame(packet, &mut self.frame) {
+                // One TLS record each: the other end can open it when its last byte is there.
+                self.tls.writer().write_all(&self.frame)?;
+                waiting += self.frame.len();
+            }
+            sent += 1;
+        }
+        self.write()?;
+        Ok(sent)
+    }
+
+    /// Answers a stranger as a web server without pages would, and ends the connection.
+    pub(super) fn refuse(&mut self) {
+        let answer = b"HTTP/1.1 404 Not Found\r\nContent-Length: 0\r\nConnection: close\r\n\r\n";
+        // If there is no room for it, the connection just ends.
+        let _ = self.tls.writer().write_all(answer);
+        self.tls.send_close_notify();
+        let _ = self.write();
+        let _ = self.stream.shutdown(std::net::Shutdown::Write);
+    }
+
+    /// Writes as much as the kernel takes.
+    pub(super) fn write(&mut self) -> io::Result<()> {
+        while self.tls.wants_write() {
+            match self.tls.write_tls(&mut self.stream) {
+                Ok(0) => return Err(ErrorKind::WriteZero.into()),
+                Ok(_) => {}
+                Err(e) if e.kind() == ErrorKind::WouldBlock => break,
+                Err(e) if e.kind() == ErrorKind::Interrupted => {}
+                Err(e) => return Err(e),
+            }
+        }
+        Ok(())
+    }
+}

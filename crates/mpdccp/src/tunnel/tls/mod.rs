@@ -1,0 +1,69 @@
+//! Packets over TLS 1.3 on TCP, where UDP is blocked. Everything runs on the data thread: an epoll of its own makes the connections of a
+//! socket look like one descriptor.
+
+mod certificate;
+mod client;
+mod connection;
+mod proxy;
+mod server;
+mod targets;
+
+pub(crate) use client::TlsClient;
+pub(crate) use server::TlsServer;
+
+use mpdccp_units::Time;
+use rustix::event::epoll::{self, CreateFlags, Event, EventData, EventFlags};
+use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
+use rustix::io::Errno;
+use rustix::time::Timespec;
+use std::io;
+use std::net::SocketAddr;
+
+/// Looks like HTTPS. Not `h2`: a server answers strangers by HTTP/1.1, which it would have to speak otherwise.
+const ALPN: &[u8] = b"http/1.1";
+
+/// The largest IP packet of a path over TLS, whose size the network does not limit.
+const MTU: u16 = 1500;
+
+/// IP and UDP headers: a packet has the same size as over UDP, so that `auto` changes no sizes.
+fn overhead(addr: SocketAddr) -> u16 {
+    if addr.is_ipv4() { 28 } else { 48 }
+}
+
+/// The descriptors of a socket.
+struct Poll(OwnedFd);
+
+impl Poll {
+    fn new() -> io::Result<Poll> {
+        Ok(Poll(epoll::create(CreateFlags::CLOEXEC)?))
+    }
+
+    fn fd(&self) -> BorrowedFd<'_> {
+        self.0.as_fd()
+    }
+
+    /// Watches a descriptor, also for room to write if `writes`.
+    fn watch(&self, fd: impl AsFd, id: u64, writes: bool) -> io::Result<()> {
+        let flags = EventFlags::IN | if writes { EventFlags::OUT } else { EventFlags::empty() };
+        let data = EventData::new_u64(id);
+        match epoll::add(&self.0, fd.as_fd(), data, flags) {
+            Err(Errno::EXIST) => Ok(epoll::modify(&self.0, fd.as_fd(), data, flags)?),
+            result => Ok(result?),
+        }
+    }
+
+    /// Descriptors that are ready now.
+    fn ready(&self) -> Vec<u64> {
+        let mut events = [Event { flags: EventFlags::empty(), data: EventData::new_u64(0) }; 64];
+        let at_once = Timespec { tv_sec: 0, tv_nsec: 0 };
+        let n = epoll::wait(&self.0, &mut events[..], Some(&at_once)).unwrap_or(0);
+        events[..n].iter().map(|event| event.data.u64()).collect()
+    }
+}
+
+fn now() -> Time {
+    dccp_net::Clock.now()
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,480 @@
+//! A server's TLS connections of one shard and listening address. Strangers are bounded in number, bytes and time until the tunnel has
+//! answered them.
+
+use super::connection::{Connection, End};
+use super::{MTU, Poll, certificate, now, overhead};
+use dccp_net::{Burst, Encapsulation, Received, SendError, SocketStats, UdpEncapsulation};
+use dccp_proto::Ecn;
+use mpdccp_tunnel::config::Config;
+use mpdccp_units::{Duration, Time};
+use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
+use rustix::time::{
+    Itimerspec, TimerfdClockId, TimerfdFlags, TimerfdTimerFlags, Timespec, timerfd_create, timerfd_settime,
+};
+use rustls::{ServerConfig, ServerConnection};
+use socket2::{Domain, Protocol, Socket, Type};
+use std::any::Any;
+use std::collections::BTreeMap;
+use std::io::{self, ErrorKind};
+use std::net::{IpAddr, Ipv6Addr, SocketAddr, TcpListener};
+use std::sync::Arc;
+
+const LISTENER: u64 = 0;
+const TIMER: u64 = 1;
+/// A connection changes its shard at most this often.
+const MOST_MOVES: u8 = 8;
+/// Unacknowledged bytes end a connection.
+const UNACKNOWLEDGED: std::time::Duration = std::time::Duration::from_secs(30);
+
+/// Limits of a listening address of a shard. A stranger is a connection that the tunnel has not answered. A source is an IPv4 address or an
+/// IPv6 /64. Connections of peers are not limited per source, since many may share a NAT.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Limits {
+    /// Maximum number of connections, of strangers, and of strangers of a source.
+    pub(super) all: usize,
+    pub(super) strangers: usize,
+    pub(super) of_source: usize,
+    /// A stranger ends after this time, or once it has sent so many bytes.
+    pub(super) patience: Duration,
+    pub(super) bytes: usize,
+    /// A connection without a packet in either direction ends after this time, as a channel is forgotten.
+    pub(super) idle: Duration,
+    /// Accepted connections per second, and at once: a handshake costs some 0.1 ms of the thread.
+    pub(super) per_second: u64,
+    pub(super) at_once: u64,
+}
+
+pub(super) const LIMITS: Limits = Limits {
+    all: 8_192,
+    strangers: 1_024,
+    of_source: 64,
+    patience: Duration::from_secs(15),
+    bytes: 64 << 10,
+    idle: Duration::from_secs(1_800),
+    per_second: 200,
+    at_once: 400,
+};
+
+/// Connections of a source.
+#[derive(Clone, Copy, Debug, Default)]
+struct Count {
+    all: usize,
+    strangers: usize,
+}
+
+impl Count {
+    fn of(&self, strangers: bool) -> usize {
+        if strangers { self.strangers } else { self.all }
+    }
+}
+
+#[derive(Debug)]
+struct Guest {
+    connection: Connection,
+    remote: SocketAddr,
+    since: Time,
+    last: Time,
+    /// The tunnel has sent a message for a known peer to it.
+    answered: bool,
+    received: usize,
+    moves: u8,
+}
+
+pub(crate) struct TlsServer {
+    poll: Poll,
+    listener: TcpListener,
+    timer: OwnedFd,
+    armed: bool,
+    /// Answers questions about routes and sizes.
+    udp: UdpEncapsulation,
+    addr: SocketAddr,
+    config: Arc<ServerConfig>,
+    guests: BTreeMap<u64, Guest>,
+    by_remote: BTreeMap<SocketAddr, u64>,
+    by_source: BTreeMap<IpAddr, Count>,
+    strangers: usize,
+    limits: Limits,
+    next: u64,
+    tokens: u64,
+    tokens_at: Time,
+    stats: SocketStats,
+    drops: BTreeMap<&'static str, u64>,
+}
+
+/// Addresses that count as one source.
+fn source(ip: IpAddr) -> IpAddr {
+    match ip {
+        IpAddr::V6(ip) => Ipv6Addr::from(u128::from(ip) >> 64 << 64).into(),
+        v4 => v4,
+    }
+}
+
+impl TlsServer {
+    /// Listens. Several shards may listen on one address.
+    ///
+    /// # Errors
+    /// The system's, and those of the certificate's files.
+    pub(crate) fn new(cfg: &Config, addr: SocketAddr, mark: Option<u32>) -> io::Result<TlsServer> {
+        TlsServer::limited(cfg, addr, mark, LIMITS)
+    }
+
+    pub(super) fn limited(
+        cfg: &Config,
+        addr: SocketAddr,
+        mark: Option<u32>,
+        limits: Limits,
+    ) -> io::Result<TlsServer> {
+        let config = certificate::server(cfg).map_err(|e| io::Error::new(ErrorKind::InvalidInput, e))?;
+        let socket = Socket::new(Domain::for_address(addr), Type::STREAM, Some(Protocol::TCP))?;
+        socket.set_nonblocking(true)?;
+        socket.set_reuse_address(true)?;
+        if addr.is_ipv6() {
+            socket.set_only_v6(true)?;
+        }
+        if cfg.shards.0 > 1 {
+            socket.set_reuse_port(true)?;
+        }
+        if mark.is_some() {
+            dccp_net::prepare_socket(&socket, mark)?;
+        }
+        socket.bind(&addr.into())?;
+        socket.listen(128)?;
+        let bind = dccp_net::Bind { addr: SocketAddr::new(addr.ip(), 0), interface: None };
+        let udp = UdpEncapsulation::marked(bind, mark)?;
+        let timer =
+            timerfd_create(TimerfdClockId::Monotonic, TimerfdFlags::NONBLOCK | TimerfdFlags::CLOEXEC)?;
+        let (poll, listener) = (Poll::new()?, TcpListener::from(socket));
+        poll.watch(&listener, LISTENER, false)?;
+        poll.watch(&timer, TIMER, false)?;
+        Ok(TlsServer {
+            poll,
+            listener,
+            timer,
+            armed: false,
+            udp,
+            addr,
+            config,
+            guests: BTreeMap::new(),
+            by_remote: BTreeMap::new(),
+            by_source: BTreeMap::new(),
+            strangers: 0,
+            limits,
+            next: TIMER + 1,
+            tokens: limits.at_once,
+            tokens_at: now(),
+            stats: SocketStats::default(),
+            drops: BTreeMap::new(),
+        })
+    }
+
+    fn count(&mut self, why: &'static str) {
+        *self.drops.entry(why).or_default() += 1;
+    }
+
+    /// Wakes the loop each second while there are connections.
+    fn arm(&mut self) {
+        let on = !self.guests.is_empty();
+        if self.armed != on {
+            let second = Timespec { tv_sec: i64::from(on), tv_nsec: 0 };
+            let setting = Itimerspec { it_interval: second, it_value: second };
+            self.armed = on && timerfd_settime(&self.timer, TimerfdTimerFlags::empty(), &setting).is_ok();
+        }
+    }
+
+    fn has_token(&mut self, now: Time) -> bool {
+        let earned = now.since(self.tokens_at).as_micros() as u64 * self.limits.per_second / 1_000_000;
+        if earned > 0 {
+            (self.tokens, self.tokens_at) =
+                ((self.tokens.saturating_add(earned)).min(self.limits.at_once), now);
+        }
+        let has = self.tokens > 0;
+        self.tokens -= u64::from(has);
+        has
+    }
+
+    fn accept(&mut self, now: Time) {
+        for _ in 0..64 {
+            let (stream, remote) = match self.listener.accept() {
+                Ok(accepted) => accepted,
+                Err(e) if e.kind() == ErrorKind::WouldBlock => break,
+                Err(_) => {
+                    self.count("tls_not_accepted");
+                    break;
+                }
+            };
+            let from = source(remote.ip());
+            let of_source = self.by_source.get(&from).copied().unwrap_or_default().strangers;
+            let refused = match () {
+                () if of_source >= self.limits.of_source => Some("tls_refused_source"),
+                () if !self.has_token(now) => Some("tls_refused_rate"),
+                () if !self.has_room(from) => Some("tls_refused_full"),
+                () => None,
+            };
+            if let Some(why) = refused {
+                self.count(why);
+                continue;
+            }
+            let open = || -> io::Result<Connection> {
+                stream.set_nonblocking(true)?;
+                socket2::SockRef::from(&stream).set_tcp_user_timeout(Some(UNACKNOWLEDGED))?;
+                let tls = ServerConnection::new(self.config.clone()).map_err(io::Error::other)?;
+                Connection::new(stream, tls)
+            };
+            match open() {
+                Ok(connection) => self.put(Guest {
+                    connection,
+                    remote,
+                    since: now,
+                    last: now,
+                    answered: false,
+                    received: 0,
+                    moves: 0,
+                }),
+                Err(_) => self.count("tls_not_accepted"),
+            }
+        }
+    }
+
+    /// Whether there is room for another stranger of this source. If not, a source with more connections loses one.
+    fn has_room(&mut self, from: IpAddr) -> bool {
+        let strangers = match () {
+            () if self.guests.len() >= self.limits.all => false,
+            () if self.strangers >= self.limits.strangers => true,
+            () => return true,
+        };
+        let own = self.by_source.get(&from).copied().unwrap_or_default().of(strangers);
+        let most = self.by_source.iter().map(|(ip, count)| (count.of(strangers), *ip)).max();
+        let Some((_, most)) = most.filter(|(count, _)| *count > own + 1) else { return false };
+        let its =
+            self.guests.iter().filter(|(_, g)| source(g.remote.ip()) == most && !(strangers && g.answered));
+        let Some((_, id)) = its.map(|(id, guest)| (guest.last, *id)).min() else { return false };
+        self.remove(id);
+        self.count("tls_displaced");
+        true
+    }
+
+    fn put(&mut self, guest: Guest) {
+        self.next += 1;
+        if self.poll.watch(&guest.connection.stream, self.next, guest.connection.is_full()).is_err() {
+            return self.count("tls_not_accepted");
+        }
+        let count = self.by_source.entry(source(guest.remote.ip())).or_default();
+        count.all += 1;
+        count.strangers += usize::from(!guest.answered);
+        self.strangers += usize::from(!guest.answered);
+        if let Some(before) = self.by_remote.insert(guest.remote, self.next) {
+            self.remove(before);
+        }
+        self.guests.insert(self.next, guest);
+        self.arm();
+    }
+
+    fn remove(&mut self, id: u64) -> Option<Guest> {
+        let guest = self.guests.remove(&id)?;
+        if self.by_remote.get(&guest.remote) == Some(&id) {
+            self.by_remote.remove(&guest.remote);
+        }
+        let from = source(guest.remote.ip());
+        if !guest.answered {
+            self.leave_strangers(from);
+        }
+        if let Some(count) = self.by_source.get_mut(&from) {
+            count.all -= 1;
+            if count.all == 0 {
+                self.by_source.remove(&from);
+            }
+        }
+        self.arm();
+        Some(guest)
+    }
+
+    /// One stranger less.
+    fn leave_strangers(&mut self, from: IpAddr) {
+        self.strangers -= 1;
+        if let Some(count) = self.by_source.get_mut(&from) {
+            count.strangers -= 1;
+        }
+    }
+
+    /// Ends the connections whose time is over.
+    pub(super) fn expire(&mut self, now: Time) {
+        let _ = rustix::io::read(&self.timer, &mut [0; 8]);
+        let over = |guest: &Guest| match guest.answered {
+            true => now.since(guest.last) >= self.limits.idle,
+            false => now.since(guest.since) >= self.limits.patience,
+        };
+        let ids: Vec<u64> = self.guests.iter().filter(|(_, g)| over(g)).map(|(id, _)| *id).collect();
+        for id in ids {
+            if let Some(guest) = self.remove(id) {
+                self.count(if guest.answered { "tls_idle" } else { "tls_timed_out" });
+            }
+        }
+    }
+
+    /// Reads from a connection; returns the number of packets.
+    fn read(&mut self, now: Time, id: u64, each: &mut dyn FnMut(Received<'_>)) -> usize {
+        let over = u32::from(overhead(self.addr));
+        let Some(guest) = self.guests.get_mut(&id) else { return 0 };
+        let (remote, stats, mut packets) = (guest.remote, &mut self.stats, 0);
+        stats.rx_calls += 1;
+        let result = guest.connection.read(&mut |bytes| {
+            packets += 1;
+            let ip_len = over + bytes.len() as u32;
+            stats.rx_packets += 1;
+            stats.rx_bytes += u64::from(ip_len);
+            each(Received { at: now, local: None, remote, ecn: Ecn::NotEct, ip_len, bytes });
+        });
+        let why = match result {
+            Ok(bytes) => {
+                guest.received = guest.received.saturating_add(bytes);
+                if packets > 0 {
+                    guest.last = now;
+                }
+                let watched = self.poll.watch(&guest.connection.stream, id, guest.connection.is_full());
+                match () {
+                    () if !guest.answered && guest.received > self.limits.bytes => "tls_too_much",
+                    () if watched.is_err() => "tls_lost",
+                    () => return packets,
+                }
+            }
+            Err(End::NotFrames) => {
+                guest.connection.refuse();
+                "tls_not_a_tunnel"
+            }
+            Err(End::Closed) => "tls_closed",
+            Err(End::Failed(_)) if !guest.connection.is_ready() => "tls_handshake_failed",
+            Err(End::Failed(_)) => "tls_lost",
+        };
+        self.remove(id);
+        self.count(why);
+        packets
+    }
+}
+
+impl AsFd for TlsServer {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.poll.fd()
+    }
+}
+
+impl Encapsulation for TlsServer {
+    fn name(&self) -> &'static str {
+        "tls"
+    }
+
+    fn overhead(&self) -> u16 {
+        overhead(self.addr)
+    }
+
+    fn send(&mut self, burst: &Burst<'_>) -> Result<(), SendError> {
+        let segment = burst.segment.max(1);
+        let packets = burst.bytes.len().div_ceil(segment) as u64;
+        let found = self.by_remote.get(&burst.remote).copied();
+        // A cookie is for anybody; all other messages are for a peer that has proved its key.
+        if let Some(guest) = found.and_then(|id| self.guests.get_mut(&id))
+            && !guest.answered
+            && !dccp_secure::is_cookie(burst.bytes)
+        {
+            guest.answered = true;
+            self.leave_strangers(source(burst.remote.ip()));
+        }
+        let Some((id, guest)) = found.and_then(|id| Some((id, self.guests.get_mut(&id)?))) else {
+            // The client has to connect again; nothing else reaches it.
+            self.stats.tx_link_down += packets;
+            return Err(SendError::BufferFull);
+        };
+        guest.last = now();
+        self.stats.tx_calls += 1;
+        let sent = guest.connection.send(burst.bytes.chunks(segment));
+        let watched = self.poll.watch(&guest.connection.stream, id, guest.connection.is_full());
+        match (sent, watched) {
+            (Ok(sent), Ok(())) => {
+                let bytes = burst.bytes.len().min(sent * segment);
+                self.stats.tx_packets += sent as u64;
+                self.stats.tx_bytes += (bytes + sent * usize::from(overhead(self.addr))) as u64;
+                self.stats.tx_buffer_full += packets - sent as u64;
+                if sent as u64 == packets { Ok(()) } else { Err(SendError::BufferFull) }
+            }
+            _ => {
+                self.stats.tx_link_down += packets;
+                self.remove(id);
+                self.count("tls_lost");
+                Err(SendError::BufferFull)
+            }
+        }
+    }
+
+    fn receive(&mut self, each: &mut dyn FnMut(Received<'_>)) -> io::Result<usize> {
+        let (now, mut packets) = (now(), 0);
+        for id in self.poll.ready() {
+            match id {
+                LISTENER => self.accept(now),
+                TIMER => self.expire(now),
+                id => packets += self.read(now, id, each),
+            }
+        }
+        Ok(packets)
+    }
+
+    fn present(&self) -> io::Result<()> {
+        self.udp.present()
+    }
+
+    fn check(&mut self, remote: SocketAddr) -> io::Result<()> {
+        self.udp.check(remote)
+    }
+
+    fn path_mtu(&self, remote: SocketAddr) -> io::Result<u16> {
+        self.udp.path_mtu(remote).map(|_| MTU)
+    }
+
+    fn device_mtu(&self, remote: SocketAddr) -> io::Result<u16> {
+        self.udp.device_mtu(remote).map(|_| MTU)
+    }
+
+    fn source(&self, remote: SocketAddr) -> io::Result<IpAddr> {
+        self.udp.source(remote)
+    }
+
+    fn device(&self, remote: SocketAddr) -> io::Result<String> {
+        self.udp.device(remote)
+    }
+
+    fn heed_refusals(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+
+    fn refused(&mut self) -> Vec<SocketAddr> {
+        Vec::new()
+    }
+
+    fn local_addr(&self) -> io::Result<SocketAddr> {
+        self.listener.local_addr()
+    }
+
+    fn stats(&self) -> &SocketStats {
+        &self.stats
+    }
+
+    fn drops(&self) -> Vec<(&'static str, u64)> {
+        self.drops.iter().map(|(why, n)| (*why, *n)).collect()
+    }
+
+    fn give(&mut self, remote: SocketAddr) -> Option<Box<dyn Any + Send>> {
+        let id = *self.by_remote.get(&remote)?;
+        if self.guests.get(&id)?.moves >= MOST_MOVES {
+            self.remove(id);
+            self.count("tls_moved_too_often");
+            return None;
+        }
+        let mut guest = self.remove(id)?;
+        guest.moves += 1;
+        Some(Box::new(guest))
+    }
+
+    fn take(&mut self, connection: Box<dyn Any + Send>) {
+        if let Ok(guest) = connection.downcast::<Guest>() {
+            self.put(*guest);
+        }
+    }
+}
