@@ -27,14 +27,20 @@ impl Feedback<'_> {
         &self,
         seqs: impl DoubleEndedIterator<Item = Seq> + ExactSizeIterator,
     ) -> Option<usize> {
+        self.reports(seqs).find(|(_, received)| *received).map(|(at, _)| at)
+    }
+
+    /// Which of our packets `seqs` (oldest first) the peer reports, newest first, and whether as received.
+    pub(crate) fn reports(
+        &self,
+        seqs: impl DoubleEndedIterator<Item = Seq> + ExactSizeIterator,
+    ) -> impl Iterator<Item = (usize, bool)> {
         let mut runs = runs(self.vector);
         // First packet of the current run, its state and length; without a vector, `ack` alone.
         let mut first = self.ack;
         let mut run = if self.vector.is_empty() { Some((State::Received, 1)) } else { runs.next() };
-        for (at, seq) in seqs.enumerate().rev() {
-            if seq.after(first) {
-                continue;
-            }
+        let told = seqs.enumerate().rev().skip_while(move |(_, seq)| seq.after(self.ack));
+        told.map_while(move |(at, seq)| {
             while let Some((_, packets)) = run
                 && first.diff(seq) >= i64::from(packets)
             {
@@ -42,11 +48,8 @@ impl Feedback<'_> {
                 run = runs.next();
             }
             let (state, _) = run?;
-            if matches!(state, State::Received | State::ReceivedEcnMarked) {
-                return Some(at);
-            }
-        }
-        None
+            Some((at, matches!(state, State::Received | State::ReceivedEcnMarked)))
+        })
     }
 }
 

@@ -329,7 +329,7 @@ impl Connection {
             options: if seen.for_ccid { packet.option_bytes } else { &[] },
         };
         // RFC 4340 section 12.3: an untrustworthy receiver.
-        if self.skipped.as_ref().is_some_and(|skipped| skipped.is_acknowledged(&feedback)) {
+        if self.skipped.as_mut().is_some_and(|skipped| skipped.is_acknowledged(&feedback)) {
             self.error_text = b"acknowledges packets that were never sent".into();
             self.fail(Reset { code: ResetCode::AggressionPenalty, data: [0; 3] });
             return Err(DropReason::NeverSent);

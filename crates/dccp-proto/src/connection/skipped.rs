@@ -48,9 +48,17 @@ impl Skipped {
         self.numbers.push_back(seq);
     }
 
-    /// Whether the peer reports one of them as received.
-    pub(super) fn is_acknowledged(&self, feedback: &Feedback<'_>) -> bool {
-        feedback.newest_received(self.numbers.iter().copied()).is_some()
+    /// Whether the peer reports one of them as received, and has not yet reported it as missing. An honest peer reports it as missing first;
+    /// later reports may be wrong: the Ack Vectors of Linux move old packets when many in a row are lost.
+    pub(super) fn is_acknowledged(&mut self, feedback: &Feedback<'_>) -> bool {
+        let (mut lie, mut missing) = (false, 0u32);
+        for (at, received) in feedback.reports(self.numbers.iter().copied()) {
+            lie |= received;
+            missing |= u32::from(!received) << at;
+        }
+        let mut at = 0..;
+        self.numbers.retain(|_| at.next().is_some_and(|at: u32| missing >> at & 1 == 0));
+        lie
     }
 }
 

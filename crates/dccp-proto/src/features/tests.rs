@@ -259,6 +259,22 @@ fn a_preference_that_changes_on_the_way_needs_the_newest_confirm() {
     assert!(!n.wants_to_write());
 }
 
+/// RFC 4340 section 6.6.2, figures 3 and 4: UNSTABLE ignores Changes, too: they come before ours.
+#[test]
+fn a_change_that_arrives_before_the_new_preferences_leave_is_ignored() {
+    let mut n = one(CLIENT, CCID, Side::Local, &[2, 5]);
+    n.change(CCID, Side::Local, &[2, 5], false);
+    assert_eq!(written(&mut n, Moment::Established, 20), [32, 5, 1, 2, 5]);
+    n.change(CCID, Side::Local, &[5, 2], false);
+    read(&mut n, 1, Some(20), &[34, 4, 1, 5]).unwrap();
+    assert_eq!(n.value(CCID, Side::Local), 2);
+    // No answer, and the new preferences still leave.
+    assert_eq!(written(&mut n, Moment::Established, 21), [32, 5, 1, 5, 2]);
+    read(&mut n, 2, Some(21), &[34, 4, 1, 5]).unwrap();
+    assert_eq!(n.value(CCID, Side::Local), 5);
+    assert!(!n.is_changing());
+}
+
 #[test]
 fn repetition_says_the_same_and_is_no_new_change() {
     let mut n = one(CLIENT, ALLOW_SHORT_SEQNOS, Side::Local, &[0, 1]);

@@ -101,6 +101,28 @@ fn small_data_takes_feedback_along() {
     }
 }
 
+/// RFC 4342 section 8 and RFC 4340 section 11.2: options that need an Acknowledgement Number stay off Data, whatever fits.
+#[test]
+fn data_with_little_room_leaves_all_feedback_to_an_ack() {
+    for room in [0, 40, 80, 120] {
+        let mut net = Net::open(Config::default(), Config::default());
+        net.end(CLIENT).set_slow_receiver(true);
+        let payload = net.end(CLIENT).max_payload(room);
+        let bytes = emit(&net.next_from(SERVER, PacketType::Data), &[], b"x");
+        assert!(net.inject(CLIENT, &bytes, dccp_proto::Ecn::NotEct));
+        let bytes = transmit(&mut net, CLIENT, &[], &vec![1; payload]);
+        let packet = dccp_wire::Packet::parse(&bytes).unwrap();
+        assert_eq!(packet.header.ptype, PacketType::Data);
+        let options: Vec<Opt<'_>> = packet.options().flatten().collect();
+        let feedback = |o: &Opt<'_>| !matches!(o, Opt::NdpCount(_));
+        assert!(!options.iter().any(feedback), "{room} bytes of room: {options:?}");
+        // It is still due.
+        net.run(Duration::from_millis(500));
+        let ack = net.last(CLIENT).packet().options().flatten().any(|o| matches!(o, Opt::AckVector(..)));
+        assert!(ack, "{room}");
+    }
+}
+
 #[test]
 fn an_acknowledgement_covers_what_arrived() {
     let mut net = Net::open(Config::default(), Config::default());

@@ -245,12 +245,17 @@ proptest! {
 
     #[test]
     fn an_option_area_never_outgrows_a_header(written in vec(option(), 0..40)) {
-        let mut buf = OptionBuf::new();
+        let (mut buf, mut joined) = (OptionBuf::new(), OptionBuf::new());
         for option in &written {
             let before = buf.len();
-            if !buf.push(option) {
+            let fits = buf.push(option);
+            if !fits {
                 prop_assert_eq!(buf.len(), before);
             }
+            // The same of options that are encoded already.
+            let mut alone = OptionBuf::new();
+            prop_assert_eq!(alone.push(option) && joined.extend(alone.as_bytes()), fits);
+            prop_assert_eq!(joined.as_bytes(), buf.as_bytes());
         }
         prop_assert!(buf.len() <= MAX_OPTIONS && buf.room() == MAX_OPTIONS - buf.len());
     }

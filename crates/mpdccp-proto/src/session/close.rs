@@ -1,5 +1,6 @@
 //! End of a session: MP_CLOSE, MP_FAST_CLOSE, or no path left (RFC 9897 sections 3.2.3, 3.2.11 and 3.5).
 
+use super::subflow::Subflow;
 use super::{Gone, Reason, Role, Session, SessionEvent, encode};
 use crate::SessionState;
 use crate::{Counter, Wake};
@@ -78,8 +79,11 @@ impl Session {
         self.close_at = now + CLOSE_WAIT;
         self.pending.clear();
         self.drop_queue();
-        // RFC 9897 section 3.2.11: joins are ignored from now on. Unproven joins end at once.
-        while let Some(i) = self.paths.iter().position(|p| p.is_half_open() && p.conn.is_some()) {
+        // RFC 9897 section 3.2.11: joins are ignored from now on. Unproven joins end at once, as do this end's joins without an answer.
+        let ends = |p: &Subflow| {
+            p.conn.as_ref().is_some_and(|conn| p.is_half_open() || conn.state() == State::Request)
+        };
+        while let Some(i) = self.paths.iter().position(ends) {
             self.give_up(now, i, reason);
         }
     }

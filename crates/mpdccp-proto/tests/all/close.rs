@@ -198,6 +198,21 @@ fn a_join_that_has_proved_nothing_does_not_hold_up_the_close() {
     assert_eq!(net.closed_reason(Server).as_deref(), Some("closed_by_peer"));
 }
 
+/// RFC 9897 section 3.2.11: the peer ignores joins from now on, so that there is nothing to wait for.
+#[test]
+fn an_own_join_without_an_answer_does_not_hold_up_the_peers_close() {
+    let (mut net, id) = Net::connected(1, 1, config());
+    let sid = net.server_id();
+    net.add_wire();
+    net.meddler = Some(Box::new(|_, path, _| path == 0));
+    net.client.add_path(net.now, id, path(1));
+    net.drain();
+    net.server.close(net.now, sid);
+    net.drain();
+    net.run(Duration::from_millis(500));
+    assert_eq!(net.closed_reason(Client).as_deref(), Some("closed_by_peer"));
+}
+
 /// RFC 9897 section 3.2.11: MP_CLOSE ends the session only on Close and CloseReq.
 #[test]
 fn mp_close_means_nothing_on_data() {

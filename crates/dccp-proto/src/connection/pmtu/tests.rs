@@ -138,6 +138,20 @@ fn answers_that_come_late_count() {
     assert_eq!((pmtu.mtu(), pmtu.poll_probe(now)), (1500, None));
 }
 
+/// RFC 8899 section 3 (3): the answer to another Sync says nothing about the probed size.
+#[test]
+fn only_the_answer_to_a_probe_confirms_its_size() {
+    let (mut pmtu, mut now) = new();
+    assert_eq!(pmtu.poll_probe(now), Some(1500));
+    pmtu.on_sent(now, Seq::new(5), ANSWER);
+    for other in [4, 6] {
+        pmtu.on_sync_ack(now, Seq::new(other));
+        assert_eq!((pmtu.known(), pmtu.next_timeout()), (BASE, Some(now + ANSWER)));
+    }
+    travel(&mut pmtu, &mut now, 1400, true);
+    assert_eq!(pmtu.mtu(), 1400);
+}
+
 /// RFC 8899 section 4.6.2.
 #[test]
 fn less_is_believed_only_if_more_does_not_arrive() {
