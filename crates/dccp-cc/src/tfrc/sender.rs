@@ -344,7 +344,8 @@ impl TfrcSender {
             let settled = self.inherited == Some(true);
             let more = if settled { x + self.segment() / round.as_secs_f64() } else { 2.0 * x };
             // RFC 5348 section 4.3: at most twice the receive rate, and at least the initial rate.
-            self.x = Some(more.min(limit).max(self.initial_rate()).min(MAX_RATE));
+            let more = more.min(limit);
+            self.x = Some(more.max(self.initial_rate()).min(MAX_RATE));
             self.doubled_at = now;
         }
     }

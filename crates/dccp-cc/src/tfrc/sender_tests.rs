@@ -61,6 +61,17 @@ fn slow_start_doubles_no_more_often_than_once_a_round_trip() {
     close(sender.rate(), 2.0 * rate);
 }
 
+/// The receive rate of a sender that sends little would keep it below.
+#[test]
+fn slow_start_stays_at_the_initial_rate_at_least() {
+    let mut sender = started();
+    for n in 1..20 {
+        sender.on_sent(ms(n * 100 - 50), 1000, 1040, true);
+        sender.on_report(ms(n * 100), &report(ms(n * 100 - 50), 1.0, 0.0, false));
+        assert!(sender.rate() >= 4.0 * S / 0.1, "{}", sender.rate());
+    }
+}
+
 #[test]
 fn each_new_loss_event_begins_another_interval_of_sizes() {
     let mut sender = started();

@@ -79,11 +79,12 @@ impl Session {
         self.close_at = now + CLOSE_WAIT;
         self.pending.clear();
         self.drop_queue();
-        // RFC 9897 section 3.2.11: joins are ignored from now on. Unproven joins end at once, as do this end's joins without an answer.
-        let ends = |p: &Subflow| {
+        let unproven = |p: &Subflow| {
             p.conn.as_ref().is_some_and(|conn| p.is_half_open() || conn.state() == State::Request)
         };
-        while let Some(i) = self.paths.iter().position(ends) {
+        // RFC 9897 section 3.2.11: joins are ignored from now on. The peer's joins without a proof end at once, as
+        // do this end's joins without an answer.
+        while let Some(i) = self.paths.iter().position(unproven) {
             self.give_up(now, i, reason);
         }
     }
