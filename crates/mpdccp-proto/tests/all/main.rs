@@ -1,5 +1,6 @@
 //! All external tests of the crate, in one program.
 
+mod advertised;
 mod caps;
 mod close;
 mod common;

@@ -14,6 +14,8 @@ use mpdccp_units::{Duration, Rate, Time};
 use proptest::prelude::*;
 use std::sync::{Arc, Mutex};
 
+mod limits;
+
 const BYTES: u32 = 1000;
 const FIRST: Seq = Seq::new(Seq::MODULUS - 3);
 
@@ -481,134 +483,6 @@ fn what_was_never_sent_or_is_long_settled_is_ignored() {
         &Feedback { ack: FIRST.sub(1), vector: &[0, 63], elapsed: Duration::MAX, options: &[1, 2, 3] },
     );
     assert_eq!(rig.counts(), (0, 3, 0));
-}
-
-#[test]
-fn gate_says_why() {
-    let mut rig = Rig::with(false, Limits { cwnd: Window::Bytes(5_500), pacing: None, quantum: 0 });
-    assert_eq!(rig.half.gate(ms(0)), Gate::Open { burst: 5500 });
-    rig.send(ms(0), 5);
-    assert_eq!(rig.half.gate(ms(0)), Gate::Open { burst: BYTES });
-    rig.send(ms(0), 1);
-    assert_eq!(rig.half.gate(ms(0)), Gate::Closed(Why::Window));
-    let pacing = Some(Rate::from_mbps(8.0));
-    rig.set(Limits { cwnd: Window::Packets(9), pacing, quantum: 2000 });
-    assert_eq!(rig.half.gate(ms(0)), Gate::Open { burst: 2000 });
-    rig.send(ms(0), 2);
-    assert_eq!(rig.half.gate(ms(0)), Gate::At(ms(2), Why::Pacing));
-    assert_eq!(rig.half.gate(ms(2)), Gate::Open { burst: 1000 });
-}
-
-/// Offers `count` packets, one every `gap`, each acknowledged after 20 ms; a packet that finds the gate
-/// closed takes another path. The queue is empty after each.
-fn offered(rig: &mut Rig, count: u64, gap: Duration) -> bool {
-    let mut sent = Vec::new();
-    let mut now = ms(1000);
-    for _ in 0..count {
-        let acked = sent.iter().take_while(|&&at| at + Duration::from_millis(20) <= now).count();
-        for _ in 0..acked {
-            let index = rig.next - sent.len() as u64;
-            sent.remove(0);
-            rig.ack(now, index, "+");
-        }
-        match rig.half.gate(now) {
-            Gate::Open { .. } => {
-                rig.send(now, 1);
-                sent.push(now);
-            }
-            _ => rig.half.on_blocked(now, true),
-        }
-        rig.half.on_app_limited(now);
-        now += gap;
-    }
-    rig.half.view().app_limited
-}
-
-#[test]
-fn application_limited_is_decided_by_the_path() {
-    // Pacing at 8 Mbit/s: one packet per millisecond.
-    let limits = Limits { cwnd: Window::Packets(100), pacing: Some(Rate::from_mbps(8.0)), quantum: 1000 };
-    // Half the rate: limited only by the application.
-    assert!(offered(&mut Rig::with(false, limits), 200, Duration::from_micros(2000)));
-    // More than the rate, up to twice the rate: limited by pacing, although the queue is always empty.
-    assert!(!offered(&mut Rig::with(false, limits), 200, Duration::from_micros(700)));
-    assert!(!offered(&mut Rig::with(false, limits), 200, Duration::from_micros(500)));
-    // The window is full whenever ten packets are on their way.
-    let limits = Limits { cwnd: Window::Packets(10), pacing: None, quantum: 1000 };
-    assert!(!offered(&mut Rig::with(false, limits), 200, Duration::from_micros(1900)));
-    let limits = Limits { cwnd: Window::Packets(40), pacing: None, quantum: 1000 };
-    assert!(offered(&mut Rig::with(false, limits), 200, Duration::from_micros(1900)));
-}
-
-/// draft-cheng-iccrg-delivery-rate-estimation-00 section 3.4: packets are marked after any time with room and
-/// nothing to send. The tuned variant waits for a round; the draft waits only if its packets went to another
-/// path.
-#[test]
-fn the_draft_marks_at_once_what_only_waited_for_its_turn() {
-    for (draft, elsewhere, at_once) in [(false, false, false), (true, false, true), (true, true, false)] {
-        let pacing = Some(Rate::from_mbps(8.0));
-        let mut rig = Rig::with(false, Limits { cwnd: Window::Packets(100), pacing, quantum: 1000 });
-        rig.half.draft = draft;
-        rig.send(ms(0), 1);
-        rig.ack(ms(20), 0, "+");
-        rig.half.on_blocked(ms(21), elsewhere);
-        rig.half.on_app_limited(ms(22));
-        rig.send(ms(22), 1);
-        assert!(!rig.half.view().app_limited, "no time passed");
-        rig.half.on_app_limited(ms(23));
-        rig.send(ms(24), 1);
-        assert_eq!(rig.half.view().app_limited, at_once, "draft: {draft}, elsewhere: {elsewhere}");
-        rig.half.on_app_limited(ms(42));
-        rig.send(ms(43), 1);
-        assert!(rig.half.view().app_limited);
-    }
-}
-
-/// Application-limited once the scheduler gave it nothing for a quarter of its round trip of 20 ms.
-#[test]
-fn a_path_that_is_held_back_is_application_limited() {
-    for (ms_held, draft, limited) in [(4, false, false), (6, false, true), (6, true, false)] {
-        let pacing = Some(Rate::from_mbps(8.0));
-        let mut rig = Rig::with(false, Limits { cwnd: Window::Packets(100), pacing, quantum: 1000 });
-        rig.half.draft = draft;
-        rig.send(ms(0), 1);
-        rig.ack(ms(20), 0, "+");
-        rig.half.on_held_back(ms(21));
-        rig.half.on_held_back(ms(21 + ms_held));
-        rig.send(ms(21 + ms_held), 1);
-        assert_eq!(rig.half.view().app_limited, limited, "{ms_held} ms, draft: {draft}");
-        rig.ack(ms(41 + ms_held), 1, "+");
-        rig.send(ms(42 + ms_held), 1);
-        assert!(!rig.half.view().app_limited, "no longer");
-    }
-}
-
-#[test]
-fn the_window_counts_as_the_limit_for_one_round() {
-    let mut rig = Rig::with(true, Limits { cwnd: Window::Packets(4), pacing: None, quantum: 0 });
-    rig.send(ms(0), 4);
-    assert!(!rig.ack(ms(40), 0, "+").app_limited);
-    rig.half.on_app_limited(ms(60));
-    assert!(!rig.half.view().app_limited);
-    rig.half.on_app_limited(ms(81));
-    assert!(rig.half.view().app_limited);
-    assert!(rig.ack(ms(82), 1, "+").app_limited);
-}
-
-#[test]
-fn idle_restart_differs_with_the_ccid() {
-    for (strict, expected) in [(true, [0, 1]), (false, [1, 2])] {
-        let mut rig = Rig::new(strict);
-        rig.send(ms(0), 1);
-        assert!(rig.ack(ms(10), 0, "+").app_limited);
-        rig.half.on_app_limited(ms(50));
-        rig.send(ms(60), 1);
-        assert_eq!(rig.notes.lock().unwrap().restarts, expected[0]);
-        rig.ack(ms(70), 1, "+");
-        rig.half.on_app_limited(ms(100));
-        rig.send(ms(500), 1);
-        assert_eq!(rig.notes.lock().unwrap().restarts, expected[1]);
-    }
 }
 
 #[test]

@@ -1,0 +1,168 @@
+//! Joins to addresses that the server advertises, and joins of the server itself (RFC 9897 sections 3.2.8 and 3.3).
+
+use crate::common::End::{Client, Server};
+use crate::common::*;
+use dccp_proto::Route;
+use dccp_wire::PacketType;
+use mpdccp_proto::*;
+use mpdccp_units::Duration;
+
+/// A session with one path; the server advertises its address on the second wire, which both of the client's
+/// sources may reach.
+fn advertised(join_advertised: JoinFrom) -> (Net, SessionId, SessionId, u8) {
+    let mut net = Net::new(1, 1, config());
+    net.add_wire();
+    net.wires[1].socket = 0;
+    let id = net.client.connect(net.now, SessionConfig { join_advertised, ..config() }, path(0));
+    net.drain();
+    net.run(Duration::from_secs(1));
+    let sid = net.server_id();
+    let addr = net.server.advertise(net.now, sid, client_route(1).remote.ip(), None).unwrap();
+    net.drain();
+    net.run(Duration::from_secs(1));
+    (net, id, sid, addr)
+}
+
+/// RFC 9897 section 3.2.8: the port is that of the advertising subflow.
+#[test]
+fn an_advertised_address_is_joined_if_that_is_wanted() {
+    for (join, paths) in [(JoinFrom::Nowhere, 1), (JoinFrom::One, 2), (JoinFrom::All, 2)] {
+        let (mut net, id, sid, addr) = advertised(join);
+        assert_eq!(net.state(Client, id), vec![PathState::Up; paths], "{join:?}");
+        net.stream(Client, id, 0, 20, Duration::from_millis(4));
+        net.run(Duration::from_secs(1));
+        assert_eq!(net.numbers(Server).len(), 20);
+        net.server.withdraw(net.now, sid, addr);
+        net.drain();
+        net.run(Duration::from_secs(10));
+        assert_eq!(net.state(Client, id), [PathState::Up], "RFC 9897 section 3.2.9: its subflows end");
+    }
+}
+
+/// RFC 9897 section 3.2.8: without a port, the advertising subflow's port counts, as above; here the option
+/// contains a port.
+#[test]
+fn a_join_goes_to_the_port_that_was_advertised() {
+    let (mut net, _) = Net::connected(1, 1, SessionConfig { join_advertised: JoinFrom::One, ..config() });
+    net.add_wire();
+    net.wires[1].socket = 0;
+    let sid = net.server_id();
+    net.server.advertise(net.now, sid, client_route(1).remote.ip(), Some(7000)).unwrap();
+    net.drain();
+    net.run(Duration::from_secs(1));
+    let joins = net.log.iter().filter(|packet| packet.from == Client && packet.path == 1);
+    let ports: Vec<_> = joins.map(|join| join.packet().header.dst_port).collect();
+    assert!(!ports.is_empty() && ports.iter().all(|port| *port == 7000), "{ports:?}");
+}
+
+/// RFC 9897 section 3.4: a failed connect is not tried again until the address is advertised again.
+#[test]
+fn an_advertised_address_that_does_not_answer_waits_for_the_next_advertisement() {
+    let (mut net, id) = Net::connected(1, 1, SessionConfig { join_advertised: JoinFrom::One, ..config() });
+    net.add_wire();
+    (net.wires[1].socket, net.wires[1].up) = (0, false);
+    let sid = net.server_id();
+    let there = client_route(1).remote.ip();
+    let addr = net.server.advertise(net.now, sid, there, None);
+    net.drain();
+    net.run(Duration::from_secs(60));
+    assert_eq!(net.state(Client, id), [PathState::Up]);
+    net.wires[1].up = true;
+    net.run(Duration::from_secs(60));
+    assert_eq!(net.state(Client, id), [PathState::Up], "not by itself");
+    assert_eq!(net.server.advertise(net.now, sid, there, None), addr);
+    net.drain();
+    net.run(Duration::from_secs(1));
+    assert_eq!(net.state(Client, id), [PathState::Up; 2]);
+}
+
+/// Another server may answer at an advertised address, so its refusal does not end the session.
+#[test]
+fn a_refusal_at_an_advertised_address_does_not_end_the_session() {
+    let (mut net, id) = Net::connected(1, 1, SessionConfig { join_advertised: JoinFrom::One, ..config() });
+    net.add_wire();
+    net.wires[1].socket = 0;
+    // The server at the second address never knows the identifier.
+    net.meddler = Some(Box::new(|from, path, bytes| {
+        if from == Client && path == 1 {
+            spoil(bytes, 1, 5);
+        }
+        true
+    }));
+    let sid = net.server_id();
+    net.server.advertise(net.now, sid, client_route(1).remote.ip(), None).unwrap();
+    net.wires[0].delay = Duration::from_millis(10);
+    net.drain();
+    net.run(Duration::from_millis(15));
+    // The join is on its way when the only subflow dies.
+    net.wires[0].up = false;
+    net.client.set_link(net.now, id, PathId(0), false);
+    net.client.remove_path(net.now, id, PathId(0));
+    net.drain();
+    net.run(Duration::from_secs(5));
+    assert!(counted(&net.server.stats().counters, "join_unknown_ci") > 0);
+    assert_eq!(net.closed_reason(Client), None);
+}
+
+/// Sources of the other address family are not used.
+#[test]
+fn an_advertised_address_of_the_other_family_is_not_joined() {
+    let (mut net, id) = Net::connected(1, 1, SessionConfig { join_advertised: JoinFrom::All, ..config() });
+    let sid = net.server_id();
+    net.server.advertise(net.now, sid, "2001:db8::7".parse().unwrap(), None).unwrap();
+    net.drain();
+    net.run(Duration::from_secs(1));
+    assert_eq!((net.status(Client, id).peer_addresses.len(), net.state(Client, id).len()), (1, 1));
+}
+
+/// RFC 9897 section 3.2.2: either host may begin a subflow.
+#[test]
+fn the_server_joins_a_path_and_joins_it_again() {
+    let mut net = Net::new(1, 1, config());
+    net.add_wire();
+    net.client.listen(listen(config()));
+    let id = net.client.connect(net.now, SessionConfig { joinable: true, ..config() }, path(0));
+    net.drain();
+    net.run(Duration::from_secs(1));
+    let sid = net.server_id();
+    let remote = std::net::SocketAddr::new(client_addr(1), net.wires[1].nat_port);
+    let back = PathConfig { route: Route { socket: 0, local: None, remote }, ..path(1) };
+    let joined = net.server.add_path(net.now, sid, back).unwrap();
+    net.drain();
+    net.run(Duration::from_secs(1));
+    assert_eq!(
+        (net.state(Client, id), net.state(Server, sid)),
+        (vec![PathState::Up; 2], vec![PathState::Up; 2])
+    );
+    net.stream(Client, id, 0, 40, Duration::from_millis(4));
+    net.stream(Server, sid, 0, 40, Duration::from_millis(4));
+    net.run(Duration::from_secs(1));
+    assert_eq!((net.numbers(Server).len(), net.numbers(Client).len()), (40, 40));
+    // The client closes it; the server connected it, and reconnects it.
+    let accepted = net.status(Client, id).paths[1].id;
+    net.client.remove_path(net.now, id, accepted);
+    net.drain();
+    net.run(Duration::from_millis(500));
+    assert_eq!(net.state(Client, id), [PathState::Up], "the client does not connect it");
+    net.run(Duration::from_secs(5));
+    assert_eq!(net.state(Client, id), [PathState::Up; 2]);
+    net.server.remove_path(net.now, sid, joined);
+    net.drain();
+    net.run(Duration::from_secs(5));
+    assert_eq!((net.state(Client, id), net.state(Server, sid)), (vec![PathState::Up], vec![PathState::Up]));
+}
+
+/// A restarted server refuses joins: the client does not repeat them at the rate of refusals.
+#[test]
+fn a_refused_join_waits_before_the_next() {
+    let (mut net, id) = Net::connected(9, 2, config());
+    net.stream(Client, id, 0, 1_000, Duration::from_millis(2));
+    net.server = mpdccp_proto::Endpoint::new([77; 32]);
+    net.server.listen(crate::common::listen(config()));
+    // The other path never learns of it, so the session lives on.
+    net.wires[1].up = false;
+    let before = net.logged(Client, PacketType::Request).len();
+    net.stream(Client, id, 1_000, 1_000, Duration::from_millis(2));
+    let joins = net.logged(Client, PacketType::Request).len() - before;
+    assert!((2..=12).contains(&joins), "{joins} joins within 2 s, an RTO apart at least");
+}
