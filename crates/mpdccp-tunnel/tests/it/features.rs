@@ -413,6 +413,44 @@ fn leases_differ_and_outlive_a_restart() {
 }
 
 #[test]
+fn a_reload_changes_the_scheduler_of_open_sessions() {
+    let mut world = up();
+    let sent = |world: &mut World| {
+        let before = world.carried();
+        for _ in 0..100 {
+            world.send(0, inner(SERVERS[0]), 1_000);
+            world.run(Duration::from_millis(20));
+        }
+        let after = world.carried();
+        ["p0", "p1"].map(|path| after[path] - before[path])
+    };
+    let [a, b] = sent(&mut world);
+    assert!(a.min(b) < 50_000, "one path is enough: {a} and {b}");
+    let redundant = ClientFile { extra: "scheduler = \"redundant\"".into(), ..ClientFile::new() };
+    world.hosts[0].reload(world.now, &redundant.text(0));
+    let [a, b] = sent(&mut world);
+    assert!(a.min(b) > 100_000, "{a} and {b}");
+}
+
+#[test]
+fn addresses_that_the_file_gives_a_peer_are_nobody_elses_lease() {
+    let mut world = assigned();
+    world.run(SOON);
+    let own = |world: &World, n: usize| world.hosts[n].addresses.iter().map(IpNet::addr).collect::<Vec<_>>();
+    let first = own(&world, 0)[0];
+    // From now on, the file gives the first client's lease to the second.
+    let text = server_text([true; CLIENTS], POOL)
+        .replace("name = \"c1\"\n", &format!("name = \"c1\"\nallowed_ips = [\"{first}/32\"]\n"));
+    let now = world.now;
+    world.hosts[SERVERS[0]].reload(now, &text);
+    world.hosts[0].restart(now);
+    world.hosts[1].restart(now);
+    world.run(Duration::from_secs(20));
+    assert_eq!(own(&world, 1), [first], "a peer with a single address in the file gets that one");
+    assert!(own(&world, 0).len() == 1 && own(&world, 0) != [first], "{:?}", own(&world, 0));
+}
+
+#[test]
 fn a_server_gives_no_more_than_allowed_ips() {
     // The assigned address has a wider network than the client allows: only the address is set, without a
     // route.

@@ -5,7 +5,6 @@ use crate::world::{CLIENTS, ClientFile, SERVERS, World, inner, server_text};
 use mpdccp_proxy::{Command as Told, Event, Flow, Segment};
 use mpdccp_tunnel::Command;
 use mpdccp_units::Duration;
-use std::collections::BTreeMap;
 
 const MS: Duration = Duration::from_millis(1);
 
@@ -61,15 +60,6 @@ impl World {
                 }
             }
         }
-    }
-
-    /// Bytes sent over the first client's sockets, by interface.
-    fn carried(&self) -> BTreeMap<String, u64> {
-        let sockets = self.hosts[0].sockets.values();
-        sockets.fold(BTreeMap::new(), |mut sum, socket| {
-            *sum.entry(socket.interface.clone()).or_default() += socket.bytes;
-            sum
-        })
     }
 
     /// Bytes of a transfer of the first client on each path within a second, and bytes received.

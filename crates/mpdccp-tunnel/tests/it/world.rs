@@ -439,6 +439,15 @@ impl World {
         self.peer(client, "hub")?.paths.into_iter().rev().find(|path| path.name == name)
     }
 
+    /// Bytes sent over the first client's sockets, by interface.
+    pub(crate) fn carried(&self) -> BTreeMap<String, u64> {
+        let sockets = self.hosts[0].sockets.values();
+        sockets.fold(BTreeMap::new(), |mut sum, socket| {
+            *sum.entry(socket.interface.clone()).or_default() += socket.bytes;
+            sum
+        })
+    }
+
     /// Changes an access network of a client, and notifies its host.
     pub(crate) fn change(&mut self, client: usize, interface: &str, what: impl FnOnce(&mut Access)) {
         what(self.hosts[client].access.get_mut(interface).unwrap());
