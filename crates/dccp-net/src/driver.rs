@@ -23,7 +23,7 @@ pub struct Driver<A> {
     filling: bool,
 }
 
-/// What a turn did.
+/// Result of a turn.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Turn {
     /// Something: call [`Driver::turn`] again, perhaps after other work.

@@ -88,7 +88,7 @@ pub struct SocketStats {
 
 /// A socket that carries DCCP packets in IP.
 pub trait Encapsulation: Send {
-    /// What carries packets now: `udp`, `raw` or `tls`.
+    /// Encapsulation in use: `udp`, `raw` or `tls`.
     fn name(&self) -> &'static str;
 
     /// IP and UDP header bytes per packet.

@@ -43,7 +43,7 @@ fn tasks_of_a_runtime_need_no_threads() {
                 while let Ok(data) = connection.recv().await {
                     connection.send(&data).await.unwrap();
                 }
-                // What waits for the driver finds it in the task's own runtime.
+                // A call that waits for the driver finds it in the task's own runtime.
                 listener.send_listen(addr, 5).unwrap();
             });
             let connection = Connection::connect(addr, Options::default()).await.unwrap();

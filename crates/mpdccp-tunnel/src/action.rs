@@ -37,7 +37,7 @@ pub enum Action {
     TellServer {
         /// The socket of a path.
         socket: u32,
-        /// What the server advertises.
+        /// Addresses that the server advertises.
         advertised: Vec<IpAddr>,
         /// The path is up: its connection stays.
         up: bool,
@@ -140,7 +140,7 @@ pub struct TlsPath {
     pub port: u16,
     /// Name of the server.
     pub name: Option<String>,
-    /// What is checked of its certificate.
+    /// Check of the server's certificate.
     pub check: TlsCheck,
     /// HTTP proxy on the way, with user and password.
     pub proxy: Option<(SocketAddr, Option<Secret>)>,
@@ -168,7 +168,7 @@ impl TlsPath {
     }
 }
 
-/// What the owner's program is told.
+/// Message to the owner's program.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Hook {
     /// The event.
@@ -181,7 +181,7 @@ pub struct Hook {
     pub why: String,
 }
 
-/// What happened.
+/// Kind of event.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum HookEvent {
     /// A session opened.

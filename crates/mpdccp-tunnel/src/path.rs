@@ -58,7 +58,7 @@ pub(crate) struct OpenPath {
     pub(crate) exhausted: bool,
     /// Its packets take TLS.
     pub(crate) over_tls: bool,
-    /// What its socket knows, if it may use TLS: what the server advertises, and whether the path is up.
+    /// Last message to its socket, if the path may use TLS: the addresses that the server advertises, and `true` if the path is up.
     pub(crate) knows: Option<(Vec<IpAddr>, bool)>,
 }
 

@@ -43,7 +43,7 @@ fn wanted(policy: JoinAdvertised, files: &[PathSpec], told: &[IpAddr], most: usi
 }
 
 impl Peer {
-    /// What the server of this session advertises.
+    /// Addresses that the server of this session advertises.
     pub(crate) fn advertised(&self, cx: &Cx<'_>) -> Vec<IpAddr> {
         let status = self.status(cx).filter(|status| status.state == SessionState::Open);
         status.iter().flat_map(|s| &s.peer_addresses).map(|(_, ip, _)| *ip).collect()

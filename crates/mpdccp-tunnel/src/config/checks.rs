@@ -157,7 +157,7 @@ impl Config {
                 Err("shards needs keys; packets with security = \"none\" do not identify their shard")
             }
             (.., Encapsulation::Raw) => Err(
-                "shards needs encapsulation = \"udp\"; the kernel cannot distribute packets without UDP ports",
+                "shards does not work with encapsulation = \"raw\"; the kernel cannot distribute packets without ports",
             ),
             _ => Ok(()),
         }

@@ -248,7 +248,7 @@ report! {
         /// Since when it is up, or down.
         #[serde(default)]
         Gauge since_s: Option<f64>,
-        /// What carries its packets now: `udp`, `raw` or `tls`; empty if it is not open.
+        /// Encapsulation in use: `udp`, `raw` or `tls`; empty if the path is not open.
         #[serde(default)]
         Label encapsulation: String,
         /// Its packets take TLS.

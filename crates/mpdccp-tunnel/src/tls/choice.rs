@@ -22,7 +22,7 @@ const TRY: Duration = Duration::from_secs(30);
 /// UDP that is lost sooner after its return is asked less often than before.
 const STABLE: Duration = Duration::from_secs(120);
 
-/// What carries a path's packets.
+/// Transport of a path's packets.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Over {
     /// UDP.
@@ -77,7 +77,7 @@ impl Choice {
         Choice { state: State::Udp, silence, connected, ask_at, wait: ASK.0, back_at }
     }
 
-    /// What carries the packets now. While TLS is lost, UDP tries.
+    /// Transport in use. While the TLS connection is lost, packets take UDP.
     pub fn over(&self) -> Over {
         match self.state {
             State::Tls { .. } if self.connected => Over::Tls,

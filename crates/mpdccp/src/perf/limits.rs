@@ -1,4 +1,4 @@
-//! What a server allows its clients.
+//! Limits of a server for its clients.
 
 use crate::perf::control::Test;
 use crate::perf::values::{seconds, with_number};
@@ -39,7 +39,7 @@ fn limit(text: &str) -> Result<Duration, String> {
     seconds(text).ok().filter(|time| !time.is_zero()).ok_or_else(|| "expected more than 0 seconds".into())
 }
 
-/// What is known of an open connection.
+/// Use that a connection makes of the limits.
 pub(crate) struct Use {
     pub(crate) opened: Time,
     /// When the last message came or was made.

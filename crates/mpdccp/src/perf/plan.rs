@@ -40,7 +40,7 @@ pub(crate) struct Plan {
     pub(crate) mode: Mode,
     /// The file of the data.
     pub(crate) file: Option<PathBuf>,
-    /// What a server allows.
+    /// Limits of the server.
     pub(crate) limits: Limits,
     /// The only interface to use.
     pub(crate) bind_dev: Option<String>,

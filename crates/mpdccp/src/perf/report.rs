@@ -420,7 +420,7 @@ fn name(session: SessionId) -> String {
     format!("[{:3}]", session.0)
 }
 
-/// What both ends know at the end.
+/// Results of both ends.
 struct Results {
     sent: Option<Out>,
     received: Option<In>,

@@ -183,7 +183,7 @@ impl Transfer {
         self.say = Some(Say { what: Control::Refused { why: why.into() }, at: now, left: REPEATS });
     }
 
-    /// What the server's limits apply to; counts bytes since the last look if `counting`.
+    /// Use for the server's limits, with the bytes since the last call if `counting`.
     pub(crate) fn usage(&mut self, counting: bool) -> Use {
         let bytes = self.carried - self.looked;
         if counting {

@@ -35,7 +35,7 @@ impl Socket for TlsClient {
     }
 }
 
-/// What carries the probes.
+/// Transport of the probes.
 pub(crate) enum Over {
     Udp,
     Raw,

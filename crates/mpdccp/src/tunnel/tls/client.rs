@@ -131,7 +131,7 @@ impl TlsClient {
         self.choice.as_ref().map_or(Over::Tls, Choice::over)
     }
 
-    /// What is due now.
+    /// Connects, gives up an attempt, or closes, as the choice of transport demands.
     fn step(&mut self, now: Time) {
         if !self.wants() {
             if !matches!(self.link, Link::Idle) {

@@ -46,7 +46,7 @@ impl Targets {
         self.turn = 0;
     }
 
-    /// What the server of the session advertises, and whether the path is up.
+    /// Notes the addresses that the session's server advertises; `up` if the path is up.
     pub(super) fn learn(&mut self, advertised: &[IpAddr], up: bool) {
         self.redirect = !up;
         let fitting = advertised.iter().copied().filter(|ip| ip.is_ipv4() == self.server.is_ipv4());

@@ -70,7 +70,7 @@ fn shared_certificate() -> Vec<u8> {
     c.peer_certificates().unwrap()[0].to_vec()
 }
 
-/// What arrives until `n` packets have.
+/// The next `n` packets.
 fn receive(end: &mut Connection, n: usize) -> Vec<Vec<u8>> {
     let mut packets = Vec::new();
     while packets.len() < n {
@@ -92,7 +92,7 @@ fn packets_pass_both_ways_and_what_does_not_fit_is_dropped() {
     let sent: usize = (0..1_000).map(|_| s.send(many.iter().map(Vec::as_slice)).unwrap()).sum();
     assert!(s.is_full() && sent < 50_000, "{sent} of 100000");
     assert_eq!(s.send(many.iter().map(Vec::as_slice)).unwrap(), 0);
-    // What was accepted arrives whole.
+    // All accepted packets arrive.
     let mut arrived = 0;
     while arrived < sent {
         c.read(&mut |packet| arrived += usize::from(packet == &many[0][..])).unwrap();
