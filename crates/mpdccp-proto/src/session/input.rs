@@ -216,15 +216,6 @@ impl Session {
         }
     }
 
-    /// Handles MP_PRIO for the subflow that carried it (RFC 9897 section 3.2.10).
-    fn on_prio(&mut self, i: usize, mp_seq: Seq, prio: u8) -> bool {
-        match self.paths[i].peer_prio {
-            Some((_, known)) if mp_seq.before(known) => self.count(Counter::OutdatedMpOption),
-            _ => self.paths[i].peer_prio = Some((prio, mp_seq)),
-        }
-        true
-    }
-
     fn on_data(&mut self, now: Time, i: usize, data: &[u8], received: &Received<'_>, signals: &Signals<'_>) {
         if let Some((newest, count)) = signals.fec {
             return self.on_fec(now, i, newest, count, data, received);

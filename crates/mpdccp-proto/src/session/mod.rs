@@ -19,6 +19,7 @@ mod loss_rate;
 mod path_manager;
 mod path_state;
 mod plausible;
+mod priority;
 mod private;
 mod protect;
 mod reason;

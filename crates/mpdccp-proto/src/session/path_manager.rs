@@ -1,7 +1,6 @@
 //! Management of paths: adding, connecting, retrying, removing.
 
 use super::liveness::Liveness;
-use super::signal::Signal;
 use super::subflow::Subflow;
 use super::{Reason, Role, Session, SessionEvent};
 use crate::{Counter, PathConfig, PathId, PathName, PathState, SessionState, Wake};
@@ -71,18 +70,6 @@ impl Session {
         self.after_input(now, i);
         self.check_end(now);
         self.forget_paths();
-    }
-
-    /// Changes a path's priority and tells the peer.
-    pub(crate) fn set_prio(&mut self, now: Time, path: PathId, prio: u8) {
-        let Some(i) = self.index(path) else { return };
-        let prio = prio.min(15);
-        self.paths[i].cfg.prio = prio;
-        self.paths[i].yields = false;
-        // A path that is not open yet sends the priority when it opens.
-        if self.multipath && self.paths[i].is_live() {
-            self.signal(now, Signal::Prio { path, prio });
-        }
     }
 
     /// Names a path for rules.

@@ -218,16 +218,6 @@ impl Subflow {
         last_sent.is_some_and(|at| now.since(at) <= within)
     }
 
-    /// Priority in force (RFC 9897 section 3.2.10): the smaller of this end's and the peer's, if both are
-    /// set.
-    pub(super) fn prio(&self) -> u8 {
-        match self.peer_prio {
-            Some((prio, _)) if self.yields => prio,
-            Some((prio, _)) => prio.min(self.cfg.prio),
-            None => self.cfg.prio,
-        }
-    }
-
     pub(super) fn is_up(&self) -> bool {
         self.state == PathState::Up
     }

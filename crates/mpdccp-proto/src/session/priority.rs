@@ -1,0 +1,43 @@
+//! Priorities of paths: set by this end, and by the peer with MP_PRIO (RFC 9897 section 3.2.10).
+
+use super::Session;
+use super::signal::Signal;
+use super::subflow::Subflow;
+use crate::{Counter, PathId};
+use dccp_wire::Seq;
+use mpdccp_units::Time;
+
+impl Session {
+    /// Changes a path's priority and tells the peer.
+    pub(crate) fn set_prio(&mut self, now: Time, path: PathId, prio: u8) {
+        let Some(i) = self.index(path) else { return };
+        let prio = prio.min(15);
+        self.paths[i].cfg.prio = prio;
+        self.paths[i].yields = false;
+        // A path that is not open yet sends the priority when it opens.
+        if self.multipath && self.paths[i].is_live() {
+            self.signal(now, Signal::Prio { path, prio });
+        }
+    }
+
+    /// Handles MP_PRIO for the subflow that carried it (RFC 9897 section 3.2.10).
+    pub(super) fn on_prio(&mut self, i: usize, mp_seq: Seq, prio: u8) -> bool {
+        match self.paths[i].peer_prio {
+            Some((_, known)) if mp_seq.before(known) => self.count(Counter::OutdatedMpOption),
+            _ => self.paths[i].peer_prio = Some((prio, mp_seq)),
+        }
+        true
+    }
+}
+
+impl Subflow {
+    /// Priority in force (RFC 9897 section 3.2.10): the smaller of this end's and the peer's, if both are
+    /// set.
+    pub(super) fn prio(&self) -> u8 {
+        match self.peer_prio {
+            Some((prio, _)) if self.yields => prio,
+            Some((prio, _)) => prio.min(self.cfg.prio),
+            None => self.cfg.prio,
+        }
+    }
+}
