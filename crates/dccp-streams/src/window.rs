@@ -3,6 +3,10 @@ use crate::config::INITIAL_WINDOW;
 /// Number of small increases before a window doubles. A new window doubles at once.
 const RAMP: u8 = 4;
 
+/// Number of whole windows without a blocked peer after which the window has its size, and increases are
+/// small again. A sender in slow start or Startup reaches a doubled window only some round trips later.
+const SETTLED: u8 = 3;
+
 /// Flow control window of one stream: large enough that the peer is not blocked while this end reads what
 /// arrives. It needs no round-trip time: a blocked peer shows that the window is smaller than the
 /// bandwidth-delay product of the paths in use.
@@ -13,14 +17,17 @@ pub(crate) struct Window {
     size: u64,
     /// Limits below this belong to a smaller window.
     grown: u64,
-    /// Number of consecutive increases, and the read offset at which the current round began.
+    /// Number of increases since the window last had its size.
     grew: u8,
+    /// Number of whole windows since the peer was last blocked, and the read offset at which the current one
+    /// began.
+    unblocked: u8,
     round: u64,
 }
 
 impl Window {
     pub(crate) fn new() -> Window {
-        Window { limit: INITIAL_WINDOW, size: INITIAL_WINDOW, grown: 0, grew: RAMP, round: 0 }
+        Window { limit: INITIAL_WINDOW, size: INITIAL_WINDOW, grown: 0, grew: RAMP, unblocked: 0, round: 0 }
     }
 
     pub(crate) fn limit(&self) -> u64 {
@@ -32,7 +39,7 @@ impl Window {
     }
 
     /// The peer is blocked at `limit`. `read` bytes were read, and `waiting` bytes can be read. The window
-    /// may have up to `most` bytes. It grows by a sixteenth, and doubles after [`RAMP`] consecutive
+    /// may have up to `most` bytes. It grows by a sixteenth, and doubles after [`RAMP`]
     /// increases; it does not grow for a slow reader.
     pub(crate) fn on_blocked(&mut self, limit: u64, read: u64, waiting: u64, most: u64) {
         if limit < self.grown || waiting > self.size / 4 {
@@ -40,7 +47,8 @@ impl Window {
         }
         let more = if self.grew >= RAMP { self.size } else { self.size / 16 };
         self.size = self.size.saturating_add(more).min(most).max(INITIAL_WINDOW);
-        (self.grown, self.grew, self.round) = (read + self.size, self.grew.saturating_add(1), read);
+        (self.grown, self.grew) = (read + self.size, self.grew.saturating_add(1));
+        (self.unblocked, self.round) = (0, read);
     }
 
     /// `read` bytes were read. If the peer was not blocked during a whole window, the window shrinks a
@@ -48,7 +56,10 @@ impl Window {
     pub(crate) fn on_read(&mut self, read: u64) {
         if read - self.round >= self.size {
             self.size = (self.size - self.size / 64).max(INITIAL_WINDOW);
-            (self.grew, self.round) = (0, read);
+            (self.unblocked, self.round) = (self.unblocked.saturating_add(1), read);
+            if self.unblocked >= SETTLED {
+                self.grew = 0;
+            }
         }
     }
 
@@ -68,29 +79,45 @@ impl Window {
 mod tests {
     use super::*;
 
-    /// Reads everything from a peer that sends up to `product` bytes per round trip.
-    fn read_rounds(window: &mut Window, product: u64, rounds: u64) {
-        let mut read = window.limit();
+    /// Reads everything from a peer that sends up to `product` bytes per round trip. Returns how often the
+    /// peer was blocked.
+    fn read_rounds(window: &mut Window, read: &mut u64, product: u64, rounds: u64) -> u64 {
+        let mut blocked = 0;
         for _ in 0..rounds {
-            let sent = product.min(window.limit() - read);
+            let sent = product.min(window.limit() - *read);
             if sent < product {
-                window.on_blocked(window.limit(), read + sent, 0, u64::MAX);
+                blocked += 1;
+                window.on_blocked(window.limit(), *read + sent, 0, u64::MAX);
             }
-            read += sent;
-            window.on_read(read);
-            window.raise(read);
+            *read += sent;
+            window.on_read(*read);
+            window.raise(*read);
         }
+        blocked
     }
 
     #[test]
     fn it_doubles_to_the_product_and_stays_near_it() {
-        let mut window = Window::new();
-        read_rounds(&mut window, 10 << 20, 10);
+        let (mut window, mut read) = (Window::new(), 0);
+        read_rounds(&mut window, &mut read, 10 << 20, 10);
         assert!(window.size() >= 10 << 20, "{}", window.size());
-        read_rounds(&mut window, 10 << 20, 100);
+        read_rounds(&mut window, &mut read, 10 << 20, 100);
         assert!((10 << 20..12 << 20).contains(&window.size()), "{}", window.size());
-        read_rounds(&mut window, 1 << 20, 4_000);
+        read_rounds(&mut window, &mut read, 1 << 20, 4_000);
         assert!((1 << 20..5 << 18).contains(&window.size()), "{}", window.size());
+    }
+
+    #[test]
+    fn it_stays_ahead_of_a_sender_whose_rate_grows() {
+        for growth in [1.3, 1.5, 2.0] {
+            let (mut window, mut read, mut product, mut blocked) = (Window::new(), 0, 10_000.0, 0);
+            while product < 30e6 {
+                blocked += read_rounds(&mut window, &mut read, product as u64, 1);
+                product *= growth;
+            }
+            // Once for each doubling of 64 KiB.
+            assert!(blocked <= 9, "{growth}: {blocked}");
+        }
     }
 
     #[test]
