@@ -39,7 +39,7 @@ impl Pair {
     fn carry(&mut self) {
         self.now += Duration::from_micros(500);
         for from in [0, 1] {
-            while let Some(len) = self.ends[from].poll_transmit(self.now, 0, 0, None, &mut self.packet) {
+            while let Some(len) = self.ends[from].poll_transmit(self.now, 0, 0, None, 0, &mut self.packet) {
                 self.ends[1 - from].handle_packet(self.now, &self.packet[..len]);
             }
         }

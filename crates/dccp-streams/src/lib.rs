@@ -19,7 +19,7 @@
 //!
 //! let mut packet = [0; 1400];
 //! let path = 0;
-//! while let Some(len) = client.poll_transmit(now, 0, path, None, &mut packet) {
+//! while let Some(len) = client.poll_transmit(now, 0, path, None, 0, &mut packet) {
 //!     server.handle_packet(now, &packet[..len]);
 //! }
 //! assert_eq!(server.poll_event(), Some(Event::Opened(id)));

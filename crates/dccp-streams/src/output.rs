@@ -40,13 +40,16 @@ impl Streams {
 
     /// Writes the next packet of a class, to leave over `path` now, into `out` and returns its length. `out`
     /// has the size of the largest packet of that path. `path` is the owner's identifier; `rtt` is used until
-    /// the streams have measured it.
+    /// the streams have measured it. `head_start`, in bytes, is 0 for the path of least delay. On a path of
+    /// more delay only streams send that have sent at least so many bytes since the peer last had all of
+    /// them: so short exchanges do not wait for a distant path.
     pub fn poll_transmit(
         &mut self,
         now: Time,
         class: u8,
         path: u32,
         rtt: Option<Duration>,
+        head_start: u64,
         out: &mut [u8],
     ) -> Option<usize> {
         if !self.has_packet(now, class) || out.len() < MIN_PACKET {
@@ -57,7 +60,7 @@ impl Streams {
         let may_have_data = self.has_data(class) && !self.paths[at].is_full();
         let skip = if may_have_data { self.skip(at) } else { 1 };
         let mut writer = Writer::new(out, skip);
-        let head = self.next_turn(class).filter(|_| may_have_data);
+        let head = self.next_turn(class, head_start).filter(|_| may_have_data);
         let dscp = head.and_then(|(id, _)| self.streams.get(&id)).map_or(0, |stream| stream.dscp);
         writer.dscp(dscp);
         let empty = writer.len();
@@ -65,7 +68,7 @@ impl Streams {
         let acks = writer.len();
         if may_have_data {
             self.write_control(at, class, &mut writer);
-            self.write_data(at, class, dscp, &mut writer);
+            self.write_data(at, class, dscp, head_start, &mut writer);
         }
         if writer.len() == empty {
             return None;
@@ -195,8 +198,8 @@ impl Streams {
     }
 
     /// The next stream of a class, and the data that it sends.
-    fn next_turn(&mut self, class: usize) -> Option<(u64, Piece)> {
-        while let Some(id) = self.classes.get_mut(class)?.turns.next(&mut self.streams) {
+    fn next_turn(&mut self, class: usize, head_start: u64) -> Option<(u64, Piece)> {
+        while let Some(id) = self.classes.get_mut(class)?.turns.next(&mut self.streams, head_start) {
             match self.streams.get(&id)?.send.next(self.may_send - self.sent) {
                 Some(piece) => return Some((id, piece)),
                 None => self.end_turn(id),
@@ -217,8 +220,8 @@ impl Streams {
         }
     }
 
-    fn write_data(&mut self, at: usize, class: usize, dscp: u8, writer: &mut Writer<'_>) {
-        while let Some((id, mut piece)) = self.next_turn(class) {
+    fn write_data(&mut self, at: usize, class: usize, dscp: u8, head_start: u64, writer: &mut Writer<'_>) {
+        while let Some((id, mut piece)) = self.next_turn(class, head_start) {
             let Some(stream) = self.streams.get_mut(&id).filter(|stream| stream.dscp == dscp) else { return };
             let offset = piece.range.start;
             let Some(room) = writer.room().checked_sub(1 + varint_len(id) + varint_len(offset)) else {

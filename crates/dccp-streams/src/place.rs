@@ -20,15 +20,18 @@ pub(crate) struct Place {
     /// Bytes that it may still send in its turn.
     pub(crate) deficit: i64,
     pub(crate) priority: u8,
+    /// Bytes sent since the peer last had all.
+    pub(crate) burst: u64,
 }
 
 impl Place {
     pub(crate) fn new(priority: u8) -> Place {
-        Place { listed: Listed::No, deficit: QUANTUM, priority: priority.min(PRIORITIES - 1) }
+        Place { listed: Listed::No, deficit: QUANTUM, priority: priority.min(PRIORITIES - 1), burst: 0 }
     }
 
     /// The current stream sent this many bytes.
     pub(crate) fn on_sent(&mut self, bytes: usize) {
         self.deficit -= bytes as i64;
+        self.burst += bytes as u64;
     }
 }

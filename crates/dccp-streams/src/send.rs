@@ -69,9 +69,14 @@ impl SendHalf {
         self.fin == Fin::Open && self.reset.is_none()
     }
 
+    /// Whether the peer has received everything written so far.
+    pub(crate) fn is_all_acked(&self) -> bool {
+        self.chunks.start() == self.written
+    }
+
     /// Whether the peer has received everything, and the end.
     pub(crate) fn is_delivered(&self) -> bool {
-        self.fin == Fin::Acked && self.chunks.start() == self.written
+        self.fin == Fin::Acked && self.is_all_acked()
     }
 
     /// Whether nothing will be sent again.

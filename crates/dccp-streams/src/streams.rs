@@ -201,6 +201,9 @@ impl Streams {
             return Err(StreamError::Blocked);
         }
         let Some(stream) = self.streams.get_mut(&id.0) else { return Err(StreamError::Unknown) };
+        if stream.send.is_all_acked() {
+            stream.place.burst = 0;
+        }
         stream.send.write(&mut self.pool, &bytes[..len]);
         self.classes[stream.class].unsent += len as u64;
         self.schedule(id.0);

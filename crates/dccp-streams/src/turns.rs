@@ -13,6 +13,27 @@ struct Level {
     old: VecDeque<u64>,
 }
 
+impl Level {
+    /// Moves the old stream that is next among those with bursts of at least `least` bytes to the front, and
+    /// returns it.
+    fn next_long(&mut self, streams: &mut BTreeMap<u64, Box<Stream>>, least: u64) -> Option<u64> {
+        let is_long = |place: &Place| place.burst >= least;
+        let at_turn = |id: &u64| streams.get(id).is_some_and(|s| is_long(&s.place) && s.place.deficit > 0);
+        let at = self.old.iter().position(at_turn).or_else(|| {
+            for id in &self.old {
+                if let Some(place) = streams.get_mut(id).map(|s| &mut s.place).filter(|place| is_long(place))
+                {
+                    place.deficit += QUANTUM;
+                }
+            }
+            self.old.iter().position(|id| streams.get(id).is_some_and(|s| is_long(&s.place)))
+        })?;
+        let id = self.old.remove(at)?;
+        self.old.push_front(id);
+        Some(id)
+    }
+}
+
 #[derive(Debug, Default)]
 pub(crate) struct Turns([Level; PRIORITIES as usize]);
 
@@ -38,8 +59,12 @@ impl Turns {
         }
     }
 
-    /// The stream that sends next.
-    pub(crate) fn next(&mut self, streams: &mut BTreeMap<u64, Box<Stream>>) -> Option<u64> {
+    /// The stream that sends next. If `head_start` is positive: among those that wait for their turn and whose
+    /// bursts are at least that long.
+    pub(crate) fn next(&mut self, streams: &mut BTreeMap<u64, Box<Stream>>, head_start: u64) -> Option<u64> {
+        if head_start > 0 {
+            return self.0.iter_mut().find_map(|level| level.next_long(streams, head_start));
+        }
         for level in &mut self.0 {
             loop {
                 let list = if level.new.is_empty() { &mut level.old } else { &mut level.new };

@@ -43,7 +43,7 @@ proptest! {
             }
             let now = net.now + Duration::from_millis(round);
             for end in 0..2 {
-                let Some(len) = net.ends[end].poll_transmit(now, 0, 0, None, &mut buf) else { continue };
+                let Some(len) = net.ends[end].poll_transmit(now, 0, 0, None, 0, &mut buf) else { continue };
                 let mut packet = buf[..len].to_vec();
                 if let Some((at, byte)) = changes.next() {
                     let at = at % packet.len();

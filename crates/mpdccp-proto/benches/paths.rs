@@ -45,8 +45,13 @@ fn pick(bencher: Bencher, name: &str) {
     let mut scheduler = SchedulerKind::named(name).expect("its own name").scheduler();
     let rows = [row(0, 20), row(1, 60)];
     let packet = PktInfo { len: 1_400, ..PktInfo::default() };
-    let queue =
-        QueueView { packets: 40, bytes: 56_000, oldest: Duration::from_millis(2), flow_bytes: 56_000 };
+    let queue = QueueView {
+        packets: 40,
+        bytes: 56_000,
+        oldest: Duration::from_millis(2),
+        flow_bytes: 56_000,
+        streams: false,
+    };
     let mut now = Time::from_millis(1_000);
     bencher.bench_local(|| {
         now += Duration::from_micros(100);

@@ -119,6 +119,8 @@ pub struct QueueView {
     pub oldest: Duration,
     /// Of the head's flow, including the head.
     pub flow_bytes: u64,
+    /// The bytes are of streams: a packet on a slow path delays its own stream only.
+    pub streams: bool,
 }
 
 /// Counters of the queue.
@@ -434,6 +436,7 @@ impl SendQueue {
                 (Waiting::Fair(fair), Some(head)) => fair.flow_len(head.info.flow).bytes + shown.bytes,
                 _ => waiting.bytes + shown.bytes,
             },
+            streams: false,
         }
     }
 

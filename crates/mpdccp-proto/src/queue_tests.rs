@@ -32,7 +32,7 @@ fn drops_at_the_head_when_full() {
     assert_eq!(q.stats().dropped_full, 3, "bytes");
     assert_eq!(
         q.view(Time::ZERO),
-        QueueView { packets: 2, bytes: 100, oldest: Duration::ZERO, flow_bytes: 100 }
+        QueueView { packets: 2, bytes: 100, oldest: Duration::ZERO, flow_bytes: 100, streams: false }
     );
     assert_eq!(take(&mut q, 0).unwrap().data[0], 3);
     put(&mut q, 0, 500, 5);

@@ -25,8 +25,12 @@ impl Pair {
     }
 
     fn packet(&mut self, class: u8, path: u32) -> Option<Vec<u8>> {
+        self.distant(class, path, 0)
+    }
+
+    fn distant(&mut self, class: u8, path: u32, head_start: u64) -> Option<Vec<u8>> {
         let mut out = [0; MTU];
-        let len = self.ends[0].poll_transmit(self.now, class, path, None, &mut out)?;
+        let len = self.ends[0].poll_transmit(self.now, class, path, None, head_start, &mut out)?;
         Some(out[..len].to_vec())
     }
 
@@ -40,7 +44,7 @@ impl Pair {
     fn acknowledge(&mut self) {
         self.now += Duration::from_millis(30);
         let mut out = [0; MTU];
-        while let Some(len) = self.ends[1].poll_transmit(self.now, 0, 0, None, &mut out) {
+        while let Some(len) = self.ends[1].poll_transmit(self.now, 0, 0, None, 0, &mut out) {
             self.ends[0].handle_packet(self.now, &out[..len]);
         }
     }
@@ -109,4 +113,26 @@ fn a_copy_on_another_path_brings_the_same_bytes() {
     assert_eq!(len, 400);
     let part = pair.read(id, &[out[..len].to_vec()]);
     assert!((350..400).contains(&part), "{part}");
+}
+
+#[test]
+fn only_streams_with_long_bursts_take_a_distant_path() {
+    let mut pair = Pair::new();
+    let bulk = [pair.stream(0, 0, 40_000), pair.stream(0, 0, 40_000)];
+    let mut near: Vec<_> = (0..40).map(|_| pair.packet(0, 0).unwrap()).collect();
+    let short = pair.stream(0, 0, 2_000);
+    assert!(pair.distant(0, 1, 30_000).is_none(), "20 kB of each were sent");
+    let far: Vec<_> = (0..10).map(|_| pair.distant(0, 1, 10_000).unwrap()).collect();
+    near.extend((0..2).map(|_| pair.packet(0, 0).unwrap()));
+    assert_eq!(pair.read(short, &near), 2_000, "the short one waits for no turn on the near path");
+    let got = bulk.map(|id| pair.read(id, &[]));
+    let more = [pair.read(bulk[0], &far), pair.read(bulk[1], &[])];
+    assert!(got[0] + got[1] > 40_000 && more[0].abs_diff(more[1]) <= 3_000 + MTU, "{got:?} {more:?}");
+    // The peer has everything: a new burst begins.
+    near = std::iter::from_fn(|| pair.packet(0, 0)).collect();
+    pair.read(bulk[0], &near);
+    pair.acknowledge();
+    bulk.into_iter().for_each(|id| assert_eq!(pair.ends[0].write(id, &[1; 20_000]), Ok(20_000)));
+    assert!((0..8).all(|_| pair.packet(0, 0).is_some()));
+    assert!(pair.distant(0, 1, 10_000).is_none());
 }

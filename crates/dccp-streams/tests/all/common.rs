@@ -91,7 +91,8 @@ impl Net {
                 if !l.offered || l.free[end] > self.now {
                     continue;
                 }
-                let Some(len) = self.ends[end].poll_transmit(self.now, 0, link as u32, None, &mut buf) else {
+                let Some(len) = self.ends[end].poll_transmit(self.now, 0, link as u32, None, 0, &mut buf)
+                else {
                     continue;
                 };
                 self.packets[end] += 1;

@@ -31,6 +31,8 @@ pub(super) struct Auto {
     extra: Extra,
     /// The flow of the last packet.
     flow: u32,
+    /// See [`Scheduler::head_start`].
+    head_start: u64,
     /// Cost of each path in use, with its index among the rows; reuses the allocation.
     used: Vec<(Duration, usize)>,
 }
@@ -48,6 +50,7 @@ const CLEARLY_LEAST: Duration = Duration::from_millis(2);
 
 impl Scheduler for Auto {
     fn pick(&mut self, now: Time, pkt: &PktInfo, queue: &QueueView, paths: &[PathRow]) -> Pick {
+        self.head_start = 0;
         match paths {
             [] => return Pick::Wait(None),
             [path] => return self.pick_only(now, pkt, path),
@@ -66,6 +69,10 @@ impl Scheduler for Auto {
 
     fn on_sent(&mut self, _now: Time, path: PathId, bytes: usize) {
         self.extra.on_sent(path, self.flow, bytes);
+    }
+
+    fn head_start(&self) -> u64 {
+        self.head_start
     }
 
     fn standing_queue(&self) -> Duration {
@@ -138,7 +145,7 @@ impl Auto {
         // A longer wait of the oldest packet shows that they do not serve the backlog.
         let busy = (opens + rate.time_for(backlog)).max(queue.oldest);
         let mut excess = found.0.saturating_sub(least_cost).max(CLEARLY_LEAST);
-        if excess > MOST_SPREAD {
+        if excess > MOST_SPREAD && !queue.streams {
             return Pick::Wait(None);
         }
         if self.extra.counts(free.id) {
@@ -153,6 +160,8 @@ impl Auto {
             return Pick::Wait(None);
         }
         self.helping_until = Some(now + free.srtt.unwrap_or_default() * 2);
+        let seen: Rate = cheaper().map(|(_, path)| path.seen).sum();
+        self.head_start = if found.0 > clearly { seen.bytes_in(found.0 - best) } else { 0 };
         Pick::One(free.id)
     }
 }
@@ -189,6 +198,23 @@ mod tests {
     fn paths_without_any_delay_are_as_fast_as_a_rate_can_say() {
         let fast = |id| PathRow { rate: Rate::MAX, seen: Rate::MAX, ..closed(id, 3) };
         assert_eq!(auto(1 << 20, &[fast(0), fast(1), row(2, 3, 50)]), Pick::Wait(None));
+    }
+
+    #[test]
+    fn streams_use_any_distance_once_their_backlog_lasts_that_long() {
+        let (mut scheduler, paths) = (Auto::default(), [full(), row(1, 3, 810)]); // 400 ms more expensive
+        let mut at = |streams, oldest| {
+            let oldest = Duration::from_millis(oldest);
+            let queue =
+                QueueView { bytes: 50_000, flow_bytes: 50_000, oldest, streams, ..QueueView::default() };
+            let pick = scheduler.pick(Time::ZERO, &PktInfo::default(), &queue, &paths);
+            (pick, scheduler.head_start())
+        };
+        assert_eq!(at(false, 5_000), (Pick::Wait(None), 0));
+        assert_eq!(at(true, 399), (Pick::Wait(None), 0));
+        assert_eq!(at(true, 401), (Pick::One(PathId(1)), 500_000), "400 ms of the near path's rate");
+        assert_eq!(pick(&mut scheduler, 50_000, &[row(0, 3, 10), row(1, 3, 810)]), Pick::One(PathId(0)));
+        assert_eq!(scheduler.head_start(), 0);
     }
 
     #[test]
@@ -288,7 +314,13 @@ mod tests {
         let mut scheduler = Auto::default();
         let mut at = |ms, oldest| {
             let oldest = Duration::from_millis(oldest);
-            let queue = QueueView { packets: 100, bytes: 100_000, oldest, flow_bytes: 100_000 };
+            let queue = QueueView {
+                packets: 100,
+                bytes: 100_000,
+                oldest,
+                flow_bytes: 100_000,
+                ..QueueView::default()
+            };
             let paths = [full(), far(ms)];
             let pick = scheduler.pick(Time::from_millis(ms), &PktInfo::default(), &queue, &paths);
             (pick, scheduler.standing_queue())

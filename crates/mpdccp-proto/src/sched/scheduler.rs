@@ -24,6 +24,11 @@ pub trait Scheduler: Send + core::fmt::Debug {
     fn on_sent(&mut self, now: Time, path: PathId, bytes: usize) {
         let _ = (now, path, bytes);
     }
+    /// For streams, after [`pick`](Self::pick) chose a path of more delay: what the other paths deliver during
+    /// the difference, in bytes. Streams with shorter bursts would only be delayed by that path.
+    fn head_start(&self) -> u64 {
+        0
+    }
     /// The standing queue that the scheduler needs to use all paths.
     fn standing_queue(&self) -> Duration {
         Duration::ZERO

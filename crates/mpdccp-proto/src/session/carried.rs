@@ -27,6 +27,7 @@ impl Carried {
             bytes,
             oldest: self.standing[class].map_or(Duration::ZERO, |since| now.since(since)),
             flow_bytes: bytes,
+            streams: true,
         }
     }
 

@@ -140,6 +140,7 @@ impl ClassQueues {
             bytes: sum.bytes + view.bytes,
             oldest: sum.oldest.max(view.oldest),
             flow_bytes: sum.flow_bytes.max(view.flow_bytes),
+            streams: false,
         })
     }
 

@@ -85,6 +85,7 @@ impl Session {
         now: Time,
         class: usize,
         paths: &[PathId],
+        head_start: u64,
         sink: &mut dyn Sink,
     ) -> bool {
         self.classes.turn = self.classes.all.len() + class + 1;
@@ -99,7 +100,9 @@ impl Session {
             buffer.resize(room, 0);
             let PathRow { srtt, .. } = self.rows[i];
             let len = match any {
-                false => carried.streams.poll_transmit(now, class as u8, path.0, srtt, &mut buffer),
+                false => {
+                    carried.streams.poll_transmit(now, class as u8, path.0, srtt, head_start, &mut buffer)
+                }
                 true => carried.streams.poll_copy(now, &first, path.0, srtt, &mut buffer),
             };
             let Some(len) = len else { continue };

@@ -109,19 +109,19 @@ impl Session {
                 Some(carried) if streams => carried.view(now, class),
                 _ => self.classes.all[class].queue.view(now),
             };
-            let pick = match self.offer(now, class, &info, &backlog) {
+            let (pick, head_start) = match self.offer(now, class, &info, &backlog) {
                 true => {
                     let offered = if self.offered_all { &self.rows } else { &self.offered };
                     let ClassQueue { scheduler, stream_scheduler, .. } = &mut self.classes.all[class];
                     let scheduler = if streams { stream_scheduler } else { scheduler };
-                    scheduler.pick(now, &info, &backlog, offered)
+                    (scheduler.pick(now, &info, &backlog, offered), scheduler.head_start())
                 }
                 // If dropped, their bytes would only be retransmitted.
                 false if streams => {
                     waiting.add(source);
                     continue;
                 }
-                false => Pick::Drop,
+                false => (Pick::Drop, 0),
             };
             match pick {
                 Pick::One(_) | Pick::Several(_) => self.note_blocked(now, true),
@@ -132,16 +132,14 @@ impl Session {
                 Pick::Drop => {}
             }
             match pick {
-                Pick::One(path) if self.send_head(now, source, &[path], sink) => {}
-                Pick::Several(ref paths) if self.send_head(now, source, paths, sink) => {}
-                Pick::One(_) | Pick::Several(_) => waiting.add(source),
+                Pick::One(path) if self.send_head(now, source, &[path], head_start, sink) => {}
+                Pick::Several(ref paths) if self.send_head(now, source, paths, 0, sink) => {}
+                Pick::One(_) | Pick::Several(_) => {
+                    self.wake_at(self.next_gate(), Wake::Gate);
+                    waiting.add(source);
+                }
                 Pick::Wait(until) => {
-                    let gates = self.offered().iter().filter_map(|r| match r.gate {
-                        Gate::At(t, _) => Some(t),
-                        _ => None,
-                    });
-                    let gate = gates.min();
-                    self.wake_at(gate, Wake::Gate);
+                    self.wake_at(self.next_gate(), Wake::Gate);
                     self.wake_at(until, Wake::Scheduler);
                     // A packet too large for an open path must not delay packets that fit.
                     let narrow =
@@ -253,11 +251,27 @@ impl Session {
         Some(Copy { packet, mp_seq, back, first: now })
     }
 
+    /// When the first gate of the offered paths opens by time.
+    fn next_gate(&self) -> Option<Time> {
+        let gates = self.offered().iter().filter_map(|row| match row.gate {
+            Gate::At(at, _) => Some(at),
+            _ => None,
+        });
+        gates.min()
+    }
+
     /// Sends the first packet of a source on each of `paths`, as one datagram of the session. False if there
-    /// was none after all.
-    fn send_head(&mut self, now: Time, source: Source, paths: &[PathId], sink: &mut dyn Sink) -> bool {
+    /// was none after all. For `head_start` see [`Scheduler::head_start`](crate::sched::Scheduler).
+    fn send_head(
+        &mut self,
+        now: Time,
+        source: Source,
+        paths: &[PathId],
+        head_start: u64,
+        sink: &mut dyn Sink,
+    ) -> bool {
         if let Source::Streams(class) = source {
-            return self.send_stream_packet(now, class, paths, sink);
+            return self.send_stream_packet(now, class, paths, head_start, sink);
         }
         let Some(copy) = self.take_head(now, source) else { return false };
         let packet = &copy.packet;

@@ -410,3 +410,30 @@ fn bounds_on_paths_on_sessions_and_on_all_hold_for_streams() {
     let got = second(&mut net, id, stream);
     assert!(kept.contains(&got), "{got} on two paths");
 }
+
+#[test]
+fn bulk_uses_a_distant_path_and_short_exchanges_do_not() {
+    let (mut net, id) =
+        Net::connected(1, 2, SessionConfig { scheduler: scheduler("auto"), ..with_streams() });
+    for (wire, delay) in net.wires.iter_mut().zip([10, 200]) {
+        (wire.delay, wire.rate) = (ms(delay), Some(Rate::from_mbps(10.0)));
+    }
+    net.run(ms(2_000));
+    let (bulk, short, data) = (net.open_stream(id), net.open_stream(id), pattern(40_000_000));
+    net.transfer(id, bulk, &data, 8_000, |_, _| {});
+    let (mut asked, mut slowest, mut answer) = (None, ms(0), Vec::new());
+    let (more, _) = net.transfer(id, bulk, &data, 4_000, |net, n| {
+        if n % 200 == 0 {
+            assert_eq!(asked.replace(net.now), None, "the last one is complete");
+            net.streams(Client, id, |s| s.write(short, &[7; 1_000])).unwrap();
+        }
+        net.read_stream(Server, short, &mut answer);
+        if answer.len() >= 1_000 {
+            slowest = slowest.max(net.now.since(asked.take().unwrap()));
+            answer.clear();
+        }
+    });
+    // In four seconds the near path carries at most 5 MB.
+    assert!(more.len() > 6_000_000, "{}", more.len());
+    assert!(slowest < ms(150), "{slowest:?}");
+}

@@ -153,7 +153,7 @@ mod tests {
         let id = streams.open(b"", 0).unwrap();
         streams.classify(id, 0, 46).unwrap();
         let mut packet = [0; 100];
-        let len = streams.poll_transmit(Default::default(), 0, 0, None, &mut packet).unwrap();
+        let len = streams.poll_transmit(Default::default(), 0, 0, None, 0, &mut packet).unwrap();
         let outer = |ecn, dscp| Marker { ecn, dscp }.outer(Some(&packet[..len]), Ecn::Ect0);
         assert_eq!(outer(OuterEcn::Copy, OuterDscp::Copy), Mark { dscp: 46, ecn: Ecn::Ect0 });
         assert_eq!(outer(OuterEcn::Copy, OuterDscp::Pinned(10)).dscp, 10);
