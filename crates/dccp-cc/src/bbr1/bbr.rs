@@ -147,6 +147,7 @@ pub const WITHOUT: &[(&str, Make)] = without![
     allow_for_jitter,
     full_drain,
     full_pipe_shows,
+    open_startup,
     bound_by_losses,
     heed_competitors,
     probe_on,

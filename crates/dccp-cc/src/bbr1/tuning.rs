@@ -32,6 +32,10 @@ pub struct Tuning {
     /// needed. A path whose application responds to acknowledgements, like TCP in a tunnel, stays
     /// application-limited in Startup with a full queue.
     pub full_pipe_shows: bool,
+    /// In Startup the window spreads over about a third of a round trip, even if BtlBw is lower. Otherwise a
+    /// TCP in the tunnel leaves slow start: it doubles its bursts each round trip, BtlBw follows a round
+    /// trip later, and pacing spreads each burst over so long that HyStart takes the path for full.
+    pub open_startup: bool,
     /// Losses and marks beyond the path's own limit BtlBw to the delivered rate, and delay the next probe, as
     /// in BBRv3. Otherwise a policer or a short queue loses packets all the time, and TCP gets almost
     /// nothing.
@@ -61,6 +65,7 @@ impl Tuning {
         allow_for_jitter: false,
         full_drain: false,
         full_pipe_shows: false,
+        open_startup: false,
         bound_by_losses: false,
         heed_competitors: false,
         probe_on: false,
@@ -80,6 +85,7 @@ impl Tuning {
         allow_for_jitter: true,
         full_drain: true,
         full_pipe_shows: true,
+        open_startup: true,
         bound_by_losses: true,
         heed_competitors: true,
         probe_on: true,

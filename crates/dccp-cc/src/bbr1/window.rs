@@ -24,6 +24,13 @@ impl Bbr1 {
         }
         self.set_pacing_rate(self.pacing_gain);
         self.set_cwnd(ev);
+        if self.tuning.open_startup
+            && !self.filled_pipe
+            && let Some(srtt) = ev.estimator.srtt()
+        {
+            let window = Rate::from_bytes_per(self.cwnd_bytes(), srtt).scale(HIGH_GAIN);
+            self.pacing_rate = self.pacing_rate.max(window);
+        }
     }
 
     /// BBRInitPacingRate (section 4.2.1).

@@ -74,6 +74,7 @@ fn each_switch_earns_its_place() {
         ("without small_quantum", Bbr1Tuning { small_quantum: false, ..all }),
         ("without allow_for_jitter", Bbr1Tuning { allow_for_jitter: false, ..all }),
         ("without full_drain", Bbr1Tuning { full_drain: false, ..all }),
+        ("without open_startup", Bbr1Tuning { open_startup: false, ..all }),
         ("without heed_competitors", Bbr1Tuning { heed_competitors: false, ..all }),
         ("draft", Bbr1Tuning::DRAFT),
     ];
@@ -98,7 +99,8 @@ fn each_switch_earns_its_place() {
         );
         f
     });
-    let [tuned, expire, confirm, _gentle, neither, quantum, jitter, drain, _competitors, draft] = &f;
+    let [tuned, expire, confirm, _gentle, neither, quantum, jitter, drain, _startup, _competitors, draft] =
+        &f;
     assert!(expire.drop > tuned.drop + 10.0 && expire.asleep > tuned.asleep + 10.0, "expire_bandwidth");
     assert!(confirm.worst < tuned.worst - 0.2 && neither.worst < confirm.worst - 2.0, "confirm_, gentle_");
     assert!(quantum.drop_0ms > tuned.drop_0ms + 1.0, "small_quantum");

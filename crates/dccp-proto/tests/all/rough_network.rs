@@ -138,27 +138,30 @@ fn a_request_overtaken_by_its_repetition_does_no_harm() {
 /// and 11.4.2).
 #[test]
 fn packets_that_overtake_each_other_are_neither_lost_nor_taken_for_lost() {
-    // Results after two seconds: CCID 2 would deliver 190 without the second rule, CCID 5 8,100 without the
-    // first.
-    for (ccid, least) in [(2, 1_000), (5, 15_000), (7, 6_000)] {
-        let config = || Config { tx_ccids: vec![ccid], rx_ccids: vec![ccid], ..Config::default() };
-        let mut net = Net::open(config(), config());
-        let late = Duration::from_millis(200);
-        net.network = Rough { late, late_share: 100, lost: 0, doubled: 0, marked: 0, seed: 7 }.network();
-        let mut run = |steps: u64| {
-            let before = net.delivered[SERVER].len();
-            for _ in 0..steps {
-                while net.to_send[CLIENT].len() < 100 {
-                    net.send(CLIENT, &[1; 900]);
-                }
-                net.run(Duration::from_millis(10));
-            }
-            net.delivered[SERVER].len() - before
-        };
-        // Three seconds to learn the lateness of packets.
-        run(300);
-        let delivered = run(200);
+    // The worst of eight networks. Without the second rule CCID 2 delivers 219.
+    for (ccid, least) in [(2, 700), (5, 600), (7, 200)] {
+        let delivered = (1..9).map(|n| delivered_late(ccid, n << 8)).min().unwrap();
         println!("CCID {ccid}: {delivered} in 2 s");
         assert!(delivered > least, "CCID {ccid}: {delivered}");
     }
+}
+
+/// Packets delivered in two seconds, after three seconds to learn the lateness of packets.
+fn delivered_late(ccid: u8, seed: u64) -> usize {
+    let config = || Config { tx_ccids: vec![ccid], rx_ccids: vec![ccid], ..Config::default() };
+    let mut net = Net::open(config(), config());
+    let late = Duration::from_millis(200);
+    net.network = Rough { late, late_share: 100, lost: 0, doubled: 0, marked: 0, seed }.network();
+    let mut run = |steps: u64| {
+        let before = net.delivered[SERVER].len();
+        for _ in 0..steps {
+            while net.to_send[CLIENT].len() < 100 {
+                net.send(CLIENT, &[1; 900]);
+            }
+            net.run(Duration::from_millis(10));
+        }
+        net.delivered[SERVER].len() - before
+    };
+    run(300);
+    run(200)
 }

@@ -147,3 +147,18 @@ fn an_event_that_cannot_be_is_refused_with_its_line() {
     let error = Scenario::parse("t.toml", &direct).unwrap_err().to_string();
     assert!(error.contains("[[event]] needs mode = \"tunnel\""), "{error}");
 }
+
+/// The tunnel paces bursts of a TCP in slow start, and HyStart leaves slow start at acknowledgements that are
+/// spread over half a round trip.
+#[test]
+fn slow_start_on_a_long_path_is_as_fast_as_without_a_tunnel() {
+    let scenario = parse(
+        "name = \"x\"\ntitle = \"x\"\nduration_s = 4\nmode = \"tunnel\"\nidle_s = 2\n\
+         [[path]]\nname = \"a\"\nrate = \"50 Mbit/s\"\nowd = \"120 ms\"\nqueue = \"1000 packets\"\n\
+         [[variant]]\nlabel = \"tunnel\"\n[[variant]]\nlabel = \"plain\"\nbaseline = { kind = \"plain\" }\n\
+         [[flow]]\nname = \"tcp\"\nkind = \"tcp\"\ncc = \"cubic\"\n",
+    );
+    let [tunnel, plain] =
+        ["tunnel", "plain"].map(|label| run(&scenario, label, "base").1.metrics["goodput_mbps"]);
+    assert!(tunnel > 0.7 * plain, "{tunnel} {plain}");
+}
