@@ -61,7 +61,7 @@ impl Scheduler for Auto {
         let mut used = core::mem::take(&mut self.used);
         used.clear();
         used.extend(paths.iter().enumerate().map(|(n, path)| (cost(path), n)));
-        self.leave_out(now, paths, &mut used);
+        self.leave_out(now, queue, paths, &mut used);
         let pick = self.pick_of(now, pkt, queue, paths, &used);
         self.used = used;
         pick
@@ -91,13 +91,13 @@ impl Auto {
     }
 
     /// Removes paths that are on trial or distant from `used`, unless none would remain: a near path may be
-    /// on trial.
-    fn leave_out(&self, now: Time, paths: &[PathRow], used: &mut Vec<(Duration, usize)>) {
+    /// on trial. Streams use distant paths, where only long bursts are delayed.
+    fn leave_out(&self, now: Time, queue: &QueueView, paths: &[PathRow], used: &mut Vec<(Duration, usize)>) {
         let permitted = |n: usize| self.trials.permit(now, &paths[n]);
         if used.iter().any(|(_, n)| permitted(*n)) {
             used.retain(|(_, n)| permitted(*n));
         }
-        let near = |n: usize| !self.distant.leaves_out(&paths[n]);
+        let near = |n: usize| queue.streams || !self.distant.leaves_out(&paths[n]);
         if used.iter().any(|(_, n)| near(*n)) {
             used.retain(|(_, n)| near(*n));
         }
@@ -155,7 +155,12 @@ impl Auto {
             excess += first.srtt.unwrap_or_default();
         }
         let helping = self.helping_until.is_some_and(|until| now < until);
-        let least = if helping { excess - excess / KEEP } else { excess };
+        let least = match helping {
+            // The bursts of streams have shown that they last.
+            true if queue.streams => Duration::ZERO,
+            true => excess - excess / KEEP,
+            false => excess,
+        };
         if busy < least {
             return Pick::Wait(None);
         }
@@ -213,6 +218,7 @@ mod tests {
         assert_eq!(at(false, 5_000), (Pick::Wait(None), 0));
         assert_eq!(at(true, 399), (Pick::Wait(None), 0));
         assert_eq!(at(true, 401), (Pick::One(PathId(1)), 500_000), "400 ms of the near path's rate");
+        assert_eq!(at(true, 0), (Pick::One(PathId(1)), 500_000), "it goes on helping");
         assert_eq!(pick(&mut scheduler, 50_000, &[row(0, 3, 10), row(1, 3, 810)]), Pick::One(PathId(0)));
         assert_eq!(scheduler.head_start(), 0);
     }
@@ -279,7 +285,7 @@ mod tests {
                 [_] => {
                     let mut used: Vec<_> =
                         paths.iter().enumerate().map(|(n, path)| (cost(path), n)).collect();
-                    long.leave_out(now, paths, &mut used);
+                    long.leave_out(now, &queue, paths, &mut used);
                     long.pick_of(now, &pkt, &queue, paths, &used)
                 }
                 _ => long.pick(now, &pkt, &queue, paths),
@@ -312,24 +318,19 @@ mod tests {
     #[test]
     fn what_is_far_and_slow_helps_only_where_the_queue_stays() {
         let mut scheduler = Auto::default();
-        let mut at = |ms, oldest| {
+        let mut at = |ms, oldest, streams| {
             let oldest = Duration::from_millis(oldest);
-            let queue = QueueView {
-                packets: 100,
-                bytes: 100_000,
-                oldest,
-                flow_bytes: 100_000,
-                ..QueueView::default()
-            };
+            let queue = QueueView { packets: 100, bytes: 100_000, oldest, flow_bytes: 100_000, streams };
             let paths = [full(), far(ms)];
             let pick = scheduler.pick(Time::from_millis(ms), &PktInfo::default(), &queue, &paths);
             (pick, scheduler.standing_queue())
         };
-        assert_eq!(at(0, 0), (Pick::One(PathId(1)), Duration::from_millis(45)), "to find its rate");
-        (1..800).for_each(|ms| drop(at(ms, 0)));
-        assert_eq!(at(800, 0), (Pick::Wait(None), Duration::ZERO));
-        (801..1_810).for_each(|ms| drop(at(ms, 80)));
-        assert_eq!(at(1_810, 80), (Pick::One(PathId(1)), Duration::from_millis(45)));
+        assert_eq!(at(0, 0, false), (Pick::One(PathId(1)), Duration::from_millis(45)), "to find its rate");
+        (1..800).for_each(|ms| drop(at(ms, 0, false)));
+        assert_eq!(at(800, 0, false), (Pick::Wait(None), Duration::ZERO));
+        assert_eq!(at(810, 50, true).0, Pick::One(PathId(1)), "streams");
+        (811..1_820).for_each(|ms| drop(at(ms, 80, false)));
+        assert_eq!(at(1_820, 80, false), (Pick::One(PathId(1)), Duration::from_millis(45)));
     }
 
     /// Its gate is open for one millisecond in ten.
