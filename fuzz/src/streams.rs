@@ -55,7 +55,12 @@ pub fn streams(bytes: &[u8]) {
             _ => {
                 for _ in 0..=input.below(20) {
                     let (class, path) = (input.below(3) as u8, input.below(3) as u32);
-                    let Some(len) = ends[end].poll_transmit(now, class, path, None, &mut buf) else { break };
+                    // Paths above 0 are distant.
+                    let head_start = u64::from(path) * 20_000;
+                    let Some(len) = ends[end].poll_transmit(now, class, path, None, head_start, &mut buf)
+                    else {
+                        break;
+                    };
                     if !input.one_in(5) {
                         ends[1 - end].handle_packet(now, &buf[..len]);
                     }
@@ -82,7 +87,7 @@ pub fn streams(bytes: &[u8]) {
         for end in [0, 1] {
             ends[end].handle_timeout(now);
             while let Some(len) =
-                (0..3).find_map(|class| ends[end].poll_transmit(now, class, 0, None, &mut buf))
+                (0..3).find_map(|class| ends[end].poll_transmit(now, class, 0, None, 0, &mut buf))
             {
                 ends[1 - end].handle_packet(now, &buf[..len]);
             }
