@@ -13,24 +13,30 @@ struct Level {
     old: VecDeque<u64>,
 }
 
+/// Number of waiting streams among which a distant path looks for a long burst, so that a packet costs no more
+/// if thousands wait.
+const LOOK_AHEAD: usize = 16;
+
 impl Level {
-    /// Moves the old stream that is next among those with bursts of at least `least` bytes to the front, and
-    /// returns it.
+    /// The stream with a burst of at least `least` bytes whose turn is next, moved to the front of the old ones.
     fn next_long(&mut self, streams: &mut BTreeMap<u64, Box<Stream>>, least: u64) -> Option<u64> {
-        let is_long = |place: &Place| place.burst >= least;
-        let at_turn = |id: &u64| streams.get(id).is_some_and(|s| is_long(&s.place) && s.place.deficit > 0);
-        let at = self.old.iter().position(at_turn).or_else(|| {
-            for id in &self.old {
-                if let Some(place) = streams.get_mut(id).map(|s| &mut s.place).filter(|place| is_long(place))
-                {
-                    place.deficit += QUANTUM;
+        let at = self.ahead(streams, |place| place.burst >= least && place.deficit > 0).or_else(|| {
+            for id in self.old.iter().take(LOOK_AHEAD) {
+                if let Some(stream) = streams.get_mut(id).filter(|stream| stream.place.burst >= least) {
+                    stream.place.deficit += QUANTUM;
                 }
             }
-            self.old.iter().position(|id| streams.get(id).is_some_and(|s| is_long(&s.place)))
+            self.ahead(streams, |place| place.burst >= least)
         })?;
         let id = self.old.remove(at)?;
         self.old.push_front(id);
         Some(id)
+    }
+
+    /// Position of the first old stream that fits.
+    fn ahead(&self, streams: &BTreeMap<u64, Box<Stream>>, fits: impl Fn(&Place) -> bool) -> Option<usize> {
+        let mut ahead = self.old.iter().take(LOOK_AHEAD);
+        ahead.position(|id| streams.get(id).is_some_and(|stream| fits(&stream.place)))
     }
 }
 
@@ -59,8 +65,8 @@ impl Turns {
         }
     }
 
-    /// The stream that sends next. If `head_start` is positive: among those that wait for their turn and whose
-    /// bursts are at least that long.
+    /// The stream that sends next. On a distant path only streams send whose bursts have at least `head_start`
+    /// bytes, which is 0 elsewhere.
     pub(crate) fn next(&mut self, streams: &mut BTreeMap<u64, Box<Stream>>, head_start: u64) -> Option<u64> {
         if head_start > 0 {
             return self.0.iter_mut().find_map(|level| level.next_long(streams, head_start));

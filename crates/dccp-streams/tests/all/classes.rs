@@ -122,7 +122,7 @@ fn only_streams_with_long_bursts_take_a_distant_path() {
     let mut near: Vec<_> = (0..40).map(|_| pair.packet(0, 0).unwrap()).collect();
     let short = pair.stream(0, 0, 2_000);
     assert!(pair.distant(0, 1, 30_000).is_none(), "20 kB of each were sent");
-    let far: Vec<_> = (0..10).map(|_| pair.distant(0, 1, 10_000).unwrap()).collect();
+    let far: Vec<_> = (0..20).map(|_| pair.distant(0, 1, 10_000).unwrap()).collect();
     near.extend((0..2).map(|_| pair.packet(0, 0).unwrap()));
     assert_eq!(pair.read(short, &near), 2_000, "the short one waits for no turn on the near path");
     let got = bulk.map(|id| pair.read(id, &[]));
@@ -135,4 +135,19 @@ fn only_streams_with_long_bursts_take_a_distant_path() {
     bulk.into_iter().for_each(|id| assert_eq!(pair.ends[0].write(id, &[1; 20_000]), Ok(20_000)));
     assert!((0..8).all(|_| pair.packet(0, 0).is_some()));
     assert!(pair.distant(0, 1, 10_000).is_none());
+}
+
+#[test]
+fn a_distant_path_looks_at_few_of_many_waiting_streams() {
+    let mut pair = Pair::new();
+    pair.stream(0, 0, 60_000);
+    assert!((0..20).all(|_| pair.packet(0, 0).is_some()));
+    for _ in 0..20 {
+        pair.stream(0, 0, 30_000);
+    }
+    // New streams go first, then all wait in the order of their turns.
+    assert!((0..65).all(|_| pair.packet(0, 0).is_some()));
+    assert!(pair.distant(0, 1, 20_000).is_none(), "the long one waits behind twenty");
+    let tries = (0..40).find(|_| pair.packet(0, 0).is_some() && pair.distant(0, 1, 20_000).is_some());
+    assert!(tries.is_some());
 }
