@@ -118,13 +118,7 @@ fn an_advertised_address_of_the_other_family_is_not_joined() {
 /// RFC 9897 section 3.2.2: either host may begin a subflow.
 #[test]
 fn the_server_joins_a_path_and_joins_it_again() {
-    let mut net = Net::new(1, 1, config());
-    net.add_wire();
-    net.client.listen(listen(config()));
-    let id = net.client.connect(net.now, SessionConfig { joinable: true, ..config() }, path(0));
-    net.drain();
-    net.run(Duration::from_secs(1));
-    let sid = net.server_id();
+    let (mut net, id, sid) = Net::joinable();
     let remote = std::net::SocketAddr::new(client_addr(1), net.wires[1].nat_port);
     let back = PathConfig { route: Route { socket: 0, local: None, remote }, ..path(1) };
     let joined = net.server.add_path(net.now, sid, back).unwrap();

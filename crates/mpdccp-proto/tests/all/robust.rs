@@ -207,13 +207,7 @@ fn spoofed_joins_do_not_keep_a_certain_client_out() {
 /// RFC 9897 section 3.10: the limit applies to subflows, and an unproven join is none yet.
 #[test]
 fn half_open_joins_do_not_keep_the_server_from_joining() {
-    let mut net = Net::new(1, 1, config());
-    net.add_wire();
-    net.client.listen(listen(config()));
-    let id = net.client.connect(net.now, SessionConfig { joinable: true, ..config() }, path(0));
-    net.drain();
-    net.run(Duration::from_secs(1));
-    let sid = net.server_id();
+    let (mut net, id, sid) = Net::joinable();
     let ci = net.status(Server, sid).ci.0;
     for n in 0..40 {
         net.inject(Server, stranger(n), Ecn::NotEct, &request(n, Some(ci)));

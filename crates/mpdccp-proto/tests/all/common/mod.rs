@@ -200,6 +200,19 @@ impl Net {
         (net, id)
     }
 
+    /// A session of one path at a client that the server may join; another wire is free. Returns the
+    /// session at both ends.
+    pub fn joinable() -> (Net, SessionId, SessionId) {
+        let mut net = Net::new(1, 1, config());
+        net.add_wire();
+        net.client.listen(listen(config()));
+        let id = net.client.connect(net.now, SessionConfig { joinable: true, ..config() }, path(0));
+        net.drain();
+        net.run(Duration::from_secs(1));
+        let sid = net.server_id();
+        (net, id, sid)
+    }
+
     /// Another path like the first.
     pub fn add_wire(&mut self) {
         let socket = self.wires.len() as u32;
