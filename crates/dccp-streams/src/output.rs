@@ -40,9 +40,9 @@ impl Streams {
 
     /// Writes the next packet of a class, to leave over `path` now, into `out` and returns its length. `out`
     /// has the size of the largest packet of that path. `path` is the owner's identifier; `rtt` is used until
-    /// the streams have measured it. `head_start`, in bytes, is 0 for the path of least delay. On a path of
-    /// more delay only streams send that have sent at least so many bytes since the peer last had all of
-    /// them: so short exchanges do not wait for a distant path.
+    /// the streams have measured it. `head_start` is 0 for a path of least delay. On a distant path only
+    /// streams send whose current burst has at least `head_start` bytes, so that short exchanges do not wait
+    /// for it. A burst begins when the peer has received everything.
     pub fn poll_transmit(
         &mut self,
         now: Time,

@@ -3,8 +3,8 @@ use crate::config::INITIAL_WINDOW;
 /// Number of small increases before a window doubles. A new window doubles at once.
 const RAMP: u8 = 4;
 
-/// Number of whole windows without a blocked peer after which the window has its size, and increases are
-/// small again. A sender in slow start or Startup reaches a doubled window only some round trips later.
+/// Number of whole windows without a blocked peer after which increases are small again: a sender whose rate
+/// grows by at least a quarter each round trip fills a doubled window earlier.
 const SETTLED: u8 = 3;
 
 /// Flow control window of one stream: large enough that the peer is not blocked while this end reads what
@@ -17,7 +17,7 @@ pub(crate) struct Window {
     size: u64,
     /// Limits below this belong to a smaller window.
     grown: u64,
-    /// Number of increases since the window last had its size.
+    /// Number of increases since [`SETTLED`] windows last passed without a blocked peer.
     grew: u8,
     /// Number of whole windows since the peer was last blocked, and the read offset at which the current one
     /// began.

@@ -32,9 +32,9 @@ pub struct Tuning {
     /// needed. A path whose application responds to acknowledgements, like TCP in a tunnel, stays
     /// application-limited in Startup with a full queue.
     pub full_pipe_shows: bool,
-    /// In Startup the window spreads over about a third of a round trip, even if BtlBw is lower. Otherwise a
-    /// TCP in the tunnel leaves slow start: it doubles its bursts each round trip, BtlBw follows a round
-    /// trip later, and pacing spreads each burst over so long that HyStart takes the path for full.
+    /// In Startup, pacing spreads the window over about a third of a round trip at most. Otherwise a TCP in
+    /// the tunnel leaves slow start early: it doubles its bursts each round trip, BtlBw follows a round trip
+    /// later, and at that rate a burst takes so long that HyStart takes the path for full.
     pub open_startup: bool,
     /// Losses and marks beyond the path's own limit BtlBw to the delivered rate, and delay the next probe, as
     /// in BBRv3. Otherwise a policer or a short queue loses packets all the time, and TCP gets almost

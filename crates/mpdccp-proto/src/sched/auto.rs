@@ -61,7 +61,7 @@ impl Scheduler for Auto {
         let mut used = core::mem::take(&mut self.used);
         used.clear();
         used.extend(paths.iter().enumerate().map(|(n, path)| (cost(path), n)));
-        self.leave_out(now, queue, paths, &mut used);
+        self.leave_out(now, queue.streams, paths, &mut used);
         let pick = self.pick_of(now, pkt, queue, paths, &used);
         self.used = used;
         pick
@@ -92,12 +92,12 @@ impl Auto {
 
     /// Removes paths that are on trial or distant from `used`, unless none would remain: a near path may be
     /// on trial. Streams use distant paths, where only long bursts are delayed.
-    fn leave_out(&self, now: Time, queue: &QueueView, paths: &[PathRow], used: &mut Vec<(Duration, usize)>) {
+    fn leave_out(&self, now: Time, streams: bool, paths: &[PathRow], used: &mut Vec<(Duration, usize)>) {
         let permitted = |n: usize| self.trials.permit(now, &paths[n]);
         if used.iter().any(|(_, n)| permitted(*n)) {
             used.retain(|(_, n)| permitted(*n));
         }
-        let near = |n: usize| queue.streams || !self.distant.leaves_out(&paths[n]);
+        let near = |n: usize| streams || !self.distant.leaves_out(&paths[n]);
         if used.iter().any(|(_, n)| near(*n)) {
             used.retain(|(_, n)| near(*n));
         }
@@ -285,7 +285,7 @@ mod tests {
                 [_] => {
                     let mut used: Vec<_> =
                         paths.iter().enumerate().map(|(n, path)| (cost(path), n)).collect();
-                    long.leave_out(now, &queue, paths, &mut used);
+                    long.leave_out(now, false, paths, &mut used);
                     long.pick_of(now, &pkt, &queue, paths, &used)
                 }
                 _ => long.pick(now, &pkt, &queue, paths),

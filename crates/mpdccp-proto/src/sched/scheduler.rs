@@ -24,8 +24,8 @@ pub trait Scheduler: Send + core::fmt::Debug {
     fn on_sent(&mut self, now: Time, path: PathId, bytes: usize) {
         let _ = (now, path, bytes);
     }
-    /// For streams, after [`pick`](Self::pick) chose a path of more delay: what the other paths deliver during
-    /// the difference, in bytes. Streams with shorter bursts would only be delayed by that path.
+    /// For streams, after [`pick`](Self::pick) chose a distant path: the bytes that nearer paths deliver during
+    /// the difference in delay. The distant path would only delay a stream with a shorter burst.
     fn head_start(&self) -> u64 {
         0
     }
