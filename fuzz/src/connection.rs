@@ -56,8 +56,8 @@ pub fn connection(bytes: &[u8]) {
             end.max_payload(0);
         }
     }
-    // Whatever happened, an idle connection sends little. Ends that a forger desynchronised probe the path's
-    // MTU in vain, a few times a second.
+    // An idle connection sends little in any state. Ends that a forger desynchronised send useless probes of
+    // the path's MTU, a few times a second.
     let waiting: usize = net.to_send.iter().map(|queue| queue.len()).sum();
     let mut after = 0;
     for _ in 0..70 {

@@ -1,5 +1,5 @@
-//! Fuzz targets. Each target derives from its input the two ends, their actions, the network's behaviour and
-//! a forger's packets. No input may cause a panic, an endless loop or unbounded memory.
+//! Fuzz targets. Each target derives the two ends, their actions, the network's behaviour and a forger's
+//! packets from its input. No input may cause a panic, an endless loop or unbounded memory.
 
 mod connection;
 mod endpoint;

@@ -38,7 +38,7 @@ pub fn streams(bytes: &[u8]) {
                 forged = true;
             }
             10 => {
-                // An old packet again, perhaps with a byte changed.
+                // An earlier packet again, sometimes with one byte changed.
                 let at = input.below(sent.len());
                 let Some((to, packet)) = sent.get_mut(at) else { continue };
                 if input.one_in(2) {

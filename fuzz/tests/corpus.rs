@@ -1,4 +1,4 @@
-//! Everything that was ever interesting, and a few stories made up on the spot.
+//! Replays the stored corpus, and some new random inputs.
 
 use cap::Cap;
 use rand_chacha::ChaCha8Rng;
@@ -9,7 +9,7 @@ use std::path::Path;
 #[global_allocator]
 static MEMORY: Cap<std::alloc::System> = Cap::new(std::alloc::System, usize::MAX);
 
-/// Made up for each target.
+/// Random inputs for each target.
 const STORIES: u64 = 40;
 
 #[test]

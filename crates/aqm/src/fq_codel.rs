@@ -167,8 +167,8 @@ impl<P> FqCoDel<P> {
                     list.push_front(index);
                     return Some(item);
                 }
-                // An emptied new flow waits a round as an old one, or it could keep a new flow's priority
-                // forever.
+                // A new flow that becomes empty spends a round among the old flows. Otherwise it could keep a
+                // new flow's priority forever.
                 None if from_new => self.old.push_back(index),
                 None => flow.listed = false,
             }
@@ -276,7 +276,7 @@ mod tests {
         let mut rig = Rig::new(Limit::Packets(10_240));
         rig.fill(0..100, BULK, 1_500);
         rig.pop(3);
-        // Two flows that each send a packet as soon as the other's has left.
+        // Each of the two flows sends a packet as soon as the packet of the other flow has left.
         let mut bulk = 0;
         let mut last = 0;
         for i in 0..90 {

@@ -205,14 +205,14 @@ impl Cubic {
         if linux {
             let cubic = epoch.window(t.saturating_add(rtt)) - s.cwnd;
             let before_loss = if s.w_max.is_none() { s.cwnd / 20.0 } else { 0.0 };
-            // At most half a segment for each.
+            // At most half a segment per acknowledged segment.
             let growth = cubic.max(before_loss).max(epoch.w_est - s.cwnd).clamp(0.01, 0.5 * s.cwnd);
             s.cwnd += growth / s.cwnd * segments;
         } else if epoch.window(t) < epoch.w_est {
             s.cwnd = s.cwnd.max(epoch.w_est);
         } else {
             let target = epoch.window(t.saturating_add(rtt)).clamp(s.cwnd, 1.5 * s.cwnd);
-            // For each segment, independent of the Ack Ratio.
+            // Growth is per acknowledged segment, so it does not depend on the Ack Ratio.
             s.cwnd = (s.cwnd + (target - s.cwnd) / s.cwnd * segments).min(target);
         }
     }
@@ -371,8 +371,8 @@ impl Controller for Cubic {
             Window::Bytes(((self.state.cwnd * f64::from(self.mtu)) as u64).max(mtu))
         };
         let pacing = self.pacing_rate();
-        // A millisecond, at least two segments, as Linux does; so are the gains. At most the size of a short
-        // queue.
+        // The quantum is a millisecond of rate and at least two segments, as in Linux. A short queue bounds
+        // it.
         let most = (self.state.cwnd / 16.0 * f64::from(self.mtu)) as u64;
         let burst = pacing.map_or(0, |rate| rate.bytes_in(Duration::from_millis(1)).min(MAX_BURST).min(most));
         Limits { cwnd, pacing, quantum: (burst as u32).max(2 * u32::from(self.mtu)) }

@@ -12,12 +12,12 @@ const LEASTS: usize = 8;
 const SAMPLES: u32 = 4;
 /// Limit for the variation beyond the least RTT, as a multiple of the variation within a round.
 const BEYOND: f64 = 1.2;
-/// Largest group of packets that wait for a common acknowledgement.
+/// Largest group of packets that wait at the receiver for a common acknowledgement.
 const GROUP: f64 = 4.0;
 /// Largest variation.
 const MOST: Duration = Duration::from_millis(100);
-/// With jitter, windows are at least this multiple of the amount in flight at the path's rate: if delay
-/// varies by more than the least RTT, twice the least RTT leaves no room for probing.
+/// With jitter, windows are at least this multiple of the amount in flight at the path's rate. If delay
+/// varies by more than the least RTT, a window of twice the least RTT leaves no room for probing.
 const PROBE_ROOM: f64 = 1.5;
 
 /// Variation of one path's delay.
@@ -85,8 +85,8 @@ impl Jitter {
     }
 
     /// Ends a round and returns its minimum RTT, if it had enough samples. `least_rtt` is the path's
-    /// estimated minimum. If the round's window was full, the room may be too small for variation between
-    /// rounds; otherwise that variation is our own queue, which drains reduce.
+    /// estimated minimum. Variation between rounds counts only if the round's window was full, because the
+    /// window may then be too small. Otherwise this variation is our own queue, which drains reduce.
     pub(crate) fn on_round_end(
         &mut self,
         least_rtt: Option<Duration>,
@@ -99,8 +99,9 @@ impl Jitter {
         }
         self.round_rtt = (Duration::MAX, 0);
         let ages = core::mem::take(&mut self.ages);
-        // Samples come from packets that overtook others, so they show less than all packets do. The least
-        // RTT is rarer than a round's minimum, but the difference also contains other flows' queues.
+        // RTT samples come from the packets that overtook others, so the ages of all packets show more
+        // variation. Compared with the least RTT, the difference also contains the queues of other flows, so
+        // the variation within a round bounds it.
         let mean = ages.0.checked_div(ages.1).unwrap_or_default().saturating_sub(self.held(n, ages.1));
         let beyond = mean.saturating_sub(least_rtt.unwrap_or(mean));
         self.leasts[self.rounds % LEASTS] = least;
@@ -111,9 +112,10 @@ impl Jitter {
         Some(least)
     }
 
-    /// Mean time that packets waited for the others of their acknowledgement, if all arrived evenly: this is
-    /// not delay of the path. At most `GROUP` packets wait for each other; larger groups arrived together,
-    /// and that is delay.
+    /// Mean time that a received packet waits until its acknowledgement is sent, because an acknowledgement
+    /// reports a group of packets. The path does not cause this wait. The estimate assumes that packets
+    /// arrive evenly. It counts groups up to `GROUP` packets. A larger group arrived together because the
+    /// path delayed its packets.
     fn held(&self, acks: u32, packets: u32) -> Duration {
         let apart = self.sampled.1.since(self.sampled.0).checked_div(packets.max(1)).unwrap_or_default();
         let group = (f64::from(packets) / f64::from(acks.max(1))).clamp(1.0, GROUP);

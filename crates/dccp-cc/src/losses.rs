@@ -48,7 +48,7 @@ pub(crate) struct Losses {
     bursts: Bursts,
 }
 
-/// Number of packets lost at a time. If losses come in bursts, a few bursts more or less mean little.
+/// Number of packets lost at a time. If losses come in bursts, a few more bursts prove nothing.
 #[derive(Clone, Copy, Debug, Default)]
 struct Bursts {
     lost: f64,
@@ -156,8 +156,8 @@ impl Losses {
         if self.own.all > 0.0 { self.own.lost / self.own.all } else { 0.0 }
     }
 
-    /// Largest number of losses among `n` packets that counts as the path's own: with two and a half standard
-    /// deviations for chance.
+    /// Largest number of losses among `n` packets that counts as the path's own: the expected number plus two
+    /// and a half standard deviations.
     pub(crate) fn bound(&self, n: f64) -> f64 {
         let expected = self.own_share() * n;
         LOSS_THRESH * n + expected + 2.5 * libm::sqrt((expected + 1.0) * self.bursts.spread())

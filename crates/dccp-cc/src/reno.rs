@@ -12,9 +12,9 @@ pub(crate) const TCP_INITIAL_WINDOW: u64 = 10;
 
 /// TCP's AIMD congestion control (RFC 5681), counted in packets as RFC 4341 section 5 requires.
 ///
-/// For an application that does not fill the window, which RFC 4341 section 5.1 leaves open, it follows RFC
-/// 7661: the window is kept for five minutes and paced, and a loss leaves half of the used part. Otherwise it
-/// does not pace.
+/// RFC 4341 section 5.1 does not say how to treat an application that does not fill the window. For this case
+/// RFC 7661 applies: the window stays for five minutes and is paced, and a loss leaves half of the used part.
+/// In all other cases there is no pacing.
 #[derive(Debug)]
 pub struct Reno {
     cwnd: u64,
@@ -219,7 +219,7 @@ impl Controller for Reno {
     fn limits(&self) -> Limits {
         // RFC 7661 section 4.4.2: no bursts into a path whose capacity is not validated.
         let mtu = u64::from(self.mtu);
-        // Not zero, even with a long round trip.
+        // The rate must not be zero, even with a long round trip.
         let rate = |srtt| Rate::from_bytes_per(self.cwnd * mtu, srtt).max(Rate::from_bps(1));
         let pacing = self.srtt.filter(|_| !self.validated()).map(rate);
         Limits { cwnd: Window::Packets(self.cwnd), pacing, quantum: u32::from(self.mtu) }

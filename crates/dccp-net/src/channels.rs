@@ -20,7 +20,7 @@ pub fn is_channel(socket: u32) -> bool {
 pub struct ChannelRoutes {
     /// The channels.
     pub channels: Channels,
-    /// Each channel's initial destination, which its route keeps for good.
+    /// Each channel's initial destination, which its route keeps.
     routes: BTreeMap<ChannelId, SocketAddr>,
     /// Channels that this end initiated, by the underlying socket and initial destination.
     begun: BTreeSet<(u32, SocketAddr, ChannelId)>,

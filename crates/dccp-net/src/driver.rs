@@ -26,9 +26,9 @@ pub struct Driver<A> {
 /// Result of a turn.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Turn {
-    /// Something: call [`Driver::turn`] again, perhaps after other work.
+    /// Work is left: call [`Driver::turn`] again, perhaps after other work.
     Busy,
-    /// Nothing: wait until the descriptor is readable.
+    /// No work is left: wait until the descriptor is readable.
     Idle,
     /// The loop has ended.
     Over,

@@ -166,7 +166,7 @@ pub trait Encapsulation: Send {
         Vec::new()
     }
 
-    /// Whether to [`ask`](Self::ask) the peer a question now.
+    /// Whether to send an echo request with [`ask`](Self::ask) now.
     fn asks(&mut self, _now: Time) -> bool {
         false
     }
@@ -174,7 +174,7 @@ pub trait Encapsulation: Send {
     /// Sends an echo request over an encapsulation that does not carry packets now, to see whether it works.
     fn ask(&mut self, _question: &Burst<'_>) {}
 
-    /// The peer answered a question over this socket.
+    /// The peer answered an echo request over this socket.
     fn on_answer(&mut self, _now: Time) {}
 
     /// The path over this socket fails, though packets may arrive.

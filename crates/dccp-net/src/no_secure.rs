@@ -1,5 +1,5 @@
-//! Replaces the crate `dccp-secure` if the feature `encryption` is off. Keys and channels have its names, but
-//! no value of them exists.
+//! Replaces the crate `dccp-secure` if the feature `encryption` is off. The types of keys and channels keep
+//! their names but have no values.
 #![expect(missing_docs, reason = "documented in dccp-secure")]
 
 use mpdccp_units::{Duration, Time};
@@ -107,7 +107,7 @@ impl FromStr for PrivateKey {
     }
 }
 
-/// Only the default, which is no key.
+/// The default, no key, is the only value.
 #[derive(Clone, Debug, Default)]
 pub struct PresharedKey(());
 

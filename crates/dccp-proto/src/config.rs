@@ -57,8 +57,8 @@ pub struct Config {
     pub ndp_count: bool,
     /// Permit short sequence numbers (RFC 4340 section 7.6.1).
     pub allow_short_seqnos: bool,
-    /// Send short sequence numbers if the peer permits it, while the Sequence Window is small: 4 to 8 bytes
-    /// per packet less, but weaker protection against forged packets (RFC 4340 section 7.6.2).
+    /// Send short sequence numbers if the peer permits it, while the Sequence Window is small. This saves 4
+    /// to 8 bytes per packet but weakens the protection against forged packets (RFC 4340 section 7.6.2).
     pub short_seqnos: bool,
     /// Least Checksum Coverage of accepted data, 1 to 15 (RFC 4340 section 9.2); 0: the checksum must cover
     /// all data.

@@ -78,7 +78,7 @@ impl Connection {
         self.tell_of(sent.unwrap_or(Err(SendError::Full)))
     }
 
-    /// Like [`try_send`](Self::try_send); does not copy the bytes if this is their only handle.
+    /// Like [`try_send`](Self::try_send); it does not copy the bytes if no other handle refers to them.
     ///
     /// # Errors
     /// As for [`try_send`](Self::try_send).
@@ -118,7 +118,7 @@ impl Connection {
         }
     }
 
-    /// Makes the data thread look at the queue, unless it is going to anyway.
+    /// Makes the data thread read the queue, unless it will do so anyway.
     pub(crate) fn tell_of(&self, sent: Result<(), SendError>) -> Result<(), SendError> {
         if sent.is_ok() && lock(&self.stream.state).tell() {
             self.wake();
@@ -225,8 +225,9 @@ impl Connection {
     }
 
     /// A descriptor for `poll`, `epoll` and similar, for reading only. It is readable while datagrams wait
-    /// and after the end. A new event, or room after [`try_send`](Self::try_send) found none, also makes it
-    /// readable until [`ready`](Self::ready) is called. Only this crate may read or write it.
+    /// and after the end. Two events also make it readable until the next call of [`ready`](Self::ready): a
+    /// new event of the connection, or room after [`try_send`](Self::try_send) found none. Only this crate
+    /// may read or write it.
     ///
     /// # Errors
     /// The system's error: too many open files.

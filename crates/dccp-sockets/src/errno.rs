@@ -61,8 +61,8 @@ impl SendError {
 }
 
 impl RecvError {
-    /// The errno value closest to this error. An orderly end is no error for interfaces whose calls return 0
-    /// then.
+    /// The errno value closest to this error. For interfaces whose calls return 0 then, an orderly end is not
+    /// an error.
     pub fn errno(&self) -> i32 {
         let errno = match self {
             RecvError::TimedOut => Errno::TIMEDOUT,

@@ -1,10 +1,11 @@
 //! Datagrams with congestion control, in user space: DCCP (RFC 4340) and Multipath DCCP (RFC 9897) sockets
 //! for Linux.
 //!
-//! Between UDP, which has no congestion control, and TCP, which waits for lost data: a [`Connection`] carries
-//! datagrams both ways, unreliable and (over one path) unordered, at the rate that the congestion control of
-//! your choice allows. It runs over UDP, so it passes NATs and needs no privilege and no kernel module. The
-//! other end may be this crate or any DCCP implementation that uses the same carrier.
+//! A [`Connection`] carries datagrams in both directions, at the rate that its congestion control allows. UDP
+//! has no congestion control; TCP delays new data until lost data is retransmitted. A connection has
+//! congestion control and does not retransmit; over a single path it does not reorder either. It runs over
+//! UDP, so it passes NATs and needs no privilege and no kernel module. The other end may be this crate or any
+//! DCCP implementation that uses the same carrier.
 //!
 //! # One end listens, the other connects
 //!
@@ -33,7 +34,7 @@
 //! # }
 //! ```
 //!
-//! # What happens to a datagram
+//! # The fate of a datagram
 //!
 //! [`Connection::send`] waits while the queue ([`Options::queue`]) is full; [`Connection::try_send`] returns
 //! [`SendError::Full`] instead. Both leave a refused datagram with the caller. Accepted datagrams leave in
@@ -44,10 +45,10 @@
 //! [`Options::send_policy`] makes a full queue drop a datagram instead of waiting: the oldest, the newest, or
 //! the least important; [`Connection::send_with`] sets a datagram's priority and its expiry time.
 //!
-//! A sender of live media wants its queue short and its data fresh: a queue of no more datagrams than a frame
-//! has ([`Options::queue`], [`Options::queue_time`]), [`Connection::try_send`], and a bit rate below
-//! [`Stats::rate`]. The rate is known only while the path limits the sender; a slower sender must send more
-//! to find out. The example `voice` does this.
+//! A sender of live media needs a short queue: limit it to the datagrams of one frame ([`Options::queue`],
+//! [`Options::queue_time`]). Send with [`Connection::try_send`], and keep the bit rate below [`Stats::rate`].
+//! This rate is known only while the path limits the sender; a slower sender must send more to measure it.
+//! The example `voice` shows this.
 //!
 //! # Event loops
 //!
@@ -138,10 +139,10 @@
 //!
 //! # Tracing
 //!
-//! A subscriber of [`tracing`](https://docs.rs/tracing) receives, in a span `session` for each session: at
-//! level `debug`, every state change of a connection (`connection state`, with `from`, `to`, the peer's
-//! address and the DCCP ports) and every event of a session and its paths (`session`, with `event`); at
-//! `warn` and `error`, problems. [`Options::qlog`] writes packets and windows.
+//! A subscriber of [`tracing`](https://docs.rs/tracing) receives events in a span `session` for each session.
+//! Level `debug` has every state change of a connection (`connection state`, with `from`, `to`, the peer's
+//! address and the DCCP ports), and every event of a session and its paths (`session`, with `event`). Levels
+//! `warn` and `error` have problems. [`Options::qlog`] writes packets and windows.
 //!
 //! # Threads
 //!

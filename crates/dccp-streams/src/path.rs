@@ -117,8 +117,8 @@ impl Path {
         self.packets.len() >= MAX_PACKETS
     }
 
-    /// Whether the packet that leaves now requests an acknowledgement: four times per round trip, and twice
-    /// as often if it is the last.
+    /// Whether the packet that leaves now requests an acknowledgement. Packets request one four times per
+    /// round trip; the last packet of the waiting data requests one after half of this interval.
     pub(crate) fn asks(&mut self, now: Time, last: bool) -> bool {
         let wait = self.rtt.srtt().unwrap_or_default() / if last { 8 } else { 4 };
         let asks = self.asked.is_none_or(|at| now.since(at) >= wait);

@@ -229,8 +229,8 @@ impl RecvHalf {
         }
         let ended = self.size.is_some();
         self.set_size(size)?;
-        // If the end and everything before it have arrived, a reset has no effect. Without an end, the reset
-        // is never treated as one.
+        // If the end and everything before it have arrived, a reset has no effect. If the end is unknown, the
+        // size in the reset does not count as the end.
         if !ended || self.contiguous < size {
             self.reset = Some(reason);
             self.highest = size;

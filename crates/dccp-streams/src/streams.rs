@@ -15,7 +15,7 @@ use mpdccp_units::Time;
 
 /// Maximum number of unsent bytes of one stream.
 const MAX_UNSENT: u64 = 64 << 10;
-/// Unsent bytes allowed to any stream, whatever the others have.
+/// Unsent bytes allowed to any stream, regardless of the other streams.
 const MIN_UNSENT: u64 = 1 << 10;
 
 /// All streams of a session at one end.

@@ -282,7 +282,7 @@ fn metrics(
     }
     put("lost_pct", flow.lost_pct);
     put("link_lost_pct", link_lost_pct(run, &measured));
-    // TCP retransmits lost data, so undelivered data at the end is no loss. Its losses are those on the
+    // TCP retransmits lost data, so undelivered data at the end is not a loss. TCP's losses are those on the
     // links.
     if let (false, Some(sent), Some(lost), Some(dropped)) =
         (flow.kind == "tcp", flow.sent, flow.lost, flow.dropped_at_sender)

@@ -139,7 +139,7 @@ fn line(fields: &[String]) -> String {
 ///
 /// # Errors
 /// The scenario has no sweep or an invalid point, an interruption, a missing prerequisite, or a file error. A
-/// failed run is no error here.
+/// failed run is not an error here.
 pub fn run(
     scenario: &Scenario,
     backend: &dyn Backend,

@@ -166,7 +166,7 @@ pub struct ListenConfig {
     pub port: u16,
     /// Settings of the sessions accepted here.
     pub session: SessionConfig,
-    /// Peers that may connect; the first match counts; empty allows nobody.
+    /// Peers that may connect; the first match counts; an empty list admits no peer.
     pub peers: Vec<PeerFilter>,
     /// Whether peers that the encapsulation authenticates may connect even if `peers` does not list their
     /// number. They count by source, as unauthenticated peers do, because a new key costs nothing.

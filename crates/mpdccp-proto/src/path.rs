@@ -74,7 +74,7 @@ pub struct PathRow {
     pub rate: Rate,
     /// Only the application limits the rate.
     pub app_limited: bool,
-    /// Capacity observed so far; [`rate`](Self::rate) without the part that is only hoped for.
+    /// Capacity observed so far: [`rate`](Self::rate) without its unconfirmed part.
     pub seen: Rate,
     /// Recent packet loss, 0 to 1.
     pub loss: f32,

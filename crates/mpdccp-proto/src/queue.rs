@@ -37,8 +37,8 @@ pub enum Discipline {
     #[default]
     Fifo,
     /// FQ-CoDel (RFC 8290): inner flows take turns. A flow with a standing queue gets a congestion signal: a
-    /// mark on ECN-capable packets, a drop of others. So TCP in the tunnel sees little delay and starves
-    /// nobody. For payloads that are IP packets.
+    /// mark on ECN-capable packets, a drop of others. So TCP in the tunnel sees little delay and does not
+    /// starve other flows. For payloads that are IP packets.
     FqCoDel,
 }
 
@@ -375,7 +375,7 @@ impl SendQueue {
         flow != 0 && !self.aside.is_empty() && self.aside.iter().any(|packet| packet.info.flow == flow)
     }
 
-    /// The next packet, whatever its age.
+    /// The next packet, regardless of its age.
     pub(crate) fn pop_any(&mut self) -> Option<Queued> {
         let next = self.aside.pop_front().or_else(|| self.head.take());
         next.or_else(|| {

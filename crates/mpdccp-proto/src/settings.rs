@@ -17,7 +17,7 @@ use mpdccp_units::Duration;
 pub struct Setting {
     /// Its name in the tunnel's file and in scenarios.
     pub name: &'static str,
-    /// What it does.
+    /// Its effect.
     pub help: &'static str,
     /// Allowed values, as files write them, each in backquotes.
     pub values: &'static str,
@@ -239,7 +239,7 @@ impl TryFrom<i64> for Ccid {
     }
 }
 
-/// An Ack Ratio to ask for: not 0.
+/// A requested Ack Ratio: not 0.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[cfg_attr(feature = "serde", derive(serde::Deserialize), serde(try_from = "i64"))]
 pub struct AckRatio(pub u16);
@@ -282,7 +282,7 @@ pub enum Variant {
     /// Tuned here.
     #[default]
     Tuned,
-    /// To the letter of the document that defines it.
+    /// Exactly as in the document that defines it.
     Draft,
 }
 
@@ -315,7 +315,7 @@ pub enum WindowUnit {
     /// IP bytes.
     #[default]
     Bytes,
-    /// Packets, whatever their size.
+    /// Packets of any size.
     Packets,
 }
 

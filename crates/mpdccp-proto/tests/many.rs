@@ -66,7 +66,7 @@ fn thousands_at_one_listener_are_all_served() {
     };
     assert!(net.events.iter().any(refused) && net.server.sessions().len() == most);
 
-    // The first is greedy; the others send now and then.
+    // The first is greedy; the others send from time to time.
     let greedy = sessions[0];
     for round in 0..EACH {
         for (n, session) in (0u32..).zip(&sessions) {

@@ -163,7 +163,7 @@ mod tests {
         let slice = Icmpv6Slice::from_slice(&packet[40..]).unwrap();
         let ip = etherparse::Ipv6Slice::from_slice(&packet).unwrap();
         assert!(slice.is_checksum_valid(ip.header().source(), ip.header().destination()));
-        // An ICMP error of the other IP version is no answer.
+        // An ICMP error of the other IP version is not an answer.
         assert_eq!(Refusal::Icmp(icmp).packet(syn(false).0, &syn4, 0, 1), None);
     }
 }

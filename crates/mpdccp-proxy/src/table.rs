@@ -181,8 +181,7 @@ impl FlowTable {
         if std::mem::take(&mut entry.asked) { Verdict::Alive(flow) } else { Verdict::Proxy(flow) }
     }
 
-    /// The far end asks whether this host is alive; false if the flow is not open, so that there is nobody to
-    /// ask.
+    /// The far end asks whether this host is alive; false if the flow is not open.
     pub fn ask(&mut self, flow: Flow) -> bool {
         let entry = self.tuples.get(&flow).and_then(|tuple| self.entries.get_mut(tuple));
         let open = entry.filter(|entry| matches!(entry.state, State::Open));

@@ -232,7 +232,7 @@ fn a_keepalive_waits_for_a_word_of_the_far_host() {
         assert_eq!(table.alive(flow), Some(keepalive));
         assert_eq!(table.alive(flow), None, "once");
     }
-    // An acknowledgement, retransmitted data and a retransmitted FIN are no keepalives.
+    // An acknowledgement, retransmitted data and a retransmitted FIN are not keepalives.
     let again = [numbered(1_000, 12, b""), numbered(1_000, 8, b"data"), numbered(1_000, 12, b"")];
     assert!(again.iter().all(|packet| says(&mut table, packet) == Verdict::Proxy(flow)));
     let fin = segment(1, 2, 1_000, |tcp| tcp.ack(1).fin());

@@ -56,7 +56,7 @@ impl AsPacket {
     }
 }
 
-/// What to do with a packet.
+/// Treatment of a packet.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Verdict {
     /// Send the packet through the tunnel.

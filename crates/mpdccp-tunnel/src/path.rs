@@ -67,7 +67,7 @@ pub(crate) struct OpenPath {
 pub(crate) struct Leaving {
     pub(crate) session: SessionId,
     pub(crate) paths: Vec<OpenPath>,
-    /// When it ends at the latest.
+    /// Latest time of its end.
     pub(crate) until: Time,
 }
 

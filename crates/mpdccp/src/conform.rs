@@ -32,14 +32,14 @@ pub(crate) struct Args {
     /// The target's DCCP port inside UDP.
     #[arg(long, value_name = "PORT", default_value_t = 5001, conflicts_with = "raw")]
     dccp_port: u16,
-    /// Send from this address; several are used in turn for the subflows of a session.
+    /// Send from this address; repeatable. The subflows of a session use the addresses in turn.
     #[arg(long, value_name = "IP")]
     from: Vec<IpAddr>,
-    /// Skip the tests that need this, because the target does not offer it (`--list` shows what each test
-    /// needs).
+    /// Skip the tests that need this feature, because the target lacks it; repeatable. `--list` shows the
+    /// needs of each test.
     #[arg(long, value_name = "TAG", value_delimiter = ',')]
     lacks: Vec<String>,
-    /// Run only tests whose name contains this.
+    /// Run only tests whose name contains this text.
     #[arg(long, value_name = "WORD", default_value = "")]
     only: String,
     /// Run these files instead of the suite.
@@ -60,7 +60,7 @@ pub(crate) struct Args {
     /// List the tests, the rules they check and what they need.
     #[arg(long)]
     list: bool,
-    /// Show tests that pass, too.
+    /// Also show tests that pass.
     #[arg(short, long)]
     verbose: bool,
 }

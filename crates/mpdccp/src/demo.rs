@@ -17,7 +17,7 @@ pub(crate) struct Demo {
     /// Directory for report, figures and series.
     #[arg(long, value_name = "DIR", default_value = "lab-out/demo")]
     out: PathBuf,
-    /// Seed of everything random.
+    /// Seed of all random choices.
     #[arg(long, default_value_t = 1)]
     seed: u64,
 }

@@ -8,7 +8,7 @@ use std::process::ExitCode;
 
 #[derive(clap::Args)]
 pub(crate) struct Args {
-    /// Where to write `man/`, `bash/`, `zsh/` and `fish/`.
+    /// Output directory; gets `man/`, `bash/`, `zsh/` and `fish/`.
     directory: PathBuf,
 }
 

@@ -28,7 +28,7 @@ pub(crate) struct SocketdArgs {
     /// Unix socket at which programs find the daemon.
     #[arg(long, value_name = "PATH", default_value = CONTROL)]
     socket: PathBuf,
-    /// UDP port of this daemon and of the peers' (RFC 6773).
+    /// UDP port of this daemon and of its peers (RFC 6773).
     #[arg(long, value_name = "PORT", default_value_t = 6511, value_parser = clap::value_parser!(u16).range(1..))]
     udp_port: u16,
     /// Send IP protocol 33 instead of UDP, as the kernel's DCCP does. Needs CAP_NET_RAW.
@@ -37,7 +37,7 @@ pub(crate) struct SocketdArgs {
     /// Congestion control of sockets that do not choose one.
     #[arg(long, value_name = "CCID", default_value_t = 2)]
     ccid: u8,
-    /// User that the daemon becomes once its sockets are open, if it was started as root.
+    /// If started as root, run as this user after opening the sockets.
     #[arg(long, value_name = "NAME", default_value = "nobody")]
     user: String,
     /// Largest IP packet in bytes.

@@ -1,4 +1,4 @@
-//! The stream layer of both ends: what the victim does with its streams, and what the insider sends to them.
+//! The stream layer: the victim's use of its streams, and the insider's packets to them.
 
 use crate::unstructured::Unstructured;
 use dccp_streams::{Reason, StreamId, Streams};

@@ -51,14 +51,14 @@ mod tests {
     #[test]
     fn what_comes_in_lumps_counts_for_ten_rounds() {
         let mut a = Aggregation::default();
-        // 1,000 per second in lumps of 20 every 20 ms: each lump exceeds the expected amount by 20.
+        // 1,000 per second in bursts of 20 every 20 ms: each burst exceeds the expected amount by 20.
         for i in 1..=100 {
             a.on_ack(Time::from_millis(20 * i), 20.0, 1000.0, 1e6, false);
         }
         assert_eq!(a.allowance(1000.0), 20.0);
         assert_eq!(a.allowance(100.0), 10.0, "at most 100 ms of rate");
-        // From here on at half the rate, evenly spaced: the lump is compensated after 36 ms, and expires ten
-        // rounds later.
+        // From here on half the rate, evenly spaced. The last burst is compensated after 36 ms and expires
+        // ten rounds later.
         for i in 1..=9 {
             a.on_ack(Time::from_millis(2_000 + i), 0.5, 1000.0, 1e6, true);
         }

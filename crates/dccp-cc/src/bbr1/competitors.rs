@@ -1,11 +1,11 @@
 //! Yielding to competing flows that respond to losses.
 //!
-//! BBR keeps to its estimate whatever other flows lose, so TCP starves in competition with it on a queue of a
-//! bandwidth-delay product or less. Competitors are detected by losses or marks that coincide with a queue
-//! that is not ours, and are more frequent than the path's own losses: when round trips are long, or in a
-//! queue that never empties. Then a CUBIC window runs next to the model and receives such losses. Whenever
-//! this window is below the model's, it is used. If losses exceed what a flow that responds to losses would
-//! cause, yielding does not help, and the model keeps to its estimate.
+//! BBR keeps its estimate even if other flows lose packets, so a competing TCP starves on a queue of a
+//! bandwidth-delay product or less. Losses or marks reveal competitors if they coincide with a queue that is
+//! not ours. Such losses are more frequent than the path's own losses: they occur while round trips are long,
+//! or in a queue that never empties. After a detection, a CUBIC window runs next to the model and responds to
+//! these losses. The smaller of both windows limits sending. A flow that responds to losses causes only
+//! moderate losses. If losses are higher, yielding does not help, and the model keeps its estimate.
 
 use alloc::collections::VecDeque;
 use alloc::vec::Vec;
@@ -41,14 +41,13 @@ struct Usual {
 }
 
 impl Usual {
-    /// Threshold of long round trips: about the longest quarter, even if most are near the maximum.
+    /// Round trips above this value are long. About a quarter of them are, even if most are near the maximum.
     fn long(&self) -> f64 {
         (self.mean + self.deviation).min((self.mean + self.most) / 2.0)
     }
 
-    /// Whether most round trips are near the maximum, as in a queue that is nearly always full, and vary
-    /// little for their length. Delay variation of the path itself has no such maximum, or reordering hides
-    /// the longest delays.
+    /// Whether the queue is nearly always full: most round trips are near the maximum and vary little
+    /// compared with their length. The path's own delay variation has no such maximum.
     fn at_ceiling(&self, empty: Duration) -> bool {
         self.most - self.mean < 2.0 * self.deviation && 4.0 * self.deviation < self.mean - empty.as_secs_f64()
     }
@@ -64,12 +63,12 @@ impl Usual {
 #[derive(Clone, Copy, Debug, Default)]
 struct Counts {
     packets: [f64; 2],
-    /// A round with both kinds counts as a fraction of each.
+    /// A round with losses of both kinds counts in part for each kind.
     losses: [f64; 2],
 }
 
 impl Counts {
-    /// Whether losses prefer long round trips beyond chance.
+    /// Whether losses coincide with long round trips more often than chance explains.
     fn prefer_long(&self) -> bool {
         let all = self.packets[0] + self.packets[1];
         let share = if all > 0.0 { self.packets[1] / all } else { 1.0 };
@@ -108,8 +107,8 @@ impl Share {
     }
 }
 
-/// Whether round trips were long, by the send time of the packets: runs of equal values, each with its newest
-/// packet.
+/// Whether round trips were long, by the send time of the packets. Consecutive equal values form a run,
+/// stored with its newest packet.
 #[derive(Debug, Default)]
 struct Ranks(VecDeque<(Time, bool)>);
 
@@ -205,8 +204,8 @@ impl Competitors {
         }
     }
 
-    /// Whether the loss or delivery of a packet sent at `sent_at` says something about other flows. It does
-    /// not if only our own probes fill the queue.
+    /// Whether the loss or delivery of a packet sent at `sent_at` is evidence about other flows. It is no
+    /// evidence if only our own probes fill the queue.
     fn tells(&self, sent_at: Time) -> bool {
         self.stood || self.rules() || self.cruise.is_some_and(|c| (c.begin..c.end).contains(&sent_at))
     }
@@ -265,7 +264,7 @@ impl Competitors {
             self.reduced_at = ev.now;
         }
         cubic.on_ack(&AckEvent { congestion: hit, app_limited: false, ..*ev });
-        // Unused window is not validated; one reduction leaves the model's window.
+        // An unused window is not validated. After one reduction the model's window remains.
         cubic.cap(target as f64 / BETA);
         self.rules = cubic.limits().cwnd.bytes(mtu) < target;
     }
@@ -309,7 +308,8 @@ impl Competitors {
             self.standing = if round.stood { self.standing + 1 } else { self.standing.saturating_sub(1) };
         }
         let Counts { packets, losses } = &mut self.counts;
-        // A round counts once, however many packets it lost: drops of a queue come in groups.
+        // A round counts once, regardless of its number of losses, because a full queue drops packets in
+        // groups.
         for (count, lost) in losses.iter_mut().zip([short, long]) {
             *count += lost / (short + long);
         }
@@ -318,16 +318,16 @@ impl Competitors {
         }
     }
 
-    /// Whether losses indicate other flows. In a queue that is nearly always full, round trips vary only by
-    /// their position in a burst, so comparing long and short ones does not help; a standing queue during
-    /// cruise does.
+    /// Whether losses indicate other flows. In a queue that is nearly always full, a round trip depends only
+    /// on the packet's position in a burst, so a comparison of long and short ones shows nothing. A standing
+    /// queue during cruise is the evidence there.
     fn others(&self) -> bool {
         self.heeded() && (self.counts.prefer_long() || self.standing >= STANDING)
     }
 
     /// Whether competitors respond to losses. A TCP with a fifth of the BDP loses 1.5 / W^2 of its packets
-    /// (the response function of RFC 5348 for small losses, W in packets). With more losses no flow responds,
-    /// and yielding would never end.
+    /// (the response function of RFC 5348 for small losses, W in packets). Higher losses mean that no flow
+    /// responds, and yielding would never end.
     fn heeded(&self) -> bool {
         let window = self.bdp / FEW_FLOWS;
         self.told.get() <= LOSS_THRESH.min(1.5 / (window * window).max(1.0))

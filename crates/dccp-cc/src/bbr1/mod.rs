@@ -116,8 +116,8 @@ impl Bbr1 {
         self.competitors.on_ack(ev, self.units.mtu, target as u64, bdp, empty);
     }
 
-    /// Tuned: a queue that remains after our drain belongs to others, or the path became longer. In both
-    /// cases the drain was wrong.
+    /// Tuned: a queue that remains after our drain belongs to other flows, or the path became longer. In both
+    /// cases the drain was unnecessary.
     fn check_drained(&mut self, now: Time, least: Duration) {
         let Some(d) =
             self.drained.take_if(|d| d.look_at_round.is_some_and(|round| self.path.rounds >= round))
@@ -127,7 +127,7 @@ impl Bbr1 {
         if least > self.path.queue_rtt(self.path.bw(), self.units.packet()) {
             self.path.restore_bandwidth(d.old_bw);
             if least >= d.old_rtt.mul_f64(tuning::SAME) {
-                // The RTT is the same with half as much in flight, so it is the path's own RTT.
+                // With half the amount in flight the RTT did not change, so it is the path's own RTT.
                 self.path.set_rtprop(now, least);
             } else {
                 self.no_expiry_until = now + tuning::FALLEN_PAUSE;

@@ -84,7 +84,7 @@ impl PathModel {
         }
     }
 
-    /// Takes over the BtlBw of another controller, whatever was measured before.
+    /// Takes over the BtlBw of another controller, and drops earlier samples.
     pub(super) fn inherit(&mut self, bw: f64) {
         self.btl_bw.reset(self.rounds, bw);
     }
@@ -101,7 +101,7 @@ impl PathModel {
     }
 
     /// RTT up to which a sample confirms RTprop; it must also be near the lowest RTT of the last minute.
-    /// Otherwise an RTprop that includes other flows' queue would be confirmed by that queue.
+    /// Otherwise the queue of other flows could confirm an RTprop that includes this queue.
     pub(super) fn confirming_rtt(&self) -> Duration {
         let lowest = self.lowest.into_iter().min().unwrap_or(Duration::MAX);
         self.near_rtprop().min(scale(lowest, tuning::NEAR))
@@ -143,9 +143,9 @@ impl PathModel {
         self.jitter.on_round_end(self.rtprop, window_limited)
     }
 
-    /// Detects a fall in capacity: for a while RTTs showed a queue, delivery was well below the rate without
-    /// a queue, and the sender was not the limit. Then old samples are dropped and BtlBw becomes the rate
-    /// delivered in that period; returns the old BtlBw and the period's minimum RTT.
+    /// Detects a fall in capacity: during a period, RTTs showed a queue, delivery was well below the rate
+    /// without a queue, and the sender was not the limit. Drops older samples and sets BtlBw to the rate
+    /// delivered in this period. Returns the old BtlBw and the period's minimum RTT.
     pub(super) fn capacity_fell(
         &mut self,
         now: Time,

@@ -25,7 +25,7 @@ impl Bbr1 {
 
     /// BBREnterProbeBW (section 4.3.4.3).
     pub(super) fn enter_probe_bw(&mut self, now: Time) {
-        // Never start in the 3/4 phase, nor, after a capacity drain, in the 5/4 phase.
+        // Never start in the 3/4 phase. After a capacity drain, do not start in the 5/4 phase either.
         let skip = if self.state == State::CapacityDrain { 6 } else { 7 };
         self.state = State::ProbeBw;
         self.cwnd_gain = 2.0;

@@ -19,22 +19,22 @@ pub struct Tuning {
     /// Send quantum of 1 ms of rate, at least one packet, instead of at least two above 1.2 Mbit/s. Otherwise
     /// three quanta stand in the queue of a slow path.
     pub small_quantum: bool,
-    /// Add the amount that arrives during the variation of delay, the time that packets take beyond RTprop,
-    /// to window and drain targets. Otherwise a path with jitter is under-used, since RTprop is the least
-    /// delay instead of the typical one.
+    /// Window and drain targets include the amount that arrives during the variation of delay, which is the
+    /// time that packets take beyond RTprop. Otherwise a path with jitter is under-used, because RTprop is
+    /// the least delay instead of the typical delay.
     pub allow_for_jitter: bool,
     /// The 3/4 phase of ProbeBW lasts until the queue is gone, and targets contain no quanta. Otherwise a
     /// slightly high estimate builds a standing queue up to the window.
     pub full_drain: bool,
-    /// A pipe is full if a queue lasts for a round, even if the sender is application-limited, and never
-    /// without a queue or a loss. Otherwise two cases go wrong. A path that only receives occasional overflow
-    /// packets, each delayed by the low estimate, leaves Startup at that rate and is useless for seconds when
-    /// needed. A path whose application responds to acknowledgements, like TCP in a tunnel, stays
-    /// application-limited in Startup with a full queue.
+    /// The pipe counts as full if a queue lasts for a round, even if the sender is application-limited. It
+    /// never counts as full without a queue or a loss. Otherwise two cases fail. A path that only receives
+    /// occasional overflow packets, each delayed by the low estimate, leaves Startup at that rate and is
+    /// useless for seconds when needed. A path whose application responds to acknowledgements, like TCP in a
+    /// tunnel, stays application-limited in Startup with a full queue.
     pub full_pipe_shows: bool,
-    /// In Startup, pacing spreads the window over about a third of a round trip at most. Otherwise a TCP in
-    /// the tunnel leaves slow start early: it doubles its bursts each round trip, BtlBw follows a round trip
-    /// later, and at that rate a burst takes so long that HyStart takes the path for full.
+    /// In Startup, pacing spreads the window over at most about a third of a round trip. Otherwise a TCP in
+    /// the tunnel leaves slow start early. It doubles its bursts each round trip, but BtlBw follows one round
+    /// trip later. At that rate a burst lasts so long that HyStart considers the path full.
     pub open_startup: bool,
     /// Losses and marks beyond the path's own limit BtlBw to the delivered rate, and delay the next probe, as
     /// in BBRv3. Otherwise a policer or a short queue loses packets all the time, and TCP gets almost
@@ -44,14 +44,14 @@ pub struct Tuning {
     /// starves on a queue of a BDP or less.
     pub heed_competitors: bool,
     /// After a probe that found more bandwidth without a queue, the next one follows within a round instead
-    /// of after six. Otherwise a rate that returns is found in steps of a quarter per eight rounds.
+    /// of after six. Otherwise the estimate of a rate that returns grows only by a quarter per eight rounds.
     pub probe_on: bool,
     /// Subflows at one bottleneck probe and yield as one flow. Otherwise they take the share of several
     /// flows.
     pub couple: bool,
-    /// Linux's deviations: pacing 1 % below the estimate, so that queues shrink; the window includes
+    /// Linux's deviations. Pacing is 1 % below the estimate, so that queues shrink. The window includes
     /// aggregated acknowledgements, is an even number of packets, and is two packets larger while probing.
-    /// Not part of our tuning: the model TCP uses it.
+    /// Only the model TCP uses this switch.
     pub linux: bool,
 }
 

@@ -53,7 +53,7 @@ impl Bbr3 {
     }
 
     /// Tuned: how many of `packets` the path loses regardless of the sending rate. The share is limited to
-    /// the loss threshold: higher losses come from a policer whose bucket let more through.
+    /// the loss threshold, because higher losses come from a policer whose bucket passed a burst before.
     fn own_losses(&self, packets: f64) -> f64 {
         if self.tuned { self.losses.own_share().min(LOSS_THRESH) * packets } else { 0.0 }
     }
@@ -107,8 +107,8 @@ impl Bbr3 {
         if !self.signals.congestion {
             self.signals.round_delivered = delivered;
         }
-        // Once per round with losses: the end of a probe resets the signals, and the next loss of the same
-        // burst would save the reduced state.
+        // Save the state once per round with losses. The end of a probe resets the signals, so the next loss
+        // of the same burst would save the reduced state.
         if !self.undo.open {
             self.save_state_upon_loss();
         }

@@ -79,8 +79,8 @@ impl Bbr3 {
     }
 
     /// QuantizationBudget. The offload budget is a quantum, as for QUIC (section 5.5.8.2), since lower layers
-    /// do not segment. Tuned: on a LAN it is TCP's, since hosts pass packets on in lumps that take longer
-    /// than the round trip.
+    /// do not segment. Tuned: on a LAN it is TCP's budget, because hosts forward packets in bursts that take
+    /// longer than the round trip.
     pub(super) fn quantized(&self, inflight: u64) -> u64 {
         let extra = if self.state == State::Up { 2 * self.mtu() } else { 0 };
         let budget = if self.tuned && self.is_lan() {

@@ -1,5 +1,4 @@
-//! Each rule of RFC 9959 for a congestion control with hand-made acknowledgements, and the benefit of
-//! resuming in the model.
+//! Tests each rule of RFC 9959 with hand-made acknowledgements, and the benefit of resuming in the model.
 
 use super::{Memory, Observer, Remembered, ResumeEnd, ResumePhase, Resuming};
 use crate::model::scenario::{at, link, ms};

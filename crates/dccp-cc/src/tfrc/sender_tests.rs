@@ -61,7 +61,7 @@ fn slow_start_doubles_no_more_often_than_once_a_round_trip() {
     close(sender.rate(), 2.0 * rate);
 }
 
-/// The receive rate of a sender that sends little would keep it below.
+/// A sender that sends little has a low receive rate, which must not limit it further.
 #[test]
 fn slow_start_stays_at_the_initial_rate_at_least() {
     let mut sender = started();
@@ -131,7 +131,7 @@ fn slow_start_doubles_once_a_round_trip_up_to_twice_the_receive_rate() {
         sender.on_report(ms(at), &report(ms(at - 1), received, 0.0, false));
         rates.push((sender.rate() / 1e3) as u64);
     }
-    // For two round trips from the first packet, the receive rate is no limit; the set covers two more.
+    // For two round trips from the first packet, the receive rate does not limit; the set covers two more.
     assert_eq!(rates, [80, 80, 160, 320, 640, 180, 180]);
     assert_eq!(sender.phase(), "slow_start");
 }

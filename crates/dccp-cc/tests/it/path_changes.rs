@@ -67,8 +67,9 @@ fn a_round_trip_that_changes_every_five_seconds() {
     }
 }
 
-/// Share of a returned rate that is used, in per cent, from 1 s after the return on. The rate returns at
-/// sixteen times within two cycles of probes: a return at a probe is found at once, and others are not.
+/// Share of a returned rate that is used, in per cent, from 1 s after its return on. The rate returns at
+/// sixteen different times within two probing cycles, because a probe detects a return at once only if both
+/// coincide.
 #[test]
 fn a_rate_that_comes_back() {
     let found = |tuning| {

@@ -1,4 +1,4 @@
-//! Sockets that carry packets over connections, or choose what carries them.
+//! Sockets that carry packets over connections, or that select the encapsulation.
 
 use super::Net;
 use crate::Burst;
@@ -30,7 +30,7 @@ impl Net {
         }
     }
 
-    /// Asks over encapsulations that carry nothing now whether they would.
+    /// Sends echo requests over encapsulations that carry no packets now, to see whether they work.
     pub(super) fn ask(&mut self, now: Time) {
         let Net { sockets, routes: Some(routes), .. } = self else { return };
         for socket in routes.sockets() {

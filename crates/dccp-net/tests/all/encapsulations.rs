@@ -178,7 +178,7 @@ fn raw_pair(addr: &str, header: u32) {
             return;
         }
     };
-    // As clients do, whatever the family.
+    // As clients do, for both families.
     a.heed_refusals().unwrap();
     let remote = b.local_addr().unwrap();
     let packets = [dccp(1, 500), dccp(2, 500), dccp(3, 7)];

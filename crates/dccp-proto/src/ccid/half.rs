@@ -235,7 +235,7 @@ pub trait SenderHalf: Any + Send + core::fmt::Debug {
     fn resume(&mut self, _saved: &Remembered, _max_jump: u64) {}
     /// The complete state.
     fn view(&self) -> TxView;
-    /// A part of the state, for use with every packet; so are the next two.
+    /// A part of the state, cheap enough for every packet. The same holds for the next two methods.
     fn load(&self) -> TxLoad {
         TxLoad::from(&self.view())
     }

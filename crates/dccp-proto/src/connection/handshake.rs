@@ -126,8 +126,8 @@ impl Connection {
     /// The server is ready and its middlebox open: packets that were lost before may pass now
     /// (RFC 5596 section 2.2.3.1).
     pub(super) fn on_listen(&mut self, now: Time, service_code: Option<u32>) {
-        // RFC 5596 section 2.2.3: ignored in all other states. Only one retransmission, however many Listens
-        // arrive.
+        // RFC 5596 section 2.2.3: ignored in all other states. Only one retransmission, even if several
+        // Listens arrive.
         if self.state != State::Request || self.listen_received || service_code != Some(self.cfg.service_code)
         {
             return;

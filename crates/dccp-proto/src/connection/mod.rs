@@ -150,8 +150,9 @@ impl Connection {
         self.last_valid
     }
 
-    /// When a newer packet of ours was last acknowledged, which shows that the path works both ways, or when
-    /// the connection was created. Other packets only show that the path from the peer works.
+    /// When a newer packet of ours was last acknowledged; at first, when the connection was created. Such an
+    /// acknowledgement shows that the path works both ways. Other packets only show that the path from the
+    /// peer works.
     pub fn last_answered(&self) -> Time {
         self.last_answered
     }

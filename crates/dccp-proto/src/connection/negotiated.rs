@@ -66,8 +66,8 @@ impl Connection {
         true
     }
 
-    /// The CCIDs changed in OPEN. RFC 4340 section 10.5 permits starting anew but forbids gaining from it, so
-    /// measurements are kept.
+    /// The CCIDs changed in OPEN. RFC 4340 section 10.5 permits a restart but forbids an advantage from it,
+    /// so measurements are kept.
     fn change_halves(&mut self, now: Time, (tx_ccid, rx_ccid): (u8, u8)) {
         let common = HalfConfig {
             mtu: self.cfg.mtu,
@@ -84,8 +84,8 @@ impl Connection {
         }
     }
 
-    /// The owner knows that packets now take another path: drops what congestion control learned about the
-    /// old path (RFC 4340 section 10.5). No effect before OPEN, or if congestion state is shared.
+    /// Drops the congestion control state of the old path (RFC 4340 section 10.5). Call it when the owner
+    /// knows that packets now take another path. No effect before OPEN, or if congestion state is shared.
     pub fn on_path_change(&mut self, now: Time) {
         let shared =
             |halves: &mut Halves| ccid::shareable(&mut *halves.tx).is_some_and(|half| half.group().is_some());

@@ -222,8 +222,8 @@ impl Pmtu {
         self.raise_at = Some(now + RAISE).filter(|_| self.mtu < self.max);
     }
 
-    /// A hint from the system or the owner. Less than the current size may be forged, so it only makes that
-    /// size doubtful (RFC 8899 section 4.6.2); more is tried.
+    /// A hint from the system or the owner. A smaller size than the current one may be forged, so it only
+    /// makes the current size doubtful (RFC 8899 section 4.6.2). A larger size is probed.
     pub(super) fn on_hint(&mut self, now: Time, mtu: u16) {
         let before = core::mem::replace(&mut self.hint, mtu);
         if mtu > before {
@@ -240,7 +240,7 @@ impl Pmtu {
         }
     }
 
-    /// Packets of this size can leave this host, so they are tried, whatever the hints say about the path.
+    /// Packets of this size can leave this host, so they are tried, regardless of hints about the path.
     pub(super) fn on_most(&mut self, now: Time, most: u16) {
         if most > self.max {
             (self.max, self.too_big) = (most, most.saturating_add(1));

@@ -101,7 +101,8 @@ fn small_data_takes_feedback_along() {
     }
 }
 
-/// RFC 4342 section 8 and RFC 4340 section 11.2: options that need an Acknowledgement Number stay off Data, whatever fits.
+/// RFC 4342 section 8 and RFC 4340 section 11.2: options that need an Acknowledgement Number stay off Data,
+/// even if they fit.
 #[test]
 fn data_with_little_room_leaves_all_feedback_to_an_ack() {
     for room in [0, 40, 80, 120] {

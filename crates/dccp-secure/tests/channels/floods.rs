@@ -73,7 +73,7 @@ fn a_source_cannot_take_all_handshakes() {
     // The threshold without cookies, 200, and the burst of one source, 32.
     assert_eq!(flood(&mut world, 0, 400), 200 + 32);
     assert!(world.server.drops()[&Reason::SourceLimited] > 0);
-    // Each second allows 20 more, however many are tried.
+    // Each second allows 20 more, regardless of the number of attempts.
     for second in 1..4 {
         world.wait(Duration::from_secs(1));
         assert_eq!(flood(&mut world, 400 * second, 400), 20, "in second {second}");

@@ -207,8 +207,9 @@ impl ByteStream {
     }
 
     /// A descriptor for `poll`, `epoll` and similar, for reading only. It is readable while there are bytes,
-    /// and at the end. It also becomes readable, until the next call, when the peer has everything, or when
-    /// there is room after a write with a timeout of zero found none. Only this crate may read or write it.
+    /// and at the end. Two events also make it readable until the next call: the peer has received
+    /// everything, or there is room again after a write without waiting found none. Only this crate may read
+    /// or write it.
     ///
     /// # Errors
     /// The system's error: too many open files.

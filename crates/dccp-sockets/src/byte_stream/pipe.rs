@@ -33,7 +33,7 @@ pub(super) struct State {
     paused: bool,
     /// The peer's end follows the bytes in `incoming`.
     at_end: bool,
-    /// This end has finished writing; and the session's streams know it.
+    /// Whether this end has finished writing, and whether the session's streams know this.
     pub(super) ended: bool,
     told_end: bool,
     /// The peer has received everything.
@@ -43,7 +43,7 @@ pub(super) struct State {
     pub(super) no_writing: Option<StreamError>,
     /// The handle wants to reset the stream.
     pub(super) reset: Option<u16>,
-    /// The handle is closed; and the session's streams know it.
+    /// Whether the handle is closed, and whether the session's streams know this.
     pub(super) closed: bool,
     told_stop: bool,
     /// The data thread will look at it.

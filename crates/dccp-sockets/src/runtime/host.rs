@@ -109,7 +109,7 @@ impl Runtime {
 /// Runs a driver from now on.
 pub(crate) type Run = fn(Driver<Streams>) -> io::Result<Option<Hosted>>;
 
-/// Runs a driver on a thread of its own.
+/// Runs a driver on a separate thread.
 pub(crate) fn on_a_thread(driver: Driver<Streams>) -> io::Result<Option<Hosted>> {
     let thread = std::thread::Builder::new().name("dccp".into());
     thread.spawn(move || {

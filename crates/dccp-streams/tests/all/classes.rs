@@ -145,7 +145,7 @@ fn a_distant_path_looks_at_few_of_many_waiting_streams() {
     for _ in 0..20 {
         pair.stream(0, 0, 30_000);
     }
-    // New streams go first, then all wait in the order of their turns.
+    // New streams go first. Then the streams take turns in order.
     assert!((0..65).all(|_| pair.packet(0, 0).is_some()));
     assert!(pair.distant(0, 1, 20_000).is_none(), "the long one waits behind twenty");
     let tries = (0..40).find(|_| pair.packet(0, 0).is_some() && pair.distant(0, 1, 20_000).is_some());

@@ -273,7 +273,7 @@ impl Point {
             }
             2 => {
                 // Burst lengths in packets: a sender that waits for its timer sends one packet each time, so
-                // long bursts would stop every sender for good.
+                // long bursts would stop every sender until the end of the run.
                 let length = dice.log(2.0..6.0);
                 let (begin, end) = (25.0 / length, 100.0 / length);
                 self.reverse

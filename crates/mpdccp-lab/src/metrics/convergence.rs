@@ -59,7 +59,7 @@ mod tests {
 
     #[test]
     fn passing_by_is_not_arriving() {
-        // At the final rate for a second, away for a second, and back for good at 3 s.
+        // At the final rate for a second, away for a second, and at the final rate from 3 s on.
         let wobble = flow(12.0, |t| if (2.0..3.0).contains(&t) { 100 } else { 1000 });
         let s = convergence_s(&wobble, (0.0, 12.0)).unwrap();
         assert!((s - 2.9).abs() < 1e-6, "{s}");

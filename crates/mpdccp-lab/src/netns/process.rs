@@ -27,8 +27,8 @@ pub(super) struct Process {
     _keeper: mpsc::Sender<()>,
 }
 
-/// `ip`, killed by the kernel as soon as the thread that starts it ends, for whatever reason. Without
-/// `setpriv`, only the reaper cleans up.
+/// `ip`, killed by the kernel as soon as the thread that starts it ends, for any reason. Without `setpriv`,
+/// only the reaper cleans up.
 fn ip_that_dies_with_us() -> Command {
     let Some(setpriv) = find("setpriv") else { return Command::new("ip") };
     let mut command = Command::new(setpriv);

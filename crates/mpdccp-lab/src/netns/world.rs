@@ -115,8 +115,8 @@ pub(super) fn name(role: &str) -> String {
     format!("{}{role}", prefix())
 }
 
-/// Packets of path `index`, client to server and back, that the kernel dropped at their device because nobody
-/// read them in time.
+/// Packets of path `index`, client to server and back, that the kernel dropped at their device because they
+/// were not read in time.
 pub(super) fn device_drops(client: &Namespace, server: &Namespace, index: usize) -> [u64; 2] {
     [client, server].map(|at| {
         let device = path_device(index);

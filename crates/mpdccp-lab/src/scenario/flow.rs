@@ -108,7 +108,7 @@ pub enum LossDetection {
     /// RFC 8985, like the kernel.
     #[default]
     Rack,
-    /// Three later packets whatever the reordering, like QUIC (RFC 9002).
+    /// Three later packets, regardless of reordering, like QUIC (RFC 9002).
     Three,
 }
 

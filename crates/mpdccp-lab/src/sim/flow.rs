@@ -197,7 +197,7 @@ impl Flow {
         }
     }
 
-    /// A packet of this flow belongs to the private namespace of the tunnel's end at `side`.
+    /// A packet of this flow goes to the private namespace of the tunnel at `side`.
     pub(super) fn handle_proxied(&mut self, now: Time, side: Side, packet: &[u8]) {
         match (&mut self.app, segment::read(packet)) {
             (App::Stream(stream), _) => stream.handle_proxied(now, side, packet),
@@ -206,7 +206,7 @@ impl Flow {
         }
     }
 
-    /// Executes a command of the tunnel's end at `side` for the connection with this number.
+    /// Executes a command of the tunnel at `side` for the connection with this number.
     pub(super) fn on_command(&mut self, now: Time, side: Side, number: u16, command: &Command) {
         match &mut self.app {
             App::Stream(stream) => stream.on_command(now, command),
@@ -215,7 +215,7 @@ impl Flow {
         }
     }
 
-    /// The next event of its connections for the tunnel's end at a side.
+    /// The next event of its connections for the tunnel at a side.
     fn poll_event(&mut self) -> Option<(Side, Event)> {
         match &mut self.app {
             App::Stream(stream) => stream.poll_event(),

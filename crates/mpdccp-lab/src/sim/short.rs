@@ -18,7 +18,7 @@ pub(super) struct Short {
     count: u16,
     waiting: VecDeque<(Time, u32)>,
     open: Vec<Connection>,
-    /// For the tunnel's ends of complete connections.
+    /// Events of complete connections for the tunnels.
     events: VecDeque<(Side, Event)>,
     /// Complete connections that travelled as streams.
     streams: u64,
@@ -88,14 +88,14 @@ impl Short {
         self.complete(now, record);
     }
 
-    /// A packet belongs to the private namespace of the tunnel's end at `side`.
+    /// A packet goes to the private namespace of the tunnel at `side`.
     pub(super) fn handle_proxied(&mut self, now: Time, side: Side, flow: u16, packet: &[u8]) {
         if let Some(connection) = self.touch(flow) {
             connection.tcp.handle_proxied(now, side, packet);
         }
     }
 
-    /// Executes a command of the tunnel's end at `side` for a connection.
+    /// Executes a command of the tunnel at `side` for a connection.
     pub(super) fn on_command(&mut self, now: Time, side: Side, flow: u16, command: &Command) {
         match (self.touch(flow), command) {
             (Some(connection), _) => connection.tcp.on_command(now, command),

@@ -1,4 +1,4 @@
-//! Which connection of the scenario is which flow of the tunnel's ends.
+//! Maps the scenario's connections to the flows of both tunnels.
 
 use std::collections::BTreeMap;
 
@@ -7,7 +7,7 @@ use mpdccp_proxy::{Command, Flow};
 use super::side::Side;
 use super::tcp::segment::flow_of;
 
-/// The numbers of connections, by the flows of the tunnel's ends.
+/// The numbers of connections, by the flows of both tunnels.
 #[derive(Debug, Default)]
 pub(super) struct Sockets([BTreeMap<Flow, u16>; 2]);
 

@@ -144,7 +144,7 @@ impl Stream {
         }
     }
 
-    /// A packet belongs to the private namespace of the tunnel's end at `side`.
+    /// A packet goes to the private namespace of the tunnel at `side`.
     pub(super) fn handle_proxied(&mut self, now: Time, side: Side, packet: &[u8]) {
         self.tcp.iter_mut().for_each(|tcp| tcp.handle_proxied(now, side, packet));
         self.touched = true;

@@ -93,9 +93,9 @@ pub(crate) enum Arrived {
     Session(Side, Vec<u8>),
     /// An IP packet outside the sessions.
     Beside(Side, Vec<u8>),
-    /// A packet of a host for the private namespace of the tunnel's end there.
+    /// A packet from a host to the private namespace of the tunnel on that host.
     Proxied(Side, Vec<u8>),
-    /// A command of that end for its sockets.
+    /// A command of that tunnel for its sockets.
     Tcp(Side, Command),
 }
 
@@ -318,7 +318,7 @@ impl World {
         self.drain(watch);
     }
 
-    /// Passes an event of a connection's sockets to the tunnel's end.
+    /// Passes an event of a connection's sockets to the tunnel at that side.
     pub(crate) fn on_sockets(&mut self, side: Side, event: Event, watch: &mut Watch<'_>) {
         let host = &mut self.hosts[side.index()];
         if let Some(end) = &mut host.end {

@@ -205,7 +205,7 @@ impl Endpoint {
 
     /// Opens, reads and writes the session's byte streams; [`crate::SessionEvent::Stream`] reports their
     /// events. `None` if the peer has no streams, or if the session is not open. When the session ends, its
-    /// streams end without a statement that they were complete.
+    /// streams end without an event that says whether they were complete.
     pub fn streams<T>(
         &mut self,
         now: Time,

@@ -62,7 +62,7 @@ impl Listener {
     }
 
     /// How many sessions one source may have now: the limit shrinks in proportion to the free sessions, so
-    /// that some stay free however many sources reach it.
+    /// that some stay free even if many sources reach it.
     pub(super) fn share_of_source(&self) -> usize {
         let (all, each) = (self.cfg.max_sessions, self.cfg.max_sessions_per_source);
         if each >= all {

@@ -85,7 +85,7 @@ const MAX_EVENTS: usize = 1024;
 ///
 /// The contract: call one input ([`handle_datagram`](Self::handle_datagram),
 /// [`handle_timeout`](Self::handle_timeout)) or command ([`send`](Self::send), [`add_path`](Self::add_path),
-/// ...), as many as are at hand; then drain [`poll_transmit`](Self::poll_transmit),
+/// ...) for everything that is pending; then drain [`poll_transmit`](Self::poll_transmit),
 /// [`poll_deliver`](Self::poll_deliver), [`poll_event`](Self::poll_event), and arm one timer with
 /// [`poll_timeout`](Self::poll_timeout).
 #[derive(Debug)]
@@ -202,7 +202,7 @@ impl Endpoint {
 
     /// Like [`handle_datagram`](Self::handle_datagram), on a route whose encapsulation authenticates the
     /// peer, by its number in [`ListenConfig::peers`]: only that peer's sessions are opened and joined over
-    /// it, whatever its address.
+    /// it, from any address.
     pub fn handle_peer(&mut self, now: Time, route: &Route, peer: u32, ecn: Ecn, len: u32, bytes: &[u8]) {
         self.handle_from(now, route, Some(peer), ecn, len, bytes);
     }

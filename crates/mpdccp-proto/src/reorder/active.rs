@@ -56,7 +56,7 @@ pub(super) struct Active {
     last_duplicate: Option<Time>,
     small: SmallFlows,
     /// How many ready packets may be delivered now, and when that was last updated. Each arrival adds one, so
-    /// that packets that arrive in order never wait, however many arrive between two calls of
+    /// that packets that arrive in order never wait, regardless of their number between two calls of
     /// [`pop`](Reorderer::pop).
     allowed: usize,
     counted: Time,
@@ -157,7 +157,7 @@ impl Reorderer for Active {
             .map(|back| !self.buffer.is_behind_a_hole(position) || self.buffer.follows(position, back));
         let small = followed.is_none() && self.small.on_packet(now, arrival.flow, arrival.path, data.len());
         let alone = self.tracks.get(&arrival.path).is_some_and(Track::is_in_order);
-        // Not before an earlier packet of its flow that waits.
+        // An earlier packet of the flow that waits must be delivered first.
         let alone =
             alone && !self.small.last_held(arrival.flow).is_some_and(|p| self.buffer.is_behind_a_hole(p));
         let may = followed == Some(true) || small && alone && self.rule.knows_flows();

@@ -29,7 +29,8 @@
 //! # Flows
 //!
 //! If the peer sends the distance to the previous packet of the same inner flow ([`Back`]), a packet is
-//! delivered as soon as that packet was, whatever else is missing: losses of one flow delay no other.
+//! delivered as soon as that packet was, even if other packets are missing. So losses of one flow do not
+//! delay other flows.
 //!
 //! # How long an unproven hole may last
 //!

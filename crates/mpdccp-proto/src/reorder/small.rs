@@ -31,7 +31,7 @@ struct Flow {
 
 impl SmallFlows {
     /// Processes a packet of a flow on `path`; true if the flow is small and recently used only that path.
-    /// Flow 0 is no flow.
+    /// Flow 0 means an unknown flow.
     pub(super) fn on_packet(&mut self, now: Time, hash: u32, path: PathId, bytes: usize) -> bool {
         if hash == 0 {
             return false;

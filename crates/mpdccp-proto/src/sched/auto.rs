@@ -13,10 +13,10 @@ use mpdccp_units::{Duration, Rate, Time};
 /// the cheaper ones busy for at least the difference in cost. So the cheap path never runs idle while the
 /// receiver waits for the expensive one, a burst that the cheap path can serve in time does not spill, and a
 /// lossy path carries only the excess of the others. A flow with few queued packets stays on the cheapest
-/// path whatever other flows have queued, and that path stays the same until another is clearly cheaper. A
-/// path that goes up and down is left out for increasing times ([`Trials`]). A path that adds little and
-/// delays all only helps against a standing backlog ([`Distant`]). While the cheap paths are full, a more
-/// expensive one is tried for a while; otherwise a flow that keeps no queue would never discover more
+/// path, regardless of the queued packets of other flows. That path stays the same until another is clearly
+/// cheaper. A path that goes up and down is left out for increasing times ([`Trials`]). A path that adds
+/// little and delays all only helps against a standing backlog ([`Distant`]). While the cheap paths are full,
+/// a more expensive one is tried for a while; otherwise a flow that keeps no queue would never discover more
 /// capacity ([`Extra`]).
 #[derive(Debug, Default)]
 pub(super) struct Auto {

@@ -1,9 +1,9 @@
 //! Tests whether a more expensive path increases throughput, by using it while the cheaper ones are full.
 //!
 //! A flow that keeps no queue (such as BBR in the tunnel) never shows a backlog that would bring in a more
-//! expensive path: it sends at the rate it measured on the cheaper paths. It probes for more now and then,
-//! for a round trip, and misses the result if that takes longer than usual. So the path gets a steady share
-//! for some rounds, and stays if throughput increases.
+//! expensive path: it sends at the rate it measured on the cheaper paths. It probes for more from time to
+//! time, for a round trip, and misses the result if that round trip takes longer than usual. So the path gets
+//! a steady share for some rounds, and stays if throughput increases.
 
 use crate::{PathId, PathRow};
 use alloc::vec::Vec;

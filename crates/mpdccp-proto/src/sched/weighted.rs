@@ -4,7 +4,7 @@ use alloc::collections::BTreeMap;
 use mpdccp_units::Time;
 
 /// Weighted round robin: each path gets bytes in proportion to its priority, which both ends know (ATSSS
-/// Load-Balancing). A path that is full loses its turns for good.
+/// Load-Balancing). A path that is full loses its turns and does not get them back.
 #[derive(Debug, Default)]
 pub(super) struct Weighted {
     /// Bytes sent on each path, divided by its weight.

@@ -28,8 +28,8 @@ impl LocalAddrs {
 
     /// The ID of a subflow's source; `None` if all are in use.
     pub(super) fn id_of(&mut self, route: &Route) -> Option<u8> {
-        // One address has one ID (RFC 9897 section 3.2.2), whatever its socket, even if it was advertised
-        // before a subflow used it.
+        // One address has one ID (RFC 9897 section 3.2.2), with any socket, even if it was advertised before
+        // a subflow used it.
         let same = |local: &Local| match local {
             Local::Source(_, Some(addr)) | Local::Advertised(addr, _) => Some(*addr) == route.local,
             _ => false,

@@ -9,9 +9,10 @@ const QUIET: Duration = Duration::from_millis(100);
 ///
 /// Silence counts from the first packet sent after the last acknowledgement of a newer packet. When the
 /// answer time is over, a Sync probes once more, since a single lost acknowledgement shows nothing; if the
-/// Sync is not answered in time either, the path is silent. Other packets of the peer are no answer: they
-/// keep arriving if only the direction to the peer is dead. They only postpone the probe of an idle path. An
-/// acknowledgement after a probe brings the path back; any other packet triggers a probe soon.
+/// Sync is not answered in time either, the path is silent. Other packets of the peer do not count as an
+/// answer, because they keep arriving if only the direction to the peer is dead. They only postpone the probe
+/// of an idle path. An acknowledgement after a probe brings the path back; any other packet triggers a probe
+/// soon.
 ///
 /// A path on which data stops arriving is probed too: otherwise a pure receiver would notice a dead path, or
 /// a lost NAT binding, no sooner than on an idle path.

@@ -48,7 +48,7 @@ impl Session {
         }
     }
 
-    /// Closes a path for good.
+    /// Closes a path; it is not connected again.
     pub(crate) fn remove_path(&mut self, now: Time, path: PathId) {
         let Some(i) = self.index(path) else { return };
         let path = &mut self.paths[i];

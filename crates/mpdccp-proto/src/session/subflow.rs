@@ -95,7 +95,7 @@ impl FirstAttempt {
     }
 }
 
-/// Smallest allowance for jitter: timers and busy hosts are no more precise.
+/// Smallest allowance for jitter, the precision of timers and busy hosts.
 const GRANULARITY: Duration = Duration::from_millis(10);
 /// Longest Ack delay of a peer (RFC 4340 section 11.3); mpdccp delays Acks by at most a quarter of a round
 /// trip.

@@ -7,7 +7,7 @@ use mpdccp_units::Duration;
 
 const GAP: Duration = Duration::from_millis(4);
 
-/// The first subflow opens over wire 0; `v6` is which wire is IPv6.
+/// The first subflow opens over wire 0; `v6` is the number of the IPv6 wire.
 fn mixed(v6: usize) -> (Net, SessionId) {
     let mut net = Net::new(1, 2, config());
     net.wires[v6].v6 = true;

@@ -41,12 +41,12 @@ fn a_path_that_begins_to_swallow_large_packets_is_used_with_smaller_ones() {
     }));
     let got = net.numbers(Server);
     assert!(got.len() > 100 && *got.last().unwrap() == 199, "{} of 200 arrived", got.len());
-    // RFC 8899 section 3 (7): losing a probe is no sign of congestion; only Syncs are probes.
+    // RFC 8899 section 3 (7): a lost probe is not a sign of congestion; only Syncs are probes.
     let large = |p: &Packet<'_>| p.header.ptype == PacketType::Sync && p.payload.len() > 1000;
     assert!(net.log.iter().any(|l| l.from == Client && large(&l.packet())));
 }
 
-/// RFC 8899 section 4.3: a path that delivers nothing to the peer, whose packets still arrive, is no black
+/// RFC 8899 section 4.3: a path that delivers nothing to the peer, whose packets still arrive, is not a black
 /// hole for large packets.
 #[test]
 fn a_way_that_is_dead_for_a_while_keeps_its_size() {

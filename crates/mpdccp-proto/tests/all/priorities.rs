@@ -85,7 +85,7 @@ fn a_standby_path_carries_only_when_nothing_else_is_usable() {
             assert!(standby > 20, "{}: {standby}", world.what);
         }
     });
-    // A secondary path is something else that is usable.
+    // A secondary path counts as usable.
     everywhere([2, 1], |world, _| {
         for [secondary, standby] in world.thin().into_iter().chain(world.thick()) {
             assert!(secondary > 0 && standby == 0, "{}: {secondary} and {standby}", world.what);

@@ -1,4 +1,4 @@
-//! Reorderers with random paths: invariants whatever is lost, and however late packets arrive.
+//! Reorderers with random paths: invariants for any losses and any delays.
 
 use dccp_wire::Seq;
 use mpdccp_proto::reorder::{Arrival, ReorderConfig, ReorderKind, ReorderStats};
@@ -160,8 +160,8 @@ proptest! {
         let before_the_first = numbers.iter().filter(|n| **n < numbers[0]).count();
         prop_assert_eq!(stats.late, before_the_first as u64, "only what is older than the first to come");
     }
-    /// Paths with constant and equal delays, within the maximum wait: everything is delivered in order,
-    /// whatever is lost.
+    /// Paths with constant and equal delays, within the maximum wait: everything is delivered in order, for
+    /// any losses.
     #[test]
     fn paths_that_keep_their_delays_cost_no_order(
         mut packets in packets(),

@@ -5,7 +5,7 @@
         async for datagram in connection:
             ...
 
-Each event loop watches one descriptor, however many connections it has, and is not called for each datagram: only when
+Each event loop watches one descriptor for all its connections, and is not called for each datagram: only when
 a connection that was waited for becomes ready. Calls can be cancelled at any time without loss.
 """
 

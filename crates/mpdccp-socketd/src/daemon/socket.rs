@@ -12,7 +12,8 @@ use std::net::{IpAddr, SocketAddr};
 
 /// Longest datagram, bytes: no path carries more.
 const LONGEST: usize = 9216;
-/// Maximum number of datagrams in a send queue, whatever a program requests: they use the daemon's memory.
+/// Maximum number of datagrams in a send queue, regardless of a program's request, because they use the
+/// daemon's memory.
 const MOST_QUEUED: u32 = 256;
 /// Number of messages that makes a socket unwritable: more than its small send buffer can hold.
 pub(super) const MOST_FILLER: u32 = 64;

@@ -91,7 +91,7 @@ mod tests {
         assert_eq!(names.address("hub", v4, Some(ip("192.0.2.1"))), Ok(ip("192.0.2.2")));
         assert_eq!(names.address("hub", v4, Some(ip("192.0.2.2"))), Ok(ip("192.0.2.1")));
         assert_eq!(names.address("hub", Some(ip("::1")), None), Ok(ip("2001:db8::1")));
-        // Losing contact with the DNS server is no reason to forget addresses.
+        // Keep the addresses if the DNS server cannot be reached.
         names.learn("hub", Err("no answer".into()));
         assert_eq!(names.address("hub", None, None), Ok(ip("192.0.2.1")));
     }

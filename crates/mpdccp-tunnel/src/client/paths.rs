@@ -51,7 +51,7 @@ impl Paths {
                             }));
                             path.opening = Some(opening);
                         }
-                        // A pending lookup is no error yet.
+                        // A pending lookup is not an error yet.
                         Err(why) if self.is_asking(&peer.waiting[at]) => peer.waiting[at].why = why,
                         Err(why) => wait(cx, peer, at, why),
                     }

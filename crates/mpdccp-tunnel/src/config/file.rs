@@ -92,7 +92,7 @@ pub struct Config {
     /// DSCP of outer headers.
     #[serde(default)]
     pub dscp: OuterDscp,
-    /// Whose `allowed_ips` are routed into the interface.
+    /// Peers whose `allowed_ips` are routed into the interface.
     #[serde(default)]
     pub routes: Routes,
     /// Route everything but the tunnel's own packets through it; client only.

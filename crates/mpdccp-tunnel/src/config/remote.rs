@@ -164,7 +164,7 @@ impl Remotes {
     }
 }
 
-/// Compares the configuration, whichever server is in use.
+/// Compares the configuration, regardless of the server in use.
 impl PartialEq for Remotes {
     fn eq(&self, other: &Remotes) -> bool {
         self.all == other.all

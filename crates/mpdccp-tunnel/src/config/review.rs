@@ -23,7 +23,7 @@ pub struct Remark {
     pub line: usize,
     /// The key with its sections, such as `peer.path.remote`.
     pub key: String,
-    /// What is wrong, and how to fix it.
+    /// The error, and its fix.
     pub message: String,
 }
 

@@ -50,7 +50,7 @@ pub struct Proxy {
 impl TryFrom<String> for Proxy {
     type Error = String;
     fn try_from(text: String) -> Result<Proxy, String> {
-        // Not with the value, which may contain a password.
+        // The error omits the value, which may contain a password.
         let wrong = || {
             "invalid proxy; examples: \"192.0.2.8:3128\", \"proxy.example.org:8080\", \"http://USER:PASSWORD@192.0.2.8:3128\""
                 .to_owned()

@@ -227,7 +227,7 @@ impl<'de> Deserialize<'de> for Mtu {
     }
 }
 
-/// Whose `allowed_ips` are routed into the interface.
+/// Peers whose `allowed_ips` are routed into the interface.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Routes {
     /// Nobody's.
@@ -358,7 +358,7 @@ impl TryFrom<toml::Value> for RateLimit {
 /// Parses a rate such as "10 Mbit/s", "12.5M" or "500k"; without a unit it is bit/s.
 ///
 /// # Errors
-/// The value is no rate, 0, or more than 1 Tbit/s; the error names it and gives examples.
+/// The value is not a rate, is 0, or exceeds 1 Tbit/s. The error names it and gives examples.
 pub fn rate(text: &str) -> Result<Rate, String> {
     let rate = text.parse().ok().filter(|rate| *rate > Rate::ZERO);
     rate.ok_or_else(|| format!("invalid rate `{text}`; examples: \"10 Mbit/s\", 10M, 500k"))

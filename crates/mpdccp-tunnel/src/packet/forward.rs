@@ -101,8 +101,8 @@ impl Forward {
                 let room = u16::try_from(room.hoped).unwrap_or(u16::MAX);
                 return self.send_too_big(cx, session, &packet, info, room);
             }
-            // The MTU may grow within a round trip, so neither is the sender told of the current one, nor
-            // does the packet wait.
+            // The MTU may grow within a round trip. So do not report the current MTU to the sender, and do
+            // not delay the packet.
             if packet.len() > room.known {
                 return self.send_pieces(cx, session, &packet, info, room.known);
             }

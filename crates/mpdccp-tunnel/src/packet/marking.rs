@@ -1,5 +1,5 @@
-//! DSCP and ECN between inner and outer headers (RFC 2983, RFC 6040). Inner packets keep their DSCP and TTL
-//! whatever happens to the outer header.
+//! DSCP and ECN between inner and outer headers (RFC 2983, RFC 6040). Inner packets keep their DSCP and TTL,
+//! regardless of changes to the outer header.
 
 use crate::config::{Config, OuterDscp, OuterEcn};
 use mpdccp_units::Ecn;

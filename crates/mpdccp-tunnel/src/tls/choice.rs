@@ -1,25 +1,27 @@
 //! `encapsulation = "auto"`: UDP while it answers, TLS while it does not.
 //!
-//! UDP without an answer for [`SILENCE`] makes the owner connect by TLS; UDP keeps carrying the packets. Once TLS is there, UDP is asked a
-//! last question and has as long as TLS took to connect, which is at least two round trips: a line that was merely gone answers then. Only
-//! after that, packets take TLS. From then on UDP is asked at growing intervals, and the first answer moves the packets back.
-//! Packets that arrive over UDP prove one direction only: where the owner finds that the path fails nevertheless, only answers count.
+//! If UDP does not answer for [`SILENCE`], the owner connects by TLS; meanwhile UDP carries the packets. Once
+//! TLS is connected, a last echo request leaves over UDP. Its answer may take as long as TLS took to connect,
+//! at least two round trips, so a line that was only down for a moment can answer. Without an answer, packets
+//! take TLS. From then on, echo requests leave over UDP at growing intervals, and the first answer moves the
+//! packets back. A packet that arrives over UDP proves only one direction. If the owner reports that the path
+//! fails nevertheless, only answers count.
 
 use mpdccp_units::{Duration, Time};
 
-/// UDP does not answer: no packet for this long after at least [`SENDS`] sends. It only decides when TLS begins to connect, so slow lines
-/// lose nothing by it.
+/// UDP does not answer if no packet arrives for this long after at least [`SENDS`] sends. TLS then begins to
+/// connect. Packets stay on UDP, so a slow line loses nothing.
 const SILENCE: Duration = Duration::from_secs(2);
 const SENDS: u32 = 3;
-/// Sends further apart than this do not belong together: the line was idle.
+/// A longer pause between sends restarts the count, because the line was idle.
 const APART: Duration = Duration::from_secs(10);
-/// Limits of the time for the answer to the last question.
+/// Limits of the time for the answer to the last echo request.
 const GRACE: (Duration, Duration) = (Duration::from_millis(300), Duration::from_secs(5));
-/// First and longest interval of questions over UDP.
+/// First and longest interval of echo requests over UDP.
 const ASK: (Duration, Duration) = (Duration::from_secs(5), Duration::from_secs(300));
-/// TLS has this long to connect on a path that fails while packets arrive over UDP.
+/// Time limit for TLS to connect on a path that fails although packets arrive over UDP.
 const TRY: Duration = Duration::from_secs(30);
-/// UDP that is lost sooner after its return is asked less often than before.
+/// If UDP fails again within this time after its return, echo requests become rarer than before.
 const STABLE: Duration = Duration::from_secs(120);
 
 /// Transport of a path's packets.
@@ -45,9 +47,9 @@ enum State {
     Udp,
     /// UDP does not answer; TLS is to connect.
     Connecting { since: Time, suspect: bool },
-    /// TLS is connected; UDP has until then.
+    /// TLS is connected; UDP may answer until then.
     Asking { until: Time },
-    /// Packets take TLS. An answer over UDP counts once UDP was asked again.
+    /// Packets take TLS. An answer over UDP counts only after a new echo request.
     Tls { asked: bool },
 }
 
@@ -60,7 +62,7 @@ pub struct Choice {
     connected: bool,
     ask_at: Time,
     wait: Duration,
-    /// When UDP came back the last time.
+    /// When UDP last returned.
     back_at: Option<Time>,
 }
 
@@ -129,7 +131,7 @@ impl Choice {
         }
     }
 
-    /// A question over UDP was answered.
+    /// An echo request over UDP was answered.
     pub fn on_answer(&mut self, now: Time) {
         self.silence = None;
         match self.state {
@@ -174,7 +176,7 @@ impl Choice {
         }
     }
 
-    /// Whether to ask a question over UDP now; the owner then asks it.
+    /// Whether the owner must send an echo request over UDP now.
     pub fn asks(&mut self, now: Time) -> bool {
         let due = now >= self.ask_at;
         match &mut self.state {
@@ -194,7 +196,7 @@ impl Choice {
 mod tests {
     use super::*;
 
-    /// A line: its round trip, when UDP passes, when TCP passes, when it is idle.
+    /// A line: its round trip, and the times at which UDP passes, TCP passes, or the line is idle.
     struct Line {
         rtt: u64,
         udp: fn(u64) -> bool,
@@ -203,7 +205,7 @@ mod tests {
         choice: Choice,
         answers: Vec<(u64, bool)>,
         connected_at: Option<u64>,
-        /// When it moved, and over what it goes since, in ms.
+        /// Time of each move in ms, and the transport from then on.
         moves: Vec<(u64, Over)>,
         connections: u32,
     }
@@ -225,7 +227,7 @@ mod tests {
             }
         }
 
-        /// Runs until `end`, in ms: a packet each 200 ms, each answered, and questions over UDP.
+        /// Runs until `end`, in ms: a packet each 200 ms, each answered, and echo requests over UDP.
         fn run(mut self, end: u64) -> Line {
             let mut last = Over::Udp;
             for ms in (0..end).step_by(20) {
@@ -282,7 +284,8 @@ mod tests {
         for rtt in [1, 40, 600, 1_200] {
             let line = Line::new(rtt, |_| false).run(900_000);
             let [(at, Over::Tls)] = line.moves[..] else { panic!("{rtt} ms: {:?}", line.moves) };
-            // Silence, at most one second until the connection begins, two round trips, and as long for the last answer.
+            // The silence, at most one second until the connection begins, two round trips, and the same time
+            // for the last answer.
             assert!(at <= 2_000 + 1_000 + 300 + 2 * (2 * rtt + 1_000), "{rtt} ms: after {at} ms");
             assert_eq!(line.connections, 1);
         }
@@ -309,7 +312,7 @@ mod tests {
         let dead: fn(u64) -> bool = |ms| !(20_000..31_010).contains(&ms);
         let line = Line { tcp: dead, ..Line::new(40, dead) }.run(120_000);
         assert_eq!(line.moves, [], "the last question is answered");
-        // But where only UDP stays away, the packets take TLS.
+        // If only UDP stays blocked, the packets take TLS.
         let line = Line { tcp: dead, ..Line::new(40, |ms| ms < 20_000) }.run(120_000);
         assert!(matches!(line.moves[..], [(_, Over::Tls)]), "{:?}", line.moves);
     }

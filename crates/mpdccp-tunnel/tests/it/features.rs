@@ -96,7 +96,7 @@ fn paths_begin_afresh_without_careful_resume() {
     assert!(world.reaches(0, SERVERS[0]) && !logged(&world, SERVERS[0], "carried"));
 }
 
-/// Behind a balancer, TLS reaches the session's server only at an address of its own.
+/// Behind a balancer, TLS reaches the session's server only at that server's separate address.
 #[test]
 fn sockets_for_tls_learn_what_the_server_advertises() {
     let own: IpAddr = [203, 0, 113, 9].into();
@@ -171,7 +171,7 @@ fn a_drained_server_takes_nobody_and_its_clients_go() {
     let id = world.hosts[SERVERS[0]].command(world.now, Command::Drain);
     assert_eq!(world.hosts[SERVERS[0]].replies.get(&id), Some(&Answer::Clients(2)));
     world.run(SOON);
-    // Reloading the file admits nobody new.
+    // Reloading the file admits no new client.
     let now = world.now;
     world.hosts[SERVERS[0]].reload(now, &server_text([true; CLIENTS], ""));
     world.hosts[SERVERS[0]].log.clear();

@@ -83,7 +83,7 @@ pub(crate) struct Host {
     /// Output for other shards: messages, and packets for their peers.
     pub(crate) to_shards: Vec<(u8, ShardMessage)>,
     pub(crate) handed_over: Vec<(u8, Vec<u8>)>,
-    /// What the sockets that may use TLS know of their server.
+    /// Knowledge of the sockets that may use TLS about their server.
     pub(crate) advertised: BTreeMap<u32, Vec<IpAddr>>,
     handshakes: Duration,
     began: Time,

@@ -29,7 +29,7 @@ fn about<'a>(world: &'a World, host: usize, path: &str) -> Vec<&'a str> {
     world.hosts[host].log.iter().filter(|line| line.contains(&named)).map(String::as_str).collect()
 }
 
-/// The system reports the fault repeatedly while a cable is out, since now and then a packet seems to leave.
+/// The system reports the fault repeatedly while a cable is out, because sometimes a packet seems to leave.
 #[test]
 fn an_outage_is_two_lines_with_cause_and_length() {
     let mut world = up();
@@ -106,7 +106,7 @@ fn a_server_that_is_away_is_no_stream_of_lines() {
     assert!(log.iter().any(|line| line.contains("session open again after")), "{log:#?}");
 }
 
-/// A pending name lookup is no fault.
+/// A pending name lookup is not a fault.
 #[test]
 fn a_start_with_a_host_name_warns_of_nothing() {
     let named = ClientFile { remote: "\"hub.test\"".into(), ..ClientFile::new() };

@@ -118,7 +118,7 @@ fn a_narrow_path_carries_small_packets_and_large_ones_take_the_wide_one() {
     assert!(passes(&mut world, 0, SERVER, 1_112));
 }
 
-/// A standby path may cost money: its larger MTU is no reason to use it.
+/// A standby path may cost money, so a larger MTU does not justify its use.
 #[test]
 fn a_wide_standby_path_is_no_place_for_large_packets() {
     let mut world = up("");

@@ -83,7 +83,7 @@ pub(crate) struct Args {
     /// 1ms,32.
     #[arg(long, value_name = "TIME,PACKETS", value_parser = aggregation)]
     aggregation: Option<AggregationSpec>,
-    /// Drop a packet below this size (an acknowledgement) while a later one of its flow waits: 100B.
+    /// Drop a packet below this size (an acknowledgement) if a later packet of its flow is queued: 100B.
     #[arg(long, value_name = "SIZE", value_parser = parse_bytes)]
     thin_acks: Option<u32>,
     /// Size of each direction's queue: 125000B, 100packets. 1000packets by default.
@@ -102,13 +102,13 @@ pub(crate) struct Args {
     /// Largest IP packet, bytes.
     #[arg(long, default_value_t = 1500, value_parser = clap::value_parser!(u16).range(576..))]
     pub(super) mtu: u16,
-    /// Seed of everything random.
+    /// Seed of all random choices.
     #[arg(long, default_value_t = 1)]
     pub(super) seed: u64,
     /// End after this many seconds, or a time such as 500ms. By default the link runs until interrupted.
     #[arg(short = 't', long, value_name = "S", value_parser = seconds)]
     pub(super) time: Option<Duration>,
-    /// Report in JSON, one object per line.
+    /// Print reports as JSON, one object per line.
     #[arg(long)]
     pub(super) json: bool,
 }

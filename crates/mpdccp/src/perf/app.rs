@@ -34,7 +34,7 @@ pub(crate) struct PerfApp {
     begun: BTreeMap<SessionId, Vec<u32>>,
     /// A client's sessions that have not ended.
     left: u32,
-    /// When a client stops trying the current address, unless a session is open, ...
+    /// Without an open session, a client stops trying the current address at this time, ...
     answer_by: Option<Time>,
     /// ... and when it stops trying the last one.
     give_up_at: Option<Time>,
@@ -42,7 +42,8 @@ pub(crate) struct PerfApp {
     sum: Sum,
     /// When to report next.
     report_at: Option<Time>,
-    /// Server: when to look at the limits next, when the measured rate's time began, and since when there was no connection.
+    /// Server: time of the next check of the limits, start of the rate measurement, and start of the time
+    /// without a connection.
     look_at: Option<Time>,
     measured_from: Time,
     alone_since: Time,
@@ -228,7 +229,7 @@ impl PerfApp {
             .or_insert_with(|| Transfer::new(plan.mode.clone(), plan.file.clone(), *clock, now))
     }
 
-    /// Server: ends what exceeds the limits.
+    /// Server: ends tests that exceed the limits.
     fn look(&mut self, core: &mut Core, now: Time) {
         let limits = self.plan.limits;
         self.look_at = Some(now + LOOK);

@@ -85,10 +85,10 @@ pub(super) struct ClientFlags {
     /// Open a multipath session even over one path.
     #[arg(long)]
     pub(super) multipath: bool,
-    /// Print the server's output of this test, too.
+    /// Also print the server's output of this test.
     #[arg(long)]
     pub(super) get_server_output: bool,
-    /// UDP port and DCCP port to send from (with raw: DCCP port), for a server that has --rendezvous.
+    /// UDP port and DCCP port to send from (with raw: DCCP port), for a server with --rendezvous.
     #[arg(long, value_name = "PORT", conflicts_with_all = ["paths", "parallel"])]
     pub(super) cport: Option<u16>,
     /// Give up after this many milliseconds without an answer from the server. Several addresses of its name are tried in turn
@@ -107,10 +107,10 @@ pub(crate) enum EncapsulationArg {
 
 #[derive(Args)]
 pub(super) struct Common {
-    /// Only IPv4.
+    /// Use only IPv4.
     #[arg(short = '4', long = "version4", conflicts_with = "ipv6")]
     pub(super) ipv4: bool,
-    /// Only IPv6.
+    /// Use only IPv6.
     #[arg(short = '6', long = "version6")]
     pub(super) ipv6: bool,
     /// Encapsulation of packets.
@@ -158,8 +158,8 @@ pub(super) struct Common {
     /// Send this many messages. Without --messages, --bytes and --time: send until interrupted.
     #[arg(short = 'k', long, value_parser = clap::value_parser!(u32).range(1..))]
     pub(super) messages: Option<u32>,
-    /// Send the contents of this file, to its end unless --time, --bytes or --messages ends the test before, or write received data to it. Lost
-    /// messages leave gaps in it: perf is no file transfer.
+    /// Send this file, or write received data to it. Sending ends with the file, or earlier with --time,
+    /// --bytes or --messages. Lost messages leave gaps, because perf does not retransmit.
     #[arg(short = 'F', long, value_name = "FILE")]
     pub(super) file: Option<PathBuf>,
     /// Send messages until this many bytes are sent; K, M and G are powers of 1024.
@@ -174,7 +174,7 @@ pub(super) struct Common {
     /// Scheduler, which chooses the path of each packet.
     #[arg(long, default_value = SchedulerKind::default().name(), value_parser = choice::<SchedulerKind>())]
     pub(super) scheduler: SchedulerKind,
-    /// How to put received messages in order. [default: passive, or active-fixed with --reorder]
+    /// Reorderer: puts received messages in order. [default: passive, or active-fixed with --reorder]
     #[arg(long, value_parser = choice::<ReorderKind>())]
     pub(super) reordering: Option<ReorderKind>,
     /// Longest wait for a missing message, in milliseconds.
@@ -192,7 +192,7 @@ pub(super) struct Common {
     /// Print one JSON document at the end, with the fields that iperf3 has for UDP.
     #[arg(short = 'J', long, conflicts_with = "json_stream")]
     json: bool,
-    /// Print JSON objects as things happen, one per line.
+    /// Print events as JSON objects, one per line, as they happen.
     #[arg(long)]
     json_stream: bool,
     /// Print rates in k, m, g or tbit/s, or in K, M, G or TiB/s.
@@ -279,7 +279,7 @@ impl From<PerfArgs> for End {
 /// How JSON is printed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Json {
-    /// An object per line, as things happen.
+    /// One object per line for each event.
     Stream,
     /// One document.
     Document,

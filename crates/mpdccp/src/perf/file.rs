@@ -1,4 +1,4 @@
-//! The file of `-F`: what is sent, or where received data goes.
+//! The file of `-F`: the source of sent data, or the destination of received data.
 
 use crate::error::Error;
 use crate::perf::message::STAMPED;
@@ -35,7 +35,7 @@ impl Source {
     }
 }
 
-/// Where the data of received messages goes, in the order of arrival.
+/// Destination of the data of received messages, in the order of arrival.
 pub(crate) struct Store(BufWriter<File>);
 
 impl Store {
@@ -52,8 +52,8 @@ impl Store {
     }
 }
 
-/// Checks at the start whether the file can be read (`reads`) or written (`writes`); a server learns from each client which is needed, so one of
-/// both is enough.
+/// Checks at the start whether the file can be read (`reads`) or written (`writes`); a server needs either,
+/// because each client requests one of them.
 pub(crate) fn check(path: &Path, reads: bool, writes: bool) -> Result<(), Error> {
     let kind = fs::metadata(path).map(|file| file.file_type());
     let odd = |kind: fs::FileType| !(kind.is_file() || is_device(kind));

@@ -13,7 +13,7 @@ pub(crate) struct Sent {
     pub(crate) left: u64,
     /// Declared lost.
     pub(crate) lost: u64,
-    /// Bytes that the last message has fewer than the others.
+    /// Difference in bytes between the last message and the others.
     pub(crate) short: u64,
     /// Each current path.
     pub(crate) paths: Vec<PathSent>,

@@ -11,8 +11,9 @@ const GRACE: Duration = Duration::from_secs(5);
 
 #[derive(Args, Clone, Copy, Debug, Default)]
 pub(crate) struct Limits {
-    /// Server: allow this rate, of all connections and directions together, on average over S seconds (5 by default). A test that asks for
-    /// more is refused; while the total is higher, the fastest connection is ended.
+    /// Server: limit the total rate of all connections and directions, as an average over S seconds (5 by
+    /// default). The server refuses a test that requests more. It ends the fastest connection while the total
+    /// is above the limit.
     #[arg(id = "server_rate", long = "server-bitrate-limit", value_name = "RATE[/S]", conflicts_with = "client", value_parser = rate_limit)]
     rate: Option<RateLimit>,
     /// Server: refuse and end tests that take longer.
@@ -39,10 +40,10 @@ fn limit(text: &str) -> Result<Duration, String> {
     seconds(text).ok().filter(|time| !time.is_zero()).ok_or_else(|| "expected more than 0 seconds".into())
 }
 
-/// Use that a connection makes of the limits.
+/// Usage of a connection, for comparison with the limits.
 pub(crate) struct Use {
     pub(crate) opened: Time,
-    /// When the last message came or was made.
+    /// When the last message was received or created.
     pub(crate) active: Time,
     /// Bytes of messages since the last look, both directions.
     pub(crate) bytes: u64,

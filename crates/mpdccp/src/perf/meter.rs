@@ -119,7 +119,7 @@ pub(crate) struct Meter {
     pub(crate) total: Span,
     /// Counts since [`Meter::lap`].
     pub(crate) span: Span,
-    /// Time from the first message on that is not counted.
+    /// Initial time, from the first message on, that is not counted.
     pub(crate) omit: Duration,
     began: Option<Time>,
     /// First number that counts.

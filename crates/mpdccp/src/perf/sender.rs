@@ -34,7 +34,7 @@ pub(crate) struct Sender {
     pub(crate) made: u32,
     /// The data of messages; zeros without it.
     source: Option<Source>,
-    /// Bytes that the last message of a file has fewer than the others.
+    /// Difference in bytes between the last message of a file and the others.
     pub(crate) short: usize,
 }
 

@@ -45,8 +45,8 @@ fn session_config(plan: &Plan, multipath: bool) -> SessionConfig {
     session
 }
 
-/// Whether a client with `of_client` sessions exceeds its limit while `open` are open: a quarter of the free sessions, so that
-/// some stay free however many clients reach their limit.
+/// Whether a client with `of_client` sessions exceeds its limit while `open` are open: a quarter of the free
+/// sessions, so that some stay free even if many clients reach their limit.
 pub(crate) fn crowded(of_client: usize, open: usize) -> bool {
     of_client > (MAX_SESSIONS.saturating_sub(open) / 4).max(1)
 }

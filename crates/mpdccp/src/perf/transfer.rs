@@ -25,7 +25,7 @@ const REPEATS: u32 = 14;
 /// How long a client waits for the end of received data after its own data ended.
 const LINGER: Duration = Duration::from_secs(5);
 
-/// How long a server waits for a refused client to close.
+/// Time that a server waits for a refused client to close.
 const REFUSED: Duration = Duration::from_secs(2);
 /// Reason of the refusal.
 const CROWDED: &str = "too many sessions from this client's address";
@@ -90,7 +90,7 @@ pub(crate) struct Transfer {
     pub(crate) asked: Option<usize>,
     /// Client: the server's output so far.
     pub(crate) server_output: String,
-    /// When the last message came or was made, and the bytes of messages.
+    /// When the last message was received or created, and the bytes of all messages.
     active: Time,
     carried: u64,
     /// Bytes at the last look at the limits.
@@ -162,7 +162,7 @@ impl Transfer {
         transfer
     }
 
-    /// Server: refuses the request of a client without a free session, and closes soon.
+    /// Server: refuses the request of a client when no session is free, and closes soon after.
     pub(crate) fn refuse(&mut self, now: Time) {
         self.refuse_because(now, CROWDED.into());
     }
@@ -172,7 +172,7 @@ impl Transfer {
         self.stage = Stage::Lingering { until: now + REFUSED };
     }
 
-    /// Server: ends a test because of a limit, tells the client why, and closes soon.
+    /// Server: ends a test because of a limit, sends the client the reason, and closes soon after.
     pub(crate) fn stop(&mut self, core: &mut Core, now: Time, session: SessionId, why: &str) {
         if self.refused.is_some() {
             return;
@@ -183,7 +183,7 @@ impl Transfer {
         self.say = Some(Say { what: Control::Refused { why: why.into() }, at: now, left: REPEATS });
     }
 
-    /// Use for the server's limits, with the bytes since the last call if `counting`.
+    /// Usage for the server's limits; with `counting`, includes the bytes since the last call.
     pub(crate) fn usage(&mut self, counting: bool) -> Use {
         let bytes = self.carried - self.looked;
         if counting {
@@ -413,7 +413,8 @@ impl Transfer {
         }
         if let (Stage::Sending, Some(sender)) = (self.stage, &mut self.sender) {
             let mut waiting = core.endpoint.backlog(now, session).packets;
-            // Messages due at the same time must not push each other out of the queue before any could leave.
+            // Messages that are due at the same time must not displace each other from the queue before one
+            // has left.
             let full = waiting >= queue;
             while let Some(data) = sender.poll(now, waiting < queue, full) {
                 let info = PktInfo { len: data.len(), ..PktInfo::default() };

@@ -132,7 +132,7 @@ pub(crate) enum Command {
     },
     /// Server: accept no new clients, and ask connected clients to use another server.
     Drain {
-        /// How long to wait for clients to leave.
+        /// Longest wait for clients to leave.
         #[arg(long, default_value_t = 30)]
         seconds: u64,
         #[command(flatten)]
@@ -159,7 +159,7 @@ pub(crate) enum Command {
 pub(crate) enum PathCommand {
     /// Add a path.
     Add {
-        /// Its name.
+        /// Name of the path.
         name: String,
         /// Address of the peer, ADDRESS or ADDRESS:PORT.
         #[arg(long)]
@@ -181,7 +181,7 @@ pub(crate) enum PathCommand {
     },
     /// Close a path.
     Del {
-        /// Its name.
+        /// Name of the path.
         name: String,
         /// Name of the peer, if there are several.
         #[arg(long)]
@@ -191,7 +191,7 @@ pub(crate) enum PathCommand {
     },
     /// Change a path's priority, here and at the peer.
     Prio {
-        /// Its name.
+        /// Name of the path.
         name: String,
         /// 0 never, 1 standby, 2 overflow, 3 to 15 primary, larger preferred.
         priority: u8,
@@ -209,7 +209,7 @@ pub(crate) struct Which {
     /// Configuration file of the running tunnel.
     #[arg(long)]
     config: Option<PathBuf>,
-    /// Its control socket.
+    /// Control socket of the running tunnel.
     #[arg(long, conflicts_with = "config")]
     socket: Option<PathBuf>,
 }

@@ -1,4 +1,4 @@
-//! However the lab ends, it leaves nothing behind.
+//! The lab leaves nothing behind, even if it is killed.
 
 use crate::common::{missing, run, wait_for};
 use std::process::{Command, Stdio};

@@ -25,7 +25,7 @@ fn a_file_arrives_in_either_direction() {
         assert!(fs::read(&to).unwrap() == data, "{client:?}");
         let summary = record(&client, "summary");
         let sent = summary["sent"]["bytes"].as_u64().or(summary["received"]["bytes"].as_u64());
-        // Each message has 16 bytes of its own.
+        // Each message starts with a header of 16 bytes.
         assert_eq!(sent, Some(100_001 + 100_001_u64.div_ceil(1184) * 16), "{summary}");
     }
 }

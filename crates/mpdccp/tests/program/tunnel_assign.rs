@@ -69,7 +69,7 @@ fn a_client_gets_addresses_routes_and_mtu_and_keeps_them() {
     assert!(bed.log("c").contains("ignoring the server's route to fd99::/16"));
     assert!(shown(&bed, "link show").contains("mtu 1300"), "{}", shown(&bed, "link show"));
     assert_eq!(bed.status("s")["peers"][0]["leased"][0], "10.71.0.2");
-    // The address stays, whichever end restarts.
+    // The address stays after a restart of either end.
     bed.signal("c", Signal::KILL);
     bed.again("c");
     wait_for("the same addresses", || addresses(&bed) == given);

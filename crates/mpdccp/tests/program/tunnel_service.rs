@@ -57,7 +57,7 @@ fn a_service_manager_is_told() {
 #[test]
 fn every_shard_answers_the_watchdog() {
     let Some((mut bed, heard)) = managed("400000", "shards = 3") else { return };
-    // The client has another manager, or none.
+    // The client has another service manager or none.
     bed.launch("");
     bed.signal("c", rustix::process::Signal::KILL);
     for name in ["shard 2", "shard 1", "mpdccp"] {

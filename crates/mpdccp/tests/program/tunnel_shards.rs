@@ -134,7 +134,7 @@ fn sessions_of_two_clients_are_on_two_shards() {
         tun["read_packets"].as_u64() > Some(1_000) && tun["written_packets"].as_u64() >= Some(10),
         "{tun}"
     );
-    // Status of one peer, whichever shard has it.
+    // Status of one peer, from the shard that has it.
     for name in ["second", "client"] {
         let output = bed.tunnel("s", &["status", "--json", "--peer", name]);
         let status: Value = serde_json::from_slice(&output.stdout).unwrap();

@@ -2,7 +2,7 @@
 
 use crate::common::{bed, run, wait_for};
 
-/// With the cable out, packets seem to leave now and then, which is no recovery.
+/// While the cable is out, packets sometimes seem to leave. This is not a recovery.
 #[test]
 fn a_pulled_cable_is_two_lines_of_the_log() {
     let Some(mut bed) = bed() else { return };

@@ -29,7 +29,7 @@ fn icmp(space: &str, to: Ipv4Addr, mut message: Vec<u8>) {
 }
 
 /// A forged Fragmentation Needed: an attacker only needs the addresses of both ends, because it quotes an
-/// echo reply that nobody sent.
+/// echo reply that was never sent.
 fn forge(bed: &Bed, victim: usize) {
     let ends = [LOCAL[0], REMOTE[0]].map(|ip| ip.parse::<Ipv4Addr>().unwrap());
     let (from, to) = (ends[victim], ends[1 - victim]);

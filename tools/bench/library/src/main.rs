@@ -59,7 +59,7 @@ fn percentile(sorted: &[Duration], part: f64) -> f64 {
     sorted.get(at).map_or(f64::NAN, |d| d.as_secs_f64() * 1e6)
 }
 
-/// Received Mbit/s, per cent lost, and CPU seconds of both ends per gigabyte.
+/// Received Mbit/s, loss in per cent, and CPU seconds of both ends per gigabyte.
 async fn throughput(client: &impl Client, server: u32, seconds: f64) -> Result<(f64, f64, f64), Failure> {
     let before = cpu(server)? + cpu(std::process::id())?;
     let (data, until, mut sent) = (vec![7; BULK], Instant::now() + Duration::from_secs_f64(seconds), 0u64);
@@ -86,7 +86,7 @@ async fn ping(client: &impl Client, seconds: f64) -> Result<(f64, f64), Failure>
     while Instant::now() < until {
         let begun = Instant::now();
         client.send(&[1; PING]).await?;
-        // Do not wait for a lost one.
+        // Do not wait for a lost answer.
         if tokio::time::timeout(Duration::from_secs(1), client.recv()).await.is_ok_and(|got| got.is_ok()) {
             times.push(begun.elapsed());
         }

@@ -20,9 +20,10 @@ const LOOKBACK: u32 = u128::BITS;
 pub(crate) enum RatioRule {
     /// By lost and marked acknowledgements (RFC 4341 section 6.1.2), for CCID 2.
     AckCongestion,
-    /// By the controller's need for feedback per window: 64 acknowledgements if they clock out packets, 16 if
-    /// it paces, or as few as 4 for the amount in flight, so that a slow return path does not limit it. In a
-    /// tunnel most packets of the peer are data, and their losses would look like losses of acknowledgements.
+    /// By the controller's need for feedback: 64 acknowledgements per window if they clock out packets, and
+    /// 16 if the controller paces. A large amount in flight needs as few as 4, so that a slow return path
+    /// does not limit it. Losses of acknowledgements do not count, because in a tunnel most packets of the
+    /// peer are data, and their losses would look the same.
     Window,
     /// 16 acknowledgements per window: the queue that the draft of CCID 5 builds depends on it.
     Draft,

@@ -11,7 +11,7 @@ const FORGOTTEN: u64 = 60;
 
 /// Extra delay of packets beyond the packet that an acknowledgement names, averaged over all packets.
 ///
-/// With reordering, only the fastest packets are ever the newest, so only they give round-trip times: a path
+/// With reordering, only the fastest packets arrive as the newest, so only they give round-trip times. A path
 /// whose delay varies by 25 ms seems 50 ms shorter than it is.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Delay {

@@ -34,8 +34,7 @@ pub(crate) struct Packet {
 /// Sent packets in order. Their index counts from the first sequence number and does not wrap.
 ///
 /// Ack Vectors repeat themselves until they are acknowledged, so the unacknowledged ranges are stored
-/// separately. A run then costs one lookup plus its new packets, however many of its packets are already
-/// known.
+/// separately. A run then costs one lookup plus its new packets; known packets cost nothing.
 #[derive(Debug)]
 pub(crate) struct History {
     /// Sequence number of index 0.

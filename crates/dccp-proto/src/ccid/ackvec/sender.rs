@@ -37,8 +37,8 @@ pub struct AckVecSender {
     pub(super) control: Control,
     /// The id of the group that shares the control.
     pub(super) group: Option<u64>,
-    /// The view from when the group's control was last here; none while the control is here, or without a
-    /// group.
+    /// View for the owner while another half has the group's control: the state when this half last had it.
+    /// `None` while this half has the control, or without a group.
     pub(super) resting: Option<Box<TxView>>,
     /// CCID 2: see [`AckVectors`].
     pub(super) strict: bool,

@@ -376,7 +376,7 @@ fn only_its_own_losses_undo_a_reduction() {
     assert!(rig.ack(ms(50), 4, "+++-+").congestion);
     rig.send(ms(50), 5);
     assert!(rig.ack(ms(100), 9, "+++-+").congestion);
-    // The loss of the first reduction arrives; the second may still be right.
+    // The packet that caused the first reduction arrives late. The second reduction may still be justified.
     rig.ack(ms(101), 9, "+++-++++++");
     assert_eq!((rig.half.view().spurious, rig.notes.lock().unwrap().undone), (1, 0));
     rig.ack(ms(102), 9, "++++++++++");

@@ -4,7 +4,7 @@ use mpdccp_units::{Duration, Time};
 
 /// Counters wrap at this.
 const MODULUS: u8 = 16;
-/// Quarters of a round trip in one.
+/// Ticks of the counter per round trip.
 const ROUND_TRIP: u64 = 4;
 /// Largest advance of the counter between two packets.
 const MOST: u64 = 5;

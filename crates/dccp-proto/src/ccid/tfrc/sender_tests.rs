@@ -83,7 +83,7 @@ fn takes_the_loss_event_rate_where_intervals_are_missing() {
     let timer = half.next_timeout();
     half.on_feedback(ms(200), &feedback(FIRST.add(59), &OptionBuf::new()));
     assert_eq!((half.view().inflight.packets, half.next_timeout()), (40, timer));
-    // An acknowledgement without a Receive Rate is no feedback either.
+    // An acknowledgement without a Receive Rate is not feedback either.
     let mut out = OptionBuf::new();
     out.push(&Opt::Ccid(192, &[0, 0, 0, 2]));
     half.on_feedback(ms(210), &feedback(FIRST.add(60), &out));

@@ -38,7 +38,7 @@ pub(crate) fn available(test: &str) -> bool {
 pub(crate) struct Frame(HashMap<String, Vec<String>>);
 
 impl Frame {
-    /// The values of a field, with numbers in decimal whatever base tshark uses.
+    /// The values of a field, with numbers converted to decimal.
     pub(crate) fn get(&self, field: &str) -> Vec<String> {
         self.0.get(field).unwrap_or_else(|| panic!("{field} was not asked for")).clone()
     }

@@ -24,7 +24,7 @@ pub(super) fn sections(runs: &[Made], figures: &Path) -> Result<Vec<Section>, La
     Ok(sections)
 }
 
-/// The runs with this name, whatever their seed.
+/// The runs with this name, with any seed.
 fn called<'a>(runs: &'a [Made], name: &str) -> Vec<&'a Made> {
     runs.iter().filter(|made| made.name == name).collect()
 }

@@ -16,7 +16,7 @@ pub(crate) enum Rule {
     /// RACK (RFC 8985): by time, with a reordering window that adapts.
     #[default]
     Rack,
-    /// QUIC's default (RFC 9002 section 6.1): three later packets, or 9/8 of a round-trip time, whatever the
+    /// QUIC's default (RFC 9002 section 6.1): three later packets, or 9/8 of a round-trip time, regardless of
     /// reordering. A reduction stays if the packet arrives after all: RFC 9002 has no undo.
     Three,
 }

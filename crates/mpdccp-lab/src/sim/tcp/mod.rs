@@ -102,14 +102,14 @@ impl Tcp {
         self.proxied.as_ref().is_some_and(|proxied| proxied.accepts())
     }
 
-    /// A host's packet belongs to the private namespace of the tunnel's end at `side`.
+    /// A host's packet goes to the private namespace of the tunnel at `side`.
     pub(crate) fn handle_proxied(&mut self, now: Time, side: Side, packet: &[u8]) {
         if let Some(proxied) = &mut self.proxied {
             proxied.on_packet(now, side, packet);
         }
     }
 
-    /// Executes a command of the tunnel's end at a host.
+    /// Executes a command of the tunnel at a host.
     pub(crate) fn on_command(&mut self, now: Time, command: &Command) {
         match (command, &mut self.proxied) {
             (Command::Connect { flow, .. }, _) => {
@@ -122,7 +122,7 @@ impl Tcp {
         }
     }
 
-    /// Ends a stream whose data is complete at the server, and returns the events for the tunnel's ends.
+    /// Ends a stream whose data is complete at the server, and returns the events for the two tunnels.
     pub(crate) fn close(mut self) -> VecDeque<(Side, Event)> {
         self.proxied
             .as_mut()
@@ -133,7 +133,7 @@ impl Tcp {
             .unwrap_or_default()
     }
 
-    /// The next event for the tunnel's end at a host.
+    /// The next event for the tunnel at a host.
     pub(crate) fn poll_event(&mut self) -> Option<(Side, Event)> {
         self.proxied.as_mut()?.events.pop_front()
     }

@@ -1,6 +1,6 @@
-//! The tunnel's ends of a connection that travels as a stream: the sockets that `mpdccp_proxy::Sockets` has in the kernel, as models. The
-//! client's connection ends in the private namespace of its end of the tunnel. Another connection leads from the other end's namespace to
-//! the server.
+//! Models of the kernel sockets of `mpdccp_proxy::Sockets`, at both ends of a tunnel, for a connection that
+//! travels as a stream. The client's connection ends in the private namespace of its end of the tunnel.
+//! Another connection leads from the other end's namespace to the server.
 
 use core::time::Duration;
 use std::collections::VecDeque;
@@ -25,7 +25,7 @@ const CHUNK: u64 = 64 << 10;
 
 #[derive(Debug)]
 pub(super) struct Proxied {
-    /// The connection's numbers at the ends of the tunnel of the client and the server.
+    /// Number of the connection in the client's tunnel and in the server's tunnel.
     flows: [Option<Flow>; 2],
     /// Bytes that may be read from the client.
     credit: u64,
@@ -40,7 +40,7 @@ pub(super) struct Proxied {
 }
 
 impl Proxied {
-    /// The end of the tunnel at the server connects connection `number` with the server.
+    /// The server's tunnel connects connection `number` to the server.
     pub(super) fn new(flow: Flow, number: u16, mtu: u16) -> Proxied {
         Proxied {
             flows: [None, Some(flow)],

@@ -1,5 +1,6 @@
-//! The model's TCP segments as IP packets: real sizes, and what a flow table reads of TCP headers. Fields that nothing reads hold the
-//! model's own: the rest of 48-bit sequence numbers, and transmission numbers as timestamps.
+//! The model's TCP segments as IP packets: real sizes, and what a flow table reads of TCP headers. Unused
+//! header fields carry the model's own data: the upper part of 48-bit sequence numbers, and transmission
+//! numbers in place of timestamps.
 
 pub(crate) use super::handshake::Step;
 use crate::tunnel_files::{CLIENT, SERVER};
@@ -16,7 +17,8 @@ const SACK_HEAD: usize = 4;
 pub(crate) const DONT_FRAGMENT: u8 = 0x40;
 /// In place of the urgent pointer.
 const MAGIC: [u8; 2] = *b"mp";
-/// The options: two times nothing, and the head of timestamps. The upper part of a sequence number takes the place of the former.
+/// The options: two bytes of padding, and the head of the timestamps. The upper part of a sequence number
+/// replaces the padding.
 const OPTIONS: [u8; 4] = [1, 1, 8, 10];
 /// TCP's initial sequence number is 0, and a SYN counts as a byte.
 const FIRST: u32 = 1;

@@ -305,7 +305,7 @@ fn an_answer_to_what_left_before_any_repetition_undoes_the_whole_reduction() {
     assert!(tcp.sender().controller().limits().cwnd.bytes(1500) >= before);
 }
 
-/// Runs both connections of a proxied one until `until`; the events for the tunnel's ends.
+/// Runs both connections of a proxied connection until `until`; returns the events for the two tunnels.
 fn proxy(tcp: &mut Tcp, from: u64, until: u64) -> Vec<(Side, Event)> {
     let (mut now, until, mut events) = (Time::from_millis(from), Time::from_millis(until), Vec::new());
     loop {

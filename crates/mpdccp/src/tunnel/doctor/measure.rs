@@ -424,7 +424,7 @@ mod tests {
         run.on_answer(&got(8, 8, (0, 20)));
         run.step(at(200));
         assert_eq!((run.rate, run.full), (FIRST_RATE.scale(1.6), false));
-        // A single long delay is no queue; a long delay of all packets is.
+        // A single long delay does not prove a queue; a long delay of all packets does.
         run.on_answer(&got(16, 16, (200, 520)));
         run.on_answer(&got(24, 24, (200, 221)));
         run.step(at(400));

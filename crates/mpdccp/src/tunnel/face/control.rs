@@ -200,7 +200,7 @@ pub(crate) fn path(cfg: &Config) -> PathBuf {
 /// Default path of an interface's control socket.
 pub(crate) fn default_path(interface: &str) -> PathBuf {
     let [system, mine] = directories();
-    // Private from the start: nobody else can reach a socket in it, whatever its mode.
+    // Private from the start: other users cannot reach a socket in it, regardless of the socket's mode.
     let usable = own_directory(&system).is_ok() && access(&system, Access::WRITE_OK).is_ok();
     if usable { system } else { mine }.join(format!("{interface}.sock"))
 }
@@ -393,7 +393,7 @@ pub(crate) fn only_one() -> Result<PathBuf, Error> {
     }
 }
 
-/// Whether nobody listens, because the tunnel was killed.
+/// Whether no process listens, because the tunnel was killed.
 fn is_leftover(path: &Path) -> bool {
     UnixStream::connect(path).is_err_and(|e| e.kind() == ErrorKind::ConnectionRefused)
 }

@@ -151,7 +151,7 @@ mod tests {
         assert!(is_address("GET / HTTP/1.0\r\n\r\n"), "no browser");
     }
 
-    /// Silent connections do not keep others out, however many there are.
+    /// Silent connections do not keep others out, regardless of their number.
     #[test]
     fn silent_clients_shut_nobody_out() {
         let listener = listen("web", ([127, 0, 0, 1], 0).into()).unwrap();

@@ -25,7 +25,7 @@ pub(crate) struct Args {
     /// A line of this host, NAME=INTERFACE; repeatable. Default: all interfaces with a default route.
     #[arg(long = "line", value_name = "NAME=INTERFACE")]
     lines: Vec<String>,
-    /// Overwrite an existing file, with the keys in it.
+    /// Overwrite an existing file, including the keys in it.
     #[arg(long)]
     force: bool,
 }

@@ -35,7 +35,7 @@ pub(crate) struct Args {
     /// Send everything through the tunnel.
     #[arg(long)]
     all_traffic: bool,
-    /// Overwrite existing files, with the keys in them.
+    /// Overwrite existing files, including the keys in them.
     #[arg(long)]
     force: bool,
 }

@@ -48,7 +48,7 @@ fn open_socket(
     result.map_err(|e| unopened(&e, encapsulation, &bind))
 }
 
-/// What is wrong, and how to fix it.
+/// The error, and its fix.
 fn unopened(e: &std::io::Error, encapsulation: Encapsulation, bind: &Bind) -> Unopened {
     {
         let (ip, port) = (bind.addr.ip(), bind.addr.port());

@@ -8,7 +8,8 @@ use std::io::{self, ErrorKind, Read, Write};
 use std::net::{SocketAddr, TcpStream};
 use std::time::Duration;
 
-/// Unsent bytes in the kernel's buffer, and in ours: beyond them packets are dropped, as a link would do, instead of waiting.
+/// Limits on unsent bytes in the kernel's buffer and in ours. Above them packets are dropped, as on a link,
+/// instead of waiting.
 pub(super) const UNSENT: usize = 16 << 10;
 /// Bytes read per turn.
 const BUDGET: usize = 256 << 10;
@@ -17,7 +18,7 @@ const BUDGET: usize = 256 << 10;
 #[derive(Debug)]
 pub(super) enum End {
     Closed,
-    /// The other end sent something that is no packet.
+    /// The other end sent data that is not a packet.
     NotFrames,
     Failed(io::Error),
 }
@@ -82,7 +83,7 @@ impl Connection {
         self.tls.wants_write()
     }
 
-    /// Reads what is there, up to a limit, and continues the handshake. Returns the bytes read.
+    /// Reads available bytes, up to a limit, and continues the handshake. Returns the number of bytes read.
     pub(super) fn read(&mut self, each: &mut dyn FnMut(&mut [u8])) -> Result<usize, End> {
         let mut total = 0;
         while total < BUDGET {
@@ -120,7 +121,7 @@ impl Connection {
         }
     }
 
-    /// Sends packets; returns how many. The rest is dropped: there is no room.
+    /// Sends packets and returns their number. Packets without room are dropped.
     pub(super) fn send<'a>(&mut self, packets: impl Iterator<Item = &'a [u8]>) -> io::Result<usize> {
         let (mut sent, mut waiting) = (0, 0);
         self.write()?;
@@ -134,7 +135,8 @@ impl Connection {
             }
             self.frame.clear();
             if put_frame(packet, &mut self.frame) {
-                // One TLS record each: the other end can open it when its last byte is there.
+                // One TLS record per packet, so the other end can decrypt it as soon as its last byte
+                // arrives.
                 self.tls.writer().write_all(&self.frame)?;
                 waiting += self.frame.len();
             }
@@ -144,7 +146,7 @@ impl Connection {
         Ok(sent)
     }
 
-    /// Answers a stranger as a web server without pages would, and ends the connection.
+    /// Answers a stranger like a web server without pages, and closes the connection.
     pub(super) fn refuse(&mut self) {
         let answer = b"HTTP/1.1 404 Not Found\r\nContent-Length: 0\r\nConnection: close\r\n\r\n";
         // If there is no room for it, the connection just ends.
@@ -154,7 +156,7 @@ impl Connection {
         let _ = self.stream.shutdown(std::net::Shutdown::Write);
     }
 
-    /// Writes as much as the kernel takes.
+    /// Writes as much as the kernel accepts.
     pub(super) fn write(&mut self) -> io::Result<()> {
         while self.tls.wants_write() {
             match self.tls.write_tls(&mut self.stream) {

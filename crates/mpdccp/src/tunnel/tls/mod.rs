@@ -1,5 +1,5 @@
-//! Packets over TLS 1.3 on TCP, where UDP is blocked. Everything runs on the data thread: an epoll of its own makes the connections of a
-//! socket look like one descriptor.
+//! Packets over TLS 1.3 on TCP, where UDP is blocked. Everything runs on the data thread. A separate epoll
+//! instance combines the connections of a socket into one descriptor.
 
 mod certificate;
 mod client;
@@ -19,7 +19,7 @@ use rustix::time::Timespec;
 use std::io;
 use std::net::SocketAddr;
 
-/// Looks like HTTPS. Not `h2`: a server answers strangers by HTTP/1.1, which it would have to speak otherwise.
+/// The protocol name of HTTPS. Not `h2`, because the server answers strangers in HTTP/1.1.
 const ALPN: &[u8] = b"http/1.1";
 
 /// The largest IP packet of a path over TLS, whose size the network does not limit.
@@ -42,7 +42,7 @@ impl Poll {
         self.0.as_fd()
     }
 
-    /// Watches a descriptor, also for room to write if `writes`.
+    /// Watches a descriptor for reading, and with `writes` also for writing.
     fn watch(&self, fd: impl AsFd, id: u64, writes: bool) -> io::Result<()> {
         let flags = EventFlags::IN | if writes { EventFlags::OUT } else { EventFlags::empty() };
         let data = EventData::new_u64(id);

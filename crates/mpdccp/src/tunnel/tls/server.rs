@@ -1,5 +1,5 @@
-//! A server's TLS connections of one shard and listening address. Strangers are bounded in number, bytes and time until the tunnel has
-//! answered them.
+//! A server's TLS connections of one shard and listening address. Until the tunnel has answered a connection,
+//! limits on number, bytes and time apply to it.
 
 use super::connection::{Connection, End};
 use super::{MTU, Poll, certificate, now, overhead};
@@ -34,12 +34,13 @@ pub(super) struct Limits {
     pub(super) all: usize,
     pub(super) strangers: usize,
     pub(super) of_source: usize,
-    /// A stranger ends after this time, or once it has sent so many bytes.
+    /// A stranger's connection ends after this time, or after this many received bytes.
     pub(super) patience: Duration,
     pub(super) bytes: usize,
-    /// A connection without a packet in either direction ends after this time, as a channel is forgotten.
+    /// A connection without a packet in either direction ends after this time, the lifetime of a silent
+    /// channel.
     pub(super) idle: Duration,
-    /// Accepted connections per second, and at once: a handshake costs some 0.1 ms of the thread.
+    /// Connections accepted per second, and their burst. A handshake takes about 0.1 ms of CPU time.
     pub(super) per_second: u64,
     pub(super) at_once: u64,
 }
@@ -85,7 +86,7 @@ pub(crate) struct TlsServer {
     listener: TcpListener,
     timer: OwnedFd,
     armed: bool,
-    /// Answers questions about routes and sizes.
+    /// Only used to look up routes and sizes.
     udp: UdpEncapsulation,
     addr: SocketAddr,
     config: Arc<ServerConfig>,
@@ -171,7 +172,7 @@ impl TlsServer {
         *self.drops.entry(why).or_default() += 1;
     }
 
-    /// Wakes the loop each second while there are connections.
+    /// A timer that wakes the loop each second while there are connections.
     fn arm(&mut self) {
         let on = !self.guests.is_empty();
         if self.armed != on {
@@ -235,7 +236,8 @@ impl TlsServer {
         }
     }
 
-    /// Whether there is room for another stranger of this source. If not, a source with more connections loses one.
+    /// Whether there is room for another stranger of this source. If there is none, a source with more
+    /// connections loses one.
     fn has_room(&mut self, from: IpAddr) -> bool {
         let strangers = match () {
             () if self.guests.len() >= self.limits.all => false,
@@ -296,7 +298,7 @@ impl TlsServer {
         }
     }
 
-    /// Ends the connections whose time is over.
+    /// Ends the connections whose time limit has passed.
     pub(super) fn expire(&mut self, now: Time) {
         let _ = rustix::io::read(&self.timer, &mut [0; 8]);
         let over = |guest: &Guest| match guest.answered {
@@ -370,7 +372,7 @@ impl Encapsulation for TlsServer {
         let segment = burst.segment.max(1);
         let packets = burst.bytes.len().div_ceil(segment) as u64;
         let found = self.by_remote.get(&burst.remote).copied();
-        // A cookie is for anybody; all other messages are for a peer that has proved its key.
+        // Any sender may get a cookie; all other messages go only to a peer that has proved its key.
         if let Some(guest) = found.and_then(|id| self.guests.get_mut(&id))
             && !guest.answered
             && !dccp_secure::is_cookie(burst.bytes)

@@ -1,14 +1,15 @@
-//! Where a client connects to: its server, or the addresses that the server of its session advertises. A balancer cannot see in TLS which
-//! server a connection is for, so only these lead to that server.
+//! The addresses that a client connects to: its server, or the addresses that the server of its session
+//! advertises. A balancer cannot see in TLS which server a connection is for, so only the advertised
+//! addresses lead to that server.
 
 use std::net::{IpAddr, SocketAddr};
 
 #[derive(Debug)]
 pub(super) struct Targets {
     server: SocketAddr,
-    /// Of the same IP version.
+    /// Advertised addresses of the same IP version.
     advertised: Vec<IpAddr>,
-    /// Next of the advertised addresses, and then the server.
+    /// Index of the next advertised address; after the last one, the server is next.
     turn: usize,
     current: SocketAddr,
     /// The path is down, and another server may have accepted the connection.
@@ -56,8 +57,8 @@ impl Targets {
         }
     }
 
-    /// Whether to replace the established connection, because the path over it is down and an advertised address was not tried. Once: an
-    /// advertised address may not be reachable.
+    /// Whether to replace the established connection, because the path over it is down and an advertised
+    /// address was not tried. Happens once, because an advertised address may be unreachable.
     pub(super) fn redirects(&mut self) -> bool {
         std::mem::take(&mut self.redirect)
             && !self.advertised.is_empty()

@@ -13,7 +13,7 @@ pub(crate) struct Spaces {
 }
 
 impl Spaces {
-    /// For a test whose namespaces begin with `id`.
+    /// Names of namespaces begin with `id`, which identifies the test.
     pub(crate) fn new(id: &str, names: &'static [&'static str]) -> Spaces {
         let id = format!("{id}{}", std::process::id());
         let spaces = Spaces { id, names, directory: tempfile::tempdir().unwrap(), ends: Vec::new() };
@@ -58,7 +58,7 @@ impl Spaces {
         command
     }
 
-    /// Starts a tunnel's end with this file.
+    /// Starts a tunnel with this file.
     pub(crate) fn up(&mut self, name: &str, text: &str) {
         let (file, control) = (self.path(&format!("{name}.toml")), self.path(&format!("{name}.sock")));
         std::fs::write(&file, format!("control = {control:?}\n{text}")).unwrap();
