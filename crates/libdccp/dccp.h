@@ -785,19 +785,24 @@ int dccp_fd(struct dccp_conn *conn);
 int dccp_events(struct dccp_conn *conn);
 
 /**
- * Adds a path to a client's multipath session; returns its number. An event reports when it is up.
+ * Adds a path to a client's multipath session; returns its number. An event reports when it is up. -EINVAL in a
+ * plain connection: see DCCP_MULTIPATH.
  */
-int dccp_add_path(struct dccp_conn *conn, const struct dccp_path *path_to_add);
+int dccp_add_path(struct dccp_conn *conn,
+                  const struct dccp_path *path_to_add);
 
 /**
- * Closes a path gracefully.
+ * Closes a path gracefully. -ENOENT if there is no such path.
  */
 int dccp_remove_path(struct dccp_conn *conn, unsigned int number);
 
 /**
- * Changes a path's priority at both ends: 0 never, 1 standby, 2 overflow, 3 to 15 primary.
+ * Changes a path's priority at both ends: 0 never, 1 standby, 2 overflow, 3 to 15 primary. -ENOENT if there is
+ * no such path.
  */
-int dccp_set_priority(struct dccp_conn *conn, unsigned int number, unsigned int priority);
+int dccp_set_priority(struct dccp_conn *conn,
+                      unsigned int number,
+                      unsigned int priority);
 
 /**
  * Changes the congestion control of the data that this end sends, on all paths, while data flows.
@@ -1039,9 +1044,10 @@ int dccp_add_peer(struct dccp_listener *listener,
                   const char *preshared_key);
 
 /**
- * Stops accepting a peer and ends its connections.
+ * Stops accepting a peer and ends its connections. -EINVAL if the listener has no key: it accepts everybody.
  */
-int dccp_remove_peer(struct dccp_listener *listener, const char *public_key);
+int dccp_remove_peer(struct dccp_listener *listener,
+                     const char *public_key);
 
 /**
  * Closes the listener. Accepted connections continue; a thread in dccp_accept() returns -ECONNABORTED.
@@ -1146,9 +1152,10 @@ ptrdiff_t dccp_stream_write(struct dccp_stream *stream,
 int dccp_stream_end(struct dccp_stream *stream);
 
 /**
- * Ends writing, and waits until the peer has received everything.
+ * Ends writing, and waits until the peer has received everything. -EPIPE if the peer stopped reading before.
  */
-int dccp_stream_finish(struct dccp_stream *stream, int timeout_ms);
+int dccp_stream_finish(struct dccp_stream *stream,
+                       int timeout_ms);
 
 /**
  * Closes the handle and resets both directions at once. The peer receives this application error code.

@@ -6,7 +6,7 @@ use crate::stream::Stream;
 use crate::{ConnectError, Connection, Options, sockets};
 use dccp_net::Core;
 use dccp_net::secure::PublicKey;
-use mpdccp_proto::{PathId, PathStatus, Reason, SessionId};
+use mpdccp_proto::{PathId, PathStatus, Reason, SessionId, SessionState};
 use std::net::{SocketAddr, ToSocketAddrs};
 use std::sync::Arc;
 
@@ -110,7 +110,8 @@ impl Connection {
     /// Adds a path to a client's multipath session; an event reports when the path is up.
     ///
     /// # Errors
-    /// An error of the system, or [`ConnectError::Refused`] if the connection is over.
+    /// An error of the system, [`ConnectError::Refused`] if the connection is over, or [`ConnectError::Options`] if
+    /// it is open without multipath.
     pub fn add_path(&self, path: Path) -> Result<PathId, ConnectError> {
         let id = self.id();
         let added = self.runtime.call(move |core, streams| add_path(core, streams, id, path));
@@ -182,8 +183,13 @@ pub(crate) fn add_path(
     path: Path,
 ) -> Result<PathId, ConnectError> {
     let gone = ConnectError::Refused(Reason::Closed);
-    let status = core.endpoint.status(core.clock.now(), id);
-    let Some(first) = status.and_then(|status| Some(status.paths.first()?.clone())) else { return Err(gone) };
+    let Some(status) = core.endpoint.status(core.clock.now(), id) else { return Err(gone) };
+    if status.state == SessionState::Open && !status.multipath {
+        return Err(ConnectError::Options(
+            "a plain connection has one path; connect with Options::multipath",
+        ));
+    }
+    let Some(first) = status.paths.first() else { return Err(gone) };
     let port = if streams.options.encapsulation == crate::Encapsulation::Raw {
         first.ports.remote
     } else {

@@ -156,8 +156,12 @@ impl Listener {
 
     /// Stops accepting a peer and ends its connections. The peer is not told, since it has no key any more.
     /// If [any peer](Options::any_peer) is accepted, it may come back.
-    pub fn remove_peer(&self, key: PublicKey) {
-        self.runtime.run(move |core, streams| streams.remove_peer(core, &key));
+    ///
+    /// # Errors
+    /// The listener has no [`Options::key`], so everybody is accepted.
+    pub fn remove_peer(&self, key: PublicKey) -> Result<(), ConnectError> {
+        let removed = self.runtime.call(move |core, streams| streams.remove_peer(core, &key));
+        removed.unwrap_or(Err(ConnectError::Options("the listener has ended")))
     }
 
     /// The address it listens on.

@@ -263,6 +263,7 @@ pub unsafe extern "C" fn dccp_sendmmsg(
     timeout_ms: c_int,
 ) -> c_int {
     answer(|| {
+        connection(conn)?;
         // SAFETY: the header requires this of the caller.
         let all = unsafe { messages(datagrams, count) }?;
         let mut data = Vec::with_capacity(all.len());
@@ -286,6 +287,7 @@ pub unsafe extern "C" fn dccp_recvmmsg(
     timeout_ms: c_int,
 ) -> c_int {
     answer(|| {
+        connection(conn)?;
         // SAFETY: the header requires this of the caller.
         let all = unsafe { messages(datagrams, count) }?;
         for (n, message) in all.iter().enumerate() {
@@ -340,7 +342,8 @@ pub extern "C" fn dccp_events(conn: *mut dccp_conn) -> c_int {
     })
 }
 
-/// Adds a path to a client's multipath session; returns its number. An event reports when it is up.
+/// Adds a path to a client's multipath session; returns its number. An event reports when it is up. -EINVAL in a
+/// plain connection: see DCCP_MULTIPATH.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn dccp_add_path(conn: *mut dccp_conn, path_to_add: *const dccp_path) -> c_int {
     answer(|| {
@@ -352,22 +355,31 @@ pub unsafe extern "C" fn dccp_add_path(conn: *mut dccp_conn, path_to_add: *const
     })
 }
 
-/// Closes a path gracefully.
+/// The path with this number.
+fn path_of(connection: &Connection, number: c_uint) -> Outcome<PathId> {
+    let known = connection.stats().paths.iter().any(|path| path.id == PathId(number));
+    known.then_some(PathId(number)).ok_or_else(|| failure(Errno::NOENT, format!("there is no path {number}")))
+}
+
+/// Closes a path gracefully. -ENOENT if there is no such path.
 #[unsafe(no_mangle)]
 pub extern "C" fn dccp_remove_path(conn: *mut dccp_conn, number: c_uint) -> c_int {
     answer(|| {
-        connection(conn)?.remove_path(PathId(number));
+        let connection = connection(conn)?;
+        connection.remove_path(path_of(&connection, number)?);
         Ok(0)
     })
 }
 
-/// Changes a path's priority at both ends: 0 never, 1 standby, 2 overflow, 3 to 15 primary.
+/// Changes a path's priority at both ends: 0 never, 1 standby, 2 overflow, 3 to 15 primary. -ENOENT if there is
+/// no such path.
 #[unsafe(no_mangle)]
 pub extern "C" fn dccp_set_priority(conn: *mut dccp_conn, number: c_uint, priority: c_uint) -> c_int {
     answer(|| {
         let priority = u8::try_from(priority).ok().filter(|p| *p <= 15);
         let priority = priority.ok_or_else(|| invalid("a priority is 0 to 15"))?;
-        connection(conn)?.set_priority(PathId(number), priority);
+        let connection = connection(conn)?;
+        connection.set_priority(path_of(&connection, number)?, priority);
         Ok(0)
     })
 }

@@ -92,13 +92,13 @@ pub unsafe extern "C" fn dccp_add_peer(
     })
 }
 
-/// Stops accepting a peer and ends its connections.
+/// Stops accepting a peer and ends its connections. -EINVAL if the listener has no key: it accepts everybody.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn dccp_remove_peer(listener: *mut dccp_listener, public_key: *const c_char) -> c_int {
     answer(|| {
         // SAFETY: the header requires this of the caller.
         let (public, _) = unsafe { peer(public_key, null()) }?;
-        LISTENERS.get(listener)?.remove_peer(public);
+        LISTENERS.get(listener)?.remove_peer(public)?;
         Ok(0)
     })
 }

@@ -106,7 +106,7 @@ pub extern "C" fn dccp_stream_end(stream: *mut dccp_stream) -> c_int {
     })
 }
 
-/// Ends writing, and waits until the peer has received everything.
+/// Ends writing, and waits until the peer has received everything. -EPIPE if the peer stopped reading before.
 #[unsafe(no_mangle)]
 pub extern "C" fn dccp_stream_finish(stream: *mut dccp_stream, timeout_ms: c_int) -> c_int {
     answer(|| {

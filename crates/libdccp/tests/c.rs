@@ -121,6 +121,31 @@ fn the_exported_symbols_are_those_of_the_list() {
     }
 }
 
+/// A new function fails this test until misuse.c calls it with an error as the result.
+#[test]
+fn each_function_of_the_header_is_misused() {
+    let [header, symbols, misuse] = ["dccp.h", "symbols", "tests/c/misuse.c"]
+        .map(|name| fs::read_to_string(Path::new(HERE).join(name)).unwrap());
+    let declarations = header.lines().filter(|line| line.ends_with([',', ';']) && !line.starts_with(" *"));
+    let declared: Vec<(&str, &str)> = declarations
+        .filter_map(|line| line.split_once('('))
+        .filter_map(|(before, args)| Some((before.rsplit([' ', '*']).next()?, args)))
+        .collect();
+    let mut names: Vec<&str> = declared.iter().map(|(name, _)| *name).collect();
+    names.sort_unstable();
+    assert_eq!(names, symbols.lines().collect::<Vec<_>>());
+    let is_misused = |line: &str, (name, args): (&str, &str)| match args {
+        "void);" => line.contains(&format!("{name}()")),
+        _ => {
+            line.contains(&format!(", {name}(h"))
+                || line.contains(&format!("({name}(")) && line.contains("), -E")
+        }
+    };
+    let missing = declared.iter().filter(|function| !misuse.lines().any(|line| is_misused(line, **function)));
+    let missing: Vec<_> = missing.collect();
+    assert!(missing.is_empty(), "misuse.c does not misuse {missing:?}");
+}
+
 #[test]
 fn misuse_is_an_error() {
     let program = compile("tests/c/misuse.c", "misuse", &[]);

@@ -56,9 +56,9 @@ impl Listener {
     }
 
     /// Stops admitting a peer, and ends its connections.
-    fn remove_peer(&self, key: &str) -> PyResult<()> {
-        self.0.remove_peer(public_key(key)?);
-        Ok(())
+    fn remove_peer(&self, py: Python<'_>, key: &str) -> PyResult<()> {
+        let key = public_key(key)?;
+        py.detach(|| self.0.remove_peer(key)).map_err(connect)
     }
 
     /// The address it listens on.

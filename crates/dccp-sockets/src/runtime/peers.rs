@@ -6,6 +6,8 @@ use dccp_net::Core;
 use dccp_net::secure::{PresharedKey, PublicKey};
 use mpdccp_proto::SessionId;
 
+const NO_KEY: ConnectError = ConnectError::Options("this end has no private key; set Options::key");
+
 impl Streams {
     /// The number of a session's peer.
     pub(crate) fn peer(&self, id: SessionId) -> Option<u32> {
@@ -23,7 +25,7 @@ impl Streams {
         preshared: PresharedKey,
     ) -> Result<u32, ConnectError> {
         match &self.options.key {
-            None => return Err(ConnectError::Options("this end has no private key; set Options::key")),
+            None => return Err(NO_KEY),
             Some(own) if own.public() == key => {
                 return Err(ConnectError::Options(
                     "the peer's public key is this end's own public key; give the key of the other end",
@@ -48,9 +50,14 @@ impl Streams {
     }
 
     /// Stops accepting a peer by its key, and ends its connections.
-    pub(crate) fn remove_peer(&mut self, core: &mut Core, key: &PublicKey) {
+    pub(crate) fn remove_peer(&mut self, core: &mut Core, key: &PublicKey) -> Result<(), ConnectError> {
+        if self.options.key.is_none() {
+            return Err(NO_KEY);
+        }
         // Only the channels know a peer that was accepted without configuration.
-        let Some(number) = core.net.channels().and_then(|channels| channels.number(key)) else { return };
+        let Some(number) = core.net.channels().and_then(|channels| channels.number(key)) else {
+            return Ok(());
+        };
         self.peers.remove(&number);
         let now = core.clock.now();
         let theirs = self.entries.iter().filter(|(_, entry)| entry.peer == Some(number));
@@ -61,6 +68,7 @@ impl Streams {
             channels.remove_peer(number);
         }
         self.listen_again(core);
+        Ok(())
     }
 
     fn listen_again(&self, core: &mut Core) {

@@ -96,8 +96,11 @@ impl Listener {
     }
 
     /// See [`crate::Listener::remove_peer`].
-    pub fn remove_peer(&self, key: PublicKey) {
-        self.0.remove_peer(key);
+    ///
+    /// # Errors
+    /// As for [`crate::Listener::remove_peer`].
+    pub fn remove_peer(&self, key: PublicKey) -> Result<(), ConnectError> {
+        self.0.remove_peer(key)
     }
 
     /// The address it listens on.

@@ -301,7 +301,7 @@ fn peers_come_and_go_while_it_listens() {
     let accepted = [listener.accept_timeout(PATIENT).unwrap(), listener.accept_timeout(PATIENT).unwrap()];
     assert_eq!(accepted[0].peer_key(), Some(key(2).public()));
     assert_eq!(accepted[1].peer_key(), Some(key(3).public()));
-    listener.remove_peer(key(2).public());
+    listener.remove_peer(key(2).public()).unwrap();
     assert_eq!(drain(&accepted[0]).1, RecvError::Closed(Reason::Aborted));
     assert!(matches!(connect(2, short), Err(ConnectError::TimedOut)), "it was removed");
     three.send(b"still here").unwrap();

@@ -46,7 +46,7 @@ fn a_server_for_everybody_knows_each_client_by_its_key() {
         Err(ConnectError::Refused(Reason::ResetByPeer(_)))
     ));
     // A removed peer is disconnected; the others stay.
-    listener.remove_peer(key(2).public());
+    listener.remove_peer(key(2).public()).unwrap();
     assert_eq!(open[0].1.recv_timeout(PATIENT), Err(RecvError::Closed(Reason::Aborted)));
     assert_eq!(open[2].1.recv_timeout(PATIENT), Err(RecvError::Closed(Reason::Aborted)));
     open[1].0.send(b"still here").unwrap();

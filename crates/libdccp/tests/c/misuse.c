@@ -20,8 +20,22 @@
         }                                                                                               \
     } while (0)
 
+/* The call with the handle h: null, of another kind, and never issued. */
+#define REFUSED(type, other, call)                                                                      \
+    do {                                                                                                \
+        struct type *handles_[] = {NULL, (struct type *)(other), (struct type *)-1};                    \
+        for (int n_ = 0; n_ < 3; n_++) {                                                                \
+            struct type *h = handles_[n_];                                                              \
+            EXPECT(call, h == NULL ? -EINVAL : -EBADF);                                                 \
+        }                                                                                               \
+    } while (0)
+
 static struct dccp_listener *listener;
 static char where[DCCP_ADDRESS_SIZE];
+static const char *private_keys[] = {
+    "dwdtCnMYpX08FsFyUbJmRd9ML4frwJkqsXf7pR25LCo=", "XasIfmJKikt54X+Lg4AO5m87sSkmGLb9HC+LJ/+I4Os="};
+static const char *public_keys[] = {
+    "hSDwCYkwp1R0i33ctD73Wg2/Og0mOBr066SpjqqbTmo=", "3p7bfXt9wbTTW2HC7OQ1Nz+DQ8hbeGdNrfx+FG+IK08="};
 
 static void *receive(void *conn)
 {
@@ -198,6 +212,161 @@ static void handles(struct dccp_conn *conn, struct dccp_conn *peer)
     EXPECT(status, 0);
 }
 
+/* Every function that takes a handle. The caller waits without limit where it can, so a call that does not check blocks. */
+static void wrong_handles(struct dccp_conn *conn)
+{
+    struct dccp_path to_add = {.size = sizeof to_add, .local = "127.0.0.1"};
+    struct dccp_stats stats = {.size = sizeof stats};
+    struct dccp_path_stats path = {.size = sizeof path};
+    struct dccp_event event = {.size = sizeof event};
+    struct dccp_address to = {.ip = {192, 0, 2, 1}, .version = 4, .port = 1};
+    char bytes[100];
+    struct dccp_msg message = {.data = bytes, .len = sizeof bytes};
+    struct dccp_packet packet = {.size = sizeof packet, .data = bytes, .len = sizeof bytes};
+    struct dccp_conn *new_conn;
+    struct dccp_stream *stream;
+    uint64_t number;
+
+    REFUSED(dccp_conn, listener, dccp_connected(h));
+    REFUSED(dccp_conn, listener, dccp_send(h, "x", 1, -1));
+    REFUSED(dccp_conn, listener, dccp_send_with(h, "x", 1, -1, 0, 0));
+    REFUSED(dccp_conn, listener, dccp_recv(h, bytes, sizeof bytes, -1));
+    REFUSED(dccp_conn, listener, dccp_sendmmsg(h, &message, 1, -1));
+    REFUSED(dccp_conn, listener, dccp_recvmmsg(h, &message, 1, -1));
+    REFUSED(dccp_conn, listener, dccp_sendmmsg(h, NULL, 0, -1));
+    REFUSED(dccp_conn, listener, dccp_recvmmsg(h, NULL, 0, -1));
+    REFUSED(dccp_conn, listener, dccp_fd(h));
+    REFUSED(dccp_conn, listener, dccp_events(h));
+    REFUSED(dccp_conn, listener, dccp_add_path(h, &to_add));
+    REFUSED(dccp_conn, listener, dccp_remove_path(h, 0));
+    REFUSED(dccp_conn, listener, dccp_set_priority(h, 0, 3));
+    REFUSED(dccp_conn, listener, dccp_set_ccid(h, 2));
+    REFUSED(dccp_conn, listener, dccp_probe(h, 1000000, 100));
+    REFUSED(dccp_conn, listener, dccp_finish(h, -1));
+    REFUSED(dccp_conn, listener, dccp_close(h));
+    REFUSED(dccp_conn, listener, dccp_abort(h, "why"));
+    REFUSED(dccp_conn, listener, dccp_end(h));
+    REFUSED(dccp_conn, listener, dccp_get_stats(h, &stats));
+    REFUSED(dccp_conn, listener, dccp_get_path_stats(h, 0, &path));
+    REFUSED(dccp_conn, listener, dccp_next_event(h, -1, &event));
+    REFUSED(dccp_conn, listener, dccp_max_datagram(h));
+    REFUSED(dccp_conn, listener, dccp_is_multipath(h));
+    REFUSED(dccp_conn, listener, dccp_peer_address(h, bytes, sizeof bytes));
+    REFUSED(dccp_conn, listener, dccp_local_address(h, bytes, sizeof bytes));
+    REFUSED(dccp_conn, listener, dccp_peer_key(h, bytes, sizeof bytes));
+    REFUSED(dccp_conn, listener, dccp_service(h, bytes, sizeof bytes));
+    REFUSED(dccp_conn, listener, dccp_peer_said(h, bytes, sizeof bytes));
+    REFUSED(dccp_conn, listener, dccp_open_stream(h, &stream));
+    REFUSED(dccp_conn, listener, dccp_accept_stream(h, -1, &stream));
+
+    REFUSED(dccp_stream, conn, dccp_stream_read(h, bytes, sizeof bytes, -1));
+    REFUSED(dccp_stream, conn, dccp_stream_write(h, "x", 1, -1));
+    REFUSED(dccp_stream, conn, dccp_stream_end(h));
+    REFUSED(dccp_stream, conn, dccp_stream_finish(h, -1));
+    REFUSED(dccp_stream, conn, dccp_stream_reset(h, 7));
+    REFUSED(dccp_stream, conn, dccp_stream_close(h));
+    REFUSED(dccp_stream, conn, dccp_stream_fd(h));
+
+    REFUSED(dccp_listener, conn, dccp_accept(h, -1, &new_conn));
+    REFUSED(dccp_listener, conn, dccp_listener_fd(h));
+    REFUSED(dccp_listener, conn, dccp_listener_address(h, bytes, sizeof bytes));
+    REFUSED(dccp_listener, conn, dccp_add_peer(h, public_keys[0], NULL));
+    REFUSED(dccp_listener, conn, dccp_remove_peer(h, public_keys[0]));
+    REFUSED(dccp_listener, conn, dccp_listener_close(h));
+
+    REFUSED(dccp_connector, conn, dccp_connector_connect(h, where, NULL, &new_conn));
+    REFUSED(dccp_connector, conn, dccp_connector_close(h));
+
+    REFUSED(dccp_endpoint, conn, dccp_endpoint_listen(h));
+    REFUSED(dccp_endpoint, conn, dccp_endpoint_connect(h, 1, 0, &to, 50000, &number));
+    REFUSED(dccp_endpoint, conn, dccp_endpoint_add_path(h, 1, 1, 0, &to, 50000));
+    REFUSED(dccp_endpoint, conn, dccp_endpoint_receive(h, 1, 0, &to, 0, bytes, sizeof bytes));
+    REFUSED(dccp_endpoint, conn, dccp_endpoint_transmit(h, 1, &packet));
+    REFUSED(dccp_endpoint, conn, dccp_endpoint_timeout(h));
+    REFUSED(dccp_endpoint, conn, dccp_endpoint_handle_timeout(h, 1));
+    REFUSED(dccp_endpoint, conn, dccp_endpoint_send(h, 1, 1, "x", 1));
+    REFUSED(dccp_endpoint, conn, dccp_endpoint_queued(h, 1));
+    REFUSED(dccp_endpoint, conn, dccp_endpoint_recv(h, &number, bytes, sizeof bytes));
+    REFUSED(dccp_endpoint, conn, dccp_endpoint_next_event(h, &event));
+    REFUSED(dccp_endpoint, conn, dccp_endpoint_close(h, 1, 1));
+    REFUSED(dccp_endpoint, conn, dccp_endpoint_free(h));
+    REFUSED(dccp_endpoint, conn, dccp_endpoint_peer_key(h, 1, bytes, sizeof bytes));
+    REFUSED(dccp_endpoint, conn, dccp_endpoint_open_stream(h, 1, 1, &number));
+    REFUSED(dccp_endpoint, conn, dccp_endpoint_stream_read(h, 1, 1, 1, bytes, sizeof bytes));
+    REFUSED(dccp_endpoint, conn, dccp_endpoint_stream_write(h, 1, 1, 1, "x", 1));
+    REFUSED(dccp_endpoint, conn, dccp_endpoint_stream_end(h, 1, 1, 1));
+    REFUSED(dccp_endpoint, conn, dccp_endpoint_stream_reset(h, 1, 1, 1, 7));
+}
+
+/* Every function that takes a structure, with structures that are too small, and null. */
+static void wrong_sizes(struct dccp_conn *conn)
+{
+    struct dccp_peer peer = {.size = sizeof peer - 1, .public_key = public_keys[0]};
+    struct dccp_options options = {.size = 1}, with_peer = {.size = sizeof with_peer, .peers = &peer, .peer_count = 1};
+    struct dccp_path path = {.size = sizeof path - 1, .local = "127.0.0.1"};
+    struct dccp_stats stats = {.size = 1};
+    struct dccp_path_stats path_stats = {.size = 1};
+    struct dccp_event event = {.size = 1};
+    struct dccp_packet packet = {.size = 1};
+    struct dccp_conn *new_conn;
+    struct dccp_connector *connector;
+    struct dccp_listener *new_listener;
+    struct dccp_endpoint *endpoint;
+    unsigned char seed[32] = {1};
+
+    EXPECT(dccp_connect(where, &options, &new_conn), -EINVAL);
+    EXPECT(dccp_connector_new(&options, &connector), -EINVAL);
+    EXPECT(dccp_connector_new(NULL, NULL), -EINVAL);
+    EXPECT(dccp_listen("127.0.0.1:0", &options, &new_listener), -EINVAL);
+    EXPECT(dccp_listen("127.0.0.1:0", NULL, NULL), -EINVAL);
+    EXPECT(dccp_listen(NULL, NULL, &new_listener), -EINVAL);
+    EXPECT(dccp_endpoint_new(seed, &options, &endpoint), -EINVAL);
+    with_peer.private_key = private_keys[1];
+    EXPECT(dccp_listen("127.0.0.1:0", &with_peer, &new_listener), -EINVAL);
+    with_peer.peers = NULL;
+    EXPECT(dccp_listen("127.0.0.1:0", &with_peer, &new_listener), -EINVAL);
+    EXPECT(dccp_add_path(conn, &path), -EINVAL);
+    EXPECT(dccp_get_stats(conn, &stats), -EINVAL);
+    EXPECT(dccp_get_path_stats(conn, 0, &path_stats), -EINVAL);
+    EXPECT(dccp_get_path_stats(conn, 0, NULL), -EINVAL);
+    EXPECT(dccp_next_event(conn, 0, &event), -EINVAL);
+    EXPECT(dccp_endpoint_new(seed, NULL, &endpoint), 0);
+    EXPECT(dccp_endpoint_transmit(endpoint, 1, &packet), -EINVAL);
+    EXPECT(dccp_endpoint_transmit(endpoint, 1, NULL), -EINVAL);
+    EXPECT(dccp_endpoint_next_event(endpoint, &event), -EINVAL);
+    EXPECT(dccp_endpoint_next_event(endpoint, NULL), -EINVAL);
+    EXPECT(dccp_endpoint_receive(endpoint, 1, 0, NULL, 0, "x", 1), -EINVAL);
+    EXPECT(dccp_endpoint_free(endpoint), 0);
+}
+
+/* Calls in a state that does not allow them. */
+static void wrong_states(struct dccp_conn *conn)
+{
+    struct dccp_path path = {.size = sizeof path, .local = "127.0.0.1"};
+    char text[DCCP_ADDRESS_SIZE];
+
+    EXPECT(strlen(dccp_version()) > 0, 1);
+    EXPECT(dccp_listener_fd(listener) > 0, 1);
+    /* It is no multipath session, so no path can be added, and there is only path 0. */
+    EXPECT(dccp_is_multipath(conn), 0);
+    EXPECT(dccp_add_path(conn, &path), -EINVAL);
+    EXPECT(dccp_remove_path(conn, 1), -ENOENT);
+    EXPECT(dccp_set_priority(conn, 1, 3), -ENOENT);
+    EXPECT(dccp_local_address(conn, text, 3), -ERANGE);
+    EXPECT(dccp_local_address(conn, NULL, 3), -EINVAL);
+    EXPECT(dccp_local_address(conn, text, sizeof text) > 0, 1);
+    EXPECT(strncmp(text, "127.0.0.1:", 10), 0);
+    EXPECT(dccp_service(conn, text, 1), -ERANGE);
+    EXPECT(dccp_service(conn, NULL, 3), -EINVAL);
+    EXPECT(dccp_service(conn, text, sizeof text) > 0, 1);
+    EXPECT(dccp_peer_said(conn, text, sizeof text), -ENODATA);
+    /* The listener has no key. */
+    EXPECT(dccp_add_peer(listener, public_keys[0], NULL), -EINVAL);
+    EXPECT(dccp_remove_peer(listener, public_keys[0]), -EINVAL);
+    EXPECT(dccp_remove_peer(listener, NULL), -EINVAL);
+    EXPECT(dccp_remove_peer(listener, "no key"), -EINVAL);
+}
+
 static void batches(struct dccp_conn *conn, struct dccp_conn *peer)
 {
     char in[3][8], out[3][8] = {"one", "two", "three"};
@@ -301,6 +470,7 @@ static void streams(void)
     EXPECT(dccp_stream_read(theirs, bytes, sizeof bytes, 20000), 1);
     EXPECT(dccp_stream_reset(stream, 7), 0);
     EXPECT(dccp_stream_read(theirs, bytes, sizeof bytes, 20000), -ECONNRESET);
+    EXPECT(dccp_stream_finish(theirs, 20000), -EPIPE);
     EXPECT(dccp_stream_close(theirs), 0);
     EXPECT(dccp_probe(conn, 1000000, 100), 0);
     EXPECT(dccp_probe(NULL, 1000000, 100), -EINVAL);
@@ -332,11 +502,7 @@ static void turn(struct dccp_endpoint **ends, const struct dccp_address *at, uin
 /* Keys and streams of endpoints, in virtual time. */
 static void sealed_endpoints(void)
 {
-    static const char *private[] = {
-        "dwdtCnMYpX08FsFyUbJmRd9ML4frwJkqsXf7pR25LCo=", "XasIfmJKikt54X+Lg4AO5m87sSkmGLb9HC+LJ/+I4Os="};
-    static const char *public[] = {
-        "hSDwCYkwp1R0i33ctD73Wg2/Og0mOBr066SpjqqbTmo=", "3p7bfXt9wbTTW2HC7OQ1Nz+DQ8hbeGdNrfx+FG+IK08="};
-    struct dccp_peer peer = {.size = sizeof peer, .public_key = public[1]};
+    struct dccp_peer peer = {.size = sizeof peer, .public_key = public_keys[1]};
     struct dccp_options options = {.size = sizeof options, .flags = DCCP_STREAMS};
     struct dccp_endpoint *ends[2];
     unsigned char seeds[2][32] = {{1}, {2}};
@@ -346,14 +512,14 @@ static void sealed_endpoints(void)
     uint64_t session, theirs = 0, stream, accepted = 99, now = 1790000000000000000;
     int opened = 0, delivered = 0, reset = 0;
 
-    options.private_key = private[0];
+    options.private_key = private_keys[0];
     EXPECT(dccp_endpoint_new(seeds[0], &options, &ends[0]), 0);
     EXPECT(dccp_endpoint_connect(ends[0], now, 5, &at[1], 50000, &session), -EINVAL);
     EXPECT(dccp_endpoint_free(ends[0]), 0);
     options.peers = &peer;
     options.peer_count = 1;
     EXPECT(dccp_endpoint_new(seeds[0], &options, &ends[0]), 0);
-    options = (struct dccp_options){.size = sizeof options, .flags = DCCP_STREAMS | DCCP_ANY_PEER, .private_key = private[1]};
+    options = (struct dccp_options){.size = sizeof options, .flags = DCCP_STREAMS | DCCP_ANY_PEER, .private_key = private_keys[1]};
     EXPECT(dccp_endpoint_new(seeds[1], &options, &ends[1]), 0);
     EXPECT(dccp_endpoint_listen(ends[1]), 0);
     EXPECT(dccp_endpoint_connect(ends[0], now, 1u << 31, &at[1], 50000, &session), -EINVAL);
@@ -392,9 +558,9 @@ static void sealed_endpoints(void)
     EXPECT(reset, 1);
     EXPECT(dccp_endpoint_stream_read(ends[1], now, theirs, 998, text, sizeof text), -EBADF);
     EXPECT(dccp_endpoint_peer_key(ends[0], session, text, sizeof text), 44);
-    EXPECT(strcmp(text, public[1]), 0);
+    EXPECT(strcmp(text, public_keys[1]), 0);
     EXPECT(dccp_endpoint_peer_key(ends[1], theirs, text, sizeof text), 44);
-    EXPECT(strcmp(text, public[0]), 0);
+    EXPECT(strcmp(text, public_keys[0]), 0);
     EXPECT(dccp_endpoint_peer_key(ends[1], 998, text, sizeof text), -ENOTCONN);
     EXPECT(dccp_endpoint_add_path(ends[0], now, 998, 5, &at[1], 50001), -ENOTCONN);
     /* The peer learns of the end although the channel closes with the session. */
@@ -504,6 +670,9 @@ int main(void)
     EXPECT(dccp_connector_close(connector), -EBADF);
     EXPECT(dccp_accept(listener, 20000, &peer), 0);
     handles(conn, peer);
+    wrong_handles(conn);
+    wrong_sizes(conn);
+    wrong_states(conn);
     batches(conn, peer);
     descriptors(conn, peer);
     EXPECT(dccp_close(conn), 0);
