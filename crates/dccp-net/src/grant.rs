@@ -36,7 +36,7 @@ pub fn grant_socket(socket: BorrowedFd<'_>, mark: Option<u32>) -> io::Result<()>
     Ok(())
 }
 
-/// Calls [`grant_socket`], or the granter, which knows the mark.
+/// Calls the granter if one is set (it knows the mark), otherwise [`grant_socket`].
 ///
 /// # Errors
 /// As for [`grant_socket`].

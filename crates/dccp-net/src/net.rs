@@ -246,8 +246,8 @@ impl Net {
         }
         self.refused.extend(encapsulation.refused().into_iter().map(|to| (socket, to)));
         if let Err(e) = result {
-            // Errors of earlier sends (ICMP) and of interfaces that disappeared; sending shows whether they
-            // last.
+            // An ICMP error of an earlier send, or an interface that disappeared. If the error persists,
+            // sending fails too.
             tracing::debug!("socket {socket}: receiving: {e}");
         }
         for (shard, remote) in elsewhere {

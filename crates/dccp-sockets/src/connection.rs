@@ -343,7 +343,7 @@ impl Connection {
         lock(&self.stream.state).stats()
     }
 
-    /// The peer's address when the connection opened, on the path that opened it;
+    /// The address that the peer had when the connection opened, on the path that opened it;
     /// [`PathStats::peer`](crate::PathStats::peer) has the current address on each path. With
     /// [`Encapsulation::Raw`](crate::Encapsulation::Raw) the address has no port.
     pub fn peer_addr(&self) -> Option<SocketAddr> {

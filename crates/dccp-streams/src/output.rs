@@ -18,7 +18,7 @@ impl Streams {
         self.has_data(class.into()) || class == 0 && self.has_due_ack(now)
     }
 
-    /// Frames of no single stream leave with the first class at the latest.
+    /// Whether frames of this class wait. Frames that belong to no stream count as frames of class 0.
     fn has_data(&self, class: usize) -> bool {
         self.classes.get(class).is_some_and(|class| !class.turns.is_empty() || !class.control.is_empty())
             || class == 0 && (self.tell_window || self.tell_streams)

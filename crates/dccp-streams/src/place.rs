@@ -20,7 +20,7 @@ pub(crate) struct Place {
     /// Bytes that it may still send in its turn.
     pub(crate) deficit: i64,
     pub(crate) priority: u8,
-    /// Bytes sent since the peer last had received everything.
+    /// Bytes sent since the peer last acknowledged everything.
     pub(crate) burst: u64,
 }
 

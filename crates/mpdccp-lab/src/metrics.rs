@@ -210,7 +210,7 @@ pub(crate) fn lateness_us_p99<'a>(paths: impl Iterator<Item = &'a PathRecord>) -
     us_p99(late)
 }
 
-/// The 99th percentile of nanoseconds, in microseconds.
+/// The 99th percentile in microseconds, from values in nanoseconds.
 fn us_p99<'a>(ns: impl Iterator<Item = &'a u32>) -> Option<f64> {
     Latency::of(ns.map(|ns| f64::from(*ns) / 1e3).collect()).map(|l| l.p99)
 }

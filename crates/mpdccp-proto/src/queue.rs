@@ -206,7 +206,7 @@ const SLOW_ROUNDS: u32 = 4;
 const MOST_LEAST: Duration = Duration::from_millis(250);
 /// An empty queue frees its memory after this long without a packet: longer than CoDel uses its state.
 const REST: Duration = Duration::from_secs(30);
-/// Flows of the fair queue; more share.
+/// Number of flow queues in the fair queue; above it, several flows share one.
 const FLOWS: u32 = 1024;
 /// Maximum number of packets set aside.
 const MOST_ASIDE: usize = 64;

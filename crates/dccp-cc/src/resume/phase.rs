@@ -22,7 +22,7 @@ pub enum ResumeEnd {
     Validated,
     /// The application had too little to send.
     RateLimited,
-    /// The window had already grown as large.
+    /// Before the jump, the window grew to the size of the jump.
     NoGain,
     /// Congestion came before the jump.
     Congested,

@@ -86,7 +86,7 @@ mod tests {
         Figures { mbps: vec![mbps], p95_ms: 0.1, ..Figures::default() }
     }
 
-    /// Opens the store in `dir`; BBR now gives `bbr`.
+    /// Opens the store in `dir`, for a BBR that reaches `bbr` Mbit/s.
     fn kept(dir: &Path, bbr: f64) -> Kept<'_> {
         Kept::new(dir, &super::super::draw::read().unwrap(), |_| Ok(figures(bbr))).unwrap()
     }

@@ -180,7 +180,7 @@ impl Scenario {
         spec
     }
 
-    /// The paths of `variant` in a cell: those it does not use are `outside`.
+    /// All paths of a cell for `variant`; paths that it does not use are marked `outside`.
     pub fn paths_of(&self, variant: &Variant, cell: &Cell) -> Vec<PathSpec> {
         let path = |i| {
             let spec = self.path_in(i, cell);

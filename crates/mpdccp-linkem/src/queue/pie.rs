@@ -212,7 +212,8 @@ mod tests {
         let all = actions(&mut pie, 100_000);
         let at: Vec<usize> = (0..all.len()).filter(|i| all[*i] == Action::Drop).collect();
         let gaps: Vec<usize> = at.windows(2).map(|w| w[1] - w[0]).collect();
-        // At least 17 packets, then each with the probability, up to 170: 36 on average.
+        // After a drop, at least 17 packets pass. Each later packet is dropped with the probability, and the
+        // 171st at the latest: 36 packets on average.
         assert!(gaps.iter().all(|gap| (17..=171).contains(gap)), "{:?}", gaps.iter().max());
         let mean = gaps.iter().sum::<usize>() as f64 / gaps.len() as f64;
         assert!((35.0..37.5).contains(&mean), "{mean}");

@@ -45,7 +45,7 @@ pub(super) struct Options {
     pub(super) server_timewait: bool,
     /// Whether datagrams of higher priority leave first.
     pub(super) priority: bool,
-    /// Maximum number of queued datagrams; 0 for the maximum.
+    /// Maximum number of queued datagrams; 0 selects the largest possible queue.
     pub(super) queue: u32,
     /// TOS byte of IP headers.
     pub(super) tos: u8,

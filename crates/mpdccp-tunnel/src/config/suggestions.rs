@@ -39,7 +39,7 @@ fn keys_of<T: for<'de> Deserialize<'de>>() -> Vec<String> {
     refused.map(|e| words(e.message())).unwrap_or_default()
 }
 
-/// The names that an error message says are expected.
+/// The expected names in an error message.
 pub(super) fn words(message: &str) -> Vec<String> {
     let expected = message.split_once("expected").map_or("", |(_, expected)| expected);
     expected.split('`').skip(1).step_by(2).map(str::to_owned).collect()

@@ -49,7 +49,7 @@ pub(crate) fn main(command: PerfArgs) -> ExitCode {
         let output = Output::new(file.as_deref(), title, timestamps).unwrap_or_default();
         report::failed(&output, json, &error.to_string());
     }
-    // In the background there may be no reader.
+    // A daemon's standard error may be closed.
     let _ = writeln!(std::io::stderr(), "mpdccp: {error}");
     error.code
 }

@@ -40,7 +40,7 @@ pub(super) struct Proxied {
 }
 
 impl Proxied {
-    /// The server's tunnel connects connection `number` to the server.
+    /// TCP connection number `number` of the flow, from the server's end of the tunnel to the server program.
     pub(super) fn new(flow: Flow, number: u16, mtu: u16) -> Proxied {
         Proxied {
             flows: [None, Some(flow)],

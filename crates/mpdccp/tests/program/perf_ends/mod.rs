@@ -16,7 +16,8 @@ pub(crate) struct Place {
 }
 
 impl Place {
-    /// On this host: for UDP, which does not conflict with other programs.
+    /// Runs both ends on this host, without a namespace. Suitable for UDP, whose ports do not conflict with
+    /// other programs.
     pub(crate) fn host() -> Place {
         Place { space: None }
     }
