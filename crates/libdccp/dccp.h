@@ -2,11 +2,10 @@
  * DCCP (RFC 4340) and Multipath DCCP (RFC 9897) in user space: datagrams with congestion control.
  *
  * Errors. Functions that return int or ssize_t return a negative errno value on failure; dccp_last_error() has the
- * reason in words. A null argument, a structure of a wrong size or a value out of range is -EINVAL. A handle that was
- * closed, or is of another kind, is -EBADF. In a child of fork(), handles of the parent are -EPERM.
+ * reason in words. A null argument, a structure of a wrong size or a value out of range returns -EINVAL. A handle that
+ * is closed or of another kind returns -EBADF. In a child of fork(), the parent's handles return -EPERM.
  *
- * Handles are not pointers to memory: no call with a wrong one is undefined. Every function may be called from
- * every thread.
+ * Handles are not pointers to memory: a call with a wrong handle returns an error. Any thread may call any function.
  *
  * Timeouts are milliseconds: negative waits without limit, 0 does not wait (-EAGAIN), otherwise -ETIMEDOUT after that
  * time.
@@ -113,12 +112,12 @@
 #define DCCP_EVENT_STREAM_OPENED 9
 
 /**
- * In dccp_event.kind: there are bytes to read on a stream of a dccp_endpoint, or the end.
+ * In dccp_event.kind: a stream of a dccp_endpoint has bytes to read, or its end.
  */
 #define DCCP_EVENT_STREAM_READABLE 10
 
 /**
- * In dccp_event.kind: there is room on a stream of a dccp_endpoint that had none.
+ * In dccp_event.kind: a full stream of a dccp_endpoint has room again.
  */
 #define DCCP_EVENT_STREAM_WRITABLE 11
 
@@ -261,7 +260,7 @@ struct dccp_path {
    */
   const char *local;
   /**
-   * Network interface that it leaves through. An address alone does not select the interface.
+   * Network interface that its packets leave through. An address alone does not select the interface.
    */
   const char *interface;
   /**
@@ -385,7 +384,7 @@ struct dccp_options {
    */
   uint32_t keepalive_ms;
   /**
-   * How long a connection survives without a working path, milliseconds. Default: 60000.
+   * Time that a connection survives without a working path, milliseconds. Default: 60000.
    */
   uint32_t survive_ms;
   /**
@@ -571,23 +570,23 @@ struct dccp_stats {
    */
   uint64_t sent;
   /**
-   * Bytes of sent.
+   * Bytes in these datagrams.
    */
   uint64_t sent_bytes;
   /**
-   * Datagrams of sent that wait in the queue.
+   * Accepted datagrams that wait in the queue.
    */
   uint64_t queued;
   /**
-   * Datagrams of sent that were dropped because no path could carry them any more.
+   * Accepted datagrams that were dropped because no path could carry them any more.
    */
   uint64_t dropped;
   /**
-   * Datagrams of sent that were dropped because the queue was full.
+   * Accepted datagrams that were dropped because the queue was full.
    */
   uint64_t displaced;
   /**
-   * Datagrams of sent that expired before they left.
+   * Accepted datagrams that expired in the queue.
    */
   uint64_t expired;
   /**
@@ -599,11 +598,11 @@ struct dccp_stats {
    */
   uint64_t received;
   /**
-   * Bytes of received.
+   * Bytes in these datagrams.
    */
   uint64_t received_bytes;
   /**
-   * Datagrams of received that were dropped because the application did not fetch them.
+   * Arrived datagrams that were dropped because the application did not fetch them.
    */
   uint64_t unread;
   /**
@@ -746,8 +745,8 @@ ptrdiff_t dccp_send_with(struct dccp_conn *conn,
 
 /**
  * Waits for a datagram and copies it. Returns its length; 0 after an orderly end, -ECONNRESET or -ETIMEDOUT
- * after any other; -EMSGSIZE if it is larger than the buffer, which keeps it in the queue. -ECONNABORTED if
- * another thread closes the connection.
+ * after any other. If it is larger than the buffer: -EMSGSIZE, and the datagram stays for the next call.
+ * -ECONNABORTED if another thread closes the connection.
  */
 ptrdiff_t dccp_recv(struct dccp_conn *conn,
                     void *buffer,
@@ -774,8 +773,9 @@ int dccp_recvmmsg(struct dccp_conn *conn,
 
 /**
  * A descriptor for poll() and epoll, for reading only. It is readable while datagrams wait, and after the
- * end. An event, or room after a sender found none, also makes it readable until dccp_events() is called.
- * Use it edge- or level-triggered. It belongs to the connection: do not read, write or close it.
+ * end. Two changes also make it readable until dccp_events() is called: a new event, and room in the queue
+ * after a sender found none. Use it edge- or level-triggered. It belongs to the connection: do not read,
+ * write or close it.
  */
 int dccp_fd(struct dccp_conn *conn);
 
@@ -891,8 +891,8 @@ int dccp_endpoint_receive(struct dccp_endpoint *endpoint,
                           size_t len);
 
 /**
- * Writes the next packet for the network: returns 1, or 0 if none may leave now. -EMSGSIZE if it is larger
- * than the room, which keeps the packet.
+ * Writes the next packet for the network: returns 1, or 0 if none may leave now. If it is larger than the
+ * room: -EMSGSIZE, and the packet stays for the next call.
  */
 int dccp_endpoint_transmit(struct dccp_endpoint *endpoint,
                            uint64_t now_ns,
@@ -924,8 +924,8 @@ int dccp_endpoint_send(struct dccp_endpoint *endpoint,
 int dccp_endpoint_queued(const struct dccp_endpoint *endpoint, uint64_t session);
 
 /**
- * Copies the next received datagram, and writes its session. Returns its length, or -EAGAIN. -EMSGSIZE if it
- * is larger than the buffer, which keeps the datagram.
+ * Copies the next received datagram, and writes its session. Returns its length, or -EAGAIN. If it is larger
+ * than the buffer: -EMSGSIZE, and the datagram stays for the next call.
  */
 ptrdiff_t dccp_endpoint_recv(struct dccp_endpoint *endpoint,
                              uint64_t *session,
@@ -943,7 +943,7 @@ int dccp_endpoint_next_event(struct dccp_endpoint *endpoint, struct dccp_event *
 int dccp_endpoint_close(struct dccp_endpoint *endpoint, uint64_t now_ns, uint64_t session);
 
 /**
- * Frees the endpoint and all its sessions; their peers are not told.
+ * Frees the endpoint and all its sessions without informing their peers.
  */
 int dccp_endpoint_free(struct dccp_endpoint *endpoint);
 
@@ -1067,12 +1067,9 @@ int dccp_get_path_stats(const struct dccp_conn *conn,
                         struct dccp_path_stats *stats);
 
 /**
- * Waits for the next event. Events are kept from the connection's beginning on, the newest 256. -EPIPE after
- * DCCP_EVENT_CLOSED.
+ * Waits for the next event. At most the newest 256 events are kept. -EPIPE after DCCP_EVENT_CLOSED.
  */
-int dccp_next_event(struct dccp_conn *conn,
-                    int timeout_ms,
-                    struct dccp_event *event);
+int dccp_next_event(struct dccp_conn *conn, int timeout_ms, struct dccp_event *event);
 
 /**
  * Largest datagram that all paths carry at present, bytes.
@@ -1085,8 +1082,8 @@ ptrdiff_t dccp_max_datagram(const struct dccp_conn *conn);
 int dccp_is_multipath(const struct dccp_conn *conn);
 
 /**
- * Writes the peer's address when the connection opened; DCCP_ADDRESS_SIZE bytes are enough. Returns its
- * length, or -ERANGE.
+ * Writes the address that the peer had when the connection opened; DCCP_ADDRESS_SIZE bytes are enough.
+ * Returns its length, or -ERANGE.
  */
 int dccp_peer_address(const struct dccp_conn *conn,
                       char *into,
@@ -1171,8 +1168,8 @@ int dccp_stream_close(struct dccp_stream *stream);
 
 /**
  * A descriptor for poll() and epoll, for reading only. It is readable while there are bytes, and at the end.
- * It also becomes readable, until the next call, when the peer has everything, or when there is room after a
- * dccp_stream_write() found none. Do not read, write or close it.
+ * Two changes also make it readable until the next call: the peer has received everything, or there is room
+ * after a dccp_stream_write() found none. Do not read, write or close it.
  */
 int dccp_stream_fd(struct dccp_stream *stream);
 

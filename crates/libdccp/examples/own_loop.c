@@ -1,4 +1,4 @@
-/* An echo with an event loop, a socket and a clock of its own: own_loop listen PORT | own_loop connect IPV4 PORT TEXT */
+/* An echo with its own event loop, socket and clock: own_loop listen PORT | own_loop connect IPV4 PORT TEXT */
 #include <arpa/inet.h>
 #include <dccp.h>
 #include <errno.h>

@@ -225,8 +225,8 @@ fn send(conn: *const dccp_conn, data: &[u8], delivery: Delivery, timeout_ms: c_i
 }
 
 /// Waits for a datagram and copies it. Returns its length; 0 after an orderly end, -ECONNRESET or -ETIMEDOUT
-/// after any other; -EMSGSIZE if it is larger than the buffer, which keeps it in the queue. -ECONNABORTED if
-/// another thread closes the connection.
+/// after any other. If it is larger than the buffer: -EMSGSIZE, and the datagram stays for the next call.
+/// -ECONNABORTED if another thread closes the connection.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn dccp_recv(
     conn: *mut dccp_conn,
@@ -319,8 +319,9 @@ unsafe fn messages(datagrams: *const dccp_msg, count: c_uint) -> Outcome<Vec<dcc
 }
 
 /// A descriptor for poll() and epoll, for reading only. It is readable while datagrams wait, and after the
-/// end. An event, or room after a sender found none, also makes it readable until dccp_events() is called.
-/// Use it edge- or level-triggered. It belongs to the connection: do not read, write or close it.
+/// end. Two changes also make it readable until dccp_events() is called: a new event, and room in the queue
+/// after a sender found none. Use it edge- or level-triggered. It belongs to the connection: do not read,
+/// write or close it.
 #[unsafe(no_mangle)]
 pub extern "C" fn dccp_fd(conn: *mut dccp_conn) -> c_int {
     answer(|| Ok(connection(conn)?.descriptor().map_err(ConnectError::Io)?.as_raw_fd() as usize))

@@ -66,7 +66,7 @@ fn stale() -> crate::errno::Failure {
 /// Checks the pointer for a new handle.
 pub(crate) fn output<H>(into: *mut *mut H) -> Outcome<()> {
     if into.is_null() {
-        Err(invalid("there is no room for the handle: the last argument is null"))
+        Err(invalid("the last argument, which receives the handle, is null"))
     } else {
         Ok(())
     }

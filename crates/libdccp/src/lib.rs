@@ -2,9 +2,9 @@
 //!
 //! Every function looks up its handle in a table, so a stale or wrong handle is an error and never an access
 //! to foreign memory. The caller is responsible only for the pointers to its own memory.
-#![allow(unsafe_code, reason = "the functions of a C library take the caller's pointers")]
-#![allow(non_camel_case_types, reason = "the names are those of C")]
-#![allow(clippy::missing_safety_doc, reason = "the header says once what holds for all of them")]
+#![allow(unsafe_code, reason = "a C API takes the caller's pointers")]
+#![allow(non_camel_case_types, reason = "C naming conventions")]
+#![allow(clippy::missing_safety_doc, reason = "the head of dccp.h states the rules for all functions once")]
 
 pub mod connection;
 pub mod endpoint;

@@ -34,9 +34,9 @@ pub const DCCP_EVENT_PATH_STRAYS: u32 = 7;
 pub const DCCP_EVENT_OPENED: u32 = 8;
 /// In dccp_event.kind: the peer opened a stream of a dccp_endpoint's session. It can be read and written.
 pub const DCCP_EVENT_STREAM_OPENED: u32 = 9;
-/// In dccp_event.kind: there are bytes to read on a stream of a dccp_endpoint, or the end.
+/// In dccp_event.kind: a stream of a dccp_endpoint has bytes to read, or its end.
 pub const DCCP_EVENT_STREAM_READABLE: u32 = 10;
-/// In dccp_event.kind: there is room on a stream of a dccp_endpoint that had none.
+/// In dccp_event.kind: a full stream of a dccp_endpoint has room again.
 pub const DCCP_EVENT_STREAM_WRITABLE: u32 = 11;
 /// In dccp_event.kind: the peer has received everything written on a stream of a dccp_endpoint, and the end.
 pub const DCCP_EVENT_STREAM_DELIVERED: u32 = 12;
@@ -62,23 +62,23 @@ pub struct dccp_stats {
     pub size: usize,
     /// Datagrams accepted from the application.
     pub sent: u64,
-    /// Bytes of sent.
+    /// Bytes in these datagrams.
     pub sent_bytes: u64,
-    /// Datagrams of sent that wait in the queue.
+    /// Accepted datagrams that wait in the queue.
     pub queued: u64,
-    /// Datagrams of sent that were dropped because no path could carry them any more.
+    /// Accepted datagrams that were dropped because no path could carry them any more.
     pub dropped: u64,
-    /// Datagrams of sent that were dropped because the queue was full.
+    /// Accepted datagrams that were dropped because the queue was full.
     pub displaced: u64,
-    /// Datagrams of sent that expired before they left.
+    /// Accepted datagrams that expired in the queue.
     pub expired: u64,
     /// Data packets that congestion control considers lost.
     pub lost: u64,
     /// Datagrams that arrived.
     pub received: u64,
-    /// Bytes of received.
+    /// Bytes in these datagrams.
     pub received_bytes: u64,
-    /// Datagrams of received that were dropped because the application did not fetch them.
+    /// Arrived datagrams that were dropped because the application did not fetch them.
     pub unread: u64,
     /// Measured rate of all paths, bits per second; 0 while app_limited, since it is unknown then.
     pub rate: u64,
@@ -290,8 +290,7 @@ pub unsafe extern "C" fn dccp_get_path_stats(
     })
 }
 
-/// Waits for the next event. Events are kept from the connection's beginning on, the newest 256. -EPIPE after
-/// DCCP_EVENT_CLOSED.
+/// Waits for the next event. At most the newest 256 events are kept. -EPIPE after DCCP_EVENT_CLOSED.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn dccp_next_event(
     conn: *mut dccp_conn,
@@ -331,8 +330,8 @@ pub extern "C" fn dccp_is_multipath(conn: *const dccp_conn) -> c_int {
     answer(|| Ok(connection(conn)?.is_multipath().into()))
 }
 
-/// Writes the peer's address when the connection opened; DCCP_ADDRESS_SIZE bytes are enough. Returns its
-/// length, or -ERANGE.
+/// Writes the address that the peer had when the connection opened; DCCP_ADDRESS_SIZE bytes are enough.
+/// Returns its length, or -ERANGE.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn dccp_peer_address(conn: *const dccp_conn, into: *mut c_char, size: usize) -> c_int {
     // SAFETY: the header requires this of the caller.

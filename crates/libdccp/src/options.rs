@@ -48,7 +48,7 @@ pub struct dccp_path {
     pub size: usize,
     /// Numeric address of this host.
     pub local: *const c_char,
-    /// Network interface that it leaves through. An address alone does not select the interface.
+    /// Network interface that its packets leave through. An address alone does not select the interface.
     pub interface: *const c_char,
     /// Numeric address and port of the peer; NULL: the connection's address.
     pub remote: *const c_char,
@@ -118,7 +118,7 @@ pub struct dccp_options {
     /// Idle time of a path before this end probes the peer, milliseconds. Default: 12000, 24000 at a
     /// listener; DCCP_NEVER disables it.
     pub keepalive_ms: u32,
-    /// How long a connection survives without a working path, milliseconds. Default: 60000.
+    /// Time that a connection survives without a working path, milliseconds. Default: 60000.
     pub survive_ms: u32,
     /// Private key of this end, in base64; enables encryption. Default: no encryption.
     pub private_key: *const c_char,

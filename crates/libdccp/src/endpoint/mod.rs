@@ -108,7 +108,7 @@ pub unsafe extern "C" fn dccp_endpoint_connect(
 ) -> c_int {
     answer(|| {
         if session.is_null() {
-            return Err(invalid("there is no room for the session's number"));
+            return Err(invalid("the argument that receives the session's number is null"));
         }
         // SAFETY: the header requires this of the caller.
         let to = unsafe { place(to) }?;
@@ -179,8 +179,8 @@ pub unsafe extern "C" fn dccp_endpoint_receive(
     })
 }
 
-/// Writes the next packet for the network: returns 1, or 0 if none may leave now. -EMSGSIZE if it is larger
-/// than the room, which keeps the packet.
+/// Writes the next packet for the network: returns 1, or 0 if none may leave now. If it is larger than the
+/// room: -EMSGSIZE, and the packet stays for the next call.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn dccp_endpoint_transmit(
     endpoint: *mut dccp_endpoint,
@@ -294,8 +294,8 @@ pub extern "C" fn dccp_endpoint_queued(endpoint: *const dccp_endpoint, session: 
     })
 }
 
-/// Copies the next received datagram, and writes its session. Returns its length, or -EAGAIN. -EMSGSIZE if it
-/// is larger than the buffer, which keeps the datagram.
+/// Copies the next received datagram, and writes its session. Returns its length, or -EAGAIN. If it is larger
+/// than the buffer: -EMSGSIZE, and the datagram stays for the next call.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn dccp_endpoint_recv(
     endpoint: *mut dccp_endpoint,
@@ -374,7 +374,7 @@ pub extern "C" fn dccp_endpoint_close(endpoint: *mut dccp_endpoint, now_ns: u64,
     })
 }
 
-/// Frees the endpoint and all its sessions; their peers are not told.
+/// Frees the endpoint and all its sessions without informing their peers.
 #[unsafe(no_mangle)]
 pub extern "C" fn dccp_endpoint_free(endpoint: *mut dccp_endpoint) -> c_int {
     answer(|| ENDPOINTS.remove(endpoint).map(|_| 0))

@@ -72,7 +72,7 @@ pub unsafe extern "C" fn dccp_endpoint_open_stream(
 ) -> c_int {
     answer(|| {
         if stream.is_null() {
-            return Err(invalid("there is no room for the stream's number"));
+            return Err(invalid("the argument that receives the stream's number is null"));
         }
         let StreamId(number) = act(endpoint, now_ns, session, |streams| streams.open(&[], PRIORITY))?;
         // SAFETY: the header requires this of the caller.
