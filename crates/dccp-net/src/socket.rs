@@ -85,7 +85,7 @@ fn open(bind: &Bind, raw: bool, mark: Option<u32>, shared: bool) -> io::Result<s
 fn shard_by_header(socket: &socket2::Socket, shards: u8) {
     let instruction = |code: u32, jt: u8, jf: u8, k: u32| libc::sock_filter { code: code as u16, jt, jf, k };
     let program = [
-        // Byte 4; a shorter datagram goes to the first socket.
+        // Load byte 4. For a shorter datagram the program ends and returns 0, the first socket.
         instruction(libc::BPF_LD | libc::BPF_B | libc::BPF_ABS, 0, 0, 4),
         instruction(libc::BPF_JMP | libc::BPF_JGE | libc::BPF_K, 0, 1, shards.into()),
         // No socket has this number.

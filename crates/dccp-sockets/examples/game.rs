@@ -29,7 +29,7 @@ fn serve(listener: &Listener, ticks: usize) -> Result<()> {
     let mut players: Vec<(PublicKey, Connection)> = Vec::new();
     for _ in 0..ticks {
         while let Ok(connection) = listener.try_accept() {
-            let key = connection.peer_key().ok_or("a listener with a key has no peers without one")?;
+            let key = connection.peer_key().ok_or("the peer has no key, although the listener has one")?;
             println!("{key} plays with {} points", scores.entry(key).or_default());
             players.push((key, connection));
         }

@@ -119,7 +119,7 @@ pub struct QueueView {
     pub oldest: Duration,
     /// Of the head's flow, including the head.
     pub flow_bytes: u64,
-    /// The bytes are of streams: a packet on a slow path delays its own stream only.
+    /// The bytes belong to streams: a packet on a slow path delays only its own stream.
     pub streams: bool,
 }
 

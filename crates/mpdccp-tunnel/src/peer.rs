@@ -54,7 +54,7 @@ pub(crate) struct Peer {
     /// Sessions with servers that were left: they carry their connections, and packets until the next session
     /// is open.
     pub(crate) leaving: Vec<Leaving>,
-    /// On a server: the peer has requested addresses, and the ones that it has.
+    /// On a server: whether the peer has requested addresses, and its leased addresses.
     pub(crate) asked: bool,
     pub(crate) leased: Vec<IpAddr>,
     pub(crate) policer: Policer,

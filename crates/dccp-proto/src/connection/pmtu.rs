@@ -9,8 +9,8 @@ use mpdccp_units::{Duration, Time};
 pub(super) const BASE: u16 = 1200;
 /// Tries before a larger size counts as too large (MAX_PROBES, RFC 8899 section 5.1.2).
 const SEARCH_TRIES: u8 = 3;
-/// Tries before the current size counts as lost in a black hole: more, since random loss must not look like
-/// one.
+/// Tries before the current size counts as lost in a black hole. There are more of them, since random loss
+/// must not look like a black hole.
 const CONFIRM_TRIES: u8 = 5;
 /// Time after a search until a data packet triggers a probe for a larger size (PMTU_RAISE_TIMER,
 /// RFC 8899 section 5.1.1). Shorter than the RFC's 600 s, since it costs one probe, and never happens on an

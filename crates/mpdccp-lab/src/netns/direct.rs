@@ -269,7 +269,8 @@ impl Sender<'_> {
         self.from + pace.rate.time_for(u64::from(pace.payload) * self.sent.packets.len() as u64)
     }
 
-    /// Time at which it closes unless told earlier; with echoes, it waits for them.
+    /// Time at which the sender closes by itself. A sender of echoed packets never does, because it waits for
+    /// the echoes.
     fn end(&self) -> Time {
         if self.flow.echo { Time::MAX } else { self.to + LINGER }
     }

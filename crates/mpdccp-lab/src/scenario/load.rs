@@ -109,7 +109,7 @@ impl Scenario {
         Scenario::parse(&file, &text)
     }
 
-    /// Finds it likewise; returns its name for errors, and its text.
+    /// Like [`find`](Self::find), but returns the scenario's name for errors, and its text.
     ///
     /// # Errors
     /// Neither exists.

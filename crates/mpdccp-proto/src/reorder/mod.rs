@@ -1,4 +1,4 @@
-//! Reorderers: put arriving packets back in MP_SEQ order, or not.
+//! Reorderers: deliver arriving packets in MP_SEQ order, or as they arrive.
 //!
 //! Packets behind a hole in the MP_SEQ numbers are held until the hole fills, is *proven lost*, or has lasted
 //! too long.

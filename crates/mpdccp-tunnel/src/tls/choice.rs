@@ -284,8 +284,8 @@ mod tests {
         for rtt in [1, 40, 600, 1_200] {
             let line = Line::new(rtt, |_| false).run(900_000);
             let [(at, Over::Tls)] = line.moves[..] else { panic!("{rtt} ms: {:?}", line.moves) };
-            // The silence, at most one second until the connection begins, two round trips, and the same time
-            // for the last answer.
+            // Sum of: the silence, at most one second until the connection begins, two round trips to open
+            // it, and as much again for the last answer.
             assert!(at <= 2_000 + 1_000 + 300 + 2 * (2 * rtt + 1_000), "{rtt} ms: after {at} ms");
             assert_eq!(line.connections, 1);
         }

@@ -27,7 +27,7 @@ impl Frames {
     ///
     /// # Errors
     /// The stream does not carry packets.
-    #[allow(clippy::should_implement_trait, reason = "it lends the packet")]
+    #[allow(clippy::should_implement_trait, reason = "an iterator cannot return a borrow of itself")]
     pub fn next(&mut self) -> Result<Option<&mut [u8]>, NotAFrame> {
         let Some(length) = self.bytes.get(self.at..).and_then(|rest| rest.first_chunk()) else {
             return Ok(None);

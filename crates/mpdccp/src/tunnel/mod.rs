@@ -80,7 +80,7 @@ pub(crate) enum Command {
     /// Check a configuration file: list all errors, and warn of suspicious values; exit code 2 if there are
     /// errors.
     Check {
-        /// The file.
+        /// The configuration file.
         file: PathBuf,
         /// Print JSON (docs/formats.md).
         #[arg(long)]

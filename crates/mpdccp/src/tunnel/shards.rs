@@ -70,8 +70,7 @@ impl Shards {
         all?.into_iter().reduce(Status::merge)
     }
 
-    /// Reloads the tunnel's file; returns a description of the changes, or the error if there were
-    /// none.
+    /// Reloads the tunnel's file; returns a description of the changes. On an error nothing changes.
     pub(crate) fn reload(&self, helper: &Helper) -> Result<String, String> {
         let (cfg, keys) = helper.reload()?;
         // Nothing can fail from here on, so that either all shards apply the changes or none.

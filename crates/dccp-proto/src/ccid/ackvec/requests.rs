@@ -134,7 +134,7 @@ mod tests {
         assert_eq!(drain(&mut requests), [SenderRequest::AckPeer]);
         requests.on_round(205, 100, false);
         assert_eq!(drain(&mut requests), [SenderRequest::SequenceWindow(2048), SenderRequest::AckPeer]);
-        // Small packets: more are in flight than the window in packets says.
+        // With small packets, more packets are in flight than the window in packets allows.
         requests.on_round(100, 5000, false);
         assert_eq!(drain(&mut requests), [SenderRequest::SequenceWindow(32768), SenderRequest::AckPeer]);
         for _ in 1..LOW_ROUNDS {
