@@ -2,9 +2,9 @@ use dccp_cc::{AckEvent, CcConfig, Controller, Limits, Sent, Window};
 use dccp_proto::{CcOptions, Experiment};
 use mpdccp_units::Time;
 
-/// What a congested window keeps. Reno's would be a half; more makes the rate smoother.
+/// Share of the window that remains after congestion. Reno keeps a half; a larger share is smoother.
 const BETA: f64 = 0.875;
-/// Packets a window grows in a round: as friendly to TCP as Reno is, for the `BETA` chosen.
+/// Growth of the window per round, in packets. With this `BETA`, the flow is as friendly to TCP as Reno.
 const ALPHA: f64 = 4.0 * (1.0 - BETA * BETA) / 3.0;
 
 /// General additive increase, multiplicative decrease: the window is counted in packets.
@@ -34,7 +34,7 @@ impl Controller for Gaimd {
         if ev.congestion {
             self.reduce_to(self.cwnd * BETA);
         } else if ev.app_limited {
-            // A window that is not used proves nothing.
+            // A window that is not used must not grow.
         } else if self.cwnd < self.ssthresh {
             self.cwnd = (self.cwnd + acked).min(self.ssthresh);
         } else {
@@ -63,7 +63,7 @@ impl Controller for Gaimd {
     }
 }
 
-/// The one line: this number means this controller. Both ends put it into their `Config::cc`.
+/// Registers the controller under this CCID. Both ends need it in their `Config::cc`.
 pub fn options() -> CcOptions {
     let gaimd = Experiment { ccid: 251, controller: |cfg| Box::new(Gaimd::new(cfg)) };
     CcOptions { experiment: Some(gaimd), ..CcOptions::default() }
