@@ -1,7 +1,7 @@
 //! Assigns a packet to a queue of a TUN device by its destination's prefix. By default the kernel hashes the
 //! flow, and switches to another queue as soon as an answer is written there, while packets of the flow still
 //! wait in the first. A flow has one destination, so this program keeps it in one queue.
-#![expect(unsafe_code, reason = "nothing safe offers bpf(2)")]
+#![expect(unsafe_code, reason = "no crate offers a safe bpf(2)")]
 
 use nix::libc;
 use rustix::fd::{AsFd, AsRawFd, FromRawFd, OwnedFd};

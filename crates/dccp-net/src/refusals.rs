@@ -33,8 +33,10 @@ impl Refusals {
             (Reason::UnknownPeer, Some(key)) => format!("no peer has public_key {key}"),
             (Reason::Stranger, _) => "its configuration does not have the public key of this end".into(),
             (Reason::BadHandshake, _) => "cannot decrypt its handshake; the preshared keys may differ".into(),
-            (Reason::OldHandshake, _) => "its handshake is old: replayed, or its clock was set back".into(),
-            (Reason::NoCommonCipher, _) => "both ends have no cipher in common".into(),
+            (Reason::OldHandshake, _) => {
+                "its handshake is old: either a replay, or the peer's clock was set back".into()
+            }
+            (Reason::NoCommonCipher, _) => "the two ends have no common cipher".into(),
             _ => return None,
         };
         if now < self.next {

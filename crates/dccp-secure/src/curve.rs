@@ -10,15 +10,12 @@ pub(crate) struct Key(agreement::PrivateKey);
 impl Key {
     pub(crate) fn new(private: &[u8; 32]) -> Key {
         let key = agreement::PrivateKey::from_private_key(&ALGORITHM, private);
-        Key(key.expect("32 bytes are a key, unless there is no memory"))
+        Key(key.expect("any 32 bytes are a valid key; only the allocation can fail"))
     }
 
     pub(crate) fn public(&self) -> [u8; 32] {
         let public = self.0.compute_public_key().ok();
-        *public
-            .as_ref()
-            .and_then(|key| key.as_ref().first_chunk())
-            .expect("a key has a public half of 32 bytes")
+        *public.as_ref().and_then(|key| key.as_ref().first_chunk()).expect("a public key has 32 bytes")
     }
 
     /// `None` if the other key is one of the few points that give the same result with every private key (RFC

@@ -179,7 +179,7 @@ pub(crate) fn open_path(
     };
     let local = path.local.unwrap_or(any);
     if local.is_ipv4() != remote.is_ipv4() {
-        return Err(ConnectError::Options("both ends of a path must be of the same IP version"));
+        return Err(ConnectError::Options("both ends of a path must have the same IP version"));
     }
     let interface = path.interface.as_ref().or(options.interface.as_ref()).cloned();
     let bind = Bind { interface, ..Bind::toward(remote, local, options.source_ports.0) };

@@ -195,7 +195,7 @@ pub fn as_text(pairs: &[Pair]) -> String {
     };
     let Allowed { tunnel, tcp } = allowed();
     out + &format!(
-        "\nEach figure of the first directory, of the second, and the difference in per cent, from runs with the same seeds. The 95 % interval of the \
+        "\nThe table lists each figure in the first and in the second directory, and their difference in per cent, from runs with the same seeds. The 95 % interval of the \
          difference lies within the tolerance ({}; TCP: {}) in {} of {}; {} are open (an interval needs six pairs); {} are apart.\n",
         words(&tunnel),
         words(&tcp),

@@ -239,13 +239,13 @@ fn draw(
         return Ok(None);
     }
     let dir = out.join("figures");
-    fs::create_dir_all(&dir).map_err(|e| LabError::failed("making the figures' directory", e))?;
+    fs::create_dir_all(&dir).map_err(|e| LabError::failed("creating the directory of the figures", e))?;
     let labels: Vec<String> = shown.iter().map(|run| run.shown()).collect();
     let columns = shown.iter().zip(&labels).map(|(run, label)| Column { label, run });
     let columns: Vec<Column<'_>> = columns.collect();
     let file = |kind: &str| dir.join(format!("{}_{kind}", cell.name));
     let mut figures = vec![(
-        "Latency of each packet, between applications and on the wire; rates received, and rates sent on each path (100 ms bins). Broken lines: published figures."
+        "Latency of each packet, between applications and on the wire; rates received, and rates sent on each path (100 ms bins). Dashed lines: published figures."
             .to_owned(),
         delivery(scenario, &columns).save(&file("delivery"))?,
     )];

@@ -61,7 +61,7 @@ pub fn run(
         .filter(|section| options.only.is_empty() || options.only.iter().any(|name| called(section, name)))
         .collect();
     fs::create_dir_all(&options.out)
-        .map_err(|e| LabError::failed(format!("making {}", options.out.display()), e))?;
+        .map_err(|e| LabError::failed(format!("creating {}", options.out.display()), e))?;
     let report = options.out.join("report.html");
     let sim = Sim::default();
     let command = options::command(&spec.name, backend.name(), options);

@@ -74,7 +74,7 @@ pub struct Kept {
 /// The file cannot be written.
 pub fn pack<'a>(file: &Path, runs: impl Iterator<Item = &'a Kept>) -> Result<(), LabError> {
     let lines: Result<Vec<String>, _> = runs.map(serde_json::to_string).collect();
-    let text = lines.map(|lines| lines.join("\n")).map_err(|e| LabError::failed("keeping runs", e))?;
+    let text = lines.map(|lines| lines.join("\n")).map_err(|e| LabError::failed("storing runs", e))?;
     fs::write(file, text).map_err(|e| LabError::failed(format!("writing {}", file.display()), e))
 }
 
@@ -90,8 +90,9 @@ impl Store {
     /// # Errors
     /// The directory cannot be created.
     pub fn open(dir: &Path) -> Result<Store, LabError> {
-        fs::create_dir_all(dir)
-            .map_err(|e| LabError::Wrong(format!("making {}: {e}; name another directory", dir.display())))?;
+        fs::create_dir_all(dir).map_err(|e| {
+            LabError::Wrong(format!("creating {}: {e}; name another directory", dir.display()))
+        })?;
         Ok(Store { dir: dir.to_owned() })
     }
 
@@ -115,7 +116,7 @@ impl Store {
     /// # Errors
     /// The run cannot be written.
     pub fn keep(&self, kept: &Kept, packets: Option<&RunRecord>) -> Result<(), LabError> {
-        let failed = |e: &dyn core::fmt::Display| LabError::failed("keeping a run", e);
+        let failed = |e: &dyn core::fmt::Display| LabError::failed("storing a run", e);
         if let Some(record) = packets {
             let bytes = postcard::to_stdvec(record).map_err(|e| failed(&e))?;
             self.whole(&self.file(&kept.key, "packets"), &bytes).map_err(|e| failed(&e))?;

@@ -16,7 +16,11 @@ pub struct Aggregation {
 
 impl Aggregation {
     pub(crate) fn validate(self) -> Result<(), ConfigError> {
-        ensure((1..=1_024).contains(&self.packets), "aggregation", "packets must lie between 1 and 1024")
+        ensure(
+            (1..=1_024).contains(&self.packets),
+            "aggregation",
+            "the number of packets must be from 1 to 1024",
+        )
     }
 
     /// Draws a wait for the medium.

@@ -7,7 +7,7 @@
 //! no state per descriptor: a socket is recognised by the name of its peer, also after dup, fork and exec.
 //!
 //! Set-user-ID programs and programs without libc (static ones, Go) do not load it.
-#![allow(unsafe_code, reason = "the functions of a C library take the caller's pointers")]
+#![allow(unsafe_code, reason = "a C API takes the caller's pointers")]
 
 mod address;
 mod ask;

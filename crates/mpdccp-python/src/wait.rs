@@ -15,8 +15,11 @@ pub(crate) fn wait<T: Send>(
     mut attempt: impl FnMut(Duration) -> Option<T> + Send,
 ) -> PyResult<Option<T>> {
     let limit = timeout.map(|seconds| {
-        Duration::try_from_secs_f64(seconds)
-            .map_err(|e| PyValueError::new_err(format!("timeout {seconds}: {e}; seconds from 0 on, or None")))
+        Duration::try_from_secs_f64(seconds).map_err(|e| {
+            PyValueError::new_err(format!(
+                "invalid timeout {seconds}: {e}; expected a number of seconds, 0 or more, or None"
+            ))
+        })
     });
     let until = limit.transpose()?.and_then(|limit| Instant::now().checked_add(limit));
     loop {

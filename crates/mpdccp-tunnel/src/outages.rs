@@ -44,10 +44,10 @@ impl Peer {
         }
         let path = &path.spec.name;
         match looked.over_tls {
-            true => {
-                cx.out.warn(format!("peer {name}: path {path}: no answer over UDP; it uses TLS over TCP"))
-            }
-            false => cx.out.info(format!("peer {name}: path {path}: UDP answers again; it leaves TLS")),
+            true => cx
+                .out
+                .warn(format!("peer {name}: path {path}: no answer over UDP; falling back to TLS over TCP")),
+            false => cx.out.info(format!("peer {name}: path {path}: UDP works again; leaving TLS")),
         }
     }
 

@@ -17,7 +17,10 @@ use tokio::runtime::Handle;
 pub(super) fn run(driver: Driver<Streams>) -> io::Result<Option<Hosted>> {
     let Ok(runtime) = Handle::try_current() else { return on_a_thread(driver) };
     let descriptor = driver.descriptor().try_clone_to_owned()?;
-    #[allow(deprecated, reason = "its replacement is unsafe for the sake of types other than OwnedFd")]
+    #[allow(
+        deprecated,
+        reason = "the replacement is unsafe, for types that could change their descriptor; OwnedFd cannot"
+    )]
     let descriptor = AsyncFd::with_interest(descriptor, Interest::READABLE)?;
     let driver = Arc::new(Mutex::new(driver));
     let hosted = Arc::downgrade(&driver);
@@ -41,7 +44,7 @@ async fn turns(driver: Arc<Mutex<Driver<Streams>>>, descriptor: AsyncFd<OwnedFd>
     }
 }
 
-/// Lets the other tasks run that are ready.
+/// Lets other ready tasks run.
 async fn later() {
     let mut waited = false;
     poll_fn(|cx| {

@@ -70,7 +70,7 @@ fn by_class<'a>(rows: &'a [Row], label: &str) -> BTreeMap<&'a str, Vec<&'a Row>>
 /// Writes both files, and returns the text.
 pub(super) fn write(out: &Path, judged: &Judged, before: Option<&Judged>) -> Result<String, LabError> {
     let text = text(judged, before.map(|before| &before.rows[..]));
-    fs::create_dir_all(out).map_err(|e| LabError::failed(format!("making {}", out.display()), e))?;
+    fs::create_dir_all(out).map_err(|e| LabError::failed(format!("creating {}", out.display()), e))?;
     let json = serde_json::to_string(judged).map_err(|e| LabError::failed("writing JSON", e))?;
     for (name, content) in [("judge.json", &json), ("judge.md", &text)] {
         let path = out.join(name);

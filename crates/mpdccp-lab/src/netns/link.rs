@@ -62,7 +62,7 @@ impl RunningLink {
         };
         let [forward, reverse] = spec.ways.each_ref().map(LinkKeys::config);
         let ends = [strand(client, forward, 0), strand(server, reverse, 1)];
-        let cable = Cable::new(ends).map_err(|e| LabError::failed("making a link", e))?;
+        let cable = Cable::new(ends).map_err(|e| LabError::failed("creating a link", e))?;
         let path = Path {
             names: paths.iter().map(|(_, path)| path.name.as_ref().clone()).collect(),
             cable,

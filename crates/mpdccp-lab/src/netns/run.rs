@@ -72,7 +72,7 @@ impl Backend for Netns {
         }
         world::sweep();
         let dir = TempDir::with_prefix_in(world::prefix(), world::scratch())
-            .map_err(|e| LabError::failed("making a directory", e))?;
+            .map_err(|e| LabError::failed("creating a directory", e))?;
         // Dropped in reverse order, even on an error or a panic: traffic, tunnel, links, namespaces.
         let _reaper = Reaper::of_namespaces(&[world::name("client"), world::name("server")], dir.path())?;
         let (client, server) = (Namespace::new("client")?, Namespace::new("server")?);

@@ -36,7 +36,7 @@ impl<'a> Tunnel<'a> {
         client: &Namespace,
         server: &Namespace,
     ) -> Result<Tunnel<'a>, LabError> {
-        let random = || dccp_net::random_seed().map_err(|e| LabError::failed("making keys", e));
+        let random = || dccp_net::random_seed().map_err(|e| LabError::failed("generating keys", e));
         let files = TunnelFiles::new(plan, dir.to_owned(), random)?;
         let start = |namespace: &Namespace, side: Side| {
             let role = side.name();

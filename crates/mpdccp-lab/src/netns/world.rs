@@ -83,7 +83,7 @@ impl Namespace {
             offload: false,
         };
         self.inside(|| {
-            Tun::create(&config).map_err(|e| LabError::failed(format!("making device {}", config.name), e))
+            Tun::create(&config).map_err(|e| LabError::failed(format!("creating device {}", config.name), e))
         })
     }
 }

@@ -202,7 +202,7 @@ fn link(
         return bad(tables.into_iter().flatten().find_map(|table| of_link(table, way, key)), &what);
     }
     if path.priority.is_some_and(|p| p > 15) {
-        return bad(own.and_then(|t| value(t, "priority")), "priority must lie between 0 and 15");
+        return bad(own.and_then(|t| value(t, "priority")), "priority must be from 0 to 15");
     }
     let mut last = 0.0;
     for event in &path.events {
@@ -260,7 +260,7 @@ fn variant(s: &Scenario, c: &Variant) -> Result<(), Problem> {
         (Some(_), None) | (None, Some(_)) => Ok(()),
         // The program's default.
         (None, None) if s.mode == Mode::Tunnel => Ok(()),
-        _ => Err(problem(&c.label, "a variant has `ccid`, `tcp` or `udp = true`")),
+        _ => Err(problem(&c.label, "a variant needs exactly one of `ccid`, `tcp` and `udp = true`")),
     }?;
     let (paths, flows) = (c.paths.as_deref(), c.flows.as_deref());
     paths.into_iter().flatten().try_for_each(|name| known_path(s, name))?;
@@ -340,7 +340,7 @@ fn flow(s: &Scenario, f: &FlowSpec, places: &Places<'_>, duration: f64) -> Resul
         if f.kind != FlowKind::Command
             && (s.mode != Mode::Direct || f.kind != FlowKind::Udp || first || bulk || tcp)
         {
-            let message = "a reverse flow needs mode = \"direct\" and kind = \"udp\", a source other than bulk, and a place after the flow whose DCCP connection it uses";
+            let message = "a reverse flow needs mode = \"direct\", kind = \"udp\" and a source other than bulk; list it after the flow whose DCCP connection it uses";
             return Err(at("reverse", message.to_owned()));
         }
     }

@@ -62,7 +62,7 @@ impl SourceSpec {
         match self {
             SourceSpec::OnOff { on, .. } if on.is_zero() => Some("`on` must be above 0"),
             SourceSpec::Video { frames_per_s, .. } if !(1..=1000).contains(frames_per_s) => {
-                Some("frames_per_s must lie between 1 and 1000")
+                Some("frames_per_s must be from 1 to 1000")
             }
             SourceSpec::Video { ladder, .. } if ladder.0.is_empty() || !ladder.0.is_sorted() => {
                 Some("the rates of `ladder` must be in ascending order")

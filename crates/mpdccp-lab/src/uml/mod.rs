@@ -3,8 +3,8 @@
 //! A User Mode Linux kernel, built by `tools/uml/build`, runs as a process of this machine. Its root is the
 //! host's file system, and the namespace backend runs inside it. Its clock advances only while all its
 //! processes sleep (time travel, `inf-cpu`), so results depend neither on the machine nor on its load: kernel
-//! TCP, MPTCP, the tunnel and any program give the same result for the same seed. Code that spins until a
-//! time has come never ends there.
+//! TCP, MPTCP, the tunnel and any program give the same result for the same seed. Code that busy-waits for a
+//! time never ends there, because the clock does not advance meanwhile.
 
 mod guest;
 
@@ -95,7 +95,7 @@ impl Uml {
     /// Starts the kernel for the job in `dir`.
     fn boot(&self, dir: &Path, seed: u64) -> Result<Running, LabError> {
         let console =
-            File::create(dir.join(left::CONSOLE)).map_err(|e| LabError::failed("making a file", e))?;
+            File::create(dir.join(left::CONSOLE)).map_err(|e| LabError::failed("creating a file", e))?;
         let child = Command::new(&self.kernel)
             .args([MEMORY, "root=/dev/root", "rootfstype=hostfs", "rw", "time-travel=inf-cpu", "quiet"])
             // The clock begins at the same time in each run, so that nothing depends on today's date.
@@ -112,7 +112,7 @@ impl Uml {
             // signal would break the kernel.
             .process_group(0)
             .stdin(Stdio::null())
-            .stdout(console.try_clone().map_err(|e| LabError::failed("making a file", e))?)
+            .stdout(console.try_clone().map_err(|e| LabError::failed("creating a file", e))?)
             .stderr(console)
             .spawn()
             .map_err(|e| LabError::failed(format!("starting {}", self.kernel.display()), e))?;
@@ -199,7 +199,7 @@ impl Backend for Uml {
             return Err(LabError::Failed(why));
         }
         let record = fs::read(dir.path().join(left::RECORD)).map_err(|_| {
-            LabError::failed("the kernel ended without a result; its last words", last_words(dir.path()))
+            LabError::failed("the kernel ended without a result; its last output", last_words(dir.path()))
         })?;
         self.spent.add(plan.scenario.duration(), began.elapsed());
         postcard::from_bytes(&record).map_err(|e| failed(&e))

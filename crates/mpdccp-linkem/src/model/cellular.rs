@@ -13,7 +13,7 @@ const TICK: Duration = ms(100);
 pub(super) static LTE: Model = Model {
     name: "lte",
     about: "LTE, stationary: the rate varies within seconds; 1 s of queue",
-    source: "medians of 13 Mbit/s down and 6 Mbit/s up: Huang et al., A Close Examination of Performance and Power Characteristics of 4G LTE Networks (MobiSys 2012); a rate that wanders: Winstein et al., Stochastic Forecasts Achieve High Throughput and Low Delay over Cellular Networks (NSDI 2013)",
+    source: "medians of 13 Mbit/s down and 6 Mbit/s up: Huang et al., A Close Examination of Performance and Power Characteristics of 4G LTE Networks (MobiSys 2012); varying rate: Winstein et al., Stochastic Forecasts Achieve High Throughput and Low Delay over Cellular Networks (NSDI 2013)",
     usual: lte,
     course: lte_course,
 };
@@ -42,8 +42,8 @@ fn lte_course(mut random: Random) -> Course {
 
 pub(super) static FIVE_G: Model = Model {
     name: "5g",
-    about: "mid-band 5G, with LTE instead for some seconds now and then",
-    source: "100 to 200 Mbit/s down in the middle band and frequent handoffs to LTE: Narayanan et al., A First Look at Commercial 5G Performance on Smartphones (WWW 2020)",
+    about: "mid-band 5G that sometimes falls back to LTE for seconds",
+    source: "100 to 200 Mbit/s down in mid-band and frequent handoffs to LTE: Narayanan et al., A First Look at Commercial 5G Performance on Smartphones (WWW 2020)",
     usual: five_g,
     course: five_g_course,
 };

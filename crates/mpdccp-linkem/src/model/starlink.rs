@@ -9,7 +9,7 @@ use crate::{Jitter, LinkConfig, Spread};
 
 pub(super) static STARLINK: Model = Model {
     name: "starlink",
-    about: "Starlink: a new satellite every 15 s, with another delay and rate, and losses at the change",
+    about: "Starlink: every 15 s a new satellite with a new delay and rate, and losses at the handover",
     source: "reconfiguration every 15 s: Mohan et al., A Multifaceted Look at Starlink Performance (WWW 2024); round trips of 40 to 60 ms, 100 to 250 Mbit/s down: Michel et al., A First Look at Starlink Performance (IMC 2022); up to half of the packets lost at handovers: Kassem et al., A Browser-side View of Starlink Connectivity (IMC 2022)",
     usual,
     course,

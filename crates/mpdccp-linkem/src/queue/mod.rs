@@ -70,7 +70,11 @@ impl QueueConfig {
             QueueKind::Red(config) => config.validate(),
             QueueKind::CoDel(config) => valid_codel(config),
             QueueKind::FqCoDel(config) => {
-                ensure((1..=65_536).contains(&config.flows), "queue", "flows must lie between 1 and 65536")?;
+                ensure(
+                    (1..=65_536).contains(&config.flows),
+                    "queue",
+                    "the number of flow queues must be from 1 to 65536",
+                )?;
                 ensure(config.quantum > 0, "queue", "the quantum must not be zero")?;
                 valid_codel(&config.codel)
             }

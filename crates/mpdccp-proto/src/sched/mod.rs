@@ -65,7 +65,7 @@ static SCHEDULERS: &[Entry] = &[
     },
     Entry {
         name: "srtt",
-        about: "the path with room that has the lowest round-trip time",
+        about: "the path with the lowest round-trip time among those that can send now",
         new: || Box::new(srtt::LowestRtt),
     },
     Entry {
@@ -75,7 +75,7 @@ static SCHEDULERS: &[Entry] = &[
     },
     Entry {
         name: "ecf",
-        about: "earliest completion first: waits for the fast path if that sends the backlog sooner",
+        about: "earliest completion first: waits for the fast path if the backlog then finishes sooner",
         new: || Box::new(ecf::Ecf::default()),
     },
     Entry {

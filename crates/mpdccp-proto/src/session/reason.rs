@@ -85,8 +85,8 @@ impl fmt::Display for Reason {
             Reason::Closed => "closed",
             Reason::ClosedByPeer => "closed by the peer",
             Reason::ClosedBeforeOpen => "closed while connecting",
-            Reason::Aborted => "ended at once by this end",
-            Reason::AbortedByPeer => "ended at once by the peer",
+            Reason::Aborted => "aborted by this end",
+            Reason::AbortedByPeer => "aborted by the peer",
             Reason::ResetByPeer(code) => {
                 write!(f, "reset by the peer: {code:?}")?;
                 return hint(*code).map_or(Ok(()), |hint| write!(f, " ({hint})"));
@@ -96,7 +96,7 @@ impl fmt::Display for Reason {
             Reason::Replaced => "replaced by a new subflow",
             Reason::Displaced => "displaced by other joins",
             Reason::Plain => "plain DCCP has one path",
-            Reason::Silent => "silent for too long",
+            Reason::Silent => "no packet from the peer for too long",
             Reason::NoAnswer => "no answer from the peer",
             Reason::NobodyListens => "the peer's host reports that nothing listens there",
             Reason::HandshakeTimeout => "no answer in time",

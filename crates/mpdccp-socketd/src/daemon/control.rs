@@ -33,7 +33,7 @@ fn namespace(fd: impl AsFd) -> Option<u64> {
     let (mut cookie, mut len) = (0u64, size_of::<u64>() as libc::socklen_t);
     let fd = fd.as_fd().as_raw_fd();
     let to = (&raw mut cookie).cast();
-    #[allow(unsafe_code, reason = "no library has this option")]
+    #[allow(unsafe_code, reason = "no crate offers this socket option")]
     // SAFETY: the kernel writes at most `len` bytes, which `cookie` has.
     let result = unsafe { libc::getsockopt(fd, libc::SOL_SOCKET, libc::SO_NETNS_COOKIE, to, &raw mut len) };
     (result == 0).then_some(cookie)

@@ -130,14 +130,13 @@ impl Config {
         let what = "TLS only hides packets, so it needs the keys of the tunnel; remove security = \"none\"";
         say("encapsulation", check(!(any && none), what));
         for (key, file) in [("tls_certificate", &self.tls_certificate), ("tls_key", &self.tls_key)] {
-            let what =
-                format!("{key} is for role = \"server\"; a client says with `tls_check` what it checks");
+            let what = format!("{key} is for role = \"server\"; for a client, set `tls_check`");
             say(key, check(file.is_none() || !client, what));
             let what = format!("{key} needs encapsulation = \"tls\" or \"auto\"");
             say(key, check(file.is_none() || client || tls, what));
         }
         let both = self.tls_certificate.is_some() == self.tls_key.is_some();
-        say("tls_certificate", check(both, "tls_certificate and tls_key need each other"));
+        say("tls_certificate", check(both, "set both tls_certificate and tls_key, or neither"));
         say("tls_port", check(self.tls_port > 0, "tls_port: invalid port 0; example: 443"));
         let port =
             self.listen.0.iter().find(|at| self.encapsulation == Encapsulation::Tls && at.port.is_some());
@@ -302,7 +301,7 @@ impl Config {
             say(&under("name"), check(!taken, format!("peer `{name}`: two paths are named `{}`", path.name)));
             let servers = path.remote.count() == peer.paths[0].get_ref().remote.count();
             let differ = format!(
-                "peer `{name}`: `remote` has different lengths; give each path one remote for each server, in the same order"
+                "peer `{name}`: the paths have different numbers of remotes; list one remote for each server in every path, in the same order"
             );
             say(&under("remote"), check(servers, differ));
             for (key, wrong) in self.wrong_of_path(path) {
@@ -410,7 +409,7 @@ impl Config {
             say("remote", true, format!("remote {remote}: {TLS_PORT}"));
         }
         let mixed = path.encapsulation.is_some_and(|own| (own == Encapsulation::Raw) != raw);
-        say("encapsulation", mixed, "encapsulation: `raw` is for all paths of a file, or for none".into());
+        say("encapsulation", mixed, "encapsulation: use `raw` for all paths of a file, or for none".into());
         let hidden = encapsulation.has_tls();
         let given = [
             ("encapsulation", path.encapsulation.is_some(), true),

@@ -41,7 +41,7 @@ impl Leases {
     pub(crate) fn new(saved: Option<&str>, out: &mut Actions) -> Leases {
         let by_key = saved.map_or_else(BTreeMap::new, |text| {
             serde_json::from_str(text).unwrap_or_else(|e| {
-                out.warn(format!("cannot read the file of leases; addresses are assigned anew: {e}"));
+                out.warn(format!("cannot read the file of leases; clients may get other addresses: {e}"));
                 BTreeMap::new()
             })
         });

@@ -325,14 +325,14 @@ fn check_file(mode: &Mode, client_flags: Option<&ClientFlags>, common: &Common) 
             return wrong("a file is sent or received, not both; remove --bidir");
         }
         (Mode::Ask(test), Some(flags)) if test.down && flags.parallel > 1 => {
-            return wrong("it holds the data of one connection; remove -P");
+            return wrong("the file holds the data of only one connection; remove -P");
         }
         (Mode::Ask(test), _) => (test.up, test.down),
         (Mode::Plain(load), _) => (load.is_some(), load.is_none()),
         (Mode::Obey, _) => (true, true),
     };
     if common.size <= STAMPED as u64 {
-        return wrong("each message has 16 bytes of its own; use a larger --size");
+        return wrong("each message starts with a header of 16 bytes; use a larger --size");
     }
     file::check(path, reads, writes)
 }

@@ -145,7 +145,7 @@ pub(crate) enum Command {
         keylog: PathBuf,
         /// A pcap file, from `capture` or tcpdump.
         input: PathBuf,
-        /// Output file, with DCCP packets in place of their records.
+        /// Output file: the same packets with the DCCP packets decrypted.
         output: PathBuf,
     },
     /// Stop a running tunnel cleanly.
@@ -340,7 +340,7 @@ fn run(command: Command) -> Result<(), Error> {
             let since = Instant::now();
             while socket.exists() {
                 if since.elapsed() > DOWN_PATIENCE {
-                    return Err(Error::runtime("the tunnel has not ended"));
+                    return Err(Error::runtime("the tunnel is still running"));
                 }
                 std::thread::sleep(Duration::from_millis(20));
             }

@@ -174,7 +174,7 @@ fn echoes_come_back() {
         // No direction takes longer than the round trip; the percentiles are rounded to three digits.
         assert!(0.0 <= mean && mean <= most && most <= max * 1.01, "{way}: {summary}");
     }
-    // The server's messages are no echoes.
+    // The server's messages are not echoes.
     assert_eq!(record(&server, "summary")["received"]["one_way_ms"], Value::Null);
 }
 
@@ -287,7 +287,10 @@ fn a_peer_that_falls_silent_is_told_of_and_given_up() {
         assert!(record(&records, "summary")["sent"]["messages"].as_u64().unwrap() > 0, "{records:?}");
         let last = records.last().unwrap();
         assert_eq!(last["type"], "error", "{records:?}");
-        assert!(last["error"].as_str().unwrap().contains("ended early: silent for too long"), "{last}");
+        assert!(
+            last["error"].as_str().unwrap().contains("ended early: no packet from the peer for too long"),
+            "{last}"
+        );
     }
 }
 

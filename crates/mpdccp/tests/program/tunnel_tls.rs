@@ -24,7 +24,7 @@ fn tls_bed(udp: bool, of_path: &str) -> Option<Bed> {
     Some(bed)
 }
 
-/// What both paths of the client travel over.
+/// Encapsulation in use on both paths of the client.
 fn over(bed: &Bed) -> [Value; 2] {
     ["one", "two"].map(|name| bed.client_path(name)["encapsulation"].clone())
 }
@@ -49,7 +49,8 @@ fn block_udp(bed: &Bed, on: bool) -> bool {
     run("ip", &format!("netns exec {} nft -f {}", bed.space[1], script.display())).status.success()
 }
 
-/// A server with two shards: connections reach the shard of their session, whichever accepted them.
+/// A server with two shards: connections reach the shard of their session, even if another shard accepted
+/// them.
 #[test]
 fn tls_carries_both_paths_and_outlives_the_restart_of_either_end() {
     let Some(mut bed) = tls_bed(false, "") else { return };
@@ -62,7 +63,7 @@ fn tls_carries_both_paths_and_outlives_the_restart_of_either_end() {
     for end in ["s", "c"] {
         bed.signal(end, Signal::KILL);
         bed.again(end);
-        // The other end may take its old session for good at first.
+        // At first the other end may still consider its old session valid.
         wait_for("both paths after kill -9", || ping(&bed) && all_up(&bed) && over(&bed) == ["tls", "tls"]);
     }
     // Nothing went over UDP.
@@ -93,11 +94,11 @@ fn auto_takes_tls_while_udp_is_blocked_and_returns() {
     wait_for("it works again", || ping(&bed));
     bed.down();
     let log = bed.log("c");
-    assert!(log.contains("path one: no answer over UDP; it uses TLS over TCP"), "{log}");
-    assert!(log.contains("path one: UDP answers again; it leaves TLS"), "{log}");
+    assert!(log.contains("path one: no answer over UDP; falling back to TLS over TCP"), "{log}");
+    assert!(log.contains("path one: UDP works again; leaving TLS"), "{log}");
 }
 
-/// A proxy that passes on each CONNECT whose head it is told, if it has the password ann:secret.
+/// A proxy that accepts CONNECT with the password ann:secret.
 fn proxy(space: &str, at: &str) -> std::sync::mpsc::Receiver<String> {
     let (tell, told) = std::sync::mpsc::channel();
     let (at, space) = (at.to_owned(), space.to_owned());
@@ -151,7 +152,7 @@ fn a_path_passes_an_http_proxy() {
     bed.down();
 }
 
-/// Silent, half-open, talkative and wrong clients end, and are counted.
+/// Connections of silent, half-open, talkative and wrong clients end and are counted.
 #[test]
 fn strangers_get_no_more_than_their_share() {
     let Some(mut bed) = tls_bed(false, "") else { return };

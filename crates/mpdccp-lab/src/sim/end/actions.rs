@@ -25,7 +25,7 @@ impl End {
                 Action::OpenPath(path) => self.open(now, &path),
                 Action::Look { socket, remote, .. } => self.look(now, socket, remote),
                 Action::Resolve(name) => {
-                    let answer = Err("the simulator has no names".to_owned());
+                    let answer = Err("the simulator cannot look up host names".to_owned());
                     HostEvent::Resolved { name, answer }
                 }
                 Action::ListInterfaces => HostEvent::Interfaces(Vec::new()),

@@ -58,7 +58,7 @@ fn serve(stream: &UnixStream, file: &Path) {
             (Ok(request), Some(server)) => server.answer(request, socket),
             // This program never sends such a message, so the sender is no longer trusted.
             _ => {
-                complain("unknown request; the helper process and the tunnel end");
+                complain("unknown request; stopping the helper process and the tunnel");
                 break;
             }
         };
@@ -219,7 +219,7 @@ impl Server {
             state_files::forget_connections(&self.cfg);
         }
         let socket = control::path(&self.cfg);
-        // After a death, another tunnel may use the socket.
+        // If the tunnel has died, another tunnel may use the socket.
         if self.bound && (orderly || UnixStream::connect(&socket).is_err()) {
             let _ = std::fs::remove_file(socket);
         }

@@ -27,7 +27,7 @@ fn provider() -> Arc<CryptoProvider> {
 
 type Own = (Vec<CertificateDer<'static>>, PrivateKeyDer<'static>);
 
-/// The certificate and the key of the files, or those that an earlier start made, or new ones.
+/// Certificate and key: from the configured files, from an earlier start, or new.
 pub(super) fn own(cfg: &Config) -> Result<Own, String> {
     let (Some(certificate), Some(key)) = (&cfg.tls_certificate, &cfg.tls_key) else { return made(cfg) };
     let bad = |key: &str, file: &Path, e: &dyn std::fmt::Display| format!("{key}: {}: {e}", file.display());
@@ -98,7 +98,9 @@ pub(super) fn client(check: TlsCheck) -> Result<Arc<ClientConfig>, String> {
             let found = rustls_native_certs::load_native_certs();
             roots.add_parsable_certificates(found.certs);
             let verifier = WebPkiServerVerifier::builder_with_provider(Arc::new(roots), provider()).build();
-            Some(verifier.map_err(|e| format!("tls_check = \"name\": the authorities of this host: {e}"))?)
+            Some(verifier.map_err(|e| {
+                format!("tls_check = \"name\": cannot read the certificate authorities of this host: {e}")
+            })?)
         }
         _ => None,
     };

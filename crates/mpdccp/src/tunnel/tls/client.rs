@@ -23,9 +23,9 @@ const TCP: u64 = 1;
 const CONNECT: Duration = Duration::from_secs(10);
 /// Bytes that stay without an acknowledgement for this long end a connection.
 const UNACKNOWLEDGED: std::time::Duration = std::time::Duration::from_secs(10);
-/// Waits before the next attempt.
+/// First and longest wait before the next attempt.
 const RETRY: (Duration, Duration) = (Duration::from_millis(200), Duration::from_secs(5));
-/// How often the system is asked from which address it would send now.
+/// Interval of checks of the source address that the system would use now.
 const LOOK: Duration = Duration::from_millis(500);
 
 enum Link {
@@ -38,25 +38,26 @@ enum Link {
 
 pub(crate) struct TlsClient {
     poll: Poll,
-    /// Carries packets with `auto`; otherwise it only answers questions about routes.
+    /// Carries packets with `auto`; otherwise only used to look up routes.
     udp: UdpEncapsulation,
     choice: Option<Choice>,
     bind: Bind,
     mark: Option<u32>,
-    /// The server, as the path knows it.
+    /// The server's address as the path has it.
     remote: SocketAddr,
     targets: Targets,
     proxy: Option<(SocketAddr, Option<Secret>)>,
     name: ServerName<'static>,
     config: Arc<ClientConfig>,
     link: Link,
-    /// Since when it is as it is.
+    /// When `link` last changed.
     since: Time,
     ready: bool,
     retry_at: Time,
     wait: Duration,
     looked_at: Time,
-    /// The last packet that did not take TLS. It may begin a session, so it is sent again once TLS is there.
+    /// The last packet that did not take TLS. It may begin a session, so it is sent again once TLS is
+    /// connected.
     last: Vec<u8>,
     tls: SocketStats,
     total: SocketStats,
@@ -148,7 +149,7 @@ impl TlsClient {
             self.looked_at = now;
             let Link::Tls(connection) = &self.link else { return };
             let from = connection.stream.local_addr().map(|addr| addr.ip().to_canonical());
-            // The host has moved to another network: the connection would only time out.
+            // The host has moved to another network, so the connection would only time out.
             if let (Ok(from), Ok(source)) = (from, self.udp.source(self.tcp()))
                 && from != source.to_canonical()
             {
@@ -193,7 +194,7 @@ impl TlsClient {
         } else {
             self.targets.on_failed()
         }
-        // Clients that lost the same server do not all return at once.
+        // A random delay, so that clients of a lost server do not all return at once.
         let jitter = Duration::from_nanos(now.as_nanos() / 64 % (wait.as_nanos() as u64 / 4).max(1));
         self.retry_at = now + wait + jitter;
         self.wait = (self.wait * 2).min(RETRY.1);
@@ -206,7 +207,7 @@ impl TlsClient {
         }
     }
 
-    /// Continues with what the TCP connection has.
+    /// Continues according to the state of the TCP connection.
     fn progress(&mut self, now: Time, each: &mut dyn FnMut(Received<'_>)) -> Result<(), End> {
         match std::mem::replace(&mut self.link, Link::Idle) {
             Link::Idle => {}
@@ -283,7 +284,7 @@ impl TlsClient {
     fn send_last(&mut self) {
         let last = std::mem::take(&mut self.last);
         if let (Link::Tls(connection), false) = (&mut self.link, last.is_empty()) {
-            // If it does not leave, its sender repeats it.
+            // If it is dropped, its sender retransmits it.
             let _ = connection.send(std::iter::once(&*last));
         }
     }
@@ -406,7 +407,7 @@ impl Encapsulation for TlsClient {
                 let counter = if self.ready { "tls_lost" } else { "tls_connect_failed" };
                 match end {
                     End::Closed => self.fail(now, "the other end closed the connection", counter),
-                    End::NotFrames => self.fail(now, "the other end is no tunnel", counter),
+                    End::NotFrames => self.fail(now, "the other end is not a tunnel", counter),
                     End::Failed(e) => self.fail(now, &e.to_string(), counter),
                 }
             }
@@ -485,7 +486,7 @@ impl Encapsulation for TlsClient {
     }
 
     fn ask(&mut self, question: &Burst<'_>) {
-        // Without an answer it is asked again.
+        // Without an answer, another request follows.
         let _ = self.udp.send(question);
     }
 }

@@ -11,7 +11,7 @@ use zeroize::Zeroizing;
 /// Largest answer.
 const ANSWER: usize = 8 << 10;
 
-/// Asks for a connection to `to`, with user and password.
+/// The request for a connection to `to`, with user and password.
 pub(super) fn request(to: SocketAddr, login: Option<&Secret>) -> Zeroizing<String> {
     let login = login.map(|login| {
         let words = Zeroizing::new(BASE64_STANDARD.encode(login.0.as_bytes()));
@@ -21,9 +21,9 @@ pub(super) fn request(to: SocketAddr, login: Option<&Secret>) -> Zeroizing<Strin
     format!("CONNECT {to} HTTP/1.1\r\nHost: {to}\r\n{login}\r\n").into()
 }
 
-/// Reads the answer; true once it is complete and accepts, false while more of it is to come.
+/// Reads the answer: true once it is complete and positive, false while it is incomplete.
 pub(super) fn accepts(mut stream: &TcpStream, answer: &mut Vec<u8>, has_login: bool) -> Result<bool, End> {
-    // Nothing follows its head before this end has sent something.
+    // The proxy sends nothing after the head of its answer until this end has sent data.
     let mut byte = [0];
     while !answer.ends_with(b"\r\n\r\n") {
         match stream.read(&mut byte) {
@@ -41,7 +41,9 @@ pub(super) fn accepts(mut stream: &TcpStream, answer: &mut Vec<u8>, has_login: b
     let status = line.strip_prefix("HTTP/1.").and_then(|rest| rest.split(' ').nth(1)).unwrap_or_default();
     let why = match (status, has_login) {
         (status, _) if status.starts_with('2') => return Ok(true),
-        ("407", false) => "the proxy wants a password: proxy = \"http://USER:PASSWORD@HOST:PORT\"".to_owned(),
+        ("407", false) => {
+            "the proxy requires a password; set proxy = \"http://USER:PASSWORD@HOST:PORT\"".to_owned()
+        }
         ("407", true) => "the proxy refuses the user or password in `proxy`".to_owned(),
         _ => {
             let line: String = line.chars().filter(|c| !c.is_control()).take(100).collect();

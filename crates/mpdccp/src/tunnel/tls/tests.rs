@@ -13,7 +13,7 @@ use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::path::Path;
 
 fn config() -> Config {
-    // Nobody can write there: the certificate is for this process only.
+    // The directory is not writable, so the certificate lasts only for this process.
     config_with("state = \"/proc/mpdccp\"")
 }
 
@@ -152,7 +152,7 @@ fn the_certificate_stays_the_same() {
     let file = directory.path().join("a/mpdccp0.tls.pem");
     let mode = std::os::unix::fs::PermissionsExt::mode(&std::fs::metadata(&file).unwrap().permissions());
     assert_eq!(mode & 0o077, 0, "it has the key");
-    // As files of the owner.
+    // The certificate comes from the owner's files.
     let files = format!("tls_certificate = \"{0}\"\ntls_key = \"{0}\"", file.display());
     assert_eq!(certificate::own(&config_with(&files)).unwrap().0, first);
     std::fs::write(&file, "nothing").unwrap();
@@ -182,7 +182,7 @@ fn proxies_accept_or_say_why_not() {
     };
     assert_eq!(ask("HTTP/1.1 200 Connection established\r\nVia: a\r\n\r\n", false), "ok");
     assert_eq!(ask("HTTP/1.0 204 Fine\r\n\r\n", false), "ok");
-    assert!(ask("HTTP/1.1 407 Proxy Authentication Required\r\n\r\n", false).contains("wants a password"));
+    assert!(ask("HTTP/1.1 407 Proxy Authentication Required\r\n\r\n", false).contains("requires a password"));
     assert!(ask("HTTP/1.1 407 No\r\n\r\n", true).contains("refuses the user or password"));
     assert_eq!(ask("HTTP/1.1 403 Not\x1b here\r\n\r\n", false), "the proxy refuses: HTTP/1.1 403 Not here");
     assert_eq!(ask("SSH-2.0-x 200\r\n\r\n", false), "the proxy refuses: SSH-2.0-x 200");
@@ -270,7 +270,7 @@ fn peers_behind_one_address_are_as_many_as_they_like_and_strangers_are_not() {
         server.turn();
     }
     let client = server.join(1);
-    // A cookie is no answer, since anybody gets it.
+    // A cookie does not count as an answer, because any sender gets one.
     let cookie = [&[0x52][..], &[0; 7], &(u64::MAX - 2).to_be_bytes(), &[0; 40]].concat();
     server.send(&client, &cookie);
     let _two = [server.connect(1), server.connect(1)];
@@ -296,7 +296,7 @@ fn a_full_server_takes_from_the_source_with_the_most() {
         assert_eq!((server.drops("tls_displaced"), server.drops("tls_refused_full")), (1, 0), "{met}");
         let _more = server.connect(1);
         assert_eq!((server.drops("tls_displaced"), server.drops("tls_refused_full")), (1, 1), "{met}");
-        // The one that was silent longest went.
+        // The connection that was silent longest has ended.
         let mut gone = first;
         let mut ends = gone.iter_mut().map(|client| client.read(&mut |_| {}).is_err());
         assert!(ends.next().unwrap(), "{met}");
@@ -342,7 +342,7 @@ fn a_connection_goes_to_another_shard_a_few_times() {
     for turn in 0..8 {
         let connection = shards[turn % 2].0.give(remote).unwrap();
         shards[1 - turn % 2].0.take(connection);
-        // It keeps what it has read.
+        // It keeps the bytes that it has read.
         client.send(std::iter::once(&[1; 100][..])).unwrap();
         while shards[1 - turn % 2].turn() == 0 {}
     }
