@@ -83,8 +83,8 @@ fn windows_find_the_gap_and_the_moment_the_second_path_starts() {
     record.flows[0].received.retain(hole);
     record.paths[1].forward.packets.retain(|p| p.entered.since(start) >= Duration::from_millis(6_000));
     let metrics = stats(&record).metrics;
-    // A third of 10.48 Mbit/s is 3.49; a 100 ms window passes 3 Mbit/s when 29 of its 33 packets are there,
-    // which the first packets fill.
+    // The second path carries a third of 10.48 Mbit/s, which is 3.49. A window of 100 ms exceeds 3 Mbit/s
+    // with 29 of its 33 packets, so the first window after the start exceeds it.
     let rises = metrics["second_path_ms"];
     assert!((1_000.0..1_100.0).contains(&rises), "{rises}");
     assert!((7.0..8.0).contains(&metrics["min_200ms_mbps"]), "{}", metrics["min_200ms_mbps"]);

@@ -301,7 +301,7 @@ impl Session {
         taken
     }
 
-    /// A path leads to another place, which only the application can know.
+    /// The application reports that a path now has another route. This layer cannot detect that.
     pub(crate) fn change_path(&mut self, now: Time, path: PathId) {
         if let Some(conn) = self.index(path).and_then(|i| self.paths[i].conn.as_mut()) {
             conn.on_path_change(now);

@@ -260,8 +260,9 @@ impl Session {
         gates.min()
     }
 
-    /// Sends the first packet of a source on each of `paths`, as one datagram of the session. False if there
-    /// was none after all. For `head_start` see [`Scheduler::head_start`](crate::sched::Scheduler).
+    /// Sends the first packet of a source on each of `paths`, as one datagram of the session. False if the
+    /// source had no packet after all. For `head_start` see
+    /// [`Scheduler::head_start`](crate::sched::Scheduler).
     fn send_head(
         &mut self,
         now: Time,

@@ -230,12 +230,12 @@ impl<'de> Deserialize<'de> for Mtu {
 /// Peers whose `allowed_ips` are routed into the interface.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Routes {
-    /// Nobody's.
+    /// No peers.
     None,
-    /// Those of every peer.
+    /// All peers.
     #[default]
     All,
-    /// Those of peers that have a session with a working path.
+    /// Peers that have a session with a working path.
     Sessions,
 }
 

@@ -300,7 +300,7 @@ impl Reporter {
             .received
             .as_ref()
             .map(|messages| In::of(messages, lap.echo, span.1 - span.0, lap.lost, None, lap.jitter_ms));
-        // Late messages may make fewer missing than before.
+        // If late messages arrived, the number of missing messages may be smaller than before.
         let lost = lap.lost.saturating_sub(lap.lost_before);
         let arrived = received.as_ref().map(In::row).map(|row| {
             let total = (row.total - row.lost).saturating_add(lost);

@@ -115,7 +115,9 @@ pub(crate) fn run(args: &Args) -> Result<(), Error> {
     });
     obey_signals(shards.clone(), helper)?;
     let mut drivers = drivers.into_iter();
-    let Some(first) = drivers.next() else { return Err(Error::runtime("there is no shard")) };
+    let Some(first) = drivers.next() else {
+        return Err(Error::runtime("the tunnel has no thread to run: no shard was started"));
+    };
     let mut threads = Vec::new();
     for (number, driver) in (1..).zip(drivers) {
         let together = EndTogether(shards.clone());
