@@ -210,7 +210,7 @@ fn link(
         if !(at >= 0.0 && at < duration) {
             return Err(problem(
                 &event.at_s,
-                format!("events must lie between 0 and the scenario's end, {duration} s"),
+                format!("events must be between 0 and the scenario's end, {duration} s"),
             ));
         }
         if at < last {
@@ -330,7 +330,7 @@ fn flow(s: &Scenario, f: &FlowSpec, places: &Places<'_>, duration: f64) -> Resul
     if !(f.start_s >= 0.0 && f.start_s < duration) {
         return Err(at(
             "start_s",
-            format!("start_s must lie between 0 and the scenario's end, {duration} s"),
+            format!("start_s must be between 0 and the scenario's end, {duration} s"),
         ));
     }
     if f.reverse {
@@ -376,7 +376,7 @@ fn flow(s: &Scenario, f: &FlowSpec, places: &Places<'_>, duration: f64) -> Resul
                 return Err((f.source.as_ref().map(Spanned::span), what.to_owned()));
             }
             if !(32..=1400).contains(payload.as_ref()) {
-                return Err(problem(payload, "must lie between 32 and 1400 bytes"));
+                return Err(problem(payload, "must be from 32 to 1400 bytes"));
             }
             if f.rate.is_some_and(|rate| rate.bps() == 0) {
                 return Err(at("rate", "rate must be above 0".to_owned()));

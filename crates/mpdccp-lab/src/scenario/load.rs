@@ -170,7 +170,7 @@ impl Scenario {
                 continue;
             };
             if !(1..=MAX_FLOWS).contains(count.as_ref()) {
-                return Err((Some(count.span()), format!("must lie between 1 and {MAX_FLOWS}")));
+                return Err((Some(count.span()), format!("must be from 1 to {MAX_FLOWS}")));
             }
             for i in 1..=*count.as_ref() {
                 let name = format!("{}-{i}", flow.name.as_ref());
