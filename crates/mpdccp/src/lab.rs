@@ -24,7 +24,7 @@ pub(crate) const EXAMPLES: &str = "Examples (docs/scenarios.md has the format of
   mpdccp lab run paper/single-path --backend sim              in virtual time
   mpdccp lab run my.toml --backend sim --out results
   mpdccp lab reproduce paper --backend sim                    every experiment of the CCID5 paper
-  mpdccp lab sweep paper/delay --shard 1/4 --out part1/sweep.csv    one of four parts, on four machines
+  mpdccp lab sweep paper/delay --shard 1/4 --out part1/sweep.csv    the first of four parts
   mpdccp lab merge paper/delay --out all/sweep.csv part*/sweep.csv
   mpdccp lab compare SIM-DIR NETNS-DIR";
 

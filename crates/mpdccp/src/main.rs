@@ -39,7 +39,7 @@ const EXAMPLES: &str = "Examples (built without the lab):
   mpdccp perf -c 127.0.0.1 -t 5";
 #[cfg(feature = "lab")]
 const EXAMPLES: &str = "Examples:
-  mpdccp demo                                        the main job, in a minute; as root
+  mpdccp demo                                        two bonded lines in a minute; as root
   mpdccp tunnel up --config client.toml              bond links (docs/tunnel.md)
   mpdccp lab run paper/single-path --backend sim     an experiment in virtual time
   mpdccp perf -s                                     measure a path; the other end:
@@ -50,7 +50,7 @@ const PERF_EXAMPLES: &str = "Examples:
   mpdccp perf -c 203.0.113.1                              send for 10 s with CCID 5
   mpdccp perf -c host.example -R -t 30 --ccid 2           the server sends
   mpdccp perf -c host.example --bidir -P 4 -O 2 -J        both send, four connections, JSON
-  mpdccp perf -c host.example -b 500k -l 160 --echo       round trips of something like voice
+  mpdccp perf -c host.example -b 500k -l 160 --echo       round trips of a flow like a call
   mpdccp perf -c 203.0.113.1 --path 192.0.2.33 --path 198.51.100.7   two paths";
 
 #[derive(Subcommand)]
@@ -89,7 +89,7 @@ enum Command {
     #[command(after_help = keys::EXAMPLES)]
     Genpsk,
     #[cfg(feature = "lab")]
-    /// Bond two emulated access networks on this machine, CCID 2 against CCID 5, and report.
+    /// Bond two emulated access networks on this machine, and compare CCID 2 with CCID 5.
     Demo(demo::Demo),
 }
 

@@ -28,7 +28,7 @@ pub(crate) const EXAMPLES: &str = "Examples:
   mpdccp tunnel doctor                                the only file in /etc/mpdccp
   mpdccp tunnel doctor --config client.toml --json
   mpdccp tunnel doctor --config client.toml --no-load --silence 0   quick and quiet
-  mpdccp tunnel doctor --config van.toml --load-metered             loads lines with quota or cost, too
+  mpdccp tunnel doctor --config van.toml --load-metered             also load metered lines
 The tunnel may run during the tests. Exit codes: 0 no faults, 1 faults found, 2 wrong input.";
 
 /// Directory of configurations.
