@@ -328,10 +328,7 @@ fn flow(s: &Scenario, f: &FlowSpec, places: &Places<'_>, duration: f64) -> Resul
         return Err(problem(stop, format!("must be above start_s and at most duration_s = {duration}")));
     }
     if !(f.start_s >= 0.0 && f.start_s < duration) {
-        return Err(at(
-            "start_s",
-            format!("start_s must be between 0 and the scenario's end, {duration} s"),
-        ));
+        return Err(at("start_s", format!("start_s must be between 0 and the scenario's end, {duration} s")));
     }
     if f.reverse {
         let bulk = matches!(f.source(), Some(SourceSpec::Bulk {}));
