@@ -1,7 +1,7 @@
 //! Control datagrams between both ends: the test's parameters, and the results at the end. They are JSON after a reserved message
 //! number; each is repeated until it is answered.
 
-use crate::perf::counts::In;
+use crate::perf::counts::{In, Tally};
 use crate::perf::cpu::Share;
 use crate::perf::message;
 use crate::perf::sender::{Load, MAX_BURST};
@@ -83,7 +83,12 @@ pub(crate) enum Control {
     /// Server: a part of its output, and the length of all.
     Text { from: usize, total: usize, text: String },
     /// The sender has sent everything.
-    Done,
+    Done {
+        #[serde(default)]
+        sent: Option<Tally>,
+        #[serde(default)]
+        cpu: Option<Share>,
+    },
     /// The answer: received messages, and CPU use.
     Results {
         received: In,

@@ -30,6 +30,21 @@ pub(crate) struct Path {
     phase: &'static str,
 }
 
+/// All messages that an end sent, as it tells its peer.
+#[derive(Clone, Copy, Debug, Serialize, Deserialize)]
+pub(crate) struct Tally {
+    seconds: f64,
+    messages: u64,
+    bytes: u64,
+    mbps: f64,
+}
+
+impl From<&Out> for Tally {
+    fn from(&Out { seconds, messages, bytes, mbps, .. }: &Out) -> Tally {
+        Tally { seconds, messages, bytes, mbps }
+    }
+}
+
 /// Messages received in a time span.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(crate) struct In {

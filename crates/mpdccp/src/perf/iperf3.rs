@@ -1,17 +1,50 @@
 //! The JSON document of `-J`, as iperf3 prints it for UDP: `start`, `intervals`, `end`, and `error` after a failure.
 
+use crate::perf::control::Test;
+use crate::perf::output::utc;
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
+use std::time::{SystemTime, UNIX_EPOCH};
 
 /// One run, collected from the records of `--json-stream`.
 pub(crate) struct Document {
     start: Value,
+    /// Server: the test of its clients.
+    test: Option<Value>,
+    opened: Vec<Value>,
     intervals: Vec<Value>,
     /// Streams of the current interval.
     streams: Vec<Value>,
     ends: Vec<Value>,
     /// Missing messages of each session at the last interval: records count them since the beginning.
     missing: BTreeMap<u64, u64>,
+}
+
+/// A test under iperf3's names. Parsers know the protocols TCP, UDP and SCTP; the counts are those of UDP.
+pub(crate) fn test_start(test: Option<&Test>, streams: u32, tos: u8) -> Value {
+    let mut start = json!({ "protocol": "UDP", "num_streams": streams, "tos": tos });
+    if let Some(test) = test {
+        start["blksize"] = test.size.into();
+        // iperf3 has whole seconds.
+        start["omit"] = test.omit_ms.div_ceil(1000).into();
+        start["duration"] = test.time_ms.unwrap_or(0).div_ceil(1000).into();
+        start["bytes"] = test.messages.map_or(0, |n| u64::from(n) * test.size as u64).into();
+        start["blocks"] = test.messages.unwrap_or(0).into();
+        start["reverse"] = u8::from(test.down && !test.up).into();
+        start["bidir"] = u8::from(test.up && (test.down || test.echo)).into();
+        start["target_bitrate"] = test.rate_bps.unwrap_or(0).into();
+    }
+    start
+}
+
+fn timestamp() -> Value {
+    let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_secs();
+    json!({ "time": utc(), "timesecs": now })
+}
+
+/// iperf3 has a socket for each direction of a stream.
+fn socket(session: &Value, sender: bool) -> u64 {
+    session.as_u64().unwrap_or(0) * 2 + u64::from(!sender)
 }
 
 /// One direction of a session over a time span, with iperf3's names. `record` has the sent or received counts.
@@ -21,7 +54,7 @@ fn stream(session: &Value, from: &Value, to: &Value, record: &Value, sender: boo
     // A receiver counts missing messages as packets; a sender has already counted lost ones.
     let packets = if sender { arrived } else { arrived + lost };
     json!({
-        "socket": session,
+        "socket": socket(session, sender),
         "start": from,
         "end": to,
         "seconds": number("seconds"),
@@ -30,11 +63,27 @@ fn stream(session: &Value, from: &Value, to: &Value, record: &Value, sender: boo
         "jitter_ms": number("jitter_ms"),
         "lost_packets": lost as u64,
         "packets": packets as u64,
-        "lost_percent": if packets > 0.0 { lost * 100.0 / packets } else { 0.0 },
+        "lost_percent": percent(lost, packets),
         "out_of_order": number("reordered") as u64,
         "omitted": record["omitted"].as_bool().unwrap_or(false),
         "sender": sender,
     })
+}
+
+fn percent(lost: f64, packets: f64) -> f64 {
+    if packets > 0.0 { lost * 100.0 / packets } else { 0.0 }
+}
+
+/// A sent stream in the results: the sender's bytes, and what the receiver found, if it is known.
+fn as_received(mut stream: Value, received: &Value) -> Value {
+    if stream["sender"] == true && received.is_object() {
+        let number = |name: &str| received[name].as_f64().unwrap_or(0.0);
+        stream["lost_packets"] = (number("lost") as u64).into();
+        stream["lost_percent"] = percent(number("lost"), stream["packets"].as_f64().unwrap_or(0.0)).into();
+        stream["jitter_ms"] = number("jitter_ms").into();
+        stream["out_of_order"] = (number("reordered") as u64).into();
+    }
+    stream
 }
 
 /// Total of the streams of one direction; `None` without streams.
@@ -53,20 +102,17 @@ fn sum<'a>(streams: impl Iterator<Item = &'a Value>) -> Option<Value> {
         "jitter_ms": total("jitter_ms") / streams.len() as f64,
         "lost_packets": lost as u64,
         "packets": packets as u64,
-        "lost_percent": if packets > 0.0 { lost * 100.0 / packets } else { 0.0 },
+        "lost_percent": percent(lost, packets),
         "omitted": first["omitted"],
         "sender": first["sender"],
     }))
 }
 
-/// Adds the sums of both directions under iperf3's names.
-fn add_sums(to: &mut Value, streams: &[Value]) {
+/// Adds the sums of both directions under iperf3's names: the first is the client's.
+fn add_sums(to: &mut Value, streams: &[Value], client: bool) {
     let of = |sender: bool| sum(streams.iter().filter(|s| s["sender"] == sender));
-    match (of(true), of(false)) {
-        (Some(sent), Some(received)) => (to["sum"], to["sum_bidir_reverse"]) = (sent, received),
-        (Some(one), None) | (None, Some(one)) => to["sum"] = one,
-        (None, None) => {}
-    }
+    let sums = [client, !client].into_iter().filter_map(of);
+    sums.zip(["sum", "sum_bidir_reverse"]).for_each(|(sum, name)| to[name] = sum);
 }
 
 impl Document {
@@ -74,6 +120,8 @@ impl Document {
     pub(crate) fn new(start: Value) -> Document {
         Document {
             start,
+            test: None,
+            opened: Vec::new(),
             intervals: Vec::new(),
             streams: Vec::new(),
             ends: Vec::new(),
@@ -85,24 +133,15 @@ impl Document {
     pub(crate) fn add(&mut self, record: &Value) {
         match record["type"].as_str() {
             Some("open") => {
-                let connected = &mut self.start["connected"];
-                let entry = json!({
-                    "socket": record["session"],
-                    "local_host": record["local_host"],
-                    "local_port": record["local_port"],
-                    "remote_host": record["remote_host"],
-                    "remote_port": record["remote_port"],
-                    "tx_ccid": record["tx_ccid"],
-                    "rx_ccid": record["rx_ccid"],
-                });
-                match connected.as_array_mut() {
-                    Some(all) => all.push(entry),
-                    None => *connected = json!([entry]),
+                if self.opened.is_empty() {
+                    self.start["timestamp"] = timestamp();
                 }
+                self.opened.push(record.clone());
             }
             Some("interval") => {
                 // Each session reports once per interval.
-                if self.streams.iter().any(|s| s["socket"] == record["session"]) {
+                let sockets = [true, false].map(|sender| socket(&record["session"], sender));
+                if self.streams.iter().any(|s| sockets.iter().any(|socket| s["socket"] == *socket)) {
                     self.end_interval();
                 }
                 let mut record = record.clone();
@@ -123,10 +162,21 @@ impl Document {
     fn end_interval(&mut self) {
         if !self.streams.is_empty() {
             let mut interval = json!({ "streams": self.streams });
-            add_sums(&mut interval, &self.streams);
+            add_sums(&mut interval, &self.streams, self.is_clients());
             self.intervals.push(interval);
             self.streams.clear();
         }
+    }
+
+    /// The test of a server's client.
+    pub(crate) fn set_test(&mut self, test: Option<&Test>) {
+        if !self.is_clients() {
+            self.test = Some(test_start(test, self.opened.len() as u32, 0));
+        }
+    }
+
+    fn is_clients(&self) -> bool {
+        self.start["connecting_to"].is_object()
     }
 
     /// Whether any session has ended or reported.
@@ -139,27 +189,35 @@ impl Document {
         self.end_interval();
         let ends = std::mem::take(&mut self.ends);
         let zero = json!(0);
-        let streams: Vec<Value> =
-            ends.iter().flat_map(|end| directions(end, &zero, &span(end)["seconds"])).collect();
+        let streams: Vec<Value> = ends
+            .iter()
+            .flat_map(|end| {
+                directions(end, &zero, &span(end)["seconds"])
+                    .map(|stream| as_received(stream, &end["peer_received"]))
+            })
+            .collect();
+        self.connect(&streams);
         let udp: Vec<Value> = streams.iter().map(|stream| json!({ "udp": stream })).collect();
         let mut end = json!({ "streams": udp });
-        add_sums(&mut end, &streams);
-        // For packets sent by one end, the other end's count has arrived.
-        let arrived = ends.iter().filter_map(|end| {
-            let received =
-                if end["peer_received"].is_object() { &end["peer_received"] } else { &end["received"] };
-            received
-                .is_object()
-                .then(|| stream(&end["session"], &zero, &received["seconds"], received, false))
-        });
-        let arrived: Vec<Value> = arrived.collect();
-        let sent = sum(streams.iter().filter(|s| s["sender"] == true));
-        let received = sum(arrived.iter());
-        if let Some(sum) = sent {
-            end["sum_sent"] = sum;
-        }
-        if let Some(sum) = received {
-            end["sum_received"] = sum;
+        add_sums(&mut end, &streams, self.is_clients());
+        // The counts of both ends, for each direction.
+        let total = |counts: &str, sender: bool| {
+            let counts = ends.iter().map(|end| (&end["session"], &end[counts]));
+            let counts = counts.filter(|(_, record)| record.is_object());
+            let all =
+                counts.map(|(session, record)| stream(session, &zero, &record["seconds"], record, sender));
+            sum(all.collect::<Vec<_>>().iter())
+        };
+        let out = [total("sent", true), total("peer_received", false)];
+        let back = [total("peer_sent", true), total("received", false)];
+        let flows = if self.is_clients() { [out, back] } else { [back, out] };
+        let flows = flows.into_iter().filter(|flow| flow.iter().any(Option::is_some));
+        for ([sent, received], suffix) in flows.zip(["", "_bidir_reverse"]) {
+            for (name, sum) in [("sum_sent", sent), ("sum_received", received)] {
+                if let Some(sum) = sum {
+                    end[format!("{name}{suffix}")] = sum;
+                }
+            }
         }
         // Concurrent sessions share the process, and begin and end together.
         let cpu = |of: &str, name: &str| ends.iter().find_map(|end| end[of][name].as_f64()).unwrap_or(0.0);
@@ -177,9 +235,38 @@ impl Document {
         if let Some(error) = error {
             document["error"] = error.into();
         }
-        self.start["connected"] = json!([]);
         self.missing.clear();
         document
+    }
+
+    /// Writes the sockets of these streams, and of sessions without any, and forgets the sessions.
+    fn connect(&mut self, streams: &[Value]) {
+        let mut connected = Vec::new();
+        for record in std::mem::take(&mut self.opened) {
+            if !self.is_clients() && connected.is_empty() {
+                self.start["accepted_connection"] =
+                    json!({ "host": record["remote_host"], "port": record["remote_port"] });
+            }
+            let both = [true, false].map(|sender| socket(&record["session"], sender));
+            let used = |socket: &u64| streams.iter().any(|stream| stream["socket"] == *socket);
+            let sockets: Vec<u64> = both.into_iter().filter(used).collect();
+            for socket in if sockets.is_empty() { &both[..1] } else { &sockets } {
+                connected.push(json!({
+                    "socket": socket,
+                    "local_host": record["local_host"],
+                    "local_port": record["local_port"],
+                    "remote_host": record["remote_host"],
+                    "remote_port": record["remote_port"],
+                    "tx_ccid": record["tx_ccid"],
+                    "rx_ccid": record["rx_ccid"],
+                }));
+            }
+        }
+        self.start["connected"] = connected.into();
+        if let Some(test) = self.test.take() {
+            self.start["target_bitrate"] = test["target_bitrate"].clone();
+            self.start["test_start"] = test;
+        }
     }
 }
 
@@ -216,7 +303,7 @@ mod tests {
 
     #[test]
     fn a_run_is_one_document_with_iperf3s_names() {
-        let mut document = Document::new(json!({ "version": "x" }));
+        let mut document = Document::new(json!({ "version": "x", "connecting_to": {} }));
         let out = |bytes: u64| json!({ "seconds": 1.0, "messages": bytes / 100, "bytes": bytes, "mbps": 8e-6 * bytes as f64, "lost": 0 });
         let interval = |session: u64, from: f64, sent: Value| json!({ "type": "interval", "session": session, "from_s": from, "to_s": from + 1.0, "sent": sent, "received": null });
         document.add(&json!({ "type": "open", "session": 1, "tx_ccid": 5, "rx_ccid": 5 }));
@@ -243,12 +330,21 @@ mod tests {
             (&json!(8), &json!(80))
         );
         assert_eq!(end["sum_received"]["lost_percent"], 10.0);
-        assert_eq!(end["streams"][0]["udp"]["socket"], 1);
+        // The sender's bytes with the losses that the receiver found.
+        let udp = &end["streams"][0]["udp"];
+        assert_eq!(
+            [&udp["bytes"], &udp["lost_packets"], &udp["lost_percent"]],
+            [&json!(4000), &json!(4), &json!(10.0)]
+        );
+        assert_eq!(
+            (&udp["socket"], &udp["jitter_ms"], &udp["out_of_order"]),
+            (&json!(2), &json!(0.5), &json!(1))
+        );
         assert_eq!(
             (&end["cpu_utilization_percent"]["host_total"], &end["cpu_utilization_percent"]["remote_system"]),
             (&json!(12.5), &json!(4.0))
         );
-        assert_eq!((&all["error"], &all["start"]["connected"][0]["socket"]), (&json!("it broke"), &json!(1)));
+        assert_eq!((&all["error"], &all["start"]["connected"][0]["socket"]), (&json!("it broke"), &json!(2)));
         assert!(!document.has_any());
     }
 }

@@ -4,10 +4,11 @@ use crate::error::Error;
 use crate::perf::args::{ClientFlags, Common, EncapsulationArg, End, Json, PerfArgs};
 use crate::perf::control::Test;
 use crate::perf::file;
+use crate::perf::iperf3::test_start;
 use crate::perf::keys::Keys;
 use crate::perf::limits::Limits;
 use crate::perf::message::{self, STAMPED};
-use crate::perf::output::{Output, Unit, utc};
+use crate::perf::output::{Output, Unit};
 use crate::perf::peer_path::{PathArg, addresses};
 use crate::perf::report::{Reporter, Settings};
 use crate::perf::sender::Load;
@@ -21,7 +22,6 @@ use serde_json::{Value, json};
 use std::collections::VecDeque;
 use std::net::{IpAddr, SocketAddr};
 use std::path::PathBuf;
-use std::time::{SystemTime, UNIX_EPOCH};
 
 /// A checked test plan.
 pub(crate) struct Plan {
@@ -137,29 +137,16 @@ impl Plan {
 
     /// The first part of a JSON document.
     fn start(&self) -> Value {
-        let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_secs();
         let mut start = json!({
             "connected": [],
             "version": concat!("mpdccp ", env!("CARGO_PKG_VERSION")),
-            "timestamp": { "time": utc(), "timesecs": now },
             "system_info": system(),
         });
         if let Role::Client { connect, parallel, .. } = &self.role {
             start["connecting_to"] = json!({ "host": connect.ip(), "port": connect.port() });
-            start["test_start"] =
-                json!({ "protocol": "DCCP", "num_streams": parallel, "tos": self.dscp << 2 });
-        }
-        if let Mode::Ask(test) = &self.mode {
-            let part = &mut start["test_start"];
-            part["blksize"] = test.size.into();
-            part["omit"] = test.omit().as_secs_f64().into();
-            part["duration"] = (test.time_ms.unwrap_or(0) as f64 / 1e3).into();
-            part["bytes"] = test.messages.map_or(0, |n| u64::from(n) * test.size as u64).into();
-            part["blocks"] = test.messages.unwrap_or(0).into();
-            part["reverse"] = u8::from(test.down && !test.up).into();
-            part["bidir"] = u8::from(test.down && test.up).into();
-            part["target_bitrate"] = test.rate_bps.unwrap_or(0).into();
-            start["target_bitrate"] = test.rate_bps.unwrap_or(0).into();
+            let test = if let Mode::Ask(test) = &self.mode { Some(test) } else { None };
+            start["test_start"] = test_start(test, *parallel, self.dscp << 2);
+            start["target_bitrate"] = test.and_then(|test| test.rate_bps).unwrap_or(0).into();
         }
         start
     }

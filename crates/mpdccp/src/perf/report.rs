@@ -1,7 +1,7 @@
 //! Output: lines for people, or JSON for programs.
 
 use crate::perf::args::Json;
-use crate::perf::counts::{In, Out};
+use crate::perf::counts::{In, Out, Tally};
 use crate::perf::cpu::Share;
 use crate::perf::daemon;
 use crate::perf::iperf3::Document;
@@ -80,6 +80,7 @@ enum Record<'a> {
         end: &'a str,
         sent: Option<Out>,
         received: Option<In>,
+        peer_sent: Option<Tally>,
         peer_received: Option<Box<In>>,
         cpu: Share,
         peer_cpu: Option<Share>,
@@ -326,6 +327,9 @@ impl Reporter {
         self.multipath.remove(&session);
         self.silent.remove(&session);
         self.copies.remove(&session);
+        if let Format::Document(document) = &self.format {
+            document.borrow_mut().set_test(transfer.agreed());
+        }
         let (lines, span) = results(transfer, now).lines();
         sum.add(span, &lines);
         let text = self.result_text(session, transfer, now, end);
@@ -336,6 +340,7 @@ impl Reporter {
             end,
             sent,
             received,
+            peer_sent: transfer.peer_sent,
             peer_received: peer_received.map(Box::new),
             cpu: transfer.cpu.share(),
             peer_cpu: transfer.peer_cpu,
@@ -429,9 +434,7 @@ struct Results {
 }
 
 fn results(transfer: &Transfer, now: Time) -> Results {
-    let span = transfer.emptied.unwrap_or(now).since(transfer.opened).saturating_sub(transfer.omit());
-    let sent = transfer.sender.as_ref();
-    let sent = sent.map(|_| Out::between(&transfer.omitted, &transfer.sent, transfer.size(), span));
+    let (span, sent) = (transfer.span(now), transfer.all_sent(now));
     let received = transfer.sender.is_none() || transfer.meter.first.is_some();
     let received = received.then(|| In::total(&transfer.meter));
     Results { sent, received, peer_received: transfer.peer_received.clone(), span }

@@ -3,7 +3,7 @@
 mod laps;
 
 use crate::perf::control::{Control, Test, VERSION};
-use crate::perf::counts::In;
+use crate::perf::counts::{In, Tally};
 use crate::perf::cpu::{Cpu, Share};
 use crate::perf::file::{Source, Store};
 use crate::perf::lap::Sent;
@@ -97,7 +97,8 @@ pub(crate) struct Transfer {
     looked: u64,
     /// The peer has reported the end of its data.
     peer_done: bool,
-    /// The peer's received counts and CPU use.
+    /// The peer's counts and CPU use.
+    pub(crate) peer_sent: Option<Tally>,
     pub(crate) peer_received: Option<In>,
     pub(crate) peer_cpu: Option<Share>,
     /// CPU use of this end.
@@ -136,6 +137,7 @@ impl Transfer {
             carried: 0,
             looked: 0,
             peer_done: false,
+            peer_sent: None,
             peer_received: None,
             peer_cpu: None,
             cpu: Cpu::new(),
@@ -318,7 +320,8 @@ impl Transfer {
                 self.failure = Some(format!("the server ended the test: {why}"));
                 self.close(core, now, session);
             }
-            (Control::Done, _) => {
+            (Control::Done { sent, cpu }, _) => {
+                (self.peer_sent, self.peer_cpu) = (sent, cpu.or(self.peer_cpu));
                 answer(Control::Results { received: In::total(&self.meter), cpu: Some(self.cpu.share()) });
                 let first = !std::mem::replace(&mut self.peer_done, true);
                 if self.wants_output() && self.stage == Stage::Receiving && first {
@@ -337,7 +340,7 @@ impl Transfer {
                 if all { self.close(core, now, session) } else { self.fetch(now) }
             }
             (Control::Results { received, cpu }, _) if self.stage == Stage::Asking => {
-                (self.peer_received, self.peer_cpu) = (Some(received), cpu);
+                (self.peer_received, self.peer_cpu) = (Some(received), cpu.or(self.peer_cpu));
                 self.on_results(core, now, session);
             }
             _ => {}
@@ -443,7 +446,9 @@ impl Transfer {
                     None => self.close(core, now, session),
                     Some(_) => {
                         self.stage = Stage::Asking;
-                        self.say = Some(Say { what: Control::Done, at: now, left: REPEATS });
+                        let sent = self.all_sent(now).as_ref().map(Tally::from);
+                        let what = Control::Done { sent, cpu: Some(self.cpu.share()) };
+                        self.say = Some(Say { what, at: now, left: REPEATS });
                         any = true;
                     }
                 }

@@ -1,10 +1,12 @@
 //! Counts of a transfer at a point in time.
 
-use super::{Stage, Transfer};
+use super::{Mode, Stage, Transfer};
+use crate::perf::control::Test;
+use crate::perf::counts::Out;
 use crate::perf::lap::{Lap, PathSent, Sent};
 use dccp_net::Core;
 use mpdccp_proto::SessionId;
-use mpdccp_units::Time;
+use mpdccp_units::{Duration, Time};
 
 impl Transfer {
     /// Updates the counts of the sending side.
@@ -59,6 +61,25 @@ impl Transfer {
             echo: self.meter.echo,
             omitted,
         })
+    }
+
+    /// The measured time, until the queue became empty after the last message.
+    pub(crate) fn span(&self, now: Time) -> Duration {
+        self.emptied.unwrap_or(now).since(self.opened).saturating_sub(self.omit())
+    }
+
+    /// Counts of the measured time, of an end that sends.
+    pub(crate) fn all_sent(&self, now: Time) -> Option<Out> {
+        let between = |_| Out::between(&self.omitted, &self.sent, self.size(), self.span(now));
+        self.sender.as_ref().map(between)
+    }
+
+    /// The agreed test, or the requested one.
+    pub(crate) fn agreed(&self) -> Option<&Test> {
+        match &self.mode {
+            Mode::Ask(test) => Some(test),
+            _ => self.test.as_ref(),
+        }
     }
 
     /// Size of its messages, bytes.
