@@ -185,7 +185,7 @@ fn the_wider_keys_say_what_is_allowed_too() {
         ("\"poisson\"", "\"trace\", file = \"none\"", "t.toml:25: source", "none"),
         ("rate = \"5 Mbit/s\"", "", "t.toml:25: source", "needs `rate`"),
         ("via = \"p1\"", "via = \"p2\"", "t.toml:32: via", "path"),
-        ("count = 2", "count = 0", "t.toml:29: count", "between 1 and 100"),
+        ("count = 2", "count = 0", "t.toml:29: count", "from 1 to 100"),
         ("kind = \"tcp\"", "kind = \"short\"", "t.toml:28: name", "`every`"),
         (
             "kind = \"tcp\"",
