@@ -21,9 +21,9 @@
 //! reno.on_rto(Time::from_millis(3001));
 //! assert_eq!(reno.limits().cwnd, Window::Packets(1));
 //!
-//! // TFRC allows 14.3 Mbit/s with a round trip of 100 ms and a loss event in each 10,000 packets. let rate =
-//! dccp_cc::tfrc::equation::throughput(1460.0, 0.1, 0.0001); assert!((14.2e6..14.4e6).contains(&(rate *
-//! 8.0)));
+//! // TFRC allows 14.3 Mbit/s with a round trip of 100 ms and a loss event in each 10,000 packets.
+//! let rate = dccp_cc::tfrc::equation::throughput(1460.0, 0.1, 0.0001);
+//! assert!((14.2e6..14.4e6).contains(&(rate * 8.0)));
 //! ```
 #![cfg_attr(not(test), no_std)]
 #![forbid(unsafe_code)]

@@ -8,7 +8,10 @@ use mpdccp_units::Time;
 
 /// BBR.LossThresh (draft-ietf-ccwg-bbr-06 section 2.6): tolerated share of losses beyond the path's own.
 pub(crate) const LOSS_THRESH: f64 = 0.02;
-/// Minimum number of packets in a stretch of rounds.
+/// Largest share of losses that a path may have of its own: with more, a probe of 5/4 delivers less than the
+/// rate before it, so BBR could not hold any rate. Low phases that lose more were still above the path's rate.
+const MOST_OWN: f64 = 1.0 - 1.0 / 1.25;
+/// Minimum number of packets in a stretch of rounds, and in low phases that are judged together.
 const FEW: f64 = 50.0;
 /// Separate losses in a stretch that indicate congestion: an excess over a rate causes losses repeatedly, not
 /// once.
@@ -42,10 +45,13 @@ struct Stretch {
 pub(crate) struct Losses {
     /// Start and end of the last phase below the estimate.
     low: Option<(Time, Time)>,
-    /// Packets that left in such phases.
+    /// Packets that left in such phases, and those of the newest phases, not yet judged.
     own: Counts,
+    recent: Counts,
     stretch: Option<Stretch>,
     bursts: Bursts,
+    /// Losses of the last stretch with congestion.
+    lost: f64,
 }
 
 /// Number of packets lost at a time. If losses come in bursts, a few more bursts prove nothing.
@@ -103,8 +109,8 @@ impl Losses {
     pub(crate) fn on_lost(&mut self, sent_at: Time, packets: f64) {
         let another = self.bursts.on_lost(sent_at, packets);
         if self.is_low(sent_at) {
-            self.own.all += 1.0;
-            self.own.lost += 1.0;
+            self.recent.all += 1.0;
+            self.recent.lost += 1.0;
         }
         if let Some(s) = &mut self.stretch {
             s.counts.all += 1.0;
@@ -113,13 +119,19 @@ impl Losses {
         }
     }
 
+    /// A packet that was declared lost at `declared` arrived after all.
+    pub(crate) fn on_late(&mut self, declared: Time) {
+        if let Some(s) = self.stretch.as_mut().filter(|s| s.since <= declared) {
+            s.counts.lost = (s.counts.lost - 1.0).max(0.0);
+        }
+    }
+
     /// Packets were delivered; the newest left at `sent_at`, and `ce` of them were marked.
     pub(crate) fn on_delivered(&mut self, sent_at: Option<Time>, packets: u64, units: u64, ce: u64) {
         if sent_at.is_some_and(|at| self.is_low(at)) {
-            self.own.all += packets as f64;
-            if self.own.all > REMEMBERED {
-                self.own.all /= 2.0;
-                self.own.lost /= 2.0;
+            self.recent.all += packets as f64;
+            if self.recent.all >= FEW {
+                self.judge_low_phases();
             }
         }
         if let Some(s) = &mut self.stretch {
@@ -127,6 +139,24 @@ impl Losses {
             s.marked += ce as f64;
             s.delivered += units;
         }
+    }
+
+    fn judge_low_phases(&mut self) {
+        let Counts { all, lost } = core::mem::take(&mut self.recent);
+        if lost > MOST_OWN * all {
+            return;
+        }
+        self.own.all += all;
+        self.own.lost += lost;
+        if self.own.all > REMEMBERED {
+            self.own.all /= 2.0;
+            self.own.lost /= 2.0;
+        }
+    }
+
+    /// Losses of the last stretch in which more packets were lost than the path's own losses explain.
+    pub(crate) fn lost(&self) -> f64 {
+        self.lost
     }
 
     /// Ends a round. If more packets were lost than the path's own losses explain, returns the rate of the
@@ -141,6 +171,7 @@ impl Losses {
         let marked = s.marked > (LOSS_THRESH * n).max(1.0);
         let lasted = now.since(s.since).as_secs_f64();
         if lost || marked {
+            self.lost = s.counts.lost;
             self.restart(now);
             return (lasted > 0.0).then(|| s.delivered as f64 / lasted);
         }
@@ -254,5 +285,29 @@ mod tests {
             bounds
         };
         assert_eq!((bounds(false), bounds(true)), (20, 0));
+    }
+
+    #[test]
+    fn phases_above_the_paths_rate_say_nothing_about_it() {
+        // Low phases of 60 packets that lose 50 %, then of 60 that lose 10 %.
+        let mut l = Losses::default();
+        for (lost, share) in [(30, 0.0), (6, 0.1)] {
+            l.on_gain(ms(0), true);
+            (0..lost).for_each(|i| l.on_lost(ms(i), PACKETS));
+            l.on_delivered(Some(ms(50)), 60 - lost, 60 - lost, 0);
+            assert_eq!(l.own_share(), share);
+        }
+    }
+
+    #[test]
+    fn packets_that_arrive_late_were_not_lost() {
+        for late in [0, 8] {
+            let mut l = Losses::default();
+            l.restart(ms(0));
+            (0..10).for_each(|i| l.on_lost(ms(i * 10), PACKETS));
+            l.on_delivered(Some(ms(0)), 90, 90, 0);
+            (0..late).for_each(|i| l.on_late(ms(i * 10)));
+            assert_eq!(l.on_round_end(ms(100)).is_some(), late == 0, "{late}");
+        }
     }
 }

@@ -35,6 +35,12 @@ pub struct Bbr1 {
     pub(super) competitors: Competitors,
     /// No probe for bandwidth before this.
     pub(super) no_probe_until: Option<Time>,
+    /// Losses bounded BtlBw since the last probe began.
+    pub(super) probe_lost: bool,
+    /// Size of the last probe, as a share of the largest.
+    pub(super) probe_share: f64,
+    /// Highest pacing rates of this round and of the previous one, units per second.
+    pub(super) paced: [f64; 2],
     pub(super) state: State,
     pub(super) pacing_gain: f64,
     pub(super) cwnd_gain: f64,
@@ -96,6 +102,9 @@ impl Bbr1 {
             losses: Losses::default(),
             competitors: Competitors::default(),
             no_probe_until: None,
+            probe_lost: false,
+            probe_share: 1.0,
+            paced: [0.0; 2],
             state: State::Startup,
             pacing_gain: HIGH_GAIN,
             cwnd_gain: HIGH_GAIN,

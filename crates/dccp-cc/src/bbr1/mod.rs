@@ -12,6 +12,7 @@ mod state_machine;
 mod tuning;
 mod window;
 
+use crate::losses::LOSS_THRESH;
 use crate::{AckEvent, Controller, Inherited, Limits, Lost, Part, RateSample, Sent, Window};
 pub use bbr::{Bbr1, WITHOUT};
 use mpdccp_units::{Duration, Rate, Time};
@@ -34,7 +35,8 @@ impl Bbr1 {
         if let Some(rs) = &ev.rate {
             self.path.jitter.on_ages(rs.ages);
             let app_limited = rs.app_limited || self.probe_rtt.marks(rs);
-            self.path.on_bandwidth(self.units.rate(rs), app_limited, rs.sent_at);
+            let rate = self.units.rate(rs).min(self.paced_most(ev.round_end));
+            self.path.on_bandwidth(rate, app_limited, rs.sent_at);
             self.check_capacity(ev, rs);
         }
         if let Some(least) = round_rtt {
@@ -98,12 +100,35 @@ impl Bbr1 {
         let bw = self.path.bw();
         self.path.bound_bandwidth(ev.now, rate.max(tuning::LEFT * bw));
         // BBRv3: two to three seconds, or the number of rounds in which Reno would grow by the lost amount.
-        let packets = self.path.bdp().unwrap_or(0.0) / self.units.packet() as f64;
-        let rounds = packets.clamp(1.0, 63.0) as u32;
-        let wait = Duration::from_millis(2_000 + self.random_below(1_000));
+        let rounds = self.bdp_packets().clamp(1.0, 63.0) as u32;
+        let most = Duration::from_millis(2_000 + self.random_below(1_000));
         let reno = self.path.rtprop.unwrap_or_default().saturating_mul(rounds);
-        self.no_probe_until = Some(ev.now + wait.min(reno));
+        // The losses are at most the tolerated share of the packets until the next probe.
+        let packets = rate / self.units.packet() as f64;
+        let repaid = self.losses.lost() / (LOSS_THRESH * packets);
+        let repaid = Duration::try_from_secs_f64(repaid).unwrap_or(most);
+        self.no_probe_until = Some(ev.now + most.min(reno.max(repaid)));
+        self.probe_lost = true;
         self.start_draining(ev.now);
+    }
+
+    /// The BDP in packets; zero before both parts are known.
+    pub(super) fn bdp_packets(&self) -> f64 {
+        self.path.bdp().unwrap_or(0.0) / self.units.packet() as f64
+    }
+
+    /// Tuned: the highest pacing rate of this round and the previous one, units per second. A rate sample
+    /// exceeds it in two cases: packets left one at a time, so the sample has no send interval, or it contains
+    /// packets whose first acknowledgements were lost.
+    fn paced_most(&mut self, round_end: bool) -> f64 {
+        if !self.tuning.bound_by_losses {
+            return f64::INFINITY;
+        }
+        if round_end {
+            self.paced = [0.0, self.paced[0]];
+        }
+        self.paced[0] = self.paced[0].max(self.pacing_rate.bytes_per_sec() / self.units.bytes());
+        self.paced[0].max(self.paced[1])
     }
 
     /// Tuned: runs a CUBIC window next to the model once competitors are detected.
@@ -112,7 +137,7 @@ impl Bbr1 {
         let empty = self.path.empty_rtt();
         self.competitors.on_phase(ev.now, cruises, empty);
         let target = self.target_cwnd() as f64 * self.units.bytes();
-        let bdp = self.path.bdp().unwrap_or(0.0) / self.units.packet() as f64;
+        let bdp = self.bdp_packets();
         self.competitors.on_ack(ev, self.units.mtu, target as u64, bdp, empty);
     }
 
@@ -178,6 +203,7 @@ impl Controller for Bbr1 {
     }
 
     fn on_late_packet(&mut self, declared: Time) {
+        self.losses.on_late(declared);
         self.competitors.on_late(declared);
     }
 
@@ -248,3 +274,7 @@ impl Controller for Bbr1 {
         self.set_pacing_rate(self.pacing_gain);
     }
 }
+
+#[cfg(test)]
+#[path = "probe_tests.rs"]
+mod probe_tests;

@@ -44,17 +44,22 @@ impl Bbr1 {
         self.advance_cycle_phase(now);
     }
 
-    fn advance_cycle_phase(&mut self, now: Time) {
+    pub(super) fn advance_cycle_phase(&mut self, now: Time) {
         self.cycle_stamp = now;
         if self.cycle_index + 1 == CYCLE.len() && self.no_probe_until.is_some_and(|until| now < until) {
             return;
         }
         self.cycle_index = (self.cycle_index + 1) % CYCLE.len();
         let gain = CYCLE[self.cycle_index];
+        self.pacing_gain = gain;
         if gain > 1.0 {
             self.probed_from = self.path.bw();
+            // Tuned: a probe that lost halves the next one, down to one packet; others double it.
+            let by = if core::mem::take(&mut self.probe_lost) { 0.5 } else { 2.0 };
+            let packet = 1.0 / ((gain - 1.0) * self.bdp_packets()).max(1.0);
+            self.probe_share = (self.probe_share * by).clamp(packet, 1.0);
+            self.pacing_gain = 1.0 + (gain - 1.0) * self.part.weight * self.probe_share;
         }
-        self.pacing_gain = if gain > 1.0 { 1.0 + (gain - 1.0) * self.part.weight } else { gain };
     }
 
     /// BBRCheckCyclePhase, BBRIsNextCyclePhase (section 4.3.4.3).
@@ -92,7 +97,7 @@ impl Bbr1 {
     fn probe_paid(&self, ev: &AckEvent<'_>) -> bool {
         let bw = self.path.bw();
         let queue = self.path.queue_rtt(bw, self.units.packet());
-        bw >= self.probed_from * tuning::PAID
+        bw >= self.probed_from * (1.0 + tuning::PAID * self.probe_share)
             && ev.rtt.is_some_and(|rtt| rtt <= queue)
             && self.no_probe_until.is_none_or(|until| ev.now >= until + tuning::LESSON)
     }

@@ -36,9 +36,9 @@ pub struct Tuning {
     /// the tunnel leaves slow start early. It doubles its bursts each round trip, but BtlBw follows one round
     /// trip later. At that rate a burst lasts so long that HyStart considers the path full.
     pub open_startup: bool,
-    /// Losses and marks beyond the path's own limit BtlBw to the delivered rate, and delay the next probe, as
-    /// in BBRv3. Otherwise a policer or a short queue loses packets all the time, and TCP gets almost
-    /// nothing.
+    /// Losses and marks beyond the path's own limit BtlBw to the delivered rate, delay the next probe, as in
+    /// BBRv3, and make it smaller. Rate samples count up to the pacing rate. Otherwise a policer or a short
+    /// queue loses packets all the time, and TCP gets almost nothing.
     pub bound_by_losses: bool,
     /// If losses coincide with other flows' queues, the window is at most as large as CUBIC's. Otherwise TCP
     /// starves on a queue of a BDP or less.
@@ -120,8 +120,8 @@ pub(super) const PROBE_RTT_GAIN: f64 = 0.5;
 pub(super) const DRAIN_RTPROPS: u32 = 4;
 /// `bound_by_losses`: a bound leaves at least this share of BtlBw (BBRv3's Beta).
 pub(super) const LEFT: f64 = 0.7;
-/// `probe_on`: a 5/4 probe was successful if BtlBw grew by this factor.
-pub(super) const PAID: f64 = 1.15;
+/// `probe_on`: a 5/4 probe was successful if BtlBw grew by this share; a smaller probe, by less in proportion.
+pub(super) const PAID: f64 = 0.15;
 /// `probe_on`: disabled for this long after losses delayed probes. A policer lets the first burst through.
 pub(super) const LESSON: Duration = Duration::from_secs(5);
 /// `couple`: for this long after a ProbeRTT, do not join another subflow's.

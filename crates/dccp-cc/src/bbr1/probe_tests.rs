@@ -1,0 +1,61 @@
+use super::*;
+use crate::{Amount, CcConfig};
+
+/// A sender at 12 Mbit/s (1,000 packets per second) and 100 ms, so a BDP is 100 packets.
+fn settled(draft: bool) -> Bbr1 {
+    let mut bbr = Bbr1::new(&CcConfig { mtu: 1500, packets: false, draft, seed: 0 });
+    bbr.path.inherit(1_500_000.0);
+    bbr.path.set_rtprop(Time::ZERO, Duration::from_millis(100));
+    bbr.filled_pipe = true;
+    bbr.enter_probe_bw(Time::ZERO);
+    bbr
+}
+
+/// Size of the next probe, as a share of BtlBw.
+fn probe(bbr: &mut Bbr1) -> f64 {
+    while {
+        bbr.advance_cycle_phase(Time::from_millis(1));
+        bbr.pacing_gain <= 1.0
+    } {}
+    bbr.pacing_gain - 1.0
+}
+
+#[test]
+fn a_probe_that_lost_halves_the_next_one_down_to_a_packet() {
+    let mut bbr = settled(false);
+    probe(&mut bbr);
+    assert_eq!(probe(&mut bbr), 0.25);
+    let mut sizes = Vec::new();
+    for lost in [true, true, true, true, true, false, false] {
+        bbr.probe_lost = lost;
+        sizes.push((probe(&mut bbr) * 1e6).round());
+    }
+    // A packet is a hundredth of a BDP.
+    assert_eq!(sizes, [125_000.0, 62_500.0, 31_250.0, 15_625.0, 10_000.0, 20_000.0, 40_000.0]);
+}
+
+#[test]
+fn a_rate_above_the_pacing_rate_is_no_measurement() {
+    // One packet in a round trip of 1 ms would be 12 Mbit/s more than was ever sent.
+    for (draft, most) in [(false, 24), (true, 48)] {
+        let mut bbr = settled(draft);
+        bbr.pacing_rate = Rate::from_mbps(24.0);
+        let rs = RateSample {
+            rate: Rate::from_mbps(48.0),
+            packets_per_sec: 4_000.0,
+            delivered: Amount { packets: 1, bytes: 1_500 },
+            lost: Amount::default(),
+            interval: Duration::from_micros(250),
+            send_interval: Duration::ZERO,
+            ack_interval: Duration::from_micros(250),
+            prior_delivered: Amount::default(),
+            prior_inflight: Amount { packets: 1, bytes: 1_500 },
+            sent_at: Time::from_millis(1),
+            app_limited: false,
+            ages: (Duration::ZERO, 0),
+        };
+        let limit = bbr.paced_most(false);
+        bbr.path.on_bandwidth(bbr.units.rate(&rs).min(limit), false, rs.sent_at);
+        assert_eq!(bbr.path.bw(), f64::from(most) * 1e6 / 8.0, "draft: {draft}");
+    }
+}
