@@ -65,9 +65,11 @@ impl Session {
         self.local_addrs.0.remove(&addr_id);
     }
 
-    /// Handles MP_ADDADDR with `mp_seq`, directly followed by `tag`. True if it must be confirmed.
+    /// Handles MP_ADDADDR with `mp_seq`, directly followed by `tag`, which arrived on path `on`. True if it must
+    /// be confirmed.
     pub(super) fn on_add_addr(
         &mut self,
+        (now, on): (Time, usize),
         mp_seq: Seq,
         addr_id: u8,
         nonce: u32,
@@ -83,8 +85,9 @@ impl Session {
         let known = self.remote_addrs.0.get(&addr_id).copied();
         let given = self.remote_addrs.0.values().filter(|r| r.addr.is_some()).count();
         match known {
-            // RFC 9897 section 3.2.1: an outdated option may still be confirmed.
-            Some(known) if mp_seq.before(known.seq) => self.count(Counter::OutdatedMpOption),
+            // RFC 9897 section 3.2.1: an outdated option may still be confirmed. A copy of the newest says
+            // nothing new either: it must not bring back a path that was removed.
+            Some(known) if !mp_seq.after(known.seq) => self.count(Counter::OutdatedMpOption),
             // RFC 9897 section 3.2.8: such addresses are ignored silently, as is another address under an ID
             // in use.
             _ if !is_unicast(addr) => {
@@ -101,17 +104,18 @@ impl Session {
             }
             _ => {
                 self.remote_addrs.0.insert(addr_id, Remote { addr: Some((addr, port)), seq: mp_seq });
+                self.join_advertised(now, on, addr_id);
             }
         }
         true
     }
 
-    /// Joins an address that the peer advertised on path `i` with `mp_seq`, if it was accepted and the
-    /// settings allow it: from that path's local address, or from all. Only sources of the same address
-    /// family can reach it.
-    pub(super) fn join_advertised(&mut self, now: Time, i: usize, mp_seq: Seq, addr_id: u8) {
-        let taken = self.remote_addrs.0.get(&addr_id).filter(|known| known.seq == mp_seq);
-        let Some((addr, port)) = taken.and_then(|known| known.addr) else { return };
+    /// Joins an address that the peer advertised on path `i`, if the settings allow it: from that path's local
+    /// address, or from all. Only sources of the same address family can reach it.
+    fn join_advertised(&mut self, now: Time, i: usize, addr_id: u8) {
+        let Some((addr, port)) = self.remote_addrs.0.get(&addr_id).and_then(|known| known.addr) else {
+            return;
+        };
         let from = self.paths[i].cfg.route;
         let source = |route: &Route| (route.socket, route.local);
         let wanted = |p: &&Subflow| match self.cfg.join_advertised {
@@ -128,7 +132,8 @@ impl Session {
             cfg.ports = Ports { local: 0, remote: port.unwrap_or(self.paths[i].cfg.ports.remote) };
             let same =
                 |other: &PathConfig| other.route == cfg.route && other.ports.remote == cfg.ports.remote;
-            if !self.paths.iter().any(|p| p.ours && same(&p.cfg)) && !begun.iter().any(same) {
+            let used = self.paths.iter().any(|p| p.ours && !p.removed && same(&p.cfg));
+            if !used && !begun.iter().any(same) {
                 begun.push(cfg);
             }
         }
@@ -143,10 +148,11 @@ impl Session {
         }
     }
 
-    /// Handles MP_REMOVEADDR. True if it must be confirmed.
+    /// Handles MP_REMOVEADDR, which arrived on path `on`. True if it must be confirmed.
     pub(super) fn on_remove_addr(
         &mut self,
         now: Time,
+        on: usize,
         mp_seq: Seq,
         addr_id: u8,
         nonce: u32,
@@ -168,7 +174,7 @@ impl Session {
             self.count(Counter::RemoveAddrUnknown);
             return false;
         }
-        self.remote_addrs.0.insert(addr_id, Remote { addr: None, seq: mp_seq });
+        let removed = self.remote_addrs.0.insert(addr_id, Remote { addr: None, seq: mp_seq });
         // RFC 9897 section 3.2.9: ends the subflows that use the address.
         for i in 0..self.paths.len() {
             let path = &mut self.paths[i];
@@ -180,6 +186,13 @@ impl Session {
                 conn.close(now, false);
                 self.after_input(now, i);
             }
+        }
+        // The peer may have advertised the address again, under another ID, before this removal arrived.
+        let ip = |r: &Remote| r.addr.map(|(addr, _)| addr);
+        if let Some(addr) = removed.as_ref().and_then(ip)
+            && let Some((&again, _)) = self.remote_addrs.0.iter().find(|(_, r)| ip(r) == Some(addr))
+        {
+            self.join_advertised(now, on, again);
         }
         true
     }

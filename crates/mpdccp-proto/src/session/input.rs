@@ -75,7 +75,14 @@ impl Session {
             }
             (PacketType::Response, _) => return,
             (PacketType::Reset, Stage::JoinAnswered { .. }) => return,
-            (_, Stage::JoinAnswered { tag }) if !self.prove_join(now, i, &tag, packet) => return,
+            (_, Stage::JoinAnswered { tag }) if !self.prove_join(now, i, &tag, packet) => {
+                // RFC 9897 section 3.2.11: the first MP_CLOSE counts, and its key proves no less than a HMAC.
+                let close = packet.options().map_while(Result::ok).find_map(|option| match option {
+                    Opt::Mp(MpOption::Close(key)) => Some(key),
+                    _ => None,
+                });
+                return close.map_or((), |key| self.on_mp_close(now, packet.header.ptype, key));
+            }
             _ => {}
         }
         if !self.multipath {
@@ -196,17 +203,14 @@ impl Session {
             }
             let confirm = match option {
                 MpOption::AddAddr { addr_id, nonce, addr, port } => {
-                    self.on_add_addr(mp_seq, addr_id, nonce, (addr, port), tag)
+                    self.on_add_addr((now, i), mp_seq, addr_id, nonce, (addr, port), tag)
                 }
                 MpOption::RemoveAddr { addr_id, nonce } => {
-                    self.on_remove_addr(now, mp_seq, addr_id, nonce, tag)
+                    self.on_remove_addr(now, i, mp_seq, addr_id, nonce, tag)
                 }
                 MpOption::Prio(prio) => self.on_prio(i, mp_seq, prio),
                 _ => false,
             };
-            if let (true, MpOption::AddAddr { addr_id, .. }) = (confirm, option) {
-                self.join_advertised(now, i, mp_seq, addr_id);
-            }
             if confirm {
                 confirmed.push(option);
             }

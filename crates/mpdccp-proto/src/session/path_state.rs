@@ -37,7 +37,7 @@ impl Session {
         let Some(conn) = &path.conn else { return };
         let closing = matches!(conn.state(), State::CloseReq | State::Closing);
         let probing = conn.is_probing_rtt();
-        if closing && path.is_live() {
+        if closing && path.state != PathState::Down {
             if path.is_up() {
                 self.alive = now;
             }

@@ -2,8 +2,8 @@
 
 use crate::common::End::{Client, Server};
 use crate::common::*;
-use dccp_proto::Route;
-use dccp_wire::PacketType;
+use dccp_proto::{Ecn, Route};
+use dccp_wire::{MpOption, PacketType};
 use mpdccp_proto::*;
 use mpdccp_units::Duration;
 
@@ -53,6 +53,36 @@ fn a_join_goes_to_the_port_that_was_advertised() {
     let joins = net.log.iter().filter(|packet| packet.from == Client && packet.path == 1);
     let ports: Vec<_> = joins.map(|join| join.packet().header.dst_port).collect();
     assert!(!ports.is_empty() && ports.iter().all(|port| *port == 7000), "{ports:?}");
+}
+
+/// RFC 9897 section 3.2.9: the address comes back while the client still closes the subflow that used it.
+#[test]
+fn an_address_that_is_advertised_again_is_joined_again() {
+    let (mut net, id, sid, addr) = advertised(JoinFrom::One);
+    let before = net.status(Client, id).paths[1].id;
+    net.server.withdraw(net.now, sid, addr);
+    net.server.advertise(net.now, sid, client_route(1).remote.ip(), None).unwrap();
+    net.drain();
+    net.run(Duration::from_secs(5));
+    assert_eq!(net.state(Client, id), [PathState::Up; 2]);
+    assert_ne!(net.status(Client, id).paths[1].id, before);
+}
+
+/// RFC 9897 section 3.2.1: only a newer MP_ADDADDR says something new.
+#[test]
+fn a_copy_of_an_advertisement_does_not_bring_back_a_removed_path() {
+    let (mut net, id, ..) = advertised(JoinFrom::One);
+    let told = net.log.iter().find(|p| p.mp().iter().any(|mp| matches!(mp, MpOption::AddAddr { .. })));
+    let copy = told.unwrap().bytes.clone();
+    let path = net.status(Client, id).paths[1].id;
+    net.client.remove_path(net.now, id, path);
+    net.drain();
+    net.run(Duration::from_secs(1));
+    net.inject(Client, client_route(0), Ecn::NotEct, &copy);
+    net.drain();
+    net.run(Duration::from_secs(1));
+    assert_eq!(net.state(Client, id), [PathState::Up]);
+    assert_eq!(counter(&net.status(Client, id), "outdated_mp_option"), 1);
 }
 
 /// RFC 9897 section 3.4: a failed connect is not tried again until the address is advertised again.

@@ -346,3 +346,37 @@ fn the_ports_of_a_session_that_ended_rest_for_2msl() {
         }
     }
 }
+
+/// RFC 9897 section 3.2.11: the first MP_CLOSE counts, on a subflow whose HMAC was lost, too.
+#[test]
+fn mp_close_counts_on_a_join_without_its_hmac() {
+    let mut net = Net::new(1, 2, config());
+    net.meddler =
+        Some(Box::new(|from, path, bytes| from == Server || path == 0 || !is_type(bytes, PacketType::Ack)));
+    let id = net.connect(config());
+    net.run(Duration::from_millis(100));
+    assert_eq!(net.state(Client, id), [PathState::Up, PathState::Connecting]);
+    net.meddler = Some(Box::new(|from, path, _| from == Server || path == 1));
+    net.client.close(net.now, id);
+    net.drain();
+    net.run(Duration::from_secs(5));
+    assert_eq!(net.closed_reason(Server).as_deref(), Some("closed_by_peer"));
+}
+
+/// A subflow that closes before it was open waits no longer than another one.
+#[test]
+fn a_join_that_is_removed_closes_in_time() {
+    let mut net = Net::new(1, 2, config());
+    // Neither the last Ack of the join nor the Reset arrives.
+    net.meddler = Some(Box::new(|from, path, bytes| {
+        from == Client || path == 0 || is_type(bytes, PacketType::Response)
+    }));
+    let id = net.connect(config());
+    net.run(Duration::from_millis(100));
+    let join = net.status(Client, id).paths[1].id;
+    net.client.remove_path(net.now, id, join);
+    net.drain();
+    assert_eq!(net.state(Client, id), [PathState::Up, PathState::Down]);
+    net.run(Duration::from_secs(4));
+    assert_eq!(net.state(Client, id), [PathState::Up]);
+}

@@ -10,6 +10,7 @@ mod faults;
 mod flood;
 mod handshake;
 mod interleavings;
+mod model;
 mod mtu;
 mod options;
 mod paths;

@@ -1,0 +1,854 @@
+//! A model of the handshakes of MP-DCCP between one client and one server, from RFC 9897 and RFC 4340
+//! section 8.5: the first subflow, an advertised address and the join to it, MP_PRIO, the removal of the
+//! address, and every kind of close. `check` visits all its states; `replay` compares it with the code.
+//!
+//! Subflow 0 is the first one; subflows 1 and 2 go to the address that the server advertises, first and
+//! again. A sequence number is only compared, so [`State::normal`] keeps the order of the numbers and
+//! whether they are adjacent. Keys and HMACs are unforgeable: an HMAC is the incarnation of the connection
+//! whose nonces it covers.
+
+mod check;
+mod replay;
+
+const CLIENT: usize = 0;
+const SERVER: usize = 1;
+const CONNS: usize = 3;
+/// Address IDs that the server may assign.
+const IDS: usize = 2;
+/// After so many transmissions an end may give up an option.
+const TRIES: u8 = 3;
+
+/// State of a connection at one end (RFC 4340 section 8.5).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Default)]
+enum Conn {
+    /// None; a server listens.
+    #[default]
+    Closed,
+    TimeWait,
+    Request,
+    Respond,
+    PartOpen,
+    Open,
+    Closing,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+enum Code {
+    Closed,
+    Aborted,
+    NoConnection,
+    PacketError,
+    OptionError,
+    Refused,
+    /// 13, "Abrupt MP termination", with or without MP_FAST_CLOSE.
+    Abrupt(bool),
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+enum Kind {
+    Request,
+    Response,
+    /// With an HMAC: that of PARTOPEN on a join.
+    Ack {
+        handshake: bool,
+        confirms: Option<(Told, u16)>,
+    },
+    Data(Told, u16),
+    /// With or without MP_CLOSE.
+    Close(bool),
+    Reset(Code),
+    Sync,
+    SyncAck,
+}
+use Kind::{Ack, Close, Data, Request, Reset, Response, Sync, SyncAck};
+
+/// An option that needs a confirmation; the number beside it is its MP_SEQ.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+enum Told {
+    Prio(u8),
+    Add(u8),
+    Remove(u8),
+}
+
+/// A packet in the network.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+struct Packet {
+    conn: usize,
+    from: usize,
+    /// Which acceptance of the connection by the server it belongs to; 0 on a Request.
+    inc: u16,
+    /// 0 is below all numbers.
+    seq: u16,
+    /// `None` without one; 0 is below all numbers.
+    ack: Option<u16>,
+    kind: Kind,
+}
+
+/// One end of a connection.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Default)]
+struct Half {
+    state: Conn,
+    inc: u16,
+    gss: u16,
+    gsr: u16,
+    isr: u16,
+    gar: u16,
+    /// Its Close carries MP_CLOSE.
+    mp: bool,
+    /// Address ID that it leads to.
+    id: u8,
+    /// The peer's MP_PRIO and its MP_SEQ.
+    prio: Option<(u8, u16)>,
+}
+
+/// A session at one end.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Default)]
+enum Session {
+    #[default]
+    None,
+    Connecting,
+    Open,
+    Closing,
+    Closed,
+}
+
+/// An option that is not confirmed yet, with the MP_SEQ of its first and newest transmission.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+struct Pending {
+    told: Told,
+    conn: usize,
+    sent: Option<(u16, u16)>,
+    /// Transmissions, counted up to [`TRIES`].
+    tries: u8,
+}
+
+/// What a host does by itself or on command.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+enum Command {
+    /// MP_ADDADDR for the second address of the server, and its removal.
+    Advertise,
+    Withdraw,
+    /// The client's MP_PRIO for its subflow to that address.
+    Prio,
+    /// The client closes that subflow alone.
+    Leave,
+    Close(usize),
+    Abort(usize),
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+enum Action {
+    Deliver(Packet),
+    Lose(Packet),
+    Duplicate(Packet),
+    /// A retransmission of the connection's end; `true`: the end gives up instead.
+    Timer(usize, usize, bool),
+    /// The same for an option without confirmation.
+    Repeat(usize, Told, bool),
+    /// A Sync of an end that doubts its peer.
+    Probe(usize, usize),
+    Command(Command),
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Default)]
+struct State {
+    conns: [[Half; 2]; CONNS],
+    sessions: [Session; 2],
+    /// Sorted.
+    net: Vec<Packet>,
+    pending: [[Option<Pending>; IDS]; 2],
+    next_mp_seq: [u16; 2],
+    /// By Address ID: whether the client knows the address, and the newest MP_SEQ.
+    known: [Option<(bool, u16)>; IDS],
+    /// By Address ID: whether the server has it assigned.
+    given: [bool; IDS],
+    /// The connection failed or was left, so that only another advertisement brings it back.
+    shunned: [bool; IDS],
+    joins: usize,
+    prios: u8,
+    faults: u8,
+    commands: [u8; 8],
+}
+
+impl State {
+    /// The client connects.
+    fn new() -> State {
+        let mut state = State { next_mp_seq: [1, 1], ..State::default() };
+        state.sessions[CLIENT] = Session::Connecting;
+        state.connect(0, 0);
+        state
+    }
+
+    /// From here on, so many faults may happen, and each of these commands once for each time it is listed.
+    fn with(mut self, faults: u8, commands: &[Command]) -> State {
+        self.faults = faults;
+        commands.iter().for_each(|command| self.commands[slot(*command)] += 1);
+        self
+    }
+
+    /// All packets arrive, then these commands are obeyed one by one.
+    fn then(mut self, commands: &[Command]) -> (State, Vec<Action>) {
+        let mut trace = Vec::new();
+        let mut commands = commands.iter();
+        loop {
+            let action = match self.net.first() {
+                Some(packet) => Action::Deliver(*packet),
+                None => match commands.next() {
+                    Some(command) => Action::Command(*command),
+                    None => return (self, trace),
+                },
+            };
+            if let Action::Command(command) = action {
+                self.commands[slot(command)] += 1;
+            }
+            self = self.after(&action);
+            trace.push(action);
+        }
+    }
+
+    fn half(&mut self, end: usize, c: usize) -> &mut Half {
+        &mut self.conns[c][end]
+    }
+
+    fn is_open(&self, end: usize, c: usize) -> bool {
+        self.conns[c][end].state == Conn::Open
+    }
+
+    fn is_live(&self, end: usize, c: usize) -> bool {
+        !matches!(self.conns[c][end].state, Conn::Closed | Conn::TimeWait)
+    }
+
+    fn launch(&mut self, packet: Packet) {
+        self.net.push(packet);
+    }
+
+    /// Sends a packet of a connection.
+    fn send(&mut self, from: usize, c: usize, kind: Kind, ack: Option<u16>) {
+        let half = self.half(from, c);
+        half.gss += 1;
+        let inc = if kind == Request { 0 } else { half.inc };
+        let packet = Packet { conn: c, from, inc, seq: half.gss, ack, kind };
+        self.launch(packet);
+    }
+
+    fn send_acking(&mut self, from: usize, c: usize, kind: Kind) {
+        let ack = self.half(from, c).gsr;
+        self.send(from, c, kind, Some(ack));
+    }
+
+    /// RFC 4340 section 8.3.1: a Reset without a connection takes its numbers from the packet.
+    fn refuse(&mut self, packet: &Packet, code: Code) {
+        let seq = packet.ack.map_or(0, |ack| if ack == 0 { 0 } else { ack + 1 });
+        let (from, ack) = (1 - packet.from, Some(packet.seq));
+        self.launch(Packet { from, seq, ack, kind: Reset(code), ..*packet });
+    }
+
+    fn connect(&mut self, c: usize, id: u8) {
+        *self.half(CLIENT, c) = Half { state: Conn::Request, id, ..Half::default() };
+        self.send(CLIENT, c, Request, None);
+    }
+
+    fn handshake_ack(&mut self, c: usize) {
+        self.send_acking(CLIENT, c, Ack { handshake: true, confirms: None });
+    }
+
+    /// RFC 4340 section 8.5.
+    fn receive(&mut self, packet: &Packet) {
+        let (end, c) = (1 - packet.from, packet.conn);
+        let state = self.conns[c][end].state;
+        // Steps 2 and 3.
+        if matches!(state, Conn::Closed | Conn::TimeWait) {
+            if end == SERVER && packet.kind == Request && state == Conn::Closed {
+                return self.listen(packet);
+            }
+            if !matches!(packet.kind, Reset(_)) {
+                self.refuse(packet, Code::NoConnection);
+            }
+            return;
+        }
+        let half = self.half(end, c);
+        // Step 4.
+        if state == Conn::Request {
+            let acks_us = packet.ack.is_some_and(|ack| ack > 0 && ack <= half.gss);
+            match packet.kind {
+                Response | Reset(_) if acks_us => {
+                    (half.isr, half.gsr, half.inc) = (packet.seq, packet.seq, packet.inc)
+                }
+                Reset(_) => return,
+                _ => return self.refuse(packet, Code::PacketError),
+            }
+        }
+        // Steps 5 and 6; the windows are wider than the model's numbers.
+        let ends = matches!(packet.kind, Close(_) | Reset(_));
+        let low = if ends { half.gsr + 1 } else { half.isr };
+        let first = state == Conn::Request;
+        let seq = first || packet.seq > 0 && packet.seq >= low;
+        let least = if ends { half.gar.max(1) } else { 1 };
+        let ack = packet.ack.is_none_or(|ack| (least..=half.gss).contains(&ack));
+        let same = packet.kind == Request || packet.inc == half.inc;
+        if !(seq && ack && same) {
+            // A Request that another overtook; see docs/rfc4340.md.
+            let overtaken = packet.kind == Request && state == Conn::Respond;
+            if !matches!(packet.kind, Sync | SyncAck) && !overtaken {
+                let (ack, inc) = match packet.kind {
+                    Reset(_) => (half.gsr, half.inc),
+                    _ => (packet.seq, packet.inc),
+                };
+                self.send(end, c, Sync, Some(ack));
+                if end == CLIENT
+                    && let Some(sync) = self.net.last_mut()
+                {
+                    sync.inc = inc;
+                }
+            }
+            return;
+        }
+        half.gsr = half.gsr.max(packet.seq);
+        if packet.kind != Sync {
+            half.gar = half.gar.max(packet.ack.unwrap_or(0));
+        }
+        // Step 7: no Data reaches RESPOND from this client, which sends none before OPEN.
+        match packet.kind {
+            Reset(code) => return self.on_reset(end, c, code),
+            Request if state == Conn::Respond => return self.send_acking(SERVER, c, Response),
+            Request => return,
+            _ => {}
+        }
+        let mut confirm = false;
+        // Steps 10 to 12.
+        match (state, packet.kind) {
+            (Conn::Request, _) => {
+                half.state = Conn::PartOpen;
+                return self.handshake_ack(c);
+            }
+            (Conn::Respond, _) => {
+                // RFC 9897 section 3.3: a join's first packet proves that the client knows the keys. A Close ends
+                // the subflow anyway.
+                if c > 0 && !matches!(packet.kind, Ack { handshake: true, .. } | Close(_)) {
+                    self.send_acking(end, c, Reset(Code::OptionError));
+                    return self.gone(end, c, Conn::Closed);
+                }
+                half.state = Conn::Open;
+                self.opened(end, c, ends);
+                confirm = !ends && self.is_open(end, c);
+                // A client that joins again has probably lost the earlier subflow, so the server asks it.
+                for old in (1..CONNS).filter(|old| c > 0 && *old != c && !ends) {
+                    if self.is_open(end, old) && self.sessions[end] == Session::Open {
+                        self.send_acking(end, old, Sync);
+                    }
+                }
+            }
+            (Conn::PartOpen, Response) => return self.handshake_ack(c),
+            (Conn::PartOpen, Sync) => {}
+            (Conn::PartOpen, _) => {
+                half.state = Conn::Open;
+                self.opened(end, c, ends);
+            }
+            // RFC 9897 section 3.3: the server repeats the last Ack of the handshake.
+            (Conn::Open, Ack { handshake: true, .. }) => confirm = true,
+            _ => {}
+        }
+        match packet.kind {
+            Close(mp) => {
+                self.send_acking(end, c, Reset(Code::Closed));
+                self.half(end, c).state = Conn::Closed;
+                // RFC 9897 section 3.2.11: the first MP_CLOSE closes the session.
+                if mp && self.sessions[end] == Session::Open {
+                    self.begin_closing(end, false);
+                }
+                self.gone(end, c, Conn::Closed);
+            }
+            Sync => self.send(end, c, SyncAck, Some(packet.seq)),
+            Data(told, mp_seq) => self.on_told(end, c, told, mp_seq),
+            Ack { confirms: Some((told, mp_seq)), .. } => self.on_confirm(end, told, mp_seq),
+            _ => {}
+        }
+        if confirm {
+            self.send_acking(end, c, Ack { handshake: false, confirms: None });
+        }
+    }
+
+    fn listen(&mut self, packet: &Packet) {
+        let c = packet.conn;
+        if c > 0 {
+            match self.sessions[SERVER] {
+                Session::Open => {}
+                // RFC 9897 section 3.2.11: ignored while closing.
+                Session::Closing => return,
+                _ => return self.refuse(packet, Code::Refused),
+            }
+        } else if matches!(self.sessions[SERVER], Session::None | Session::Closed) {
+            self.sessions[SERVER] = Session::Connecting;
+        }
+        let inc = self.conns[c][SERVER].inc + 1;
+        let seq = packet.seq;
+        *self.half(SERVER, c) = Half { state: Conn::Respond, inc, gsr: seq, isr: seq, ..Half::default() };
+        self.send_acking(SERVER, c, Response);
+    }
+
+    fn opened(&mut self, end: usize, c: usize, ends: bool) {
+        match self.sessions[end] {
+            Session::Connecting if c == 0 => self.sessions[end] = Session::Open,
+            Session::Closing if !ends => self.close_conn(end, c, false),
+            _ => {}
+        }
+    }
+
+    fn on_reset(&mut self, end: usize, c: usize, code: Code) {
+        let half_open = c > 0 && self.conns[c][end].state == Conn::Respond;
+        // RFC 4340 section 7.5.6: a peer in REQUEST may start again at once.
+        self.half(end, c).state = if code == Code::PacketError { Conn::Closed } else { Conn::TimeWait };
+        if code == Code::Abrupt(true) && !half_open {
+            self.end_all(end, Code::Abrupt(false));
+            self.sessions[end] = Session::Closed;
+        }
+        let now = self.conns[c][end].state;
+        self.gone(end, c, now);
+    }
+
+    /// Resets all subflows.
+    fn end_all(&mut self, end: usize, code: Code) {
+        for c in (0..CONNS).filter(|c| self.is_live(end, *c)).collect::<Vec<_>>() {
+            self.send_acking(end, c, Reset(code));
+            self.half(end, c).state = Conn::Closed;
+        }
+        self.pending[end] = Default::default();
+    }
+
+    /// A subflow ended.
+    fn gone(&mut self, end: usize, c: usize, state: Conn) {
+        let half = self.half(end, c);
+        half.state = state;
+        let id = usize::from(half.id);
+        if end == CLIENT && c > 0 {
+            self.shunned[id - 1] = true;
+            self.pending[end][0] = self.pending[end][0].filter(|p| p.conn != c);
+        }
+        let left = (0..CONNS).any(|c| self.is_live(end, c));
+        self.sessions[end] = match self.sessions[end] {
+            Session::Closing | Session::Connecting if !left => Session::Closed,
+            session => session,
+        };
+        self.join();
+    }
+
+    /// The subflow that uses the advertised address, unless it closes.
+    fn user(&self) -> Option<usize> {
+        let uses = |state| matches!(state, Conn::Request | Conn::PartOpen | Conn::Open);
+        (1..CONNS).find(|c| uses(self.conns[*c][CLIENT].state))
+    }
+
+    /// The client joins an address that it knows and has no subflow to.
+    fn join(&mut self) {
+        let busy = self.user().is_some();
+        let ids = (0..IDS).filter(|id| matches!(self.known[*id], Some((true, _))) && !self.shunned[*id]);
+        if let (Session::Open, false, Some(id)) = (self.sessions[CLIENT], busy, ids.min())
+            && self.joins + 1 < CONNS
+        {
+            self.joins += 1;
+            self.connect(self.joins, id as u8 + 1);
+        }
+    }
+
+    fn close_conn(&mut self, end: usize, c: usize, mp: bool) {
+        match self.conns[c][end].state {
+            Conn::PartOpen | Conn::Open => {
+                (self.half(end, c).state, self.half(end, c).mp) = (Conn::Closing, mp);
+                self.send_acking(end, c, Close(mp));
+            }
+            Conn::Request | Conn::Respond => {
+                self.send_acking(end, c, Reset(Code::Aborted));
+                self.gone(end, c, Conn::Closed);
+            }
+            Conn::Closing => self.half(end, c).mp |= mp,
+            Conn::Closed | Conn::TimeWait => {}
+        }
+    }
+
+    /// The session closes, by this end's decision or the peer's (RFC 9897 section 3.2.11).
+    fn begin_closing(&mut self, end: usize, ours: bool) {
+        self.sessions[end] = Session::Closing;
+        self.pending[end] = Default::default();
+        for c in 0..CONNS {
+            let opening = matches!(self.conns[c][end].state, Conn::Request | Conn::Respond);
+            if ours || opening {
+                self.close_conn(end, c, true);
+            }
+        }
+    }
+
+    /// The subflow that a new transmission takes.
+    fn carrier(&self, end: usize, pending: &Pending) -> Option<usize> {
+        let open = |c: &usize| self.conns[*c][end].state == Conn::Open;
+        match pending.told {
+            Told::Prio(_) => Some(pending.conn).filter(open),
+            _ => (0..CONNS).find(open),
+        }
+    }
+
+    /// Sends or repeats an option, with a new MP_SEQ (RFC 9897 section 3.2.1).
+    fn tell(&mut self, end: usize, slot: usize) {
+        let Some(mut pending) = self.pending[end][slot] else { return };
+        if let Some(c) = self.carrier(end, &pending) {
+            let mp_seq = self.next_mp_seq[end];
+            self.next_mp_seq[end] += 1;
+            pending.tries = (pending.tries + 1).min(TRIES);
+            pending.sent = Some((pending.sent.map_or(mp_seq, |(first, _)| first), mp_seq));
+            self.send(end, c, Data(pending.told, mp_seq), None);
+        }
+        self.pending[end][slot] = Some(pending);
+    }
+
+    fn announce(&mut self, end: usize, told: Told, conn: usize) {
+        let slot = place(told);
+        self.pending[end][slot] = Some(Pending { told, conn, sent: None, tries: 0 });
+        self.tell(end, slot);
+    }
+
+    fn on_told(&mut self, end: usize, c: usize, told: Told, mp_seq: u16) {
+        let mut closes = Vec::new();
+        match told {
+            Told::Prio(value) => {
+                let half = self.half(end, c);
+                // RFC 9897 section 3.2.1: an outdated option is ignored.
+                if half.prio.is_none_or(|(_, known)| known <= mp_seq) {
+                    half.prio = Some((value, mp_seq));
+                }
+            }
+            Told::Add(id) | Told::Remove(id) => {
+                let known = &mut self.known[usize::from(id) - 1];
+                let add = matches!(told, Told::Add(_));
+                match known {
+                    Some((_, newest)) if *newest >= mp_seq => {}
+                    // RFC 9897 section 3.2.9: an unknown address is ignored silently.
+                    None if !add => return,
+                    _ => {
+                        *known = Some((add, mp_seq));
+                        self.shunned[usize::from(id) - 1] &= !add;
+                        closes.extend((1..CONNS).filter(|c| !add && self.conns[*c][end].id == id));
+                    }
+                }
+            }
+        }
+        for c in closes {
+            self.close_conn(end, c, false);
+        }
+        self.join();
+        if self.conns[c][end].state == Conn::Open {
+            self.send_acking(end, c, Ack { handshake: false, confirms: Some((told, mp_seq)) });
+        }
+    }
+
+    fn on_confirm(&mut self, end: usize, told: Told, mp_seq: u16) {
+        let pending = &mut self.pending[end][place(told)];
+        let confirmed = |p: &Pending| {
+            p.told == told && p.sent.is_some_and(|(first, newest)| (first..=newest).contains(&mp_seq))
+        };
+        if pending.as_ref().is_some_and(confirmed) {
+            *pending = None;
+            self.release(told);
+        }
+    }
+
+    /// RFC 9897 section 3.2.9: the ID is free once its removal is confirmed.
+    fn release(&mut self, told: Told) {
+        if let Told::Remove(id) = told {
+            self.given[usize::from(id) - 1] = false;
+        }
+    }
+
+    fn may(&self, command: Command) -> bool {
+        let withdrawn =
+            |id: usize| matches!(self.pending[SERVER][id], Some(Pending { told: Told::Remove(_), .. }));
+        let offered = (0..IDS).any(|id| self.given[id] && !withdrawn(id));
+        let open = |end: usize| self.sessions[end] == Session::Open;
+        match command {
+            Command::Advertise => open(SERVER) && !offered,
+            Command::Withdraw => open(SERVER) && offered,
+            Command::Prio | Command::Leave => open(CLIENT) && self.joined().is_some(),
+            Command::Close(CLIENT) => matches!(self.sessions[CLIENT], Session::Open | Session::Connecting),
+            Command::Abort(CLIENT) => matches!(self.sessions[CLIENT], Session::Open | Session::Closing),
+            Command::Close(_) => open(SERVER),
+            Command::Abort(_) => matches!(self.sessions[SERVER], Session::Open | Session::Closing),
+        }
+    }
+
+    /// The client's open subflow to the advertised address.
+    fn joined(&self) -> Option<usize> {
+        (1..CONNS).find(|c| self.conns[*c][CLIENT].state == Conn::Open)
+    }
+
+    fn command(&mut self, command: Command) {
+        self.commands[slot(command)] -= 1;
+        match command {
+            Command::Advertise => {
+                let Some(id) = (0..IDS).find(|id| !self.given[*id]) else { return };
+                self.given[id] = true;
+                self.announce(SERVER, Told::Add(id as u8 + 1), 0);
+            }
+            Command::Withdraw => {
+                let removed = |id: &usize| {
+                    self.given[*id]
+                        && !matches!(self.pending[SERVER][*id], Some(Pending { told: Told::Remove(_), .. }))
+                };
+                let Some(id) = (0..IDS).find(removed) else { return };
+                self.announce(SERVER, Told::Remove(id as u8 + 1), 0);
+            }
+            Command::Prio => {
+                let Some(c) = self.joined() else { return };
+                self.prios += 1;
+                self.announce(CLIENT, Told::Prio(self.prios), c);
+            }
+            Command::Leave => {
+                let Some(c) = self.joined() else { return };
+                let id = usize::from(self.conns[c][CLIENT].id);
+                self.shunned[id - 1] = true;
+                self.close_conn(CLIENT, c, false);
+            }
+            Command::Close(end) if self.sessions[end] == Session::Connecting => {
+                self.end_all(end, Code::Aborted);
+                self.sessions[end] = Session::Closed;
+            }
+            Command::Close(end) => {
+                self.begin_closing(end, true);
+                if !(0..CONNS).any(|c| self.is_live(end, c)) {
+                    self.sessions[end] = Session::Closed;
+                }
+            }
+            Command::Abort(end) => {
+                self.end_all(end, Code::Abrupt(true));
+                self.sessions[end] = Session::Closed;
+            }
+        }
+    }
+
+    /// A retransmission timer, or the last one.
+    fn timer(&mut self, end: usize, c: usize, give_up: bool) {
+        let half = self.conns[c][end];
+        match (half.state, give_up) {
+            (Conn::Request, false) => self.send(end, c, Request, None),
+            (Conn::PartOpen, false) => self.handshake_ack(c),
+            (Conn::Closing, false) => self.send_acking(end, c, Close(half.mp)),
+            (Conn::Request | Conn::Respond | Conn::PartOpen | Conn::Closing, true) => {
+                self.send_acking(end, c, Reset(Code::Aborted));
+                self.gone(end, c, Conn::Closed);
+            }
+            // A session that waited long enough for the peer to close all subflows.
+            (Conn::Open, true) if self.sessions[end] == Session::Closing => {
+                self.end_all(end, Code::Closed);
+                self.sessions[end] = Session::Closed;
+            }
+            _ => {}
+        }
+    }
+
+    /// The state after an action.
+    fn after(&self, action: &Action) -> State {
+        let mut next = self.clone();
+        let mut take = |packet: &Packet| {
+            let at = next.net.iter().position(|p| p == packet);
+            next.net.remove(at.unwrap_or_else(|| panic!("{packet:?} is not in the network")));
+        };
+        match action {
+            Action::Deliver(packet) => {
+                take(packet);
+                next.receive(packet);
+            }
+            Action::Lose(packet) => take(packet),
+            Action::Duplicate(packet) => next.launch(*packet),
+            Action::Timer(end, c, give_up) => next.timer(*end, *c, *give_up),
+            Action::Repeat(end, told, false) => next.tell(*end, place(*told)),
+            Action::Repeat(end, told, true) => {
+                next.pending[*end][place(*told)] = None;
+                next.release(*told);
+            }
+            Action::Probe(end, c) => next.send_acking(*end, *c, Sync),
+            Action::Command(command) => next.command(*command),
+        }
+        if self.is_fault(action) {
+            next.faults = next.faults.saturating_sub(1);
+        }
+        next.net.sort_unstable();
+        next
+    }
+
+    /// Loss and duplication are faults, and so are timers that fire while the packet, or its answer, is still
+    /// under way.
+    fn is_fault(&self, action: &Action) -> bool {
+        match action {
+            Action::Deliver(_) | Action::Command(_) => false,
+            Action::Lose(_) | Action::Duplicate(_) | Action::Probe(..) => true,
+            Action::Timer(_, _, true) | Action::Repeat(_, _, true) => true,
+            Action::Timer(_, c, false) => self.net.iter().any(|p| p.conn == *c),
+            Action::Repeat(..) => !self.net.is_empty(),
+        }
+    }
+
+    /// The timers that run. Those of the last kind fire only when nothing else helps.
+    fn timers(&self) -> (Vec<Action>, Vec<Action>) {
+        let (mut soon, mut late) = (Vec::new(), Vec::new());
+        for (end, c) in (0..2).flat_map(|end| (0..CONNS).map(move |c| (end, c))) {
+            let closing = self.sessions[end] == Session::Closing;
+            match self.conns[c][end].state {
+                Conn::Request | Conn::PartOpen | Conn::Closing => {
+                    soon.push(Action::Timer(end, c, false));
+                    late.push(Action::Timer(end, c, true));
+                }
+                Conn::Respond => late.push(Action::Timer(end, c, true)),
+                Conn::Open if closing => late.push(Action::Timer(end, c, true)),
+                Conn::Open => late.push(Action::Probe(end, c)),
+                Conn::Closed | Conn::TimeWait => {}
+            }
+        }
+        for (end, pending) in (0..2).flat_map(|end| self.pending[end].iter().flatten().map(move |p| (end, p)))
+        {
+            if self.carrier(end, pending).is_some() {
+                // RFC 9897 section 3.2.9: a peer that does not know the address never confirms its removal.
+                soon.push(Action::Repeat(end, pending.told, false));
+                if matches!(pending.told, Told::Remove(_)) && pending.tries == TRIES {
+                    late.push(Action::Repeat(end, pending.told, true));
+                }
+            }
+        }
+        (soon, late)
+    }
+
+    /// Both ends have the subflow, but the server accepted it again for an old Request. The initial sequence
+    /// numbers, which the model leaves out, decide what the ends think of each other's packets.
+    fn is_mixed(&self) -> bool {
+        let mixed = |[client, server]: &[Half; 2]| {
+            let alive = |half: &Half| !matches!(half.state, Conn::Closed | Conn::TimeWait | Conn::Request);
+            alive(client) && alive(server) && client.inc != server.inc
+        };
+        self.conns.iter().any(mixed)
+    }
+
+    /// All actions.
+    fn actions(&self) -> Vec<Action> {
+        if self.is_mixed() {
+            return Vec::new();
+        }
+        let mut packets = self.net.clone();
+        packets.dedup();
+        let mut all: Vec<Action> = packets.iter().map(|p| Action::Deliver(*p)).collect();
+        all.extend(
+            COMMANDS
+                .iter()
+                .filter(|c| self.commands[slot(**c)] > 0 && self.may(**c))
+                .map(|c| Action::Command(*c)),
+        );
+        all.extend(packets.iter().map(|p| Action::Lose(*p)));
+        let once = packets.iter().filter(|p| self.net.iter().filter(|q| q == p).count() == 1);
+        all.extend(once.map(|p| Action::Duplicate(*p)));
+        let (soon, late) = self.timers();
+        all.extend(soon.into_iter().chain(late));
+        // An end gives up no earlier than its packets vanish from the network.
+        let early = |action: &Action| matches!(action, Action::Timer(_, c, true) if self.net.iter().any(|p| p.conn == *c));
+        all.retain(|action| (self.faults > 0 || !self.is_fault(action)) && !early(action));
+        all
+    }
+
+    /// Renames the numbers: their order stays, and whether sequence numbers are adjacent.
+    fn normal(&self) -> State {
+        let mut state = self.clone();
+        for half in state.conns.iter_mut().flatten() {
+            if matches!(half.state, Conn::Closed | Conn::TimeWait) {
+                *half = Half { state: half.state, inc: half.inc, ..Half::default() };
+            }
+        }
+        for c in 0..=state.joins {
+            rename(&mut |visit| state.incarnations(c, visit), false);
+            rename(&mut |visit| state.sequence_numbers(c, CLIENT, visit), true);
+            rename(&mut |visit| state.sequence_numbers(c, SERVER, visit), true);
+        }
+        rename(&mut |visit| state.mp_seqs(CLIENT, visit), false);
+        rename(&mut |visit| state.mp_seqs(SERVER, visit), false);
+        state.net.sort_unstable();
+        state
+    }
+
+    fn incarnations(&mut self, c: usize, visit: Visit<'_>) {
+        self.conns[c].iter_mut().for_each(|half| visit(&mut half.inc));
+        self.net.iter_mut().filter(|p| p.conn == c).for_each(|p| visit(&mut p.inc));
+    }
+
+    /// The numbers of the packets of one end.
+    fn sequence_numbers(&mut self, c: usize, from: usize, visit: Visit<'_>) {
+        let [half, peer] = [from, 1 - from].map(|end| self.conns[c][end]);
+        let (mut half, mut peer) = (half, peer);
+        [&mut half.gss, &mut half.gar, &mut peer.gsr, &mut peer.isr].into_iter().for_each(&mut *visit);
+        (self.conns[c][from], self.conns[c][1 - from]) = (half, peer);
+        for packet in self.net.iter_mut().filter(|p| p.conn == c) {
+            match packet.from == from {
+                true => visit(&mut packet.seq),
+                false => packet.ack.iter_mut().for_each(&mut *visit),
+            }
+        }
+    }
+
+    /// The MP_SEQs of one end.
+    fn mp_seqs(&mut self, end: usize, visit: Visit<'_>) {
+        visit(&mut self.next_mp_seq[end]);
+        for (first, newest) in self.pending[end].iter_mut().flatten().filter_map(|p| p.sent.as_mut()) {
+            visit(first);
+            visit(newest);
+        }
+        match end {
+            CLIENT => {
+                let heard = self.conns.iter_mut().filter_map(|c| c[SERVER].prio.as_mut());
+                heard.for_each(|(_, mp_seq)| visit(mp_seq));
+            }
+            _ => self.known.iter_mut().flatten().for_each(|(_, mp_seq)| visit(mp_seq)),
+        }
+        for packet in &mut self.net {
+            match &mut packet.kind {
+                Data(_, mp_seq) if packet.from == end => visit(mp_seq),
+                Ack { confirms: Some((_, mp_seq)), .. } if packet.from != end => visit(mp_seq),
+                _ => {}
+            }
+        }
+    }
+}
+
+/// Is shown numbers, one by one.
+type Visit<'a> = &'a mut dyn FnMut(&mut u16);
+
+/// Gives the numbers that a visit shows the smallest values in the same order. Zero stays zero, and adjacent
+/// numbers stay adjacent if that matters.
+fn rename(numbers: &mut dyn FnMut(Visit<'_>), adjacent: bool) {
+    let (mut used, mut len) = ([(0, 0); 64], 0);
+    numbers(&mut |n| (used[len], len) = ((*n, 0), len + 1));
+    used[..len].sort_unstable();
+    let (mut old, mut new) = (0, 0);
+    for (number, name) in used[..len].iter_mut().filter(|(n, _)| *n > 0) {
+        if *number > old {
+            new += if adjacent && old > 0 { (*number - old).min(2) } else { 1 };
+            old = *number;
+        }
+        *name = new;
+    }
+    numbers(&mut |n| *n = used[..len].iter().find(|(number, _)| number == n).map_or(0, |(_, name)| *name));
+}
+
+const COMMANDS: [Command; 8] = [
+    Command::Advertise,
+    Command::Withdraw,
+    Command::Prio,
+    Command::Leave,
+    Command::Close(CLIENT),
+    Command::Close(SERVER),
+    Command::Abort(CLIENT),
+    Command::Abort(SERVER),
+];
+
+fn slot(command: Command) -> usize {
+    COMMANDS.iter().position(|c| *c == command).unwrap_or(0)
+}
+
+/// Where an unconfirmed option is kept: a newer one about the same replaces it.
+fn place(told: Told) -> usize {
+    match told {
+        Told::Prio(_) => 0,
+        Told::Add(id) | Told::Remove(id) => usize::from(id) - 1,
+    }
+}
