@@ -4,6 +4,7 @@
 use crate::common::{missing, run, skipped, wait_for};
 use dccp_secure::PrivateKey;
 use serde_json::Value;
+use std::io::{Read, Write};
 use std::path::PathBuf;
 use std::process::{Child, Command, Output, Stdio};
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -328,29 +329,101 @@ fn wrong_keys_are_found() {
     }
 }
 
-/// Changes the clock of the doctor's process with a preloaded library.
+/// A library that changes the clock of the process that preloads it by `CLOCK_SHIFT` seconds; `None` without a C compiler.
+fn clock_shift(world: &World) -> Option<String> {
+    let (source, library) = (world.path("clock.c"), world.path("clock.so"));
+    let code = "#define _GNU_SOURCE\n#include <stdlib.h>\n#include <time.h>\n#include <unistd.h>\n#include <sys/syscall.h>\n\
+        int clock_gettime(clockid_t id, struct timespec *t) {\n int r = syscall(SYS_clock_gettime, id, t);\n\
+        if (id == CLOCK_REALTIME) t->tv_sec += atol(getenv(\"CLOCK_SHIFT\"));\n return r;\n}\n";
+    std::fs::write(&source, code).unwrap();
+    let built = Command::new("cc").args(["-shared", "-fPIC", "-o"]).arg(&library).arg(&source).status();
+    built.is_ok_and(|status| status.success()).then(|| library.to_str().unwrap().to_owned())
+}
+
 #[test]
 fn a_clock_that_is_off_by_a_day_is_found() {
     if !able() {
         return;
     }
     let mut world = World::new();
-    let (source, library) = (world.path("clock.c"), world.path("clock.so"));
-    let code = "#define _GNU_SOURCE\n#include <time.h>\n#include <unistd.h>\n#include <sys/syscall.h>\n\
-        int clock_gettime(clockid_t id, struct timespec *t) {\n int r = syscall(SYS_clock_gettime, id, t);\n\
-        if (id == CLOCK_REALTIME) t->tv_sec += 86400;\n return r;\n}\n";
-    std::fs::write(&source, code).unwrap();
-    let built = Command::new("cc").args(["-shared", "-fPIC", "-o"]).arg(&library).arg(&source).status();
-    if !built.is_ok_and(|status| status.success()) {
-        return skipped("no C compiler");
-    }
+    let Some(library) = clock_shift(&world) else { return skipped("no C compiler") };
+    let doctor = |world: &World, shift: i64| {
+        let environment = [("LD_PRELOAD", library.clone()), ("CLOCK_SHIFT", shift.to_string())];
+        world.doctor("c", &[&["--json"], QUICK].concat(), &environment)
+    };
+    // Without a server, files show that the clock is behind.
+    let output = doctor(&world, -86_400);
+    let text = String::from_utf8_lossy(&output.stdout);
+    assert!(found(&output).contains(&("clock".to_owned(), String::new())), "{text}");
+    assert!(text.contains("24.0 hours older than files that this host wrote"), "{text}");
     world.up("s");
-    let preload = [("LD_PRELOAD", library.to_str().unwrap().to_owned())];
-    let output = world.doctor("c", &[&["--json"], QUICK].concat(), &preload);
-    assert_eq!(found(&output), [("clock".to_owned(), String::new())]);
-    assert!(String::from_utf8_lossy(&output.stdout).contains("24.0 hours ahead"));
-    // With the right clock again, it continues from its earlier handshakes.
-    assert_eq!(found(&world.doctor("c", &[&["--json"], QUICK].concat(), &[])), []);
+    for (shift, words) in
+        [(-86_400, "24.0 hours behind the server's"), (86_400, "24.0 hours ahead of the server's")]
+    {
+        let output = doctor(&world, shift);
+        assert_eq!(found(&output), [("clock".to_owned(), String::new())]);
+        assert!(String::from_utf8_lossy(&output.stdout).contains(words), "{words}");
+        // With the right clock again, it continues from its earlier handshakes.
+        assert_eq!(found(&doctor(&world, 0)), []);
+    }
+}
+
+/// A person at a terminal decides whether to load a line that costs money; without a terminal nobody is asked.
+#[test]
+fn a_metered_line_is_loaded_only_with_permission() {
+    if !able() {
+        return;
+    }
+    let mut world = World::new();
+    world.up("s");
+    let text = world.client().replace("priority = 5", "cost = 2.5");
+    world.write("c", &text);
+    let at_terminal = |args: &[&str], answers: &str| {
+        let terminal = nix::pty::openpty(None, None).unwrap();
+        let mut person = std::fs::File::from(terminal.master);
+        person.write_all(answers.as_bytes()).unwrap();
+        let mut command = world.mpdccp("c");
+        command.arg("doctor").arg("--config").arg(world.path("c.toml")).args(["--silence", "0"]).args(args);
+        command.stdin(terminal.slave.try_clone().unwrap()).stderr(terminal.slave);
+        let output = command.output().unwrap();
+        drop(command);
+        // Reads what the terminal shows; the program's end is an error here.
+        let mut shown = Vec::new();
+        let _ = person.read_to_end(&mut shown);
+        (String::from_utf8(output.stdout).unwrap(), String::from_utf8(shown).unwrap())
+    };
+    let asked = |shown: &str| {
+        let all = [("dsl", "cost"), ("lte", "quota")];
+        all.map(|(line, key)| {
+            shown.matches(&format!("{line} has a {key}. Load it for a few seconds")).count()
+        })
+    };
+    for (answers, loads) in
+        [("y\nn\n", [true, false]), ("\nyes\n", [false, true]), ("no\n\x04", [false, false])]
+    {
+        let (text, shown) = at_terminal(&[], answers);
+        assert_eq!(asked(&shown), [1, 1], "{shown}");
+        assert_eq!(["dsl", "lte"].map(|line| loaded(&text, line)), loads, "{answers:?}: {text}");
+        for (line, key, loads) in [("dsl", "cost", loads[0]), ("lte", "quota", loads[1])] {
+            assert_ne!(text.contains(&format!("{line}: not loaded, since it has a {key}")), loads, "{text}");
+        }
+    }
+    // There is nothing to ask if a flag decides, or if a program reads the output.
+    let (text, shown) = at_terminal(&["--load-metered"], "");
+    assert_eq!((asked(&shown), loaded(&text, "dsl"), loaded(&text, "lte")), ([0, 0], true, true), "{text}");
+    let (text, shown) = at_terminal(&["--no-load"], "y\ny\n");
+    assert_eq!((asked(&shown), loaded(&text, "dsl"), loaded(&text, "lte")), ([0, 0], false, false), "{text}");
+    let (text, shown) = at_terminal(&["--json"], "y\ny\n");
+    assert!(asked(&shown) == [0, 0] && text.contains("\"load_up\": null"), "{text}");
+    let output = world.doctor("c", &["--silence", "0"], &[]);
+    let (text, shown) = (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
+    let loads = ["dsl", "lte"].map(|line| loaded(&text, line));
+    assert_eq!((asked(&shown), loads), ([0, 0], [false, false]), "no terminal: {text}");
+}
+
+/// Whether the text has rates of a line, which only a load shows.
+fn loaded(text: &str, line: &str) -> bool {
+    text.lines().any(|l| l.starts_with(&format!("{line}: reaches")) && l.contains("Mbit/s"))
 }
 
 #[test]
