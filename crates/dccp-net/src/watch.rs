@@ -125,7 +125,7 @@ pub(crate) fn mtu(socket: &impl AsRawFd, interface: &str) -> io::Result<u16> {
     name.zip(interface.as_bytes()).for_each(|(to, from)| *to = (*from).cast_signed() as libc::c_char);
     // SAFETY: the kernel reads a name and writes an MTU (netdevice(7)), both within the request.
     let mtu = unsafe {
-        if libc::ioctl(socket.as_raw_fd(), libc::SIOCGIFMTU, &raw mut request) != 0 {
+        if libc::ioctl(socket.as_raw_fd(), libc::SIOCGIFMTU as libc::Ioctl, &raw mut request) != 0 {
             return Err(io::Error::last_os_error());
         }
         request.ifr_ifru.ifru_mtu
