@@ -7,6 +7,7 @@ use crate::log_limit::LogLimit;
 use crate::packet::marking::Marker;
 use crate::shards::ShardMessage;
 use crate::tcp::LINE;
+use crate::tls::Over;
 use dccp_secure::{PresharedKey, PrivateKey, PublicKey};
 use ipnet::IpNet;
 use mpdccp_units::Time;
@@ -134,8 +135,8 @@ pub struct OpenPath {
 /// A path that uses TLS over TCP.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TlsPath {
-    /// Only while UDP does not answer.
-    pub auto: bool,
+    /// TLS only while UDP does not answer: what the path begins with. `None`: TLS only.
+    pub auto: Option<Over>,
     /// TCP port of the server.
     pub port: u16,
     /// Name of the server.
@@ -154,7 +155,7 @@ impl TlsPath {
         cfg: &Config,
         spec: &PathSpec,
         proxy: Option<(SocketAddr, Option<Secret>)>,
-        auto: bool,
+        auto: Option<Over>,
         advertised: Vec<IpAddr>,
     ) -> TlsPath {
         TlsPath {

@@ -19,6 +19,8 @@ pub(crate) struct WaitingPath {
     pub(crate) opening: Option<Opening>,
     /// The command to answer once the path is open or has failed.
     pub(crate) reply: Option<u64>,
+    /// UDP did not answer on its last socket, so the next one begins with TLS.
+    pub(crate) over_tls: bool,
 }
 
 /// A pending request to the host to open a path.
@@ -32,7 +34,12 @@ pub(crate) struct Opening {
 
 impl WaitingPath {
     pub(crate) fn new(spec: PathSpec) -> WaitingPath {
-        WaitingPath { spec, why: String::new(), failed: None, opening: None, reply: None }
+        WaitingPath { spec, why: String::new(), failed: None, opening: None, reply: None, over_tls: false }
+    }
+
+    /// A path whose socket was closed; the next one goes the same way.
+    pub(crate) fn again(path: &OpenPath) -> WaitingPath {
+        WaitingPath { over_tls: path.over_tls, ..WaitingPath::new(path.spec.clone()) }
     }
 }
 
@@ -76,6 +83,11 @@ impl OpenPath {
     pub(crate) fn prio(&self) -> Prio {
         let prio = self.spec.prio();
         if self.exhausted { prio.min(Prio::STANDBY) } else { prio }
+    }
+
+    /// Whether it may find out that UDP does not answer, and move to TLS.
+    pub(crate) fn may_move(&self) -> bool {
+        self.knows.is_some() && !self.over_tls
     }
 
     pub(crate) fn config(&self, local: u16, remote: u16) -> PathConfig {

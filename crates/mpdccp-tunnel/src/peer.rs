@@ -23,6 +23,9 @@ const FIRST_ATTEMPT: (Duration, Duration) = (Duration::from_millis(250), Duratio
 /// Time limit for a session to open before another path is tried first; it starts again once the server has
 /// answered.
 const OPEN_PATIENCE: Duration = Duration::from_secs(5);
+/// The same before a client with several servers tries the next one, if a path has to find out that UDP does not answer: its new socket would
+/// begin with UDP again.
+const UDP_PATIENCE: Duration = Duration::from_secs(10);
 /// A peer that had a session a moment ago is retried at once, with a shorter time limit: most server outages
 /// are short, and packets sent while the server starts are lost.
 const MISSED: Duration = Duration::from_secs(35);
@@ -202,7 +205,11 @@ impl Peer {
             cx.endpoint.add_path(cx.now, session, path);
         }
         (self.session, self.opened) = (Some(session), None);
-        let patience = if self.is_missed(cx.now) { MISSED_PATIENCE } else { OPEN_PATIENCE };
+        let patience = match () {
+            () if self.is_missed(cx.now) => MISSED_PATIENCE,
+            () if self.cfg.servers() > 1 && self.paths.iter().any(OpenPath::may_move) => UDP_PATIENCE,
+            () => OPEN_PATIENCE,
+        };
         (self.give_up_at, self.answered) = (Some(cx.now + patience), false);
         // If this attempt fails, the next one starts on another path.
         self.first += 1;

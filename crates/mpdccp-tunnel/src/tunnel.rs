@@ -338,6 +338,7 @@ impl Tunnel {
         let number = self.peers.of(session);
         let next = sessions::on_event(cx, &mut self.peers, assigned, capacities, mtu, session, event);
         if let Some(number) = number {
+            self.peers[number].tell_server(cx);
             self.session_routes.follow(cx, &self.peers, number);
         }
         match next {
@@ -345,9 +346,7 @@ impl Tunnel {
             Next::Resize(number) => {
                 self.forward.on_paths(cx, &mut self.peers[number], &self.shard, &self.assigned);
             }
-            Next::Over(number) if !cx.closing => {
-                self.next_server(endpoint, now, number, "the session ended");
-            }
+            Next::Over(number) if !cx.closing => self.next_server(endpoint, now, number, "the session ended"),
             Next::Over(number) => {
                 self.peers[number].shut_down();
                 // The endpoint forgets this session after the event.

@@ -287,6 +287,10 @@ impl Channels {
     /// Handles a received datagram.
     pub fn handle(&mut self, now: Time, from: &Address, datagram: &mut [u8]) -> Input {
         let message = header::read(datagram);
+        // A balancer may have chosen this server without the number. It must not answer for the other one.
+        if message.as_ref().is_some_and(|(to, _)| !self.is_here(*to)) {
+            return self.settle(Err(Reason::OtherServer));
+        }
         if let Some(shard) = message.and_then(|(to, _)| self.elsewhere(to)) {
             return Input::Elsewhere(shard);
         }

@@ -2,9 +2,14 @@
 
 use super::{ANYWHERE, Channels};
 use crate::channel::Channel;
-use crate::header::NO_SLOT;
+use crate::header::{NO_SLOT, Receiver};
 
 impl Channels {
+    /// Whether a message may be for this server: it names this one or none, or this one has no number.
+    pub(super) fn is_here(&self, to: Receiver) -> bool {
+        [0, self.settings.server].contains(&to.server) || self.settings.server == 0
+    }
+
     /// The peer may be another machine from now on, or have lost its keys in a restart. On each channel that
     /// this end started, the next packet waits for a new handshake, with any server and shard. Records under
     /// the old keys are still opened.

@@ -108,6 +108,9 @@ fn all_paths_of_a_peer_come_to_one_server() {
     // The second path asks the first one's server at once.
     let mut again = client.poll_transmit().unwrap().1;
     assert_eq!(again[..4], [0x52, 0, 0, 5]);
+    // A balancer that cannot see the number may choose the other server, which leaves the answer to the right one.
+    let wrong = servers[1].handle(now, &address(CLIENT), &mut again.clone());
+    assert_eq!((wrong, servers[1].poll_transmit()), (Input::Dropped(Reason::OtherServer), None));
     servers[0].handle(now, &address(CLIENT), &mut again);
     let mut answer = servers[0].poll_transmit().unwrap().1;
     assert_eq!(client.handle(now, &address(SERVER), &mut answer), Input::Handled);

@@ -22,7 +22,8 @@ fn strangers_get_no_answer() {
     let cases = [
         (wrong, Reason::Stranger),
         (unknown, Reason::UnknownPeer),
-        (vec![0x52; 64], Reason::UnknownIndex),
+        ([&[0x52, 1, 2, 3][..], &[0x52; 60]].concat(), Reason::UnknownIndex),
+        (vec![0x52; 64], Reason::OtherServer),
         (vec![1, 0, 0, 0], Reason::NoMessage),
     ];
     for (mut datagram, why) in cases {

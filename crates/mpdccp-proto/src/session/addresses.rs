@@ -5,7 +5,7 @@ use super::address_ids::{Local, Remote, is_unicast};
 use super::signal::Signal;
 use super::subflow::Subflow;
 use crate::keys::{By, same};
-use crate::{Counter, JoinFrom, PathConfig, SessionState};
+use crate::{Counter, JoinFrom, PathConfig, SessionEvent, SessionState};
 use alloc::vec::Vec;
 use core::net::IpAddr;
 use dccp_proto::{Ports, Route};
@@ -103,7 +103,11 @@ impl Session {
                 self.count(Counter::AddAddrTooMany)
             }
             _ => {
-                self.remote_addrs.0.insert(addr_id, Remote { addr: Some((addr, port)), seq: mp_seq });
+                let before =
+                    self.remote_addrs.0.insert(addr_id, Remote { addr: Some((addr, port)), seq: mp_seq });
+                if before.is_none_or(|before| before.addr.is_none()) {
+                    self.events.push_back(SessionEvent::PeerAddresses);
+                }
                 self.join_advertised(now, on, addr_id);
             }
         }
@@ -175,6 +179,7 @@ impl Session {
             return false;
         }
         let removed = self.remote_addrs.0.insert(addr_id, Remote { addr: None, seq: mp_seq });
+        self.events.push_back(SessionEvent::PeerAddresses);
         // RFC 9897 section 3.2.9: ends the subflows that use the address.
         for i in 0..self.paths.len() {
             let path = &mut self.paths[i];

@@ -28,6 +28,8 @@ pub enum SessionEvent {
         /// The size now.
         now: u16,
     },
+    /// The peer advertised or withdrew an address ([`crate::SessionStatus::peer_addresses`]).
+    PeerAddresses,
     /// Event of a stream; [`crate::Endpoint::streams`] reads and writes.
     Stream(dccp_streams::Event),
     /// The peer's application sent an option on this path ([`crate::SessionConfig::private_options`]).

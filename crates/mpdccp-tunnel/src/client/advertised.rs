@@ -8,7 +8,6 @@ use crate::config::{JoinAdvertised, PathSpec, Remotes};
 use crate::path::WaitingPath;
 use crate::peer::Peer;
 use crate::peers::Peers;
-use mpdccp_proto::SessionState;
 use mpdccp_units::Duration;
 use std::net::IpAddr;
 
@@ -45,12 +44,15 @@ fn wanted(policy: JoinAdvertised, files: &[PathSpec], told: &[IpAddr], most: usi
 impl Peer {
     /// Addresses that the server of this session advertises.
     pub(crate) fn advertised(&self, cx: &Cx<'_>) -> Vec<IpAddr> {
-        let status = self.status(cx).filter(|status| status.state == SessionState::Open);
+        let status = self.status(cx);
         status.iter().flat_map(|s| &s.peer_addresses).map(|(_, ip, _)| *ip).collect()
     }
 
     /// Tells the sockets that may use TLS what the server advertises. A balancer cannot see in TLS which server a connection is for.
     pub(crate) fn tell_server(&mut self, cx: &mut Cx<'_>) {
+        if self.paths.iter().all(|path| path.knows.is_none()) {
+            return;
+        }
         let (advertised, ups) = (self.advertised(cx), self.up(cx));
         for path in &mut self.paths {
             let Some(knows) = &mut path.knows else { continue };

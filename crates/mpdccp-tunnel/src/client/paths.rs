@@ -11,6 +11,7 @@ use crate::packet::mtu;
 use crate::path::{OpenPath, Opening, WaitingPath};
 use crate::peer::Peer;
 use crate::peers::Peers;
+use crate::tls::Over;
 use mpdccp_units::{Duration, Time};
 use std::net::{IpAddr, SocketAddr};
 
@@ -67,7 +68,7 @@ impl Paths {
 
     /// Socket to open for a waiting path; the error names the missing condition.
     fn opening(&mut self, cx: &mut Cx<'_>, peer: &Peer, at: usize) -> Result<Opening, String> {
-        let WaitingPath { spec, failed, .. } = &peer.waiting[at];
+        let WaitingPath { spec, failed, over_tls, .. } = &peer.waiting[at];
         let mut address = |cx: &mut Cx<'_>, of: &Remote, failed| match (of.ip(), of.name()) {
             (Some(ip), _) => Ok(ip),
             (None, name) => {
@@ -89,7 +90,8 @@ impl Paths {
             None => spec.interface.clone(),
         };
         let encapsulation = cx.cfg.encapsulation_of(spec);
-        let auto = encapsulation == Encapsulation::Auto;
+        let begin = if *over_tls { Over::Tls } else { Over::Udp };
+        let auto = (encapsulation == Encapsulation::Auto).then_some(begin);
         let tls =
             encapsulation.has_tls().then(|| TlsPath::of(cx.cfg, spec, proxy, auto, peer.advertised(cx)));
         let port = match (encapsulation, &tls) {
@@ -149,7 +151,7 @@ impl Paths {
             proved: false,
             charged: 0,
             exhausted: false,
-            over_tls: tls.as_ref().is_some_and(|tls| !tls.auto),
+            over_tls: tls.as_ref().is_some_and(|tls| tls.auto != Some(Over::Udp)),
             knows: tls.map(|tls| (tls.advertised, false)),
         };
         if path.reply.is_some() {
@@ -199,13 +201,14 @@ impl Paths {
             };
             if let Some(at) = peers[number].paths.iter().position(left) {
                 let path = self.close(cx, peers, number, at);
+                let again = WaitingPath::again(&path);
                 let (peer, gone) = (&mut peers[number], path.interface.unwrap_or_default());
                 cx.out.info(format!(
                     "peer {}: path {} moves from {gone} to another interface",
                     peer.name(),
                     path.spec.name
                 ));
-                peer.waiting.push(WaitingPath::new(path.spec));
+                peer.waiting.push(again);
             }
         }
         self.open(cx, peers);
@@ -254,7 +257,7 @@ impl Paths {
                 let peer = &mut peers[number];
                 cx.out.info(format!("peer {}: path {}: {why}", peer.name(), path.spec.name));
                 let failed = Some(path.remote.ip());
-                peer.waiting.push(WaitingPath { why, failed, ..WaitingPath::new(path.spec) });
+                peer.waiting.push(WaitingPath { why, failed, ..WaitingPath::again(&path) });
             }
         }
         self.open(cx, peers);

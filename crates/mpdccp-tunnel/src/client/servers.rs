@@ -37,8 +37,8 @@ pub(crate) fn next(
     peer.waiting.iter_mut().for_each(|path| path.opening = None);
     cx.out.push(Action::LeaveServer(number as u32));
     if let Some(connections) = connections {
-        let specs = peer.paths.iter().filter(|path| !path.spec.advertised).map(|path| path.spec.clone());
-        peer.waiting.extend(specs.map(WaitingPath::new));
+        let own = peer.paths.iter().filter(|path| !path.spec.advertised);
+        peer.waiting.extend(own.map(WaitingPath::again));
         if connections > 0 {
             cx.out.info(format!(
                 "peer {}: {connections} connections stay with the previous server until they end, for at most one hour",
@@ -51,7 +51,7 @@ pub(crate) fn next(
         let path = paths.close(cx, peers, number, 0);
         // Addresses advertised by the server left behind do not apply to the next one.
         if !path.spec.advertised {
-            peers[number].waiting.push(WaitingPath::new(path.spec));
+            peers[number].waiting.push(WaitingPath::again(&path));
         }
     }
     paths.open(cx, peers);

@@ -79,6 +79,11 @@ impl Choice {
         Choice { state: State::Udp, silence, connected, ask_at, wait: ASK.0, back_at }
     }
 
+    /// Begins with TLS: UDP did not answer on the path's last socket.
+    pub fn with_tls(now: Time) -> Choice {
+        Choice { state: State::Tls { asked: false }, ask_at: now + ASK.0, ..Choice::new() }
+    }
+
     /// Transport in use. While the TLS connection is lost, packets take UDP.
     pub fn over(&self) -> Over {
         match self.state {
@@ -342,6 +347,81 @@ mod tests {
         assert!(choice.asks(at(7_000)));
         choice.on_answer(at(7_050));
         assert_eq!((choice.over(), choice.wants_tls()), (Over::Udp, false));
+    }
+
+    #[test]
+    fn only_sends_that_belong_together_show_silence() {
+        let at = Time::from_millis;
+        let wants = |sends: &[u64]| {
+            let mut choice = Choice::new();
+            for ms in sends {
+                choice.on_send(at(*ms));
+            }
+            choice.wants_tls()
+        };
+        assert!(wants(&[0, 1_000, 2_000]));
+        assert!(!wants(&[0, 1_000, 1_999]), "not long enough");
+        assert!(!wants(&[0, 3_000]), "two may be lost");
+        assert!(!wants(&[0, 1, 20_000, 20_001]), "it was idle between them");
+        let mut choice = Choice::new();
+        for ms in [0, 1_000, 1_900] {
+            choice.on_send(at(ms));
+        }
+        choice.on_udp(at(1_950));
+        choice.on_send(at(2_000));
+        assert!(!choice.wants_tls(), "there was an answer");
+    }
+
+    #[test]
+    fn the_last_question_has_as_long_as_the_connection_took() {
+        let at = Time::from_millis;
+        for (took, grace) in [(40, 300), (4_000, 4_000), (20_000, 5_000)] {
+            let mut choice = Choice::new();
+            choice.on_suspect(at(1_000));
+            choice.on_connected(at(1_000 + took));
+            assert!(!choice.on_send(at(999 + took + grace)), "{took} ms");
+            assert!(choice.on_send(at(1_000 + took + grace)), "{took} ms");
+        }
+        // Without the connection nothing moves, and the next one asks again.
+        let mut choice = Choice::new();
+        choice.on_udp_refused(at(1_000));
+        choice.on_connected(at(1_100));
+        choice.on_disconnected(at(1_200));
+        assert!(!choice.on_send(at(3_000)) && choice.wants_tls());
+        choice.on_connected(at(3_100));
+        assert!(choice.asks(at(3_100)) && !choice.on_send(at(3_200)) && choice.on_send(at(5_100)));
+    }
+
+    #[test]
+    fn questions_get_rarer_and_a_new_suspicion_asks_at_once() {
+        let at = |seconds: u64| Time::from_millis(seconds * 1_000);
+        let mut choice = Choice::with_tls(at(0));
+        choice.on_connected(at(0));
+        let asked: Vec<u64> = (0..1_300).filter(|seconds| choice.asks(at(*seconds))).collect();
+        assert_eq!(asked, [5, 15, 35, 75, 155, 315, 615, 915, 1_215]);
+        // Doubts about UDP change nothing while packets take TLS.
+        choice.on_suspect(at(1_300));
+        choice.on_udp_refused(at(1_300));
+        assert_eq!(choice.over(), Over::Tls);
+        choice.on_answer(at(1_300));
+        choice.on_disconnected(at(1_300));
+        choice.on_suspect(at(1_310));
+        choice.on_connected(at(1_311));
+        assert!(choice.asks(at(1_311)));
+    }
+
+    #[test]
+    fn a_path_that_used_tls_begins_with_it_and_asks_udp_later() {
+        let at = Time::from_millis;
+        let mut choice = Choice::with_tls(at(1_000));
+        assert!(choice.wants_tls() && choice.has_moved());
+        assert_eq!(choice.over(), Over::Udp, "until it is connected");
+        choice.on_udp(at(1_010));
+        choice.on_connected(at(1_040));
+        assert_eq!(choice.over(), Over::Tls, "at once");
+        assert!(!choice.asks(at(5_990)) && choice.asks(at(6_000)));
+        choice.on_answer(at(6_050));
+        assert_eq!(choice.over(), Over::Udp);
     }
 
     #[test]

@@ -6,7 +6,7 @@ use mpdccp_proto::Endpoint;
 use mpdccp_tunnel::config::Config;
 use mpdccp_tunnel::{
     Action, Answer, Hook, HostEvent, Interface, Keys, Level, Looked, Outcome, Packet, Saved, Setup,
-    ShardMessage, Sizes, Tunnel,
+    ShardMessage, Sizes, TlsPath, Tunnel,
 };
 use mpdccp_units::{Duration, Time};
 use std::collections::{BTreeMap, BTreeSet};
@@ -85,6 +85,12 @@ pub(crate) struct Host {
     pub(crate) handed_over: Vec<(u8, Vec<u8>)>,
     /// Knowledge of the sockets that may use TLS about their server.
     pub(crate) advertised: BTreeMap<u32, Vec<IpAddr>>,
+    /// Each path that was opened: its port, and how it uses TLS.
+    pub(crate) opened: Vec<(u16, Option<TlsPath>)>,
+    /// Its paths use TLS.
+    pub(crate) over_tls: bool,
+    /// Sockets whose path was suspect.
+    pub(crate) suspected: BTreeSet<u32>,
     handshakes: Duration,
     began: Time,
     seed: u8,
@@ -145,6 +151,9 @@ impl Host {
             to_shards: Vec::new(),
             handed_over: Vec::new(),
             advertised: BTreeMap::new(),
+            opened: Vec::new(),
+            over_tls: false,
+            suspected: BTreeSet::new(),
             handshakes: Duration::ZERO,
             began: now,
             seed,
@@ -247,8 +256,10 @@ impl Host {
                     None
                 }
                 Action::Look { socket, remote, own } => self.look(now, socket, remote, own),
-                // It has UDP only.
-                Action::Suspect(_) => continue,
+                Action::Suspect(socket) => {
+                    self.suspected.insert(socket);
+                    continue;
+                }
                 Action::TellServer { socket, advertised, .. } => {
                     self.advertised.insert(socket, advertised);
                     None
@@ -359,6 +370,7 @@ impl Host {
             return HostEvent::PathFailed { request: path.request, absent: true, why };
         };
         let up = access.up;
+        self.opened.push((path.remote.port(), path.tls));
         // Unique across hosts and restarts: socket numbers identify the channels.
         let socket = u32::from(self.seed) << 16 | path.request as u32;
         let handshake = self.handshake_at(now);
@@ -383,7 +395,7 @@ impl Host {
         let sizes = Sizes { path: Some(1500), device: Some(1500) };
         let heard = true;
         Some(HostEvent::Looked(Looked {
-            over_tls: false,
+            over_tls: self.over_tls,
             socket,
             remote,
             sizes,

@@ -1,4 +1,4 @@
-//! The fleet of docs/guides/fleet.md, small: two servers, a balancer, two routers and four clients.
+//! The fleet of docs/guides/fleet.md, small: two servers, a balancer, two routers, and two clients each over UDP, over TLS, and over both.
 
 use crate::common::{missing, skipped};
 use std::path::Path;
@@ -16,7 +16,8 @@ fn a_fleet_keeps_its_clients() {
     }
     let tool = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tools/fleet/run");
     let mut command = Command::new("python3");
-    command.arg(tool).args(["--servers", "2", "--clients", "4", "--patient", "--program"]);
+    command.arg(tool).args(["--servers", "2", "--clients", "6", "--encapsulations", "udp,tls,auto"]);
+    command.args(["--patient", "--program"]);
     let output = command.arg(env!("CARGO_BIN_EXE_mpdccp")).output().unwrap();
     let [said, errors] = [&output.stdout, &output.stderr].map(|text| String::from_utf8_lossy(text));
     if output.status.code() == Some(3) {

@@ -92,6 +92,16 @@ fn auto_takes_tls_while_udp_is_blocked_and_returns() {
         over(&bed) == ["tls", "tls"]
     });
     wait_for("it works again", || ping(&bed));
+    assert!(block_udp(&bed, false));
+    wait_for("UDP again", || {
+        ping(&bed);
+        over(&bed) == ["udp", "udp"]
+    });
+    // An interface that returns has another socket for UDP.
+    run("ip", &format!("-n {} link del p0", bed.space[0]));
+    wait_for("path one leaves with its interface", || bed.client_path("one")["state"] != "up");
+    bed.link(0);
+    wait_for("path one returns by UDP", || all_up(&bed) && over(&bed) == ["udp", "udp"]);
     bed.down();
     let log = bed.log("c");
     assert!(log.contains("path one: no answer over UDP; falling back to TLS over TCP"), "{log}");

@@ -280,7 +280,7 @@ impl Line {
     /// The line's connection by TLS.
     fn tls(&self, spec: &PathSpec, plan: &Plan<'_>) -> TlsPath {
         let proxy = self.proxy.zip(spec.proxy.as_ref()).map(|(at, proxy)| (at, proxy.login.clone()));
-        TlsPath::of(plan.cfg, spec, proxy, false, Vec::new())
+        TlsPath::of(plan.cfg, spec, proxy, None, Vec::new())
     }
 
     fn measure_all(

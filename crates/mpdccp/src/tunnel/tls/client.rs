@@ -2,7 +2,7 @@
 
 use super::connection::{Connection, End, connect};
 use super::targets::Targets;
-use super::{MTU, Poll, certificate, now, overhead, proxy};
+use super::{MTU, Poll, certificate, now, overhead, proxy, sum};
 use dccp_net::{Bind, Burst, Encapsulation, Received, SendError, SocketStats, UdpEncapsulation};
 use dccp_proto::Ecn;
 use mpdccp_tunnel::TlsPath;
@@ -53,11 +53,13 @@ pub(crate) struct TlsClient {
     /// When `link` last changed.
     since: Time,
     ready: bool,
+    /// The last attempt failed: the path cannot carry packets.
+    failed: bool,
     retry_at: Time,
     wait: Duration,
     looked_at: Time,
-    /// The last packet that did not take TLS. It may begin a session, so it is sent again once TLS is
-    /// connected.
+    /// The last packet. It may begin a handshake, so the next connection carries it again: over the last one it was lost, or reached
+    /// another server.
     last: Vec<u8>,
     tls: SocketStats,
     total: SocketStats,
@@ -80,13 +82,16 @@ impl TlsClient {
         let udp = UdpEncapsulation::marked(bind.clone(), mark)?;
         let name = path.name.as_ref().and_then(|name| ServerName::try_from(name.clone()).ok());
         let poll = Poll::new()?;
-        if path.auto {
+        if path.auto.is_some() {
             poll.watch(&udp, UDP, false)?;
         }
         Ok(TlsClient {
             poll,
             udp,
-            choice: path.auto.then(Choice::new),
+            choice: path.auto.map(|begin| match begin {
+                Over::Udp => Choice::new(),
+                Over::Tls => Choice::with_tls(now()),
+            }),
             bind,
             mark,
             remote,
@@ -97,6 +102,7 @@ impl TlsClient {
             link: Link::Idle,
             since: Time::ZERO,
             ready: false,
+            failed: false,
             retry_at: Time::ZERO,
             wait: RETRY.0,
             looked_at: Time::ZERO,
@@ -174,7 +180,7 @@ impl TlsClient {
     }
 
     fn connect(&self) -> io::Result<TcpStream> {
-        let stream = connect(&self.bind, self.mark, self.tcp(), UNACKNOWLEDGED)?;
+        let stream = connect(&self.bind, self.mark, self.tcp())?;
         self.poll.watch(&stream, TCP, true)?;
         Ok(stream)
     }
@@ -188,6 +194,7 @@ impl TlsClient {
         self.link = Link::Idle;
         // A connection that was good is replaced at once.
         let was_ready = std::mem::take(&mut self.ready);
+        self.failed = !was_ready;
         let wait = if was_ready { Duration::ZERO } else { self.wait };
         if was_ready {
             self.targets.on_lost()
@@ -261,7 +268,7 @@ impl TlsClient {
 
     fn begin_tls(&mut self, stream: TcpStream) -> Result<(), End> {
         let tls = ClientConnection::new(self.config.clone(), self.name.clone()).map_err(io::Error::other)?;
-        let mut connection = Connection::new(stream, tls)?;
+        let mut connection = Connection::new(stream, tls, UNACKNOWLEDGED)?;
         connection.write()?;
         self.poll.watch(&connection.stream, TCP, connection.is_full())?;
         self.link = Link::Tls(Box::new(connection));
@@ -270,7 +277,7 @@ impl TlsClient {
 
     fn on_ready(&mut self, now: Time) {
         tracing::debug!("TLS to {}: connected", self.tcp());
-        (self.wait, self.looked_at) = (RETRY.0, now);
+        (self.wait, self.looked_at, self.failed) = (RETRY.0, now, false);
         self.said.clear();
         if let Some(choice) = &mut self.choice {
             choice.on_connected(now);
@@ -282,19 +289,18 @@ impl TlsClient {
 
     /// Sends the last packet again, over TLS.
     fn send_last(&mut self) {
-        let last = std::mem::take(&mut self.last);
-        if let (Link::Tls(connection), false) = (&mut self.link, last.is_empty()) {
+        if let (Link::Tls(connection), false) = (&mut self.link, self.last.is_empty()) {
             // If it is dropped, its sender retransmits it.
-            let _ = connection.send(std::iter::once(&*last));
+            let _ = connection.send(std::iter::once(&*self.last));
         }
     }
 
     fn send_tls(&mut self, now: Time, burst: &Burst<'_>) -> Result<(), SendError> {
         let packets = burst.bytes.len().div_ceil(burst.segment.max(1)) as u64;
+        self.hold(burst);
         let (Link::Tls(connection), true) = (&mut self.link, self.ready) else {
-            self.hold(burst);
             self.tls.tx_link_down += packets;
-            return Err(SendError::BufferFull);
+            return Err(self.unconnected().map_or(SendError::BufferFull, SendError::LinkDown));
         };
         self.tls.tx_calls += 1;
         match connection.send(burst.bytes.chunks(burst.segment.max(1))) {
@@ -318,7 +324,12 @@ impl TlsClient {
         Ok(())
     }
 
-    /// Remembers a packet that does not take TLS.
+    /// Why the path cannot carry packets, if the last attempt to connect failed.
+    fn unconnected(&self) -> Option<io::Error> {
+        (self.failed && self.choice.is_none()).then(|| io::Error::other(format!("TLS: {}", self.said)))
+    }
+
+    /// Remembers the last packet.
     fn hold(&mut self, burst: &Burst<'_>) {
         if let Some(packet) = burst.bytes.chunks(burst.segment.max(1)).next_back()
             && packet.len() <= LARGEST_FRAME
@@ -326,21 +337,6 @@ impl TlsClient {
             self.last.clear();
             self.last.extend_from_slice(packet);
         }
-    }
-
-    fn add_up(&mut self) {
-        let (a, b) = (self.udp.stats(), &self.tls);
-        self.total = SocketStats {
-            tx_packets: a.tx_packets + b.tx_packets,
-            tx_bytes: a.tx_bytes + b.tx_bytes,
-            tx_calls: a.tx_calls + b.tx_calls,
-            tx_buffer_full: a.tx_buffer_full + b.tx_buffer_full,
-            tx_link_down: a.tx_link_down + b.tx_link_down,
-            rx_packets: a.rx_packets + b.rx_packets,
-            rx_bytes: a.rx_bytes + b.rx_bytes,
-            rx_calls: a.rx_calls + b.rx_calls,
-            ..*a
-        };
     }
 }
 
@@ -352,9 +348,10 @@ impl AsFd for TlsClient {
 
 impl Encapsulation for TlsClient {
     fn name(&self) -> &'static str {
-        match self.over() {
-            Over::Udp => "udp",
-            Over::Tls => "tls",
+        // TLS also while its connection is lost: UDP does not answer.
+        match self.choice.as_ref().is_none_or(Choice::has_moved) {
+            false => "udp",
+            true => "tls",
         }
     }
 
@@ -385,7 +382,7 @@ impl Encapsulation for TlsClient {
                 }
             }
         };
-        self.add_up();
+        self.total = sum(self.udp.stats(), &self.tls);
         result
     }
 
@@ -413,7 +410,7 @@ impl Encapsulation for TlsClient {
             }
         }
         self.step(now);
-        self.add_up();
+        self.total = sum(self.udp.stats(), &self.tls);
         Ok(packets)
     }
 
@@ -422,6 +419,10 @@ impl Encapsulation for TlsClient {
     }
 
     fn check(&mut self, remote: SocketAddr) -> io::Result<()> {
+        self.step(now());
+        if let Some(e) = self.unconnected() {
+            return Err(e);
+        }
         self.udp.check(self.next_hop(remote))?;
         // The check may have replaced the descriptor.
         if self.choice.is_some() { self.poll.watch(&self.udp, UDP, false) } else { Ok(()) }
@@ -490,3 +491,6 @@ impl Encapsulation for TlsClient {
         let _ = self.udp.send(question);
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -30,12 +30,7 @@ impl From<io::Error> for End {
 }
 
 /// Begins a TCP connection from the address and interface of a path.
-pub(super) fn connect(
-    bind: &Bind,
-    mark: Option<u32>,
-    to: SocketAddr,
-    unacknowledged: Duration,
-) -> io::Result<TcpStream> {
+pub(super) fn connect(bind: &Bind, mark: Option<u32>, to: SocketAddr) -> io::Result<TcpStream> {
     let socket = Socket::new(Domain::for_address(to), Type::STREAM, Some(Protocol::TCP))?;
     socket.set_nonblocking(true)?;
     if mark.is_some() {
@@ -47,7 +42,6 @@ pub(super) fn connect(
     if !bind.addr.ip().is_unspecified() && bind.addr.is_ipv4() == to.is_ipv4() {
         socket.bind(&bind.addr.into())?;
     }
-    socket.set_tcp_user_timeout(Some(unacknowledged))?;
     match socket.connect(&to.into()) {
         Ok(()) => {}
         Err(e) if e.raw_os_error() == Some(nix::libc::EINPROGRESS) => {}
@@ -65,9 +59,14 @@ pub(super) struct Connection {
 }
 
 impl Connection {
-    /// `stream` is connected and does not block.
-    pub(super) fn new(stream: TcpStream, tls: impl Into<Tls>) -> io::Result<Connection> {
+    /// `stream` is connected and does not block. Bytes that stay `unacknowledged` for this long end the connection.
+    pub(super) fn new(
+        stream: TcpStream,
+        tls: impl Into<Tls>,
+        unacknowledged: Duration,
+    ) -> io::Result<Connection> {
         let socket = socket2::SockRef::from(&stream);
+        socket.set_tcp_user_timeout(Some(unacknowledged))?;
         socket.set_tcp_nodelay(true)?;
         socket.set_tcp_notsent_lowat(UNSENT as u32)?;
         Ok(Connection { stream, tls: tls.into(), frames: Frames::default(), frame: Vec::new() })

@@ -11,6 +11,7 @@ mod targets;
 pub(crate) use client::TlsClient;
 pub(crate) use server::TlsServer;
 
+use dccp_net::SocketStats;
 use mpdccp_units::Time;
 use rustix::event::epoll::{self, CreateFlags, Event, EventData, EventFlags};
 use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -58,6 +59,21 @@ impl Poll {
         let at_once = Timespec { tv_sec: 0, tv_nsec: 0 };
         let n = epoll::wait(&self.0, &mut events[..], Some(&at_once)).unwrap_or(0);
         events[..n].iter().map(|event| event.data.u64()).collect()
+    }
+}
+
+/// The counters of UDP and TLS together.
+fn sum(udp: &SocketStats, tls: &SocketStats) -> SocketStats {
+    SocketStats {
+        tx_packets: udp.tx_packets + tls.tx_packets,
+        tx_bytes: udp.tx_bytes + tls.tx_bytes,
+        tx_calls: udp.tx_calls + tls.tx_calls,
+        tx_buffer_full: udp.tx_buffer_full + tls.tx_buffer_full,
+        tx_link_down: udp.tx_link_down + tls.tx_link_down,
+        rx_packets: udp.rx_packets + tls.rx_packets,
+        rx_bytes: udp.rx_bytes + tls.rx_bytes,
+        rx_calls: udp.rx_calls + tls.rx_calls,
+        ..*udp
     }
 }
 

@@ -217,9 +217,8 @@ impl TlsServer {
             }
             let open = || -> io::Result<Connection> {
                 stream.set_nonblocking(true)?;
-                socket2::SockRef::from(&stream).set_tcp_user_timeout(Some(UNACKNOWLEDGED))?;
                 let tls = ServerConnection::new(self.config.clone()).map_err(io::Error::other)?;
-                Connection::new(stream, tls)
+                Connection::new(stream, tls, UNACKNOWLEDGED)
             };
             match open() {
                 Ok(connection) => self.put(Guest {
@@ -480,3 +479,6 @@ impl Encapsulation for TlsServer {
         }
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -1,18 +1,20 @@
-use super::connection::{Connection, End};
-use super::server::{LIMITS, Limits};
-use super::{MTU, TlsServer, certificate, now, proxy};
-use dccp_net::{Burst, Encapsulation};
-use dccp_proto::Ecn;
+use super::connection::{Connection, End, UNSENT};
+use super::{MTU, certificate, proxy};
 use mpdccp_tunnel::config::{Config, TlsCheck};
-use mpdccp_units::Duration;
-use rustls::pki_types::ServerName;
-use rustls::{ClientConnection, ServerConnection};
-use socket2::{Domain, Socket, Type};
+use rustls::crypto::aws_lc_rs::sign::any_supported_type;
+use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName};
+use rustls::sign::{CertifiedKey, SingleCertAndKey};
+use rustls::{ClientConnection, ServerConfig, ServerConnection};
+use socket2::SockRef;
 use std::io::{Read, Write};
-use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::net::{TcpListener, TcpStream};
 use std::path::Path;
+use std::sync::Arc;
+use std::time::Duration;
 
-fn config() -> Config {
+const UNACKNOWLEDGED: Duration = Duration::from_secs(7);
+
+pub(super) fn config() -> Config {
     // The directory is not writable, so the certificate lasts only for this process.
     config_with("state = \"/proc/mpdccp\"")
 }
@@ -34,18 +36,28 @@ fn pair() -> [TcpStream; 2] {
     ends
 }
 
-/// Both ends after the handshake, or the error of the client.
+/// Both ends after the handshake, or the error of the client and what the server learns of it.
 fn connected(check: TlsCheck) -> Result<[Connection; 2], String> {
+    connected_to(certificate::server(&config())?, check)
+}
+
+fn connected_to(server_config: Arc<ServerConfig>, check: TlsCheck) -> Result<[Connection; 2], String> {
     let [client, server] = pair();
     let name = ServerName::try_from("vpn.example.org").unwrap();
     let client_tls = ClientConnection::new(certificate::client(check)?, name).unwrap();
-    let server_tls = ServerConnection::new(certificate::server(&config())?).unwrap();
-    let mut c = Connection::new(client, client_tls).unwrap();
-    let mut s = Connection::new(server, server_tls).unwrap();
+    let server_tls = ServerConnection::new(server_config).unwrap();
+    let mut c = Connection::new(client, client_tls, UNACKNOWLEDGED).unwrap();
+    let mut s = Connection::new(server, server_tls, UNACKNOWLEDGED).unwrap();
     while !c.is_ready() || !s.is_ready() {
         c.write().unwrap();
         s.read(&mut |_| {}).map_err(|end| format!("server: {end:?}"))?;
-        c.read(&mut |_| {}).map_err(|end| format!("{end:?}"))?;
+        if let Err(end) = c.read(&mut |_| {}) {
+            loop {
+                if let Err(told) = s.read(&mut |_| {}) {
+                    return Err(format!("{end:?}; the server: {told:?}"));
+                }
+            }
+        }
     }
     Ok([c, s])
 }
@@ -56,7 +68,7 @@ fn shared_certificate() -> Vec<u8> {
     let name = ServerName::try_from("vpn.example.org").unwrap();
     let mut c = ClientConnection::new(certificate::client(TlsCheck::None).unwrap(), name).unwrap();
     let tls = ServerConnection::new(certificate::server(&config()).unwrap()).unwrap();
-    let mut s = Connection::new(server, tls).unwrap();
+    let mut s = Connection::new(server, tls, UNACKNOWLEDGED).unwrap();
     let mut stream = client;
     while c.is_handshaking() {
         while c.wants_write() {
@@ -71,7 +83,7 @@ fn shared_certificate() -> Vec<u8> {
 }
 
 /// The next `n` packets.
-fn receive(end: &mut Connection, n: usize) -> Vec<Vec<u8>> {
+pub(super) fn receive(end: &mut Connection, n: usize) -> Vec<Vec<u8>> {
     let mut packets = Vec::new();
     while packets.len() < n {
         end.read(&mut |packet| packets.push(packet.to_vec())).unwrap();
@@ -101,11 +113,50 @@ fn packets_pass_both_ways_and_what_does_not_fit_is_dropped() {
 }
 
 #[test]
+fn a_connection_waits_for_nothing_and_holds_little() {
+    let [c, s] = connected(TlsCheck::None).unwrap();
+    for end in [c, s] {
+        let socket = SockRef::from(&end.stream);
+        assert_eq!(socket.tcp_user_timeout().unwrap(), Some(UNACKNOWLEDGED));
+        assert!(socket.tcp_nodelay().unwrap());
+        assert_eq!(socket.tcp_notsent_lowat().unwrap() as usize, UNSENT);
+    }
+}
+
+#[test]
+fn a_stream_ends_with_its_last_packet() {
+    let [client, server] = pair();
+    let tls = ServerConnection::new(certificate::server(&config()).unwrap()).unwrap();
+    let other = std::thread::spawn(move || {
+        server.set_nonblocking(false).unwrap();
+        let mut stream = rustls::StreamOwned::new(tls, server);
+        stream.write_all(&[0, 3, 7, 7, 7]).unwrap();
+        stream.conn.send_close_notify();
+        stream.flush().unwrap();
+        // The TCP connection stays open.
+        stream
+    });
+    let name = ServerName::try_from("vpn.example.org").unwrap();
+    let tls = ClientConnection::new(certificate::client(TlsCheck::None).unwrap(), name).unwrap();
+    let mut c = Connection::new(client, tls, UNACKNOWLEDGED).unwrap();
+    c.write().unwrap();
+    let mut packets = Vec::new();
+    let end = loop {
+        if let Err(end) = c.read(&mut |packet| packets.push(packet.to_vec())) {
+            break end;
+        }
+    };
+    assert!(matches!(end, End::Closed), "{end:?}");
+    assert_eq!(packets, [[7; 3]]);
+    drop(other.join().unwrap());
+}
+
+#[test]
 fn a_browser_gets_404() {
     let [client, server] = pair();
     client.set_nonblocking(false).unwrap();
     let server_tls = ServerConnection::new(certificate::server(&config()).unwrap()).unwrap();
-    let mut s = Connection::new(server, server_tls).unwrap();
+    let mut s = Connection::new(server, server_tls, UNACKNOWLEDGED).unwrap();
     let browser = std::thread::spawn(move || {
         let name = ServerName::try_from("vpn.example.org").unwrap();
         let mut tls = ClientConnection::new(certificate::client(TlsCheck::None).unwrap(), name).unwrap();
@@ -132,11 +183,34 @@ fn a_client_checks_what_its_file_says() {
     assert!(connected(TlsCheck::None).is_ok());
     let wrong = connected(TlsCheck::Sha256([7; 32])).unwrap_err();
     assert!(wrong.contains("ApplicationVerificationFailure"), "{wrong}");
+    assert!(wrong.contains("the server: Failed") && wrong.contains("AccessDenied"), "it learns why: {wrong}");
     let own = certificate::digest(&shared_certificate());
     assert!(connected(TlsCheck::Sha256(own)).is_ok(), "the right digest");
     // Nobody issued the certificate.
     let unknown = connected(TlsCheck::Name);
     assert!(unknown.is_err(), "self-signed");
+    // The certificate is public; only the right server has its key.
+    let stolen = certified(own_certificate(), certificate::own(&elsewhere()).unwrap().1);
+    for check in [TlsCheck::None, TlsCheck::Sha256(own)] {
+        let wrong = connected_to(stolen.clone(), check).unwrap_err();
+        assert!(wrong.contains("BadSignature"), "{wrong}");
+    }
+}
+
+/// A server that shows a certificate with any key.
+fn certified(certificate: CertificateDer<'static>, key: PrivateKeyDer<'static>) -> Arc<ServerConfig> {
+    let key = CertifiedKey::new(vec![certificate], any_supported_type(&key).unwrap());
+    let mut config = ServerConfig::clone(&certificate::server(&config()).unwrap());
+    config.cert_resolver = Arc::new(SingleCertAndKey::from(key));
+    config.into()
+}
+
+fn own_certificate() -> CertificateDer<'static> {
+    shared_certificate().into()
+}
+
+fn elsewhere() -> Config {
+    config_with("state = \"/proc/mpdccp\"")
 }
 
 #[test]
@@ -195,159 +269,4 @@ fn proxies_accept_or_say_why_not() {
         "CONNECT [2001:db8::1]:443 HTTP/1.1\r\nHost: [2001:db8::1]:443\r\nProxy-Authorization: Basic YW5uOnBhc3Mgd29yZA==\r\n\r\n"
     );
     assert!(!proxy::request(to, None).contains("Authorization"));
-}
-
-/// A server on loopback.
-struct Served(TlsServer);
-
-impl Served {
-    fn new(limits: Limits) -> Served {
-        Served(TlsServer::limited(&config(), ([0; 4], 0).into(), None, limits).unwrap())
-    }
-
-    /// A connection from 127.0.0.`host`.
-    fn connect(&mut self, host: u8) -> TcpStream {
-        let socket = Socket::new(Domain::IPV4, Type::STREAM, None).unwrap();
-        socket.bind(&SocketAddr::from(([127, 0, 0, host], 0)).into()).unwrap();
-        let port = self.0.local_addr().unwrap().port();
-        socket.connect(&SocketAddr::from(([127, 0, 0, 1], port)).into()).unwrap();
-        let stream = TcpStream::from(socket);
-        stream.set_nonblocking(true).unwrap();
-        self.turn();
-        stream
-    }
-
-    /// A connection after its handshake, and a packet.
-    fn join(&mut self, host: u8) -> Connection {
-        let name = ServerName::try_from("vpn.example.org").unwrap();
-        let tls = ClientConnection::new(certificate::client(TlsCheck::None).unwrap(), name).unwrap();
-        let mut client = Connection::new(self.connect(host), tls).unwrap();
-        while !client.is_ready() {
-            client.write().unwrap();
-            self.turn();
-            client.read(&mut |_| {}).unwrap();
-        }
-        client.send(std::iter::once(&[1; 100][..])).unwrap();
-        while self.turn() == 0 {}
-        client
-    }
-
-    fn turn(&mut self) -> usize {
-        self.0.receive(&mut |_| {}).unwrap()
-    }
-
-    fn send(&mut self, to: &Connection, bytes: &[u8]) {
-        let remote = to.stream.local_addr().unwrap();
-        let segment = bytes.len();
-        self.0.send(&Burst { local: None, remote, dscp: 0, ecn: Ecn::NotEct, segment, bytes }).unwrap();
-    }
-
-    fn drops(&self, why: &str) -> u64 {
-        self.0.drops().iter().find(|(name, _)| *name == why).map_or(0, |(_, n)| *n)
-    }
-}
-
-#[test]
-fn peers_behind_one_address_are_as_many_as_they_like_and_strangers_are_not() {
-    let mut server = Served::new(Limits { of_source: 3, ..LIMITS });
-    let office: Vec<Connection> = (0..8)
-        .map(|_| {
-            let client = server.join(1);
-            server.send(&client, &[2; 40]);
-            client
-        })
-        .collect();
-    let strangers: Vec<TcpStream> = (0..3).map(|_| server.connect(1)).collect();
-    assert_eq!(server.drops("tls_refused_source"), 0);
-    let fourth = server.connect(1);
-    assert_eq!(server.drops("tls_refused_source"), 1);
-    // Another source has its own share.
-    let other = server.connect(2);
-    assert_eq!(server.drops("tls_refused_source"), 1);
-    // Strangers that leave make room.
-    drop((strangers, fourth, other));
-    while server.drops("tls_closed") < 4 {
-        server.turn();
-    }
-    let client = server.join(1);
-    // A cookie does not count as an answer, because any sender gets one.
-    let cookie = [&[0x52][..], &[0; 7], &(u64::MAX - 2).to_be_bytes(), &[0; 40]].concat();
-    server.send(&client, &cookie);
-    let _two = [server.connect(1), server.connect(1)];
-    let _refused = server.connect(1);
-    assert_eq!(server.drops("tls_refused_source"), 2);
-    drop(office);
-}
-
-#[test]
-fn a_full_server_takes_from_the_source_with_the_most() {
-    for (limits, met) in [(Limits { all: 4, ..LIMITS }, true), (Limits { strangers: 4, ..LIMITS }, false)] {
-        let mut server = Served::new(limits);
-        let first: Vec<Connection> = (0..4)
-            .map(|_| {
-                let client = server.join(1);
-                if met {
-                    server.send(&client, &[2; 40]);
-                }
-                client
-            })
-            .collect();
-        let _other = server.connect(2);
-        assert_eq!((server.drops("tls_displaced"), server.drops("tls_refused_full")), (1, 0), "{met}");
-        let _more = server.connect(1);
-        assert_eq!((server.drops("tls_displaced"), server.drops("tls_refused_full")), (1, 1), "{met}");
-        // The connection that was silent longest has ended.
-        let mut gone = first;
-        let mut ends = gone.iter_mut().map(|client| client.read(&mut |_| {}).is_err());
-        assert!(ends.next().unwrap(), "{met}");
-        assert!(!ends.any(|end| end), "{met}");
-    }
-}
-
-#[test]
-fn strangers_have_a_time_and_bytes_and_a_rate() {
-    let mut server = Served::new(Limits { at_once: 2, per_second: 0, ..LIMITS });
-    let _all = [server.connect(1), server.connect(1), server.connect(1)];
-    assert_eq!(server.drops("tls_refused_rate"), 1);
-
-    let mut server = Served::new(Limits { bytes: 5_000, ..LIMITS });
-    let (mut stranger, mut peer) = (server.join(1), server.join(1));
-    server.send(&peer, &[2; 40]);
-    for client in [&mut peer, &mut stranger] {
-        client.send(std::iter::repeat_n(&[1; 1_000][..], 8)).unwrap();
-    }
-    while server.drops("tls_too_much") == 0 {
-        server.turn();
-    }
-    server.send(&peer, &[2; 40]);
-
-    let mut server = Served::new(Limits { patience: Duration::ZERO, ..LIMITS });
-    let (_stranger, peer) = (server.join(1), server.join(1));
-    server.send(&peer, &[2; 40]);
-    server.0.expire(now());
-    assert_eq!((server.drops("tls_timed_out"), server.drops("tls_idle")), (1, 0));
-    server.send(&peer, &[2; 40]);
-    let mut server = Served::new(Limits { idle: Duration::ZERO, ..LIMITS });
-    let peer = server.join(1);
-    server.send(&peer, &[2; 40]);
-    server.0.expire(now());
-    assert_eq!((server.drops("tls_timed_out"), server.drops("tls_idle")), (0, 1));
-}
-
-#[test]
-fn a_connection_goes_to_another_shard_a_few_times() {
-    let mut shards = [Served::new(LIMITS), Served::new(LIMITS)];
-    let mut client = shards[0].join(1);
-    let remote = client.stream.local_addr().unwrap();
-    for turn in 0..8 {
-        let connection = shards[turn % 2].0.give(remote).unwrap();
-        shards[1 - turn % 2].0.take(connection);
-        // It keeps the bytes that it has read.
-        client.send(std::iter::once(&[1; 100][..])).unwrap();
-        while shards[1 - turn % 2].turn() == 0 {}
-    }
-    shards[0].send(&client, &[2; 40]);
-    assert_eq!(receive(&mut client, 1), [[2; 40]]);
-    assert!(shards[0].0.give(remote).is_none());
-    assert_eq!(shards[0].drops("tls_moved_too_often"), 1);
 }

@@ -1,0 +1,328 @@
+use super::*;
+use crate::tunnel::tls::tests::config;
+use crate::tunnel::tls::{ALPN, certificate};
+use mpdccp_tunnel::config::TlsCheck;
+use rustls::{ServerConnection, StreamOwned};
+use std::io::Read;
+use std::net::TcpListener;
+use std::thread::JoinHandle;
+
+type Stream = StreamOwned<ServerConnection, TcpStream>;
+
+/// A server of the test on loopback.
+struct Host(TcpListener);
+
+impl Host {
+    fn new() -> Host {
+        Host(TcpListener::bind("127.0.0.1:0").unwrap())
+    }
+
+    fn addr(&self) -> SocketAddr {
+        self.0.local_addr().unwrap()
+    }
+
+    /// Accepts a connection, and makes the handshake in a thread.
+    fn accept(&self) -> JoinHandle<Stream> {
+        let listener = self.0.try_clone().unwrap();
+        std::thread::spawn(move || {
+            let tls = ServerConnection::new(certificate::server(&config()).unwrap()).unwrap();
+            let mut stream = StreamOwned::new(tls, listener.accept().unwrap().0);
+            stream.flush().unwrap();
+            while stream.conn.is_handshaking() {
+                stream.conn.complete_io(&mut stream.sock).unwrap();
+            }
+            stream
+        })
+    }
+}
+
+/// The next packet.
+fn packet(stream: &mut Stream) -> Vec<u8> {
+    let mut length = [0; 2];
+    stream.read_exact(&mut length).unwrap();
+    let mut packet = vec![0; u16::from_be_bytes(length).into()];
+    stream.read_exact(&mut packet).unwrap();
+    packet
+}
+
+fn path(port: u16) -> TlsPath {
+    TlsPath { auto: None, port, name: None, check: TlsCheck::None, proxy: None, advertised: Vec::new() }
+}
+
+fn bind() -> Bind {
+    Bind { addr: ([0; 4], 0).into(), interface: None }
+}
+
+fn client(remote: SocketAddr, path: &TlsPath) -> TlsClient {
+    TlsClient::new(bind(), None, remote, path).unwrap()
+}
+
+fn send(client: &mut TlsClient, bytes: &[u8]) -> Result<(), SendError> {
+    let (remote, segment) = (client.remote, bytes.len());
+    client.send(&Burst { local: None, remote, dscp: 0, ecn: Ecn::NotEct, segment, bytes })
+}
+
+fn turn(client: &mut TlsClient) {
+    client.receive(&mut |_| {}).unwrap();
+}
+
+/// Runs the client until the thread of the other end is ready.
+fn run<T>(client: &mut TlsClient, other: JoinHandle<T>) -> T {
+    while !other.is_finished() {
+        turn(client);
+    }
+    turn(client);
+    other.join().unwrap()
+}
+
+/// A client that is connected, and the other end.
+fn connected(host: &Host, path: &TlsPath) -> (TlsClient, Stream) {
+    let mut client = client(host.addr(), path);
+    let other = host.accept();
+    let _ = send(&mut client, b"first");
+    let stream = run(&mut client, other);
+    while !client.ready {
+        turn(&mut client);
+    }
+    (client, stream)
+}
+
+fn drops(client: &TlsClient, why: &str) -> u64 {
+    client.drops().iter().find(|(name, _)| *name == why).map_or(0, |(_, n)| *n)
+}
+
+#[test]
+fn a_client_names_the_server_and_looks_like_https() {
+    let host = Host::new();
+    for name in [None, Some("vpn.example.org".to_owned())] {
+        let (_, stream) = connected(&host, &TlsPath { name: name.clone(), ..path(host.addr().port()) });
+        assert_eq!(stream.conn.server_name().map(str::to_owned), name, "addresses are no names");
+        assert_eq!(stream.conn.alpn_protocol(), Some(ALPN));
+    }
+}
+
+#[test]
+fn the_next_connection_carries_the_last_packet_again() {
+    let host = Host::new();
+    let (mut client, mut stream) = connected(&host, &path(host.addr().port()));
+    assert_eq!(packet(&mut stream), b"first", "it waited for the connection");
+    send(&mut client, b"second").unwrap();
+    assert_eq!(packet(&mut stream), b"second");
+    // Another server gets it, too: what the first one received was perhaps not for it.
+    let other = host.accept();
+    drop(stream);
+    let mut stream = run(&mut client, other);
+    while !client.ready {
+        turn(&mut client);
+    }
+    assert_eq!(packet(&mut stream), b"second");
+    send(&mut client, b"third").unwrap();
+    assert_eq!(packet(&mut stream), b"third", "once");
+}
+
+#[test]
+fn failed_attempts_wait_longer_each_time_and_not_all_alike() {
+    let host = Host::new();
+    let mut client = client(host.addr(), &path(host.addr().port()));
+    let at = Time::from_millis(100_000);
+    for least in [200, 400, 800, 1_600, 3_200, 5_000, 5_000] {
+        client.fail(at, "no", "tls_connect_failed");
+        let wait = client.retry_at.since(at).as_millis() as u64;
+        assert!((least..=least + least / 4).contains(&wait), "{wait} ms, at least {least}");
+    }
+    let waits: std::collections::BTreeSet<_> = (0..50)
+        .map(|n| {
+            let at = at + Duration::from_nanos(n * 123_456_789);
+            client.fail(at, "no", "tls_connect_failed");
+            client.retry_at.since(at).as_nanos()
+        })
+        .collect();
+    assert!(waits.len() > 40, "the attempts of many clients spread");
+    // Before its time no attempt begins, then one does.
+    let due = client.retry_at;
+    client.step(due - Duration::from_nanos(1));
+    assert!(matches!(client.link, Link::Idle));
+    client.step(due);
+    assert!(matches!(client.link, Link::Connecting(_)));
+    // A good connection is replaced at once, and the next failure waits as short as the first.
+    client.ready = true;
+    client.on_ready(at);
+    client.fail(at, "lost", "tls_lost");
+    assert_eq!(client.retry_at, at);
+    client.on_ready(at);
+    client.fail(at, "no", "tls_connect_failed");
+    assert!(client.retry_at.since(at) < Duration::from_millis(300));
+}
+
+#[test]
+fn a_path_whose_attempt_failed_is_down_until_the_next_one_succeeds() {
+    let host = Host::new();
+    let (mut client, stream) = connected(&host, &path(host.addr().port()));
+    let remote = client.remote;
+    drop((stream, host));
+    while client.ready {
+        turn(&mut client);
+    }
+    assert!(client.check(remote).is_ok(), "it was good, and connects at once");
+    while !client.failed {
+        turn(&mut client);
+    }
+    assert!(client.check(remote).unwrap_err().to_string().starts_with("TLS: "));
+    assert!(matches!(send(&mut client, b"second"), Err(SendError::LinkDown(_))));
+    let host = Host(TcpListener::bind(remote).unwrap());
+    let other = host.accept();
+    // Nothing is sent meanwhile: the checks connect.
+    while !client.ready {
+        let _ = client.check(remote);
+        turn(&mut client);
+    }
+    assert!(client.check(remote).is_ok());
+    assert_eq!(packet(&mut other.join().unwrap()), b"second");
+}
+
+#[test]
+fn an_attempt_without_an_answer_ends_after_ten_seconds() {
+    let host = Host::new();
+    let mut client = client(host.addr(), &path(host.addr().port()));
+    let _ = send(&mut client, b"first");
+    // The kernel accepts the connection, but nobody speaks TLS.
+    while !matches!(client.link, Link::Tls(_)) {
+        turn(&mut client);
+    }
+    let begun = client.since;
+    client.step(begun + CONNECT - Duration::from_nanos(1));
+    assert_eq!(drops(&client, "tls_connect_failed"), 0);
+    client.step(begun + CONNECT);
+    assert_eq!((drops(&client, "tls_connect_failed"), client.failure()), (1, Some("no answer")));
+}
+
+#[test]
+fn a_host_that_moved_connects_again() {
+    let host = Host::new();
+    let mut client = client(host.addr(), &path(host.addr().port()));
+    // The connection leaves from an address that the system would not choose now.
+    client.bind.addr = ([127, 0, 0, 2], 0).into();
+    let other = host.accept();
+    let _ = send(&mut client, b"first");
+    let _first = run(&mut client, other);
+    while !client.ready {
+        turn(&mut client);
+    }
+    client.bind.addr = ([0; 4], 0).into();
+    let looked = client.looked_at;
+    client.step(looked + LOOK - Duration::from_nanos(1));
+    assert_eq!(drops(&client, "tls_moved"), 0);
+    client.step(looked + LOOK);
+    assert_eq!(drops(&client, "tls_moved"), 1);
+    // The new one leaves from the right address, and stays.
+    let _second = run(&mut client, host.accept());
+    while !client.ready {
+        turn(&mut client);
+    }
+    let looked = client.looked_at;
+    client.step(looked + LOOK);
+    assert_eq!((drops(&client, "tls_moved"), client.ready), (1, true));
+}
+
+#[test]
+fn a_path_that_is_down_goes_to_the_server_of_its_session() {
+    let [chosen, own] = [Host::new(), Host::new()];
+    // An address of its own, at the same port.
+    let port = chosen.addr().port();
+    drop(own);
+    let own = Host(TcpListener::bind(("127.0.0.9", port)).unwrap());
+    let (mut client, mut stream) = connected(&chosen, &path(port));
+    assert_eq!(packet(&mut stream), b"first");
+    let (now, advertised) = (now(), [IpAddr::from([127, 0, 0, 9])]);
+    client.on_advertised(now, &advertised, true);
+    assert_eq!(drops(&client, "tls_redirected"), 0, "the path is up");
+    let other = own.accept();
+    client.on_advertised(now, &advertised, false);
+    assert_eq!(drops(&client, "tls_redirected"), 1);
+    assert!(matches!(client.link, Link::Connecting(_)), "at once");
+    assert_eq!(
+        packet(&mut run(&mut client, other)),
+        b"first",
+        "a handshake need not wait for its repetition"
+    );
+}
+
+#[test]
+fn auto_carries_packets_by_udp_while_tls_is_lost_and_closes_it_when_udp_is_back() {
+    let host = Host::new();
+    let udp = std::net::UdpSocket::bind(host.addr()).unwrap();
+    let mut datagram = [0; 100];
+    let auto = TlsPath { auto: Some(Over::Udp), ..path(host.addr().port()) };
+    let mut client = client(host.addr(), &auto);
+    send(&mut client, b"first").unwrap();
+    assert_eq!((udp.recv(&mut datagram).unwrap(), client.name()), (5, "udp"));
+    // UDP did not answer.
+    client.choice = Some(Choice::with_tls(now()));
+    let other = host.accept();
+    client.step(now());
+    let mut stream = run(&mut client, other);
+    while !client.ready {
+        turn(&mut client);
+    }
+    send(&mut client, b"second").unwrap();
+    assert_eq!((packet(&mut stream), packet(&mut stream)), (b"first".to_vec(), b"second".to_vec()));
+    assert_eq!((client.name(), client.stats().tx_packets), ("tls", 2), "both are counted");
+    assert_eq!(client.local_addr().unwrap(), stream.sock.peer_addr().unwrap());
+    drop((stream, host));
+    while client.ready {
+        turn(&mut client);
+    }
+    send(&mut client, b"third").unwrap();
+    assert_eq!((udp.recv(&mut datagram).unwrap(), client.name()), (5, "tls"), "it connects again");
+    // UDP is back: no connection is wanted.
+    client.choice = Some(Choice::new());
+    client.link = Link::Connecting(
+        TcpStream::connect(TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap()).unwrap(),
+    );
+    client.step(now());
+    assert!(matches!(client.link, Link::Idle));
+    assert_eq!(client.name(), "udp");
+}
+
+#[test]
+fn a_server_that_sends_no_packets_is_left() {
+    let host = Host::new();
+    let (mut client, mut stream) = connected(&host, &path(host.addr().port()));
+    stream.write_all(b"HTTP/1.1 200 OK\r\n\r\n").unwrap();
+    while client.ready {
+        turn(&mut client);
+    }
+    assert_eq!((drops(&client, "tls_lost"), client.failure()), (1, Some("the other end is no tunnel")));
+}
+
+#[test]
+fn sizes_and_routes_are_those_of_the_connection() {
+    // Nothing here reaches this address.
+    let remote = SocketAddr::from(([203, 0, 113, 1], 443));
+    let proxy = Some((([127, 0, 0, 9], 3128).into(), None));
+    let client = client(remote, &TlsPath { proxy, ..path(443) });
+    assert!(client.source(remote).unwrap().is_loopback());
+    assert_eq!(client.device(remote).unwrap(), "lo");
+    // TCP cuts packets as the network needs it.
+    assert_eq!((client.path_mtu(remote).unwrap(), client.device_mtu(remote).unwrap()), (MTU, MTU));
+    let auto = TlsPath { auto: Some(Over::Udp), ..path(443) };
+    let near = SocketAddr::from(([127, 0, 0, 1], 443));
+    assert!(self::client(near, &auto).path_mtu(near).unwrap() > MTU, "UDP needs the network's");
+}
+
+#[test]
+fn connections_leave_where_the_path_does() {
+    let host = Host::new();
+    let addr = ([127, 0, 0, 2], 0).into();
+    let bind = Bind { addr, interface: Some("lo".into()) };
+    let stream = connect(&bind, None, host.addr()).unwrap();
+    assert_eq!(stream.local_addr().unwrap().ip(), addr.ip());
+    let socket = socket2::SockRef::from(&stream);
+    assert_eq!(socket.device().unwrap().as_deref(), Some(&b"lo"[..]));
+    assert_eq!(socket.mark().unwrap(), 0);
+    // Setting a mark needs a privilege.
+    if nix::unistd::geteuid().is_root() {
+        let marked = connect(&self::bind(), Some(0x1234), host.addr()).unwrap();
+        assert_eq!(socket2::SockRef::from(&marked).mark().unwrap(), 0x1234);
+    }
+}
