@@ -91,6 +91,12 @@ mod tests {
         assert!(!targets.redirects(), "it is there");
         targets.on_lost();
         assert_eq!(targets.choose().ip(), ip(2));
+        // Other addresses: the first of them.
+        targets.on_failed();
+        targets.learn(&[ip(4), ip(5)], false);
+        assert_eq!(targets.choose().ip(), ip(4));
+        // A path that opens later knows them from the start.
+        assert_eq!(Targets::new(SocketAddr::new(ip(1), 443), &[ip(4)]).choose().ip(), ip(4));
         // The session has ended.
         targets.learn(&[], false);
         assert_eq!(targets.choose().ip(), ip(1));

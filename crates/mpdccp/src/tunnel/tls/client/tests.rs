@@ -4,7 +4,7 @@ use crate::tunnel::tls::{ALPN, certificate};
 use mpdccp_tunnel::config::TlsCheck;
 use rustls::{ServerConnection, StreamOwned};
 use std::io::Read;
-use std::net::TcpListener;
+use std::net::{TcpListener, UdpSocket};
 use std::thread::JoinHandle;
 
 type Stream = StreamOwned<ServerConnection, TcpStream>;
@@ -15,6 +15,15 @@ struct Host(TcpListener);
 impl Host {
     fn new() -> Host {
         Host(TcpListener::bind("127.0.0.1:0").unwrap())
+    }
+
+    /// With a socket for UDP at the same port, which other programs may have taken.
+    fn with_udp() -> (Host, UdpSocket) {
+        let both = || {
+            let host = Host::new();
+            UdpSocket::bind(host.addr()).map(|udp| (host, udp))
+        };
+        std::iter::repeat_with(both).find_map(Result::ok).unwrap()
     }
 
     fn addr(&self) -> SocketAddr {
@@ -66,11 +75,18 @@ fn turn(client: &mut TlsClient) {
     client.receive(&mut |_| {}).unwrap();
 }
 
+/// Runs the client until `done`; a generous limit makes a failure of what would wait forever.
+fn until(client: &mut TlsClient, done: impl Fn(&TlsClient) -> bool) {
+    let since = std::time::Instant::now();
+    while !done(client) {
+        turn(client);
+        assert!(since.elapsed().as_secs() < 60, "timed out");
+    }
+}
+
 /// Runs the client until the thread of the other end is ready.
 fn run<T>(client: &mut TlsClient, other: JoinHandle<T>) -> T {
-    while !other.is_finished() {
-        turn(client);
-    }
+    until(client, |_| other.is_finished());
     turn(client);
     other.join().unwrap()
 }
@@ -81,9 +97,7 @@ fn connected(host: &Host, path: &TlsPath) -> (TlsClient, Stream) {
     let other = host.accept();
     let _ = send(&mut client, b"first");
     let stream = run(&mut client, other);
-    while !client.ready {
-        turn(&mut client);
-    }
+    until(&mut client, |client| client.ready);
     (client, stream)
 }
 
@@ -112,9 +126,7 @@ fn the_next_connection_carries_the_last_packet_again() {
     let other = host.accept();
     drop(stream);
     let mut stream = run(&mut client, other);
-    while !client.ready {
-        turn(&mut client);
-    }
+    until(&mut client, |client| client.ready);
     assert_eq!(packet(&mut stream), b"second");
     send(&mut client, b"third").unwrap();
     assert_eq!(packet(&mut stream), b"third", "once");
@@ -156,26 +168,23 @@ fn failed_attempts_wait_longer_each_time_and_not_all_alike() {
 
 #[test]
 fn a_path_whose_attempt_failed_is_down_until_the_next_one_succeeds() {
-    let host = Host::new();
+    // No connection leaves from this address, so its port stays free.
+    let host = Host(TcpListener::bind("127.0.0.78:0").unwrap());
     let (mut client, stream) = connected(&host, &path(host.addr().port()));
     let remote = client.remote;
     drop((stream, host));
-    while client.ready {
-        turn(&mut client);
-    }
+    until(&mut client, |client| !client.ready);
     assert!(client.check(remote).is_ok(), "it was good, and connects at once");
-    while !client.failed {
-        turn(&mut client);
-    }
+    until(&mut client, |client| client.failed);
     assert!(client.check(remote).unwrap_err().to_string().starts_with("TLS: "));
     assert!(matches!(send(&mut client, b"second"), Err(SendError::LinkDown(_))));
     let host = Host(TcpListener::bind(remote).unwrap());
     let other = host.accept();
-    // Nothing is sent meanwhile: the checks connect.
-    while !client.ready {
-        let _ = client.check(remote);
-        turn(&mut client);
-    }
+    // Nothing is sent or arrives meanwhile: the checks connect.
+    let due = client.retry_at;
+    while now() < due {}
+    assert!(client.check(remote).is_err() && matches!(client.link, Link::Connecting(_)));
+    until(&mut client, |client| client.ready);
     assert!(client.check(remote).is_ok());
     assert_eq!(packet(&mut other.join().unwrap()), b"second");
 }
@@ -186,9 +195,7 @@ fn an_attempt_without_an_answer_ends_after_ten_seconds() {
     let mut client = client(host.addr(), &path(host.addr().port()));
     let _ = send(&mut client, b"first");
     // The kernel accepts the connection, but nobody speaks TLS.
-    while !matches!(client.link, Link::Tls(_)) {
-        turn(&mut client);
-    }
+    until(&mut client, |client| matches!(client.link, Link::Tls(_)));
     let begun = client.since;
     client.step(begun + CONNECT - Duration::from_nanos(1));
     assert_eq!(drops(&client, "tls_connect_failed"), 0);
@@ -205,9 +212,7 @@ fn a_host_that_moved_connects_again() {
     let other = host.accept();
     let _ = send(&mut client, b"first");
     let _first = run(&mut client, other);
-    while !client.ready {
-        turn(&mut client);
-    }
+    until(&mut client, |client| client.ready);
     client.bind.addr = ([0; 4], 0).into();
     let looked = client.looked_at;
     client.step(looked + LOOK - Duration::from_nanos(1));
@@ -216,9 +221,7 @@ fn a_host_that_moved_connects_again() {
     assert_eq!(drops(&client, "tls_moved"), 1);
     // The new one leaves from the right address, and stays.
     let _second = run(&mut client, host.accept());
-    while !client.ready {
-        turn(&mut client);
-    }
+    until(&mut client, |client| client.ready);
     let looked = client.looked_at;
     client.step(looked + LOOK);
     assert_eq!((drops(&client, "tls_moved"), client.ready), (1, true));
@@ -249,8 +252,7 @@ fn a_path_that_is_down_goes_to_the_server_of_its_session() {
 
 #[test]
 fn auto_carries_packets_by_udp_while_tls_is_lost_and_closes_it_when_udp_is_back() {
-    let host = Host::new();
-    let udp = std::net::UdpSocket::bind(host.addr()).unwrap();
+    let (host, udp) = Host::with_udp();
     let mut datagram = [0; 100];
     let auto = TlsPath { auto: Some(Over::Udp), ..path(host.addr().port()) };
     let mut client = client(host.addr(), &auto);
@@ -261,17 +263,13 @@ fn auto_carries_packets_by_udp_while_tls_is_lost_and_closes_it_when_udp_is_back(
     let other = host.accept();
     client.step(now());
     let mut stream = run(&mut client, other);
-    while !client.ready {
-        turn(&mut client);
-    }
+    until(&mut client, |client| client.ready);
     send(&mut client, b"second").unwrap();
     assert_eq!((packet(&mut stream), packet(&mut stream)), (b"first".to_vec(), b"second".to_vec()));
     assert_eq!((client.name(), client.stats().tx_packets), ("tls", 2), "both are counted");
     assert_eq!(client.local_addr().unwrap(), stream.sock.peer_addr().unwrap());
     drop((stream, host));
-    while client.ready {
-        turn(&mut client);
-    }
+    until(&mut client, |client| !client.ready);
     send(&mut client, b"third").unwrap();
     assert_eq!((udp.recv(&mut datagram).unwrap(), client.name()), (5, "tls"), "it connects again");
     // UDP is back: no connection is wanted.
@@ -285,14 +283,46 @@ fn auto_carries_packets_by_udp_while_tls_is_lost_and_closes_it_when_udp_is_back(
 }
 
 #[test]
+fn the_last_packet_over_udp_goes_by_tls_too_when_packets_move() {
+    // Nobody answers over UDP.
+    let (host, _udp) = Host::with_udp();
+    let mut client = client(host.addr(), &TlsPath { auto: Some(Over::Udp), ..path(host.addr().port()) });
+    client.choice.as_mut().unwrap().on_udp_refused(now());
+    let other = host.accept();
+    client.step(now());
+    let mut stream = run(&mut client, other);
+    until(&mut client, |client| client.ready);
+    let mut sent = 0;
+    while client.name() == "udp" {
+        sent += 1;
+        send(&mut client, &[sent; 10]).unwrap();
+        std::thread::sleep(std::time::Duration::from_millis(10));
+    }
+    assert!(sent > 1, "UDP has time for a last answer");
+    assert_eq!((packet(&mut stream), packet(&mut stream)), (vec![sent - 1; 10], vec![sent; 10]));
+}
+
+#[test]
+fn what_waits_for_room_leaves_once_there_is_some() {
+    let host = Host::new();
+    let (mut client, mut stream) = connected(&host, &path(host.addr().port()));
+    assert_eq!(packet(&mut stream), b"first");
+    let mut sent = 0;
+    while send(&mut client, &[7; 1_000]).is_ok() {
+        sent += 1;
+    }
+    assert!((1..50_000).contains(&sent), "{sent}: the buffers are bounded");
+    let reader = std::thread::spawn(move || (0..sent).all(|_| packet(&mut stream) == [7; 1_000]));
+    assert!(run(&mut client, reader));
+}
+
+#[test]
 fn a_server_that_sends_no_packets_is_left() {
     let host = Host::new();
     let (mut client, mut stream) = connected(&host, &path(host.addr().port()));
     stream.write_all(b"HTTP/1.1 200 OK\r\n\r\n").unwrap();
-    while client.ready {
-        turn(&mut client);
-    }
-    assert_eq!((drops(&client, "tls_lost"), client.failure()), (1, Some("the other end is no tunnel")));
+    until(&mut client, |client| !client.ready);
+    assert_eq!((drops(&client, "tls_lost"), client.failure()), (1, Some("the other end is not a tunnel")));
 }
 
 #[test]
