@@ -135,6 +135,10 @@ pub trait Controller: Send + core::fmt::Debug {
     fn limits(&self) -> Limits;
     /// Name of the state (`startup`, `probe_bw`, `slow_start`, ...).
     fn phase(&self) -> &'static str;
+    /// Slow-start threshold in packets; `None` is infinite.
+    fn threshold(&self) -> Option<u64> {
+        None
+    }
     /// Bottleneck bandwidth estimate, if the algorithm has one.
     fn bottleneck(&self) -> Option<Rate> {
         None

@@ -382,6 +382,10 @@ impl Controller for Cubic {
         if self.slow_start() { "slow_start" } else { "congestion_avoidance" }
     }
 
+    fn threshold(&self) -> Option<u64> {
+        self.state.ssthresh.map(|threshold| threshold as u64)
+    }
+
     fn settled(&self) -> bool {
         self.state.ssthresh.is_some()
     }

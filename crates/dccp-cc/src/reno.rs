@@ -66,11 +66,6 @@ impl Reno {
         Reno { cwnd: TCP_INITIAL_WINDOW, initial: TCP_INITIAL_WINDOW, tcp: true, ..Reno::new(&cfg) }
     }
 
-    /// Slow-start threshold, packets.
-    pub fn ssthresh(&self) -> u64 {
-        self.ssthresh
-    }
-
     /// Applies RFC 7661 section 4.4.3.
     fn look(&mut self, now: Time) {
         // RFC 4341 section 5.1: after five minutes without use, halve the window.
@@ -227,6 +222,10 @@ impl Controller for Reno {
 
     fn phase(&self) -> &'static str {
         if self.cwnd < self.ssthresh { "slow_start" } else { "congestion_avoidance" }
+    }
+
+    fn threshold(&self) -> Option<u64> {
+        (self.ssthresh < INFINITE).then_some(self.ssthresh)
     }
 
     fn settled(&self) -> bool {

@@ -21,6 +21,7 @@ mod links;
 mod metric_names;
 pub mod metrics;
 pub mod netns;
+pub mod packetdrill;
 mod record;
 pub mod report;
 pub mod reproduce;

@@ -16,6 +16,7 @@ use machine::{Where, cores, sweep_line, threads};
 
 mod judge;
 mod machine;
+mod packetdrill;
 mod reproduce;
 
 pub(crate) const EXAMPLES: &str = "Examples (docs/scenarios.md has the format of scenario files):
@@ -26,7 +27,8 @@ pub(crate) const EXAMPLES: &str = "Examples (docs/scenarios.md has the format of
   mpdccp lab reproduce paper --backend sim                    every experiment of the CCID5 paper
   mpdccp lab sweep paper/delay --shard 1/4 --out part1/sweep.csv    the first of four parts
   mpdccp lab merge paper/delay --out all/sweep.csv part*/sweep.csv
-  mpdccp lab compare SIM-DIR NETNS-DIR";
+  mpdccp lab compare SIM-DIR NETNS-DIR
+  mpdccp lab packetdrill rto.pkt --congestion reno            a packetdrill script against the model of TCP";
 
 #[derive(Subcommand)]
 pub(crate) enum Lab {
@@ -40,6 +42,8 @@ pub(crate) enum Lab {
     Reproduce(reproduce::Args),
     /// Run every congestion control on randomly drawn links, and judge it against TCP CUBIC and BBR.
     Judge(judge::Args),
+    /// Play packetdrill scripts against the simulator's model of TCP.
+    Packetdrill(packetdrill::Args),
     /// Merge the shards of a sweep.
     Merge(Merge),
     /// Compare two directories of results, such as those of the simulator and of namespaces.
@@ -154,6 +158,7 @@ pub(crate) fn main(args: &Lab) -> ExitCode {
         Lab::Merge(args) => self::sweep(&args.sweep, Shard::default(), &args.parts),
         Lab::Reproduce(args) => reproduce::reproduce(args),
         Lab::Judge(args) => judge::judge(args),
+        Lab::Packetdrill(args) => return packetdrill::packetdrill(args),
         Lab::Compare(args) => compare(args),
         Lab::Guest { dir } => mpdccp_lab::uml::guest(dir),
     };

@@ -267,6 +267,10 @@ impl Controller for Resuming {
         self.cc.couple(part);
     }
 
+    fn threshold(&self) -> Option<u64> {
+        self.cc.threshold()
+    }
+
     fn settled(&self) -> bool {
         self.cc.settled()
     }

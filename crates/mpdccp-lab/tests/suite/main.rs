@@ -9,6 +9,7 @@ mod experiment;
 mod figures;
 mod links;
 mod metrics;
+mod packetdrill;
 mod reproduce;
 mod reproduce_paper;
 mod scenario_errors;

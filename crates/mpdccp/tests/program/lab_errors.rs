@@ -41,6 +41,44 @@ fn wrong_scenarios_and_arguments_end_with_two() {
     assert_eq!(left, ["bad.toml"]);
 }
 
+#[test]
+fn packetdrill_scripts_pass_differ_or_are_wrong() {
+    let dir = tempfile::tempdir().unwrap();
+    let open = "0 socket(..., SOCK_STREAM, IPPROTO_TCP) = 3\n+0 < S 0:0(0) win 65535 <mss 1000,sackOK>\n\
+        +0 > S. 0:0(0) ack 1 <...>\n+.05 < . 1:1(0) ack 1 win 60000\n+0 write(4, ..., 100) = 100\n";
+    let play = |files: &[(&str, &str)], arguments: &[&str]| {
+        let mut lab = Command::new(env!("CARGO_BIN_EXE_mpdccp"));
+        lab.args(["lab", "packetdrill"]).args(arguments).current_dir(dir.path());
+        for (name, lines) in files {
+            std::fs::write(dir.path().join(name), format!("{open}{lines}")).unwrap();
+            lab.arg(name);
+        }
+        let out = lab.output().unwrap();
+        let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+        (out.status.code(), text(&out.stdout), text(&out.stderr))
+    };
+    let same = ("same.pkt", "+0 > P. 1:101(100) ack 1\n");
+    let other = ("other.pkt", "+0 > P. 1:102(101) ack 1\n");
+    let wrong = ("wrong.pkt", "+0 close(4) = 0\n");
+    let (expected, got) =
+        ("`> P. 1:102(101) ack 1` at 0.050 s, within 4.0 ms", "`> . 1:101(100)` at 0.050 s");
+    let differs = format!("other.pkt:6: differs\n    expected {expected}\n    got      {got}\n");
+    assert_eq!(play(&[same], &[]), (Some(0), "same.pkt: passed\n".to_owned(), String::new()));
+    assert_eq!(play(&[other, same], &[]), (Some(1), differs.clone() + "same.pkt: passed\n", String::new()));
+    let (code, said, why) = play(&[wrong, other], &[]);
+    assert_eq!((code, said), (Some(2), differs));
+    assert!(why.starts_with("mpdccp: wrong.pkt:6: unsupported call `close`"), "{why}");
+    // A timeout: Reno halves, CUBIC keeps 0.7.
+    let halved = ("halved.pkt", "+1 %{ assert tcpi_snd_ssthresh == 5 }%\n");
+    assert_eq!(play(&[halved], &["--congestion", "reno"]).0, Some(0));
+    assert_eq!(play(&[halved], &[]).0, Some(1));
+    assert_eq!(play(&[halved], &["--congestion", "vegas"]).0, Some(2));
+    assert_eq!(
+        play(&[], &["none.pkt"]).2,
+        "mpdccp: reading none.pkt: No such file or directory (os error 2)\n"
+    );
+}
+
 /// The reading end of the pipe is closed at once, as by `head`.
 #[test]
 fn nobody_reading_is_no_reason_for_a_panic() {

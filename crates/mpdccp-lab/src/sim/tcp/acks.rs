@@ -6,7 +6,7 @@ use dccp_cc::{AckEvent, Amount};
 use mpdccp_units::Time;
 
 use super::board::{Outstanding, State};
-use super::detector::{Detector, Verdict};
+use super::detector::{Cause, Detector, Verdict};
 use super::frto::Judged;
 use super::prr::Prr;
 use super::segment::Ack;
@@ -51,7 +51,7 @@ impl Sender {
         // receiver repeats ECE.
         if self.ecn && ack.ece && self.recover.is_none() {
             (self.recover, self.cwr, self.undo) = (Some(self.next + 1), true, None);
-            (digest.congestion, digest.marked) = (true, true);
+            (self.cause, digest.congestion, digest.marked) = (Cause::Mark, true, true);
         }
         self.digest(now, digest, before);
     }
@@ -191,7 +191,7 @@ impl Sender {
     fn begin_recovery(&mut self) {
         self.detector.on_recovery();
         self.undo = self.detector.undoes().then(|| Undo::new(self.acked, self.board.repairing() as u64));
-        self.recover = Some(self.next);
+        (self.recover, self.cause) = (Some(self.next), Cause::Hole);
         // RFC 5681 section 3.2: the first lost segment is retransmitted at once.
         self.forced = 1;
     }

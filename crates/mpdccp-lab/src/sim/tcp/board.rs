@@ -59,6 +59,16 @@ impl Board {
         self.arrived
     }
 
+    /// Segments that are not yet acknowledged cumulatively.
+    pub(super) fn len(&self) -> usize {
+        self.segments.len()
+    }
+
+    /// Segments to be retransmitted.
+    pub(super) fn lost(&self) -> usize {
+        self.lost.len()
+    }
+
     /// First segment to be retransmitted.
     pub(super) fn first_lost(&self) -> Option<u64> {
         self.lost.first().copied()

@@ -21,6 +21,16 @@ pub(crate) enum Rule {
     Three,
 }
 
+/// Cause of a reduction.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Cause {
+    /// A loss before data that arrived.
+    Hole,
+    Timeout,
+    /// A congestion mark.
+    Mark,
+}
+
 /// Verdict on a segment in flight.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Verdict {

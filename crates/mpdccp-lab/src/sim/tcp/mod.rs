@@ -6,6 +6,7 @@ mod board;
 mod detector;
 mod frto;
 mod handshake;
+mod info;
 mod leg;
 mod proxied;
 mod prr;

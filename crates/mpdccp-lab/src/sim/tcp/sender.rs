@@ -6,7 +6,7 @@ use dccp_cc::{Amount, Controller, Limits, Lost, Pacer, RateSample, RateSampler, 
 use mpdccp_units::Time;
 
 use super::board::{Board, Outstanding, State};
-use super::detector::{Detector, Rule};
+use super::detector::{Cause, Detector, Rule};
 use super::frto::Frto;
 use super::prr::Prr;
 use super::segment::{Data, HEADERS};
@@ -58,6 +58,8 @@ pub(crate) struct Sender {
     pub(super) round_end: u64,
     /// A reduction lasts until all data before this is acknowledged (RFC 6582's recover).
     pub(super) recover: Option<u64>,
+    /// Cause of the latest reduction.
+    pub(super) cause: Cause,
     pub(super) prr: Option<Prr>,
     pub(super) frto: Option<Frto>,
     /// Receive window beyond `acked`, and the number of the acknowledgement that announced it.
@@ -99,6 +101,7 @@ impl Sender {
             next_no: 0,
             round_end: 0,
             recover: None,
+            cause: Cause::Hole,
             prr: None,
             frto: None,
             peer_window: FIRST_WINDOW,
@@ -246,7 +249,7 @@ impl Sender {
         if self.recover.is_none() {
             self.undo = self.detector.undoes().then(|| Undo::new(self.acked, 0));
         }
-        self.recover = Some(self.next);
+        (self.recover, self.cause) = (Some(self.next), Cause::Timeout);
         self.cc.on_rto(now);
     }
 

@@ -56,6 +56,11 @@ impl Timers {
         })
     }
 
+    /// Timeouts since the last progress.
+    pub(super) fn backoff(&self) -> u32 {
+        self.backoff
+    }
+
     pub(super) fn on_probe(&mut self, now: Time) {
         (self.probed, self.since) = (true, Some(now));
     }

@@ -1,0 +1,42 @@
+//! The sending half's state as Linux's `tcp_info`.
+
+use super::detector::Cause;
+use super::sender::Sender;
+use super::timers::timeout;
+
+/// Linux's infinite slow-start threshold.
+const INFINITE: u64 = 0x7fff_ffff;
+
+impl Sender {
+    /// A field of `tcp_info` by its name; `None` if the model does not have it.
+    pub(crate) fn info(&self, field: &str) -> Option<i64> {
+        let repairing = self.board.repairing() as u64;
+        let value = match field {
+            "tcpi_ca_state" => self.ca_state(),
+            "tcpi_snd_cwnd" => self.window(&self.cc.limits()).packets(self.mtu()),
+            "tcpi_snd_ssthresh" => self.cc.threshold().unwrap_or(INFINITE),
+            "tcpi_unacked" => self.board.len() as u64,
+            "tcpi_sacked" => self.board.arrived(),
+            "tcpi_lost" => self.board.lost() as u64 + repairing,
+            "tcpi_retrans" => repairing,
+            "tcpi_total_retrans" => self.counters.retransmits,
+            "tcpi_dsack_dups" => self.counters.dsack,
+            "tcpi_backoff" => u64::from(self.timers.backoff()),
+            "tcpi_rtt" => self.rtt.srtt().unwrap_or_default().as_micros() as u64,
+            "tcpi_rto" => timeout(&self.rtt).as_micros() as u64,
+            _ => return None,
+        };
+        Some(value as i64)
+    }
+
+    /// `TCP_CA_Open` to `TCP_CA_Loss`.
+    fn ca_state(&self) -> u64 {
+        match (self.recover, self.cause) {
+            (Some(_), Cause::Timeout) => 4,
+            (Some(_), Cause::Hole) => 3,
+            (Some(_), Cause::Mark) => 2,
+            (None, _) if self.board.arrived() > 0 || self.board.repairing() > 0 => 1,
+            (None, _) => 0,
+        }
+    }
+}

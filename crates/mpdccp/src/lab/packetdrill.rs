@@ -1,0 +1,66 @@
+//! `mpdccp lab packetdrill`: scripts against the model of TCP.
+
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+
+use clap::{Args as ClapArgs, ValueEnum};
+use mpdccp_lab::packetdrill::{Failure, Script};
+
+#[derive(Clone, Copy, Debug, ValueEnum)]
+enum Congestion {
+    Cubic,
+    Reno,
+    Bbr,
+}
+
+impl Congestion {
+    fn name(self) -> &'static str {
+        match self {
+            Congestion::Cubic => "cubic",
+            Congestion::Reno => "reno",
+            Congestion::Bbr => "bbr",
+        }
+    }
+}
+
+/// Prints the first line of each script that differs. Exit codes: 0 no difference, 1 a difference, 2 a wrong or unsupported script.
+#[derive(ClapArgs)]
+pub(crate) struct Args {
+    /// Scripts.
+    #[arg(required = true, value_name = "FILE")]
+    files: Vec<PathBuf>,
+    /// Congestion control. Default: the one that the script sets, or CUBIC.
+    #[arg(long, value_enum)]
+    congestion: Option<Congestion>,
+}
+
+pub(super) fn packetdrill(args: &Args) -> ExitCode {
+    let congestion = args.congestion.map(Congestion::name);
+    let worst = args.files.iter().map(|file| play(file, congestion)).max();
+    ExitCode::from(worst.unwrap_or_default())
+}
+
+/// Plays a script; returns its exit code.
+fn play(file: &Path, congestion: Option<&str>) -> u8 {
+    let name = file.display();
+    let wrong = |why: String| {
+        eprintln!("mpdccp: {why}");
+        2
+    };
+    let text = match std::fs::read_to_string(file) {
+        Ok(text) => text,
+        Err(e) => return wrong(format!("reading {name}: {e}")),
+    };
+    match Script::parse(&text).map(|script| script.play(congestion)) {
+        Err(why) => wrong(format!("{name}:{why}")),
+        Ok(Err(Failure::Script { line, why })) => wrong(format!("{name}:{line}: {why}")),
+        Ok(Err(Failure::Differs { line, expected, got })) => {
+            println!("{name}:{line}: differs\n    expected {expected}\n    got      {got}");
+            1
+        }
+        Ok(Ok(())) => {
+            println!("{name}: passed");
+            0
+        }
+    }
+}
