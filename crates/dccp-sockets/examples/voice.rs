@@ -1,4 +1,4 @@
-//! The sender of a voice call: one frame each 20 ms, whose size follows the rate that congestion control
+//! The sender of a voice call: one frame every 20 ms, whose size follows the rate that congestion control
 //! reports. The listener reports the frames that it receives.
 //!
 //!     cargo run -p dccp-sockets --example voice -- listen 0.0.0.0:6511

@@ -207,7 +207,7 @@ mod tests {
         LinkPacket { entered, fate, bytes, data, queue_bytes: 0, ce: false }
     }
 
-    /// A packet each 10 ms for 70 s, delay 60 ms; one in ten is acknowledged, delay 40 ms. In between,
+    /// A packet every 10 ms for 70 s, delay 60 ms; one in ten is acknowledged, delay 40 ms. In between,
     /// packets of another flow.
     fn run() -> RunRecord {
         let mut path = PathRecord::default();

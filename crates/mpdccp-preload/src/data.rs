@@ -13,7 +13,7 @@ const SHORT: usize = 256;
 /// The daemon's answer before the connection is open.
 const UNKNOWN: u64 = 536;
 
-/// Maximum datagram sizes of sockets, refreshed each second: descriptor, size, second.
+/// Maximum datagram sizes of sockets, refreshed every second: descriptor, size, second.
 static SIZES: [AtomicU64; 64] = [const { AtomicU64::new(0) }; 64];
 
 fn largest(fd: c_int) -> u64 {

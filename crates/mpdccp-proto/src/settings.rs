@@ -152,7 +152,7 @@ settings! {
         default: "true",
         |session, repair| session.repair = repair;
     /// Tell the peer to hold packets behind a loss until the retransmission arrives. If off, retransmissions
-    /// are delivered out of order, see [reordering.md](reordering.md#flows-that-mind-no-loss).
+    /// are delivered out of order, see [reordering.md](reordering.md#flows-that-tolerate-loss).
     wait_for_repairs: bool = true,
         values: "`true`, `false`",
         default: "true",

@@ -232,7 +232,7 @@ mod tests {
             }
         }
 
-        /// Runs until `end`, in ms: a packet each 200 ms, each answered, and echo requests over UDP.
+        /// Runs until `end`, in ms: a packet every 200 ms, each answered, and echo requests over UDP.
         fn run(mut self, end: u64) -> Line {
             let mut last = Over::Udp;
             for ms in (0..end).step_by(20) {

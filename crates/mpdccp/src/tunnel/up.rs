@@ -25,7 +25,7 @@ pub(crate) struct Args {
     /// Configuration file (docs/tunnel.md).
     #[arg(long)]
     config: PathBuf,
-    /// Write the state of every path each 10 ms to this CSV file (docs/formats.md).
+    /// Write the state of all paths every 10 ms to this CSV file (docs/formats.md).
     #[arg(long)]
     trace: Option<PathBuf>,
     /// Write all encapsulated packets to this pcap file; overrides `capture` of the configuration.

@@ -5,7 +5,7 @@ use mpdccp_units::{Duration, Time};
 const ROUNDS: f64 = 8.0;
 /// Minimum number of packets per round.
 const LEAST: u64 = 8;
-/// Fraction that remains after each second without news, and the seconds after which nothing remains.
+/// Fraction that remains after every second without news, and the seconds after which nothing remains.
 const KEPT: f64 = 0.75;
 const FORGOTTEN: u64 = 60;
 

@@ -1,4 +1,4 @@
-//! `tunnel status --watch`: paths with their rates, updated each second.
+//! `tunnel status --watch`: paths with their rates, updated every second.
 
 use crate::error::Error;
 use crate::tunnel::face::control;

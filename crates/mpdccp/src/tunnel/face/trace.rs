@@ -1,4 +1,4 @@
-//! `--trace FILE`: every path each 10 ms as CSV. The columns are a stable interface, see
+//! `--trace FILE`: all paths every 10 ms as CSV. The columns are a stable interface, see
 //! docs/formats.md.
 
 use mpdccp_proto::{PathRow, PathStatus, SessionStatus};

@@ -11,7 +11,7 @@ const PAGE: &str = include_str!("web.html");
 /// Number of events shown.
 const SHOWN: usize = 10;
 
-/// Serves the page, which requests the status each second.
+/// Serves the page, which requests the status every second.
 pub(crate) fn serve(listener: TcpListener, shards: Shards, events: Events) -> Result<(), Error> {
     http::serve("web", listener, move |path| match path {
         "/" => Response::ok("text/html; charset=utf-8", PAGE.into()),

@@ -54,7 +54,7 @@ impl StateFiles {
             StateFile::Leases => "the leases will be lost at a restart",
             StateFile::Connections => "the connections will be lost at a restart",
             StateFile::Capacities => "the capacities of the paths will be lost at a restart",
-            // Written each second; it only matters if the clock is set back.
+            // Written every second; it only matters if the clock is set back.
             StateFile::Timestamp => return tracing::debug!("{}: {e}", path.display()),
         };
         tracing::warn!("{what}: {}: {e}", path.display());

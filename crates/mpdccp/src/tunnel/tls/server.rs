@@ -172,7 +172,7 @@ impl TlsServer {
         *self.drops.entry(why).or_default() += 1;
     }
 
-    /// A timer that wakes the loop each second while there are connections.
+    /// A timer that wakes the loop every second while there are connections.
     fn arm(&mut self) {
         let on = !self.guests.is_empty();
         if self.armed != on {
