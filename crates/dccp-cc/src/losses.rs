@@ -8,8 +8,9 @@ use mpdccp_units::Time;
 
 /// BBR.LossThresh (draft-ietf-ccwg-bbr-06 section 2.6): tolerated share of losses beyond the path's own.
 pub(crate) const LOSS_THRESH: f64 = 0.02;
-/// Largest share of losses that a path may have of its own: with more, a probe of 5/4 delivers less than the
-/// rate before it, so BBR could not hold any rate. Low phases that lose more were still above the path's rate.
+/// Upper limit of the path's own losses. With higher losses, a probe at 5/4 of the rate delivers less
+/// than the previous rate, so BBR could not hold any rate. If more is lost at a low rate, that rate still
+/// exceeds the path's.
 const MOST_OWN: f64 = 1.0 - 1.0 / 1.25;
 /// Minimum number of packets in a stretch of rounds, and in low phases that are judged together.
 const FEW: f64 = 50.0;

@@ -4,7 +4,7 @@ use mpdccp_units::{Duration, Rate, Time};
 
 /// Weight of a round in the average share of marks (RFC 8257 section 3.3, g).
 const GAIN: f64 = 1.0 / 16.0;
-/// Below this round-trip time the window grows as with this round-trip time (RFC 9331 section 4.3: less
+/// A shorter round-trip time counts as this one when the window grows (RFC 9331 section 4.3: less
 /// dependence on the round-trip time).
 const REFERENCE_RTT: f64 = 0.025;
 /// Largest burst, as time at the pacing rate: it must fit into the shallow queue of an L4S link.

@@ -29,8 +29,9 @@ pub struct Written {
     pub error: Option<io::Error>,
 }
 
-/// If the device was made with `offload`: splits super-packets from the kernel (TSO, USO), completes their
-/// checksums, and joins packets to the kernel. Otherwise, and if the kernel has no offload, reads and writes
+/// If the device was made with `offload`: splits super-packets from the kernel (TSO, USO), completes
+/// their checksums, and joins packets for the kernel. Otherwise, and if the kernel has no offload, reads
+/// and writes
 /// one packet at a time.
 pub struct Bursts {
     tun: Tun,
@@ -161,7 +162,7 @@ impl Bursts {
                     written.bytes += coalescer.members(joined).map(|i| out[i].len() as u64).sum::<u64>();
                 }
                 Err(e) => {
-                    // Some kernels refuse some super-packets; join no more.
+                    // Some kernels refuse some super-packets: stop joining packets.
                     if e != Errno::IO {
                         *joins = false;
                         tracing::warn!(

@@ -10,7 +10,7 @@ pub struct LinkChange {
     pub remote: SocketAddr,
     /// Whether the link works again.
     pub up: bool,
-    /// The reason why it does not.
+    /// Why sending fails.
     pub why: String,
 }
 

@@ -195,7 +195,7 @@ mod tests {
         assert!(!jar.second_is_right(now, &address(10), &message, rng));
         assert!(
             jar.second_is_right(now + LIFE, &address(9), &message, rng),
-            "the secret before still counts"
+            "the previous secret is still valid"
         );
         assert!(!jar.second_is_right(now + 2 * LIFE, &address(9), &message, rng));
     }

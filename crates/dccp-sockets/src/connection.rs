@@ -338,7 +338,7 @@ impl Connection {
         self.last_stats()
     }
 
-    /// The statistics as of the last look at the session.
+    /// The statistics when the session was last read.
     pub(crate) fn last_stats(&self) -> Stats {
         lock(&self.stream.state).stats()
     }

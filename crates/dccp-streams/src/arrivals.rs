@@ -69,7 +69,7 @@ mod tests {
         arrivals.on_packet(t(1), 0, false);
         assert_eq!(arrivals.due, Some(t(1) + MAX_ACK_DELAY));
         arrivals.on_packet(t(2), 1, false);
-        assert_eq!(arrivals.due, Some(t(1) + MAX_ACK_DELAY), "the wait is that of the first");
+        assert_eq!(arrivals.due, Some(t(1) + MAX_ACK_DELAY), "the delay counts from the first packet");
         arrivals.on_packet(t(3), 3, false);
         assert_eq!(arrivals.due, Some(t(3) + GAP_DELAY));
         arrivals.on_packet(t(3), 4, true);

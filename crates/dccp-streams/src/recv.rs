@@ -49,7 +49,7 @@ pub(crate) struct RecvHalf {
     pub(crate) end_read: bool,
     /// The peer reset the stream.
     pub(crate) reset: Option<Reason>,
-    /// This end stopped reading, and whether the peer is known to know.
+    /// Whether this end stopped reading, and whether the peer has acknowledged that.
     pub(crate) stopped: Option<(Reason, bool)>,
 }
 

@@ -41,7 +41,7 @@ pub(crate) struct SendHalf {
     /// The limit at which the peer was last told that it blocks this stream.
     told_blocked: Option<u64>,
     fin: Fin,
-    /// The stream was reset, and whether the peer is known to know.
+    /// Whether the stream was reset, and whether the peer has acknowledged that.
     pub(crate) reset: Option<(Reason, bool)>,
 }
 

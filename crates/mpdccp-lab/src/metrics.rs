@@ -135,7 +135,7 @@ impl Counted {
     }
 }
 
-/// The figures of the flows with these indices together; there is at least one.
+/// The combined figures of the flows with these indices, at least one.
 fn flow_stats(run: &RunRecord, indices: &[usize], phases: &[(f64, f64)]) -> Option<Flow> {
     let flows: Vec<(usize, &FlowRecord)> =
         indices.iter().filter_map(|i| Some((*i, run.flows.get(*i)?))).collect();

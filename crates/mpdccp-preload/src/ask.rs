@@ -32,7 +32,7 @@ pub(crate) fn fail(errno: i32) -> c_int {
     -1
 }
 
-/// A descriptor for the daemon's crate; `None` for a negative number.
+/// A descriptor in the type that the daemon's crate takes; `None` for a negative number.
 pub(crate) fn borrow<'a>(fd: c_int) -> Option<BorrowedFd<'a>> {
     // SAFETY: not -1; a closed one only causes EBADF.
     (fd >= 0).then(|| unsafe { BorrowedFd::borrow_raw(fd) })

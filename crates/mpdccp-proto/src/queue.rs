@@ -237,7 +237,7 @@ impl SendQueue {
     /// the round trips of the inner flows, would leave the paths underused (RFC 8289 section 4). So would a
     /// bound that drops many packets at once whenever a path slows down for a few round trips.
     pub(crate) fn tune(&mut self, rtt: Duration, min_rtt: Duration, standing: Duration) {
-        // A quarter above the wanted queue, so that the queue stays there and not below.
+        // The target is a quarter above the wanted queue; otherwise the queue would often be shorter than wanted.
         let allowance = standing + standing / 4;
         self.max_sojourn = self.cfg.max_sojourn + allowance;
         if let Waiting::Fair(fair) = &mut self.waiting {

@@ -101,7 +101,7 @@ pub(crate) fn preshared_key(text: Option<&str>) -> PyResult<PresharedKey> {
     text.map_or_else(|| Ok(PresharedKey::default()), |text| secret(text, "preshared key"))
 }
 
-/// A peer: its public key, or that and a preshared key.
+/// A peer: its public key, or a pair of public key and preshared key.
 #[derive(FromPyObject)]
 enum Peer {
     Key(String),

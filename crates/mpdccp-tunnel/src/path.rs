@@ -69,7 +69,7 @@ pub(crate) struct OpenPath {
     pub(crate) knows: Option<(Vec<IpAddr>, bool)>,
 }
 
-/// A session with a server that was left, and its paths.
+/// A session with a former server, and its paths.
 #[derive(Debug)]
 pub(crate) struct Leaving {
     pub(crate) session: SessionId,

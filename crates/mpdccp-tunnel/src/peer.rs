@@ -54,7 +54,7 @@ pub(crate) struct Peer {
     /// Names of paths to advertised addresses that did not answer.
     pub(crate) unanswered: Vec<String>,
     pub(crate) session: Option<SessionId>,
-    /// Sessions with servers that were left: they carry their connections, and packets until the next session
+    /// Sessions with former servers: they carry their connections, and packets until the next session
     /// is open.
     pub(crate) leaving: Vec<Leaving>,
     /// On a server: whether the peer has requested addresses, and its leased addresses.

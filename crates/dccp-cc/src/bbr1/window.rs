@@ -55,8 +55,9 @@ impl Bbr1 {
         let mtu = u64::from(self.units.mtu.max(1));
         let millisecond = self.pacing_rate.bytes_in(Duration::from_millis(1)).min(MAX_QUANTUM);
         let quantum = if self.tuning.small_quantum {
-            // A burst overflows a short queue: at most an eighth of a BDP, with a window of two. On a LAN
-            // larger bursts are possible, and each burst costs the host as much as a packet.
+            // A burst must not overflow a short queue: at most an eighth of a BDP, with a
+            // window of two. A LAN takes larger bursts, which save CPU time: sending a burst
+            // costs the host as much as sending a packet.
             let lan = self.path.rtprop.is_some_and(|rtprop| rtprop < LAN);
             millisecond.min(self.cwnd_bytes() / if lan { 4 } else { 16 })
         } else if self.pacing_rate < Rate::from_bps(1_200_000) {

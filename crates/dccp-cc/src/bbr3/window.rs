@@ -46,8 +46,9 @@ impl Bbr3 {
     pub(super) fn send_quantum(&self) -> u64 {
         let millisecond = self.millisecond();
         if self.tuned {
-            // A burst overflows a short queue, and forms a queue on a slow path. On a LAN larger bursts are
-            // possible, and each burst costs the host as much as a packet.
+            // A burst overflows a short queue, and forms a queue on a slow path. A LAN takes
+            // larger bursts, which save CPU time: sending a burst costs the host as much as
+            // sending a packet.
             return millisecond.min(self.cwnd / if self.is_lan() { 4 } else { 16 }).max(self.mtu());
         }
         millisecond.max(2 * self.mtu())

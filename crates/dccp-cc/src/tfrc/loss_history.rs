@@ -131,7 +131,7 @@ impl LossHistory {
         missing <= next.no_data_before || is_lost || is_marked
     }
 
-    /// The first packet that is not judged.
+    /// The first packet without a decision whether it was lost.
     fn next_seq(&self) -> u64 {
         self.judged.map_or(0, |judged| judged.wrapping_add(1))
     }

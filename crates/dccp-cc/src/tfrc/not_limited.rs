@@ -1,7 +1,8 @@
 use mpdccp_units::{Duration, Time};
 
-/// Whether the sender was data-limited during the whole interval of a report (RFC 5348 section 8.2.1). Two
-/// times when it was not are kept: one within the interval of the next report, one later.
+/// Whether the sender was data-limited during the whole interval of a report (RFC 5348 section 8.2.1).
+/// Keeps two times at which the sender was not data-limited: one within the interval of the next report,
+/// one later.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct NotLimited {
     first: Option<Time>,

@@ -1,4 +1,4 @@
-/// Loss intervals averaged (RFC 5348 section 4.1).
+/// Number of loss intervals in the average (RFC 5348 section 4.1).
 const INTERVALS: usize = 4;
 
 /// Mean sizes of data packets over the last loss intervals.

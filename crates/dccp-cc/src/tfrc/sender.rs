@@ -277,9 +277,9 @@ impl TfrcSender {
         let q = if self.cfg.oscillation_reduction { Q } else { LOW_Q };
         match self.rtt.filter(|_| self.heard) {
             Some(rtt) => {
-                // RFC 5348 section 4.3: R moves by a tenth of a new sample.
+                // RFC 5348 section 4.3: a new sample has a weight of a tenth in R.
                 self.rtt = Some(q * rtt + (1.0 - q) * sample);
-                // RFC 5348 section 4.5: R_sqmean does too.
+                // RFC 5348 section 4.5: the same weight in R_sqmean.
                 self.root_mean = Q2 * self.root_mean + (1.0 - Q2) * root;
             }
             None => {

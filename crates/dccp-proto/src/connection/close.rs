@@ -89,7 +89,7 @@ impl Connection {
         self.outbox.reset = Some(OutReset { reset, seq: None, ack: self.numbers.gsr });
     }
 
-    /// Enters CLOSED; only a Reset may still leave.
+    /// Enters CLOSED, in which only a pending Reset is still sent.
     pub(super) fn finish(&mut self, reason: CloseReason) {
         self.end(State::Closed, reason);
     }

@@ -54,8 +54,8 @@ impl Connection {
         self.room_for_payload(self.cfg.mtu, DATA_HEADER, options)
     }
 
-    /// Like [`max_payload`](Self::max_payload), but limited to a size that nearly every path carries while
-    /// packets of the current size seem to get lost.
+    /// Like [`max_payload`](Self::max_payload). While packets of the current size seem to get lost,
+    /// the limit is a size that nearly every path carries.
     pub fn sure_payload(&self, options: usize) -> usize {
         self.payload_now(self.pmtu.as_ref().map_or_else(|| self.known_mtu(), |pmtu| pmtu.sure()), options)
     }

@@ -146,7 +146,7 @@ impl Flow {
         })
     }
 
-    /// Time of its next event without input.
+    /// When its next event is due if no packet arrives before.
     pub(super) fn next_event(&self) -> Option<Time> {
         match &self.app {
             App::Datagrams(source) => source.next(),

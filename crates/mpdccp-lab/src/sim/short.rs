@@ -53,7 +53,7 @@ impl Short {
         number.wrapping_sub(self.first) < self.count
     }
 
-    /// Time of the next event of any connection without input.
+    /// When the next event of any connection is due if no packet arrives before.
     pub(super) fn next_event(&self) -> Option<Time> {
         let open = self.open.iter().filter_map(|connection| connection.tcp.next_timeout());
         open.chain(self.waiting.front().map(|(at, _)| *at)).min()

@@ -82,7 +82,7 @@ impl Stream {
         self.tcp.as_deref()
     }
 
-    /// Time of its next event without input.
+    /// When its next event is due if no packet arrives before.
     pub(super) fn next_event(&self) -> Option<Time> {
         let Some(tcp) = &self.tcp else { return Some(self.settings.opens) };
         let source = match &self.writer {

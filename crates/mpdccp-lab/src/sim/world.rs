@@ -245,7 +245,7 @@ impl World {
         Ok(())
     }
 
-    /// Time of the next event without input; never in the past.
+    /// When the next event is due if no input comes before; never in the past.
     pub(crate) fn next_event(&self) -> Option<Time> {
         let timers = self.hosts.iter().filter_map(|h| h.endpoint.poll_timeout().map(|(t, _)| t));
         let links = self.links.iter().flatten().filter_map(Link::next_event);

@@ -61,7 +61,7 @@ fn everything_is_written_and_the_summary_keeps_its_contract() {
     let (outcome, events) = once();
     assert_eq!(events[..4], ["begin 1 of 4", "sample", "done ccid2, found false", "begin 2 of 4"]);
     let summary = fs::read_to_string(dir.path().join("summary.json")).unwrap();
-    // The second time nothing is run, but all output is written again.
+    // The second call makes no runs, but writes all output again.
     fs::remove_dir_all(dir.path().join("series")).unwrap();
     let (_, events) = once();
     assert!(events.iter().all(|e| e.ends_with("found true")) && events.len() == 4, "{events:?}");

@@ -177,8 +177,7 @@ fn metrics_are_of_the_flow_that_the_scenario_names() {
     // Every second packet is 1 µs later than its predecessor.
     assert!((second["app_p50_ms"] - first["app_p50_ms"] - 5.0).abs() < 0.01);
     assert!(near(first["total_mbps"], second["total_mbps"]));
-    // If the variant does not carry the measured flow, there are no figures: neither of this flow nor of
-    // another.
+    // If the variant does not carry the measured flow, it has no figures; those of another flow do not replace them.
     let mut other = record.clone();
     other.flows.remove(1);
     let none = stats_of(&measured("udp2"), &other).metrics;

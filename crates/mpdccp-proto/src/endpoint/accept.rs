@@ -11,7 +11,7 @@ use dccp_wire::{Packet, PacketType, Reset, ResetCode};
 use mpdccp_units::Time;
 use tracing::Span;
 
-/// Most half-open sessions of a listener. Further Requests are answered without keeping state
+/// Maximum number of half-open sessions of a listener. Further Requests are answered without keeping state
 /// (RFC 4340 section 8.1.4), so that a client with a real address can connect during a flood from forged
 /// ones.
 const MAX_HALF_OPEN: usize = 64;

@@ -5,7 +5,7 @@ use mpdccp_units::Duration;
 
 /// Margin added to a measured wait, on top of a quarter, for lags not yet observed.
 const MARGIN: Duration = Duration::from_millis(5);
-/// Paths without data for this long are not waited for.
+/// The receiver does not wait for paths without data for this long.
 const IDLE: Duration = Duration::from_secs(10);
 
 /// A hole may last as long as the recent lag of the paths that may still fill it.
@@ -44,8 +44,8 @@ impl Rule for Adaptive {
     }
 
     fn wait_for(&self, tracks: &Tracks, hole: Hole) -> Duration {
-        // Paths without data, standby paths above all, are not waited for: their first packet may be late,
-        // once.
+        // The receiver does not wait for paths without data, especially standby paths. So their
+        // first packet may be delivered late.
         let busy = candidates(tracks, hole).filter(|t| t.brought_data_within(IDLE, hole.seen));
         busy.map(|t| self.wait_on(tracks, t)).max().unwrap_or(MARGIN).min(self.max)
     }

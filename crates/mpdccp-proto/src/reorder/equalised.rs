@@ -9,7 +9,7 @@ use mpdccp_units::{Duration, Time};
 /// long and arrive in order without a wait for missing packets (delay equalisation).
 #[derive(Debug)]
 pub(super) struct Equalised {
-    /// Paths slower than the fastest by more than this are not waited for.
+    /// The receiver does not wait for paths that are slower than the fastest by more than this.
     max: Duration,
     seen: Buffer,
     paths: BTreeMap<PathId, Path>,

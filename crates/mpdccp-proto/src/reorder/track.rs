@@ -8,7 +8,7 @@ use mpdccp_units::{Duration, Time};
 const MAX_GAPS: usize = 1_024;
 /// Later packets after which a gap counts as lost on a path that does not reorder.
 const TOLERANCE: u64 = 3;
-/// Largest such number. Below `MAX_GAPS`, so that forgotten gaps have been settled.
+/// Upper limit of that number on paths that reorder. Below `MAX_GAPS`, so that a gap is settled before it is forgotten.
 const MAX_TOLERANCE: u64 = 512;
 /// The same as time, while the RTT is unknown; otherwise a quarter of the RTT.
 const TOLERANCE_TIME: Duration = Duration::from_millis(10);

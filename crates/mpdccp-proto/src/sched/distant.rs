@@ -10,7 +10,7 @@ use alloc::vec::Vec;
 use dccp_proto::Gate;
 use mpdccp_units::{Duration, Rate, Time};
 
-/// The distant paths, and whether they are needed anyway.
+/// The distant paths, and whether the backlog requires them nevertheless.
 #[derive(Debug, Default)]
 pub(super) struct Distant {
     paths: Vec<Known>,
@@ -42,8 +42,8 @@ const OPEN: u32 = 4;
 /// the rate of all cheaper paths.
 const FARTHER: u32 = 2;
 const PART: u64 = 8;
-/// A queue stands if its packets wait for longer than this plus an eighth of a round trip, as CoDel judges
-/// (RFC 8289 section 4.4).
+/// As in CoDel (RFC 8289 section 4.4), a queue counts as standing if its packets wait for longer than
+/// this plus an eighth of a round trip.
 const STANDS: Duration = Duration::from_millis(5);
 /// A flow that reacts to congestion signals has no standing queue for this many round trips, or this long.
 const STAYS: (u32, Duration) = (10, Duration::from_secs(1));

@@ -13,10 +13,10 @@ use mpdccp_units::{Duration, Rate, Time};
 #[derive(Debug, Default)]
 pub(super) struct Extra {
     state: State,
-    /// Bytes given to each path since the last look.
+    /// Bytes given to each path since the last check.
     since: Time,
     sent: Vec<(PathId, u64)>,
-    /// Throughput before the last look.
+    /// Throughput before the last check.
     through: Rate,
     /// Pause after the next failure.
     pause: Option<Duration>,
@@ -31,7 +31,7 @@ enum State {
     Resting(Time),
     /// Trial of this path since then; earlier throughput.
     Trying(PathId, Time, Rate),
-    /// This path helps; whether it did at the last look.
+    /// This path helps; and whether it did at the last check.
     Helping(PathId, bool),
 }
 
@@ -41,13 +41,13 @@ impl Default for State {
     }
 }
 
-/// Interval between looks: this many round trips of the cheapest path, within these limits.
+/// Interval between checks: this many round trips of the cheapest path, within these limits.
 const ROUNDS: u32 = 10;
 const LOOK: (Duration, Duration) = (Duration::from_millis(400), Duration::from_millis(1000));
 /// Paths are full if this fraction of their capacity was sent; headers and the probing of their congestion
 /// control take the rest.
 const FULL: f64 = 0.88;
-/// A trial takes this many looks. It succeeds if throughput reaches the first factor of the earlier one, and
+/// A trial takes this many checks. It succeeds if throughput reaches the first factor of the earlier one, and
 /// ends at once if throughput falls below the second.
 const LOOKS: u32 = 4;
 const MORE: f64 = 1.05;
@@ -94,7 +94,7 @@ impl Extra {
         }
     }
 
-    /// Whether a look is due, by the round-trip time of the cheapest path.
+    /// Whether a check is due, by the round-trip time of the cheapest path.
     pub(super) fn is_time(&self, now: Time, rtt: Duration) -> bool {
         now.since(self.since) >= (rtt * ROUNDS).clamp(LOOK.0, LOOK.1)
     }
@@ -159,7 +159,7 @@ fn is_full(path: &PathRow) -> bool {
     longer.is_some_and(|longer| longer > path.late.deviation * JITTER)
 }
 
-/// Compares with the first path's cost without a queue: its own queue makes no other path nearer.
+/// Compares with the first path's cost without its queue, which does not bring any other path closer.
 fn is_worth_a_trial(paths: &[(Duration, &PathRow)], at: usize) -> bool {
     let ((_, first), (cost, path)) = (paths[0], paths[at]);
     let near = first.min_rtt.map(|rtt| rtt / 2 + rtt.mul_f64(MAX_EXCESS));

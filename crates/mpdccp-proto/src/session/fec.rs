@@ -17,7 +17,7 @@ pub(super) const OFFSET: usize = 2;
 pub(super) const OPTION: usize = 8;
 /// An FEC packet that found no path for this long is dropped.
 pub(super) const OLD: Duration = Duration::from_millis(100);
-/// Most FEC packets that wait for a path, and most that wait for another protected packet.
+/// Maximum number of FEC packets that wait for a path, and of those that wait for another protected packet.
 pub(super) const MOST_WAITING: usize = 64;
 /// Received packets are kept to restore others, from the first FEC packet until none has arrived for this
 /// long.

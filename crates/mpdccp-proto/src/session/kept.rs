@@ -68,7 +68,7 @@ impl Session {
     /// the retransmission on another path. Reports it to the peer at intervals.
     fn tell_repair_time(&mut self, now: Time, i: usize) {
         let live = || self.paths.iter().filter(|p| p.is_live() && p.prio() > 0);
-        // RTTs without queues; otherwise a path's own queue would make a distant path near.
+        // Compare RTTs without queues; otherwise a queue on the nearest path would make a distant path seem near.
         let nearest =
             live().filter(|p| p.is_up()).filter_map(Subflow::min_rtt).min().unwrap_or(Duration::MAX);
         let near = |p: &&Subflow| p.min_rtt().is_none_or(|rtt| rtt / DISTANT <= nearest);

@@ -9,7 +9,7 @@ use dccp_proto::{CloseReason, Ports, Route, State};
 use dccp_wire::ResetCode;
 use mpdccp_units::{Duration, Rate, Time};
 
-/// Longest time for the first subflow on one of several paths before the next is tried
+/// Upper limit of the time that the first subflow may take before the next path is tried
 /// ([`crate::SessionConfig::first_attempt`]).
 const FIRST_ATTEMPT: Duration = Duration::from_secs(3);
 /// Longest handshake of a join, or any handshake of a server: each occupies one of the paths.

@@ -147,7 +147,7 @@ impl Session {
             false if !self.multipath => (keepalive.saturating_mul(2), self.survive()),
             false => (keepalive.saturating_mul(2), survive),
         };
-        // While data flows, idle paths must be known to work when they are needed.
+        // While data flows, probe idle paths often, so that a dead one is detected before it is needed.
         let data_at = self.paths.iter().map(|p| p.data_at.max(p.liveness.asked())).max();
         let busy = data_at.is_some_and(|at| path.heard().since(at) < BUSY);
         // Without another path there is no alternative, and no hurry.

@@ -68,7 +68,7 @@ fn an_address_that_is_advertised_again_is_joined_again() {
     assert_ne!(net.status(Client, id).paths[1].id, before);
 }
 
-/// RFC 9897 section 3.2.1: only a newer MP_ADDADDR says something new.
+/// RFC 9897 section 3.2.1: only a newer MP_ADDADDR has an effect.
 #[test]
 fn a_copy_of_an_advertisement_does_not_bring_back_a_removed_path() {
     let (mut net, id, ..) = advertised(JoinFrom::One);

@@ -547,7 +547,7 @@ fn an_idle_path_is_asked_once_in_each_keepalive() {
     assert_eq!(net.state(Client, id), [PathState::Up, PathState::Up]);
 }
 
-/// An idle path of a busy session must be known to work when it is needed.
+/// A busy session probes its idle paths often, so that a dead one is detected before it is needed.
 #[test]
 fn an_idle_path_beside_a_busy_one_is_asked_four_times_as_often() {
     let (mut net, id) = Net::connected(1, 2, SessionConfig { scheduler: scheduler("cpf"), ..config() });

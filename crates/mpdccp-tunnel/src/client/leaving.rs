@@ -13,7 +13,7 @@ use mpdccp_units::Duration;
 /// Time for routers behind the servers to learn the way to the next server: packets for the client reach the
 /// old one meanwhile.
 const SETTLE: Duration = Duration::from_secs(2);
-/// Longest time that a session with a server that was left may stay.
+/// Longest time that a session with a former server may stay.
 const LONGEST: Duration = Duration::from_secs(3_600);
 
 impl Peer {
@@ -26,19 +26,19 @@ impl Peer {
         self.leaving.push(Leaving { session, paths, until: cx.now + LONGEST });
     }
 
-    /// The session that carries packets: the one with the server being left, until the next server's session
+    /// The session that carries packets: the one with the former server, until the next server's session
     /// is open.
     pub(crate) fn packet_session(&self) -> Option<SessionId> {
         let left = self.leaving.last().filter(|_| self.opened.is_none());
         left.map(|leaving| leaving.session).or(self.session)
     }
 
-    /// Whether a session is one with a server that was left.
+    /// Whether this is a session with a former server.
     pub(crate) fn has_left(&self, session: SessionId) -> bool {
         self.leaving.iter().any(|leaving| leaving.session == session)
     }
 
-    /// All open paths of this end, including those to servers that were left.
+    /// All open paths of this end, including those to former servers.
     pub(crate) fn open_paths(&self) -> impl Iterator<Item = &OpenPath> {
         self.paths.iter().chain(self.leaving.iter().flat_map(|leaving| &leaving.paths))
     }
@@ -48,7 +48,7 @@ impl Peer {
         self.paths.iter_mut().chain(self.leaving.iter_mut().flat_map(|leaving| &mut leaving.paths))
     }
 
-    /// Applies a path's priority and rate to the sessions with servers that were left.
+    /// Applies a path's priority and rate to the sessions with former servers.
     pub(crate) fn tell_leaving(&self, cx: &mut Cx<'_>, name: &str) {
         for leaving in &self.leaving {
             for (path, id) in leaving.numbers(cx.endpoint.status(cx.now, leaving.session), name) {
@@ -74,7 +74,7 @@ impl Leaving {
     }
 }
 
-/// Ends a session with a server that was left once it carries no connection and the next session has settled,
+/// Ends a session with a former server once it carries no connection and the next session has settled,
 /// or once it has stayed too long.
 pub(crate) fn watch(cx: &mut Cx<'_>, peers: &Peers, carries: impl Fn(SessionId) -> bool) {
     for peer in peers.iter() {
@@ -87,7 +87,7 @@ pub(crate) fn watch(cx: &mut Cx<'_>, peers: &Peers, carries: impl Fn(SessionId) 
     }
 }
 
-/// Removes a path by name, and ends sessions with servers that were left if they have no other path. Returns
+/// Removes a path by name, and ends sessions with former servers if they have no other path. Returns
 /// the removed paths.
 pub(crate) fn remove_path(cx: &mut Cx<'_>, peer: &mut Peer, name: &str) -> Vec<OpenPath> {
     let mut gone = Vec::new();
@@ -103,7 +103,7 @@ pub(crate) fn remove_path(cx: &mut Cx<'_>, peer: &mut Peer, name: &str) -> Vec<O
     gone
 }
 
-/// A session with a server that was left has ended; returns its paths.
+/// Handles the end of a session with a former server; returns the session's paths.
 pub(crate) fn ended(cx: &mut Cx<'_>, peer: &mut Peer, session: SessionId) -> Vec<OpenPath> {
     cx.out.info(format!("peer {}: the session with the previous server is closed", peer.cfg.name));
     peer.leaving.extract_if(.., |leaving| leaving.session == session).flat_map(|gone| gone.paths).collect()

@@ -23,7 +23,7 @@ struct Known {
 pub(crate) struct Names(BTreeMap<String, Known>);
 
 impl Names {
-    /// Looks up a name, unless that was done a moment ago.
+    /// Looks up a name, unless it was looked up a moment ago.
     pub(crate) fn ask(&mut self, cx: &mut Cx<'_>, name: &str) {
         let known = self.0.entry(name.to_owned()).or_default();
         if !known.pending && known.asked.is_none_or(|at| cx.now.since(at) >= AGAIN) {

@@ -33,7 +33,7 @@ pub(crate) fn next(
     peer.server = (peer.server + 1) % servers;
     peer.silent_since = None;
     cx.out.warn(format!("peer {}: switching to server {} of {servers}: {why}", peer.name(), peer.server + 1));
-    // Sockets being opened lead to the server left behind.
+    // Sockets being opened lead to the former server.
     peer.waiting.iter_mut().for_each(|path| path.opening = None);
     cx.out.push(Action::LeaveServer(number as u32));
     if let Some(connections) = connections {
@@ -49,7 +49,7 @@ pub(crate) fn next(
     }
     while !peers[number].paths.is_empty() {
         let path = paths.close(cx, peers, number, 0);
-        // Addresses advertised by the server left behind do not apply to the next one.
+        // Addresses advertised by the former server do not apply to the next one.
         if !path.spec.advertised {
             peers[number].waiting.push(WaitingPath::again(&path));
         }

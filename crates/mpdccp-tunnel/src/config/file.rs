@@ -101,7 +101,7 @@ pub struct Config {
     /// Block traffic outside the tunnel, even while the tunnel is down.
     #[serde(default)]
     pub kill_switch: bool,
-    /// Traffic that bypasses the tunnel anyway.
+    /// Traffic that bypasses the tunnel in spite of `default_route`.
     #[serde(default)]
     pub bypass: Bypass,
     /// Name servers to use while there is a session.

@@ -181,13 +181,13 @@ fn a_reload_opens_paths_again_whose_encapsulation_changed() {
     assert_eq!(cfg(now).check_change(&cfg(now)), Ok(()));
 }
 
-/// A path that reached another server than that of its session waits for this.
+/// A path that reached the wrong server waits for this.
 #[test]
 fn sockets_are_told_at_once_what_the_server_advertises() {
     let extra = "encapsulation = \"auto\"\nadvertise = [\"203.0.113.9\"]";
     let one = || ClientFile { extra: "encapsulation = \"auto\"".into(), ..ClientFile::new() };
     let mut world = World::new([one(), one()], &server_text([true; CLIENTS], extra));
-    // Its second path does not come up meanwhile, which would be an occasion to tell it.
+    // Its second path stays down, because the socket is also informed when a path comes up.
     world.change(0, "p1", |access| access.mute = true);
     let mut steps = |done: &dyn Fn(&World) -> bool| {
         let steps = (0..500).take_while(|_| {
@@ -197,11 +197,11 @@ fn sockets_are_told_at_once_what_the_server_advertises() {
         steps.count()
     };
     assert!(steps(&|world| world.peer(0, "hub").is_some_and(|peer| peer.state == "open")) < 500);
-    // A few round trips of 20 ms; the next regular look comes within a second.
+    // A few round trips of 20 ms; the next periodic check comes within a second.
     assert!(steps(&|world| world.hosts[0].advertised.values().any(|told| !told.is_empty())) < 10);
 }
 
-/// A path that found out that UDP does not answer need not do so again at the next server.
+/// A path on which UDP does not answer uses TLS at once at the next server.
 #[test]
 fn a_path_over_tls_begins_with_tls_at_the_next_server() {
     let one = || ClientFile { extra: "encapsulation = \"auto\"".into(), ..ClientFile::new() };
@@ -353,7 +353,7 @@ fn routes_follow_the_sessions() {
     world.run(SOON);
     assert_eq!(world.hosts[SERVERS[0]].routes, nets(&[0, 1]));
     assert_eq!(world.hosts[SERVERS[1]].routes, nets(&[]));
-    // A client that lost its server is at the other one, and the first server finds out when it is back.
+    // A client that lost its server has moved to the other one. The first server learns of it when it is back.
     world.hosts[SERVERS[0]].stopped = true;
     world.run(Duration::from_secs(20));
     assert_eq!(world.hosts[SERVERS[1]].routes, nets(&[0, 1]));
@@ -370,7 +370,7 @@ fn routes_follow_the_sessions() {
     assert_eq!(world.hosts[SERVERS[1]].routes, nets(&[]));
 }
 
-/// Routers need seconds to learn a route that comes and goes.
+/// Routers need seconds to follow a route that disappears and returns.
 #[test]
 fn a_pause_withdraws_no_route() {
     let mut world = World::new(

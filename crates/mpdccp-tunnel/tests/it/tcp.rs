@@ -352,8 +352,8 @@ fn only_a_peers_own_connections_are_taken_for_dead() {
     world.hosts[SERVER].restart(now);
     world.run(Duration::from_secs(60));
     world.segment(SERVER, (SERVER, 0), (80, 1_000), (9, 4_711), b"more");
-    // The server's journal has it; the client's report would not be accepted. Nothing of it may reach the
-    // other peer.
+    // The server's journal has it; the client's report would not be accepted. No segment of this
+    // connection may reach the other peer.
     assert!(world.segments.iter().all(|(at, _)| *at == SERVER));
 }
 

@@ -16,7 +16,7 @@ use std::collections::BTreeMap;
 use std::net::{IpAddr, SocketAddr};
 use std::os::fd::BorrowedFd;
 
-/// How often a server looks at its limits.
+/// How often a server checks its limits.
 const LOOK: Duration = Duration::from_millis(200);
 
 /// Hint for a client without keys that gets no answer.

@@ -45,7 +45,7 @@ pub(crate) struct Use {
     pub(crate) opened: Time,
     /// When the last message was received or created.
     pub(crate) active: Time,
-    /// Bytes of messages since the last look, both directions.
+    /// Bytes of messages since the last check, both directions.
     pub(crate) bytes: u64,
 }
 

@@ -93,7 +93,7 @@ pub(crate) struct Transfer {
     /// When the last message was received or created, and the bytes of all messages.
     active: Time,
     carried: u64,
-    /// Bytes at the last look at the limits.
+    /// Bytes at the last check of the limits.
     looked: u64,
     /// The peer has reported the end of its data.
     peer_done: bool,
@@ -107,12 +107,12 @@ pub(crate) struct Transfer {
     pub(crate) failure: Option<String>,
     pub(crate) sender: Option<Sender>,
     pub(crate) meter: Meter,
-    /// Time and counts of the last look.
+    /// Time and counts of the last report.
     lapped: Time,
     pub(crate) sent: Sent,
     /// Counts of the omitted time.
     pub(crate) omitted: Sent,
-    /// Missing messages at the last look.
+    /// Missing messages at the last report.
     missing: u64,
     /// The omitted time is not over.
     omitting: bool,

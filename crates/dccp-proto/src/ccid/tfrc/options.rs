@@ -19,7 +19,7 @@ const INTERVAL: usize = 9;
 const DROPS_HEADER: usize = 2;
 /// Bytes of a Drop Count (RFC 5622 section 8.7).
 const DROP_COUNT: usize = 3;
-/// Most Loss Intervals in one option.
+/// Maximum number of Loss Intervals in one option.
 const MAX_INTERVALS: usize = 28;
 /// The Loss Event Rate of a connection without losses (RFC 4342 section 8.5).
 const NO_LOSS: u32 = u32::MAX;

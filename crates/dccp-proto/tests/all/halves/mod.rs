@@ -40,7 +40,7 @@ fn a_clean_pipe_delivers_everything() {
         let acks = pipe.ends[1].acks_sent;
         let expected = if ccid == 2 { 1000..1050 } else { 250..1050 };
         assert!(expected.contains(&acks), "CCID {ccid}: {acks}");
-        // Acks of Acks: about one per round trip, and none of them acknowledged.
+        // Acks of Acks: about one per round trip; none of them is itself acknowledged.
         assert!(pipe.ends[0].acks_sent < 100, "CCID {ccid}: {}", pipe.ends[0].acks_sent);
     }
 }

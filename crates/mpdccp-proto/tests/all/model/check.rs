@@ -3,7 +3,7 @@
 use super::*;
 use std::collections::{HashMap, HashSet};
 
-/// All states within the bounds, with the action that led to each first.
+/// All states within the bounds, each with the action that first led to it.
 pub(super) struct Graph {
     /// As reached, with plain numbers.
     pub(super) states: Vec<State>,
@@ -66,7 +66,7 @@ impl State {
         None
     }
 
-    /// Why this is not an end that both ends may stay in.
+    /// Why the two ends must not remain in this state; `None` if they may.
     fn unsettled(&self) -> Option<&'static str> {
         let ends = |c: usize| [CLIENT, SERVER].map(|end| self.is_open(end, c));
         let halves = |end: usize| (0..CONNS).filter(move |c| self.is_live(end, *c));
@@ -112,12 +112,12 @@ impl State {
         None
     }
 
-    /// The state once faults and commands have stopped.
+    /// The same state without further faults and commands.
     fn calm(&self) -> State {
         State { faults: 0, commands: [0; 8], ..self.normal() }
     }
 
-    /// What happens without faults: packets arrive before any timer fires.
+    /// The actions without faults: packets arrive before any timer fires.
     fn calmly(&self) -> Vec<Action> {
         if !self.is_mixed() && !self.net.is_empty() {
             let mut packets = self.net.clone();
@@ -128,7 +128,7 @@ impl State {
             return Vec::new();
         }
         let (mut soon, mut late) = self.timers();
-        // A peer that is well answers, which changes nothing.
+        // A peer in a good state answers, and nothing changes.
         late.retain(|action| !matches!(action, Action::Probe(end, c) if self.is_open(1 - end, *c)));
         for action in &mut soon {
             if let Action::Repeat(end, told, give_up) = action {
@@ -143,11 +143,11 @@ impl State {
     }
 }
 
-/// Follows all calm continuations of all states: from each state that they reach, a settled one is in reach. So
-/// timers that fire again and again settle everything in the end.
+/// Follows all continuations without faults from all states, and checks that each state on the way leads
+/// to a settled one. So repeated timers eventually settle everything.
 fn settle(graph: &Graph) {
     let mut ids: HashMap<State, usize> = HashMap::new();
-    // The state of the graph that each comes from, and where it is reached from.
+    // For each state: the state of the graph at its origin, and its predecessor.
     let (mut calm, mut before): (Vec<(State, usize)>, Vec<Vec<usize>>) = Default::default();
     let mut settled = Vec::new();
     let mut id_of = |state: State, from, calm: &mut Vec<(State, usize)>, before: &mut Vec<Vec<usize>>| {

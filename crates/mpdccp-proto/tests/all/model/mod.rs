@@ -15,7 +15,7 @@ const SERVER: usize = 1;
 const CONNS: usize = 3;
 /// Address IDs that the server may assign.
 const IDS: usize = 2;
-/// After so many transmissions an end may give up an option.
+/// After this many transmissions an end may give up an option.
 const TRIES: u8 = 3;
 
 /// State of a connection at one end (RFC 4340 section 8.5).
@@ -75,7 +75,8 @@ enum Told {
 struct Packet {
     conn: usize,
     from: usize,
-    /// Which acceptance of the connection by the server it belongs to; 0 on a Request.
+    /// The number of the server's acceptance that it belongs to (the server may accept a connection
+    /// again); 0 on a Request.
     inc: u16,
     /// 0 is below all numbers.
     seq: u16,
@@ -122,7 +123,7 @@ struct Pending {
     tries: u8,
 }
 
-/// What a host does by itself or on command.
+/// An action of a host, spontaneous or by command.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 enum Command {
     /// MP_ADDADDR for the second address of the server, and its removal.
@@ -145,7 +146,7 @@ enum Action {
     Timer(usize, usize, bool),
     /// The same for an option without confirmation.
     Repeat(usize, Told, bool),
-    /// A Sync of an end that doubts its peer.
+    /// A Sync of an end that suspects its peer to be gone.
     Probe(usize, usize),
     Command(Command),
 }
@@ -179,14 +180,14 @@ impl State {
         state
     }
 
-    /// From here on, so many faults may happen, and each of these commands once for each time it is listed.
+    /// From here on, up to this many faults may happen, and each of these commands as often as it is listed.
     fn with(mut self, faults: u8, commands: &[Command]) -> State {
         self.faults = faults;
         commands.iter().for_each(|command| self.commands[slot(*command)] += 1);
         self
     }
 
-    /// All packets arrive, then these commands are obeyed one by one.
+    /// Delivers all packets, then executes these commands one by one.
     fn then(mut self, commands: &[Command]) -> (State, Vec<Action>) {
         let mut trace = Vec::new();
         let mut commands = commands.iter();
@@ -287,7 +288,7 @@ impl State {
         let ack = packet.ack.is_none_or(|ack| (least..=half.gss).contains(&ack));
         let same = packet.kind == Request || packet.inc == half.inc;
         if !(seq && ack && same) {
-            // A Request that another overtook; see docs/rfc4340.md.
+            // A Request that a later one has overtaken; see docs/rfc4340.md.
             let overtaken = packet.kind == Request && state == Conn::Respond;
             if !matches!(packet.kind, Sync | SyncAck) && !overtaken {
                 let (ack, inc) = match packet.kind {
@@ -438,7 +439,7 @@ impl State {
         (1..CONNS).find(|c| uses(self.conns[*c][CLIENT].state))
     }
 
-    /// The client joins an address that it knows and has no subflow to.
+    /// The client joins a known address to which it has no subflow.
     fn join(&mut self) {
         let busy = self.user().is_some();
         let ids = (0..IDS).filter(|id| matches!(self.known[*id], Some((true, _))) && !self.shunned[*id]);
@@ -477,7 +478,7 @@ impl State {
         }
     }
 
-    /// The subflow that a new transmission takes.
+    /// The subflow for a new transmission.
     fn carrier(&self, end: usize, pending: &Pending) -> Option<usize> {
         let open = |c: &usize| self.conns[*c][end].state == Conn::Open;
         match pending.told {
@@ -622,7 +623,7 @@ impl State {
         }
     }
 
-    /// A retransmission timer, or the last one.
+    /// A retransmission timer, or the timer that gives up.
     fn timer(&mut self, end: usize, c: usize, give_up: bool) {
         let half = self.conns[c][end];
         match (half.state, give_up) {
@@ -684,7 +685,7 @@ impl State {
         }
     }
 
-    /// The timers that run. Those of the last kind fire only when nothing else helps.
+    /// The running timers. Timers that give up fire only if no other action is possible.
     fn timers(&self) -> (Vec<Action>, Vec<Action>) {
         let (mut soon, mut late) = (Vec::new(), Vec::new());
         for (end, c) in (0..2).flat_map(|end| (0..CONNS).map(move |c| (end, c))) {
@@ -713,8 +714,8 @@ impl State {
         (soon, late)
     }
 
-    /// Both ends have the subflow, but the server accepted it again for an old Request. The initial sequence
-    /// numbers, which the model leaves out, decide what the ends think of each other's packets.
+    /// Both ends have the subflow, but the server accepted it again for an old Request. The result
+    /// depends on the initial sequence numbers, which the model does not contain.
     fn is_mixed(&self) -> bool {
         let mixed = |[client, server]: &[Half; 2]| {
             let alive = |half: &Half| !matches!(half.state, Conn::Closed | Conn::TimeWait | Conn::Request);
@@ -742,7 +743,7 @@ impl State {
         all.extend(once.map(|p| Action::Duplicate(*p)));
         let (soon, late) = self.timers();
         all.extend(soon.into_iter().chain(late));
-        // An end gives up no earlier than its packets vanish from the network.
+        // An end gives up only after its packets have left the network.
         let early = |action: &Action| matches!(action, Action::Timer(_, c, true) if self.net.iter().any(|p| p.conn == *c));
         all.retain(|action| (self.faults > 0 || !self.is_fault(action)) && !early(action));
         all
@@ -810,10 +811,10 @@ impl State {
     }
 }
 
-/// Is shown numbers, one by one.
+/// Visits numbers, one by one.
 type Visit<'a> = &'a mut dyn FnMut(&mut u16);
 
-/// Gives the numbers that a visit shows the smallest values in the same order. Zero stays zero, and adjacent
+/// Replaces the visited numbers by the smallest values in the same order. Zero stays zero, and adjacent
 /// numbers stay adjacent if that matters.
 fn rename(numbers: &mut dyn FnMut(Visit<'_>), adjacent: bool) {
     let (mut used, mut len) = ([(0, 0); 64], 0);
@@ -845,7 +846,7 @@ fn slot(command: Command) -> usize {
     COMMANDS.iter().position(|c| *c == command).unwrap_or(0)
 }
 
-/// Where an unconfirmed option is kept: a newer one about the same replaces it.
+/// The slot of an unconfirmed option: a newer option on the same subject replaces it.
 fn place(told: Told) -> usize {
     match told {
         Told::Prio(_) => 0,

@@ -44,7 +44,7 @@ struct Replay {
     /// The first MP_SEQ of each end.
     mp_seq: [Option<Seq>; 2],
     flying: Vec<(Packet, Vec<u8>)>,
-    /// The client lost a subflow that it did not close; it joins again some day.
+    /// The client lost a subflow that it did not close, and will join again.
     lost: bool,
 }
 
@@ -57,7 +57,7 @@ fn route(to: usize, conn: usize) -> Route {
     }
 }
 
-/// The model knows no more of an Ack without confirmation.
+/// The model does not contain further fields of an Ack without confirmation.
 fn same(a: &Kind, b: &Kind) -> bool {
     match (a, b) {
         (Ack { confirms: a, .. }, Ack { confirms: b, .. }) => a == b,
@@ -170,7 +170,7 @@ impl Replay {
         Some((told, mp_seq.diff(first) as u16 + 1))
     }
 
-    /// The model is in this state now, and the ends sent these packets: they are the model's new ones.
+    /// The model has reached this state. The packets that the ends just sent correspond to the model's new packets.
     fn follow(&mut self, next: State, sent: Vec<(usize, Vec<Sent>)>) -> Result<(), Stop> {
         let mut new = next.net.clone();
         for (packet, _) in &self.flying {
@@ -213,7 +213,7 @@ impl Replay {
         }
     }
 
-    /// The option waits to be sent, or again.
+    /// The option waits for its first transmission or for a retransmission.
     fn waits(&self, end: usize, kind: &Kind) -> bool {
         let waits = |told: &Told| self.model.pending[end].iter().flatten().any(|p| p.told == *told);
         matches!(kind, Data(told, _) if waits(told))
@@ -258,7 +258,7 @@ impl Replay {
                     Conn::Open => Some(PathState::Up),
                     Conn::Closing => Some(PathState::Down),
                 };
-                // The model does not judge paths.
+                // The model has no states of paths.
                 let state = halves.get(&c).map(|p| p.state);
                 let state = state.map(|s| if s == PathState::Suspect { PathState::Up } else { s });
                 if state != wanted {

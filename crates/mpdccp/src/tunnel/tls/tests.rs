@@ -36,7 +36,7 @@ fn pair() -> [TcpStream; 2] {
     ends
 }
 
-/// Both ends after the handshake, or the error of the client and what the server learns of it.
+/// Both ends after the handshake, or the client's error and the server's.
 fn connected(check: TlsCheck) -> Result<[Connection; 2], String> {
     connected_to(certificate::server(&config())?, check)
 }
@@ -197,7 +197,7 @@ fn a_client_checks_what_its_file_says() {
     }
 }
 
-/// A server that shows a certificate with any key.
+/// A server that presents this certificate with an arbitrary key.
 fn certified(certificate: CertificateDer<'static>, key: PrivateKeyDer<'static>) -> Arc<ServerConfig> {
     let key = CertifiedKey::new(vec![certificate], any_supported_type(&key).unwrap());
     let mut config = ServerConfig::clone(&certificate::server(&config()).unwrap());

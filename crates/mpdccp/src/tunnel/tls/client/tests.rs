@@ -75,7 +75,7 @@ fn turn(client: &mut TlsClient) {
     client.receive(&mut |_| {}).unwrap();
 }
 
-/// Runs the client until `done`; a generous limit makes a failure of what would wait forever.
+/// Runs the client until `done`. A generous time limit turns an endless wait into a failure.
 fn until(client: &mut TlsClient, done: impl Fn(&TlsClient) -> bool) {
     let since = std::time::Instant::now();
     while !done(client) {
@@ -122,7 +122,7 @@ fn the_next_connection_carries_the_last_packet_again() {
     assert_eq!(packet(&mut stream), b"first", "it waited for the connection");
     send(&mut client, b"second").unwrap();
     assert_eq!(packet(&mut stream), b"second");
-    // Another server gets it, too: what the first one received was perhaps not for it.
+    // The next server gets the packet too, because the first server may have been the wrong one.
     let other = host.accept();
     drop(stream);
     let mut stream = run(&mut client, other);
@@ -150,7 +150,7 @@ fn failed_attempts_wait_longer_each_time_and_not_all_alike() {
         })
         .collect();
     assert!(waits.len() > 40, "the attempts of many clients spread");
-    // Before its time no attempt begins, then one does.
+    // The next attempt begins only after the delay.
     let due = client.retry_at;
     client.step(due - Duration::from_nanos(1));
     assert!(matches!(client.link, Link::Idle));
@@ -180,7 +180,7 @@ fn a_path_whose_attempt_failed_is_down_until_the_next_one_succeeds() {
     assert!(matches!(send(&mut client, b"second"), Err(SendError::LinkDown(_))));
     let host = Host(TcpListener::bind(remote).unwrap());
     let other = host.accept();
-    // Nothing is sent or arrives meanwhile: the checks connect.
+    // No packets are sent or arrive meanwhile, so the periodic checks must connect.
     let due = client.retry_at;
     while now() < due {}
     assert!(client.check(remote).is_err() && matches!(client.link, Link::Connecting(_)));
@@ -219,7 +219,7 @@ fn a_host_that_moved_connects_again() {
     assert_eq!(drops(&client, "tls_moved"), 0);
     client.step(looked + LOOK);
     assert_eq!(drops(&client, "tls_moved"), 1);
-    // The new one leaves from the right address, and stays.
+    // The new connection leaves from the right address, and is kept.
     let _second = run(&mut client, host.accept());
     until(&mut client, |client| client.ready);
     let looked = client.looked_at;
@@ -230,7 +230,7 @@ fn a_host_that_moved_connects_again() {
 #[test]
 fn a_path_that_is_down_goes_to_the_server_of_its_session() {
     let [chosen, own] = [Host::new(), Host::new()];
-    // An address of its own, at the same port.
+    // A separate address, with the same port.
     let port = chosen.addr().port();
     drop(own);
     let own = Host(TcpListener::bind(("127.0.0.9", port)).unwrap());
@@ -333,7 +333,7 @@ fn sizes_and_routes_are_those_of_the_connection() {
     let client = client(remote, &TlsPath { proxy, ..path(443) });
     assert!(client.source(remote).unwrap().is_loopback());
     assert_eq!(client.device(remote).unwrap(), "lo");
-    // TCP cuts packets as the network needs it.
+    // TCP may split packets anywhere.
     assert_eq!((client.path_mtu(remote).unwrap(), client.device_mtu(remote).unwrap()), (MTU, MTU));
     let auto = TlsPath { auto: Some(Over::Udp), ..path(443) };
     let near = SocketAddr::from(([127, 0, 0, 1], 443));

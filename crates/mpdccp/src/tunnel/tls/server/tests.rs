@@ -70,7 +70,7 @@ fn peers_behind_one_address_are_as_many_as_they_like_and_strangers_are_not() {
     assert_eq!(server.drops("tls_refused_source"), 0);
     let fourth = server.connect(1);
     assert_eq!(server.drops("tls_refused_source"), 1);
-    // Another source has its own share.
+    // The limit does not apply to another source.
     let other = server.connect(2);
     assert_eq!(server.drops("tls_refused_source"), 1);
     // Strangers that leave make room.
@@ -183,7 +183,7 @@ fn a_full_server_takes_the_one_that_was_silent_longest() {
     for client in &clients {
         server.send(client, &[2; 40]);
     }
-    // The first one sends, the second one gets something.
+    // The first connection sends; the second receives.
     clients[0].send(std::iter::once(&[1; 100][..])).unwrap();
     while server.turn() == 0 {}
     server.send(&clients[1], &[2; 40]);
