@@ -132,7 +132,7 @@ macro_rules! texts {
     )+ };
 }
 
-/// Error in a forked process: the data thread is in the other one.
+/// Error in a forked process, which has no data thread.
 const FORKED: &str = "a forked process cannot use the connection; only the process that opened it can";
 
 texts! {

@@ -79,7 +79,7 @@ impl SendHalf {
         self.fin == Fin::Acked && self.is_all_acked()
     }
 
-    /// Whether nothing will be sent again.
+    /// Whether everything is acknowledged or abandoned, so that no retransmission follows.
     pub(crate) fn is_done(&self) -> bool {
         self.reset.map_or(self.is_delivered(), |(_, known)| known)
     }

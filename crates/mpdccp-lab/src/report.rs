@@ -37,7 +37,7 @@ pub(crate) fn document(
     }
 }
 
-/// Lateness that no link is responsible for; more than this spoils latencies in milliseconds.
+/// Maximum lateness in a valid run: more than this falsifies latencies of milliseconds.
 const TOO_LATE_US: f64 = 1_000.0;
 
 /// A warning if the machine influenced a run much.

@@ -176,7 +176,7 @@ pub struct Hook {
     pub event: HookEvent,
     /// Name of the peer.
     pub peer: String,
-    /// Name of the path, if the event is about one; on a server, the client's name for its path.
+    /// Name of the path that the event concerns, if any; on a server, the client's name for its path.
     pub path: Option<String>,
     /// The reason, or empty.
     pub why: String,

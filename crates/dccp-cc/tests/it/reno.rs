@@ -133,8 +133,8 @@ fn timeouts_and_long_idleness() {
             (Rto, 1, SS),
             (Ack(60), 16, CA),
             (Ack(16), 17, CA),
-            // RFC 7661 section 4.4.3: after five minutes without use the window is halved, with a threshold
-            // to return to; again after five more.
+            // RFC 7661 section 4.4.3: after five minutes without use the window is halved, and
+            // the threshold lets it grow back; after five more minutes it is halved again.
             (IdleMs(299_000), 17, CA),
             (IdleMs(2_000), 8, SS),
             (IdleMs(298_000), 8, SS),

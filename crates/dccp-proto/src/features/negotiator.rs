@@ -168,7 +168,7 @@ impl Negotiator {
     /// Processes one option of a packet. True if it was a feature option: then call [`note`](Self::note)
     /// after the packet's last option. RFC 4340 section 6.6.2.
     pub(crate) fn handle(&mut self, order: Order, option: &Opt<'_>, mandatory: bool) -> Result<bool, Error> {
-        // The peer's L options are about a feature at the peer, its R options about one at this end.
+        // The peer's L options concern a feature at the peer, its R options a feature at this end.
         let (side, number, data, is_change) = match *option {
             Opt::ChangeL(number, data) => (Side::Remote, number, data, true),
             Opt::ChangeR(number, data) => (Side::Local, number, data, true),

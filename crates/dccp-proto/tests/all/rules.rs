@@ -142,7 +142,8 @@ fn a_sync_leaves_a_client_in_partopen() {
     assert_eq!(client.state(), State::Open);
 }
 
-/// RFC 4340 section 11.4.2: the sender acknowledges Acks, and state reported by those is not reported again.
+/// RFC 4340 section 11.4.2: the sender acknowledges Acks, and the receiver does not repeat the state that
+/// those Acks reported.
 #[test]
 fn an_acknowledged_ack_vector_is_not_sent_again() {
     let mut net = Net::open(Config::default(), Config::default());

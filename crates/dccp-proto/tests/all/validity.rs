@@ -183,7 +183,7 @@ fn a_half_open_connection_is_found_and_ends_within_three_round_trips() {
     // Reset has a number that it knows.
     assert_eq!(types, [Request, Sync, Reset, Sync, Reset]);
     assert_eq!(net.events[SERVER].last(), Some(&Event::Closed(CloseReason::Reset(ResetCode::PacketError))));
-    // Not TIMEWAIT: the same ports are needed again.
+    // Not TIMEWAIT, because the peer reuses the same ports.
     assert_eq!(net.states(), [State::Request, State::Closed]);
 }
 

@@ -9,7 +9,7 @@ use crate::sweep::Median;
 
 /// An axis with a larger ratio than this is logarithmic.
 const WIDE: f64 = 40.0;
-/// If one variant's latency is this many times another's, a linear range would flatten the latter.
+/// If one variant's latency is this many times another's, a linear range would flatten the lower one.
 const FLATTENED: f64 = 8.0;
 
 /// One row of panels per metric of `show`, one panel per cell, one line per variant; `None` if the values of

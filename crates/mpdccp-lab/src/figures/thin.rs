@@ -2,7 +2,7 @@
 
 /// Maximum number of points per series in a figure.
 pub(super) const MOST: usize = 1600;
-/// Points kept per bin: the lowest, the highest and two between.
+/// Points kept per bin: the lowest, the highest and two others.
 const KEPT: usize = 4;
 
 /// Returns at most [`MOST`] of the `points` in `span`, sorted by horizontal position: from each of equal bins

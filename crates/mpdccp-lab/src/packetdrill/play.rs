@@ -165,7 +165,7 @@ impl Player<'_> {
             }
             (false, true, _) => {
                 if self.handshake.sent_at.replace(self.now).is_some() {
-                    return Err("the model repeats no SYN".into());
+                    return Err("the model does not retransmit SYNs".into());
                 }
                 (self.handshake.ecn, self.handshake.active) = (ack && packet.has('E'), !ack);
             }
@@ -177,7 +177,7 @@ impl Player<'_> {
 
     /// The last packet of the handshake arrives.
     fn open(&mut self, packet: &Packet) -> Result<(), Stop> {
-        let sent_at = self.handshake.sent_at.ok_or("expected a SYN or SYN-ACK of the model before")?;
+        let sent_at = self.handshake.sent_at.ok_or("expected the model's SYN or SYN-ACK first")?;
         let peer = &self.handshake.peer;
         let options = if peer.times.is_some() { TIMESTAMPS } else { 0 };
         let mtu = peer.mss.unwrap_or(DEFAULT_MSS).saturating_sub(options) + HEADERS as u64;
@@ -216,7 +216,7 @@ impl Player<'_> {
         {
             let got = format!("only 1:{}({sent}) until {:.3} s", sent + 1, self.now.as_secs_f64());
             return Err(Stop::Differs {
-                expected: format!("data up to {} that this acknowledges", end + 1),
+                expected: format!("data up to {}, which this packet acknowledges", end + 1),
                 got,
             });
         }

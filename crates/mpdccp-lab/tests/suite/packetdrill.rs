@@ -96,7 +96,7 @@ fn what_the_model_cannot_play_is_a_wrong_script() {
         ("0 < S 0:0(0) win 9 <mss 1000>\n", "the model needs the peer's sackOK"),
         ("0 write(4, ..., 10) = 10\n", "data before the end of the handshake"),
         ("0 < . 1:1(0) ack 1 win 9\n", "expected a SYN or SYN-ACK of the model before"),
-        ("0 > S 0:0(0)\n+1 > S 0:0(0)\n", "the model repeats no SYN"),
+        ("0 > S 0:0(0)\n+1 > S 0:0(0)\n", "the model does not retransmit SYNs"),
         (
             "0 > S 0:0(0)\n+0 < S. 0:0(0) ack 1 win 9 <mss 65535,sackOK>\n",
             "the maximum segment size is too large",

@@ -122,7 +122,7 @@ impl Track {
         self.newest.is_some() && now.since(self.newest_at) <= age
     }
 
-    /// Whether no gap is open that may still be filled.
+    /// Whether all gaps are settled or filled.
     pub(super) fn is_in_order(&self) -> bool {
         self.settled == self.gaps.len()
     }

@@ -1,6 +1,7 @@
 //! Paths that would add little rate but delay everything: far and slow compared to the others.
 //!
-//! In-order delivery takes as long as the farthest path in use, and each loss there as long as its repair. If
+//! In-order delivery takes as long as the farthest path in use; after a loss there, it takes until the
+//! retransmission arrives. If
 //! a TCP flow in the tunnel gains a tenth of rate but its round trips become several times longer, it grows
 //! more slowly than without that path.
 

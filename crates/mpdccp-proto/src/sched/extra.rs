@@ -31,7 +31,7 @@ enum State {
     Resting(Time),
     /// Trial of this path since then; earlier throughput.
     Trying(PathId, Time, Rate),
-    /// This path helps; and whether it did at the last check.
+    /// Whether this path helps now, and whether it helped at the last check.
     Helping(PathId, bool),
 }
 

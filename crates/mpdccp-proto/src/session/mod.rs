@@ -391,7 +391,7 @@ impl Session {
             .min_by_key(|(t, _)| *t)
     }
 
-    /// Whether nothing is left to do or to send.
+    /// Whether the session has finished all work and sent all packets.
     pub(crate) fn is_finished(&self) -> bool {
         self.state == SessionState::Closed && self.dying.is_empty()
     }

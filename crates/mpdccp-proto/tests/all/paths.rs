@@ -450,7 +450,7 @@ fn a_dead_path_that_is_removed_is_gone_at_the_server_too() {
     let sid = net.server_id();
     assert_eq!(net.state(Server, sid), [PathState::Up, PathState::Up]);
     assert_eq!(net.status(Server, sid).peer_addresses, []);
-    // Another path from the same source gets an Address ID again.
+    // The freed Address ID can be used for another path from the same source.
     net.wires[1].up = true;
     net.client.add_path(net.now, id, path(1));
     net.drain();

@@ -49,7 +49,7 @@ pub struct Review {
     /// The first error found; others may be consequences.
     first: Option<Remark>,
     places: Places,
-    /// Keys that errors are about.
+    /// Keys with a reported error.
     known: BTreeSet<String>,
 }
 

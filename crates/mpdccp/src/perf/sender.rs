@@ -43,7 +43,7 @@ impl Sender {
         Sender { load, clock, started: now, due: now, made: 0, source, short: 0 }
     }
 
-    /// Whether no more messages will be made.
+    /// Whether all messages have been made.
     pub(crate) fn is_done(&self, now: Time) -> bool {
         let all = self.load.messages.is_some_and(|n| self.made >= n) || self.made == u32::MAX;
         let all = all || self.source.as_ref().is_some_and(|source| source.ended);

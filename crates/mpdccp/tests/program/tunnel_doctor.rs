@@ -355,7 +355,7 @@ fn a_clock_that_is_off_by_a_day_is_found() {
     let output = doctor(&world, -86_400);
     let text = String::from_utf8_lossy(&output.stdout);
     assert!(found(&output).contains(&("clock".to_owned(), String::new())), "{text}");
-    assert!(text.contains("24.0 hours older than files that this host wrote"), "{text}");
+    assert!(text.contains("24.0 hours behind the files that this host wrote"), "{text}");
     world.up("s");
     for (shift, words) in
         [(-86_400, "24.0 hours behind the server's"), (86_400, "24.0 hours ahead of the server's")]

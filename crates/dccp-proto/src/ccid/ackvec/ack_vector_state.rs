@@ -105,7 +105,7 @@ impl AckVectorState {
         Some(run)
     }
 
-    /// Adds a packet older than all others, with `missing` unknown packets between.
+    /// Adds a packet older than all others, and the `missing` unknown packets after it.
     fn backfill(&mut self, missing: u64, state: State) -> Recorded {
         if self.trimmed || missing > MAX_BACKFILL {
             return Recorded::TooOld;

@@ -6,7 +6,7 @@ use mpdccp_units::Time;
 
 /// Maximum number of packets remembered: 100 ms of full packets at 30 Gbit/s.
 pub(crate) const MAX_PACKETS: usize = 1 << 18;
-/// Packets without data that are kept at the old end, for their round-trip time.
+/// Maximum number of packets without data among the oldest; they are kept to measure the round-trip time.
 const KEPT_NON_DATA: usize = 256;
 
 /// The fate of a packet.
@@ -151,7 +151,7 @@ impl History {
         found.filter(|&index| index < range.end)
     }
 
-    /// Removes settled packets at the old end: received, lost before `lost_before`, or without data. If too
+    /// Removes settled packets, oldest first: received, lost before `lost_before`, or without data. If too
     /// many remain, returns the oldest to be settled; call until `None`.
     pub(crate) fn trim(&mut self, lost_before: impl Fn() -> Time) -> Option<Packet> {
         while let Some(oldest) = self.packets.front() {

@@ -31,7 +31,7 @@ pub(crate) struct Finding {
     pub(crate) severity: Severity,
     /// The test that found it; a stable word.
     pub(crate) check: &'static str,
-    /// Name of the path, if the finding is about one.
+    /// Name of the path that the finding concerns, if any.
     pub(crate) line: Option<String>,
     pub(crate) message: String,
     pub(crate) advice: String,

@@ -393,7 +393,7 @@ pub(crate) fn only_one() -> Result<PathBuf, Error> {
     }
 }
 
-/// Whether no process listens, because the tunnel was killed.
+/// Whether the socket is a leftover of a killed tunnel: no process listens on it.
 fn is_leftover(path: &Path) -> bool {
     UnixStream::connect(path).is_err_and(|e| e.kind() == ErrorKind::ConnectionRefused)
 }
