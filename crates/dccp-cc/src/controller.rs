@@ -101,7 +101,7 @@ pub struct AckEvent<'a> {
     pub delivered: Amount,
     /// It ended a packet round: a packet sent after the previous round's end was acknowledged.
     pub round_end: bool,
-    /// Only the application limited sending: neither the window nor pacing did within the last round.
+    /// Only the application limited sending: the window and pacing did not within the last round.
     pub app_limited: bool,
 }
 
@@ -171,7 +171,7 @@ pub trait Controller: Send + core::fmt::Debug {
 pub struct Inherited {
     /// Time of the change.
     pub now: Time,
-    /// Amount kept in flight, IP bytes.
+    /// The amount that the controller keeps in flight, IP bytes.
     pub window: u64,
     /// Smoothed round-trip time.
     pub srtt: Option<Duration>,

@@ -24,14 +24,14 @@ pub struct Cubic {
     packets: bool,
     mtu: u16,
     hystart: HyStart,
-    /// Linux's deviations; its HyStart is removed once it has ended slow start.
+    /// Linux's deviations. Its HyStart is `None` once slow start has ended.
     linux: Option<Linux>,
     state: State,
     /// The state before the last reduction (section 4.9).
     undo: Option<State>,
     /// Validation of unused windows (RFC 7661); not in Linux.
     validation: Validation,
-    /// A timeout occurred, and nothing was acknowledged since.
+    /// A timeout occurred, and nothing has been acknowledged since.
     timed_out: bool,
     last_ack: Time,
     last_sent: Time,

@@ -65,8 +65,8 @@ struct Bursts {
 }
 
 impl Bursts {
-    /// A burst: at least every other packet is lost, while `packets` leave per second. Returns whether this
-    /// loss begins a new burst.
+    /// Records a loss, while `packets` leave per second. In a burst at least every other packet is
+    /// lost. Returns whether this loss begins a new burst.
     fn on_lost(&mut self, sent_at: Time, packets: f64) -> bool {
         if self.lost > MANY {
             (self.lost, self.times) = (self.lost / 2.0, self.times / 2.0);

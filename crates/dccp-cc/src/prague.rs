@@ -79,7 +79,7 @@ impl Prague {
         } else {
             let short = self.srtt.map_or(1.0, |srtt| (srtt.as_secs_f64() / REFERENCE_RTT).min(1.0));
             let mut step = self.part.increase * short * short;
-            // The queue does not mark at the previous maximum window: grow faster, by half a packet more each
+            // The queue did not mark at the previous maximum window, so grow faster: by half a packet more each
             // round, so that growth by W packets takes 2 sqrt(W) rounds instead of W.
             if self.cwnd > self.top {
                 self.beyond += acked / self.cwnd;

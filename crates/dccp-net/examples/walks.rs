@@ -182,7 +182,7 @@ impl End {
     }
 }
 
-/// Records on the way, with their arrival times.
+/// Records in flight, with their arrival times.
 type Wire = VecDeque<(Time, VecDeque<Records>)>;
 
 #[inline(never)]

@@ -57,7 +57,7 @@ impl Core {
         self.net.neighbours = Neighbours::new(all.iter().map(post).collect());
     }
 
-    /// Takes packets that arrived at another shard.
+    /// Accepts packets that arrived at another shard for this one.
     fn take(&mut self, mail: Vec<Mail>) {
         let now = self.clock.now();
         self.net.take(now, mail, &mut self.endpoint);
@@ -157,7 +157,7 @@ impl<A> Handle<A> {
     pub fn run(&self, job: impl FnOnce(&mut Core, &mut A) + Send + 'static) -> bool {
         let sent = self.jobs.send(Box::new(job)).is_ok();
         if !self.woken.swap(true, Ordering::SeqCst) {
-            // Fails only if the counter is at its limit, and then the loop is awake.
+            // This fails only if the counter is at its limit, when the loop is awake already.
             let _ = rustix::io::write(&self.wake, &1u64.to_ne_bytes());
         }
         sent

@@ -89,7 +89,7 @@ impl<A: App> Driver<A> {
         self.handle.woken.store(true, Ordering::SeqCst);
         busy |= self.run_jobs();
         if !busy {
-            // From now on a job wakes the loop; one may have come just before.
+            // From now on a job wakes the loop. A job may have arrived just before, so check once more.
             self.handle.woken.store(false, Ordering::SeqCst);
             busy = self.run_jobs();
         }

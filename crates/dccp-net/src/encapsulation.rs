@@ -177,17 +177,17 @@ pub trait Encapsulation: Send {
     /// The peer answered an echo request over this socket.
     fn on_answer(&mut self, _now: Time) {}
 
-    /// The path over this socket fails, though packets may arrive.
+    /// The path over this socket fails, although packets may arrive.
     fn on_suspect(&mut self, _now: Time) {}
 
     /// The peer's host advertises these addresses. If the path over this socket is down, it may connect to one of them.
     fn on_advertised(&mut self, _now: Time, _addresses: &[IpAddr], _up: bool) {}
 
-    /// Gives away the connection to `remote`, for the same socket of another shard.
+    /// Removes and returns the connection to `remote`, for the same socket of another shard.
     fn give(&mut self, _remote: SocketAddr) -> Option<Box<dyn Any + Send>> {
         None
     }
 
-    /// Takes a connection that another shard's socket gave away.
+    /// Adds a connection that another shard's socket returned.
     fn take(&mut self, _connection: Box<dyn Any + Send>) {}
 }

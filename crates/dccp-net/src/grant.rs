@@ -6,7 +6,8 @@ use socket2::SockRef;
 use std::io;
 use std::sync::OnceLock;
 
-/// Buffer size requested from the kernel for each socket and direction; without privilege it grants less.
+/// Buffer size requested from the kernel for each socket and direction; the kernel grants less to a
+/// process without privileges.
 const BUFFER: usize = 4 << 20;
 
 type Granter = dyn Fn(BorrowedFd<'_>) -> io::Result<()> + Send + Sync;

@@ -173,7 +173,7 @@ impl QueueSelection {
         Ok(())
     }
 
-    /// Replaces all prefixes; those that stay are not touched.
+    /// Replaces all prefixes; entries that do not change are not rewritten.
     ///
     /// # Errors
     /// As for [`add`](Self::add).

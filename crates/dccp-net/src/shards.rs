@@ -6,15 +6,15 @@ use std::any::Any;
 
 /// A packet for another shard.
 pub(crate) enum Mail {
-    /// A datagram whose header names that shard.
+    /// A datagram whose header names the receiving shard.
     Datagram { from: Route, ecn: Ecn, ip_len: u32, bytes: Vec<u8> },
-    /// A handshake of a peer that belongs to that shard.
+    /// A handshake of a peer that belongs to the receiving shard.
     Handshake(Box<Handover>),
-    /// A connection of this socket, which the packets of that shard use.
+    /// A connection of this socket that carries packets for the receiving shard.
     Connection { socket: u32, connection: Box<dyn Any + Send> },
 }
 
-/// Hands over to a shard; false if that shard is overloaded.
+/// Passes mail to a shard; false if that shard is overloaded.
 pub(crate) type Post = Box<dyn Fn(Vec<Mail>) -> bool + Send>;
 
 /// Mailboxes of all shards by number, and the mail that waits for them.

@@ -299,7 +299,7 @@ impl Socket {
     pub(crate) fn send(&mut self, burst: &Burst<'_>) -> Result<(), SendError> {
         if self.segmentation && burst.bytes.len() > burst.segment {
             match self.transmit(burst, burst.bytes, Some(burst.segment)) {
-                // Some drivers refuse to segment; send packet by packet from here on.
+                // Some drivers do not segment packets: from here on, send one packet per call.
                 Err(e) if matches!(Errno::from_io_error(&e), Some(Errno::IO | Errno::INVAL)) => {
                     tracing::info!(
                         "the kernel refused segmentation offload ({e}); packets are sent one by one"
@@ -314,7 +314,7 @@ impl Socket {
             let (packet, later) = rest.split_at(burst.segment.min(rest.len()));
             match self.transmit(burst, packet, None) {
                 Ok(()) => self.count(Ok(()), packet, burst.segment)?,
-                // An error of one packet also affects the rest.
+                // After an error the rest of the burst is not sent either.
                 Err(e) => return self.count(Err(e), rest, burst.segment),
             }
             rest = later;
@@ -341,8 +341,8 @@ impl Socket {
             match sendmsg(fd, &[IoSlice::new(bytes)], &control, MsgFlags::MSG_DONTWAIT, Some(&to)) {
                 Err(nix::Error::EINTR) => {}
                 Err(e) if !matches!(e, nix::Error::EAGAIN | nix::Error::ENOBUFS) && !told => {
-                    // The error may be of an earlier packet, perhaps to another destination: this one has not
-                    // left.
+                    // The error may belong to an earlier packet, perhaps to another
+                    // destination; this packet has not left.
                     told = true;
                     if !self.read_errors() {
                         return Err(e.into());

@@ -17,8 +17,8 @@ pub struct TunConfig {
     pub addresses: Vec<(IpAddr, u8)>,
     /// Largest IP packet, bytes.
     pub mtu: u16,
-    /// Exchanges super-packets with the kernel, for [`Bursts`](crate::Bursts). Without it, or if the kernel
-    /// does not support it, each packet is passed by itself.
+    /// Exchanges super-packets with the kernel, for [`Bursts`](crate::Bursts). Otherwise, and if the
+    /// kernel does not support it, each call passes one packet.
     pub offload: bool,
 }
 
@@ -115,7 +115,7 @@ impl Tun {
     /// effect without queues.
     ///
     /// # Errors
-    /// The system's error; then only a part of the prefixes is in effect.
+    /// The system's error; after an error only some of the prefixes are in effect.
     pub fn assign_queues(&self, prefixes: impl IntoIterator<Item = (IpAddr, u8, u8)>) -> io::Result<()> {
         self.selection.as_ref().map_or(Ok(()), |selection| selection.set(prefixes))
     }

@@ -118,9 +118,10 @@ pub(crate) struct Pending {
 }
 
 impl Pending {
-    /// The interval after one of `before`, in a handshake that began at `since`; the responder was last
-    /// `heard`, and the last handshake `took` this long. A responder heard since then is running, even if its
-    /// answer takes long.
+    /// The interval that follows `before`, in a handshake that began at `since`. `heard` is the last
+    /// time at which the responder sent anything, and `took` the duration of the last handshake. A
+    /// responder that has sent something since the beginning is running, even if its answer takes
+    /// long.
     pub(crate) fn wait(
         now: Time,
         (since, heard): (Time, Time),
@@ -148,8 +149,8 @@ pub(crate) struct Channel {
     pub(crate) initiates: bool,
     /// The server that this channel stays with, although this end's other channels may use another one.
     pub(crate) stays: Option<Receiver>,
-    /// The newest key that both ends are known to have; the key before it; and one that the initiator has not
-    /// confirmed yet.
+    /// The newest key that both ends have for certain, the key before it, and a key that the
+    /// initiator has not confirmed yet.
     pub(crate) current: Option<Box<Keypair>>,
     pub(crate) previous: Option<Box<Keypair>>,
     pub(crate) next: Option<Box<Keypair>>,

@@ -85,8 +85,8 @@ impl Sources {
     /// Takes a token; false if the source has none left, or if more sources are active than can be kept.
     pub(crate) fn allows(&mut self, now: Time, ip: IpAddr) -> bool {
         if self.buckets.len() >= MAX_SOURCES && !self.buckets.contains_key(&source(ip)) {
-            // A source that was quiet long enough to have a full bucket can be removed. Do not check on every
-            // new source.
+            // A source that was quiet long enough to have a full bucket can be removed. Search
+            // for such sources at intervals, not for every new source.
             if now.since(self.swept) >= SWEEP {
                 let full = Duration::from_secs(u64::from(BURST).div_ceil(PER_SECOND));
                 self.buckets.retain(|_, bucket| now.since(bucket.at) < full);

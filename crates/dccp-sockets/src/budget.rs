@@ -12,8 +12,9 @@ impl Budget {
         Budget { most, used: AtomicUsize::new(0) }
     }
 
-    /// Reserves `more` bytes for a connection that has reserved `own` bytes, if the limits allow. No
-    /// connection may have more than remains free for all others, so that slow readers leave room.
+    /// Reserves `more` bytes for a connection that has reserved `own` bytes, if the limits allow. A
+    /// connection may reserve at most as much as remains free, so that slow readers leave room for
+    /// others.
     pub(crate) fn take(&self, own: usize, more: usize) -> bool {
         let free = self.most.saturating_sub(self.used.load(Ordering::Relaxed));
         let allowed = own + more <= free;

@@ -80,7 +80,7 @@ pub(crate) struct State {
     end: Option<Reason>,
     /// Text of the peer's Reset.
     peer_said: Option<String>,
-    /// This side's own counters, and the newest counters of the session.
+    /// Counters kept here, and the newest counters of the session.
     stats: Stats,
 }
 

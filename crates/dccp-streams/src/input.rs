@@ -129,7 +129,7 @@ impl Streams {
             Frame::Reset { reason, size, .. } => {
                 self.received += stream.recv.on_reset(&mut self.pool, reason, size, credit)?;
                 if !(header || ours) {
-                    // The application does not know the stream yet, and never will.
+                    // The application does not know the stream yet, and will not learn of it.
                     self.reset_send(id, reason);
                 } else if stream.recv.reset.is_some() && stream.recv.stopped.is_none() {
                     stream.events.remove(Pending::READABLE);

@@ -29,7 +29,7 @@ impl Place {
         Place { listed: Listed::No, deficit: QUANTUM, priority: priority.min(PRIORITIES - 1), burst: 0 }
     }
 
-    /// The current stream sent this many bytes.
+    /// Charges the current stream for this many sent bytes.
     pub(crate) fn on_sent(&mut self, bytes: usize) {
         self.deficit -= bytes as i64;
         self.burst += bytes as u64;

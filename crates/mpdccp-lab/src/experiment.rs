@@ -163,7 +163,7 @@ pub fn run(
             Err(e) => failure = failure.or(Some(e)),
         }
     }
-    // If there are no runs, keep earlier output.
+    // Without any runs, keep earlier output.
     if made.is_empty()
         && let Some(e) = failure.take()
     {

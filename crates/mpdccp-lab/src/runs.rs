@@ -92,7 +92,7 @@ impl Runs<'_> {
                 };
                 let key = Key::of(plan, self.backend);
                 let result = match self.find(&key) {
-                    // The same seed may have had another repeat index.
+                    // The stored run may have another repeat index for the same seed.
                     Some(kept) => {
                         Ok(Kept { run: Run { repeat: plan.repeat, ..kept.run }, found: true, ..kept })
                     }

@@ -214,7 +214,7 @@ fn beside(csv: &Path) -> PathBuf {
     csv.parent().unwrap_or(Path::new("")).join("runs")
 }
 
-/// Stands for the backend of the shards' runs; makes no runs.
+/// A substitute for the backend of the shards; it makes no runs.
 struct Nowhere<'a>(&'a dyn Backend);
 
 impl Backend for Nowhere<'_> {

@@ -19,8 +19,9 @@ pub enum Spread {
 pub struct Jitter {
     /// The deviation.
     pub spread: Spread,
-    /// Time after which the deviations of two packets correlate by 1/e: they follow an Ornstein-Uhlenbeck
-    /// process (AR(1) in continuous time), of which uniform deviations are the quantiles. Zero: deviations
+    /// Time after which the deviations of two packets correlate by 1/e: they follow an
+    /// Ornstein-Uhlenbeck process (AR(1) in continuous time); uniform deviations are its quantiles.
+    /// Zero: deviations
     /// are independent.
     pub memory: Duration,
     /// Whether packets may be reordered. If not, a packet arrives no earlier than the one before it, which

@@ -101,7 +101,7 @@ impl<P: Clone> Link<P> {
     }
 
     /// Like [`push`](Self::push), for a packet that travels `detour` longer than the link's delay, as in a
-    /// flow with a more distant end. It is not kept in order with packets of other detours.
+    /// flow with a more distant end. The order of packets with different detours is not kept.
     pub fn push_farther(&mut self, now: Time, meta: Meta, detour: Duration, packet: P) -> Verdict {
         self.advance(now);
         self.stats.offered.add(meta.bytes);

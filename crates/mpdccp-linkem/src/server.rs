@@ -5,8 +5,8 @@ use mpdccp_units::{Duration, Rate, Time};
 use crate::RateModel;
 use crate::trace::{OPPORTUNITY, Trace};
 
-/// Work is measured in nanoseconds at one bit per second: a link of r bit/s does r units per nanosecond, and
-/// nothing is rounded.
+/// Unit of work: what a link of one bit per second does in a nanosecond. A link of r bit/s does r units
+/// per nanosecond, so nothing is rounded.
 pub(crate) type Work = u128;
 
 pub(crate) fn work(bytes: u32) -> Work {
@@ -22,8 +22,8 @@ pub(crate) struct Server {
     job: Option<Job>,
 }
 
-/// Unused work of the link up to `at`, available to the next packet if it starts at that time. It remains
-/// from rounding the end of a packet up to a nanosecond, or from a partly used opportunity of a trace.
+/// Unused work of the link up to `at`: the rest after rounding the end of a packet up to a nanosecond, or
+/// the rest of an opportunity of a trace. The next packet may use it if it starts at that time.
 #[derive(Clone, Copy, Debug, Default)]
 struct Spare {
     at: Time,

@@ -66,8 +66,8 @@ unsafe extern "C" {
     fn pthread_setcancelstate(state: c_int, old: *mut c_int) -> c_int;
 }
 
-/// Disables cancellation of the thread during its lifetime: no code of the caller runs meanwhile, and
-/// destructors here must run.
+/// Disables cancellation of the thread while it exists, because destructors here must run. No code of the
+/// caller runs meanwhile.
 struct Uncancelled(c_int);
 
 impl Uncancelled {

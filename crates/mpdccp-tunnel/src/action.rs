@@ -92,8 +92,8 @@ pub enum Action {
     /// The peer may be another machine now, or may have lost its keys in a restart: packets wait for a new
     /// handshake.
     StartOver(u32),
-    /// This end leaves the peer's server: further channels open at any server, and those that exist stay with
-    /// theirs.
+    /// This end leaves the peer's server. Further channels may open at any server; existing channels
+    /// stay with the old one.
     LeaveServer(u32),
     /// Pass a message to another shard.
     ToShard(u8, ShardMessage),
@@ -135,7 +135,7 @@ pub struct OpenPath {
 /// A path that uses TLS over TCP.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TlsPath {
-    /// TLS only while UDP does not answer: what the path begins with. `None`: TLS only.
+    /// Use TLS only while UDP does not answer; the value is the transport at the start. `None`: TLS only.
     pub auto: Option<Over>,
     /// TCP port of the server.
     pub port: u16,

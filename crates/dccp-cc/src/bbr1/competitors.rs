@@ -63,7 +63,7 @@ impl Usual {
 #[derive(Clone, Copy, Debug, Default)]
 struct Counts {
     packets: [f64; 2],
-    /// A round with losses of both kinds counts in part for each kind.
+    /// A round with losses of both kinds counts as a fraction for each kind.
     losses: [f64; 2],
 }
 
@@ -135,7 +135,7 @@ impl Ranks {
     }
 }
 
-/// Losses of a round that may still prove to be reordering.
+/// Losses of a round; some may still turn out to be reordering.
 #[derive(Clone, Copy, Debug, Default)]
 struct Lossy {
     begin: Time,
@@ -174,7 +174,7 @@ pub(super) struct Competitors {
     fresh: Vec<Time>,
     /// The newest cruise phase.
     cruise: Option<Cruise>,
-    /// A queue stood throughout the last completed cruise, so it was not ours.
+    /// There was a queue throughout the last completed cruise, so it was not ours.
     stood: bool,
     counts: Counts,
     window: Option<Cubic>,
@@ -204,8 +204,8 @@ impl Competitors {
         }
     }
 
-    /// Whether the loss or delivery of a packet sent at `sent_at` is evidence about other flows. It is no
-    /// evidence if only our own probes fill the queue.
+    /// Whether the loss or delivery of a packet sent at `sent_at` is evidence about other flows. It
+    /// is not while our own probes fill the queue.
     fn tells(&self, sent_at: Time) -> bool {
         self.stood || self.rules() || self.cruise.is_some_and(|c| (c.begin..c.end).contains(&sent_at))
     }
@@ -264,7 +264,7 @@ impl Competitors {
             self.reduced_at = ev.now;
         }
         cubic.on_ack(&AckEvent { congestion: hit, app_limited: false, ..*ev });
-        // An unused window is not validated. After one reduction the model's window remains.
+        // A window that is not used is not validated, so keep the model's window after one reduction.
         cubic.cap(target as f64 / BETA);
         self.rules = cubic.limits().cwnd.bytes(mtu) < target;
     }

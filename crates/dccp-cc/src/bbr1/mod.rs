@@ -85,8 +85,7 @@ impl Bbr1 {
             return;
         }
         self.congested = false;
-        // While draining, or limited by the window of the competitor detection, the sender sends too little
-        // to judge.
+        // While the sender drains, or yields to competitors, it sends too little for a verdict on the rate.
         let judges = matches!(self.state, State::Startup | State::ProbeBw);
         if !judges || self.competitors.rules() {
             self.losses.restart(ev.now);
@@ -176,7 +175,7 @@ impl Controller for Bbr1 {
     fn on_packet_lost(&mut self, pkt: &Lost<'_>) {
         let packets = self.pacing_rate.bytes_per_sec() / f64::from(self.units.mtu.max(1));
         self.losses.on_lost(pkt.snapshot.sent_at, packets);
-        // Otherwise nothing would consume the send times.
+        // Otherwise the list of send times would grow without limit.
         if self.tuning.heed_competitors {
             self.competitors.on_lost(pkt);
         }
@@ -193,7 +192,7 @@ impl Controller for Bbr1 {
     }
 
     fn on_rto(&mut self, now: Time) {
-        // In any case, everything in flight is lost.
+        // Everything in flight counts as lost, whatever the state.
         self.losses.restart(now);
         self.competitors.forget();
         // Section 4.2.3.4.

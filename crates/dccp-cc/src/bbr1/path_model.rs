@@ -27,7 +27,7 @@ pub(super) struct PathModel {
     pub(super) jitter: Jitter,
     /// Set while delivery rate and RTT agree that capacity fell.
     fallen: Option<Fallen>,
-    /// BtlBw when there was last no queue.
+    /// BtlBw at the last time without a queue.
     clear_bw: f64,
 }
 
@@ -100,7 +100,7 @@ impl PathModel {
         self.rtprop_stamp = now;
     }
 
-    /// RTT up to which a sample confirms RTprop; it must also be near the lowest RTT of the last minute.
+    /// Largest RTT that confirms RTprop. The sample must also be near the lowest RTT of the last minute.
     /// Otherwise the queue of other flows could confirm an RTprop that includes this queue.
     pub(super) fn confirming_rtt(&self) -> Duration {
         let lowest = self.lowest.into_iter().min().unwrap_or(Duration::MAX);

@@ -29,7 +29,7 @@ impl State {
 pub(super) struct ProbeRtt {
     /// Another path of the session is in ProbeRTT.
     pub(super) hold: bool,
-    /// When the phase may end, once inflight is low enough.
+    /// Earliest end of the phase; known once inflight is low enough.
     pub(super) done: Option<Time>,
     /// The round after inflight became low enough ends with the acknowledgement of a packet that was sent
     /// after this amount was delivered.

@@ -68,7 +68,7 @@ impl Bbr1 {
             return;
         }
         if self.competitors.rules() {
-            // If we drained, others would fill the queue; the CUBIC window probes by itself.
+            // If this flow drained, other flows would fill the queue. The CUBIC window probes by itself.
             self.cycle_index = 0;
             self.pacing_gain = CYCLE[0];
             self.cycle_stamp = ev.now;

@@ -16,8 +16,8 @@ pub struct Tuning {
     /// ProbeRTT keeps half a BDP in flight instead of four packets, and ends when RTprop is confirmed.
     /// Otherwise throughput drops every ten seconds.
     pub gentle_probe_rtt: bool,
-    /// Send quantum of 1 ms of rate, at least one packet, instead of at least two above 1.2 Mbit/s. Otherwise
-    /// three quanta stand in the queue of a slow path.
+    /// Send quantum of 1 ms of rate, at least one packet, instead of at least two above 1.2 Mbit/s.
+    /// Otherwise three quanta wait in the queue of a slow path.
     pub small_quantum: bool,
     /// Window and drain targets include the amount that arrives during the variation of delay, which is the
     /// time that packets take beyond RTprop. Otherwise a path with jitter is under-used, because RTprop is
@@ -27,10 +27,11 @@ pub struct Tuning {
     /// slightly high estimate builds a standing queue up to the window.
     pub full_drain: bool,
     /// The pipe counts as full if a queue lasts for a round, even if the sender is application-limited. It
-    /// never counts as full without a queue or a loss. Otherwise two cases fail. A path that only receives
-    /// occasional overflow packets, each delayed by the low estimate, leaves Startup at that rate and is
-    /// useless for seconds when needed. A path whose application responds to acknowledgements, like TCP in a
-    /// tunnel, stays application-limited in Startup with a full queue.
+    /// never counts as full without a queue or a loss. Otherwise two cases fail. First, a path that
+    /// carries only occasional overflow packets, which the low estimate delays, leaves Startup at
+    /// that rate and is useless for seconds when it is needed. Second, a path whose application
+    /// responds to acknowledgements, like TCP in a tunnel, stays application-limited in Startup
+    /// although the queue is full.
     pub full_pipe_shows: bool,
     /// In Startup, pacing spreads the window over at most about a third of a round trip. Otherwise a TCP in
     /// the tunnel leaves slow start early. It doubles its bursts each round trip, but BtlBw follows one round

@@ -35,7 +35,7 @@ pub struct Bbr3 {
     pub(super) extra_acked: ExtraAcked,
     pub(super) jitter: Jitter,
     pub(super) losses: Losses,
-    /// Further losses attributed to the path itself, packets.
+    /// Number of further losses that count as the path's own, packets.
     pub(super) excused: f64,
     /// The last round's minimum round-trip time exceeded the least one by RFC 9406's threshold for a queue.
     pub(super) queue_grew: bool,

@@ -139,7 +139,7 @@ impl Controller for Bbr3 {
     }
 
     fn on_rto(&mut self, _now: Time) {
-        // In any case, everything in flight is lost.
+        // Everything in flight counts as lost, whatever the state.
         (self.losses, self.excused) = (Losses::default(), 0.0);
         // OnEnterRTO (section 5.6.4.4): everything in flight is lost, and one packet may leave. The losses
         // were reported before, and saved the state.

@@ -10,7 +10,7 @@ use mpdccp_units::{Duration, Time};
 const FULL_BW_GROWTH: f64 = 1.25;
 /// Rounds without growth that indicate a full pipe (section 5.3.1.2).
 const FULL_BW_ROUNDS: u8 = 3;
-/// BBRStartupFullLossCnt (section 5.3.1.3); counts acknowledgements with losses instead of lost ranges.
+/// BBRStartupFullLossCnt (section 5.3.1.3); this code counts acknowledgements with losses instead of lost ranges.
 const STARTUP_LOSS_EVENTS: u32 = 6;
 /// Maximum number of rounds of Drain (section 5.3.2).
 const DRAIN_ROUNDS: u64 = 3;

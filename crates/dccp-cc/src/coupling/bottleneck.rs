@@ -14,10 +14,10 @@ const BIN: Duration = Duration::from_millis(100);
 const WEIGHT: f64 = 1.0 / 40.0;
 /// Bins needed for a result.
 const ENOUGH: u32 = 40;
-/// Correlations at which two subflows start to count as sharing, and stop.
+/// Correlation above which two subflows count as sharing, and correlation below which they stop.
 const JOIN: f64 = 0.5;
 const LEAVE: f64 = 0.2;
-/// Minimum unit of changes, s, and limit of a change in units.
+/// Minimum of the unit in which changes are measured, seconds, and limit of a change in such units.
 const LEAST_CHANGE: f64 = 0.000_3;
 const MOST_UNITS: f64 = 2.0;
 

@@ -26,7 +26,7 @@ pub struct Resuming {
     /// Initial window, packets.
     initial: u64,
     phase: ResumePhase,
-    /// Limit for bytes in flight: of the jump, of the validated window, or of the retreat.
+    /// Limit for bytes in flight: the jump, the validated window, or the retreat, depending on the phase.
     window: u64,
     /// PipeSize, bytes.
     pipe: u64,

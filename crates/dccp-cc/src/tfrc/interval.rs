@@ -105,7 +105,7 @@ pub fn loss_event_rate(intervals: &[LossInterval], discount: bool, small_packets
     // RFC 5348 section 5.5: also while the open interval is long.
     let general = if discount { general_factor(*open, closed, factors) } else { 1.0 };
     let without = sums(weighted(closed, factors));
-    // The closed intervals move by one place: the oldest one drops out for the open one.
+    // The open interval takes the first place, so the oldest closed interval drops out.
     // RFC 5348 section 5.4: eight in total.
     let most = closed.len().min(NINTERVAL).saturating_sub(1);
     let shifted = closed.iter().zip(factors).take(most).enumerate();

@@ -44,7 +44,7 @@ pub struct Change {
 #[derive(Clone, Debug)]
 struct Hole {
     seqs: Range<u64>,
-    /// The packets did arrive, marked, so nothing can fill the hole.
+    /// The packets arrived with a mark, so no later arrival changes this entry.
     marked: bool,
 }
 
@@ -239,7 +239,7 @@ impl LossHistory {
         let first = interval.first;
         let left = self.holes.iter().map(|h| &h.seqs).filter(|seqs| seqs.start >= first && seqs.end <= end);
         let known: u64 = left.clone().map(|seqs| seqs.end - seqs.start).sum();
-        // If some holes are no longer known, the lossy part keeps its length.
+        // If some holes have been forgotten, the lossy part keeps its length.
         if known == interval.drops
             && let Some(first) = left.clone().map(|seqs| seqs.start).min()
             && let Some(last) = left.map(|seqs| seqs.end).max()

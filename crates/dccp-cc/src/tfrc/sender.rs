@@ -11,7 +11,7 @@ const MAX_BACKOFF: f64 = 64.0;
 /// recommend 0.9).
 const Q: f64 = 0.9;
 const Q2: f64 = 0.9;
-/// Replaces `Q` without reduction of oscillations: "very low" (RFC 5348 section 4.5).
+/// Weight without reduction of oscillations: "very low" (RFC 5348 section 4.5).
 const LOW_Q: f64 = 0.1;
 /// Shortest timer, by our choice: on a loopback, four round trips are shorter than a busy driver's delay.
 const MIN_TIMER: Duration = Duration::from_millis(100);
@@ -29,7 +29,7 @@ pub struct TfrcConfig {
     /// TFRC-SP: a nominal segment in the equation, reduced by the share of headers (RFC 4828 sections 4.1 and
     /// 4.2).
     pub small_packets: bool,
-    /// Send less while the round-trip time is above its average (RFC 5348 section 4.5).
+    /// Whether to send less while the round-trip time is above its average (RFC 5348 section 4.5).
     pub oscillation_reduction: bool,
     /// Application bytes of a full packet.
     pub payload: u32,

@@ -93,8 +93,7 @@ impl DropReport {
         }
     }
 
-    /// The peer received our packets named in `feedback`. Drops that such a report had no room for are still
-    /// pending.
+    /// The peer received our packets named in `feedback`. Drops for which the report had no room are still pending.
     pub(super) fn on_ack(&mut self, feedback: &Feedback<'_>) {
         let seqs = self.sent.iter().map(|report| report.seq);
         let Some(at) = feedback.newest_received(seqs) else { return };

@@ -19,8 +19,8 @@ pub(super) struct EcnPath {
 }
 
 impl EcnPath {
-    /// Data of the peer arrived. True once, when no more marks are expected: this end then tells the peer
-    /// that it cannot read them (RFC 4340 section 12.1), and relies on losses.
+    /// Data of the peer arrived. True once, when this end stops expecting marks. It then tells the
+    /// peer that it cannot read ECN bits (RFC 4340 section 12.1), and relies on losses.
     pub(super) fn on_data(&mut self, ecn: Ecn) -> bool {
         self.cleared = if ecn == Ecn::NotEct { self.cleared + 1 } else { 0 };
         let now = self.cleared >= ENOUGH && !self.bleached;

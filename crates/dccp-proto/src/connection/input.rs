@@ -352,8 +352,8 @@ impl Connection {
         Ok(())
     }
 
-    /// Step 16, and the reasons not to deliver. The second value: the data is corrupt, but wanted
-    /// nevertheless.
+    /// Step 16, and the reasons not to deliver. The second value is true for corrupt data that the
+    /// owner wants nevertheless.
     fn accept_data<'a>(
         &mut self,
         packet: &Packet<'a>,

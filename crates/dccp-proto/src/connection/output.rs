@@ -103,8 +103,8 @@ impl Connection {
         }
     }
 
-    /// Room for options on an Ack, bytes. Always enough for the shortest feedback, or that would stay due
-    /// forever.
+    /// Room for options on an Ack, bytes. Always enough for the shortest feedback, which would
+    /// otherwise stay due forever.
     pub(super) fn ack_room(&self) -> usize {
         let packet = usize::from(self.cfg.mtu).saturating_sub(usize::from(self.cfg.overhead));
         (packet.saturating_sub(ACK_HEADER) & !3).clamp(64, dccp_wire::MAX_OPTIONS)
@@ -219,7 +219,7 @@ impl Connection {
             out.extend(&alloc::vec![0; padding.min(out.room())]);
         }
         self.emit(now, Fixed { ptype, seq, ack, reset: None }, out, &early, sink);
-        // Keep it: every retransmission carries it.
+        // Keep the data: every retransmission carries it.
         self.early_data = early;
     }
 

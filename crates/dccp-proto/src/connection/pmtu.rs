@@ -7,10 +7,10 @@ use mpdccp_units::{Duration, Time};
 
 /// RFC 8899 section 5.1.2: a size that nearly every path carries, IPv6 included.
 pub(super) const BASE: u16 = 1200;
-/// Tries before a larger size counts as too large (MAX_PROBES, RFC 8899 section 5.1.2).
+/// Number of tries after which a larger size counts as too large (MAX_PROBES, RFC 8899 section 5.1.2).
 const SEARCH_TRIES: u8 = 3;
-/// Tries before the current size counts as lost in a black hole. There are more of them, since random loss
-/// must not look like a black hole.
+/// Number of tries after which the current size counts as lost in a black hole. It is larger, so that
+/// random loss does not look like a black hole.
 const CONFIRM_TRIES: u8 = 5;
 /// Time after a search until a data packet triggers a probe for a larger size (PMTU_RAISE_TIMER,
 /// RFC 8899 section 5.1.1). Shorter than the RFC's 600 s, since it costs one probe, and never happens on an
@@ -188,7 +188,7 @@ impl Pmtu {
             Why::Alive(size) if answered > probe.began => self.try_for(now, size, Why::Again),
             // No other packet was acknowledged, maybe because none was sent.
             Why::Size if probe.size > BASE => self.try_for(now, BASE, Why::Alive(probe.size)),
-            // No packet of any size arrives: not an MTU problem.
+            // No packet of any size arrives, so it is not an MTU problem.
             Why::Size => self.try_size(now + HOLDS, probe.size),
             Why::Alive(size) => self.try_size(now + HOLDS, size),
         }

@@ -48,7 +48,8 @@ impl Skipped {
         self.numbers.push_back(seq);
     }
 
-    /// Whether the peer reports one of them as received, and has not yet reported it as missing. An honest peer reports it as missing first;
+    /// Whether the peer reports a skipped number as received without having reported it as missing
+    /// before. An honest peer reports it as missing first;
     /// later reports may be wrong: the Ack Vectors of Linux move old packets when many in a row are lost.
     pub(super) fn is_acknowledged(&mut self, feedback: &Feedback<'_>) -> bool {
         let (mut lie, mut missing) = (false, 0u32);

@@ -98,10 +98,9 @@ pub(super) struct Feature {
     pub(super) progress: Progress,
     /// Our Change is sent with Mandatory.
     pub(super) mandatory: bool,
-    /// We opened a negotiation at some time.
+    /// We have opened a negotiation at least once.
     pub(super) asked: bool,
-    /// We then opened another one with different preferences, so a Confirm of an earlier Change may still
-    /// arrive.
+    /// We have opened another one with different preferences since, so a Confirm of an earlier Change may still arrive.
     pub(super) asked_anew: bool,
     pub(super) reply: Option<Reply>,
     /// A negotiation has ended with a value.

@@ -37,7 +37,7 @@ const ANYWHERE: Receiver = Receiver { server: 0, index: u32::MAX };
 pub struct Settings {
     /// This host's key.
     pub private_key: PrivateKey,
-    /// Answers its peers' handshakes; otherwise it only starts its own.
+    /// Whether this end answers handshakes; if not, it only starts its own.
     pub accepts: bool,
     /// Number of this server, 24 bits, which peers write into messages for it; 0 if no balancer uses it.
     pub server: u32,

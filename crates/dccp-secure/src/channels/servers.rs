@@ -25,8 +25,8 @@ impl Channels {
         }
     }
 
-    /// This end leaves the peer's server: further channels open at any server, and those that exist stay with
-    /// theirs.
+    /// This end leaves the peer's server. Further channels may open at any server; existing channels
+    /// stay with the old one.
     pub fn leave_server(&mut self, peer: u32) {
         let Some(peer) = self.peers.get_mut(&peer) else { return };
         let home = std::mem::replace(&mut peer.home, ANYWHERE);

@@ -115,7 +115,8 @@ fn all_paths_of_a_peer_come_to_one_server() {
     let mut answer = servers[0].poll_transmit().unwrap().1;
     assert_eq!(client.handle(now, &address(SERVER), &mut answer), Input::Handled);
     assert_eq!(seal(&mut client, now, paths[1], b"more").unwrap()[..4], [0x52, 0, 0, 5]);
-    // A client that leaves its server opens channels anywhere, and those that it had stay, with new keys too.
+    // A client that leaves its server may open channels at any server. Its existing channels stay with
+    // the old one, also when keys are renewed.
     while client.poll_transmit().is_some() {}
     client.leave_server(7);
     let third = client.open(now, 7, address(SERVER)).unwrap();

@@ -46,12 +46,12 @@ pub(super) struct State {
     /// Whether the handle is closed, and whether the session's streams know this.
     pub(super) closed: bool,
     told_stop: bool,
-    /// The data thread will look at it.
+    /// The data thread has been notified and will handle it.
     told: bool,
     descriptor: Descriptor,
     /// A writer found no room.
     pub(super) wants_room: bool,
-    /// News that the descriptor reports until the next call: the peer has everything, or reads no more.
+    /// News that the descriptor reports until the next call: the peer has received everything, or stopped reading.
     news: bool,
 }
 
@@ -196,7 +196,7 @@ impl Pipe {
         self.notify();
     }
 
-    /// The connection is over. So is the stream, unless it was complete.
+    /// The connection is over, and with it the stream, unless the stream was complete.
     pub(crate) fn end(&self, reason: Reason) {
         let mut state = lock(&self.state);
         let over = Some(StreamError::Closed(reason));

@@ -162,7 +162,7 @@ impl Loop {
             let packet = &datagram[opened.packet];
             self.endpoint.handle_peer(now, &opened.route, opened.peer, ecn, ip_len, packet);
         }
-        // Discard the peers' moves: they are not used here.
+        // Discard events of peers that moved, because nothing here uses them.
         routes.moved();
     }
 

@@ -74,7 +74,7 @@ impl Dccp {
                     listen(core, to, config)?;
                     Ok(receiver)
                 })?;
-                // On failure no thread waits any more.
+                // After a failure no thread waits.
                 let _ = ready.send(driver.handle());
                 driver.run().map_err(|e| LabError::failed("the DCCP receiver", e))
             })
@@ -269,8 +269,7 @@ impl Sender<'_> {
         self.from + pace.rate.time_for(u64::from(pace.payload) * self.sent.packets.len() as u64)
     }
 
-    /// Time at which the sender closes by itself. A sender of echoed packets never does, because it waits for
-    /// the echoes.
+    /// Time at which the sender closes. A sender of echoed packets waits for the echoes instead and never closes.
     fn end(&self) -> Time {
         if self.flow.echo { Time::MAX } else { self.to + LINGER }
     }

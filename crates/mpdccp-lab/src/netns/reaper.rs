@@ -21,7 +21,7 @@ done
 rm -rf "$dir"
 "#;
 
-/// A shell that cleans up after the lab. Drop it last: then it finds nothing to clean up.
+/// A shell that cleans up after the lab. Drop it last, so that it finds nothing to clean up after a normal end.
 #[derive(Debug)]
 pub(crate) struct Reaper(Child);
 

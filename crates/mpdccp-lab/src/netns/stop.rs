@@ -1,4 +1,4 @@
-//! Interruption: a signal sets a flag that every loop checks, so that all of them end cleanly.
+//! Interruption: a signal sets a flag. Every loop checks the flag, so all loops end cleanly.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 

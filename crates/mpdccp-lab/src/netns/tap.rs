@@ -67,7 +67,7 @@ pub(super) enum Count {
     Of(Whose),
 }
 
-/// Assigns IP packets to flows of programs that choose protocols and ports freely.
+/// Assigns IP packets to the flows of programs that choose their protocols and ports themselves.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Whose {
     /// The port assigned to the flow.

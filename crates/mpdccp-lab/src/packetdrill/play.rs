@@ -284,7 +284,7 @@ impl Player<'_> {
             }
         }
         let Some((at, first)) = self.sent.pop_front() else { return Ok(()) };
-        // A script expects as one packet what the kernel hands to the device as one.
+        // A script expects one packet where the kernel passes one super-packet to the device.
         let (mut last, end) = (first, packet.start + packet.len - 1);
         let reaches = |data: &Data| data.start + u64::from(data.len);
         while let Some((_, next)) =

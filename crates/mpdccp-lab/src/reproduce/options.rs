@@ -8,7 +8,7 @@ use crate::{runs, sweep};
 /// Options of a reproduction.
 #[derive(Clone, Debug)]
 pub struct Options {
-    /// Headline cells only, with fewer and shorter runs, as a test.
+    /// Whether to run only headline cells, with fewer and shorter runs, as a test.
     pub quick: bool,
     /// Duration of each run in seconds, instead of the set's.
     pub duration_s: Option<f64>,

@@ -59,7 +59,7 @@ pub struct FlowSpec {
     /// UDP in direct mode: from the server to the client, on the connection of the previous flow.
     #[serde(default)]
     pub reverse: bool,
-    /// UDP in direct mode: the server returns every packet, and the returned packets are the ones received.
+    /// UDP in direct mode: the server returns every packet; the received packets are those that the client got back.
     #[serde(default)]
     pub echo: bool,
     /// The server returns each datagram over this path, which the tunnel does not use.

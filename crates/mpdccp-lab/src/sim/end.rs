@@ -67,10 +67,10 @@ pub(super) struct End {
     commands: Vec<SocketCommand>,
     /// Number of address changes of a client, by path.
     roamed: BTreeMap<usize, usize>,
-    /// The program was asked to exit; time until it starts again, and whether it has exited.
+    /// Set once the program was asked to exit: the time until it restarts, and whether it has exited.
     ending: Option<Duration>,
     ended: bool,
-    /// The program is not running; when it starts again.
+    /// Set while the program is not running: the time of its restart.
     down: Option<Time>,
     /// The error of a refused command.
     refused: Option<String>,

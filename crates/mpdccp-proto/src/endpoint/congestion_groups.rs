@@ -77,7 +77,7 @@ impl Groups {
         }
     }
 
-    /// After an input, with all state taken back: connections that opened join, and closing ones leave.
+    /// Call it after an input, once no state is lent. Open connections join groups, and closing ones leave.
     /// Returns the sessions that may have more room now, in the order of their turns.
     pub(super) fn follow(&mut self, id: SessionId, session: &mut Session) -> Vec<SessionId> {
         let cc = session.cc_options();

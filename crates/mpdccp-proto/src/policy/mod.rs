@@ -35,7 +35,7 @@ pub struct Rule {
     pub scheduler: Option<SchedulerKind>,
     /// Paths that they may take; empty for all.
     pub paths: Vec<PathName>,
-    /// Priorities that replace the paths' own for them, 0 to 15.
+    /// Priorities of paths for these packets, 0 to 15; they replace the paths' own.
     pub priorities: Vec<(PathName, u8)>,
     /// Paths with a longer round trip are excluded.
     pub max_rtt: Option<Duration>,
@@ -47,7 +47,7 @@ pub struct Rule {
     pub fec: Option<u8>,
     /// Drop them.
     pub drop: bool,
-    /// Keep matching TCP connections out of streams.
+    /// TCP connections that match travel as packets, not as streams.
     pub no_streams: bool,
 }
 
@@ -114,7 +114,7 @@ impl Rule {
     }
 
     fn permits(&self, row: &PathRow) -> bool {
-        // On an idle path, the RTT of the last packets says nothing any more.
+        // On an idle path, the RTT of the last packets is outdated.
         let rtt = if row.idle { row.min_rtt } else { row.srtt };
         (self.paths.is_empty() || self.paths.contains(&row.name))
             && self.max_rtt.is_none_or(|most| rtt.is_none_or(|rtt| rtt <= most))
@@ -122,7 +122,7 @@ impl Rule {
     }
 }
 
-/// Up to this priority, the peer excludes a path from normal use, and its choice counts
+/// With a priority up to this one, the peer excludes a path from normal use. This end must respect that
 /// (RFC 9897 section 3.2.10).
 pub(crate) const OVERFLOW: u8 = 2;
 

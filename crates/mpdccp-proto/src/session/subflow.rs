@@ -33,7 +33,7 @@ pub(super) struct Subflow {
     pub(super) stage: Stage,
     /// Never [`PathState::Standby`], which depends on the priority.
     pub(super) state: PathState,
-    /// It was up since its connection was created.
+    /// Whether it has been up since its connection was created.
     pub(super) was_up: bool,
     /// When its connection began to open or to close.
     pub(super) since: Time,
@@ -42,7 +42,7 @@ pub(super) struct Subflow {
     pub(super) up_since: Time,
     /// When a packet last arrived on a connection that was up.
     pub(super) last_up: Option<Time>,
-    /// The round trip took at most half of the Request's retransmission interval.
+    /// Whether the round trip took at most half of the Request's retransmission interval.
     pub(super) is_quick: bool,
     /// Retransmission timeout, as of the last packet received.
     pub(super) rto: Duration,
@@ -57,7 +57,7 @@ pub(super) struct Subflow {
     /// Address IDs of both ends (RFC 9897 section 3.2.2).
     pub(super) local_addr: u8,
     pub(super) remote_addr: u8,
-    /// Accepted from the peer, and this end has not set its priority: the peer decides.
+    /// The peer joined this path, and this end has not set a priority: the peer's priority applies.
     pub(super) yields: bool,
     /// The peer's MP_PRIO, with its MP_SEQ.
     pub(super) peer_prio: Option<(u8, Seq)>,
@@ -186,7 +186,7 @@ impl Subflow {
         self.connect_gap = (self.connect_gap * 2).min(CONNECT_GAP.1);
     }
 
-    /// Whether it was up for a while not long ago, so that a Request per second is worthwhile.
+    /// Whether it was up for a while recently: then it is worth sending a Request per second.
     pub(super) fn is_missed(&self, now: Time) -> bool {
         let worked = !self.was_up || now.since(self.opened) >= CONNECT_GAP.0;
         worked && self.last_up.is_some_and(|at| now.since(at) < MISSED)

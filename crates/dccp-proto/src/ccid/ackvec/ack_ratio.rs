@@ -4,7 +4,7 @@ use dccp_wire::Seq;
 
 /// Later packets of the peer that must arrive before a missing one counts as lost (RFC 4341 section 6.1.1).
 const NUM_DUP_ACK: usize = 3;
-/// Upper limit of `patience`; every packet is judged while it is within the lookback.
+/// Upper limit of `patience`; every packet is declared received or lost while it is within the lookback.
 const MAX_PATIENCE: usize = 64;
 /// For window-limited senders: acknowledgements needed per window, and the highest ratio.
 const CLOCKED: (u64, u64) = (64, 16);

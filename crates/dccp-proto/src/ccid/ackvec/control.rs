@@ -81,7 +81,7 @@ impl Deref for Governor {
     }
 }
 
-/// Access for an input, which may change the limits.
+/// Mutable access for an input; the cached limits are read again afterwards.
 impl DerefMut for Governor {
     fn deref_mut(&mut self) -> &mut (dyn Controller + 'static) {
         self.limits.set(None);
@@ -142,7 +142,7 @@ impl Control {
         self.cc.limits().cwnd.has_room(self.inflight)
     }
 
-    /// Limited by window or pacing within the last round.
+    /// Whether the window or pacing limited sending within the last round.
     pub(super) fn recently_limited(&self, now: Time) -> bool {
         self.usage.limited_within(now, self.rtt.srtt().unwrap_or(DEFAULT_RTT))
     }
@@ -152,7 +152,7 @@ impl Control {
         self.usage.passed_over_within(now, self.rtt.srtt().unwrap_or(DEFAULT_RTT))
     }
 
-    /// Records that the window was full until now, if it was; call before anything may make room.
+    /// Records the end of a time in which the window was full, if it was. Call it before any change that may make room.
     pub(super) fn note_window(&mut self, now: Time) {
         if !self.has_room() {
             self.usage.on_full_window(now);

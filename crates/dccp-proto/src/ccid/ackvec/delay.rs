@@ -23,7 +23,7 @@ pub(crate) struct Delay {
 }
 
 impl Delay {
-    /// This many packets were no later than the newest; `window` packets are in flight.
+    /// This many packets were not later than the newest; `window` packets are in flight.
     pub(crate) fn on_punctual(&mut self, now: Time, packets: u64, window: u64) {
         if self.mean > 0.0 && packets > 0 {
             self.update(now, 0.0, packets, window);

@@ -14,7 +14,7 @@ use mpdccp_units::{Duration, Time};
 /// The effect of one acknowledgement, or of one expiry of the reordering timer.
 #[derive(Debug, Default)]
 struct Digest {
-    /// Outstanding before it: in total, and on this connection.
+    /// Outstanding before the acknowledgement: in total, and on this connection.
     before: Amount,
     own_before: Amount,
     acked: Amount,
@@ -138,8 +138,8 @@ impl AckVecSender {
             Fate::Lost(at) => {
                 self.lost = self.lost.minus(Amount::default().plus(bytes));
                 self.spurious += 1;
-                // A late packet was reordered. Any other was held up by a stall of the path, or its
-                // acknowledgement was lost.
+                // A late packet was reordered. The other packets were delayed by a stall
+                // of the path, or their acknowledgement was lost.
                 if late {
                     self.note_late(now, sent_at, digest);
                 }

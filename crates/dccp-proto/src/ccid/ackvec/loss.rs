@@ -10,7 +10,7 @@ const WINDOW_PART: u32 = 4;
 const MARGIN_QUARTERS: u32 = 5;
 /// The remembered lateness decays by this fraction per round, or per its own duration if rounds are shorter.
 const FORGET_PART: u32 = 32;
-/// Rounds with losses, none of them spurious and no late packet, after which reordering counts as over (RFC
+/// Number of rounds with genuine losses and without late packets after which reordering counts as over (RFC
 /// 8985 section 6.2.4 uses 16).
 const TRUE_LOSS_ROUNDS: u32 = 16;
 
@@ -35,7 +35,7 @@ pub(crate) enum Verdict {
     Open,
 }
 
-/// Judges missing packets in order, so that none is examined twice: see [`LossDetector::judged`].
+/// Decides in order which missing packets are lost, so that it examines no packet twice: see [`LossDetector::judged`].
 #[derive(Debug)]
 pub(crate) struct LossDetector {
     rule: Rule,
@@ -149,7 +149,7 @@ impl LossDetector {
         (self.lateness * MARGIN_QUARTERS / 4).max(min_rtt / WINDOW_PART).min(timeout)
     }
 
-    /// Whether losses stand even if they prove spurious.
+    /// Whether a reduction stays even if its losses prove spurious.
     pub(crate) fn is_final(&self) -> bool {
         self.rule == Rule::ThreeLater
     }

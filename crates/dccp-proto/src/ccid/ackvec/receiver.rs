@@ -69,7 +69,7 @@ impl ReceiverHalf for AckVecReceiver {
             Recorded::Filled => {}
             Recorded::Again | Recorded::TooOld => return,
         }
-        // Acks are not acknowledged, or two ends would acknowledge each other forever.
+        // Do not acknowledge Acks; otherwise two ends would acknowledge each other forever.
         if !arrival.data {
             return;
         }
@@ -102,7 +102,7 @@ impl ReceiverHalf for AckVecReceiver {
     }
 
     fn write_feedback(&mut self, now: Time, seq: Seq, ack: Seq, room: usize, out: &mut OptionBuf) {
-        // The connection may have received packets before this half existed.
+        // Packets may have arrived before this half existed.
         if self.report.newest().is_none_or(|newest| ack.after(newest)) {
             self.report.record(ack, State::Received);
             self.newest_at = now;

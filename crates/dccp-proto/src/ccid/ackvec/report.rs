@@ -7,8 +7,8 @@ use dccp_wire::{OptionBuf, Seq};
 
 /// Maximum number of own acknowledgements remembered.
 const MAX_SENT: usize = 1024;
-/// After this many consecutive incomplete acknowledgements, the omitted state is dropped: it will not fit the
-/// next one either.
+/// After this many consecutive incomplete acknowledgements, the omitted state is dropped, because it will
+/// not fit into the next one either.
 const MAX_PARTIAL: u32 = 3;
 /// State is kept for packets up to this many times as late as recent late ones.
 const LATE_ROOM: u64 = 2;
@@ -27,7 +27,7 @@ struct SentAck {
     knows: Seq,
 }
 
-/// Ack Vectors to send: the packets that arrived, and the part that the peer has been told.
+/// State of Ack Vectors to send: the packets that arrived, and the part that the peer knows.
 #[derive(Debug, Default)]
 pub(crate) struct AckVectorReport {
     state: AckVectorState,

@@ -9,7 +9,7 @@ const WINDOW_FACTOR: u64 = 5;
 /// Minimum and maximum requested.
 const MIN_WINDOW: u64 = 1 << 10;
 const MAX_WINDOW: u64 = 1 << 21;
-/// Rounds in which a quarter of the Sequence Window must suffice before it is lowered.
+/// Number of rounds in which a quarter of the Sequence Window must be enough before the window is lowered.
 const LOW_ROUNDS: u32 = 64;
 /// `reach` decays by this fraction per round.
 const REACH_FADES: u64 = 32;
@@ -25,7 +25,7 @@ pub(crate) struct Requests {
     /// Largest recent number of packets that left until a packet was acknowledged, itself included; it
     /// decays.
     reach: u64,
-    /// Packets acknowledged in rounds since the peer's state was last to be trimmed.
+    /// Packets acknowledged since the last request to trim the peer's state.
     since_trim: u64,
     ack_peer: bool,
 }

@@ -37,14 +37,14 @@ pub struct AckVecSender {
     pub(super) control: Control,
     /// The id of the group that shares the control.
     pub(super) group: Option<u64>,
-    /// View for the owner while another half has the group's control: the state when this half last had it.
-    /// `None` while this half has the control, or without a group.
+    /// View for the owner while another half has the group's control: the state at the time when this
+    /// half last had it. `None` while this half has the control, or without a group.
     pub(super) resting: Option<Box<TxView>>,
     /// CCID 2: see [`AckVectors`].
     pub(super) strict: bool,
     /// The draft variant of CCID 5, which keeps the old acknowledgement rules.
     pub(super) draft: bool,
-    /// Draft only: since when nothing was left to send although there was room.
+    /// Draft only: start of the time in which there was room but nothing to send.
     quiet_since: Option<Time>,
     pub(super) ecn: Ecn,
     pub(super) mtu: u16,

@@ -30,7 +30,7 @@ impl AckVecSender {
         self.history
             .restamp(|packet| control.sampler.on_sent(packet.sent_at, packet.bytes, control.inflight));
         control.inflight = control.inflight.and(self.inflight);
-        // As if the control had been lent and returned.
+        // Ends in the same state as after lending and returning the control.
         self.resting = Some(Box::new(self.view()));
     }
 

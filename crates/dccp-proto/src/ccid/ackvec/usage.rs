@@ -27,12 +27,12 @@ impl Usage {
         }
     }
 
-    /// Data waits and this path has room, but the scheduler gave it nothing.
+    /// Data waits and this path has room, but the scheduler gives it no packet.
     pub(crate) fn on_held_back(&mut self, now: Time) {
         self.held_back_since.get_or_insert(now);
     }
 
-    /// A packet leaves; returns how long the scheduler gave this path nothing although it had room.
+    /// A packet leaves. Returns the time for which the scheduler gave this path no packet although it had room.
     pub(crate) fn on_sent(&mut self, now: Time) -> Duration {
         self.held_back_since.take().map_or(Duration::ZERO, |since| now.since(since))
     }

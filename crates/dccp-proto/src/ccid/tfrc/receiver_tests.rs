@@ -106,7 +106,7 @@ fn the_receive_rate_is_that_of_a_round_trip_or_of_the_time_since_the_last_report
     }
     assert_eq!(s.report(ms(200), 500).0.receive_rate, Some(100_000));
     s.data(ms(210), 21, 0);
-    // Less than a round trip later: measured from the report before.
+    // Less than a round trip after the last report, so the measurement starts at the report before it.
     assert_eq!(s.report(ms(210), 500).0.receive_rate, Some(100_000));
     s.data(ms(1_210), 22, 0);
     assert_eq!(s.report(ms(1_210), 500).0.receive_rate, Some(1_000));

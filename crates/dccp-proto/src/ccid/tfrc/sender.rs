@@ -23,7 +23,7 @@ const MAX_INTERVALS: usize = 2 * NINTERVAL + 1;
 const WINDOW_FACTOR: f64 = 5.0;
 const MIN_WINDOW: u64 = 1 << 10;
 const MAX_WINDOW: u64 = 1 << 21;
-/// Rate increase beyond which the pacer must not wait at the old rate.
+/// If the rate increases by more than this factor, a waiting packet is rescheduled.
 const RISE: f64 = 1.5;
 
 /// A loss interval and its first packet.

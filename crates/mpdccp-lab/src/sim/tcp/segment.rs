@@ -15,7 +15,7 @@ const SYN_OPTIONS: usize = 8;
 const SACK_HEAD: usize = 4;
 /// Packets too large for the tunnel are dropped, and counted there.
 pub(crate) const DONT_FRAGMENT: u8 = 0x40;
-/// In place of the urgent pointer.
+/// Stored in place of the urgent pointer.
 const MAGIC: [u8; 2] = *b"mp";
 /// The options: two bytes of padding, and the head of the timestamps. The upper part of a sequence number
 /// replaces the padding.
@@ -188,7 +188,7 @@ impl Ack {
         let mut p = frame(self.flow, HEADERS + sack, sack, true);
         p[24..28].copy_from_slice(&FIRST.to_be_bytes());
         write_number(&mut p, 28, self.upto);
-        // In place of window and checksum.
+        // Stored in place of window and checksum.
         p[34..38].copy_from_slice(&(self.window as u32).to_be_bytes());
         p[44..48].copy_from_slice(&self.no.to_be_bytes());
         p[48..52].copy_from_slice(&(self.echo as u32).to_be_bytes());

@@ -5,7 +5,8 @@
 pub(super) struct Undo {
     /// Acknowledged data at the reduction.
     marker: u64,
-    /// Retransmissions since then without a reported duplicate; `None` before the first retransmission.
+    /// Number of retransmissions since the reduction for which no duplicate was reported; `None`
+    /// before the first retransmission.
     again: Option<u64>,
     /// The first retransmission.
     first_again: Option<u64>,
