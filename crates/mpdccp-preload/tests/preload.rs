@@ -394,7 +394,7 @@ impl Drop for Client {
 fn data_that_opens_a_connection_is_not_lost() {
     let host = Host::new();
     let Some(mut client) = Client::new(&host, "", "a.send(a.recv(100)); print(a.recv(100))") else { return };
-    // The datagram waits for the handshake.
+    // The client sends the datagram once the handshake permits it.
     client.endpoint.send(dccp_net::Clock.now(), client.session, b"first".to_vec(), PktInfo::default());
     // Acks are lost: the DataAck opens the connection.
     let echoed = loop {

@@ -17,7 +17,7 @@ pub enum PathState {
     Suspect,
     /// Closed; the path manager may connect it again.
     Down,
-    /// As `Up`, but of priority 0 or 1: carries data only while no other path can (RFC 9897 section 3.2.10).
+    /// Up, with priority 0 or 1: carries data only while no other path can (RFC 9897 section 3.2.10).
     Standby,
 }
 
@@ -116,5 +116,5 @@ impl PathRow {
     }
 }
 
-/// Assumed delay of a path without any acknowledgement: worse than any known one, and finite.
+/// Assumed delay of a path without any acknowledgement: finite, but longer than any measured delay.
 const UNKNOWN: Duration = Duration::from_millis(500);

@@ -190,18 +190,18 @@ enum Waiting {
 pub(crate) struct SendQueue {
     cfg: QueueConfig,
     waiting: Waiting,
-    /// The head, removed from `waiting` but not sent: `head` showed it, and it stays the head until `pop`.
+    /// The head, after `head` has removed it from `waiting`; it stays the head until `pop`.
     head: Option<Queued>,
     /// Packets that wait for a path with a larger MTU while smaller packets pass, in order.
     aside: VecDeque<Queued>,
     stats: QueueStats,
     /// Longest sojourn time: the user's setting, or more if the paths need it.
     max_sojourn: Duration,
-    /// Since when no packet arrived, while the queue keeps memory for new ones.
+    /// Time of the last packet, while the empty queue still keeps its memory.
     quiet_since: Option<Time>,
 }
 
-/// A path may be slow for this many round trips before packets expire, up to the time below.
+/// Packets do not expire before a path was slow for this many round trips, but at the latest after the time below.
 const SLOW_ROUNDS: u32 = 4;
 const MOST_LEAST: Duration = Duration::from_millis(250);
 /// An empty queue frees its memory after this long without a packet: longer than CoDel uses its state.
@@ -234,8 +234,9 @@ impl SendQueue {
 
     /// Adapts the queue to the paths: `standing` is the wanted standing queue, `rtt` the longest of the paths
     /// in use, `min_rtt` the smallest. A CoDel target below the standing queue, or an interval shorter than
-    /// the round trips of the inner flows, would leave the paths underused (RFC 8289 section 4). So would a
-    /// bound that drops many packets at once whenever a path slows down for a few round trips.
+    /// the round trips of the inner flows, would leave the paths underused (RFC 8289 section 4). A
+    /// bound that drops many packets at once whenever a path slows down for a few round trips would
+    /// have the same effect.
     pub(crate) fn tune(&mut self, rtt: Duration, min_rtt: Duration, standing: Duration) {
         // The target is a quarter above the wanted queue; otherwise the queue would often be shorter than wanted.
         let allowance = standing + standing / 4;

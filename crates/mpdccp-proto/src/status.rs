@@ -64,7 +64,7 @@ pub struct RepairStats {
     pub sent: u64,
     /// Lost datagrams that were too old when they could have been retransmitted.
     pub given_up: u64,
-    /// Not kept, for lack of memory.
+    /// Sent datagrams that were not kept for repair, for lack of memory.
     pub forgotten: u64,
     /// Bytes kept now: packets that may need retransmission, and retransmissions that wait for a path.
     pub bytes: u64,

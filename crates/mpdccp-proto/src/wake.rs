@@ -8,7 +8,7 @@ pub enum Wake {
     NotDrained,
     /// A DCCP-Listen is due again (RFC 5596).
     Listen,
-    /// The limit on all sessions allows more.
+    /// The limit on all sessions allows more data.
     Turn,
     /// The wait for a hole ends, or held packets are released.
     Reorder,
@@ -20,7 +20,7 @@ pub enum Wake {
     Gate,
     /// The scheduler asked to be called again.
     Scheduler,
-    /// The session's rate limit allows more.
+    /// The session's rate limit allows more data.
     Rate,
     /// There is more to send now.
     Backlog,

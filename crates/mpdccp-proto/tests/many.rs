@@ -43,7 +43,7 @@ fn thousands_at_one_listener_are_all_served() {
     let connect = |net: &mut Net, n: u16| {
         let ports = Ports { local: 10_000 + n, remote: PORT };
         let mut cfg = SessionConfig { multipath: false, ..plain() };
-        // As mpdccp programs ask: otherwise the listener rations its answers.
+        // Requests are padded as in mpdccp programs; otherwise the listener would ration its answers.
         cfg.connection.least_request = PADDED_REQUEST;
         let session = net.client.connect(net.now, cfg, PathConfig { ports, ..path(0) });
         net.drain();

@@ -25,7 +25,7 @@ const PATIENCE: Duration = Duration::from_millis(900);
 /// Time limit for a host's handshake: longer than the kernel retransmits its SYN-ACK (tcp_synack_retries), 63
 /// s.
 const HANDSHAKE: Duration = Duration::from_secs(70);
-/// Backlog of a listener; each connection in it has a flow.
+/// Backlog of a listener. Every connection in the backlog belongs to a flow.
 const BACKLOG: i32 = 4_096;
 /// Number of listeners at which idle ones are closed.
 const LISTENERS: usize = 1_024;
@@ -282,8 +282,9 @@ impl<E: FnMut(Vec<Event>), P: FnMut(&[u8])> Sockets<E, P> {
         Ok(())
     }
 
-    /// Listeners stay open for the next flow to their address. If closed at once, one could still be in use
-    /// for a moment: a program being started holds a copy of each descriptor.
+    /// Listeners stay open for the next flow to their address. If a listener were closed at once, its
+    /// address could stay in use for a moment, because a program being started holds a copy of each
+    /// descriptor.
     fn close_idle_listeners(&mut self) {
         if self.listeners.len() >= LISTENERS {
             let kinds = &mut self.kinds;
@@ -363,7 +364,7 @@ impl<E: FnMut(Vec<Event>), P: FnMut(&[u8])> Sockets<E, P> {
                 self.kinds.remove(&number);
                 match result {
                     Ok(()) => {
-                        // It is registered again, with its current readiness.
+                        // Registering the socket again reports its current readiness.
                         let _ = epoll::delete(&self.epoll, &socket);
                         let _ = socket.set_tcp_nodelay(true);
                         self.established(flow, socket);

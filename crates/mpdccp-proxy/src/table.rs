@@ -56,7 +56,7 @@ struct Entry {
     next: u32,
     /// The host's keepalive that waits for an answer of the far host.
     keepalive: Option<Vec<u8>>,
-    /// The far host asked whether this host is alive.
+    /// Whether the far host asked if this host is alive.
     asked: bool,
     /// The host has sent FIN or RST, and no new SYN with these ports since.
     closing: bool,
@@ -259,7 +259,7 @@ impl FlowTable {
     }
 
     /// A connection with these addresses died with an end of the tunnel, according to the other end, or to
-    /// [`journal`](Self::changes) of this one. A connection that is open here is a newer one.
+    /// [`journal`](Self::changes) of this one. If a connection with these addresses is open here, it is a newer one.
     pub fn bury(&mut self, now: Time, tuple: Tuple) {
         self.forget(now);
         if self.entries.get(&tuple).is_none_or(|entry| matches!(entry.state, State::Ended)) {

@@ -24,7 +24,7 @@ pub enum AsPacket {
     Unanswered,
     /// A policy rule matches its packets.
     Policy,
-    /// The caller did not want it proxied.
+    /// The caller does not want this flow to be proxied.
     NotWanted,
 }
 

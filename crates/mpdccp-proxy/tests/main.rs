@@ -72,7 +72,7 @@ fn every_byte_arrives_once_and_in_order_and_each_direction_ends_by_itself() {
     let sender = std::thread::spawn(move || {
         near.write_all(&sent).unwrap();
         near.shutdown(Shutdown::Write).unwrap();
-        // The other direction is still open.
+        // The other direction of the connection is still open.
         let mut answer = Vec::new();
         near.read_to_end(&mut answer).unwrap();
         answer
@@ -119,7 +119,7 @@ fn a_reader_that_stops_stops_the_writer_and_nothing_is_lost() {
     near.set_write_timeout(Some(Duration::from_millis(700))).unwrap();
     let chunk = pattern(100_000);
     let mut written = 0;
-    // Nobody reads, so that writing blocks at some point.
+    // Nobody reads, so writing blocks at some point.
     let stalled = loop {
         match near.write(&chunk[written % chunk.len()..]) {
             Ok(n) => written += n,

@@ -37,7 +37,7 @@ impl WaitingPath {
         WaitingPath { spec, why: String::new(), failed: None, opening: None, reply: None, over_tls: false }
     }
 
-    /// A path whose socket was closed; the next one goes the same way.
+    /// A path whose socket was closed. The next socket begins with the same transport, UDP or TLS.
     pub(crate) fn again(path: &OpenPath) -> WaitingPath {
         WaitingPath { over_tls: path.over_tls, ..WaitingPath::new(path.spec.clone()) }
     }
@@ -57,7 +57,7 @@ pub(crate) struct OpenPath {
     pub(crate) overhead: u16,
     /// Since when it does not work.
     pub(crate) bad_since: Option<Time>,
-    /// For a path to an advertised address: it has been up.
+    /// For a path to an advertised address: whether it has been up.
     pub(crate) proved: bool,
     /// Bytes of its socket charged to its quota so far.
     pub(crate) charged: u64,
@@ -85,7 +85,7 @@ impl OpenPath {
         if self.exhausted { prio.min(Prio::STANDBY) } else { prio }
     }
 
-    /// Whether it may find out that UDP does not answer, and move to TLS.
+    /// Whether this path may switch to TLS if UDP does not answer.
     pub(crate) fn may_move(&self) -> bool {
         self.knows.is_some() && !self.over_tls
     }

@@ -23,8 +23,8 @@ const FIRST_ATTEMPT: (Duration, Duration) = (Duration::from_millis(250), Duratio
 /// Time limit for a session to open before another path is tried first; it starts again once the server has
 /// answered.
 const OPEN_PATIENCE: Duration = Duration::from_secs(5);
-/// The same before a client with several servers tries the next one, if a path has to find out that UDP does not answer: its new socket would
-/// begin with UDP again.
+/// The same limit for a client with several servers, if a path must first detect that UDP does not
+/// answer. The path's new socket at the next server would begin with UDP again.
 const UDP_PATIENCE: Duration = Duration::from_secs(10);
 /// A peer that had a session a moment ago is retried at once, with a shorter time limit: most server outages
 /// are short, and packets sent while the server starts are lost.
@@ -70,12 +70,12 @@ pub(crate) struct Peer {
     /// The server in use, and since when all paths to it have been down.
     pub(crate) server: usize,
     pub(crate) silent_since: Option<Time>,
-    /// It has proved its key once.
+    /// Whether it has ever proved its key.
     pub(crate) heard: bool,
     /// History of its paths for the log, and since when it has no session.
     pub(crate) histories: Histories,
     away_since: Option<Time>,
-    /// Own paths that do not answer, by socket, with the known cause, until the host has looked.
+    /// Own paths that do not answer, by socket, with the known cause; removed once the host has answered.
     pub(crate) doubts: BTreeMap<u32, (PathId, String)>,
     /// The client's names of its paths.
     names: BTreeMap<PathName, String>,

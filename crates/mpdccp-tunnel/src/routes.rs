@@ -39,9 +39,9 @@ pub(crate) struct SessionRoutes {
 
 impl SessionRoutes {
     /// A peer's session or paths changed: its networks are routed while one of its paths works. A client
-    /// without a working path may have moved to another server. A short pause must not change the routes on
-    /// all routers, so the routes of an open session end only after the silence after which clients change
-    /// servers.
+    /// without a working path may have moved to another server. A short outage must not change the
+    /// routes on all routers. So the routes of an open session end only after the silence after which
+    /// clients change servers.
     pub(crate) fn follow(&mut self, cx: &mut Cx<'_>, peers: &Peers, number: usize) {
         if cx.cfg.routes != Routes::Sessions {
             return;
@@ -79,7 +79,7 @@ impl SessionRoutes {
         let after: BTreeMap<usize, Vec<IpNet>> = after.collect();
         let all =
             |routes: &BTreeMap<usize, Vec<IpNet>>| routes.values().flatten().copied().collect::<Vec<_>>();
-        // All at once, since a network may go from one peer to another.
+        // All in one call, because a network may move from one peer to another.
         change(cx, &all(&self.set), &all(&after), false);
         self.set = after;
         self.silent.clear();

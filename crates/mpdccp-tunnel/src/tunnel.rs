@@ -349,7 +349,7 @@ impl Tunnel {
             Next::Over(number) if !cx.closing => self.next_server(endpoint, now, number, "the session ended"),
             Next::Over(number) => {
                 self.peers[number].shut_down();
-                // The endpoint forgets this session after the event.
+                // After this event the endpoint has no state of the session.
                 if endpoint.sessions().iter().all(|left| *left == session) {
                     self.stop(endpoint, now);
                 }

@@ -138,7 +138,7 @@ fn a_request_overtaken_by_its_repetition_does_no_harm() {
 /// and 11.4.2).
 #[test]
 fn packets_that_overtake_each_other_are_neither_lost_nor_taken_for_lost() {
-    // The worst of eight networks. Without the second rule CCID 2 delivers 219.
+    // The worst of eight networks. Without the second rule CCID 2 would deliver 219 packets.
     for (ccid, least) in [(2, 700), (5, 600), (7, 200)] {
         let delivered = (1..9).map(|n| delivered_late(ccid, n << 8)).min().unwrap();
         println!("CCID {ccid}: {delivered} in 2 s");

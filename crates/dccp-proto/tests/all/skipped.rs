@@ -70,7 +70,7 @@ fn a_receiver_that_acknowledges_what_was_never_sent_is_reset() {
     }
 }
 
-/// Linux 6.1 does so: after a loss of 671 packets in a row, its Ack Vector said 682, and all that was older had moved.
+/// As in Linux 6.1: after 671 consecutive losses, its Ack Vector reported 682, and all older entries had moved.
 #[test]
 fn a_number_that_was_reported_missing_may_be_reported_otherwise_later() {
     let mut net = Net::open(config(2, false, false), config(2, true, false));

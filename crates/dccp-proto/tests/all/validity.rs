@@ -56,7 +56,7 @@ fn an_active_connection_waits_three_round_trips_before_it_believes_a_far_sync() 
         let header = net.forge(CLIENT, ptype, far, Some(net.gss(SERVER)));
         assert!(net.strike(CLIENT, &header, &[], &[]));
     }
-    // Without a valid number of ours, it is never accepted and never answered.
+    // A Sync that acknowledges a number that was never sent is neither accepted nor answered.
     let header = net.forge(CLIENT, PacketType::Sync, far, Some(ack.next()));
     let sent = net.log.len();
     assert!(!net.strike(CLIENT, &header, &[], &[]));

@@ -92,8 +92,9 @@ fn part_of_four(label: &str, share: bool) -> f64 {
     parts.iter().sum::<f64>() / 3.0
 }
 
-/// One flow against one gets a half; two against one would get two thirds, half a flow against one a third:
-/// the result must be in between. With separate states, four flows against one get four fifths; they must get
+/// One flow in competition with one gets a half. Two flows would get two thirds, and half a flow a third,
+/// so the result must be between these. With separate states, four flows against one get four fifths;
+/// they must get
 /// more than two flows would, which shows that the test can fail.
 fn four_that_share_are_one(label: &str) {
     let (shared, own) = (part_of_four(label, true), part_of_four(label, false));

@@ -50,8 +50,8 @@ impl Sender {
     }
 
     fn send(&mut self, now: Time, link: &mut Link<(u32, u64)>) {
-        // There is no timeout: if everything in flight were lost, the flow would stop and the link would look
-        // idle.
+        // The model has no timeout. If everything in flight were lost, the flow would stop and the
+        // link would look idle.
         while ((self.next - self.acked) as f64) < self.window {
             let meta = Meta { bytes: BYTES, ecn: self.ecn, flow: self.flow };
             link.push(now, meta, (self.flow, self.next));

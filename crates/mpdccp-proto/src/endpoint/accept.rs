@@ -29,7 +29,7 @@ impl Endpoint {
         let known = self.listeners.contains_key(&packet.header.dst_port);
         let refusal = match packet.header.ptype {
             PacketType::Reset => Refusal::Ignore(Counter::ResetWithoutConnection),
-            // RFC 5596 sections 2.2.2 and 2.2.3: servers ignore it, as do clients in any state but REQUEST.
+            // RFC 5596 sections 2.2.2 and 2.2.3: servers ignore a Listen, and so do clients outside REQUEST.
             PacketType::Listen => Refusal::Ignore(Counter::Listen),
             // RFC 4340 section 8.5 step 2.
             _ if self.demux.waits(now, route, ports_of(packet)) => {
@@ -273,7 +273,7 @@ impl Endpoint {
     }
 }
 
-/// Discards packets that were sent earlier.
+/// Ignore packets that were sent earlier.
 #[derive(Default)]
 struct Nowhere(Vec<u8>);
 

@@ -38,7 +38,8 @@ impl Key {
 struct Group {
     key: Key,
     control: Control,
-    /// The session that sent last is last, so that the others find room first. At most one connection per
+    /// Sessions in the order of their turns: the one that sent last comes last, so that the others
+    /// find room first. At most one connection per
     /// session.
     members: Vec<SessionId>,
     /// Packets sent when the state was lent out.

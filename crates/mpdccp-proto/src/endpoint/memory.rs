@@ -5,7 +5,7 @@
 /// Default bound, bytes of packets.
 const MOST: u64 = 256 << 20;
 
-/// The bound, and the bytes held now.
+/// The bound on all sessions, and the bytes that they hold now.
 #[derive(Debug)]
 pub(super) struct Memory {
     most: u64,

@@ -97,7 +97,7 @@ pub struct Endpoint {
     listeners: BTreeMap<u16, Listener>,
     /// Connections that share a congestion state.
     groups: Groups,
-    /// Lent to each session like the groups.
+    /// Lent to each session during its turn, like the groups.
     blocks: Blocks,
     /// First byte of connection identifiers.
     shard: Option<u8>,

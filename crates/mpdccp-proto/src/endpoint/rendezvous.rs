@@ -12,7 +12,7 @@ pub(super) const COPIES: u8 = 3;
 /// Maximum number of clients expected at a time.
 pub(super) const MAX_EXPECTED: usize = 1024;
 
-/// A client for which the listener is INVITED; afterwards it simply listens.
+/// A client that the listener has invited (state INVITED of RFC 5596).
 #[derive(Debug)]
 pub(super) struct Expected {
     pub(super) route: Route,

@@ -128,7 +128,7 @@ impl Strangers {
         question: Question,
         write: impl FnOnce(&mut Keep<'_>),
     ) -> Option<usize> {
-        // Unfetched answers must not accumulate either.
+        // Bound the answers that wait to be fetched, too.
         if self.waiting.len() >= MAX_RESETS as usize {
             return None;
         }

@@ -9,7 +9,7 @@ use alloc::vec::Vec;
 use dccp_wire::Seq;
 use mpdccp_units::{Duration, Time};
 
-/// For this long after a duplicate, packets are assumed to travel on several paths at once.
+/// For this long after a duplicate, the receiver assumes that packets travel on several paths at once.
 const COPIES: Duration = Duration::from_secs(10);
 /// Held packets are delivered in bursts of at most this many, this far apart.
 const BURST: usize = 32;
@@ -20,7 +20,7 @@ const MAX_TRACKS: usize = 32;
 /// Knowledge about each path.
 pub(super) type Tracks = BTreeMap<PathId, Track>;
 
-/// How long a hole may last. One file per rule.
+/// A rule for how long a hole may last; each rule has its own file.
 pub(super) trait Rule: Send + core::fmt::Debug {
     /// Whether a hole that is proven lost is given up at once.
     fn trusts_proofs(&self) -> bool;
@@ -157,7 +157,7 @@ impl Reorderer for Active {
             .map(|back| !self.buffer.is_behind_a_hole(position) || self.buffer.follows(position, back));
         let small = followed.is_none() && self.small.on_packet(now, arrival.flow, arrival.path, data.len());
         let alone = self.tracks.get(&arrival.path).is_some_and(Track::is_in_order);
-        // An earlier packet of the flow that waits must be delivered first.
+        // Another packet of the flow waits and must be delivered first.
         let alone =
             alone && !self.small.last_held(arrival.flow).is_some_and(|p| self.buffer.is_behind_a_hole(p));
         let may = followed == Some(true) || small && alone && self.rule.knows_flows();
@@ -214,7 +214,7 @@ impl Reorderer for Active {
             return None;
         }
         let data = self.buffer.pop();
-        // Arrivals that are held must not add up to a large burst when they are released.
+        // Held arrivals earn no credit, so that their release does not become a large burst.
         self.allowed = if data.is_some() { self.allowed - 1 } else { self.allowed.min(BURST - 1) };
         data
     }

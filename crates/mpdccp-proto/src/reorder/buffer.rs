@@ -44,9 +44,9 @@ struct Held {
 /// Result of an insertion.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Put {
-    /// Delivered after its hole had been given up.
+    /// Late: delivered after its hole had been given up.
     Late,
-    /// Delivered in order, together with the packets held behind it.
+    /// In order: delivered together with the packets held behind it.
     InOrder,
     /// Held behind a hole.
     Held,
@@ -68,7 +68,7 @@ pub(super) struct Buffer {
     holes: BTreeMap<u64, Hole>,
     /// Held packets, by the position of their flow's previous packet, whose delivery releases them.
     pub(super) after: BTreeMap<u64, u64>,
-    /// Held packets: (last position that must have passed before the release, position).
+    /// Held packets, as (last position that must be delivered or given up before, own position).
     pub(super) beyond: BTreeSet<(u64, u64)>,
     ready: VecDeque<Vec<u8>>,
     /// Packets delivered in order so far.
@@ -103,7 +103,8 @@ impl Buffer {
     /// Finds the position of `seq` and removes it from its hole.
     pub(super) fn place(&mut self, now: Time, seq: Seq) -> (u64, Place) {
         let Some((newest, top)) = self.newest else {
-            // Packets sent before the first packet seen may still arrive; they are late, not duplicates.
+            // Packets that were sent before the first received one may still arrive. They
+            // count as late, not as duplicates.
             self.add_hole(ORIGIN - MEMORY, ORIGIN, now);
             self.newest = Some((seq, ORIGIN));
             return (ORIGIN, Place::New);

@@ -20,11 +20,11 @@
 //! 1. it lies below the floors of all paths that are up, or
 //! 2. a settled gap of one path certainly held data (according to the next NDP Count), and the hole is a
 //!    single number and the only one missing between the MP_SEQ on either side of the gap: then it was in the
-//!    gap. This proof needs nothing from other paths, especially idle ones. It fails for copies sent on
+//!    gap. This proof does not depend on other paths, so idle paths do not matter. It fails for copies sent on
 //!    several paths, so it is not used while duplicates arrive.
 //!
-//! An idle path has an old floor and rightly prevents the first proof: the hole may be the first packet of
-//! many on that path. Then the timer decides. A path that went down does not count.
+//! An idle path has an old floor and prevents the first proof. This is correct: the missing packet may be
+//! the first of many on that path. Then the timer decides. A path that went down does not count.
 //!
 //! # Flows
 //!

@@ -40,7 +40,7 @@ impl SmallFlows {
         let flows = self.flows.get_or_insert_with(|| Box::new([empty; TABLE]));
         let flow = &mut flows[hash as usize % TABLE];
         if flow.hash != hash {
-            // A new flow's first packets cannot be out of order; its size shows at once.
+            // The first packets of a new flow cannot be out of order, and soon show its size.
             *flow = Flow { hash, ..empty };
         }
         if now.since(flow.window) >= WINDOW {

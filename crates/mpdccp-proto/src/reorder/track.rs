@@ -10,9 +10,9 @@ const MAX_GAPS: usize = 1_024;
 const TOLERANCE: u64 = 3;
 /// Upper limit of that number on paths that reorder. Below `MAX_GAPS`, so that a gap is settled before it is forgotten.
 const MAX_TOLERANCE: u64 = 512;
-/// The same as time, while the RTT is unknown; otherwise a quarter of the RTT.
+/// Time after which a gap counts as lost while the RTT is unknown; otherwise it is a quarter of the RTT.
 const TOLERANCE_TIME: Duration = Duration::from_millis(10);
-/// The sender may have truncated a larger NDP Count to this, so it means "at least".
+/// The sender limits NDP Count to this value, so the value means "at least".
 const CUT_NDP: u64 = 255;
 
 /// Missing path numbers: from `first`, and before `end`.
@@ -196,7 +196,7 @@ impl Track {
         delay.max(self.rtt.map_or(TOLERANCE_TIME, |rtt| rtt / 4))
     }
 
-    /// Position below which the path can deliver nothing at or after `next` any more.
+    /// The path can no longer deliver any position from `next` up to this one.
     pub(super) fn floor(&self, next: u64) -> Option<u64> {
         let open = self.gaps.iter().skip(self.settled).find(|g| g.below.is_none_or(|b| b > next));
         open.map_or(self.newest, |g| g.above)

@@ -20,9 +20,9 @@ use mpdccp_units::{Duration, Rate, Time};
 /// capacity ([`Extra`]).
 #[derive(Debug, Default)]
 pub(super) struct Auto {
-    /// The largest recent cost difference of a path worth using to the cheapest.
+    /// The largest recent cost difference between the cheapest path and another path worth using.
     spread: Duration,
-    /// Until then a more expensive path counts as helping, with a lower threshold.
+    /// Until then a more expensive path counts as in use, with a lower threshold.
     helping_until: Option<Time>,
     /// The cheapest path, kept until another is clearly cheaper.
     first: Option<PathId>,
@@ -142,7 +142,7 @@ impl Auto {
         let rate: Rate = cheaper().map(|(_, path)| path.rate).sum();
         let backlog = queue.bytes.min(queue.flow_bytes.saturating_mul(SMALL));
         let opens = cheaper().map(|(_, path)| path.wait(now)).min().unwrap_or_default();
-        // A longer wait of the oldest packet shows that they do not serve the backlog.
+        // If the oldest packet has waited longer, these paths do not serve the backlog.
         let busy = (opens + rate.time_for(backlog)).max(queue.oldest);
         let mut excess = found.0.saturating_sub(least_cost).max(CLEARLY_LEAST);
         if excess > MOST_SPREAD && !queue.streams {

@@ -17,7 +17,7 @@ pub(super) struct Distant {
     paths: Vec<Known>,
     /// Time of the last update.
     at: Time,
-    /// Since when there is a standing queue.
+    /// Start of the current standing queue.
     standing: Option<Time>,
     needed: bool,
 }
@@ -26,9 +26,9 @@ pub(super) struct Distant {
 struct Known {
     path: PathId,
     up_since: Time,
-    /// How long its gate was closed, less a part of the time it was open.
+    /// Time for which its gate was closed, minus a part of the time for which it was open.
     limited: Duration,
-    /// Until when the gate is closed.
+    /// Time until which the gate is closed.
     shut_until: Time,
     distant: bool,
 }

@@ -20,8 +20,8 @@ pub(super) struct Extra {
     through: Rate,
     /// Pause after the next failure.
     pause: Option<Duration>,
-    /// The heaviest flow and its lead (Boyer-Moore majority vote, in bytes). Only its packets take part in a
-    /// trial.
+    /// The flow with the most bytes, and its lead (Boyer-Moore majority vote). Only packets of this
+    /// flow take part in a trial.
     heavy: (u32, u64),
 }
 
@@ -104,7 +104,7 @@ impl Extra {
         let took = now.since(self.since);
         let through = Rate::from_bytes_per(self.total(), took);
         let grows = through.bps() as f64 > self.through.bps() as f64 * MORE;
-        // A flow that begins to fill the paths may grow further without another path.
+        // A flow that has just begun to fill the paths may still grow without another path.
         let may_grow = matches!(self.state, State::Resting(_)) && grows;
         let carries = |path: &PathRow| if !may_grow && is_full(path) { path.seen } else { path.rate };
         let cheaper =

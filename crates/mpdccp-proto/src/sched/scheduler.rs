@@ -62,8 +62,7 @@ pub(super) fn first_open<K: Ord>(paths: &[PathRow], key: impl Fn(&PathRow) -> K)
 }
 
 /// Whether `path` would serve the backlog later than `other`. A wait shorter than the extra delay of `other`
-/// does not count as congestion. A wait on a path that was idle does not count either, because its rate is
-/// outdated.
+/// does not count as congestion. Nor does a wait on a path that was idle, because its rate is outdated.
 pub(super) fn congested(now: Time, path: &PathRow, queue: &QueueView, other: &PathRow) -> bool {
     if path.is_open() {
         return false;

@@ -12,7 +12,7 @@ pub(super) struct Weighted {
     weights: BTreeMap<PathId, u8>,
 }
 
-/// Makes the quotients of small packets precise enough.
+/// Scale of the quotients, so that those of small packets are precise enough.
 const SCALE: u64 = 1 << 10;
 
 impl Scheduler for Weighted {

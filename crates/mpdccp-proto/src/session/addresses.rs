@@ -53,8 +53,8 @@ impl Session {
     }
 
     /// Frees the Address IDs of sources whose last path is gone. Both ends are done with them
-    /// (RFC 9897 section 3.2.2), as their subflows ended. If the peer may not know that, the ID stays
-    /// reserved until the peer confirms the removal.
+    /// (RFC 9897 section 3.2.2), as their subflows ended. If the peer may not know that they ended,
+    /// the ID stays reserved until the peer confirms the removal.
     pub(super) fn release_sources(&mut self) {
         let paths = &self.paths;
         self.local_addrs.retain_sources(|id| paths.iter().any(|p| p.local_addr == id));
@@ -85,8 +85,8 @@ impl Session {
         let known = self.remote_addrs.0.get(&addr_id).copied();
         let given = self.remote_addrs.0.values().filter(|r| r.addr.is_some()).count();
         match known {
-            // RFC 9897 section 3.2.1: an outdated option may still be confirmed. A copy of the newest says
-            // nothing new either: it must not bring back a path that was removed.
+            // RFC 9897 section 3.2.1: an outdated option may still be confirmed. A copy of the
+            // newest option is outdated too: it must not bring back a removed path.
             Some(known) if !mp_seq.after(known.seq) => self.count(Counter::OutdatedMpOption),
             // RFC 9897 section 3.2.8: such addresses are ignored silently, as is another address under an ID
             // in use.

@@ -119,7 +119,7 @@ impl Session {
                 self.close_all(now);
             }
             // RFC 9897 section 3.2.11: all subflows are closed, and each answers the peer's Close with Reset
-            // code 1. They stay for that; subflows without a Close are reset after a while.
+            // code 1. They stay open for this answer; subflows on which no Close arrives are reset after a while.
             PacketType::Close if self.state == SessionState::Open => {
                 self.begin_closing(now, Reason::ClosedByPeer);
             }
@@ -145,7 +145,7 @@ impl Session {
         if open { self.cfg.survive.max(STREAMS_SURVIVE) } else { self.cfg.survive }
     }
 
-    /// When [`Self::check_end`] may find the session over.
+    /// When to call [`Self::check_end`], because the session may be over.
     pub(super) fn end_timeout(&self) -> Option<(Time, Wake)> {
         match self.state {
             SessionState::Closing => Some((self.close_at, Wake::CloseWait)),

@@ -45,7 +45,7 @@ pub(super) struct FecPacket {
     pub(super) at: Time,
 }
 
-/// A received FEC packet that lacks more than one protected packet.
+/// A received FEC packet of which more than one protected packet is missing.
 #[derive(Debug)]
 pub(super) struct Pending {
     pub(super) members: Vec<u64>,
@@ -74,8 +74,8 @@ pub(super) fn add(xor: &mut Vec<u8>, seq: u64, back: u8, data: &[u8]) {
     }
 }
 
-/// Check that a packet was restored correctly. A linear checksum such as a CRC would match any sum, so this
-/// is FNV-1a.
+/// A check value that shows whether a packet was restored correctly. It is FNV-1a, because a linear
+/// checksum such as a CRC would match any XOR of packets.
 pub(super) fn check(seq: u64, back: u8, data: &[u8]) -> [u8; 4] {
     let bytes = seq.to_be_bytes().into_iter().chain([back]).chain(data.iter().copied());
     bytes.fold(0x811c_9dc5_u32, |hash, byte| (hash ^ u32::from(byte)).wrapping_mul(0x0100_0193)).to_be_bytes()

@@ -47,8 +47,8 @@ impl Session {
             return self.count(Counter::NoAddressIdLeft);
         };
         let mut config = self.connection_config(mtu, overhead);
-        // If an answer would have arrived by then, make a new attempt instead of a retransmission: it has no
-        // back-off.
+        // If an answer should have arrived by then, make a new attempt instead of a
+        // retransmission, which would have a back-off.
         let again = self.paths[i].is_quick && self.paths[i].is_missed(now);
         config.request_retries = config.request_retries.min(if again { 0 } else { JOIN_RETRIES });
         let seed = self.seed();

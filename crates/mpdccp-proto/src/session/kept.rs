@@ -9,7 +9,7 @@ use crate::PathId;
 use dccp_wire::Seq;
 use mpdccp_units::{Duration, Time};
 
-/// Time of a repair in addition to round trips: timers of both ends.
+/// Time that a repair takes in addition to round trips, because of timers at both ends.
 const MARGIN: Duration = Duration::from_millis(10);
 /// Longest interval between reports of the repair time; the option may be lost.
 const TELL: Duration = Duration::from_secs(1);

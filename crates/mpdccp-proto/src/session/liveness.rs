@@ -18,7 +18,7 @@ const QUIET: Duration = Duration::from_millis(100);
 /// a lost NAT binding, no sooner than on an idle path.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Liveness {
-    /// It answers, as far as known.
+    /// The path answers, as far as known.
     Answering {
         /// When the first unanswered packet left.
         asked: Option<Time>,

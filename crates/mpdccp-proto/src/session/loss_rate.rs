@@ -32,7 +32,7 @@ const MOST_RELAPSES: u32 = 4;
 impl LossRate {
     /// Share, 0 to 1.
     pub(super) fn get(&self) -> f32 {
-        // Until all samples exist, nothing is known.
+        // The rate is unknown until all samples exist.
         self.samples.iter().copied().fold(1.0, f32::min)
     }
 

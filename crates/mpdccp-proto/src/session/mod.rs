@@ -134,9 +134,9 @@ pub(crate) struct Session {
     /// Borrowed from the endpoint during calls.
     pub(crate) blocks: Blocks,
     rows: Vec<PathRow>,
-    /// The rows that the rule for the packet at the head allows.
+    /// The rows allowed by the rule of the packet at the head.
     allowed: Vec<PathRow>,
-    /// The rows that priorities allow for the packet at the head, unless they are all of `rows`.
+    /// The rows that priorities allow for the packet at the head; unused if priorities allow all of `rows`.
     offered: Vec<PathRow>,
     offered_all: bool,
     reorderer: Box<dyn Reorderer>,

@@ -12,7 +12,7 @@ use mpdccp_units::{Duration, Rate, Time};
 /// Upper limit of the time that the first subflow may take before the next path is tried
 /// ([`crate::SessionConfig::first_attempt`]).
 const FIRST_ATTEMPT: Duration = Duration::from_secs(3);
-/// Longest handshake of a join, or any handshake of a server: each occupies one of the paths.
+/// Time limit for the handshake of a join, and for any handshake at a server, because each occupies one of the paths.
 const HANDSHAKE: Duration = Duration::from_secs(15);
 /// How long a subflow that closes alone waits for an answer.
 const SUBFLOW_CLOSE: Duration = Duration::from_secs(3);

@@ -115,8 +115,8 @@ impl Session {
             // is advertised again.
             path.removed = path.advertised.is_some() && !path.was_up;
             if path.ours && !path.removed {
-                // If the path was up before, and the peer does not know it any more or is silent, then most
-                // likely a NAT lost the binding or the path was away.
+                // If the path was up before, and the peer is silent or no longer knows it,
+                // most likely a NAT lost the binding or the path was interrupted.
                 let lost = !matches!(cause, CloseReason::Peer | CloseReason::Local);
                 // Do not retry: the peer refuses joins.
                 let refused = matches!((path.stage, cause), (Stage::JoinSent { .. }, CloseReason::Reset(_)));
@@ -150,7 +150,7 @@ impl Session {
         // While data flows, probe idle paths often, so that a dead one is detected before it is needed.
         let data_at = self.paths.iter().map(|p| p.data_at.max(p.liveness.asked())).max();
         let busy = data_at.is_some_and(|at| path.heard().since(at) < BUSY);
-        // Without another path there is no alternative, and no hurry.
+        // Without another path there is no alternative, so a dead path need not be found early.
         let others = self.paths.iter().any(|p| p.id != path.id && p.is_up());
         Evidence {
             heard: path.heard(),

@@ -10,7 +10,7 @@ const PROOF: u32 = 8;
 #[derive(Debug, Default)]
 pub(super) struct Plausible {
     newest: Option<Seq>,
-    /// The newest number that does not fit, and how many such arrived in a row.
+    /// The newest implausible number, and the number of consecutive implausible packets.
     other: Option<(Seq, u32)>,
 }
 

@@ -74,8 +74,8 @@ impl Session {
             };
             let Some(i) = self.index(path) else { continue };
             self.options.clear();
-            // An FEC packet is not session data: without MP_SEQ no receiver mistakes it for data, even if its
-            // option is lost.
+            // An FEC packet is not session data. It has no MP_SEQ, so no receiver mistakes it
+            // for data, even if its option is lost.
             Private::Fec(packet.newest, packet.count).with(|option| self.options.push(&Opt::Mp(option)));
             self.paths[i].transmit(now, self.options.as_bytes(), &packet.payload, sink);
             self.cap.on_sent(now, packet.payload.len() as u64);

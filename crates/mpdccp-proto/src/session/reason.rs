@@ -36,7 +36,7 @@ pub enum Reason {
     NobodyListens,
     /// The handshake took too long.
     HandshakeTimeout,
-    /// The first subflow moved on to the next path.
+    /// The client tries the next path for the first subflow.
     NextTried,
     /// All paths were down for too long.
     NoPath,

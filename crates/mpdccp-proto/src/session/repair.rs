@@ -18,8 +18,8 @@ pub(super) struct Copy {
     pub(super) mp_seq: Seq,
     /// Distance to the previous packet of its flow.
     pub(super) back: u8,
-    /// Since when the peer may miss it: its first transmission, or later if all packets after it were lost
-    /// too.
+    /// Time from which the peer may notice the loss: its first transmission, or later if all packets
+    /// after it were lost too.
     pub(super) first: Time,
 }
 
@@ -35,9 +35,9 @@ pub(super) struct Repair {
     /// Bytes of both.
     pub(super) bytes: usize,
     pub(super) due: VecDeque<Copy>,
-    /// The only path that carried recent data, and since when.
+    /// The path that carried all recent data, if it is only one, and the start of this time.
     pub(super) alone: Option<(PathId, Time)>,
-    /// A repair is useful for this long; after that the peer no longer waits.
+    /// A repair is useful for this long; then the peer stops waiting.
     pub(super) worth: Duration,
     pub(super) told: Option<(Time, Duration)>,
     pub(super) stats: RepairStats,

@@ -59,13 +59,13 @@ impl Session {
         }
     }
 
-    /// When [`on_stream_timeout`](Self::on_stream_timeout) is due. Packets that were due at the last
-    /// transmission wait for a path, not for time.
+    /// When [`on_stream_timeout`](Self::on_stream_timeout) is due. Packets that were already due at
+    /// the last transmission wait for a path, not for a timer.
     pub(super) fn stream_timeout(&self) -> Option<Time> {
         self.streams.as_ref()?.streams.poll_timeout().filter(|at| *at > self.polled)
     }
 
-    /// The next packet of a class's streams, if any. It is cut to the size of its path, so any path will do.
+    /// The next packet of a class's streams, if any. Its size is adapted to the path, so any path can carry it.
     pub(super) fn stream_head(&self, now: Time, class: usize) -> Option<(Source, PktInfo)> {
         let number = class as u8;
         let carried = self.streams.as_ref().filter(|carried| carried.streams.has_packet(now, number))?;
@@ -78,8 +78,7 @@ impl Session {
         Some((Source::Streams(class), PktInfo { len, class: number, ..PktInfo::default() }))
     }
 
-    /// Sends one packet of a class's streams, with the same bytes on each of `paths`; false if there was none
-    /// after all.
+    /// Sends one packet of a class's streams, with the same bytes on each of `paths`. False if there was no packet.
     pub(super) fn send_stream_packet(
         &mut self,
         now: Time,

@@ -75,8 +75,8 @@ impl Session {
         self.rows.clear();
         self.paths.iter_mut().for_each(|p| p.watch_loss(now));
         self.rows.extend(self.paths.iter().map(|p| p.row(now, options)));
-        // Too big for every path that is up, or, if none is up, for every path that may come back. A packet
-        // that only waits for PARTOPEN to end stays.
+        // Whether the packet is too big for all paths that are up, or, if none is up, for all that
+        // may return. Does not apply to a packet that fits once PARTOPEN ends.
         let most = |state| {
             let carriers = self.paths.iter().filter(move |p| p.state == state);
             carriers.filter_map(|p| p.conn.as_ref().map(|c| c.max_payload_open(options))).max()
@@ -116,7 +116,7 @@ impl Session {
                     let scheduler = if streams { stream_scheduler } else { scheduler };
                     (scheduler.pick(now, &info, &backlog, offered), scheduler.head_start())
                 }
-                // If dropped, their bytes would only be retransmitted.
+                // If these packets were dropped, the streams would retransmit their bytes.
                 false if streams => {
                     waiting.add(source);
                     continue;
@@ -228,7 +228,7 @@ impl Session {
         }
     }
 
-    /// Tells paths with an open gate that the packet at the head was not for them.
+    /// Tells paths with an open gate that they did not get the packet at the head.
     fn note_held_back(&mut self, now: Time) {
         let offered = if self.offered_all { &self.rows } else { &self.offered };
         for row in offered.iter().filter(|row| row.is_open()) {
@@ -260,8 +260,8 @@ impl Session {
         gates.min()
     }
 
-    /// Sends the first packet of a source on each of `paths`, as one datagram of the session. False if the
-    /// source had no packet after all. For `head_start` see
+    /// Sends the first packet of a source on each of `paths`, as one datagram of the session. False
+    /// if the source had no packet. For `head_start` see
     /// [`Scheduler::head_start`](crate::sched::Scheduler).
     fn send_head(
         &mut self,

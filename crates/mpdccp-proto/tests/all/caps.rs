@@ -63,7 +63,7 @@ fn a_session_whose_queue_is_long_leaves_room_for_another() {
     assert_eq!(rest, 20 * crate::common::datagram(0).len() as u64);
     let refused = counted(&net.client.stats().counters, "queues_full");
     assert!(refused > 800, "{refused}");
-    // After it was sent there is room again.
+    // Once these packets are sent, there is room again.
     net.run(Duration::from_secs(2));
     net.client.send(net.now, flooding, crate::common::datagram(1), Default::default());
     assert_eq!(counted(&net.client.stats().counters, "queues_full"), refused);

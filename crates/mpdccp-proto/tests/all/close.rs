@@ -179,7 +179,7 @@ fn joins_are_ignored_while_closing() {
     assert!(net.log.iter().all(|l| !(l.from == Server && l.path == 1)), "no answer at all");
 }
 
-/// A join of which only the Request arrived does not delay the close.
+/// A join whose Request arrived, but nothing else, does not delay the close.
 #[test]
 fn a_join_that_has_proved_nothing_does_not_hold_up_the_close() {
     let (mut net, id) = Net::connected(1, 1, config());

@@ -16,7 +16,7 @@ fn joined_with(meddler: impl FnMut(End, &mut Vec<u8>) -> bool + 'static) -> (Net
     (net, id)
 }
 
-/// The first subflow must go on as if nothing had happened.
+/// The first subflow must continue undisturbed.
 fn first_path_works(net: &mut Net, id: SessionId) {
     net.stream(Client, id, 0, 20, Duration::from_millis(2));
     net.run(Duration::from_millis(100));

@@ -127,7 +127,7 @@ fn a_cookie_that_was_tampered_with_gets_reset_10() {
         bad += 1;
         let (count, code) = try_with(&mut net, route, &forged);
         assert_eq!(count, bad, "byte {at}");
-        // Few of the Resets leave, because of the limit per address and port.
+        // Because of the limit per address and port, few Resets leave.
         assert!(code.is_none_or(|code| code == ResetCode::BadInitCookie));
         assert!(bad > 1 || code.is_some());
     }
@@ -317,7 +317,7 @@ fn answers_to_forged_addresses_are_bounded_in_all() {
     for ms in 0..2_000 {
         for n in 0..10 {
             let number = ms * 10 + n;
-            // The first 64 are half open: these clients ask again.
+            // The first 64 are half open; these clients repeat their Requests.
             let (from, mut bytes) = match n {
                 0 => (stranger(number % 64), request_with(number % 64, &OptionBuf::new())),
                 _ => (stranger(number), request_with(number, &OptionBuf::new())),

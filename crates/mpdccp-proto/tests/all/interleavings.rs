@@ -13,7 +13,7 @@ use std::net::IpAddr;
 /// Packets whose fate is chosen: 4^5 combinations.
 const DEPTH: usize = 5;
 const DELAY: Duration = Duration::from_millis(10);
-/// Longer than a round trip: answers to later packets overtake the packet.
+/// A delay longer than a round trip, so that answers to later packets overtake the packet.
 const LATE: Duration = Duration::from_millis(45);
 /// When a packet arrives: delivered, lost, twice, late.
 const FATES: [&[Duration]; 4] = [&[DELAY], &[], &[DELAY, LATE], &[LATE]];

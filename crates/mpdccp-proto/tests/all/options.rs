@@ -250,7 +250,7 @@ fn prio_is_repeated_until_confirmed() {
 #[test]
 fn a_newer_prio_replaces_one_that_is_not_confirmed() {
     let (mut net, id) = Net::connected(1, 2, config());
-    // The first two are overtaken: they arrive when the third is confirmed.
+    // The third option overtakes the first two, which arrive after its confirmation.
     net.wires[1].up = false;
     for prio in [0, 1] {
         net.client.set_prio(net.now, id, PathId(1), prio);

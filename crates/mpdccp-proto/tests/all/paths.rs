@@ -214,7 +214,7 @@ fn thin_flows_leave_a_dead_path_soon() {
             let (from, to, id) =
                 if downlink { (Server, Client, net.server_id()) } else { (Client, Server, id) };
             net.stream(from, id, 0, 1000 / gap, Duration::from_millis(gap.into()));
-            // Up or down, whichever direction the packets took.
+            // The path that carried the last data packet fails.
             let used = net.log.iter().rev().find(|l| l.from == from && !l.packet().payload.is_empty());
             let used = used.unwrap().path;
             net.wires[used].up = false;

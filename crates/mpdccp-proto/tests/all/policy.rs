@@ -193,7 +193,7 @@ fn a_lost_packet_is_made_from_the_others_and_their_fec_packet() {
             !(from == Client && on == path && lost)
         }));
         for n in 40..44 {
-            // One-way delay of the last packet, and no more.
+            // At most the one-way delay of the last packet.
             net.run(Duration::from_millis(12));
             send(&mut net, Client, id, n, EF);
         }

@@ -117,7 +117,7 @@ fn bounded(status: &SessionStatus) {
     assert!(status.paths.len() <= 60, "{}", status.paths.len());
 }
 
-/// Numbers smaller than an earlier one.
+/// Counts numbers that are smaller than an earlier one.
 fn out_of_order(got: &[u32]) -> u64 {
     let mut newest = 0;
     let mut back = 0;

@@ -212,7 +212,7 @@ impl Daemon {
         let error = network::errno(reason);
         match socket.state {
             State::Connecting { asker, .. } if socket.fd.is_some() => {
-                // The program may try again, also with another peer.
+                // The program may call connect again, also with another peer.
                 socket.state = State::Fresh;
                 socket.take_filler();
                 match asker {
@@ -225,8 +225,9 @@ impl Daemon {
                     socket.error = error.raw_os_error();
                 }
                 socket.state = State::Ended;
-                // If a datagram stays unread, the program's end reports an error before the program has read
-                // everything. A program that keeps sending gets that error.
+                // If the daemon leaves a datagram unread, the program's end reports an
+                // error before the program has read everything. A program that keeps
+                // sending gets that error.
                 for _ in 0..MOST_FILLER {
                     if !matches!(socket.next(), Some(Some(_))) {
                         break;

@@ -65,7 +65,7 @@ impl Network {
                 format!("cannot open a raw socket for IP protocol 33: {e}; it needs CAP_NET_RAW"),
             ),
         };
-        // Raw sockets receive all packets of a protocol, so one serves both.
+        // Raw sockets receive all packets of a protocol, so one socket serves listening and outgoing connections.
         let first = open(v4, settings.udp_port.unwrap_or(0)).map_err(about)?;
         let second = match open(v6, settings.udp_port.unwrap_or(0)) {
             Ok(socket) => Some(socket),

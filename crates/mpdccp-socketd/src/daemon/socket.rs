@@ -15,7 +15,7 @@ const LONGEST: usize = 9216;
 /// Maximum number of datagrams in a send queue, regardless of a program's request, because they use the
 /// daemon's memory.
 const MOST_QUEUED: u32 = 256;
-/// Number of messages that makes a socket unwritable: more than its small send buffer can hold.
+/// Number of messages after which a socket is unwritable: more than its small send buffer can hold.
 pub(super) const MOST_FILLER: u32 = 64;
 
 /// State of a socket.
@@ -121,7 +121,7 @@ impl Socket {
         }
     }
 
-    /// Makes the program's end unwritable while the connection opens, for poll.
+    /// Makes the program's end unwritable while the connection opens, so that poll reports the truth.
     pub(super) fn fill(&mut self, theirs: BorrowedFd<'_>) {
         while self.filler < MOST_FILLER
             && send(theirs, &[0], SendFlags::DONTWAIT | SendFlags::NOSIGNAL).is_ok()

@@ -10,8 +10,8 @@ use dccp_proto::Route;
 use mpdccp_proto::{PathId, SessionId, SessionStatus};
 use mpdccp_units::Duration;
 
-/// Time for routers behind the servers to learn the way to the next server: packets for the client reach the
-/// old one meanwhile.
+/// Time for routers behind the servers to learn the route to the next server. Until then packets for the
+/// client reach the former server.
 const SETTLE: Duration = Duration::from_secs(2);
 /// Longest time that a session with a former server may stay.
 const LONGEST: Duration = Duration::from_secs(3_600);

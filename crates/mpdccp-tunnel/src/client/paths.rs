@@ -163,7 +163,7 @@ impl Paths {
         }
     }
 
-    /// The host could not open a socket. Returns the peer, if the user has to fix something.
+    /// The host could not open a socket. Returns the peer if the user must fix something.
     pub(crate) fn on_failed(
         &mut self,
         cx: &mut Cx<'_>,
@@ -175,7 +175,7 @@ impl Paths {
         let (number, mut path) = take_waiting(peers, request)?;
         path.opening = None;
         if let Some(id) = path.reply {
-            // The caller gets the error, and the path is dropped.
+            // The caller of the command gets the error, and the path is dropped.
             cx.reply(id, Err(format!("path `{}`: {why}", path.spec.name)));
             return None;
         }

@@ -10,8 +10,8 @@ use crate::peers::Peers;
 use mpdccp_units::{Duration, Time};
 
 /// Time without a working path before a client tries its next server, and before a server gives up its routes
-/// to a client. Longer than an answer takes on a line with a second of round trip, and short enough for
-/// people to wait.
+/// to a client. Longer than an answer takes on a line with a round trip of one second, and short enough
+/// for users to tolerate.
 pub(crate) const SILENT: Duration = Duration::from_secs(2);
 
 /// Moves a peer's paths to the next server of its list, if there is one. If the server asks for that,

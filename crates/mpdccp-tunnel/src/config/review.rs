@@ -46,7 +46,7 @@ pub struct Review {
     pub errors: Vec<Remark>,
     /// Values that are allowed but most likely unintended.
     pub warnings: Vec<Remark>,
-    /// The first error found; others may be consequences.
+    /// The first error found. Other errors may be its consequences.
     first: Option<Remark>,
     places: Places,
     /// Keys with a reported error.
@@ -387,7 +387,7 @@ impl Config {
                     let cores = u8::try_from(cores).unwrap_or(ShardCount::MOST);
                     cfg.shards = ShardCount(cores.clamp(1, ShardCount::MOST));
                 }
-                // These keys determine which checks apply.
+                // These keys decide which checks apply.
                 let mut decisive = ["role", "security", "encapsulation"].into_iter();
                 let known = decisive.any(|key| reading.known.contains(key));
                 let found = if known { Vec::new() } else { cfg.check() };

@@ -31,7 +31,7 @@ pub enum Packet {
 /// Result of handling a packet.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Outcome {
-    /// It waits in a session, was for the tunnel itself, or was dropped and counted.
+    /// The packet waits in a session, concerned the tunnel itself, or was dropped and counted.
     Done,
     /// Write this packet to the interface.
     Write(Vec<u8>),

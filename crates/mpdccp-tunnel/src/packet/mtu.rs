@@ -21,7 +21,7 @@ const PER: Duration = Duration::from_secs(1);
 
 /// Initial MTU of a path: the system's, at most the file's.
 pub fn first(sizes: Sizes, probing: bool, most: Option<u16>) -> u16 {
-    // Without a route now, a route may appear later.
+    // There may be no route yet.
     let mut known = sizes.path.unwrap_or(DEFAULT);
     // A smaller size from ICMP may be forged: with probing, start with the size that most networks carry.
     if let (true, Some(device)) = (probing, sizes.device) {
@@ -46,12 +46,12 @@ pub fn guess(overhead: u16) -> u16 {
 pub(crate) struct Carried {
     /// Each path carries this.
     pub(crate) least: u16,
-    /// Limit for TCP segments, so that they can use each path except very narrow ones, which would cost too
-    /// much.
+    /// Limit for TCP segments: the largest size that every path carries, without very narrow paths,
+    /// which would make all segments too small.
     pub(crate) segments: u16,
     /// Some path carries this.
     pub(crate) most: u16,
-    /// All paths have shown what they carry; none is new.
+    /// Whether the size of every path is known.
     pub(crate) proven: bool,
 }
 

@@ -5,8 +5,8 @@ use mpdccp_units::{Duration, Rate, Time};
 /// Burst, as time at the rate: about a round trip, because TCP overshoots by that much.
 const BURST: Duration = Duration::from_millis(100);
 
-/// Streams use only the bucket between these levels: the rest of a burst is left to packets, which would be
-/// dropped otherwise.
+/// Streams use only the part of the bucket between these levels. The rest of a burst is for packets,
+/// which would otherwise be dropped.
 const STREAMS: (Duration, Duration) = (Duration::from_millis(25), Duration::from_millis(50));
 
 /// A token bucket, stored as the time until which accepted packets are paid for.

@@ -107,7 +107,7 @@ report! {
         Gauge sessions: u64,
         /// Datagrams and handshakes received here for another shard.
         Counter handed_over: u64,
-        /// Those that were dropped because the other shard was overloaded.
+        /// Datagrams and handshakes that were dropped because the other shard was overloaded.
         Counter dropped: u64,
         /// Packets that it read from the interface, and those for another shard.
         #[serde(default)]

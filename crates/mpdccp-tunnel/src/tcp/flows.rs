@@ -42,7 +42,7 @@ pub(super) struct Carried {
     ours: bool,
     /// The far end is connected.
     pub(super) open: bool,
-    /// It waits for its turn within its peer's rate.
+    /// Whether the flow waits for its turn within its peer's rate.
     pub(super) held_back: bool,
     /// Read from the host, and not yet accepted by the stream, except for `taken` bytes of the first block.
     waiting: VecDeque<Vec<u8>>,
@@ -260,7 +260,7 @@ impl Flows {
             cx.endpoint.streams(cx.now, session, |s| s.header(stream).and_then(announce::read_request));
         let request = request.flatten().ok_or(Reason::Protocol)?;
         let Tuple { from, to } = request.tuple;
-        // The same rule as for packets; this host routes the destination.
+        // As for packets, only the source must be in the peer's `allowed_ips`; this host routes the destination.
         let allowed = routes.wants(cx, number) && routes.allowed.peer(from.ip()) == Some(number);
         if !allowed || !is_unicast(to.ip()) || to.ip().is_loopback() {
             return Err(Reason::NotAllowed);

@@ -382,7 +382,7 @@ mod tests {
             assert!(!choice.on_send(at(999 + took + grace)), "{took} ms");
             assert!(choice.on_send(at(1_000 + took + grace)), "{took} ms");
         }
-        // Without the connection nothing moves, and the next one asks again.
+        // Without the connection the packets stay on UDP, and the next connection sends an echo request again.
         let mut choice = Choice::new();
         choice.on_udp_refused(at(1_000));
         choice.on_connected(at(1_100));
@@ -399,7 +399,7 @@ mod tests {
         choice.on_connected(at(0));
         let asked: Vec<u64> = (0..1_300).filter(|seconds| choice.asks(at(*seconds))).collect();
         assert_eq!(asked, [5, 15, 35, 75, 155, 315, 615, 915, 1_215]);
-        // Doubts about UDP change nothing while packets take TLS.
+        // A report that UDP fails has no effect while packets take TLS.
         choice.on_suspect(at(1_300));
         choice.on_udp_refused(at(1_300));
         assert_eq!(choice.over(), Over::Tls);

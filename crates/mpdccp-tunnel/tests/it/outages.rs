@@ -154,8 +154,8 @@ fn back(world: &mut World) -> u64 {
     panic!("{:?}", world.hosts[0].log)
 }
 
-/// After a clean stop or a kill, for a moment or for half a minute: the client is back within a second of its
-/// server.
+/// The server stops cleanly or is killed, for a moment or for half a minute. The client has a session
+/// within a second of the server's return.
 #[test]
 fn a_server_that_is_back_has_its_clients_back_within_a_second() {
     for second in [None, Some(3)] {

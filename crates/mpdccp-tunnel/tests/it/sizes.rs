@@ -183,7 +183,7 @@ fn nothing_is_lost_silently_while_the_size_of_a_path_is_unknown() {
     }
 }
 
-/// A size is in use before a probe of it is answered; on some paths none ever is.
+/// A size may be in use before its probe is answered. On some paths no probe is ever answered.
 #[test]
 fn the_first_large_packets_wait_for_no_probe() {
     for mtu in [1500, 1250] {

@@ -91,7 +91,7 @@ fn a_rule_keeps_the_bytes_of_its_connections_to_its_path_at_both_ends() {
     let rules =
         |world: &World, host: usize, name: &str| world.peer(host, name).unwrap().policy_rules["rule-1"].bytes;
     assert!(rules(&world, 0, "hub") > 1_000_000 && rules(&world, SERVER, "c0") > 1_000_000);
-    // The stream waits for that path, for any time.
+    // The stream waits for that path without a time limit.
     world.change(0, "p1", |access| access.up = false);
     let (_, got) = world.second(&mut up);
     world.bulk(std::slice::from_mut(&mut up), 5_000);
@@ -285,7 +285,7 @@ fn each_shard_carries_the_connections_of_its_peers() {
         world.says(home, Event::Connected(far));
         world.told(client);
         world.told(home);
-        // In the other direction, read by either shard.
+        // In the other direction; either shard may read the packet.
         for (port, reader) in (2_000u16..).zip(shards) {
             world.syn(reader, SERVER, client, port);
             let near = world.connecting(client);
@@ -309,7 +309,7 @@ fn every_shard_knows_the_addresses_that_the_first_gives() {
         let is_home = |shard: &usize| world.hosts[*shard].tunnel.sessions().any(|(_, peer)| peer == name);
         let home = shards.into_iter().find(is_home).unwrap();
         homes.push(home);
-        // From the client, and to it, read by either shard.
+        // From the client and to the client; either shard may read the packet.
         world.syn_from(client, own, SERVER, 1_000);
         world.connecting(home);
         for (port, reader) in (2_000u16..).zip(shards) {

@@ -45,7 +45,7 @@ pub(crate) struct ClientFile {
     /// Second path: none, or its priority.
     pub(crate) second: Option<u8>,
     pub(crate) quota: bool,
-    /// It has inner IPv6 addresses too.
+    /// Whether it has inner IPv6 addresses too.
     pub(crate) v6: bool,
     /// Address of the servers.
     pub(crate) remote: String,
@@ -191,7 +191,7 @@ impl World {
             let next = self.hosts.iter().filter_map(timeout).min();
             let arrival = self.flying.peek().map(|Reverse(packet)| packet.at);
             let Some(next) = next.into_iter().chain(arrival).min().filter(|at| *at <= end) else { break };
-            // A timer that is due and not handled would stop the time.
+            // A timer that stays due would stop the virtual clock.
             still = if next > self.now { 0 } else { still + 1 };
             assert!(still < 100_000, "time stands still at {:?}", self.now);
             self.now = next.max(self.now);

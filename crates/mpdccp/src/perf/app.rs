@@ -36,7 +36,7 @@ pub(crate) struct PerfApp {
     left: u32,
     /// Without an open session, a client stops trying the current address at this time, ...
     answer_by: Option<Time>,
-    /// ... and when it stops trying the last one.
+    /// ... and at this time it stops trying the last one.
     give_up_at: Option<Time>,
     /// Total of the ended sessions.
     sum: Sum,
@@ -49,7 +49,7 @@ pub(crate) struct PerfApp {
     alone_since: Time,
     /// Interrupted: the program ends with the last session.
     ending: bool,
-    /// The error that ends the program.
+    /// The error with which the program ends.
     pub(crate) error: Option<Error>,
 }
 
@@ -105,7 +105,7 @@ impl PerfApp {
             }
         }
         let give_up_at = *self.give_up_at.get_or_insert(now + self.plan.patience);
-        // Time left over by one address is available to the next ones.
+        // The next addresses may use the time that one address did not need.
         let part = give_up_at.since(now) / (1 + self.plan.addresses_left());
         (self.left, self.answer_by) = (parallel, Some(now + part));
         Ok(())

@@ -30,7 +30,7 @@ pub(crate) struct Path {
     phase: &'static str,
 }
 
-/// All messages that an end sent, as it tells its peer.
+/// The total of sent messages that an end reports to its peer.
 #[derive(Clone, Copy, Debug, Serialize, Deserialize)]
 pub(crate) struct Tally {
     seconds: f64,

@@ -51,7 +51,7 @@ fn socket(session: &Value, sender: bool) -> u64 {
 fn stream(session: &Value, from: &Value, to: &Value, record: &Value, sender: bool) -> Value {
     let number = |name: &str| record[name].as_f64().unwrap_or(0.0);
     let (arrived, lost) = (number("messages"), number("lost"));
-    // A receiver counts missing messages as packets; a sender has already counted lost ones.
+    // A receiver adds missing messages to its packets. A sender has already counted lost messages.
     let packets = if sender { arrived } else { arrived + lost };
     json!({
         "socket": socket(session, sender),
@@ -116,7 +116,7 @@ fn add_sums(to: &mut Value, streams: &[Value], client: bool) {
 }
 
 impl Document {
-    /// `start` has the information known before the first connection.
+    /// `start` contains what is known before the first connection.
     pub(crate) fn new(start: Value) -> Document {
         Document {
             start,

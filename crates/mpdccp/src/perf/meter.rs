@@ -21,7 +21,7 @@ pub(crate) struct Span {
 #[derive(Clone, Copy, Default)]
 struct Transits {
     count: u64,
-    /// Sum of differences to the first, nanoseconds.
+    /// Sum of the differences from the first transit time, nanoseconds.
     sum: i128,
     first: i64,
     least: i64,

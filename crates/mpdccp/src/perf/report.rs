@@ -23,9 +23,9 @@ pub(crate) struct Reporter {
     output: Output,
     format: Format,
     unit: Unit,
-    /// Messages of sessions name them, if there are several.
+    /// Whether lines name their session, because there are several.
     several: bool,
-    /// The names of the columns have been printed.
+    /// Whether the names of the columns have been printed.
     headed: Cell<bool>,
     /// Server: output for the clients that want it.
     copies: BTreeMap<SessionId, String>,
@@ -405,7 +405,7 @@ impl Reporter {
         }
     }
 
-    /// The session's lines and results for its client. They do not change after the first call.
+    /// The session's lines and results for its client. Further calls return the same text.
     pub(crate) fn output(&mut self, session: SessionId, transfer: &Transfer, now: Time) -> &str {
         if self.copies.get(&session).is_none_or(|copy| !copy.ends_with(END)) {
             let results = self.result_text(session, transfer, now, "the test is over");

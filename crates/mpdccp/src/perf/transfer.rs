@@ -59,7 +59,7 @@ enum Stage {
     Lingering {
         until: Time,
     },
-    /// Client: the server's output is awaited.
+    /// Client: waits for the server's output.
     Fetching,
     Closing,
     /// Nothing to send: the peer closes.
@@ -95,7 +95,7 @@ pub(crate) struct Transfer {
     carried: u64,
     /// Bytes at the last check of the limits.
     looked: u64,
-    /// The peer has reported the end of its data.
+    /// Whether the peer has reported the end of its data.
     peer_done: bool,
     /// The peer's counts and CPU use.
     pub(crate) peer_sent: Option<Tally>,
@@ -114,7 +114,7 @@ pub(crate) struct Transfer {
     pub(crate) omitted: Sent,
     /// Missing messages at the last report.
     missing: u64,
-    /// The omitted time is not over.
+    /// Whether the omitted time is still running.
     omitting: bool,
     /// When the queue became empty after the last message.
     pub(crate) emptied: Option<Time>,
@@ -328,7 +328,7 @@ impl Transfer {
                     self.fetch(now);
                 }
             }
-            // While this end still sends, its output is not complete.
+            // The output is complete only once this end has stopped sending.
             (Control::Output { from }, Mode::Obey) if self.stage == Stage::Receiving => {
                 self.asked = Some(from)
             }
@@ -404,7 +404,7 @@ impl Transfer {
             self.omitted = self.sent.clone();
         }
         if let Stage::Lingering { until } = self.stage {
-            // Closing drops queued packets, so the results must have reached the peer.
+            // Closing drops queued packets, so wait until the results have reached the peer.
             let told = self.peer_done
                 && core.endpoint.backlog(now, session).packets == 0
                 && core.endpoint.rows(now, session).iter().all(|row| row.inflight.packets == 0);

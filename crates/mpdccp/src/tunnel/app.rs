@@ -54,7 +54,7 @@ pub(crate) struct TunnelApp {
     commands: u64,
     /// When to update the facts about this host for clients.
     facts_at: Time,
-    /// During the start, failures are fatal.
+    /// Whether the tunnel is starting; failures are fatal then.
     starting: bool,
     /// The error that prevented the start.
     error: Option<Error>,
@@ -74,7 +74,7 @@ impl TunnelApp {
         let now = core.clock.now();
         let mut files = StateFiles::new(&cfg, shard);
         let mut patience = u64::MAX;
-        // All shards report within two rounds, which must be within the watchdog's time.
+        // All shards report within two rounds, so two rounds must be shorter than the watchdog's time.
         let alive =
             sd_notify::watchdog_enabled(false, &mut patience).then(|| Duration::from_micros(patience / 4));
         let setup = Setup {
@@ -185,7 +185,7 @@ impl TunnelApp {
             }
             Action::DeleteRoute(net) => {
                 if let Err(e) = self.helper.tell(&Request::Route(RouteChange::Del, net)) {
-                    // The route may have been deleted together with an address.
+                    // The kernel may have deleted the route together with an address.
                     tracing::debug!("{e}");
                 }
             }
@@ -418,7 +418,7 @@ impl App for TunnelApp {
     fn on_delivered(&mut self, core: &mut Core, now: Time) {
         self.execute(core, now);
         self.flush(core);
-        // This host's answers may be there already.
+        // Programs on this host may have answered already, so read the interface.
         if self.reads() {
             self.read(core, now);
         }

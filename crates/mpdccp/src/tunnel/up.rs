@@ -84,7 +84,7 @@ pub(crate) fn run(args: &Args) -> Result<(), Error> {
         })?);
     }
     let shards = Shards::of(&drivers);
-    // Before other threads start: each thread has its own privileges.
+    // Do this before other threads start, because each thread has its own privileges.
     privileges::give_up(&cfg);
     let (lost, ending) = (Arc::new(AtomicBool::new(false)), shards.clone());
     let told = lost.clone();

@@ -96,8 +96,8 @@ fn nobody_reading_is_no_reason_for_a_panic() {
     );
 }
 
-/// Only the first process of a kernel may turn it off. The test runs without capabilities, so a wrong attempt
-/// would have no effect.
+/// Only the first process of a kernel may turn the kernel off. The test runs without capabilities, so an
+/// attempt to turn off this host would fail.
 #[test]
 fn a_guest_outside_its_kernel_turns_nothing_off() {
     let mut powerless = Command::new("setpriv");

@@ -174,7 +174,7 @@ fn echoes_come_back() {
         // No direction takes longer than the round trip; the percentiles are rounded to three digits.
         assert!(0.0 <= mean && mean <= most && most <= max * 1.01, "{way}: {summary}");
     }
-    // The server's messages are not echoes.
+    // The server sends messages of its own, which are not echoes.
     assert_eq!(record(&server, "summary")["received"]["one_way_ms"], Value::Null);
 }
 

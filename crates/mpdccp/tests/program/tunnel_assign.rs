@@ -95,7 +95,7 @@ fn what_a_server_cannot_give_is_told_at_both_ends() {
     let Some(mut bed) = asking() else { return };
     bed.up("");
     wait_for("addresses", || addresses(&bed).len() == 2);
-    // No address is free: the only one is the server's.
+    // No address is free, because the pool has only the server's.
     reload(&bed, "10.71.0.0/28", "10.71.0.1/32");
     no_address(&bed, "no free address left");
     assert!(bed.log("s").contains("no free address left in the pool"));
@@ -103,7 +103,7 @@ fn what_a_server_cannot_give_is_told_at_both_ends() {
     // An address that the client cannot use, since one of its own networks contains it.
     reload(&bed, "10.71.0.1/32", "192.168.71.64/30");
     no_address(&bed, "of p0 on this host");
-    // No address that the file assigns to another peer.
+    // An address that the file assigns to another peer is not assigned.
     let key = dccp_secure::PrivateKey::from_random([9; 32]).public();
     let other =
         format!("[[peer]]\nname = \"other\"\nallowed_ips = [\"10.71.0.8/32\"]\npublic_key = \"{key}\"");

@@ -140,7 +140,7 @@ fn what_bypasses_the_tunnel_goes_out_as_without_it() {
     assert_eq!(device("203.0.113.9 ipproto tcp dport 5005"), "tunC");
     assert_eq!(device("203.0.113.9 uid 4242"), "p0");
     assert_eq!(device("203.0.113.9 uid 4243"), "tunC");
-    // Checked with a real socket too.
+    // Also check the rule with a real socket.
     let source = inside(&client, || {
         let socket = std::net::UdpSocket::bind("0.0.0.0:0").unwrap();
         socket.connect("203.0.113.9:5000").unwrap();
@@ -164,7 +164,7 @@ fn what_bypasses_the_tunnel_goes_out_as_without_it() {
     bed.again("c");
     open(&bed);
     assert_eq!(rules(), 7, "not twice");
-    // Or the next tunnel removes the leftovers.
+    // Otherwise the next tunnel removes the leftovers.
     bed.kill_helper("c");
     let file = bed.path("c.toml");
     let text = std::fs::read_to_string(&file).unwrap();

@@ -183,8 +183,8 @@ fn handshakes_go_on_from_the_last_one() {
     bed.down();
 }
 
-/// Everything but the tunnel's own packets and nearby traffic goes through the tunnel; nothing bypasses it,
-/// even when it is killed.
+/// Everything except the tunnel's own packets and local traffic goes through the tunnel. Nothing bypasses
+/// the tunnel, even after a kill.
 #[test]
 fn a_default_route_and_a_kill_switch() {
     let Some(mut bed) = bed() else { return };

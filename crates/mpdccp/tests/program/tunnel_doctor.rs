@@ -408,7 +408,7 @@ fn a_metered_line_is_loaded_only_with_permission() {
             assert_ne!(text.contains(&format!("{line}: not loaded, since it has a {key}")), loads, "{text}");
         }
     }
-    // There is nothing to ask if a flag decides, or if a program reads the output.
+    // The doctor does not ask if a flag decides, or if a program reads the output.
     let (text, shown) = at_terminal(&["--load-metered"], "");
     assert_eq!((asked(&shown), loaded(&text, "dsl"), loaded(&text, "lte")), ([0, 0], true, true), "{text}");
     let (text, shown) = at_terminal(&["--no-load"], "y\ny\n");

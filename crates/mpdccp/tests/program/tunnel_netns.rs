@@ -54,7 +54,7 @@ fn a_black_hole_for_large_packets_is_found() {
     wait_for("path one is found to carry less", || {
         bed.at_client(&large);
         let mtu = bed.client_path("one")["mtu"].as_u64().unwrap();
-        // A link has four spare bytes for a VLAN tag.
+        // The link accepts four more bytes, for a VLAN tag.
         (1390..=1404).contains(&mtu)
     });
     let now = bed.status("c")["mtu"].as_u64().unwrap();
@@ -117,7 +117,7 @@ fn interfaces_and_addresses_may_go_and_come_back() {
     bed.up("");
     let c = bed.space[0].clone();
     let state = |path: &str| bed.client_path(path)["state"].clone();
-    // The server may only notice when it sends, and so lose a packet.
+    // The server may notice the failure only when it sends, and then loses that packet.
     let lives = || {
         let ping = format!("ping -c 1 -W 1 {}", SERVER[0]);
         wait_for("an echo", || bed.at_client(&ping).status.success());
@@ -265,7 +265,7 @@ fn records_travel_without_udp_too() {
     pings(&bed);
     let stream = Stream::start(&bed);
     stream.more(300);
-    // Their source address does not matter.
+    // The records' source address does not matter.
     let moved = "192.168.71.9";
     for command in [format!("addr del {}/24 dev p0", LOCAL[0]), format!("addr add {moved}/24 dev p0")] {
         run("ip", &format!("-n {} {command}", bed.space[0]));

@@ -148,7 +148,7 @@ fn two_sites_without_translation() {
         assert_eq!(seen.ip().to_string(), source, "as it is");
         drop(client);
     }
-    // No other traffic uses this path.
+    // Only traffic between the LANs uses the tunnel.
     let router = office.space("router");
     let way = run("ip", &format!("-n {router} route get 198.18.0.1"));
     assert!(String::from_utf8_lossy(&way.stdout).contains("dev eth0"));

@@ -182,7 +182,7 @@ fn reload_and_drain_reach_all_shards() {
     let metrics = run("ip", &format!("netns exec {} curl -s http://127.0.0.1:9586/metrics", bed.space[1]));
     let metrics = String::from_utf8_lossy(&metrics.stdout).into_owned();
     assert!(metrics.is_empty() || metrics.contains("mpdccp_shard_sessions{shard=\"1\"} 1.0"), "{metrics}");
-    // Neither client knows another server: both stay.
+    // Neither client knows another server, so both stay.
     let drain = bed.tunnel("s", &["drain", "--seconds", "1"]);
     assert_eq!(drain.status.code(), Some(1));
     assert!(String::from_utf8_lossy(&drain.stdout).contains("2 client(s) still connected"), "{drain:?}");

@@ -94,7 +94,7 @@ fn every_byte_arrives_and_each_direction_ends_by_itself_while_a_path_dies() {
     let sender = std::thread::spawn(move || {
         near.write_all(&sent).unwrap();
         near.shutdown(Shutdown::Write).unwrap();
-        // The other direction is still open.
+        // The other direction of the connection is still open.
         let mut answer = Vec::new();
         near.read_to_end(&mut answer).unwrap();
         answer

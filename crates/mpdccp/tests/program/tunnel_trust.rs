@@ -48,7 +48,7 @@ fn forge(bed: &Bed, victim: usize) {
 #[test]
 fn forged_icmp_does_not_shrink_a_path_before_or_after_it_opens() {
     let Some(mut bed) = bed() else { return };
-    // More than the initial size if ICMP reports less.
+    // The size found by probing, which is larger than the size that ICMP reports.
     for space in &bed.space {
         run("ip", &format!("-n {space} link set p0 mtu 1600"));
     }
@@ -70,7 +70,7 @@ fn forged_icmp_does_not_shrink_a_path_before_or_after_it_opens() {
             status["peers"][0]["paths"].as_array().unwrap().iter().any(|path| path["mtu"] == 1600)
         })
     });
-    // Flushed, since the kernel ignores a second one while it remembers the first.
+    // Flush the first entry, because the kernel ignores a second message while it remembers the first.
     for (space, to) in [(0, REMOTE[0]), (1, LOCAL[0])] {
         run("ip", &format!("-n {} route flush cache", bed.space[space]));
         wait_for("it is forgotten", || {

@@ -30,7 +30,7 @@ impl Transfer {
         let dropped = drops.dropped_full + drops.dropped_old + drops.dropped_early + drops.dropped_too_big;
         self.sent = Sent {
             dropped,
-            // Do not count the packets of the paths, because some carry signals instead of messages.
+            // Count messages, not the packets of the paths: some packets carry signals only.
             left: u64::from(sender.made).saturating_sub(dropped + u64::from(status.queue.packets)),
             lost: paths.iter().map(|path| path.lost).sum(),
             short: sender.short as u64,

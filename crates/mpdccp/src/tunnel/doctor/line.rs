@@ -361,7 +361,7 @@ impl Line {
         let silences = Silences::start(&mut prober, plan.silence)?;
         let rtt = Duration::from_secs_f64(loss.rtt_ms / 1_000.0);
         let mut largest = [prober.device_mtu()?; 2];
-        // TCP finds the size for itself.
+        // TCP finds the right size by itself.
         if !prober.is_tls() {
             let sizes = measure::sizes(&mut prober, rtt)?;
             let interface = self.interface.as_deref().unwrap_or("the interface");
@@ -370,7 +370,7 @@ impl Line {
             self.sizes = Some(sizes);
         }
         if self.loads {
-            // One line at a time: a shared link would be full for all of them.
+            // One line at a time, because lines may share a link.
             let _turn = turn.lock();
             let up = measure::load(&mut prober, true, rtt, largest[0]);
             let down = measure::load(&mut prober, false, rtt, largest[1]);

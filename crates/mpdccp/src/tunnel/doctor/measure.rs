@@ -26,7 +26,7 @@ const LOAD_TIME: Duration = Duration::from_secs(6);
 const LOAD_SIZE: u16 = 1_200;
 pub(super) const LOAD_RATE: Rate = Rate::from_bps(100_000_000);
 const FIRST_RATE: Rate = Rate::from_bps(2_000_000);
-/// Upstream: one answer per this many probes; downstream: this many answers per probe.
+/// Under upstream load there is one answer per this many probes, under downstream load this many answers per probe.
 const SPARSE: u64 = 8;
 const COPIED: u8 = 4;
 const LONGEST_QUEUE: Duration = Duration::from_millis(3_000);
@@ -215,7 +215,7 @@ impl Silences {
         let answered = prober.answered();
         let holds = self.waiting.iter().filter(|(number, _)| answered.contains(number));
         let holds = holds.map(|(_, silence)| *silence).max().unwrap_or(0);
-        // A lost answer does not mean expiry: a later one arrived.
+        // A later answer arrived, so this one was lost on the way and the binding has not expired.
         let fails = self.waiting.values().copied().filter(|silence| *silence > holds).min();
         Silence { holds, fails }
     }
@@ -232,7 +232,7 @@ pub(crate) fn load(prober: &mut Prober, up: bool, base: Duration, size: u16) -> 
     let size = size.min(LOAD_SIZE);
     let begin = Clock.now();
     let end = begin + LOAD_TIME;
-    // Delayed answers for the NAT test arrive meanwhile.
+    // Delayed answers of the NAT test also arrive now.
     let mut run = Run::new(base, size, begin);
     (run.from, run.counted, run.up) = (prober.next_number(), prober.counted, up);
     let dropped = full_buffers();
@@ -377,14 +377,14 @@ impl Run {
         Rate::from_bps(self.bins.values().copied().max().unwrap_or(0) * u64::from(self.size) * 8 * 4)
     }
 
-    /// Whether the queue was found, or this load finds none.
+    /// Whether the load has found a queue, or shows that there is none.
     fn is_over(&self) -> bool {
         let overflows = self.lost > 50 && self.lost * 50 > self.arrived;
         self.queue > LONGEST_QUEUE || overflows || self.faster
     }
 
     fn result(&self) -> Load {
-        // Both ends may have been late several times.
+        // Each end may have been late several times.
         let busy = self.overflowed || self.late * 4 > self.queue;
         Load { rate: self.carried(), queue_ms: ms(self.queue), faster: self.faster, busy }
     }

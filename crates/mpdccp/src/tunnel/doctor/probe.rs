@@ -240,7 +240,7 @@ impl Prober {
     fn sleep(&self, most: Duration) {
         let mut fds: Vec<PollFd<'_>> = self.sockets.iter().map(|s| PollFd::new(s, PollFlags::IN)).collect();
         let wait = Timespec { tv_sec: most.as_secs() as _, tv_nsec: most.subsec_nanos().into() };
-        // Interrupted or not, the sockets are checked.
+        // Read all sockets, whether the wait was interrupted or not.
         let _ = poll(&mut fds, Some(&wait));
     }
 

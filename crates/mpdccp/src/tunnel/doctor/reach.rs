@@ -24,7 +24,7 @@ pub(crate) struct Evidence {
     /// TCP connections are accepted or refused.
     pub(crate) tcp: bool,
     pub(crate) ping: bool,
-    /// The gateway, if it does not answer either.
+    /// The gateway, if it does not answer.
     pub(crate) silent_gateway: Option<IpAddr>,
 }
 

@@ -222,7 +222,7 @@ fn own_directory(path: &Path) -> std::io::Result<()> {
     Ok(())
 }
 
-/// Fails if another tunnel serves this control socket.
+/// Returns an error if another tunnel serves this control socket.
 pub(crate) fn refuse_second(path: &Path) -> Result<(), Error> {
     if UnixStream::connect(path).is_err() {
         return Ok(());
@@ -247,8 +247,8 @@ impl ControlSocket {
     pub(crate) fn bind(path: PathBuf) -> Result<ControlSocket, Error> {
         let fail =
             |e: std::io::Error| Error::usage(format!("cannot create control socket {}: {e}", path.display()));
-        // One at a time: of two tunnels that start together, each could mistake the other's socket for a
-        // leftover.
+        // Only one tunnel may do this at a time. Otherwise two tunnels that start together could
+        // each mistake the other's socket for a leftover.
         let mut turn = None;
         if let Some(directory) = path.parent().filter(|d| directories().contains(&d.to_path_buf())) {
             own_directory(directory).map_err(fail)?;
@@ -268,7 +268,8 @@ impl ControlSocket {
             }
             Ok(_) => std::fs::remove_file(&path).map_err(fail)?,
         }
-        // Never accessible to others, not even briefly. No other thread creates files yet.
+        // The socket must not be accessible to others, not even briefly. Changing the umask is
+        // safe, because no other thread creates files yet.
         let before = umask(Mode::from_raw_mode(0o177));
         let listener = UnixListener::bind(&path);
         umask(before);

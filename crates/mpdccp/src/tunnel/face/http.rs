@@ -71,7 +71,7 @@ pub(crate) fn serve(
                 if let Err(e) = answer(&asks, &*respond) {
                     tracing::debug!("{key}: {e}");
                 }
-                // It is still in the list.
+                // Dropping it is not enough, because the list holds another handle.
                 let _ = asks.shutdown(Shutdown::Both);
             });
             match answers {
@@ -163,7 +163,7 @@ mod tests {
         let mut text = String::new();
         asks.read_to_string(&mut text).unwrap();
         assert!(text.ends_with("here"), "{text}");
-        // The newest one may still send its request, so it was not closed to make room.
+        // The newest connection may still send its request: it was not closed to make room.
         let newest = silent.last_mut().unwrap();
         newest.write_all(b"GET / HTTP/1.1\r\n\r\n").unwrap();
         text.clear();

@@ -67,14 +67,14 @@ impl DefaultRoute {
             ip(&[family, "route", "replace", "default", "dev", &cfg.interface, "table", &table])?;
         }
         if !cfg.kill_switch {
-            // A killed tunnel may have left one; usually there is none.
+            // A killed tunnel may have left a rule; usually there is none.
             let _ = ip(&[family, "route", "del", "unreachable", "default", "table", &table]);
         }
         rule(&[family, "rule", "add", "pref", &nearby, "table", "main", "suppress_prefixlength", "0"])?;
         rule(&[family, "rule", "add", "pref", &table, "not", "fwmark", &mark, "table", &table])
     }
 
-    /// Keeps it, although the tunnel has ended.
+    /// Keeps the rules, although the tunnel has ended.
     pub(crate) fn leave(self) {
         std::mem::forget(self);
     }

@@ -123,7 +123,7 @@ impl Changes {
     fn restore(&mut self) {
         match self.way.take() {
             None => {}
-            // The settings may have vanished with the interface.
+            // The settings may have disappeared together with the interface.
             Some(Way::Resolved) => drop(run("resolvectl", &["revert", &self.interface], "")),
             Some(Way::Resolvconf) => {
                 if let Err(e) = self.resolvconf(&["-d", &interface_name(&self.interface)], "") {

@@ -177,8 +177,7 @@ mod tests {
         let child = std::fs::read_to_string(directory.path().join("child")).unwrap();
         let stat = format!("/proc/{}/stat", child.trim());
         let lives = || std::fs::read_to_string(&stat).is_ok_and(|stat| !stat.contains(" Z "));
-        // The child is killed at once, but ends slightly later; without the kill it would run for a thousand
-        // seconds.
+        // A killed child needs a moment to end. Without the kill it would run for a thousand seconds.
         let since = Instant::now();
         while lives() && since.elapsed() < 3 * TIMEOUT {
             std::thread::sleep(Duration::from_millis(20));

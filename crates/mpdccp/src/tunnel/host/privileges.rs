@@ -46,7 +46,7 @@ fn keep(cfg: &Config, mut needed: CapabilitySet) -> Vec<String> {
     let mut limit = || -> io::Result<()> {
         let had = capabilities(None)?.permitted;
         if geteuid().is_root() {
-            // Request to keep them first: changing the user would drop them.
+            // Keep the capabilities across the change of the user, which would drop them.
             let become_user =
                 set_keep_capabilities(true).map_err(io::Error::from).and_then(|()| become_user(cfg));
             missing.extend(become_user.err().map(|e| format!("cannot become another user: {e}")));
@@ -132,7 +132,7 @@ fn set_all(effective: CapabilitySet, permitted: CapabilitySet) -> io::Result<()>
 pub(crate) fn guard_memory() {
     let none = Rlimit { current: Some(0), maximum: Some(0) };
     let guarded = set_dumpable_behavior(DumpableBehavior::NotDumpable);
-    // The limit alone has no effect if core dumps go to a program.
+    // If core dumps go to a program, the limit has no effect.
     if let Err(e) = guarded.and_then(|()| setrlimit(Resource::Core, none)) {
         tracing::warn!("core dumps may contain keys: {e}");
     }

@@ -232,7 +232,7 @@ fn refuse(what: impl std::fmt::Display) -> Done {
     Err("refused by the helper process".into())
 }
 
-/// Not through the tunnel's own log, which an attacker could suppress.
+/// Write to standard error, because an attacker could suppress the tunnel's own log.
 fn complain(what: impl std::fmt::Display) {
     eprintln!("mpdccp: refused: {what}");
 }
@@ -288,7 +288,7 @@ mod tests {
         let text = CLIENT.replace("PRIVATE", &own.to_base64()).replace("PUBLIC", &peer.public().to_string());
         std::fs::write(&file, paths.concat() + &text).unwrap();
         let (ours, its) = UnixStream::pair().unwrap();
-        // On a separate thread, because it gives up capabilities.
+        // The test needs a separate thread, because it gives up capabilities.
         let process = std::thread::spawn(move || serve(&its, &file));
         let answer = |message: &&str| {
             send(&ours, message.as_bytes(), None).ok()?;

@@ -58,8 +58,8 @@ pub(crate) struct TlsClient {
     retry_at: Time,
     wait: Duration,
     looked_at: Time,
-    /// The last packet. It may begin a handshake, so the next connection carries it again: over the last one it was lost, or reached
-    /// another server.
+    /// The last packet. It may begin a handshake, so the next connection sends it again: on the last
+    /// connection it was lost, or it reached another server.
     last: Vec<u8>,
     tls: SocketStats,
     total: SocketStats,
@@ -192,7 +192,7 @@ impl TlsClient {
             why.clone_into(&mut self.said);
         }
         self.link = Link::Idle;
-        // A connection that was good is replaced at once.
+        // Replace a connection that worked at once, without the delay.
         let was_ready = std::mem::take(&mut self.ready);
         self.failed = !was_ready;
         let wait = if was_ready { Duration::ZERO } else { self.wait };
@@ -348,7 +348,7 @@ impl AsFd for TlsClient {
 
 impl Encapsulation for TlsClient {
     fn name(&self) -> &'static str {
-        // TLS also while its connection is lost: UDP does not answer.
+        // Report TLS even while its connection is lost, because UDP does not answer.
         match self.choice.as_ref().is_none_or(Choice::has_moved) {
             false => "udp",
             true => "tls",

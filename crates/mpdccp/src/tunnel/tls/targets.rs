@@ -91,11 +91,11 @@ mod tests {
         assert!(!targets.redirects(), "it is there");
         targets.on_lost();
         assert_eq!(targets.choose().ip(), ip(2));
-        // Other addresses: the first of them.
+        // If the addresses have changed, start with the first.
         targets.on_failed();
         targets.learn(&[ip(4), ip(5)], false);
         assert_eq!(targets.choose().ip(), ip(4));
-        // A path that opens later knows them from the start.
+        // A path that opens later starts with the known addresses.
         assert_eq!(Targets::new(SocketAddr::new(ip(1), 443), &[ip(4)]).choose().ip(), ip(4));
         // The session has ended.
         targets.learn(&[], false);

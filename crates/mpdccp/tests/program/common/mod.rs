@@ -159,7 +159,7 @@ impl Bed {
         for (space, addresses) in [(c, LOCAL), (s, REMOTE)] {
             let (prefix, nodad) = if i == 0 { (24, "") } else { (64, "nodad") };
             ip(&format!("-n {space} addr add {}/{prefix} dev p{i} {nodad}", addresses[i]));
-            // Keeps addresses while a link is down, like a network manager.
+            // Keeps addresses while a link is down, as a network manager does.
             ip(&format!("netns exec {space} sysctl -qw net.ipv6.conf.p{i}.keep_addr_on_down=1"));
             ip(&format!("-n {space} link set p{i} up"));
         }
