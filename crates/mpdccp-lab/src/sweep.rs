@@ -98,7 +98,7 @@ pub struct Outcome {
     pub failed: Vec<(String, String)>,
     /// Medians over the seeds of the metrics in `show`, as text.
     pub table: String,
-    /// The same as numbers, in the order of the sweep.
+    /// These medians as numbers, in the order of the sweep.
     pub medians: Vec<Median>,
 }
 

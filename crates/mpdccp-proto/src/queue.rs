@@ -404,7 +404,7 @@ impl SendQueue {
         }
     }
 
-    /// The same for the first packet set aside.
+    /// Drops the first packet set aside, because no path can carry its size.
     pub(crate) fn drop_aside_too_big(&mut self) {
         if self.pop_aside().is_some() {
             self.stats.dropped_too_big += 1;

@@ -252,7 +252,7 @@ proptest! {
             if !fits {
                 prop_assert_eq!(buf.len(), before);
             }
-            // The same of options that are encoded already.
+            // Options that are already encoded, written again.
             let mut alone = OptionBuf::new();
             prop_assert_eq!(alone.push(option) && joined.extend(alone.as_bytes()), fits);
             prop_assert_eq!(joined.as_bytes(), buf.as_bytes());

@@ -329,7 +329,7 @@ impl Scenario {
         self.tunnel_after(variant, &TunnelSettings::default())
     }
 
-    /// The same after reloads with these changes.
+    /// Like [`tunnel_of`](Self::tunnel_of), after reloads with these changes.
     ///
     /// # Errors
     /// Like [`tunnel_of`](Self::tunnel_of).

@@ -107,7 +107,7 @@ impl PathSpec {
         self.events.iter().map(&mut after).collect()
     }
 
-    /// The same from t = 0 to `end_s`, including the changes of a model.
+    /// Both directions at each change from t = 0 to `end_s`, including the changes of a model.
     pub fn course_with_models(&self, end_s: f64) -> Vec<(f64, [LinkKeys; 2])> {
         let stages: Vec<_> = std::iter::once((0.0, self.ways.clone())).chain(self.course()).collect();
         let mut course = Vec::new();

@@ -41,7 +41,7 @@ pub(super) fn read_ip(packet: &[u8]) -> Option<(u16, u64)> {
     }
 }
 
-/// The same for a session's payload, an IP packet or a bare datagram.
+/// Flow and number of a session's payload, which is an IP packet or a bare datagram.
 pub(super) fn read(payload: &[u8]) -> Option<(u16, u64)> {
     tag(payload).or_else(|| read_ip(payload))
 }

@@ -152,8 +152,8 @@ impl Extra {
     }
 }
 
-/// An application-limited path may be faster than observed, unless it has a standing queue: then a flow in
-/// the tunnel sends at exactly the path's rate, and never fills the session's queue.
+/// An application-limited path may be faster than observed. Not so if it has a standing queue: then a
+/// flow in the tunnel sends at the path's full rate without filling the session's queue.
 fn is_full(path: &PathRow) -> bool {
     let longer = path.srtt.zip(path.min_rtt).map(|(srtt, min)| srtt.saturating_sub(min + min / STANDS));
     longer.is_some_and(|longer| longer > path.late.deviation * JITTER)

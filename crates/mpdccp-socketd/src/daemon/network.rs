@@ -23,7 +23,7 @@ pub(super) struct Network {
     mtu: u16,
     /// Sockets for outgoing connections: IPv4, and IPv6 if the host has it.
     out: (u32, Option<u32>),
-    /// The same, bound to an interface.
+    /// Sockets for outgoing connections that are bound to an interface.
     devices: BTreeMap<String, (u32, Option<u32>)>,
     /// Header bytes of IPv4, and of UDP if used.
     overhead: u16,

@@ -18,7 +18,7 @@ pub(crate) fn word<'de, D: Deserializer<'de>, T: DeserializeOwned>(d: D) -> Resu
     T::deserialize(d)
 }
 
-/// The same for an optional key.
+/// Like [`word`], for an optional key.
 pub(crate) fn some_word<'de, D: Deserializer<'de>, T: DeserializeOwned>(d: D) -> Result<Option<T>, D::Error> {
     word(d).map(Some)
 }

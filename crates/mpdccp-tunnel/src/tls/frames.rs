@@ -3,7 +3,7 @@
 /// Largest packet in a stream. The first two letters of any HTTP method are a larger length.
 pub const LARGEST_FRAME: usize = 9_216;
 
-/// The stream carries something else, such as an HTTP request.
+/// The stream carries something other than packets, such as an HTTP request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct NotAFrame;
 

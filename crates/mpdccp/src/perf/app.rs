@@ -172,7 +172,7 @@ impl PerfApp {
         self.left = self.left.saturating_sub(1);
         let failure = match self.transfers.remove(&session) {
             None if reason == Reason::NobodyListens => Some(Error::usage(format!(
-                "nothing listens at {}, its host reports; start `mpdccp perf -s` there, or correct the port",
+                "the host reports that nothing listens at {}; start `mpdccp perf -s` there, or correct the port",
                 self.plan.peer()
             ))),
             None => Some(Error::usage(format!("no connection to {}: {why}", self.plan.peer()))),

@@ -19,7 +19,7 @@ pub(crate) struct Sent {
     pub(crate) paths: Vec<PathSent>,
 }
 
-/// The same for one path.
+/// Counts of one path.
 #[derive(Clone, Debug)]
 pub(crate) struct PathSent {
     pub(crate) id: u32,
@@ -43,7 +43,7 @@ pub(crate) struct Lap {
     /// Missing since the beginning.
     pub(crate) lost: u64,
     pub(crate) jitter_ms: Option<f64>,
-    /// The same at the last report.
+    /// The value of `lost` at the last report.
     pub(crate) lost_before: u64,
     /// The received messages are echoes.
     pub(crate) echo: bool,

@@ -144,7 +144,7 @@ enum Action {
     Duplicate(Packet),
     /// A retransmission of the connection's end; `true`: the end gives up instead.
     Timer(usize, usize, bool),
-    /// The same for an option without confirmation.
+    /// A retransmission of an option without confirmation; `true`: the end gives up instead.
     Repeat(usize, Told, bool),
     /// A Sync of an end that suspects its peer to be gone.
     Probe(usize, usize),

@@ -91,7 +91,7 @@ impl Place {
         client
     }
 
-    /// The same; returns the outputs of the server, from its start on, and of the client.
+    /// Like [`against_server`](Self::against_server), but returns the whole output of the server too.
     pub(crate) fn both(&self, server: &str, client: &str) -> [Output; 2] {
         let mut server = self.serve(&format!("--json-stream {server}"));
         let output = self.run(&client.replace("{port}", &server.port));
