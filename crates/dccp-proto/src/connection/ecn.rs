@@ -39,8 +39,8 @@ impl EcnPath {
         self.failed |= view.delivered.packets == 0 && view.timeouts >= TIMEOUTS;
     }
 
-    /// Whether Acks are ECN-capable: if the peer's newest data was ECN-capable, or there was none, the
-    /// reverse path probably works too.
+    /// Whether Acks are sent ECN-capable: yes if the peer's newest data was ECN-capable, or if there
+    /// was no data. Then the reverse path probably supports ECN too.
     pub(super) fn acks(&self) -> bool {
         self.cleared == 0
     }

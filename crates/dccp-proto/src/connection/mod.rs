@@ -91,7 +91,7 @@ pub struct Connection {
     /// Application data for Request or Response, and the data received on one.
     early_data: Vec<u8>,
     early_received: Option<Vec<u8>>,
-    /// Error Text for our Reset, and that of the peer's.
+    /// Error Text of our Reset, and of the peer's Reset.
     error_text: Vec<u8>,
     peer_error_text: Option<String>,
     /// Set in OPEN, if enabled.

@@ -101,7 +101,7 @@ impl fmt::Display for Reason {
             Reason::NobodyListens => "the peer's host reports that nothing listens there",
             Reason::HandshakeTimeout => "no answer in time",
             Reason::NextTried => "no answer; trying the next address",
-            Reason::NoPath => "no path was up for too long",
+            Reason::NoPath => "all paths were down for too long",
             Reason::UnknownToPeer => "the peer no longer knows the session",
             Reason::NoMultipath => "the peer does not support Multipath DCCP, and fallback is \"refuse\"",
         })

@@ -52,7 +52,7 @@ impl Assigned {
         self.why.clone().or_else(|| (cfg.addresses.auto && self.nets.is_empty()).then(waiting))
     }
 
-    /// Requests addresses if the client uses the server's, at once if a session has just opened.
+    /// Requests addresses from the server if the file says so: at once after a session has opened, later at intervals.
     pub(crate) fn ask(&mut self, cx: &mut Cx<'_>, peer: &Peer, opened: bool) {
         if !cx.cfg.addresses.auto || (self.ask_at > cx.now && !opened) {
             return;

@@ -17,7 +17,7 @@ pub(crate) struct Shards(Vec<Handle<TunnelApp>>);
 const ENDING: &str = "the tunnel is ending";
 
 impl Shards {
-    /// Introduces the shards to each other. Running shards do this first.
+    /// Gives each shard the handles of the others. Shards handle this job before any other.
     pub(crate) fn of(drivers: &[Driver<TunnelApp>]) -> Shards {
         let all: Vec<Handle<TunnelApp>> = drivers.iter().map(Driver::handle).collect();
         for handle in all.iter().filter(|_| all.len() > 1) {

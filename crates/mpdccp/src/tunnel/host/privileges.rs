@@ -153,8 +153,8 @@ fn files(cfg: &Config, file: &Path) -> Vec<PathBuf> {
     files
 }
 
-/// Whether the file can be read and written without CAP_DAC_OVERRIDE, now and later; a missing file will
-/// belong to this user.
+/// Whether the file can be read and written without CAP_DAC_OVERRIDE, now and later. A missing file
+/// causes no problem, because this user will create it.
 fn is_own(path: &Path) -> bool {
     match std::fs::File::open(path).and_then(|file| file.metadata()) {
         Ok(meta) => meta.uid() == geteuid().as_raw(),
