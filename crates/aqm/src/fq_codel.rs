@@ -314,7 +314,7 @@ mod tests {
     }
 
     #[test]
-    fn what_never_fits_is_refused() {
+    fn a_packet_that_never_fits_is_refused() {
         let mut rig = Rig::new(Limit::Bytes(1_000));
         assert!(!rig.push(BULK, 1_001, 0));
         assert_eq!(rig.queue.len(), QueueLen::default());

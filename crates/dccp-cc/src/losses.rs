@@ -221,7 +221,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_low_rate_loses_too_is_the_paths() {
+    fn losses_at_a_low_rate_are_the_paths_own() {
         let mut l = Losses::default();
         l.restart(ms(0));
         assert_eq!(round(&mut l, 0, 3, 0), None);
@@ -258,7 +258,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_lost_at_one_time_is_no_congestion() {
+    fn losses_at_a_single_time_are_not_congestion() {
         for (every, bounded) in [(1, false), (2, false), (4, true)] {
             let mut l = Losses::default();
             l.restart(ms(0));

@@ -210,7 +210,7 @@ mod tests {
 
     /// Runs with a file size limit of some KiB.
     #[test]
-    fn what_was_written_before_can_be_read() {
+    fn a_capture_that_stops_early_can_be_read() {
         let path = std::env::temp_dir().join(format!("mpdccp-short-{}.pcap", std::process::id()));
         if let Some(path) = std::env::var_os("SHORT_CAPTURE") {
             let mut capture = Capture::create(path.as_ref()).unwrap();
@@ -220,7 +220,7 @@ mod tests {
         }
         // Without the trap, the signal would end the process.
         let run = std::process::Command::new("sh")
-            .args(["-c", "trap '' XFSZ; ulimit -f 40; exec \"$0\" --exact capture::tests::what_was_written_before_can_be_read"])
+            .args(["-c", "trap '' XFSZ; ulimit -f 40; exec \"$0\" --exact capture::tests::a_capture_that_stops_early_can_be_read"])
             .arg(std::env::current_exe().unwrap())
             .env("SHORT_CAPTURE", &path)
             .output()

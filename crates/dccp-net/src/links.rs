@@ -130,7 +130,7 @@ mod tests {
     }
 
     #[test]
-    fn what_breaks_again_and_again_waits_longer() {
+    fn a_link_that_fails_repeatedly_waits_longer() {
         let mut links = Links::default();
         let mut t = Time::from_millis(5);
         let mut waits = Vec::new();

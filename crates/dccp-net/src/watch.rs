@@ -185,7 +185,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_path_is_bound_to_must_be_there_and_have_a_carrier() {
+    fn the_interface_of_a_path_must_exist_and_have_a_carrier() {
         let up = InterfaceFlags::IFF_UP;
         let lately = up | InterfaceFlags::IFF_RUNNING;
         let running = lately | InterfaceFlags::IFF_LOWER_UP;

@@ -77,7 +77,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_written_opens_records() {
+    fn a_written_key_log_opens_records() {
         let to = Receiver { server: 7, index: 0x0100_0002 };
         for aead in Aead::ALL {
             let key = RecordKey::new(aead, &[9; 32]).unwrap();

@@ -149,7 +149,7 @@ mod tests {
     }
 
     #[test]
-    fn who_goes_when_it_is_full() {
+    fn the_policy_chooses_the_datagram_to_drop() {
         for (policy, left, displaced, taken) in [
             (SendPolicy::Wait, vec![1, 2, 3], 0, false),
             (SendPolicy::DropOldest, vec![3, 4, 5], 2, true),
@@ -184,7 +184,7 @@ mod tests {
     }
 
     #[test]
-    fn what_comes_too_late_is_dropped_and_makes_room() {
+    fn expired_datagrams_are_dropped_and_make_room() {
         let (mut queue, now) = queue(SendPolicy::Wait);
         let short = Delivery { expires_in: Some(Duration::from_millis(10)), ..Delivery::default() };
         assert!(
@@ -198,7 +198,7 @@ mod tests {
     }
 
     #[test]
-    fn what_the_session_has_taken_over_is_part_of_the_queue() {
+    fn datagrams_that_the_session_has_taken_are_part_of_the_queue() {
         let (mut queue, now) = queue(SendPolicy::Wait);
         (queue.most, queue.below) = (1, 1);
         assert!(!put(&mut queue, now, 1, 0));

@@ -1,7 +1,7 @@
 use super::*;
 
 #[test]
-fn who_does_not_read_is_behind_until_half_of_it_is_read() {
+fn a_reader_is_behind_until_it_has_read_half_of_the_queue() {
     let stream = Stream::new(&Options::default().receive_queue(4), &Arc::new(Budget::new(1_000)));
     let deliver = |n| (0..n).map(|_| stream.deliver(vec![1])).collect::<Vec<_>>();
     assert_eq!(deliver(5), [false, false, false, false, true]);

@@ -264,7 +264,7 @@ mod tests {
     }
 
     #[test]
-    fn what_arrives_late_and_twice_is_read_once_and_in_order() {
+    fn late_and_duplicate_data_is_read_once_and_in_order() {
         let mut half = with_header();
         assert_eq!(data(&mut half, 6, b"def", true), Ok((6, 3)));
         assert_eq!(half.available(), 0);

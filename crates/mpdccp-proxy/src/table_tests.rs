@@ -114,7 +114,7 @@ fn an_icmp_error_for_a_connection_is_told_as_it_came() {
 }
 
 #[test]
-fn what_cannot_be_proxied_travels_as_packets_and_is_counted() {
+fn flows_that_cannot_be_proxied_travel_as_packets_and_are_counted() {
     let limits = Limits { half_open_per_source: 1, ..Limits::default() };
     let mut table = FlowTable::new(limits);
     let ack = segment(1, 2, 1, |tcp| tcp.ack(1));
@@ -249,7 +249,7 @@ fn a_keepalive_waits_for_a_word_of_the_far_host() {
 }
 
 #[test]
-fn what_died_with_an_end_is_answered_and_never_travels() {
+fn segments_of_a_dead_connection_are_answered_and_never_forwarded() {
     let mut table = FlowTable::new(Limits::default());
     let tuple = Segment::parse(&syn(1_000)).unwrap().tuple;
     table.bury(NOW, tuple);

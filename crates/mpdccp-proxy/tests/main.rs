@@ -272,7 +272,7 @@ fn hundreds_of_connections_at_once() {
 }
 
 #[test]
-fn what_is_not_wanted_travels_as_packets() {
+fn unwanted_flows_travel_as_packets() {
     let Some(pair) = Pair::new(|segment| segment.tuple.to.port() != 80) else { return };
     let listener = listen(&pair, 1, "10.9.0.2:80");
     let mut near = connect(&pair, 0, "10.9.0.2:80").unwrap();

@@ -185,7 +185,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_cut_short_or_makes_no_sense_is_nothing() {
+    fn truncated_and_invalid_messages_are_rejected() {
         let bytes = Message::Give(gift()).to_bytes();
         // Whole entries may be missing at the end, but at least one address is required.
         let whole = [10, 28, 34];

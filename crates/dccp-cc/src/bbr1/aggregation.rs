@@ -49,7 +49,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_comes_in_lumps_counts_for_ten_rounds() {
+    fn aggregation_is_remembered_for_ten_rounds() {
         let mut a = Aggregation::default();
         // 1,000 per second in bursts of 20 every 20 ms: each burst exceeds the expected amount by 20.
         for i in 1..=100 {

@@ -6,7 +6,7 @@ fn counts(packets: [f64; 2], losses: [f64; 2]) -> bool {
 }
 
 #[test]
-fn who_does_not_heed_others_remembers_no_losses() {
+fn losses_are_not_recorded_without_competitor_detection() {
     for draft in [false, true] {
         let mut bbr = super::super::Bbr1::new(&CcConfig { mtu: 1000, packets: true, draft, seed: 0 });
         let mut sampler = crate::RateSampler::default();

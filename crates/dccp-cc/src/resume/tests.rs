@@ -199,7 +199,7 @@ fn too_little_to_send_leaves_the_pipe() {
 }
 
 #[test]
-fn what_arrives_grows_the_window_and_all_of_it_validates() {
+fn arrivals_grow_the_window_and_all_arrivals_validate_it() {
     for kind in [Algorithm::Reno, Algorithm::Cubic] {
         let mut hand = Hand::jump(kind);
         hand.fill();
@@ -274,7 +274,7 @@ fn no_jump_beyond_what_the_window_is_by_itself() {
 }
 
 #[test]
-fn what_a_retreat_measures_is_discarded_and_what_a_jump_measures_is_not() {
+fn measurements_of_a_retreat_are_discarded_and_those_of_a_jump_kept() {
     for kind in [Algorithm::Bbr1, Algorithm::Bbr3] {
         let jump = || {
             let mut hand = Hand::jump(kind);

@@ -31,7 +31,7 @@ fn several_use_what_random_losses_leave() {
 }
 
 #[test]
-fn who_heeds_losses_keeps_its_share_and_who_does_not_leaves_ours() {
+fn flows_that_respond_to_losses_keep_their_share_and_others_leave_ours() {
     println!("rate over that of: CUBIC, BBR");
     for (mbps, rtt, bdps) in [(20.0, 50.0, 0.5), (20.0, 50.0, 1.0), (20.0, 50.0, 3.0)] {
         let beside = |other| {

@@ -81,7 +81,7 @@ fn two_at_two_bottlenecks_lose_nothing() {
 }
 
 #[test]
-fn who_leaves_the_bottleneck_is_alone_within_ten_seconds() {
+fn a_path_that_leaves_the_bottleneck_is_uncoupled_within_ten_seconds() {
     for n in [2, 5, 7] {
         // A single run varies by a second: use the median of five.
         let mut alone = [1, 2, 3, 4, 5].map(|seed| {

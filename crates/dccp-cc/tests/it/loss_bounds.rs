@@ -82,7 +82,7 @@ fn offered(link: LinkConfig, mbps: f64) -> f64 {
 }
 
 #[test]
-fn what_is_offered_beyond_a_link_is_not_lost_for_ever() {
+fn excess_over_a_links_rate_is_not_lost_for_ever() {
     let policer = Some(Policer { rate: Rate::from_mbps(20.0), burst: 15_000 });
     let policed = LinkConfig { policer, ..link(100.0, ms(20.0), 1.0) };
     let short = LinkConfig {

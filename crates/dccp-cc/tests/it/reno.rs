@@ -173,7 +173,7 @@ fn rounds(cc: &mut Reno, now: &mut Time, rounds: u32, packets: u64, lost: u64) {
 
 /// RFC 7661 sections 4.3 and 4.4.
 #[test]
-fn what_is_not_used_is_kept_but_not_believed() {
+fn an_unused_window_is_kept_but_not_validated() {
     let window = |cc: &Reno| cc.limits().cwnd.packets(1000);
     let mut now = Time::from_millis(1_000);
     let mut cc = Reno::new(&CcConfig { mtu: 1000, packets: true, draft: false, seed: 0 });

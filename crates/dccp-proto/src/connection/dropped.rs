@@ -209,7 +209,7 @@ mod tests {
     }
 
     #[test]
-    fn what_had_no_room_is_told_later() {
+    fn drops_without_room_in_the_option_are_reported_later() {
         let mut report = DropReport::default();
         for i in 0..600 {
             report.note(Seq::new(1000 + 2 * i), CORRUPT);

@@ -84,7 +84,7 @@ fn a_sender_that_needs_ack_vectors_waits_for_them() {
 
 /// RFC 4340 section 12.1: the feature is Mandatory, and no data is accepted until the peer knows.
 #[test]
-fn who_cannot_read_ecn_insists_and_takes_no_data_before_it_is_known() {
+fn an_end_that_cannot_read_ecn_insists_and_accepts_no_data_before_that_is_known() {
     let mut net = Net::new(Config::default(), Config { ecn: false, ..Config::default() });
     net.run(Duration::from_millis(21));
     let response = net.last(SERVER);

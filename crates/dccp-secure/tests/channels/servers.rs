@@ -148,7 +148,7 @@ fn all_paths_of_a_peer_come_to_one_server() {
 }
 
 #[test]
-fn a_shard_that_there_is_not_is_nobodys() {
+fn an_unknown_shard_belongs_to_nobody() {
     let (mut shards, _) = shards();
     let mut record = [0; 64];
     record[..5].copy_from_slice(&[0x52, 0, 0, 5, 3]);

@@ -126,7 +126,7 @@ fn finish_waits_until_everything_has_arrived() {
 }
 
 #[test]
-fn what_is_not_taken_is_said() {
+fn refused_datagrams_are_returned_with_the_reason() {
     let (_listener, here, _there) = pair(Options::default(), Options::default().queue(3));
     let max = here.max_datagram_size();
     assert!(max > 1_000);
@@ -145,7 +145,7 @@ fn what_is_not_taken_is_said() {
 }
 
 #[test]
-fn what_the_application_does_not_fetch_is_counted() {
+fn unread_datagrams_are_counted() {
     let (_listener, here, there) = pair(Options::default().receive_queue(2), Options::default());
     (0..10).for_each(|_| here.send(b"x").unwrap());
     let sent = here.finish().unwrap();

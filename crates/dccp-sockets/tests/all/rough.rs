@@ -57,7 +57,7 @@ fn each_direction_has_its_ccid_and_what_is_lost_is_counted() {
 
 /// A peer that is gone acknowledges nothing and reports nothing.
 #[test]
-fn what_nobody_acknowledged_by_the_end_is_counted_as_lost() {
+fn unacknowledged_datagrams_count_as_lost_at_the_end() {
     for ccid in [2, 3, 5] {
         let listener = Listener::bind("127.0.0.1:0", Options::default()).unwrap();
         let relay = Relay::new(listener.local_addr(), 0);
@@ -129,7 +129,7 @@ fn a_server_that_restarted_says_so_and_takes_the_client_again() {
 }
 
 #[test]
-fn of_several_addresses_the_first_that_answers_is_taken() {
+fn connects_to_the_first_address_that_answers() {
     let impatient = Options::default().connect_timeout(Duration::from_millis(300));
     let silent = UdpSocket::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
     let listener = Listener::bind("127.0.0.1:0", Options::default()).unwrap();

@@ -92,7 +92,7 @@ fn streams_do_not_wait_for_each_other() {
 
 /// The connection closes after all written data has arrived; a dropped stream is written to its end.
 #[test]
-fn what_was_written_arrives_before_the_connection_closes() {
+fn written_bytes_arrive_before_the_connection_closes() {
     let (_listener, here, there) = pair();
     let sent = noise(2_000_000);
     let expected = sent.clone();
@@ -109,7 +109,7 @@ fn what_was_written_arrives_before_the_connection_closes() {
 }
 
 #[test]
-fn what_ends_a_stream_is_told_to_both_ends() {
+fn both_ends_learn_how_a_stream_ended() {
     let (_listener, here, there) = pair();
     let timeout = Some(PATIENT);
     let (mine, mut buf) = (here.open_stream().unwrap(), [0; 16]);

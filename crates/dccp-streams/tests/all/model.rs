@@ -254,7 +254,7 @@ proptest! {
     #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::default() })]
 
     #[test]
-    fn what_is_read_is_what_was_written(links in links(), steps in steps()) {
+    fn the_bytes_read_equal_the_bytes_written(links in links(), steps in steps()) {
         let config = Config { send_memory: 300_000, ..Config::default() };
         let mut model = Model {
             net: Net::new(links, [config; 2]),

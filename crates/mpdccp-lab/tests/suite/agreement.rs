@@ -25,7 +25,7 @@ fn summary(dir: &Path, scenario: &str, variants: &[(&str, f64, f64)]) {
 }
 
 #[test]
-fn what_both_have_is_judged_by_rate_and_latency() {
+fn common_variants_are_compared_by_rate_and_latency() {
     let dir = tempfile::tempdir().unwrap();
     let (a, b) = (dir.path().join("a"), dir.path().join("b"));
     summary(&a.join("one"), "s", &[("ccid2", 9.8, 85.0), ("ccid5", 9.8, 14.0), ("tcp-cubic", 5.0, 1.0)]);

@@ -118,7 +118,7 @@ fn four_of_ccid_7_that_share_are_one() {
 }
 
 #[test]
-fn who_comes_late_gets_its_part_and_who_ends_leaves_it() {
+fn a_late_flow_gets_its_share_and_an_ended_flow_frees_its_share() {
     let share = "share_congestion = true";
     let flows = [
         bulk("all-along", share),

@@ -144,7 +144,7 @@ fn everything_is_written_and_the_summary_keeps_its_contract() {
 }
 
 #[test]
-fn what_was_finished_before_a_failure_is_kept() {
+fn runs_finished_before_a_failure_are_kept() {
     let dir = tempfile::tempdir().unwrap();
     let scenario = Scenario::parse("made-up", crate::common::SCENARIO).unwrap();
     let backend = Pretend { fails_at: Some("ccid5") };

@@ -184,7 +184,7 @@ fn plan<'a>(scenario: &'a Scenario, label: &str) -> Plan<'a> {
 }
 
 #[test]
-fn what_a_backend_lacks_is_said_for_each_variant() {
+fn missing_features_of_a_backend_are_reported_per_variant() {
     let scenario = parse(BASELINES);
     let sim = Sim::default();
     assert_eq!(sim.lacks(&plan(&scenario, "plain-b")), None);

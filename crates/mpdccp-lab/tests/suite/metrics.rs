@@ -201,7 +201,7 @@ fn flows_of_one_entry_are_taken_together() {
 }
 
 #[test]
-fn what_comes_before_the_warm_up_ends_is_left_out() {
+fn metrics_exclude_the_warm_up() {
     let record = crate::common::run("ccid5");
     let text = crate::common::SCENARIO.replace("duration_s = 10", "duration_s = 10\nwarm_up_s = 8");
     let run = stats_of(&text, &record);

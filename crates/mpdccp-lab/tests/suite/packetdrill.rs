@@ -76,7 +76,7 @@ fn a_difference_names_the_line_and_both_sides() {
 }
 
 #[test]
-fn what_the_model_cannot_play_is_a_wrong_script() {
+fn scripts_that_the_model_cannot_play_are_errors() {
     for (lines, error) in [
         ("+0 < P. 1:2(1) ack 1 win 9\n", "the model takes acknowledgements without data only"),
         ("+0 < R. 1:1(0) ack 1 win 9\n", "the model takes acknowledgements without data only"),

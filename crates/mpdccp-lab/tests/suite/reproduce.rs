@@ -45,7 +45,7 @@ fn quick(out: &Path) -> Options {
 }
 
 #[test]
-fn what_was_finished_is_not_run_again() {
+fn finished_runs_are_not_repeated() {
     let dir = tempfile::tempdir().unwrap();
     let mut options = Options { threads: 2, ..quick(dir.path()) };
     let attempt = |patience, options: &Options| {

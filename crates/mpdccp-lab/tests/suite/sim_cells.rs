@@ -96,7 +96,7 @@ fn a_cell_changes_one_path_and_one_flow() {
 }
 
 #[test]
-fn who_says_nothing_gets_what_the_tunnel_takes() {
+fn by_default_variants_use_all_paths_of_the_tunnel() {
     let scenario = parse(TWO_PATHS);
     let bytes =
         |label| format!("{:?}", RunRecord { label: String::new(), ..run(&scenario, label, "slow-b").0 });

@@ -112,7 +112,7 @@ fn short_flows_go_beside_a_plain_connection() {
 }
 
 #[test]
-fn who_would_send_without_end_is_left_out() {
+fn unbounded_sources_are_left_out() {
     const BULK: &str =
         "[[flow]]\nname = \"bulk\"\nkind = \"udp\"\npayload = 1300\nsource = { kind = \"bulk\" }\n";
     let lacks = |variant: &str| {

@@ -106,7 +106,7 @@ fn connections_that_begin_after_a_restart_are_streams_of_the_new_program() {
 }
 
 #[test]
-fn what_is_not_tcp_travels_as_packets() {
+fn flows_other_than_tcp_travel_as_packets() {
     let quic = BULK.to_owned() + "\nloss_detection = \"three\"";
     let (record, stats) = run(&parse(&text(&quic, "", "")), "streams", "base");
     assert!(inner_packets(&record) > 1_000);

@@ -389,7 +389,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_wrong_is_said_with_what_is_right() {
+    fn errors_name_the_allowed_values() {
         for (rule, word) in [
             ("dscp = \"ef\"", "no action"),
             ("dscp = 64\ndrop = true", "0 to 63"),

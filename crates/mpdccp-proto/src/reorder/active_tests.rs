@@ -67,7 +67,7 @@ fn every_hole_has_its_own_timer() {
 
 /// A socket returns hundreds of packets at once.
 #[test]
-fn what_arrives_in_order_never_waits() {
+fn packets_in_order_never_wait() {
     let mut b = Bench::new(0);
     for burst in 0..3 {
         for n in 0..200 {
@@ -79,7 +79,7 @@ fn what_arrives_in_order_never_waits() {
 }
 
 #[test]
-fn what_was_held_leaves_in_small_bursts() {
+fn held_packets_leave_in_small_bursts() {
     for filled in [true, false] {
         let mut b = Bench::new(0);
         b.push(0, 0);
@@ -224,7 +224,7 @@ fn time_settles_a_gap_as_well_as_later_packets() {
 }
 
 #[test]
-fn what_a_slow_path_may_bring_is_not_proven_lost() {
+fn a_packet_that_may_be_on_a_slow_path_is_not_proven_lost() {
     let mut p = Paths::new(ActiveFixed { timeout: MS(1_000), proven: true });
     p.data(0, 1, 0, 0);
     for n in 0..20 {

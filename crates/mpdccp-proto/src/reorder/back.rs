@@ -58,7 +58,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_written_never_says_too_much() {
+    fn encoded_distances_are_never_too_long() {
         for distance in (1..40_000).chain([1 << 40, u64::MAX]) {
             match Back::read(Back::write(distance)) {
                 Some(Back::Exactly(n)) => assert!(n == distance && n < 128),

@@ -316,7 +316,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_far_and_slow_helps_only_where_the_queue_stays() {
+    fn a_far_and_slow_path_helps_only_against_a_standing_queue() {
         let mut scheduler = Auto::default();
         let mut at = |ms, oldest, streams| {
             let oldest = Duration::from_millis(oldest);
@@ -340,7 +340,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_far_and_slow_stands_in_while_the_near_path_is_on_trial() {
+    fn a_far_and_slow_path_is_used_while_the_near_path_is_on_trial() {
         let queue = QueueView { packets: 100, bytes: 100_000, ..QueueView::default() };
         let mut scheduler = Auto::default();
         let mut at = |ms, near: &PathRow| {

@@ -275,7 +275,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_tried_gets_a_tenth_of_the_flow_that_sends_most() {
+    fn a_trial_gets_a_tenth_of_the_largest_flow() {
         let mut w = World::new(20);
         w.second(9.5, 0.0);
         let (heavy, light) = (7, 8);

@@ -63,7 +63,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn who_comes_and_goes_is_used_ever_later() {
+    fn a_path_that_comes_and_goes_waits_longer_each_time() {
         let mut trials = Trials::default();
         // Time between a path's return and its use.
         let mut back = |at: u64| {

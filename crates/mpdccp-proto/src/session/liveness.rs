@@ -192,7 +192,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_answered_is_found_fine_and_left_alone() {
+    fn an_answering_path_is_up_and_not_probed() {
         let times = [Time::ZERO, ms(900), ms(990), ms(1000)];
         let some = || times.into_iter().map(Some).chain([None]);
         let mut left = 0;
@@ -267,7 +267,7 @@ mod tests {
     }
 
     #[test]
-    fn who_only_receives_asks_when_data_stays_away() {
+    fn a_pure_receiver_probes_when_data_stops() {
         let mut l = Liveness::NEW;
         let data = Evidence { data: ms(990), ..heard(1000) };
         assert_eq!(l.check(ms(1099), &data), Step::Nothing);
@@ -290,7 +290,7 @@ mod tests {
     }
 
     #[test]
-    fn what_comes_without_an_acknowledgement_is_no_answer() {
+    fn a_packet_without_an_acknowledgement_is_no_answer() {
         let mut l = Liveness::NEW;
         l.on_sent(ms(1000), ms(990));
         let comes = |at| Evidence { answered: ms(1000), ..heard(at) };

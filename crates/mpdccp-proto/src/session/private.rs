@@ -98,7 +98,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_written_is_read() {
+    fn encoded_messages_are_decoded_unchanged() {
         let write = |private: Private| {
             private.with(|option| match option {
                 MpOption::Exp(bytes) => bytes.to_vec(),

@@ -373,7 +373,7 @@ fn other_version_or_key_type_at_first() {
 }
 
 #[test]
-fn of_several_versions_the_one_that_is_known_is_taken() {
+fn the_known_version_of_a_list_is_selected() {
     // RFC 9897 section 3.1: a list in order of preference; here versions 2 and 1 come before 0.
     let mut net = Net::new(1, 1, config());
     net.meddler = Some(Box::new(move |from, _, bytes| {

@@ -75,7 +75,7 @@ fn a_rule_keeps_its_packets_to_its_path_at_both_ends() {
 }
 
 #[test]
-fn what_waits_for_one_path_does_not_hold_up_what_may_take_another() {
+fn packets_that_wait_for_one_path_do_not_delay_packets_for_another() {
     let cfg = SessionConfig { policy: for_calls(only("b")), ..config() };
     let (mut net, id) = net(&cfg);
     net.client.cap_path(net.now, id, PathId(1), Some(Rate::from_bps(80_000)));

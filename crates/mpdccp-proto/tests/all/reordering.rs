@@ -147,7 +147,7 @@ proptest! {
 
     /// Paths that keep order: no packet arrives after it was declared lost.
     #[test]
-    fn what_is_proven_lost_never_comes(
+    fn packets_proven_lost_never_arrive(
         packets in packets(),
         delays_ms in prop::collection::vec(1u64..400, PATHS),
         ndp in any::<bool>(),

@@ -12,7 +12,7 @@ fn waits() -> SessionConfig {
 }
 
 #[test]
-fn what_paths_lose_arrives_all_the_same_in_order_and_once() {
+fn packets_lost_on_paths_arrive_in_order_and_once() {
     let (mut net, id) = Net::connected(1, 2, waits());
     // More loss would leave CCID 2 with less than the flows need.
     net.wires.iter_mut().for_each(|w| w.loss = 10);
@@ -32,7 +32,7 @@ fn what_paths_lose_arrives_all_the_same_in_order_and_once() {
 }
 
 #[test]
-fn what_is_behind_a_loss_does_not_wait_for_its_repair_unless_it_should() {
+fn packets_behind_a_loss_wait_for_its_repair_only_if_requested() {
     for wait_for_repairs in [true, false] {
         let (mut net, id) = Net::connected(1, 1, SessionConfig { wait_for_repairs, ..waits() });
         net.wires[0].loss = 10;
@@ -48,7 +48,7 @@ fn what_is_behind_a_loss_does_not_wait_for_its_repair_unless_it_should() {
 }
 
 #[test]
-fn what_was_on_a_dead_path_is_sent_elsewhere() {
+fn packets_of_a_dead_path_are_sent_elsewhere() {
     let (mut net, id) = Net::connected(1, 2, waits());
     net.stream(Client, id, 0, 500, Duration::from_millis(2));
     net.wires[1].up = false;

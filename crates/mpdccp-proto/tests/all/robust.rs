@@ -297,7 +297,7 @@ fn one_service_at_two_ports() {
 }
 
 #[test]
-fn what_the_application_does_not_fetch_or_sends_too_fast_is_bounded() {
+fn unread_and_excess_datagrams_are_bounded() {
     let (mut net, id) = Net::connected(1, 1, SessionConfig { multipath: false, ..config() });
     for n in 0..100_000 {
         net.client.send(net.now, id, datagram(n), PktInfo::default());

@@ -273,7 +273,7 @@ fn the_last_bytes_are_sent_again_if_nothing_follows_them() {
 }
 
 #[test]
-fn what_was_on_a_path_that_is_reported_down_leaves_at_once_over_another() {
+fn stream_data_of_a_path_that_goes_down_leaves_at_once_over_another() {
     let (mut net, id) = Net::connected(1, 2, SessionConfig { scheduler: scheduler("rr"), ..with_streams() });
     let stream = net.open_stream(id);
     net.wires[0].delay = ms(400);

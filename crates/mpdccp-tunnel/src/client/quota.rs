@@ -164,7 +164,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_carried_outlives_the_tunnel_and_ends_with_the_month() {
+    fn volumes_survive_a_restart_and_end_with_the_month() {
         const NOW: u64 = 1_767_225_600; // 2026-01-01
         let (mut quotas, mut out) = (Quotas::default(), Actions::default());
         let spec: PathSpec =

@@ -79,7 +79,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_asked_last_is_outdated_by_a_prefix_more() {
+    fn a_new_prefix_invalidates_the_last_lookup() {
         let mut allowed = Allowed::new(["10.0.0.0/24".parse().map(|net| (net, 1)).unwrap()]);
         let ip = IpAddr::from([10, 0, 0, 7]);
         assert_eq!([allowed.peer(ip), allowed.peer(ip)], [Some(1); 2]);

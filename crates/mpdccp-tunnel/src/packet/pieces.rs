@@ -103,7 +103,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_kept_is_bounded() {
+    fn kept_pieces_are_bounded() {
         let mut pieces = Pieces::default();
         let lost: u64 = (0..100)
             .map(|number| match pieces.join(&cut(number, &[7; 1280], 1000).unwrap()[1]) {

@@ -182,13 +182,13 @@ mod tests {
 
     /// RFC 8200 section 5.
     #[test]
-    fn what_every_link_carries_of_ipv6_is_cut() {
+    fn ipv6_packets_that_every_link_carries_are_split() {
         assert_eq!(too_big(&udp(6, 1232, true), 1000), TooBig::Cut);
         assert!(matches!(too_big(&udp(6, 1233, true), 1000), TooBig::Answer(_)));
     }
 
     #[test]
-    fn what_may_be_fragmented_is() {
+    fn packets_that_may_be_fragmented_are_fragmented() {
         let packet = udp(4, 3000, false);
         let TooBig::Fragments(pieces) = too_big(&packet, 1300) else { panic!() };
         let mut whole = Vec::new();

@@ -95,7 +95,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_written_is_read() {
+    fn encoded_messages_are_decoded_unchanged() {
         for (from, to) in [("10.0.0.1:1000", "192.0.2.1:80"), ("[fd00::1]:1000", "[2001:db8::1]:443")] {
             let tuple = Tuple { from: from.parse().unwrap(), to: to.parse().unwrap() };
             let asked = Request { tuple, ttl: 61, traffic_class: 0x20, ecn: true };

@@ -262,7 +262,7 @@ fn a_host_behind_an_end_that_restarted_hears_that_its_connection_is_over() {
 }
 
 #[test]
-fn what_this_end_cannot_accept_is_left_to_packets() {
+fn connections_that_this_end_cannot_accept_travel_as_packets() {
     let mut world = world(STREAMS, STREAMS);
     world.syn(0, 0, SERVER, 1_000);
     let far = world.connecting(SERVER);

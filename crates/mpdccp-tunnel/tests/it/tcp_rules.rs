@@ -128,7 +128,7 @@ fn a_reload_has_open_connections_follow_the_new_rules() {
 }
 
 #[test]
-fn what_a_rule_has_for_packets_alone_travels_as_packets() {
+fn connections_whose_rule_needs_packets_travel_as_packets() {
     for what in ["fec = 4", "tcp = \"packets\""] {
         let mut near = world(&rule(what), STREAMS);
         near.syn(0, 0, SERVER, 1_000);

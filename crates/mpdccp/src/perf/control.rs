@@ -149,7 +149,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_a_client_asks_for_is_bounded() {
+    fn requests_of_a_client_are_bounded() {
         let possible = Test { down: true, size: 1200, ..Test::default() };
         for (test, ok) in [
             (possible.clone(), true),

@@ -49,7 +49,7 @@ fn packets_take_their_time_and_nothing_is_left() {
 }
 
 #[test]
-fn what_is_wrong_is_said_in_a_line() {
+fn an_error_is_one_line() {
     for (options, word) in [
         ("--a wire --b wire", "both wire"),
         ("--a x --b y --ecn", "--qdisc"),

@@ -91,7 +91,7 @@ fn a_client_gets_addresses_routes_and_mtu_and_keeps_them() {
 }
 
 #[test]
-fn what_a_server_cannot_give_is_told_at_both_ends() {
+fn both_ends_report_an_impossible_assignment() {
     let Some(mut bed) = asking() else { return };
     bed.up("");
     wait_for("addresses", || addresses(&bed).len() == 2);

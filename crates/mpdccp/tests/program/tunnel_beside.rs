@@ -121,7 +121,7 @@ fn a_hook_is_told_of_the_end_of_a_killed_tunnel() {
 }
 
 #[test]
-fn what_bypasses_the_tunnel_goes_out_as_without_it() {
+fn bypassing_traffic_leaves_as_without_the_tunnel() {
     let Some(mut bed) = bed() else { return };
     let client = bed.space[0].clone();
     run("ip", &format!("-n {client} route add default via 192.168.71.2"));

@@ -145,7 +145,7 @@ const NET_ADMIN: u64 = 1 << 12;
 const NET_RAW: u64 = 1 << 13;
 
 #[test]
-fn what_the_configuration_does_not_need_is_given_up() {
+fn unneeded_privileges_are_dropped() {
     let Some(mut bed) = bed() else { return };
     bed.change = vec![("s", "role = \"server\"".into(), "role = \"server\"\nshards = 2".into())];
     bed.up("metrics = \"127.0.0.1:9586\"");

@@ -233,7 +233,7 @@ fn a_killed_end_resets_the_flows_of_the_other_and_leaves_nothing() {
 }
 
 #[test]
-fn what_died_with_both_ends_is_over_for_both_hosts_and_no_segment_of_it_travels() {
+fn after_a_crash_of_both_ends_both_hosts_learn_that_the_connection_is_over() {
     let Some(mut bed) = up("") else { return };
     let (near, far) = pair(&bed, 8_000);
     ["c", "s"].iter().for_each(|end| bed.signal(end, Signal::KILL));

@@ -93,7 +93,7 @@ fn forged_icmp_does_not_shrink_a_path_before_or_after_it_opens() {
 /// Reads all frames of the outer interfaces with a packet socket (packet(7)), independent of mpdccp code.
 /// Without encryption the test finds the text.
 #[test]
-fn who_listens_on_the_way_reads_nothing() {
+fn an_eavesdropper_reads_nothing() {
     const WORD: &[u8] = b"a word that must not be seen on the wire";
     for (common, readable) in [("security = \"none\"", true), ("", false)] {
         let Some(mut bed) = bed() else { return };

@@ -138,7 +138,7 @@ fn elapsed_time_is_told_from_ten_microseconds_on() {
 }
 
 #[test]
-fn what_never_fits_is_given_up() {
+fn state_that_never_fits_is_dropped() {
     let mut rig = Rig::new();
     for seq in 0..300 {
         rig.data(ms(0), seq * 2);
@@ -210,7 +210,7 @@ fn acknowledged_acks_shorten_the_vector() {
 }
 
 #[test]
-fn what_may_still_come_late_can_still_be_told() {
+fn late_arrivals_can_still_be_reported() {
     let mut rig = Rig::new();
     // 2 arrives after 12.
     for seq in (1..13).filter(|seq| *seq != 2).chain([2]) {

@@ -184,7 +184,7 @@ fn all(packets: u64) -> Vec<u8> {
 /// CCID 7 with packets of 1,000 bytes over 100 ms: a later connection resumes from the capacity that this one
 /// measured.
 #[test]
-fn what_a_path_carried_is_seen_and_resumed() {
+fn a_paths_capacity_is_observed_and_resumed() {
     let half = || {
         let (cc, handshake_rtt) = (CcOptions::default(), Some(Duration::from_millis(100)));
         let cfg = HalfConfig { mtu: 1_000, first_seq: FIRST, cc, seed: 1, handshake_rtt, now: Time::ZERO };
@@ -405,7 +405,7 @@ fn true_losses_bring_the_three_later_rule_back() {
 }
 
 #[test]
-fn what_is_settled_is_forgotten_after_a_timeout() {
+fn settled_packets_are_forgotten_after_a_timeout() {
     let mut rig = Rig::new(true);
     rig.send(ms(0), 1000);
     for ack in 1..1000 {
@@ -466,7 +466,7 @@ fn one_missing_packet_is_lost_after_the_window_without_three_later() {
 }
 
 #[test]
-fn what_was_never_sent_or_is_long_settled_is_ignored() {
+fn packets_never_sent_or_settled_long_ago_are_ignored() {
     let mut rig = Rig::new(true);
     rig.ack(ms(0), 0, "+");
     rig.send(ms(0), 3);
@@ -573,7 +573,7 @@ fn a_slow_receiver_holds_any_controller_for_a_round_trip() {
 }
 
 #[test]
-fn what_is_overtaken_counts_in_how_long_packets_take() {
+fn overtaken_packets_count_in_the_delay_of_packets() {
     let mut rig = Rig::new(false);
     for pair in 0..100 {
         let (at, newer) = (100 * pair, 2 * pair + 1);

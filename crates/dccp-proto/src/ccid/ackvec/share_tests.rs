@@ -99,7 +99,7 @@ fn one_window_is_open_to_all_or_none() {
 }
 
 #[test]
-fn what_is_in_flight_comes_along_and_leaves_again() {
+fn packets_in_flight_join_and_leave_the_group_with_their_half() {
     let mut group = Group::new(5, 1);
     group.send(ms(1), 0, 4);
     let mut late = half(5);

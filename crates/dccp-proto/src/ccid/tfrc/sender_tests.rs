@@ -145,7 +145,7 @@ fn asks_for_a_window_that_fits_the_rate() {
 }
 
 #[test]
-fn what_is_in_flight_when_the_timer_expires_is_lost() {
+fn packets_in_flight_at_the_timeout_are_lost() {
     let mut half = TfrcSenderHalf::new(false, &config());
     sent(&mut half, 10);
     let at = half.next_timeout().unwrap();

@@ -57,7 +57,7 @@ fn a_small_packet_that_overtakes_data_makes_the_size_doubtful() {
 
 /// Packets that can be split need not wait for the end of the search.
 #[test]
-fn what_is_sure_shrinks_with_the_second_probe_and_grows_with_an_answer() {
+fn the_certain_size_shrinks_with_the_second_probe_and_grows_with_an_answer() {
     let (mut pmtu, mut now) = new();
     assert_eq!(pmtu.sure(), BASE);
     travel(&mut pmtu, &mut now, 1500, true);
@@ -75,7 +75,7 @@ fn what_is_sure_shrinks_with_the_second_probe_and_grows_with_an_answer() {
 }
 
 #[test]
-fn what_is_in_use_is_confirmed_with_one_probe() {
+fn the_current_size_is_confirmed_with_one_probe() {
     let (mut pmtu, mut now) = new();
     travel(&mut pmtu, &mut now, 1500, true);
     assert_eq!((pmtu.mtu(), pmtu.next_timeout()), (1500, None));
@@ -171,7 +171,7 @@ fn less_is_believed_only_if_more_does_not_arrive() {
 
 /// A forged message before the path opened does not keep the size small.
 #[test]
-fn what_leaves_this_host_is_tried_although_less_was_hinted_at() {
+fn a_size_that_leaves_this_host_is_tried_despite_a_smaller_hint() {
     let (mut pmtu, mut now) = (Pmtu::new(Time::ZERO, 552), Time::from_millis(1000));
     pmtu.on_hint(now, 552);
     pmtu.on_most(now, 1500);

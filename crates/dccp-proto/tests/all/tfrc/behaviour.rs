@@ -13,7 +13,7 @@ fn open(ccid: u8, mbps: f64) -> Line {
 }
 
 #[test]
-fn what_the_ccids_need_is_negotiated() {
+fn features_that_the_ccids_need_are_negotiated() {
     for ccid in [3, 4] {
         let line = open(ccid, 10.0);
         for end in &line.ends {

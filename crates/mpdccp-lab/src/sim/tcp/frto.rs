@@ -42,7 +42,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_was_not_sent_again_arrives_or_nothing_does() {
+    fn a_timeout_is_spurious_if_an_original_arrives() {
         let begun = Frto::default();
         assert_eq!(begun.clone().on_ack(true, true), Judged::Spurious);
         assert_eq!(begun.clone().on_ack(false, false), Judged::Real);

@@ -191,7 +191,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_ip_says_is_understood() {
+    fn the_output_of_ip_is_parsed() {
         let shown = serde_json::json!({
             "ifname": "eth0", "flags": ["NO-CARRIER", "BROADCAST", "UP"],
             "addr_info": [{"local": "192.0.2.7", "prefixlen": 24}, {"local": "fe80::1", "prefixlen": 64}]

@@ -41,7 +41,7 @@ mod tests {
     use mpdccp_tunnel::status::PathReport;
 
     #[test]
-    fn what_counts_as_well() {
+    fn problems_are_listed_by_session_and_path() {
         let path = |name: &str, state: &str| PathReport {
             name: name.into(),
             state: state.into(),

@@ -288,7 +288,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_is_said() {
+    fn settings_that_cannot_be_converted_are_listed() {
         let (own, hub) = wg(1);
         let peer = format!("[Peer]\nPublicKey = {hub}\nAllowedIPs = 10.0.0.1/32\n");
         for (interface, peer, words) in [

@@ -133,7 +133,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_wrong_is_said_with_its_line() {
+    fn errors_name_their_line() {
         for (text, words) in [
             ("", "no [Interface]"),
             ("[Interface]\n", "no [Peer]"),

@@ -253,7 +253,7 @@ mod tests {
     }
 
     #[test]
-    fn what_somebody_else_wrote_meanwhile_stays() {
+    fn changes_by_another_program_stay() {
         let directory = tempfile::tempdir().unwrap();
         let mut one = dns(directory.path());
         std::fs::write(&one.file, BEFORE).unwrap();

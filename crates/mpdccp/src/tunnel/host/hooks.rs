@@ -169,7 +169,7 @@ mod tests {
     }
 
     #[test]
-    fn what_hangs_is_killed_with_its_children() {
+    fn a_hanging_hook_is_killed_with_its_children() {
         let directory = tempfile::tempdir().unwrap();
         let program = script(directory.path(), "sleep 1000 & echo $! > child; wait");
         let why = run(&program, "tun", &hook("p"), Duration::from_millis(500)).unwrap_err();

@@ -328,7 +328,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_request_ends_the_process() {
+    fn an_invalid_request_ends_the_process() {
         for message in [
             r#"{"Exec":["sh","-c","id"]}"#,
             r#"{"Save":["../../etc/passwd","x"]}"#,

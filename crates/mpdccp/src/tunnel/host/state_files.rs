@@ -117,7 +117,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_saved_is_loaded() {
+    fn saved_state_is_loaded() {
         let directory = tempfile::tempdir().unwrap();
         let mut files = StateFiles {
             directory: directory.path().join("state"),

@@ -303,7 +303,7 @@ fn the_last_packet_over_udp_goes_by_tls_too_when_packets_move() {
 }
 
 #[test]
-fn what_waits_for_room_leaves_once_there_is_some() {
+fn packets_that_wait_for_room_leave_once_there_is_room() {
     let host = Host::new();
     let (mut client, mut stream) = connected(&host, &path(host.addr().port()));
     assert_eq!(packet(&mut stream), b"first");
