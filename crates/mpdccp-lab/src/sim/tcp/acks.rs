@@ -24,6 +24,7 @@ impl Sender {
         }
         let mut digest = Digest { advanced: ack.upto > self.acked, ..Digest::default() };
         let mut newly: Vec<Outstanding> = Vec::new();
+        let (acked_before, arrived_to) = (self.acked, self.board.arrived_to(self.acked));
         self.board.acknowledge(ack.upto, |s| newly.push(*s));
         self.acked = self.acked.max(ack.upto);
         let blocks = if ack.dsack { ack.blocks.get(1..).unwrap_or_default() } else { &ack.blocks };
@@ -38,14 +39,17 @@ impl Sender {
             }
         }
         self.judge_timeout(now, ack, &newly, digest.advanced);
-        let newest_before = self.detector.newest();
+        let overtaken = newly.iter().filter(|s| s.transmissions == 1 && s.start < arrived_to);
+        if let Some(start) = overtaken.map(|s| s.start).min() {
+            self.detector.on_reordered(self.distance_from(start));
+        }
         for segment in &newly {
-            self.arrived(now, segment, newest_before, &mut digest);
+            self.arrived(now, segment, &mut digest);
         }
         if !newly.is_empty() {
             self.timers.on_progress(now, self.board.inflight().packets > 0);
         }
-        self.judge_recovery(now, ack, digest.advanced);
+        self.judge_recovery(now, ack, acked_before);
         // RFC 3168 section 6.1.2: reduce as for a loss, once per round trip. The reduction lasts until data
         // sent after it is acknowledged, because only that data brings CWR to the receiver; until then the
         // receiver repeats ECE.
@@ -73,14 +77,15 @@ impl Sender {
     }
 
     /// Whether the recovery is over, or was spurious.
-    fn judge_recovery(&mut self, now: Time, ack: &Ack, advanced: bool) {
+    fn judge_recovery(&mut self, now: Time, ack: &Ack, acked_before: u64) {
+        let advanced = self.acked > acked_before;
         let over = self.recover.is_some_and(|end| self.acked >= end);
         if let Some(undo) = self.undo {
             if self.recover.is_some() && advanced && undo.delayed(ack.echo) {
                 // The segment that filled the hole was only late. This proves nothing about retransmissions
                 // still in flight.
                 if !over && self.board.arrived() > 0 {
-                    self.detector.on_reordered();
+                    self.detector.on_reordered(self.distance_from(acked_before));
                 }
                 if over || self.board.repairing() == 0 {
                     self.board.revive();
@@ -95,16 +100,18 @@ impl Sender {
         }
     }
 
-    fn arrived(&mut self, now: Time, segment: &Outstanding, newest_before: Option<u64>, digest: &mut Digest) {
+    /// Segments from `start` to the last one that arrived.
+    fn distance_from(&self, start: u64) -> u64 {
+        self.board.arrived_to(self.acked).saturating_sub(start).div_ceil(u64::from(self.mss))
+    }
+
+    fn arrived(&mut self, now: Time, segment: &Outstanding, digest: &mut Digest) {
         let again = segment.transmissions > 1;
         digest.acked = digest.acked.plus(segment.bytes());
         digest.round_end |= segment.no >= self.round_end;
         self.sampler.on_acked(now, &segment.snapshot, segment.bytes());
         let sent_at = segment.snapshot.sent_at;
         if !again {
-            if newest_before.is_some_and(|n| segment.no < n) {
-                self.detector.on_reordered();
-            }
             digest.sent_at = digest.sent_at.max(Some(sent_at));
         }
         self.detector.on_arrived(now, segment.no, sent_at, again, &self.rtt);
@@ -132,11 +139,12 @@ impl Sender {
         let rate = self.sampler.sample(self.rtt.min().map(|m| m.0));
         self.last_rate = rate.or(self.last_rate);
         let window_before = self.cc.limits().cwnd.packets(self.mtu());
-        // Windows do not grow during recovery; BBR needs all events.
-        let repairs = self.prr.is_some() && !digest.congestion;
+        // Windows do not grow during recovery, and until then by data in order; BBR needs all events.
+        let grows = self.prr.is_none() && (digest.advanced || self.detector.grows_after_holes());
+        let counts = digest.congestion || grows || self.cc.limits().pacing.is_some();
         self.cc.on_ack(&AckEvent {
             now,
-            acked: if repairs { Amount::default() } else { digest.acked },
+            acked: if counts { digest.acked } else { Amount::default() },
             lost: digest.lost,
             ce: u64::from(digest.marked),
             congestion: digest.congestion,

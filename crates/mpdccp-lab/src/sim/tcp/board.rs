@@ -45,8 +45,9 @@ pub(super) struct Board {
     flying: BTreeMap<u64, u64>,
     lost: BTreeSet<u64>,
     inflight: Amount,
-    /// Segments in state `Arrived`.
+    /// Segments in state `Arrived`, and the end of the last one in order.
     arrived: u64,
+    arrived_to: u64,
 }
 
 impl Board {
@@ -57,6 +58,11 @@ impl Board {
     /// Segments received after a hole.
     pub(super) fn arrived(&self) -> u64 {
         self.arrived
+    }
+
+    /// End of the last segment that arrived, if all data before `acked` is acknowledged.
+    pub(super) fn arrived_to(&self, acked: u64) -> u64 {
+        if self.arrived > 0 { self.arrived_to } else { acked }
     }
 
     /// Segments that are not yet acknowledged cumulatively.
@@ -165,6 +171,8 @@ impl Board {
             if segment.state != State::Arrived {
                 self.leave(&segment);
                 self.segments[place].state = State::Arrived;
+                self.arrived_to =
+                    if self.arrived > 0 { self.arrived_to.max(segment.end()) } else { segment.end() };
                 self.arrived += 1;
                 newly(&segment);
             }

@@ -46,6 +46,8 @@ pub(crate) struct Detector {
     /// Newest transmission that arrived: number, send time, round-trip time.
     newest: Option<(u64, Time, Duration)>,
     reordered: bool,
+    /// A segment was overtaken by more than the threshold.
+    far: bool,
     /// Reordering window in quarters of the minimum round-trip time.
     quarters: u32,
     persist: u32,
@@ -80,9 +82,16 @@ impl Detector {
         }
     }
 
-    /// A segment that was never retransmitted arrived after a later one.
-    pub(crate) fn on_reordered(&mut self) {
+    /// A segment that was never retransmitted arrived after one that followed it by `distance` segments.
+    pub(crate) fn on_reordered(&mut self, distance: u64) {
         self.reordered = true;
+        self.far |= distance > THRESHOLD;
+    }
+
+    /// Whether the window grows by segments that arrive after a hole: in QUIC always, in Linux only once reordering
+    /// exceeded the threshold (`tcp_may_raise_cwnd`).
+    pub(crate) fn grows_after_holes(&self) -> bool {
+        self.rule == Rule::Three || self.far
     }
 
     /// The receiver got a segment twice; `next` is the number of the next transmission.

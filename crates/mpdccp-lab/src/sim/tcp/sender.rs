@@ -41,7 +41,7 @@ pub(super) struct Digest {
 #[derive(Debug)]
 pub(crate) struct Sender {
     flow: u16,
-    mss: u32,
+    pub(super) mss: u32,
     pub(super) cc: Box<dyn Controller>,
     pub(super) rtt: RttEstimator,
     pub(super) sampler: RateSampler,

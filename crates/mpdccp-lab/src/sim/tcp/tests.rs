@@ -238,6 +238,28 @@ fn a_hole_is_sent_again_at_once_after_three_later_segments() {
     assert!(restored > reduced + reduced / 2, "{reduced} {restored}");
 }
 
+/// Growth of the window, if the first of a window's segments arrives after `ahead` later ones and the next hole has not
+/// been filled.
+fn growth_after_reordering(rule: Rule, ahead: usize) -> u64 {
+    let mut tcp = Tcp::new(0, 1500, "reno", rule, 1);
+    tcp.write(u64::MAX);
+    let now = open(&mut tcp);
+    let window = sent(&mut tcp, now);
+    let at = |i: usize| window[0].start + i as u64 * 1448;
+    ack(&mut tcp, now + 50, 0, window[ahead].no, &[(at(1), at(ahead + 1))]);
+    ack(&mut tcp, now + 50, at(ahead + 1), window[0].no, &[]);
+    let packets = |tcp: &Tcp| tcp.sender().controller().limits().cwnd.packets(1500);
+    let before = packets(&tcp);
+    ack(&mut tcp, now + 51, at(ahead + 1), window[ahead + 2].no, &[(at(ahead + 2), at(ahead + 3))]);
+    packets(&tcp) - before
+}
+
+#[test]
+fn segments_after_a_hole_open_the_window_only_once_reordering_was_large() {
+    assert_eq!([2, 3].map(|ahead| growth_after_reordering(Rule::Rack, ahead)), [0, 1]);
+    assert_eq!(growth_after_reordering(Rule::Three, 1), 1, "QUIC's window");
+}
+
 #[test]
 fn the_tail_is_probed_after_two_round_trips_and_then_times_out() {
     let (mut tcp, begun, window) = slow_start("cubic");
