@@ -86,6 +86,11 @@ impl Board {
         self.segments.get(self.place(*start))
     }
 
+    /// The first segment that is not acknowledged cumulatively.
+    pub(super) fn first(&self) -> Option<&Outstanding> {
+        self.segments.front()
+    }
+
     /// The last segment in order.
     pub(super) fn last(&self) -> Option<&Outstanding> {
         self.segments.back()

@@ -23,6 +23,8 @@ const FIRST_WINDOW: u64 = 65_535;
 const MAX_BURST: u64 = 44;
 const BURST_SHARE: u64 = 3;
 
+/// A burst waits for more room only this soon after the last packet (`tcp_tso_should_defer`).
+const RECENT: Duration = Duration::from_millis(1);
 /// Changes by one acknowledgement.
 #[derive(Default)]
 pub(super) struct Digest {
@@ -304,7 +306,7 @@ impl Sender {
         if self.burst == 0 && !again && self.prr.is_none() {
             let room = window.packets(self.mtu()).saturating_sub(inflight.packets);
             let goal = self.burst_goal(window).min(self.unsent().div_ceil(u64::from(self.mss)));
-            if room < goal && inflight.packets > 0 {
+            if room < goal && self.may_defer(now) {
                 return false;
             }
             self.burst = goal;
@@ -335,6 +337,14 @@ impl Sender {
         let len = resent.map_or(len, |s| s.len);
         let bytes = len + HEADERS as u32;
         if again {
+    /// Whether to wait for more room: a packet left just now, and the next acknowledgement is less than half a
+    /// round-trip time away.
+    fn may_defer(&self, now: Time) -> bool {
+        let recent = self.last_sent.is_some_and(|at| now.since(at) <= RECENT);
+        let half = self.rtt.srtt().unwrap_or_default() / 2;
+        recent && self.board.first().is_some_and(|first| now.since(first.snapshot.sent_at) >= half)
+    }
+
             self.counters.retransmits += 1;
             self.undo.iter_mut().for_each(|undo| undo.on_resent(no));
         } else {
