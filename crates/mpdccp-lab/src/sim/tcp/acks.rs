@@ -155,7 +155,7 @@ impl Sender {
             inflight: self.board.inflight(),
             delivered: self.sampler.delivered(),
             round_end: digest.round_end,
-            app_limited: self.app_limited(now),
+            app_limited: !self.usage.fills(window_before, self.cc.phase() == "slow_start"),
         });
         self.reduce(&digest, window_before);
     }

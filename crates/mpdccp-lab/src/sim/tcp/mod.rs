@@ -15,6 +15,7 @@ pub(crate) mod segment;
 mod sender;
 mod timers;
 mod undo;
+mod usage;
 mod window;
 
 use std::collections::VecDeque;

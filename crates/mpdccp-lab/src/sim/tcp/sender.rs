@@ -12,6 +12,7 @@ use super::prr::Prr;
 use super::segment::{Data, HEADERS};
 use super::timers::{Fired, Timers, timeout};
 use super::undo::Undo;
+use super::usage::Usage;
 use crate::TcpCounters;
 
 /// Size of the send buffer.
@@ -81,6 +82,7 @@ pub(crate) struct Sender {
     pub(super) limited_at: Option<Time>,
     pub(super) last_sent: Option<Time>,
     pub(super) lost: u64,
+    pub(super) usage: Usage,
     pub(super) counters: TcpCounters,
     pub(super) last_rate: Option<RateSample>,
 }
@@ -118,6 +120,7 @@ impl Sender {
             last_sent: None,
             lost: 0,
             counters: TcpCounters::default(),
+            usage: Usage::default(),
             last_rate: None,
         }
     }
@@ -292,7 +295,13 @@ impl Sender {
         }
         self.forced = self.forced.saturating_sub(1);
         let len = if again { self.mss } else { (self.written - start).min(u64::from(self.mss)) as u32 };
-        Some(self.transmit(now, start, len, again))
+        let data = self.transmit(now, start, len, again);
+        self.note_usage(!self.window(&limits).has_room(self.board.inflight()));
+        Some(data)
+    }
+
+    fn note_usage(&mut self, limited: bool) {
+        self.usage.update(limited, self.acked, self.next, self.board.len() as u64);
     }
 
     fn may_leave(&mut self, now: Time, limits: &Limits, inflight: Amount, again: bool) -> bool {
@@ -301,6 +310,7 @@ impl Sender {
             return false;
         }
         if limits.pacing.is_some() {
+            self.note_usage(true);
             return self.pacer.next_send(now) <= now;
         }
         if self.burst == 0 && !again && self.prr.is_none() {

@@ -1,0 +1,50 @@
+//! How much of the window is in use, as in Linux (`tcp_cwnd_validate`).
+
+/// Use of the window during the latest window of data.
+#[derive(Debug, Default)]
+pub(super) struct Usage {
+    /// The window prevented sending.
+    limited: bool,
+    /// Most segments that were not acknowledged; counted until `limited`.
+    most: u64,
+    /// The next window of data begins when all data before this is acknowledged.
+    end: u64,
+}
+
+impl Usage {
+    /// A segment left, or the window prevents it (`limited`). All data before `acked` is acknowledged, `next` is the end of
+    /// sent data, and `outstanding` segments are not acknowledged.
+    pub(super) fn update(&mut self, limited: bool, acked: u64, next: u64, outstanding: u64) {
+        if acked >= self.end || limited || (!self.limited && outstanding > self.most) {
+            *self = Usage { limited, most: outstanding, end: next };
+        }
+    }
+
+    /// Whether a window of `cwnd` segments is in use: in slow start also if more than half of it is, so that it grows to twice
+    /// what is acknowledged.
+    pub(super) fn fills(&self, cwnd: u64, slow_start: bool) -> bool {
+        self.limited || (slow_start && cwnd < 2 * self.most)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn half_a_window_fills_it_in_slow_start_only() {
+        let mut usage = Usage::default();
+        (1..=5).for_each(|n| usage.update(false, 0, n * 1_000, n));
+        assert!(!usage.fills(10, true) && !usage.fills(9, false) && usage.fills(9, true));
+    }
+
+    #[test]
+    fn a_full_window_counts_until_the_next_window_of_data() {
+        let mut usage = Usage::default();
+        usage.update(true, 0, 10_000, 10);
+        usage.update(false, 5_000, 11_000, 6);
+        assert!(usage.fills(10, false));
+        usage.update(false, 10_000, 12_000, 2);
+        assert!(!usage.fills(10, false));
+    }
+}
