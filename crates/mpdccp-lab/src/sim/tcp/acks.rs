@@ -119,7 +119,7 @@ impl Sender {
 
     /// Undoes the latest reduction.
     fn take_back(&mut self, now: Time) {
-        (self.undo, self.recover, self.prr) = (None, None, None);
+        (self.undo, self.recover, self.prr, self.restart) = (None, None, None, None);
         self.cc.on_spurious_loss(now);
     }
 
@@ -141,7 +141,11 @@ impl Sender {
         let window_before = self.cc.limits().cwnd.packets(self.mtu());
         // Windows do not grow during recovery, and until then by data in order; BBR needs all events.
         let grows = self.prr.is_none() && (digest.advanced || self.detector.grows_after_holes());
-        let counts = digest.congestion || grows || self.cc.limits().pacing.is_some();
+        let restarts = self.restart.is_some();
+        if let Some(window) = self.restart.filter(|_| grows) {
+            self.restart = Some(window + digest.acked.packets).filter(|window| *window < window_before);
+        }
+        let counts = digest.congestion || (grows && !restarts) || self.cc.limits().pacing.is_some();
         self.cc.on_ack(&AckEvent {
             now,
             acked: if counts { digest.acked } else { Amount::default() },
@@ -169,6 +173,7 @@ impl Sender {
         let inflight = self.board.inflight().packets;
         if let Some(prr) = &mut self.prr {
             prr.on_ack(digest.acked.packets, inflight, digest.advanced && digest.lost.packets == 0);
+            self.restart = None;
         }
     }
 

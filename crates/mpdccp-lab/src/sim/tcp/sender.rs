@@ -64,6 +64,8 @@ pub(crate) struct Sender {
     /// Cause of the latest reduction.
     pub(super) cause: Cause,
     pub(super) prr: Option<Prr>,
+    /// Slow start in packets up to the controller's window, after a timeout that did not reduce it.
+    pub(super) restart: Option<u64>,
     pub(super) frto: Option<Frto>,
     /// Receive window beyond `acked`, and the number of the acknowledgement that announced it.
     pub(super) peer_window: u64,
@@ -107,6 +109,7 @@ impl Sender {
             recover: None,
             cause: Cause::Hole,
             prr: None,
+            restart: None,
             frto: None,
             peer_window: FIRST_WINDOW,
             echo: 0,
@@ -197,7 +200,7 @@ impl Sender {
 
     /// Window of data in flight.
     pub(super) fn window(&self, limits: &Limits) -> Window {
-        self.prr.map_or(limits.cwnd, |prr| Window::Packets(prr.window()))
+        self.prr.map(|prr| prr.window()).or(self.restart).map_or(limits.cwnd, Window::Packets)
     }
 
     /// IP bytes of a full packet.
@@ -254,11 +257,18 @@ impl Sender {
         if self.recover.is_none() {
             self.undo = self.detector.undoes().then(|| Undo::new(self.acked, 0));
         }
+        // Linux reduces the threshold once per window of data (`tcp_enter_loss`); BBR has none.
+        let reduced =
+            self.recover.is_some() && self.cause != Cause::Timeout && self.cc.limits().pacing.is_none();
         (self.recover, self.cause) = (Some(self.next), Cause::Timeout);
         self.cc.on_rto(now);
     }
 
     pub(super) fn lose(&mut self, now: Time, segment: &Outstanding) {
+        self.restart = reduced.then_some(1);
+        if reduced {
+            self.cc.on_spurious_loss(now);
+        }
         self.board.lose(segment.no);
         self.sampler.on_lost(segment.bytes());
         self.lost += 1;
