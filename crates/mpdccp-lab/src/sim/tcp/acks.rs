@@ -97,6 +97,10 @@ impl Sender {
         }
         if over {
             (self.recover, self.prr) = (None, None);
+            if self.cc.limits().pacing.is_some() {
+                // BBR's window returns (`bbr_set_cwnd_to_recover_or_restore`): for the controller, a repair is like an undo.
+                self.cc.on_spurious_loss(now);
+            }
         }
     }
 
