@@ -47,7 +47,7 @@ impl Sender {
             self.arrived(now, segment, &mut digest);
         }
         if !newly.is_empty() {
-            self.timers.on_progress(now, self.board.inflight().packets > 0);
+            self.timers.on_progress(now, self.board.len() > 0);
         }
         self.judge_recovery(now, ack, acked_before);
         // RFC 3168 section 6.1.2: reduce as for a loss, once per round trip. The reduction lasts until data
@@ -98,7 +98,8 @@ impl Sender {
         if over {
             (self.recover, self.prr) = (None, None);
             if self.cc.limits().pacing.is_some() {
-                // BBR's window returns (`bbr_set_cwnd_to_recover_or_restore`): for the controller, a repair is like an undo.
+                // BBR's window returns (`bbr_set_cwnd_to_recover_or_restore`). For the controller, a
+                // repair is like an undo.
                 self.cc.on_spurious_loss(now);
             }
         }
@@ -173,11 +174,11 @@ impl Sender {
         let limits = self.cc.limits();
         if digest.congestion && limits.pacing.is_none() {
             self.prr = Some(Prr::new(window_before, limits.cwnd.packets(self.mtu())));
+            self.restart = None;
         }
         let inflight = self.board.inflight().packets;
         if let Some(prr) = &mut self.prr {
             prr.on_ack(digest.acked.packets, inflight, digest.advanced && digest.lost.packets == 0);
-            self.restart = None;
         }
     }
 

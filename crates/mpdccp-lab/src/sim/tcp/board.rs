@@ -155,6 +155,15 @@ impl Board {
         }
     }
 
+    /// The receiver discarded data that it had reported by SACK (RFC 2018 section 8): it is lost.
+    pub(super) fn forget_arrivals(&mut self) {
+        for segment in self.segments.iter_mut().filter(|s| s.state == State::Arrived) {
+            segment.state = State::Lost;
+            self.lost.insert(segment.start);
+        }
+        self.arrived = 0;
+    }
+
     /// All data before `upto` arrived. Calls `newly` for each segment not known to have arrived, with its
     /// earlier state.
     pub(super) fn acknowledge(&mut self, upto: u64, mut newly: impl FnMut(&Outstanding)) {

@@ -88,8 +88,8 @@ impl Detector {
         self.far |= distance > THRESHOLD;
     }
 
-    /// Whether the window grows by segments that arrive after a hole: in QUIC always, in Linux only once reordering
-    /// exceeded the threshold (`tcp_may_raise_cwnd`).
+    /// Whether the window grows by segments that arrive after a hole: in QUIC always, in Linux only once
+    /// reordering exceeded the threshold (`tcp_may_raise_cwnd`).
     pub(crate) fn grows_after_holes(&self) -> bool {
         self.rule == Rule::Three || self.far
     }

@@ -23,9 +23,9 @@ const FIRST_WINDOW: u64 = 65_535;
 /// `tcp_tso_should_defer`.
 const MAX_BURST: u64 = 44;
 const BURST_SHARE: u64 = 3;
-
 /// A burst waits for more room only this soon after the last packet (`tcp_tso_should_defer`).
 const RECENT: Duration = Duration::from_millis(1);
+
 /// Changes by one acknowledgement.
 #[derive(Default)]
 pub(super) struct Digest {
@@ -82,9 +82,9 @@ pub(crate) struct Sender {
     /// Segments sent regardless of the window: the first of a recovery, and probes.
     pub(super) forced: u32,
     pub(super) limited_at: Option<Time>,
+    pub(super) usage: Usage,
     pub(super) last_sent: Option<Time>,
     pub(super) lost: u64,
-    pub(super) usage: Usage,
     pub(super) counters: TcpCounters,
     pub(super) last_rate: Option<RateSample>,
 }
@@ -120,10 +120,10 @@ impl Sender {
             judge_at: None,
             forced: 0,
             limited_at: None,
+            usage: Usage::default(),
             last_sent: None,
             lost: 0,
             counters: TcpCounters::default(),
-            usage: Usage::default(),
             last_rate: None,
         }
     }
@@ -246,6 +246,9 @@ impl Sender {
     }
 
     fn on_timeout(&mut self, now: Time) {
+        if self.board.first().is_some_and(|first| first.state == State::Arrived) {
+            self.board.forget_arrivals();
+        }
         while let Some(segment) = self.board.flying_from(0).copied() {
             self.lose(now, &segment);
         }
@@ -254,21 +257,21 @@ impl Sender {
         (self.judge_at, self.prr) = (None, None);
         // RFC 5682 section 2: not during a recovery. The recovery's reduction is then the one to undo.
         self.frto = self.recover.is_none().then(Frto::default);
-        if self.recover.is_none() {
-            self.undo = self.detector.undoes().then(|| Undo::new(self.acked, 0));
-        }
         // Linux reduces the threshold once per window of data (`tcp_enter_loss`); BBR has none.
         let reduced =
             self.recover.is_some() && self.cause != Cause::Timeout && self.cc.limits().pacing.is_none();
+        if self.recover.is_none() {
+            self.undo = self.detector.undoes().then(|| Undo::new(self.acked, 0));
+        }
         (self.recover, self.cause) = (Some(self.next), Cause::Timeout);
         self.cc.on_rto(now);
-    }
-
-    pub(super) fn lose(&mut self, now: Time, segment: &Outstanding) {
         self.restart = reduced.then_some(1);
         if reduced {
             self.cc.on_spurious_loss(now);
         }
+    }
+
+    pub(super) fn lose(&mut self, now: Time, segment: &Outstanding) {
         self.board.lose(segment.no);
         self.sampler.on_lost(segment.bytes());
         self.lost += 1;
@@ -301,6 +304,7 @@ impl Sender {
         let again = start < self.next;
         if self.forced == 0 && !self.may_leave(now, &limits, inflight, again) {
             self.limited_at = Some(now);
+            self.note_usage(true);
             return None;
         }
         self.forced = self.forced.saturating_sub(1);
@@ -320,7 +324,6 @@ impl Sender {
             return false;
         }
         if limits.pacing.is_some() {
-            self.note_usage(true);
             return self.pacer.next_send(now) <= now;
         }
         if self.burst == 0 && !again && self.prr.is_none() {
@@ -332,6 +335,14 @@ impl Sender {
             self.burst = goal;
         }
         true
+    }
+
+    /// Whether to wait for more room: a packet left just now, and the next acknowledgement is less than half a
+    /// round-trip time away.
+    fn may_defer(&self, now: Time) -> bool {
+        let recent = self.last_sent.is_some_and(|at| now.since(at) <= RECENT);
+        let half = self.rtt.srtt().unwrap_or_default() / 2;
+        recent && self.board.first().is_some_and(|first| now.since(first.snapshot.sent_at) >= half)
     }
 
     /// Segments per burst: a millisecond of the rate, at most a third of the window.
@@ -357,14 +368,6 @@ impl Sender {
         let len = resent.map_or(len, |s| s.len);
         let bytes = len + HEADERS as u32;
         if again {
-    /// Whether to wait for more room: a packet left just now, and the next acknowledgement is less than half a
-    /// round-trip time away.
-    fn may_defer(&self, now: Time) -> bool {
-        let recent = self.last_sent.is_some_and(|at| now.since(at) <= RECENT);
-        let half = self.rtt.srtt().unwrap_or_default() / 2;
-        recent && self.board.first().is_some_and(|first| now.since(first.snapshot.sent_at) >= half)
-    }
-
             self.counters.retransmits += 1;
             self.undo.iter_mut().for_each(|undo| undo.on_resent(no));
         } else {

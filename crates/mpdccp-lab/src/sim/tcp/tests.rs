@@ -238,8 +238,8 @@ fn a_hole_is_sent_again_at_once_after_three_later_segments() {
     assert!(restored > reduced + reduced / 2, "{reduced} {restored}");
 }
 
-/// Growth of the window, if the first of a window's segments arrives after `ahead` later ones and the next hole has not
-/// been filled.
+/// Growth of the window by a segment after a hole, once the first of a window's segments arrived after
+/// `ahead` later ones.
 fn growth_after_reordering(rule: Rule, ahead: usize) -> u64 {
     let mut tcp = Tcp::new(0, 1500, "reno", rule, 1);
     tcp.write(u64::MAX);

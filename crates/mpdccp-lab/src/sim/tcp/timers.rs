@@ -37,9 +37,9 @@ impl Timers {
         }
     }
 
-    /// New data was acknowledged.
-    pub(super) fn on_progress(&mut self, now: Time, in_flight: bool) {
-        *self = Timers { since: in_flight.then_some(now), latest: now, ..Timers::default() };
+    /// New data was acknowledged. `outstanding`: not all data is acknowledged cumulatively.
+    pub(super) fn on_progress(&mut self, now: Time, outstanding: bool) {
+        *self = Timers { since: outstanding.then_some(now), latest: now, ..Timers::default() };
     }
 
     /// When a timer fires. `may_probe`: nothing is known to be missing; `single`: one segment in

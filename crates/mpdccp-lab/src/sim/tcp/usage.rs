@@ -12,16 +12,16 @@ pub(super) struct Usage {
 }
 
 impl Usage {
-    /// A segment left, or the window prevents it (`limited`). All data before `acked` is acknowledged, `next` is the end of
-    /// sent data, and `outstanding` segments are not acknowledged.
+    /// A segment left, or the window prevents it (`limited`). All data before `acked` is acknowledged, `next`
+    /// is the end of sent data, and `outstanding` segments are not acknowledged.
     pub(super) fn update(&mut self, limited: bool, acked: u64, next: u64, outstanding: u64) {
         if acked >= self.end || limited || (!self.limited && outstanding > self.most) {
             *self = Usage { limited, most: outstanding, end: next };
         }
     }
 
-    /// Whether a window of `cwnd` segments is in use: in slow start also if more than half of it is, so that it grows to twice
-    /// what is acknowledged.
+    /// Whether a window of `cwnd` segments is in use: in slow start also if more than half of it is, so that it
+    /// grows to twice what is acknowledged.
     pub(super) fn fills(&self, cwnd: u64, slow_start: bool) -> bool {
         self.limited || (slow_start && cwnd < 2 * self.most)
     }
