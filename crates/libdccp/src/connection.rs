@@ -208,7 +208,7 @@ pub unsafe extern "C" fn dccp_send_with(
 ) -> isize {
     answer_size(|| {
         let priority =
-            priority.try_into().map_err(|_| invalid(format!("priority {priority} is above 255")))?;
+            priority.try_into().map_err(|_| invalid(format!("invalid priority {priority}; expected 0 to 255")))?;
         let expires_in = (expires_ms > 0).then(|| Duration::from_millis(expires_ms.into()));
         // SAFETY: the header requires this of the caller.
         let data = unsafe { bytes(data.cast(), len) }?;

@@ -207,7 +207,7 @@ pub(crate) unsafe fn path(given: &dccp_path) -> Outcome<Path> {
         0 => path,
         -1 => path.priority(0),
         1..=15 => path.priority(given.priority as u8),
-        other => return Err(invalid(format!("priority {other} is not -1 or 0 to 15"))),
+        other => return Err(invalid(format!("invalid priority {other}; expected -1 to 15"))),
     })
 }
 
@@ -297,16 +297,23 @@ fn numbers(given: &dccp_options) -> Outcome<Options> {
             DCCP_SEND_DROP_OLDEST => SendPolicy::DropOldest,
             DCCP_SEND_DROP_NEWEST => SendPolicy::DropNewest,
             DCCP_SEND_PRIORITY => SendPolicy::Priority,
-            other => return Err(invalid(format!("dccp_options.send_policy: there is no policy {other}"))),
+            other => {
+                return Err(invalid(format!(
+                    "dccp_options.send_policy: unknown policy {other}; use a DCCP_SEND_ constant"
+                )));
+            }
         });
     if flag(DCCP_RAW) {
         options = options.encapsulation(Encapsulation::Raw);
     }
     let mtu = u16::try_from(given.mtu).ok().filter(|mtu| *mtu == 0 || *mtu >= 576);
-    let mtu = mtu.ok_or_else(|| invalid(format!("dccp_options.mtu: {} is not 576 to 65535", given.mtu)))?;
+    let mtu = mtu.ok_or_else(|| {
+        invalid(format!("dccp_options.mtu: invalid value {}; expected 576 to 65535", given.mtu))
+    })?;
     options = set(mtu, options, Options::mtu);
     let byte = |number: u32, name: &str| {
-        u8::try_from(number).map_err(|_| invalid(format!("dccp_options.{name}: {number} is above 255")))
+        u8::try_from(number)
+            .map_err(|_| invalid(format!("dccp_options.{name}: {number} is too large; expected at most 255")))
     };
     options = options.dscp(byte(given.dscp, "dscp")?).tell_rate(byte(given.tell_rate, "tell_rate")?);
     options = set(given.dccp_port, options, Options::dccp_port);

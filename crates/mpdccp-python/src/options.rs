@@ -39,7 +39,7 @@ impl Path {
             return Err(PyValueError::new_err("a path needs a local address or an interface"));
         }
         if priority > 15 {
-            return Err(PyValueError::new_err(format!("priority {priority} is not 0 to 15")));
+            return Err(PyValueError::new_err(format!("invalid priority {priority}; expected 0 to 15")));
         }
         Ok(Path { local, interface, remote, priority })
     }

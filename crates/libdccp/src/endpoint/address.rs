@@ -45,6 +45,6 @@ pub(super) unsafe fn place(from: *const dccp_address) -> Outcome<SocketAddr> {
     match version {
         4 => Ok(SocketAddr::new(IpAddr::from([ip[0], ip[1], ip[2], ip[3]]), port)),
         6 => Ok(SocketAddrV6::new(ip.into(), port, 0, scope).into()),
-        other => Err(invalid(format!("dccp_address.version is {other}, not 4 or 6"))),
+        other => Err(invalid(format!("dccp_address.version: invalid value {other}; expected 4 or 6"))),
     }
 }

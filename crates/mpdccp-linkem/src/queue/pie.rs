@@ -44,8 +44,8 @@ impl PieConfig {
 const MEAN_PACKET: u64 = 1_500;
 /// Above this probability, ECN-capable packets are also dropped (section 5.1).
 const MAX_MARKED: f64 = 0.1;
-/// Drops are spread: none until the sum of the probabilities since the last drop reaches the first value, a
-/// certain one at the second (section 5.4).
+/// Spreads the drops. No packet is dropped until the sum of the probabilities since the last drop reaches
+/// the first value; at the second value a packet is always dropped (section 5.4).
 const SPREAD: (f64, f64) = (0.85, 8.5);
 /// Probabilities in ascending order. Below each, an adjustment counts only by the factor next to it (section
 /// 4.2).

@@ -59,7 +59,7 @@ impl DefaultRoute {
     fn add(&self, cfg: &Config, &Family { option: family, carried }: &Family) -> Result<(), String> {
         let (table, nearby, mark) = (MARK.to_string(), NEARBY.to_string(), format!("{MARK:#x}"));
         if cfg.kill_switch {
-            // The rule stays if the interface is deleted, and with it the route into the interface.
+            // If the interface is deleted, its route disappears too, but the rule stays.
             let last = u32::MAX.to_string();
             ip(&[family, "route", "replace", "unreachable", "default", "metric", &last, "table", &table])?;
         }
