@@ -1,7 +1,7 @@
 use std::collections::VecDeque;
 
-/// Freed numbers that rest before reuse. Late datagrams for the previous owner, such as the answer to a
-/// retransmitted handshake, then do not reach another.
+/// Number of freed slots that are not reused yet. So late datagrams for a previous owner, such as the
+/// answer to a retransmitted handshake, do not reach the next owner.
 const REST: usize = 256;
 
 /// Assigns small, reusable numbers to entries.

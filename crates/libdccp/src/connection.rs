@@ -207,8 +207,9 @@ pub unsafe extern "C" fn dccp_send_with(
     expires_ms: c_uint,
 ) -> isize {
     answer_size(|| {
-        let priority =
-            priority.try_into().map_err(|_| invalid(format!("invalid priority {priority}; expected 0 to 255")))?;
+        let priority = priority
+            .try_into()
+            .map_err(|_| invalid(format!("invalid priority {priority}; expected 0 to 255")))?;
         let expires_in = (expires_ms > 0).then(|| Duration::from_millis(expires_ms.into()));
         // SAFETY: the header requires this of the caller.
         let data = unsafe { bytes(data.cast(), len) }?;

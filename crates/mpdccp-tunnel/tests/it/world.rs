@@ -1,5 +1,5 @@
-//! Two clients, two servers with one key, and the network between them: 10 ms in each direction, encryption
-//! by assertion.
+//! Two clients, two servers with one key, and the network between them: 10 ms in each direction, packets
+//! are not encrypted: assertions check that both ends have matching keys.
 
 use crate::host::{Access, Host, OVERHEAD};
 use dccp_proto::{Ecn, Outbox, Route};

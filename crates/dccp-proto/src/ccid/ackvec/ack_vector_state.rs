@@ -205,7 +205,7 @@ impl AckVectorState {
         self.drop_oldest(self.packets.saturating_sub(kept));
     }
 
-    /// Collects up to `most` cells from packet `ack` on into `cells`, newest first. True if those are all.
+    /// Collects up to `most` cells from packet `ack` on into `cells`, newest first. True if no cells remain.
     pub(crate) fn cells_from(&self, ack: Seq, most: usize, cells: &mut Vec<u8>) -> bool {
         cells.clear();
         let Ok(mut skip) = u64::try_from(self.newest.diff(ack)) else { return false };
