@@ -104,7 +104,7 @@ impl Default for Strangers {
 }
 
 impl Strangers {
-    /// Whether an answer with this many bytes of DCCP packet may be sent to the asker.
+    /// Whether an answer whose DCCP packet has this many bytes may be sent.
     pub(super) fn may_answer(&mut self, now: Time, question: Question, answer: usize) -> bool {
         if question.proven {
             return true;
