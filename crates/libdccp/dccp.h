@@ -325,12 +325,14 @@ struct dccp_options {
    */
   size_t path_count;
   /**
-   * Scheduler, by name as in docs/schedulers.md: it chooses the path of each packet.
+   * Scheduler, which chooses the path of each packet: "auto" (the default), "cpf", "acpf", "rr",
+   * "weighted-rr", "srtt", "otias", "ecf", "blest", "redundant" or "handover"; docs/schedulers.md compares
+   * them.
    */
   const char *scheduler;
   /**
-   * Reordering of datagrams from several paths: "passive" delivers them as they arrive, "adaptive" (the
-   * default) in order.
+   * Reordering of datagrams from several paths: "adaptive" (the default) delivers them in order,
+   * "passive" as they arrive; also "active-fixed" and "equalised", see docs/reordering.md.
    */
   const char *reordering;
   /**

@@ -227,13 +227,15 @@ impl Options {
         self
     }
 
-    /// The scheduler: it chooses the path of each packet.
+    /// The scheduler, which chooses the path of each packet; `auto` by default. `SchedulerKind::named("cpf")?`
+    /// gets one by its name ([`Named`](crate::Named)); `SchedulerKind::all()` returns all.
     pub fn scheduler(mut self, scheduler: SchedulerKind) -> Options {
         self.settings.scheduler = scheduler;
         self
     }
 
-    /// The reordering of datagrams from several paths.
+    /// The reordering of datagrams from several paths; `adaptive` by default.
+    /// `ReorderKind::named("passive")?.into()` delivers them as they arrive.
     pub fn reordering(mut self, reordering: ReorderConfig) -> Options {
         self.settings.reordering = reordering;
         self

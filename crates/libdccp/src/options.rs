@@ -87,10 +87,12 @@ pub struct dccp_options {
     pub paths: *const dccp_path,
     /// Number of paths.
     pub path_count: usize,
-    /// Scheduler, by name as in docs/schedulers.md: it chooses the path of each packet.
+    /// Scheduler, which chooses the path of each packet: "auto" (the default), "cpf", "acpf", "rr",
+    /// "weighted-rr", "srtt", "otias", "ecf", "blest", "redundant" or "handover"; docs/schedulers.md compares
+    /// them.
     pub scheduler: *const c_char,
-    /// Reordering of datagrams from several paths: "passive" delivers them as they arrive, "adaptive" (the
-    /// default) in order.
+    /// Reordering of datagrams from several paths: "adaptive" (the default) delivers them in order,
+    /// "passive" as they arrive; also "active-fixed" and "equalised", see docs/reordering.md.
     pub reordering: *const c_char,
     /// Mark of all packets, for policy routing (SO_MARK). Needs CAP_NET_ADMIN.
     pub mark: u32,

@@ -1,5 +1,6 @@
 //! The library from C: header, exported symbols, installed files, examples, and misuse.
 
+use dccp_sockets::{Named, ReorderKind, SchedulerKind};
 use std::fs;
 use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};
@@ -118,6 +119,15 @@ fn the_exported_symbols_are_those_of_the_list() {
     let header = fs::read_to_string(format!("{HERE}/dccp.h")).unwrap();
     for name in names {
         assert!(header.contains(&format!("{name}(")), "{name} is not in the header");
+    }
+}
+
+#[test]
+fn the_header_names_every_scheduler_and_reorderer() {
+    let header = fs::read_to_string(Path::new(HERE).join("dccp.h")).unwrap();
+    let names = SchedulerKind::all().map(Named::name).chain(ReorderKind::all().map(Named::name));
+    for name in names {
+        assert!(header.contains(&format!("\"{name}\"")), "{name} is not in the header");
     }
 }
 

@@ -6,20 +6,40 @@ use pyo3::prelude::*;
 #[pyclass(frozen, get_all)]
 #[derive(Clone, Debug)]
 pub(crate) struct Stats {
+    /// Datagrams that `send` accepted.
     sent: u64,
+    /// Bytes of `sent`.
     sent_bytes: u64,
+    /// Datagrams of `sent` that still wait in the queue.
     queued: u64,
+    /// Datagrams of `sent` that were dropped because no path could carry their size any more, or
+    /// because the connection broke.
     dropped: u64,
+    /// Datagrams of `sent` that were dropped because the queue was full (option `send_policy`).
     displaced: u64,
+    /// Datagrams of `sent` that were dropped because they waited too long (`expires`, option
+    /// `queue_time`).
     expired: u64,
+    /// Data packets that congestion control considers lost; with several paths they may have been
+    /// repaired.
     lost: u64,
+    /// Datagrams that arrived.
     received: u64,
+    /// Bytes of `received`.
     received_bytes: u64,
+    /// Datagrams of `received` that were dropped because the program did not fetch them (option
+    /// `receive_queue`).
     unread: u64,
+    /// Measured rate of all paths together, bit/s. None while `app_limited`: the capacity is unknown
+    /// then.
     rate: Option<u64>,
+    /// Rate that congestion control allows now, bit/s.
     allowed: u64,
+    /// Whether the program sends less than congestion control allows.
     app_limited: bool,
+    /// Age of the oldest datagram in the queue, seconds; None while the queue is empty.
     oldest: Option<f64>,
+    /// The paths.
     paths: Vec<PathStats>,
 }
 
@@ -56,15 +76,25 @@ impl From<dccp_sockets::Stats> for Stats {
 #[pyclass(frozen, get_all)]
 #[derive(Clone, Debug)]
 pub(crate) struct PathStats {
+    /// Number of the path, for `remove_path` and `set_priority`.
     id: u32,
+    /// The peer's current address: (host, port).
     peer: (String, u16),
+    /// "connecting", "up", "suspect" (silent, or its link is down), "down" or "standby".
     state: &'static str,
+    /// CCIDs of sent and of received data, once negotiated.
     ccids: Option<(u8, u8)>,
+    /// Smoothed round-trip time, seconds.
     rtt: Option<f64>,
+    /// Congestion window, bytes.
     window: u64,
+    /// Measured rate, bit/s; None while the program limits the sending on this path.
     rate: Option<u64>,
+    /// Rate that congestion control allows on this path now, bit/s.
     allowed: u64,
+    /// Data packets that left.
     sent: u64,
+    /// Data packets that congestion control considers lost.
     lost: u64,
 }
 
@@ -97,11 +127,17 @@ impl From<dccp_sockets::PathStats> for PathStats {
 #[pyclass(frozen, get_all)]
 #[derive(Clone, Debug)]
 pub(crate) struct Event {
+    /// One of the kinds above, or "other" from a later version.
     kind: &'static str,
+    /// The path, for the kinds "path_...".
     path: Option<u32>,
+    /// The new `max_datagram`, bytes, for "size".
     size: Option<usize>,
+    /// Why a path or the connection ended, for "path_down" and "closed".
     reason: Option<&'static str>,
+    /// The rate that congestion control allows now, bit/s, for "rate" (option `tell_rate`).
     rate: Option<u64>,
+    /// The path whose interface the packets use, for "path_strays".
     other: Option<u32>,
 }
 

@@ -32,6 +32,16 @@ def pair(server=None, client=None):
 
 
 class Blocking(unittest.TestCase):
+    def test_the_types_name_every_scheduler_and_reorderer(self):
+        for option in ("scheduler", "reordering"):
+            with self.assertRaises(ValueError) as caught:
+                mpdccp.Connector(**{option: "best"})
+            names = str(caught.exception).split("expected one of: ")[1].split(", ")
+            self.assertGreater(len(names), 3)
+            # The annotation is text: the types that others need do not exist at run time.
+            annotation = mpdccp.Options.__annotations__[option].__forward_arg__
+            self.assertEqual([f'"{name}"' in annotation or f"'{name}'" in annotation for name in names], [True] * len(names))
+
     def test_an_echo(self):
         with mpdccp.Listener("127.0.0.1:0", ccid=2, service=["SC:chat", "SC:echo"]) as listener:
 
