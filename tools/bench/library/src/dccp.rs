@@ -1,6 +1,6 @@
 //! This project's library.
 
-use crate::contender::{BULK, Client, Connects, Failure, QUESTION, Swallowed};
+use crate::variant::{BULK, Client, Connects, Failure, QUESTION, Swallowed};
 use dccp_sockets::tokio::{Connection, Connector, Listener};
 use dccp_sockets::{Options, PrivateKey, SendError};
 use std::future::poll_fn;

@@ -3,18 +3,18 @@
 //!
 //!     cargo run --release --manifest-path tools/bench/library/Cargo.toml -- [--seconds 3] [--only dccp-5]
 
-mod contender;
 mod dccp;
 mod quic;
 mod system;
 mod udp;
+mod variant;
 
 use clap::Parser;
-use contender::{BULK, Client, Connects, Failure, PING, QUESTION};
 use std::io::{BufRead, BufReader};
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 use system::{cpu, resident};
+use variant::{BULK, Client, Connects, Failure, PING, QUESTION};
 
 const CONNECTIONS: usize = 1000;
 /// Messages per second on each connection.
@@ -26,10 +26,10 @@ struct Args {
     /// Seconds per measurement.
     #[arg(long, default_value_t = 3.0)]
     seconds: f64,
-    /// Only contenders whose name contains this.
+    /// Only variants whose name contains this.
     #[arg(long, default_value = "")]
     only: String,
-    /// Run as the server of a contender.
+    /// Run as the server of a variant.
     #[arg(long, hide = true)]
     serve: Option<String>,
 }
@@ -143,12 +143,7 @@ async fn echoes<C: Client>(clients: Vec<C>, server: u32, seconds: f64) -> Result
     Ok((cpu(server)? - before) * 1e6 / echoed as f64)
 }
 
-async fn contender<C: Connects>(
-    name: &str,
-    server: &Server,
-    connects: C,
-    args: &Args,
-) -> Result<(), Failure> {
+async fn measure<C: Connects>(name: &str, server: &Server, connects: C, args: &Args) -> Result<(), Failure> {
     let process = server.0.id();
     let one = connects.connect().await?;
     let (rate, lost, per_gb) = throughput(&one, process, args.seconds).await?;
@@ -165,13 +160,7 @@ async fn contender<C: Connects>(
     Ok(())
 }
 
-const NAMES: [&str; 5] = [
-    "UDP",
-    "DCCP, CCID 2",
-    "DCCP, CCID 5",
-    "DCCP, CCID 5, keys",
-    "quinn",
-];
+const NAMES: [&str; 5] = ["UDP", "DCCP, CCID 2", "DCCP, CCID 5", "DCCP, CCID 5, keys", "quinn"];
 
 #[tokio::main(flavor = "current_thread")]
 async fn main() -> Result<(), Failure> {
@@ -190,9 +179,9 @@ async fn main() -> Result<(), Failure> {
     for name in NAMES.into_iter().filter(|name| name.contains(&args.only)) {
         let server = Server::start(name)?;
         match name {
-            "UDP" => contender(name, &server, udp::Connector(server.1.parse()?), &args).await?,
-            "quinn" => contender(name, &server, quic::connector(&server.1)?, &args).await?,
-            name => contender(name, &server, dccp::connector(name, &server.1)?, &args).await?,
+            "UDP" => measure(name, &server, udp::Connector(server.1.parse()?), &args).await?,
+            "quinn" => measure(name, &server, quic::connector(&server.1)?, &args).await?,
+            name => measure(name, &server, dccp::connector(name, &server.1)?, &args).await?,
         }
     }
     Ok(())

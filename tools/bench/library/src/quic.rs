@@ -1,6 +1,6 @@
 //! quinn's datagrams with CUBIC, its default.
 
-use crate::contender::{BULK, Client, Connects, Failure, QUESTION, Swallowed};
+use crate::variant::{BULK, Client, Connects, Failure, QUESTION, Swallowed};
 use quinn::{ClientConfig, Connection, Endpoint, ServerConfig, TransportConfig};
 use std::net::SocketAddr;
 use std::sync::Arc;

@@ -1,6 +1,6 @@
 //! Kernel statistics of a process.
 
-use crate::contender::Failure;
+use crate::variant::Failure;
 use std::fs;
 
 /// CPU seconds of all its threads.

@@ -1,6 +1,6 @@
 //! Plain UDP: no congestion control, no connection.
 
-use crate::contender::{BULK, Client, Connects, Failure, QUESTION, Swallowed};
+use crate::variant::{BULK, Client, Connects, Failure, QUESTION, Swallowed};
 use std::net::SocketAddr;
 use tokio::net::UdpSocket;
 

@@ -1,4 +1,4 @@
-//! Interface of a compared library.
+//! Interface of a compared variant.
 
 use std::time::{Duration, Instant};
 
