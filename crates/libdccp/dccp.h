@@ -1069,7 +1069,8 @@ int dccp_get_path_stats(const struct dccp_conn *conn,
                         struct dccp_path_stats *stats);
 
 /**
- * Waits for the next event. At most the newest 256 events are kept. -EPIPE after DCCP_EVENT_CLOSED.
+ * Waits for the next event and stores it; returns 0. At most the newest 256 events are kept. -EPIPE after
+ * DCCP_EVENT_CLOSED.
  */
 int dccp_next_event(struct dccp_conn *conn, int timeout_ms, struct dccp_event *event);
 

@@ -290,7 +290,8 @@ pub unsafe extern "C" fn dccp_get_path_stats(
     })
 }
 
-/// Waits for the next event. At most the newest 256 events are kept. -EPIPE after DCCP_EVENT_CLOSED.
+/// Waits for the next event and stores it; returns 0. At most the newest 256 events are kept. -EPIPE after
+/// DCCP_EVENT_CLOSED.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn dccp_next_event(
     conn: *mut dccp_conn,
