@@ -33,7 +33,7 @@ pub(crate) fn watch(cx: &mut Cx<'_>, peers: &mut Peers, paths: &mut Paths, assig
     }
 }
 
-/// Before the end: saves the paths' volumes since they were last saved, and the newest handshake.
+/// Before the end: saves the paths' volumes and the newest handshake.
 pub(crate) fn finish(peers: &Peers, out: &mut Actions) {
     for path in peers.iter().flat_map(Peer::open_paths) {
         out.push(Action::Look { socket: path.socket, remote: path.remote, own: false });

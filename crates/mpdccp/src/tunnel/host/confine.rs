@@ -123,7 +123,7 @@ mod tests {
             std::io::Write::write_all(&mut open, b"open before").unwrap();
             assert_eq!(std::fs::read_to_string(&path).unwrap(), "open before", "it reads");
             socket(AddressFamily::INET, SocketType::DGRAM, None).unwrap();
-            // So do the threads that it starts.
+            // Threads started afterwards have the same restrictions.
             let inner = std::thread::spawn(move || {
                 println!("{}", missing.iter().map(|what| format!("SKIPPED: {what}")).collect::<String>());
                 let has = |what| !missing.iter().any(|missing| missing.starts_with(what));
