@@ -3,6 +3,7 @@
 use crate::error::Error;
 use crate::perf::control::Control;
 use crate::perf::keys::Keys;
+use crate::perf::limits::Watch;
 use crate::perf::message::ClockId;
 use crate::perf::plan::{Plan, Role};
 use crate::perf::report::{Reporter, Sum};
@@ -42,11 +43,9 @@ pub(crate) struct PerfApp {
     sum: Sum,
     /// When to report next.
     report_at: Option<Time>,
-    /// Server: time of the next check of the limits, start of the rate measurement, and start of the time
-    /// without a connection.
+    /// Server: compares the connections with its limits, next at this time.
+    watch: Watch,
     look_at: Option<Time>,
-    measured_from: Time,
-    alone_since: Time,
     /// Interrupted: the program ends with the last session.
     ending: bool,
     /// The error with which the program ends.
@@ -68,14 +67,13 @@ impl PerfApp {
             answer_by: None,
             give_up_at: None,
             sum: Sum::default(),
+            watch: Watch::new(plan.limits, now),
             plan,
             clock: ClockId::here(),
             transfers: BTreeMap::new(),
             clients: BTreeMap::new(),
             report_at: None,
             look_at: None,
-            measured_from: now,
-            alone_since: now,
             ending: false,
             error: None,
         };
@@ -190,7 +188,6 @@ impl PerfApp {
                 early.then(|| Error::runtime(format!("the connection ended early: {why}")))
             }
         };
-        self.alone_since = now;
         // A server's document covers the sessions that overlap in time.
         if matches!(self.plan.role, Role::Server { .. }) && self.transfers.is_empty() {
             self.reporter.finish(None);
@@ -231,31 +228,14 @@ impl PerfApp {
 
     /// Server: ends tests that exceed the limits.
     fn look(&mut self, core: &mut Core, now: Time) {
-        let limits = self.plan.limits;
         self.look_at = Some(now + LOOK);
-        let time = now.since(self.measured_from);
-        let counting = limits.averaged_over().is_some_and(|over| time >= over);
-        if counting {
-            self.measured_from = now;
-        }
-        let (mut total, mut fastest) = (0, None);
-        for (session, transfer) in &mut self.transfers {
-            let used = transfer.usage(counting);
-            if let Some(why) = limits.overrun(now, &used) {
-                transfer.stop(core, now, *session, &why);
+        let used = self.transfers.iter().map(|(session, transfer)| (*session, transfer.usage()));
+        for (session, why) in self.watch.look(now, used) {
+            if let Some(transfer) = self.transfers.get_mut(&session) {
+                transfer.stop(core, now, session, &why);
             }
-            total += used.bytes;
-            fastest = fastest.max(Some((used.bytes, *session)));
         }
-        let excess = limits.excess(total, time).filter(|_| counting);
-        if let (Some(why), Some((_, session))) = (excess, fastest)
-            && let Some(transfer) = self.transfers.get_mut(&session)
-        {
-            transfer.stop(core, now, session, &why);
-        }
-        let idle =
-            limits.idle.filter(|idle| self.transfers.is_empty() && now.since(self.alone_since) >= *idle);
-        if let (Some(idle), Role::Server { once: true, .. }) = (idle, &self.plan.role) {
+        if let (Some(idle), Role::Server { once: true, .. }) = (self.watch.idle(now), &self.plan.role) {
             let idle = idle.as_secs_f64();
             self.error = Some(Error::runtime(format!("no client connected for {idle} s (--idle-timeout)")));
             core.stop();

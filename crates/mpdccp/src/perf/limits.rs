@@ -4,7 +4,9 @@ use crate::perf::control::Test;
 use crate::perf::values::{seconds, with_number};
 use crate::quantity::rate;
 use clap::Args;
+use mpdccp_proto::SessionId;
 use mpdccp_units::{Duration, Rate, Time};
+use std::collections::BTreeMap;
 
 /// A test may last this much longer than the limit: for its handshake, its last packets and its results.
 const GRACE: Duration = Duration::from_secs(5);
@@ -41,12 +43,14 @@ fn limit(text: &str) -> Result<Duration, String> {
 }
 
 /// Usage of a connection, for comparison with the limits.
+#[derive(Clone, Copy)]
 pub(crate) struct Use {
+    /// When its test began, or else when it opened.
     pub(crate) opened: Time,
-    /// When the last message was received or created.
-    pub(crate) active: Time,
-    /// Bytes of messages since the last check, both directions.
+    /// Bytes of all messages, both directions.
     pub(crate) bytes: u64,
+    /// It is refused or ended already, and waits for the client to close.
+    pub(crate) ended: bool,
 }
 
 impl Limits {
@@ -67,32 +71,90 @@ impl Limits {
         (!fits).then(|| format!("the server's limit is {} s; use -t", most.as_secs_f64()))
     }
 
-    /// Time over which the rate is averaged.
-    pub(crate) fn averaged_over(&self) -> Option<Duration> {
-        self.rate.map(|limit| limit.over)
-    }
-
     /// Why a connection has to end, apart from its rate.
-    pub(crate) fn overrun(&self, now: Time, used: &Use) -> Option<String> {
-        if let Some(most) = self.duration.filter(|most| now.since(used.opened) > *most + GRACE) {
+    fn overrun(&self, now: Time, opened: Time, active: Time) -> Option<String> {
+        if let Some(most) = self.duration.filter(|most| now.since(opened) > *most + GRACE) {
             return Some(format!("it took longer than the server's limit of {} s", most.as_secs_f64()));
         }
-        let most = self.idle.filter(|most| now.since(used.active) > *most)?;
+        let most = self.idle.filter(|most| now.since(active) > *most)?;
         Some(format!("it carried nothing for {} s, the server's limit", most.as_secs_f64()))
     }
+}
 
-    /// Why the fastest connection has to end, if all together carried more than is allowed in this time.
-    pub(crate) fn excess(&self, bytes: u64, time: Duration) -> Option<String> {
-        let limit = self.rate?;
-        let bits = u128::from(bytes) * 8 * 1_000_000_000;
-        let allowed = u128::from(limit.rate.bps()) * time.as_nanos();
-        (bits > allowed).then(|| format!("the server carried more than its limit of {}", limit.rate))
+/// Compares the connections of a server with its limits.
+pub(crate) struct Watch {
+    limits: Limits,
+    /// Start of the rate measurement.
+    measured_from: Time,
+    /// The last time with an open connection.
+    alone_since: Time,
+    connections: BTreeMap<SessionId, Seen>,
+}
+
+/// A connection at the last look.
+#[derive(Clone, Copy)]
+struct Seen {
+    bytes: u64,
+    /// Bytes at the start of the rate measurement.
+    before: u64,
+    /// When `bytes` last changed.
+    active: Time,
+}
+
+impl Watch {
+    pub(crate) fn new(limits: Limits, now: Time) -> Watch {
+        Watch { limits, measured_from: now, alone_since: now, connections: BTreeMap::new() }
+    }
+
+    /// The connections that have to end now, with the reason: those beyond their limits, and the fastest one if all
+    /// together carried more than is allowed since the measurement began.
+    pub(crate) fn look(
+        &mut self,
+        now: Time,
+        connections: impl Iterator<Item = (SessionId, Use)>,
+    ) -> BTreeMap<SessionId, String> {
+        let before = std::mem::take(&mut self.connections);
+        let (mut ends, mut total, mut fastest) = (BTreeMap::new(), 0, None);
+        for (session, used) in connections {
+            self.alone_since = now;
+            let new = Seen { bytes: 0, before: 0, active: now };
+            let mut seen = before.get(&session).copied().unwrap_or(new);
+            if used.bytes > seen.bytes {
+                (seen.bytes, seen.active) = (used.bytes, now);
+            }
+            let carried = used.bytes - seen.before;
+            total += carried;
+            if !used.ended {
+                ends.extend(self.limits.overrun(now, used.opened, seen.active).map(|why| (session, why)));
+                fastest = fastest.max(Some((carried, session)));
+            }
+            self.connections.insert(session, seen);
+        }
+        let time = now.since(self.measured_from);
+        let Some(limit) = self.limits.rate.filter(|limit| time >= limit.over) else { return ends };
+        self.measured_from = now;
+        self.connections.values_mut().for_each(|seen| seen.before = seen.bytes);
+        let too_much = u128::from(total) * 8 * 1_000_000_000 > u128::from(limit.rate.bps()) * time.as_nanos();
+        if let Some((_, session)) = fastest.filter(|_| too_much) {
+            ends.insert(session, format!("the server carried more than its limit of {}", limit.rate));
+        }
+        ends
+    }
+
+    /// The idle limit, if no connection has been open for that long.
+    pub(crate) fn idle(&self, now: Time) -> Option<Duration> {
+        self.limits.idle.filter(|idle| now.since(self.alone_since) >= *idle)
     }
 }
 
 #[cfg(test)]
-mod tests {
+pub(crate) mod tests {
     use super::*;
+
+    pub(crate) fn of_rate(bps: u64) -> Limits {
+        let rate = RateLimit { rate: Rate::from_bps(bps), over: Duration::from_secs(1) };
+        Limits { rate: Some(rate), ..Limits::default() }
+    }
 
     #[test]
     fn tests_beyond_the_limits_are_refused() {
@@ -118,20 +180,66 @@ mod tests {
             assert_eq!(why.is_some(), refused.is_some(), "{test:?}: {why:?}");
             assert!(refused.is_none_or(|words| why.unwrap().contains(words)), "{test:?}");
         }
-        assert_eq!(limits.averaged_over(), Some(Duration::from_secs(2)));
-        assert!(limits.excess(2_500_000, Duration::from_secs(2)).is_none());
-        assert!(limits.excess(2_500_001, Duration::from_secs(2)).is_some());
         assert!(rate_limit("10 Mbit/s").is_ok() && rate_limit("10M/0").is_err() && limit("0").is_err());
     }
 
+    const NONE: [u64; 0] = [];
+
+    fn second(s: f64) -> Time {
+        Time::ZERO + Duration::from_secs_f64(s)
+    }
+
+    /// Sessions that end at this time; each is given by its number, bytes so far, and whether it has ended already.
+    fn ended(watch: &mut Watch, s: f64, connections: &[(u64, u64, bool)]) -> Vec<u64> {
+        let used = |(session, bytes, ended)| (SessionId(session), Use { opened: second(0.0), bytes, ended });
+        watch.look(second(s), connections.iter().copied().map(used)).keys().map(|session| session.0).collect()
+    }
+
     #[test]
-    fn connections_end_at_their_limits() {
-        let second = |s: u64| Time::from_millis(s * 1000);
-        let used = Use { opened: second(0), active: second(12), bytes: 0 };
+    fn connections_end_after_the_longest_time() {
         let limits = Limits { duration: Some(Duration::from_secs(10)), ..Limits::default() };
-        assert!(limits.overrun(second(15), &used).is_none() && limits.overrun(second(16), &used).is_some());
+        let mut watch = Watch::new(limits, second(0.0));
+        assert_eq!(ended(&mut watch, 15.0, &[(1, 5, false)]), NONE);
+        assert_eq!(ended(&mut watch, 15.1, &[(1, 6, false), (2, 0, true)]), [1]);
+        assert!(limits.any() && !Limits::default().any());
+        let mut unlimited = Watch::new(Limits::default(), second(0.0));
+        assert_eq!(ended(&mut unlimited, 1e6, &[(1, u64::MAX, false)]), NONE);
+    }
+
+    #[test]
+    fn connections_end_when_they_carry_nothing() {
         let limits = Limits { idle: Some(Duration::from_secs(10)), ..Limits::default() };
-        assert!(limits.overrun(second(22), &used).is_none() && limits.overrun(second(23), &used).is_some());
-        assert!(Limits::default().overrun(second(1_000_000), &used).is_none() && !Limits::default().any());
+        assert!(limits.any());
+        let mut watch = Watch::new(limits, second(0.0));
+        assert_eq!(watch.idle(second(9.9)), None);
+        assert_eq!(watch.idle(second(10.0)), Some(Duration::from_secs(10)));
+        assert_eq!(ended(&mut watch, 11.0, &[(1, 0, false), (2, 0, false)]), NONE);
+        assert_eq!(ended(&mut watch, 20.0, &[(1, 1, false), (2, 0, false)]), NONE);
+        assert_eq!(ended(&mut watch, 21.5, &[(1, 1, false), (2, 0, false)]), [2]);
+        assert_eq!(ended(&mut watch, 30.0, &[(1, 1, false), (2, 0, true)]), NONE);
+        assert_eq!(ended(&mut watch, 30.5, &[(1, 1, false)]), [1]);
+        // Alone again.
+        assert_eq!(watch.idle(second(40.0)), None);
+        assert_eq!(watch.idle(second(40.5)), Some(Duration::from_secs(10)));
+    }
+
+    #[test]
+    fn the_fastest_connection_ends_if_all_together_are_too_fast() {
+        // At most 2,000,000 bytes in two seconds.
+        let rate = rate_limit("8M/2").unwrap_or_else(|e| panic!("{e}"));
+        let limits = Limits { rate: Some(rate), ..Limits::default() };
+        assert!(limits.any());
+        let mut watch = Watch::new(limits, second(0.0));
+        assert_eq!(ended(&mut watch, 1.9, &[(1, 900_000, false), (2, 1_200_000, false)]), NONE, "too early");
+        let all = [(1, 900_000, false), (2, 1_200_000, false), (3, 100_000, false)];
+        assert_eq!(ended(&mut watch, 2.0, &all), [2]);
+        // The ended connection still carries data, and each measurement begins anew.
+        let all = [(1, 1_700_000, false), (2, 2_000_000, true), (3, 500_000, false)];
+        assert_eq!(ended(&mut watch, 4.0, &all), NONE, "2,000,000 bytes");
+        let all = [(1, 2_500_000, false), (2, 3_000_000, true), (3, 700_001, false)];
+        assert_eq!(ended(&mut watch, 6.0, &all), [1], "2,000,001 bytes");
+        // Over a longer time the limit allows more.
+        assert_eq!(ended(&mut watch, 12.0, &[(3, 6_700_001, false)]), NONE);
+        assert_eq!(ended(&mut watch, 14.0, &[(3, 8_700_002, false)]), [3]);
     }
 }

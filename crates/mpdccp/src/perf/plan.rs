@@ -371,3 +371,48 @@ fn places(
     }
     Ok((places, common.dccp_port.unwrap_or(inside)))
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use clap::Parser;
+    use dccp_secure::PrivateKey;
+
+    #[derive(Parser)]
+    struct Line {
+        #[command(flatten)]
+        args: PerfArgs,
+    }
+
+    fn plan(line: &str) -> Plan {
+        let words = std::iter::once("perf").chain(line.split_whitespace());
+        Line::try_parse_from(words).unwrap().args.try_into().unwrap_or_else(|e: Error| panic!("{e}"))
+    }
+
+    #[test]
+    fn a_client_requests_what_its_flags_say() {
+        let Mode::Ask(test) = plan("-c 127.0.0.1 -R -b 8M/4 -l 1000 -k 7 -O 2").mode else { panic!() };
+        let wanted = Test {
+            down: true,
+            size: 1000,
+            rate_bps: Some(8_000_000),
+            burst: 4,
+            messages: Some(7),
+            omit_ms: 2000,
+            ..Test::default()
+        };
+        assert_eq!(test, wanted);
+    }
+
+    #[test]
+    fn a_key_may_be_given_twice() {
+        let file = tempfile::NamedTempFile::new().unwrap();
+        std::fs::write(file.path(), &**PrivateKey::from_random([1; 32]).to_base64()).unwrap();
+        let other = PrivateKey::from_random([2; 32]).public();
+        let line = format!(
+            "-c 127.0.0.1 --private-key-file {} --public-key {other} --public-key {other}",
+            file.path().display()
+        );
+        assert!(plan(&line).keys.is_some());
+    }
+}

@@ -448,3 +448,39 @@ impl Results {
         (sent.chain(arrived).chain(received).collect(), (0.0, self.span.as_secs_f64()))
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::perf::message::ClockId;
+    use crate::perf::transfer::Mode;
+
+    fn reporter() -> Reporter {
+        Reporter::new(Output::default(), None, Value::Null, Unit::Mbit, false)
+    }
+
+    #[test]
+    fn the_output_for_a_client_is_bounded_and_ends_with_its_results() {
+        let (session, now) = (SessionId(1), Time::from_millis(5));
+        let transfer = Transfer::new(Mode::Obey, None, ClockId::here(), now);
+        let mut reporter = reporter();
+        reporter.copy(session, &["nobody asked".into()]);
+        assert!(reporter.copies.is_empty());
+        reporter.keep_copy(session);
+        reporter.copy(session, &["first".into()]);
+        reporter.keep_copy(session);
+        let output = reporter.output(session, &transfer, now).to_owned();
+        assert!(output.starts_with(&format!("{HEADER}\nfirst\n[  1]")), "{output}");
+        assert!(output.ends_with("the test is over"), "{output}");
+        // The client fetches it in parts, so it may not change.
+        reporter.copy(session, &["later".into()]);
+        assert_eq!(reporter.output(session, &transfer, Time::from_millis(9)), output);
+        let long = SessionId(2);
+        reporter.keep_copy(long);
+        (0..2000).for_each(|_| reporter.copy(long, &["x".repeat(99)]));
+        let output = reporter.output(long, &transfer, now);
+        assert!((MOST_OUTPUT - 200..=MOST_OUTPUT).contains(&output.len()), "{}", output.len());
+        reporter.summary(session, &transfer, now, "closed", &mut Sum::default());
+        assert!(!reporter.copies.contains_key(&session));
+    }
+}

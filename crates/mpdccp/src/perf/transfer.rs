@@ -1,6 +1,8 @@
 //! The transfer of one session: sending, receiving, and its end.
 
 mod laps;
+#[cfg(test)]
+mod tests;
 
 use crate::perf::control::{Control, Test, VERSION};
 use crate::perf::counts::{In, Tally};
@@ -90,11 +92,8 @@ pub(crate) struct Transfer {
     pub(crate) asked: Option<usize>,
     /// Client: the server's output so far.
     pub(crate) server_output: String,
-    /// When the last message was received or created, and the bytes of all messages.
-    active: Time,
+    /// Bytes of all received and created messages.
     carried: u64,
-    /// Bytes at the last check of the limits.
-    looked: u64,
     /// Whether the peer has reported the end of its data.
     peer_done: bool,
     /// The peer's counts and CPU use.
@@ -133,9 +132,7 @@ impl Transfer {
             store: None,
             asked: None,
             server_output: String::new(),
-            active: now,
             carried: 0,
-            looked: 0,
             peer_done: false,
             peer_sent: None,
             peer_received: None,
@@ -176,22 +173,15 @@ impl Transfer {
 
     /// Server: ends a test because of a limit, sends the client the reason, and closes soon after.
     pub(crate) fn stop(&mut self, core: &mut Core, now: Time, session: SessionId, why: &str) {
-        if self.refused.is_some() {
-            return;
-        }
         self.look(core, now, session);
         self.failure = Some(format!("ended the connection: {why}"));
         self.refuse_because(now, why.into());
         self.say = Some(Say { what: Control::Refused { why: why.into() }, at: now, left: REPEATS });
     }
 
-    /// Usage for the server's limits; with `counting`, includes the bytes since the last call.
-    pub(crate) fn usage(&mut self, counting: bool) -> Use {
-        let bytes = self.carried - self.looked;
-        if counting {
-            self.looked = self.carried;
-        }
-        Use { opened: self.opened, active: self.active, bytes }
+    /// Usage for the server's limits.
+    pub(crate) fn usage(&self) -> Use {
+        Use { opened: self.opened, bytes: self.carried, ended: self.refused.is_some() }
     }
 
     /// Whether the test has begun.
@@ -210,7 +200,7 @@ impl Transfer {
     }
 
     fn begin(&mut self, now: Time, load: Option<Load>) {
-        (self.opened, self.lapped, self.active, self.cpu) = (now, now, now, Cpu::new());
+        (self.opened, self.lapped, self.cpu) = (now, now, Cpu::new());
         self.stage = if load.is_some() { Stage::Sending } else { Stage::Receiving };
         // Echoes are the client's data; a file holds one direction.
         let file = self.file.take().filter(|_| self.test.as_ref().is_none_or(|test| !test.echo));
@@ -257,7 +247,6 @@ impl Transfer {
             Some(Err(_)) => self.meter.malformed += 1,
             None => {
                 self.meter.on_message(now, &data);
-                self.active = now;
                 self.carried += data.len() as u64;
                 if let Some(Err(e)) = self.store.as_mut().map(|store| store.add(&data)) {
                     self.store = None;
@@ -323,8 +312,8 @@ impl Transfer {
             (Control::Done { sent, cpu }, _) => {
                 (self.peer_sent, self.peer_cpu) = (sent, cpu.or(self.peer_cpu));
                 answer(Control::Results { received: In::total(&self.meter), cpu: Some(self.cpu.share()) });
-                let first = !std::mem::replace(&mut self.peer_done, true);
-                if self.wants_output() && self.stage == Stage::Receiving && first {
+                self.peer_done = true;
+                if self.wants_output() && self.stage == Stage::Receiving {
                     self.fetch(now);
                 }
             }
@@ -421,7 +410,6 @@ impl Transfer {
             let full = waiting >= queue;
             while let Some(data) = sender.poll(now, waiting < queue, full) {
                 let info = PktInfo { len: data.len(), ..PktInfo::default() };
-                self.active = now;
                 self.carried += data.len() as u64;
                 core.endpoint.send(now, session, data, info);
                 waiting += 1;

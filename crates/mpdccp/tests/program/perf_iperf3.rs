@@ -112,7 +112,7 @@ fn an_interface_is_the_only_one() {
 
 #[test]
 fn lines_have_one_layout() {
-    let client = "-c 127.0.0.1:{port} -P 2 -t 1 -b 2M -i 0.3 --bidir -O 0.3";
+    let client = "-c 127.0.0.1:{port} -P 2 -t 1 -b 2M -i 0.3 --bidir -O 1";
     let output = Place::host().against_server("-s -B 127.0.0.1 -p 0", client);
     let text = String::from_utf8(output.stdout).unwrap();
     let head = text.lines().find(|line| line.starts_with("[ ID] ")).unwrap();

@@ -1,0 +1,210 @@
+use super::*;
+use dccp_net::Driver;
+use mpdccp_proto::Endpoint;
+use mpdccp_units::Rate;
+use std::{fs, io};
+
+const SESSION: SessionId = SessionId(1);
+
+fn at(ms: u64) -> Time {
+    Time::from_millis(1000 + ms)
+}
+
+/// Runs a test with sockets and timers, but without a peer: what is sent to it is lost.
+fn alone(test: impl FnOnce(&mut Core)) {
+    let driver = Driver::new(Endpoint::new([0; 32]), |core| {
+        test(core);
+        Err::<crate::perf::app::PerfApp, io::Error>(io::Error::other("the test is over"))
+    });
+    assert!(driver.is_err());
+}
+
+impl Transfer {
+    fn server() -> Transfer {
+        Transfer::new(Mode::Obey, None, ClockId::here(), at(0))
+    }
+
+    fn storing(file: &str) -> Transfer {
+        Transfer::new(Mode::Obey, Some(file.into()), ClockId::here(), at(0))
+    }
+
+    fn hears(&mut self, core: &mut Core, limits: &Limits, control: Control) {
+        self.on_message(core, at(0), SESSION, (64, limits), control.write());
+    }
+
+    fn gets(&mut self, core: &mut Core, len: usize) {
+        let message = message::write(0, len, ClockId::here(), at(0));
+        self.on_message(core, at(0), SESSION, (64, &Limits::default()), message);
+    }
+
+    fn begun(core: &mut Core, mut transfer: Transfer, test: Test) -> Transfer {
+        transfer.hears(core, &Limits::default(), hello(test));
+        assert!(transfer.has_begun());
+        transfer
+    }
+}
+
+fn hello(test: Test) -> Control {
+    Control::Hello { version: VERSION, test }
+}
+
+fn upload() -> Test {
+    Test { up: true, size: 1200, ..Test::default() }
+}
+
+/// A client that has received everything and asks for the server's output.
+fn fetching(core: &mut Core) -> Transfer {
+    let test = Test { down: true, size: 1200, server_output: true, ..Test::default() };
+    let mut client = Transfer::new(Mode::Ask(test), None, ClockId::here(), at(0));
+    client.hears(core, &Limits::default(), Control::Ready);
+    client.hears(core, &Limits::default(), Control::Done { sent: None, cpu: None });
+    assert_eq!(client.stage, Stage::Fetching);
+    client
+}
+
+fn text(from: usize, total: usize, text: &str) -> Control {
+    Control::Text { from, total, text: text.into() }
+}
+
+#[test]
+fn messages_of_all_directions_count_for_the_limits() {
+    alone(|core| {
+        let mut receiver = Transfer::begun(core, Transfer::server(), upload());
+        receiver.gets(core, 1200);
+        assert_eq!(receiver.usage().bytes, 1200);
+        let test = Test { echo: true, ..upload() };
+        let mut echo = Transfer::begun(core, Transfer::server(), test);
+        echo.gets(core, 1200);
+        assert_eq!(echo.usage().bytes, 2400);
+        let test = Test { up: false, down: true, rate_bps: Some(9_600_000), ..upload() };
+        let mut sender = Transfer::begun(core, Transfer::server(), test);
+        assert!(sender.fill(core, at(10), SESSION, 64));
+        // A message per millisecond.
+        assert_eq!(sender.usage().bytes, 11 * 1200);
+    });
+}
+
+#[test]
+fn a_refused_client_stays_refused_and_is_closed() {
+    let limits: Limits = crate::perf::limits::tests::of_rate(1_000_000);
+    alone(|core| {
+        let mut server = Transfer::server();
+        server.hears(core, &limits, hello(Test { rate_bps: Some(2_000_000), ..upload() }));
+        assert!(server.usage().ended && !server.has_begun());
+        server.hears(core, &limits, hello(Test { rate_bps: Some(500_000), ..upload() }));
+        assert!(!server.has_begun());
+        let end = server.next_timeout().unwrap();
+        assert_eq!(end, at(0) + REFUSED);
+        server.fill(core, end - Duration::from_millis(1), SESSION, 64);
+        assert_ne!(server.stage, Stage::Closing);
+        server.fill(core, end, SESSION, 64);
+        assert_eq!(server.stage, Stage::Closing);
+    });
+}
+
+#[test]
+fn errors_of_the_file_are_told() {
+    alone(|core| {
+        // The disk is full when the buffer is written.
+        let mut server = Transfer::begun(core, Transfer::storing("/dev/full"), upload());
+        for _ in 0..20 {
+            server.gets(core, 1200);
+        }
+        assert!(
+            server.failure.as_ref().is_some_and(|why| why.contains("cannot write")),
+            "{:?}",
+            server.failure
+        );
+        let mut server = Transfer::begun(core, Transfer::storing("/dev/full"), upload());
+        server.gets(core, 1200);
+        assert_eq!(server.failure, None);
+        server.close(core, at(1), SESSION);
+        assert!(
+            server.failure.as_ref().is_some_and(|why| why.contains("cannot write")),
+            "{:?}",
+            server.failure
+        );
+        let missing = Transfer::storing("/nowhere/file");
+        let server = Transfer::begun(core, missing, Test { up: false, down: true, ..upload() });
+        let why = server.failure.unwrap_or_default();
+        assert!(why.starts_with("--file /nowhere/file: No such file"), "{why}");
+    });
+}
+
+#[test]
+fn echoes_leave_the_file_alone() {
+    let file = tempfile::NamedTempFile::new().unwrap();
+    fs::write(file.path(), "kept").unwrap();
+    alone(|core| {
+        let path = file.path().to_str().unwrap();
+        let mut server = Transfer::begun(core, Transfer::storing(path), Test { echo: true, ..upload() });
+        server.gets(core, 1200);
+        server.close(core, at(1), SESSION);
+    });
+    assert_eq!(fs::read_to_string(file.path()).unwrap(), "kept");
+}
+
+#[test]
+fn a_server_gives_its_output_only_after_the_test() {
+    alone(|core| {
+        let test = Test { down: true, up: false, messages: Some(1), server_output: true, ..upload() };
+        let mut server = Transfer::begun(core, Transfer::server(), test);
+        server.hears(core, &Limits::default(), Control::Output { from: 0 });
+        assert_eq!(server.asked, None, "it still sends");
+        server.stage = Stage::Receiving;
+        server.hears(core, &Limits::default(), Control::Output { from: 7 });
+        assert_eq!(server.asked, Some(7));
+    });
+}
+
+#[test]
+fn a_client_puts_the_output_together_and_stops_at_its_end() {
+    alone(|core| {
+        let mut client = fetching(core);
+        for control in [text(0, 8, "one "), text(0, 8, "one "), text(6, 8, "?"), text(4, 8, "two.")] {
+            assert_eq!(client.stage, Stage::Fetching);
+            client.hears(core, &Limits::default(), control);
+        }
+        assert_eq!((client.stage, client.server_output.as_str()), (Stage::Closing, "one two."));
+        // A server that has less than it says, ...
+        let mut client = fetching(core);
+        client.hears(core, &Limits::default(), text(0, 8, "one "));
+        client.hears(core, &Limits::default(), text(4, 8, ""));
+        assert_eq!(client.stage, Stage::Closing);
+        // ... and one without end.
+        let mut client = fetching(core);
+        let part = "x".repeat(400);
+        while client.stage == Stage::Fetching {
+            assert!(client.server_output.len() < MOST_OUTPUT);
+            let from = client.server_output.len();
+            client.hears(core, &Limits::default(), text(from, usize::MAX, &part));
+        }
+    });
+}
+
+#[test]
+fn a_client_gives_up_on_the_output() {
+    alone(|core| {
+        let mut client = fetching(core);
+        assert!(client.lap(core, at(0), SESSION).is_none(), "the test is over");
+        let mut now = at(0);
+        while client.stage == Stage::Fetching {
+            assert!(now < at(60_000), "it still asks");
+            client.fill(core, now, SESSION, 64);
+            now = client.next_timeout().unwrap_or(now);
+        }
+        assert_eq!(client.server_output, "the server did not send its output");
+        assert_eq!(client.failure, None);
+    });
+}
+
+#[test]
+fn bursts_that_a_client_requests_reach_the_sender() {
+    alone(|core| {
+        let test = Test { up: false, down: true, rate_bps: Some(9_600_000), burst: 10, ..upload() };
+        let mut server = Transfer::begun(core, Transfer::server(), test);
+        assert!(server.fill(core, at(0), SESSION, 64));
+        assert_eq!(server.sender.unwrap().made, 10);
+    });
+    assert_eq!(Test { rate_bps: Some(1), ..Test::default() }.load().rate, Some(Rate::from_bps(1)));
+}
