@@ -19,6 +19,7 @@ mod perf_iperf3;
 mod perf_keys;
 mod perf_nat;
 mod report_browser;
+mod socketd;
 mod tunnel_assign;
 mod tunnel_beside;
 mod tunnel_daemon;

@@ -1,0 +1,58 @@
+//! `mpdccp socketd` started as root.
+
+use crate::common::skipped;
+use std::fs;
+use std::io::{BufRead, BufReader};
+use std::net::UdpSocket;
+use std::os::unix::fs::PermissionsExt;
+use std::process::{Command, Stdio};
+
+const MPDCCP: &str = env!("CARGO_BIN_EXE_mpdccp");
+
+fn command(socket: &std::path::Path, user: &str) -> Command {
+    let port = UdpSocket::bind("0.0.0.0:0").unwrap().local_addr().unwrap().port();
+    let mut command = Command::new(MPDCCP);
+    command.args(["socketd", "--udp-port", &port.to_string(), "--user", user, "--socket"]).arg(socket);
+    command
+}
+
+#[test]
+fn a_daemon_gives_up_the_privileges_of_root() {
+    if !rustix::process::geteuid().is_root() {
+        return skipped("the daemon's change of user needs root");
+    }
+    let dir = tempfile::tempdir().unwrap();
+    fs::set_permissions(dir.path(), fs::Permissions::from_mode(0o755)).unwrap();
+    // The daemon creates this directory, and has to remove its socket there as another user.
+    let socket = dir.path().join("own/socketd.sock");
+    let mut daemon = command(&socket, "nobody").stdout(Stdio::piped()).spawn().unwrap();
+    let mut line = String::new();
+    BufReader::new(daemon.stdout.take().unwrap()).read_line(&mut line).unwrap();
+    assert!(line.starts_with("ready at "), "{line}");
+    let status = fs::read_to_string(format!("/proc/{}/status", daemon.id())).unwrap();
+    let field = |name: &str| {
+        let line =
+            status.lines().find_map(|line| line.strip_prefix(name)).unwrap_or_else(|| panic!("{status}"));
+        line.split_whitespace().map(str::to_owned).collect::<Vec<_>>()
+    };
+    for name in ["Uid:", "Gid:"] {
+        assert!(field(name).iter().all(|id| id != "0"), "{status}");
+    }
+    assert!(field("Groups:").is_empty(), "{status}");
+    for name in ["CapPrm:", "CapEff:"] {
+        assert_eq!(field(name), ["0000000000000000"], "{status}");
+    }
+    assert_eq!(field("NoNewPrivs:"), ["1"], "{status}");
+    rustix::process::kill_process(rustix::process::Pid::from_child(&daemon), rustix::process::Signal::TERM)
+        .unwrap();
+    assert!(daemon.wait().unwrap().success());
+    assert!(!socket.exists());
+
+    for (user, why) in [("nosuch-user", "this host has no such user"), ("root", "this is root")] {
+        let socket = dir.path().join(user);
+        let output = command(&socket, user).output().unwrap();
+        let complaint = String::from_utf8_lossy(&output.stderr);
+        assert!(output.status.code() == Some(2) && complaint.contains(why), "{output:?}");
+        assert!(!socket.exists());
+    }
+}
