@@ -5,6 +5,7 @@ mod common;
 mod comparison;
 mod congestion_manager;
 mod coupling;
+mod documents;
 mod experiment;
 mod figures;
 mod links;
