@@ -33,10 +33,13 @@
 #![forbid(unsafe_code)]
 
 extern crate alloc;
+#[cfg(test)]
+extern crate std;
 
 mod aggregation;
 mod config;
 mod error;
+mod in_flight;
 mod jitter;
 mod link;
 mod loss;
@@ -53,6 +56,7 @@ pub use aggregation::Aggregation;
 pub use aqm::{CoDelConfig, FqCoDelConfig, Limit, Meta, QueueLen};
 pub use config::LinkConfig;
 pub use error::ConfigError;
+pub use in_flight::InFlight;
 pub use jitter::{Jitter, Spread};
 pub use link::{Delivered, Link};
 pub use loss::LossModel;

@@ -5,6 +5,7 @@ use aqm::{Item, Meta, QueueLen};
 use mpdccp_units::{Duration, Rate, Time};
 
 use crate::error::ConfigError;
+use crate::in_flight::InFlight;
 use crate::jitter::Wander;
 use crate::loss::Loss;
 use crate::policer::Bucket;
@@ -48,9 +49,7 @@ pub struct Link<P> {
     loss: Loss,
     copies: Random,
     wander: Wander,
-    /// Propagating packets by arrival time; the number keeps packets of equal time in order.
-    propagating: BTreeMap<(Time, u64), Item<P>>,
-    sent: u64,
+    propagating: InFlight<Item<P>>,
     last_arrival: Time,
     stats: Stats,
 }
@@ -88,8 +87,7 @@ impl<P: Clone> Link<P> {
             copies: Random::new(seed, 5),
             wander: Wander::new(config.jitter, Random::new(seed, 2)),
             config,
-            propagating: BTreeMap::new(),
-            sent: 0,
+            propagating: InFlight::default(),
             last_arrival: start,
             stats: Stats::default(),
         })
@@ -128,12 +126,7 @@ impl<P: Clone> Link<P> {
     /// The next packet that has arrived by `now`, in order of arrival. Call until it returns none.
     pub fn pop(&mut self, now: Time) -> Option<Delivered<P>> {
         self.advance(now);
-        let first = self.propagating.first_entry()?;
-        let at = first.key().0;
-        if at > self.now {
-            return None;
-        }
-        let Item { arrived, meta, packet } = first.remove();
+        let (at, Item { arrived, meta, packet }) = self.propagating.pop(self.now)?;
         self.stats.delivered.add(meta.bytes);
         Some(Delivered { at, pushed: arrived, meta, packet })
     }
@@ -141,7 +134,7 @@ impl<P: Clone> Link<P> {
     /// No packet arrives before this time, unless the link is changed or pushed to. None if no packet is in
     /// the link. [`Link::pop`] at this time may still return none, since the packet may be lost.
     pub fn next_event(&self) -> Option<Time> {
-        let arrival = self.propagating.first_key_value().map(|(key, _)| key.0);
+        let arrival = self.propagating.next_arrival();
         let busy = self.server.end().into_iter().chain(self.access).min();
         let transmitted = busy.map(|end| end + self.config.jitter.floor(self.config.delay));
         arrival.into_iter().chain(transmitted).min()
@@ -328,7 +321,6 @@ impl<P: Clone> Link<P> {
             arrival = arrival.max(self.last_arrival);
             self.last_arrival = arrival;
         }
-        self.propagating.insert((arrival + detour, self.sent), item);
-        self.sent += 1;
+        self.propagating.push(arrival + detour, item);
     }
 }

@@ -7,10 +7,10 @@ pub mod scenario;
 pub mod sender;
 
 use dccp_cc::{Controller, Coupling, Seen};
-use mpdccp_linkem::{Ecn, Link, LinkConfig, LossModel, Meta};
+use mpdccp_linkem::{Ecn, InFlight, Link, LinkConfig, LossModel, Meta};
 use mpdccp_units::{Duration, Rate, Time};
 use sender::{Ack, Sender};
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::VecDeque;
 
 pub const PAYLOAD: u32 = 1300;
 /// IP bytes of a packet: payload, DCCP with options, UDP, IP.
@@ -140,8 +140,7 @@ pub struct World {
     pub now: Time,
     links: Vec<Link<Pkt>>,
     pub sessions: Vec<Session>,
-    acks: BTreeMap<(Time, u64), (usize, usize, Ack)>,
-    count: u64,
+    acks: InFlight<(usize, usize, Ack)>,
     /// Trace lines are printed at most this often.
     pub trace: Option<Duration>,
     last_trace: Time,
@@ -162,8 +161,7 @@ impl World {
             now: Time::ZERO,
             links,
             sessions,
-            acks: BTreeMap::new(),
-            count: 0,
+            acks: InFlight::default(),
             trace: None,
             last_trace: Time::ZERO,
             stall: None,
@@ -221,7 +219,7 @@ impl World {
     }
 
     fn next_event(&self) -> Option<Time> {
-        let mut at = self.acks.first_key_value().map(|(k, _)| k.0);
+        let mut at = self.acks.next_arrival();
         let mut also = |t: Option<Time>| at = at.into_iter().chain(t).min();
         for l in &self.links {
             also(l.next_event());
@@ -252,8 +250,7 @@ impl World {
                 self.acknowledge(p.session, p.path);
             }
         }
-        while let Some(e) = self.acks.first_entry().filter(|e| e.key().0 <= now) {
-            let (s, p, ack) = e.remove();
+        while let Some((_, (s, p, ack))) = self.acks.pop(now) {
             self.sessions[s].paths[p].tx.on_ack(now, &ack);
             self.sessions[s].couple(now, p);
             self.pump(s);
@@ -312,8 +309,7 @@ impl World {
             ce: std::mem::take(&mut path.rx.ce),
             held: self.now.since(newest),
         };
-        self.count += 1;
-        self.acks.insert((self.now + path.reverse, self.count), (s, p, ack));
+        self.acks.push(self.now + path.reverse, (s, p, ack));
     }
 
     fn pump(&mut self, si: usize) {

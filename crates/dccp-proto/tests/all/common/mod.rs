@@ -4,8 +4,9 @@
 pub use dccp_proto::Outbox;
 use dccp_proto::{Config, Connection, Ecn, Event, Gate, Outcome, Ports, Route, State, refuse};
 use dccp_wire::{Header, Packet, PacketType, Reset, ResetCode, Seq};
+use mpdccp_linkem::InFlight;
 use mpdccp_units::{Duration, Time};
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::VecDeque;
 
 pub const CLIENT: usize = 0;
 pub const SERVER: usize = 1;
@@ -63,9 +64,7 @@ pub struct Net {
     pub delivered: [Vec<Vec<u8>>; 2],
     pub to_send: [VecDeque<Vec<u8>>; 2],
     counts: [usize; 2],
-    /// By arrival and a tie-breaker.
-    flying: BTreeMap<(Time, usize), Sent>,
-    flown: usize,
+    flying: InFlight<Sent>,
 }
 
 pub fn route() -> Route {
@@ -97,8 +96,7 @@ impl Net {
             delivered: Default::default(),
             to_send: Default::default(),
             counts: [0; 2],
-            flying: BTreeMap::new(),
-            flown: 0,
+            flying: InFlight::default(),
         }
     }
 
@@ -231,10 +229,7 @@ impl Net {
             self.counts[from] += 1;
             self.log.push(sent.clone());
             let arrival = self.now + self.delay;
-            let mut fly = |at, sent: Sent| {
-                self.flying.insert((at, self.flown), sent);
-                self.flown += 1;
-            };
+            let mut fly = |at, sent| self.flying.push(at, sent);
             match (self.network)(&sent) {
                 Fate::Deliver => fly(arrival, sent),
                 Fate::Drop => {}
@@ -264,7 +259,7 @@ impl Net {
                 Gate::At(at, _) => Some(at),
                 _ => None,
             });
-        timers.chain(gates).chain(self.flying.keys().map(|(at, _)| *at)).min()
+        timers.chain(gates).chain(self.flying.next_arrival()).min()
     }
 
     /// Runs for `d` of virtual time.
@@ -277,8 +272,7 @@ impl Net {
             steps += 1;
             assert!(steps < 2_000_000, "spinning at {:?}", self.now);
             self.now = self.now.max(next);
-            while let Some(first) = self.flying.first_entry().filter(|first| first.key().0 <= self.now) {
-                let sent = first.remove();
+            while let Some((_, sent)) = self.flying.pop(self.now) {
                 self.inject(1 - sent.from, &sent.bytes, sent.ecn);
                 // A connection must be drained after every input, or Acks would merge.
                 self.pump();

@@ -5,8 +5,8 @@ use dccp_proto::ccid::{
 };
 use dccp_proto::{CcOptions, Ecn, Gate};
 use dccp_wire::{Opt, OptionBuf, Options, Seq};
+use mpdccp_linkem::InFlight;
 use mpdccp_units::{Duration, Rate, Time};
-use std::collections::BTreeMap;
 
 const HEADER: u32 = 60;
 pub(crate) const DATA: u32 = 1400;
@@ -152,9 +152,8 @@ impl End {
 pub(crate) struct Pipe {
     pub(crate) now: Time,
     pub(crate) ends: [End; 2],
-    /// Packets in flight, by arrival and order.
-    under_way: BTreeMap<(Time, u64), (usize, Packet)>,
-    sent: u64,
+    /// Packets with the end that they go to.
+    flying: InFlight<(usize, Packet)>,
 }
 
 impl Pipe {
@@ -163,8 +162,7 @@ impl Pipe {
         Pipe {
             now: Time::ZERO,
             ends: [End::new(ccid, there, a, b), End::new(ccid, back, b, a)],
-            under_way: BTreeMap::new(),
-            sent: 0,
+            flying: InFlight::default(),
         }
     }
 
@@ -202,9 +200,8 @@ impl Pipe {
         }
         end.free_at = begin + service;
         let jitter = Duration::from_micros(path.jitter[end.count % path.jitter.len()].into());
-        self.sent += 1;
         let arrival = end.free_at + path.delay + jitter;
-        self.under_way.insert((arrival, self.sent), (1 - from, packet));
+        self.flying.push(arrival, (1 - from, packet));
     }
 
     fn drain(&mut self) {
@@ -251,17 +248,15 @@ impl Pipe {
 
     /// Time of the next event.
     fn next_event(&self) -> Option<Time> {
-        let arrival = self.under_way.keys().next().map(|(at, _)| *at);
         let timers = self.ends.iter().filter_map(|end| end.next_timeout(self.now)).min();
-        arrival.into_iter().chain(timers).min().map(|at| at.max(self.now))
+        self.flying.next_arrival().into_iter().chain(timers).min().map(|at| at.max(self.now))
     }
 
     /// Processes one event; false if none is left.
     pub(crate) fn step(&mut self) -> bool {
         let Some(next) = self.next_event() else { return false };
         self.now = next;
-        let arrived = self.under_way.first_entry().filter(|first| first.key().0 <= next);
-        if let Some((to, packet)) = arrived.map(|first| first.remove()) {
+        if let Some((_, (to, packet))) = self.flying.pop(next) {
             self.ends[to].handle(next, &packet);
         } else {
             for end in &mut self.ends {
