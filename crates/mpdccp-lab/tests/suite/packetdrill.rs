@@ -55,7 +55,7 @@ fn a_difference_names_the_line_and_both_sides() {
     let (line, expected, got) = differs("+0 %{ assert tcpi_snd_cwnd == 10\nassert tcpi_unacked < 9 }%\n");
     assert_eq!((line, expected.as_str(), got.as_str()), (6, "`tcpi_unacked < 9`", "tcpi_unacked = 10"));
     let (line, expected, got) = differs("+.05 < . 1:1(0) ack 10002 win 60000\n");
-    assert_eq!((line, expected.as_str()), (6, "data up to 10002 that this acknowledges"));
+    assert_eq!((line, expected.as_str()), (6, "data up to 10002, which this packet acknowledges"));
     assert_eq!(got, "only 1:10001(10000) until 0.100 s");
 }
 
@@ -79,7 +79,7 @@ fn scripts_that_the_model_cannot_play_are_errors() {
     for (script, error) in [
         ("0 < S 0:0(0) win 9 <mss 1000>\n", "the model needs the peer's sackOK"),
         ("0 write(4, ..., 10) = 10\n", "data before the end of the handshake"),
-        ("0 < . 1:1(0) ack 1 win 9\n", "expected a SYN or SYN-ACK of the model before"),
+        ("0 < . 1:1(0) ack 1 win 9\n", "expected the model's SYN or SYN-ACK first"),
         ("0 > S 0:0(0)\n+1 > S 0:0(0)\n", "the model does not retransmit SYNs"),
         (
             "0 > S 0:0(0)\n+0 < S. 0:0(0) ack 1 win 9 <mss 65535,sackOK>\n",
