@@ -5,6 +5,7 @@ mod criterion;
 mod draw;
 mod figures;
 mod kept;
+mod kernel;
 mod options;
 mod random;
 mod report;
@@ -32,6 +33,9 @@ pub const VARIANTS: [&str; 6] = ["ccid2", "ccid5", "ccid5-draft", "ccid7", "ccid
 /// Reference congestion controls.
 const REFERENCES: [&str; 2] = ["cubic", "bbr"];
 
+/// The thin flow that measures the path's own latency.
+const PATH: &str = "udp";
+
 /// The seed of published results: it changes with the congestion control's sources.
 pub fn release_seed() -> u64 {
     env!("MPDCCP_CC_SOURCES").parse().unwrap_or(1)
@@ -53,20 +57,18 @@ pub fn run(options: &Options, watch: &(dyn Fn(u64, u64) + Sync)) -> Result<Strin
     let before = options.against.as_deref().map(report::read).transpose()?;
     let distribution = draw::read()?;
     let indices = indices(&distribution, options)?;
+    let sim = Sim::default();
     let references = Kept::new(&options.references, &distribution, bbr)?;
+    let source = Source { backend: &sim, references: Some(&references) };
     let (next, done) = (AtomicU64::new(0), AtomicU64::new(0));
-    let results: Mutex<BTreeMap<u64, Result<Vec<Row>, LabError>>> = Mutex::new(BTreeMap::new());
+    let results: Mutex<BTreeMap<u64, Result<Runs, LabError>>> = Mutex::new(BTreeMap::new());
+    let of = indices.len() as u64 * if options.kernel.is_some() { 2 } else { 1 };
     let work = || {
         while let Some(index) = indices.get(next.fetch_add(1, Ordering::Relaxed) as usize) {
-            let rows = rows(
-                &distribution.criterion,
-                &distribution.point(options.seed, *index),
-                &variants,
-                &references,
-            );
-            watch(done.fetch_add(1, Ordering::Relaxed) + 1, indices.len() as u64);
+            let runs = runs(&source, &distribution.point(options.seed, *index), &variants);
+            watch(done.fetch_add(1, Ordering::Relaxed) + 1, of);
             if let Ok(mut results) = results.lock() {
-                results.insert(*index, rows);
+                results.insert(*index, runs);
             }
         }
     };
@@ -75,9 +77,16 @@ pub fn run(options: &Options, watch: &(dyn Fn(u64, u64) + Sync)) -> Result<Strin
             scope.spawn(work);
         }
     });
-    let mut rows = Vec::new();
-    for result in results.into_inner().unwrap_or_default().into_values() {
-        rows.extend(result?);
+    let (mut rows, mut pairs) = (Vec::new(), Vec::new());
+    for (index, result) in results.into_inner().unwrap_or_default() {
+        let (point, runs) = (distribution.point(options.seed, index), result?);
+        let of_point = judge_rows(&distribution.criterion, &point, &variants, &runs);
+        if let Some(netns) = &options.kernel {
+            // One after the other: parallel runs would disturb each other.
+            pairs.extend(kernel::pairs(&distribution.criterion, netns, &point, (&variants, &runs))?);
+            watch(done.fetch_add(1, Ordering::Relaxed) + 1, of);
+        }
+        rows.extend(of_point);
     }
     let Options { draws, seed, out, .. } = options;
     let judged = Judged {
@@ -85,6 +94,7 @@ pub fn run(options: &Options, watch: &(dyn Fn(u64, u64) + Sync)) -> Result<Strin
         seed: *seed,
         variants: variants.iter().map(|label| (*label).to_owned()).collect(),
         rows,
+        kernel: pairs,
     };
     report::write(out, &judged, before.as_ref())
 }
@@ -99,48 +109,60 @@ fn indices(distribution: &draw::Distribution, options: &Options) -> Result<Vec<u
         )));
     }
     let all = options.point.map_or(0..options.draws, |point| point..point + 1);
+    let slow = |index: &u64| distribution.point(options.seed, *index).mbps <= kernel::FASTEST;
+    let all = all.filter(|index| options.kernel.is_none() || slow(index));
     // Classes alternate.
     let name = |index: u64| names.get(index as usize % names.len()).copied();
     Ok(all.filter(|index| options.class.is_none() || options.class.as_deref() == name(*index)).collect())
 }
 
-/// Runs BBR with its company at a point.
+/// Runs BBR with its company at a point in the simulator.
 fn bbr(point: &Point) -> Result<figures::Figures, LabError> {
-    one(point, &scenario(point, false, false)?, "bbr")
+    one(&Sim::default(), point, &scenario(point, false, false)?, "bbr")
 }
 
-/// Runs all variants at one point.
-fn rows(
-    criterion: &Criterion,
-    point: &Point,
-    variants: &[&str],
-    references: &Kept<'_>,
-) -> Result<Vec<Row>, LabError> {
+/// Where runs come from.
+struct Source<'a> {
+    backend: &'a dyn Backend,
+    /// Stored results of the simulator's references.
+    references: Option<&'a Kept<'a>>,
+}
+
+/// Runs all variants and the references at one point.
+fn runs(source: &Source<'_>, point: &Point, variants: &[&str]) -> Result<Runs, LabError> {
     let mut labels = REFERENCES.to_vec();
     if variants.contains(&"ccid2") && matches!(point.company, Company::Alone | Company::Short) {
         labels.push("reno");
     }
     let company = scenario(point, false, false)?;
     let reference = |alone: bool, thin: bool, label: &str| {
-        let run = || one(point, &scenario(point, alone, thin)?, label);
-        references.get(point, &point.scenario(alone, thin), label, run)
+        let run = || one(source.backend, point, &scenario(point, alone, thin)?, label);
+        match source.references {
+            Some(kept) => kept.get(point, &point.scenario(alone, thin), label, run),
+            None => run(),
+        }
     };
     let mut runs = Runs::new();
     for label in labels {
         runs.insert(label.to_owned(), reference(false, false, label)?);
     }
     for label in variants {
-        runs.insert((*label).to_owned(), one(point, &company, label)?);
+        runs.insert((*label).to_owned(), one(source.backend, point, &company, label)?);
     }
-    runs.insert("udp".to_owned(), reference(true, true, "udp")?);
+    runs.insert(PATH.to_owned(), reference(true, true, "udp")?);
     if matches!(point.company, Company::Own(_)) {
         let alone = scenario(point, true, false)?;
         for label in variants {
-            runs.insert(format!("{label}-alone"), one(point, &alone, label)?);
+            runs.insert(format!("{label}-alone"), one(source.backend, point, &alone, label)?);
         }
     }
+    Ok(runs)
+}
+
+/// The verdicts on all variants at one point.
+fn judge_rows(criterion: &Criterion, point: &Point, variants: &[&str], runs: &Runs) -> Vec<Row> {
     let row = |label: &&str| {
-        let verdict = verdict(criterion, point, label, &runs)?;
+        let verdict = verdict(criterion, point, label, runs)?;
         Some(Row {
             index: point.index,
             class: class(point),
@@ -150,7 +172,7 @@ fn rows(
             verdict,
         })
     };
-    Ok(variants.iter().filter_map(row).collect())
+    variants.iter().filter_map(row).collect()
 }
 
 /// The point's class; competition with per-flow queues counts separately.
@@ -164,11 +186,16 @@ fn scenario(point: &Point, alone: bool, thin: bool) -> Result<Scenario, LabError
     Scenario::parse(&name, &point.scenario(alone, thin)).map_err(|e| LabError::Failed(e.to_string()))
 }
 
-fn one(point: &Point, scenario: &Scenario, label: &str) -> Result<figures::Figures, LabError> {
+fn one(
+    backend: &dyn Backend,
+    point: &Point,
+    scenario: &Scenario,
+    label: &str,
+) -> Result<figures::Figures, LabError> {
     let variant = scenario.variant(label);
     let variant = variant.ok_or_else(|| LabError::Failed(format!("unknown variant `{label}`")))?;
     let plan = Plan { scenario, variant, cell: scenario.headline(), repeat: 0, seed: point.seed };
-    let record = Sim::default().run(&plan, &mut |_| {})?;
+    let record = backend.run(&plan, &mut |_| {})?;
     Ok(figures(point, &plan, &record))
 }
 
@@ -188,6 +215,7 @@ mod tests {
             out: "".into(),
             references: "".into(),
             against: None,
+            kernel: None,
         };
         let distribution = draw::read().unwrap();
         let policed = indices(&distribution, &options("policed", None)).unwrap();
@@ -207,7 +235,9 @@ mod tests {
         let once = || {
             let dir = tempfile::tempdir().unwrap();
             let kept = Kept::new(dir.path(), &distribution, bbr).unwrap();
-            rows(&distribution.criterion, &point, &["ccid5", "ccid7"], &kept).unwrap()
+            let source = Source { backend: &Sim::default(), references: Some(&kept) };
+            let runs = runs(&source, &point, &["ccid5", "ccid7"]).unwrap();
+            judge_rows(&distribution.criterion, &point, &["ccid5", "ccid7"], &runs)
         };
         let twice = [once(), once()];
         assert_eq!(twice[0].len(), 2);

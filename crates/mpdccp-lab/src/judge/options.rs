@@ -1,7 +1,9 @@
 use std::path::PathBuf;
 
+use crate::netns::Netns;
+
 /// Options of the judge.
-#[derive(Clone, Debug)]
+#[derive(Debug)]
 pub struct Options {
     /// Number of points.
     pub draws: u64,
@@ -21,4 +23,6 @@ pub struct Options {
     pub references: PathBuf,
     /// Output of another build, for comparison.
     pub against: Option<PathBuf>,
+    /// Run each point on network namespaces too, with the kernel's TCP, and compare with the simulator.
+    pub kernel: Option<Netns>,
 }

@@ -8,6 +8,7 @@ use std::path::Path;
 use serde::{Deserialize, Serialize};
 
 use super::figures::{Figures, quantile};
+use super::kernel::Pair;
 use super::verdict::Verdict;
 use crate::LabError;
 
@@ -36,6 +37,9 @@ pub(super) struct Judged {
     /// In table order.
     pub(super) variants: Vec<String>,
     pub(super) rows: Vec<Row>,
+    /// The same points on namespaces.
+    #[serde(default)]
+    pub(super) kernel: Vec<Pair>,
 }
 
 /// Reads the output of another build.
@@ -81,7 +85,7 @@ pub(super) fn write(out: &Path, judged: &Judged, before: Option<&Judged>) -> Res
 
 /// A table for each variant, and its worst points.
 fn text(judged: &Judged, before: Option<&[Row]>) -> String {
-    let Judged { made_by, seed, variants, rows } = judged;
+    let Judged { made_by, seed, variants, rows, kernel } = judged;
     let met = |rows: &[&Row]| rows.iter().filter(|row| row.verdict.met).count();
     let tables: Vec<_> = variants.iter().map(|label| by_class(rows, label)).collect();
     let mut text = format!(
@@ -139,6 +143,41 @@ fn text(judged: &Judged, before: Option<&[Row]>) -> String {
         if let Some(before) = before {
             text += &compared(before, &all, label);
         }
+    }
+    if !kernel.is_empty() {
+        text += &on_namespaces(kernel);
+    }
+    text
+}
+
+/// The table of both backends: simulator / namespaces.
+fn on_namespaces(pairs: &[Pair]) -> String {
+    let agree = pairs.iter().filter(|pair| pair.kernel.is_some() && pair.differs.is_empty()).count();
+    let ran = pairs.iter().filter(|pair| pair.kernel.is_some()).count();
+    let mut text = format!(
+        "\n## Simulator and namespaces\n\n{agree} of {ran} rows agree.\n\n| point | class | flow | rates, Mbit/s | p95, ms | lost, % | met | differs |\n|--:|---|---|--:|--:|--:|---|---|\n"
+    );
+    for pair in pairs {
+        let Pair { index, class, label, sim, why, .. } = pair;
+        let Some(kernel) = &pair.kernel else {
+            let _ = writeln!(text, "| {index} | {class} | {label} | | | | | not run: {why} |");
+            continue;
+        };
+        let rates =
+            |f: &Figures| f.mbps.iter().map(|mbps| format!("{mbps:.2}")).collect::<Vec<_>>().join(" + ");
+        let word = |met| if met { "yes" } else { "no" };
+        let met = pair.met.map_or(String::new(), |(a, b)| format!("{} / {}", word(a), word(b)));
+        let _ = writeln!(
+            text,
+            "| {index} | {class} | {label} | {} / {} | {:.1} / {:.1} | {:.1} / {:.1} | {met} | {} |",
+            rates(sim),
+            rates(kernel),
+            sim.p95_ms,
+            kernel.p95_ms,
+            sim.lost * 100.0,
+            kernel.lost * 100.0,
+            pair.differs.join(", ")
+        );
     }
     text
 }
@@ -199,6 +238,7 @@ mod tests {
             seed: 1,
             variants: vec!["ccid5".to_owned(), "ccid7".to_owned()],
             rows: vec![row("ccid5", "loss", true), row("ccid7", "loss", false), row("ccid5", "loss", false)],
+            kernel: Vec::new(),
         };
         let dir = tempfile::tempdir().unwrap();
         let written = write(dir.path(), &judged, None).unwrap();

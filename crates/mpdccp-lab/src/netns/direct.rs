@@ -18,11 +18,11 @@ use mpdccp_units::Time;
 
 use super::flow::{Counters, Flow, Sent};
 use super::link::MTU;
-use super::tag::Tag;
-use super::udp::Pace;
+use super::tag::{self, Tag};
 use super::world::{Namespace, enter};
 use crate::record::{FlowRecord, ReceivedPacket, SentPacket, TraceRow};
 use crate::scenario::{FlowSpec, direct};
+use crate::sim::source::{Source, source};
 use crate::tunnel_files::path_address;
 use crate::{LabError, Plan};
 use linkem_net::{Urgency, hurry};
@@ -32,17 +32,17 @@ const SERVICE_CODE: u32 = u32::from_be_bytes(*b"mpLb");
 const OVERHEAD: u16 = 28;
 /// Interval of trace rows.
 const TRACE_EVERY: Duration = Duration::from_millis(10);
+/// Datagrams of a backlogged source in the sender's queue, as in the simulator.
+const BACKLOG: u32 = 4;
 /// Time from the end of the traffic to closing: queued packets leave meanwhile.
 const LINGER: Duration = Duration::from_millis(1_000);
 
 /// A flow over a plain DCCP connection.
 pub(super) struct Dccp {
-    name: String,
+    spec: FlowSpec,
     index: u16,
-    pace: Pace,
+    seed: u64,
     to: SocketAddr,
-    /// The server returns every packet.
-    echo: bool,
     session: SessionConfig,
     counters: Arc<Counters>,
     receiver: Handle<Receiver>,
@@ -55,7 +55,7 @@ impl Dccp {
     pub(super) fn start(
         plan: &Plan<'_>,
         spec: &FlowSpec,
-        index: u16,
+        (index, seed): (u16, u64),
         server: &Namespace,
         to: SocketAddr,
     ) -> Result<Dccp, LabError> {
@@ -80,20 +80,16 @@ impl Dccp {
             })
             .map_err(|e| LabError::failed("starting the DCCP receiver", e))?;
         match made.recv() {
-            Ok(handle) => {
-                let name = spec.name.as_ref().clone();
-                Ok(Dccp {
-                    name,
-                    index,
-                    pace: Pace::of(spec)?,
-                    to,
-                    echo: spec.echo,
-                    session,
-                    counters,
-                    receiver: handle,
-                    thread: Some(thread),
-                })
-            }
+            Ok(receiver) => Ok(Dccp {
+                spec: spec.clone(),
+                index,
+                seed,
+                to,
+                session,
+                counters,
+                receiver,
+                thread: Some(thread),
+            }),
             Err(_) => match thread.join() {
                 Ok(Err(e)) => Err(e),
                 _ => Err(LabError::Failed("the DCCP receiver panicked".to_owned())),
@@ -127,7 +123,8 @@ impl Flow for Dccp {
                 flow: self,
                 over,
                 session,
-                from,
+                source: source(&self.spec, from, to, self.seed),
+                sizes: Vec::new(),
                 to,
                 open: false,
                 next_trace: from,
@@ -138,7 +135,8 @@ impl Flow for Dccp {
         let sender = driver.run().map_err(|e| LabError::failed("the DCCP sender", e))?;
         match sender.ended {
             Some(why) => {
-                Err(LabError::Failed(format!("the DCCP connection of flow `{}` ended: {why}", self.name)))
+                let name = self.spec.name.as_ref();
+                Err(LabError::Failed(format!("the DCCP connection of flow `{name}` ended: {why}")))
             }
             None => Ok(sender.sent),
         }
@@ -148,11 +146,11 @@ impl Flow for Dccp {
         let receiver =
             self.stop().unwrap_or_else(|| Err(LabError::Failed("the DCCP receiver panicked".to_owned())))?;
         Ok(FlowRecord {
-            name: std::mem::take(&mut self.name),
+            name: self.spec.name.as_ref().clone(),
             kind: "dccp".to_owned(),
-            offered: Some(self.pace.rate),
+            offered: self.spec.rate,
             sent: sent.packets,
-            received: if self.echo { sent.echoed } else { receiver.received },
+            received: if self.spec.echo { sent.echoed } else { receiver.received },
             dropped_at_sender: sent.dropped,
             lateness_ns: sent.late_ns,
             tcp: None,
@@ -253,7 +251,9 @@ struct Sender<'a> {
     flow: &'a Dccp,
     over: &'a AtomicBool,
     session: SessionId,
-    from: Time,
+    source: Box<dyn Source>,
+    /// Sizes of packets that are due.
+    sizes: Vec<usize>,
     to: Time,
     open: bool,
     next_trace: Time,
@@ -263,27 +263,34 @@ struct Sender<'a> {
 }
 
 impl Sender<'_> {
-    /// Due time of the next packet.
-    fn due(&self) -> Time {
-        let pace = &self.flow.pace;
-        self.from + pace.rate.time_for(u64::from(pace.payload) * self.sent.packets.len() as u64)
-    }
-
     /// Time at which the sender closes. A sender of echoed packets waits for the echoes instead and never closes.
     fn end(&self) -> Time {
-        if self.flow.echo { Time::MAX } else { self.to + LINGER }
+        if self.flow.spec.echo { Time::MAX } else { self.to + LINGER }
     }
 
-    fn send_one(&mut self, core: &mut Core) {
-        let (due, at) = (self.due(), Clock.now());
-        self.sent.late_ns.push(u32::try_from(at.since(due).as_nanos()).unwrap_or(u32::MAX));
-        let mut payload = vec![0; self.flow.pace.payload as usize];
+    /// Due time of the next packet, if it is before the end.
+    fn due(&self) -> Option<Time> {
+        self.source.next().filter(|due| *due < self.to)
+    }
+
+    fn send_one(&mut self, core: &mut Core, size: usize) {
+        let at = Clock.now();
+        let mut payload = vec![0; size.max(tag::LEN)];
         Tag { flow: self.flow.index, seq: self.sent.packets.len() as u64, at }.write(&mut payload);
-        self.sent.packets.push(SentPacket { at, bytes: self.flow.pace.payload });
+        self.sent.packets.push(SentPacket { at, bytes: payload.len() as u32 });
         // A packet sent before the connection is open is lost, as on an unconnected socket.
         if self.open {
             core.endpoint.send(at, self.session, payload, PktInfo::default());
         }
+    }
+
+    /// Sends the packets that were due at `due`.
+    fn send_due(&mut self, core: &mut Core, due: Time) {
+        self.sent.late_ns.push(u32::try_from(Clock.now().since(due).as_nanos()).unwrap_or(u32::MAX));
+        let mut sizes = std::mem::take(&mut self.sizes);
+        self.source.emit(due, self.sent.dropped.unwrap_or_default(), &mut sizes);
+        sizes.drain(..).for_each(|size| self.send_one(core, size));
+        self.sizes = sizes;
     }
 
     /// Records a row of the trace, and the drops so far.
@@ -323,7 +330,7 @@ impl App for Sender<'_> {
 
     fn on_deliver(&mut self, _: &mut Core, _: Time, _: SessionId, data: Vec<u8>) {
         let at = Clock.now();
-        if let Some(tag) = Tag::read(&data).filter(|tag| self.flow.echo && tag.flow == self.flow.index) {
+        if let Some(tag) = Tag::read(&data).filter(|tag| self.flow.spec.echo && tag.flow == self.flow.index) {
             self.sent.echoed.push(ReceivedPacket { seq: tag.seq, at, bytes: data.len() as u32 });
         }
     }
@@ -341,15 +348,21 @@ impl App for Sender<'_> {
         }
     }
 
+    fn fill(&mut self, core: &mut Core, now: Time) -> bool {
+        let Some(size) = self.source.backlog(now).filter(|_| self.open) else { return false };
+        let most = BACKLOG.min(self.flow.session.queue.max_packets as u32);
+        let waiting = core.endpoint.backlog(now, self.session).packets;
+        (waiting..most).for_each(|_| self.send_one(core, size));
+        waiting < most
+    }
+
     fn next_timeout(&self) -> Option<Time> {
-        let due = self.due();
-        let next = if due < self.to { due } else { self.end() };
-        Some(next.min(self.next_trace))
+        Some(self.due().unwrap_or(self.end()).min(self.next_trace))
     }
 
     fn on_timeout(&mut self, core: &mut Core, now: Time) {
-        while self.due() <= now && self.due() < self.to {
-            self.send_one(core);
+        while let Some(due) = self.due().filter(|due| *due <= now) {
+            self.send_due(core, due);
         }
         if self.next_trace <= now {
             self.look(core, now);

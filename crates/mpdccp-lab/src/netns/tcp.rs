@@ -14,11 +14,12 @@ use socket2::{Domain, Protocol, Socket, Type};
 use super::flow::{Counters, Flow, Sent};
 use super::tag::Tag;
 use super::tap::{Count, Tap};
-use super::udp::{NAP, Pace, sleep_until, timed_out};
+use super::udp::{NAP, play, sleep_until, timed_out};
 use super::world::{Namespace, ip};
 use crate::LabError;
 use crate::record::{FlowRecord, ReceivedPacket, SentPacket, TcpCounters};
 use crate::scenario::FlowSpec;
+use crate::sim::source::source;
 use linkem_net::{Urgency, hurry};
 
 /// Bytes per write of a bulk flow.
@@ -273,15 +274,14 @@ impl Flow for Bulk {
     }
 }
 
-/// Records at a constant rate over one TCP connection.
+/// Records of one size at given times over one TCP connection.
 pub(super) struct Paced {
-    name: String,
+    spec: FlowSpec,
     index: u16,
+    seed: u64,
     cc: String,
-    pace: Pace,
+    record: u32,
     to: SocketAddr,
-    /// The server returns everything.
-    echo: bool,
     sink: Sink,
 }
 
@@ -289,16 +289,17 @@ impl Paced {
     /// Starts the receiver.
     pub(super) fn start(
         spec: &FlowSpec,
-        index: u16,
+        (index, seed): (u16, u64),
         cc: &str,
         server: &Namespace,
         to: SocketAddr,
     ) -> Result<Paced, LabError> {
-        let pace = Pace::of(spec)?;
+        let Some(record) = spec.payload.as_ref().map(|payload| *payload.as_ref()) else {
+            return Err(LabError::Failed(format!("flow `{}` has no payload", spec.name.as_ref())));
+        };
         let sink =
-            Sink::start(server, (to.port(), Protocol::TCP), (Some(pace.payload as usize), false), spec.echo)?;
-        let name = spec.name.as_ref().clone();
-        Ok(Paced { name, index, cc: cc.to_owned(), pace, to, echo: spec.echo, sink })
+            Sink::start(server, (to.port(), Protocol::TCP), (Some(record as usize), false), spec.echo)?;
+        Ok(Paced { spec: spec.clone(), index, seed, cc: cc.to_owned(), record, to, sink })
     }
 }
 
@@ -310,31 +311,38 @@ impl Flow for Paced {
     fn send(&self, client: &Namespace, from: Time, to: Time, over: &AtomicBool) -> Result<Sent, LabError> {
         client.enter()?;
         let socket = connect(self.to, &self.cc, Protocol::TCP)?;
-        let failed = |e| LabError::failed(format!("sending TCP flow `{}`", self.name), e);
+        let failed = |e| LabError::failed(format!("sending TCP flow `{}`", self.spec.name.as_ref()), e);
         socket.set_tcp_nodelay(true).map_err(failed)?;
-        socket.set_tcp_notsent_lowat(UNSENT_RECORDS * self.pace.payload).map_err(failed)?;
+        socket.set_tcp_notsent_lowat(UNSENT_RECORDS * self.record).map_err(failed)?;
         let mut stream: TcpStream = socket.into();
-        let mut payload = vec![0; self.pace.payload as usize];
+        let mut payload = vec![0; self.record as usize];
         let (mut packets, mut dropped) = (Vec::new(), 0);
         stream.set_read_timeout(Some(NAP)).map_err(failed)?;
-        let reader = if self.echo { Some(stream.try_clone().map_err(failed)?) } else { None };
+        let reader = if self.spec.echo { Some(stream.try_clone().map_err(failed)?) } else { None };
         let (late_ns, echoed) = std::thread::scope(|scope| {
             let (size, counters) = (payload.len(), &self.sink.counters);
             let come_back = |reader| move || read_records(reader, size, over, counters, false);
             let listener = reader.map(|reader| scope.spawn(come_back(reader)));
-            let late_ns = self.pace.run(from, to, over, |seq| {
-                let at = Clock.now();
-                packets.push(SentPacket { at, bytes: self.pace.payload });
-                let mut fd = [PollFd::new(&stream, PollFlags::OUT)];
-                let ready = poll(&mut fd, Some(&Timespec { tv_sec: 0, tv_nsec: 0 })).unwrap_or(0);
-                // With echoes, the sender waits for room.
-                if ready == 0 && !self.echo {
-                    dropped += 1;
-                    return Ok(());
-                }
-                Tag { flow: self.index, seq, at }.write(&mut payload);
-                stream.write_all(&payload).map_err(failed)
-            })?;
+            let source = source(&self.spec, from, to, self.seed);
+            let late_ns = play(
+                source,
+                to,
+                over,
+                || 0,
+                |_| {
+                    let (at, seq) = (Clock.now(), packets.len() as u64);
+                    packets.push(SentPacket { at, bytes: self.record });
+                    let mut fd = [PollFd::new(&stream, PollFlags::OUT)];
+                    let ready = poll(&mut fd, Some(&Timespec { tv_sec: 0, tv_nsec: 0 })).unwrap_or(0);
+                    // With echoes, the sender waits for room.
+                    if ready == 0 && !self.spec.echo {
+                        dropped += 1;
+                        return Ok(());
+                    }
+                    Tag { flow: self.index, seq, at }.write(&mut payload);
+                    stream.write_all(&payload).map_err(failed)
+                },
+            )?;
             let panicked = |_| LabError::Failed("the TCP reader panicked".to_owned());
             let echoed = listener.map_or(Ok(Vec::new()), |thread| thread.join().map_err(panicked))?;
             Ok::<_, LabError>((late_ns, echoed))
@@ -345,12 +353,12 @@ impl Flow for Paced {
 
     fn finish(self: Box<Self>, sent: Sent) -> Result<FlowRecord, LabError> {
         Ok(FlowRecord {
-            name: self.name,
+            name: self.spec.name.as_ref().clone(),
             kind: "tcp".to_owned(),
-            offered: Some(self.pace.rate),
+            offered: self.spec.rate,
             sent: sent.packets,
             lateness_ns: sent.late_ns,
-            received: if self.echo { sent.echoed } else { self.sink.finish()? },
+            received: if self.spec.echo { sent.echoed } else { self.sink.finish()? },
             dropped_at_sender: sent.dropped,
             tcp: sent.tcp,
             ..FlowRecord::default()

@@ -73,11 +73,13 @@ pub(super) fn start(
             Ok(Box::new(Bulk::start(spec, cc.as_ref(), (client, server), (to, Count::Payload), Over::Tcp)?))
         }
         (Mode::Direct, FlowKind::Udp, Some(cc)) => {
-            Ok(Box::new(Paced::start(spec, index, cc.as_ref(), server, to)?))
+            Ok(Box::new(Paced::start(spec, (index, seed), cc.as_ref(), server, to)?))
         }
         (Mode::Direct, FlowKind::Udp, None) if plan.variant.udp => {
             Ok(Box::new(Udp::start(spec, (index, seed), server, to)?))
         }
-        (Mode::Direct, FlowKind::Udp, None) => Ok(Box::new(Dccp::start(plan, spec, index, server, to)?)),
+        (Mode::Direct, FlowKind::Udp, None) => {
+            Ok(Box::new(Dccp::start(plan, spec, (index, seed), server, to)?))
+        }
     }
 }

@@ -1,4 +1,4 @@
-//! The UDP generator and its receiver: constant rate, numbered packets, a common clock.
+//! The UDP generator and its receiver: numbered packets, a common clock.
 
 use core::time::Duration;
 use std::io::ErrorKind;
@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::JoinHandle;
 
 use dccp_net::Clock;
-use mpdccp_units::{Rate, Time};
+use mpdccp_units::Time;
 use rustix::thread::{ClockId, Timespec, clock_nanosleep_absolute};
 
 use super::flow::{Counters, Flow, Sent};
@@ -17,7 +17,7 @@ use super::world::Namespace;
 use crate::LabError;
 use crate::record::{FlowRecord, ReceivedPacket, SentPacket};
 use crate::scenario::FlowSpec;
-use crate::sim::source::source;
+use crate::sim::source::{Source, source};
 use linkem_net::{Urgency, hurry};
 
 /// IPv4 and UDP headers of a generated packet.
@@ -33,47 +33,25 @@ pub(super) fn sleep_until(at: Time) {
     while clock_nanosleep_absolute(ClockId::Monotonic, &until) == Err(rustix::io::Errno::INTR) {}
 }
 
-/// A source of equal packets at a constant rate. Packets have fixed times: a late packet does not delay later
-/// ones.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Pace {
-    /// Payload bytes.
-    pub(super) payload: u32,
-    /// Payload rate.
-    pub(super) rate: Rate,
-}
-
-impl Pace {
-    /// Rate and size of a flow.
-    pub(super) fn of(spec: &FlowSpec) -> Result<Pace, LabError> {
-        match (&spec.payload, spec.rate) {
-            (Some(payload), Some(rate)) => Ok(Pace { payload: *payload.as_ref(), rate }),
-            _ => Err(LabError::Failed(format!("flow `{}` has no payload or rate", spec.name.as_ref()))),
-        }
+/// Calls `each` with the size of every packet of `source` at its time, until `to` or until `over` is set;
+/// returns the lateness of each time. Packets have fixed times: a late packet does not delay later ones.
+/// `dropped` is the number of packets that the sender dropped so far.
+pub(super) fn play(
+    mut source: Box<dyn Source>,
+    to: Time,
+    over: &AtomicBool,
+    dropped: impl Fn() -> u64,
+    mut each: impl FnMut(usize) -> Result<(), LabError>,
+) -> Result<Vec<u32>, LabError> {
+    hurry(Urgency::Traffic);
+    let (mut late_ns, mut sizes) = (Vec::new(), Vec::new());
+    while let Some(due) = source.next().filter(|due| *due < to && !over.load(Ordering::Relaxed)) {
+        sleep_until(due);
+        late_ns.push(u32::try_from(Clock.now().since(due).as_nanos()).unwrap_or(u32::MAX));
+        source.emit(due, dropped(), &mut sizes);
+        sizes.drain(..).try_for_each(&mut each)?;
     }
-
-    /// Calls `each` with the number of every packet at its time, until `to` or until `over` is set; returns
-    /// the lateness of each call.
-    pub(super) fn run(
-        self,
-        from: Time,
-        to: Time,
-        over: &AtomicBool,
-        mut each: impl FnMut(u64) -> Result<(), LabError>,
-    ) -> Result<Vec<u32>, LabError> {
-        hurry(Urgency::Traffic);
-        let mut late_ns = Vec::new();
-        for seq in 0u64.. {
-            let at = from + self.rate.time_for(u64::from(self.payload) * seq);
-            if at >= to || over.load(Ordering::Relaxed) {
-                break;
-            }
-            sleep_until(at);
-            late_ns.push(u32::try_from(Clock.now().since(at).as_nanos()).unwrap_or(u32::MAX));
-            each(seq)?;
-        }
-        Ok(late_ns)
-    }
+    Ok(late_ns)
 }
 
 /// A UDP flow, through a tunnel or directly over a path.
@@ -106,32 +84,26 @@ impl Flow for Udp {
     fn send(&self, client: &Namespace, from: Time, to: Time, over: &AtomicBool) -> Result<Sent, LabError> {
         client.enter()?;
         let socket = socket(0).map_err(|e| LabError::failed("the generator's socket", e))?;
-        let mut source = source(&self.spec, from, to, self.seed);
+        let source = source(&self.spec, from, to, self.seed);
         let mut payload = Vec::new();
-        let mut sizes = Vec::new();
         let mut packets: Vec<SentPacket> = Vec::new();
         let counters = &self.receiver.counters;
-        let mut late_ns = Vec::new();
-        let echoed = std::thread::scope(|scope| {
+        let (late_ns, echoed) = std::thread::scope(|scope| {
             let come_back = || receive(&socket, self.index, over, counters, false);
             let listener = self.spec.echo.then(|| scope.spawn(come_back));
-            hurry(Urgency::Traffic);
-            // Packets have fixed times: a late packet does not delay later ones.
-            while let Some(due) = source.next().filter(|due| *due < to && !over.load(Ordering::Relaxed)) {
-                sleep_until(due);
-                late_ns.push(u32::try_from(Clock.now().since(due).as_nanos()).unwrap_or(u32::MAX));
-                source.emit(due, counters.dropped.load(Ordering::Relaxed), &mut sizes);
-                for size in sizes.drain(..) {
-                    let (at, seq) = (Clock.now(), packets.len() as u64);
-                    payload.resize(size.max(tag::LEN), 0);
-                    Tag { flow: self.index, seq, at }.write(&mut payload);
-                    packets.push(SentPacket { at, bytes: payload.len() as u32 + HEADERS });
-                    // A packet that the kernel refuses (no route, no buffer) is lost.
-                    let _ = socket.send_to(&payload, self.to);
-                }
-            }
+            let dropped = || counters.dropped.load(Ordering::Relaxed);
+            let late_ns = play(source, to, over, dropped, |size| {
+                let (at, seq) = (Clock.now(), packets.len() as u64);
+                payload.resize(size.max(tag::LEN), 0);
+                Tag { flow: self.index, seq, at }.write(&mut payload);
+                packets.push(SentPacket { at, bytes: payload.len() as u32 + HEADERS });
+                // A packet that the kernel refuses (no route, no buffer) is lost.
+                let _ = socket.send_to(&payload, self.to);
+                Ok(())
+            })?;
             let panicked = |_| LabError::Failed("the generator's receiver panicked".to_owned());
-            listener.map_or(Ok(Vec::new()), |thread| thread.join().map_err(panicked))
+            let echoed = listener.map_or(Ok(Vec::new()), |thread| thread.join().map_err(panicked))?;
+            Ok::<_, LabError>((late_ns, echoed))
         })?;
         Ok(Sent { packets, echoed, late_ns, ..Sent::default() })
     }

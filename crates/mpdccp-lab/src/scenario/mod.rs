@@ -264,12 +264,11 @@ impl Scenario {
 
     /// The feature of `variant` that only the simulator supports, if any.
     pub fn simulator_only_of(&self, variant: &Variant) -> Option<&'static str> {
-        // TCP reads from the source as fast as it can; on namespaces, the sender of a DCCP connection has a
-        // fixed rate.
+        // On namespaces a TCP connection carries records of one size.
         let simple = |f: &FlowSpec| match f.source() {
-            None | Some(SourceSpec::Constant {}) => true,
-            Some(SourceSpec::Bulk {}) => variant.tcp.is_some(),
-            Some(_) => self.mode == Mode::Tunnel || variant.udp,
+            Some(SourceSpec::Bulk {}) => self.mode == Mode::Direct && !variant.udp,
+            Some(SourceSpec::Video { .. }) => variant.tcp.is_none(),
+            None | Some(_) => true,
         };
         let flows = self.flows_of(variant, self.headline());
         if flows.iter().any(|f| f.reverse && f.kind != FlowKind::Command) {
@@ -284,7 +283,7 @@ impl Scenario {
         if self.events.iter().any(|e| e.restart.is_some() || e.kill.is_some()) {
             return Some("events that restart an end of the tunnel");
         }
-        let what = "bulk sources, or sources other than constant rate in mode = \"direct\"";
+        let what = "a video over TCP, or a backlogged source without congestion control";
         (!flows.iter().all(simple)).then_some(what)
     }
 

@@ -36,6 +36,10 @@ pub(crate) struct Args {
     /// Compare with this output directory of another build for the same seed.
     #[arg(long, value_name = "DIR")]
     against: Option<PathBuf>,
+    /// Run each point of up to 200 Mbit/s on network namespaces too, with the kernel's TCP as reference and
+    /// as company, and list where the simulator differs. Needs root.
+    #[arg(long)]
+    kernel: bool,
 }
 
 fn seed(text: &str) -> Result<u64, String> {
@@ -56,6 +60,7 @@ pub(super) fn judge(args: &Args) -> Result<(), LabError> {
         out: args.out.clone(),
         references: args.references.clone(),
         against: args.against.clone(),
+        kernel: args.kernel.then(super::machine::netns).transpose()?,
     };
     let text = judge::run(&options, &|done, of| eprintln!("{done}/{of}"))?;
     println!("{text}");
