@@ -5,8 +5,8 @@ use serde::{Deserialize, Serialize};
 use super::criterion::{Criterion, PACKET};
 use super::draw::{Company, Point};
 use super::figures::Figures;
+use super::point_runs::{PATH, Source, class, runs};
 use super::verdict::{Runs, verdict};
-use super::{PATH, Source, class, runs};
 use crate::LabError;
 use crate::netns::Netns;
 

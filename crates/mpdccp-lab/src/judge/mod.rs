@@ -7,6 +7,7 @@ mod figures;
 mod kept;
 mod kernel;
 mod options;
+mod point_runs;
 mod random;
 mod report;
 mod text;
@@ -17,25 +18,18 @@ use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use criterion::Criterion;
-use draw::{Company, Point};
-use figures::figures;
+use draw::Point;
 use kept::Kept;
 pub use options::Options;
+use point_runs::{Source, bbr, class, runs};
 use report::{Judged, Row};
 use verdict::{Runs, verdict};
 
-use crate::scenario::Scenario;
 use crate::sim::Sim;
-use crate::{Backend, LabError, Plan, code};
+use crate::{LabError, code};
 
 /// Default variants.
 pub const VARIANTS: [&str; 6] = ["ccid2", "ccid5", "ccid5-draft", "ccid7", "ccid250", "ccid252"];
-/// Reference congestion controls.
-const REFERENCES: [&str; 2] = ["cubic", "bbr"];
-
-/// The thin flow that measures the path's own latency.
-const PATH: &str = "udp";
-
 /// The seed of published results: it changes with the congestion control's sources.
 pub fn release_seed() -> u64 {
     env!("MPDCCP_CC_SOURCES").parse().unwrap_or(1)
@@ -116,49 +110,6 @@ fn indices(distribution: &draw::Distribution, options: &Options) -> Result<Vec<u
     Ok(all.filter(|index| options.class.is_none() || options.class.as_deref() == name(*index)).collect())
 }
 
-/// Runs BBR with its company at a point in the simulator.
-fn bbr(point: &Point) -> Result<figures::Figures, LabError> {
-    one(&Sim::default(), point, &scenario(point, false, false)?, "bbr")
-}
-
-/// Where runs come from.
-struct Source<'a> {
-    backend: &'a dyn Backend,
-    /// Stored results of the simulator's references.
-    references: Option<&'a Kept<'a>>,
-}
-
-/// Runs all variants and the references at one point.
-fn runs(source: &Source<'_>, point: &Point, variants: &[&str]) -> Result<Runs, LabError> {
-    let mut labels = REFERENCES.to_vec();
-    if variants.contains(&"ccid2") && matches!(point.company, Company::Alone | Company::Short) {
-        labels.push("reno");
-    }
-    let company = scenario(point, false, false)?;
-    let reference = |alone: bool, thin: bool, label: &str| {
-        let run = || one(source.backend, point, &scenario(point, alone, thin)?, label);
-        match source.references {
-            Some(kept) => kept.get(point, &point.scenario(alone, thin), label, run),
-            None => run(),
-        }
-    };
-    let mut runs = Runs::new();
-    for label in labels {
-        runs.insert(label.to_owned(), reference(false, false, label)?);
-    }
-    for label in variants {
-        runs.insert((*label).to_owned(), one(source.backend, point, &company, label)?);
-    }
-    runs.insert(PATH.to_owned(), reference(true, true, "udp")?);
-    if matches!(point.company, Company::Own(_)) {
-        let alone = scenario(point, true, false)?;
-        for label in variants {
-            runs.insert(format!("{label}-alone"), one(source.backend, point, &alone, label)?);
-        }
-    }
-    Ok(runs)
-}
-
 /// The verdicts on all variants at one point.
 fn judge_rows(criterion: &Criterion, point: &Point, variants: &[&str], runs: &Runs) -> Vec<Row> {
     let row = |label: &&str| {
@@ -173,30 +124,6 @@ fn judge_rows(criterion: &Criterion, point: &Point, variants: &[&str], runs: &Ru
         })
     };
     variants.iter().filter_map(row).collect()
-}
-
-/// The point's class; competition with per-flow queues counts separately.
-fn class(point: &Point) -> String {
-    let apart = point.fair_queue && matches!(point.company, Company::Tcp(_));
-    if apart { format!("{}, fair queue", point.class) } else { point.class.clone() }
-}
-
-fn scenario(point: &Point, alone: bool, thin: bool) -> Result<Scenario, LabError> {
-    let name = format!("point {}", point.index);
-    Scenario::parse(&name, &point.scenario(alone, thin)).map_err(|e| LabError::Failed(e.to_string()))
-}
-
-fn one(
-    backend: &dyn Backend,
-    point: &Point,
-    scenario: &Scenario,
-    label: &str,
-) -> Result<figures::Figures, LabError> {
-    let variant = scenario.variant(label);
-    let variant = variant.ok_or_else(|| LabError::Failed(format!("unknown variant `{label}`")))?;
-    let plan = Plan { scenario, variant, cell: scenario.headline(), repeat: 0, seed: point.seed };
-    let record = backend.run(&plan, &mut |_| {})?;
-    Ok(figures(point, &plan, &record))
 }
 
 #[cfg(test)]

@@ -1,0 +1,77 @@
+//! The runs at a point.
+
+use super::draw::{Company, Point};
+use super::figures::{Figures, figures};
+use super::kept::Kept;
+use super::verdict::Runs;
+use crate::scenario::Scenario;
+use crate::sim::Sim;
+use crate::{Backend, LabError, Plan};
+
+/// Reference congestion controls.
+const REFERENCES: [&str; 2] = ["cubic", "bbr"];
+
+/// The thin flow that measures the path's own latency.
+pub(super) const PATH: &str = "udp";
+
+/// Runs BBR with its company at a point in the simulator.
+pub(super) fn bbr(point: &Point) -> Result<Figures, LabError> {
+    one(&Sim::default(), point, &scenario(point, false, false)?, "bbr")
+}
+
+/// Where runs come from.
+pub(super) struct Source<'a> {
+    pub(super) backend: &'a dyn Backend,
+    /// Stored results of the simulator's references.
+    pub(super) references: Option<&'a Kept<'a>>,
+}
+
+/// Runs all variants and the references at one point.
+pub(super) fn runs(source: &Source<'_>, point: &Point, variants: &[&str]) -> Result<Runs, LabError> {
+    let mut labels = REFERENCES.to_vec();
+    if variants.contains(&"ccid2") && matches!(point.company, Company::Alone | Company::Short) {
+        labels.push("reno");
+    }
+    let company = scenario(point, false, false)?;
+    let reference = |alone: bool, thin: bool, label: &str| {
+        let run = || one(source.backend, point, &scenario(point, alone, thin)?, label);
+        match source.references {
+            Some(kept) => kept.get(point, &point.scenario(alone, thin), label, run),
+            None => run(),
+        }
+    };
+    let mut runs = Runs::new();
+    for label in labels {
+        runs.insert(label.to_owned(), reference(false, false, label)?);
+    }
+    for label in variants {
+        runs.insert((*label).to_owned(), one(source.backend, point, &company, label)?);
+    }
+    runs.insert(PATH.to_owned(), reference(true, true, "udp")?);
+    if matches!(point.company, Company::Own(_)) {
+        let alone = scenario(point, true, false)?;
+        for label in variants {
+            runs.insert(format!("{label}-alone"), one(source.backend, point, &alone, label)?);
+        }
+    }
+    Ok(runs)
+}
+
+/// The point's class; competition with per-flow queues counts separately.
+pub(super) fn class(point: &Point) -> String {
+    let apart = point.fair_queue && matches!(point.company, Company::Tcp(_));
+    if apart { format!("{}, fair queue", point.class) } else { point.class.clone() }
+}
+
+fn scenario(point: &Point, alone: bool, thin: bool) -> Result<Scenario, LabError> {
+    let name = format!("point {}", point.index);
+    Scenario::parse(&name, &point.scenario(alone, thin)).map_err(|e| LabError::Failed(e.to_string()))
+}
+
+fn one(backend: &dyn Backend, point: &Point, scenario: &Scenario, label: &str) -> Result<Figures, LabError> {
+    let variant = scenario.variant(label);
+    let variant = variant.ok_or_else(|| LabError::Failed(format!("unknown variant `{label}`")))?;
+    let plan = Plan { scenario, variant, cell: scenario.headline(), repeat: 0, seed: point.seed };
+    let record = backend.run(&plan, &mut |_| {})?;
+    Ok(figures(point, &plan, &record))
+}
