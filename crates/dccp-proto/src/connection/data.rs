@@ -80,6 +80,12 @@ impl Connection {
         packet.saturating_sub(header + options.next_multiple_of(4))
     }
 
+    /// A packet took another path since it is too large for this one. Such traffic triggers probes of a larger
+    /// size, like this path's own data: otherwise a healed path whose traffic is all large would stay narrow.
+    pub fn note_too_narrow(&mut self, now: Time) {
+        self.pmtu.iter_mut().for_each(|pmtu| pmtu.on_data(now));
+    }
+
     /// Sends one data packet, with `options` (encoded, the owner's) first. Call it only while
     /// [`gate`](Self::gate) is open, with `payload` within [`max_payload`](Self::max_payload). A packet
     /// without payload is padded: it only measures the path. Feedback is not piggybacked if the packet would

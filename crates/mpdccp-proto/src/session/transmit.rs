@@ -238,6 +238,20 @@ impl Session {
         }
     }
 
+    /// Tells paths that would share this packet's traffic if their MTU was larger. Paths of a lower priority
+    /// than the chosen ones may cost money, so this traffic does not make them send probes.
+    fn note_too_narrow(&mut self, now: Time, chosen: &[PathId], len: usize) {
+        let prio = self.rows.iter().filter(|row| chosen.contains(&row.id)).map(|row| row.prio).max();
+        for row in self.rows.iter().filter(|row| row.state.is_up() && row.max_payload < len) {
+            if Some(row.prio) >= prio
+                && let Some(conn) =
+                    self.paths.iter_mut().find(|p| p.id == row.id).and_then(|p| p.conn.as_mut())
+            {
+                conn.note_too_narrow(now);
+            }
+        }
+    }
+
     /// The next packet: a repair with its old number, or the head of a queue with the next number
     /// (RFC 9897 section 3.2.5: one circular number per datagram, over all paths).
     fn take_head(&mut self, now: Time, source: Source) -> Option<Copy> {
@@ -284,6 +298,7 @@ impl Session {
         if self.order_flows {
             self.options.push(&Opt::Mp(MpOption::Exp(&[copy.back])));
         }
+        self.note_too_narrow(now, paths, packet.data.len());
         let mut left = None;
         for &path in paths {
             let usable = |i: &usize| {

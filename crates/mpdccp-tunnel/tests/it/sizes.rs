@@ -154,6 +154,17 @@ fn a_healed_path_grows_while_traffic_flows_and_is_not_probed_without() {
     assert!(passes(&mut world, 0, SERVER, FULL) && passes(&mut world, SERVER, 0, FULL));
 }
 
+/// All traffic is too large for the narrow path, so the path itself carries none.
+#[test]
+fn a_healed_path_grows_if_all_traffic_is_too_large_for_it() {
+    let mut world = up("");
+    narrow(&mut world, "p0", 1200);
+    assert_eq!(world.path(0, "a").map(|path| path.mtu), Some(1200));
+    world.hosts[0].access.get_mut("p0").unwrap().mtu = 1500;
+    talk(&mut world, SECOND * 30, FULL);
+    assert_eq!(world.path(0, "a").map(|path| path.mtu), Some(1500));
+}
+
 /// From the first packet on, the tunnel delivers each packet, answers it with ICMP, or counts it, for all
 /// path MTUs.
 #[test]
