@@ -84,6 +84,29 @@ fn settings_reach_the_other_end() {
     assert_eq!(server.feature(feature::ALLOW_SHORT_SEQNOS, Side::Local), 1);
 }
 
+/// RFC 4340 section 11.3: one acknowledgement for Ack Ratio packets, also after a later change.
+#[test]
+fn a_new_ack_ratio_is_obeyed_at_once() {
+    let mut net = Net::open(Config::default(), Config::default());
+    let mut seq = net.gss(CLIENT);
+    // All packets arrive at the same instant, so no acknowledgement waits for a timer.
+    for ratio in [6, 3, 9] {
+        seq = seq.next();
+        let header = net.forge(CLIENT, PacketType::Ack, seq, Some(net.gss(SERVER)));
+        // Change L(Ack Ratio).
+        assert!(net.strike(CLIENT, &header, &[32, 5, feature::ACK_RATIO, 0, ratio], &[]));
+        assert_eq!(net.end(SERVER).feature(feature::ACK_RATIO, Side::Remote), u64::from(ratio));
+        for count in 1..=ratio * 2 {
+            let before = net.types(SERVER).len();
+            seq = seq.next();
+            let header = net.forge(CLIENT, PacketType::Data, seq, None);
+            assert!(net.strike(CLIENT, &header, &[], b"data"));
+            let acks = net.types(SERVER).len() - before;
+            assert_eq!(acks, usize::from(count % ratio == 0), "packet {count} at ratio {ratio}");
+        }
+    }
+}
+
 #[test]
 fn the_sequence_window_follows_the_congestion_window() {
     let mut net = negotiated(Config::default(), Config::default());
