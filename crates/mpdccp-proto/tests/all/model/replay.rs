@@ -298,6 +298,12 @@ impl Replay {
     fn deliver(&mut self, packet: &Packet) -> Result<(), Stop> {
         let bytes = self.take(packet);
         let end = 1 - packet.from;
+        // The feature near-wrap: 0 follows the numbers of a connection, and its window contains it.
+        let unchecked =
+            matches!(self.model.conns[packet.conn][end].state, Conn::Closed | Conn::TimeWait | Conn::Request);
+        if packet.seq == 0 && !unchecked && Seq::initial(0) != Seq::new(0) {
+            return Err(LeftOut("a valid number 0"));
+        }
         self.now[end] += Duration::from_millis(1);
         let len = bytes.len() as u32 + 28;
         self.ends[end].handle_datagram(self.now[end], &route(end, packet.conn), Ecn::NotEct, len, &bytes);
