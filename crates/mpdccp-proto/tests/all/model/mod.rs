@@ -333,8 +333,8 @@ impl State {
                 self.opened(end, c, ends);
                 confirm = !ends && self.is_open(end, c);
                 // A client that joins again has probably lost the earlier subflow, so the server asks it.
-                for old in (1..CONNS).filter(|old| c > 0 && *old != c && !ends) {
-                    if self.is_open(end, old) && self.sessions[end] == Session::Open {
+                for old in (1..CONNS).filter(|old| *old != c) {
+                    if self.is_open(end, old) {
                         self.send_acking(end, old, Sync);
                     }
                 }
@@ -413,7 +413,6 @@ impl State {
             self.send_acking(end, c, Reset(code));
             self.half(end, c).state = Conn::Closed;
         }
-        self.pending[end] = Default::default();
     }
 
     /// A subflow ended.
