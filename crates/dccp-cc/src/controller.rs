@@ -89,6 +89,8 @@ pub struct AckEvent<'a> {
     pub congestion: bool,
     /// Newest RTT sample, without the acknowledgement delay.
     pub rtt: Option<Duration>,
+    /// Part of the RTT beyond its minimum that the return path caused; zero if unknown.
+    pub returning: Duration,
     /// Smoothed values, this sample included.
     pub estimator: &'a RttEstimator,
     /// Delivery-rate sample, if this acknowledgement gave a valid one.
@@ -103,6 +105,14 @@ pub struct AckEvent<'a> {
     pub round_end: bool,
     /// Only the application limited sending: the window and pacing did not within the last round.
     pub app_limited: bool,
+}
+
+impl AckEvent<'_> {
+    /// The RTT sample without delay of the return path beyond its minimum: only queues of the forward path
+    /// raise it.
+    pub fn forward_rtt(&self) -> Option<Duration> {
+        self.rtt.map(|rtt| rtt.saturating_sub(self.returning))
+    }
 }
 
 /// A congestion control algorithm. It has no clock, sends nothing and knows no protocol.

@@ -160,7 +160,7 @@ impl Cubic {
             self.slow_start_as_linux(ev, segments);
         } else if self.slow_start() {
             // RFC 9406 section 4.2: HyStart++ only before the first congestion.
-            let over = self.state.ssthresh.is_none() && self.hystart.on_ack(ev.rtt, ev.round_end);
+            let over = self.state.ssthresh.is_none() && self.hystart.on_ack(ev.forward_rtt(), ev.round_end);
             let s = &mut self.state;
             s.cwnd += self.hystart.growth(segments);
             if let Some(threshold) = s.ssthresh {

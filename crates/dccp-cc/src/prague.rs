@@ -199,6 +199,7 @@ mod tests {
             ce,
             congestion: ce + lost > 0,
             rtt: None,
+            returning: Duration::ZERO,
             estimator: &estimator,
             rate: None,
             inflight_before: amount(acked),

@@ -183,6 +183,11 @@ impl Controller for Bbr1 {
 
     fn on_ack(&mut self, ev: &AckEvent<'_>) {
         self.delivered = self.units.of(ev.delivered);
+        if ev.rtt.is_some() {
+            self.path.on_returning(ev.returning);
+        }
+        // Only queues of the forward path matter for the model.
+        let ev = &AckEvent { rtt: ev.forward_rtt(), ..*ev };
         self.update_model_and_state(ev);
         if self.tuning.linux && ev.rate.is_some() {
             let (acked, cwnd) = (self.units.of(ev.acked) as f64, self.cwnd as f64);

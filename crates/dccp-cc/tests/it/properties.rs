@@ -144,6 +144,7 @@ impl Driver {
             ce,
             congestion,
             rtt,
+            returning: Duration::ZERO,
             estimator: &self.est,
             rate: self.sampler.sample(self.est.min().map(|m| m.0)),
             inflight_before: before,

@@ -17,6 +17,8 @@ pub struct Feedback<'a> {
     pub vector: &'a [u8],
     /// Time the peer held the packet `ack` before acknowledging it (Elapsed Time or Timestamp Echo).
     pub elapsed: Duration,
+    /// The peer's clock when it sent the acknowledgement: Timestamp, in units of 10 microseconds.
+    pub timestamp: Option<u32>,
     /// CCID-specific options (types 128 to 255) addressed to the sender, as the raw option area.
     pub options: &'a [u8],
 }

@@ -32,6 +32,11 @@ pub(crate) fn needs_ack_vector(ccid: u8) -> bool {
     }
 }
 
+/// Whether the sending half of `ccid` uses Timestamps on acknowledgements.
+pub(crate) fn uses_timestamps(ccid: u8) -> bool {
+    find(ccid).is_some_and(|ccid| matches!(ccid.engine, Engine::AckVectors(by) if !by.strict))
+}
+
 /// Whether `ccid` is CCID 3 or one with its options and features (RFC 5622 section 8).
 pub(crate) fn is_tfrc(ccid: u8) -> bool {
     find(ccid).is_some_and(|ccid| matches!(ccid.engine, Engine::Tfrc { .. }))

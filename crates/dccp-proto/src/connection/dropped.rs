@@ -179,6 +179,7 @@ mod tests {
             ack: Seq::new(seq),
             vector: &[],
             elapsed: Default::default(),
+            timestamp: None,
             options: &[],
         });
     }

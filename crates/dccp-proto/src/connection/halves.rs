@@ -12,6 +12,8 @@ pub(super) struct Negotiated {
     pub(super) may_accept: bool,
     /// We send NDP Count.
     pub(super) ndp: bool,
+    /// We put a Timestamp on each Ack.
+    pub(super) timestamps: bool,
     /// We send Data Checksum.
     pub(super) checksum: bool,
     /// Packets leave as ECN-capable.

@@ -99,6 +99,7 @@ impl Connection {
             peer_drops: dropped::PeerDrops::default(),
             ecn: ecn::EcnPath::default(),
             timestamp: None,
+            echo_after: Time::ZERO,
             slow_receiver: false,
             early_data: Vec::new(),
             early_received: None,

@@ -290,7 +290,8 @@ impl Connection {
         if seen.slow_receiver {
             self.stats.slow_receiver += 1;
         }
-        if let Some(value) = seen.timestamp {
+        // RFC 4340 section 13.1: echo a Timestamp with the next packet; once a round trip is enough.
+        if let Some(value) = seen.timestamp.filter(|_| now >= self.echo_after) {
             self.timestamp = Some((value, now));
         }
         let ptype = packet.header.ptype;
@@ -326,6 +327,7 @@ impl Connection {
             ack,
             vector: &seen.vector,
             elapsed: seen.elapsed,
+            timestamp: seen.timestamp,
             options: if seen.for_ccid { packet.option_bytes } else { &[] },
         };
         // RFC 4340 section 12.3: an untrustworthy receiver.

@@ -87,6 +87,8 @@ pub struct Connection {
     ecn: ecn::EcnPath,
     /// A Timestamp to echo: its value and arrival time.
     timestamp: Option<(u32, Time)>,
+    /// No Timestamp is echoed before.
+    echo_after: Time,
     slow_receiver: bool,
     /// Application data for Request or Response, and the data received on one.
     early_data: Vec<u8>,

@@ -160,6 +160,7 @@ impl Connection {
             may_send: !needs_vector || on(feature::SEND_ACK_VECTOR, Remote),
             may_accept: self.cfg.ecn || on(feature::ECN_INCAPABLE, Local),
             ndp: on(feature::SEND_NDP_COUNT, Local),
+            timestamps: on(feature::SEND_TIMESTAMPS, Local),
             checksum: self.cfg.check_data_checksum && on(feature::CHECK_DATA_CHECKSUM, Remote),
             ect: self.cfg.ecn && !on(feature::ECN_INCAPABLE, Remote),
             short: on(feature::ALLOW_SHORT_SEQNOS, Remote),

@@ -17,7 +17,8 @@ pub(super) struct Seen<'a> {
     pub(super) vector: Cow<'a, [u8]>,
     /// Blocks of all Data Dropped options together.
     pub(super) dropped: Cow<'a, [u8]>,
-    /// Elapsed Time, or that of a Timestamp Echo.
+    /// Elapsed Time, or that of a Timestamp Echo on a Response. Later echoes tell nothing about the packet
+    /// that is acknowledged.
     pub(super) elapsed: Duration,
     pub(super) timestamp: Option<u32>,
     pub(super) ndp: Option<u64>,
@@ -81,7 +82,10 @@ pub(super) fn read<'a>(
             Opt::AckVector(_, cells) if ack.is_some() => append(&mut seen.vector, cells),
             Opt::DataDropped(blocks) if ack.is_some() => append(&mut seen.dropped, blocks),
             Opt::ElapsedTime(t) if ack.is_some() => seen.elapsed = ticks(t),
-            Opt::TimestampEcho(_, elapsed) => echo_elapsed = ticks(elapsed),
+            Opt::TimestampEcho(_, elapsed) if ptype == PacketType::Response => {
+                echo_elapsed = ticks(elapsed);
+            }
+            Opt::TimestampEcho(..) => {}
             Opt::Timestamp(t) => seen.timestamp = Some(t),
             Opt::NdpCount(n) => seen.ndp = Some(n),
             Opt::DataChecksum(crc) => seen.corrupt = crc != checksum::crc32c(packet.payload),

@@ -130,6 +130,10 @@ impl Connection {
             }
         }
         self.write_ndp(&mut out);
+        // The feedback needs the rest.
+        if self.negotiated.timestamps && out.len() < room / 2 {
+            out.push(&Opt::Timestamp(ticks(now)));
+        }
         self.write_feedback(now, seq, room, &mut out);
         let fixed = Fixed { ptype: PacketType::Ack, seq, ack: Some(self.numbers.gsr), reset: None };
         self.emit(now, fixed, out, &[], sink);
@@ -171,6 +175,7 @@ impl Connection {
     /// RFC 4340 section 13.1: the next packet echoes a Timestamp.
     fn write_timestamp_echo(&mut self, now: Time, out: &mut OptionBuf) {
         if let Some((value, at)) = self.timestamp.take() {
+            self.echo_after = now + self.rtt();
             let elapsed = u32::try_from(now.since(at).as_micros() / 10).unwrap_or(u32::MAX);
             out.push(&Opt::TimestampEcho(value, elapsed));
         }

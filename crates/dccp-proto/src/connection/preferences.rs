@@ -105,6 +105,14 @@ pub(super) fn negotiator(cfg: &Config, is_server: bool) -> Negotiator {
         }
     }
 
+    // Located at the data receiver. The draft variant of a CCID does without.
+    let uses = |ccids: &[u64]| ccids.iter().any(|c| u8::try_from(*c).is_ok_and(ccid::uses_timestamps));
+    for (side, uses) in [(Local, uses(&rx)), (Remote, uses(&tx) && !cfg.cc.draft)] {
+        if uses {
+            n.add(feature::SEND_TIMESTAMPS, side, &[1, 0]);
+        }
+    }
+
     // RFC 9897 section 3.1: located at the server, requested by the client, version 0 in the high nibble.
     if cfg.multipath {
         let side = multipath_side(is_server);
@@ -125,7 +133,7 @@ pub(super) fn multipath_side(is_server: bool) -> Side {
 /// Requests the features that the CCIDs need, as soon as these are known. RFC 4341 section 4: a sender that
 /// needs Ack Vectors requests them from its receiver. RFC 4342 sections 8.4 and 6.1: a TFRC sender requests
 /// Loss Event Rate, in case there are no Loss Intervals. A TFRC receiver requests NDP Count, to distinguish
-/// lost data from lost Acks.
+/// lost data from lost Acks. A sender that tells both directions' delays apart requests Timestamps.
 pub(super) fn depend(n: &mut Negotiator) {
     let is = |n: &Negotiator, side, what: fn(u8) -> bool| {
         u8::try_from(n.value(feature::CCID, side)).is_ok_and(what)
@@ -135,6 +143,9 @@ pub(super) fn depend(n: &mut Negotiator) {
     }
     if is(n, Side::Local, ccid::is_tfrc) {
         n.ask_once(feature::SEND_LOSS_EVENT_RATE, Side::Remote);
+    }
+    if is(n, Side::Local, ccid::uses_timestamps) {
+        n.ask_once(feature::SEND_TIMESTAMPS, Side::Remote);
     }
     if is(n, Side::Remote, ccid::is_tfrc) {
         n.ask_once(feature::SEND_NDP_COUNT, Side::Remote);

@@ -35,8 +35,8 @@ pub(crate) struct Spec {
 }
 
 impl Spec {
-    /// The features of RFC 4340 section 6.4, RFC 4342 section 8.4 and RFC 9897 section 3.1, `None` for any
-    /// other.
+    /// The features of RFC 4340 section 6.4, RFC 4342 section 8.4 and RFC 9897 section 3.1, and Send
+    /// Timestamps; `None` for any other.
     pub(crate) fn of(number: u8) -> Option<Spec> {
         const fn sp(initial: u64, required: bool) -> Option<Spec> {
             Some(Spec { rule: Rule::ServerPriority, len: 1, valid: (0, 255), initial, required })
@@ -59,7 +59,8 @@ impl Spec {
             | feature::CHECK_DATA_CHECKSUM
             | feature::MULTIPATH_CAPABLE
             // RFC 4342 section 8.4.
-            | feature::SEND_LOSS_EVENT_RATE => sp(0, false),
+            | feature::SEND_LOSS_EVENT_RATE
+            | feature::SEND_TIMESTAMPS => sp(0, false),
             _ => None,
         }
     }

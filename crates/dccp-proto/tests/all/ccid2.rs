@@ -60,8 +60,10 @@ impl Sender {
             })
             .collect();
         let ack = Seq::new(self.acked - 1);
-        self.half
-            .on_feedback(self.now, &Feedback { ack, vector: &cells, elapsed: Duration::ZERO, options: &[] });
+        self.half.on_feedback(
+            self.now,
+            &Feedback { ack, vector: &cells, elapsed: Duration::ZERO, timestamp: None, options: &[] },
+        );
     }
 
     /// A round trip: acknowledges everything in flight, `each` packets at a time.

@@ -358,6 +358,39 @@ fn timestamps_are_echoed_with_the_time_they_were_held() {
 }
 
 #[test]
+fn timestamps_are_echoed_once_in_a_round_trip() {
+    let mut net = Net::open(Config::default(), Config::default());
+    let from = net.log.len();
+    let mut header = net.next_from(CLIENT, PacketType::Data);
+    let mut strike = |times: usize, pause: u64| {
+        for _ in 0..times {
+            net.strike(CLIENT, &header, &[41, 6, 1, 2, 3, 4], b"x");
+            header.seq = header.seq.next();
+            net.run(Duration::from_millis(pause));
+        }
+        let echoes = net.log[from..].iter().flat_map(|s| s.packet().options().flatten());
+        echoes.filter(|o| matches!(o, Opt::TimestampEcho(..))).count()
+    };
+    assert_eq!(strike(10, 2), 1);
+    assert_eq!(strike(4, 100), 4);
+}
+
+/// An echo is older than the packet that its Ack acknowledges.
+#[test]
+fn the_time_that_an_echo_was_held_is_not_that_of_the_acknowledged_packet() {
+    let config = || Config { tx_ccids: vec![5], rx_ccids: vec![5], ..Config::default() };
+    let mut net = Net::open(config(), config());
+    net.network = Box::new(|_| Fate::Drop);
+    net.send(CLIENT, b"x");
+    net.run(Duration::from_millis(40));
+    let header = net.next_from(SERVER, PacketType::Ack);
+    // Echo of any Timestamp, held for 30 ms.
+    assert!(net.strike(SERVER, &header, &[42, 8, 0, 0, 0, 1, 0x0b, 0xb8, 38, 3, 0], &[]));
+    let rtt = net.end(CLIENT).tx_view().unwrap().rtt.latest();
+    assert_eq!(rtt, Some(Duration::from_millis(40)));
+}
+
+#[test]
 fn a_slow_receiver_says_so() {
     let mut net = Net::open(Config::default(), Config::default());
     net.send(CLIENT, b"x");

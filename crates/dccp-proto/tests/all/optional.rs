@@ -2,7 +2,7 @@
 
 use crate::common::*;
 use dccp_proto::Side;
-use dccp_proto::{CloseReason, Config, DropCode, DropReason, Event, Gate, State, Why};
+use dccp_proto::{CcOptions, CloseReason, Config, DropCode, DropReason, Event, Gate, State, Why};
 use dccp_wire::{Opt, OptionBuf, Packet, PacketType, ResetCode, checksum, feature};
 use mpdccp_units::Duration;
 
@@ -252,6 +252,29 @@ fn a_timestamp_on_the_request_tells_the_round_trip_alone() {
         let stamped =
             Packet::parse(&request).unwrap().options().flatten().any(|o| matches!(o, Opt::Timestamp(_)));
         assert_eq!(stamped, timestamps);
+    }
+}
+
+/// The sender's CCID decides whether Acks carry Timestamps; data packets never do.
+#[test]
+fn acks_carry_timestamps_if_the_sender_asks() {
+    for (ccid, draft, asked) in [(5, false, true), (5, true, false), (7, false, true), (2, false, false)] {
+        let cc = CcOptions { draft, ..CcOptions::default() };
+        let mut net = both(Config { tx_ccids: vec![ccid], rx_ccids: vec![ccid], cc, ..Config::default() });
+        let opened = net.log.len();
+        for _ in 0..100 {
+            net.send(CLIENT, b"x");
+            net.run(Duration::from_millis(10));
+        }
+        let stamped =
+            |sent: &&Sent| sent.packet().options().flatten().any(|o| matches!(o, Opt::Timestamp(_)));
+        let of = |from, ptype| net.log[opened..].iter().filter(move |s| s.from == from && s.ptype() == ptype);
+        let acks = of(SERVER, PacketType::Ack).count();
+        assert!(acks > 10, "{acks}");
+        let expected = if asked { acks } else { 0 };
+        assert_eq!(of(SERVER, PacketType::Ack).filter(stamped).count(), expected, "CCID {ccid}, {draft}");
+        assert_eq!(of(CLIENT, PacketType::Data).filter(stamped).count(), 0);
+        assert_eq!(of(CLIENT, PacketType::DataAck).filter(stamped).count(), 0);
     }
 }
 

@@ -185,6 +185,7 @@ impl Sender {
             ce: ack.ce,
             congestion,
             rtt,
+            returning: Duration::ZERO,
             estimator: &self.est,
             rate,
             inflight_before,

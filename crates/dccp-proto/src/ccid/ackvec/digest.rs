@@ -29,8 +29,9 @@ struct Digest {
     /// Amount delivered when that packet left.
     newest_delivered: u64,
     rtt: Option<Duration>,
-    /// Arrival time of the newest packet at the peer, as far as known, plus the return delay: when the
-    /// acknowledgement would have arrived without being held.
+    returning: Duration,
+    /// Arrival time of the newest packet at the peer, as far as known, plus the least return delay: when the
+    /// acknowledgement would have arrived without being held or delayed.
     arrived: Time,
     round_end: bool,
     /// A round of this connection also ended.
@@ -41,13 +42,15 @@ impl AckVecSender {
     pub(super) fn digest(&mut self, now: Time, feedback: &Feedback<'_>) {
         let Some(ack) = self.history.index(feedback.ack) else { return };
         let mut digest = self.begin_digest(now);
+        digest.returning = self.return_path.on_ack(now, feedback.timestamp);
+        digest.arrived = now - digest.returning;
         self.close_reported(ack, feedback.vector);
         let mut closed = core::mem::take(&mut self.closed);
         // Newest first.
         if closed.first().is_some_and(|(range, _)| range.contains(&ack)) {
             digest.rtt = self.rtt_sample(now, ack, feedback.elapsed);
             if digest.rtt.is_some() && !self.draft {
-                digest.arrived = now - feedback.elapsed;
+                digest.arrived = now - feedback.elapsed - digest.returning;
             }
         }
         self.rto.on_held(feedback.elapsed);
@@ -266,6 +269,7 @@ impl AckVecSender {
             ce: digest.ce,
             congestion: digest.congestion,
             rtt: digest.rtt,
+            returning: digest.returning,
             estimator: rtt,
             rate,
             inflight_before: digest.before,

@@ -19,6 +19,7 @@ mod receiver_tests;
 mod report;
 mod requests;
 mod restraint;
+mod return_path;
 mod rto;
 mod sender;
 #[cfg(test)]

@@ -66,7 +66,8 @@ impl Rig {
     }
 
     fn ack_of_ack(&mut self, ack: u64, vector: &[u8]) {
-        let feedback = Feedback { ack: Seq::new(ack), vector, elapsed: Duration::ZERO, options: &[] };
+        let feedback =
+            Feedback { ack: Seq::new(ack), vector, elapsed: Duration::ZERO, timestamp: None, options: &[] };
         self.half.on_ack_of_ack(Time::ZERO, &feedback);
     }
 }

@@ -5,6 +5,7 @@ use super::history::{Fate, History, Packet};
 use super::loss::{LossDetector, Rule};
 use super::requests::Requests;
 use super::restraint::Restraint;
+use super::return_path::ReturnPath;
 use super::rto::{DEFAULT_RTT, RtoTimer};
 use crate::ccid::table::AckVectors;
 use crate::ccid::{
@@ -51,6 +52,7 @@ pub struct AckVecSender {
     pub(super) history: History,
     pub(super) loss: LossDetector,
     pub(super) delay: Delay,
+    pub(super) return_path: ReturnPath,
     pub(super) rto: RtoTimer,
     pub(super) requests: Requests,
     /// Outstanding on this connection.
@@ -104,6 +106,7 @@ impl AckVecSender {
             history: History::new(cfg.first_seq),
             loss: LossDetector::new(rule),
             delay: Delay::default(),
+            return_path: ReturnPath::default(),
             rto: RtoTimer::default(),
             requests: Requests::new(RatioRule::of(strict, cfg.cc.draft)),
             inflight: Amount::default(),

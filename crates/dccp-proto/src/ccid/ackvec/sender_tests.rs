@@ -139,7 +139,10 @@ impl Rig {
             })
             .collect();
         let before = self.notes.lock().unwrap().acks.len();
-        self.half.on_feedback(now, &Feedback { ack: FIRST.add(ack), vector: &vector, elapsed, options: &[] });
+        self.half.on_feedback(
+            now,
+            &Feedback { ack: FIRST.add(ack), vector: &vector, elapsed, timestamp: None, options: &[] },
+        );
         let notes = self.notes.lock().unwrap();
         assert!(notes.acks.len() <= before + 1, "one call an acknowledgement");
         notes.acks.get(before).cloned().unwrap_or_default()
@@ -196,7 +199,8 @@ fn a_paths_capacity_is_observed_and_resumed() {
     for round in 0..10 {
         (0..100).for_each(|i| first.on_sent(ms(100 * round), FIRST.add(100 * round + i), 1_000, Some(1_000)));
         let (ack, vector) = (FIRST.add(100 * round + 99), all(100));
-        let feedback = Feedback { ack, vector: &vector, elapsed: Duration::ZERO, options: &[] };
+        let feedback =
+            Feedback { ack, vector: &vector, elapsed: Duration::ZERO, timestamp: None, options: &[] };
         first.on_feedback(ms(100 * (round + 1)), &feedback);
     }
     let saved = first.view().capacity.unwrap();
@@ -211,7 +215,10 @@ fn a_paths_capacity_is_observed_and_resumed() {
     second.on_blocked(ms(99), false);
     let vector = all(10);
     let ack = FIRST.add(9);
-    second.on_feedback(ms(100), &Feedback { ack, vector: &vector, elapsed: Duration::ZERO, options: &[] });
+    second.on_feedback(
+        ms(100),
+        &Feedback { ack, vector: &vector, elapsed: Duration::ZERO, timestamp: None, options: &[] },
+    );
     let view = second.view();
     assert_eq!((view.resumption, view.cwnd), (Some(ResumePhase::Unvalidated), Window::Bytes(300_000)));
     assert_eq!(view.capacity, None, "nothing is seen of a path while it is tried");
@@ -222,7 +229,10 @@ fn a_paths_capacity_is_observed_and_resumed() {
     (0..9).for_each(|i| third.on_sent(ms(0), FIRST.add(i), 1_000, Some(1_000)));
     let marked = [cell(State::ReceivedEcnMarked, 1)];
     let ack = FIRST;
-    third.on_feedback(ms(100), &Feedback { ack, vector: &marked, elapsed: Duration::ZERO, options: &[] });
+    third.on_feedback(
+        ms(100),
+        &Feedback { ack, vector: &marked, elapsed: Duration::ZERO, timestamp: None, options: &[] },
+    );
     third.resume(&saved, u64::MAX);
     assert_eq!(third.view().resumption, None);
 }
@@ -480,7 +490,13 @@ fn packets_never_sent_or_settled_long_ago_are_ignored() {
     assert_eq!(rig.counts(), (0, 3, 0));
     rig.half.on_feedback(
         ms(12),
-        &Feedback { ack: FIRST.sub(1), vector: &[0, 63], elapsed: Duration::MAX, options: &[1, 2, 3] },
+        &Feedback {
+            ack: FIRST.sub(1),
+            vector: &[0, 63],
+            elapsed: Duration::MAX,
+            timestamp: None,
+            options: &[1, 2, 3],
+        },
     );
     assert_eq!(rig.counts(), (0, 3, 0));
 }
@@ -542,7 +558,7 @@ proptest! {
                     let back = if kind == 5 { number } else { u64::from(elapsed) << 20 };
                     let elapsed = Duration::from_micros(u64::from(elapsed));
                     let ack = FIRST.add(rig.next).sub(back);
-                    rig.half.on_feedback(now, &Feedback { ack, vector: &bytes, elapsed, options: &bytes });
+                    rig.half.on_feedback(now, &Feedback { ack, vector: &bytes, elapsed, timestamp: None, options: &bytes });
                 }
             }
             rig.counts();

@@ -61,8 +61,13 @@ impl Group {
     /// All packets up to `ack` of half `i` arrived.
     fn ack(&mut self, now: Time, i: usize, ack: u64) {
         let vector: Vec<u8> = (0..=ack).map(|_| cell(State::Received, 1)).collect();
-        let feedback =
-            Feedback { ack: FIRST.add(ack), vector: &vector, elapsed: Duration::ZERO, options: &[] };
+        let feedback = Feedback {
+            ack: FIRST.add(ack),
+            vector: &vector,
+            elapsed: Duration::ZERO,
+            timestamp: None,
+            options: &[],
+        };
         self.with(i, |half| half.on_feedback(now, &feedback));
     }
 
@@ -153,7 +158,13 @@ fn losses_of_one_window_reduce_it_once_whoever_had_them() {
     }
     let before = group.cwnd();
     let vector = [cell(State::Received, 3), cell(State::NotYetReceived, 2)];
-    let feedback = Feedback { ack: FIRST.add(6), vector: &vector, elapsed: Duration::ZERO, options: &[] };
+    let feedback = Feedback {
+        ack: FIRST.add(6),
+        vector: &vector,
+        elapsed: Duration::ZERO,
+        timestamp: None,
+        options: &[],
+    };
     for i in 0..2 {
         group.with(i, |half| half.on_feedback(ms(100), &feedback));
         assert!(group.halves[i].lost.packets > 0);
@@ -186,7 +197,7 @@ proptest! {
                 }
                 _ => {
                     let ack = FIRST.add(group.halves[i].history.next()).sub(number % 8 + 1);
-                    let feedback = Feedback { ack, vector: &bytes, elapsed: Duration::ZERO, options: &[] };
+                    let feedback = Feedback { ack, vector: &bytes, elapsed: Duration::ZERO, timestamp: None, options: &[] };
                     group.with(i, |half| half.on_feedback(now, &feedback));
                 }
             }

@@ -234,7 +234,7 @@ fn ack_vectors_are_sent_if_asked_for() {
     // Once reported and acknowledged, it is not repeated.
     s.half.on_ack_of_ack(
         ms(30),
-        &Feedback { ack: Seq::new(1), vector: &[], elapsed: Duration::ZERO, options: &[] },
+        &Feedback { ack: Seq::new(1), vector: &[], elapsed: Duration::ZERO, timestamp: None, options: &[] },
     );
     s.data(ms(31), 4, 0);
     out.clear();

@@ -33,7 +33,7 @@ fn rates(receive_rate: u32, loss_event_rate: u32) -> OptionBuf {
 }
 
 fn feedback<'a>(ack: Seq, options: &'a OptionBuf) -> Feedback<'a> {
-    Feedback { ack, vector: &[], elapsed: Duration::ZERO, options: options.as_bytes() }
+    Feedback { ack, vector: &[], elapsed: Duration::ZERO, timestamp: None, options: options.as_bytes() }
 }
 
 /// Sends packets 0 to `n` - 1, one per millisecond.
@@ -231,7 +231,7 @@ proptest! {
             options.push(&Opt::Ccid(194, &elapsed.to_be_bytes()));
             let ack = if kind == 0 { Seq::new(ack) } else { next.sub(1 + ack % 7) };
             let elapsed = Duration::from_micros(elapsed.into());
-            half.on_feedback(now, &Feedback { ack, vector: &bytes, elapsed, options: options.as_bytes() });
+            half.on_feedback(now, &Feedback { ack, vector: &bytes, elapsed, timestamp: None, options: options.as_bytes() });
             if let Some(at) = half.next_timeout().filter(|_| data) {
                 now = now.max(at);
                 half.on_timeout(now);

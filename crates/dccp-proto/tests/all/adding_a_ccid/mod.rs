@@ -82,6 +82,7 @@ fn ack(gaimd: &mut Gaimd, congestion: bool) {
         ce: 0,
         congestion,
         rtt: None,
+        returning: Duration::ZERO,
         estimator: &RttEstimator::default(),
         rate: None,
         inflight_before: one,

@@ -158,6 +158,7 @@ impl Sender {
             ce: u64::from(digest.marked),
             congestion: digest.congestion,
             rtt,
+            returning: Duration::ZERO,
             estimator: &self.rtt,
             rate,
             inflight_before: before,
