@@ -4,7 +4,7 @@ use dccp_net::Handle;
 use dccp_proto::{Ports, Route, Sink};
 use mpdccp_proto::{Endpoint, PathConfig, PathName, PktInfo, SessionConfig, SessionEvent, SessionId};
 use mpdccp_socketd::{Daemon, Settings};
-use std::io::{BufRead, BufReader, Write};
+use std::io::{BufRead, BufReader, ErrorKind, Write};
 use std::net::{SocketAddr, UdpSocket};
 use std::path::PathBuf;
 use std::process::{Child, ChildStdout, Command, Output, Stdio};
@@ -22,16 +22,24 @@ struct Host {
 impl Host {
     fn new() -> Host {
         let dir = tempfile::tempdir().unwrap();
-        let free = UdpSocket::bind("0.0.0.0:0").unwrap().local_addr().unwrap().port();
         let control = dir.path().join("socketd.sock");
-        let settings = Settings { control, udp_port: Some(free), ccid: 2, mtu: 1500 };
         let (sender, receiver) = std::sync::mpsc::channel();
         let thread = std::thread::spawn(move || {
-            let driver = Daemon::driver(settings).unwrap();
-            sender.send(driver.handle()).unwrap();
+            // Another program may take the free port first.
+            let (port, driver) = loop {
+                let port = UdpSocket::bind("0.0.0.0:0").unwrap().local_addr().unwrap().port();
+                let settings =
+                    Settings { control: control.clone(), udp_port: Some(port), ccid: 2, mtu: 1500 };
+                match Daemon::driver(settings) {
+                    Err(e) if e.kind() == ErrorKind::AddrInUse => {}
+                    driver => break (port, driver.unwrap()),
+                }
+            };
+            sender.send((port, driver.handle())).unwrap();
             driver.run().unwrap();
         });
-        Host { dir, port: free, handle: receiver.recv().unwrap(), thread: Some(thread) }
+        let (port, handle) = receiver.recv().unwrap();
+        Host { dir, port, handle, thread: Some(thread) }
     }
 
     fn stop(&mut self) {
