@@ -2,6 +2,18 @@
 
 use pyo3::prelude::*;
 
+/// The type and the attributes of an object, as `repr` shows them.
+pub(crate) fn described(object: &Bound<'_, PyAny>) -> PyResult<String> {
+    let mut attributes = Vec::new();
+    for name in object.dir()? {
+        let name: String = name.extract()?;
+        if !name.starts_with('_') {
+            attributes.push(format!("{name}={}", object.getattr(&*name)?.repr()?));
+        }
+    }
+    Ok(format!("{}({})", object.get_type().name()?, attributes.join(", ")))
+}
+
 /// Counters and state of a connection. Rates are bits per second, times are seconds.
 #[pyclass(frozen, get_all)]
 #[derive(Clone, Debug)]
@@ -45,8 +57,8 @@ pub(crate) struct Stats {
 
 #[pymethods]
 impl Stats {
-    fn __repr__(&self) -> String {
-        format!("{self:?}")
+    fn __repr__(this: &Bound<'_, Self>) -> PyResult<String> {
+        described(this)
     }
 }
 
@@ -100,8 +112,8 @@ pub(crate) struct PathStats {
 
 #[pymethods]
 impl PathStats {
-    fn __repr__(&self) -> String {
-        format!("{self:?}")
+    fn __repr__(this: &Bound<'_, Self>) -> PyResult<String> {
+        described(this)
     }
 }
 
@@ -143,8 +155,8 @@ pub(crate) struct Event {
 
 #[pymethods]
 impl Event {
-    fn __repr__(&self) -> String {
-        format!("{self:?}")
+    fn __repr__(this: &Bound<'_, Self>) -> PyResult<String> {
+        described(this)
     }
 }
 

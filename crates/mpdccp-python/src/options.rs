@@ -44,8 +44,8 @@ impl Path {
         Ok(Path { local, interface, remote, priority })
     }
 
-    fn __repr__(&self) -> String {
-        format!("{self:?}")
+    fn __repr__(this: &Bound<'_, Self>) -> PyResult<String> {
+        crate::observe::described(this)
     }
 }
 

@@ -32,6 +32,10 @@ def pair(server=None, client=None):
 
 
 class Blocking(unittest.TestCase):
+    def test_objects_show_their_attributes(self):
+        shown = "Path(interface=None, local='10.0.0.1', priority=3, remote=('10.0.0.2', 7))"
+        self.assertEqual(repr(mpdccp.Path("10.0.0.1", remote=("10.0.0.2", 7))), shown)
+
     def test_the_types_name_every_scheduler_and_reorderer(self):
         for option in ("scheduler", "reordering"):
             with self.assertRaises(ValueError) as caught:
