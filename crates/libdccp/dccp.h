@@ -1072,7 +1072,9 @@ int dccp_get_path_stats(const struct dccp_conn *conn,
  * Waits for the next event and stores it; returns 0. At most the newest 256 events are kept. -EPIPE after
  * DCCP_EVENT_CLOSED.
  */
-int dccp_next_event(struct dccp_conn *conn, int timeout_ms, struct dccp_event *event);
+int dccp_next_event(struct dccp_conn *conn,
+                    int timeout_ms,
+                    struct dccp_event *event);
 
 /**
  * Largest datagram that all paths carry at present, bytes.

@@ -160,7 +160,7 @@ fn a_network_of_ipv6_behind_a_client() {
         return crate::common::skipped(why);
     }
     let mut office = office(6);
-    let title = "A network of IPv6 behind a client";
+    let title = "An IPv6 network behind a client";
     let (commands, files) = (blocks(title, "sh"), blocks(title, "toml"));
     assert_eq!((commands.len(), files.len()), (2, 2));
     // Addresses are usable at once, without duplicate address detection.
