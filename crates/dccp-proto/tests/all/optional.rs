@@ -278,6 +278,34 @@ fn acks_carry_timestamps_if_the_sender_asks() {
     }
 }
 
+/// A Timestamp of another clock must not shorten round-trip times, nor move arrivals.
+#[test]
+fn a_clock_that_jumps_leaves_the_model_of_the_path_alone() {
+    let mut net = both(Config { tx_ccids: vec![5], rx_ccids: vec![5], ..Config::default() });
+    for _ in 0..50 {
+        net.send(CLIENT, b"x");
+        net.run(Duration::from_millis(10));
+    }
+    let before = net.end(CLIENT).tx_view().unwrap();
+    net.network = Box::new(|_| Fate::Drop);
+    net.send(CLIENT, b"x");
+    net.run(Duration::from_millis(40));
+    let header = net.next_from(SERVER, PacketType::Ack);
+    // An hour earlier than the Acks before.
+    let stamp = ((net.now.as_nanos() / 10_000) as u32).wrapping_sub(360_000_000).to_be_bytes();
+    let options = [&[41, 6][..], &stamp, &[38, 3, 4]].concat();
+    assert!(net.strike(SERVER, &header, &options, &[]));
+    net.network = Box::new(|_| Fate::Deliver);
+    for _ in 0..100 {
+        net.send(CLIENT, b"x");
+        net.run(Duration::from_millis(10));
+    }
+    let after = net.end(CLIENT).tx_view().unwrap();
+    assert!(after.delivered.packets > before.delivered.packets);
+    let [before, after] = [before, after].map(|view| view.cwnd.bytes(1_500));
+    assert!(after < 2 * before && before < 2 * after, "{before} {after}");
+}
+
 /// Section 10.5: a new path starts with new congestion state.
 #[test]
 fn a_new_path_is_found_out_about_anew() {

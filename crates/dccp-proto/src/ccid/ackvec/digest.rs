@@ -42,7 +42,8 @@ impl AckVecSender {
     pub(super) fn digest(&mut self, now: Time, feedback: &Feedback<'_>) {
         let Some(ack) = self.history.index(feedback.ack) else { return };
         let mut digest = self.begin_digest(now);
-        digest.returning = self.return_path.on_ack(now, feedback.timestamp);
+        let delay = self.return_path.on_ack(now, feedback.timestamp);
+        digest.returning = delay.min(self.excess(now, ack, feedback.elapsed));
         digest.arrived = now - digest.returning;
         self.close_reported(ack, feedback.vector);
         let mut closed = core::mem::take(&mut self.closed);
@@ -122,6 +123,15 @@ impl AckVecSender {
         }
         // Ignore an Elapsed Time longer than the whole round trip.
         now.since(packet.sent_at).checked_sub(elapsed).filter(|rtt| !rtt.is_zero())
+    }
+
+    /// Time beyond the least round trip since packet `ack` left: the return path cannot have caused more, whatever
+    /// the peer's clock says.
+    fn excess(&self, now: Time, ack: u64, elapsed: Duration) -> Duration {
+        let Some(((least, _), packet)) = self.control.rtt.min().zip(self.history.get(ack)) else {
+            return Duration::ZERO;
+        };
+        now.since(packet.sent_at).saturating_sub(elapsed).saturating_sub(least)
     }
 
     fn on_received(&mut self, now: Time, index: u64, marked: bool, late: bool, digest: &mut Digest) {

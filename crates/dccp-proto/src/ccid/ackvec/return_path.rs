@@ -28,7 +28,7 @@ impl ReturnPath {
     pub(super) fn on_ack(&mut self, now: Time, sent: Option<u32>) -> Duration {
         let Some(sent) = sent else { return self.delay };
         let delay = ticks(now).wrapping_sub(sent);
-        // Beyond half the range, the peer has another clock; this does no harm for longer than two spans.
+        // If the peer's clock jumps, delays are wrong for up to two spans; the caller bounds them.
         let delay = delay.wrapping_sub(*self.reference.get_or_insert(delay)) as i32;
         if now.since(self.since) > SPAN {
             (self.since, self.least) = (now, [None, self.least[0]]);
