@@ -1,5 +1,6 @@
 """An independent implementation of encrypted channels (docs/security.md), and of DCCP in them or in plain UDP (docs/wire.md, RFC 4340). It is
 based only on these pages and shares no code with the program. For tools/hostile/run."""
+import copy
 import hashlib
 import hmac
 import os
@@ -7,6 +8,7 @@ import socket
 import struct
 import time
 
+from cryptography.exceptions import InvalidTag
 from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey, X25519PublicKey
 from cryptography.hazmat.primitives.ciphers.aead import ChaCha20Poly1305
 from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
@@ -92,7 +94,8 @@ class Channel:
         return message + (blake(message, self.cookie, 16) if self.cookie else bytes(16))
 
     def on_response(self, message):
-        noise = self.noise
+        # A message that does not belong to this handshake must leave it as it was.
+        noise = copy.copy(self.noise)
         second, body = message[16:48], message[48:72]
         noise.mix_hash(second)
         noise.mix_key(second)
@@ -132,12 +135,16 @@ class Channel:
                 except (TimeoutError, ConnectionRefusedError):
                     break
                 kind = struct.unpack(">Q", message[8:16])[0] if len(message) >= 16 else 0
-                if kind == COOKIE:
-                    self.on_cookie(message)
-                    break
-                if kind == RESPONSE:
-                    self.on_response(message)
-                    return time.monotonic() - begun
+                try:
+                    if kind == COOKIE:
+                        self.on_cookie(message)
+                        break
+                    if kind == RESPONSE:
+                        self.on_response(message)
+                        return time.monotonic() - begun
+                except InvalidTag:
+                    # The answer to an earlier initiation.
+                    continue
         return None
 
 

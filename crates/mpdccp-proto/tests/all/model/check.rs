@@ -63,6 +63,10 @@ impl State {
         if self.user().is_some_and(|c| !knows(c)) {
             return Some("a removed address is used");
         }
+        let tells = |end: &usize| self.pending[*end].iter().any(Option::is_some);
+        if (0..2).filter(tells).any(|end| self.sessions[end] == Session::Closing) {
+            return Some("an option for a session that closes");
+        }
         None
     }
 

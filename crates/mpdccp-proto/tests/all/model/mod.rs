@@ -7,7 +7,9 @@
 //! whether they are adjacent. Keys and HMACs are unforgeable: an HMAC is the incarnation of the connection
 //! whose nonces it covers.
 
+mod actions;
 mod check;
+mod normal;
 mod replay;
 
 const CLIENT: usize = 0;
@@ -331,7 +333,7 @@ impl State {
                 }
                 half.state = Conn::Open;
                 self.opened(end, c, ends);
-                confirm = !ends && self.is_open(end, c);
+                confirm = !ends;
                 // A client that joins again has probably lost the earlier subflow, so the server asks it.
                 for old in (1..CONNS).filter(|old| *old != c) {
                     if self.is_open(end, old) {
@@ -396,10 +398,9 @@ impl State {
     }
 
     fn on_reset(&mut self, end: usize, c: usize, code: Code) {
-        let half_open = c > 0 && self.conns[c][end].state == Conn::Respond;
         // RFC 4340 section 7.5.6: a peer in REQUEST may start again at once.
         self.half(end, c).state = if code == Code::PacketError { Conn::Closed } else { Conn::TimeWait };
-        if code == Code::Abrupt(true) && !half_open {
+        if code == Code::Abrupt(true) {
             self.end_all(end, Code::Abrupt(false));
             self.sessions[end] = Session::Closed;
         }
@@ -641,193 +642,6 @@ impl State {
             _ => {}
         }
     }
-
-    /// The state after an action.
-    fn after(&self, action: &Action) -> State {
-        let mut next = self.clone();
-        let mut take = |packet: &Packet| {
-            let at = next.net.iter().position(|p| p == packet);
-            next.net.remove(at.unwrap_or_else(|| panic!("{packet:?} is not in the network")));
-        };
-        match action {
-            Action::Deliver(packet) => {
-                take(packet);
-                next.receive(packet);
-            }
-            Action::Lose(packet) => take(packet),
-            Action::Duplicate(packet) => next.launch(*packet),
-            Action::Timer(end, c, give_up) => next.timer(*end, *c, *give_up),
-            Action::Repeat(end, told, false) => next.tell(*end, place(*told)),
-            Action::Repeat(end, told, true) => {
-                next.pending[*end][place(*told)] = None;
-                next.release(*told);
-            }
-            Action::Probe(end, c) => next.send_acking(*end, *c, Sync),
-            Action::Command(command) => next.command(*command),
-        }
-        if self.is_fault(action) {
-            next.faults = next.faults.saturating_sub(1);
-        }
-        next.net.sort_unstable();
-        next
-    }
-
-    /// Loss and duplication are faults, and so are timers that fire while the packet, or its answer, is still
-    /// under way.
-    fn is_fault(&self, action: &Action) -> bool {
-        match action {
-            Action::Deliver(_) | Action::Command(_) => false,
-            Action::Lose(_) | Action::Duplicate(_) | Action::Probe(..) => true,
-            Action::Timer(_, _, true) | Action::Repeat(_, _, true) => true,
-            Action::Timer(_, c, false) => self.net.iter().any(|p| p.conn == *c),
-            Action::Repeat(..) => !self.net.is_empty(),
-        }
-    }
-
-    /// The running timers. Timers that give up fire only if no other action is possible.
-    fn timers(&self) -> (Vec<Action>, Vec<Action>) {
-        let (mut soon, mut late) = (Vec::new(), Vec::new());
-        for (end, c) in (0..2).flat_map(|end| (0..CONNS).map(move |c| (end, c))) {
-            let closing = self.sessions[end] == Session::Closing;
-            match self.conns[c][end].state {
-                Conn::Request | Conn::PartOpen | Conn::Closing => {
-                    soon.push(Action::Timer(end, c, false));
-                    late.push(Action::Timer(end, c, true));
-                }
-                Conn::Respond => late.push(Action::Timer(end, c, true)),
-                Conn::Open if closing => late.push(Action::Timer(end, c, true)),
-                Conn::Open => late.push(Action::Probe(end, c)),
-                Conn::Closed | Conn::TimeWait => {}
-            }
-        }
-        for (end, pending) in (0..2).flat_map(|end| self.pending[end].iter().flatten().map(move |p| (end, p)))
-        {
-            if self.carrier(end, pending).is_some() {
-                // RFC 9897 section 3.2.9: a peer that does not know the address never confirms its removal.
-                soon.push(Action::Repeat(end, pending.told, false));
-                if matches!(pending.told, Told::Remove(_)) && pending.tries == TRIES {
-                    late.push(Action::Repeat(end, pending.told, true));
-                }
-            }
-        }
-        (soon, late)
-    }
-
-    /// Both ends have the subflow, but the server accepted it again for an old Request. The result
-    /// depends on the initial sequence numbers, which the model does not contain.
-    fn is_mixed(&self) -> bool {
-        let mixed = |[client, server]: &[Half; 2]| {
-            let alive = |half: &Half| !matches!(half.state, Conn::Closed | Conn::TimeWait | Conn::Request);
-            alive(client) && alive(server) && client.inc != server.inc
-        };
-        self.conns.iter().any(mixed)
-    }
-
-    /// All actions.
-    fn actions(&self) -> Vec<Action> {
-        if self.is_mixed() {
-            return Vec::new();
-        }
-        let mut packets = self.net.clone();
-        packets.dedup();
-        let mut all: Vec<Action> = packets.iter().map(|p| Action::Deliver(*p)).collect();
-        all.extend(
-            COMMANDS
-                .iter()
-                .filter(|c| self.commands[slot(**c)] > 0 && self.may(**c))
-                .map(|c| Action::Command(*c)),
-        );
-        all.extend(packets.iter().map(|p| Action::Lose(*p)));
-        let once = packets.iter().filter(|p| self.net.iter().filter(|q| q == p).count() == 1);
-        all.extend(once.map(|p| Action::Duplicate(*p)));
-        let (soon, late) = self.timers();
-        all.extend(soon.into_iter().chain(late));
-        // An end gives up only after its packets have left the network.
-        let early = |action: &Action| matches!(action, Action::Timer(_, c, true) if self.net.iter().any(|p| p.conn == *c));
-        all.retain(|action| (self.faults > 0 || !self.is_fault(action)) && !early(action));
-        all
-    }
-
-    /// Renames the numbers: their order stays, and whether sequence numbers are adjacent.
-    fn normal(&self) -> State {
-        let mut state = self.clone();
-        for half in state.conns.iter_mut().flatten() {
-            if matches!(half.state, Conn::Closed | Conn::TimeWait) {
-                *half = Half { state: half.state, inc: half.inc, ..Half::default() };
-            }
-        }
-        for c in 0..=state.joins {
-            rename(&mut |visit| state.incarnations(c, visit), false);
-            rename(&mut |visit| state.sequence_numbers(c, CLIENT, visit), true);
-            rename(&mut |visit| state.sequence_numbers(c, SERVER, visit), true);
-        }
-        rename(&mut |visit| state.mp_seqs(CLIENT, visit), false);
-        rename(&mut |visit| state.mp_seqs(SERVER, visit), false);
-        state.net.sort_unstable();
-        state
-    }
-
-    fn incarnations(&mut self, c: usize, visit: Visit<'_>) {
-        self.conns[c].iter_mut().for_each(|half| visit(&mut half.inc));
-        self.net.iter_mut().filter(|p| p.conn == c).for_each(|p| visit(&mut p.inc));
-    }
-
-    /// The numbers of the packets of one end.
-    fn sequence_numbers(&mut self, c: usize, from: usize, visit: Visit<'_>) {
-        let [half, peer] = [from, 1 - from].map(|end| self.conns[c][end]);
-        let (mut half, mut peer) = (half, peer);
-        [&mut half.gss, &mut half.gar, &mut peer.gsr, &mut peer.isr].into_iter().for_each(&mut *visit);
-        (self.conns[c][from], self.conns[c][1 - from]) = (half, peer);
-        for packet in self.net.iter_mut().filter(|p| p.conn == c) {
-            match packet.from == from {
-                true => visit(&mut packet.seq),
-                false => packet.ack.iter_mut().for_each(&mut *visit),
-            }
-        }
-    }
-
-    /// The MP_SEQs of one end.
-    fn mp_seqs(&mut self, end: usize, visit: Visit<'_>) {
-        visit(&mut self.next_mp_seq[end]);
-        for (first, newest) in self.pending[end].iter_mut().flatten().filter_map(|p| p.sent.as_mut()) {
-            visit(first);
-            visit(newest);
-        }
-        match end {
-            CLIENT => {
-                let heard = self.conns.iter_mut().filter_map(|c| c[SERVER].prio.as_mut());
-                heard.for_each(|(_, mp_seq)| visit(mp_seq));
-            }
-            _ => self.known.iter_mut().flatten().for_each(|(_, mp_seq)| visit(mp_seq)),
-        }
-        for packet in &mut self.net {
-            match &mut packet.kind {
-                Data(_, mp_seq) if packet.from == end => visit(mp_seq),
-                Ack { confirms: Some((_, mp_seq)), .. } if packet.from != end => visit(mp_seq),
-                _ => {}
-            }
-        }
-    }
-}
-
-/// Visits numbers, one by one.
-type Visit<'a> = &'a mut dyn FnMut(&mut u16);
-
-/// Replaces the visited numbers by the smallest values in the same order. Zero stays zero, and adjacent
-/// numbers stay adjacent if that matters.
-fn rename(numbers: &mut dyn FnMut(Visit<'_>), adjacent: bool) {
-    let (mut used, mut len) = ([(0, 0); 64], 0);
-    numbers(&mut |n| (used[len], len) = ((*n, 0), len + 1));
-    used[..len].sort_unstable();
-    let (mut old, mut new) = (0, 0);
-    for (number, name) in used[..len].iter_mut().filter(|(n, _)| *n > 0) {
-        if *number > old {
-            new += if adjacent && old > 0 { (*number - old).min(2) } else { 1 };
-            old = *number;
-        }
-        *name = new;
-    }
-    numbers(&mut |n| *n = used[..len].iter().find(|(number, _)| number == n).map_or(0, |(_, name)| *name));
 }
 
 const COMMANDS: [Command; 8] = [
