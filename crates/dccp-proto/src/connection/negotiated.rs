@@ -55,8 +55,13 @@ impl Connection {
         if shared || !ccid::is_usable(ccid, &self.cfg.cc) {
             return false;
         }
-        if ccid::is_tfrc(ccid) && !self.features.is_known(feature::SEND_LOSS_EVENT_RATE, Remote) {
-            self.features.add(feature::SEND_LOSS_EVENT_RATE, Remote, &[1, 0]);
+        let timestamps = ccid::uses_timestamps(ccid) && !self.cfg.cc.draft;
+        for (number, needed) in
+            [(feature::SEND_LOSS_EVENT_RATE, ccid::is_tfrc(ccid)), (feature::SEND_TIMESTAMPS, timestamps)]
+        {
+            if needed && !self.features.is_known(number, Remote) {
+                self.features.add(number, Remote, &[1, 0]);
+            }
         }
         // On the same packet, or data would wait for a second round trip (RFC 4341 section 4).
         if ccid::needs_ack_vector(ccid) && !self.features.is_on(feature::SEND_ACK_VECTOR, Remote) {

@@ -278,6 +278,32 @@ fn acks_carry_timestamps_if_the_sender_asks() {
     }
 }
 
+#[test]
+fn acks_carry_timestamps_after_a_change_to_a_ccid_that_asks() {
+    let config = Config { tx_ccids: vec![2], rx_ccids: vec![2, 5], ..Config::default() };
+    let mut net = both(config);
+    let told = |net: &Net| {
+        let stamped = |sent: &&Sent| {
+            let packet = sent.packet();
+            sent.from == SERVER
+                && sent.ptype() == PacketType::Ack
+                && packet.options().flatten().any(|o| matches!(o, Opt::Timestamp(_)))
+        };
+        net.log.iter().filter(stamped).count()
+    };
+    let send = |net: &mut Net| {
+        for _ in 0..100 {
+            net.send(CLIENT, b"x");
+            net.run(Duration::from_millis(10));
+        }
+    };
+    send(&mut net);
+    assert_eq!(told(&net), 0);
+    assert!(net.end(CLIENT).set_ccid(5));
+    send(&mut net);
+    assert!(told(&net) > 10, "{}", told(&net));
+}
+
 /// A Timestamp of another clock must not shorten round-trip times, nor move arrivals.
 #[test]
 fn a_clock_that_jumps_leaves_the_model_of_the_path_alone() {
