@@ -15,6 +15,11 @@ fn the_whole_suite() {
     let only = std::env::var("CONFORM_ONLY").unwrap_or_default();
     let mut scripts = script::embedded().unwrap();
     scripts.retain(|script| script.name.contains(&only));
+    let differ = "handshake/initial-numbers-differ";
+    if dccp_wire::Seq::initial(0) != dccp_wire::Seq::new(0) {
+        println!("SKIPPED {differ}: the feature near-wrap leaves 64 numbers");
+        scripts.retain(|script| script.name != differ);
+    }
     let listener = Listener::bind("127.0.0.1:0", responder::options(2)).unwrap();
     let remote = listener.local_addr();
     thread::spawn(move || responder::accept(&listener));
