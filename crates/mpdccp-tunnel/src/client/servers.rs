@@ -37,8 +37,7 @@ pub(crate) fn next(
     peer.waiting.iter_mut().for_each(|path| path.opening = None);
     cx.out.push(Action::LeaveServer(number as u32));
     if let Some(connections) = connections {
-        let own = peer.paths.iter().filter(|path| !path.spec.advertised);
-        peer.waiting.extend(own.map(WaitingPath::again));
+        peer.waiting.extend(peer.paths.iter().map(WaitingPath::again));
         if connections > 0 {
             cx.out.info(format!(
                 "peer {}: {connections} connections stay with the previous server until they end, for at most one hour",
@@ -49,11 +48,10 @@ pub(crate) fn next(
     }
     while !peers[number].paths.is_empty() {
         let path = paths.close(cx, peers, number, 0);
-        // Addresses advertised by the former server do not apply to the next one.
-        if !path.spec.advertised {
-            peers[number].waiting.push(WaitingPath::again(&path));
-        }
+        peers[number].waiting.push(WaitingPath::again(&path));
     }
+    // Addresses advertised by the former server do not apply to the next one.
+    peers[number].waiting.retain(|path| !path.spec.advertised);
     paths.open(cx, peers);
 }
 

@@ -132,8 +132,8 @@ fn paths_over_tls_know_port_and_name_of_their_server() {
         };
         let mut world = World::new([one(), one()], &server_text([true; CLIENTS], ""));
         world.run(SECOND);
-        let (port, tls) = world.hosts[0].opened[0].clone();
-        (port, tls.map(|tls| (tls.auto, tls.port, tls.name.unwrap())))
+        let first = world.hosts[0].opened[0].clone();
+        (first.remote.port(), first.tls.map(|tls| (tls.auto, tls.port, tls.name.unwrap())))
     };
     let tls = |auto, port, name: &str| Some((auto, port, name.to_owned()));
     let udp = Some(Over::Udp);
@@ -162,7 +162,8 @@ fn a_reload_opens_paths_again_whose_encapsulation_changed() {
         let Some(Answer::Reloaded(words)) = world.hosts[0].replies.get(&id) else { panic!() };
         assert!(words.contains("2 path(s) changed"), "{extra}: {words}");
         world.run(SOON);
-        let opened: Vec<u16> = world.hosts[0].opened[before..].iter().map(|(port, _)| *port).collect();
+        let opened = world.hosts[0].opened[before..].iter().map(|path| path.remote.port());
+        let opened: Vec<u16> = opened.collect();
         assert_eq!(opened, [port; 2], "{extra}");
         assert_eq!(world.hosts[0].sockets.len(), 2, "{extra}");
     }
@@ -208,7 +209,7 @@ fn a_path_over_tls_begins_with_tls_at_the_next_server() {
     let mut world = World::new([one(), one()], &server_text([true; CLIENTS], ""));
     world.run(SOON);
     let begins = |world: &World| -> Vec<Option<Over>> {
-        world.hosts[0].opened.iter().map(|(_, tls)| tls.as_ref().unwrap().auto).collect()
+        world.hosts[0].opened.iter().map(|path| path.tls.as_ref().unwrap().auto).collect()
     };
     assert_eq!(begins(&world), [Some(Over::Udp); 2]);
     world.hosts[0].over_tls = true;

@@ -5,8 +5,8 @@ use ipnet::IpNet;
 use mpdccp_proto::Endpoint;
 use mpdccp_tunnel::config::Config;
 use mpdccp_tunnel::{
-    Action, Answer, Hook, HostEvent, Interface, Keys, Level, Looked, Outcome, Packet, Saved, Setup,
-    ShardMessage, Sizes, TlsPath, Tunnel,
+    Action, Answer, Hook, HostEvent, Interface, Keys, Level, Looked, OpenPath, Outcome, Packet, Saved, Setup,
+    ShardMessage, Sizes, Tunnel,
 };
 use mpdccp_units::{Duration, Time};
 use std::collections::{BTreeMap, BTreeSet};
@@ -85,8 +85,11 @@ pub(crate) struct Host {
     pub(crate) handed_over: Vec<(u8, Vec<u8>)>,
     /// Knowledge of the sockets that may use TLS about their server.
     pub(crate) advertised: BTreeMap<u32, Vec<IpAddr>>,
-    /// Each path that was opened: its port, and how it uses TLS.
-    pub(crate) opened: Vec<(u16, Option<TlsPath>)>,
+    /// Each path that was opened.
+    pub(crate) opened: Vec<OpenPath>,
+    /// Opening a socket takes until [`hurry`](Self::hurry), and the paths that wait for it.
+    pub(crate) slow: bool,
+    slowly: Vec<OpenPath>,
     /// Its paths use TLS.
     pub(crate) over_tls: bool,
     /// Sockets whose path was suspect.
@@ -152,6 +155,8 @@ impl Host {
             handed_over: Vec::new(),
             advertised: BTreeMap::new(),
             opened: Vec::new(),
+            slow: false,
+            slowly: Vec::new(),
             over_tls: false,
             suspected: BTreeSet::new(),
             handshakes: Duration::ZERO,
@@ -250,6 +255,10 @@ impl Host {
     pub(crate) fn act(&mut self, now: Time) {
         while let Some(action) = self.tunnel.poll_action() {
             let answer = match action {
+                Action::OpenPath(path) if self.slow => {
+                    self.slowly.push(path);
+                    None
+                }
                 Action::OpenPath(path) => Some(self.open(now, path)),
                 Action::CloseSocket(socket) => {
                     assert!(self.sockets.remove(&socket).is_some(), "closed twice, or never opened");
@@ -363,14 +372,23 @@ impl Host {
         HostEvent::Resolved { name, answer: Ok(vec![Ipv4Addr::new(198, 51, 100, self.dns).into()]) }
     }
 
-    fn open(&mut self, now: Time, path: mpdccp_tunnel::OpenPath) -> HostEvent {
-        let interface = path.interface.unwrap();
+    /// Opens the sockets that wait.
+    pub(crate) fn hurry(&mut self, now: Time) {
+        self.slow = false;
+        for path in std::mem::take(&mut self.slowly) {
+            let opened = self.open(now, path);
+            self.tell(now, opened);
+        }
+    }
+
+    fn open(&mut self, now: Time, path: OpenPath) -> HostEvent {
+        let interface = path.interface.clone().unwrap();
         let Some(access) = self.access.get(&interface) else {
             let why = format!("no interface {interface}");
             return HostEvent::PathFailed { request: path.request, absent: true, why };
         };
         let up = access.up;
-        self.opened.push((path.remote.port(), path.tls));
+        self.opened.push(path.clone());
         // Unique across hosts and restarts: socket numbers identify the channels.
         let socket = u32::from(self.seed) << 16 | path.request as u32;
         let handshake = self.handshake_at(now);

@@ -5,6 +5,7 @@ mod features;
 mod hooks;
 mod host;
 mod outages;
+mod servers;
 mod sizes;
 mod tcp;
 mod tcp_rules;
