@@ -9,5 +9,6 @@ mod servers;
 mod sizes;
 mod tcp;
 mod tcp_rules;
+mod tls;
 mod world;
 mod worlds;

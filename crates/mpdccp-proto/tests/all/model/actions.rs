@@ -1,4 +1,4 @@
-//! What may happen in a state, and what it leads to.
+//! The actions that are possible in a state, and their effects.
 
 use super::*;
 
