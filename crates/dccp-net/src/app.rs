@@ -1,5 +1,6 @@
 //! The loop's application, the resources that it uses, and its handle for other threads.
 
+use crate::channels::ChannelEvent;
 use crate::net::{LinuxSocket, Net};
 use crate::poller::Poller;
 use crate::shards::{Mail, Neighbours, Post};
@@ -7,7 +8,6 @@ use crate::{Clock, LinkChange};
 use mpdccp_proto::{Endpoint, SessionEvent, SessionId};
 use mpdccp_units::Time;
 use rustix::fd::{BorrowedFd, OwnedFd};
-use std::net::SocketAddr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::mpsc::{Receiver, Sender, channel};
@@ -95,9 +95,9 @@ pub trait App {
         let _ = (core, change);
     }
 
-    /// The peer of a channel, identified by its socket number, has a new address.
-    fn on_moved(&mut self, core: &mut Core, socket: u32, remote: SocketAddr) {
-        let _ = (core, socket, remote);
+    /// An event of a channel.
+    fn on_channel(&mut self, core: &mut Core, event: ChannelEvent) {
+        let _ = (core, event);
     }
 
     /// For sources that refill the sessions' queues. Returns true if it queued data; the loop calls it again

@@ -37,6 +37,15 @@ pub enum Arrived {
     Nothing,
 }
 
+/// An event of a channel, which its socket number identifies.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ChannelEvent {
+    /// Both ends have a key.
+    Ready(u32),
+    /// The other end has a new address.
+    Moved(u32, SocketAddr),
+}
+
 /// A packet that came through a channel.
 pub struct Opened {
     /// The channel's route, which never changes.
@@ -143,20 +152,21 @@ impl ChannelRoutes {
         Arrived::Packet(Opened { route, peer, packet: HEADER..HEADER + len })
     }
 
-    /// Removes the routes of closed channels; returns the channels that moved.
-    pub fn moved(&mut self) -> Vec<(u32, Address)> {
-        let mut moved = Vec::new();
+    /// Removes the routes of closed channels; returns the events of the others.
+    pub fn events(&mut self) -> Vec<ChannelEvent> {
+        let mut events = Vec::new();
         while let Some(event) = self.channels.poll_event() {
             match event {
                 Event::Moved(channel) => {
-                    moved.extend(self.channels.address(channel).map(|to| (channel.0 + FIRST, to)));
+                    let to = self.channels.address(channel).map(|to| to.remote);
+                    events.extend(to.map(|to| ChannelEvent::Moved(channel.0 + FIRST, to)));
                 }
                 Event::Gone(channel) => {
                     self.routes.remove(&channel);
                 }
-                Event::Ready(_) => {}
+                Event::Ready(channel) => events.push(ChannelEvent::Ready(channel.0 + FIRST)),
             }
         }
-        moved
+        events
     }
 }

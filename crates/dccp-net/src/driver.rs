@@ -200,8 +200,8 @@ impl<A: App> Driver<A> {
         if let Some(qlog) = &mut core.net.qlog {
             qlog.look(now, &core.endpoint);
         }
-        for (socket, remote) in core.net.take_moves() {
-            self.app.on_moved(core, socket, remote);
+        for event in core.net.take_channel_events() {
+            self.app.on_channel(core, event);
         }
         let mut happened = false;
         while let Some((session, event)) = core.endpoint.poll_event() {

@@ -68,7 +68,7 @@ pub use dccp_secure as secure;
 pub mod secure;
 
 pub use batch::{Batch, Run};
-pub use channels::{Arrived, ChannelRoutes, Opened, is_channel};
+pub use channels::{Arrived, ChannelEvent, ChannelRoutes, Opened, is_channel};
 pub use encapsulation::{Burst, Encapsulation, Received, SendError, SocketStats};
 pub use links::LinkChange;
 pub use marking::{FixedDscp, Mark, Marking, data_of};

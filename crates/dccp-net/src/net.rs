@@ -1,7 +1,7 @@
 use crate::capture::Form;
 mod connections;
 
-use crate::channels::{self, Arrived, ChannelRoutes, is_channel};
+use crate::channels::{self, Arrived, ChannelEvent, ChannelRoutes, is_channel};
 use crate::links::Links;
 use crate::marking::{Marking, Part, data_of};
 use crate::poller::{Poller, Source};
@@ -44,7 +44,7 @@ pub struct Net {
     pub heed_refusals: bool,
     refused: Vec<(u32, SocketAddr)>,
     /// Channels whose peer has moved.
-    moves: Vec<(u32, SocketAddr)>,
+    channel_events: Vec<ChannelEvent>,
     /// The capture contains the channels' plaintext instead of their records.
     pub capture_plaintext: bool,
     /// The qlog file.
@@ -68,7 +68,7 @@ impl Net {
             heed_refusals: false,
             refused: Vec::new(),
             qlog: None,
-            moves: Vec::new(),
+            channel_events: Vec::new(),
         }
     }
 
@@ -404,7 +404,7 @@ impl Net {
         if routes.channels.poll_timeout().is_some_and(|at| at <= now) {
             routes.channels.handle_timeout(now);
         }
-        self.moves.extend(routes.moved().into_iter().map(|(socket, to)| (socket, to.remote)));
+        self.channel_events.extend(routes.events());
     }
 
     /// When to call [`retry`](Self::retry).
@@ -442,8 +442,8 @@ impl Net {
         }
     }
 
-    pub(crate) fn take_moves(&mut self) -> Vec<(u32, SocketAddr)> {
-        std::mem::take(&mut self.moves)
+    pub(crate) fn take_channel_events(&mut self) -> Vec<ChannelEvent> {
+        std::mem::take(&mut self.channel_events)
     }
 
     pub(crate) fn take_changes(&mut self) -> Vec<LinkChange> {

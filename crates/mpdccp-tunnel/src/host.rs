@@ -55,6 +55,11 @@ pub enum HostEvent {
         /// The error; `None` if sending works again.
         error: Option<String>,
     },
+    /// The peer answered the handshake of a channel, so packets pass in both directions.
+    Answered {
+        /// The socket that identifies the channel.
+        socket: u32,
+    },
     /// The peer at the other end of a channel moved to another address.
     Moved {
         /// The socket that identifies the channel.

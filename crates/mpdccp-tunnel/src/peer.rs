@@ -17,8 +17,9 @@ use mpdccp_units::{Duration, Time};
 use std::collections::BTreeMap;
 use std::net::{IpAddr, SocketAddr};
 
-/// Time limit on the first of several paths: a dead first line delays the start by no more than this. It
-/// doubles after failed attempts, up to the second value, since paths may be long.
+/// Time limit on the first of several paths. With encryption, all paths start a handshake at once, and the first
+/// answer selects another path earlier. The limit doubles after failed attempts, up to the second value, since
+/// paths may be long.
 const FIRST_ATTEMPT: (Duration, Duration) = (Duration::from_millis(250), Duration::from_secs(2));
 /// Time limit for a session to open before another path is tried first; it starts again once the server has
 /// answered.
@@ -93,7 +94,7 @@ pub(crate) struct Peer {
     failures: u32,
     /// When to give up a session that does not open.
     give_up_at: Option<Time>,
-    /// This time limit was extended once, because the server has answered.
+    /// This time limit started again, because the server has answered.
     answered: bool,
     /// Index of the path that opens the next session.
     first: usize,
@@ -215,6 +216,18 @@ impl Peer {
         self.first += 1;
     }
 
+    /// The server answered on this end's path over `socket`. The first answer selects the path that opens the
+    /// session: it arrived before those of slower paths, and some paths may be dead.
+    pub(crate) fn on_answered(&mut self, cx: &mut Cx<'_>, socket: u32) {
+        let mut paths = self.status(cx).into_iter().flat_map(|status| status.paths);
+        let path = paths.find(|path| path.route.socket == socket).map(|path| path.id);
+        let connecting = self.session.filter(|_| self.opened.is_none() && !self.answered);
+        if let (Some(session), Some(path)) = (connecting, path) {
+            (self.give_up_at, self.answered) = (Some(cx.now + OPEN_PATIENCE), true);
+            cx.endpoint.connect_over(cx.now, session, path);
+        }
+    }
+
     /// A session is open. Returns the length of the outage, if there was a session before.
     pub(crate) fn on_opened(&mut self, now: Time) -> Option<Duration> {
         self.give_up_at = None;
@@ -321,25 +334,8 @@ impl Peer {
         open.chain(self.waiting.iter_mut().map(|p| &mut p.spec))
     }
 
-    /// Forgets waiting paths; commands that wait for them are answered.
-    pub(crate) fn forget_waiting(&mut self, cx: &mut Cx<'_>, which: impl Fn(&PathSpec) -> bool) {
-        self.waiting.retain(|path| {
-            let goes = which(&path.spec);
-            if let Some(id) = path.reply.filter(|_| goes) {
-                cx.reply(id, Err(format!("path `{}` was removed while it was being opened", path.spec.name)));
-            }
-            !goes
-        });
-    }
-
     pub(crate) fn has_path(&self, name: &str) -> bool {
         self.specs().any(|spec| spec.name == name)
-    }
-
-    /// Interfaces that its paths use or will use.
-    pub(crate) fn interfaces(&self) -> Vec<String> {
-        let opening = self.waiting.iter().filter_map(|p| p.opening.as_ref()?.interface.clone());
-        self.paths.iter().filter_map(|p| p.interface.clone()).chain(opening).collect()
     }
 
     /// Status of the session.

@@ -192,6 +192,14 @@ impl Peers {
         }
     }
 
+    /// The other end of a channel answered. A server has no paths of its own.
+    pub(crate) fn on_answered(&mut self, cx: &mut Cx<'_>, socket: u32) {
+        let owns = |peer: &&mut Peer| peer.paths.iter().any(|path| path.socket == socket);
+        if let Some(peer) = self.iter_mut().find(owns) {
+            peer.on_answered(cx, socket);
+        }
+    }
+
     /// The other end of a channel moved.
     pub(crate) fn on_moved(&mut self, cx: &mut Cx<'_>, socket: u32, peer: Option<u32>, remote: SocketAddr) {
         let Some(number) = peer.map(|n| n as usize).filter(|n| self.get(*n).is_some()) else { return };

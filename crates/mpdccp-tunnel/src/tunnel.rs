@@ -396,6 +396,7 @@ impl Tunnel {
             HostEvent::Link { socket, peer, remote, error } => {
                 self.peers.on_link(cx, socket, peer, remote, error);
             }
+            HostEvent::Answered { socket } => self.peers.on_answered(cx, socket),
             HostEvent::Moved { socket, peer, remote } => self.peers.on_moved(cx, socket, peer, remote),
             HostEvent::InterfaceGone(why) => {
                 self.failure.get_or_insert(format!("interface {} is gone: {why}", self.cfg.interface));

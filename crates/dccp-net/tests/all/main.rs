@@ -2,4 +2,6 @@
 #![cfg(target_os = "linux")]
 
 mod capture;
+#[cfg(feature = "encryption")]
+mod channels;
 mod encapsulations;

@@ -192,10 +192,12 @@ impl Channels {
         }
     }
 
-    /// Starts a channel; the handshake begins with the first packet. `None` without such a peer.
+    /// Starts a channel and its handshake. `None` without such a peer.
     pub fn open(&mut self, now: Time, peer: u32, address: Address) -> Option<ChannelId> {
         let path = self.rng.next_u64();
-        self.insert(now, peer, path, address, true).map(|(id, _)| id)
+        let (id, at) = self.insert(now, peer, path, address, true)?;
+        self.renew(now, at);
+        Some(id)
     }
 
     /// Ends a channel; the peer is not told.

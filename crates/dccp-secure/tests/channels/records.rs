@@ -86,3 +86,11 @@ fn both_ends_can_be_sent_between_threads() {
     fn is_send<T: Send>() {}
     is_send::<Channels>();
 }
+
+#[test]
+fn the_handshake_waits_for_no_packet() {
+    let mut world = World::new();
+    assert_eq!(world.exchange(), []);
+    assert_eq!(world.client.poll_event(), Some(Event::Ready(world.channel)));
+    assert_eq!(world.send(b"first"), packet(0, 5));
+}

@@ -107,7 +107,7 @@ fn a_stranger_without_a_channel_is_forgotten() {
 
 #[test]
 fn clients_answer_no_handshake() {
-    let mut world = World::new();
+    let mut world = World::ready();
     let mut other = channels(3, false);
     other.add_peer(0, key(CLIENT).public(), PresharedKey::default());
     let channel = other.open(world.now, 0, address(CLIENT)).unwrap();

@@ -163,7 +163,7 @@ impl Loop {
             self.endpoint.handle_peer(now, &opened.route, opened.peer, ecn, ip_len, packet);
         }
         // Discard events of peers that moved, because nothing here uses them.
-        routes.moved();
+        routes.events();
     }
 
     /// Seals the endpoint's packets for channels, and adds the channels' own messages.
@@ -195,7 +195,7 @@ impl Loop {
     pub(super) fn handle_timeout(&mut self, now: Time) {
         if let Some(routes) = &mut self.routes {
             routes.channels.handle_timeout(now);
-            routes.moved();
+            routes.events();
         }
         self.endpoint.handle_timeout(now);
     }

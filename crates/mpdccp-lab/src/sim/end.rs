@@ -8,7 +8,7 @@ use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::ops::Range;
 
 use core::time::Duration;
-use dccp_net::{Arrived, ChannelRoutes, data_of, is_channel};
+use dccp_net::{Arrived, ChannelEvent, ChannelRoutes, data_of, is_channel};
 use dccp_proto::{Ecn, Route};
 use dccp_secure::{HEADER, OVERHEAD, TAG};
 use mpdccp_proto::{Endpoint, SessionEvent, SessionId};
@@ -237,7 +237,7 @@ impl End {
         {
             routes.channels.handle_timeout(now);
         }
-        self.moved(now, endpoint);
+        self.channel_events(now, endpoint);
         if self.tunnel.poll_timeout().is_some_and(|at| at <= now) {
             self.tunnel.handle_timeout(endpoint, now);
             self.act(now, endpoint);
@@ -386,14 +386,19 @@ impl End {
             let kept = kept(&self.marker, ecn, packet);
             endpoint.handle_peer(now, &opened.route, opened.peer, ecn, ip_len, &packet[kept]);
         }
-        self.moved(now, endpoint);
+        self.channel_events(now, endpoint);
     }
 
-    /// Reports channels whose other end moved to the tunnel.
-    fn moved(&mut self, now: Time, endpoint: &mut Endpoint) {
+    /// Passes events of channels to the tunnel.
+    fn channel_events(&mut self, now: Time, endpoint: &mut Endpoint) {
         let Some(routes) = &mut self.channels else { return };
-        for (socket, to) in routes.moved() {
-            let event = HostEvent::Moved { socket, peer: routes.peer(socket), remote: to.remote };
+        for event in routes.events() {
+            let event = match event {
+                ChannelEvent::Ready(socket) => HostEvent::Answered { socket },
+                ChannelEvent::Moved(socket, remote) => {
+                    HostEvent::Moved { socket, peer: routes.peer(socket), remote }
+                }
+            };
             self.tunnel.handle_host(endpoint, now, event);
         }
         self.act(now, endpoint);

@@ -236,6 +236,12 @@ impl Endpoint {
         self.sessions.get(&session).is_some_and(|entry| entry.session.is_answered())
     }
 
+    /// Opens a client's session over this path: the caller knows that the server answers there. Ignored once the
+    /// server has answered the session's Request.
+    pub fn connect_over(&mut self, now: Time, session: SessionId, path: PathId) {
+        self.with(now, session, |s| s.connect_over(now, path));
+    }
+
     /// The backlog of a session's send queue; empty if there is no such session.
     pub fn backlog(&self, now: Time, session: SessionId) -> QueueView {
         self.sessions.get(&session).map_or_else(QueueView::default, |entry| entry.session.backlog(now))

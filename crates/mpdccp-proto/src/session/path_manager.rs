@@ -214,6 +214,21 @@ impl Session {
         }
     }
 
+    /// See [`Endpoint::connect_over`](crate::Endpoint::connect_over).
+    pub(crate) fn connect_over(&mut self, now: Time, path: PathId) {
+        let next = self.index(path).filter(|i| !self.paths[*i].removed);
+        let waits =
+            self.role == Role::Client && self.state == SessionState::Connecting && !self.is_answered();
+        let (Some(next), Some(last), true) = (next, self.index(self.first.path), waits) else { return };
+        if next != last {
+            self.give_up(now, last, Reason::NextTried);
+            // Not the path that follows in order.
+            self.paths.iter_mut().for_each(|path| path.connect_at = None);
+            self.paths[next].connect_at = Some(now);
+        }
+        (self.first.path, self.first.since, self.first.patience) = (path, now, FIRST_ATTEMPT);
+    }
+
     /// Runs the timers of paths.
     pub(super) fn manage_paths(&mut self, now: Time) {
         for i in 0..self.paths.len() {

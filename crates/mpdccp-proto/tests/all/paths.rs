@@ -371,6 +371,24 @@ fn a_dead_first_access_does_not_prevent_the_start() {
     assert_eq!(net.state(Client, id), [PathState::Up; 3]);
 }
 
+/// Its handshake takes two round trips of 400 ms, so it needs more time than a path that may be dead.
+#[test]
+fn the_path_that_the_caller_knows_to_work_opens_the_session() {
+    let cfg = SessionConfig { first_attempt: Duration::from_millis(250), ..config() };
+    let mut net = Net::new(1, 3, config());
+    net.wires[0].up = false;
+    net.wires[2].delay = Duration::from_millis(200);
+    let id = net.connect(cfg);
+    net.client.connect_over(net.now, id, PathId(2));
+    net.run(Duration::from_millis(500));
+    // No Request left over the path that follows the first one, although it works.
+    assert_ne!(net.state(Client, id)[1], PathState::Up);
+    // The server has answered meanwhile.
+    net.client.connect_over(net.now, id, PathId(1));
+    net.run(Duration::from_millis(350));
+    assert_eq!(net.state(Client, id)[2], PathState::Up);
+}
+
 #[test]
 fn nobody_answers() {
     for paths in [1, 2] {

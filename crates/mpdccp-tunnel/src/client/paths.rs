@@ -371,6 +371,25 @@ impl Paths {
     }
 }
 
+impl Peer {
+    /// Interfaces that its paths use or will use.
+    pub(crate) fn interfaces(&self) -> Vec<String> {
+        let opening = self.waiting.iter().filter_map(|p| p.opening.as_ref()?.interface.clone());
+        self.paths.iter().filter_map(|p| p.interface.clone()).chain(opening).collect()
+    }
+
+    /// Forgets waiting paths; commands that wait for them are answered.
+    pub(crate) fn forget_waiting(&mut self, cx: &mut Cx<'_>, which: impl Fn(&PathSpec) -> bool) {
+        self.waiting.retain(|path| {
+            let goes = which(&path.spec);
+            if let Some(id) = path.reply.filter(|_| goes) {
+                cx.reply(id, Err(format!("path `{}` was removed while it was being opened", path.spec.name)));
+            }
+            !goes
+        });
+    }
+}
+
 /// The waiting path of a request, and the number of its peer.
 fn take_waiting(peers: &mut Peers, request: u64) -> Option<(usize, WaitingPath)> {
     let is_it = |path: &WaitingPath| path.opening.as_ref().is_some_and(|o| o.request == request);

@@ -27,6 +27,8 @@ pub(crate) struct Socket {
     pub(crate) handshake: Duration,
     pub(crate) bytes: u64,
     pub(crate) up: bool,
+    /// The channel's handshake has left.
+    pub(crate) begun: bool,
 }
 
 /// An access network of a client.
@@ -37,6 +39,8 @@ pub(crate) struct Access {
     pub(crate) mtu: u16,
     /// Packets of the client are lost here.
     pub(crate) mute: bool,
+    /// Further delay in each direction.
+    pub(crate) delay: Duration,
 }
 
 /// A host and its tunnel.
@@ -392,7 +396,7 @@ impl Host {
         // Unique across hosts and restarts: socket numbers identify the channels.
         let socket = u32::from(self.seed) << 16 | path.request as u32;
         let handshake = self.handshake_at(now);
-        let known = Socket { interface, remote: path.remote, handshake, bytes: 0, up };
+        let known = Socket { interface, remote: path.remote, handshake, bytes: 0, up, begun: false };
         self.sockets.insert(socket, known);
         let sizes = Sizes { path: Some(1500), device: Some(1500) };
         HostEvent::PathOpened { request: path.request, socket, sizes, overhead: OVERHEAD }

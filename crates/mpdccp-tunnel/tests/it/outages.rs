@@ -176,12 +176,34 @@ fn a_server_that_is_back_has_its_clients_back_within_a_second() {
     }
 }
 
+/// Without the race, the first path's time limit of 250 ms would delay the start.
 #[test]
-fn a_dead_first_line_holds_the_start_up_for_a_moment_only() {
-    let mut world = World::usual();
-    world.change(0, "p0", |access| access.up = false);
-    let now = world.now;
-    world.hosts[0].restart(now);
-    let ms = back(&mut world);
-    assert!(ms <= 350, "{ms}");
+fn a_dead_first_line_delays_the_start_by_one_round_trip_of_the_other_only() {
+    for delay in [10, 150] {
+        let mut world = World::usual();
+        world.delay = Duration::from_millis(delay);
+        world.change(0, "p0", |access| access.up = false);
+        let now = world.now;
+        world.hosts[0].restart(now);
+        let ms = back(&mut world);
+        assert!(ms <= 6 * delay + 50, "{ms} ms, three round trips of {} ms", 2 * delay);
+    }
+}
+
+#[test]
+fn the_path_that_answers_first_opens_the_only_session() {
+    for (slow, first) in [("p0", "b"), ("p1", "a")] {
+        let mut world = World::usual();
+        world.change(0, slow, |access| access.delay = Duration::from_millis(5));
+        world.run(SECOND * 5);
+        world.hosts.iter_mut().for_each(|host| host.log.clear());
+        let now = world.now;
+        world.hosts[0].restart(now);
+        world.run(SECOND * 5);
+        let log = &world.hosts[0].log;
+        let up: Vec<_> = log.iter().filter(|line| line.contains("path") && line.contains("is up")).collect();
+        assert!(up.len() == 2 && up[0].contains(&format!("path {first} ")), "{log:#?}");
+        let server = &world.hosts[world.server_of(0).unwrap()].log;
+        assert_eq!(server.iter().filter(|line| line.contains("session open")).count(), 1, "{server:#?}");
+    }
 }

@@ -115,6 +115,7 @@ struct Flying {
     to: usize,
     from: usize,
     socket: u32,
+    /// A DCCP packet; empty for the handshake of a channel.
     bytes: Vec<u8>,
 }
 
@@ -145,7 +146,10 @@ impl World {
             let mut host = Host::new(now, 1 + n as u8, key(n), &files[n].text(n), None);
             for interface in 0..2u8 {
                 let ip = Ipv4Addr::new(192, 0, 2, 10 * n as u8 + interface).into();
-                host.access.insert(format!("p{interface}"), Access { ip, up: true, mtu: 1500, mute: false });
+                host.access.insert(
+                    format!("p{interface}"),
+                    Access { ip, up: true, mtu: 1500, mute: false, delay: Duration::ZERO },
+                );
             }
             host
         };
@@ -279,6 +283,14 @@ impl World {
             }
             let mut outbox = Outbox::new();
             host.endpoint.poll_transmit(now, &mut outbox);
+            for (number, socket) in host.sockets.iter_mut().filter(|(_, socket)| !socket.begun) {
+                socket.begun = true;
+                outbox.push((
+                    Route { socket: *number, local: None, remote: socket.remote },
+                    Ecn::NotEct,
+                    Vec::new(),
+                ));
+            }
             let mut happened = !outbox.is_empty();
             while let Some((session, event)) = host.endpoint.poll_event() {
                 host.tunnel.handle_event(&mut host.endpoint, now, session, event);
@@ -311,7 +323,7 @@ impl World {
             if from == client { SERVERS.into_iter().find(|s| server_ip(*s) == remote) } else { Some(client) };
         let Some(to) = to else { return };
         self.number += 1;
-        let (at, number, socket) = (self.now + self.delay, self.number, route.socket);
+        let (at, number, socket) = (self.now + self.delay + access.delay, self.number, route.socket);
         let from = whole(from);
         self.flying.push(Reverse(Flying { at, number, to, from, socket, bytes }));
     }
@@ -364,6 +376,12 @@ impl World {
         }
         if let Some(known) = self.hosts[to].sockets.get(&socket) {
             route.remote = known.remote;
+        }
+        if bytes.is_empty() {
+            return match to < CLIENTS {
+                true => self.hosts[to].tell(now, HostEvent::Answered { socket }),
+                false => self.leave(to, route, bytes),
+            };
         }
         let len = bytes.len() as u32 + u32::from(OVERHEAD);
         self.hosts[to].endpoint.handle_peer(now, &route, peer, Ecn::NotEct, len, &bytes);

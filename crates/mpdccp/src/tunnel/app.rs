@@ -12,7 +12,7 @@ use crate::tunnel::host::tun::Interface;
 use crate::tunnel::host::{keys, marking, sockets, tun};
 use crate::tunnel::links::Links;
 use crate::tunnel::proxy::{self, Proxy};
-use dccp_net::{App, Bursts, Core, HostWatch, LinkChange, Tun, Written};
+use dccp_net::{App, Bursts, ChannelEvent, Core, HostWatch, LinkChange, Tun, Written};
 use mpdccp_proto::{SessionEvent, SessionId};
 use mpdccp_tunnel::config::Config;
 use mpdccp_tunnel::status::Status;
@@ -23,7 +23,6 @@ use mpdccp_units::{Duration, Time};
 use sd_notify::NotifyState;
 use std::collections::BTreeMap;
 use std::io::ErrorKind;
-use std::net::SocketAddr;
 use std::os::fd::{AsFd, BorrowedFd};
 use std::sync::mpsc::Sender;
 use std::time::{SystemTime, UNIX_EPOCH};
@@ -442,9 +441,14 @@ impl App for TunnelApp {
         self.on_host(core, now, event);
     }
 
-    fn on_moved(&mut self, core: &mut Core, socket: u32, remote: SocketAddr) {
-        let (now, peer) = (core.clock.now(), core.net.peer_of(socket));
-        self.on_host(core, now, HostEvent::Moved { socket, peer, remote });
+    fn on_channel(&mut self, core: &mut Core, event: ChannelEvent) {
+        let event = match event {
+            ChannelEvent::Ready(socket) => HostEvent::Answered { socket },
+            ChannelEvent::Moved(socket, remote) => {
+                HostEvent::Moved { socket, peer: core.net.peer_of(socket), remote }
+            }
+        };
+        self.on_host(core, core.clock.now(), event);
     }
 
     fn next_timeout(&self) -> Option<Time> {
