@@ -197,6 +197,12 @@
 #define DCCP_STREAMS 128
 
 /**
+ * In dccp_options.flags: do not probe the MTU of each path (RFC 8899), but use what the system knows, up to
+ * dccp_options.mtu.
+ */
+#define DCCP_NO_MTU_PROBING 256
+
+/**
  * In dccp_options.send_policy: a sender waits while the queue is full. The default.
  */
 #define DCCP_SEND_WAIT 0
@@ -681,6 +687,10 @@ struct dccp_path_stats {
    * Address of the peer.
    */
   char peer[DCCP_ADDRESS_SIZE];
+  /**
+   * Largest IP packet that the path carries as far as known, bytes.
+   */
+  uint32_t path_mtu;
 };
 
 #ifdef __cplusplus

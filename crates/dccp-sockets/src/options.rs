@@ -45,6 +45,7 @@ pub struct Options {
     pub(crate) max_connections: usize,
     max_per_source: Option<usize>,
     pub(crate) mtu: u16,
+    pub(crate) mtu_probing: bool,
     pub(crate) connect_timeout: Duration,
     /// The remembered capacity that the next connection starts from.
     pub(crate) resume: Option<Remembered>,
@@ -81,6 +82,7 @@ impl Default for Options {
             max_connections: 16_384,
             max_per_source: None,
             mtu: 1500,
+            mtu_probing: true,
             connect_timeout: Duration::from_secs(5),
             resume: None,
             key: None,
@@ -303,9 +305,20 @@ impl Options {
         self.max_per_source.unwrap_or((self.max_connections / 4).max(16))
     }
 
-    /// Largest IP packet, bytes, at least 576; 1500 by default. The system may know of a smaller one.
+    /// Largest IP packet, bytes, at least 576; 1500 by default. The interface may have a smaller MTU, and each
+    /// path is probed for the size that it carries ([`mtu_probing`](Self::mtu_probing)).
     pub fn mtu(mut self, bytes: u16) -> Options {
         self.mtu = bytes.max(576);
+        self
+    }
+
+    /// Whether to discover each path's MTU with padded packets (RFC 8899), up to [`mtu`](Self::mtu);
+    /// [`PathStats::path_mtu`](crate::PathStats::path_mtu) has the result. Yes by default. Without it, the MTU
+    /// is what the system knows: larger packets vanish where a network drops them without an ICMP message.
+    /// Switch it off if every path surely carries [`mtu`](Self::mtu), to save a padded packet per connection
+    /// and a round trip before datagrams above 1,100 bytes leave.
+    pub fn mtu_probing(mut self, probe: bool) -> Options {
+        self.mtu_probing = probe;
         self
     }
 
@@ -454,6 +467,7 @@ impl Options {
             min_coverage: self.connection.min_coverage,
             check_data_checksum: self.connection.check_data_checksum,
             timestamps: self.connection.timestamps,
+            probe_mtu: self.mtu_probing,
             least_request: if self.key.is_none() { dccp_proto::PADDED_REQUEST } else { 0 },
             ..session.connection
         };

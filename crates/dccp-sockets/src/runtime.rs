@@ -162,6 +162,7 @@ impl Streams {
                     ccids: path.ccids,
                     rtt: row.and_then(|row| row.srtt),
                     window: row.map_or(0, |row| row.cwnd),
+                    path_mtu: path.mtu,
                     rate: row.filter(|row| !row.app_limited).map(|row| row.seen),
                     allowed: row.map_or(Rate::ZERO, |row| row.pacing.unwrap_or(row.rate)),
                     capacity: path.tx.as_ref().and_then(|tx| tx.capacity),
@@ -199,7 +200,7 @@ impl Streams {
         }
     }
 
-    /// Lowers a path's MTU to the one that the system knows.
+    /// Lowers a path's MTU to the one that the system knows; with probing, this is a hint.
     fn follow_mtu(&self, core: &mut Core, now: Time, id: SessionId) {
         for path in core.endpoint.status(now, id).into_iter().flat_map(|status| status.paths) {
             if let Ok(mtu) = core.net.path_mtu(path.route.socket, path.route.remote) {
@@ -370,7 +371,8 @@ impl App for Streams {
             SessionEvent::PathDown(path, why) => self.tell(core, id, Event::PathDown(path, why)),
             SessionEvent::Stream(event) => self.on_stream(core, now, id, event),
             SessionEvent::Closed(reason) => self.on_closed(core, now, id, reason),
-            // Path MTUs are read on request; private options are not used.
+            SessionEvent::PathMtu { .. } => self.refresh(core, id),
+            // Private options are not used.
             _ => {}
         }
     }

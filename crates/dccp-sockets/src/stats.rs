@@ -62,6 +62,9 @@ pub struct PathStats {
     pub rtt: Option<Duration>,
     /// Congestion window, bytes.
     pub window: u64,
+    /// Largest IP packet that the path carries as far as known, bytes: probed
+    /// ([`Options::mtu_probing`](crate::Options::mtu_probing)), or the system's.
+    pub path_mtu: u16,
     /// Measured rate; `None` while the application limits the sending on the path.
     pub rate: Option<Rate>,
     /// Rate that congestion control would allow on it now.

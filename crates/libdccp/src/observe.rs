@@ -120,6 +120,8 @@ pub struct dccp_path_stats {
     pub lost: u64,
     /// Address of the peer.
     pub peer: [c_char; DCCP_ADDRESS_SIZE],
+    /// Largest IP packet that the path carries as far as known, bytes.
+    pub path_mtu: u32,
 }
 
 /// An event of a connection.
@@ -283,6 +285,7 @@ pub unsafe extern "C" fn dccp_get_path_stats(
             sent: p.sent,
             lost: p.lost,
             peer: array(&p.peer.to_string()),
+            path_mtu: p.path_mtu.into(),
         };
         // SAFETY: the header requires this of the caller.
         unsafe { give(stats, &value) }?;

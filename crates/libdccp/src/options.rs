@@ -25,6 +25,9 @@ pub const DCCP_DATA_CHECKSUM: u32 = 32;
 pub const DCCP_ANY_PEER: u32 = 64;
 /// In dccp_options.flags: reliable streams next to datagrams, in a multipath session; see dccp_open_stream().
 pub const DCCP_STREAMS: u32 = 128;
+/// In dccp_options.flags: do not probe the MTU of each path (RFC 8899), but use what the system knows, up to
+/// dccp_options.mtu.
+pub const DCCP_NO_MTU_PROBING: u32 = 256;
 
 /// In dccp_options.send_policy: a sender waits while the queue is full. The default.
 pub const DCCP_SEND_WAIT: u32 = 0;
@@ -38,7 +41,7 @@ pub const DCCP_SEND_PRIORITY: u32 = 3;
 /// In dccp_options.keepalive_ms: never.
 pub const DCCP_NEVER: u32 = u32::MAX;
 
-const FLAGS: u32 = 255;
+const FLAGS: u32 = 511;
 
 /// A path of a multipath connection. Either local or interface is required.
 #[repr(C)]
@@ -288,6 +291,7 @@ fn numbers(given: &dccp_options) -> Outcome<Options> {
         .multipath(flag(DCCP_MULTIPATH))
         .any_peer(flag(DCCP_ANY_PEER))
         .streams(flag(DCCP_STREAMS))
+        .mtu_probing(!flag(DCCP_NO_MTU_PROBING))
         .take_early_data(flag(DCCP_TAKE_EARLY_DATA))
         .short_numbers(flag(DCCP_SHORT_NUMBERS))
         .data_checksum(flag(DCCP_DATA_CHECKSUM))

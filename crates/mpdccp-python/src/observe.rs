@@ -100,6 +100,8 @@ pub(crate) struct PathStats {
     rtt: Option<f64>,
     /// Congestion window, bytes.
     window: u64,
+    /// Largest IP packet that the path carries as far as known, bytes.
+    path_mtu: u16,
     /// Measured rate, bit/s; None while the program limits the sending on this path.
     rate: Option<u64>,
     /// Rate that congestion control allows on this path now, bit/s.
@@ -126,6 +128,7 @@ impl From<dccp_sockets::PathStats> for PathStats {
             ccids: p.ccids,
             rtt: p.rtt.map(|time| time.as_secs_f64()),
             window: p.window,
+            path_mtu: p.path_mtu,
             rate: p.rate.map(|rate| rate.bps()),
             allowed: p.allowed.bps(),
             sent: p.sent,

@@ -220,6 +220,7 @@ fn option(options: Options, name: &str, value: &Bound<'_, PyAny>) -> PyResult<Op
         "max_connections" => options.max_connections(value.extract()?),
         "max_connections_per_source" => options.max_connections_per_source(value.extract()?),
         "mtu" => options.mtu(value.extract()?),
+        "mtu_probing" => options.mtu_probing(value.extract()?),
         "connect_timeout" => options.connect_timeout(seconds(value)?),
         "keepalive" => options.keepalive(seconds(value)?),
         "survive" => options.survive(seconds(value)?),

@@ -3,6 +3,7 @@
 import array
 import asyncio
 import base64
+import contextlib
 import errno
 import json
 import os
@@ -83,6 +84,47 @@ class Blocking(unittest.TestCase):
         there = listener.accept(PATIENT)
         self.assertEqual(here.peer_key, PUBLIC_OF_ONES)
         self.assertNotIn(there.peer_key, (None, PUBLIC_OF_ONES))
+
+    def test_the_size_that_a_path_carries(self):
+        carries = 1300
+        with mpdccp.Listener("127.0.0.1:0") as listener, contextlib.ExitStack() as stack:
+            front, back = (stack.enter_context(socket.socket(socket.AF_INET, socket.SOCK_DGRAM)) for _ in range(2))
+            front.bind(("127.0.0.1", 0))
+            back.connect(listener.address)
+            over = stack.enter_context(socket.socket(socket.AF_INET, socket.SOCK_DGRAM))
+            over.bind(("127.0.0.1", 0))
+
+            def relay():
+                client = None
+                while True:
+                    readable = select.select([front, back, over], [], [])[0]
+                    if over in readable:
+                        return
+                    if front in readable:
+                        data, client = front.recvfrom(2048)
+                        if len(data) + 28 <= carries:
+                            back.send(data)
+                    if back in readable:
+                        data = back.recv(2048)
+                        if len(data) + 28 <= carries:
+                            front.sendto(data, client)
+
+            thread = threading.Thread(target=relay, daemon=True)
+            thread.start()
+            address = front.getsockname()
+            unprobed = mpdccp.connect(address, mtu_probing=False)
+            unprobed.send(b"data")
+            listener.accept(PATIENT).recv(PATIENT)
+            self.assertEqual(unprobed.stats().paths[0].path_mtu, 1500)
+            unprobed.close()
+            here = mpdccp.connect(address)
+            deadline = time.monotonic() + PATIENT
+            while here.stats().paths[0].path_mtu > carries:
+                self.assertLess(time.monotonic(), deadline)
+                time.sleep(0.01)
+            here.close()
+            front.sendto(b"", over.getsockname())
+            thread.join()
 
     def test_a_closed_port_and_a_probe(self):
         listener, here, there = pair(client={"tell_rate": 10, "dscp": 46})

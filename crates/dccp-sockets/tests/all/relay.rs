@@ -1,10 +1,10 @@
-//! A middlebox between one client and a listener: drops packets in a fixed pattern, or all packets for a
-//! while.
+//! A middlebox between one client and a listener: drops packets in a fixed pattern, large packets, or all
+//! packets for a while.
 
 use std::io::ErrorKind;
 use std::net::{SocketAddr, UdpSocket};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU32, Ordering::Relaxed};
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicUsize, Ordering::Relaxed};
 use std::time::Duration;
 
 pub(crate) struct Relay {
@@ -12,12 +12,17 @@ pub(crate) struct Relay {
     pub(crate) addr: SocketAddr,
     /// Nothing passes.
     pub(crate) cut: Arc<AtomicBool>,
+    /// Larger IP packets do not pass, bytes.
+    pub(crate) carries: Arc<AtomicUsize>,
     /// Packets of the client.
     pub(crate) of_client: Arc<AtomicU32>,
     over: Arc<AtomicBool>,
     /// How often the relay timed out waiting for a packet of the server.
     quiet: Arc<AtomicU32>,
 }
+
+/// IPv4 and UDP headers.
+const OVERHEAD: usize = 28;
 
 impl Relay {
     /// Drops one packet of `loss` in each direction; none if `loss` is 0.
@@ -27,6 +32,7 @@ impl Relay {
         back.connect(server).unwrap();
         let addr = front.local_addr().unwrap();
         let (cut, over) = (Arc::new(AtomicBool::new(false)), Arc::new(AtomicBool::new(false)));
+        let carries = Arc::new(AtomicUsize::new(usize::MAX));
         let (quiet, of_client) = (Arc::new(AtomicU32::new(0)), Arc::new(AtomicU32::new(0)));
         for socket in [&front, &back] {
             socket.set_read_timeout(Some(Duration::from_millis(100))).unwrap();
@@ -36,7 +42,7 @@ impl Relay {
         for up in [true, false] {
             let (front, back) = (front.try_clone().unwrap(), back.try_clone().unwrap());
             let (cut, over, client, quiet) = (cut.clone(), over.clone(), client.clone(), quiet.clone());
-            let of_client = of_client.clone();
+            let (of_client, carries) = (of_client.clone(), carries.clone());
             std::thread::spawn(move || {
                 let (mut buffer, mut number) = ([0; 2048], 0u32);
                 while !over.load(Relaxed) {
@@ -56,7 +62,8 @@ impl Relay {
                         of_client.fetch_add(1, Relaxed);
                     }
                     number += 1;
-                    if cut.load(Relaxed) || loss > 0 && number.is_multiple_of(loss) {
+                    let passes = !cut.load(Relaxed) && len + OVERHEAD <= carries.load(Relaxed);
+                    if !passes || loss > 0 && number.is_multiple_of(loss) {
                         continue;
                     }
                     let to = *client.lock().unwrap();
@@ -68,7 +75,7 @@ impl Relay {
                 }
             });
         }
-        Relay { addr, cut, of_client, over, quiet }
+        Relay { addr, cut, carries, of_client, over, quiet }
     }
 
     /// Packets pass again. The packets of a server that has ended are dropped first.

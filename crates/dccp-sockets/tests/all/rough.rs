@@ -2,7 +2,7 @@
 
 use crate::relay::Relay;
 use crate::until;
-use dccp_sockets::{Connection, Listener, Options, Reason, RecvError, ResetCode, SendError};
+use dccp_sockets::{Connection, Event, Listener, Options, Reason, RecvError, ResetCode, SendError};
 use std::io::Write;
 use std::net::{Ipv6Addr, SocketAddr, SocketAddrV6, UdpSocket};
 use std::sync::Arc;
@@ -53,6 +53,41 @@ fn each_direction_has_its_ccid_and_what_is_lost_is_counted() {
         // No later packet reveals the loss of the last few.
         assert!(arrived + sent.lost + 3 >= EACH, "CCID {up}: {arrived} came, {} lost", sent.lost);
     }
+}
+
+/// RFC 8899: the network drops large packets without an ICMP message.
+#[test]
+fn both_ends_find_the_size_that_a_path_carries() {
+    let listener = Listener::bind("127.0.0.1:0", Options::default()).unwrap();
+    let relay = Relay::new(listener.local_addr(), 0);
+    relay.carries.store(1300, Relaxed);
+    let here = Connection::connect(relay.addr, Options::default()).unwrap();
+    let there = listener.accept_timeout(PATIENT).unwrap();
+    // Before `stats`, which reads the sizes too.
+    until(|| [&here, &there].iter().all(|end| end.max_datagram_size() < 1300));
+    until(|| here.try_event() == Some(Event::Size(here.max_datagram_size())));
+    assert!([&here, &there].iter().all(|end| end.stats().paths[0].path_mtu <= 1300));
+    for (from, to) in [(&here, &there), (&there, &here)] {
+        let data = vec![1; from.max_datagram_size()];
+        from.send(&data).unwrap();
+        assert_eq!(to.recv_timeout(PATIENT).unwrap(), data);
+    }
+}
+
+#[test]
+fn without_probing_the_size_is_that_of_the_interface() {
+    let options = Options::ccid(2).mtu_probing(false);
+    let listener = Listener::bind("127.0.0.1:0", options.clone()).unwrap();
+    let relay = Relay::new(listener.local_addr(), 0);
+    relay.carries.store(1300, Relaxed);
+    let here = Connection::connect(relay.addr, options).unwrap();
+    let there = listener.accept_timeout(PATIENT).unwrap();
+    here.send(&vec![1; here.max_datagram_size()]).unwrap();
+    (0..10).for_each(|_| here.send(b"small").unwrap());
+    (0..10).for_each(|_| assert_eq!(there.recv_timeout(PATIENT).unwrap(), b"small"));
+    assert_eq!(here.stats().paths[0].path_mtu, 1500);
+    let sent = here.finish().unwrap();
+    assert_eq!((sent.lost, sent.dropped), (1, 0));
 }
 
 /// A peer that is gone acknowledges nothing and reports nothing.

@@ -178,6 +178,8 @@ static void handles(struct dccp_conn *conn, struct dccp_conn *peer)
     stats.size = 8;
     EXPECT(dccp_get_stats(conn, &stats), -EINVAL);
     EXPECT(dccp_get_path_stats(conn, 7, &path), -ENOENT);
+    EXPECT(dccp_get_path_stats(conn, 0, &path), 0);
+    EXPECT((int)path.path_mtu, 1500);
     EXPECT(dccp_next_event(conn, 0, NULL), -EINVAL);
     while (dccp_next_event(conn, 0, &event) == 0)
         ;
@@ -589,14 +591,14 @@ static void endpoints(void)
     struct dccp_address at[2] = {{.ip = {192, 0, 2, 1}, .version = 4, .port = 1}, {.ip = {192, 0, 2, 2}, .version = 4, .port = 2}};
     struct dccp_address nowhere = {.version = 5};
     uint64_t session, theirs = 99, now = 1;
-    int opened = 0;
+    int opened = 0, probes[2] = {0, 0};
 
     EXPECT(dccp_endpoint_new(NULL, &options, &ends[0]), -EINVAL);
     EXPECT(dccp_endpoint_new(seeds[0], &options, NULL), -EINVAL);
     options.ccid = 99;
     EXPECT(dccp_endpoint_new(seeds[0], &options, &ends[0]), -EINVAL);
     options.ccid = 2;
-    for (int n = 0; n < 2; n++)
+    for (int n = 0; n < 2; n++, options.flags = DCCP_NO_MTU_PROBING)
         EXPECT(dccp_endpoint_new(seeds[n], &options, &ends[n]), 0);
     EXPECT(dccp_endpoint_timeout(ends[0]), INT64_MAX);
     EXPECT(dccp_endpoint_timeout(NULL), -EINVAL);
@@ -615,6 +617,7 @@ static void endpoints(void)
             packet.len = sizeof bytes;
             while (dccp_endpoint_transmit(ends[n], now, &packet) == 1) {
                 EXPECT(packet.to.port, at[1 - n].port);
+                probes[n] += packet.len > 1400;
                 EXPECT(dccp_endpoint_receive(ends[1 - n], now, 0, &at[n], packet.ecn, bytes, packet.len), 0);
                 packet.len = sizeof bytes;
             }
@@ -625,6 +628,8 @@ static void endpoints(void)
             EXPECT(dccp_endpoint_send(ends[0], now, session, "hello", 5), 0);
     }
     EXPECT(opened, 1);
+    EXPECT(probes[0] > 0, 1);
+    EXPECT(probes[1], 0);
     EXPECT(dccp_endpoint_send(ends[0], now, session, text, sizeof text), -EMSGSIZE);
     EXPECT(dccp_endpoint_send(ends[0], now, session, "", 0), -EINVAL);
     EXPECT(dccp_endpoint_queued(ends[0], session), 0);

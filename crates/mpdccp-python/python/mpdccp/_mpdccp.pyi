@@ -92,6 +92,8 @@ class PathStats:
     """Smoothed round-trip time, seconds."""
     window: int
     """Congestion window, bytes."""
+    path_mtu: int
+    """Largest IP packet that the path carries as far as known, bytes."""
     rate: int | None
     """Measured rate, bit/s; None while the program limits the sending on this path."""
     allowed: int

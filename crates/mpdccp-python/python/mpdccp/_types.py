@@ -66,6 +66,8 @@ class Options(TypedDict, total=False):
     """Maximum number of connections from one address; by default a quarter of `max_connections`."""
     mtu: int
     """Largest IP packet, bytes; 1500 by default."""
+    mtu_probing: bool
+    """Discover the MTU of each path, up to `mtu`; True by default."""
     connect_timeout: float
     """Time to wait for the peer's answer; 5 by default."""
     keepalive: float
