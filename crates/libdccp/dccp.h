@@ -1,7 +1,7 @@
 /*
  * DCCP (RFC 4340) and Multipath DCCP (RFC 9897) in user space: datagrams with congestion control.
  *
- * Errors. Functions that return int or ssize_t return a negative errno value on failure; dccp_last_error() has the
+ * Errors. Functions that return int or ptrdiff_t return a negative errno value on failure; dccp_last_error() has the
  * reason in words. A null argument, a structure of a wrong size or a value out of range returns -EINVAL. A handle that
  * is closed or of another kind returns -EBADF. In a child of fork(), the parent's handles return -EPERM.
  *
