@@ -1,7 +1,7 @@
 //! Compares the library with quinn's datagrams and plain UDP over loopback, each between two processes. Prints a
 //! Markdown table.
 //!
-//!     cargo run --release --manifest-path tools/bench/library/Cargo.toml -- [--seconds 3] [--only dccp-5]
+//!     cargo run --release --manifest-path tools/bench/library/Cargo.toml -- [--seconds 3] [--only 'CCID 5']
 
 mod dccp;
 mod quic;
@@ -27,11 +27,17 @@ struct Args {
     #[arg(long, default_value_t = 3.0)]
     seconds: f64,
     /// Only variants whose name contains this.
-    #[arg(long, default_value = "")]
+    #[arg(long, default_value = "", value_parser = part_of_a_name)]
     only: String,
     /// Run as the server of a variant.
     #[arg(long, hide = true)]
     serve: Option<String>,
+}
+
+fn part_of_a_name(text: &str) -> Result<String, String> {
+    let names = NAMES.map(|name| format!("`{name}`")).join(", ");
+    let any = NAMES.iter().any(|name| name.contains(text));
+    any.then(|| text.to_owned()).ok_or_else(|| format!("no variant has this in its name; variants: {names}"))
 }
 
 /// A server process and its address; dropping it kills the process.
