@@ -299,6 +299,10 @@ impl App for PerfApp {
             SessionEvent::PathUp(path) => self.reporter.up(session, path),
             SessionEvent::PathSuspect(path) => self.reporter.silent(session, path, self.plan.survive),
             SessionEvent::PathDown(path, why) => self.reporter.path(session, path, &format!("down: {why}")),
+            SessionEvent::PathMtu { path, now: mtu, .. } => {
+                self.reporter.path_mtu(session, path, mtu);
+                self.transfer(now, session).on_path_mtu();
+            }
             SessionEvent::Closed(why) => self.on_closed(core, now, session, why),
             _ => {}
         }

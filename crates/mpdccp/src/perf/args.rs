@@ -180,9 +180,12 @@ pub(super) struct Common {
     /// Longest wait for a missing message, in milliseconds.
     #[arg(long, value_name = "MS", value_parser = clap::value_parser!(u64).range(..=60_000))]
     pub(super) reorder: Option<u64>,
-    /// Largest IP packet, bytes.
+    /// Largest IP packet, bytes. Each path is probed for the size that it carries, up to this.
     #[arg(long, default_value_t = 1500, value_parser = clap::value_parser!(u16).range(576..))]
     pub(super) mtu: u16,
+    /// Do not probe the path MTU, but use what the system knows.
+    #[arg(long)]
+    pub(super) no_mtu_probing: bool,
     /// Give up after this many milliseconds without a packet from the peer.
     #[arg(long, visible_alias = "snd-timeout", value_name = "MS", default_value_t = 10_000, value_parser = clap::value_parser!(u32).range(100..=86_400_000))]
     pub(super) rcv_timeout: u32,

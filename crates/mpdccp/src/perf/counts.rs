@@ -28,6 +28,7 @@ pub(crate) struct Path {
     rtt_ms: Option<f64>,
     cwnd_bytes: u64,
     phase: &'static str,
+    path_mtu: u16,
 }
 
 /// The total of sent messages that an end reports to its peer.
@@ -83,6 +84,7 @@ impl Out {
                 rtt_ms: path.rtt.map(|rtt| rtt.as_secs_f64() * 1e3),
                 cwnd_bytes: path.cwnd,
                 phase: path.phase,
+                path_mtu: path.mtu,
             }
         };
         Out {
@@ -109,8 +111,8 @@ impl Out {
             let rtt = path
                 .rtt_ms
                 .map(|rtt| format!(", rtt {rtt:.2} ms, cwnd {} bytes, {}", path.cwnd_bytes, path.phase));
-            let Path { path, packets, lost, .. } = path;
-            format!("path {path}: {packets} packets, {lost} lost{}", rtt.unwrap_or_default())
+            let Path { path, packets, lost, path_mtu, .. } = path;
+            format!("path {path}: {packets} packets, {lost} lost, MTU {path_mtu}{}", rtt.unwrap_or_default())
         };
         let dropped =
             (self.dropped > 0).then(|| format!("dropped {} messages in the full queue", self.dropped));

@@ -31,6 +31,8 @@ pub(crate) struct PathSent {
     /// Window, bytes.
     pub(crate) cwnd: u64,
     pub(crate) phase: &'static str,
+    /// Largest IP packet, bytes.
+    pub(crate) mtu: u16,
 }
 
 /// Counts since the last report.

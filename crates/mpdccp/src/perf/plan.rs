@@ -48,6 +48,7 @@ pub(crate) struct Plan {
     pub(crate) scheduler: SchedulerKind,
     pub(crate) reorder: ReorderConfig,
     pub(crate) mtu: u16,
+    pub(crate) mtu_probing: bool,
     pub(crate) interval: Option<Duration>,
     /// How long a client waits for an answer, at all addresses together.
     pub(crate) patience: Duration,
@@ -284,6 +285,7 @@ impl TryFrom<PerfArgs> for Plan {
             scheduler: common.scheduler,
             reorder: reorder(common),
             mtu: common.mtu,
+            mtu_probing: !common.no_mtu_probing,
             interval: Some(common.interval).filter(|interval| !interval.is_zero()),
             patience,
             survive: Duration::from_millis(common.rcv_timeout.into()),

@@ -68,6 +68,11 @@ enum Record<'a> {
         path: u32,
         state: &'a str,
     },
+    PathMtu {
+        session: u64,
+        path: u32,
+        path_mtu: u16,
+    },
     Interval {
         session: u64,
         from_s: f64,
@@ -263,6 +268,14 @@ impl Reporter {
         }
         self.print(&Record::Path { session: session.0, path: path.0, state }, || {
             format!("path {} is {state}", path.0)
+        });
+    }
+
+    /// The path carries other sizes than assumed so far.
+    pub(crate) fn path_mtu(&self, session: SessionId, path: PathId, path_mtu: u16) {
+        let name = self.name(session);
+        self.print(&Record::PathMtu { session: session.0, path: path.0, path_mtu }, || {
+            format!("{name}path {} carries packets of at most {path_mtu} bytes", path.0)
         });
     }
 

@@ -41,6 +41,7 @@ fn session_config(plan: &Plan, multipath: bool) -> SessionConfig {
     session.connection.rx_ccids = plan.rx_ccids.clone();
     session.connection.ndp_count = false;
     session.connection.least_request = PADDED_REQUEST;
+    session.connection.probe_mtu = plan.mtu_probing;
     (session.connection.coverage, session.connection.min_coverage) = (plan.coverage, plan.coverage);
     session
 }

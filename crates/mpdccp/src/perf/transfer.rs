@@ -1,6 +1,8 @@
 //! The transfer of one session: sending, receiving, and its end.
 
+mod ending;
 mod laps;
+mod size;
 #[cfg(test)]
 mod tests;
 
@@ -14,8 +16,9 @@ use crate::perf::message::{self, ClockId};
 use crate::perf::meter::Meter;
 use crate::perf::sender::{Load, Sender};
 use dccp_net::Core;
-use mpdccp_proto::{PktInfo, Reason, SessionId};
+use mpdccp_proto::{PktInfo, SessionId};
 use mpdccp_units::{Duration, Time};
+use size::Fit;
 use std::path::PathBuf;
 
 /// Time to wait, beyond the retransmission timeout, for the acknowledgement of the last packets.
@@ -27,10 +30,6 @@ const REPEATS: u32 = 14;
 /// How long a client waits for the end of received data after its own data ended.
 const LINGER: Duration = Duration::from_secs(5);
 
-/// Time that a server waits for a refused client to close.
-const REFUSED: Duration = Duration::from_secs(2);
-/// Reason of the refusal.
-const CROWDED: &str = "too many sessions from this client's address";
 /// Longest output of a server that is sent to its client.
 pub(crate) const MOST_OUTPUT: usize = 1 << 16;
 
@@ -105,6 +104,7 @@ pub(crate) struct Transfer {
     /// The error that stops it.
     pub(crate) failure: Option<String>,
     pub(crate) sender: Option<Sender>,
+    fit: Fit,
     pub(crate) meter: Meter,
     /// Time and counts of the last report.
     lapped: Time,
@@ -140,6 +140,7 @@ impl Transfer {
             cpu: Cpu::new(),
             failure: None,
             sender: None,
+            fit: Fit::Unknown,
             meter: Meter::new(clock),
             lapped: now,
             sent: Sent::default(),
@@ -161,22 +162,9 @@ impl Transfer {
         transfer
     }
 
-    /// Server: refuses the request of a client when no session is free, and closes soon after.
-    pub(crate) fn refuse(&mut self, now: Time) {
-        self.refuse_because(now, CROWDED.into());
-    }
-
-    fn refuse_because(&mut self, now: Time, why: String) {
-        self.refused = Some(why);
-        self.stage = Stage::Lingering { until: now + REFUSED };
-    }
-
-    /// Server: ends a test because of a limit, sends the client the reason, and closes soon after.
-    pub(crate) fn stop(&mut self, core: &mut Core, now: Time, session: SessionId, why: &str) {
-        self.look(core, now, session);
-        self.failure = Some(format!("ended the connection: {why}"));
-        self.refuse_because(now, why.into());
-        self.say = Some(Say { what: Control::Refused { why: why.into() }, at: now, left: REPEATS });
+    /// A path's MTU changed.
+    pub(crate) fn on_path_mtu(&mut self) {
+        self.fit = Fit::Unknown;
     }
 
     /// Usage for the server's limits.
@@ -403,12 +391,22 @@ impl Transfer {
                 _ => {}
             }
         }
+        let fits = match self.stage {
+            Stage::Sending => self.fit.check(core, now, session, self.size()),
+            _ => Ok(true),
+        };
+        let fits = fits.unwrap_or_else(|why| {
+            self.fail(core, now, session, why);
+            false
+        });
         if let (Stage::Sending, Some(sender)) = (self.stage, &mut self.sender) {
+            // At a constant rate, messages are due even if none can leave.
+            let fits = fits || sender.load.rate.is_some();
             let mut waiting = core.endpoint.backlog(now, session).packets;
             // Messages that are due at the same time must not displace each other from the queue before one
             // has left.
             let full = waiting >= queue;
-            while let Some(data) = sender.poll(now, waiting < queue, full) {
+            while let Some(data) = sender.poll(now, fits && waiting < queue, full) {
                 let info = PktInfo { len: data.len(), ..PktInfo::default() };
                 self.carried += data.len() as u64;
                 core.endpoint.send(now, session, data, info);
@@ -445,29 +443,6 @@ impl Transfer {
         any
     }
 
-    pub(crate) fn close(&mut self, core: &mut Core, now: Time, session: SessionId) {
-        if !matches!(self.stage, Stage::Asking | Stage::Lingering { .. } | Stage::Fetching) {
-            self.look(core, now, session);
-        }
-        if let Some(Err(e)) = self.store.as_mut().map(Store::flush) {
-            self.failure = Some(format!("cannot write the file of --file: {e}"));
-        }
-        self.say = None;
-        self.stage = Stage::Closing;
-        core.endpoint.close(now, session);
-    }
-
-    /// Whether this is a normal end of a transfer.
-    pub(crate) fn ended_well(&self, why: Reason) -> bool {
-        match self.stage {
-            Stage::Closing => true,
-            Stage::Receiving => why.is_orderly(),
-            Stage::Lingering { .. } => why.is_orderly(),
-            Stage::Greeting | Stage::Sending | Stage::Draining { .. } => false,
-            Stage::Asking | Stage::Fetching => false,
-        }
-    }
-
     pub(crate) fn next_timeout(&self) -> Option<Time> {
         let stage = match self.stage {
             Stage::Sending => self.sender.as_ref().and_then(Sender::next_timeout),
@@ -476,6 +451,7 @@ impl Transfer {
             Stage::Greeting | Stage::Asking | Stage::Fetching => None,
             Stage::Closing | Stage::Receiving => None,
         };
-        stage.into_iter().chain(self.say.as_ref().map(|say| say.at)).min()
+        let fit = self.fit.next_timeout().filter(|_| self.stage == Stage::Sending);
+        stage.into_iter().chain(self.say.as_ref().map(|say| say.at)).chain(fit).min()
     }
 }

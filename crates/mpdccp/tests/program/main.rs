@@ -17,6 +17,7 @@ mod perf_ends;
 mod perf_flags;
 mod perf_iperf3;
 mod perf_keys;
+mod perf_mtu;
 mod perf_nat;
 mod report_browser;
 mod socketd;

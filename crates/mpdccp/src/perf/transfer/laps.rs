@@ -23,6 +23,7 @@ impl Transfer {
                 rtt: row.and_then(|row| row.srtt),
                 cwnd: row.map_or(0, |row| row.cwnd),
                 phase: path.tx.as_ref().map_or("", |tx| tx.phase),
+                mtu: path.mtu,
             }
         });
         let paths: Vec<PathSent> = paths.collect();

@@ -94,7 +94,7 @@ fn a_refused_client_stays_refused_and_is_closed() {
         server.hears(core, &limits, hello(Test { rate_bps: Some(500_000), ..upload() }));
         assert!(!server.has_begun());
         let end = server.next_timeout().unwrap();
-        assert_eq!(end, at(0) + REFUSED);
+        assert_eq!(end, at(0) + ending::REFUSED);
         server.fill(core, end - Duration::from_millis(1), SESSION, 64);
         assert_ne!(server.stage, Stage::Closing);
         server.fill(core, end, SESSION, 64);

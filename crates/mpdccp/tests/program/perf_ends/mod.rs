@@ -55,7 +55,7 @@ impl Place {
         String::from_utf8(output.stdout).unwrap()
     }
 
-    fn start(&self, args: &str) -> Child {
+    pub(crate) fn start(&self, args: &str) -> Child {
         let mut command = self.command(MPDCCP);
         command.arg("perf").args(args.split_whitespace());
         command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap()
@@ -67,7 +67,7 @@ impl Place {
     }
 
     /// Starts a server that prints its address.
-    fn serve(&self, args: &str) -> Server {
+    pub(crate) fn serve(&self, args: &str) -> Server {
         let mut child = self.start(args);
         let mut stdout = BufReader::new(child.stdout.take().unwrap());
         let mut line = String::new();
@@ -166,10 +166,10 @@ impl Drop for Hosts {
     }
 }
 
-struct Server {
-    child: Child,
+pub(crate) struct Server {
+    pub(crate) child: Child,
     stdout: BufReader<ChildStdout>,
-    port: String,
+    pub(crate) port: String,
     listening: Value,
 }
 

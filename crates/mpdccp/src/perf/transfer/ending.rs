@@ -1,0 +1,65 @@
+//! The end of a transfer: refused, stopped, failed or closed.
+
+use super::{Mode, REPEATS, Say, Stage, Transfer};
+use crate::perf::control::Control;
+use crate::perf::file::Store;
+use dccp_net::Core;
+use mpdccp_proto::{Reason, SessionId};
+use mpdccp_units::{Duration, Time};
+
+/// Time that a server waits for a refused client to close.
+pub(super) const REFUSED: Duration = Duration::from_secs(2);
+/// Reason of the refusal.
+const CROWDED: &str = "too many sessions from this client's address";
+
+impl Transfer {
+    /// Server: refuses the request of a client when no session is free, and closes soon after.
+    pub(crate) fn refuse(&mut self, now: Time) {
+        self.refuse_because(now, CROWDED.into());
+    }
+
+    pub(super) fn refuse_because(&mut self, now: Time, why: String) {
+        self.refused = Some(why);
+        self.stage = Stage::Lingering { until: now + REFUSED };
+    }
+
+    /// Server: ends a test because of a limit, sends the client the reason, and closes soon after.
+    pub(crate) fn stop(&mut self, core: &mut Core, now: Time, session: SessionId, why: &str) {
+        self.look(core, now, session);
+        self.failure = Some(format!("ended the connection: {why}"));
+        self.refuse_because(now, why.into());
+        self.say = Some(Say { what: Control::Refused { why: why.into() }, at: now, left: REPEATS });
+    }
+
+    /// Ends a test with an error, for the client's user too.
+    pub(super) fn fail(&mut self, core: &mut Core, now: Time, session: SessionId, why: String) {
+        if matches!(self.mode, Mode::Obey) {
+            return self.stop(core, now, session, &why);
+        }
+        self.failure = Some(why);
+        self.close(core, now, session);
+    }
+
+    pub(crate) fn close(&mut self, core: &mut Core, now: Time, session: SessionId) {
+        if !matches!(self.stage, Stage::Asking | Stage::Lingering { .. } | Stage::Fetching) {
+            self.look(core, now, session);
+        }
+        if let Some(Err(e)) = self.store.as_mut().map(Store::flush) {
+            self.failure = Some(format!("cannot write the file of --file: {e}"));
+        }
+        self.say = None;
+        self.stage = Stage::Closing;
+        core.endpoint.close(now, session);
+    }
+
+    /// Whether this is a normal end of a transfer.
+    pub(crate) fn ended_well(&self, why: Reason) -> bool {
+        match self.stage {
+            Stage::Closing => true,
+            Stage::Receiving => why.is_orderly(),
+            Stage::Lingering { .. } => why.is_orderly(),
+            Stage::Greeting | Stage::Sending | Stage::Draining { .. } => false,
+            Stage::Asking | Stage::Fetching => false,
+        }
+    }
+}

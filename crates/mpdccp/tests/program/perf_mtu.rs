@@ -1,0 +1,92 @@
+//! `mpdccp perf` over a network that drops large packets without an ICMP message.
+
+use crate::perf_ends::{Place, record};
+use serde_json::Value;
+use std::net::{SocketAddr, UdpSocket};
+use std::process::Output;
+use std::sync::Mutex;
+
+/// Largest IP packet of the network, bytes.
+const CARRIES: usize = 1300;
+/// IPv4 and UDP headers.
+const OVERHEAD: usize = 28;
+
+/// Passes the packets that fit, until the test's process ends.
+fn carry(from: UdpSocket, pass: impl Fn(&[u8], SocketAddr) + Send + 'static) {
+    std::thread::spawn(move || {
+        let mut buffer = [0; 2048];
+        loop {
+            // A refusal of a server that ended is an error.
+            match from.recv_from(&mut buffer) {
+                Ok((len, sender)) if len + OVERHEAD <= CARRIES => pass(&buffer[..len], sender),
+                _ => {}
+            }
+        }
+    });
+}
+
+/// Carries packets between the client of the returned port and the server.
+fn narrow(server: &str) -> u16 {
+    let [front, back] = [(); 2].map(|()| UdpSocket::bind("127.0.0.1:0").unwrap());
+    back.connect(format!("127.0.0.1:{server}")).unwrap();
+    let port = front.local_addr().unwrap().port();
+    let client: &Mutex<Option<SocketAddr>> = Box::leak(Box::default());
+    let (up, down) = (front.try_clone().unwrap(), back.try_clone().unwrap());
+    carry(up, move |packet, sender| {
+        *client.lock().unwrap() = Some(sender);
+        let _ = back.send(packet);
+    });
+    carry(down, move |packet, _| {
+        let client = *client.lock().unwrap();
+        let _ = client.map(|client| front.send_to(packet, client));
+    });
+    port
+}
+
+/// Runs a client over the narrow network.
+fn run(args: &str) -> (Vec<Value>, Output) {
+    let place = Place::host();
+    let mut server = place.serve("--json-stream -s -B 127.0.0.1 -p 0");
+    let output = place.run(&format!("--json-stream -c 127.0.0.1:{} {args}", narrow(&server.port)));
+    server.child.kill().unwrap();
+    server.child.wait().unwrap();
+    let text = String::from_utf8(output.stdout.clone()).unwrap();
+    (text.lines().map(|line| serde_json::from_str(line).unwrap()).collect(), output)
+}
+
+#[test]
+fn messages_wait_for_the_size_that_the_path_carries() {
+    // Larger than the size that a path is assumed to carry after a black hole.
+    let (records, output) = run("--messages 20 --size 1200");
+    assert!(output.status.success(), "{output:?}");
+    let summary = record(&records, "summary");
+    assert_eq!(summary["peer_received"]["messages"], 20, "{summary}");
+    let mtu = |record: &Value| record["path_mtu"].as_u64().unwrap();
+    let found = mtu(&summary["sent"]["paths"][0]);
+    assert!(found > 1200 && found <= 1300, "{summary}");
+    assert!(records.iter().any(|record| record["type"] == "path_mtu" && mtu(record) == found));
+}
+
+#[test]
+fn messages_that_no_path_carries_end_the_test_with_their_largest_size() {
+    for direction in ["", "-R"] {
+        let (_, output) = run(&format!("{direction} --size 1400"));
+        let complaint = String::from_utf8_lossy(&output.stderr);
+        assert!(
+            complaint.contains("--size 1400: too large; the path carries messages of at most"),
+            "{output:?}"
+        );
+        assert_ne!(output.status.code(), Some(0), "{complaint}");
+    }
+}
+
+#[test]
+fn without_probing_large_messages_are_lost() {
+    let (records, output) = run("--no-mtu-probing --messages 20 --size 1400");
+    assert!(output.status.success(), "{output:?}");
+    let summary = record(&records, "summary");
+    assert_eq!(
+        (&summary["sent"]["paths"][0]["path_mtu"], &summary["peer_received"]["messages"]),
+        (&1500.into(), &0.into())
+    );
+}
