@@ -407,6 +407,72 @@ mod tests {
     }
 
     #[test]
+    fn a_client_sends_for_ten_seconds_unless_told_otherwise() {
+        for (line, time) in [
+            ("", Some(10)),
+            ("--send", Some(10)),
+            ("-R -F /nowhere/new", Some(10)),
+            ("-t 3", Some(3)),
+            ("-t 0", None),
+            ("-k 5", None),
+            ("-n 1K", None),
+            ("-F /dev/zero", None),
+        ] {
+            let line =
+                format!("-c 127.0.0.1 {line}").replace("/nowhere", std::env::temp_dir().to_str().unwrap());
+            let time_ms = match plan(&line).mode {
+                Mode::Ask(test) => test.time_ms,
+                Mode::Plain(load) => load.unwrap().time.map(|time| time.as_millis() as u64),
+                Mode::Obey => panic!("{line}"),
+            };
+            assert_eq!(time_ms, time.map(|s| s * 1000), "{line}");
+        }
+    }
+
+    #[test]
+    fn a_reordering_time_means_waiting_for_missing_messages() {
+        let ms = |n| ReorderConfig::active_fixed(Duration::from_millis(n));
+        for (line, wanted) in [
+            ("", ReorderConfig::passive()),
+            ("--reorder 50", ms(50)),
+            ("--reordering active-fixed --reorder 70", ms(70)),
+        ] {
+            assert_eq!(plan(&format!("-s {line}")).reorder, wanted, "{line}");
+        }
+    }
+
+    #[test]
+    fn ports_and_addresses_go_where_they_belong() {
+        let place = |line: &str| {
+            let plan = plan(line);
+            match plan.role {
+                Role::Server { listen, .. } => (listen.to_string(), plan.dccp_port),
+                Role::Client { connect, .. } => (connect.to_string(), plan.dccp_port),
+            }
+        };
+        for (line, addr, dccp_port) in [
+            ("-s", "0.0.0.0:6511", 5001),
+            ("-s -6", "[::]:6511", 5001),
+            ("-s -p 7", "0.0.0.0:7", 5001),
+            ("-c 127.0.0.1:7 --dccp-port 9", "127.0.0.1:7", 9),
+            ("-c ::1 -p 7", "[::1]:7", 5001),
+            ("-s --encapsulation raw", "0.0.0.0:0", 5001),
+            ("-c 127.0.0.1:7 --encapsulation raw", "127.0.0.1:0", 7),
+            ("-c 127.0.0.1:7 --encapsulation raw --dccp-port 9", "127.0.0.1:0", 9),
+        ] {
+            assert_eq!(place(line), (addr.to_owned(), dccp_port), "{line}");
+        }
+        let paths = |line: &str| match plan(line).role {
+            Role::Client { paths, multipath, .. } => (paths.len(), multipath),
+            Role::Server { .. } => panic!("{line}"),
+        };
+        assert_eq!(paths("-c 127.0.0.1 -B 127.0.0.2"), (1, false));
+        assert_eq!(paths("-c 127.0.0.1 -B 127.0.0.2 --path 127.0.0.3"), (1, false), "-B is the default");
+        assert_eq!(paths("-c 127.0.0.1 --path 127.0.0.3 --path 127.0.0.4"), (2, true));
+        assert_eq!(paths("-c 127.0.0.1 --multipath"), (0, true));
+    }
+
+    #[test]
     fn a_key_may_be_given_twice() {
         let file = tempfile::NamedTempFile::new().unwrap();
         std::fs::write(file.path(), &**PrivateKey::from_random([1; 32]).to_base64()).unwrap();

@@ -4,6 +4,7 @@
 use crate::perf_ends::{Place, record};
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
+use std::io::{BufRead, BufReader};
 use std::process::Child;
 
 /// Asserts that `n` messages of `size` bytes went from one end to the other, and that both report so.
@@ -91,6 +92,7 @@ fn both_directions_over_raw() {
 fn mistakes_get_one_line_and_exit_code_2() {
     let taken = std::net::UdpSocket::bind("127.0.0.1:0").unwrap();
     let taken = taken.local_addr().unwrap();
+    let mut wrong = Vec::new();
     for (args, words) in [
         (format!("-s -B {} -p {}", taken.ip(), taken.port()), "in use"),
         ("-s -B 203.0.113.7".into(), "no address 203.0.113.7"),
@@ -115,12 +117,65 @@ fn mistakes_get_one_line_and_exit_code_2() {
         ("-s -B 127.0.0.1 -p 0 --pcap /nowhere/x".into(), "/nowhere/x"),
         ("-s --private-key-file /nowhere/key".into(), "--private-key-file: cannot read /nowhere/key"),
         ("-c 127.0.0.1 --public-key AAAA".into(), "3 bytes in base64; a key has 32 bytes"),
+        ("-c 127.0.0.1 --omit 1 --send".into(), "cannot be combined with --send"),
+        ("-c 127.0.0.1 --echo --receive".into(), "cannot be combined with --send"),
+        ("-c 127.0.0.1 --receive --time 1".into(), "--time is only for a sender"),
+        ("-c 127.0.0.1 --receive --messages 1".into(), "--messages is only for a sender"),
+        ("-s -B 127.0.0.1 --bytes 1K".into(), "--bytes is only for a sender"),
+        ("-s -c 127.0.0.1".into(), "cannot be used with"),
+        ("-s --rendezvous 127.0.0.1:9 -c 127.0.0.1".into(), "cannot be used with"),
+        ("-c 127.0.0.1 -R --echo".into(), "cannot be used with"),
+        ("-c 127.0.0.1 --bidir --echo".into(), "cannot be used with"),
+        ("-c 127.0.0.1 --send --receive".into(), "cannot be used with"),
+        ("-c 127.0.0.1 -k 5 -n 1K".into(), "cannot be used with"),
+        ("-c 127.0.0.1 -J --json-stream".into(), "cannot be used with"),
+        ("-c 127.0.0.1 -S 184 --dscp ef".into(), "cannot be used with"),
+        ("-c 127.0.0.1 --cport 7 -P 2".into(), "cannot be used with"),
+        ("-c 127.0.0.1 --cport 7 --path 127.0.0.1".into(), "cannot be used with"),
+        ("-c 127.0.0.1 --server-max-duration 1".into(), "cannot be used with"),
+        ("-c 127.0.0.1 --idle-timeout 1".into(), "cannot be used with"),
+        ("-s --rcv-timeout 99".into(), "99 is not in 100..=86400000"),
+        ("-c 127.0.0.1 --rcv-timeout 86400001".into(), "86400001 is not in 100..=86400000"),
+        ("-c 127.0.0.1 --connect-timeout 0".into(), "0 is not in 1.."),
+        ("-c 127.0.0.1 -P 0".into(), "0 is not in 1..=64"),
+        ("-c 127.0.0.1 -P 65".into(), "65 is not in 1..=64"),
+        ("-c 127.0.0.1 -k 0".into(), "0 is not in 1.."),
+        ("-c 127.0.0.1 --queue 0".into(), "0 is not in 1.."),
+        ("-c 127.0.0.1 --reorder 60001".into(), "60001 is not in 0..=60000"),
+        ("-c 127.0.0.1 --mtu 575".into(), "575 is not in 576.."),
+        ("-c 127.0.0.1 --coverage 16".into(), "16 is not in 0..=15"),
+        ("-c 127.0.0.1 -t 1000001".into(), "expected seconds"),
+        ("-c 127.0.0.1 -t=-1".into(), "expected seconds"),
+        ("-c 127.0.0.1 --path 127.0.0.1,16".into(), "expected 0 to 15"),
     ] {
         let output = Place::host().run(&args);
         let complaint = String::from_utf8_lossy(&output.stderr);
-        assert_eq!(output.status.code(), Some(2), "{args}: {complaint}");
-        assert!(complaint.lines().next().unwrap().contains(words), "{args}: {complaint}");
+        let first = complaint.lines().next().unwrap_or_default();
+        if output.status.code() != Some(2) || !first.contains(words) {
+            wrong.push(format!("{args}: {:?}: {complaint}", output.status.code()));
+        }
     }
+    assert_eq!(wrong, Vec::<String>::new());
+}
+
+#[test]
+fn a_server_keeps_connections_for_other_clients() {
+    let place = Place::host();
+    let server = place.serve("--json-stream -s -B 127.0.0.1 -p 0");
+    let client = format!("-c 127.0.0.1:{} -P 64", server.port);
+    let mut first = place.start(&format!("{client} --json-stream -t 60 -b 8k"));
+    let mut lines = BufReader::new(first.stdout.take().unwrap()).lines().map_while(Result::ok);
+    let opened = lines.by_ref().filter(|line| line.contains(r#""type":"open""#)).take(64);
+    assert_eq!(opened.count(), 64);
+    // A client may use a quarter of the free ones of 512.
+    let second = place.run(&format!("{client} -k 1"));
+    for mut child in [first, server.child] {
+        child.kill().unwrap();
+        child.wait().unwrap();
+    }
+    let complaint = String::from_utf8_lossy(&second.stderr);
+    assert_eq!(second.status.code(), Some(2), "{complaint}");
+    assert!(complaint.contains("too many sessions from this client's address"), "{complaint}");
 }
 
 #[test]

@@ -208,3 +208,59 @@ fn bursts_that_a_client_requests_reach_the_sender() {
     });
     assert_eq!(Test { rate_bps: Some(1), ..Test::default() }.load().rate, Some(Rate::from_bps(1)));
 }
+
+#[test]
+fn a_server_runs_one_test_of_its_version() {
+    alone(|core| {
+        let mut server = Transfer::server();
+        server.hears(core, &Limits::default(), Control::Hello { version: VERSION + 1, test: upload() });
+        assert!(!server.has_begun() && !server.usage().ended, "the client may ask again");
+        let test = Test { up: false, down: true, messages: Some(3), ..upload() };
+        let mut server = Transfer::begun(core, server, test.clone());
+        server.fill(core, at(0), SESSION, 64);
+        // The client repeats its request until it has the answer; neither another test nor limits apply then.
+        let strict = crate::perf::limits::tests::of_rate(1);
+        server.hears(core, &strict, hello(Test { messages: Some(9), rate_bps: Some(2), ..test.clone() }));
+        assert_eq!((server.test, server.refused), (Some(test), None));
+        assert_eq!(server.sender.unwrap().made, 3);
+    });
+}
+
+#[test]
+fn a_client_begins_once_and_hears_why_it_may_not() {
+    alone(|core| {
+        let refused = || Control::Refused { why: "no".into() };
+        let ask =
+            || Transfer::new(Mode::Ask(Test { messages: Some(3), ..upload() }), None, ClockId::here(), at(0));
+        let mut client = ask();
+        client.hears(core, &Limits::default(), refused());
+        assert_eq!(client.failure.as_deref(), Some("the server refused the test: no"));
+        let mut client = ask();
+        client.hears(core, &Limits::default(), Control::Ready);
+        client.fill(core, at(0), SESSION, 64);
+        client.hears(core, &Limits::default(), Control::Ready);
+        assert_eq!(client.sender.as_ref().map(|sender| sender.made), Some(3), "it does not begin again");
+        client.hears(core, &Limits::default(), refused());
+        assert_eq!(client.failure.as_deref(), Some("the server ended the test: no"));
+        client.failure = None;
+        client.hears(core, &Limits::default(), refused());
+        assert_eq!(client.failure, None, "it is closing already");
+        let mut server = Transfer::server();
+        server.hears(core, &Limits::default(), Control::Ready);
+        server.hears(core, &Limits::default(), refused());
+        assert!(!server.has_begun() && server.failure.is_none(), "only a client hears that");
+    });
+}
+
+#[test]
+fn invalid_control_datagrams_and_echoes_beyond_the_queue_are_dropped() {
+    alone(|core| {
+        let test = Test { echo: true, ..upload() };
+        let mut server = Transfer::begun(core, Transfer::server(), test);
+        server.on_message(core, at(0), SESSION, (64, &Limits::default()), b"\xff\xff\xff\xffperf?".to_vec());
+        assert_eq!((server.meter.malformed, server.meter.total.messages), (1, 0));
+        let message = message::write(0, 1200, ClockId::here(), at(0));
+        server.on_message(core, at(0), SESSION, (0, &Limits::default()), message);
+        assert_eq!(server.usage().bytes, 1200, "received, not sent back");
+    });
+}
