@@ -274,7 +274,8 @@ struct dccp_path {
    */
   const char *remote;
   /**
-   * 1 standby, 2 overflow, 3 to 15 primary, larger preferred, -1 never (RFC 9897 section 3.2.10); 0 means 3.
+   * -1 never, 1 standby, 2 overflow, 3 to 15 primary (RFC 9897 section 3.2.10); 0 means 3. Among primaries,
+   * only the schedulers "cpf", "acpf", "weighted-rr" and "handover" prefer larger values.
    */
   int32_t priority;
 };
@@ -528,7 +529,7 @@ struct dccp_event {
    */
   uint32_t kind;
   /**
-   * Number of the path.
+   * Number of the path: its index in dccp_options.paths, or the result of dccp_add_path().
    */
   uint32_t path;
   /**
@@ -758,7 +759,8 @@ ptrdiff_t dccp_send_with(struct dccp_conn *conn,
 /**
  * Waits for a datagram and copies it. Returns its length; 0 after an orderly end, -ECONNRESET or -ETIMEDOUT
  * after any other. If it is larger than the buffer: -EMSGSIZE, and the datagram stays for the next call.
- * -ECONNABORTED if another thread closes the connection.
+ * -ECONNABORTED if another thread closes the connection. After -ETIMEDOUT, DCCP_CLOSED in dccp_events() tells
+ * an end from a wait that was too short.
  */
 ptrdiff_t dccp_recv(struct dccp_conn *conn,
                     void *buffer,

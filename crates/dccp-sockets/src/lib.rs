@@ -68,8 +68,8 @@
 //! use dccp_sockets::{Connection, Options, Path};
 //!
 //! # fn main() -> Result<(), Box<dyn std::error::Error>> {
-//! let dsl = Path::from("192.168.1.2".parse()?).priority(5);
-//! let lte = Path::from("10.64.0.9".parse()?);
+//! let dsl = Path::from("192.168.1.2".parse()?);
+//! let lte = Path::from("10.64.0.9".parse()?).priority(2); // while DSL is down or congested
 //! let connection = Connection::connect("example.org:6511", Options::ccid(5).path(dsl).path(lte))?;
 //! for event in connection.events() {
 //!     println!("{event:?}");

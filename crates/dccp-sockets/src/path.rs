@@ -49,8 +49,8 @@ impl Path {
         Path { remote: Some(remote), ..self }
     }
 
-    /// 0 never, 1 standby, 2 overflow, 3 to 15 primary, larger preferred (RFC 9897 section 3.2.10); 3 by
-    /// default.
+    /// 0 never, 1 standby, 2 overflow, 3 to 15 primary (RFC 9897 section 3.2.10); 3 by default. Among primaries,
+    /// only the schedulers `cpf`, `acpf`, `weighted-rr` and `handover` prefer larger values.
     pub fn priority(self, priority: u8) -> Path {
         Path { priority: priority.min(15), ..self }
     }

@@ -227,7 +227,8 @@ fn send(conn: *const dccp_conn, data: &[u8], delivery: Delivery, timeout_ms: c_i
 
 /// Waits for a datagram and copies it. Returns its length; 0 after an orderly end, -ECONNRESET or -ETIMEDOUT
 /// after any other. If it is larger than the buffer: -EMSGSIZE, and the datagram stays for the next call.
-/// -ECONNABORTED if another thread closes the connection.
+/// -ECONNABORTED if another thread closes the connection. After -ETIMEDOUT, DCCP_CLOSED in dccp_events() tells
+/// an end from a wait that was too short.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn dccp_recv(
     conn: *mut dccp_conn,

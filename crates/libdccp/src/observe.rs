@@ -132,7 +132,7 @@ pub struct dccp_event {
     pub size: usize,
     /// DCCP_EVENT_PATH_UP and similar.
     pub kind: u32,
-    /// Number of the path.
+    /// Number of the path: its index in dccp_options.paths, or the result of dccp_add_path().
     pub path: u32,
     /// Largest datagram, bytes; for DCCP_EVENT_SIZE.
     pub max_datagram: u64,

@@ -55,7 +55,8 @@ pub struct dccp_path {
     pub interface: *const c_char,
     /// Numeric address and port of the peer; NULL: the connection's address.
     pub remote: *const c_char,
-    /// 1 standby, 2 overflow, 3 to 15 primary, larger preferred, -1 never (RFC 9897 section 3.2.10); 0 means 3.
+    /// -1 never, 1 standby, 2 overflow, 3 to 15 primary (RFC 9897 section 3.2.10); 0 means 3. Among primaries,
+    /// only the schedulers "cpf", "acpf", "weighted-rr" and "handover" prefer larger values.
     pub priority: i32,
 }
 
