@@ -86,7 +86,7 @@ class Blocking(unittest.TestCase):
         self.assertNotIn(there.peer_key, (None, PUBLIC_OF_ONES))
 
     def test_the_size_that_a_path_carries(self):
-        carries = 1300
+        carries, probes = 1300, []
         with mpdccp.Listener("127.0.0.1:0") as listener, contextlib.ExitStack() as stack:
             front, back = (stack.enter_context(socket.socket(socket.AF_INET, socket.SOCK_DGRAM)) for _ in range(2))
             front.bind(("127.0.0.1", 0))
@@ -104,6 +104,8 @@ class Blocking(unittest.TestCase):
                         data, client = front.recvfrom(2048)
                         if len(data) + 28 <= carries:
                             back.send(data)
+                        else:
+                            probes.append(data)
                     if back in readable:
                         data = back.recv(2048)
                         if len(data) + 28 <= carries:
@@ -113,9 +115,13 @@ class Blocking(unittest.TestCase):
             thread.start()
             address = front.getsockname()
             unprobed = mpdccp.connect(address, mtu_probing=False)
+            # A client probes once it knows that the connection is open.
             unprobed.send(b"data")
-            listener.accept(PATIENT).recv(PATIENT)
-            self.assertEqual(unprobed.stats().paths[0].path_mtu, 1500)
+            there = listener.accept(PATIENT)
+            there.send(there.recv(PATIENT))
+            unprobed.send(unprobed.recv(PATIENT))
+            there.recv(PATIENT)
+            self.assertEqual((probes, unprobed.stats().paths[0].path_mtu), ([], 1500))
             unprobed.close()
             here = mpdccp.connect(address)
             deadline = time.monotonic() + PATIENT
