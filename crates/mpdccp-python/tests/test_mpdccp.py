@@ -86,51 +86,55 @@ class Blocking(unittest.TestCase):
         self.assertNotIn(there.peer_key, (None, PUBLIC_OF_ONES))
 
     def test_the_size_that_a_path_carries(self):
-        carries, probes = 1300, []
-        with mpdccp.Listener("127.0.0.1:0") as listener, contextlib.ExitStack() as stack:
-            front, back = (stack.enter_context(socket.socket(socket.AF_INET, socket.SOCK_DGRAM)) for _ in range(2))
-            front.bind(("127.0.0.1", 0))
-            back.connect(listener.address)
-            over = stack.enter_context(socket.socket(socket.AF_INET, socket.SOCK_DGRAM))
-            over.bind(("127.0.0.1", 0))
+        carries = 1300
 
-            def relay():
+        @contextlib.contextmanager
+        def relay(server):
+            """Carries one client's packets that fit; gives its address and the packets that do not."""
+            sockets = [socket.socket(socket.AF_INET, socket.SOCK_DGRAM) for _ in range(3)]
+            front, back, over = sockets
+            for each in front, over:
+                each.bind(("127.0.0.1", 0))
+            back.connect(server)
+            dropped = []
+
+            def carry():
                 client = None
-                while True:
-                    readable = select.select([front, back, over], [], [])[0]
-                    if over in readable:
-                        return
-                    if front in readable:
-                        data, client = front.recvfrom(2048)
-                        if len(data) + 28 <= carries:
+                while over not in (readable := select.select(sockets, [], [])[0]):
+                    for each in readable:
+                        data, sender = each.recvfrom(2048)
+                        client = sender if each is front else client
+                        if len(data) + 28 > carries:
+                            dropped.append(data)
+                        elif each is front:
                             back.send(data)
                         else:
-                            probes.append(data)
-                    if back in readable:
-                        data = back.recv(2048)
-                        if len(data) + 28 <= carries:
                             front.sendto(data, client)
 
-            thread = threading.Thread(target=relay, daemon=True)
+            thread = threading.Thread(target=carry)
             thread.start()
-            address = front.getsockname()
-            unprobed = mpdccp.connect(address, mtu_probing=False)
-            # A client probes once it knows that the connection is open.
-            unprobed.send(b"data")
-            there = listener.accept(PATIENT)
-            there.send(there.recv(PATIENT))
-            unprobed.send(unprobed.recv(PATIENT))
-            there.recv(PATIENT)
-            self.assertEqual((probes, unprobed.stats().paths[0].path_mtu), ([], 1500))
-            unprobed.close()
-            here = mpdccp.connect(address)
-            deadline = time.monotonic() + PATIENT
-            while here.stats().paths[0].path_mtu > carries:
-                self.assertLess(time.monotonic(), deadline)
-                time.sleep(0.01)
-            here.close()
-            front.sendto(b"", over.getsockname())
-            thread.join()
+            try:
+                yield front.getsockname(), dropped
+            finally:
+                front.sendto(b"", over.getsockname())
+                thread.join()
+                for each in sockets:
+                    each.close()
+
+        with mpdccp.Listener("127.0.0.1:0", mtu_probing=False) as listener:
+            with relay(listener.address) as (address, dropped), mpdccp.connect(address, mtu_probing=False) as here:
+                # A client probes once it knows that the connection is open.
+                here.send(b"data")
+                there = listener.accept(PATIENT)
+                there.send(there.recv(PATIENT))
+                here.send(here.recv(PATIENT))
+                there.recv(PATIENT)
+                self.assertEqual((dropped, here.stats().paths[0].path_mtu), ([], 1500))
+            with relay(listener.address) as (address, dropped), mpdccp.connect(address) as here:
+                deadline = time.monotonic() + PATIENT
+                while here.stats().paths[0].path_mtu > carries:
+                    self.assertLess(time.monotonic(), deadline)
+                    time.sleep(0.01)
 
     def test_a_closed_port_and_a_probe(self):
         listener, here, there = pair(client={"tell_rate": 10, "dscp": 46})
