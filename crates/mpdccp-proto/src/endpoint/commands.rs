@@ -143,6 +143,12 @@ impl Endpoint {
         self.sessions.get(&session)?.session.room(now, info, data)
     }
 
+    /// Whether each path that is up is known to carry packets of its MTU: a probe was answered, and no newer
+    /// packets of this size seem to get lost. False if there is no such session.
+    pub fn sizes_are_known(&self, session: SessionId) -> bool {
+        self.sessions.get(&session).is_some_and(|s| s.session.sizes_are_known())
+    }
+
     /// Reports that this host can send IP packets of this size on a path; see
     /// [`dccp_proto::Connection::try_mtu`].
     pub fn try_mtu(&mut self, now: Time, session: SessionId, path: PathId, most: u16) {

@@ -94,7 +94,7 @@ impl Session {
         let mut any = false;
         for &path in paths {
             let Some(i) = self.index(path).filter(|i| self.rows[*i].is_open()) else { continue };
-            let room = self.paths[i].conn.as_ref().map_or(0, |conn| conn.max_payload(OPTION));
+            let room = self.paths[i].conn.as_ref().map_or(0, |conn| conn.sure_payload(OPTION));
             let Some(carried) = &mut self.streams else { break };
             buffer.resize(room, 0);
             let PathRow { srtt, .. } = self.rows[i];

@@ -3,6 +3,7 @@
 use super::Session;
 use super::class_queues::{ClassQueue, Source, Waiting};
 use super::repair::Copy;
+use super::subflow::Subflow;
 use crate::sched::{Pick, priorities};
 use crate::{Counter, PathId, PathRow, PathState, PktInfo, QueueView, Room, SessionState, Wake};
 use alloc::vec::Vec;
@@ -75,6 +76,7 @@ impl Session {
         self.rows.clear();
         self.paths.iter_mut().for_each(|p| p.watch_loss(now));
         self.rows.extend(self.paths.iter().map(|p| p.row(now, options)));
+        self.avoid_doubtful_sizes(options);
         // Whether the packet is too big for all paths that are up, or, if none is up, for all that
         // may return. Does not apply to a packet that fits once PARTOPEN ends.
         let most = |state| {
@@ -160,6 +162,22 @@ impl Session {
             }
         }
         self.wake = Some((now, Wake::Backlog));
+    }
+
+    /// Limits paths that seem to lose their large packets to small ones, if another path is known to carry
+    /// packets as large.
+    fn avoid_doubtful_sizes(&mut self, options: usize) {
+        let sure = |path: &Subflow| path.conn.as_ref().map_or(0, |conn| conn.sure_payload(options));
+        let most = self.paths.iter().filter(|path| path.is_up()).map(sure).max().unwrap_or(0);
+        for (path, row) in self.paths.iter().zip(&mut self.rows).filter(|(_, row)| row.max_payload <= most) {
+            row.max_payload = sure(path);
+        }
+    }
+
+    /// See [`Endpoint::sizes_are_known`](crate::Endpoint::sizes_are_known).
+    pub(crate) fn sizes_are_known(&self) -> bool {
+        let mut up = self.paths.iter().filter(|path| path.is_up()).filter_map(|path| path.conn.as_ref());
+        up.all(|conn| conn.sure_payload(0) >= conn.max_payload_open(0))
     }
 
     /// See [`Endpoint::room`](crate::Endpoint::room).

@@ -46,6 +46,27 @@ fn a_path_that_begins_to_swallow_large_packets_is_used_with_smaller_ones() {
     assert!(net.log.iter().any(|l| l.from == Client && large(&l.packet())));
 }
 
+/// Packets must not wait: losses do not prove that the path carries smaller packets only.
+#[test]
+fn large_packets_avoid_a_path_of_doubtful_size_if_another_path_carries_them() {
+    for paths in [1, 2] {
+        let mut cfg = config();
+        cfg.connection.probe_mtu = true;
+        let (mut net, id) = Net::connected(1, paths, cfg);
+        net.run(Duration::from_secs(5));
+        net.make_size_doubtful();
+        for n in 0..200 {
+            let (now, mut data) = (net.now, datagram(n));
+            data.resize(1_400, 0);
+            let info = PktInfo { len: data.len(), ..PktInfo::default() };
+            net.client.send(now, id, data, info);
+            net.run(Duration::from_millis(10));
+        }
+        let sent = net.sent_in_doubt().len();
+        assert!(if paths == 1 { sent > 5 } else { sent == 0 }, "{paths} paths: {sent}");
+    }
+}
+
 /// RFC 8899 section 4.3: a path that delivers nothing to the peer, whose packets still arrive, is not a black
 /// hole for large packets.
 #[test]

@@ -128,6 +128,21 @@ fn packets_are_cut_to_the_size_of_the_path_they_take() {
 }
 
 #[test]
+fn packets_are_small_while_the_size_of_a_path_is_in_doubt() {
+    let mut cfg = with_streams();
+    cfg.connection.probe_mtu = true;
+    let (mut net, id) = Net::connected(1, 1, cfg);
+    net.run(ms(5_000));
+    net.wires[0].rate = Some(Rate::from_mbps(10.0));
+    let stream = net.open_stream(id);
+    net.make_size_doubtful();
+    net.transfer(id, stream, &pattern(20_000_000), 2_000, |_, _| {});
+    let sizes: Vec<_> = net.sent_in_doubt().iter().map(|l| l.bytes.len() + 28).collect();
+    // 1200 bytes, and an acknowledgement in some of them.
+    assert!(!sizes.is_empty() && sizes.iter().all(|size| *size < 1_250), "{sizes:?}");
+}
+
+#[test]
 fn streams_and_datagrams_share_a_path() {
     let (mut net, id) = Net::connected(1, 1, with_streams());
     net.wires[0].rate = Some(Rate::from_mbps(10.0));

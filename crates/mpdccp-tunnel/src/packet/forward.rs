@@ -89,13 +89,10 @@ impl Forward {
         let session = peers[number].packet_session().ok_or(DropReason::NotConnected)?;
         let carried = peers[number].carried.unwrap_or(Carried::all(self.mtu.mtu));
         let info = PktInfo::of_ip(&packet, cx.endpoint.flow_key());
-        if !carried.proven || packet.len() > usize::from(carried.least) {
+        if packet.len() > usize::from(carried.least) || !cx.endpoint.sizes_are_known(session) {
             let most = usize::from(carried.most);
             let unknown = Room { known: most, hoped: most, class: 0 };
             let room = cx.endpoint.room(cx.now, session, &info, &packet).unwrap_or(unknown);
-            if let Some(carried) = peers[number].carried.as_mut().filter(|_| room.known >= room.hoped) {
-                carried.proven = true;
-            }
             let info = PktInfo { class: room.class, ..info };
             if packet.len() > room.hoped {
                 let room = u16::try_from(room.hoped).unwrap_or(u16::MAX);

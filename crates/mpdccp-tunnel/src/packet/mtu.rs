@@ -51,8 +51,6 @@ pub(crate) struct Carried {
     pub(crate) segments: u16,
     /// Some path carries this.
     pub(crate) most: u16,
-    /// Whether the size of every path is known.
-    pub(crate) proven: bool,
 }
 
 impl Carried {
@@ -60,12 +58,12 @@ impl Carried {
     pub(crate) fn by(paths: &[u16]) -> Option<Carried> {
         let (least, most) = (*paths.iter().min()?, *paths.iter().max()?);
         let wide = paths.iter().copied().filter(|carried| *carried >= LEAST_V6);
-        Some(Carried { least, segments: wide.min().unwrap_or(least), most, proven: false })
+        Some(Carried { least, segments: wide.min().unwrap_or(least), most })
     }
 
     /// The same size for all, if nothing is known.
     pub(crate) fn all(mtu: u16) -> Carried {
-        Carried { least: mtu, segments: mtu, most: mtu, proven: true }
+        Carried { least: mtu, segments: mtu, most: mtu }
     }
 }
 

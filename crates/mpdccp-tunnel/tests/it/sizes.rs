@@ -165,6 +165,44 @@ fn a_healed_path_grows_if_all_traffic_is_too_large_for_it() {
     assert_eq!(world.path(0, "a").map(|path| path.mtu), Some(1500));
 }
 
+/// When large packets get lost on all paths at once, the tunnel sends them in pieces until it knows the sizes
+/// and answers with ICMP.
+#[test]
+fn an_mtu_black_hole_of_all_paths_stops_large_packets_for_half_a_second_at_most() {
+    for further in [0, 20, 90] {
+        let mut world = up("");
+        world.change(0, "p1", |access| access.delay = Duration::from_millis(further));
+        talk(&mut world, SECOND * 10, 1_250);
+        for interface in ["p0", "p1"] {
+            world.change(0, interface, |access| access.mtu = 1200);
+        }
+        for (from, since) in longest_silence(&mut world, SECOND * 5, 1_250) {
+            assert!(since < Duration::from_millis(500), "from {from}, {further} ms further: {since:?}");
+        }
+    }
+}
+
+/// Packets in both directions for a while: the longest time without one that arrived or was answered with ICMP.
+fn longest_silence(world: &mut World, time: Duration, len: usize) -> [(usize, Duration); 2] {
+    let ends = [(0, SERVER), (SERVER, 0)];
+    let mut of = ends.map(|(from, _)| (from, world.now, Duration::ZERO, 0, Vec::new()));
+    for _ in 0..time.as_millis() / 10 {
+        for ((from, to), end) in ends.into_iter().zip(&mut of) {
+            end.4.push(world.send(from, inner(to), len));
+        }
+        world.run(Duration::from_millis(10));
+        for (from, since, longest, handled, sent) in &mut of {
+            let arrived = sent.iter().filter(|number| world.delivered.contains_key(number)).count();
+            let now = arrived + world.hosts[*from].log.iter().filter(|line| *line == "icmp").count();
+            if std::mem::replace(handled, now) < now {
+                *since = world.now;
+            }
+            *longest = world.now.since(*since).max(*longest);
+        }
+    }
+    of.map(|(from, _, longest, ..)| (from, longest))
+}
+
 /// From the first packet on, the tunnel delivers each packet, answers it with ICMP, or counts it, for all
 /// path MTUs.
 #[test]

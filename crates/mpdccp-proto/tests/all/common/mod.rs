@@ -401,6 +401,27 @@ impl Net {
         }
     }
 
+    /// From now on, path 0 loses three of the next large packets of the client and all its large probes, so
+    /// that its size is in doubt.
+    pub fn make_size_doubtful(&mut self) {
+        let mut large_packets = 0;
+        self.meddler = Some(Box::new(move |from, path, bytes| {
+            let large = from == Client && path == 0 && bytes.len() > 1_300;
+            large_packets += u8::from(large && large_packets < 12);
+            !(large && (large_packets % 4 == 1 || is_type(bytes, PacketType::Sync)))
+        }));
+    }
+
+    /// Packets of the client with data on path 0 while its size was in doubt: between the last two probes of it.
+    pub fn sent_in_doubt(&self) -> Vec<&Logged> {
+        let of_path = || self.log.iter().filter(|l| l.from == Client && l.path == 0);
+        let probe = |l: &&Logged| is_type(&l.bytes, PacketType::Sync) && l.bytes.len() > 1_440;
+        let probes: Vec<_> = of_path().filter(probe).map(|l| l.at).collect();
+        let [.., from, to] = probes[..] else { panic!("{probes:?}") };
+        let data = of_path().filter(|l| from < l.at && l.at < to && !l.packet().payload.is_empty());
+        data.filter(|l| !is_type(&l.bytes, PacketType::Sync)).collect()
+    }
+
     pub fn numbers(&self, end: End) -> Vec<u32> {
         let got = self.got.get(&end).map_or(&[][..], |v| v);
         got.iter().map(|d| u32::from_be_bytes(d[..4].try_into().unwrap())).collect()
