@@ -48,8 +48,8 @@ pub struct PathRow {
     pub state: PathState,
     /// Name.
     pub name: PathName,
-    /// Priority: 0 never, 1 standby, 2 overflow, 3 to 15 primary, larger preferred; the smaller of this end's
-    /// and the peer's (MP_PRIO).
+    /// Priority: 0 never, 1 standby, 2 overflow, 3 to 15 primary; the smaller of this end's and the peer's
+    /// (MP_PRIO). Among primaries, some schedulers prefer larger values.
     pub prio: u8,
     /// The peer's priority; 3 if it set none.
     pub peer_prio: u8,

@@ -318,7 +318,8 @@ pub struct PathSpec {
     pub tls_check: TlsCheck,
     /// HTTP proxy between this host and the server, for TLS.
     pub proxy: Option<Proxy>,
-    /// 0 never, 1 standby, 2 overflow, 3 to 15 primary, larger preferred.
+    /// 0 never, 1 standby, 2 overflow, 3 to 15 primary. Among primaries, only the schedulers `cpf`, `acpf`,
+    /// `weighted-rr` and `handover` prefer larger values.
     pub priority: Option<Prio>,
     /// Largest IP packet of the path, if it is smaller than the system knows.
     #[serde(default, deserialize_with = "crate::config::path_mtu")]

@@ -311,7 +311,7 @@ impl<'de> Deserialize<'de> for OuterDscp {
     }
 }
 
-/// Priority of a path: 0 never, 1 standby, 2 overflow, 3 to 15 primary, larger preferred.
+/// Priority of a path: 0 never, 1 standby, 2 overflow, 3 to 15 primary.
 #[derive(Clone, Copy, Debug, Deserialize, PartialEq, Eq, PartialOrd, Ord)]
 #[serde(try_from = "i64")]
 pub struct Prio(pub u8);

@@ -170,7 +170,8 @@ pub(crate) enum PathCommand {
         /// Interface to send through.
         #[arg(long)]
         interface: Option<String>,
-        /// 0 never, 1 standby, 2 overflow, 3 to 15 primary, larger preferred.
+        /// 0 never, 1 standby, 2 overflow, 3 to 15 primary. Among primaries, only the schedulers cpf, acpf, weighted-rr
+        /// and handover prefer larger values.
         #[arg(long, default_value_t = 3)]
         priority: u8,
         /// Name of the peer, if there are several.
@@ -193,7 +194,8 @@ pub(crate) enum PathCommand {
     Prio {
         /// Name of the path.
         name: String,
-        /// 0 never, 1 standby, 2 overflow, 3 to 15 primary, larger preferred.
+        /// 0 never, 1 standby, 2 overflow, 3 to 15 primary. Among primaries, only the schedulers cpf, acpf, weighted-rr
+        /// and handover prefer larger values.
         priority: u8,
         /// Name of the peer, if there are several.
         #[arg(long)]
