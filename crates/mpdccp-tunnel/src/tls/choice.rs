@@ -140,7 +140,7 @@ impl Choice {
     pub fn on_answer(&mut self, now: Time) {
         self.silence = None;
         match self.state {
-            State::Tls { asked: false } | State::Udp | State::Connecting { .. } => {}
+            State::Tls { asked: false } | State::Udp | State::Connecting { since, .. } => self.state = State::Connecting { since, suspect: true },
             State::Tls { asked: true } => {
                 self.back_at = Some(now);
                 self.state = State::Udp;
@@ -151,8 +151,11 @@ impl Choice {
 
     /// The path fails, though packets may arrive.
     pub fn on_suspect(&mut self, now: Time) {
-        if self.state == State::Udp {
-            self.state = State::Connecting { since: now, suspect: true };
+        match self.state {
+            State::Udp => self.state = State::Connecting { since: now, suspect: true },
+            // Packets may have been without an answer for long enough just before.
+            State::Connecting { since, .. } => self.state = State::Connecting { since, suspect: true },
+            State::Asking { .. } | State::Tls { .. } => {}
         }
     }
 
@@ -427,6 +430,14 @@ mod tests {
     #[test]
     fn packets_that_arrive_do_not_keep_a_path_on_udp_that_works_one_way_only() {
         let at = Time::from_millis;
+        // Nothing was answered for two seconds just before the path fails.
+        let mut choice = Choice::new();
+        for sent in [0, 1_000, 2_000] {
+            choice.on_send(at(sent));
+        }
+        choice.on_suspect(at(2_000));
+        choice.on_udp(at(2_050));
+        assert!(choice.wants_tls());
         let mut choice = Choice::new();
         choice.on_suspect(at(1_000));
         choice.on_udp(at(1_050));
