@@ -140,7 +140,7 @@ impl Choice {
     pub fn on_answer(&mut self, now: Time) {
         self.silence = None;
         match self.state {
-            State::Tls { asked: false } | State::Udp | State::Connecting { since, .. } => self.state = State::Connecting { since, suspect: true },
+            State::Tls { asked: false } | State::Udp | State::Connecting { .. } => {}
             State::Tls { asked: true } => {
                 self.back_at = Some(now);
                 self.state = State::Udp;
