@@ -54,12 +54,14 @@ enum State {
 }
 
 /// The choice of a path.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub struct Choice {
     state: State,
     silence: Option<Silence>,
     /// TLS is connected.
     connected: bool,
+    /// Packets wait for the first connection until then: over UDP another server may answer a handshake.
+    first_until: Option<Time>,
     ask_at: Time,
     wait: Duration,
     /// When UDP last returned.
@@ -76,18 +78,19 @@ impl Choice {
     /// Begins with UDP.
     pub fn new() -> Choice {
         let (silence, connected, ask_at, back_at) = (None, false, Time::ZERO, None);
-        Choice { state: State::Udp, silence, connected, ask_at, wait: ASK.0, back_at }
+        Choice { state: State::Udp, silence, connected, first_until: None, ask_at, wait: ASK.0, back_at }
     }
 
     /// Begins with TLS: UDP did not answer on the path's last socket.
     pub fn with_tls(now: Time) -> Choice {
-        Choice { state: State::Tls { asked: false }, ask_at: now + ASK.0, ..Choice::new() }
+        let first_until = Some(now + SILENCE);
+        Choice { state: State::Tls { asked: false }, first_until, ask_at: now + ASK.0, ..Choice::new() }
     }
 
     /// Transport in use. While the TLS connection is lost, packets take UDP.
     pub fn over(&self) -> Over {
         match self.state {
-            State::Tls { .. } if self.connected => Over::Tls,
+            State::Tls { .. } if self.connected || self.first_until.is_some() => Over::Tls,
             _ => Over::Udp,
         }
     }
@@ -104,6 +107,7 @@ impl Choice {
 
     /// Packets are about to leave. True if they are the first to take TLS.
     pub fn on_send(&mut self, now: Time) -> bool {
+        self.first_until.take_if(|until| *until <= now);
         match self.state {
             State::Udp => {
                 let fresh = Silence { since: now, last: now, sends: 0 };
@@ -168,7 +172,7 @@ impl Choice {
 
     /// TLS is connected.
     pub fn on_connected(&mut self, now: Time) {
-        self.connected = true;
+        (self.connected, self.first_until) = (true, None);
         if let State::Connecting { since, .. } = self.state {
             let grace = now.since(since).clamp(GRACE.0, GRACE.1);
             self.state = State::Asking { until: now + grace };
@@ -178,7 +182,7 @@ impl Choice {
 
     /// The connection failed or was lost.
     pub fn on_disconnected(&mut self, now: Time) {
-        self.connected = false;
+        (self.connected, self.first_until) = (false, None);
         if let State::Asking { .. } = self.state {
             self.state = State::Connecting { since: now, suspect: true };
         }
@@ -418,10 +422,20 @@ mod tests {
         let at = Time::from_millis;
         let mut choice = Choice::with_tls(at(1_000));
         assert!(choice.wants_tls() && choice.has_moved());
-        assert_eq!(choice.over(), Over::Udp, "until it is connected");
-        choice.on_udp(at(1_010));
-        choice.on_connected(at(1_040));
-        assert_eq!(choice.over(), Over::Tls, "at once");
+        choice.on_send(at(2_990));
+        assert_eq!(choice.over(), Over::Tls, "packets wait for the connection");
+        for fail in [false, true] {
+            let mut choice = choice.clone();
+            if fail {
+                choice.on_disconnected(at(2_995));
+            }
+            choice.on_send(at(3_000));
+            assert_eq!(choice.over(), Over::Udp, "not for long, and not after a failure");
+        }
+        choice.on_udp(at(2_995));
+        choice.on_connected(at(2_996));
+        choice.on_send(at(4_000));
+        assert_eq!(choice.over(), Over::Tls);
         assert!(!choice.asks(at(5_990)) && choice.asks(at(6_000)));
         choice.on_answer(at(6_050));
         assert_eq!(choice.over(), Over::Udp);

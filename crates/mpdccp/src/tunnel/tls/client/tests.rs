@@ -282,6 +282,19 @@ fn auto_carries_packets_by_udp_while_tls_is_lost_and_closes_it_when_udp_is_back(
     assert_eq!(client.name(), "udp");
 }
 
+/// Behind a balancer another server would answer it, and the channel would have the wrong keys.
+#[test]
+fn a_handshake_waits_for_tls_at_the_next_server() {
+    let (host, udp) = Host::with_udp();
+    let mut client = client(host.addr(), &TlsPath { auto: Some(Over::Tls), ..path(host.addr().port()) });
+    send(&mut client, b"first").unwrap_err();
+    let mut stream = run(&mut client, host.accept());
+    until(&mut client, |client| client.ready);
+    assert_eq!(packet(&mut stream), b"first");
+    udp.set_nonblocking(true).unwrap();
+    assert!(udp.recv(&mut [0; 10]).is_err());
+}
+
 #[test]
 fn the_last_packet_over_udp_goes_by_tls_too_when_packets_move() {
     // Nobody answers over UDP.
