@@ -43,7 +43,7 @@ pub struct Net {
     /// ([`Endpoint::on_refused`]).
     pub heed_refusals: bool,
     refused: Vec<(u32, SocketAddr)>,
-    /// Channels whose peer has moved.
+    /// Events of channels that the application has not seen yet.
     channel_events: Vec<ChannelEvent>,
     /// The capture contains the channels' plaintext instead of their records.
     pub capture_plaintext: bool,
