@@ -30,6 +30,8 @@ pub(super) enum Liveness {
     /// It does not answer.
     Suspect {
         since: Time,
+        /// When the first unanswered packet left.
+        asked: Time,
         /// Acknowledgements before the first probe could be answered prove nothing.
         trust_after: Time,
         /// When it was last probed.
@@ -76,12 +78,24 @@ impl Liveness {
     /// The link was reported down.
     pub(super) fn link_down(now: Time) -> Liveness {
         let probe_at = now + PROBE_GAP.0;
-        Liveness::Suspect { since: now, trust_after: probe_at, probed: now, probe_at }
+        Liveness::Suspect { since: now, asked: now, trust_after: probe_at, probed: now, probe_at }
     }
 
     /// The path is not used until it answers a probe. The caller sends the first probe.
     pub(super) fn suspect(now: Time) -> Liveness {
-        Liveness::Suspect { since: now, trust_after: now, probed: now, probe_at: now + PROBE_GAP.0 }
+        Liveness::suspect_since(now, now)
+    }
+
+    fn suspect_since(now: Time, asked: Time) -> Liveness {
+        Liveness::Suspect { since: now, asked, trust_after: now, probed: now, probe_at: now + PROBE_GAP.0 }
+    }
+
+    /// If the path is suspect, when its first unanswered packet left.
+    pub(super) fn unanswered_since(&self) -> Option<Time> {
+        match *self {
+            Liveness::Suspect { asked, .. } => Some(asked),
+            Liveness::Answering { .. } => None,
+        }
     }
 
     /// How long the path has been silent; zero if it is not.
@@ -148,15 +162,19 @@ impl Liveness {
         }
         match self {
             Liveness::Answering { asked, again, checked } => {
-                if asked.is_none_or(|asked| e.answered > asked) {
-                    (*asked, *again, *checked) = (Some(now), None, now);
-                    Step::Probe
-                } else if again.is_none() {
-                    *again = Some(now);
-                    Step::Probe
-                } else {
-                    *self = Liveness::suspect(now);
-                    Step::Suspect
+                match (asked.filter(|asked| e.answered <= *asked), *again) {
+                    (None, _) => {
+                        (*asked, *again, *checked) = (Some(now), None, now);
+                        Step::Probe
+                    }
+                    (Some(_), None) => {
+                        *again = Some(now);
+                        Step::Probe
+                    }
+                    (Some(asked), Some(_)) => {
+                        *self = Liveness::suspect_since(now, asked);
+                        Step::Suspect
+                    }
                 }
             }
             Liveness::Suspect { since, probed, probe_at, .. } => {

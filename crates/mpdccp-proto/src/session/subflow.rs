@@ -340,6 +340,7 @@ impl Subflow {
             name: self.cfg.name,
             heard: self.heard(),
             answered: self.answered(),
+            unanswered_since: self.liveness.unanswered_since(),
         }
     }
 }

@@ -56,11 +56,16 @@ pub(crate) fn next(
 }
 
 impl Peer {
-    /// Notes since when no path of an open session works, if there is another server to go to.
+    /// Notes since when no path of an open session works, if there is another server to go to. The time until
+    /// the last path became suspect counts too: with a long round trip it is more than a second.
     pub(crate) fn note_silence(&mut self, cx: &Cx<'_>) {
         let session = self.session.filter(|_| self.opened.is_some() && self.cfg.servers() > 1);
         let silent = session.filter(|session| self.up(cx).is_empty() && !cx.endpoint.is_answered(*session));
-        self.silent_since = silent.and(self.silent_since.or(Some(cx.now)));
+        self.silent_since = silent.and(self.silent_since).or_else(|| {
+            silent?;
+            let paths = self.status(cx).into_iter().flat_map(|status| status.paths);
+            Some(paths.filter_map(|path| path.unanswered_since).max().unwrap_or(cx.now))
+        });
     }
 
     /// When to leave a server that stays silent.

@@ -278,6 +278,25 @@ fn a_client_goes_to_the_next_server_when_its_own_falls_silent() {
 }
 
 #[test]
+fn a_dead_server_is_left_as_soon_over_a_long_round_trip() {
+    let mut world = up();
+    world.delay = Duration::from_millis(300);
+    for _ in 0..100 {
+        world.send(0, inner(SERVERS[0]), 500);
+        world.run(Duration::from_millis(100));
+    }
+    world.hosts[SERVERS[0]].stopped = true;
+    let died = world.now;
+    while world.server_of(0) != Some(SERVERS[1]) {
+        assert!(world.now.since(died) < Duration::from_secs(60));
+        world.send(0, inner(SERVERS[0]), 500);
+        world.run(Duration::from_millis(100));
+    }
+    // Until both paths are suspect 3 s pass; a handshake and a new session take four round trips.
+    assert!(world.now.since(died) < Duration::from_secs(6), "{:?}", world.now.since(died));
+}
+
+#[test]
 fn a_lost_access_network_is_survived_and_comes_back() {
     let mut world = up();
     world.change(0, "p0", |access| access.up = false);
