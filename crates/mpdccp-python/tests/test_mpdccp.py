@@ -5,6 +5,7 @@ import asyncio
 import base64
 import contextlib
 import errno
+import gc
 import json
 import os
 import pathlib
@@ -446,6 +447,131 @@ class Asyncio(unittest.IsolatedAsyncioTestCase):
         while (event := await asyncio.wait_for(connection.next_event(), PATIENT)) is not None:
             events.append(event.kind)
         self.assertEqual(events[-1], "closed")
+
+    async def test_a_cancelled_recv_takes_no_datagram(self):
+        listener = await aio.listen("127.0.0.1:0")
+        connection = await aio.connect(listener.address)
+        there = await listener.accept()
+        sent, received = [b"%d" % n for n in range(200)], []
+
+        async def send():
+            for datagram in sent:
+                await there.send(datagram)
+                await asyncio.sleep(0.0005)
+
+        sending = asyncio.create_task(send())
+        while len(received) < len(sent):
+            try:
+                received.append(await asyncio.wait_for(connection.recv(), 0.0002))
+            except TimeoutError:
+                pass
+        await sending
+        # The datagram arrives in the same turn of the loop as the cancellation.
+        receiving = asyncio.create_task(connection.recv())
+        await asyncio.sleep(0)
+        there.native.send(b"last")
+        while connection.stats().received <= len(sent):
+            time.sleep(0.001)
+        connection._look()
+        receiving.cancel()
+        with self.assertRaises(asyncio.CancelledError):
+            await receiving
+        received.append(await asyncio.wait_for(connection.recv(), PATIENT))
+        self.assertEqual(received, [*sent, b"last"])
+        self.assertEqual(there.stats().sent, len(received))
+
+    async def freed(self, before, what):
+        """Waits until all descriptors since `before` are closed."""
+        for _ in range(PATIENT * 100):
+            left = [fd for fd in os.listdir("/proc/self/fd") if fd not in before]
+            if len(left) <= 1:  # the directory's own
+                return
+            await asyncio.sleep(0.01)
+        self.fail(f"{what} left {len(left) - 1} descriptors")
+
+    async def test_what_is_cancelled_refused_or_dropped_leaves_no_descriptor(self):
+        listener = await aio.listen("127.0.0.1:0", streams=True)
+        silent = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+        self.addCleanup(silent.close)
+        silent.bind(("127.0.0.1", 0))
+        accepted = []
+
+        async def connected():
+            connection = await aio.connect(listener.address, streams=True)
+            there = await listener.accept()
+            accepted.append(there)
+            return connection
+
+        async def timed_out():
+            with self.assertRaises(TimeoutError):
+                await asyncio.wait_for(aio.connect(silent.getsockname()), 0.01)
+
+        async def refused():
+            with contextlib.suppress(ConnectionRefusedError):
+                await aio.connect(listener.address, service="SC:none")
+
+        async def dropped():
+            await connected()
+
+        async def cancelled(enter):
+            async with await connected() as connection:
+                await enter(connection)
+
+        async def in_finish(connection):
+            await connection.send(b"data")
+            asyncio.current_task().cancel()
+
+        async def in_a_stream(connection):
+            async with await connection.open_stream() as stream:
+                await stream.write(b"data")
+                asyncio.current_task().cancel()
+
+        # The loop's thread for names stays.
+        await connected()
+        accepted.pop().close()
+        gc.collect()
+        await asyncio.sleep(0.1)
+        before = os.listdir("/proc/self/fd")
+        # Reference counts must suffice.
+        gc.disable()
+        self.addCleanup(gc.enable)
+        for what in (timed_out, refused, dropped):
+            for _ in range(3):
+                await what()
+                if accepted:
+                    accepted.pop().close()
+            await self.freed(before, what.__name__)
+        for enter in (in_finish, in_a_stream):
+            with self.assertRaises(asyncio.CancelledError):
+                await asyncio.create_task(cancelled(enter))
+            there = accepted.pop()
+            with contextlib.suppress(ConnectionResetError):
+                while await asyncio.wait_for(there.recv(), PATIENT):
+                    pass
+            there.close()
+            del there
+            await self.freed(before, enter.__name__)
+        listener.close()
+
+    async def test_a_task_that_nobody_refers_to_keeps_its_connection(self):
+        listener = await aio.listen("127.0.0.1:0")
+        done = asyncio.Event()
+
+        async def serve():
+            connection = await listener.accept()
+            async for datagram in connection:
+                await connection.send(datagram)
+            done.set()
+
+        asyncio.create_task(serve())
+        connection = await aio.connect(listener.address)
+        for datagram in (b"one", b"two"):
+            await asyncio.sleep(0.05)
+            gc.collect()
+            await connection.send(datagram)
+            self.assertEqual(await asyncio.wait_for(connection.recv(), PATIENT), datagram)
+        await connection.finish()
+        await asyncio.wait_for(done.wait(), PATIENT)
 
 
 class Lab(unittest.TestCase):

@@ -6,7 +6,8 @@
             ...
 
 Each event loop watches one descriptor for all its connections, and is not called for each datagram: only when
-a connection that was waited for becomes ready. Calls can be cancelled at any time without loss.
+a connection that was waited for becomes ready. Calls can be cancelled at any time without loss. A connection that
+no variable or task refers to any more is closed in the background.
 """
 
 from __future__ import annotations
@@ -41,7 +42,10 @@ class _Hub:
     def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
         self._loop = weakref.ref(loop)
         self._epoll = select.epoll()
-        self._sockets: dict[int, _Waiting] = {}
+        # Sockets that the program dropped disappear from here.
+        self._sockets: weakref.WeakValueDictionary[int, _Waiting] = weakref.WeakValueDictionary()
+        # asyncio refers to tasks weakly, so a socket with waiting tasks stays, and keeps them.
+        self._awaited: set[_Waiting] = set()
 
     @classmethod
     def here(cls) -> _Hub:
@@ -103,11 +107,14 @@ class _Waiting:
             return
         waiter = asyncio.get_running_loop().create_future()
         self._waiters[what].append(waiter)
+        self._hub._awaited.add(self)
         try:
             await waiter
         finally:
             if waiter in self._waiters[what]:
                 self._waiters[what].remove(waiter)
+            if not any(self._waiters):
+                self._hub._awaited.discard(self)
 
     def _leave(self) -> None:
         self._hub.remove(self._fd)
@@ -229,7 +236,7 @@ class Stream(_Waiting):
         return (*self.native.ready(), False, True, False)
 
     async def write(self, data: Buffer) -> None:
-        """Writes all data."""
+        """Writes all data. If this is cancelled, the peer may receive the beginning of the data."""
         rest = memoryview(data).cast("B")
         while rest:
             taken = self.native.try_write(rest)
@@ -318,7 +325,11 @@ class Connector:
             except BaseException:
                 connection.abort()
                 raise
-        raise last or OSError("the name has no address")
+        try:
+            raise last or OSError("the name has no address")
+        finally:
+            # The error refers to this frame, so together they would keep the connection.
+            last = None
 
 
 async def connect(address: Address, **options: Unpack[Options]) -> Connection:
