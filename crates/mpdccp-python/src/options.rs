@@ -3,10 +3,11 @@
 use dccp_sockets::{
     Encapsulation, Named, Options, PresharedKey, PublicKey, ReorderKind, SchedulerKind, SendPolicy,
 };
-use pyo3::exceptions::{PyTypeError, PyValueError};
+use pyo3::exceptions::{PyOverflowError, PyTypeError, PyValueError};
 use pyo3::prelude::*;
-use pyo3::types::PyDict;
+use pyo3::types::{PyDict, PyIterator, PyString};
 use std::fmt::Display;
+use std::io::ErrorKind;
 use std::net::{IpAddr, SocketAddr, ToSocketAddrs};
 use std::str::FromStr;
 use std::time::Duration;
@@ -125,6 +126,12 @@ impl Address {
             }
         });
         found.map_err(|e| {
+            // The text is no address at all.
+            if e.kind() == ErrorKind::InvalidInput {
+                return PyValueError::new_err(format!(
+                    "address {shown:?}: expected HOST:PORT, such as example.org:6511 or [::1]:6511"
+                ));
+            }
             let error = dccp_sockets::ConnectError::from(e);
             crate::error::os(error.errno(), format!("address {shown}: {error}"))
         })
@@ -138,7 +145,7 @@ pub(crate) fn options(given: Option<&Bound<'_, PyDict>>) -> PyResult<Options> {
         .transpose()?
         .filter(|ccid| !ccid.is_none());
     let mut options = match ccid {
-        Some(ccid) => Options::ccid(ccid.extract()?),
+        Some(ccid) => Options::ccid(ccid.extract().map_err(|e| of_option(&ccid, "ccid", e))?),
         None => Options::default(),
     };
     for (name, value) in given.into_iter().flatten() {
@@ -146,9 +153,33 @@ pub(crate) fn options(given: Option<&Bound<'_, PyDict>>) -> PyResult<Options> {
         if value.is_none() {
             continue;
         }
-        options = option(options, &name, &value)?;
+        options = option(options, &name, &value).map_err(|e| of_option(&value, &name, e))?;
     }
     Ok(options)
+}
+
+/// An error about a value, with the option's name. A number outside the type's range is an invalid value.
+fn of_option(value: &Bound<'_, PyAny>, name: &str, error: PyErr) -> PyErr {
+    let py = value.py();
+    let text = format!("option {name}: {}", error.value(py));
+    if error.is_instance_of::<PyTypeError>(py) {
+        PyTypeError::new_err(text)
+    } else if error.is_instance_of::<PyOverflowError>(py) {
+        let value = value.repr().map_or_else(|_| String::new(), |value| value.to_string());
+        PyValueError::new_err(format!("option {name}: {value} is out of range"))
+    } else if error.is_instance_of::<PyValueError>(py) {
+        PyValueError::new_err(text)
+    } else {
+        error
+    }
+}
+
+/// The members of a list. A string would be a list of its letters.
+fn members<'py>(value: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyIterator>> {
+    match value.is_instance_of::<PyString>() {
+        true => Err(PyTypeError::new_err("expected a list of strings, not a string")),
+        false => value.try_iter(),
+    }
 }
 
 fn seconds(value: &Bound<'_, PyAny>) -> PyResult<Duration> {
@@ -171,14 +202,14 @@ fn option(options: Options, name: &str, value: &Bound<'_, PyAny>) -> PyResult<Op
         }
         "paths" => {
             let mut options = options;
-            for path in value.try_iter()? {
+            for path in members(value)? {
                 options = options.path(path?.extract::<PathLike>()?.path()?);
             }
             options
         }
         "peers" => {
             let mut options = options;
-            for peer in value.try_iter()? {
+            for peer in members(value)? {
                 let (public, preshared) = match peer?.extract()? {
                     Peer::Key(public) => (public, None),
                     Peer::Both(public, preshared) => (public, preshared),
@@ -232,6 +263,6 @@ fn option(options: Options, name: &str, value: &Bound<'_, PyAny>) -> PyResult<Op
         }
         "dccp_port" => options.dccp_port(value.extract()?),
         "qlog" => options.qlog(value.extract::<std::path::PathBuf>()?),
-        _ => return Err(PyTypeError::new_err(format!("unexpected keyword argument '{name}'"))),
+        _ => return Err(PyTypeError::new_err("no option has this name")),
     })
 }

@@ -260,12 +260,21 @@ class Blocking(unittest.TestCase):
             ({"private_key": "secret"}, ValueError),
             ({"send_policy": "never"}, ValueError),
             ({"queue_time": -1}, ValueError),
+            ({"queue": -1}, ValueError),
+            ({"ccid": 300}, ValueError),
+            ({"paths": "lo"}, TypeError),
+            ({"peers": "key"}, TypeError),
             ({"paths": ["nosuchdevice"]}, OSError),
         ]:
             with self.subTest(options), self.assertRaises(error) as raised:
                 mpdccp.connect("127.0.0.1:9", **options)
             self.assertNotIn("secret", str(raised.exception))
-        for address in ("127.0.0.1", ("127.0.0.1", 70000)):
+            # Errors of a combination of options, and of the system, name no option.
+            if options not in ({"ccid": 99}, {"service": "echo"}, {"paths": ["nosuchdevice"]}):
+                self.assertIn(f"option {next(iter(options))}: ", str(raised.exception))
+        with self.assertRaisesRegex(ValueError, "expected HOST:PORT"):
+            mpdccp.connect("127.0.0.1")
+        for address in ("127.0.0.1:x", ("127.0.0.1", 70000)):
             with self.subTest(address), self.assertRaises((ValueError, OSError, TypeError)):
                 mpdccp.connect(address)
 
