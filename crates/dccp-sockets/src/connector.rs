@@ -1,3 +1,4 @@
+use crate::error::addresses;
 use crate::path::Path;
 use crate::runtime::Streams;
 use crate::runtime::host::{Run, Runtime, on_a_thread};
@@ -61,7 +62,7 @@ impl Connector {
         peer: Option<PublicKey>,
     ) -> Result<Connection, ConnectError> {
         let mut last = ConnectError::NoAddress;
-        for to in addr.to_socket_addrs()? {
+        for to in addresses(addr)? {
             let connection = self.start(to, peer);
             let stream = &connection.stream;
             match stream.happened.wait(&stream.state, None, |s| s.opening()) {

@@ -1,5 +1,6 @@
 use mpdccp_proto::Reason;
 use std::error::Error;
+use std::net::{SocketAddr, ToSocketAddrs};
 use std::{fmt, io};
 
 /// Error when making a listener or a connection.
@@ -198,6 +199,16 @@ impl Error for FinishError {}
 impl Error for StreamError {}
 impl Error for CcidError {}
 impl Error for AcceptError {}
+
+/// The addresses of a name.
+pub(crate) fn addresses(of: impl ToSocketAddrs) -> Result<impl Iterator<Item = SocketAddr>, ConnectError> {
+    of.to_socket_addrs().map_err(|e| match e.kind() {
+        io::ErrorKind::InvalidInput => ConnectError::Options(
+            "invalid address; expected HOST:PORT, such as example.org:6511, 192.0.2.1:6511 or [2001:db8::1]:6511",
+        ),
+        _ => e.into(),
+    })
+}
 
 impl From<io::Error> for ConnectError {
     fn from(error: io::Error) -> ConnectError {

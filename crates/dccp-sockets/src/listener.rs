@@ -1,4 +1,5 @@
 use crate::backlog::{Backlog, BacklogState};
+use crate::error::addresses;
 use crate::runtime::host::{Run, Runtime, on_a_thread};
 use crate::signal::lock;
 use crate::{AcceptError, ConnectError, Connection, Options, sockets};
@@ -44,7 +45,7 @@ impl Listener {
     /// Invalid options, or an error of the system.
     pub fn bind(addr: impl ToSocketAddrs, options: Options) -> Result<Listener, ConnectError> {
         let mut last = ConnectError::NoAddress;
-        for addr in addr.to_socket_addrs()? {
+        for addr in addresses(addr)? {
             match Listener::bind_one(addr, options.clone(), on_a_thread) {
                 Ok(listener) => return Ok(listener),
                 Err(e) => last = e,

@@ -6,6 +6,7 @@ use dccp_proto::ServiceCode;
 use mpdccp_proto::reorder::ReorderConfig;
 use mpdccp_proto::sched::SchedulerKind;
 use mpdccp_proto::{Ccid, Seconds, SessionConfig, Settings};
+use std::net::IpAddr;
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -440,6 +441,12 @@ impl Options {
         }
         if self.dscp > 63 {
             return Err(ConnectError::Options("invalid DSCP; expected 0 to 63 (a quarter of the TOS byte)"));
+        }
+        let names = self.paths.iter().filter_map(|path| path.interface.as_ref());
+        if names.chain(&self.interface).any(|name| name.parse::<IpAddr>().is_ok()) {
+            return Err(ConnectError::Options(
+                "an IP address in the place of an interface's name; use Path::from for addresses",
+            ));
         }
         match (&self.key, self.peers.is_empty() && !self.any_peer) {
             (None, false) => Err(ConnectError::Options(

@@ -23,12 +23,14 @@ pub struct Path {
 }
 
 impl Path {
-    /// From this local address to the address that the connection was made to.
+    /// From this local address to the address that the connection was made to. See [`Path::interface`], too:
+    /// an address alone does not select the line.
     pub fn from(local: IpAddr) -> Path {
         Path { local: Some(local), ..Path::unbound() }
     }
 
-    /// Through this network interface, from one of its addresses that the system chooses.
+    /// Through this network interface, such as `eth0`, from one of its addresses that the system chooses. For a
+    /// local address use [`Path::from`].
     pub fn on(interface: &str) -> Path {
         Path::unbound().interface(interface)
     }

@@ -65,6 +65,19 @@ fn any_peer_needs_a_key_of_ones_own() {
     assert!(matches!(refused, Err(ConnectError::TimedOut)), "nobody is let in unasked");
 }
 
+#[test]
+fn addresses_and_interfaces_that_are_mistaken_are_named() {
+    let told = |address: &str, options| Connection::connect(address, options).unwrap_err().to_string();
+    let error = told("127.0.0.1", Options::default());
+    assert!(error.contains("expected HOST:PORT"), "{error}");
+    let error = told("127.0.0.1:1", Options::default().path(Path::on("127.0.0.2")));
+    assert!(error.contains("use Path::from"), "{error}");
+    let error = told("127.0.0.1:1", Options::default().interface("::1"));
+    assert!(error.contains("use Path::from"), "{error}");
+    let error = Listener::bind("127.0.0.1", Options::default()).unwrap_err().to_string();
+    assert!(error.contains("expected HOST:PORT"), "{error}");
+}
+
 /// Ends within the test's time limit: no call waits for the timeout.
 #[test]
 fn a_closed_port_is_told_at_once() {
