@@ -4,6 +4,7 @@ use crate::channels::ChannelEvent;
 use crate::net::{LinuxSocket, Net};
 use crate::poller::Poller;
 use crate::shards::{Mail, Neighbours, Post};
+use crate::worker::Alarm;
 use crate::{Clock, LinkChange};
 use mpdccp_proto::{Endpoint, SessionEvent, SessionId};
 use mpdccp_units::Time;
@@ -23,6 +24,7 @@ pub struct Core {
     /// The clock of all time arguments.
     pub clock: Clock,
     pub(crate) poller: Poller,
+    pub(crate) alarm: Alarm,
     pub(crate) running: bool,
 }
 
@@ -61,6 +63,17 @@ impl Core {
     fn take(&mut self, mail: Vec<Mail>) {
         let now = self.clock.now();
         self.net.take(now, mail, &mut self.endpoint);
+    }
+
+    /// Encrypts and sends on another thread whenever there is a backlog; captures prevent it. The thread
+    /// starts with the first backlog, and so with the privileges of the running loop.
+    pub fn send_on_thread(&mut self) {
+        self.net.alarm = Some(self.alarm.clone());
+    }
+
+    /// Connects further workers to the loop, which ends if one of them panics.
+    pub fn alarm(&self) -> Alarm {
+        self.alarm.clone()
     }
 
     /// Ends the loop once this turn's packets have left.

@@ -75,8 +75,13 @@ impl Run {
         self.bytes().chunks(self.segment.max(1)).map(move |packet| &packet[head..inner(packet)])
     }
 
-    /// The channel's records, to be sealed, and the size of each but the last.
-    pub(crate) fn records(&mut self) -> (&mut [u8], usize) {
+    /// The channel's records, not yet sealed, and the size of each but the last.
+    pub(crate) fn records(&self) -> (&[u8], usize) {
+        (self.bytes(), self.segment)
+    }
+
+    /// The same, to be sealed in place.
+    pub(crate) fn records_mut(&mut self) -> (&mut [u8], usize) {
         (&mut self.bytes[..self.used], self.segment)
     }
 
@@ -98,9 +103,24 @@ pub struct Batch {
 }
 
 impl Batch {
-    /// The runs to be sealed, oldest first.
-    pub(crate) fn runs_mut(&mut self) -> &mut [Run] {
-        &mut self.runs
+    /// Removes and returns the runs, oldest first.
+    pub(crate) fn take(&mut self) -> Vec<Run> {
+        std::mem::take(&mut self.runs)
+    }
+
+    /// Keeps the memory of runs that were taken; of their list, if it is empty.
+    pub(crate) fn put_list(&mut self, runs: Vec<Run>) {
+        self.runs = runs;
+    }
+
+    /// Keeps the memory of a run that was taken.
+    pub(crate) fn put(&mut self, run: Run) {
+        self.spare.push(run.bytes);
+    }
+
+    /// Bytes of all runs.
+    pub(crate) fn len(&self) -> usize {
+        self.runs.iter().map(|run| run.used).sum()
     }
 
     /// The runs, oldest first.
@@ -195,7 +215,7 @@ mod tests {
         assert_eq!(shape(&batch), [(channel.socket, Ecn::Ect0, 132, 2 * 132 + 72)]);
         let packets: Vec<Vec<u8>> = batch.runs()[0].packets().map(<[u8]>::to_vec).collect();
         assert_eq!(packets, [vec![1; 100], vec![2; 100], vec![3; 40]]);
-        let (records, segment) = batch.runs_mut()[0].records();
+        let (records, segment) = batch.runs()[0].records();
         assert_eq!((segment, &records[..16], &records[116..132]), (132, &[0; 16][..], &[0; 16][..]));
     }
 

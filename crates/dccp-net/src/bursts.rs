@@ -1,10 +1,12 @@
 //! A TUN device that is read and written in bursts: the kernel passes several segments of a flow in one call.
 
 use crate::Tun;
-use crate::gro::{Coalescer, MOST_PARTS, NEEDS_CHECKSUM};
+use crate::gro::NEEDS_CHECKSUM;
+use crate::tun_writer::{Load, Writer, Written};
+use crate::worker::{Alarm, Worker};
 use rustix::fd::{AsFd, BorrowedFd};
-use rustix::io::{Errno, writev};
-use std::io::{self, IoSlice};
+use std::io;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use tun_rs::{
     IDEAL_BATCH_SIZE, VIRTIO_NET_HDR_GSO_UDP_L4, VIRTIO_NET_HDR_LEN, VirtioNetHdr, checksum, gso_split,
 };
@@ -16,18 +18,10 @@ const LARGEST: usize = 65_535;
 const USUAL: usize = 2_048;
 /// Smaller packets are copied.
 const LEAST: usize = 1_024;
-/// Result of writing a burst.
-#[derive(Debug, Default)]
-pub struct Written {
-    /// Packets that the kernel accepted.
-    pub packets: u64,
-    /// IP bytes of the accepted packets.
-    pub bytes: u64,
-    /// Packets that the kernel refused, and its last error.
-    pub refused: u64,
-    /// None if it accepted all.
-    pub error: Option<io::Error>,
-}
+/// Handing fewer packets over costs about as much as writing them.
+const WORTH: usize = 8;
+/// Bursts that may wait for the thread.
+const MOST_WAITING: usize = 16;
 
 /// If the device was made with `offload`: splits super-packets from the kernel (TSO, USO), completes
 /// their checksums, and joins packets for the kernel. Otherwise, and if the kernel has no offload, reads
@@ -39,10 +33,15 @@ pub struct Bursts {
     whole: Box<[u8]>,
     packets: Vec<Vec<u8>>,
     sizes: Vec<usize>,
-    coalescer: Coalescer,
     /// Packets to be written.
     out: Vec<Vec<u8>>,
-    joins: bool,
+    writer: Arc<Mutex<Writer>>,
+    /// Set if a thread may write.
+    alarm: Option<Alarm>,
+    /// The thread that writes, from the first backlog on.
+    writing: Option<Worker<Load>>,
+    /// Empty lists of packets for reuse.
+    lists: Vec<Vec<Vec<u8>>>,
 }
 
 impl Bursts {
@@ -54,9 +53,11 @@ impl Bursts {
             whole: vec![0; VIRTIO_NET_HDR_LEN + LARGEST].into_boxed_slice(),
             packets: vec![vec![0; room]; burst],
             sizes: vec![0; burst],
-            coalescer: Coalescer::default(),
             out: Vec::new(),
-            joins: tun.offloads(),
+            writer: Arc::new(Mutex::new(Writer::new(tun.clone()))),
+            alarm: None,
+            writing: None,
+            lists: Vec::new(),
             tun,
         }
     }
@@ -129,51 +130,60 @@ impl Bursts {
         written
     }
 
-    /// Writes the burst and passes the memory of its packets to `used`.
-    pub fn flush(&mut self, used: impl FnMut(Vec<u8>)) -> Written {
+    /// Writes large bursts on another thread. It starts with the first one, and so with the privileges of the
+    /// running loop, which ends if the thread panics.
+    pub fn write_on_thread(&mut self, alarm: Alarm) {
+        self.alarm = Some(alarm);
+    }
+
+    /// Writes the burst and passes the memory of its packets to `used`. Bursts written on another thread are
+    /// reported by a later call.
+    pub fn flush(&mut self, mut used: impl FnMut(Vec<u8>)) -> Written {
         let mut written = Written::default();
-        if self.joins && self.out.len() > 1 {
-            self.write_joined(&mut written);
-        } else {
-            self.out.iter().for_each(|packet| write_one(&self.tun, packet, &mut written));
+        while let Some(mut load) = self.writing.as_mut().and_then(|writing| writing.poll()) {
+            written.add(load.written);
+            load.packets.drain(..).for_each(&mut used);
+            self.lists.push(load.packets);
         }
-        self.out.drain(..).for_each(used);
+        if self.out.is_empty() {
+            return written;
+        }
+        if self.out.len() >= WORTH {
+            self.start();
+        }
+        let writing = self.writing.as_mut().filter(|w| self.out.len() >= WORTH || !w.is_idle());
+        let Some(writing) = writing else {
+            lock(&self.writer).write(&self.out, &mut written);
+            self.out.drain(..).for_each(used);
+            return written;
+        };
+        let packets = std::mem::replace(&mut self.out, self.lists.pop().unwrap_or_default());
+        // If the thread died, the alarm ends the loop.
+        if let Err(load) = writing.put(Load { packets, written: Written::default() }) {
+            load.packets.into_iter().for_each(used);
+        }
         written
     }
 
-    fn write_joined(&mut self, written: &mut Written) {
-        let Bursts { tun, coalescer, out, joins, .. } = self;
-        coalescer.sort(out, tun.device().udp_gso());
-        for joined in coalescer.all() {
-            let alone = joined.packets() == 1;
-            if alone || !*joins {
-                coalescer.members(joined).for_each(|i| write_one(tun, &out[i], written));
-                continue;
-            }
-            let header = joined.header(out);
-            let mut parts = [IoSlice::new(&[]); 1 + MOST_PARTS];
-            parts[0] = IoSlice::new(header.as_bytes());
-            for (part, i) in parts[1..].iter_mut().zip(coalescer.members(joined)) {
-                *part = IoSlice::new(&out[i][joined.headers()..]);
-            }
-            match writev(&*tun, &parts[..1 + joined.packets()]) {
-                Ok(_) => {
-                    written.packets += joined.packets() as u64;
-                    written.bytes += coalescer.members(joined).map(|i| out[i].len() as u64).sum::<u64>();
-                }
-                Err(e) => {
-                    // Some kernels refuse some super-packets: stop joining packets.
-                    if e != Errno::IO {
-                        *joins = false;
-                        tracing::warn!(
-                            "the kernel refused a GRO packet ({e}); from now on packets are written one by one"
-                        );
-                    }
-                    coalescer.members(joined).for_each(|i| write_one(tun, &out[i], written));
-                }
-            }
+    fn start(&mut self) {
+        let Some(alarm) = self.alarm.take() else { return };
+        let writer = self.writer.clone();
+        let write = move |load: &mut Load| {
+            lock(&writer).write(&load.packets, &mut load.written);
+            false
+        };
+        match Worker::start("tun", MOST_WAITING, alarm, write) {
+            Ok(worker) => self.writing = Some(worker),
+            Err(e) => tracing::warn!(
+                "cannot start a thread that writes to the interface: {e}; the thread of the loop writes"
+            ),
         }
     }
+}
+
+/// The loop locks only while the thread is idle, so neither ever waits.
+fn lock(writer: &Mutex<Writer>) -> MutexGuard<'_, Writer> {
+    writer.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 fn uncut() -> io::Error {
@@ -214,20 +224,6 @@ fn cut(
     let v6 = packet.first().is_some_and(|first| first >> 4 == 6);
     gso_split(packet, header, packets, sizes, 0, v6)
         .map_err(|e| io::Error::new(io::ErrorKind::InvalidData, e))
-}
-
-fn write_one(tun: &Tun, packet: &[u8], written: &mut Written) {
-    let header: &[u8] = if tun.offloads() { &[0; VIRTIO_NET_HDR_LEN] } else { &[] };
-    match writev(tun, &[IoSlice::new(header), IoSlice::new(packet)]) {
-        Ok(_) => {
-            written.packets += 1;
-            written.bytes += packet.len() as u64;
-        }
-        Err(e) => {
-            written.refused += 1;
-            written.error = Some(e.into());
-        }
-    }
 }
 
 impl AsFd for Bursts {

@@ -2,7 +2,9 @@
 //! and address stay constant while the peer moves.
 
 use crate::refusals::Refusals;
-use crate::secure::{Address, ChannelId, Channels, EchoQuestion, Event, HEADER, Input, OVERHEAD, QUESTION};
+use crate::secure::{
+    Address, ChannelId, Channels, EchoQuestion, Event, HEADER, Input, OVERHEAD, QUESTION, Sealing,
+};
 use dccp_proto::Route;
 use mpdccp_units::{Duration, Time};
 use std::collections::{BTreeMap, BTreeSet};
@@ -123,6 +125,17 @@ impl ChannelRoutes {
     /// A channel's current address.
     pub fn resolve(&self, socket: u32) -> Option<Address> {
         self.channels.address(id(socket)?)
+    }
+
+    /// Reserves counters for the records of a run, which the result seals; returns their destination if there
+    /// is a key.
+    pub(crate) fn reserve(
+        &mut self,
+        now: Time,
+        socket: u32,
+        (records, segment): (&[u8], usize),
+    ) -> Option<(Address, Sealing)> {
+        self.channels.reserve(now, id(socket)?, records, segment).ok()
     }
 
     /// Seals the records of a run; returns their destination if there is a key.

@@ -2,6 +2,7 @@ use crate::Clock;
 use crate::app::{App, Core, Handle, Job, handle};
 use crate::net::Net;
 use crate::poller::{Poller, Source};
+use crate::worker::Alarm;
 use mpdccp_proto::Endpoint;
 use mpdccp_units::Time;
 use rustix::fd::BorrowedFd;
@@ -48,7 +49,8 @@ impl<A: App> Driver<A> {
     ) -> Result<Driver<A>, E> {
         let poller = Poller::new()?;
         let (handle, jobs) = handle(poller.wake());
-        let mut core = Core { endpoint, net: Net::new(), clock: Clock, poller, running: true };
+        let alarm = Alarm::new(poller.wake());
+        let mut core = Core { endpoint, net: Net::new(), clock: Clock, poller, alarm, running: true };
         let app = set_up(&mut core)?;
         for (i, fd) in (0u32..).zip(app.fds()) {
             core.poller.add(fd, Source::App(i))?;
@@ -74,8 +76,9 @@ impl<A: App> Driver<A> {
     /// For a foreign event loop: does what is due, without waiting.
     ///
     /// # Errors
-    /// Only fatal errors: epoll or the timer fails.
+    /// Only fatal errors: epoll or the timer fails, or a worker thread panicked.
     pub fn turn(&mut self) -> io::Result<Turn> {
+        self.core.alarm.check()?;
         if !self.core.running {
             return Ok(Turn::Over);
         }
@@ -115,7 +118,7 @@ impl<A: App> Driver<A> {
     /// Runs until [`Core::stop`] and returns the application.
     ///
     /// # Errors
-    /// Only fatal errors: epoll or the timer fails.
+    /// Only fatal errors: epoll or the timer fails, or a worker thread panicked.
     pub fn run(mut self) -> io::Result<A> {
         // Wakes exactly on time instead of within the default timer slack; a failure does not matter.
         let _ = rustix::thread::set_current_timer_slack(std::num::NonZeroU64::new(1));
@@ -126,7 +129,11 @@ impl<A: App> Driver<A> {
             self.input(&ready);
             self.ready = ready;
             self.drain();
+            self.core.alarm.check()?;
         }
+        let now = self.now();
+        self.core.net.finish(now);
+        self.core.alarm.check()?;
         Ok(self.app)
     }
 

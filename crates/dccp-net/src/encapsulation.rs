@@ -3,6 +3,7 @@ use mpdccp_units::Time;
 use std::any::Any;
 use std::io;
 use std::net::{IpAddr, SocketAddr};
+use std::sync::Arc;
 
 /// A received DCCP packet.
 #[derive(Debug)]
@@ -86,6 +87,18 @@ pub struct SocketStats {
     pub rx_malformed: u64,
 }
 
+/// The sending half of an [`Encapsulation`].
+pub trait Outlet: Send + Sync {
+    /// Sends a burst. On an error the rest of the burst is dropped.
+    ///
+    /// # Errors
+    /// The reason.
+    fn send(&self, burst: &Burst<'_>) -> Result<(), SendError>;
+
+    /// As [`Encapsulation::refused`].
+    fn refused(&self) -> Vec<SocketAddr>;
+}
+
 /// A socket that carries DCCP packets in IP.
 pub trait Encapsulation: Send {
     /// Encapsulation in use: `udp`, `raw` or `tls`.
@@ -96,6 +109,12 @@ pub trait Encapsulation: Send {
 
     /// Sends a burst. On an error the rest of the burst is dropped.
     fn send(&mut self, burst: &Burst<'_>) -> Result<(), SendError>;
+
+    /// The part that sends, for another thread; it sends, counts and fails as [`send`](Self::send) does.
+    /// `None` if sending needs the whole encapsulation.
+    fn outlet(&self) -> Option<Arc<dyn Outlet>> {
+        None
+    }
 
     /// Receives waiting packets, up to a bounded number, and passes them to `each`. Returns the number of
     /// packets.
@@ -159,7 +178,7 @@ pub trait Encapsulation: Send {
     fn local_addr(&self) -> io::Result<SocketAddr>;
 
     /// Counters.
-    fn stats(&self) -> &SocketStats;
+    fn stats(&self) -> SocketStats;
 
     /// Further counters, by name: connections that were refused or lost.
     fn drops(&self) -> Vec<(&'static str, u64)> {

@@ -69,7 +69,7 @@ pub mod secure;
 
 pub use batch::{Batch, Run};
 pub use channels::{Arrived, ChannelEvent, ChannelRoutes, Opened, is_channel};
-pub use encapsulation::{Burst, Encapsulation, Received, SendError, SocketStats};
+pub use encapsulation::{Burst, Encapsulation, Outlet, Received, SendError, SocketStats};
 pub use links::LinkChange;
 pub use marking::{FixedDscp, Mark, Marking, data_of};
 
@@ -96,6 +96,8 @@ mod icmp;
 #[cfg(target_os = "linux")]
 mod net;
 #[cfg(target_os = "linux")]
+mod outlet;
+#[cfg(target_os = "linux")]
 mod poller;
 #[cfg(target_os = "linux")]
 #[cfg_attr(not(feature = "qlog"), path = "no_qlog.rs")]
@@ -107,16 +109,22 @@ mod raw33;
 #[cfg(target_os = "linux")]
 mod seed;
 #[cfg(target_os = "linux")]
+mod sending;
+#[cfg(target_os = "linux")]
 mod shards;
 mod shortage;
 #[cfg(target_os = "linux")]
 mod socket;
 #[cfg(all(target_os = "linux", feature = "tun"))]
 mod tun;
+#[cfg(all(target_os = "linux", feature = "tun"))]
+mod tun_writer;
 #[cfg(target_os = "linux")]
 mod udp;
 #[cfg(target_os = "linux")]
 mod watch;
+#[cfg(target_os = "linux")]
+mod worker;
 
 #[cfg(target_os = "linux")]
 pub use {
@@ -132,9 +140,11 @@ pub use {
     seed::random_seed,
     udp::UdpEncapsulation,
     watch::{HostWatch, interfaces_like},
+    worker::Alarm,
 };
 #[cfg(all(target_os = "linux", feature = "tun"))]
 pub use {
-    bursts::{Bursts, Written},
+    bursts::Bursts,
     tun::{Tun, TunConfig},
+    tun_writer::Written,
 };

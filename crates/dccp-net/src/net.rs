@@ -1,21 +1,22 @@
 use crate::capture::Form;
 mod connections;
+mod flush;
 
-use crate::channels::{self, Arrived, ChannelEvent, ChannelRoutes, is_channel};
+use crate::channels::{Arrived, ChannelEvent, ChannelRoutes, is_channel};
 use crate::links::Links;
 use crate::marking::{Marking, Part, data_of};
 use crate::poller::{Poller, Source};
+use crate::sending::Parcel;
 use crate::shards::{Mail, Neighbours};
 use crate::shortage::Shortage;
 use crate::watch;
-use crate::{
-    Batch, Burst, Capture, Encapsulation, LinkChange, Qlog, Received, SendError, SocketStats, secure,
-};
+use crate::worker::{Alarm, Worker};
+use crate::{Batch, Capture, Clock, Encapsulation, LinkChange, Qlog, Received, SocketStats, secure};
 use dccp_proto::{Ecn, Route};
 use mpdccp_proto::Endpoint;
 use mpdccp_units::Time;
 use rustix::fd::AsFd;
-use std::io::{self, Write};
+use std::io;
 use std::net::SocketAddr;
 
 /// An encapsulation that the loop can wait on.
@@ -49,6 +50,10 @@ pub struct Net {
     pub capture_plaintext: bool,
     /// The qlog file.
     pub qlog: Option<Qlog>,
+    /// Set if a thread may send.
+    pub(crate) alarm: Option<Alarm>,
+    /// The thread that sends, from the first backlog on.
+    sending: Option<Worker<Parcel>>,
 }
 
 impl Net {
@@ -68,6 +73,8 @@ impl Net {
             heed_refusals: false,
             refused: Vec::new(),
             qlog: None,
+            alarm: None,
+            sending: None,
             channel_events: Vec::new(),
         }
     }
@@ -119,6 +126,7 @@ impl Net {
 
     /// Closes a socket; its number is not used again.
     pub fn remove(&mut self, socket: u32) {
+        self.finish(Clock.now());
         let route = Route { socket, local: None, remote: SocketAddr::from(([0, 0, 0, 0], 0)) };
         let under = self.resolve(&route).socket;
         if let Some(routes) = self.routes.as_mut().filter(|_| is_channel(socket)) {
@@ -140,7 +148,7 @@ impl Net {
     /// Counters of each open socket.
     pub fn stats(&self) -> Vec<(u32, SocketStats)> {
         let numbered = (0u32..).zip(&self.sockets);
-        numbered.filter_map(|(i, c)| Some((i, *c.as_ref()?.stats()))).collect()
+        numbered.filter_map(|(i, c)| Some((i, c.as_ref()?.stats()))).collect()
     }
 
     /// Largest IP packet on the way to `remote` that the system knows, bytes. Forged ICMP can change it.
@@ -298,102 +306,6 @@ impl Net {
         (self.neighbours.handed_over, self.neighbours.dropped)
     }
 
-    /// Sends the batch and the channels' own messages.
-    pub(crate) fn flush(&mut self, now: Time) {
-        let Net {
-            sockets,
-            links,
-            routes,
-            batch,
-            capture,
-            capture_plaintext,
-            marking,
-            parts,
-            refused,
-            qlog,
-            ..
-        } = self;
-        for run in batch.runs_mut() {
-            run.parts(marking.as_deref(), parts);
-            let route = *run.route();
-            let plaintext = *capture_plaintext && is_channel(route.socket);
-            if let Some(qlog) = qlog {
-                run.packets().for_each(|packet| qlog.packet(now, true, packet, run.ecn()));
-            }
-            let to = if is_channel(route.socket) {
-                let Some(routes) = routes else { continue };
-                // Capture before sealing, if plaintext is wanted.
-                let Some(to) = routes.resolve(route.socket) else { continue };
-                let under = sockets.get(to.socket as usize).and_then(Option::as_deref);
-                if let (true, Some(capture), Some(encapsulation)) = (plaintext, capture.as_mut(), under) {
-                    for part in &*parts {
-                        let packets = run.packets().take(part.packets.end).skip(part.packets.start);
-                        let burst = run.burst_to(part, to.local, to.remote);
-                        capture.sent(to.socket, encapsulation, &burst, packets, Form::Dccp);
-                    }
-                }
-                let Some(to) = routes.seal(now, route.socket, run.records()) else { continue };
-                to
-            } else {
-                channels::address(&route)
-            };
-            let Some(Some(encapsulation)) = sockets.get_mut(to.socket as usize) else { continue };
-            for part in &*parts {
-                let burst = run.burst_to(part, to.local, to.remote);
-                if let (Some(capture), false) = (capture.as_mut(), plaintext) {
-                    let packets = burst.bytes.chunks(burst.segment.max(1));
-                    let form = if is_channel(route.socket) { Form::Sealed } else { Form::Dccp };
-                    capture.sent(to.socket, &**encapsulation, &burst, packets, form);
-                }
-                // Other errors are counted, and congestion control sees the loss. A successful send does not
-                // prove that a broken link works.
-                if let Err(SendError::LinkDown(e)) = encapsulation.send(&burst) {
-                    links.mark(now, route.socket, route.remote, e.to_string());
-                }
-                refused.extend(encapsulation.refused().into_iter().map(|remote| (to.socket, remote)));
-            }
-        }
-        batch.clear();
-        self.ask(now);
-        self.send_messages();
-        self.write_keys();
-    }
-
-    /// Sends handshakes and cookies of the channels.
-    fn send_messages(&mut self) {
-        let Net { sockets, routes: Some(routes), capture, capture_plaintext, refused, .. } = self else {
-            return;
-        };
-        while let Some((to, message)) = routes.channels.poll_transmit() {
-            let Some(Some(encapsulation)) = sockets.get_mut(to.socket as usize) else { continue };
-            let burst = Burst {
-                local: to.local,
-                remote: to.remote,
-                dscp: 0,
-                ecn: Ecn::NotEct,
-                segment: message.len(),
-                bytes: &message,
-            };
-            if let Some(capture) = capture.as_mut().filter(|_| !*capture_plaintext) {
-                let message = std::iter::once(&*message);
-                capture.sent(to.socket, &**encapsulation, &burst, message, Form::Sealed);
-            }
-            // A message that does not leave is retransmitted later.
-            let _ = encapsulation.send(&burst);
-            refused.extend(encapsulation.refused().into_iter().map(|remote| (to.socket, remote)));
-        }
-    }
-
-    fn write_keys(&mut self) {
-        let (Some(file), Some(routes)) = (&mut self.keylog, &mut self.routes) else { return };
-        while let Some(mut line) = routes.channels.poll_key() {
-            // One write per line: several shards share the file. As with captures, a full disk must not stop
-            // the traffic.
-            line.push('\n');
-            let _ = file.write_all(line.as_bytes());
-        }
-    }
-
     /// When to call [`handle_timeout`](Self::handle_timeout).
     pub(crate) fn next_timeout(&self) -> Option<Time> {
         self.routes.as_ref()?.channels.poll_timeout()
@@ -414,6 +326,10 @@ impl Net {
 
     /// Checks whether broken destinations are reachable again.
     pub(crate) fn retry(&mut self, now: Time, poller: &Poller) {
+        if self.next_retry().is_some_and(|at| at <= now) {
+            // The check may replace the socket.
+            self.finish(now);
+        }
         let Net { sockets, links, shortage, routes, .. } = self;
         links.retry(now, |socket, remote| {
             let to = routes.as_ref().filter(|_| is_channel(socket)).and_then(|c| c.resolve(socket));

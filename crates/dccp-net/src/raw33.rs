@@ -1,11 +1,12 @@
 use crate::bind::Bind;
 use crate::socket::{Message, Socket};
-use crate::{Burst, Encapsulation, Received, SendError, SocketStats};
+use crate::{Burst, Encapsulation, Outlet, Received, SendError, SocketStats};
 use dccp_wire::checksum;
 use rustix::fd::{AsFd, BorrowedFd};
 use std::collections::BTreeMap;
 use std::io;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
+use std::sync::Arc;
 
 /// IP protocol 33: native DCCP, or the records of channels. Needs CAP_NET_RAW.
 pub struct RawEncapsulation {
@@ -91,10 +92,8 @@ impl Encapsulation for RawEncapsulation {
     }
 
     fn send(&mut self, burst: &Burst<'_>) -> Result<(), SendError> {
-        // Raw IPv6 sockets interpret the port as the protocol number; leave it out.
-        let remote = SocketAddr::new(burst.remote.ip(), 0);
         if self.sealed {
-            return self.socket.send(&Burst { remote, ..*burst });
+            return self.socket.outlet().send(burst);
         }
         let source = self.source_of(burst).map_err(SendError::LinkDown)?;
         let mut packet = std::mem::take(&mut self.packet);
@@ -106,9 +105,13 @@ impl Encapsulation for RawEncapsulation {
                 checksum::fill(bytes, source, burst.remote.ip());
             }
         }
-        let result = self.socket.send(&Burst { local: Some(source), remote, bytes: &packet, ..*burst });
+        let result = self.socket.outlet().send(&Burst { local: Some(source), bytes: &packet, ..*burst });
         self.packet = packet;
         result
+    }
+
+    fn outlet(&self) -> Option<Arc<dyn Outlet>> {
+        self.sealed.then(|| -> Arc<dyn Outlet> { self.socket.outlet().clone() })
     }
 
     fn receive(&mut self, each: &mut dyn FnMut(Received<'_>)) -> io::Result<usize> {
@@ -172,7 +175,7 @@ impl Encapsulation for RawEncapsulation {
     }
 
     fn refused(&mut self) -> Vec<SocketAddr> {
-        self.socket.refused().into_iter().map(|to| SocketAddr::new(to.ip(), 0)).collect()
+        self.socket.outlet().refused()
     }
 
     fn local_addr(&self) -> io::Result<SocketAddr> {
@@ -181,7 +184,7 @@ impl Encapsulation for RawEncapsulation {
         Ok(addr)
     }
 
-    fn stats(&self) -> &SocketStats {
-        &self.socket.stats
+    fn stats(&self) -> SocketStats {
+        self.socket.stats()
     }
 }

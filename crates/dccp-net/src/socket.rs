@@ -1,53 +1,45 @@
 //! Common part of both encapsulations: a bound, non-blocking socket with ECN both ways, receive times, and
 //! batched receiving.
 
+use crate::SocketStats;
 use crate::bind::Bind;
 use crate::clock::Clock;
 use crate::egress;
 use crate::grant;
-use crate::icmp;
+use crate::outlet::SocketOutlet;
 use crate::watch;
-use crate::{Burst, SendError, SocketStats};
 use dccp_proto::Ecn;
 use dccp_wire::IPPROTO_DCCP;
 use mpdccp_units::{Duration, Time};
 use nix::libc;
+use nix::sys::socket::setsockopt;
 use nix::sys::socket::sockopt::{
     AttachReusePortCbpf, Ipv4PacketInfo, Ipv6RecvErr, Ipv6RecvPacketInfo, ReceiveTimestampns,
 };
-use nix::sys::socket::{ControlMessage, MsgFlags, SockaddrStorage, sendmsg, setsockopt};
 use quinn_udp::{BATCH_SIZE, RecvMeta, UdpSocketState};
-use rustix::io::Errno;
 use rustix::net::sockopt;
 use socket2::{Domain, Protocol, SockAddr, Type};
 use std::cell::Cell;
-use std::io::{self, IoSlice, IoSliceMut};
+use std::io::{self, IoSliceMut};
 use std::net::{IpAddr, SocketAddr};
-use std::os::fd::AsRawFd;
+use std::sync::Arc;
 
 /// Size of a receive buffer: the most that generic receive offload joins.
 const RECEIVE: usize = 65_536;
-/// Maximum number of error messages read at a time, and of refusing destinations kept: an attacker can send
-/// many ICMP messages.
-const MOST_ERRORS: usize = 64;
-const MOST_REFUSED: usize = 16;
 
 pub(crate) struct Socket {
     bind: Bind,
     raw: bool,
     /// Mark of its packets for policy routing (SO_MARK).
     mark: Option<u32>,
-    inner: socket2::Socket,
+    /// The system's socket, and the part that sends.
+    outlet: Arc<SocketOutlet>,
     state: UdpSocketState,
-    /// Off once the kernel refused a segmented send.
-    segmentation: bool,
     buffer: Vec<u8>,
-    /// Reads ICMP errors from the kernel, and the destinations that refused packets.
-    heeds_refusals: bool,
-    refused: Vec<SocketAddr>,
     /// Cached probe socket for questions about MTUs.
     asking: Cell<Option<socket2::Socket>>,
-    pub(crate) stats: SocketStats,
+    /// Counters of received packets.
+    received: SocketStats,
 }
 
 /// One message from the kernel: several packets of `stride` bytes; the last may be shorter.
@@ -130,6 +122,11 @@ fn open_whole(
     Ok((inner, state))
 }
 
+/// Whether the kernel splits what one call sends.
+fn segments(raw: bool, state: &UdpSocketState) -> bool {
+    !raw && state.max_gso_segments() > 1
+}
+
 impl Socket {
     /// `shard` has the number of the socket among several at the same address, and their count.
     pub(crate) fn new(
@@ -143,56 +140,35 @@ impl Socket {
             open(&bind, raw, mark, false)?;
         }
         let (inner, state) = open_whole(&bind, raw, mark, shard.map(|(_, shards)| shards))?;
-        let segmentation = !raw && state.max_gso_segments() > 1;
+        let outlet = Arc::new(SocketOutlet::new(inner, raw, bind.addr.is_ipv4(), segments(raw, &state)));
         let buffer = vec![0; BATCH_SIZE * RECEIVE];
-        let (asking, stats) = (Cell::default(), SocketStats::default());
-        let (heeds_refusals, refused) = (false, Vec::new());
-        Ok(Socket {
-            bind,
-            raw,
-            mark,
-            inner,
-            state,
-            segmentation,
-            buffer,
-            heeds_refusals,
-            refused,
-            asking,
-            stats,
-        })
+        let (asking, received) = (Cell::default(), SocketStats::default());
+        Ok(Socket { bind, raw, mark, outlet, state, buffer, asking, received })
     }
 
-    /// Enables [`refused`](Self::refused), the destinations whose hosts answered with ICMP unreachable.
+    /// The part of the socket that sends.
+    pub(crate) fn outlet(&self) -> &Arc<SocketOutlet> {
+        &self.outlet
+    }
+
+    /// Counters of both directions.
+    pub(crate) fn stats(&self) -> SocketStats {
+        let SocketStats { rx_packets, rx_bytes, rx_calls, rx_bad_checksum, rx_malformed, .. } = self.received;
+        let sent = self.outlet.stats();
+        SocketStats { rx_packets, rx_bytes, rx_calls, rx_bad_checksum, rx_malformed, ..sent }
+    }
+
+    /// Makes the outlet note the destinations whose hosts answered with ICMP unreachable.
     pub(crate) fn heed_refusals(&mut self) -> io::Result<()> {
+        let inner = self.outlet.socket();
         if self.raw && self.bind.addr.is_ipv6() {
             // Raw IPv6 sockets refuse the option for IPv4, which the call below sets as well.
-            setsockopt(&self.inner, Ipv6RecvErr, &true)?;
+            setsockopt(inner, Ipv6RecvErr, &true)?;
         } else {
-            self.state.enable_transport_errors((&self.inner).into())?;
+            self.state.enable_transport_errors(inner.into())?;
         }
-        self.heeds_refusals = true;
+        self.outlet.heed_refusals();
         Ok(())
-    }
-
-    /// Removes and returns the destinations that are new.
-    pub(crate) fn refused(&mut self) -> Vec<SocketAddr> {
-        std::mem::take(&mut self.refused)
-    }
-
-    /// Reads pending errors of earlier packets, which the kernel reports in place of a send or receive; true
-    /// if there was one.
-    fn read_errors(&mut self) -> bool {
-        if !self.heeds_refusals {
-            return false;
-        }
-        let mut any = false;
-        for _ in 0..MOST_ERRORS {
-            let Some(refused) = icmp::next(&self.inner) else { break };
-            any = true;
-            let new = refused.filter(|to| !self.refused.contains(to));
-            self.refused.extend(new.filter(|_| self.refused.len() < MOST_REFUSED));
-        }
-        any
     }
 
     pub(crate) fn bind(&self) -> &Bind {
@@ -200,11 +176,11 @@ impl Socket {
     }
 
     pub(crate) fn fd(&self) -> rustix::fd::BorrowedFd<'_> {
-        rustix::fd::AsFd::as_fd(&self.inner)
+        rustix::fd::AsFd::as_fd(self.outlet.socket())
     }
 
     pub(crate) fn local_addr(&self) -> io::Result<SocketAddr> {
-        self.inner.local_addr()?.as_socket().ok_or_else(|| io::Error::other("not an IP socket"))
+        self.outlet.socket().local_addr()?.as_socket().ok_or_else(|| io::Error::other("not an IP socket"))
     }
 
     /// A temporary UDP socket, bound like this one and connected to `remote`, to learn the system's view of
@@ -220,12 +196,12 @@ impl Socket {
     pub(crate) fn check(&mut self, remote: SocketAddr) -> io::Result<()> {
         watch::present(&self.bind)?;
         // An interface that returned has a new index, for which the kernel reports no name.
-        let bound = || self.inner.device().ok().flatten();
+        let bound = || self.outlet.socket().device().ok().flatten();
         if self.bind.interface.as_ref().is_some_and(|name| bound().as_deref() != Some(name.as_bytes())) {
             self.open_again()?;
         }
         self.probe(remote)?;
-        self.segmentation = !self.raw && self.state.max_gso_segments() > 1;
+        self.outlet.set_segmentation(segments(self.raw, &self.state));
         Ok(())
     }
 
@@ -234,18 +210,18 @@ impl Socket {
         let mut bind = self.bind.clone();
         bind.addr.set_port(self.local_addr()?.port());
         self.asking.take();
-        (self.inner, self.state) = open_whole(&self.bind, self.raw, self.mark, None)?;
-        if self.heeds_refusals {
-            self.heed_refusals()?;
-        }
+        self.replace(open_whole(&self.bind, self.raw, self.mark, None)?)?;
         // Keep the port: it is free now, and NATs may know the socket by it.
-        if let Ok((inner, state)) = open_whole(&bind, self.raw, self.mark, None) {
-            (self.inner, self.state) = (inner, state);
-            if self.heeds_refusals {
-                self.heed_refusals()?;
-            }
+        if let Ok(opened) = open_whole(&bind, self.raw, self.mark, None) {
+            self.replace(opened)?;
         }
         Ok(())
+    }
+
+    fn replace(&mut self, (inner, state): (socket2::Socket, UdpSocketState)) -> io::Result<()> {
+        self.outlet = Arc::new(self.outlet.over(inner));
+        self.state = state;
+        if self.outlet.heeds_refusals() { self.heed_refusals() } else { Ok(()) }
     }
 
     /// Runs `question` on a temporary socket connected to `remote`.
@@ -295,105 +271,20 @@ impl Socket {
         })
     }
 
-    /// Sends a burst, in one call if possible, and counts it.
-    pub(crate) fn send(&mut self, burst: &Burst<'_>) -> Result<(), SendError> {
-        if self.segmentation && burst.bytes.len() > burst.segment {
-            match self.transmit(burst, burst.bytes, Some(burst.segment)) {
-                // Some drivers do not segment packets: from here on, send one packet per call.
-                Err(e) if matches!(Errno::from_io_error(&e), Some(Errno::IO | Errno::INVAL)) => {
-                    tracing::info!(
-                        "the kernel refused segmentation offload ({e}); packets are sent one by one"
-                    );
-                    self.segmentation = false;
-                }
-                result => return self.count(result, burst.bytes, burst.segment),
-            }
-        }
-        let mut rest = burst.bytes;
-        while !rest.is_empty() {
-            let (packet, later) = rest.split_at(burst.segment.min(rest.len()));
-            match self.transmit(burst, packet, None) {
-                Ok(()) => self.count(Ok(()), packet, burst.segment)?,
-                // After an error the rest of the burst is not sent either.
-                Err(e) => return self.count(Err(e), rest, burst.segment),
-            }
-            rest = later;
-        }
-        Ok(())
-    }
-
-    fn transmit(&mut self, burst: &Burst<'_>, bytes: &[u8], segment: Option<usize>) -> io::Result<()> {
-        let (tos, class) = (burst.tos(), i32::from(burst.tos()));
-        let segment = segment.map(u16::try_from).transpose().map_err(io::Error::other)?;
-        let (from4, from6) = source_info(burst.local);
-        let mut control = Vec::with_capacity(3);
-        control.push(match burst.remote {
-            SocketAddr::V4(_) => ControlMessage::Ipv4Tos(&tos),
-            SocketAddr::V6(_) => ControlMessage::Ipv6TClass(&class),
-        });
-        control.extend(segment.as_ref().map(ControlMessage::UdpGsoSegments));
-        control.extend(from4.as_ref().map(ControlMessage::Ipv4PacketInfo));
-        control.extend(from6.as_ref().map(ControlMessage::Ipv6PacketInfo));
-        let to = SockaddrStorage::from(burst.remote);
-        let fd = self.inner.as_raw_fd();
-        let mut told = false;
-        loop {
-            match sendmsg(fd, &[IoSlice::new(bytes)], &control, MsgFlags::MSG_DONTWAIT, Some(&to)) {
-                Err(nix::Error::EINTR) => {}
-                Err(e) if !matches!(e, nix::Error::EAGAIN | nix::Error::ENOBUFS) && !told => {
-                    // The error may belong to an earlier packet, perhaps to another
-                    // destination; this packet has not left.
-                    told = true;
-                    if !self.read_errors() {
-                        return Err(e.into());
-                    }
-                }
-                result => return result.map(drop).map_err(io::Error::from),
-            }
-        }
-    }
-
-    /// Counts the result of sending packets of `segment` bytes each; the last may be shorter.
-    fn count(&mut self, result: io::Result<()>, bytes: &[u8], segment: usize) -> Result<(), SendError> {
-        let packets = bytes.len().div_ceil(segment) as u64;
-        let Err(e) = result else {
-            let ip = if self.bind.addr.is_ipv4() { 20 } else { 40 };
-            let header = if self.raw { ip } else { ip + 8 };
-            self.stats.tx_packets += packets;
-            self.stats.tx_bytes += bytes.len() as u64 + packets * header;
-            self.stats.tx_calls += 1;
-            return Ok(());
-        };
-        match Errno::from_io_error(&e) {
-            Some(Errno::AGAIN | Errno::NOBUFS) => {
-                self.stats.tx_buffer_full += packets;
-                Err(SendError::BufferFull)
-            }
-            Some(Errno::MSGSIZE) => {
-                self.stats.tx_too_big += packets;
-                Err(SendError::TooBig)
-            }
-            _ => {
-                self.stats.tx_link_down += packets;
-                Err(SendError::LinkDown(e))
-            }
-        }
-    }
-
     /// One batched receive.
     pub(crate) fn receive(&mut self, each: &mut dyn FnMut(&mut SocketStats, Message<'_>)) -> io::Result<()> {
         let mut slices = self.buffer.chunks_mut(RECEIVE).map(IoSliceMut::new);
         let mut slices: [IoSliceMut<'_>; BATCH_SIZE] =
             std::array::from_fn(|_| slices.next().unwrap_or_else(|| IoSliceMut::new(&mut [])));
         let mut meta = [RecvMeta::default(); BATCH_SIZE];
-        let n = match self.state.recv((&self.inner).into(), &mut slices, &mut meta) {
+        let n = match self.state.recv(self.outlet.socket().into(), &mut slices, &mut meta) {
             Ok(n) => n,
             Err(e) => {
-                let told = self.read_errors();
+                let told = self.outlet.read_errors();
                 return if told || e.kind() == io::ErrorKind::WouldBlock { Ok(()) } else { Err(e) };
             }
         };
-        self.stats.rx_calls += 1;
+        self.received.rx_calls += 1;
         // Kernel timestamps are wall-clock time, so compute each packet's age. Read both clocks now, in this
         // order: receiving megabytes takes as long as a short round trip, and a packet must not seem to
         // arrive before it was sent.
@@ -405,7 +296,7 @@ impl Socket {
             // A step of the wall clock must not make packets look old.
             let ago = if ago < Duration::from_millis(100) { ago } else { Duration::ZERO };
             each(
-                &mut self.stats,
+                &mut self.received,
                 Message {
                     at: now - ago,
                     local: meta.dst_ip.filter(|_| wildcard || self.raw),
@@ -436,20 +327,4 @@ fn disconnect(socket: &socket2::Socket) -> io::Result<()> {
 /// The source address of a connected socket.
 fn source(socket: &socket2::Socket) -> io::Result<IpAddr> {
     Ok(socket.local_addr()?.as_socket().ok_or(io::ErrorKind::AddrNotAvailable)?.ip())
-}
-
-/// Control message that makes the kernel send from an address.
-fn source_info(local: Option<IpAddr>) -> (Option<libc::in_pktinfo>, Option<libc::in6_pktinfo>) {
-    match local {
-        None => (None, None),
-        Some(IpAddr::V4(ip)) => {
-            let ipi_spec_dst = libc::in_addr { s_addr: u32::from_ne_bytes(ip.octets()) };
-            let ipi_addr = libc::in_addr { s_addr: 0 };
-            (Some(libc::in_pktinfo { ipi_ifindex: 0, ipi_spec_dst, ipi_addr }), None)
-        }
-        Some(IpAddr::V6(ip)) => {
-            let ipi6_addr = libc::in6_addr { s6_addr: ip.octets() };
-            (None, Some(libc::in6_pktinfo { ipi6_addr, ipi6_ifindex: 0 }))
-        }
-    }
 }

@@ -1,9 +1,10 @@
 use crate::bind::Bind;
 use crate::socket::Socket;
-use crate::{Burst, Encapsulation, Received, SendError, SocketStats};
+use crate::{Burst, Encapsulation, Outlet, Received, SendError, SocketStats};
 use rustix::fd::{AsFd, BorrowedFd};
 use std::io;
 use std::net::{IpAddr, SocketAddr};
+use std::sync::Arc;
 
 /// DCCP in UDP (RFC 6773).
 pub struct UdpEncapsulation(Socket);
@@ -57,7 +58,11 @@ impl Encapsulation for UdpEncapsulation {
     }
 
     fn send(&mut self, burst: &Burst<'_>) -> Result<(), SendError> {
-        self.0.send(burst)
+        self.0.outlet().send(burst)
+    }
+
+    fn outlet(&self) -> Option<Arc<dyn Outlet>> {
+        Some(self.0.outlet().clone())
     }
 
     fn receive(&mut self, each: &mut dyn FnMut(Received<'_>)) -> io::Result<usize> {
@@ -113,14 +118,14 @@ impl Encapsulation for UdpEncapsulation {
     }
 
     fn refused(&mut self) -> Vec<SocketAddr> {
-        self.0.refused()
+        self.0.outlet().refused()
     }
 
     fn local_addr(&self) -> io::Result<SocketAddr> {
         self.0.local_addr()
     }
 
-    fn stats(&self) -> &SocketStats {
-        &self.0.stats
+    fn stats(&self) -> SocketStats {
+        self.0.stats()
     }
 }

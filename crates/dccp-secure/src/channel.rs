@@ -3,12 +3,14 @@
 use crate::address::Address;
 use crate::aead::{Aead, RecordKey};
 use crate::cookie::Code;
-use crate::header::{self, HEADER, Kind, OVERHEAD, Receiver};
+use crate::header::{HEADER, OVERHEAD, Receiver};
 use crate::noise::Initiating;
 use crate::replay::Replay;
+use crate::sealing::Sealing;
 use crate::timestamp::Timestamp;
 use mpdccp_units::{Duration, Time};
 use std::collections::VecDeque;
+use std::sync::Arc;
 
 /// A key is replaced after the first time, and not used after the second, as in WireGuard.
 pub(crate) const REKEY_AFTER: Duration = Duration::from_secs(120);
@@ -69,7 +71,7 @@ pub(crate) struct Keypair {
     /// Our index, which the peer writes into records for us.
     pub(crate) index: u32,
     pub(crate) to: Receiver,
-    pub(crate) send: RecordKey,
+    pub(crate) send: Arc<RecordKey>,
     pub(crate) receive: RecordKey,
     pub(crate) aead: Aead,
     pub(crate) seen: Replay,
@@ -85,19 +87,6 @@ impl Keypair {
 
     fn is_old(&self, now: Time) -> bool {
         now.since(self.made) >= REKEY_AFTER || self.counter >= self.aead.most_records() / 2
-    }
-
-    /// Seals one record in place after its header.
-    fn seal(&mut self, record: &mut [u8]) {
-        if let Some(head) = record.first_chunk_mut() {
-            header::write(self.to, Kind::Record(self.counter), head);
-        }
-        // Records always have room for header and tag; without it, zero the bytes, which no receiver accepts.
-        if self.send.seal(self.counter, record) {
-            self.counter += 1;
-        } else {
-            record.fill(0);
-        }
     }
 }
 
@@ -229,8 +218,13 @@ impl Channel {
         keys.into_iter().flatten().map(|key| &mut **key).find(|key| key.index == index)
     }
 
-    /// Seals records in place, each `segment` bytes but the last.
-    pub(crate) fn seal(&mut self, now: Time, records: &mut [u8], segment: usize) -> Result<Address, Unready> {
+    /// Reserves counters for records of `segment` bytes each; the last may be shorter.
+    pub(crate) fn reserve(
+        &mut self,
+        now: Time,
+        records: &[u8],
+        segment: usize,
+    ) -> Result<(Address, Sealing), Unready> {
         let count = records.len().div_ceil(segment.max(1)) as u64;
         let fits = |key: &Keypair| key.aead.most_records().saturating_sub(key.counter) >= count;
         let usable = self.current.as_mut().filter(|key| key.is_usable(now) && fits(key));
@@ -238,16 +232,22 @@ impl Channel {
             records.chunks(segment.max(1)).for_each(|record| self.stage(record));
             return Err(Unready::NoKey);
         };
-        for record in records.chunks_mut(segment.max(1)) {
-            key.seal(record);
-            self.stats.sealed += 1;
-        }
+        let counters = key.counter..key.counter + count;
+        key.counter = counters.end;
+        self.stats.sealed += count;
         if now.since(self.sent) >= SILENCE && !core::mem::replace(&mut self.paused, true) {
             self.unanswered = None;
         }
         self.unanswered.get_or_insert(now);
         self.sent = now;
-        Ok(self.address)
+        Ok((self.address, Sealing::new(key.send.clone(), key.to, counters)))
+    }
+
+    /// Seals records in place.
+    pub(crate) fn seal(&mut self, now: Time, records: &mut [u8], segment: usize) -> Result<Address, Unready> {
+        let (to, sealing) = self.reserve(now, records, segment)?;
+        sealing.seal(records, segment);
+        Ok(to)
     }
 
     /// Keeps the packet of an unsealed record until there is a key.
@@ -333,7 +333,8 @@ mod tests {
         let key = || RecordKey::new(aead, &[1; 32]).unwrap();
         let to = Receiver { server: 0, index: 1 };
         let seen = Replay::new();
-        Box::new(Keypair { index: 1, to, send: key(), receive: key(), aead, seen, made: Time::ZERO, counter })
+        let send = Arc::new(key());
+        Box::new(Keypair { index: 1, to, send, receive: key(), aead, seen, made: Time::ZERO, counter })
     }
 
     /// RFC 9001 section 6.6: at most 2^23 records under one AES-GCM key. A new key is made at half of that.

@@ -12,6 +12,7 @@ use crate::replay::Replay;
 use crate::strangers::is_stranger;
 use crate::timestamp::Timestamp;
 use mpdccp_units::{Duration, Time};
+use std::sync::Arc;
 
 /// Maximum number of channels per peer; a new one replaces the one silent for longest.
 const PER_PEER: usize = 64;
@@ -272,6 +273,6 @@ fn keypair(
 ) -> Option<Box<Keypair>> {
     let (first, second) = secrets.keys(aead)?;
     let (send, receive) = if initiator { (first, second) } else { (second, first) };
-    let seen = Replay::new();
+    let (send, seen) = (Arc::new(send), Replay::new());
     Some(Box::new(Keypair { index, to, send, receive, aead, seen, made: now, counter: 0 }))
 }

@@ -1,13 +1,14 @@
 mod admission;
 mod handshake;
 mod questions;
+mod seal;
 mod servers;
 mod shards;
 mod types;
 
 use crate::address::Address;
 use crate::aead::Aead;
-use crate::channel::{Channel, ChannelId, ChannelStats, Unready};
+use crate::channel::{Channel, ChannelId, ChannelStats};
 use crate::cookie::{Codes, CookieJar};
 use crate::drops::Reason;
 use crate::echo::{self, Budget, Echoes};
@@ -265,25 +266,6 @@ impl Channels {
     /// The next line of the key log ([`KeyLog`](crate::KeyLog)).
     pub fn poll_key(&mut self) -> Option<Zeroizing<String>> {
         self.keylog.as_mut()?.pop_front()
-    }
-
-    /// Seals records in place, each `segment` bytes but the last: room for a header
-    /// ([`HEADER`](crate::HEADER)), a packet, room for a tag ([`TAG`](crate::TAG)). Returns their
-    /// destination.
-    ///
-    /// # Errors
-    /// There is no key yet, or no such channel.
-    pub fn seal(
-        &mut self,
-        now: Time,
-        channel: ChannelId,
-        records: &mut [u8],
-        segment: usize,
-    ) -> Result<Address, Unready> {
-        let at = *self.by_id.get(&channel).ok_or(Unready::NoChannel)?;
-        let result = self.channels.get_mut(at).ok_or(Unready::NoChannel)?.seal(now, records, segment);
-        self.renew(now, at);
-        result
     }
 
     /// Handles a received datagram.

@@ -2,12 +2,11 @@
 
 use super::{
     Addresses, AllOr, Assign, Bypass, Cipher, Day, Encapsulation, HostPort, Key, Mtu, OneOrMore, OuterDscp,
-    OuterEcn, Prio, Proxy, RateLimit, Remotes, Routes, Secret, ServerNumber, ShardCount, Tcp, TlsCheck, User,
-    Volume,
+    OuterEcn, Prio, Proxy, RateLimit, Remotes, Routes, Secret, ServerNumber, ShardCount, Tcp, Threads,
+    TlsCheck, User, Volume,
 };
 use ipnet::IpNet;
 use mpdccp_proto::{SessionConfig, Settings};
-use mpdccp_units::Rate;
 use serde::Deserialize;
 use std::net::IpAddr;
 use std::path::PathBuf;
@@ -48,6 +47,9 @@ pub struct Config {
     /// How many threads share a server's peers.
     #[serde(default)]
     pub shards: ShardCount,
+    /// Whether more threads help each of these.
+    #[serde(default)]
+    pub threads: Threads,
     /// Ciphers for records, in order of preference.
     pub ciphers: Option<Vec<Cipher>>,
     /// Addresses on which a server listens.
@@ -152,6 +154,7 @@ pub(super) const KEYS: &[&str] = &[
     "ciphers",
     "server_number",
     "shards",
+    "threads",
     "listen",
     "advertise",
     "join_advertised",
@@ -402,11 +405,6 @@ impl Config {
         })
     }
 
-    /// Rate limit of one shard to all its peers together.
-    pub(crate) fn rate_of_shard(&self) -> Option<Rate> {
-        self.rate.map(|rate| Rate::from_bps(rate.0.bps() / u64::from(self.shards.0)))
-    }
-
     /// The first key that differs but cannot change while the tunnel runs.
     fn first_fixed_change(&self, new: &Config) -> Option<&'static str> {
         // A client's paths have their own copy of it.
@@ -423,6 +421,7 @@ impl Config {
             ("ciphers", self.ciphers == new.ciphers),
             ("server_number", self.server_number == new.server_number),
             ("shards", self.shards == new.shards),
+            ("threads", self.threads == new.threads),
             ("listen", self.listen.0 == new.listen.0),
             ("advertise", self.advertise == new.advertise),
             ("dccp_port", self.dccp_port == new.dccp_port),

@@ -9,8 +9,10 @@ mod error;
 mod file;
 mod remote;
 mod review;
+mod shards;
 mod suggestions;
 mod suspicious;
+mod threads;
 mod tls;
 mod values;
 
@@ -20,6 +22,7 @@ pub use error::ConfigError;
 pub use file::{Config, JoinAdvertised, PathSpec, Peer, Role, Security};
 pub use remote::{Host, HostPort, Remote, Remotes};
 pub use review::{Remark, Review};
+pub use threads::Threads;
 pub use tls::{Proxy, TlsCheck};
 pub use values::{
     Addresses, AllOr, Cipher, Day, Encapsulation, Key, Mtu, OneOrMore, OuterDscp, OuterEcn, Prio, RateLimit,

@@ -86,6 +86,10 @@ impl TunnelApp {
             cfg: cfg.clone(),
         };
         core.net.marking = marking::of(Marker::new(&cfg));
+        let helped = cfg.helps_shards(std::thread::available_parallelism().map_or(1, usize::from));
+        if helped {
+            core.send_on_thread();
+        }
         let keys = setup.keys.clone();
         let mut tunnel = Tunnel::new(&mut core.endpoint, now, setup);
         keys::secure(core, &cfg, keys, shard, &mut tunnel)?;
@@ -115,13 +119,17 @@ impl TunnelApp {
         if shard == 0 && cfg.default_route {
             helper.tell(&Request::DefaultRoute).map_err(Error::usage)?;
         }
+        let mut tun = Bursts::new(tun, mtu);
+        if helped {
+            tun.write_on_thread(core.alarm());
+        }
         tunnel.start(&mut core.endpoint, now, mtu);
         let mut app = TunnelApp {
             tunnel,
             helper,
             watch: HostWatch::new()?,
             proxy: proxy.flatten(),
-            tun: Bursts::new(tun, mtu),
+            tun,
             mtu,
             names,
             files,
@@ -332,7 +340,7 @@ impl TunnelApp {
     }
 
     /// Writes the burst at the end of a turn.
-    fn flush(&mut self, core: &mut Core) {
+    pub(crate) fn flush(&mut self, core: &mut Core) {
         let written = self.tun.flush(|block| core.endpoint.put_block(block));
         self.count(&written);
     }

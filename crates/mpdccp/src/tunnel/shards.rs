@@ -64,7 +64,11 @@ impl Shards {
         let peer: Option<Arc<str>> = peer.map(Into::into);
         let ask = |shard: &Handle<TunnelApp>| {
             let peer = peer.clone();
-            shard.call(move |core, app| app.status(core, peer.as_deref()))
+            shard.call(move |core, app| {
+                // Counts what a thread has written since.
+                app.flush(core);
+                app.status(core, peer.as_deref())
+            })
         };
         let all: Option<Vec<Status>> = self.0.iter().map(ask).collect();
         all?.into_iter().reduce(Status::merge)

@@ -64,6 +64,9 @@ fn carries_everything(keys: &str) -> Option<(u64, u64)> {
         }
         datagrams(&bed, family);
     }
+    if keys == "threads = true" {
+        ["s", "c"].iter().for_each(|end| helped(&bed, end));
+    }
     let mut read = 0;
     wait_for("figures", || {
         read = bed.status("c")["tun"]["read_packets"].as_u64().unwrap_or(0);
@@ -103,4 +106,22 @@ fn cut_and_joined_packets_arrive_as_they_were_sent() {
 fn without_offload_each_packet_comes_by_itself() {
     let Some((handed_over, read)) = carries_everything("offload = false") else { return };
     assert!(read <= handed_over, "{read} packets came of {handed_over}");
+}
+
+/// Both threads that help have worked, and are confined.
+fn helped(bed: &Bed, end: &str) {
+    for name in ["send", "tun"] {
+        let threads = bed.threads(end);
+        let (thread, _) = threads.iter().find(|(_, found)| found == name).unwrap();
+        let status = std::fs::read_to_string(format!("/proc/{thread}/status")).unwrap();
+        for confined in ["Seccomp:\t2\n", "NoNewPrivs:\t1\n", "CapPrm:\t0000000000000000\n"] {
+            assert!(status.contains(confined), "{end}, {name}: {status}");
+        }
+    }
+}
+
+#[test]
+fn data_arrives_as_it_was_sent_where_threads_help() {
+    let Some((handed_over, read)) = carries_everything("threads = true") else { return };
+    assert!(read > handed_over, "{read} packets came of {handed_over}: nothing was cut");
 }

@@ -62,7 +62,6 @@ pub(crate) struct TlsClient {
     /// connection it was lost, or it reached another server.
     last: Vec<u8>,
     tls: SocketStats,
-    total: SocketStats,
     drops: BTreeMap<&'static str, u64>,
     /// The last error, logged once.
     said: String,
@@ -108,7 +107,6 @@ impl TlsClient {
             looked_at: Time::ZERO,
             last: Vec::new(),
             tls: SocketStats::default(),
-            total: SocketStats::default(),
             drops: BTreeMap::new(),
             said: String::new(),
         })
@@ -366,7 +364,7 @@ impl Encapsulation for TlsClient {
         if first {
             self.send_last();
         }
-        let result = match self.over() {
+        match self.over() {
             Over::Tls => self.send_tls(now, burst),
             Over::Udp => {
                 self.hold(burst);
@@ -381,9 +379,7 @@ impl Encapsulation for TlsClient {
                     (result, _) => result,
                 }
             }
-        };
-        self.total = sum(self.udp.stats(), &self.tls);
-        result
+        }
     }
 
     fn receive(&mut self, each: &mut dyn FnMut(Received<'_>)) -> io::Result<usize> {
@@ -410,7 +406,6 @@ impl Encapsulation for TlsClient {
             }
         }
         self.step(now);
-        self.total = sum(self.udp.stats(), &self.tls);
         Ok(packets)
     }
 
@@ -461,8 +456,8 @@ impl Encapsulation for TlsClient {
         }
     }
 
-    fn stats(&self) -> &SocketStats {
-        &self.total
+    fn stats(&self) -> SocketStats {
+        sum(&self.udp.stats(), &self.tls)
     }
 
     fn drops(&self) -> Vec<(&'static str, u64)> {

@@ -453,8 +453,8 @@ impl Encapsulation for TlsServer {
         self.listener.local_addr()
     }
 
-    fn stats(&self) -> &SocketStats {
-        &self.stats
+    fn stats(&self) -> SocketStats {
+        self.stats
     }
 
     fn drops(&self) -> Vec<(&'static str, u64)> {

@@ -1,0 +1,209 @@
+//! The sending half of a socket, which other threads may use too.
+
+use crate::icmp;
+use crate::{Burst, Outlet, SendError, SocketStats};
+use nix::libc;
+use nix::sys::socket::{ControlMessage, MsgFlags, SockaddrStorage, sendmsg};
+use rustix::io::Errno;
+use std::io::{self, IoSlice};
+use std::net::{IpAddr, SocketAddr};
+use std::os::fd::AsRawFd;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+/// Maximum number of error messages read at a time, and of refusing destinations kept: an attacker can send
+/// many ICMP messages.
+const MOST_ERRORS: usize = 64;
+const MOST_REFUSED: usize = 16;
+
+/// A bound, non-blocking socket that sends.
+pub(crate) struct SocketOutlet {
+    inner: socket2::Socket,
+    raw: bool,
+    ipv4: bool,
+    /// Never locked during a system call that sends: the thread that receives must not wait for one.
+    state: Mutex<State>,
+}
+
+#[derive(Clone, Default)]
+struct State {
+    /// Off once the kernel refused a segmented send.
+    segmentation: bool,
+    /// Reads ICMP errors from the kernel, and the destinations that refused packets.
+    heeds_refusals: bool,
+    refused: Vec<SocketAddr>,
+    /// Counters of sent packets.
+    stats: SocketStats,
+}
+
+impl SocketOutlet {
+    pub(crate) fn new(inner: socket2::Socket, raw: bool, ipv4: bool, segmentation: bool) -> SocketOutlet {
+        SocketOutlet { inner, raw, ipv4, state: Mutex::new(State { segmentation, ..State::default() }) }
+    }
+
+    /// A new outlet over another socket, with the same settings and counters.
+    pub(crate) fn over(&self, inner: socket2::Socket) -> SocketOutlet {
+        SocketOutlet { inner, raw: self.raw, ipv4: self.ipv4, state: Mutex::new(self.state().clone()) }
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub(crate) fn socket(&self) -> &socket2::Socket {
+        &self.inner
+    }
+
+    pub(crate) fn stats(&self) -> SocketStats {
+        self.state().stats
+    }
+
+    pub(crate) fn set_segmentation(&self, segmentation: bool) {
+        self.state().segmentation = segmentation;
+    }
+
+    pub(crate) fn heed_refusals(&self) {
+        self.state().heeds_refusals = true;
+    }
+
+    pub(crate) fn heeds_refusals(&self) -> bool {
+        self.state().heeds_refusals
+    }
+
+    /// Reads pending errors of earlier packets, which the kernel reports in place of a send or receive; true
+    /// if there was one.
+    pub(crate) fn read_errors(&self) -> bool {
+        let mut state = self.state();
+        if !state.heeds_refusals {
+            return false;
+        }
+        let mut any = false;
+        for _ in 0..MOST_ERRORS {
+            let Some(refused) = icmp::next(&self.inner) else { break };
+            any = true;
+            let new = refused.filter(|to| !state.refused.contains(to));
+            let room = state.refused.len() < MOST_REFUSED;
+            state.refused.extend(new.filter(|_| room));
+        }
+        any
+    }
+
+    /// Sends a burst, in one call if possible, and counts it.
+    fn send_burst(&self, burst: &Burst<'_>) -> Result<(), SendError> {
+        if self.state().segmentation && burst.bytes.len() > burst.segment {
+            match self.transmit(burst, burst.bytes, Some(burst.segment)) {
+                // Some drivers do not segment packets: from here on, send one packet per call.
+                Err(e) if matches!(Errno::from_io_error(&e), Some(Errno::IO | Errno::INVAL)) => {
+                    tracing::info!(
+                        "the kernel refused segmentation offload ({e}); packets are sent one by one"
+                    );
+                    self.set_segmentation(false);
+                }
+                result => return self.count(result, burst.bytes, burst.segment),
+            }
+        }
+        let mut rest = burst.bytes;
+        while !rest.is_empty() {
+            let (packet, later) = rest.split_at(burst.segment.min(rest.len()));
+            match self.transmit(burst, packet, None) {
+                Ok(()) => self.count(Ok(()), packet, burst.segment)?,
+                // After an error the rest of the burst is not sent either.
+                Err(e) => return self.count(Err(e), rest, burst.segment),
+            }
+            rest = later;
+        }
+        Ok(())
+    }
+
+    fn transmit(&self, burst: &Burst<'_>, bytes: &[u8], segment: Option<usize>) -> io::Result<()> {
+        let (tos, class) = (burst.tos(), i32::from(burst.tos()));
+        let segment = segment.map(u16::try_from).transpose().map_err(io::Error::other)?;
+        let (from4, from6) = source_info(burst.local);
+        let mut control = Vec::with_capacity(3);
+        control.push(match burst.remote {
+            SocketAddr::V4(_) => ControlMessage::Ipv4Tos(&tos),
+            SocketAddr::V6(_) => ControlMessage::Ipv6TClass(&class),
+        });
+        control.extend(segment.as_ref().map(ControlMessage::UdpGsoSegments));
+        control.extend(from4.as_ref().map(ControlMessage::Ipv4PacketInfo));
+        control.extend(from6.as_ref().map(ControlMessage::Ipv6PacketInfo));
+        let to = SockaddrStorage::from(burst.remote);
+        let fd = self.inner.as_raw_fd();
+        let mut told = false;
+        loop {
+            match sendmsg(fd, &[IoSlice::new(bytes)], &control, MsgFlags::MSG_DONTWAIT, Some(&to)) {
+                Err(nix::Error::EINTR) => {}
+                Err(e) if !matches!(e, nix::Error::EAGAIN | nix::Error::ENOBUFS) && !told => {
+                    // The error may belong to an earlier packet, perhaps to another
+                    // destination; this packet has not left. The thread that receives may have read it already.
+                    told = true;
+                    if !self.heeds_refusals() {
+                        return Err(e.into());
+                    }
+                    self.read_errors();
+                }
+                result => return result.map(drop).map_err(io::Error::from),
+            }
+        }
+    }
+
+    /// Counts the result of sending packets of `segment` bytes each; the last may be shorter.
+    fn count(&self, result: io::Result<()>, bytes: &[u8], segment: usize) -> Result<(), SendError> {
+        let packets = bytes.len().div_ceil(segment) as u64;
+        let mut state = self.state();
+        let stats = &mut state.stats;
+        let Err(e) = result else {
+            let ip = if self.ipv4 { 20 } else { 40 };
+            let header = if self.raw { ip } else { ip + 8 };
+            stats.tx_packets += packets;
+            stats.tx_bytes += bytes.len() as u64 + packets * header;
+            stats.tx_calls += 1;
+            return Ok(());
+        };
+        match Errno::from_io_error(&e) {
+            Some(Errno::AGAIN | Errno::NOBUFS) => {
+                stats.tx_buffer_full += packets;
+                Err(SendError::BufferFull)
+            }
+            Some(Errno::MSGSIZE) => {
+                stats.tx_too_big += packets;
+                Err(SendError::TooBig)
+            }
+            _ => {
+                stats.tx_link_down += packets;
+                Err(SendError::LinkDown(e))
+            }
+        }
+    }
+}
+
+impl Outlet for SocketOutlet {
+    fn send(&self, burst: &Burst<'_>) -> Result<(), SendError> {
+        if self.raw {
+            // Raw IPv6 sockets interpret the port as the protocol number; leave it out.
+            return self.send_burst(&Burst { remote: SocketAddr::new(burst.remote.ip(), 0), ..*burst });
+        }
+        self.send_burst(burst)
+    }
+
+    fn refused(&self) -> Vec<SocketAddr> {
+        let refused = std::mem::take(&mut self.state().refused);
+        let to = |to: SocketAddr| SocketAddr::new(to.ip(), if self.raw { 0 } else { to.port() });
+        refused.into_iter().map(to).collect()
+    }
+}
+
+/// Control message that makes the kernel send from an address.
+fn source_info(local: Option<IpAddr>) -> (Option<libc::in_pktinfo>, Option<libc::in6_pktinfo>) {
+    match local {
+        None => (None, None),
+        Some(IpAddr::V4(ip)) => {
+            let ipi_spec_dst = libc::in_addr { s_addr: u32::from_ne_bytes(ip.octets()) };
+            let ipi_addr = libc::in_addr { s_addr: 0 };
+            (Some(libc::in_pktinfo { ipi_ifindex: 0, ipi_spec_dst, ipi_addr }), None)
+        }
+        Some(IpAddr::V6(ip)) => {
+            let ipi6_addr = libc::in6_addr { s6_addr: ip.octets() };
+            (None, Some(libc::in6_pktinfo { ipi6_addr, ipi6_ifindex: 0 }))
+        }
+    }
+}

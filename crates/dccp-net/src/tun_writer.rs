@@ -1,0 +1,103 @@
+//! Writes bursts of packets to a TUN device, joined.
+
+use crate::Tun;
+use crate::gro::{Coalescer, MOST_PARTS};
+use rustix::io::{Errno, writev};
+use std::io::{self, IoSlice};
+use tun_rs::VIRTIO_NET_HDR_LEN;
+
+/// Result of writing a burst.
+#[derive(Debug, Default)]
+pub struct Written {
+    /// Packets that the kernel accepted.
+    pub packets: u64,
+    /// IP bytes of the accepted packets.
+    pub bytes: u64,
+    /// Packets that the kernel refused, and its last error.
+    pub refused: u64,
+    /// None if it accepted all.
+    pub error: Option<io::Error>,
+}
+
+impl Written {
+    pub(crate) fn add(&mut self, other: Written) {
+        self.packets += other.packets;
+        self.bytes += other.bytes;
+        self.refused += other.refused;
+        self.error = other.error.or(self.error.take());
+    }
+}
+
+/// A burst on its way to the device, and the result.
+pub(crate) struct Load {
+    pub(crate) packets: Vec<Vec<u8>>,
+    pub(crate) written: Written,
+}
+
+pub(crate) struct Writer {
+    tun: Tun,
+    coalescer: Coalescer,
+    joins: bool,
+}
+
+impl Writer {
+    pub(crate) fn new(tun: Tun) -> Writer {
+        Writer { coalescer: Coalescer::default(), joins: tun.offloads(), tun }
+    }
+
+    pub(crate) fn write(&mut self, out: &[Vec<u8>], written: &mut Written) {
+        if self.joins && out.len() > 1 {
+            self.write_joined(out, written);
+        } else {
+            out.iter().for_each(|packet| write_one(&self.tun, packet, written));
+        }
+    }
+
+    fn write_joined(&mut self, out: &[Vec<u8>], written: &mut Written) {
+        let Writer { tun, coalescer, joins } = self;
+        coalescer.sort(out, tun.device().udp_gso());
+        for joined in coalescer.all() {
+            let alone = joined.packets() == 1;
+            if alone || !*joins {
+                coalescer.members(joined).for_each(|i| write_one(tun, &out[i], written));
+                continue;
+            }
+            let header = joined.header(out);
+            let mut parts = [IoSlice::new(&[]); 1 + MOST_PARTS];
+            parts[0] = IoSlice::new(header.as_bytes());
+            for (part, i) in parts[1..].iter_mut().zip(coalescer.members(joined)) {
+                *part = IoSlice::new(&out[i][joined.headers()..]);
+            }
+            match writev(&*tun, &parts[..1 + joined.packets()]) {
+                Ok(_) => {
+                    written.packets += joined.packets() as u64;
+                    written.bytes += coalescer.members(joined).map(|i| out[i].len() as u64).sum::<u64>();
+                }
+                Err(e) => {
+                    // Some kernels refuse some super-packets: stop joining packets.
+                    if e != Errno::IO {
+                        *joins = false;
+                        tracing::warn!(
+                            "the kernel refused a GRO packet ({e}); from now on packets are written one by one"
+                        );
+                    }
+                    coalescer.members(joined).for_each(|i| write_one(tun, &out[i], written));
+                }
+            }
+        }
+    }
+}
+
+fn write_one(tun: &Tun, packet: &[u8], written: &mut Written) {
+    let header: &[u8] = if tun.offloads() { &[0; VIRTIO_NET_HDR_LEN] } else { &[] };
+    match writev(tun, &[IoSlice::new(header), IoSlice::new(packet)]) {
+        Ok(_) => {
+            written.packets += 1;
+            written.bytes += packet.len() as u64;
+        }
+        Err(e) => {
+            written.refused += 1;
+            written.error = Some(e.into());
+        }
+    }
+}
