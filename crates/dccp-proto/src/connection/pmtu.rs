@@ -46,7 +46,6 @@ struct Probe {
     size: u16,
     /// Probes sent without an answer.
     sent: u8,
-    began: Time,
     /// Numbers of all probes of this size, since a SyncAck may acknowledge any of them: with a growing queue,
     /// answers arrive after the next probe has left.
     seqs: [Option<Seq>; CONFIRM_TRIES as usize],
@@ -131,7 +130,7 @@ impl Pmtu {
     fn try_for(&mut self, now: Time, size: u16, why: Why) {
         let likely = false;
         self.probe =
-            Some(Probe { size, sent: 0, began: now, seqs: Default::default(), why, likely, due: now });
+            Some(Probe { size, sent: 0, seqs: Default::default(), why, likely, due: now });
     }
 
     /// When [`on_timeout`](Self::on_timeout) or [`poll_probe`](Self::poll_probe) is due.
@@ -178,15 +177,18 @@ impl Pmtu {
         }
     }
 
-    /// Handles timeouts; `answered` is when a newer packet of ours was last acknowledged.
-    pub(super) fn on_timeout(&mut self, now: Time, answered: Time) {
+    /// Handles timeouts; `acked` is the number of our newest acknowledged packet. If that left after the first
+    /// probe, packets arrive, and the probe did not. An acknowledgement of an earlier packet says nothing: the
+    /// probes may wait in the same queue as it did.
+    pub(super) fn on_timeout(&mut self, now: Time, acked: Seq) {
         let Some(probe) = self.probe.filter(|p| p.due <= now && p.sent >= p.tries(self.mtu)) else { return };
+        let overtaken = probe.seqs[0].is_some_and(|first| first.before(acked));
         match probe.why {
             Why::Raise => self.rest(now),
             Why::Again => self.on_too_big(now, probe.size),
-            Why::Size if answered > probe.began => self.on_too_big(now, probe.size),
-            Why::Alive(size) if answered > probe.began => self.try_for(now, size, Why::Again),
-            // No other packet was acknowledged, maybe because none was sent.
+            Why::Size if overtaken => self.on_too_big(now, probe.size),
+            Why::Alive(size) if overtaken => self.try_for(now, size, Why::Again),
+            // No later packet was acknowledged, maybe because none was sent.
             Why::Size if probe.size > BASE => self.try_for(now, BASE, Why::Alive(probe.size)),
             // No packet of any size arrives, so it is not an MTU problem.
             Why::Size => self.try_size(now + HOLDS, probe.size),

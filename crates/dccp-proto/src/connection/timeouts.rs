@@ -73,7 +73,7 @@ impl Connection {
         if let Some(halves) = &self.halves {
             pmtu.on_loss(now, halves.tx.view().lost.packets);
         }
-        pmtu.on_timeout(now, self.last_answered);
+        pmtu.on_timeout(now, self.numbers.gar);
         let mtu = pmtu.mtu();
         if mtu != self.cfg.mtu {
             self.use_mtu(mtu);

@@ -9,6 +9,7 @@ const ANSWER: Duration = Duration::from_millis(100);
 fn travel(pmtu: &mut Pmtu, now: &mut Time, carries: u16, alive: bool) -> u16 {
     let end = *now + Duration::from_secs(60);
     let (mut seq, mut largest) = (Seq::new(now.as_nanos() & 0xffff), 0);
+    let before = seq;
     while let Some(at) = pmtu.next_timeout().filter(|at| *at <= end) {
         *now = at.max(*now);
         if let Some(size) = pmtu.poll_probe(*now) {
@@ -19,9 +20,9 @@ fn travel(pmtu: &mut Pmtu, now: &mut Time, carries: u16, alive: bool) -> u16 {
                 pmtu.on_sync_ack(*now, seq);
             }
         } else {
-            // Other packets are acknowledged all the time, unless the path is dead.
-            let heard = if alive { *now } else { Time::ZERO };
-            pmtu.on_timeout(*now, heard);
+            // Later packets are acknowledged all the time, unless the path is dead.
+            seq = seq.next();
+            pmtu.on_timeout(*now, if alive { seq } else { before });
         }
     }
     *now = end;
@@ -52,6 +53,23 @@ fn a_small_packet_that_overtakes_data_makes_the_size_doubtful() {
             assert_eq!(travel(&mut pmtu, &mut now, 1400, true), 1500);
             assert_eq!(pmtu.mtu(), 1400);
         }
+    }
+}
+
+/// On a busy host or in a long queue, acknowledgements of earlier packets arrive before the answers to probes.
+#[test]
+fn only_a_packet_that_left_after_the_probes_shows_that_they_are_lost() {
+    for (acked, mtu) in [(9, 1500), (10, 1500), (11, BASE)] {
+        let (mut pmtu, mut now) = new();
+        travel(&mut pmtu, &mut now, 1500, true);
+        (0..=DOUBTFUL).for_each(|lost| pmtu.on_loss(now, lost));
+        for n in 0..CONFIRM_TRIES {
+            assert_eq!(pmtu.poll_probe(now), Some(1500));
+            pmtu.on_sent(now, Seq::new(10 + u64::from(n)), ANSWER);
+            now += ANSWER;
+        }
+        pmtu.on_timeout(now, Seq::new(acked));
+        assert_eq!(pmtu.mtu(), mtu, "{acked}");
     }
 }
 
@@ -125,7 +143,7 @@ fn answers_that_come_late_count() {
         assert_eq!(pmtu.poll_probe(now), Some(1500));
         pmtu.on_sent(now, Seq::new(n), ANSWER);
         now += ANSWER;
-        pmtu.on_timeout(now, now);
+        pmtu.on_timeout(now, Seq::new(n + 1));
     }
     assert_eq!(pmtu.mtu(), 1200, "no answer at all");
     let (mut pmtu, mut now) = new();
