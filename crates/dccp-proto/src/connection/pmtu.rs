@@ -129,8 +129,7 @@ impl Pmtu {
 
     fn try_for(&mut self, now: Time, size: u16, why: Why) {
         let likely = false;
-        self.probe =
-            Some(Probe { size, sent: 0, seqs: Default::default(), why, likely, due: now });
+        self.probe = Some(Probe { size, sent: 0, seqs: Default::default(), why, likely, due: now });
     }
 
     /// When [`on_timeout`](Self::on_timeout) or [`poll_probe`](Self::poll_probe) is due.
