@@ -264,7 +264,12 @@ impl App for PerfApp {
     fn fill(&mut self, core: &mut Core, now: Time) -> bool {
         let mut any = false;
         for (session, transfer) in &mut self.transfers {
+            let held = transfer.held;
             any |= transfer.fill(core, now, *session, self.plan.queue);
+            // A client's first interval begins with its first message.
+            if held && !transfer.held && matches!(self.plan.role, Role::Client { .. }) {
+                self.report_at = self.plan.interval.map(|interval| now + interval);
+            }
         }
         any
     }

@@ -43,6 +43,11 @@ impl Sender {
         Sender { load, clock, started: now, due: now, made: 0, source, short: 0 }
     }
 
+    /// Starts the time again, before the first message.
+    pub(crate) fn restart(&mut self, now: Time) {
+        (self.started, self.due) = (now, now);
+    }
+
     /// Whether all messages have been made.
     pub(crate) fn is_done(&self, now: Time) -> bool {
         let all = self.load.messages.is_some_and(|n| self.made >= n) || self.made == u32::MAX;

@@ -105,6 +105,8 @@ pub(crate) struct Transfer {
     pub(crate) failure: Option<String>,
     pub(crate) sender: Option<Sender>,
     fit: Fit,
+    /// Whether the first message waits until a path is known to carry it. The test's time begins after that.
+    pub(crate) held: bool,
     pub(crate) meter: Meter,
     /// Time and counts of the last report.
     lapped: Time,
@@ -141,6 +143,7 @@ impl Transfer {
             failure: None,
             sender: None,
             fit: Fit::Unknown,
+            held: false,
             meter: Meter::new(clock),
             lapped: now,
             sent: Sent::default(),
@@ -375,7 +378,7 @@ impl Transfer {
     /// Queues messages that are due; true if there were any. Closes when all have been sent.
     pub(crate) fn fill(&mut self, core: &mut Core, now: Time, session: SessionId, queue: u32) -> bool {
         let mut any = self.speak(core, now, session);
-        if self.omitting && now >= self.opened + self.omit() {
+        if self.omitting && !self.held && now >= self.opened + self.omit() {
             self.omitting = false;
             self.look(core, now, session);
             self.omitted = self.sent.clone();
@@ -400,6 +403,13 @@ impl Transfer {
             false
         });
         if let (Stage::Sending, Some(sender)) = (self.stage, &mut self.sender) {
+            let held = !fits && sender.made == 0;
+            if std::mem::replace(&mut self.held, held) && !held {
+                sender.restart(now);
+                (self.opened, self.lapped, self.cpu) = (now, now, Cpu::new());
+            }
+        }
+        if let (Stage::Sending, false, Some(sender)) = (self.stage, self.held, &mut self.sender) {
             // At a constant rate, messages are due even if none can leave.
             let fits = fits || sender.load.rate.is_some();
             let mut waiting = core.endpoint.backlog(now, session).packets;
@@ -445,6 +455,7 @@ impl Transfer {
 
     pub(crate) fn next_timeout(&self) -> Option<Time> {
         let stage = match self.stage {
+            Stage::Sending if self.held => None,
             Stage::Sending => self.sender.as_ref().and_then(Sender::next_timeout),
             Stage::Draining { until } => until,
             Stage::Lingering { until } => Some(until),

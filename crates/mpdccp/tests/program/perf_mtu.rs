@@ -68,6 +68,21 @@ fn messages_wait_for_the_size_that_the_path_carries() {
 }
 
 #[test]
+fn the_time_of_a_test_begins_when_its_messages_can_leave() {
+    // The search takes longer than the test.
+    for args in ["--rate 1M -t 0.5", "-t 0.5", "-R --rate 1M -t 0.5"] {
+        let (records, output) = run(args);
+        assert!(output.status.success(), "{args}: {output:?}");
+        let summary = record(&records, "summary");
+        let arrived =
+            [&summary["received"], &summary["peer_received"]].map(|count| count["messages"].as_u64());
+        let arrived = arrived.into_iter().flatten().max();
+        assert!(arrived > Some(0), "{args}: {summary}");
+        assert!(summary["sent"]["dropped"].as_u64().unwrap_or(0) == 0, "{args}: {summary}");
+    }
+}
+
+#[test]
 fn messages_that_no_path_carries_end_the_test_with_their_largest_size() {
     for direction in ["", "-R"] {
         let (_, output) = run(&format!("{direction} --size 1400"));

@@ -39,9 +39,9 @@ impl Transfer {
         };
     }
 
-    /// Counts since the last call; `None` once no more will follow.
+    /// Counts since the last call; `None` before the test's time begins, and once no more will follow.
     pub(crate) fn lap(&mut self, core: &Core, now: Time, session: SessionId) -> Option<Lap> {
-        if matches!(self.stage, Stage::Closing | Stage::Greeting | Stage::Fetching) {
+        if self.held || matches!(self.stage, Stage::Closing | Stage::Greeting | Stage::Fetching) {
             return None;
         }
         let before = self.sent.clone();
