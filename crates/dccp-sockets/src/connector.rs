@@ -187,7 +187,7 @@ pub(crate) fn add_path(
     let Some(status) = core.endpoint.status(core.clock.now(), id) else { return Err(gone) };
     if status.state == SessionState::Open && !status.multipath {
         return Err(ConnectError::Options(
-            "a plain connection has one path; connect with Options::multipath",
+            "a plain connection has one path; connect with the option `multipath`",
         ));
     }
     let Some(first) = status.paths.first() else { return Err(gone) };

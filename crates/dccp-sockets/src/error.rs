@@ -168,7 +168,7 @@ texts! {
         Self::Stopped(code) => ("the peer stopped reading the stream: {code}"),
         Self::Ended => ("this end has closed the stream for sending"),
         Self::Closed(reason) => ("the connection has ended: {reason}"),
-        Self::Unsupported => ("the connection has no streams; both ends must set Options::streams"),
+        Self::Unsupported => ("the connection has no streams; both ends must set the option `streams`"),
         Self::TooMany => ("too many open streams; the peer allows more when some end"),
         Self::Forked => ("{FORKED}"),
     }

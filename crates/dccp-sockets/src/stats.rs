@@ -25,6 +25,7 @@ pub struct Stats {
     /// ([`Delivery::expires_in`](crate::Delivery::expires_in)).
     pub expired: u64,
     /// Data packets that congestion control considers lost; with several paths they may have been repaired.
+    /// CCID 3 and 4 do not report packets but loss events: all losses within a round-trip time count as one.
     pub lost: u64,
     /// Datagrams that arrived.
     pub received: u64,
@@ -76,7 +77,7 @@ pub struct PathStats {
     pub resumption: Option<ResumePhase>,
     /// Data packets that left.
     pub sent: u64,
-    /// Data packets that congestion control considers lost.
+    /// Data packets that congestion control considers lost; with CCID 3 and 4 see [`Stats::lost`].
     pub lost: u64,
 }
 

@@ -33,7 +33,7 @@ pub(crate) struct Stats {
     /// `queue_time`).
     expired: u64,
     /// Data packets that congestion control considers lost; with several paths they may have been
-    /// repaired.
+    /// repaired. CCID 3 and 4 report loss events: all losses within a round-trip time count as one.
     lost: u64,
     /// Datagrams that arrived.
     received: u64,

@@ -50,8 +50,10 @@ fn each_direction_has_its_ccid_and_what_is_lost_is_counted() {
         let [_, arrived] = readers.map(|reader| reader.join().unwrap());
         assert_eq!((sent.sent, sent.dropped), (EACH, 0));
         assert!(arrived < EACH, "the relay loses some");
-        // No later packet reveals the loss of the last few.
-        assert!(arrived + sent.lost + 3 >= EACH, "CCID {up}: {arrived} came, {} lost", sent.lost);
+        // No later packet reveals the loss of the last few. CCID 3 and 4 report loss events, not packets: on a
+        // busy host one round-trip time can contain all losses.
+        let counted = if up == 2 { arrived + sent.lost + 3 >= EACH } else { sent.lost > 0 };
+        assert!(counted, "CCID {up}: {arrived} came, {} lost", sent.lost);
     }
 }
 

@@ -57,7 +57,7 @@ class Stats:
     `queue_time`)."""
     lost: int
     """Data packets that congestion control considers lost; with several paths they may have been
-    repaired."""
+    repaired. CCID 3 and 4 report loss events: all losses within a round-trip time count as one."""
     received: int
     """Datagrams that arrived."""
     received_bytes: int
