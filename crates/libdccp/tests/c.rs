@@ -64,6 +64,24 @@ fn compile(source: &str, name: &str, flags: &[&str]) -> PathBuf {
     program
 }
 
+#[test]
+fn the_examples_of_the_page_compile() {
+    let page = fs::read_to_string(format!("{HERE}/../../docs/c.md")).unwrap();
+    let mut blocks = page.split("```c\n").skip(1).map(|rest| rest.split("```").next().unwrap());
+    let beginning = blocks.next().unwrap();
+    let dir = tempfile::tempdir().unwrap();
+    let source = dir.path().join("example.c");
+    for block in blocks {
+        fs::write(&source, format!("{beginning}{block}")).unwrap();
+        output(
+            Command::new("cc")
+                .args(["-std=gnu11", "-Wall", "-Wextra", "-Werror", "-Wno-unused-function", "-fsyntax-only"])
+                .args(["-I", HERE])
+                .arg(&source),
+        );
+    }
+}
+
 /// A server in the background, which ends with its test.
 struct Server(Child, String);
 
