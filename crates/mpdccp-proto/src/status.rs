@@ -130,6 +130,6 @@ pub struct PathStatus {
     pub heard: Time,
     /// When the peer last acknowledged a newer packet, or when the path opened.
     pub answered: Time,
-    /// If the path is suspect, when the first packet without an answer left.
+    /// If an answer is overdue, when the first packet without an answer left.
     pub unanswered_since: Option<Time>,
 }

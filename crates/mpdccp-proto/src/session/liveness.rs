@@ -90,11 +90,11 @@ impl Liveness {
         Liveness::Suspect { since: now, asked, trust_after: now, probed: now, probe_at: now + PROBE_GAP.0 }
     }
 
-    /// If the path is suspect, when its first unanswered packet left.
-    pub(super) fn unanswered_since(&self) -> Option<Time> {
+    /// If an answer is overdue, when the first unanswered packet left.
+    pub(super) fn unanswered_since(&self, answered: Time) -> Option<Time> {
         match *self {
             Liveness::Suspect { asked, .. } => Some(asked),
-            Liveness::Answering { .. } => None,
+            Liveness::Answering { asked, again, .. } => asked.filter(|at| again.is_some() && answered <= *at),
         }
     }
 

@@ -340,7 +340,7 @@ impl Subflow {
             name: self.cfg.name,
             heard: self.heard(),
             answered: self.answered(),
-            unanswered_since: self.liveness.unanswered_since(),
+            unanswered_since: self.liveness.unanswered_since(self.answered()),
         }
     }
 }

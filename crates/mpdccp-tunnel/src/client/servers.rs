@@ -56,16 +56,16 @@ pub(crate) fn next(
 }
 
 impl Peer {
-    /// Notes since when no path of an open session works, if there is another server to go to. The time until
-    /// the last path became suspect counts too: with a long round trip it is more than a second.
+    /// Notes since when no path of an open session works, if there is another server to go to. A path counts as
+    /// soon as one answer is overdue: it becomes suspect only after another, with a long round trip seconds later.
     pub(crate) fn note_silence(&mut self, cx: &Cx<'_>) {
         let session = self.session.filter(|_| self.opened.is_some() && self.cfg.servers() > 1);
-        let silent = session.filter(|session| self.up(cx).is_empty() && !cx.endpoint.is_answered(*session));
-        self.silent_since = silent.and(self.silent_since).or_else(|| {
-            silent?;
-            let paths = self.status(cx).into_iter().flat_map(|status| status.paths);
-            Some(paths.filter_map(|path| path.unanswered_since).max().unwrap_or(cx.now))
-        });
+        let silent = session.filter(|session| !cx.endpoint.is_answered(*session));
+        let paths = self.status(cx).map(|status| status.paths).unwrap_or_default();
+        let silent =
+            silent.filter(|_| paths.iter().all(|p| !p.state.is_up() || p.unanswered_since.is_some()));
+        let since = paths.iter().filter_map(|path| path.unanswered_since).max();
+        self.silent_since = silent.and(self.silent_since.or(since).or(Some(cx.now)));
     }
 
     /// When to leave a server that stays silent.

@@ -292,8 +292,22 @@ fn a_dead_server_is_left_as_soon_over_a_long_round_trip() {
         world.send(0, inner(SERVERS[0]), 500);
         world.run(Duration::from_millis(100));
     }
-    // Until both paths are suspect 3 s pass; a handshake and a new session take four round trips.
-    assert!(world.now.since(died) < Duration::from_secs(6), "{:?}", world.now.since(died));
+    // 2 s of silence, and four round trips for a handshake and a new session.
+    assert!(world.now.since(died) < Duration::from_secs(5), "{:?}", world.now.since(died));
+}
+
+#[test]
+fn a_server_is_not_left_because_its_answers_take_long() {
+    let mut world = up();
+    for delay in (100..=1_500).step_by(100) {
+        world.delay = Duration::from_millis(delay);
+        for _ in 0..60 {
+            world.send(0, inner(SERVERS[0]), 500);
+            world.run(Duration::from_millis(100));
+        }
+    }
+    assert_eq!(world.server_of(0), Some(SERVERS[0]));
+    assert!(!logged(&world, 0, "switching"));
 }
 
 #[test]
