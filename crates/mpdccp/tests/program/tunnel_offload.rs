@@ -64,9 +64,7 @@ fn carries_everything(keys: &str) -> Option<(u64, u64)> {
         }
         datagrams(&bed, family);
     }
-    if keys == "threads = true" {
-        ["s", "c"].iter().for_each(|end| helped(&bed, end));
-    }
+    ["s", "c"].iter().for_each(|end| helpers_are_confined(&bed, end));
     let mut read = 0;
     wait_for("figures", || {
         read = bed.status("c")["tun"]["read_packets"].as_u64().unwrap_or(0);
@@ -108,11 +106,10 @@ fn without_offload_each_packet_comes_by_itself() {
     assert!(read <= handed_over, "{read} packets came of {handed_over}");
 }
 
-/// Both threads that help have worked, and are confined.
-fn helped(bed: &Bed, end: &str) {
-    for name in ["send", "tun"] {
-        let threads = bed.threads(end);
-        let (thread, _) = threads.iter().find(|(_, found)| found == name).unwrap();
+/// The threads beside the loop's that encrypt and send, or write to the interface. They start with the first
+/// backlog, which a host with idle processors may never have.
+fn helpers_are_confined(bed: &Bed, end: &str) {
+    for (thread, name) in bed.threads(end).iter().filter(|(_, name)| ["send", "tun"].contains(&&**name)) {
         let status = std::fs::read_to_string(format!("/proc/{thread}/status")).unwrap();
         for confined in ["Seccomp:\t2\n", "NoNewPrivs:\t1\n", "CapPrm:\t0000000000000000\n"] {
             assert!(status.contains(confined), "{end}, {name}: {status}");
