@@ -1,6 +1,6 @@
 //! A client's change of server.
 
-use crate::world::{CLIENTS, ClientFile, SERVERS, World, server_text};
+use crate::world::{CLIENTS, ClientFile, SERVERS, World, inner, server_text};
 use mpdccp_tunnel::Command;
 use mpdccp_units::Duration;
 use std::net::IpAddr;
@@ -52,4 +52,51 @@ fn a_socket_that_opens_after_the_change_of_server_is_closed() {
         let remotes: Vec<IpAddr> = world.hosts[0].sockets.values().map(|socket| socket.remote.ip()).collect();
         assert_eq!(remotes, [crate::world::server_ip(SERVERS[1]); 2], "orderly: {orderly}");
     }
+}
+
+fn up() -> World {
+    let mut world = World::usual();
+    world.run(SOON);
+    world
+}
+
+/// Client 0 sends a packet every 100 ms.
+fn talk(world: &mut World, packets: usize) {
+    for _ in 0..packets {
+        world.send(0, inner(SERVERS[0]), 500);
+        world.run(Duration::from_millis(100));
+    }
+}
+
+#[test]
+fn a_client_goes_to_the_next_server_when_its_own_falls_silent() {
+    let mut world = up();
+    leave(&mut world, false);
+    // Within 3 s, not at the next periodic check.
+    talk(&mut world, 28);
+    assert_eq!(world.server_of(0), Some(SERVERS[1]));
+    world.run(Duration::from_secs(30));
+    assert!(world.reaches(0, SERVERS[1]));
+}
+
+#[test]
+fn a_dead_server_is_left_as_soon_over_a_long_round_trip() {
+    let mut world = up();
+    world.delay = Duration::from_millis(300);
+    talk(&mut world, 100);
+    leave(&mut world, false);
+    // 2 s of silence, and four round trips for a handshake and a new session.
+    talk(&mut world, 50);
+    assert_eq!(world.server_of(0), Some(SERVERS[1]));
+}
+
+#[test]
+fn a_server_is_not_left_because_its_answers_take_long() {
+    let mut world = up();
+    for delay in (100..=1_500).step_by(100) {
+        world.delay = Duration::from_millis(delay);
+        talk(&mut world, 60);
+    }
+    assert_eq!(world.server_of(0), Some(SERVERS[0]));
+    assert!(!world.hosts[0].log.iter().any(|line| line.contains("switching")));
 }
