@@ -142,7 +142,6 @@ impl Choice {
 
     /// An echo request over UDP was answered.
     pub fn on_answer(&mut self, now: Time) {
-        self.silence = None;
         match self.state {
             State::Tls { asked: false } | State::Udp | State::Connecting { .. } => {}
             State::Tls { asked: true } => {
@@ -172,7 +171,7 @@ impl Choice {
 
     /// TLS is connected.
     pub fn on_connected(&mut self, now: Time) {
-        (self.connected, self.first_until) = (true, None);
+        self.connected = true;
         if let State::Connecting { since, .. } = self.state {
             let grace = now.since(since).clamp(GRACE.0, GRACE.1);
             self.state = State::Asking { until: now + grace };
@@ -397,6 +396,19 @@ mod tests {
         assert!(!choice.on_send(at(3_000)) && choice.wants_tls());
         choice.on_connected(at(3_100));
         assert!(choice.asks(at(3_100)) && !choice.on_send(at(3_200)) && choice.on_send(at(5_100)));
+        // The answer in time ends the attempt.
+        let mut choice = Choice::new();
+        choice.on_suspect(at(1_000));
+        choice.on_connected(at(1_100));
+        assert!(choice.asks(at(1_100)));
+        choice.on_answer(at(1_200));
+        assert!(!choice.wants_tls() && !choice.on_send(at(9_000)));
+        // If the connection is lost before the answer, an arriving packet does not replace it.
+        choice.on_udp_refused(at(10_000));
+        choice.on_connected(at(10_100));
+        choice.on_disconnected(at(10_200));
+        choice.on_udp(at(10_300));
+        assert!(choice.wants_tls());
     }
 
     #[test]
@@ -426,10 +438,11 @@ mod tests {
         assert_eq!(choice.over(), Over::Tls, "packets wait for the connection");
         for fail in [false, true] {
             let mut choice = choice.clone();
+            let sent = if fail { 2_996 } else { 3_000 };
             if fail {
                 choice.on_disconnected(at(2_995));
             }
-            choice.on_send(at(3_000));
+            choice.on_send(at(sent));
             assert_eq!(choice.over(), Over::Udp, "not for long, and not after a failure");
         }
         choice.on_udp(at(2_995));
@@ -467,6 +480,7 @@ mod tests {
         assert_eq!((choice.over(), choice.wants_tls()), (Over::Udp, false));
         // TCP is blocked, and UDP works again.
         choice.on_suspect(at(10_000));
+        choice.on_suspect(at(25_000));
         choice.on_udp(at(39_000));
         assert!(choice.wants_tls());
         choice.on_udp(at(40_000));
