@@ -94,16 +94,16 @@ fn shard_by_header(socket: &socket2::Socket, shards: u8) {
 
 /// Sets up the control messages of received packets. quinn-udp's control buffer has room for three of receive
 /// time, addresses, segment size and ECN field; with all four, the ECN field is lost. Raw sockets have no
-/// segments. UDP sockets bound to an address omit the addresses; others omit the time.
+/// segments. UDP sockets bound to an address omit the addresses; others omit the time. Emulators of Linux may
+/// not know an option; then they do not send its message either.
 fn set_up(socket: &socket2::Socket, bind: &Bind, raw: bool) -> io::Result<UdpSocketState> {
     let state = UdpSocketState::new(socket.into())?;
-    if !raw && bind.is_wildcard() {
-        setsockopt(socket, ReceiveTimestampns, &false)?;
-    } else if !raw && bind.addr.is_ipv4() {
-        setsockopt(socket, Ipv4PacketInfo, &false)?;
-    } else if !raw {
-        setsockopt(socket, Ipv6RecvPacketInfo, &false)?;
-    }
+    let _ = match bind.addr {
+        _ if raw => Ok(()),
+        _ if bind.is_wildcard() => setsockopt(socket, ReceiveTimestampns, &false),
+        SocketAddr::V4(_) => setsockopt(socket, Ipv4PacketInfo, &false),
+        SocketAddr::V6(_) => setsockopt(socket, Ipv6RecvPacketInfo, &false),
+    };
     Ok(state)
 }
 
@@ -260,8 +260,12 @@ impl Socket {
                 SocketAddr::V4(_) => sockopt::ip_mtu(socket)?,
                 SocketAddr::V6(_) => sockopt::ipv6_mtu(socket)?,
             })
-        })?;
-        Ok(u16::try_from(mtu).unwrap_or(u16::MAX))
+        });
+        match mtu {
+            // Emulators of Linux may not know the option; path MTU discovery corrects the interface's MTU.
+            Err(e) if e.raw_os_error() == Some(libc::ENOPROTOOPT) => self.device_mtu(remote),
+            mtu => Ok(u16::try_from(mtu?).unwrap_or(u16::MAX)),
+        }
     }
 
     pub(crate) fn device_mtu(&self, remote: SocketAddr) -> io::Result<u16> {
