@@ -1,6 +1,7 @@
 use mpdccp_proto::Reason;
 use std::error::Error;
 use std::net::{SocketAddr, ToSocketAddrs};
+use std::sync::LazyLock;
 use std::{fmt, io};
 
 /// Error when making a listener or a connection.
@@ -136,6 +137,14 @@ macro_rules! texts {
 /// Error in a forked process, which has no data thread.
 const FORKED: &str = "a forked process cannot use the connection; only the process that opened it can";
 
+/// The numbers of the known CCIDs, in words: callers in C and Python see the text too.
+fn known() -> String {
+    crate::known_ccids().map(|ccid| ccid.to_string()).collect::<Vec<_>>().join(", ")
+}
+
+pub(crate) static UNKNOWN_CCID: LazyLock<String> =
+    LazyLock::new(|| format!("unknown CCID, expected one of: {}", known()));
+
 texts! {
     ConnectError {
         Self::NoAddress => ("the name has no address"),
@@ -173,7 +182,7 @@ texts! {
         Self::Forked => ("{FORKED}"),
     }
     CcidError {
-        Self::Unknown(ccid) => ("unknown CCID {ccid}; known_ccids() lists the known ones"),
+        Self::Unknown(ccid) => ("unknown CCID {ccid}, expected one of: {}", known()),
         Self::NotOpen => ("no path of the connection is open"),
     }
     AcceptError {

@@ -1,3 +1,4 @@
+use crate::error::UNKNOWN_CCID;
 use crate::path::{Encapsulation, Path};
 use crate::{ConnectError, SendPolicy};
 use dccp_cc::Remembered;
@@ -437,7 +438,7 @@ impl Options {
         }
         let Ccid(ccid) = self.settings.ccid;
         if !dccp_proto::ccid::is_known(ccid) {
-            return Err(ConnectError::Options("unknown CCID; known_ccids() lists the known ones"));
+            return Err(ConnectError::Options(&UNKNOWN_CCID));
         }
         if self.dscp > 63 {
             return Err(ConnectError::Options("invalid DSCP; expected 0 to 63 (a quarter of the TOS byte)"));
@@ -445,12 +446,12 @@ impl Options {
         let names = self.paths.iter().filter_map(|path| path.interface.as_ref());
         if names.chain(&self.interface).any(|name| name.parse::<IpAddr>().is_ok()) {
             return Err(ConnectError::Options(
-                "an IP address in the place of an interface's name; use Path::from for addresses",
+                "the name of an interface is an IP address; give addresses as the local address of a path",
             ));
         }
         match (&self.key, self.peers.is_empty() && !self.any_peer) {
             (None, false) => Err(ConnectError::Options(
-                "peers have public keys, but this end has no private key; set Options::key",
+                "peers have public keys, but this end has no private key; give it one in the options",
             )),
             (Some(key), false) if self.peers.iter().any(|(peer, _)| *peer == key.public()) => {
                 Err(ConnectError::Options(

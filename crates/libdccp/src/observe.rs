@@ -72,7 +72,8 @@ pub struct dccp_stats {
     pub displaced: u64,
     /// Accepted datagrams that expired in the queue.
     pub expired: u64,
-    /// Data packets that congestion control considers lost.
+    /// Data packets that congestion control considers lost; with several paths they may have been repaired.
+    /// CCID 3 and 4 do not report packets but loss events: all losses within a round-trip time count as one.
     pub lost: u64,
     /// Datagrams that arrived.
     pub received: u64,
@@ -116,7 +117,7 @@ pub struct dccp_path_stats {
     pub allowed: u64,
     /// Data packets that left.
     pub sent: u64,
-    /// Data packets that congestion control considers lost.
+    /// Data packets that congestion control considers lost; with CCID 3 and 4 see dccp_stats.lost.
     pub lost: u64,
     /// Address of the peer.
     pub peer: [c_char; DCCP_ADDRESS_SIZE],

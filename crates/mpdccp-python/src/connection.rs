@@ -31,7 +31,7 @@ fn end<T>(received: Result<T, RecvError>, at_end: T) -> PyResult<T> {
 }
 
 /// A connection: datagrams in both directions, as fast as congestion control allows. Threads may share it.
-#[pyclass(frozen)]
+#[pyclass(module = "mpdccp", frozen)]
 pub(crate) struct Connection(pub(crate) dccp_sockets::Connection);
 
 #[pymethods]
@@ -313,7 +313,7 @@ impl Connection {
 }
 
 /// Creates connections that share one thread and, to the same peer, one socket.
-#[pyclass(frozen)]
+#[pyclass(module = "mpdccp", frozen)]
 pub(crate) struct Connector(dccp_sockets::Connector);
 
 #[pymethods]

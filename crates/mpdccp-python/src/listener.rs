@@ -11,7 +11,7 @@ use pyo3::types::PyDict;
 use std::os::fd::AsRawFd;
 
 /// Accepts connections.
-#[pyclass(frozen)]
+#[pyclass(module = "mpdccp", frozen)]
 pub(crate) struct Listener(dccp_sockets::Listener);
 
 #[pymethods]

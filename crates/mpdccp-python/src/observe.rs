@@ -15,7 +15,7 @@ pub(crate) fn described(object: &Bound<'_, PyAny>) -> PyResult<String> {
 }
 
 /// Counters and state of a connection. Rates are bits per second, times are seconds.
-#[pyclass(frozen, get_all)]
+#[pyclass(module = "mpdccp", frozen, get_all)]
 #[derive(Clone, Debug)]
 pub(crate) struct Stats {
     /// Datagrams that `send` accepted.
@@ -85,7 +85,7 @@ impl From<dccp_sockets::Stats> for Stats {
 }
 
 /// One path of a connection.
-#[pyclass(frozen, get_all)]
+#[pyclass(module = "mpdccp", frozen, get_all)]
 #[derive(Clone, Debug)]
 pub(crate) struct PathStats {
     /// Number of the path, for `remove_path` and `set_priority`.
@@ -108,7 +108,7 @@ pub(crate) struct PathStats {
     allowed: u64,
     /// Data packets that left.
     sent: u64,
-    /// Data packets that congestion control considers lost.
+    /// Data packets that congestion control considers lost; with CCID 3 and 4 see Stats.lost.
     lost: u64,
 }
 
@@ -139,7 +139,7 @@ impl From<dccp_sockets::PathStats> for PathStats {
 
 /// An event of a connection: `kind` is "path_up", "path_suspect", "path_down", "size", "rate", "path_strays"
 /// (packets leave through the interface of `other` instead of the one with its address) or "closed".
-#[pyclass(frozen, get_all)]
+#[pyclass(module = "mpdccp", frozen, get_all)]
 #[derive(Clone, Debug)]
 pub(crate) struct Event {
     /// One of the kinds above, or "other" from a later version.

@@ -13,7 +13,7 @@ use std::str::FromStr;
 use std::time::Duration;
 
 /// A path of a multipath connection. A string in its place is a local address or the name of an interface.
-#[pyclass(frozen, get_all, from_py_object)]
+#[pyclass(module = "mpdccp", frozen, get_all, from_py_object)]
 #[derive(Clone, Debug)]
 pub(crate) struct Path {
     /// Local address.

@@ -9,7 +9,7 @@ use pyo3::types::PyBytes;
 use std::os::fd::AsRawFd;
 
 /// A reliable stream of bytes in both directions, next to the datagrams of its connection.
-#[pyclass(frozen)]
+#[pyclass(module = "mpdccp", frozen)]
 pub(crate) struct Stream(pub(crate) ByteStream);
 
 /// Waits until done, or until a Python signal handler raises an exception.

@@ -272,6 +272,8 @@ class Blocking(unittest.TestCase):
             # Errors of a combination of options, and of the system, name no option.
             if options not in ({"ccid": 99}, {"service": "echo"}, {"paths": ["nosuchdevice"]}):
                 self.assertIn(f"option {next(iter(options))}: ", str(raised.exception))
+        with self.assertRaisesRegex(ValueError, "CCID, expected one of: 2, 3, "):
+            mpdccp.connect("127.0.0.1:9", ccid=99)
         with self.assertRaisesRegex(ValueError, "expected HOST:PORT"):
             mpdccp.connect("127.0.0.1")
         for address in ("127.0.0.1:x", ("127.0.0.1", 70000)):

@@ -6,7 +6,7 @@ use dccp_net::Core;
 use dccp_net::secure::{PresharedKey, PublicKey};
 use mpdccp_proto::SessionId;
 
-const NO_KEY: ConnectError = ConnectError::Options("this end has no private key; set Options::key");
+const NO_KEY: ConnectError = ConnectError::Options("this end has no private key; give it one in the options");
 
 impl Streams {
     /// The number of a session's peer.

@@ -74,7 +74,9 @@ fn the_congestion_control_changes_while_data_flows() {
         });
         (0..50).for_each(|_| here.send(&[2; 500]).unwrap());
     }
-    assert_eq!(here.set_ccid(99), Err(CcidError::Unknown(99)));
+    let unknown = here.set_ccid(99).unwrap_err();
+    assert_eq!(unknown, CcidError::Unknown(99));
+    assert!(unknown.to_string().starts_with("unknown CCID 99, expected one of: 2, 3, "), "{unknown}");
     let stats = here.finish().unwrap();
     assert_eq!(here.set_ccid(2), Err(CcidError::NotOpen));
     let (received, _) = reader.join().unwrap();

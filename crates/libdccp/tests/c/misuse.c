@@ -104,6 +104,7 @@ static void arguments(void)
 
     options = (struct dccp_options){.size = sizeof options, .ccid = 99};
     EXPECT(dccp_connect(where, &options, &conn), -EINVAL);
+    EXPECT(strstr(dccp_last_error(), "CCID, expected one of: 2, 3, ") != NULL, 1);
     options = (struct dccp_options){.size = sizeof options, .ccid = 999};
     EXPECT(dccp_connect(where, &options, &conn), -EINVAL);
     options = (struct dccp_options){.size = sizeof options, .flags = 1u << 31};

@@ -101,7 +101,7 @@ class PathStats:
     sent: int
     """Data packets that left."""
     lost: int
-    """Data packets that congestion control considers lost."""
+    """Data packets that congestion control considers lost; with CCID 3 and 4 see Stats.lost."""
 
 @final
 class Event:

@@ -226,6 +226,13 @@ impl PerfApp {
             .or_insert_with(|| Transfer::new(plan.mode.clone(), plan.file.clone(), *clock, now))
     }
 
+    /// A client's first interval begins with its first message.
+    fn on_first_message(&mut self, now: Time, begun: bool) {
+        if begun && matches!(self.plan.role, Role::Client { .. }) {
+            self.report_at = self.plan.interval.map(|interval| now + interval);
+        }
+    }
+
     /// Server: ends tests that exceed the limits.
     fn look(&mut self, core: &mut Core, now: Time) {
         self.look_at = Some(now + LOOK);
@@ -262,15 +269,13 @@ impl App for PerfApp {
     fn on_readable(&mut self, _: &mut Core, _: Time, _: u32) {}
 
     fn fill(&mut self, core: &mut Core, now: Time) -> bool {
-        let mut any = false;
+        let (mut any, mut begun) = (false, false);
         for (session, transfer) in &mut self.transfers {
             let held = transfer.held;
             any |= transfer.fill(core, now, *session, self.plan.queue);
-            // A client's first interval begins with its first message.
-            if held && !transfer.held && matches!(self.plan.role, Role::Client { .. }) {
-                self.report_at = self.plan.interval.map(|interval| now + interval);
-            }
+            begun |= held && !transfer.held;
         }
+        self.on_first_message(now, begun);
         any
     }
 
@@ -278,11 +283,14 @@ impl App for PerfApp {
         let (queue, limits) = (self.plan.queue, self.plan.limits);
         // Data may arrive before the opening event: create the transfer now.
         let transfer = self.transfer(now, session);
+        let held = transfer.held;
         transfer.on_message(core, now, session, (queue, &limits), data);
-        if !transfer.gives_output() {
+        let (begun, asked) = (held && !transfer.held, transfer.asked.take());
+        let gives_output = transfer.gives_output();
+        self.on_first_message(now, begun);
+        if !gives_output {
             return;
         }
-        let asked = transfer.asked.take();
         self.reporter.keep_copy(session);
         if let (Some(from), Some(transfer)) = (asked, self.transfers.get(&session)) {
             let part = Control::part(self.reporter.output(session, transfer, now), from);

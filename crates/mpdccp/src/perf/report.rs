@@ -396,8 +396,9 @@ impl Reporter {
         });
     }
 
-    /// Reports the total of several sessions.
+    /// Reports the total of several sessions, if any was measured.
     pub(crate) fn sum(&self, sum: &Sum) {
+        let Some(_) = sum.lines.first() else { return };
         let record = Record::Sum { sent_mbps: sum.mbps("sent"), received_mbps: sum.mbps("received") };
         self.table(&record, &self.rows("[SUM]", sum.span, &sum.lines, ""));
     }

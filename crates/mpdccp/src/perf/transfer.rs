@@ -105,7 +105,7 @@ pub(crate) struct Transfer {
     pub(crate) failure: Option<String>,
     pub(crate) sender: Option<Sender>,
     fit: Fit,
-    /// Whether the first message waits until a path is known to carry it. The test's time begins after that.
+    /// The first message is yet to come, and the test's time begins with it: a sender's waits until a path is known to carry it.
     pub(crate) held: bool,
     pub(crate) meter: Meter,
     /// Time and counts of the last report.
@@ -193,6 +193,7 @@ impl Transfer {
     fn begin(&mut self, now: Time, load: Option<Load>) {
         (self.opened, self.lapped, self.cpu) = (now, now, Cpu::new());
         self.stage = if load.is_some() { Stage::Sending } else { Stage::Receiving };
+        self.held = load.is_none();
         // Echoes are the client's data; a file holds one direction.
         let file = self.file.take().filter(|_| self.test.as_ref().is_none_or(|test| !test.echo));
         let opened = match (&file, load) {
@@ -237,6 +238,9 @@ impl Transfer {
             Some(Ok(control)) => self.on_control(core, now, session, limits, control),
             Some(Err(_)) => self.meter.malformed += 1,
             None => {
+                if self.sender.is_none() && std::mem::take(&mut self.held) {
+                    (self.opened, self.lapped, self.cpu) = (now, now, Cpu::new());
+                }
                 self.meter.on_message(now, &data);
                 self.carried += data.len() as u64;
                 if let Some(Err(e)) = self.store.as_mut().map(|store| store.add(&data)) {

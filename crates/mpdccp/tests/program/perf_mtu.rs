@@ -2,9 +2,9 @@
 
 use crate::perf_ends::{Place, record};
 use serde_json::Value;
+use std::collections::BTreeMap;
 use std::net::{SocketAddr, UdpSocket};
 use std::process::Output;
-use std::sync::Mutex;
 
 /// Largest IP packet of the network, bytes.
 const CARRIES: usize = 1300;
@@ -12,7 +12,7 @@ const CARRIES: usize = 1300;
 const OVERHEAD: usize = 28;
 
 /// Passes the packets that fit, until the test's process ends.
-fn carry(from: UdpSocket, pass: impl Fn(&[u8], SocketAddr) + Send + 'static) {
+fn carry(from: UdpSocket, mut pass: impl FnMut(&[u8], SocketAddr) + Send + 'static) {
     std::thread::spawn(move || {
         let mut buffer = [0; 2048];
         loop {
@@ -25,20 +25,19 @@ fn carry(from: UdpSocket, pass: impl Fn(&[u8], SocketAddr) + Send + 'static) {
     });
 }
 
-/// Carries packets between the client of the returned port and the server.
+/// Carries packets between clients of the returned port and the server.
 fn narrow(server: &str) -> u16 {
-    let [front, back] = [(); 2].map(|()| UdpSocket::bind("127.0.0.1:0").unwrap());
-    back.connect(format!("127.0.0.1:{server}")).unwrap();
-    let port = front.local_addr().unwrap().port();
-    let client: &Mutex<Option<SocketAddr>> = Box::leak(Box::default());
-    let (up, down) = (front.try_clone().unwrap(), back.try_clone().unwrap());
-    carry(up, move |packet, sender| {
-        *client.lock().unwrap() = Some(sender);
+    let front = UdpSocket::bind("127.0.0.1:0").unwrap();
+    let (server, port) = (format!("127.0.0.1:{server}"), front.local_addr().unwrap().port());
+    let (down, mut clients) = (front.try_clone().unwrap(), BTreeMap::new());
+    carry(front, move |packet, client| {
+        let back = clients.entry(client).or_insert_with(|| {
+            let (back, down) = (UdpSocket::bind("127.0.0.1:0").unwrap(), down.try_clone().unwrap());
+            back.connect(&server).unwrap();
+            carry(back.try_clone().unwrap(), move |packet, _| drop(down.send_to(packet, client)));
+            back
+        });
         let _ = back.send(packet);
-    });
-    carry(down, move |packet, _| {
-        let client = *client.lock().unwrap();
-        let _ = client.map(|client| front.send_to(packet, client));
     });
     port
 }
@@ -79,6 +78,18 @@ fn the_time_of_a_test_begins_when_its_messages_can_leave() {
         let arrived = arrived.into_iter().flatten().max();
         assert!(arrived > Some(0), "{args}: {summary}");
         assert!(summary["sent"]["dropped"].as_u64().unwrap_or(0) == 0, "{args}: {summary}");
+    }
+}
+
+#[test]
+fn a_receivers_first_interval_begins_with_the_first_message() {
+    for args in ["-R --rate 1M -t 0.5", "-R -P 2 --rate 1M -t 0.5"] {
+        let (records, output) = run(&format!("{args} -i 0.1"));
+        let first = records.iter().find(|record| record["type"] == "interval");
+        let first = first.unwrap_or_else(|| panic!("{output:?}"));
+        assert!(first["from_s"] == 0.0 && first["received"]["messages"].as_u64() > Some(0), "{records:?}");
+        let sum = records.iter().find(|record| record["type"] == "sum");
+        assert!(sum.is_none_or(|sum| sum["received_mbps"].as_f64() > Some(0.0)), "{records:?}");
     }
 }
 
