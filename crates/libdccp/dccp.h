@@ -599,7 +599,8 @@ struct dccp_stats {
    */
   uint64_t expired;
   /**
-   * Data packets that congestion control considers lost.
+   * Data packets that congestion control considers lost; with several paths they may have been repaired.
+   * CCID 3 and 4 do not report packets but loss events: all losses within a round-trip time count as one.
    */
   uint64_t lost;
   /**
@@ -681,7 +682,7 @@ struct dccp_path_stats {
    */
   uint64_t sent;
   /**
-   * Data packets that congestion control considers lost.
+   * Data packets that congestion control considers lost; with CCID 3 and 4 see dccp_stats.lost.
    */
   uint64_t lost;
   /**
@@ -740,10 +741,13 @@ int dccp_connector_connect(struct dccp_connector *connector,
 int dccp_connector_close(struct dccp_connector *connector);
 
 /**
- * Queues a datagram, and waits while the queue is full. Returns its length. -EMSGSIZE above
- * dccp_max_datagram(), -EINVAL if it is empty, -EPIPE after the end.
+ * Queues a datagram, and waits while the queue is full or the connection is not open yet. Returns its length.
+ * -EMSGSIZE above dccp_max_datagram(), -EINVAL if it is empty, -EPIPE after the end.
  */
-ptrdiff_t dccp_send(struct dccp_conn *conn, const void *data, size_t len, int timeout_ms);
+ptrdiff_t dccp_send(struct dccp_conn *conn,
+                    const void *data,
+                    size_t len,
+                    int timeout_ms);
 
 /**
  * Like dccp_send(), with a priority for DCCP_SEND_PRIORITY, 0 to 255. If the time in milliseconds is not 0,

@@ -31,7 +31,7 @@ impl Connection {
         self.stream.id.get().copied().unwrap_or(SessionId(u64::MAX))
     }
 
-    /// Queues a datagram; waits while the queue is full.
+    /// Queues a datagram; waits while the queue is full or the connection is not open yet.
     ///
     /// # Errors
     /// [`SendError::TooBig`], [`SendError::Empty`], [`SendError::Closed`]. The caller keeps the datagram.
@@ -60,7 +60,7 @@ impl Connection {
         self.tell_of(sent.unwrap_or(Err(SendError::Full)))
     }
 
-    /// Queues a datagram if there is room.
+    /// Queues a datagram if there is room, and the connection is open.
     ///
     /// # Errors
     /// [`SendError::Full`], and the errors of [`send`](Self::send). The caller keeps the datagram.
@@ -316,7 +316,7 @@ impl Connection {
         self.runtime.run(move |core, _| core.endpoint.change_path(core.clock.now(), id, path));
     }
 
-    /// Largest datagram that all paths carry at present, bytes.
+    /// Largest datagram that all paths carry at present, bytes; 0 until the connection opens.
     pub fn max_datagram_size(&self) -> usize {
         lock(&self.stream.state).max_datagram()
     }

@@ -100,8 +100,11 @@ impl State {
         let refusal = match self.sending() {
             Err(closed) => closed,
             Ok(()) if len == 0 => SendError::Empty,
-            Ok(()) if len > self.max_datagram => SendError::TooBig { len, max: self.max_datagram },
-            Ok(()) if !self.outgoing.push(Instant::now(), delivery, data) => {
+            Ok(()) if (1..len).contains(&self.max_datagram) => {
+                SendError::TooBig { len, max: self.max_datagram }
+            }
+            // The size is 0 until a path opens.
+            Ok(()) if self.max_datagram == 0 || !self.outgoing.push(Instant::now(), delivery, data) => {
                 self.wants_room = true;
                 return None;
             }
@@ -126,8 +129,8 @@ impl State {
     /// Whether a datagram would be accepted now. `None` while there is no room.
     pub(crate) fn send_ready(&mut self) -> Option<Result<(), SendError>> {
         let sending = self.sending();
-        // Only the policy `Wait` makes senders wait.
-        if sending.is_ok() && self.outgoing.would_wait() {
+        // Once the connection is open, only the policy `Wait` makes senders wait.
+        if sending.is_ok() && (self.max_datagram == 0 || self.outgoing.would_wait()) {
             self.wants_room = true;
             return None;
         }

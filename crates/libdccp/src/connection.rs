@@ -182,8 +182,8 @@ pub extern "C" fn dccp_connector_close(connector: *mut dccp_connector) -> c_int 
     answer(|| CONNECTORS.remove(connector).map(|_| 0))
 }
 
-/// Queues a datagram, and waits while the queue is full. Returns its length. -EMSGSIZE above
-/// dccp_max_datagram(), -EINVAL if it is empty, -EPIPE after the end.
+/// Queues a datagram, and waits while the queue is full or the connection is not open yet. Returns its length.
+/// -EMSGSIZE above dccp_max_datagram(), -EINVAL if it is empty, -EPIPE after the end.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn dccp_send(
     conn: *mut dccp_conn,

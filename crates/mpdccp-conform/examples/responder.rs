@@ -10,9 +10,8 @@ type Result<T> = std::result::Result<T, Box<dyn std::error::Error + Send + Sync>
 
 /// Options of the service's listener. All implementations have CCID 2.
 pub(crate) fn options(ccid: u8) -> Options {
-    // After a reset of all subflows, the session waits this long for another. Some scripts answer no Sync, and
-    // would take a probe of the path MTU for an answer.
-    Options::ccid(ccid).service("SC:echo").multipath(true).survive(Duration::from_secs(2)).mtu_probing(false)
+    // After a reset of all subflows, the session waits this long for another.
+    Options::ccid(ccid).service("SC:echo").multipath(true).survive(Duration::from_secs(2))
 }
 
 /// Serves one connection until it ends.

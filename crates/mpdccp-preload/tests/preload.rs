@@ -4,8 +4,10 @@ use dccp_net::Handle;
 use dccp_proto::{Ports, Route, Sink};
 use mpdccp_proto::{Endpoint, PathConfig, PathName, PktInfo, SessionConfig, SessionEvent, SessionId};
 use mpdccp_socketd::{Daemon, Settings};
+use std::fs::Permissions;
 use std::io::{BufRead, BufReader, ErrorKind, Write};
 use std::net::{SocketAddr, UdpSocket};
+use std::os::unix::fs::PermissionsExt;
 use std::path::PathBuf;
 use std::process::{Child, ChildStdout, Command, Output, Stdio};
 use std::thread::JoinHandle;
@@ -22,6 +24,8 @@ struct Host {
 impl Host {
     fn new() -> Host {
         let dir = tempfile::tempdir().unwrap();
+        // Every user finds the daemon.
+        std::fs::set_permissions(dir.path(), Permissions::from_mode(0o755)).unwrap();
         let control = dir.path().join("socketd.sock");
         let (sender, receiver) = std::sync::mpsc::channel();
         let thread = std::thread::spawn(move || {
@@ -545,7 +549,20 @@ assert a.recv(99) == b'with descriptors'
 syscall = __import__('ctypes').CDLL(None).syscall
 syscall(1, c.fileno(), b'x' * 4000, 4000)
 c.send(b'still here'); assert a.recv(9000) == b'still here'
-d, b = pair(); d.send(b'new'); assert b.recv(9) == b'new'",
+d, b = pair(); d.send(b'new'); assert b.recv(9) == b'new'
+# Another user has all the sockets and pending requests that one user may have.
+if os.getuid() == 0:
+    r, w = os.pipe(); hostile = os.fork()
+    if hostile == 0:
+        os.setuid(65534); held = []
+        try:
+            while True: held.append(new())
+        except OSError: pass
+        for i in range(300): x = s.socket(s.AF_UNIX, s.SOCK_SEQPACKET); x.connect(os.environ['MPDCCP_SOCKETD']); held.append(x)
+        os.write(w, str(len(held)).encode()); signal.pause()
+    assert int(os.read(r, 9)) > 1000
+    d, b = pair(); d.send(b'beside'); assert b.recv(9) == b'beside'
+    os.kill(hostile, signal.SIGKILL); os.waitpid(hostile, 0)",
     );
 }
 

@@ -87,6 +87,8 @@ fn daemon(args: &SocketdArgs) -> Result<(), Error> {
         mtu: args.mtu,
     };
     let becomes = unprivileged(&args.user)?;
+    // One user may have more sockets than the usual limit allows the daemon; they must not keep out others.
+    crate::tunnel::proxy::raise_descriptors();
     let directory = args.socket.parent().filter(|dir| !dir.exists()).map(Path::to_owned);
     let driver = Daemon::driver(settings).map_err(|e| Error::usage(e.to_string()))?;
     if let Some(user) = becomes {

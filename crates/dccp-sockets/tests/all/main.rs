@@ -3,6 +3,7 @@
 
 use std::time::{Duration, Instant};
 
+mod closing;
 mod loopback;
 mod optional;
 #[cfg(feature = "qlog")]

@@ -185,8 +185,14 @@ fn a_connection_is_started_without_waiting() {
     let listener = Listener::bind("127.0.0.1:0", Options::default()).unwrap();
     let connector = Connector::new(Options::default()).unwrap();
     let here = connector.start(listener.local_addr(), None);
+    here.send(b"as soon as it opens").unwrap();
     assert!(readable(here.descriptor().unwrap(), 20));
     assert!(matches!(here.opened(Duration::ZERO), Some(Ok(()))));
+    let silent = std::net::UdpSocket::bind("127.0.0.1:0").unwrap();
+    let waiting = connector.start(silent.local_addr().unwrap(), None);
+    assert!(waiting.try_send(b"early") == Err(SendError::Full) && !waiting.ready().writable);
+    waiting.close();
+    assert!(matches!(waiting.send(b"late"), Err(SendError::Closed(_))));
     let other = Connector::new(Options::default().service("SC:else")).unwrap();
     let refused = other.start(listener.local_addr(), None);
     // Events of the path may come before the end.

@@ -92,6 +92,25 @@ fn without_probing_the_size_is_that_of_the_interface() {
     assert_eq!((sent.lost, sent.dropped), (1, 0));
 }
 
+#[test]
+fn acknowledgements_ride_on_answers() {
+    for ccid in [2, 5] {
+        let listener = Listener::bind("127.0.0.1:0", Options::ccid(ccid)).unwrap();
+        let relay = Relay::new(listener.local_addr(), 0);
+        let here = Connection::connect(relay.addr, Options::ccid(ccid)).unwrap();
+        let there = listener.accept_timeout(PATIENT).unwrap();
+        const ECHOES: u32 = 200;
+        for _ in 0..ECHOES {
+            here.send(b"question").unwrap();
+            there.send(&there.recv_timeout(PATIENT).unwrap()).unwrap();
+            here.recv_timeout(PATIENT).unwrap();
+        }
+        // With separate Acks there are twice as many packets as echoes.
+        let packets = relay.of_client.load(Relaxed);
+        assert!(packets < ECHOES * 3 / 2, "CCID {ccid}: {packets} packets");
+    }
+}
+
 /// A peer that is gone acknowledges nothing and reports nothing.
 #[test]
 fn unacknowledged_datagrams_count_as_lost_at_the_end() {

@@ -404,6 +404,8 @@ mod tests {
             ..Test::default()
         };
         assert_eq!(test, wanted);
+        let Mode::Plain(Some(load)) = plan("-c 127.0.0.1 --send -b 8M/4").mode else { panic!() };
+        assert_eq!((load.rate, load.burst), (Some(Rate::from_bps(8_000_000)), 4));
     }
 
     #[test]

@@ -7,7 +7,7 @@ mod face;
 mod files;
 mod host;
 mod links;
-mod proxy;
+pub(crate) mod proxy;
 mod shards;
 mod tls;
 mod up;

@@ -120,14 +120,17 @@ impl Proxy {
     }
 }
 
-/// Number of connections per shard, by the limit on descriptors, which is raised to its maximum first. Each
-/// connection needs one.
-pub(crate) fn room(shards: u8) -> usize {
+/// Raises the limit on descriptors to its maximum, and returns it.
+pub(crate) fn raise_descriptors() -> usize {
     let Rlimit { maximum, .. } = getrlimit(Resource::Nofile);
     // If this fails, the limit stays.
     let _ = setrlimit(Resource::Nofile, Rlimit { current: maximum, maximum });
-    let limit = getrlimit(Resource::Nofile).current.map_or(usize::MAX, |n| n as usize);
-    (limit / 2 / usize::from(shards.max(1))).max(1)
+    getrlimit(Resource::Nofile).current.map_or(usize::MAX, |n| n as usize)
+}
+
+/// Number of connections per shard, by the limit on descriptors, of which each needs one.
+pub(crate) fn room(shards: u8) -> usize {
+    (raise_descriptors() / 2 / usize::from(shards.max(1))).max(1)
 }
 
 fn why(e: &io::Error) -> String {

@@ -2,6 +2,7 @@
 #![cfg(target_os = "linux")]
 
 mod common;
+mod conform;
 mod fleet;
 mod keys_page;
 #[cfg(feature = "lab")]

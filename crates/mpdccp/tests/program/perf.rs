@@ -183,6 +183,10 @@ fn a_client_hears_what_the_server_received() {
     let [server, client] =
         Place::host().exchange("-s -B 127.0.0.1 -p 0", "-c localhost:{port} --messages 200 --size 500");
     all_arrived(&client, &server, 200, 500);
+    for end in [&client, &server] {
+        let summary = record(end, "summary");
+        assert!(summary["peer_cpu"]["total"].is_f64(), "{summary}");
+    }
     let heard = &record(&client, "summary")["peer_received"];
     assert_eq!((&heard["messages"], &heard["lost"]), (&Value::from(200), &Value::from(0)), "{heard}");
     assert!(heard["jitter_ms"].as_f64().is_some() && heard["mbps"].as_f64().unwrap() > 0.0, "{heard}");
@@ -354,7 +358,7 @@ fn a_peer_that_falls_silent_is_told_of_and_given_up() {
 fn all_addresses_of_a_name_are_tried() {
     let Some(place) = Place::namespace("names") else { return };
     let hosts = place.hosts("::1 there\n127.0.0.1 there\n");
-    for more in ["", " -P 3"] {
+    for more in ["", " -P 3", " -4"] {
         let client = place
             .against_server("-s -B 127.0.0.1 -p 0", &format!("-c there:{{port}} -k 5 --json-stream{more}"));
         let text = String::from_utf8_lossy(&client.stdout);

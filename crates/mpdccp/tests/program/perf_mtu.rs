@@ -84,10 +84,12 @@ fn the_time_of_a_test_begins_when_its_messages_can_leave() {
 #[test]
 fn a_receivers_first_interval_begins_with_the_first_message() {
     for args in ["-R --rate 1M -t 0.5", "-R -P 2 --rate 1M -t 0.5"] {
+        // The search takes longer than several intervals.
         let (records, output) = run(&format!("{args} -i 0.1"));
         let first = records.iter().find(|record| record["type"] == "interval");
         let first = first.unwrap_or_else(|| panic!("{output:?}"));
         assert!(first["from_s"] == 0.0 && first["received"]["messages"].as_u64() > Some(0), "{records:?}");
+        assert!(first["to_s"].as_f64() >= Some(0.1), "{records:?}");
         let sum = records.iter().find(|record| record["type"] == "sum");
         assert!(sum.is_none_or(|sum| sum["received_mbps"].as_f64() > Some(0.0)), "{records:?}");
     }

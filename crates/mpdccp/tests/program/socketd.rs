@@ -11,8 +11,20 @@ const MPDCCP: &str = env!("CARGO_BIN_EXE_mpdccp");
 
 fn command(socket: &std::path::Path, user: &str) -> Command {
     let port = UdpSocket::bind("0.0.0.0:0").unwrap().local_addr().unwrap().port();
-    let mut command = Command::new(MPDCCP);
-    command.args(["socketd", "--udp-port", &port.to_string(), "--user", user, "--socket"]).arg(socket);
+    let mut command = Command::new("sh");
+    command
+        .args([
+            "-c",
+            "ulimit -S -n 256; exec \"$0\" \"$@\"",
+            MPDCCP,
+            "socketd",
+            "--udp-port",
+            &port.to_string(),
+            "--user",
+            user,
+            "--socket",
+        ])
+        .arg(socket);
     command
 }
 
@@ -43,6 +55,11 @@ fn a_daemon_gives_up_the_privileges_of_root() {
         assert_eq!(field(name), ["0000000000000000"], "{status}");
     }
     assert_eq!(field("NoNewPrivs:"), ["1"], "{status}");
+    // The sockets of one user do not use up its descriptors.
+    let limits = fs::read_to_string(format!("/proc/{}/limits", daemon.id())).unwrap();
+    let limit = limits.lines().find(|line| line.starts_with("Max open files")).unwrap();
+    let limit: Vec<_> = limit.split_whitespace().collect();
+    assert_eq!(limit[3], limit[4], "{limits}");
     rustix::process::kill_process(rustix::process::Pid::from_child(&daemon), rustix::process::Signal::TERM)
         .unwrap();
     assert!(daemon.wait().unwrap().success());

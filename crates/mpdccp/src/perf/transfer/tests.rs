@@ -85,6 +85,20 @@ fn messages_of_all_directions_count_for_the_limits() {
 }
 
 #[test]
+fn the_time_of_a_receiver_begins_with_the_first_message() {
+    alone(|core| {
+        let mut server = Transfer::begun(core, Transfer::server(), upload());
+        assert!(server.lap(core, at(100), SESSION).is_none());
+        for ms in [200, 250] {
+            let message = message::write(0, 1200, ClockId::here(), at(ms));
+            server.on_message(core, at(ms), SESSION, (64, &Limits::default()), message);
+        }
+        let lap = server.lap(core, at(300), SESSION).unwrap();
+        assert_eq!((lap.from, lap.to), (Duration::ZERO, Duration::from_millis(100)));
+    });
+}
+
+#[test]
 fn a_refused_client_stays_refused_and_is_closed() {
     let limits: Limits = crate::perf::limits::tests::of_rate(1_000_000);
     alone(|core| {

@@ -1,0 +1,117 @@
+//! Ends while there is work: closed during calls of other threads, with a full queue, by many at once.
+
+use crate::relay::Relay;
+use crate::until;
+use dccp_sockets::{
+    Connection, Connector, Listener, Options, Reason, RecvError, SendError, SendPolicy, Stats,
+};
+use std::sync::Arc;
+use std::sync::atomic::Ordering::Relaxed;
+use std::time::Duration;
+
+const PATIENT: Duration = Duration::from_secs(20);
+
+/// Connects through a relay.
+fn through_a_relay(options: Options) -> (Relay, Connection, Connection) {
+    let listener = Listener::bind("127.0.0.1:0", Options::default()).unwrap();
+    let relay = Relay::new(listener.local_addr(), 0);
+    let here = Connection::connect(relay.addr, options).unwrap();
+    let there = listener.accept_timeout(PATIENT).unwrap();
+    (relay, here, there)
+}
+
+/// Sends until the session takes nothing more: from then on the library's queue alone changes.
+fn fill(connection: &Connection) {
+    let mut full = 0;
+    while full < 50 {
+        full = if connection.try_send(&[0; 1_000]) == Err(SendError::Full) { full + 1 } else { 0 };
+        std::thread::sleep(Duration::from_millis(1));
+    }
+}
+
+fn drain(connection: &Connection) -> Vec<Vec<u8>> {
+    std::iter::from_fn(|| connection.recv_timeout(PATIENT).ok()).collect()
+}
+
+#[test]
+fn a_close_frees_a_thread_that_sends() {
+    let (relay, here, _there) = through_a_relay(Options::default().queue(4));
+    relay.cut.store(true, Relaxed);
+    fill(&here);
+    std::thread::scope(|scope| {
+        let sender = scope.spawn(|| here.send(b"waits"));
+        std::thread::sleep(Duration::from_millis(50));
+        assert!(!sender.is_finished());
+        here.close();
+        assert_eq!(sender.join().unwrap(), Err(SendError::Closed(Reason::Closed)));
+    });
+    here.abort();
+}
+
+#[test]
+fn a_close_sends_what_is_queued() {
+    let (relay, here, there) = through_a_relay(Options::default().queue(300));
+    (0..300u32).for_each(|n| here.send(&n.to_be_bytes()).unwrap());
+    here.close();
+    let arrived = drain(&there);
+    until(|| here.end().is_some());
+    let Stats { sent, lost, dropped, .. } = here.stats();
+    assert!((sent, dropped) == (300, 0) && arrived.len() as u64 + lost >= 300, "{}, {lost}", arrived.len());
+    assert_eq!(there.end(), Some(Reason::ClosedByPeer));
+    drop(relay);
+}
+
+/// [`SendPolicy::DropOldest`], seen by the receiver.
+#[test]
+fn a_full_queue_drops_its_oldest_datagrams() {
+    let (relay, here, there) = through_a_relay(Options::ccid(2).queue(4).send_policy(SendPolicy::DropOldest));
+    relay.cut.store(true, Relaxed);
+    until(|| {
+        here.send(b"earlier").unwrap();
+        here.stats().displaced > 0
+    });
+    (0..10u8).for_each(|n| here.send(&[n]).unwrap());
+    relay.cut.store(false, Relaxed);
+    here.close();
+    let arrived = drain(&there).into_iter().filter(|datagram| datagram.len() == 1);
+    let arrived = arrived.flatten().collect::<Vec<u8>>();
+    // One of the four is the session's, taken before.
+    assert!([7, 8, 9].ends_with(&arrived) && !arrived.is_empty(), "{arrived:?}");
+}
+
+/// Also with senders, receivers and an end in several threads of each connection.
+#[test]
+fn many_connections_and_threads_over_ipv6() {
+    if std::net::UdpSocket::bind("[::1]:0").is_err() {
+        return println!("SKIPPED many_connections_and_threads_over_ipv6: no IPv6 here");
+    }
+    const MANY: usize = 50;
+    const EACH: u64 = 40;
+    let listener = Listener::bind("[::1]:0", Options::default().backlog(MANY)).unwrap();
+    let connector = Connector::new(Options::default()).unwrap();
+    let all: Vec<_> = (0..MANY).map(|_| connector.start(listener.local_addr(), None)).map(Arc::new).collect();
+    let server = std::thread::spawn(move || {
+        let accepted: Vec<_> = (0..MANY).map(|_| listener.accept_timeout(PATIENT).unwrap()).collect();
+        let count = |connection: &Connection| {
+            // Two readers share the datagrams of a connection.
+            std::thread::scope(|scope| {
+                let readers = [(); 2].map(|()| scope.spawn(|| drain(connection).len() as u64));
+                readers.map(|reader| reader.join().unwrap()).iter().sum::<u64>()
+            })
+        };
+        accepted.iter().map(count).sum::<u64>()
+    });
+    let senders: Vec<_> = all
+        .iter()
+        .flat_map(|connection| [connection.clone(), connection.clone()])
+        .map(|connection| {
+            std::thread::spawn(move || (0..EACH).for_each(|_| connection.send(&[1; 1_000]).unwrap()))
+        })
+        .collect();
+    senders.into_iter().for_each(|sender| sender.join().unwrap());
+    let lost: u64 = all.iter().map(|connection| connection.finish().unwrap().lost).sum();
+    let arrived = server.join().unwrap();
+    let sent = 2 * EACH * MANY as u64;
+    assert!(arrived <= sent && arrived + lost >= sent, "{arrived} of {sent}, {lost} lost");
+    assert!(all.iter().all(|connection| connection.recv() == Err(RecvError::Closed(Reason::Closed))));
+}
