@@ -194,3 +194,8 @@ pub use stats::{Event, PathStats, Stats};
 pub fn known_ccids() -> impl Iterator<Item = u8> {
     mpdccp_proto::Ccid::known()
 }
+
+/// The programs of the guide compile.
+#[cfg(doctest)]
+#[doc = include_str!("../../../docs/guides/program.md")]
+struct Guide;
