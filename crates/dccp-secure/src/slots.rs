@@ -1,6 +1,6 @@
 use std::collections::VecDeque;
 
-/// Number of freed slots that are not reused yet. So late datagrams for a previous owner, such as the
+/// Number of freed slots that wait before reuse, so that late datagrams for a previous owner, such as the
 /// answer to a retransmitted handshake, do not reach the next owner.
 const REST: usize = 256;
 

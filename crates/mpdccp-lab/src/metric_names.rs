@@ -13,7 +13,7 @@ pub const NAMES: &[(&str, &str)] = &[
     ("wire_p99_ms", "wire latency p99, ms"),
     ("mirror_p50_ms", "latency mirrored back to the client p50, ms"),
     ("mirror_p95_ms", "latency mirrored back to the client p95, ms"),
-    ("mirror_offset_ms", "largest difference between both measurements at p50, p95, p99, ms"),
+    ("mirror_offset_ms", "largest difference between mirrored and app latency at p50, p95, p99, ms"),
     ("lost_pct", "lost, % (whole run)"),
     ("net_lost_pct", "lost after leaving the sender, % (whole run)"),
     ("link_lost_pct", "lost on the links, % of the flow's packets there (whole run)"),

@@ -74,7 +74,7 @@ pub(super) struct Whose {
     pub(super) own: u16,
     /// Ports of other flows.
     pub(super) others: Vec<u16>,
-    /// Whether packets with none of these ports may belong to another flow.
+    /// Whether the flow has only packets with its own port, not those without any of these ports.
     pub(super) only_own: bool,
 }
 

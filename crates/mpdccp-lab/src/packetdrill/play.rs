@@ -125,7 +125,7 @@ impl Player<'_> {
                 if self.tcp.is_none() {
                     Ok(())
                 } else {
-                    Err("the model sets its congestion control before the handshake".into())
+                    Err("the script must set TCP_CONGESTION before the handshake".into())
                 }
             }
             Action::Write(bytes) => {

@@ -67,7 +67,7 @@ fn scripts_that_the_model_cannot_play_are_errors() {
         ("+0 > . 1:1(0) ack 2\n", "the model's sender sends no acknowledgements"),
         (
             "+0 setsockopt(4, IPPROTO_TCP, TCP_CONGESTION, \"reno\", 4) = 0\n",
-            "the model sets its congestion control before the handshake",
+            "the script must set TCP_CONGESTION before the handshake",
         ),
         (
             "+0 %{ assert tcpi_snd_wnd == 1 }%\n",

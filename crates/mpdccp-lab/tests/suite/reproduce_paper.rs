@@ -37,7 +37,7 @@ fn the_report_has_figure_table_and_sentences() {
     }
     let markdown = fs::read_to_string(report.with_extension("md")).unwrap();
     assert!(markdown.contains("mpdccp lab reproduce paper --backend sim --quick --seed 1"), "{markdown}");
-    let offset = "| largest difference between both measurements at p50, p95, p99, ms | ≤ 1 |";
+    let offset = "| largest difference between mirrored and app latency at p50, p95, p99, ms | ≤ 1 |";
     let rows: Vec<&str> = markdown.lines().filter(|line| line.contains(offset)).collect();
     assert_eq!(rows.len(), 2, "{markdown}");
     assert!(rows.iter().all(|row| row.ends_with("| met |")), "{markdown}");

@@ -54,9 +54,10 @@ const MORE: f64 = 1.05;
 const LESS: f64 = 0.9;
 /// One in this many bytes goes to the path on trial. A path that carries more needs no trial.
 const SHARE: u64 = 10;
-/// Paths are not tried if their extra cost exceeds this many of the cheapest path's smallest RTT (no flow
-/// would keep so much more in flight), nor if they lose more than this.
+/// Largest extra cost of a path that is tried, as a multiple of the cheapest path's smallest RTT: no flow keeps
+/// more in flight.
 const MAX_EXCESS: f64 = 1.5;
+/// Highest loss of a path that is tried.
 const MOST_LOSS: f32 = 0.005;
 /// A queue stands if round trips exceed the smallest RTT by this fraction, and by this many mean deviations
 /// of packet delays.

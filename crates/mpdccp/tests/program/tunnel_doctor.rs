@@ -182,7 +182,7 @@ fn a_healthy_setup_has_no_findings_with_and_without_a_running_tunnel() {
         "dsl: reaches 203.0.113.1:6511 through dsl",
         "through a NAT that shows 203.0.113.2 instead of 192.168.10.2",
         "packets up to 1500 bytes up and 1500 down; up ",
-        "lte: not loaded, since it has a quota; --load-metered loads it",
+        "lte: no load test, because it has a quota; --load-metered runs it",
     ] {
         assert!(text.contains(words), "{words}\n{text}");
     }
@@ -405,7 +405,11 @@ fn a_metered_line_is_loaded_only_with_permission() {
         assert_eq!(asked(&shown), [1, 1], "{shown}");
         assert_eq!(["dsl", "lte"].map(|line| loaded(&text, line)), loads, "{answers:?}: {text}");
         for (line, key, loads) in [("dsl", "cost", loads[0]), ("lte", "quota", loads[1])] {
-            assert_ne!(text.contains(&format!("{line}: not loaded, since it has a {key}")), loads, "{text}");
+            assert_ne!(
+                text.contains(&format!("{line}: no load test, because it has a {key}")),
+                loads,
+                "{text}"
+            );
         }
     }
     // The doctor does not ask if a flag decides, or if a program reads the output.

@@ -231,7 +231,7 @@ mod tests {
     }
 
     proptest! {
-        /// Closing is exact: each index is returned once, and the open set equals a naive one.
+        /// `close` returns each index once, and the open set equals that of a naive implementation.
         #[test]
         fn closes_once(ranges in proptest::collection::vec((0u64..100, 0u64..40), 0..60), from in 0u64..110, to in 0u64..110) {
             let mut history = History::new(Seq::new(0));

@@ -185,7 +185,7 @@ fn show(args: &Args, file: &Path, plan: &Plan<'_>, lines: &[Line], found: &[Find
     for line in lines {
         println!("{}: {}", line.name, line.summary());
         if let (Some(why), false, true, false) = (line.metered, line.loads, line.reached, args.no_load) {
-            println!("{}: not loaded, since it has a {why}; --load-metered loads it", line.name);
+            println!("{}: no load test, because it has a {why}; --load-metered runs it", line.name);
         }
     }
     for finding in found {

@@ -50,9 +50,9 @@ impl StateFiles {
         let path = self.path(file);
         let Err(e) = write_whole(&path, text) else { return };
         let what = match file {
-            StateFile::Volumes => "the volumes will be lost at a restart",
+            StateFile::Volumes => "the used quotas will be lost at a restart",
             StateFile::Leases => "the leases will be lost at a restart",
-            StateFile::Connections => "the connections will be lost at a restart",
+            StateFile::Connections => "the list of streamed connections will be lost at a restart",
             StateFile::Capacities => "the capacities of the paths will be lost at a restart",
             // Written every second; it only matters if the clock is set back.
             StateFile::Timestamp => return tracing::debug!("{}: {e}", path.display()),

@@ -156,7 +156,7 @@ fn failed_attempts_wait_longer_each_time_and_not_all_alike() {
     assert!(matches!(client.link, Link::Idle));
     client.step(due);
     assert!(matches!(client.link, Link::Connecting(_)));
-    // A good connection is replaced at once, and the next failure waits as short as the first.
+    // After a good connection the client reconnects at once, and the delay between attempts starts over.
     client.ready = true;
     client.on_ready(at);
     client.fail(at, "lost", "tls_lost");
