@@ -175,7 +175,7 @@ impl Bursts {
         match Worker::start("tun", MOST_WAITING, alarm, write) {
             Ok(worker) => self.writing = Some(worker),
             Err(e) => tracing::warn!(
-                "cannot start a thread that writes to the interface: {e}; the thread of the loop writes"
+                "cannot start the thread that writes to the interface: {e}; the event loop writes instead"
             ),
         }
     }

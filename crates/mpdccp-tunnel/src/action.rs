@@ -54,7 +54,7 @@ pub enum Action {
         /// The route may exist already.
         replace: bool,
     },
-    /// Delete such a route; it may not exist any more.
+    /// Delete a route that [`AddRoute`](Self::AddRoute) added; it may not exist any more.
     DeleteRoute(IpNet),
     /// Change the inner addresses of the interface. Answered by [`crate::HostEvent::AddressesSet`].
     SetAddresses {

@@ -1,4 +1,4 @@
-//! Sending: on the thread of the loop, or if there is a backlog on another one.
+//! Sending: on the event loop's thread, or on another one if there is a backlog.
 
 use super::Net;
 use crate::batch::Run;
@@ -37,7 +37,7 @@ impl Net {
             match sending::start(alarm.clone()) {
                 Ok(worker) => self.sending = Some(worker),
                 Err(e) => {
-                    tracing::warn!("cannot start a thread that sends: {e}; the thread of the loop sends");
+                    tracing::warn!("cannot start the sending thread: {e}; the event loop sends instead");
                     self.alarm = None;
                     return false;
                 }

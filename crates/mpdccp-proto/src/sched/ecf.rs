@@ -10,7 +10,7 @@ pub(super) struct Ecf {
     waiting: bool,
 }
 
-/// During a wait, the slow path counts as slower by this fraction.
+/// During a wait, the slow path counts as slower by one part in this many: a quarter.
 const HYSTERESIS: u32 = 4;
 
 impl Scheduler for Ecf {

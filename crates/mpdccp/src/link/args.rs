@@ -35,7 +35,7 @@ pub(crate) struct Args {
     /// it.
     #[arg(long, value_name = "NAME", value_parser = |name: &str| Modelled::named(name, false))]
     model: Option<Modelled>,
-    /// Rate from a to b, and in reverse unless --up-rate is given, in IP bytes: 10M, "10 Mbit/s". Unlimited
+    /// Rate from a to b, and in reverse unless --up-rate is given, in IP bytes, such as 10M or "10 Mbit/s". Unlimited
     /// by default.
     #[arg(long, value_parser = rate)]
     rate: Option<Rate>,
@@ -46,13 +46,13 @@ pub(crate) struct Args {
     /// in ms at which 1,500 bytes may leave (Mahimahi's format).
     #[arg(long, value_name = "FILE", conflicts_with = "rate")]
     trace: Option<PathBuf>,
-    /// Bytes that may leave at once after a pause, as with the kernel's tbf: 15kB.
+    /// Bytes that may leave at once after a pause, as with the kernel's tbf; for example 15kB.
     #[arg(long, value_name = "SIZE", value_parser = parse_bytes, conflicts_with = "trace")]
     burst: Option<u32>,
-    /// Policer in each direction, before the queue: drop packets above this rate and burst: 10M,60kB.
+    /// Policer in each direction, before the queue: drop packets above this rate and burst, such as 10M,60kB.
     #[arg(long, value_name = "RATE,SIZE", value_parser = policer)]
     policer: Option<PolicerSpec>,
-    /// One-way delay in each direction: 10ms. None by default.
+    /// One-way delay in each direction, such as 10ms. None by default.
     #[arg(long, value_name = "TIME", value_parser = parse_time)]
     delay: Option<Duration>,
     /// Delay from b to a, if different.
@@ -67,26 +67,27 @@ pub(crate) struct Args {
     /// Let jitter reorder packets.
     #[arg(long, requires = "jitter")]
     reorder: bool,
-    /// Share of packets lost in each direction: 1%.
+    /// Share of packets lost in each direction, such as 1%.
     #[arg(long, value_name = "SHARE", value_parser = parse_share)]
     loss: Option<f64>,
     /// Share of packets lost from b to a, if different.
     #[arg(long, value_name = "SHARE", value_parser = parse_share)]
     up_loss: Option<f64>,
-    /// Losses in bursts (Gilbert): shares of packets at which a burst begins and ends: 0.2%,25%.
+    /// Losses in bursts (Gilbert): shares of packets at which a burst begins and ends, such as 0.2%,25%.
     #[arg(long, value_name = "BEGIN,END", value_parser = burst_loss, conflicts_with_all = ["loss", "up_loss"])]
     burst_loss: Option<BurstLoss>,
-    /// Share of packets that arrive twice, in each direction: 0.1%.
+    /// Share of packets that arrive twice in each direction, such as 0.1%.
     #[arg(long, value_name = "SHARE", value_parser = parse_share)]
     duplicate: Option<f64>,
-    /// Send like Wi-Fi: wait for the medium this long on average, then send up to this many packets at once:
-    /// 1ms,32.
+    /// Send like Wi-Fi: wait for the medium this long on average, then send up to this many packets at once;
+    /// for example 1ms,32.
     #[arg(long, value_name = "TIME,PACKETS", value_parser = aggregation)]
     aggregation: Option<AggregationSpec>,
-    /// Drop a packet below this size (an acknowledgement) if a later packet of its flow is queued: 100B.
+    /// Drop a packet below this size (an acknowledgement) if a later packet of its flow is queued; for
+    /// example 100B.
     #[arg(long, value_name = "SIZE", value_parser = parse_bytes)]
     thin_acks: Option<u32>,
-    /// Size of each direction's queue: 125000B, 100packets. 1000packets by default.
+    /// Size of each direction's queue, such as 125000B or 100packets. 1000packets by default.
     #[arg(long, value_name = "LIMIT", value_parser = parse_queue)]
     queue: Option<QueueLimit>,
     /// Size of the queue from b to a, if different.

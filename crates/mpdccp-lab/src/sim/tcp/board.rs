@@ -60,7 +60,7 @@ impl Board {
         self.arrived
     }
 
-    /// End of the last segment that arrived, if all data before `acked` is acknowledged.
+    /// End of the last segment that arrived after a hole; `acked` if there is no hole.
     pub(super) fn arrived_to(&self, acked: u64) -> u64 {
         if self.arrived > 0 { self.arrived_to } else { acked }
     }

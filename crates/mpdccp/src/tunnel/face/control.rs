@@ -361,7 +361,9 @@ pub(crate) fn status(path: &Path, peer: Option<&str>) -> Result<Box<Status>, Err
 
 /// The tunnel may have another version.
 pub(crate) fn odd() -> Error {
-    Error::runtime("the tunnel gave an unexpected answer; use the same version of mpdccp for both")
+    Error::runtime(
+        "unexpected answer from the tunnel; run this command with the version of mpdccp that runs the tunnel",
+    )
 }
 
 /// The socket of the only running tunnel.

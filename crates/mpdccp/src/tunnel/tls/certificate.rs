@@ -34,7 +34,7 @@ pub(super) fn own(cfg: &Config) -> Result<Own, String> {
     let chain: Result<Vec<_>, _> = CertificateDer::pem_file_iter(certificate).and_then(Iterator::collect);
     let chain = chain.map_err(|e| bad("tls_certificate", certificate, &e))?;
     if chain.is_empty() {
-        return Err(bad("tls_certificate", certificate, &"no certificate in it, expected PEM"));
+        return Err(bad("tls_certificate", certificate, &"the file contains no certificate in PEM format"));
     }
     Ok((chain, PrivateKeyDer::from_pem_file(key).map_err(|e| bad("tls_key", key, &e))?))
 }
