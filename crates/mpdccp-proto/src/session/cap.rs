@@ -3,11 +3,12 @@ use mpdccp_units::{Duration, Rate, Time};
 /// Burst allowed after a pause, as time at the rate.
 const CREDIT: Duration = Duration::from_millis(2);
 
-/// A rate limit set by the owner; none at first. Packets may leave once earlier packets are paid for.
+/// A rate limit set by the owner; none at first. A packet may leave once the earlier ones have used up
+/// their time at this rate.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Cap {
     rate: Option<Rate>,
-    /// When all packets sent so far will be paid for.
+    /// When the packets sent so far will have used up their time at the rate.
     paid: Time,
 }
 

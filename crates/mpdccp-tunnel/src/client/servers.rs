@@ -56,8 +56,9 @@ pub(crate) fn next(
 }
 
 impl Peer {
-    /// Notes since when no path of an open session works, if there is another server to go to. A path counts as
-    /// soon as one answer is overdue: it becomes suspect only after another, with a long round trip seconds later.
+    /// If there is another server, records since when no path of an open session has worked. A path counts as not
+    /// working once one answer is overdue: it becomes suspect only after a second one, which can take seconds
+    /// longer if the round trip is long.
     pub(crate) fn note_silence(&mut self, cx: &Cx<'_>) {
         let session = self.session.filter(|_| self.opened.is_some() && self.cfg.servers() > 1);
         let silent = session.filter(|session| !cx.endpoint.is_answered(*session));

@@ -236,8 +236,8 @@ fn acknowledgements(runs: &[Made]) -> Option<Section> {
         let at = called(runs, &format!("ack-ratio-{label}"));
         let of = |what: &str, metric: &str| row(&at, Some(format!("{label}: {what}")), metric, None);
         let (bytes, packets) = (
-            of("bytes in reverse for 100 forward", "reverse_pct"),
-            of("packets in reverse for 100 forward", "reverse_packets_pct"),
+            of("reverse bytes per 100 forward bytes", "reverse_pct"),
+            of("reverse packets per 100 forward packets", "reverse_packets_pct"),
         );
         words.push(format!("{} with {label}", value(&bytes)));
         rows.extend([bytes, packets, of("share of the link's rate delivered, %", "utilisation_pct")]);
@@ -245,7 +245,7 @@ fn acknowledgements(runs: &[Made]) -> Option<Section> {
     rows.iter().any(|row| !row.ours.is_empty()).then(|| {
         section(
             "Cost of acknowledgements",
-            format!("Bytes in reverse for 100 forward: {}.", words.join(", ")),
+            format!("Bytes in the reverse direction per 100 bytes forward: {}.", words.join(", ")),
             Vec::new(),
             &rows,
         )

@@ -166,7 +166,7 @@ impl Evidence {
                     "{remote} does not answer UDP, but its host answers {alive}: a firewall blocks UDP, the tunnel there does not run, or a key is wrong"
                 ),
                 format!(
-                    "Check that the tunnel runs at the server, {open}, and compare the keys: the server's file needs public_key = \"{own_key}\" for this end"
+                    "Check that the tunnel is running at the server, {open}, and compare the keys: the server's file needs public_key = \"{own_key}\" for this end"
                 ),
             ),
             _ => Finding::fault(
@@ -175,7 +175,7 @@ impl Evidence {
                     "{ip} does not answer over this line, neither to UDP port {port} nor to TCP nor to ping"
                 ),
                 format!(
-                    "Check the address, and that the server runs. If other hosts reach the server, {open}, and check that this line has Internet access"
+                    "Check the address, and that the server is running. If other hosts reach the server, {open}, and check that this line has Internet access"
                 ),
             ),
         }
@@ -215,12 +215,12 @@ fn unreachable(gateway: Option<IpAddr>, remote: SocketAddr) -> Finding {
             format!(
                 "the server {gateway} should be in the network of this interface, but does not answer ARP or neighbour discovery"
             ),
-            "Check the address, and that the server runs",
+            "Check the address, and that the server is running",
         ),
         Some(gateway) => Finding::fault(
             "route",
             format!("the router {gateway} of this line does not answer, so the line carries no packets"),
-            "Check that the router runs, and its address (`ip route`). A second default route of the interface with a better metric may hide the right one",
+            "Check that the router is running and that its address is right (`ip route`). A second default route of the interface with a better metric may hide the right one",
         ),
         None => Finding::fault(
             "route",

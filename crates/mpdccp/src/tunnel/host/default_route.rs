@@ -134,7 +134,7 @@ fn warn_of_strict_filters() {
     };
     if strict("all") {
         tracing::warn!(
-            "net.ipv4.conf.all.rp_filter = 1 drops the other end's packets: sysctl -w net.ipv4.conf.all.rp_filter=2"
+            "net.ipv4.conf.all.rp_filter = 1 drops the other end's packets; run `sysctl -w net.ipv4.conf.all.rp_filter=2`"
         );
     }
 }
