@@ -2,6 +2,9 @@
 
 use std::fmt;
 
+/// Number of bytes that a report shows of a value, such as of a padded packet.
+const SHOWN: usize = 64;
+
 /// A number or bytes. The width of a number only matters when it is converted to bytes.
 #[derive(Clone, Debug)]
 pub enum Value {
@@ -58,7 +61,8 @@ impl fmt::Display for Value {
             Value::Number(n, _) => write!(f, "{n}"),
             Value::Bytes(bytes) => {
                 f.write_str("0x")?;
-                bytes.iter().try_for_each(|b| write!(f, "{b:02x}"))
+                bytes.iter().take(SHOWN).try_for_each(|b| write!(f, "{b:02x}"))?;
+                if bytes.len() > SHOWN { write!(f, "... ({} bytes)", bytes.len()) } else { Ok(()) }
             }
         }
     }
@@ -67,4 +71,16 @@ impl fmt::Display for Value {
 /// Reads up to eight bytes in network order.
 pub(crate) fn read(bytes: &[u8]) -> u64 {
     bytes.iter().fold(0, |n, b| n << 8 | u64::from(*b))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn long_values_are_shortened_in_reports() {
+        let text = |len: usize| Value::Bytes(vec![0xab; len]).to_string();
+        assert_eq!((text(2), text(SHOWN).len()), ("0xabab".into(), 2 + 2 * SHOWN));
+        assert_eq!(text(1400), format!("{}... (1400 bytes)", text(SHOWN)));
+    }
 }

@@ -108,6 +108,12 @@ fn an_interface_is_the_only_one() {
     assert_eq!(ends("--bind-dev lo", "--bind-dev lo"), Some(0));
     assert_eq!(ends("--bind-dev out", ""), Some(2));
     assert_eq!(ends("", "--bind-dev out"), Some(2));
+    // It needs no route: the system takes the peer for one on this link.
+    place.command_output("ip", "link set out up");
+    for (device, why) in [("", "no route to 10.77.0.1"), ("--bind-dev out", "no answer from 10.77.0.1")] {
+        let output = place.run(&format!("-c 10.77.0.1 {device} --connect-timeout 300"));
+        assert!(words(&output).contains(why), "{output:?}");
+    }
 }
 
 #[test]
