@@ -15,7 +15,8 @@ const ECN_TABLE: &str = "101";
 /// Mark of sockets that offer ECN.
 pub(crate) const ECN_MARK: u32 = 1;
 
-/// The private namespace of the thread that created it. It ends with the thread and the device's descriptors.
+/// The private namespace of the thread that created it. It is removed when the thread has
+/// ended and the device's descriptors are closed.
 pub struct Namespace {
     tun: Tun,
 }

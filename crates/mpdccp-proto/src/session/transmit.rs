@@ -256,8 +256,8 @@ impl Session {
         }
     }
 
-    /// Tells paths that would share this packet's traffic if their MTU was larger. Paths of a lower priority
-    /// than the chosen ones may cost money, so this traffic does not make them send probes.
+    /// Notifies each path whose MTU is too small for this packet, so that it probes for a larger one. Paths of a
+    /// lower priority than the chosen ones may cost money, so they are not notified.
     fn note_too_narrow(&mut self, now: Time, chosen: &[PathId], len: usize) {
         let prio = self.rows.iter().filter(|row| chosen.contains(&row.id)).map(|row| row.prio).max();
         for row in self.rows.iter().filter(|row| row.state.is_up() && row.max_payload < len) {

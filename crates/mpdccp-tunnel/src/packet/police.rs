@@ -9,7 +9,7 @@ const BURST: Duration = Duration::from_millis(100);
 /// which would otherwise be dropped.
 const STREAMS: (Duration, Duration) = (Duration::from_millis(25), Duration::from_millis(50));
 
-/// A token bucket, stored as the time until which accepted packets are paid for.
+/// A token bucket, stored as the time at which the accepted packets will have used up their time at the rate.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Policer {
     paid: Time,

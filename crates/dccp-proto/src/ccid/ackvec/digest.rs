@@ -115,7 +115,7 @@ impl AckVecSender {
     }
 
     /// RTT sample of the packet named by the Acknowledgement Number, if newly acknowledged. The peer may have
-    /// held a packet without data for any time, so it counts only with an Elapsed Time.
+    /// held a packet without data for any length of time, so it counts only with an Elapsed Time.
     fn rtt_sample(&self, now: Time, ack: u64, elapsed: Duration) -> Option<Duration> {
         let packet = self.history.get(ack)?;
         if packet.snapshot.is_none() && elapsed.is_zero() {

@@ -6,7 +6,7 @@ const NUM_DUP_ACK: usize = 3;
 /// Minimum reordering window of the adaptive rule, as a fraction of the minimum round-trip time
 /// (RFC 8985 section 6.2.4).
 const WINDOW_PART: u32 = 4;
-/// Reordering window relative to the latest lateness, in quarters.
+/// Reordering window as a multiple of the remembered lateness, in quarters.
 const MARGIN_QUARTERS: u32 = 5;
 /// The remembered lateness decays by this fraction per round, or per its own duration if rounds are shorter.
 const FORGET_PART: u32 = 32;

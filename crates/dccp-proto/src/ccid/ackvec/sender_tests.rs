@@ -302,7 +302,7 @@ fn rtt_is_exact_whatever_the_peer_held_it() {
     assert_eq!(rig.ack_held(ms(150), 2, "+", Duration::from_millis(51)).rtt, None);
     assert_eq!(rig.ack(ms(151), 4, "+-").rtt, Some(Duration::from_millis(51)));
     assert_eq!(rig.ack(ms(160), 4, "++").rtt, None);
-    // The peer may have held a packet without data for any time.
+    // The peer may have held a packet without data for any length of time.
     rig.send_ack(ms(200));
     assert_eq!(rig.ack(ms(400), 5, "+").rtt, None);
     rig.send_ack(ms(400));
