@@ -37,7 +37,7 @@ fn a_close_frees_a_thread_that_sends() {
     assert!(!sender.is_finished());
     connection.close();
     until(|| sender.is_finished());
-    assert_eq!(sender.join().unwrap(), Err(SendError::Closed(Reason::Closed)));
+    assert!(matches!(sender.join().unwrap(), Err(SendError::Closed(_))));
     connection.abort();
 }
 
