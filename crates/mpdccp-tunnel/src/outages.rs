@@ -58,6 +58,10 @@ impl Peer {
         }
         let Some(source) = looked.source else { return };
         let Some(path) = self.paths.iter_mut().find(|path| path.socket == looked.socket) else { return };
+        // While lines come and go, the system may choose another line's address for a moment.
+        if self.histories.since(&path.spec.name, false).is_some() {
+            return;
+        }
         if let Some(before) = path.source.replace(source).filter(|before| *before != source) {
             let name = &path.spec.name;
             cx.out.info(format!(

@@ -44,7 +44,9 @@ fn an_outage_is_two_lines_with_cause_and_length() {
     let fault = Some("p0 has no carrier");
     world.hosts[0].tell(world.now, link(fault));
     world.change(0, "p0", |access| access.up = false);
-    for _ in 0..10 {
+    for n in 0..10 {
+        // Meanwhile the system chooses another source, and then the former one again.
+        world.change(0, "p0", |access| access.ip = [192, 0, 2, if n % 2 == 0 { 77 } else { 0 }].into());
         talk(&mut world, SECOND);
         world.hosts[0].tell(world.now, link(None));
         world.hosts[0].tell(world.now, link(fault));
