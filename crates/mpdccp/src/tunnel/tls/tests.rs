@@ -231,7 +231,7 @@ fn the_certificate_stays_the_same() {
     assert_eq!(certificate::own(&config_with(&files)).unwrap().0, first);
     std::fs::write(&file, "nothing").unwrap();
     let wrong = certificate::own(&config_with(&files)).unwrap_err();
-    assert!(wrong.contains("tls_certificate: ") && wrong.contains("expected PEM"), "{wrong}");
+    assert!(wrong.contains("tls_certificate: ") && wrong.contains("no certificate in PEM format"), "{wrong}");
 }
 
 #[test]
