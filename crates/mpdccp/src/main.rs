@@ -4,6 +4,7 @@ mod choice;
 mod conform;
 #[cfg(feature = "lab")]
 mod demo;
+mod descriptors;
 mod error;
 mod generate;
 mod keys;

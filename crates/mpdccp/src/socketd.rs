@@ -1,5 +1,6 @@
 //! `mpdccp socketd` and `mpdccp run`: programs written for the kernel's DCCP sockets, unchanged.
 
+use crate::descriptors;
 use crate::error::Error;
 use clap::Args as ClapArgs;
 use mpdccp_proto::Ccid;
@@ -88,7 +89,7 @@ fn daemon(args: &SocketdArgs) -> Result<(), Error> {
     };
     let becomes = unprivileged(&args.user)?;
     // One user may have more sockets than the usual limit allows the daemon; they must not keep out others.
-    crate::tunnel::proxy::raise_descriptors();
+    descriptors::raise();
     let directory = args.socket.parent().filter(|dir| !dir.exists()).map(Path::to_owned);
     let driver = Daemon::driver(settings).map_err(|e| Error::usage(e.to_string()))?;
     if let Some(user) = becomes {

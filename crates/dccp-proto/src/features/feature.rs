@@ -101,7 +101,8 @@ pub(super) struct Feature {
     pub(super) mandatory: bool,
     /// We have opened a negotiation at least once.
     pub(super) asked: bool,
-    /// We have opened a later negotiation with different preferences, so a Confirm of an earlier Change may still arrive.
+    /// We have opened a later negotiation with different preferences, so a Confirm of an earlier Change may
+    /// still arrive.
     pub(super) asked_anew: bool,
     pub(super) reply: Option<Reply>,
     /// A negotiation has ended with a value.

@@ -105,7 +105,8 @@ pub(crate) struct Transfer {
     pub(crate) failure: Option<String>,
     pub(crate) sender: Option<Sender>,
     fit: Fit,
-    /// The first message is yet to come, and the test's time begins with it: a sender's waits until a path is known to carry it.
+    /// The first message is yet to come; the test's time begins with it. A sender's first message waits until a
+    /// path is known to carry it.
     pub(crate) held: bool,
     pub(crate) meter: Meter,
     /// Time and counts of the last report.

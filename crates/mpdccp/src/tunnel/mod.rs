@@ -7,7 +7,7 @@ mod face;
 mod files;
 mod host;
 mod links;
-pub(crate) mod proxy;
+mod proxy;
 mod shards;
 mod tls;
 mod up;

@@ -1,5 +1,6 @@
 //! The thread that terminates hosts' TCP connections, in a private network namespace.
 
+use crate::descriptors;
 use crate::tunnel::host::privileges;
 use dccp_net::Tun;
 use mpdccp_proto::Endpoint;
@@ -9,7 +10,6 @@ use mpdccp_tunnel::{Divert, Tunnel};
 use mpdccp_units::Time;
 use rustix::event::{EventfdFlags, eventfd};
 use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
-use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use std::io::{self, IoSlice};
 use std::sync::mpsc::channel;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -120,17 +120,9 @@ impl Proxy {
     }
 }
 
-/// Raises the limit on descriptors to its maximum, and returns it.
-pub(crate) fn raise_descriptors() -> usize {
-    let Rlimit { maximum, .. } = getrlimit(Resource::Nofile);
-    // If this fails, the limit stays.
-    let _ = setrlimit(Resource::Nofile, Rlimit { current: maximum, maximum });
-    getrlimit(Resource::Nofile).current.map_or(usize::MAX, |n| n as usize)
-}
-
 /// Number of connections per shard, by the limit on descriptors, of which each needs one.
 pub(crate) fn room(shards: u8) -> usize {
-    (raise_descriptors() / 2 / usize::from(shards.max(1))).max(1)
+    (descriptors::raise() / 2 / usize::from(shards.max(1))).max(1)
 }
 
 fn why(e: &io::Error) -> String {
