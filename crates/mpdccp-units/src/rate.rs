@@ -32,7 +32,7 @@ impl Rate {
         if ns == 0 {
             return Rate::MAX;
         }
-        // In 64 bits if the values fit, here and below: 128-bit division takes several times as long.
+        // Uses 64-bit arithmetic if the values fit, here and below: a 128-bit division takes several times as long.
         match (bytes.checked_mul(8_000_000_000), u64::try_from(ns)) {
             (Some(bits), Ok(ns)) => Rate(bits / ns),
             _ => Rate(u64::try_from(u128::from(bytes) * 8_000_000_000 / ns).unwrap_or(u64::MAX)),
@@ -87,7 +87,7 @@ impl Rate {
     }
 }
 
-/// At most [`Rate::MAX`]: a path without any delay yet has that rate.
+/// Saturates: a path without any delay so far has the rate [`Rate::MAX`].
 impl Sum for Rate {
     #[inline]
     fn sum<I: Iterator<Item = Rate>>(rates: I) -> Rate {
@@ -102,7 +102,7 @@ impl fmt::Debug for Rate {
     }
 }
 
-/// In Mbit/s, with three decimals unless told otherwise. Error for a text that is not a rate.
+/// Error for a text that is not a rate.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct NoRate;
 
@@ -129,7 +129,7 @@ impl FromStr for Rate {
             "G" | "Gbit/s" => 1e9,
             _ => return Err(NoRate),
         };
-        // The parser accepts "-1".
+        // `f64::from_str` would also accept "-1" and "inf".
         let plain = number.trim().chars().all(|c| c.is_ascii_digit() || c == '.');
         let bps = number.trim().parse::<f64>().ok().filter(|_| plain).map(|n| n * scale + 0.5);
         bps.filter(|bps| *bps < 1e12 + 1.0).map(|bps| Rate(bps as u64)).ok_or(NoRate)
