@@ -1,8 +1,8 @@
 use crate::{Fifo, Item, Ledger, Reason, mark};
 use mpdccp_units::{Duration, Time};
 
-/// Controlled delay (RFC 8289): drops at the head, with growing frequency, while sojourn times have exceeded
-/// `target` for an `interval`.
+/// Controlled delay (RFC 8289): while sojourn times have exceeded `target` for an `interval`, packets are dropped at
+/// the head, at a growing frequency.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct CoDelConfig {
     /// Acceptable standing delay.
@@ -93,7 +93,7 @@ impl CoDel {
             return None;
         };
         self.max_packet = self.max_packet.max(item.meta.bytes);
-        // With at most a packet left, the delay is due to the link, not the queue (RFC 8289 section 5.4).
+        // If at most one packet is left, the delay is due to the link, not the queue (RFC 8289 section 5.4).
         let fine = now.since(item.arrived) < self.config.target || fifo.len().bytes <= self.max_packet.into();
         let too_late = match self.above_until {
             _ if fine => {
@@ -109,7 +109,7 @@ impl CoDel {
         Some((item, too_late))
     }
 
-    /// If dropping ended recently, it resumes near its previous frequency (RFC 8289 section 5.5).
+    /// If dropping ended recently, dropping resumes near its previous frequency (RFC 8289 section 5.5).
     fn begin_dropping(&mut self, now: Time) {
         let gained = self.count - self.last_count;
         let lately = now.since(self.drop_next) < self.config.interval.saturating_mul(16);
@@ -119,7 +119,7 @@ impl CoDel {
         self.dropping = true;
     }
 
-    /// The time of the drop after one at `time` (control_law).
+    /// The time of the next drop after a drop at `time` (control_law).
     fn after(&self, time: Time) -> Time {
         let ns = self.config.interval.as_nanos() as f64 / libm::sqrt(self.count.into());
         time + Duration::from_nanos(ns as u64)
@@ -179,8 +179,8 @@ mod tests {
     #[test]
     fn drops_follow_the_control_law() {
         let mut rig = Rig::new(CoDelConfig::default(), Ecn::NotEct);
-        // The first after an interval, then at distances of interval / sqrt(n): 100, 70.7, 57.7, 50, 44.7,
-        // 40.8 ms.
+        // The first drop comes after an interval. The distances between drops are interval / sqrt(n): 100, 70.7, 57.7,
+        // 50, 44.7, 40.8 ms.
         assert_eq!(rig.run(1_000, 1_480, LATE), [1_100, 1_200, 1_271, 1_329, 1_379, 1_424, 1_464]);
     }
 
@@ -188,7 +188,7 @@ mod tests {
     fn short_delays_are_left_alone() {
         let mut rig = Rig::new(CoDelConfig::default(), Ecn::NotEct);
         assert_eq!(rig.run(1_000, 3_000, Duration::from_nanos(4_999_999)), []);
-        // One packet with low delay in every interval is enough.
+        // One packet with a low delay in every interval is enough to prevent drops.
         for start in (3_000..5_000).step_by(100) {
             assert_eq!(rig.run(start, start + 99, LATE), []);
             rig.run(start + 99, start + 100, Duration::ZERO);
@@ -217,7 +217,7 @@ mod tests {
         // The count went from 1 to 27, so dropping resumes at 26: the second drop comes 100 / sqrt(26) ms
         // after the first.
         assert_eq!(rig.run(2_001, 2_145, LATE), [2_101, 2_121, 2_140]);
-        // Much later it starts from one.
+        // Much later the count starts again from one.
         rig.run(2_145, 2_146, Duration::ZERO);
         assert_eq!(rig.run(9_000, 9_210, LATE), [9_100, 9_200]);
     }

@@ -2,11 +2,11 @@ use crate::{CoDel, CoDelConfig, Fifo, Item, Ledger, Limit, QueueLen, Reason};
 use alloc::collections::{BTreeMap, VecDeque};
 use mpdccp_units::{Duration, Time};
 
-/// Flow queueing with CoDel (RFC 8290): flows share the link evenly, each under its own CoDel, and a flow
-/// that sends less than its share is served at once. [`Meta::flow`](crate::Meta::flow) identifies flows.
+/// Flow queueing with CoDel (RFC 8290): flows share the link evenly, and each has its own CoDel. A flow that sends less
+/// than its share is served at once. [`Meta::flow`](crate::Meta::flow) identifies flows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct FqCoDelConfig {
-    /// Number of queues, 1 to 65,536; flows whose hashes are equal modulo this share one.
+    /// Number of queues, 1 to 65,536. Flows share a queue if their hashes are equal modulo this number.
     pub flows: u32,
     /// Bytes that a flow may send per turn.
     pub quantum: u32,
@@ -39,8 +39,8 @@ struct Flow<P> {
 pub struct FqCoDel<P> {
     config: FqCoDelConfig,
     quantum: i64,
-    /// Flows that had a packet since the last [`rest`](Self::rest). Memory for all flows would be large, and
-    /// most queues see only a few.
+    /// Queues that had a packet since the last [`rest`](Self::rest). Memory for all `flows` queues would be large, and
+    /// most links use only a few.
     flows: BTreeMap<u32, Flow<P>>,
     new: VecDeque<u32>,
     old: VecDeque<u32>,
@@ -88,8 +88,8 @@ impl<P> FqCoDel<P> {
         self.config.codel = CoDelConfig { target, interval, ..self.config.codel };
     }
 
-    /// Queues a packet, and drops at the head of the longest flow while `limit` is exceeded; the packet of
-    /// `transmitting` bytes counts too. False if the new packet itself was dropped.
+    /// Queues a packet. While `limit` is exceeded, packets are dropped at the head of the longest flow. The packet
+    /// being sent, of `transmitting` bytes, counts towards the limit. False if the new packet itself was dropped.
     pub fn enqueue(
         &mut self,
         item: Item<P>,
@@ -112,12 +112,12 @@ impl<P> FqCoDel<P> {
             return true;
         }
         self.shrink(transmitting, limit, ledger);
-        // Drops are at the head, so the new packet is still there unless the flow is empty.
+        // Packets are dropped at the head, so the new packet is still there unless the flow is empty.
         self.flows.get(&index).is_some_and(|flow| flow.fifo.len().packets > 0)
     }
 
-    /// Drops at the head of the longest flow while `limit` is exceeded; the packet of `transmitting` bytes
-    /// counts too.
+    /// Drops packets at the head of the longest flow while `limit` is exceeded. The packet being sent, of
+    /// `transmitting` bytes, counts towards the limit.
     pub fn shrink(&mut self, transmitting: Option<u32>, limit: Limit, ledger: &mut impl Ledger) {
         while !self.is_within(transmitting, limit) && self.len.packets > 0 {
             self.drop_from_fattest(ledger);
@@ -175,7 +175,7 @@ impl<P> FqCoDel<P> {
         }
     }
 
-    /// Removes any packet, without control.
+    /// Removes any packet, without CoDel.
     pub fn pop_any(&mut self) -> Option<Item<P>> {
         let flows = &mut self.flows;
         let item = self.new.iter().chain(&self.old).find_map(|index| flows.get_mut(index)?.fifo.pop())?;
@@ -208,7 +208,7 @@ mod tests {
         assert!(rig.queue.flows.is_empty());
         rig.push(BULK, 100, 1);
         rig.push(BULK + 1_024, 100, 2);
-        assert_eq!(rig.queue.flows.len(), 1, "flows of one bucket share it");
+        assert_eq!(rig.queue.flows.len(), 1, "both flows are in one queue");
         assert_eq!(rig.queue.flow_len(BULK), QueueLen { packets: 2, bytes: 200 });
         rig.queue.rest();
         assert_eq!(rig.pop(3), [(BULK, 1), (BULK + 1_024, 2)], "nothing is lost");
@@ -261,11 +261,11 @@ mod tests {
         rig.fill(0..100, BULK, 1_500);
         // Two packets of 1,500 bytes use up the quantum, and the flow becomes an old one.
         assert_eq!(rig.pop(2), [(BULK, 0), (BULK, 1)]);
-        assert_eq!(rig.queue.old.len(), 0, "credit is looked at only at the next turn");
+        assert_eq!(rig.queue.old.len(), 0, "the credit is checked only at the flow's next turn");
         for i in 0..5 {
             rig.pop(1);
             rig.push(SPARSE, 100, i);
-            assert_eq!(rig.pop(1), [(SPARSE, i)], "not behind the hundred");
+            assert_eq!(rig.pop(1), [(SPARSE, i)], "the sparse flow waited behind the bulk flow");
             // At its turn among the old flows, the flow is empty and leaves the lists.
             rig.pop(3);
         }
@@ -276,7 +276,7 @@ mod tests {
         let mut rig = Rig::new(Limit::Packets(10_240));
         rig.fill(0..100, BULK, 1_500);
         rig.pop(3);
-        // Each of the two flows sends a packet as soon as the packet of the other flow has left.
+        // Two sparse flows take turns: each queues a packet as soon as the other one's packet has left.
         let mut bulk = 0;
         let mut last = 0;
         for i in 0..90 {
@@ -288,7 +288,7 @@ mod tests {
             last = rig.pop(1)[0].0;
             bulk += u32::from(last == BULK);
         }
-        assert!((25..=50).contains(&bulk), "{bulk} of 90, a third is fair");
+        assert!((25..=50).contains(&bulk), "{bulk} of 90 packets are bulk; fair: 30");
     }
 
     #[test]
@@ -303,7 +303,7 @@ mod tests {
         assert_eq!(rig.stats.overflow, 50);
         assert_eq!(rig.queue.len(), QueueLen { packets: 51, bytes: 2 * 1_500 + 49 * 1_000 });
         assert_eq!(rig.pop(2), [(SPARSE, 0), (SPARSE, 1)]);
-        assert_eq!(rig.pop(1), [(BULK, 50)], "dropped from its head");
+        assert_eq!(rig.pop(1), [(BULK, 50)], "packets were dropped at the head");
     }
 
     #[test]
