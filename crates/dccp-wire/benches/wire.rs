@@ -47,7 +47,7 @@ fn parse_data(bencher: Bencher) {
     bencher.bench_local(|| Packet::parse(black_box(&packet)).map(|packet| packet.options().count()));
 }
 
-/// Cells of a full option; every other cell is a loss.
+/// A full Ack Vector option, in which every other cell is a loss.
 #[divan::bench]
 fn ack_vector_runs(bencher: Bencher) {
     let cells: Vec<u8> = (0..253)

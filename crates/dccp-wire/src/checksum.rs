@@ -1,15 +1,15 @@
 //! Internet checksum with partial coverage over both pseudo-headers (RFC 4340 section 9.1).
 //!
-//! Only for native IP protocol 33: in UDP the field is zero and ignored (RFC 6773 section 3.3).
+//! Used only over native IP protocol 33: in UDP the field is zero and ignored (RFC 6773 section 3.3).
 
 use crate::IPPROTO_DCCP;
 use core::net::IpAddr;
 
-/// Position of the field in the header.
+/// Position of the checksum field in the header.
 const FIELD: core::ops::Range<usize> = 6..8;
 
-/// Fills the checksum field of `packet` (a whole DCCP packet) for native IP protocol 33, honouring its CsCov.
-/// `src` and `dst` are of one family.
+/// Fills the checksum field of `packet` (a whole DCCP packet) for native IP protocol 33. Respects the packet's checksum
+/// coverage (CsCov). `src` and `dst` are both IPv4 or both IPv6.
 ///
 /// # Panics
 /// If `packet` is shorter than any DCCP header, 12 bytes.
@@ -19,7 +19,7 @@ pub fn fill(packet: &mut [u8], src: IpAddr, dst: IpAddr) {
     packet[FIELD].copy_from_slice(&sum.to_be_bytes());
 }
 
-/// Whether the checksum of a native packet is valid. Coverage beyond the packet is invalid.
+/// Whether the checksum of a native packet is valid. A coverage beyond the packet is invalid.
 pub fn verify(packet: &[u8], src: IpAddr, dst: IpAddr) -> bool {
     // The sum over everything, including the field, is all ones.
     covered(packet).is_some_and(|bytes| fold(pseudo_header(packet.len(), src, dst) + words(bytes)) == 0xffff)
@@ -34,8 +34,8 @@ fn covered(packet: &[u8]) -> Option<&[u8]> {
     }
 }
 
-/// Addresses, protocol and length. The two families lay these words out differently, but their sum is the
-/// same.
+/// Sum of the pseudo-header: addresses, protocol and length. IPv4 and IPv6 order these words differently, but the sum
+/// is the same.
 fn pseudo_header(len: usize, src: IpAddr, dst: IpAddr) -> u64 {
     let address = |ip| match ip {
         IpAddr::V4(ip) => words(&ip.octets()),

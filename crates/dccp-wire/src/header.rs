@@ -9,26 +9,26 @@ pub struct Reset {
     pub data: [u8; 3],
 }
 
-/// The fixed fields of a packet. `ack`, `service_code` and `reset` are present exactly if the type requires
-/// them; a missing one is sent as zero, a superfluous one is not sent.
+/// The fixed fields of a packet. `ack`, `service_code` and `reset` are present exactly if the type requires them. If
+/// one is missing, zero is sent; a superfluous one is not sent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Header {
     /// DCCP source port.
     pub src_port: u16,
     /// DCCP destination port.
     pub dst_port: u16,
-    /// For the sending CCID, 4 bits.
+    /// CCVal: 4 bits for the sending CCID.
     pub ccval: u8,
     /// Checksum coverage, 4 bits (RFC 4340 section 9.2): 0 covers everything.
     pub cscov: u8,
     /// Packet type.
     pub ptype: PacketType,
-    /// `X = 0`: `seq` and `ack` have only 24 bits; extend with [`Seq::extend`]. No effect on types that must
-    /// use long numbers.
+    /// `X = 0`: `seq` and `ack` have only 24 bits; extend with [`Seq::extend`]. Ignored for types that must use long
+    /// numbers.
     pub short: bool,
     /// Sequence Number.
     pub seq: Seq,
-    /// Acknowledgement Number: all types but Request, Data and Listen.
+    /// Acknowledgement Number: all types except Request, Data and Listen.
     pub ack: Option<Seq>,
     /// On Request, Response and Listen.
     pub service_code: Option<u32>,
@@ -101,9 +101,9 @@ impl Header {
         self.len() + options.next_multiple_of(4) + payload
     }
 
-    /// Writes header, options and padding into `buf`, whose length must be exactly `packet_len(options.len(),
-    /// payload)`, and returns the rest for the payload. The checksum stays zero, as RFC 6773 section 3.3
-    /// requires; native encapsulation fills it ([`crate::checksum::fill`]).
+    /// Writes header, options and padding into `buf` and returns the rest for the payload. The length of `buf` must be
+    /// exactly `packet_len(options.len(), payload)`. The checksum stays zero, as RFC 6773 section 3.3 requires. Native
+    /// encapsulation fills it ([`crate::checksum::fill`]).
     ///
     /// # Panics
     /// If `buf` is too short, or `options` longer than [`MAX_OPTIONS`] (which an [`crate::OptionBuf`] never
@@ -179,8 +179,8 @@ impl<'a> Packet<'a> {
         if short && !ptype.allows_short() {
             return Err(ParseError::ShortNotAllowed);
         }
-        // With X = 1 a reserved byte precedes the number; Seq keeps the low 48 bits. The same applies to the
-        // ack.
+        // With X = 1 a reserved byte precedes the Sequence Number; `Seq` keeps the low 48 bits. The same applies to the
+        // Acknowledgement Number.
         let (seq, rest) = match (short, rest) {
             (false, &[_, a, b, c, d, e, f, ref rest @ ..]) => ([0, 0, a, b, c, d, e, f], rest),
             (true, &[d, e, f, ref rest @ ..]) => ([0, 0, 0, 0, 0, d, e, f], rest),

@@ -4,7 +4,7 @@
 //! lists the rules of the RFCs and where they are implemented here.
 //!
 //! [`PacketType`], [`ResetCode`], [`Opt`] and [`MpOption`] are exhaustive, with a separate variant for
-//! unassigned numbers. When a new version knows more numbers, the compiler reports every `match` on them.
+//! unassigned numbers. When a new version assigns a number, the compiler reports every `match` that lacks it.
 //! [`ParseError`] may grow.
 //!
 //! ```

@@ -5,8 +5,8 @@ use core::net::IpAddr;
 /// Multipath options, option type 46 (RFC 9897 section 3.2).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum MpOption<'a> {
-    /// Groups of confirmed options, verbatim, newest group first: each is the MP_SEQ of their packet, then
-    /// the options (0); read with [`crate::Options::new`].
+    /// Groups of confirmed options, verbatim, newest group first (0). A group is the MP_SEQ of the confirmed packet,
+    /// then its options. Read them with [`crate::Options::new`].
     Confirm(&'a [u8]),
     /// Address identifier, connection identifier of the peer, nonce (1).
     Join {
@@ -51,14 +51,14 @@ pub enum MpOption<'a> {
         /// Absent: the port of the subflow that carried the option.
         port: Option<u16>,
     },
-    /// An address no longer valid (8).
+    /// An address that is no longer valid (8).
     RemoveAddr {
         /// Address identifier.
         addr_id: u8,
         /// Fresh random number.
         nonce: u32,
     },
-    /// Priority of the subflow that carries it, 0 to 15 (9).
+    /// Priority of the subflow that carries the option, 0 to 15 (9).
     Prio(u8),
     /// Key data of the peer (10).
     Close(&'a [u8]),
@@ -142,9 +142,8 @@ impl KeyType {
 }
 
 impl<'a> MpOption<'a> {
-    /// Reads the key list of MP_KEY: (type, data) until the end or an unknown type (whose data is the whole
-    /// rest). The keys of a parsed option have the length of their type; in any other list the last may be
-    /// truncated.
+    /// Reads the key list of MP_KEY: (type, data) until the end or an unknown type, whose data is the whole rest. The
+    /// keys of a parsed option have the length of their type. In any other list the last key may be truncated.
     pub fn keys(keys: &'a [u8]) -> impl Iterator<Item = (KeyType, &'a [u8])> {
         let mut list = keys;
         core::iter::from_fn(move || {
@@ -156,9 +155,9 @@ impl<'a> MpOption<'a> {
         })
     }
 
-    /// Parses the data of an option 46: subtype and value. None: a known subtype with an invalid value.
+    /// Parses the data of an option 46: subtype and value. `None` if a known subtype has an invalid value.
     pub(crate) fn parse(data: &'a [u8]) -> Option<MpOption<'a>> {
-        // Fast path: on every data packet.
+        // Fast path for MP_SEQ, which is on every data packet.
         if let [4, a, b, c, d, e, f] = *data {
             return Some(MpOption::Seq(Seq::new(u64::from_be_bytes([0, 0, a, b, c, d, e, f]))));
         }

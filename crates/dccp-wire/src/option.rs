@@ -54,21 +54,20 @@ pub enum Opt<'a> {
     Mp(MpOption<'a>),
     /// Types 128 to 255: type and data, for the CCID (section 10.3).
     Ccid(u8, &'a [u8]),
-    /// A type listed above with invalid data: to be ignored, unless Mandatory precedes it or the option has
-    /// its own rule (section 5.8). A malformed MP option has type 46 and its subtype in the first byte of
-    /// data.
+    /// A type listed above with invalid data. It must be ignored, unless Mandatory precedes it or the option has a rule
+    /// of its own (section 5.8). For a malformed MP option, the type is 46 and the first data byte is the subtype.
     Invalid(u8, &'a [u8]),
     /// Any other type and its data.
     Unknown(u8, &'a [u8]),
 }
 
-/// An option with a malformed length byte: it and the rest of the area must be ignored
-/// (RFC 4340 section 5.8). Also identifies an option for a Reset ([`Options::culprit`]).
+/// An option with a malformed length byte. The option and the rest of the area must be ignored (RFC 4340 section 5.8).
+/// Also identifies an option for a Reset ([`Options::culprit`]).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct OptionError {
-    /// Its type byte.
+    /// The option's type byte.
     pub option: u8,
-    /// The first two bytes of its data, zero if missing, for the Reset (RFC 4340 section 5.6).
+    /// The first two bytes of the option's data, zero if missing, for the Reset (RFC 4340 section 5.6).
     pub data: [u8; 2],
 }
 
@@ -103,7 +102,8 @@ impl<'a> Iterator for Options<'a> {
         }
         let kind = *self.rest.first()?;
         let len = match *self.rest {
-            // RFC 4340 section 5.8: types below 32 are single bytes, others have a length that counts itself.
+            // RFC 4340 section 5.8: types below 32 are single bytes. Others have a length byte, which counts the whole
+            // option.
             [0..=31, ..] => 1,
             [_, len, ..] if len >= 2 => usize::from(len),
             _ => usize::MAX,
@@ -122,7 +122,7 @@ impl<'a> Opt<'a> {
         Opt::parse_valid(kind, data).unwrap_or(Opt::Invalid(kind, data))
     }
 
-    /// None: a known type with invalid data.
+    /// `None` if a known type has invalid data.
     fn parse_valid(kind: u8, data: &'a [u8]) -> Option<Opt<'a>> {
         Some(match kind {
             MANDATORY => Opt::Mandatory,
@@ -159,7 +159,7 @@ impl<'a> Opt<'a> {
     }
 }
 
-/// The shorter of two and four bytes that can hold an elapsed time (RFC 4340 section 13.2).
+/// The elapsed time in two bytes if it fits, otherwise in four (RFC 4340 section 13.2).
 fn elapsed_bytes(bytes: &[u8; 4]) -> &[u8] {
     match bytes {
         [0, 0, low @ ..] => low,
@@ -168,8 +168,8 @@ fn elapsed_bytes(bytes: &[u8; 4]) -> &[u8] {
 }
 
 impl OptionBuf {
-    /// Appends one option. False if it does not fit its length byte or the area ([`crate::MAX_OPTIONS`]):
-    /// then nothing was written.
+    /// Appends one option. Returns false and writes nothing if the option does not fit its length byte or the area
+    /// ([`crate::MAX_OPTIONS`]).
     pub fn push(&mut self, option: &Opt<'_>) -> bool {
         match *option {
             Opt::Mandatory => self.push_byte(MANDATORY),
@@ -191,7 +191,7 @@ impl OptionBuf {
             Opt::Timestamp(time) => self.push_parts(TIMESTAMP, &[&time.to_be_bytes()]),
             Opt::TimestampEcho(echo, elapsed) => {
                 let elapsed = elapsed.to_be_bytes();
-                // RFC 4340 section 13.3: absent means zero.
+                // RFC 4340 section 13.3: an absent elapsed time means zero.
                 let elapsed = if elapsed == [0; 4] { &[] } else { elapsed_bytes(&elapsed) };
                 self.push_parts(TIMESTAMP_ECHO, &[&echo.to_be_bytes(), elapsed])
             }

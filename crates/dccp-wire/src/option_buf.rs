@@ -5,8 +5,8 @@ pub const MAX_HEADER: usize = 1020;
 /// Bytes of options that fit after the fixed fields of every packet type (Response and Reset have 28).
 pub const MAX_OPTIONS: usize = MAX_HEADER - 28;
 
-/// A buffer for an option area; it is reused between packets, so that a packet needs no allocation. Never
-/// longer than [`MAX_OPTIONS`], so it fits after any header.
+/// A buffer for an option area. Reuse it between packets, so that a packet needs no allocation. It is never longer than
+/// [`MAX_OPTIONS`], so it fits after any header.
 #[derive(Clone, Debug, Default)]
 pub struct OptionBuf(Vec<u8>);
 
@@ -16,7 +16,7 @@ impl OptionBuf {
         OptionBuf::default()
     }
 
-    /// Appends encoded options. False if they do not fit: then nothing was written.
+    /// Appends encoded options. Returns false and writes nothing if they do not fit.
     pub fn extend(&mut self, encoded: &[u8]) -> bool {
         let fits = encoded.len() <= self.room();
         if fits {
@@ -50,8 +50,7 @@ impl OptionBuf {
         true
     }
 
-    /// Appends Padding options (RFC 4340 section 5.8.1), up to `len` bytes in total and as far as there is
-    /// room.
+    /// Appends Padding options (RFC 4340 section 5.8.1) until the area has `len` bytes or is full.
     pub fn pad(&mut self, len: usize) {
         let len = len.min(MAX_OPTIONS).max(self.0.len());
         self.0.resize(len, 0);

@@ -92,7 +92,7 @@ fn lengths_that_end_the_area() {
     ];
     for (bytes, error) in table {
         assert_eq!(read(bytes), [Err(error)]);
-        // Options before it count, options after it do not.
+        // Options before the malformed one are read, options after it are ignored.
         let mut among = vec![2];
         among.extend(bytes);
         assert_eq!(read(&among), [Ok(Opt::SlowReceiver), Err(error)]);
@@ -173,7 +173,7 @@ fn padding_anywhere() {
 
 #[test]
 fn mandatory() {
-    // RFC 4340 section 5.8.2: before padding it is padding; at the end it is an error of the connection.
+    // RFC 4340 section 5.8.2: Mandatory before padding is padding; Mandatory at the end is an error of the connection.
     assert_eq!(read(&[1, 0, 2]), [Ok(Opt::SlowReceiver)]);
     assert_eq!(read(&[1, 2, 0, 1]), [Ok(Opt::Mandatory), Ok(Opt::SlowReceiver), Ok(Opt::Mandatory)]);
     assert_eq!(read(&[1, 1, 0]), [Ok(Opt::Mandatory)]);

@@ -1,4 +1,4 @@
-//! Everything that can be written is read back unchanged; and parsing never panics.
+//! Everything that can be written is read back unchanged, and parsing never panics.
 
 use core::net::IpAddr;
 use dccp_wire::ack_vector::{MAX_RUN, State, cell, runs};
@@ -252,7 +252,7 @@ proptest! {
             if !fits {
                 prop_assert_eq!(buf.len(), before);
             }
-            // Options that are already encoded, written again.
+            // The option encoded alone and then appended gives the same bytes.
             let mut alone = OptionBuf::new();
             prop_assert_eq!(alone.push(option) && joined.extend(alone.as_bytes()), fits);
             prop_assert_eq!(joined.as_bytes(), buf.as_bytes());

@@ -1,5 +1,5 @@
-//! tshark reads our packets with the same values: RFC 4340 fields with Wireshark's own dissector (native) or
-//! our Lua dissector (in UDP), Multipath DCCP fields with our Lua dissector.
+//! tshark reads our packets with the same values. RFC 4340 fields are read by Wireshark's own dissector (native) or our
+//! Lua dissector (in UDP), Multipath DCCP fields by our Lua dissector.
 
 use crate::common::ip::{Encapsulation, wrap};
 use crate::common::meaning::{FIELDS, Meaning};
@@ -108,7 +108,7 @@ fn options() -> Vec<Opt<'static>> {
     options
 }
 
-/// Every type, every option, and possible combinations.
+/// Packets of every type, with every option, and with possible combinations of options.
 fn samples() -> Vec<Sample> {
     let plain = |header| Sample { header, options: vec![], padding: 0, payload: b"" };
     let mut samples = Vec::new();
@@ -264,7 +264,7 @@ fn look(name: &str, packets: &[Vec<u8>], fields: &[&str]) -> Option<Vec<Frame>> 
 
 #[test]
 fn udp_on_another_port_recognised() {
-    // No other protocol uses port 40000. Short numbers and partial coverage cannot be told from other data.
+    // No other protocol uses port 40000. tshark cannot tell short numbers and partial coverage from other data.
     let (src, dst) = addresses(false);
     let samples: Vec<_> = samples().into_iter().filter(|s| !s.header.short && s.header.cscov == 0).collect();
     let mut packets: Vec<_> =
@@ -286,7 +286,7 @@ fn udp_on_another_port_recognised() {
 
 #[test]
 fn damage_shows() {
-    // The checks above are useful only if tshark detects errors.
+    // Checks that tshark detects errors; otherwise the tests above would prove nothing.
     let (src, dst) = addresses(false);
     let with = |options| Sample { header: header(PacketType::Ack), options, padding: 0, payload: b"" };
     let mut damaged = wrap(Encapsulation::Native, encode(&with(vec![])).0, src, dst);

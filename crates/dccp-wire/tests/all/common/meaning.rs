@@ -2,7 +2,7 @@
 
 use dccp_wire::{Header, MpOption, Opt, Options, Reset, ResetCode, RttType};
 
-/// The fields to read: our name, tshark's name native and in UDP ("": not shown there).
+/// The fields to read: our name, tshark's name for native packets and in UDP ("": not shown there).
 pub(crate) const FIELDS: &[(&str, &str, &str)] = &[
     ("srcport", "dccp.srcport", "dccpudp.srcport"),
     ("dstport", "dccp.dstport", "dccpudp.dstport"),

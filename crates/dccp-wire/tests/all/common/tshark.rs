@@ -14,7 +14,7 @@ pub(crate) fn scratch(name: &str) -> PathBuf {
     Path::new(env!("CARGO_TARGET_TMPDIR")).join(name)
 }
 
-/// The reason why tshark cannot be used; None: it can.
+/// The reason why tshark cannot be used; `None` if it can be used.
 fn missing() -> Option<String> {
     match Command::new("tshark").arg("--version").output() {
         Ok(out) if out.status.success() => None,
@@ -40,7 +40,7 @@ pub(crate) struct Frame(HashMap<String, Vec<String>>);
 impl Frame {
     /// The values of a field, with numbers converted to decimal.
     pub(crate) fn get(&self, field: &str) -> Vec<String> {
-        self.0.get(field).unwrap_or_else(|| panic!("{field} was not asked for")).clone()
+        self.0.get(field).unwrap_or_else(|| panic!("{field} was not requested from tshark")).clone()
     }
 
     /// The values of a field as numbers.
@@ -59,8 +59,8 @@ fn decimal(text: &str) -> String {
     }
 }
 
-/// Reads `fields` of every frame of a capture, with checksums verified and absolute sequence numbers. Panics
-/// if tshark reports an error, for example in the Lua script.
+/// Reads `fields` of every frame of a capture. tshark verifies checksums and shows absolute sequence numbers. Panics if
+/// tshark reports an error, for example in the Lua script.
 pub(crate) fn frames(capture: &Path, fields: &[&str], arguments: &[&str]) -> Vec<Frame> {
     let mut tshark = Command::new("tshark");
     tshark.arg("-X").arg(format!("lua_script:{}", root().join("tools/wireshark/mpdccp.lua").display()));
