@@ -6,7 +6,7 @@ use divan::counter::BytesCount;
 use divan::{Bencher, black_box};
 use mpdccp_units::{Duration, Time};
 
-/// Bytes per turn.
+/// Bytes written per iteration.
 const BLOCK: usize = 64 << 10;
 const MTU: usize = 1_400;
 
@@ -26,11 +26,11 @@ struct Pair {
 impl Pair {
     fn new() -> Pair {
         let mut ends = [Role::Client, Role::Server].map(|role| Streams::new(role, Config::default()));
-        let id = ends[0].open(b"", 0).expect("the first stream");
+        let id = ends[0].open(b"", 0).expect("the peer allows a first stream");
         let (block, out) = (vec![7; BLOCK], vec![0; BLOCK]);
         let mut pair = Pair { now: Time::from_millis(1), ends, id, block, out, packet: [0; MTU] };
         pair.carry();
-        pair.ends[1].accept(id, b"").expect("it has arrived");
+        pair.ends[1].accept(id, b"").expect("the stream's header has arrived");
         pair.carry();
         pair
     }
@@ -50,21 +50,21 @@ impl Pair {
         self.carry();
         let mut read = 0;
         while read < written {
-            let len = self.ends[1].read(self.id, &mut self.out).expect("it has arrived");
+            let len = self.ends[1].read(self.id, &mut self.out).expect("the data has arrived");
             read += len;
         }
         self.carry();
     }
 }
 
-/// Written, packed, received and read: four copies.
+/// One stream: its bytes are written, packed, received and read, so they are copied four times.
 #[divan::bench]
 fn stream(bencher: Bencher<'_, '_>) {
     let mut pair = Pair::new();
     bencher.counter(BytesCount::new(BLOCK)).bench_local(|| pair.turn());
 }
 
-/// The same bytes copied four times.
+/// For comparison: the same bytes copied four times.
 #[divan::bench]
 fn four_copies(bencher: Bencher<'_, '_>) {
     let (mut from, mut to) = (vec![7u8; BLOCK], vec![0u8; BLOCK]);

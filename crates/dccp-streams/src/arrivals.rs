@@ -5,10 +5,10 @@ use mpdccp_units::{Duration, Time};
 
 /// Longest delay of an acknowledgement (docs/streams.md).
 pub(crate) const MAX_ACK_DELAY: Duration = Duration::from_millis(25);
-/// Delay of an acknowledgement that reports a new gap: more may follow.
+/// Delay of an acknowledgement that reports a new gap, because more gaps may follow.
 const GAP_DELAY: Duration = Duration::from_millis(1);
-/// Maximum number of ranges of numbers kept; the lowest are dropped, and their packets are no longer known as
-/// received. A fast path with reordering has hundreds.
+/// Maximum number of ranges of packet numbers kept. Beyond it the lowest range is forgotten, and its packets no longer
+/// count as received. A fast path with reordering has hundreds of ranges.
 const MAX_RANGES: usize = 1_024;
 
 #[derive(Debug)]
@@ -69,7 +69,7 @@ mod tests {
         arrivals.on_packet(t(1), 0, false);
         assert_eq!(arrivals.due, Some(t(1) + MAX_ACK_DELAY));
         arrivals.on_packet(t(2), 1, false);
-        assert_eq!(arrivals.due, Some(t(1) + MAX_ACK_DELAY), "the delay counts from the first packet");
+        assert_eq!(arrivals.due, Some(t(1) + MAX_ACK_DELAY), "the delay must count from the first packet");
         arrivals.on_packet(t(3), 3, false);
         assert_eq!(arrivals.due, Some(t(3) + GAP_DELAY));
         arrivals.on_packet(t(3), 4, true);

@@ -1,4 +1,4 @@
-//! Bytes of one direction of a stream, in chunks that never move: they are copied in once and out once per
+//! Bytes of one direction of a stream, in chunks that never move. Bytes are copied once on input and once per
 //! transmission.
 
 use alloc::collections::VecDeque;
@@ -10,7 +10,7 @@ use core::ops::Range;
 pub(crate) const CHUNK: usize = 16 << 10;
 /// Maximum number of chunks kept for reuse.
 const MAX_FREE: usize = 64;
-/// Initial size of a stream's first chunk, which grows, so that a short stream needs little memory.
+/// Initial size of a stream's first chunk. The chunk grows, so that a short stream needs little memory.
 const SMALLEST: usize = 256;
 
 /// Unused chunks.
@@ -37,7 +37,7 @@ pub(crate) struct Chunks {
 }
 
 impl Chunks {
-    /// Position of an offset: the chunk's index from the stream's start, and the offset in it.
+    /// Position of an offset: the chunk's index from the stream's start, and the offset in the chunk.
     fn place(offset: u64) -> (u64, usize) {
         (offset / CHUNK as u64, (offset % CHUNK as u64) as usize)
     }
@@ -47,7 +47,7 @@ impl Chunks {
         self.start
     }
 
-    /// Memory from `offset` on to the end of its chunk, at most `len` bytes.
+    /// The memory from `offset` to the end of its chunk, at most `len` bytes.
     pub(crate) fn space(&mut self, pool: &mut Pool, offset: u64, len: usize) -> &mut [u8] {
         let (piece, at) = Chunks::place(offset);
         let index = (piece - Chunks::place(self.start).0) as usize;
@@ -79,8 +79,8 @@ impl Chunks {
         }
     }
 
-    /// The bytes from the start of `range` on, up to its end or the end of the chunk. The range must have
-    /// been stored.
+    /// The bytes from the start of `range` up to its end or the end of the chunk. The whole range must have been
+    /// stored.
     pub(crate) fn piece(&self, range: Range<u64>) -> &[u8] {
         let (piece, at) = Chunks::place(range.start);
         let index = (piece - Chunks::place(self.start).0) as usize;
@@ -99,7 +99,7 @@ impl Chunks {
         }
     }
 
-    /// Frees bytes below `offset`; everything, if `nothing_beyond`.
+    /// Frees bytes below `offset`, or all bytes if `nothing_beyond`.
     pub(crate) fn release(&mut self, pool: &mut Pool, offset: u64, nothing_beyond: bool) {
         let pieces = Chunks::place(offset).0 - Chunks::place(self.start).0;
         let pieces =

@@ -1,11 +1,11 @@
 use crate::turns::Turns;
 use alloc::collections::VecDeque;
 
-/// Streams that are sent alike, and share turns.
+/// The streams of one class, which are scheduled together.
 #[derive(Debug, Default)]
 pub(crate) struct Class {
     pub(crate) turns: Turns,
-    /// Streams with control frames.
+    /// Streams with control frames to send.
     pub(crate) control: VecDeque<u64>,
     /// Bytes written but not sent yet.
     pub(crate) unsent: u64,

@@ -1,11 +1,11 @@
 /// Longest header of a stream, bytes.
 pub const MAX_HEADER: usize = 1024;
 
-/// Initial limit of a peer's bytes on a stream (docs/streams.md).
+/// Initial limit of the peer's bytes on a stream (docs/streams.md).
 pub(crate) const INITIAL_WINDOW: u64 = 64 << 10;
-/// Initial limit of a peer's bytes on all streams (docs/streams.md).
+/// Initial limit of the peer's bytes on all streams (docs/streams.md).
 pub(crate) const INITIAL_SESSION_WINDOW: u64 = 1 << 20;
-/// Initial limit of a peer's streams (docs/streams.md).
+/// Initial limit of the peer's streams (docs/streams.md).
 pub(crate) const INITIAL_STREAMS: u64 = 128;
 
 /// This end's role in the session. It determines the identifiers of the streams that it opens.
@@ -17,13 +17,13 @@ pub enum Role {
     Server,
 }
 
-/// Limits of one end. The peer learns them by frames, so both ends may have different ones.
+/// Limits of one end. Frames tell the peer these limits, so the two ends may have different ones.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Config {
     /// Maximum number of unread bytes of all streams, at least 1 MiB.
     pub receive_memory: u64,
-    /// Maximum number of unread bytes of one stream, at least 64 KiB. The window grows up to it if the
-    /// bandwidth-delay product requires.
+    /// Maximum number of unread bytes of one stream, at least 64 KiB. The window grows up to this value if the
+    /// bandwidth-delay product requires it.
     pub stream_window: u64,
     /// Maximum number of bytes of all streams that were written but not sent yet.
     pub send_memory: u64,
@@ -56,7 +56,7 @@ pub struct Stats {
     pub packets_received: u64,
     /// Numbered packets declared lost.
     pub packets_lost: u64,
-    /// Packets declared lost after later ones of their path, but received in the end.
+    /// Packets declared lost after later packets of their path had arrived, but received in the end.
     pub losses_taken_back: u64,
     /// Probe timeouts.
     pub probe_timeouts: u64,
@@ -70,10 +70,10 @@ pub struct Stats {
     pub bytes_received: u64,
     /// Packets dropped: malformed.
     pub malformed: u64,
-    /// Packets dropped: an acknowledgement of an unsent packet, data beyond a window or an end, a stream
-    /// beyond the limit.
+    /// Packets dropped because they violate the protocol: an acknowledgement of an unsent packet, data beyond a window
+    /// or after the end of a stream, a stream beyond the limit.
     pub violations: u64,
-    /// Packets not acknowledged: a stream reached its limit of gaps.
+    /// Packets not acknowledged because a stream reached its limit of gaps.
     pub too_many_gaps: u64,
     /// Streams reset because too many were half open.
     pub half_open_refused: u64,

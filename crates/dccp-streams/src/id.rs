@@ -1,7 +1,7 @@
 use core::fmt;
 
-/// Identifier of a stream in a session. The client opens even ones, the server odd ones; each end counts up
-/// by two.
+/// Identifier of a stream in a session. The client opens streams with even numbers, the server with odd ones. Each end
+/// counts up by two.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct StreamId(pub u64);
 
@@ -9,14 +9,14 @@ pub struct StreamId(pub u64);
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum StreamError {
-    /// There is no such stream, or it is over.
+    /// There is no such stream, or it has ended.
     Unknown,
-    /// Nothing can be read, written or opened now. An event reports when reading or writing becomes possible;
-    /// there is no event for opening.
+    /// Nothing can be read, written or opened now. An event reports when reading or writing becomes possible. No event
+    /// reports when opening becomes possible.
     Blocked,
     /// The header is longer than [`MAX_HEADER`](crate::MAX_HEADER).
     HeaderTooLong,
-    /// The stream was opened by the peer and not yet accepted, or was already accepted.
+    /// The peer opened the stream and this end has not accepted it yet, or this end accepted it before.
     NotAccepted,
     /// This end finished the stream.
     Finished,
@@ -28,9 +28,9 @@ impl fmt::Display for StreamError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             StreamError::Unknown => "no such stream",
-            StreamError::Blocked => "not possible at the moment",
+            StreamError::Blocked => "nothing can be read, written or opened now",
             StreamError::HeaderTooLong => "the header is too long",
-            StreamError::NotAccepted => "the stream waits to be accepted, or was accepted before",
+            StreamError::NotAccepted => "the stream is not accepted yet, or was accepted before",
             StreamError::Finished => "the stream was finished",
             StreamError::Reset => "the stream was reset",
         })

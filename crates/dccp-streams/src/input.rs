@@ -1,4 +1,4 @@
-//! Received packets, and the fates of sent ones.
+//! Received packets, and the outcome (acknowledged or lost) of sent packets.
 
 use crate::arrivals::Arrivals;
 use crate::event::Pending;
@@ -11,7 +11,7 @@ use crate::{Reason, StreamId};
 use alloc::boxed::Box;
 use mpdccp_units::Time;
 
-/// Maximum number of paths of the peer whose packets are recorded; a new one replaces the one silent for
+/// Maximum number of the peer's paths whose packets are recorded. A new path replaces the one that has been silent
 /// longest.
 const MAX_ARRIVALS: usize = 16;
 
@@ -60,7 +60,7 @@ impl Streams {
         match frame {
             Frame::Ack(ack) => {
                 let Some(path) = self.paths.iter_mut().find(|p| p.name == ack.path) else {
-                    // The path has gone down since.
+                    // The acknowledged path has gone down since the packet left.
                     return if ack.path < self.next_path { Ok(()) } else { Err(Refused::Violation) };
                 };
                 if !path.on_ack(now, &ack, &mut self.fates) {
@@ -93,7 +93,7 @@ impl Streams {
         Ok(())
     }
 
-    /// Creates the peer's streams up to `id`, if they are new. False if the stream is over.
+    /// Creates the peer's streams up to `id`, if they are new. False if stream `id` has ended.
     fn find(&mut self, id: u64) -> Result<bool, Refused> {
         if self.is_peers(id) {
             if id / 2 >= self.peer_may_open {
@@ -129,7 +129,7 @@ impl Streams {
             Frame::Reset { reason, size, .. } => {
                 self.received += stream.recv.on_reset(&mut self.pool, reason, size, credit)?;
                 if !(header || ours) {
-                    // The application does not know the stream yet, and will not learn of it.
+                    // The application does not know the stream yet. This end resets its half too and reports no event.
                     self.reset_send(id, reason);
                 } else if stream.recv.reset.is_some() && stream.recv.stopped.is_none() {
                     stream.events.remove(Pending::READABLE);
@@ -197,7 +197,7 @@ impl Streams {
         self.settle();
     }
 
-    /// Passes the fates of frames to their streams.
+    /// Passes the outcomes of sent frames to their streams.
     fn settle(&mut self) {
         while let Some(sent) = self.fates.acked.pop_front() {
             match sent {
@@ -257,7 +257,7 @@ impl Streams {
     }
 }
 
-/// Whether a packet is entirely well-formed: otherwise none of it is processed.
+/// Whether a packet is entirely well-formed. If not, none of its frames is processed.
 fn are_frames(mut bytes: &[u8]) -> bool {
     while !bytes.is_empty() {
         if wire::frame(&mut bytes).is_none() {

@@ -12,13 +12,13 @@ use mpdccp_units::{Duration, Time};
 const MIN_PACKET: usize = MAX_PACKET_HEADER + MAX_CONTROL + 8;
 
 impl Streams {
-    /// Whether to call [`poll_transmit`](Self::poll_transmit) for this class now. The call may find nothing
-    /// to send if data to be retransmitted has arrived meanwhile.
+    /// Whether to call [`poll_transmit`](Self::poll_transmit) for this class now. The call may find nothing to send if
+    /// the data to retransmit has arrived meanwhile.
     pub fn has_packet(&self, now: Time, class: u8) -> bool {
         self.has_data(class.into()) || class == 0 && self.has_due_ack(now)
     }
 
-    /// Whether frames of this class wait. Frames that belong to no stream count as frames of class 0.
+    /// Whether frames of this class wait to be sent. Frames that belong to no stream count as frames of class 0.
     fn has_data(&self, class: usize) -> bool {
         self.classes.get(class).is_some_and(|class| !class.turns.is_empty() || !class.control.is_empty())
             || class == 0 && (self.tell_window || self.tell_streams)
@@ -28,21 +28,23 @@ impl Streams {
         self.arrivals.iter().any(|a| a.due.is_some_and(|at| at <= now))
     }
 
-    /// Bytes that wait for their first transmission.
+    /// Bytes that wait for their first transmission, of all classes.
     pub fn backlog(&self) -> u64 {
         self.classes.iter().map(|class| class.unsent).sum()
     }
 
-    /// Like [`backlog`](Self::backlog), of one class.
+    /// Bytes of one class that wait for their first transmission.
     pub fn backlog_of(&self, class: u8) -> u64 {
         self.classes.get(usize::from(class)).map_or(0, |class| class.unsent)
     }
 
-    /// Writes the next packet of a class, to leave over `path` now, into `out` and returns its length. `out`
-    /// has the size of the largest packet of that path. `path` is the owner's identifier; `rtt` is used until
-    /// the streams have measured it. `head_start` is 0 for a path of least delay. On a distant path only
-    /// streams send whose current burst has at least `head_start` bytes, so that short exchanges do not wait
-    /// for it. A burst begins when the peer has received everything.
+    /// Writes the next packet of a class into `out` and returns its length. The packet must leave over `path` now.
+    /// `out` has the size of the largest packet of that path. `path` is the owner's identifier; `rtt` is used until the
+    /// streams have measured the round trip.
+    ///
+    /// `head_start` is 0 for a path of least delay. On a path with more delay, only streams whose current burst has at
+    /// least `head_start` bytes send, so that short exchanges do not wait for that path. A burst begins when the peer
+    /// has received everything.
     pub fn poll_transmit(
         &mut self,
         now: Time,
@@ -78,8 +80,8 @@ impl Streams {
         Some(self.leave(now, at, writer, skip, last))
     }
 
-    /// Copies the stream bytes of `packet`, which was just made for another path, into a packet for this
-    /// path: as many as fit.
+    /// Copies the stream bytes of `packet`, which was just made for another path, into a packet for this path. Copies
+    /// as many bytes as fit.
     pub fn poll_copy(
         &mut self,
         now: Time,
@@ -124,7 +126,7 @@ impl Streams {
         wire::header_len(self.paths[at].name, self.paths[at].next_number())
     }
 
-    /// Finishes the packet, which leaves now.
+    /// Completes the packet, which leaves now.
     fn leave(&mut self, now: Time, at: usize, writer: Writer<'_>, skip: usize, last: bool) -> usize {
         self.stats.packets_sent += 1;
         let path = &mut self.paths[at];
@@ -197,7 +199,7 @@ impl Streams {
         }
     }
 
-    /// The next stream of a class, and the data that it sends.
+    /// The next stream of a class, and the data that the stream sends.
     fn next_turn(&mut self, class: usize, head_start: u64) -> Option<(u64, Piece)> {
         while let Some(id) = self.classes.get_mut(class)?.turns.next(&mut self.streams, head_start) {
             match self.streams.get(&id)?.send.next(self.may_send - self.sent) {
@@ -249,7 +251,7 @@ impl Streams {
                 self.classes[class].unsent -= len;
             }
             self.paths[at].push_frame(Sent::Data { id, offset, len: len as u32, fin: piece.fin });
-            // If the stream has no more data, this packet is its last, and its place in the round is freed.
+            // If the stream has no more data, its turn ends and it leaves the schedule.
             if stream.send.next(self.may_send - self.sent).is_none() {
                 self.end_turn(id);
             }
@@ -279,7 +281,7 @@ impl Streams {
         }
     }
 
-    /// Updates the peer's limits, of a stream or of the session, once the change is worth a frame.
+    /// Sends the peer a new limit, of a stream or of the session, once the increase is worth a frame.
     pub(crate) fn on_consumed(&mut self, id: u64, len: u64) {
         self.read += len;
         self.check_session_window();
@@ -300,7 +302,7 @@ impl Streams {
         self.tell_window |= room >= self.config.receive_memory / 4;
     }
 
-    /// Removes a stream that is over, and allows the peer another.
+    /// Removes a stream that has ended, and allows the peer another one.
     pub(crate) fn forget(&mut self, id: u64) {
         if self.streams.get(&id).is_none_or(|stream| !stream.is_over()) {
             return;
@@ -314,7 +316,7 @@ impl Streams {
         }
     }
 
-    /// Updates the number of streams that the peer may open, once the change is worth a frame.
+    /// Raises the number of streams that the peer may open, once the increase is worth a frame.
     pub(crate) fn check_streams(&mut self) {
         let may = self.peer_opened - self.peer_open + self.config.max_streams;
         self.tell_streams |= may - self.peer_may_open >= INITIAL_STREAMS / 2;

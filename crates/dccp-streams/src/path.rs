@@ -1,5 +1,5 @@
-//! Unacknowledged packets of one path, and loss detection. Each path has its own packet numbers, so a slower
-//! path never looks lossy.
+//! Unacknowledged packets of one path, and loss detection. Each path has its own packet numbers, so the delay of a
+//! slower path does not look like loss.
 
 use crate::arrivals::MAX_ACK_DELAY;
 use crate::wire::Ack;
@@ -7,19 +7,19 @@ use alloc::collections::VecDeque;
 use dccp_cc::RttEstimator;
 use mpdccp_units::{Duration, Time};
 
-/// Maximum number of packets kept per path. When it is reached, nothing leaves over the path until some are
+/// Maximum number of packets kept per path. When it is reached, no data leaves over the path until some packets are
 /// acknowledged.
 const MAX_PACKETS: usize = 1 << 16;
-/// Later packets of a path that must arrive before a missing one counts as lost.
+/// Number of later packets of the path that must arrive before a missing packet counts as lost.
 const REORDERING: u64 = 3;
-/// Maximum number of increases of the reordering tolerance by late arrivals.
+/// Maximum number of times that late arrivals increase the reordering tolerance.
 const MAX_PATIENCE: u32 = 8;
 /// Maximum number of doublings of the probe timeout.
 const MAX_BACKOFF: u32 = 6;
-/// Minimum round-trip variation that timers allow for.
+/// Minimum variation of the round-trip time that timers allow for.
 const GRANULARITY: Duration = Duration::from_millis(1);
 
-/// A frame that is retransmitted, or no longer needed, depending on its packet's fate.
+/// A sent frame. The fate of its packet decides whether the frame is retransmitted.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Sent {
     Data { id: u64, offset: u64, len: u32, fin: bool },
@@ -71,7 +71,7 @@ pub(crate) struct Path {
     frames: VecDeque<Sent>,
     /// Number of frames removed from the front so far.
     frames_base: u64,
-    /// No packet below this number is in flight.
+    /// All packets below this number are acknowledged or lost.
     oldest: u64,
     in_flight: usize,
     largest_acked: Option<u64>,
@@ -80,7 +80,7 @@ pub(crate) struct Path {
     progress: Time,
     backoff: u32,
     patience: u32,
-    /// When an acknowledgement was last requested.
+    /// When a packet last requested an acknowledgement.
     asked: Option<Time>,
 }
 
@@ -117,8 +117,8 @@ impl Path {
         self.packets.len() >= MAX_PACKETS
     }
 
-    /// Whether the packet that leaves now requests an acknowledgement. Packets request one four times per
-    /// round trip; the last packet of the waiting data requests one after half of this interval.
+    /// Whether the packet that leaves now requests an acknowledgement. Packets request one four times per round trip.
+    /// The last packet of the waiting data requests one if half of this interval has passed.
     pub(crate) fn asks(&mut self, now: Time, last: bool) -> bool {
         let wait = self.rtt.srtt().unwrap_or_default() / if last { 8 } else { 4 };
         let asks = self.asked.is_none_or(|at| now.since(at) >= wait);
@@ -133,7 +133,8 @@ impl Path {
         self.frames.push_back(frame);
     }
 
-    /// Records that the packet with the added frames leaves. False if there were none: then it has no number.
+    /// Records that the packet with the added frames leaves. Returns false if there were no frames: then the packet has
+    /// no number.
     pub(crate) fn on_sent(&mut self, now: Time) -> bool {
         let frames_end = self.frames_base + self.frames.len() as u64;
         if self.packets.back().map_or(self.frames_base, |p| p.frames_end) == frames_end {
@@ -204,7 +205,7 @@ impl Path {
         true
     }
 
-    /// How long to wait for a packet that was overtaken, including the round trip.
+    /// How long after its departure an overtaken packet counts as lost. Includes the round trip.
     fn reordering_time(&self) -> Duration {
         let rtt = self.rtt.srtt().unwrap_or_default().max(self.rtt.latest().unwrap_or_default());
         rtt + (rtt * (1 + 2 * self.patience) / 8).max(GRANULARITY)
@@ -242,7 +243,7 @@ impl Path {
         }
     }
 
-    /// Removes settled packets. Lost ones are kept for a while: they may still arrive, and then need no
+    /// Removes acknowledged packets, and lost ones after a while. A lost packet that still arrives needs no
     /// retransmission.
     fn forget(&mut self, now: Time) {
         let keep = self.rtt.srtt().unwrap_or_default() * 4;

@@ -4,7 +4,7 @@ pub const PRIORITIES: u8 = 8;
 /// Bytes per turn.
 pub(crate) const QUANTUM: i64 = 3_000;
 
-/// The list of its priority that a stream is in.
+/// The list of its priority in which a stream is.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) enum Listed {
     #[default]
@@ -17,7 +17,7 @@ pub(crate) enum Listed {
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Place {
     pub(crate) listed: Listed,
-    /// Bytes that it may still send in its turn.
+    /// Bytes that the stream may still send in its turn.
     pub(crate) deficit: i64,
     pub(crate) priority: u8,
     /// Bytes sent since the peer last acknowledged everything.
@@ -29,7 +29,7 @@ impl Place {
         Place { listed: Listed::No, deficit: QUANTUM, priority: priority.min(PRIORITIES - 1), burst: 0 }
     }
 
-    /// Charges the current stream for this many sent bytes.
+    /// Charges the stream, whose turn it is, for `bytes` sent bytes.
     pub(crate) fn on_sent(&mut self, bytes: usize) {
         self.deficit -= bytes as i64;
         self.burst += bytes as u64;

@@ -1,5 +1,5 @@
-/// Reason for resetting or stopping a stream. Three bytes on the wire: a kind, and two bytes that depend on
-/// it.
+/// Reason for resetting or stopping a stream. On the wire it is three bytes: a kind, and two bytes that depend on the
+/// kind.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Reason {
@@ -21,7 +21,7 @@ pub enum Reason {
     Limit,
     /// The peer violated the stream's protocol: its header is too long.
     Protocol,
-    /// The session of the bytes ended, or one end lost its state.
+    /// The session that carried the stream ended, or one end lost its state.
     SessionLost,
     /// An ICMP message (RFC 792) of this type and code.
     Icmp4(u8, u8),

@@ -9,7 +9,7 @@ use alloc::boxed::Box;
 use alloc::vec;
 use core::ops::Range;
 
-/// Gaps allowed with any window; larger windows allow one per KiB.
+/// Gaps allowed with any window; larger windows allow one gap per KiB.
 const MIN_GAPS: u64 = 64;
 /// Bytes of a header's length field.
 const LENGTH: u64 = 2;
@@ -19,7 +19,7 @@ const LENGTH: u64 = 2;
 pub(crate) enum Refused {
     /// The peer violated the protocol.
     Violation,
-    /// Too many gaps; accepted when sent again later.
+    /// Too many gaps; the frame can be accepted when retransmitted later.
     TooManyGaps,
 }
 
@@ -98,7 +98,7 @@ impl RecvHalf {
         self.reset.is_none() && self.header().is_some() && self.size == Some(self.read())
     }
 
-    /// Whether more data is expected and wanted.
+    /// Whether more data is expected, and this end has not stopped reading.
     pub(crate) fn wants_more(&self) -> bool {
         self.size.is_none() && !self.is_discarded()
     }
@@ -125,8 +125,8 @@ impl RecvHalf {
         Ok(())
     }
 
-    /// Handles received bytes; `credit` is the limit over all streams. Returns the increase of the highest
-    /// offset, and the number of new bytes.
+    /// Handles received bytes; `credit` is the limit over all streams. Returns the increase of the highest offset, and
+    /// the number of new bytes.
     pub(crate) fn on_data(
         &mut self,
         pool: &mut Pool,
@@ -291,7 +291,7 @@ mod tests {
         for bytes in [&[][..], &[0], &[0, 2, 9]] {
             let mut short = RecvHalf::new();
             data(&mut short, 0, bytes, true).unwrap();
-            assert!(short.is_header_invalid(), "it ends within its header");
+            assert!(short.is_header_invalid(), "the stream ended within its header");
         }
     }
 
@@ -324,7 +324,11 @@ mod tests {
         let mut half = with_header();
         data(&mut half, 3, b"abc", false).unwrap();
         let pool = &mut Pool::default();
-        assert_eq!(half.on_reset(pool, Reason::Reset, 5, 100), Err(Refused::Violation), "it sent more");
+        assert_eq!(
+            half.on_reset(pool, Reason::Reset, 5, 100),
+            Err(Refused::Violation),
+            "more bytes than the size"
+        );
         assert_eq!(half.on_reset(pool, Reason::Reset, 10, 100), Ok(4));
         assert_eq!((half.available(), half.reset, half.is_done()), (0, Some(Reason::Reset), true));
         let mut half = with_header();
@@ -334,6 +338,6 @@ mod tests {
         let mut half = with_header();
         data(&mut half, 3, b"abc", false).unwrap();
         half.on_reset(pool, Reason::Reset, 6, 100).unwrap();
-        assert!(!half.is_finished(), "a reset is no end");
+        assert!(!half.is_finished(), "a reset counted as the end");
     }
 }

@@ -18,9 +18,9 @@ pub(crate) struct Piece {
 /// State of the end of the stream.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Fin {
-    /// More may be written.
+    /// The application may write more.
     Open,
-    /// The end waits to be sent or retransmitted.
+    /// The end of the stream waits to be sent or retransmitted.
     Waiting,
     Sent,
     Acked,
@@ -38,7 +38,7 @@ pub(crate) struct SendHalf {
     /// Sent, lost, not yet retransmitted.
     lost: RangeSet,
     pub(crate) limit: u64,
-    /// The limit at which the peer was last told that it blocks this stream.
+    /// The limit for which the last BLOCKED frame was sent.
     told_blocked: Option<u64>,
     fin: Fin,
     /// Whether the stream was reset, and whether the peer has acknowledged that.
@@ -79,7 +79,7 @@ impl SendHalf {
         self.fin == Fin::Acked && self.is_all_acked()
     }
 
-    /// Whether everything is acknowledged or abandoned, so that no retransmission follows.
+    /// Whether everything is acknowledged or abandoned, so that nothing is retransmitted.
     pub(crate) fn is_done(&self) -> bool {
         self.reset.map_or(self.is_delivered(), |(_, known)| known)
     }
@@ -127,12 +127,12 @@ impl SendHalf {
         (!range.is_empty() || (fin && self.fin == Fin::Waiting)).then_some(Piece { range, fin, repair })
     }
 
-    /// Whether only the session's window blocks data.
+    /// Whether the stream has data that only the session's window blocks.
     pub(crate) fn wants_credit(&self) -> bool {
         self.reset.is_none() && self.sent < self.written.min(self.limit)
     }
 
-    /// Whether to tell the peer that its window blocks this stream; once per limit.
+    /// Whether to send BLOCKED because the peer's window blocks this stream; true once per limit.
     pub(crate) fn tell_blocked(&mut self) -> bool {
         let blocked = self.reset.is_none() && self.sent == self.limit && self.unsent() > 0;
         let tell = blocked && self.told_blocked != Some(self.limit);
@@ -147,7 +147,7 @@ impl SendHalf {
         self.told_blocked = None;
     }
 
-    /// This part of the data from [`next`](Self::next) leaves now.
+    /// Records that this part of the data from [`next`](Self::next) leaves now.
     pub(crate) fn on_sent(&mut self, piece: &Piece) {
         if piece.repair {
             self.lost.remove(piece.range.clone());

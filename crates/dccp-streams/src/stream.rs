@@ -16,10 +16,10 @@ pub(crate) struct Stream {
     pub(crate) send: SendHalf,
     pub(crate) recv: RecvHalf,
     pub(crate) place: Place,
-    /// The class in which it waits to be sent, and the DSCP of its packets.
+    /// The class in which the stream waits to be sent, and the DSCP of its packets.
     pub(crate) class: usize,
     pub(crate) dscp: u8,
-    /// Our header was written, since we opened or accepted the stream.
+    /// This end opened or accepted the stream, so its header was written.
     pub(crate) accepted: bool,
     /// Bits of [`control`].
     pub(crate) control: u8,

@@ -30,30 +30,30 @@ pub struct Streams {
     pub(crate) config: Config,
     pub(crate) streams: BTreeMap<u64, Box<Stream>>,
     pub(crate) pool: Pool,
-    /// At least one; streams are in the first by default.
+    /// At least one class. Streams are in the first class by default.
     pub(crate) classes: Vec<Class>,
     /// Streams that wait for room in the session's window.
     pub(crate) starved: Vec<u64>,
     events: VecDeque<u64>,
-    /// Number of streams that this end opened, and may open.
+    /// Number of streams that this end has opened, and maximum allowed by the peer.
     opened: u64,
     pub(crate) may_open: u64,
-    /// Number of streams that the peer opened, may open, and has open.
+    /// Number of streams that the peer has opened, the maximum allowed, and the number still open.
     pub(crate) peer_opened: u64,
     pub(crate) peer_may_open: u64,
     pub(crate) peer_open: u64,
     pub(crate) tell_streams: bool,
     /// Streams of the peer that were neither accepted nor reset.
     pub(crate) half_open: usize,
-    /// New bytes sent, and the limit.
+    /// Number of new bytes sent, and the peer's limit.
     pub(crate) sent: u64,
     pub(crate) may_send: u64,
-    /// Bytes received, bytes read or discarded, and the limit of the peer.
+    /// Number of bytes received, number of bytes read or discarded, and the peer's limit.
     pub(crate) received: u64,
     pub(crate) read: u64,
     pub(crate) peer_may_send: u64,
     pub(crate) tell_window: bool,
-    /// The peer was told this end's limits, or will be with the next packet.
+    /// This end's limits were sent to the peer, or are in the next packet.
     told_limits: bool,
     pub(crate) paths: Vec<Path>,
     pub(crate) next_path: u64,
@@ -63,7 +63,7 @@ pub struct Streams {
 }
 
 impl Streams {
-    /// Makes an end without streams. The peer must have the other role.
+    /// Creates an end without streams. The peer must have the other role.
     pub fn new(role: Role, config: Config) -> Streams {
         let config = Config {
             receive_memory: config.receive_memory.max(INITIAL_SESSION_WINDOW),
@@ -101,8 +101,8 @@ impl Streams {
         }
     }
 
-    /// Opens a stream with a header for the peer; it can be written to at once. `priority` is below
-    /// [`PRIORITIES`](crate::PRIORITIES), 0 the most urgent.
+    /// Opens a stream with a header for the peer. The caller can write to the stream at once. `priority` is below
+    /// [`PRIORITIES`](crate::PRIORITIES); 0 is the most urgent.
     ///
     /// # Errors
     /// [`StreamError::Blocked`] while the peer allows no more streams, [`StreamError::HeaderTooLong`].
@@ -121,8 +121,8 @@ impl Streams {
         Ok(StreamId(id))
     }
 
-    /// The peer is present: the next packet tells it this end's limits if they differ from the initial ones.
-    /// Without this call, the peer learns the limits when a stream opens, and starts with small ones.
+    /// Call this once the peer is present. The next packet then tells the peer this end's limits if they differ from
+    /// the initial ones. Without this call, the peer learns the limits when a stream opens, and starts with small ones.
     pub fn tell_limits(&mut self) {
         if !self.told_limits {
             self.told_limits = true;
@@ -162,7 +162,7 @@ impl Streams {
         Ok(())
     }
 
-    /// The peer's header of a stream, or its answer to our header, once received.
+    /// The peer's header of a stream, or its answer to our header, once it has arrived.
     pub fn header(&self, id: StreamId) -> Option<&[u8]> {
         self.streams.get(&id.0)?.recv.header()
     }
@@ -181,13 +181,13 @@ impl Streams {
         Ok(stream)
     }
 
-    /// Bytes that a stream may have unsent: half of the free send memory, so that blocked streams leave room
-    /// for others.
+    /// Maximum number of unsent bytes of a stream: half of the free send memory, so that blocked streams leave room for
+    /// others.
     fn share(&self) -> u64 {
         (self.config.send_memory.saturating_sub(self.backlog()) / 2).clamp(MIN_UNSENT, MAX_UNSENT)
     }
 
-    /// Accepts as many bytes as there is room for; returns their number.
+    /// Writes as many bytes as there is room for; returns their number.
     ///
     /// # Errors
     /// [`StreamError::Blocked`] if there is no room; [`Event::Writable`] reports when there is.
@@ -210,7 +210,7 @@ impl Streams {
         Ok(len)
     }
 
-    /// Ends writing: the peer reads the end after the written data.
+    /// Ends writing: after the written data, the peer reads the end of the stream.
     ///
     /// # Errors
     /// [`StreamError::Finished`] and [`StreamError::Reset`] if the stream was already in that state.
@@ -255,10 +255,11 @@ impl Streams {
         Ok(stream.recv.peek())
     }
 
-    /// Removes the first `len` bytes that [`peek`](Self::peek) returned; with 0, acknowledges the end.
+    /// Removes the first `len` bytes that [`peek`](Self::peek) returned. With `len` 0, acknowledges the end of the
+    /// stream.
     ///
     /// # Errors
-    /// As for [`read`](Self::read): if there is no error after `peek` returned nothing, the stream has ended.
+    /// As for [`read`](Self::read). If `peek` returned nothing and this call returns no error, the stream has ended.
     pub fn consume(&mut self, id: StreamId, len: usize) -> Result<(), StreamError> {
         let len = len.min(self.peek(id)?.len());
         if let Some(stream) = self.streams.get_mut(&id.0) {
@@ -275,7 +276,7 @@ impl Streams {
             return Err(StreamError::Blocked);
         }
         stream.recv.end_read |= len == 0;
-        // The end is also reported.
+        // With `len` 0 the caller asked about the end, which is reported as an event as well.
         stream.wants_read = len > 0 && stream.recv.available() == 0;
         self.notify_readable(id.0);
         self.on_consumed(id.0, len as u64);
@@ -283,8 +284,8 @@ impl Streams {
         Ok(())
     }
 
-    /// Resets both directions: undelivered data is lost, and the peer receives the reason. This refuses a
-    /// stream of the peer that was not accepted. No effect on a direction that is over.
+    /// Resets both directions: undelivered data is lost, and the peer receives the reason. This also refuses a stream
+    /// of the peer that was not accepted. No effect on a direction that has ended.
     ///
     /// # Errors
     /// [`StreamError::Unknown`].
@@ -295,8 +296,8 @@ impl Streams {
         Ok(())
     }
 
-    /// Stops reading: arriving data is discarded, and the peer is asked to stop sending. This refuses a
-    /// stream of the peer that was not accepted.
+    /// Stops reading: arriving data is discarded, and the peer is asked to stop sending. This also refuses a stream of
+    /// the peer that was not accepted.
     ///
     /// # Errors
     /// [`StreamError::Unknown`].
@@ -346,8 +347,8 @@ impl Streams {
         Ok(())
     }
 
-    /// Moves a stream to a class, of which there may be 256; all streams start in class 0. Its packets are
-    /// marked with a DSCP, which [`dscp`](crate::dscp) reads.
+    /// Moves a stream to another of the 256 classes; all streams start in class 0. Its packets are marked with a DSCP,
+    /// which [`dscp`](crate::dscp) reads.
     ///
     /// # Errors
     /// [`StreamError::Unknown`].
@@ -435,14 +436,13 @@ impl Streams {
         id.is_multiple_of(2) == (self.role == Role::Server)
     }
 
-    /// When to call [`handle_timeout`](Self::handle_timeout). In the past if a due packet could not leave
-    /// yet.
+    /// When to call [`handle_timeout`](Self::handle_timeout). In the past if a packet is due but could not leave yet.
     pub fn poll_timeout(&self) -> Option<Time> {
         let acks = self.arrivals.iter().filter_map(|a| a.due);
         acks.chain(self.paths.iter().filter_map(Path::next_timeout)).min()
     }
 
-    /// Number of streams that are not over.
+    /// Number of streams that have not ended.
     pub fn len(&self) -> usize {
         self.streams.len()
     }
@@ -462,7 +462,7 @@ impl Streams {
         }
     }
 
-    /// Statistics of one stream, unless it is over.
+    /// Statistics of one stream; `None` if it has ended.
     pub fn stream_stats(&self, id: StreamId) -> Option<StreamStats> {
         let stream = self.streams.get(&id.0)?;
         Some(StreamStats {

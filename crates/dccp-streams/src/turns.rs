@@ -1,6 +1,6 @@
-//! Scheduling of streams. Priorities are strict. Streams of one priority share by deficit round robin. A
-//! stream that has just got data goes first with the rest of its turn, similar to FQ-CoDel (RFC 8290), so
-//! that short exchanges do not wait for bulk transfers.
+//! Scheduling of streams. Priorities are strict. Streams of one priority share by deficit round robin. A stream that
+//! has just received data to send goes first and spends the rest of its turn, similar to FQ-CoDel (RFC 8290). Short
+//! exchanges therefore do not wait for bulk transfers.
 
 use crate::place::{Listed, PRIORITIES, Place, QUANTUM};
 use crate::stream::Stream;
@@ -13,12 +13,12 @@ struct Level {
     old: VecDeque<u64>,
 }
 
-/// Number of waiting streams among which a distant path looks for a long burst, so that a packet costs no more
-/// if thousands wait.
+/// Number of waiting streams that are searched for a long burst if the path is distant. The limit keeps a packet cheap
+/// when thousands of streams wait.
 const LOOK_AHEAD: usize = 16;
 
 impl Level {
-    /// The stream with a burst of at least `least` bytes whose turn is next, moved to the front of the old ones.
+    /// The next stream with a burst of at least `least` bytes. Moves it to the front of the old streams.
     fn next_long(&mut self, streams: &mut BTreeMap<u64, Box<Stream>>, least: u64) -> Option<u64> {
         let at = self.ahead(streams, |place| place.burst >= least && place.deficit > 0).or_else(|| {
             for id in self.old.iter().take(LOOK_AHEAD) {
@@ -48,8 +48,8 @@ impl Turns {
         self.0.iter().all(|level| level.new.is_empty() && level.old.is_empty())
     }
 
-    /// A stream has data to send. It goes before old streams with the rest of its last turn, or waits for its
-    /// next turn.
+    /// Adds a stream that has data to send. If its last turn was not used up, the stream goes before the old streams
+    /// with the rest of it. Otherwise the stream waits for its next turn.
     pub(crate) fn add(&mut self, id: u64, place: &mut Place) {
         if place.listed != Listed::No {
             return;
@@ -65,8 +65,8 @@ impl Turns {
         }
     }
 
-    /// The stream that sends next. On a distant path only streams send whose bursts have at least `head_start`
-    /// bytes, which is 0 elsewhere.
+    /// The stream that sends next. On a distant path only streams whose bursts have at least `head_start` bytes send.
+    /// On a path of least delay `head_start` is 0.
     pub(crate) fn next(&mut self, streams: &mut BTreeMap<u64, Box<Stream>>, head_start: u64) -> Option<u64> {
         if head_start > 0 {
             return self.0.iter_mut().find_map(|level| level.next_long(streams, head_start));
@@ -111,7 +111,7 @@ impl Turns {
         true
     }
 
-    /// The current stream has nothing to send for now.
+    /// Ends the turn of the current stream, which has nothing to send for now.
     pub(crate) fn drop_next(&mut self, place: &mut Place) {
         let level = &mut self.0[usize::from(place.priority)];
         match core::mem::take(&mut place.listed) {

@@ -3,24 +3,23 @@ use crate::config::INITIAL_WINDOW;
 /// Number of small increases before a window doubles. A new window doubles at once.
 const RAMP: u8 = 4;
 
-/// Number of whole windows without a blocked peer after which increases are small again: a sender whose rate
-/// grows by at least a quarter each round trip fills a doubled window earlier.
+/// Number of whole windows without a blocked peer after which increases are small again. A sender whose rate grows by
+/// at least a quarter each round trip fills a doubled window earlier.
 const SETTLED: u8 = 3;
 
-/// Flow control window of one stream: large enough that the peer is not blocked while this end reads what
-/// arrives. It needs no round-trip time: a blocked peer shows that the window is smaller than the
-/// bandwidth-delay product of the paths in use.
+/// Flow control window of one stream. It is large enough that the peer is not blocked while this end reads arriving
+/// data. It needs no round-trip time: a blocked peer shows that the window is smaller than the bandwidth-delay product
+/// of the paths in use.
 #[derive(Debug)]
 pub(crate) struct Window {
     /// Limit announced to the peer.
     limit: u64,
     size: u64,
-    /// Limits below this belong to a smaller window.
+    /// The peer was told limits below this one before the window grew.
     grown: u64,
-    /// Number of increases since [`SETTLED`] windows last passed without a blocked peer.
+    /// Number of increases since the peer was last unblocked for [`SETTLED`] windows.
     grew: u8,
-    /// Number of whole windows since the peer was last blocked, and the read offset at which the current one
-    /// began.
+    /// Number of whole windows since the peer was last blocked, and the read offset at which the current window began.
     unblocked: u8,
     round: u64,
 }
@@ -38,9 +37,9 @@ impl Window {
         self.size
     }
 
-    /// The peer is blocked at `limit`. `read` bytes were read, and `waiting` bytes can be read. The window
-    /// may have up to `most` bytes. It grows by a sixteenth, and doubles after [`RAMP`]
-    /// increases; it does not grow for a slow reader.
+    /// Handles a peer that is blocked at `limit`. `read` bytes were read, and `waiting` bytes can be read. The window
+    /// may grow to `most` bytes. It grows by a sixteenth, and doubles after [`RAMP`] increases. For a slow reader it
+    /// does not grow.
     pub(crate) fn on_blocked(&mut self, limit: u64, read: u64, waiting: u64, most: u64) {
         if limit < self.grown || waiting > self.size / 4 {
             return;
@@ -51,8 +50,8 @@ impl Window {
         (self.unblocked, self.round) = (0, read);
     }
 
-    /// `read` bytes were read. If the peer was not blocked during a whole window, the window shrinks a
-    /// little.
+    /// Handles that `read` bytes were read in total. If the peer was not blocked during a whole window, the window
+    /// shrinks a little.
     pub(crate) fn on_read(&mut self, read: u64) {
         if read - self.round >= self.size {
             self.size = (self.size - self.size / 64).max(INITIAL_WINDOW);
@@ -115,7 +114,7 @@ mod tests {
                 blocked += read_rounds(&mut window, &mut read, product as u64, 1);
                 product *= growth;
             }
-            // Once for each doubling of 64 KiB.
+            // The peer is blocked once for each doubling of 64 KiB.
             assert!(blocked <= 9, "{growth}: {blocked}");
         }
     }
@@ -135,6 +134,6 @@ mod tests {
         }
         assert_eq!(window.size(), 2 * INITIAL_WINDOW);
         window.on_blocked(3 * INITIAL_WINDOW, INITIAL_WINDOW, 0, 3 * INITIAL_WINDOW);
-        assert_eq!(window.size(), 3 * INITIAL_WINDOW, "no more than it may");
+        assert_eq!(window.size(), 3 * INITIAL_WINDOW, "the window exceeds its limit");
     }
 }

@@ -36,7 +36,7 @@ pub fn is_stream_packet(payload: &[u8]) -> bool {
     payload.first().is_some_and(|first| first & 0xf0 == MARKER)
 }
 
-/// The DSCP that a packet of the stream layer requests, if it is one.
+/// The DSCP that a packet requests; `None` if it is not a packet of the stream layer.
 pub fn dscp(packet: &[u8]) -> Option<u8> {
     let (_, frames) = header(packet)?;
     match frames {
@@ -48,8 +48,8 @@ pub fn dscp(packet: &[u8]) -> Option<u8> {
 /// Header before the frames.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Header {
-    /// The sender's identifier of the path, and the packet's number on it. Packets with only acknowledgements
-    /// have none.
+    /// The sender's identifier of the path, and the packet's number on that path. Packets with only acknowledgements
+    /// have no number.
     pub(crate) number: Option<(u64, u64)>,
     /// Requests an immediate acknowledgement.
     pub(crate) ack_now: bool,
@@ -59,7 +59,7 @@ pub(crate) struct Header {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Frame<'a> {
     Ack(Ack<'a>),
-    /// No more is sent on this stream; `size` bytes were.
+    /// The sender stops sending on this stream, after `size` bytes.
     Reset {
         id: u64,
         reason: Reason,
@@ -76,7 +76,7 @@ pub(crate) enum Frame<'a> {
     SessionWindow(u64),
     /// Total number of streams that may be opened.
     Streams(u64),
-    /// A stream that has more to send has used up its window at this limit.
+    /// A stream has used up its window at this limit, and has more to send.
     Blocked {
         id: u64,
         limit: u64,
@@ -102,7 +102,7 @@ pub(crate) struct Ack<'a> {
 }
 
 impl Ack<'_> {
-    /// The ranges in descending order. Ends where the bytes are invalid.
+    /// The ranges in descending order, up to the first invalid byte.
     pub(crate) fn ranges(&self) -> impl Iterator<Item = Range<u64>> {
         let mut bytes = self.bytes;
         let mut end = Some(self.largest + 1);
@@ -201,7 +201,7 @@ fn ack<'a>(bytes: &mut &'a [u8]) -> Option<Frame<'a>> {
     Some(Frame::Ack(Ack { path, largest, delay, more, bytes: &all[..all.len() - bytes.len()] }))
 }
 
-/// Writes into a buffer; the caller has checked the room.
+/// Writes into a buffer. The caller has checked that there is room.
 #[derive(Debug)]
 pub(crate) struct Writer<'a> {
     buf: &'a mut [u8],
@@ -281,7 +281,7 @@ impl<'a> Writer<'a> {
         }
     }
 
-    /// Writes as many of the highest ranges as fit, in descending order. False if none fits.
+    /// Writes as many of the highest ranges as fit, in descending order. False if no range fits.
     pub(crate) fn ack(
         &mut self,
         path: u64,
@@ -293,7 +293,7 @@ impl<'a> Writer<'a> {
         let (mut room, mut count, mut below) = (self.room().saturating_sub(head), 0, None);
         for range in ranges.clone().take(MAX_NAMED as usize) {
             let gap = below.map_or(0, |below: u64| varint_len(below - range.end - 1));
-            // From 64 on, the count of ranges takes a second byte.
+            // From 64 ranges on, their count takes a second byte.
             let len = gap + varint_len(range.end - range.start - 1) + usize::from(count == 64);
             if len > room {
                 break;
@@ -316,8 +316,8 @@ impl<'a> Writer<'a> {
         true
     }
 
-    /// Writes the header of a DATA frame and returns the memory for its bytes. Without `delimited` it is the
-    /// packet's last frame.
+    /// Writes the header of a DATA frame and returns the memory for its bytes. If not `delimited`, the frame is the
+    /// last one of the packet.
     pub(crate) fn data(&mut self, id: u64, offset: u64, len: usize, fin: bool, delimited: bool) -> &mut [u8] {
         self.byte(DATA | if fin { FIN } else { 0 } | if delimited { LENGTH } else { 0 });
         self.varint(id);
@@ -329,8 +329,8 @@ impl<'a> Writer<'a> {
         &mut self.buf[self.len - len..self.len]
     }
 
-    /// Writes the header into the skipped bytes, of which it needs `header_len`; moves the frames forward for
-    /// a shorter header. Returns the packet's length.
+    /// Writes the header into the skipped bytes, of which it needs `header_len`. Moves the frames forward if the header
+    /// is shorter. Returns the packet's length.
     pub(crate) fn finish(self, skip: usize, header: Header) -> usize {
         let Writer { buf, len } = self;
         let mut head = Writer::new(buf, 0);

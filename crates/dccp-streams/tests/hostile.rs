@@ -67,7 +67,7 @@ fn memory_is_bounded_whatever_arrives_and_idle_streams_cost_little() {
     let now = Time::from_millis(1);
     let region = Region::new(MEMORY);
     let mut server = Streams::new(Role::Server, Config { receive_memory: 4 << 20, ..Config::default() });
-    // A byte at every second offset, on every stream, on new paths all the time, far ahead.
+    // One byte at every second offset, on all 40 streams in turn, each on a new path, so that no data is contiguous.
     for n in 0..300_000u32 {
         let (stream, offset) = (n % 40 * 2, n / 40 % 30_000 * 2 + 7);
         let mut packet = vec![0x21];
@@ -88,7 +88,11 @@ fn memory_is_bounded_whatever_arrives_and_idle_streams_cost_little() {
     server.handle_packet(now, &[0x20, 0x12, 0x40, 254, 0, 0]);
     assert_eq!(server.len(), 128);
     server.handle_packet(now, &[0x20, 0x12, 0x60, 0, 0, 0]);
-    assert_eq!((server.len(), server.stats().violations), (128, 1), "beyond what it was told");
+    assert_eq!(
+        (server.len(), server.stats().violations),
+        (128, 1),
+        "a stream beyond the limit must be a violation"
+    );
     drop(server);
 
     let config = Config { max_streams: 20_000, half_open: 20_000, ..Config::default() };
@@ -115,5 +119,5 @@ fn memory_is_bounded_whatever_arrives_and_idle_streams_cost_little() {
     net.run(Duration::from_secs(5));
     while net.ends.iter_mut().any(|end| end.poll_event().is_some()) {}
     let each = held(&region) / ids.len() / 2;
-    assert!(each <= 1_024, "{each} bytes of an idle stream at each end");
+    assert!(each <= 1_024, "an idle stream holds {each} bytes at each end");
 }

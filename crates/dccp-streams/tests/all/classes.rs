@@ -16,7 +16,7 @@ impl Pair {
         Pair { now: Time::from_millis(1), ends: [end(Role::Client), end(Role::Server)] }
     }
 
-    /// A stream of this class, known at both ends, with waiting bytes.
+    /// Opens a stream of this class that both ends know, with waiting bytes.
     fn stream(&mut self, class: u8, dscp: u8, bytes: usize) -> StreamId {
         let id = self.ends[0].open(b"", 1).unwrap();
         self.ends[0].classify(id, class, dscp).unwrap();
@@ -34,7 +34,7 @@ impl Pair {
         Some(out[..len].to_vec())
     }
 
-    /// Number of bytes that the other end can read after it received these packets.
+    /// Delivers `packets` to the other end; returns the number of bytes that it can then read.
     fn read(&mut self, id: StreamId, packets: &[Vec<u8>]) -> usize {
         packets.iter().for_each(|packet| self.ends[1].handle_packet(self.now, packet));
         self.ends[1].read(id, &mut vec![0; 1 << 20]).unwrap_or(0)
@@ -60,7 +60,7 @@ fn each_class_waits_by_itself() {
     let packets: Vec<_> = std::iter::from_fn(|| pair.packet(3, 0)).collect();
     assert_eq!((packets.len(), pair.ends[0].backlog()), (3, 5_002));
     assert_eq!((pair.read(usual, &packets), pair.read(other, &[])), (0, 3_000));
-    // Lost data waits in the class again, and so do control frames.
+    // Lost data waits in the same class again, and so do control frames.
     pair.ends[0].on_path_down(0);
     assert!(pair.ends[0].has_packet(pair.now, 3));
     pair.ends[0].classify(usual, 1, 0).unwrap();
@@ -81,7 +81,7 @@ fn a_packet_has_one_dscp() {
         [pair.stream(0, 46, 100), pair.stream(0, 0, 100), pair.stream(0, 46, 100), pair.stream(0, 10, 100)];
     let packets: Vec<_> = std::iter::from_fn(|| pair.packet(0, 0)).collect();
     let marks: Vec<u8> = packets.iter().map(|packet| dscp(packet).unwrap()).collect();
-    assert_eq!(marks, [46, 0, 46, 10], "in the order of their turns");
+    assert_eq!(marks, [46, 0, 46, 10], "the packets are not in the order of the streams");
     pair.read(ids[0], &packets);
     assert!(ids[1..].iter().all(|id| pair.ends[1].read(*id, &mut [0; 200]) == Ok(100)));
     assert_eq!([dscp(b""), dscp(&[0x45; 40])], [None, None]);
@@ -106,7 +106,7 @@ fn a_copy_on_another_path_brings_the_same_bytes() {
     pair.packet(0, 1);
     assert_eq!(pair.ends[0].stats().bytes_repaired, 0);
     assert_eq!(pair.ends[0].poll_event(), Some(Event::Delivered(id)));
-    // A narrower path carries a part.
+    // A path with a smaller MTU carries a part of the packet.
     let id = pair.stream(0, 0, 800);
     let first = pair.packet(0, 1).unwrap();
     let len = pair.ends[0].poll_copy(pair.now, &first, 2, None, &mut out[..400]).unwrap();
@@ -121,10 +121,10 @@ fn only_streams_with_long_bursts_take_a_distant_path() {
     let bulk = [pair.stream(0, 0, 40_000), pair.stream(0, 0, 40_000)];
     let mut near: Vec<_> = (0..40).map(|_| pair.packet(0, 0).unwrap()).collect();
     let short = pair.stream(0, 0, 2_000);
-    assert!(pair.distant(0, 1, 30_000).is_none(), "20 kB of each were sent");
+    assert!(pair.distant(0, 1, 30_000).is_none(), "only 20 kB of each stream have been sent");
     let far: Vec<_> = (0..20).map(|_| pair.distant(0, 1, 10_000).unwrap()).collect();
     near.extend((0..2).map(|_| pair.packet(0, 0).unwrap()));
-    assert_eq!(pair.read(short, &near), 2_000, "the short one waits for no turn on the near path");
+    assert_eq!(pair.read(short, &near), 2_000, "the short stream waited for a turn on the near path");
     let got = bulk.map(|id| pair.read(id, &[]));
     let more = [pair.read(bulk[0], &far), pair.read(bulk[1], &[])];
     assert!(got[0] + got[1] > 40_000 && more[0].abs_diff(more[1]) <= 3_000 + MTU, "{got:?} {more:?}");
@@ -147,7 +147,7 @@ fn a_distant_path_looks_at_few_of_many_waiting_streams() {
     }
     // New streams go first. Then the streams take turns in order.
     assert!((0..65).all(|_| pair.packet(0, 0).is_some()));
-    assert!(pair.distant(0, 1, 20_000).is_none(), "the long one waits behind twenty");
+    assert!(pair.distant(0, 1, 20_000).is_none(), "the long burst waits behind twenty other streams");
     let tries = (0..40).find(|_| pair.packet(0, 0).is_some() && pair.distant(0, 1, 20_000).is_some());
     assert!(tries.is_some());
 }

@@ -17,9 +17,9 @@ pub struct Link {
     pub twice: u64,
     /// Transmission time of a packet.
     pub serial: Duration,
-    /// Whether the owners offer it.
+    /// Whether the owners offer the path.
     pub offered: bool,
-    /// Whether it carries packets.
+    /// Whether the path carries packets.
     pub alive: bool,
     pub free: [Time; 2],
 }
@@ -115,7 +115,7 @@ impl Net {
         }
     }
 
-    /// Time of the next event, without the applications.
+    /// Time of the next event, ignoring the applications.
     fn next(&self) -> Option<Time> {
         let arrival = self.on_way.peek().map(|Reverse((at, ..))| *at);
         let timers = self.ends.iter().filter_map(Streams::poll_timeout);
@@ -127,7 +127,7 @@ impl Net {
         arrival.into_iter().chain(timers).chain(free).min().map(|at| at.max(step))
     }
 
-    /// Advances to the next event, up to `until`. False if there is none before.
+    /// Advances to the next event, at most to `until`. False if there is no event before `until`.
     pub fn step(&mut self, until: Time) -> bool {
         self.send();
         let Some(next) = self.next().filter(|at| *at <= until) else {
@@ -147,7 +147,7 @@ impl Net {
         true
     }
 
-    /// Runs without the applications.
+    /// Lets `time` pass while the applications do nothing.
     pub fn run(&mut self, time: Duration) {
         let until = self.now + time;
         while self.step(until) {}
@@ -163,14 +163,14 @@ impl Net {
         while let Ok(bytes @ [_, ..]) = self.ends[end].peek(id) {
             let len = bytes.len();
             all.extend(bytes);
-            self.ends[end].consume(id, len).expect("they were there");
+            self.ends[end].consume(id, len).expect("the bytes were readable");
         }
         all
     }
 
-    /// A stream of the client that the server accepted.
+    /// Opens a stream of the client, which the server accepts.
     pub fn stream(&mut self, priority: u8) -> StreamId {
-        let id = self.ends[0].open(b"hi", priority).expect("a stream");
+        let id = self.ends[0].open(b"hi", priority).expect("the server allows another stream");
         self.run(Duration::from_millis(500));
         self.ends[1].accept(id, b"ho").expect("accepted");
         self.run(Duration::from_millis(500));

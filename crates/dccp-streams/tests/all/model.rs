@@ -55,11 +55,11 @@ struct Model {
     net: Net,
     ids: Vec<StreamId>,
     accepted: BTreeSet<StreamId>,
-    /// By stream and writing end.
+    /// By stream and by the end that writes.
     directions: BTreeMap<(StreamId, usize), Direction>,
 }
 
-/// The end that did not open a stream.
+/// The end that did not open the stream.
 fn other(id: StreamId) -> usize {
     usize::from(id.0.is_multiple_of(2))
 }
@@ -139,7 +139,7 @@ impl Model {
             let direction = self.direction(id, 1 - end);
             match got {
                 Ok(0) => {
-                    assert!(direction.finished, "an end that nobody wrote");
+                    assert!(direction.finished, "read an end of a stream that was not finished");
                     return direction.ended = true;
                 }
                 Ok(len) => direction.read.extend(&buf[..len]),
@@ -167,7 +167,7 @@ impl Model {
                     Event::Reset(id, reason) => {
                         assert!(matches!(reason, Reason::Application(7 | 8)), "{reason:?}");
                         let direction = self.direction(id, 1 - end);
-                        assert!(direction.given_up, "a reset that nobody sent");
+                        assert!(direction.given_up, "received a reset that the peer did not send");
                         direction.reset = true;
                     }
                     Event::Stopped(id, _) => assert!(self.direction(id, end).given_up),
@@ -214,9 +214,12 @@ impl Model {
     fn check(&self) {
         for ((id, writer), d) in &self.directions {
             let whole = d.read == d.written;
-            assert!(d.written.starts_with(&d.read), "{id:?} of {writer}: other bytes were read");
+            assert!(
+                d.written.starts_with(&d.read),
+                "{id:?} of {writer}: the bytes read differ from those written"
+            );
             if d.given_up {
-                assert!(!d.ended || whole, "{id:?} of {writer}: an end before the end");
+                assert!(!d.ended || whole, "{id:?} of {writer}: the end was read before all bytes");
             } else {
                 assert!(
                     whole && d.ended && d.delivered && !d.reset,
@@ -230,9 +233,9 @@ impl Model {
             }
         }
         for (end, streams) in self.net.ends.iter().enumerate() {
-            assert!(streams.is_empty(), "{} streams are left at {end}", streams.len());
-            assert_eq!(streams.poll_timeout(), None, "a timer runs at {end}");
-            assert!(!streams.has_packet(self.net.now, 0), "{end} has something to say");
+            assert!(streams.is_empty(), "{} streams are left at end {end}", streams.len());
+            assert_eq!(streams.poll_timeout(), None, "a timer still runs at end {end}");
+            assert!(!streams.has_packet(self.net.now, 0), "end {end} still has a packet to send");
             assert_eq!((streams.stats().malformed, streams.stats().violations), (0, 0));
         }
     }

@@ -13,7 +13,7 @@ fn paths_of_unequal_delay_look_lossless() {
     let mut net = Net::plain(vec![Link::new(ms(5), 20), Link::new(ms(300), 20)]);
     let id = net.stream(0);
     let read = net.bulk(&[id], Duration::from_secs(8))[0];
-    assert!(read > 8 * 20_000_000 / 8, "{read}: both are used");
+    assert!(read > 8 * 20_000_000 / 8, "{read} bytes read: only one path was used");
     assert_eq!(net.ends[0].stats().bytes_repaired, 0);
 }
 
@@ -37,7 +37,7 @@ fn a_path_that_reorders_is_given_time() {
     assert!(stats.losses_taken_back > 0 && stats.bytes_repaired * 100 < stats.bytes_sent, "{stats:?}");
 }
 
-/// Like a satellite link that spreads packets over 50 ms: hundreds of them are out of order at any time.
+/// A path like a satellite link that spreads packets over 50 ms: hundreds of packets are out of order at any time.
 #[test]
 fn a_fast_path_that_reorders_far_is_used_and_little_is_sent_twice() {
     let mut net = Net::plain(vec![Link { jitter: ms(50), loss: 10, ..Link::new(ms(25), 100) }]);
@@ -51,7 +51,7 @@ fn a_fast_path_that_reorders_far_is_used_and_little_is_sent_twice() {
     assert!(repaired < 0.015 && read > 5 * 90_000_000 / 8, "{repaired} of 0.01, {read}");
 }
 
-/// Longest time between two reads of a bulk stream while `happens` affects its first path.
+/// Longest time between two reads of a bulk stream while `happens` disturbs its first path.
 fn longest_gap(happens: impl Fn(&mut Net)) -> Duration {
     let mut net = Net::plain(vec![Link::new(ms(20), 20), Link::new(ms(20), 20)]);
     let id = net.stream(0);
@@ -64,7 +64,7 @@ fn longest_gap(happens: impl Fn(&mut Net)) -> Duration {
             last = net.now;
         }
     }
-    assert!(net.now - last < ms(50), "it goes on");
+    assert!(net.now - last < ms(50), "the transfer stopped");
     longest
 }
 
@@ -80,7 +80,7 @@ fn a_dead_path_costs_a_round_trip_if_told() {
 
 #[test]
 fn a_path_that_dies_in_silence_is_noticed() {
-    // The owner stops offering the path, as congestion control would, but does not report it as down.
+    // The owner stops offering the path, as if congestion control blocked it, and does not report it as down.
     let gap = longest_gap(|net| {
         net.links[0].alive = false;
         net.links[0].offered = false;
@@ -110,7 +110,7 @@ fn acknowledgements_are_few() {
     let before = net.packets;
     net.bulk(&[id], Duration::from_secs(4));
     let [data, back] = [net.packets[0] - before[0], net.packets[1] - before[1]];
-    // Four per round trip and path, and sixteen with windows.
+    // Four acknowledgements per round trip and path, and sixteen frames with new windows.
     assert!(data > 30_000 && back < 4 * (4 * 25 + 4 * 13 + 16 * 13) * 2, "{back} packets back for {data}");
 }
 
@@ -154,7 +154,7 @@ fn a_session_that_ends_is_no_end_of_its_streams() {
     net.ends[0] = dccp_streams::Streams::new(dccp_streams::Role::Client, Default::default());
     net.run(Duration::from_secs(60));
     assert_eq!(net.read(1, id), b"half of");
-    assert!(net.ends[1].read(id, &mut [0; 9]).is_err(), "nothing more, and no end");
+    assert!(net.ends[1].read(id, &mut [0; 9]).is_err(), "the stream must be neither readable nor at its end");
 }
 
 #[test]

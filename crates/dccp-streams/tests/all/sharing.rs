@@ -50,7 +50,7 @@ fn a_short_exchange_does_not_wait_behind_bulk() {
         net.bulk(&ids, ms(1));
         waited += ms(1);
     }
-    // The path's delay and a packet or two, although the other streams have more than 100 ms of data waiting.
+    // The path's delay and the time of one or two packets, although more than 100 ms of other data waits.
     assert!(waited <= ms(13), "{waited:?}");
 }
 
@@ -64,14 +64,14 @@ fn a_reader_that_stops_holds_back_its_own_stream_only() {
         net.run(ms(1));
     }
     let stats = net.ends[1].stream_stats(stalled).unwrap();
-    assert_eq!(stats.window, stats.unread, "a zero window");
+    assert_eq!(stats.window, stats.unread, "the window must be zero");
     assert!(stats.unread <= 64 << 10, "{stats:?}");
     let sent = net.packets;
     net.run(Duration::from_secs(3_600));
-    assert!(net.packets[0] - sent[0] <= 2, "it waits in silence");
+    assert!(net.packets[0] - sent[0] <= 2, "a blocked stream must not keep sending");
     let rate = net.bulk(&[read], Duration::from_secs(1))[0];
-    assert!(rate > 2_000_000, "{rate} bytes beside it");
-    assert!(net.bulk(&[stalled], Duration::from_secs(1))[0] > 2_000_000, "it goes on");
+    assert!(rate > 2_000_000, "{rate} bytes of the other stream");
+    assert!(net.bulk(&[stalled], Duration::from_secs(1))[0] > 2_000_000, "the stalled stream did not resume");
 }
 
 #[test]
@@ -91,7 +91,8 @@ fn many_readers_that_stop_do_not_use_up_the_memory_for_all() {
     assert!(net.bulk(&[read], Duration::from_secs(1))[0] > 1_000_000);
 }
 
-/// Memory of a stream beyond the bandwidth-delay product: its reader stops in the middle of a bulk transfer.
+/// The memory that a stream holds beyond the bandwidth-delay product, if its reader stops in the middle of a bulk
+/// transfer.
 #[test]
 fn a_stream_holds_little_more_than_the_bandwidth_delay_product() {
     let mut net = Net::plain(vec![Link::new(ms(50), 100)]);
@@ -133,9 +134,9 @@ fn streams_of_a_peer_are_limited_and_limits_move_on() {
     for _ in 1..128 {
         net.ends[0].open(b"", 0).unwrap();
     }
-    assert!(net.ends[0].open(b"", 0).is_err(), "more than a peer may assume");
+    assert!(net.ends[0].open(b"", 0).is_err(), "opened more streams than the initial limit");
     net.run(Duration::from_secs(1));
-    assert!(net.ends[0].open(b"", 0).is_ok(), "it was told of more");
+    assert!(net.ends[0].open(b"", 0).is_ok(), "the raised limit did not arrive");
     assert_eq!(net.ends[1].header(first), Some(&b""[..]));
 }
 
@@ -157,5 +158,5 @@ fn half_open_streams_are_limited() {
         net.ends[0].open(b"x", 0).unwrap();
     }
     net.run(Duration::from_secs(1));
-    assert_eq!(net.ends[1].stats().half_open_refused, 3, "room for three was made");
+    assert_eq!(net.ends[1].stats().half_open_refused, 3, "three more streams must fit");
 }
