@@ -2,34 +2,34 @@ use alloc::boxed::Box;
 use alloc::vec::Vec;
 use dccp_cc::{CcConfig, Controller};
 
-/// For [`Config::least_request`]: larger than this stack's answers, Init Cookie included.
+/// For [`Config::least_request`]: larger than any answer of this stack, including Init Cookies.
 pub const PADDED_REQUEST: u16 = 256;
 
 /// Settings of a sending half's congestion controller.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct CcOptions {
-    /// Windows in packets rather than bytes (CCID 5 and later; CCID 2 always counts packets).
+    /// Count windows in packets instead of bytes (CCID 5 and later; CCID 2 always counts packets).
     pub packets: bool,
-    /// CCID 5 exactly as in the BBRv1 draft.
+    /// Follow the BBRv1 draft exactly, with CCID 5.
     pub draft: bool,
-    /// CCIDs 3 and 4 without the recommended reduction of oscillations (RFC 5348 section 4.5).
+    /// CCIDs 3 and 4: leave out the recommended reduction of oscillations (RFC 5348 section 4.5).
     pub plain_tfrc: bool,
-    /// A congestion control from outside this crate, in addition to the known ones.
+    /// A congestion control that this crate does not contain, in addition to the known ones.
     pub experiment: Option<Experiment>,
 }
 
-/// A congestion control from outside, under a CCID of the experimental range. Its feedback is Ack Vectors, as
-/// with CCID 5; both ends must set it so that it can be negotiated.
+/// A congestion control from outside this crate, under a CCID of the experimental range. Its feedback is Ack Vectors,
+/// as with CCID 5. Negotiation can choose it only if both ends set it.
 #[derive(Clone, Copy, Debug)]
 pub struct Experiment {
     /// 248 to 254 (RFC 4340 section 19.5); also list it in [`Config::tx_ccids`] and [`Config::rx_ccids`]. It
     /// replaces a CCID of this crate with the same number.
     pub ccid: u8,
-    /// Makes a controller for a new sending half.
+    /// Creates a controller for a new sending half.
     pub controller: fn(&CcConfig) -> Box<dyn Controller>,
 }
 
-/// Settings of one connection. `Config::default()` is a single-path CCID 2 connection.
+/// Settings of one connection. `Config::default()` is a connection with one path and CCID 2.
 #[derive(Clone, Debug)]
 pub struct Config {
     /// Service Code (RFC 4340 section 8.1.2); both ends must agree.
@@ -47,11 +47,11 @@ pub struct Config {
     pub multipath: bool,
     /// As server, send one Ack on entering OPEN (RFC 9897 section 3.3).
     pub ack_on_open: bool,
-    /// Initial Sequence Window, 32 ..= 2^46-1 (RFC 4340 section 7.5.1); grows with the window.
+    /// Initial Sequence Window, 32 ..= 2^46-1 (RFC 4340 section 7.5.1). It grows with the congestion window.
     pub seq_window: u64,
     /// Initial Ack Ratio requested from the peer (RFC 4340 section 11.3).
     pub ack_ratio: u16,
-    /// Mark data ECN-capable (ECT(0)); off negotiates ECN Incapable.
+    /// Mark data as ECN-capable (ECT(0)). If off, ECN Incapable is negotiated.
     pub ecn: bool,
     /// Request NDP Count from the peer, and send it on request (RFC 4340 section 7.7).
     pub ndp_count: bool,
@@ -60,22 +60,22 @@ pub struct Config {
     /// Send short sequence numbers if the peer permits it, while the Sequence Window is small. This saves 4
     /// to 8 bytes per packet but weakens the protection against forged packets (RFC 4340 section 7.6.2).
     pub short_seqnos: bool,
-    /// Least Checksum Coverage of accepted data, 1 to 15 (RFC 4340 section 9.2); 0: the checksum must cover
-    /// all data.
+    /// Minimum Checksum Coverage of accepted data, 1 to 15 (RFC 4340 section 9.2). With 0 the checksum must cover all
+    /// data.
     pub min_coverage: u8,
-    /// Checksum Coverage of the data we send, if the peer accepts it; 0: all. With UDP, the UDP checksum
+    /// Checksum Coverage of the data we send, if the peer accepts it; 0 covers all data. In UDP, the UDP checksum
     /// covers everything anyway.
     pub coverage: u8,
-    /// Deliver data with a wrong Data Checksum too, and report that to the peer (RFC 4340 section 11.7, Drop
-    /// Code 7).
+    /// Deliver data with a wrong Data Checksum as well, and report this to the peer (RFC 4340 section 11.7, Drop Code
+    /// 7).
     pub take_corrupt: bool,
     /// Send a Timestamp on Request, for a round-trip time without the server's delay (RFC 4340 section 13.1).
     pub timestamps: bool,
     /// Request a Data Checksum option on data (RFC 4340 section 9.3.1).
     pub check_data_checksum: bool,
-    /// Occasionally skip a sequence number (as RFC 9000 section 21.4), and end the connection with Reset code
-    /// 11, Aggression Penalty, if the peer acknowledges it. For unauthenticated peers, which could make us
-    /// send faster than the path allows. No effect while our data is under CCID 3 or 4, whose receivers count
+    /// Occasionally skip a sequence number (as RFC 9000 section 21.4). If the peer acknowledges a skipped number, end
+    /// the connection with Reset code 11, Aggression Penalty. Use it with unauthenticated peers, which could otherwise
+    /// make us send faster than the path allows. No effect while our data is under CCID 3 or 4, whose receivers count
     /// losses themselves.
     pub skip_numbers: bool,
     /// Largest IP packet of the path, bytes.
@@ -84,13 +84,13 @@ pub struct Config {
     pub probe_mtu: bool,
     /// IP and UDP header bytes of the encapsulation.
     pub overhead: u16,
-    /// Requests are padded to this many bytes of DCCP packet. A server that cannot verify their source sends
-    /// no more bytes than it received, which rules out amplification, so it need not ration answers to padded
-    /// Requests.
+    /// Pad Requests to a DCCP packet of this many bytes. A server that cannot verify the source of a Request answers
+    /// with no more bytes than it received, which rules out amplification. Such a server need not limit the rate of
+    /// answers to padded Requests.
     pub least_request: u16,
-    /// Congestion control of our sending half.
+    /// Settings of the congestion control of our sending half.
     pub cc: CcOptions,
-    /// Request retransmissions before giving up.
+    /// Number of retransmissions of a Request before giving up.
     pub request_retries: u8,
 }
 

@@ -6,9 +6,9 @@ use mpdccp_units::Time;
 /// Destination or source of a packet: a socket of the driver and the two addresses.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Route {
-    /// The driver's socket; the driver assigns the numbers.
+    /// The driver's number for the socket.
     pub socket: u32,
-    /// The local address, if the socket is not bound to one; `None` lets the system choose.
+    /// The local address, if the socket is not bound to an address; `None` lets the system choose.
     pub local: Option<IpAddr>,
     /// The peer: for UDP its address and UDP port, for native DCCP its address and port 0.
     pub remote: SocketAddr,
@@ -21,8 +21,8 @@ pub trait Sink {
     fn reserve(&mut self, route: &Route, ecn: Ecn, len: usize) -> &mut [u8];
 }
 
-/// Collects packets in memory, for simulators and tests: route, ECN field, bytes. Unfilled bytes show as
-/// 0xee.
+/// Collects packets in memory, for simulators and tests: route, ECN field, bytes. Bytes that the caller did not fill
+/// are 0xee.
 pub type Outbox = Vec<(Route, Ecn, Vec<u8>)>;
 
 impl Sink for Outbox {
@@ -35,7 +35,7 @@ impl Sink for Outbox {
 /// Whether one more data packet may leave.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Gate {
-    /// Now: up to `burst` bytes of IP packets, at least one packet.
+    /// Yes: up to `burst` bytes of IP packets, at least one packet.
     Open {
         /// Bytes.
         burst: u32,
@@ -49,7 +49,7 @@ pub enum Gate {
 /// Reason for a closed gate.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Why {
-    /// Not yet open.
+    /// The connection is not open yet.
     Handshake,
     /// The congestion window is full.
     Window,
@@ -57,6 +57,6 @@ pub enum Why {
     Pacing,
     /// The peer's application no longer receives (RFC 4340 section 11.7.2, Drop Code 1).
     NotListening,
-    /// Closing or closed.
+    /// The connection is closing or closed.
     Closing,
 }

@@ -9,7 +9,7 @@ pub struct ServiceCode(pub u32);
 impl ServiceCode {
     /// The code for no specific service.
     pub const NONE: ServiceCode = ServiceCode(0);
-    /// Never valid: servers refuse it.
+    /// Never valid; servers refuse this code.
     pub(crate) const INVALID: ServiceCode = ServiceCode(u32::MAX);
 }
 
@@ -49,7 +49,7 @@ impl FromStr for ServiceCode {
             Some(digits) => (digits, 16),
             None => (number, 10),
         };
-        // A sign is not a digit, although the number parser accepts it.
+        // The number parser would also accept a sign, which is not a digit.
         if !digits.chars().all(|c| c.is_digit(radix)) {
             return Err(BadServiceCode);
         }
@@ -80,7 +80,7 @@ mod tests {
             assert_eq!(text.parse(), Ok(ServiceCode(1_717_858_426)), "{text}");
         }
         assert_eq!(ServiceCode(1_717_858_426).to_string(), "SC:fdpz");
-        // Padded on the right with spaces.
+        // Short codes are padded on the right with spaces.
         assert_eq!("SC:a?".parse(), Ok(ServiceCode(0x613f_2020)));
         assert_eq!(ServiceCode(0x613f_2020).to_string(), "SC:a?");
         assert_eq!(ServiceCode(7).to_string(), "SC=7");

@@ -1,4 +1,4 @@
-//! The two halves of a direction as their connection uses them, and their inputs.
+//! The two halves of a direction, as their connection uses them, and the inputs of the halves.
 
 use crate::{CcOptions, Ecn, Gate};
 use alloc::vec::Vec;
@@ -15,9 +15,9 @@ pub struct Feedback<'a> {
     pub ack: Seq,
     /// Ack Vector cells, newest packet (`ack`) first; empty if none was sent.
     pub vector: &'a [u8],
-    /// Time the peer held the packet `ack` before acknowledging it (Elapsed Time or Timestamp Echo).
+    /// How long the peer held the packet `ack` before acknowledging it (Elapsed Time or Timestamp Echo).
     pub elapsed: Duration,
-    /// The peer's clock when it sent the acknowledgement: Timestamp, in units of 10 microseconds.
+    /// The peer's clock when the acknowledgement left: its Timestamp, in units of 10 microseconds.
     pub timestamp: Option<u32>,
     /// CCID-specific options (types 128 to 255) addressed to the sender, as the raw option area.
     pub options: &'a [u8],
@@ -32,13 +32,13 @@ impl Feedback<'_> {
         self.reports(seqs).find(|(_, received)| *received).map(|(at, _)| at)
     }
 
-    /// Which of our packets `seqs` (oldest first) the peer reports, newest first, and whether as received.
+    /// Which of our packets `seqs` (oldest first) the peer reports, newest first, each with whether it was received.
     pub(crate) fn reports(
         &self,
         seqs: impl DoubleEndedIterator<Item = Seq> + ExactSizeIterator,
     ) -> impl Iterator<Item = (usize, bool)> {
         let mut runs = runs(self.vector);
-        // First packet of the current run, its state and length; without a vector, `ack` alone.
+        // First packet of the current run, its state and length. Without a vector, the run is `ack` alone.
         let mut first = self.ack;
         let mut run = if self.vector.is_empty() { Some((State::Received, 1)) } else { runs.next() };
         let told = seqs.enumerate().rev().skip_while(move |(_, seq)| seq.after(self.ack));
@@ -55,22 +55,22 @@ impl Feedback<'_> {
     }
 }
 
-/// A packet of the peer for a receiving half; includes non-data packets, for their sequence numbers.
+/// A packet of the peer for a receiving half. Packets without data are included for their sequence numbers.
 #[derive(Clone, Copy, Debug)]
 pub struct Arrival {
-    /// Its sequence number.
+    /// The packet's sequence number.
     pub seq: Seq,
-    /// ECN field it arrived with.
+    /// ECN field with which the packet arrived.
     pub ecn: Ecn,
     /// Data or DataAck.
     pub data: bool,
     /// CCVal.
     pub ccval: u8,
-    /// NDP Count, if it carried one.
+    /// NDP Count, if the packet carried one.
     pub ndp: Option<u64>,
     /// IP bytes on the wire.
     pub bytes: u32,
-    /// Application bytes in it, 0 if it is not data.
+    /// Bytes of application data, 0 if the packet has none.
     pub payload: u32,
 }
 
@@ -88,31 +88,31 @@ pub enum AckDue {
 pub enum SenderRequest {
     /// Negotiate this Ack Ratio (RFC 4340 section 11.3).
     AckRatio(u16),
-    /// Negotiate at least this Sequence Window (RFC 4340 section 7.5.1); a later, smaller value permits
-    /// lowering it again.
+    /// Negotiate at least this Sequence Window (RFC 4340 section 7.5.1). A later, smaller value permits a smaller
+    /// window again.
     SequenceWindow(u64),
     /// Acknowledge the peer's acknowledgements soon (RFC 4341 section 6.2).
     AckPeer,
 }
 
-/// The fate of sent packets.
+/// The fate of consecutive sent packets.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Fated {
-    /// The first packet, with or without data.
+    /// Sequence number of the first packet, with or without data.
     pub first: Seq,
     /// Number of consecutive packets.
     pub packets: u64,
-    /// Declared lost; otherwise received.
+    /// Whether the packets were declared lost; otherwise they were received.
     pub lost: bool,
 }
 
-/// Extra delay of packets compared with the packets that give round-trip times, which with reordering are the
-/// fastest.
+/// Extra delay of packets compared with the packets that give round-trip times. With reordering, those are the fastest
+/// packets.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Late {
     /// Mean over all packets.
     pub mean: Duration,
-    /// Mean deviation.
+    /// Mean deviation from the mean.
     pub deviation: Duration,
 }
 
@@ -121,7 +121,7 @@ pub struct Late {
 pub struct TxView {
     /// Congestion window.
     pub cwnd: Window,
-    /// Outstanding; if several connections share the window, of all.
+    /// Amount in flight. If several connections share the window, the sum over all.
     pub inflight: Amount,
     /// Pacing rate.
     pub pacing: Option<Rate>,
@@ -131,7 +131,7 @@ pub struct TxView {
     pub delivery_rate: Rate,
     /// Bottleneck bandwidth, if the algorithm estimates it.
     pub bottleneck: Option<Rate>,
-    /// Only the application limits sending.
+    /// Whether only the application limits sending.
     pub app_limited: bool,
     /// The controller's state.
     pub phase: &'static str,
@@ -184,7 +184,7 @@ impl From<&TxView> for TxLoad {
 
 /// The sending half of one direction.
 pub trait SenderHalf: Any + Send + core::fmt::Debug {
-    /// Whether one more data packet may leave.
+    /// Whether and when one more data packet may leave.
     fn gate(&self, now: Time) -> Gate;
     /// CCVal of a data packet that leaves now.
     fn ccval(&self, _now: Time) -> u8 {
@@ -194,21 +194,20 @@ pub trait SenderHalf: Any + Send + core::fmt::Debug {
     fn ecn(&self) -> Ecn {
         Ecn::Ect0
     }
-    /// A packet of `bytes` IP bytes left, with `payload` application bytes, or `None` if it is not data (such
-    /// packets also use sequence numbers).
+    /// A packet of `bytes` IP bytes left. `payload` is its number of application bytes, or `None` if it is not data:
+    /// such packets use sequence numbers too.
     fn on_sent(&mut self, now: Time, seq: Seq, bytes: u32, payload: Option<u32>);
-    /// A valid packet of the peer arrived, of any type; called before [`on_feedback`](Self::on_feedback) for
-    /// the same packet. The sequence numbers reveal lost and marked acknowledgements
-    /// (RFC 4341 section 6.1.1).
+    /// A valid packet of the peer arrived, of any type. Called before [`on_feedback`](Self::on_feedback) for the same
+    /// packet. The packet's sequence number reveals lost and marked acknowledgements (RFC 4341 section 6.1.1).
     fn on_peer_packet(&mut self, _now: Time, _arrival: &Arrival) {}
     /// An acknowledgement arrived.
     fn on_feedback(&mut self, now: Time, feedback: &Feedback<'_>);
-    /// The peer sent Slow Receiver, or Data Dropped with `buffer_drops` packets newly reported as dropped in
-    /// its receive buffer (RFC 4341 section 5.2).
+    /// The peer sent Slow Receiver or Data Dropped. `buffer_drops` is the number of packets newly reported as dropped
+    /// in its receive buffer (RFC 4341 section 5.2).
     fn on_slow_receiver(&mut self, _now: Time, _buffer_drops: u64) {}
-    /// A packet was blocked because this path's gate was closed: it waits, or went `elsewhere`.
+    /// A packet was blocked because this path's gate was closed. The packet waits, or went `elsewhere`.
     fn on_blocked(&mut self, _now: Time, _elsewhere: bool) {}
-    /// Data waits, but not for this path.
+    /// Data waits, but the scheduler does not give it to this path.
     fn on_held_back(&mut self, _now: Time) {}
     /// Nothing is waiting to be sent on this path.
     fn on_app_limited(&mut self, now: Time);
@@ -216,28 +215,29 @@ pub trait SenderHalf: Any + Send + core::fmt::Debug {
     fn on_timeout(&mut self, now: Time);
     /// When to call [`on_timeout`](Self::on_timeout).
     fn next_timeout(&self) -> Option<Time>;
-    /// Enables [`poll_fate`](Self::poll_fate), if the half learns the fate of each packet.
+    /// Enables [`poll_fate`](Self::poll_fate), if the half can report the fate of each packet.
     fn track_fates(&mut self) {}
-    /// Fates of packets, in the order in which they became known.
+    /// The next fate, in the order in which fates became known.
     fn poll_fate(&mut self) -> Option<Fated> {
         None
     }
     /// The next request to the connection; call until `None`.
     fn poll_request(&mut self) -> Option<SenderRequest>;
-    /// The Ack Ratio in force changed (the peer has confirmed it).
+    /// The peer has confirmed a new Ack Ratio.
     fn on_ack_ratio(&mut self, ratio: u16);
-    /// The largest packet changed, IP bytes.
+    /// The size of the largest packet changed, in IP bytes.
     fn on_mtu(&mut self, mtu: u16);
-    /// Another path of the session is in ProbeRTT.
+    /// Whether another path of the session is in ProbeRTT.
     fn hold_probe_rtt(&mut self, hold: bool);
-    /// Sets its share of a bottleneck that it shares with other paths of the session.
+    /// Sets this half's part of a bottleneck that several paths of the session share.
     fn couple(&mut self, _part: &Part) {}
-    /// Starts from a remembered capacity of the path (RFC 9959), with at most `max_jump` bytes at once. Only
-    /// at the beginning.
+    /// Starts from a remembered capacity of the path (RFC 9959), with at most `max_jump` bytes at once. Effective only
+    /// at the beginning of a connection.
     fn resume(&mut self, _saved: &Remembered, _max_jump: u64) {}
-    /// The complete state.
+    /// The complete state, for status and traces.
     fn view(&self) -> TxView;
-    /// A part of the state, cheap enough for every packet. The same holds for the next two methods.
+    /// The part of the state that changes with every packet. This method and the next two are cheap enough to call for
+    /// every packet.
     fn load(&self) -> TxLoad {
         TxLoad::from(&self.view())
     }
@@ -251,7 +251,7 @@ pub trait SenderHalf: Any + Send + core::fmt::Debug {
     fn probing_rtt(&self) -> bool {
         false
     }
-    /// State for a successor; includes packets in flight that left after `acked`.
+    /// State for a successor. Includes packets in flight that left after `acked`.
     fn hand_over(&self, now: Time, acked: Seq) -> Handover;
     /// Takes over from another half; call before anything else.
     fn take_over(&mut self, from: &Handover);
@@ -260,7 +260,7 @@ pub trait SenderHalf: Any + Send + core::fmt::Debug {
 /// State that a sending half passes to its successor in a running connection.
 #[derive(Clone, Debug)]
 pub struct Handover {
-    /// Findings of its congestion control, unless they no longer count.
+    /// What its congestion control found out about the path, unless that no longer holds.
     pub found: Option<Inherited>,
     /// Data packets in flight, oldest first.
     pub outstanding: Vec<Outstanding>,
@@ -302,7 +302,7 @@ impl Handover {
     ) -> Handover {
         let srtt = view.rtt.srtt();
         let cwnd = view.cwnd.bytes(mtu);
-        // Some algorithms keep a window well above the amount that they want in flight.
+        // Some algorithms keep a window well above the amount in flight that they aim for.
         let window = match (view.bottleneck, srtt) {
             (Some(rate), Some(srtt)) => rate.bytes_in(srtt).min(cwnd),
             _ => cwnd,
@@ -323,15 +323,14 @@ pub trait ReceiverHalf: Send + core::fmt::Debug {
     fn on_packet(&mut self, now: Time, arrival: &Arrival);
     /// Whether an acknowledgement is due.
     fn ack_due(&self, now: Time) -> AckDue;
-    /// Appends the feedback options of an acknowledgement that will leave as packet `seq` with
+    /// Appends the feedback options of an acknowledgement to `out`. The acknowledgement will leave as packet `seq` with
     /// Acknowledgement Number `ack`. `room` is the limit for option bytes.
     fn write_feedback(&mut self, now: Time, seq: Seq, ack: Seq, room: usize, out: &mut OptionBuf);
-    /// The peer reports (by Acknowledgement Number or Ack Vector) that it received our packets named in
-    /// `feedback`.
+    /// The peer reports, by Acknowledgement Number or Ack Vector, that it received our packets named in `feedback`.
     fn on_ack_of_ack(&mut self, now: Time, feedback: &Feedback<'_>);
     /// The Ack Ratio requested by the peer.
     fn on_ack_ratio(&mut self, ratio: u16);
-    /// Send Ack Vector was negotiated to this value (RFC 4340 section 11.5).
+    /// Send Ack Vector was negotiated to `on` (RFC 4340 section 11.5).
     fn on_send_ack_vector(&mut self, on: bool);
     /// Round-trip time known from the other half, for delaying acknowledgements.
     fn on_rtt(&mut self, rtt: Duration);
@@ -350,12 +349,12 @@ pub struct HalfConfig {
     pub seed: u64,
     /// Round-trip time of the handshake, if measured.
     pub handshake_rtt: Option<Duration>,
-    /// When the half is made, by the owner's clock.
+    /// When the half is created, by the owner's clock.
     pub now: Time,
 }
 
 impl HalfConfig {
-    /// Settings of its controller.
+    /// Settings of this half's controller.
     pub(crate) fn controller(&self) -> CcConfig {
         CcConfig { mtu: self.mtu, packets: self.cc.packets, draft: self.cc.draft, seed: self.seed }
     }

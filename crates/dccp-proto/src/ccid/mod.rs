@@ -1,5 +1,5 @@
-//! Congestion Control IDs (RFC 4340 section 10). Each direction of a connection has a sending half at one end
-//! and a receiving half at the other. They are chosen by negotiation, independently of the other direction.
+//! Congestion Control IDs (RFC 4340 section 10). Each direction of a connection has a sending half at one end and a
+//! receiving half at the other. Negotiation chooses their CCID, independently for each direction.
 
 use crate::{CcOptions, Experiment};
 use alloc::boxed::Box;
@@ -24,7 +24,7 @@ pub use tfrc::{TfrcReceiver, TfrcSenderHalf};
 /// CCIDs for experiments (RFC 4340 section 19.5).
 const EXPERIMENTAL: RangeInclusive<u8> = 248..=254;
 
-/// Features that a CCID requires (RFC 4341 section 4, RFC 4342 section 5 ...).
+/// Whether `ccid` requires Ack Vectors from its receiver (RFC 4341 section 4).
 pub(crate) fn needs_ack_vector(ccid: u8) -> bool {
     match find(ccid) {
         Some(ccid) => matches!(ccid.engine, Engine::AckVectors(_)),
@@ -37,7 +37,7 @@ pub(crate) fn uses_timestamps(ccid: u8) -> bool {
     find(ccid).is_some_and(|ccid| matches!(ccid.engine, Engine::AckVectors(by) if !by.strict))
 }
 
-/// Whether `ccid` is CCID 3 or one with its options and features (RFC 5622 section 8).
+/// Whether `ccid` is 3, or one that uses the options and features of CCID 3 (RFC 5622 section 8).
 pub(crate) fn is_tfrc(ccid: u8) -> bool {
     find(ccid).is_some_and(|ccid| matches!(ccid.engine, Engine::Tfrc { .. }))
 }
@@ -58,7 +58,7 @@ fn experiment(ccid: u8, cc: &CcOptions) -> Option<Experiment> {
     cc.experiment.filter(|experiment| experiment.ccid == ccid && EXPERIMENTAL.contains(&ccid))
 }
 
-/// The halves that run `ccid` with these settings; `None` if there are none.
+/// The kind of halves that run `ccid` with these settings; `None` if there are none.
 fn engine(ccid: u8, cc: &CcOptions) -> Option<Engine> {
     if let Some(experiment) = experiment(ccid, cc) {
         return Some(Engine::AckVectors(AckVectors::new(experiment.controller)));
@@ -71,7 +71,7 @@ pub(crate) fn is_usable(ccid: u8, cc: &CcOptions) -> bool {
     engine(ccid, cc).is_some()
 }
 
-/// The sending half of `ccid`, `None` if unknown.
+/// Creates the sending half of `ccid`; `None` if unknown.
 pub fn sender(ccid: u8, cfg: &HalfConfig) -> Option<Box<dyn SenderHalf>> {
     Some(match engine(ccid, &cfg.cc)? {
         Engine::AckVectors(by) => Box::new(AckVecSender::new(&by, cfg)),
@@ -79,12 +79,12 @@ pub fn sender(ccid: u8, cfg: &HalfConfig) -> Option<Box<dyn SenderHalf>> {
     })
 }
 
-/// The half itself, if its congestion state can be shared between connections.
+/// The half's concrete type, if its congestion state can be shared between connections.
 pub(crate) fn shareable(half: &mut dyn SenderHalf) -> Option<&mut AckVecSender> {
     (half as &mut dyn Any).downcast_mut()
 }
 
-/// A sending half of `ccid` that replaces `old`; `None` if unknown.
+/// Creates a sending half of `ccid` that replaces `old`; `None` if unknown.
 pub(crate) fn succeed(
     mut old: Box<dyn SenderHalf>,
     ccid: u8,
@@ -107,7 +107,7 @@ pub(crate) fn same_receiver(one: u8, other: u8, cc: &CcOptions) -> bool {
     one == other || by_vectors(one) && by_vectors(other)
 }
 
-/// The receiving half of `ccid`, `None` if unknown.
+/// Creates the receiving half of `ccid`; `None` if unknown.
 pub fn receiver(ccid: u8, cfg: &HalfConfig) -> Option<Box<dyn ReceiverHalf>> {
     Some(match engine(ccid, &cfg.cc)? {
         Engine::AckVectors(_) => Box::new(AckVecReceiver::new(cfg)),

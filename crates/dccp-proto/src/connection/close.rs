@@ -6,8 +6,8 @@ use super::*;
 use dccp_wire::ResetCode;
 
 impl Connection {
-    /// Closes gracefully: sends Close, or as server CloseReq if `timewait_at_peer` is set
-    /// (RFC 4340 section 8.3). Before the handshake is over, sends a Reset.
+    /// Closes gracefully (RFC 4340 section 8.3). Sends Close, or CloseReq if this end is the server and
+    /// `timewait_at_peer` is set. Before the handshake is complete, sends a Reset.
     pub fn close(&mut self, now: Time, timewait_at_peer: bool) {
         match self.state {
             State::Request | State::Respond => {
@@ -44,7 +44,7 @@ impl Connection {
             control: Some(if close_req { Control::CloseReq } else { Control::Close }),
             ..Outbox::default()
         };
-        // RFC 4340 section 8.3: two round-trip times, doubled up to 64 s. The RFC gives no end; 4MSL is our
+        // RFC 4340 section 8.3: retry after two round-trip times, doubled up to 64 s. The RFC gives no end; 4MSL is our
         // choice.
         self.timers = Timers {
             retransmit: Some(Backoff::new(now, self.rtt() * 2)),
@@ -62,17 +62,17 @@ impl Connection {
         }
     }
 
-    /// Step 14: the peer closes; our Reset ends the connection.
+    /// Step 14: the peer closes. Our Reset ends the connection.
     pub(super) fn on_close(&mut self) {
         self.send_reset(Reset { code: ResetCode::Closed, data: [0; 3] });
         self.finish(self.closing.unwrap_or(CloseReason::Peer));
     }
 
-    /// Step 9: a valid Reset. Its receiver enters TIMEWAIT, unless the peer is in REQUEST:
-    /// RFC 4340 section 7.5.6 lets that peer start again on the same ports at once.
+    /// Step 9: a valid Reset arrived. This end enters TIMEWAIT, unless the peer is in REQUEST: RFC 4340 section 7.5.6
+    /// lets that peer start again on the same ports at once.
     pub(super) fn on_reset(&mut self, now: Time, reset: Reset) {
         let reason = match (reset.code, self.closing) {
-            // No Connection: the peer's Reset was lost, and the peer has dropped its state since.
+            // No Connection means that the peer's Reset was lost and the peer has dropped its state since.
             (ResetCode::Closed | ResetCode::NoConnection, Some(reason)) => reason,
             (code, _) => CloseReason::Reset(code),
         };
@@ -89,7 +89,7 @@ impl Connection {
         self.outbox.reset = Some(OutReset { reset, seq: None, ack: self.numbers.gsr });
     }
 
-    /// Enters CLOSED, in which only a pending Reset is still sent.
+    /// Enters CLOSED. In this state only a pending Reset is still sent.
     pub(super) fn finish(&mut self, reason: CloseReason) {
         self.end(State::Closed, reason);
     }

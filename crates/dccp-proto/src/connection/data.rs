@@ -8,13 +8,13 @@ use dccp_wire::{Opt, PacketType, checksum};
 
 /// Header of Data with long sequence numbers (RFC 4340 section 5.1).
 const DATA_HEADER: usize = 16;
-/// NDP Count with a one-byte count: its fixed slot on data packets, so that headers have equal size.
+/// Length of an NDP Count with a one-byte count. Each data packet reserves it, so that headers have equal size.
 const NDP_SLOT: usize = 3;
 /// Data Checksum (RFC 4340 section 9.3).
 const CHECKSUM_LEN: usize = 6;
-/// Minimum option room for piggybacking feedback on data; with less room it is sent on a separate Ack (RFC
-/// 4340 section 11.2), since a shortened Ack Vector is worse than a small packet. Nine loss intervals of CCID
-/// 4 fit (RFC 4342 section 8.6.1).
+/// Minimum room for options to piggyback feedback on data. With less room, feedback is sent on a separate Ack
+/// (RFC 4340 section 11.2), since a shortened Ack Vector is worse than an additional small packet. Nine loss intervals
+/// of CCID 4 fit (RFC 4342 section 8.6.1).
 const MIN_FEEDBACK_ROOM: usize = 132;
 
 impl Connection {
@@ -34,8 +34,8 @@ impl Connection {
         }
     }
 
-    /// Largest payload with `options` bytes of the owner's options, now. In PARTOPEN only DataAck may be sent
-    /// (RFC 4340 section 8.1.5), with room for its required options.
+    /// Largest payload that may leave now, with `options` bytes of the owner's options. In PARTOPEN only DataAck may be
+    /// sent (RFC 4340 section 8.1.5), with room for its required options.
     pub fn max_payload(&self, options: usize) -> usize {
         self.payload_now(self.known_mtu(), options)
     }
@@ -48,7 +48,7 @@ impl Connection {
         self.room_for_payload(mtu, DATA_HEADER, options)
     }
 
-    /// Largest payload with `options` bytes of the owner's options, in OPEN, once a probe of that size was
+    /// Largest payload in OPEN, with `options` bytes of the owner's options, once a probe of that size has been
     /// answered.
     pub fn max_payload_open(&self, options: usize) -> usize {
         self.room_for_payload(self.cfg.mtu, DATA_HEADER, options)
@@ -60,7 +60,7 @@ impl Connection {
         self.payload_now(self.pmtu.as_ref().map_or_else(|| self.known_mtu(), |pmtu| pmtu.sure()), options)
     }
 
-    /// The MTU known so far: a size may be too large until a probe confirms it.
+    /// The MTU known so far. It may be too large until a probe confirms it.
     fn known_mtu(&self) -> u16 {
         match &self.pmtu {
             Some(pmtu) => pmtu.known(),
@@ -87,10 +87,9 @@ impl Connection {
         self.pmtu.iter_mut().for_each(|pmtu| pmtu.on_data(now));
     }
 
-    /// Sends one data packet, with `options` (encoded, the owner's) first. Call it only while
-    /// [`gate`](Self::gate) is open, with `payload` within [`max_payload`](Self::max_payload). A packet
-    /// without payload is padded: it only measures the path. Feedback is not piggybacked if the packet would
-    /// exceed the path MTU.
+    /// Sends one data packet; the owner's encoded `options` come first. Call it only while [`gate`](Self::gate) is
+    /// open, with `payload` within [`max_payload`](Self::max_payload). A packet without payload is padded: it only
+    /// measures the path. Feedback is not piggybacked if the packet would exceed the path MTU.
     pub fn transmit(&mut self, now: Time, options: &[u8], payload: &[u8], sink: &mut dyn Sink) -> Seq {
         self.skip_number();
         self.pmtu.iter_mut().for_each(|pmtu| pmtu.on_data(now));
@@ -122,7 +121,7 @@ impl Connection {
         seq
     }
 
-    /// Skips a sequence number if one is due. The peer sees a missing packet without data
+    /// Skips a sequence number if a skip is due. To the peer it looks like a missing packet without data
     /// (RFC 4340 section 7.7).
     fn skip_number(&mut self) {
         let vectors = self.halves.as_ref().is_some_and(|halves| !ccid::is_tfrc(halves.tx_ccid));
@@ -134,14 +133,14 @@ impl Connection {
         }
     }
 
-    /// The owner did not deliver the data of packet `seq`: reports it to the peer with Data Dropped
+    /// Call this when the owner did not deliver the data of packet `seq`. The peer is told with Data Dropped
     /// (RFC 4340 section 11.7, RFC 9897 section 3.6).
     pub fn report_dropped(&mut self, seq: Seq, code: DropCode) {
         self.drops.note(seq, code as u8);
     }
 
-    /// Writes NDP Count on data, even if zero, in its short form if possible. A longer count that does not
-    /// fit the path MTU is cut to 255: at worst the peer suspects a loss of data that did not occur.
+    /// Writes NDP Count on data, even if the count is zero, in its short form if possible. A longer count that does not
+    /// fit the path MTU is cut to 255. At worst the peer then suspects a loss of data that did not occur.
     fn write_ndp_slot(&mut self, room: usize, out: &mut OptionBuf) {
         if self.negotiated.ndp {
             let fits = room >= out.len() + NDP_SLOT + 5;

@@ -1,4 +1,4 @@
-//! Data Dropped (RFC 4340 section 11.7): reports of data that we dropped, and those of the peer.
+//! Data Dropped (RFC 4340 section 11.7): our reports of data that we dropped, and the peer's reports.
 
 use super::types::DropCode;
 use crate::ccid::Feedback;
@@ -17,11 +17,11 @@ const CORRUPT: u8 = DropCode::Corrupt as u8;
 const MAX_DROPS: usize = 1024;
 /// Maximum number of unacknowledged reports kept.
 const MAX_REPORTS: usize = 256;
-/// Longest run of a Normal Block, and of a Drop Block.
+/// Longest run of packets in a Normal Block, and in a Drop Block.
 const MAX_RUN: i64 = 128;
 const MAX_DROP_RUN: u8 = 16;
 
-/// A report that left: our packet, and the newest and oldest drop in it.
+/// A report that left: the number of our packet, and the newest and oldest drop in the report.
 #[derive(Clone, Copy, Debug)]
 struct Report {
     seq: Seq,
@@ -29,7 +29,7 @@ struct Report {
     oldest: Seq,
 }
 
-/// Drops to report until the peer has acknowledged a report.
+/// Drops to report. They are repeated until the peer acknowledges a report.
 #[derive(Debug, Default)]
 pub(super) struct DropReport {
     /// Newest last.
@@ -51,8 +51,8 @@ impl DropReport {
         }
     }
 
-    /// Writes the option for our packet `seq` that acknowledges `ack`, if there is a drop to report and it
-    /// fits `room` bytes.
+    /// Writes the option for our packet `seq` that acknowledges `ack`, if there is a drop to report and the option fits
+    /// `room` bytes.
     pub(super) fn write(&mut self, seq: Seq, ack: Seq, room: usize, out: &mut OptionBuf) {
         let Some((newest, _)) = self.drops.back().copied().filter(|(s, _)| !s.after(ack)) else { return };
         let mut blocks = Vec::new();
@@ -93,7 +93,7 @@ impl DropReport {
         }
     }
 
-    /// The peer received our packets named in `feedback`. Drops for which the report had no room are still pending.
+    /// The peer received our packets named in `feedback`. Drops that did not fit into their reports remain pending.
     pub(super) fn on_ack(&mut self, feedback: &Feedback<'_>) {
         let seqs = self.sent.iter().map(|report| report.seq);
         let Some(at) = feedback.newest_received(seqs) else { return };
@@ -114,16 +114,15 @@ fn runs(blocks: &[u8]) -> impl Iterator<Item = (Option<u8>, u8)> {
 /// Drops reported by the peer.
 #[derive(Debug, Default)]
 pub(super) struct PeerDrops {
-    /// The peer's application no longer receives: no data will reach it (RFC 4340 section 11.7.2, Drop Code
-    /// 1).
+    /// The peer's application no longer receives, so no data will reach it (RFC 4340 section 11.7.2, Drop Code 1).
     pub(super) not_listening: bool,
     /// Newest packet known to be dropped in the peer's receive buffer.
     newest: Option<Seq>,
 }
 
 impl PeerDrops {
-    /// Reads a report; returns the number of packets that are newer than all before and reported as dropped
-    /// in the receive buffer. Reports are repeated until we acknowledge them.
+    /// Reads a report. Returns how many packets it newly reports as dropped in the receive buffer; the peer repeats
+    /// reports until we acknowledge them.
     pub(super) fn learn(&mut self, ack: Seq, blocks: &[u8]) -> u64 {
         let known = self.newest;
         let (mut cursor, mut new) = (ack, 0);
@@ -143,9 +142,9 @@ impl PeerDrops {
     }
 }
 
-/// Returns Ack Vector cells in which packets with dropped data count as ECN-marked, as RFC 4340 section 11.7
-/// requires for all congestion control. Codes 0 and 1 do not indicate congestion, and code 2 has its own rule
-/// (section 11.7.2). Packets not received stay so.
+/// Returns Ack Vector cells in which packets with dropped data count as ECN-marked, as RFC 4340 section 11.7 requires
+/// for all congestion control. Codes 0 and 1 do not indicate congestion, and code 2 has its own rule (section 11.7.2).
+/// Packets that were not received stay unmarked.
 pub(super) fn mark(cells: &[u8], blocks: &[u8]) -> Vec<u8> {
     let mut blocks = runs(blocks).map(|(code, packets)| (code.is_some_and(|c| c > RECEIVE_BUFFER), packets));
     let mut out = Vec::with_capacity(cells.len());
@@ -197,7 +196,7 @@ mod tests {
         report.note(Seq::new(90), CORRUPT);
         report.note(Seq::new(99), PROTOCOL_CONSTRAINTS);
         report.note(Seq::new(90), CORRUPT);
-        // Ack 100: one received, 99 dropped, 98 to 91 received, 90 dropped.
+        // An Ack of packet 100: one packet received, 99 dropped, 98 to 91 received, 90 dropped.
         let option = [40, 6, 0, 0x80, 7, 0xb0];
         assert_eq!(written(&mut report, 2, 100, 100), option);
         assert_eq!(written(&mut report, 3, 100, 100), option);
@@ -268,8 +267,8 @@ mod tests {
 
     #[test]
     fn marks_what_the_peer_dropped() {
-        // 100 received; 99 missing; 98 to 95 received. The report says: 100 fine, 99 to 97 corrupt, 96
-        // dropped by protocol.
+        // The vector says: 100 received, 99 missing, 98 to 95 received. The report says: 100 delivered, 99 to 97
+        // corrupt, 96 dropped by protocol constraints.
         let marked = mark(&[0, 0xc0, 3], &[0, 0xb2, 0x80]);
         assert_eq!(marked, [0, 0xc0, 0x41, 0, 0]);
         assert_eq!(mark(&[63, 63], &[]), [63, 63]);

@@ -1,13 +1,13 @@
-//! Detects whether ECN works on the path. A path may drop ECN-capable packets, clear the field, or mark all
-//! packets: then both directions stop using ECN (as in RFC 9000 section 13.4.2 and RFC 6679 section 7.4).
+//! Detects whether ECN works on the path. A path may drop ECN-capable packets, clear the field, or mark all packets. In
+//! these cases both directions stop using ECN (as in RFC 9000 section 13.4.2 and RFC 6679 section 7.4).
 
 use crate::Ecn;
 use crate::ccid::TxView;
 
-/// Data packets that must all arrive with the field cleared, or all be reported as marked, before the path is
-/// judged.
+/// The path is judged after this many data packets, if all of them arrived with the field cleared or all were reported
+/// as marked.
 const ENOUGH: u64 = 64;
-/// Timeouts before any delivery.
+/// ECN fails after this many timeouts before any delivery.
 const TIMEOUTS: u64 = 2;
 
 #[derive(Debug, Default)]
@@ -19,8 +19,8 @@ pub(super) struct EcnPath {
 }
 
 impl EcnPath {
-    /// Data of the peer arrived. True once, when this end stops expecting marks. It then tells the
-    /// peer that it cannot read ECN bits (RFC 4340 section 12.1), and relies on losses.
+    /// Data of the peer arrived. Returns true once, when this end stops expecting marks. It then tells the peer that it
+    /// cannot read ECN bits (RFC 4340 section 12.1), and relies on losses.
     pub(super) fn on_data(&mut self, ecn: Ecn) -> bool {
         self.cleared = if ecn == Ecn::NotEct { self.cleared + 1 } else { 0 };
         let now = self.cleared >= ENOUGH && !self.bleached;
@@ -39,8 +39,8 @@ impl EcnPath {
         self.failed |= view.delivered.packets == 0 && view.timeouts >= TIMEOUTS;
     }
 
-    /// Whether Acks are sent ECN-capable: yes if the peer's newest data was ECN-capable, or if there
-    /// was no data. Then the reverse path probably supports ECN too.
+    /// Whether to send Acks as ECN-capable: if the peer's newest data was ECN-capable, or if there was no data. The
+    /// path from the peer then supports ECN, and so probably does the path to the peer.
     pub(super) fn acks(&self) -> bool {
         self.cleared == 0
     }

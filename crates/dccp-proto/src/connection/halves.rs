@@ -3,7 +3,7 @@
 use crate::ccid::{ReceiverHalf, SenderHalf};
 use alloc::boxed::Box;
 
-/// Cached so that the data path need not search the features.
+/// The negotiated values, cached so that the data path need not search the features.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Negotiated {
     /// Data may be sent: the peer will send the acknowledgements our CCID needs (RFC 4341 section 4).
@@ -22,13 +22,13 @@ pub(super) struct Negotiated {
     pub(super) short: bool,
     /// We send short sequence numbers.
     pub(super) send_short: bool,
-    /// Least Checksum Coverage of accepted data; 0: all.
+    /// Minimum Checksum Coverage of accepted data; 0: all data must be covered.
     pub(super) min_coverage: u8,
-    /// Checksum Coverage of sent data; 0: all.
+    /// Checksum Coverage of sent data; 0: all data is covered.
     pub(super) coverage: u8,
 }
 
-/// The two half-connections at this end, and the feature values that they know.
+/// The two half-connections at this end, and the feature values that were passed to them.
 #[derive(Debug)]
 pub(super) struct Halves {
     pub(super) tx: Box<dyn SenderHalf>,

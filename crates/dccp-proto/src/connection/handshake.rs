@@ -7,13 +7,13 @@ use super::*;
 use dccp_wire::{Packet, PacketType, ResetCode};
 use rand_core::{RngCore, SeedableRng};
 
-/// Requests and Responses whose send time is kept.
+/// Maximum number of Requests and Responses whose send time is kept.
 const MAX_HANDSHAKE_TIMES: usize = 8;
 /// A Service Code that no server may accept (RFC 4340 section 8.1.2).
 const INVALID_SERVICE_CODE: u32 = u32::MAX;
 
 impl Connection {
-    /// Makes a client; its Request leaves with the next `poll_transmit`.
+    /// Creates a client. Its Request leaves with the next `poll_transmit`.
     pub fn client(cfg: Config, now: Time, route: Route, ports: Ports, seed: [u8; 32]) -> Connection {
         let mut connection = Connection::new(cfg, now, route, ports, seed, false);
         connection.outbox.control = Some(Control::Request);
@@ -22,8 +22,8 @@ impl Connection {
         connection
     }
 
-    /// Makes a server that answers `request`; its Response leaves with the next `poll_transmit`. An error is
-    /// the Reset to send instead (bad service code, mandatory feature failed, ...; see [`refuse`]).
+    /// Creates a server that answers `request`. Its Response leaves with the next `poll_transmit`. An error is the
+    /// Reset to send instead, for example for a bad Service Code or a failed mandatory feature; see [`refuse`].
     pub fn server(
         cfg: Config,
         now: Time,
@@ -67,7 +67,7 @@ impl Connection {
         is_server: bool,
     ) -> Connection {
         let mut rng = ChaCha8Rng::from_seed(seed);
-        // RFC 4340 section 7.2: unpredictable, and far from those of any earlier connection.
+        // RFC 4340 section 7.2: the initial number is unpredictable, and far from those of any earlier connection.
         let iss = Seq::initial(rng.next_u64());
         let state = if is_server { State::Respond } else { State::Request };
         trace(&route, ports, State::Closed, state);
@@ -124,11 +124,11 @@ impl Connection {
         }
     }
 
-    /// The server is ready and its middlebox open: packets that were lost before may pass now
+    /// A Listen says that the server is ready and its middlebox open: packets that were lost before may pass now
     /// (RFC 5596 section 2.2.3.1).
     pub(super) fn on_listen(&mut self, now: Time, service_code: Option<u32>) {
-        // RFC 5596 section 2.2.3: ignored in all other states. Only one retransmission, even if several
-        // Listens arrive.
+        // RFC 5596 section 2.2.3: a Listen is ignored in all other states. It triggers only one retransmission, even if
+        // several arrive.
         if self.state != State::Request || self.listen_received || service_code != Some(self.cfg.service_code)
         {
             return;
@@ -140,7 +140,7 @@ impl Connection {
         }
     }
 
-    /// Measures the handshake's round-trip time. `held`: how long the peer held the packet that it answers.
+    /// Measures the handshake's round-trip time. `held` is how long the peer held the packet before answering it.
     fn measure_handshake(&mut self, now: Time, ack: Option<Seq>, held: Duration) {
         let sent = self.handshake_sent.iter().find(|(seq, _)| Some(*seq) == ack);
         self.handshake_rtt = sent.map(|(_, at)| now.since(*at)).map(|rtt| match rtt.checked_sub(held) {
@@ -168,7 +168,7 @@ impl Connection {
     pub(super) fn enter_part_open(&mut self, now: Time, ack: Option<Seq>, held: Duration) {
         self.enter(State::PartOpen);
         self.measure_handshake(now, ack, held);
-        // RFC 4340 section 8.1.5: a timer of about 200 ms with every packet, and an end after 4MSL.
+        // RFC 4340 section 8.1.5: a timer of about 200 ms, restarted with every packet, and an end after 4MSL.
         self.timers.retransmit = Some(Backoff::new(now, Duration::from_millis(200)));
         self.timers.give_up = Some(now + FOUR_MSL);
         self.outbox.control = None;
@@ -177,7 +177,7 @@ impl Connection {
         self.make_halves(now);
     }
 
-    /// Steps 11 and 12 of RFC 4340 section 8.5: the handshake is over.
+    /// Steps 11 and 12 of RFC 4340 section 8.5: the handshake is complete.
     pub(super) fn enter_open(&mut self, now: Time, seq: Seq, ack: Option<Seq>) {
         self.enter(State::Open);
         self.numbers.osr = seq;
@@ -186,12 +186,12 @@ impl Connection {
         self.outbox.control = None;
         self.cookies.clear();
         self.features.establish();
-        // RFC 9897 section 3.1: not negotiated again.
+        // RFC 9897 section 3.1: Multipath Capable is not negotiated again.
         self.features.retire(feature::MULTIPATH_CAPABLE);
         if self.is_server {
             self.measure_handshake(now, ack, Duration::ZERO);
             self.make_halves(now);
-            // RFC 9897 section 3.3: tells the client that its HandshakeAck arrived.
+            // RFC 9897 section 3.3: this Ack tells the client that its HandshakeAck arrived.
             self.outbox.ack |= self.cfg.ack_on_open;
         }
         self.apply_features(now);

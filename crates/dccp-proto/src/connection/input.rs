@@ -11,22 +11,22 @@ use crate::ccid;
 use crate::ccid::{Arrival, Feedback, SenderRequest};
 use dccp_wire::{Packet, PacketType, ResetCode};
 
-/// Shortest mean interval between Syncs, or between Resets of an end without numbers.
+/// Minimum mean interval between Syncs, or between Resets of an end without numbers.
 const ANSWER_INTERVAL: Duration = Duration::from_millis(250);
-/// Maximum number of such packets in a burst, since resynchronizing takes several. With the interval above,
-/// never more than eight leave in a second (RFC 4340 section 7.5.4).
+/// Maximum number of Syncs or Resets in a burst; resynchronizing takes several. With the interval above, at most eight
+/// leave in any second (RFC 4340 section 7.5.4).
 const ANSWER_BURST: u32 = 4;
 /// Maximum number of bytes of Error Text kept.
 const MAX_PEER_TEXT: usize = 512;
-/// Maximum number of bytes of Init Cookies we carry; more would leave no room for other handshake options.
+/// Maximum number of bytes of Init Cookies that we carry. More would leave no room for other handshake options.
 const MAX_COOKIES: usize = 512;
 /// Option type (RFC 4340 section 8.1.4).
 const INIT_COOKIE: u8 = 36;
-/// Maximum number of requests of a sending half handled in one call.
+/// Maximum number of requests of a sending half that are handled in one call.
 const MAX_REQUESTS: usize = 8;
-/// A Request at most this far behind a received one is a reordered Request of the same client. No Sync is
-/// sent for it: the client may still wait for the Response, would treat the Sync as one from a half-open
-/// connection, and would reset this one (RFC 4340 section 8.5, step 4).
+/// A Request at most this far behind a received one is a reordered Request of the same client, so no Sync answers it.
+/// The client may still wait for the Response. It would take the Sync for one from a half-open connection, and would
+/// reset this one (RFC 4340 section 8.5, step 4).
 const OVERTAKEN: i64 = 16;
 
 impl Connection {
@@ -78,7 +78,7 @@ impl Connection {
             (header.seq, header.ack)
         };
         if self.state == State::Request {
-            // Step 4: sets up the windows.
+            // Step 4: set up the windows.
             self.prepare_request_state(now, packet)?;
         } else {
             self.check_numbers(now, ptype, seq, ack)?;
@@ -151,9 +151,9 @@ impl Connection {
         }
     }
 
-    /// Sends a Reset from this end in REQUEST, which ends a half-open connection at the peer
-    /// (RFC 4340 section 7.5.6). Our numbers mean nothing to that connection, so the Reset uses the peer's
-    /// (section 8.3.1). A Reset is not answered.
+    /// Sends a Reset from this end in REQUEST, which ends a half-open connection at the peer (RFC 4340 section 7.5.6).
+    /// Our numbers mean nothing to that connection, so the Reset uses the peer's numbers (section 8.3.1). A Reset is
+    /// not answered.
     fn answer_packet_error(&mut self, now: Time, packet: &Packet<'_>) {
         let ptype = packet.header.ptype;
         if ptype != PacketType::Reset && self.may_answer(now) {
@@ -172,7 +172,7 @@ impl Connection {
         ack: Option<Seq>,
     ) -> Result<(), DropReason> {
         let sync = matches!(ptype, PacketType::Sync | PacketType::SyncAck);
-        // RFC 4340 section 7.5.3: active if a valid packet arrived within three round-trip times.
+        // RFC 4340 section 7.5.3: the connection is active if a valid packet arrived within three round-trip times.
         let active = sync && now.since(self.last_valid) <= self.rtt() * 3;
         let reason = match self.numbers.check(ptype, seq, ack, active) {
             Validity::Valid => return Ok(()),
@@ -183,8 +183,8 @@ impl Connection {
         let overtaken =
             self.state == State::Respond && ptype == PacketType::Request && (1..=OVERTAKEN).contains(&behind);
         if !sync && !overtaken {
-            // RFC 4340 section 7.5.4: an invalid Reset is answered with GSR, since its own number may be
-            // forged.
+            // RFC 4340 section 7.5.4: the Sync that answers an invalid Reset acknowledges GSR, since the number of the
+            // Reset may be forged.
             self.send_sync(now, if ptype == PacketType::Reset { self.numbers.gsr } else { seq });
         }
         Err(reason)
@@ -214,7 +214,7 @@ impl Connection {
         }
     }
 
-    /// A token bucket.
+    /// Takes a token from the bucket that limits answers; false if it is empty.
     fn may_answer(&mut self, now: Time) -> bool {
         let full_at = self.answers_full_at.max(now);
         let may = full_at.since(now) <= ANSWER_INTERVAL.saturating_mul(ANSWER_BURST - 1);
@@ -241,8 +241,7 @@ impl Connection {
             (State::Request, _) => {
                 self.cookies.clone_from(&seen.cookies);
                 self.take_handshake_data(packet);
-                // RFC 4340 section 13.3: only the echo of our Timestamp says how long the server held the
-                // Request.
+                // RFC 4340 section 13.3: only the echo of our Timestamp tells how long the server held the Request.
                 self.enter_part_open(
                     now,
                     ack,
@@ -265,9 +264,8 @@ impl Connection {
             }
             (State::PartOpen, PacketType::Sync) => {}
             (State::PartOpen, _) => self.enter_open(now, seq, ack),
-            // The client retransmits the Ack of its handshake: it received at most a Sync from us, so it is
-            // still in PARTOPEN. A client past PARTOPEN acknowledges a Sync only until another packet
-            // arrives.
+            // The client retransmits the Ack of its handshake. It received at most a Sync from us, so it is still in
+            // PARTOPEN. A client past PARTOPEN acknowledges a Sync only until another packet arrives.
             (State::Open, PacketType::Ack) if self.is_server => {
                 self.outbox.ack |=
                     ack.is_some_and(|ack| !ack.after(self.last_response) || Some(ack) == self.last_sync);
@@ -290,15 +288,15 @@ impl Connection {
         if seen.slow_receiver {
             self.stats.slow_receiver += 1;
         }
-        // RFC 4340 section 13.1: echo a Timestamp with the next packet; once a round trip is enough.
+        // RFC 4340 section 13.1: echo a Timestamp with the next packet, but only once per round trip.
         if let Some(value) = seen.timestamp.filter(|_| now >= self.echo_after) {
             self.timestamp = Some((value, now));
         }
         let ptype = packet.header.ptype;
         let Some(halves) = &mut self.halves else { return Ok(()) };
         let data = matches!(ptype, PacketType::Data | PacketType::DataAck);
-        // RFC 4340 section 11.7: corrupt data counts as marked. With TFRC the receiver counts marks;
-        // otherwise Data Dropped tells the sender.
+        // RFC 4340 section 11.7: corrupt data counts as marked. With TFRC the receiver counts the marks; otherwise Data
+        // Dropped tells the sender.
         let marked = seen.corrupt && ccid::is_tfrc(halves.rx_ccid);
         let arrival = Arrival {
             seq,
@@ -318,8 +316,8 @@ impl Connection {
         if seen.slow_receiver {
             halves.tx.on_slow_receiver(now, 0);
         }
-        // RFC 4340 section 5.7: the number on a Sync acknowledges nothing. That on a Response is older than
-        // the halves.
+        // RFC 4340 section 5.7: the number on a Sync acknowledges nothing. The number on a Response refers to a time
+        // before the halves existed.
         let Some(ack) = ack.filter(|_| !matches!(ptype, PacketType::Sync | PacketType::Response)) else {
             return Ok(());
         };
@@ -330,9 +328,9 @@ impl Connection {
             timestamp: seen.timestamp,
             options: if seen.for_ccid { packet.option_bytes } else { &[] },
         };
-        // RFC 4340 section 12.3: an untrustworthy receiver.
+        // RFC 4340 section 12.3: the receiver lies if it acknowledges a skipped number.
         if self.skipped.as_mut().is_some_and(|skipped| skipped.is_acknowledged(&feedback)) {
-            self.error_text = b"acknowledges packets that were never sent".into();
+            self.error_text = b"an acknowledgement covers packets that were never sent".into();
             self.fail(Reset { code: ResetCode::AggressionPenalty, data: [0; 3] });
             return Err(DropReason::NeverSent);
         }
@@ -354,8 +352,8 @@ impl Connection {
         Ok(())
     }
 
-    /// Step 16, and the reasons not to deliver. The second value is true for corrupt data that the
-    /// owner wants nevertheless.
+    /// Step 16, and the reasons not to deliver data. The second value is true if the data is corrupt and the owner
+    /// wants corrupt data.
     fn accept_data<'a>(
         &mut self,
         packet: &Packet<'a>,
@@ -363,7 +361,7 @@ impl Connection {
         seen: &Seen<'_>,
     ) -> (Option<&'a [u8]>, bool) {
         let is_data = matches!(packet.header.ptype, PacketType::Data | PacketType::DataAck);
-        // RFC 4340 section 9.3: checked on any packet with the option.
+        // RFC 4340 section 9.3: the Data Checksum is verified on any packet with the option.
         let corrupt = seen.corrupt;
         let covered = packet.header.cscov;
         let refused = if corrupt && !(is_data && self.cfg.take_corrupt) {

@@ -41,7 +41,7 @@ use rand_chacha::ChaCha8Rng;
 use timers::Timers;
 use validity::Numbers;
 
-/// Encoded options waiting for an Ack; more are dropped and counted.
+/// Maximum number of calls whose options wait for an Ack. Further options are dropped and counted.
 const MAX_OPTION_QUEUE: usize = 64;
 
 /// One DCCP connection.
@@ -61,7 +61,7 @@ pub struct Connection {
     numbers: Numbers,
     features: Negotiator,
     negotiated: Negotiated,
-    /// From PARTOPEN (client) or OPEN (server) on.
+    /// Present from PARTOPEN (client) or OPEN (server) on.
     halves: Option<Halves>,
     /// Requests or Responses sent, with their times, for the handshake's round-trip time.
     handshake_sent: VecDeque<(Seq, Time)>,
@@ -71,14 +71,14 @@ pub struct Connection {
     listen_received: bool,
     /// Our newest Response.
     last_response: Seq,
-    /// Our newest Sync, which does not open the connection either.
+    /// Our newest Sync. Like a Response, it does not open the connection when acknowledged.
     last_sync: Option<Seq>,
     /// Init Cookie options to echo.
     cookies: Vec<u8>,
     timers: Timers,
     outbox: Outbox,
     extras: [Vec<u8>; Extra::COUNT],
-    /// With [`Config::skip_numbers`].
+    /// Present with [`Config::skip_numbers`].
     skipped: Option<skipped::Skipped>,
     /// Non-data packets sent since the last data packet (RFC 4340 section 7.7).
     ndp_run: u64,
@@ -87,28 +87,28 @@ pub struct Connection {
     ecn: ecn::EcnPath,
     /// A Timestamp to echo: its value and arrival time.
     timestamp: Option<(u32, Time)>,
-    /// No Timestamp is echoed before.
+    /// Before this time, no Timestamp is echoed.
     echo_after: Time,
     slow_receiver: bool,
-    /// Application data for Request or Response, and the data received on one.
+    /// Application data to send on Request or Response, and the data received on one.
     early_data: Vec<u8>,
     early_received: Option<Vec<u8>>,
-    /// Error Text of our Reset, and of the peer's Reset.
+    /// Error Text of our Reset, and Error Text of the peer's Reset.
     error_text: Vec<u8>,
     peer_error_text: Option<String>,
-    /// Set in OPEN, if enabled.
+    /// Present in OPEN, if enabled.
     pmtu: Option<pmtu::Pmtu>,
     /// When the newest valid packet arrived (RFC 4340 section 7.5.3, "active").
     last_valid: Time,
     /// When the Greatest Acknowledgement Number Received last grew.
     last_answered: Time,
-    /// When the token bucket for answers to invalid packets, Syncs or Resets, will be full.
+    /// When the token bucket that limits Syncs and Resets in answer to invalid packets will be full.
     answers_full_at: Time,
-    /// The reason to report once closing ends.
+    /// The reason to report when closing ends.
     closing: Option<CloseReason>,
     events: VecDeque<Event>,
     stats: ConnectionStats,
-    /// Options of the packet being built; reused for its memory.
+    /// Buffer for the options of the packet being built, reused to avoid allocations.
     scratch: OptionBuf,
 }
 
@@ -120,8 +120,8 @@ impl Connection {
         slot.extend_from_slice(options);
     }
 
-    /// Requests an Ack with these encoded options as soon as possible (multipath signalling), or once OPEN is
-    /// reached. They are not retransmitted if that Ack is lost.
+    /// Requests an Ack with these encoded options (multipath signalling) as soon as possible, or once OPEN is reached.
+    /// The options are not retransmitted if that Ack is lost.
     pub fn send_options(&mut self, options: &[u8]) {
         if options.is_empty() {
             return;
@@ -139,8 +139,8 @@ impl Connection {
         self.events.pop_front()
     }
 
-    /// Sends a Sync, which the peer answers with a SyncAck. This shows that a silent path works, without
-    /// using the window. Only in OPEN.
+    /// Sends a Sync, which the peer answers with a SyncAck. The answer shows that a silent path works, without using
+    /// the congestion window. Only in OPEN.
     pub fn probe(&mut self) {
         if self.state == State::Open {
             self.outbox.sync = Some(self.numbers.gsr);
@@ -152,14 +152,13 @@ impl Connection {
         self.last_valid
     }
 
-    /// When a newer packet of ours was last acknowledged; at first, when the connection was created. Such an
-    /// acknowledgement shows that the path works both ways. Other packets only show that the path from the
-    /// peer works.
+    /// When the peer last acknowledged a newer packet of ours; at first, when the connection was created. Such an
+    /// acknowledgement shows that the path works both ways. Other packets only show that the path from the peer works.
     pub fn last_answered(&self) -> Time {
         self.last_answered
     }
 
-    /// A packet waits, or went `elsewhere`, because this path's gate is closed: the path is then not
+    /// Call this when a packet waits, or went `elsewhere`, because this path's gate is closed. The path is then not
     /// application-limited for a round trip, even if the queue is empty.
     pub fn note_blocked(&mut self, now: Time, elsewhere: bool) {
         if let Some(halves) = &mut self.halves {
@@ -167,61 +166,60 @@ impl Connection {
         }
     }
 
-    /// Data waits but the scheduler did not give it to this path, although its gate is open: the path's
-    /// capacity cannot be measured.
+    /// Call this when data waits and this path's gate is open, but the scheduler did not give it the data. The path's
+    /// capacity cannot be measured then.
     pub fn note_held_back(&mut self, now: Time) {
         if let Some(halves) = &mut self.halves {
             halves.tx.on_held_back(now);
         }
     }
 
-    /// Nothing waits to be sent on this path although its gate is open.
+    /// Call this when nothing waits to be sent on this path although its gate is open.
     pub fn set_app_limited(&mut self, now: Time) {
         if let Some(halves) = &mut self.halves {
             halves.tx.on_app_limited(now);
         }
     }
 
-    /// The owner wants to know the fate of each packet: fetch it with [`poll_fate`](Self::poll_fate). Not
-    /// available with CCIDs 3 and 4.
+    /// Starts recording the fate of each packet: fetch it with [`poll_fate`](Self::poll_fate). Not available with CCIDs
+    /// 3 and 4.
     pub fn track_fates(&mut self) {
         if let Some(halves) = &mut self.halves {
             halves.tx.track_fates();
         }
     }
 
-    /// Fates of packets since [`track_fates`](Self::track_fates).
+    /// The next fate of packets since [`track_fates`](Self::track_fates).
     pub fn poll_fate(&mut self) -> Option<Fated> {
         self.halves.as_mut()?.tx.poll_fate()
     }
 
-    /// Another path of the session is in ProbeRTT.
+    /// Tells whether another path of the session is in ProbeRTT.
     pub fn hold_probe_rtt(&mut self, hold: bool) {
         if let Some(halves) = &mut self.halves {
             halves.tx.hold_probe_rtt(hold);
         }
     }
 
-    /// Sets its share of a bottleneck that it shares with other paths of the session. CCIDs 3 and 4 ignore
-    /// it.
+    /// Sets this path's part of a bottleneck that several paths of the session share. CCIDs 3 and 4 ignore it.
     pub fn couple(&mut self, part: &Part) {
         if let Some(halves) = &mut self.halves {
             halves.tx.couple(part);
         }
     }
 
-    /// Carefully resumes (RFC 9959) from the capacity that an earlier connection over this path measured
-    /// ([`TxView::capacity`](crate::ccid::TxView)), with at most `max_jump` bytes at once. No effect once
-    /// congestion control has found its rate, or with CCIDs 3 and 4. The caller must ensure that no other
-    /// connection uses the same memory ([`dccp_cc::Memory`]).
+    /// Resumes carefully (RFC 9959) from the capacity that an earlier connection over this path measured
+    /// ([`TxView::capacity`](crate::ccid::TxView)), with at most `max_jump` bytes at once. No effect once congestion
+    /// control has found its rate, or with CCIDs 3 and 4. The caller must ensure that no other connection uses the same
+    /// memory ([`dccp_cc::Memory`]).
     pub fn resume(&mut self, saved: &Remembered, max_jump: u64) {
         if let Some(halves) = &mut self.halves {
             halves.tx.resume(saved, max_jump);
         }
     }
 
-    /// The largest IP packet of the path changed, bytes; with [`Config::probe_mtu`] this is a hint, which is
-    /// tried first.
+    /// Sets the size of the largest IP packet of the path, in bytes. With [`Config::probe_mtu`] this is only a hint,
+    /// which is tried first.
     pub fn set_mtu(&mut self, now: Time, mtu: u16) {
         match &mut self.pmtu {
             Some(pmtu) => pmtu.on_hint(now, mtu),
@@ -229,8 +227,8 @@ impl Connection {
         }
     }
 
-    /// IP packets of this size can leave the host: with [`Config::probe_mtu`] they are tried even if
-    /// [`set_mtu`](Self::set_mtu) said less.
+    /// The host can send IP packets of `most` bytes. With [`Config::probe_mtu`] this size is tried even if
+    /// [`set_mtu`](Self::set_mtu) named a smaller one.
     pub fn try_mtu(&mut self, now: Time, most: u16) {
         if let Some(pmtu) = &mut self.pmtu {
             pmtu.on_most(now, most);
@@ -249,13 +247,13 @@ impl Connection {
         }
     }
 
-    /// Sets whether all Acks carry Slow Receiver (RFC 4340 section 11.6): this end cannot keep up.
+    /// Sets whether all Acks carry Slow Receiver (RFC 4340 section 11.6), which says that this end cannot keep up.
     pub fn set_slow_receiver(&mut self, slow: bool) {
         self.slow_receiver = slow;
     }
 
-    /// Data for the Request, or as server for the Response, and all their retransmissions. At most a few
-    /// hundred bytes, since options need room too (RFC 4340 sections 8.1.1 and 8.1.3). The peer accepts it if
+    /// Sets data for the Request, or at a server for the Response, and for all their retransmissions. At most a few
+    /// hundred bytes, since options need room too (RFC 4340 sections 8.1.1 and 8.1.3). The peer accepts the data if
     /// configured ([`Config::early_data`]), and otherwise reports that it was dropped.
     pub fn set_early_data(&mut self, data: &[u8]) {
         if matches!(self.state, State::Request | State::Respond) {
@@ -263,7 +261,7 @@ impl Connection {
         }
     }
 
-    /// Data received on Request or Response.
+    /// Takes the data that arrived on Request or Response.
     pub fn take_early_data(&mut self) -> Option<Vec<u8>> {
         self.early_received.take()
     }
@@ -283,7 +281,7 @@ impl Connection {
         self.state
     }
 
-    /// The packets' route.
+    /// The route of the connection's packets.
     pub fn route(&self) -> Route {
         self.route
     }
@@ -293,22 +291,22 @@ impl Connection {
         self.ports
     }
 
-    /// (our sending CCID, the peer's), once negotiated.
+    /// The CCIDs of our sending half and of the peer's, once negotiated.
     pub fn ccids(&self) -> Option<(u8, u8)> {
         self.halves.as_ref().map(|h| (h.tx_ccid, h.rx_ccid))
     }
 
-    /// The peer agreed to Multipath Capable.
+    /// Whether the peer agreed to Multipath Capable.
     pub fn is_multipath(&self) -> bool {
         self.features.is_negotiated(feature::MULTIPATH_CAPABLE, preferences::multipath_side(self.is_server))
     }
 
-    /// The value of a feature in force at one end (RFC 4340 section 6.4), for status and traces.
+    /// The value of a feature that is in force at one end (RFC 4340 section 6.4), for status and traces.
     pub fn feature(&self, number: u8, side: Side) -> u64 {
         self.features.value(number, side)
     }
 
-    /// View of the sending half, once it exists.
+    /// State of the sending half, once the half exists.
     pub fn tx_view(&self) -> Option<TxView> {
         self.halves.as_ref().map(|h| h.tx.view())
     }
@@ -328,13 +326,13 @@ impl Connection {
         self.halves.as_ref().map_or(Late::default(), |h| h.tx.late(now))
     }
 
-    /// Whether the controller is in ProbeRTT, once it exists.
+    /// Whether the controller is in ProbeRTT; `None` before it exists.
     pub fn is_probing_rtt(&self) -> Option<bool> {
         self.halves.as_ref().map(|h| h.tx.probing_rtt())
     }
 
-    /// The sending half, if it can share its congestion state with other connections: in OPEN, once its CCID
-    /// is settled.
+    /// The sending half, if it can share its congestion state with other connections. This requires OPEN and a settled
+    /// CCID.
     pub fn shareable(&mut self) -> Option<&mut AckVecSender> {
         ccid::shareable(&mut *self.halves.as_mut()?.tx)
     }
@@ -364,7 +362,7 @@ impl Connection {
         self.state = state;
     }
 
-    /// Resets the connection after an error of the peer, with an error text.
+    /// Resets the connection with an error text after an error of the peer.
     fn fail(&mut self, reset: Reset) {
         let [option, ..] = reset.data;
         self.error_text = match reset.code {

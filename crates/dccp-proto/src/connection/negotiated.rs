@@ -7,14 +7,13 @@ use dccp_wire::ResetCode;
 use rand_core::RngCore;
 
 impl Connection {
-    /// The CCIDs in force: ours, the peer's.
+    /// The CCIDs in force: that of our data, and that of the peer's data.
     fn negotiated_ccids(&self) -> (u8, u8) {
         let ccid = |side| u8::try_from(self.features.value(feature::CCID, side)).unwrap_or(0);
         (ccid(Side::Local), ccid(Side::Remote))
     }
 
-    /// Creates the half-connections for the CCIDs in force. The first packet of the peer that they see is the
-    /// newest valid one.
+    /// Creates the half-connections for the CCIDs in force. They see the peer's packets from the newest valid one on.
     pub(super) fn make_halves(&mut self, now: Time) {
         let (tx_ccid, rx_ccid) = self.negotiated_ccids();
         let common = HalfConfig {
@@ -28,7 +27,7 @@ impl Connection {
         let tx = ccid::sender(tx_ccid, &common);
         let rx = ccid::receiver(rx_ccid, &HalfConfig { first_seq: self.numbers.gsr, ..common });
         let (Some(tx), Some(rx)) = (tx, rx) else {
-            // RFC 4340 section 10: no common CCID, and the peer ignored our Mandatory.
+            // RFC 4340 section 10: there is no common CCID, and the peer ignored our Mandatory.
             self.fail(Reset { code: ResetCode::MandatoryError, data: [0; 3] });
             return;
         };
@@ -45,9 +44,9 @@ impl Connection {
         self.apply_features(now);
     }
 
-    /// Changes the CCID of the data we send, as soon as the peer agrees; the path's measurements are carried
-    /// over. False if that is not possible: not open, a CCID that these settings cannot use, or congestion
-    /// state shared with other connections.
+    /// Changes the CCID of the data we send, as soon as the peer agrees. The new CCID keeps the path's measurements.
+    /// Returns false if that is impossible: the connection is not open, these settings cannot use the CCID, or the
+    /// congestion state is shared with other connections.
     pub fn set_ccid(&mut self, ccid: u8) -> bool {
         use Side::{Local, Remote};
         let Some(halves) = self.halves.as_mut().filter(|_| self.state == State::Open) else { return false };
@@ -63,7 +62,7 @@ impl Connection {
                 self.features.add(number, Remote, &[1, 0]);
             }
         }
-        // On the same packet, or data would wait for a second round trip (RFC 4341 section 4).
+        // Request Ack Vectors on the same packet, or data would wait for a second round trip (RFC 4341 section 4).
         if ccid::needs_ack_vector(ccid) && !self.features.is_on(feature::SEND_ACK_VECTOR, Remote) {
             self.features.change(feature::SEND_ACK_VECTOR, Remote, &[1], true);
         }
@@ -71,8 +70,8 @@ impl Connection {
         true
     }
 
-    /// The CCIDs changed in OPEN. RFC 4340 section 10.5 permits a restart but forbids an advantage from it,
-    /// so measurements are kept.
+    /// The CCIDs changed in OPEN. RFC 4340 section 10.5 permits a restart but forbids an advantage from it, so the
+    /// measurements are kept.
     fn change_halves(&mut self, now: Time, (tx_ccid, rx_ccid): (u8, u8)) {
         let common = HalfConfig {
             mtu: self.cfg.mtu,
@@ -89,8 +88,8 @@ impl Connection {
         }
     }
 
-    /// Drops the congestion control state of the old path (RFC 4340 section 10.5). Call it when the owner
-    /// knows that packets now take another path. No effect before OPEN, or if congestion state is shared.
+    /// Drops the congestion control state of the old path (RFC 4340 section 10.5). Call it when the owner knows that
+    /// packets now take another path. No effect before OPEN, or if congestion state is shared.
     pub fn on_path_change(&mut self, now: Time) {
         let shared =
             |halves: &mut Halves| ccid::shareable(&mut *halves.tx).is_some_and(|half| half.group().is_some());
@@ -113,7 +112,7 @@ impl Connection {
             halves.tx = tx;
         }
         cfg.first_seq = self.numbers.gsr;
-        // Ack Vectors report arrivals on any path; loss intervals belong to the old one.
+        // Ack Vectors report arrivals on any path, but loss intervals belong to the old path.
         if ccid::is_tfrc(halves.rx_ccid)
             && let Some(rx) = ccid::receiver(halves.rx_ccid, &cfg)
         {
@@ -124,7 +123,7 @@ impl Connection {
         self.tell_halves(now);
     }
 
-    /// `None` if this end does not have such a CCID; it has then not agreed to it.
+    /// `None` if this end does not implement the CCID. It then never agreed to it.
     fn succeed(
         &mut self,
         mut halves: Halves,
@@ -183,10 +182,10 @@ impl Connection {
         }
     }
 
-    /// Checks acknowledgements against the requested width from the moment of the request. Otherwise the
-    /// sender would outgrow the old width before the peer agrees, and treat acknowledgements of its packets
-    /// as forged. (RFC 4340 section 7.5.1 says to wait; this only affects how far back acknowledgements may
-    /// reach.)
+    /// Checks acknowledgements against the requested Sequence Window from the moment of the request. Otherwise the
+    /// sender would outgrow the old window before the peer agrees, and would treat acknowledgements of its packets as
+    /// forged. RFC 4340 section 7.5.1 says to wait, but this window only limits how far back acknowledgements may
+    /// reach.
     pub(super) fn apply_local_window(&mut self) {
         let wanted = self.features.wanted(feature::SEQUENCE_WINDOW, Side::Local).unwrap_or(0);
         self.numbers.local_window = self.features.value(feature::SEQUENCE_WINDOW, Side::Local).max(wanted);

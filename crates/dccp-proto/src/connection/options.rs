@@ -10,29 +10,29 @@ use dccp_wire::{
 };
 use mpdccp_units::Duration;
 
-/// The options of one packet, except features, which went to the [`Negotiator`].
+/// The options of one packet. Feature options are not here: the [`Negotiator`] handles them.
 #[derive(Debug, Default)]
 pub(super) struct Seen<'a> {
-    /// Ack Vector cells of all options together; packets with Data Dropped count as marked.
+    /// Ack Vector cells of all such options, concatenated. Packets with Data Dropped count as marked.
     pub(super) vector: Cow<'a, [u8]>,
-    /// Blocks of all Data Dropped options together.
+    /// Blocks of all Data Dropped options, concatenated.
     pub(super) dropped: Cow<'a, [u8]>,
-    /// Elapsed Time, or that of a Timestamp Echo on a Response. Later echoes tell nothing about the packet
-    /// that is acknowledged.
+    /// Elapsed Time; on a Response, the elapsed time of a Timestamp Echo. Later echoes do not concern the packet that
+    /// is acknowledged.
     pub(super) elapsed: Duration,
     pub(super) timestamp: Option<u32>,
     pub(super) ndp: Option<u64>,
-    /// The packet's data does not match the sender's Data Checksum (RFC 4340 section 9.3).
+    /// Whether the packet's data does not match the sender's Data Checksum (RFC 4340 section 9.3).
     pub(super) corrupt: bool,
     /// Init Cookie options, encoded.
     pub(super) cookies: Vec<u8>,
     pub(super) slow_receiver: bool,
     pub(super) for_ccid: bool,
-    /// The packet had feature options.
+    /// Whether the packet had feature options.
     pub(super) features: bool,
 }
 
-/// Time in units of 10 microseconds (RFC 4340 section 13.2).
+/// A duration of `n` units of 10 microseconds (RFC 4340 section 13.2).
 fn ticks(n: u32) -> Duration {
     Duration::from_micros(u64::from(n) * 10)
 }
@@ -41,7 +41,7 @@ fn reset(code: ResetCode, OptionError { option, data: [a, b] }: OptionError) -> 
     Reset { code, data: [option, a, b] }
 }
 
-/// Reads all options of a valid packet. An error contains the Reset to send. `multipath`: the owner reads
+/// Reads all options of a valid packet. An error contains the Reset to send. `multipath` says whether the owner reads
 /// multipath options.
 pub(super) fn read<'a>(
     packet: &Packet<'a>,
@@ -59,8 +59,7 @@ pub(super) fn read<'a>(
 
     let mut options = packet.options();
     while let Some(next) = options.next() {
-        // RFC 4340 section 5.8: options after an invalid length are ignored; a Mandatory before it was then
-        // not obeyed.
+        // RFC 4340 section 5.8: options after an invalid length are ignored. A Mandatory before it then has no effect.
         let Ok(option) = next else { break };
         if data_type && !allowed_on_data(&option) {
             continue;
@@ -69,7 +68,7 @@ pub(super) fn read<'a>(
         let is_mandatory = mandatory.take().is_some();
         let mut understood = true;
         match option {
-            // RFC 4340 section 5.8.2: twice in a row, or at the end (below), is an error.
+            // RFC 4340 section 5.8.2: Mandatory twice in a row, or at the end (below), is an error.
             Opt::Mandatory if is_mandatory => return Err(reset(ResetCode::OptionError, culprit)),
             Opt::Mandatory => mandatory = Some(culprit),
             Opt::ChangeL(..) | Opt::ChangeR(..) | Opt::ConfirmL(..) | Opt::ConfirmR(..) => {
@@ -90,7 +89,7 @@ pub(super) fn read<'a>(
             Opt::NdpCount(n) => seen.ndp = Some(n),
             Opt::DataChecksum(crc) => seen.corrupt = crc != checksum::crc32c(packet.payload),
             Opt::SlowReceiver => seen.slow_receiver = true,
-            // RFC 4340 section 8.1.4: not on Request.
+            // RFC 4340 section 8.1.4: Init Cookies are not allowed on Request.
             Opt::InitCookie(_) if ptype == PacketType::Response => {
                 let mut buf = OptionBuf::new();
                 buf.push(&option);
@@ -123,8 +122,8 @@ pub(super) fn read<'a>(
     Ok(seen)
 }
 
-/// RFC 4340 table 3, column "DCCP-Data?": other options are ignored on Data, so that blindly injected Data
-/// does no harm.
+/// RFC 4340 table 3, column "DCCP-Data?": all other options are ignored on Data, so that blindly injected Data does no
+/// harm.
 fn allowed_on_data(option: &Opt<'_>) -> bool {
     matches!(
         option,

@@ -1,4 +1,4 @@
-//! Pending packets other than data.
+//! Packets other than data that wait to be sent.
 
 use alloc::collections::VecDeque;
 use alloc::vec::Vec;
@@ -7,7 +7,7 @@ use dccp_wire::{Reset, Seq};
 /// Longest NDP Count, bytes.
 pub(super) const NDP_ROOM: usize = 8;
 
-/// A packet that opens or closes the connection; its timer retransmits it.
+/// A packet that opens or closes the connection. A timer retransmits it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Control {
     Request,
@@ -20,12 +20,12 @@ pub(super) enum Control {
 #[derive(Clone, Copy, Debug)]
 pub(super) struct OutReset {
     pub(super) reset: Reset,
-    /// `None`: the connection's next number.
+    /// `None` for the connection's next number.
     pub(super) seq: Option<Seq>,
     pub(super) ack: Seq,
 }
 
-/// Pending packets. Each slot has one packet, so input cannot make it grow.
+/// Packets to send. Each slot holds one packet, so input cannot make it grow.
 #[derive(Debug, Default)]
 pub(super) struct Outbox {
     pub(super) control: Option<Control>,
@@ -34,10 +34,10 @@ pub(super) struct Outbox {
     pub(super) sync: Option<Seq>,
     /// The newest Sync to answer.
     pub(super) sync_ack: Option<Seq>,
-    /// An Ack, even if the receiving half does not require it.
+    /// Send an Ack, even if the receiving half does not require one.
     pub(super) ack: bool,
-    /// A Sync after the Ack of PARTOPEN, to get an answer.
+    /// Send a Sync after the Ack of PARTOPEN, to get an answer.
     pub(super) ask: bool,
-    /// The owner's options for Acks.
+    /// The owner's options that wait for an Ack.
     pub(super) options: VecDeque<Vec<u8>>,
 }

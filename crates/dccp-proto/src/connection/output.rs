@@ -7,10 +7,10 @@ use crate::features::Moment;
 use crate::{Ecn, Sink};
 use dccp_wire::{Header, Opt, PacketType};
 
-/// Header of an Ack, and of a DataAck, with long sequence numbers (RFC 4340 section 5.1).
+/// Length of the header of an Ack, and of a DataAck, with long sequence numbers (RFC 4340 section 5.1).
 pub(super) const ACK_HEADER: usize = 24;
 
-/// Header of a Request (RFC 4340 section 5.1).
+/// Length of the header of a Request (RFC 4340 section 5.1).
 const REQUEST_HEADER: usize = 20;
 
 /// Largest Sequence Window for which short sequence numbers are sent.
@@ -19,7 +19,7 @@ const SHORT_WINDOW: u64 = 1 << 16;
 /// Longest Error Text of a Reset, bytes.
 const MAX_ERROR_TEXT: usize = 255;
 
-/// Bytes of data that a Checksum Coverage needs (RFC 4340 section 9.2).
+/// Number of data bytes that a Checksum Coverage needs (RFC 4340 section 9.2).
 fn least_covered(coverage: u8) -> usize {
     usize::from(coverage.saturating_sub(1)) * 4
 }
@@ -41,7 +41,7 @@ pub(super) struct Fixed {
 }
 
 impl Connection {
-    /// Writes packets other than data: handshake, Acks that are due, Syncs, Close, Reset. True if any left.
+    /// Writes packets other than data: handshake, Acks that are due, Syncs, Close, Reset. True if any packet left.
     pub fn poll_transmit(&mut self, now: Time, sink: &mut dyn Sink) -> bool {
         let mut sent = false;
         if let Some(reset) = self.outbox.reset.take() {
@@ -62,7 +62,7 @@ impl Connection {
             self.transmit_plain(now, PacketType::SyncAck, ack, 0, sink);
             sent = true;
         }
-        // The owner's options may need several Acks; each takes some of them.
+        // The owner's options may need several Acks, each of which takes some of them.
         for _ in 0..=MAX_OPTION_QUEUE {
             if !self.ack_due(now) {
                 break;
@@ -96,15 +96,15 @@ impl Connection {
 
     fn ack_due(&self, now: Time) -> bool {
         match self.state {
-            // The owner's options wait for OPEN: PARTOPEN uses Extra::HandshakeAck.
+            // The owner's options wait for OPEN: in PARTOPEN the owner uses Extra::HandshakeAck.
             State::PartOpen => self.feedback_due(now),
             State::Open => !self.outbox.options.is_empty() || self.feedback_due(now),
             _ => false,
         }
     }
 
-    /// Room for options on an Ack, bytes. Always enough for the shortest feedback, which would
-    /// otherwise stay due forever.
+    /// Room for options on an Ack, bytes. It is always enough for the shortest feedback, which would otherwise stay due
+    /// forever.
     pub(super) fn ack_room(&self) -> usize {
         let packet = usize::from(self.cfg.mtu).saturating_sub(usize::from(self.cfg.overhead));
         (packet.saturating_sub(ACK_HEADER) & !3).clamp(64, dccp_wire::MAX_OPTIONS)
@@ -120,8 +120,8 @@ impl Connection {
             self.write_features(seq, &mut out);
             while let Some(options) = self.outbox.options.front() {
                 if options.len() + NDP_ROOM > room {
-                    // The MTU has shrunk since the options were queued: an Ack that waited for room would be
-                    // due forever.
+                    // The MTU has shrunk since the options were queued. An Ack that waited for room would be due
+                    // forever.
                     self.stats.options_dropped += 1;
                 } else if out.len() + options.len() + NDP_ROOM > room || !out.extend(options) {
                     break;
@@ -130,7 +130,7 @@ impl Connection {
             }
         }
         self.write_ndp(&mut out);
-        // The feedback needs the rest.
+        // Leave the other half of the room to the feedback.
         if self.negotiated.timestamps && out.len() < room / 2 {
             out.push(&Opt::Timestamp(ticks(now)));
         }
@@ -142,7 +142,7 @@ impl Connection {
     fn write_features(&mut self, seq: Seq, out: &mut OptionBuf) {
         let moment = if self.state == State::PartOpen { Moment::Handshake } else { Moment::Established };
         if self.features.write(moment, seq, out) {
-            // A new Change does not wait for the backed-off interval of an old one.
+            // A new Change does not wait for the backed-off interval of an older one.
             self.timers.feature = None;
         }
     }
@@ -162,7 +162,7 @@ impl Connection {
         }
         self.write_timestamp_echo(now, out);
         let ack = self.numbers.gsr;
-        // Padding may take three bytes.
+        // Padding may take up to three bytes.
         self.drops.write(seq, ack, room.saturating_sub(out.len()), out);
         if let Some(halves) = &mut self.halves {
             halves.rx.write_feedback(now, seq, ack, room.saturating_sub(out.len()), out);
@@ -190,7 +190,7 @@ impl Connection {
             Control::CloseReq => (PacketType::CloseReq, Extra::Close, Some(self.numbers.gsr)),
             Control::Close => (PacketType::Close, Extra::Close, Some(self.numbers.gsr)),
         };
-        // Init Cookies exist only in PARTOPEN, and remain if it ended in CLOSING.
+        // Cookies are set only in PARTOPEN, and are still set if CLOSING followed.
         out.extend(&self.cookies);
         out.extend(self.extra(extra));
         self.write_ndp(&mut out);
@@ -206,8 +206,8 @@ impl Connection {
             Control::Response => {
                 self.last_response = seq;
                 self.on_handshake_sent(now, seq);
-                // A Linux client takes its first round-trip time from this echo; without a round-trip time,
-                // its CCID 3 waits a second.
+                // A Linux client takes its first round-trip time from this echo. Without a round-trip time, its CCID 3
+                // waits a second.
                 self.write_timestamp_echo(now, &mut out);
                 self.features.write(Moment::Handshake, seq, &mut out);
                 self.drops.write(seq, self.numbers.gsr, out.room(), &mut out);
@@ -224,7 +224,7 @@ impl Connection {
             out.extend(&alloc::vec![0; padding.min(out.room())]);
         }
         self.emit(now, Fixed { ptype, seq, ack, reset: None }, out, &early, sink);
-        // Keep the data: every retransmission carries it.
+        // Keep the data, because every retransmission carries it.
         self.early_data = early;
     }
 
@@ -242,7 +242,7 @@ impl Connection {
         true
     }
 
-    /// Sends a Sync or SyncAck, padded to `len` bytes of DCCP packet.
+    /// Sends a Sync or SyncAck, padded to a DCCP packet of `len` bytes.
     fn transmit_plain(
         &mut self,
         now: Time,
@@ -258,7 +258,7 @@ impl Connection {
         let mut out = self.start_options();
         out.extend(&self.cookies);
         if self.state == State::PartOpen {
-            // The Sync may arrive before the Ack and open the server.
+            // The Sync may arrive before the Ack and open the server, so it carries the feature options too.
             self.write_features(seq, &mut out);
         }
         self.write_ndp(&mut out);
@@ -279,7 +279,7 @@ impl Connection {
         self.emit(now, fixed, out, &text, sink);
     }
 
-    /// Takes the option buffer, empty; [`emit`](Self::emit) returns it.
+    /// Takes the empty option buffer; [`emit`](Self::emit) returns it.
     pub(super) fn start_options(&mut self) -> OptionBuf {
         let mut out = core::mem::take(&mut self.scratch);
         out.clear();
@@ -293,7 +293,7 @@ impl Connection {
         }
     }
 
-    /// All packets leave through here.
+    /// Writes a packet to the sink. All packets leave through here.
     pub(super) fn emit(
         &mut self,
         now: Time,
@@ -314,7 +314,7 @@ impl Connection {
                 0
             },
             ptype,
-            // RFC 4340 section 7.6.2: not with large windows.
+            // RFC 4340 section 7.6.2: no short numbers with large windows.
             short: self.negotiated.send_short && self.numbers.local_window <= SHORT_WINDOW,
             seq,
             ack,
@@ -335,7 +335,7 @@ impl Connection {
 
         self.stats.packets_sent += 1;
         self.ndp_run = if ptype.is_data() { 0 } else { self.ndp_run.saturating_add(1) };
-        // A Reset is the last packet, and the packet that it answers may have determined its number
+        // A Reset is the last packet. The packet that it answers may have determined its number
         // (RFC 4340 section 8.3.1).
         if let Some(halves) = self.halves.as_mut().filter(|_| ptype != PacketType::Reset) {
             let bytes = u32::try_from(len).unwrap_or(u32::MAX).saturating_add(self.cfg.overhead.into());

@@ -1,4 +1,4 @@
-//! Packetization Layer Path MTU Discovery (RFC 8899), with Syncs padded to the probed size
+//! Packetization Layer Path MTU Discovery (RFC 8899). Probes are Syncs padded to the probed size
 //! (RFC 4340 section 14.1). An MTU from the system or the owner is only a hint, and is verified.
 
 use dccp_cc::Amount;
@@ -9,22 +9,22 @@ use mpdccp_units::{Duration, Time};
 pub(super) const BASE: u16 = 1200;
 /// Number of tries after which a larger size counts as too large (MAX_PROBES, RFC 8899 section 5.1.2).
 const SEARCH_TRIES: u8 = 3;
-/// Number of tries after which the current size counts as lost in a black hole. It is larger, so that
-/// random loss does not look like a black hole.
+/// Number of tries after which the current size counts as lost in a black hole. It is larger than `SEARCH_TRIES`, so
+/// that random loss does not look like a black hole.
 const CONFIRM_TRIES: u8 = 5;
 /// Time after a search until a data packet triggers a probe for a larger size (PMTU_RAISE_TIMER,
-/// RFC 8899 section 5.1.1). Shorter than the RFC's 600 s, since it costs one probe, and never happens on an
-/// idle path.
+/// RFC 8899 section 5.1.1). It is shorter than the RFC's 600 s, since it costs only one probe, and an idle path sends
+/// none.
 const RAISE: Duration = Duration::from_secs(10);
-/// Fewer data packets than this since the last search do not count as traffic.
+/// Minimum number of data packets since the last search that counts as traffic.
 const TRAFFIC: u32 = 8;
-/// Packets lost since the last confirmation that make the current size doubtful.
+/// Number of packets lost since the last confirmation that makes the current size doubtful.
 const DOUBTFUL: u64 = 3;
 /// Minimum time for which a confirmation is valid.
 const HOLDS: Duration = Duration::from_secs(1);
-/// The search ends when the largest confirmed and the smallest failed size are this close, bytes.
+/// The search ends when the largest confirmed and the smallest failed size differ by at most this many bytes.
 const FINE: u16 = 8;
-/// Carried by most tunnels and access networks with an MTU below 1500.
+/// A size that most tunnels and access networks with an MTU below 1500 carry.
 const LIKELY: u16 = 1400;
 
 /// The purpose of a probe.
@@ -34,9 +34,9 @@ enum Why {
     Size,
     /// Test whether the path MTU has grown.
     Raise,
-    /// Test whether any packet arrives, after packets of this size failed and nothing else was sent.
+    /// Test whether any packet arrives. Packets of this size failed, and nothing else was sent.
     Alive(u16),
-    /// Test this size again after another packet just arrived.
+    /// Test this size again, because a smaller packet has just arrived.
     Again,
 }
 
@@ -44,16 +44,17 @@ enum Why {
 #[derive(Clone, Copy, Debug)]
 struct Probe {
     size: u16,
-    /// Probes sent without an answer.
+    /// Number of probes sent without an answer.
     sent: u8,
-    /// Numbers of all probes of this size, since a SyncAck may acknowledge any of them: with a growing queue,
-    /// answers arrive after the next probe has left.
+    /// Numbers of all probes of this size. A SyncAck may acknowledge any of them: while a queue grows, answers arrive
+    /// after the next probe has left.
     seqs: [Option<Seq>; CONFIRM_TRIES as usize],
     why: Why,
-    /// Packets of this size are probably lost.
+    /// Whether packets of this size are probably lost.
     likely: bool,
-    /// When to send the next probe, or to give up (PROBE_TIMER). Derived from the round-trip time, so shorter
-    /// than the second of RFC 8899 section 5.1.1: a black hole drops data until five probes have failed.
+    /// When to send the next probe, or to give up (PROBE_TIMER). The interval follows from the round-trip time, and is
+    /// shorter than the second of RFC 8899 section 5.1.1, because a black hole drops data until five probes have
+    /// failed.
     due: Time,
 }
 
@@ -66,7 +67,7 @@ pub(super) struct Pmtu {
     max: u16,
     /// The newest hint.
     hint: u16,
-    /// The smallest size that failed, or one more than the maximum.
+    /// The smallest size that failed, or the maximum plus one.
     too_big: u16,
     probe: Option<Probe>,
     /// From this time on, data triggers a probe for a larger size.
@@ -74,11 +75,11 @@ pub(super) struct Pmtu {
     /// Data packets since the last search.
     data: u32,
     confirmed: Time,
-    /// No probe has been answered or given up yet.
+    /// Whether no probe has been answered or given up yet.
     fresh: bool,
-    /// Losses up to the last confirmation; `None` until the first report.
+    /// Number of losses up to the last confirmation; `None` until the first report.
     lost: Option<u64>,
-    /// A small packet that left while data was in flight, and the amount delivered by then.
+    /// A small packet that left while data was in flight, and the amount delivered before it left.
     small: Option<(Seq, Amount)>,
 }
 
@@ -106,14 +107,14 @@ impl Pmtu {
         self.mtu
     }
 
-    /// The largest packet known to arrive; before the first answer, limited to a size that nearly every path
+    /// The largest packet known to arrive. Before the first answer, it is limited to a size that nearly every path
     /// carries.
     pub(super) fn known(&self) -> u16 {
         if self.fresh { self.mtu.min(BASE) } else { self.mtu }
     }
 
-    /// Like [`known`](Self::known), but limited to a size that nearly every path carries if the current size
-    /// probably gets lost, or a probe of it was not answered.
+    /// Like [`known`](Self::known). If packets of the current size probably get lost, or a probe of it was not
+    /// answered, the result is also limited to a size that nearly every path carries.
     pub(super) fn sure(&self) -> u16 {
         let doubtful = self.probe.is_some_and(|probe| match probe.why {
             Why::Alive(size) => size <= self.mtu,
@@ -137,13 +138,13 @@ impl Pmtu {
         self.probe.map(|probe| probe.due)
     }
 
-    /// The size of a probe to send now; report its number to [`on_sent`](Self::on_sent).
+    /// The size of a probe to send now. Report its number to [`on_sent`](Self::on_sent).
     pub(super) fn poll_probe(&self, now: Time) -> Option<u16> {
         let probe = self.probe.filter(|p| p.due <= now && p.sent < p.tries(self.mtu))?;
         Some(probe.size)
     }
 
-    /// A probe left; an answer takes at most `answer`.
+    /// A probe left; its answer takes at most `answer`.
     pub(super) fn on_sent(&mut self, now: Time, seq: Seq, answer: Duration) {
         if let Some(probe) = &mut self.probe {
             if let Some(place) = probe.seqs.get_mut(usize::from(probe.sent)) {
@@ -176,9 +177,9 @@ impl Pmtu {
         }
     }
 
-    /// Handles timeouts; `acked` is the number of our newest acknowledged packet. If that left after the first
-    /// probe, packets arrive, and the probe did not. An acknowledgement of an earlier packet says nothing: the
-    /// probes may wait in the same queue as it did.
+    /// Handles timeouts. `acked` is the number of our newest acknowledged packet. If that packet left after the first
+    /// probe, packets arrive and the probe did not. An acknowledgement of an earlier packet proves nothing, because the
+    /// probes may still wait in a queue behind it.
     pub(super) fn on_timeout(&mut self, now: Time, acked: Seq) {
         let Some(probe) = self.probe.filter(|p| p.due <= now && p.sent >= p.tries(self.mtu)) else { return };
         let overtaken = probe.seqs[0].is_some_and(|first| first.before(acked));
@@ -187,9 +188,9 @@ impl Pmtu {
             Why::Again => self.on_too_big(now, probe.size),
             Why::Size if overtaken => self.on_too_big(now, probe.size),
             Why::Alive(size) if overtaken => self.try_for(now, size, Why::Again),
-            // No later packet was acknowledged, maybe because none was sent.
+            // No later packet was acknowledged, perhaps because none was sent.
             Why::Size if probe.size > BASE => self.try_for(now, BASE, Why::Alive(probe.size)),
-            // No packet of any size arrives, so it is not an MTU problem.
+            // No packet of any size arrives, so the MTU is not the reason.
             Why::Size => self.try_size(now + HOLDS, probe.size),
             Why::Alive(size) => self.try_size(now + HOLDS, size),
         }
@@ -223,8 +224,8 @@ impl Pmtu {
         self.raise_at = Some(now + RAISE).filter(|_| self.mtu < self.max);
     }
 
-    /// A hint from the system or the owner. A smaller size than the current one may be forged, so it only
-    /// makes the current size doubtful (RFC 8899 section 4.6.2). A larger size is probed.
+    /// Handles a hint from the system or the owner. A size smaller than the current one may be forged, so it only makes
+    /// the current size doubtful (RFC 8899 section 4.6.2). A larger size is probed.
     pub(super) fn on_hint(&mut self, now: Time, mtu: u16) {
         let before = core::mem::replace(&mut self.hint, mtu);
         if mtu > before {
@@ -236,12 +237,12 @@ impl Pmtu {
                 self.try_size(now, self.mtu);
             }
         } else if mtu > before && self.probe.is_none_or(|probe| probe.size > self.mtu) {
-            // Restart a running search: its lost probes say nothing about the current path.
+            // Restart a running search: its lost probes do not concern the current path.
             self.search(now);
         }
     }
 
-    /// Packets of this size can leave this host, so they are tried, regardless of hints about the path.
+    /// Packets of this size can leave the host, so they are tried, whatever hints say about the path.
     pub(super) fn on_most(&mut self, now: Time, most: u16) {
         if most > self.max {
             (self.max, self.too_big) = (most, most.saturating_add(1));
@@ -251,7 +252,7 @@ impl Pmtu {
         }
     }
 
-    /// Total of lost packets; several new losses make the current size doubtful.
+    /// Handles the total number of lost packets. Several new losses make the current size doubtful.
     pub(super) fn on_loss(&mut self, now: Time, lost: u64) {
         if lost >= self.lost.get_or_insert(lost).saturating_add(DOUBTFUL) {
             self.doubt(now, false);
@@ -267,19 +268,18 @@ impl Pmtu {
         }
     }
 
-    /// Whether the next small packet is a useful test: it leaves after this much data in flight.
+    /// Whether the next small packet is a useful test, because enough data is in flight before it.
     pub(super) fn looks(&self, inflight: Amount) -> bool {
         self.small.is_none() && inflight.packets >= DOUBTFUL
     }
 
-    /// A small packet leaves; `delivered` is the amount delivered so far.
+    /// A small packet leaves. `delivered` is the amount delivered so far.
     pub(super) fn on_small(&mut self, seq: Seq, delivered: Amount) {
         self.small = Some((seq, delivered));
     }
 
-    /// An acknowledgement arrived, and `delivered` is the amount delivered so far. If a small packet arrives
-    /// but none of the data before it does, the size may be the reason. This is known long before the data
-    /// counts as lost.
+    /// An acknowledgement arrived. `delivered` is the amount delivered so far. If a small packet arrived but none of
+    /// the data before it did, the size may be the reason. This is known long before the data counts as lost.
     pub(super) fn on_answer(&mut self, now: Time, ack: Seq, delivered: Amount) {
         let answered = self.small.take_if(|(seq, _)| !ack.before(*seq));
         if answered.is_some_and(|(_, before)| before == delivered) {

@@ -1,4 +1,4 @@
-//! The negotiation that a connection's settings lead to.
+//! The negotiation that follows from a connection's settings.
 
 use crate::ccid;
 use crate::features::{Negotiator, Side};
@@ -22,9 +22,9 @@ pub(super) fn negotiator(cfg: &Config, is_server: bool) -> Negotiator {
     let (tx, rx) = (usable(&cfg.tx_ccids, &cfg.cc), usable(&cfg.rx_ccids, &cfg.cc));
     for (side, ccids) in [(Local, &tx), (Remote, &rx)] {
         n.add(feature::CCID, side, ccids);
-        // RFC 4340 section 10: an end that does not accept CCID 2 says so with Mandatory. A client always
-        // states its preference, which saves the server a request; a server does so if it prefers another
-        // CCID than the client accepted by default.
+        // RFC 4340 section 10: an end that does not accept CCID 2 says so with Mandatory. A client always states its
+        // preference, which saves the server a request. A server states it if it prefers another CCID than 2, which the
+        // client accepts by default.
         if !is_server || ccids.first() != Some(&2) {
             n.change(feature::CCID, side, ccids, !ccids.contains(&2));
         }
@@ -57,14 +57,14 @@ pub(super) fn negotiator(cfg: &Config, is_server: bool) -> Negotiator {
         n.change(feature::ECN_INCAPABLE, Local, &[1], true);
     }
 
-    // We send it on request.
+    // We send NDP Count on request.
     n.add(feature::SEND_NDP_COUNT, Local, &[1, 0]);
     n.add(feature::SEND_NDP_COUNT, Remote, &boolean(cfg.ndp_count));
     if cfg.ndp_count {
         n.change(feature::SEND_NDP_COUNT, Remote, &[1, 0], false);
     }
 
-    // We accept permission to send short numbers, and request it if configured; the peer may send them if our
+    // We accept permission to send short numbers, and request it if configured. The peer may send short numbers if our
     // settings permit.
     n.add(feature::ALLOW_SHORT_SEQNOS, Local, &[1, 0]);
     if cfg.short_seqnos {
@@ -77,7 +77,8 @@ pub(super) fn negotiator(cfg: &Config, is_server: bool) -> Negotiator {
         n.add(feature::ALLOW_SHORT_SEQNOS, Remote, &[0]);
     }
 
-    // Located at the data receiver: it accepts more coverage than its application needs, but not less.
+    // This feature is located at the data receiver. The receiver accepts more coverage than its application needs, but
+    // not less.
     let from =
         |least: u8| (1..=15).filter(move |coverage| least > 0 && *coverage >= u64::from(least)).chain([0]);
     n.add(feature::MIN_CHECKSUM_COVERAGE, Local, &from(cfg.min_coverage).collect::<Vec<u64>>());
@@ -90,14 +91,14 @@ pub(super) fn negotiator(cfg: &Config, is_server: bool) -> Negotiator {
         n.add(feature::MIN_CHECKSUM_COVERAGE, Remote, &(0..=15).collect::<Vec<u64>>());
     }
 
-    // We always check.
+    // We verify Data Checksums whenever present, so we accept either value.
     n.add(feature::CHECK_DATA_CHECKSUM, Local, &[1, 0]);
     n.add(feature::CHECK_DATA_CHECKSUM, Remote, &boolean(cfg.check_data_checksum));
     if cfg.check_data_checksum {
         n.change(feature::CHECK_DATA_CHECKSUM, Remote, &[1, 0], false);
     }
 
-    // Only CCIDs 3 and 4; located at the data receiver.
+    // Only for CCIDs 3 and 4. The feature is located at the data receiver.
     let tfrc = |ccids: &[u64]| ccids.iter().any(|c| u8::try_from(*c).is_ok_and(ccid::is_tfrc));
     for (side, ccids) in [(Local, &rx), (Remote, &tx)] {
         if tfrc(ccids) {
@@ -105,7 +106,7 @@ pub(super) fn negotiator(cfg: &Config, is_server: bool) -> Negotiator {
         }
     }
 
-    // Located at the data receiver. The draft variant of a CCID does without.
+    // The feature is located at the data receiver. The draft variant of a CCID does not use it.
     let uses = |ccids: &[u64]| ccids.iter().any(|c| u8::try_from(*c).is_ok_and(ccid::uses_timestamps));
     for (side, uses) in [(Local, uses(&rx)), (Remote, uses(&tx) && !cfg.cc.draft)] {
         if uses {
@@ -113,7 +114,8 @@ pub(super) fn negotiator(cfg: &Config, is_server: bool) -> Negotiator {
         }
     }
 
-    // RFC 9897 section 3.1: located at the server, requested by the client, version 0 in the high nibble.
+    // RFC 9897 section 3.1: the feature is located at the server and requested by the client. Version 0 is in the high
+    // nibble.
     if cfg.multipath {
         let side = multipath_side(is_server);
         n.add(feature::MULTIPATH_CAPABLE, side, &[0]);
@@ -130,10 +132,14 @@ pub(super) fn multipath_side(is_server: bool) -> Side {
     if is_server { Side::Local } else { Side::Remote }
 }
 
-/// Requests the features that the CCIDs need, as soon as these are known. RFC 4341 section 4: a sender that
-/// needs Ack Vectors requests them from its receiver. RFC 4342 sections 8.4 and 6.1: a TFRC sender requests
-/// Loss Event Rate, in case there are no Loss Intervals. A TFRC receiver requests NDP Count, to distinguish
-/// lost data from lost Acks. A sender that tells both directions' delays apart requests Timestamps.
+/// Requests the features that the CCIDs need, as soon as the CCIDs are known.
+///
+/// - RFC 4341 section 4: a sender that needs Ack Vectors requests them from its receiver.
+///
+/// - RFC 4342 sections 8.4 and 6.1: a TFRC sender requests Loss Event Rate, in case the peer sends no Loss Intervals. A
+///   TFRC receiver requests NDP Count, to distinguish lost data from lost Acks.
+///
+/// - A sender that measures the delay of each direction requests Timestamps.
 pub(super) fn depend(n: &mut Negotiator) {
     let is = |n: &Negotiator, side, what: fn(u8) -> bool| {
         u8::try_from(n.value(feature::CCID, side)).is_ok_and(what)

@@ -39,7 +39,7 @@ impl Connection {
         .min_by_key(|(at, _)| *at)
     }
 
-    /// Handles an expired timer; early calls do no harm. Acks whose delay is over leave with the next
+    /// Handles an expired timer. An early call has no effect. Acks whose delay has passed leave with the next
     /// `poll_transmit`.
     pub fn handle_timeout(&mut self, now: Time) {
         if self.timers.give_up.is_some_and(|at| now >= at) {
@@ -64,7 +64,7 @@ impl Connection {
         self.arm_feature_timer(now);
     }
 
-    /// Updates the MTU to the discovered one.
+    /// Sets the MTU to the discovered one.
     pub(super) fn watch_mtu(&mut self, now: Time) {
         if self.state != State::Open || !self.cfg.probe_mtu {
             return;
@@ -82,14 +82,14 @@ impl Connection {
 
     pub(super) fn retransmit(&mut self) {
         match self.state {
-            // The first Request is not a retransmission.
+            // The first Request does not count as a retransmission.
             State::Request if self.requests_sent > u32::from(self.cfg.request_retries) => self.expire(),
             State::Request => self.outbox.control = Some(Control::Request),
             State::PartOpen => {
                 self.outbox.ack = true;
-                // RFC 4340 section 8.1.5: a SyncAck ends PARTOPEN, and every peer answers a Sync, but not
-                // every peer answers an Ack. Without the Sync, a client whose data of nearly MTU size does
-                // not fit would stay in PARTOPEN until it is given up. RFC 9897 section 3.3 requires an Ack.
+                // RFC 4340 section 8.1.5: a SyncAck ends PARTOPEN, and every peer answers a Sync, but not every peer
+                // answers an Ack. Without the Sync, a client whose data of nearly MTU size does not fit would stay in
+                // PARTOPEN until it gives up. RFC 9897 section 3.3 requires an Ack.
                 self.outbox.ask = !self.is_multipath();
             }
             State::CloseReq => self.outbox.control = Some(Control::CloseReq),
@@ -100,7 +100,7 @@ impl Connection {
 
     fn expire(&mut self) {
         match self.state {
-            // RFC 4340 sections 8.1.1, 8.1.3 and 8.1.5: the Reset clears any state at the peer.
+            // RFC 4340 sections 8.1.1, 8.1.3 and 8.1.5: the Reset removes any state at the peer.
             State::Request | State::Respond | State::PartOpen => {
                 self.send_reset(Reset { code: ResetCode::Aborted, data: [0; 3] });
                 self.finish(CloseReason::TimedOut);
@@ -116,7 +116,7 @@ impl Connection {
         if self.state != State::Open || !self.features.is_changing() {
             self.timers.feature = None;
         } else if self.timers.feature.is_none() {
-            // At least a round-trip time; twice that, since the peer may delay its answer.
+            // The RFC requires at least a round-trip time. Wait twice as long, since the peer may delay its answer.
             self.timers.feature = Some(Backoff::new(now, self.rtt() * 2));
         }
     }

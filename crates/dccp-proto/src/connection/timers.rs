@@ -6,13 +6,13 @@ use mpdccp_units::{Duration, Time};
 const MSL: Duration = Duration::from_secs(120);
 /// How long TIMEWAIT lasts (RFC 4340 section 8.3).
 pub(super) const TWO_MSL: Duration = MSL.saturating_mul(2);
-/// Lifetime of RESPOND and PARTOPEN (RFC 4340 sections 8.1.3 and 8.1.5) and, by our choice, of closing.
+/// Lifetime of RESPOND and PARTOPEN (RFC 4340 sections 8.1.3 and 8.1.5) and, by our choice, of the closing states.
 pub(super) const FOUR_MSL: Duration = MSL.saturating_mul(4);
 /// Longest retransmission interval (RFC 4340 sections 6.6.3, 8.1.1 and 8.3).
 const MAX_INTERVAL: Duration = Duration::from_secs(64);
 
-/// Shortest interval. With round-trip times of microseconds, a busy peer takes longer to answer, and would
-/// answer each copy of a Close with a Reset.
+/// Minimum retransmission interval. With round-trip times of microseconds, a busy peer takes longer to answer, and
+/// would answer each copy of a Close with a Reset.
 const MIN_INTERVAL: Duration = Duration::from_millis(50);
 
 /// A retransmission timer with exponential back-off.
@@ -28,7 +28,7 @@ impl Backoff {
         Backoff { at: now + interval, interval }
     }
 
-    /// True if it has expired; then doubles the interval.
+    /// True if the timer has expired. Its interval is then doubled.
     pub(super) fn fires(&mut self, now: Time) -> bool {
         let due = now >= self.at;
         if due {
@@ -51,10 +51,10 @@ impl Backoff {
 
 #[derive(Debug, Default)]
 pub(super) struct Timers {
-    /// For Request, the Acks of PARTOPEN, Close or CloseReq, depending on the state.
+    /// Retransmits Request, the Acks of PARTOPEN, Close or CloseReq, depending on the state.
     pub(super) retransmit: Option<Backoff>,
     /// End of RESPOND, PARTOPEN, CLOSEREQ, CLOSING or TIMEWAIT.
     pub(super) give_up: Option<Time>,
-    /// For unanswered Changes after the handshake.
+    /// Repeats unanswered Changes after the handshake.
     pub(super) feature: Option<Backoff>,
 }

@@ -39,7 +39,8 @@ pub struct Ports {
     pub remote: u16,
 }
 
-/// Packets to which the owner of a connection adds encoded options (multipath), on every (re)transmission.
+/// Packets to which the owner of a connection adds encoded options (multipath), on every transmission and
+/// retransmission.
 #[non_exhaustive]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Extra {
@@ -59,7 +60,7 @@ impl Extra {
     pub(super) const COUNT: usize = 5;
 }
 
-/// Effect of a packet. There will be no further cases.
+/// Effect of a packet. The list of cases is complete.
 #[derive(Clone, Copy, Debug)]
 pub enum Outcome<'a> {
     /// Valid and processed.
@@ -68,43 +69,43 @@ pub enum Outcome<'a> {
     Dropped(DropReason),
 }
 
-/// A valid packet, for the owner: data to deliver, and options to read (with [`dccp_wire::Packet::options`]).
+/// A valid packet, for the owner. It has data to deliver, and options to read (with [`dccp_wire::Packet::options`]).
 #[derive(Clone, Copy, Debug)]
 #[non_exhaustive]
 pub struct Received<'a> {
     /// Application data, on Data and DataAck only; `None` if it was dropped or must not be read.
     pub data: Option<&'a [u8]>,
-    /// The data was corrupted on the way ([`Config::take_corrupt`](crate::Config::take_corrupt)).
+    /// Whether the data was corrupted on the way ([`Config::take_corrupt`](crate::Config::take_corrupt)).
     pub corrupt: bool,
     /// Sequence number, 48 bits.
     pub seq: Seq,
     /// NDP Count if present.
     pub ndp: Option<u64>,
-    /// The Reset, if it was one.
+    /// The Reset, if the packet was one.
     pub reset: Option<Reset>,
 }
 
-/// Reason for dropping a packet, or its data. Each has a counter.
+/// Reason for dropping a packet or its data. Each reason has a counter.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 #[non_exhaustive]
 pub enum DropReason {
-    /// Type not allowed in this state (section 8.5).
+    /// The type is not allowed in this state (section 8.5).
     UnexpectedType,
-    /// Short sequence numbers without negotiation (section 7.6.1).
+    /// Short sequence numbers were not negotiated (section 7.6.1).
     ShortSeqno,
-    /// Sequence Number outside its window (section 7.5.3).
+    /// The Sequence Number is outside its window (section 7.5.3).
     SequenceInvalid,
-    /// Acknowledgement Number outside its window.
+    /// The Acknowledgement Number is outside its window.
     AckInvalid,
     /// An invalid option; the connection was reset (sections 5.8.2, 6.6.8 and 6.6.9).
     BadOption,
-    /// Acknowledges a packet that was never sent; the connection was reset (section 12.3).
+    /// The packet acknowledges a packet that was never sent; the connection was reset (section 12.3).
     NeverSent,
-    /// Data only: Data Checksum mismatch.
+    /// Only the data was dropped: the Data Checksum does not match.
     DataChecksum,
-    /// Data only: less Checksum Coverage than required (section 9.2.1).
+    /// Only the data was dropped: the Checksum Coverage is less than required (section 9.2.1).
     Coverage,
-    /// Data only: on a packet type or at a time that does not allow data.
+    /// Only the data was dropped: this packet type or this state does not allow data.
     DataNotAllowed,
     /// A Listen, which at most triggers a retransmission of the Request (RFC 5596 section 2.2.3).
     Listen,
@@ -113,7 +114,7 @@ pub enum DropReason {
 }
 
 impl DropReason {
-    /// Stable name, for machines.
+    /// A stable name for machines.
     pub const fn name(self) -> &'static str {
         match self {
             DropReason::UnexpectedType => "unexpected_type",
@@ -136,15 +137,15 @@ impl DropReason {
 #[non_exhaustive]
 #[repr(u8)]
 pub enum DropCode {
-    /// The protocol does not allow it.
+    /// The protocol does not allow the data.
     ProtocolConstraints = 0,
-    /// The application no longer receives: the peer sends no more data.
+    /// The application no longer receives. The peer stops sending data.
     NotListening = 1,
-    /// No room in the receive buffer: the peer slows down.
+    /// There was no room in the receive buffer. The peer slows down.
     ReceiveBuffer = 2,
-    /// Corrupt and dropped.
+    /// The data was corrupt and dropped.
     Corrupt = 3,
-    /// Corrupt but delivered.
+    /// The data was corrupt but delivered.
     DeliveredCorrupt = 7,
 }
 
@@ -160,7 +161,7 @@ pub enum CloseReason {
     Reset(ResetCode),
     /// Reset by this end.
     Aborted(ResetCode),
-    /// No answer to Request, Close or in PARTOPEN.
+    /// The peer did not answer a Request or a Close, or did not end PARTOPEN.
     TimedOut,
 }
 
@@ -168,11 +169,11 @@ pub enum CloseReason {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Event {
-    /// The Response was accepted; the HandshakeAck has not left yet.
+    /// The client accepted the Response. The HandshakeAck has not left yet.
     Responded,
     /// The connection is OPEN.
     Opened,
-    /// The connection is over; TIMEWAIT may still last.
+    /// The connection has ended; TIMEWAIT may still last.
     Closed(CloseReason),
 }
 
@@ -225,7 +226,7 @@ pub struct ConnectionStats {
     pub mtu_probes: u64,
     /// Packets with the peer's Slow Receiver option (section 11.6).
     pub slow_receiver: u64,
-    /// Calls of [`send_options`](super::Connection::send_options) whose options found no room.
+    /// Number of calls of [`send_options`](super::Connection::send_options) whose options found no room.
     pub options_dropped: u64,
     /// Drops by reason.
     pub dropped: alloc::collections::BTreeMap<DropReason, u64>,

@@ -13,7 +13,7 @@ pub(super) enum Validity {
 pub(super) struct Numbers {
     /// Initial Sequence Number Sent.
     pub(super) iss: Seq,
-    /// Greatest Sequence Number Sent. One before `iss` until the first packet.
+    /// Greatest Sequence Number Sent. Before the first packet, the number before `iss`.
     pub(super) gss: Seq,
     /// Initial Sequence Number Received.
     pub(super) isr: Seq,
@@ -27,7 +27,7 @@ pub(super) struct Numbers {
     pub(super) local_window: u64,
     /// Sequence Window feature at the peer: width of the window for its Sequence Numbers.
     pub(super) remote_window: u64,
-    /// The connection is young: the windows still end at the initial numbers (RFC 4340 section 7.5.1).
+    /// Whether the connection is young: the windows still end at the initial numbers (RFC 4340 section 7.5.1).
     young_seq: bool,
     young_ack: bool,
 }
@@ -52,7 +52,7 @@ impl Numbers {
         }
     }
 
-    /// The first packet of the peer (RFC 4340 section 8.5 steps 3 and 4).
+    /// Records the first packet of the peer (RFC 4340 section 8.5 steps 3 and 4).
     pub(super) fn set_isr(&mut self, seq: Seq) {
         self.isr = seq;
         self.gsr = seq;
@@ -61,7 +61,7 @@ impl Numbers {
     /// Takes the number of the next packet to send.
     pub(super) fn take(&mut self) -> Seq {
         self.gss = self.gss.next();
-        // The adjustment applies only at the beginning, or it would apply again when numbers wrap.
+        // The adjustment applies only at the beginning. Otherwise it would apply again when numbers wrap.
         if self.gss.diff(self.iss) as u64 >= self.local_window {
             self.young_ack = false;
         }
@@ -86,7 +86,7 @@ impl Numbers {
         self.gss
     }
 
-    /// Steps 5 and 6 of RFC 4340 section 8.5 without their updates. `active`: valid packets arrived within
+    /// Steps 5 and 6 of RFC 4340 section 8.5 without their updates. `active` means that valid packets arrived within
     /// the last three round-trip times, so Syncs are checked as strictly as other packets (section 7.5.3).
     pub(super) fn check(&self, ptype: PacketType, seq: Seq, ack: Option<Seq>, active: bool) -> Validity {
         let ends = matches!(ptype, PacketType::CloseReq | PacketType::Close | PacketType::Reset);
@@ -127,7 +127,7 @@ mod tests {
     use super::*;
     use PacketType::*;
 
-    /// W = 100 both ways, far from the initial numbers.
+    /// Both windows W are 100, far from the initial numbers.
     fn numbers(gss: u64, gsr: u64) -> Numbers {
         let mut n = Numbers::new(Seq::new(gss).sub(1000));
         n.set_isr(Seq::new(gsr).sub(1000));
@@ -191,8 +191,8 @@ mod tests {
         }
     }
 
-    /// Compares every type, number, Acknowledgement Number and width near all edges with the table of RFC
-    /// 4340 section 7.5.3 in plain integers, including wrapping numbers.
+    /// Compares every type, number, Acknowledgement Number and window near all edges with the table of
+    /// RFC 4340 section 7.5.3 in plain integers, including wrapping numbers.
     #[test]
     fn every_case_of_the_table() {
         const M: i128 = Seq::MODULUS as i128;
@@ -251,7 +251,7 @@ mod tests {
         n.accept(Data, Seq::new(150), None);
         assert_eq!(n.awl(), n.gss.sub(99));
         assert_eq!(n.swl(), Seq::new(126));
-        // After a wrap, numbers below the initial ones are valid like any others.
+        // After a wrap, numbers below the initial ones are as valid as others.
         n.gss = Seq::new(3);
         n.gsr = Seq::new(10);
         assert_eq!(n.awl(), Seq::new(3).sub(99));

@@ -1,7 +1,7 @@
 use alloc::vec::Vec;
 use dccp_wire::feature;
 
-/// Location of a feature (RFC 4340 section 3.3): `F/Local` is the subject of this end's `L` options.
+/// Location of a feature (RFC 4340 section 3.3). This end's `L` options concern the feature at `Local`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Side {
     /// At this end.
@@ -30,7 +30,7 @@ pub(crate) struct Spec {
     pub(crate) valid: (u64, u64),
     /// Value at the start of a connection.
     pub(crate) initial: u64,
-    /// Every DCCP implementation must understand it.
+    /// Whether every DCCP implementation must understand the feature.
     pub(crate) required: bool,
 }
 
@@ -49,8 +49,8 @@ impl Spec {
             feature::ALLOW_SHORT_SEQNOS => sp(0, true),
             // RFC 4340 section 7.5.2: Wmin and Wmax.
             feature::SEQUENCE_WINDOW => nn(6, (32, (1 << 46) - 1), 100, true),
-            // RFC 4340 section 11.3 gives zero a meaning although section 6.6.8 calls it invalid; Linux sends
-            // it for CCID 3.
+            // RFC 4340 section 11.3 gives a ratio of zero a meaning, although section 6.6.8 calls zero invalid. Linux
+            // sends zero for CCID 3.
             feature::ACK_RATIO => nn(2, (0, 0xffff), 2, false),
             feature::ECN_INCAPABLE
             | feature::SEND_ACK_VECTOR
@@ -69,11 +69,11 @@ impl Spec {
 /// State of a negotiation (RFC 4340 section 6.6.2).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Progress {
-    /// Both ends should agree.
+    /// No negotiation is open.
     Stable,
-    /// Stable, but the next packet opens a negotiation.
+    /// Like `Stable`, but the next packet opens a negotiation.
     Pending,
-    /// A Change is unanswered.
+    /// A Change has not been answered yet.
     Changing,
     /// Like `Changing`, but our preference has changed since and has not been sent.
     Unstable,
@@ -82,9 +82,9 @@ pub(super) enum Progress {
 /// A pending answer to a Change.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Reply {
-    /// Refuse with an empty Confirm.
+    /// Whether to refuse with an empty Confirm.
     pub(super) empty: bool,
-    /// The answer has left at least once.
+    /// Whether the answer has left at least once.
     pub(super) sent: bool,
 }
 
@@ -97,17 +97,17 @@ pub(super) struct Feature {
     /// Our preference list; for a local non-negotiable feature, the one value that we want.
     pub(super) prefs: Vec<u64>,
     pub(super) progress: Progress,
-    /// Our Change is sent with Mandatory.
+    /// Whether our Change is sent with Mandatory.
     pub(super) mandatory: bool,
-    /// We have opened a negotiation at least once.
+    /// Whether we have opened a negotiation at least once.
     pub(super) asked: bool,
-    /// We have opened a later negotiation with different preferences, so a Confirm of an earlier Change may
+    /// Whether we have opened a later negotiation with different preferences. A Confirm of the earlier Change may then
     /// still arrive.
     pub(super) asked_anew: bool,
     pub(super) reply: Option<Reply>,
-    /// A negotiation has ended with a value.
+    /// Whether a negotiation has ended with a value.
     pub(super) negotiated: bool,
-    /// Send our Change again with the next packet.
+    /// Whether to send our Change again with the next packet.
     pub(super) resend: bool,
 }
 
@@ -137,7 +137,7 @@ impl Feature {
         }
     }
 
-    /// Looked up on each use to save memory: a connection has many features and rarely needs this.
+    /// Looked up on each use to save memory, because a connection has many features and rarely needs the definition.
     pub(super) fn spec(&self) -> Spec {
         const NONE: Spec =
             Spec { rule: Rule::NonNegotiable, len: 1, valid: (0, 0), initial: 0, required: false };
@@ -145,7 +145,7 @@ impl Feature {
         Spec::of(self.number).unwrap_or(NONE)
     }
 
-    /// The part of a value that is compared. RFC 9897 section 3.1: only the version nibble.
+    /// The part of a value that is compared: of Multipath Capable only the version nibble (RFC 9897 section 3.1).
     fn key(&self, value: u64) -> u64 {
         if self.number == feature::MULTIPATH_CAPABLE { value & 0xf0 } else { value }
     }
@@ -161,7 +161,7 @@ impl Feature {
         values.iter().all(|v| (low..=high).contains(v)).then_some(values)
     }
 
-    /// Server-priority (RFC 4340 section 6.3.1).
+    /// Agreement by server priority (RFC 4340 section 6.3.1).
     fn reconcile(&self, theirs: &[u64], is_server: bool) -> Option<u64> {
         let has = |list: &[u64], v: u64| list.iter().any(|o| self.key(*o) == self.key(v));
         let (server, client) = if is_server { (&self.prefs[..], theirs) } else { (theirs, &self.prefs[..]) };
@@ -189,13 +189,13 @@ impl Feature {
             }
             // RFC 4340 section 6.6.9.
             None if mandatory => return Err(Error::Mandatory),
-            // RFC 9897 section 3.1: no common version gives an empty Confirm; for other features the old
-            // value is confirmed.
+            // RFC 9897 section 3.1: without a common version, the answer is an empty Confirm. For other features, the
+            // Confirm has the old value.
             None if self.number == feature::MULTIPATH_CAPABLE => return self.refuse(mandatory),
             None => {}
         }
         self.reply = Some(Reply { empty: false, sent: false });
-        // RFC 4340 section 6.6.6: their Change answers ours.
+        // RFC 4340 section 6.6.6: the peer's Change answers ours.
         self.progress = Progress::Stable;
         Ok(())
     }
@@ -214,7 +214,7 @@ impl Feature {
             return Ok(());
         }
         if data.is_empty() {
-            // RFC 4340 section 6.6.7; the same for a feature that we declared mandatory.
+            // RFC 4340 section 6.6.7. The same applies to a feature that we declared mandatory.
             if self.spec().required || self.mandatory {
                 return Err(Error::Invalid);
             }
@@ -225,7 +225,7 @@ impl Feature {
         let (&value, list) = values.split_first().ok_or(Error::Invalid)?;
         let right = match self.spec().rule {
             Rule::NonNegotiable => list.is_empty() && self.prefs.first() == Some(&value),
-            // Without the peer's list (which is required), accept any value of our list.
+            // The peer's list is missing, although required: accept any value of our list.
             Rule::ServerPriority if list.is_empty() => {
                 self.prefs.iter().any(|v| self.key(*v) == self.key(value))
             }
@@ -251,7 +251,7 @@ impl Feature {
         self.encode(&self.prefs)
     }
 
-    /// The value area of our Confirm: value, and for server-priority our list.
+    /// The value area of our Confirm: the value, and for server-priority features our list.
     pub(super) fn confirm_value(&self) -> Vec<u8> {
         let mut out = self.encode(&[self.value]);
         if self.spec().rule == Rule::ServerPriority {

@@ -3,7 +3,7 @@ use super::feature::{Feature, Progress, Reply};
 use alloc::vec::Vec;
 use dccp_wire::{Opt, OptionBuf, Seq};
 
-/// Maximum number of unknown features to refuse between two packets; the peer repeats the others.
+/// Maximum number of unknown features to refuse between two packets. The peer repeats Changes that were not answered.
 const MAX_UNKNOWN: usize = 16;
 
 /// Whether Changes and Confirms of one packet may be processed (RFC 4340 section 6.6.4).
@@ -16,11 +16,11 @@ pub(crate) struct Order {
 /// The kind of packet that options are written for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Moment {
-    /// Request: only Changes, since it acknowledges nothing.
+    /// Request: has only Changes, since it acknowledges nothing.
     Request,
-    /// Any other packet of the handshake: repeats everything open.
+    /// Any other packet of the handshake: repeats all open Changes and answers.
     Handshake,
-    /// Later: new options, and Changes whose timer expired.
+    /// Any later packet: has only new options, and Changes whose timer expired.
     Established,
 }
 
@@ -42,7 +42,7 @@ pub(crate) struct Negotiator {
 }
 
 impl Negotiator {
-    /// Has no features yet; [`add`](Self::add) those that this end understands.
+    /// Creates a negotiator without features; [`add`](Self::add) those that this end understands.
     pub(crate) fn new(is_server: bool) -> Negotiator {
         Negotiator {
             is_server,
@@ -63,7 +63,7 @@ impl Negotiator {
         }
     }
 
-    /// No more features will be added: frees the spare room.
+    /// Frees spare memory. Call it when no more features will be added.
     pub(crate) fn shrink(&mut self) {
         self.features.shrink_to_fit();
     }
@@ -105,9 +105,9 @@ impl Negotiator {
         self.find(number, side).is_some_and(|f| f.negotiated)
     }
 
-    /// Opens a negotiation with the next packet, with these preferences (one value for a non-negotiable
-    /// feature). No effect if the feature is unknown, is non-negotiable and located at the peer, or if the
-    /// value is out of range or in force.
+    /// Opens a negotiation with the next packet, with these preferences (one value for a non-negotiable feature). No
+    /// effect if the feature is unknown, or non-negotiable and located at the peer. No effect either if the value is
+    /// out of range or already in force.
     pub(crate) fn change(&mut self, number: u8, side: Side, prefs: &[u64], mandatory: bool) {
         let Some(feature) = self.find_mut(number, side) else { return };
         let (low, high) = feature.spec().valid;
@@ -131,7 +131,7 @@ impl Negotiator {
         self.refresh();
     }
 
-    /// Requests that the peer switches on a boolean feature, if it is off and was not requested before. The
+    /// Requests that the peer switches on a boolean feature, if the feature is off and was not requested before. The
     /// peer may refuse.
     pub(crate) fn ask_once(&mut self, number: u8, side: Side) {
         let may = self.find(number, side).is_some_and(|f| f.value == 0 && !f.asked);
@@ -140,7 +140,7 @@ impl Negotiator {
         }
     }
 
-    /// From now on only the value in force is acceptable, so the peer cannot change it. No effect while our
+    /// From now on only the value in force is acceptable, so the peer cannot change the feature. No effect while our
     /// negotiation is open.
     pub(crate) fn freeze(&mut self, number: u8, side: Side) {
         if let Some(feature) = self.find_mut(number, side).filter(|f| f.progress == Progress::Stable) {
@@ -149,7 +149,7 @@ impl Negotiator {
         }
     }
 
-    /// From now on no value is acceptable; the value in force stays.
+    /// From now on no new value is acceptable; the value in force stays.
     pub(crate) fn retire(&mut self, number: u8) {
         for feature in self.features.iter_mut().filter(|f| f.number == number) {
             feature.prefs.clear();
@@ -165,10 +165,10 @@ impl Negotiator {
         Order { change: in_order, confirm: in_order && answers }
     }
 
-    /// Processes one option of a packet. True if it was a feature option: then call [`note`](Self::note)
-    /// after the packet's last option. RFC 4340 section 6.6.2.
+    /// Processes one option of a packet (RFC 4340 section 6.6.2). Returns true if it was a feature option: then call
+    /// [`note`](Self::note) after the packet's last option.
     pub(crate) fn handle(&mut self, order: Order, option: &Opt<'_>, mandatory: bool) -> Result<bool, Error> {
-        // The peer's L options concern a feature at the peer, its R options a feature at this end.
+        // The peer's L options concern a feature at the peer; its R options concern a feature at this end.
         let (side, number, data, is_change) = match *option {
             Opt::ChangeL(number, data) => (Side::Remote, number, data, true),
             Opt::ChangeR(number, data) => (Side::Local, number, data, true),
@@ -189,7 +189,7 @@ impl Negotiator {
                     feature.on_confirm(data, is_server)?;
                 }
             }
-            // RFC 4340 section 6.6.7: an unknown Change is refused, an unknown Confirm ignored.
+            // RFC 4340 section 6.6.7: an unknown Change is refused, an unknown Confirm is ignored.
             None if is_change && mandatory => return Err(Error::Mandatory),
             None if is_change && in_order => self.refuse_unknown(side, number),
             None => {}
@@ -203,7 +203,7 @@ impl Negotiator {
         }
     }
 
-    /// All options of a packet with feature options were processed.
+    /// Call this when all options of a packet with feature options were processed.
     pub(crate) fn note(&mut self, seq: Seq) {
         self.refresh();
         if self.fgsr.is_none_or(|fgsr| seq.after(fgsr)) {
@@ -216,7 +216,7 @@ impl Negotiator {
         self.wants_to_write
     }
 
-    /// Whether a Change is unanswered: run a timer, and call [`resend`](Self::resend) when it expires.
+    /// Whether a Change is unanswered. If so, run a timer, and call [`resend`](Self::resend) when it expires.
     pub(crate) fn is_changing(&self) -> bool {
         self.changing
     }
@@ -239,7 +239,7 @@ impl Negotiator {
         self.refresh();
     }
 
-    /// The handshake is over: sent answers are not repeated any more.
+    /// The handshake is complete: answers that were sent are no longer repeated.
     pub(crate) fn establish(&mut self) {
         for feature in &mut self.features {
             if feature.reply.is_some_and(|r| r.sent) {
@@ -249,8 +249,8 @@ impl Negotiator {
         self.refresh();
     }
 
-    /// Writes the feature options of packet `seq`. Options without room wait for the next packet. True if it
-    /// opened a negotiation; repetitions do not count.
+    /// Writes the feature options of packet `seq`. Options without room wait for the next packet. Returns true if the
+    /// packet opens a negotiation; repetitions do not count.
     pub(crate) fn write(&mut self, moment: Moment, seq: Seq, out: &mut OptionBuf) -> bool {
         if moment == Moment::Established && !self.wants_to_write {
             return false;
@@ -265,9 +265,9 @@ impl Negotiator {
                     Side::Remote => Opt::ConfirmR(feature.number, &value),
                 };
                 if out.push(&option) {
-                    // RFC 4340 section 6.6.3: answers are not repeated without a new Change. In the handshake
-                    // they are, because Linux requires them in the Ack that completes it, and the first such
-                    // Ack may be lost.
+                    // RFC 4340 section 6.6.3: answers are not repeated without a new Change. During the handshake they
+                    // are repeated: Linux requires them in the Ack that completes the handshake, and the first such Ack
+                    // may be lost.
                     feature.reply = (moment == Moment::Handshake).then_some(Reply { sent: true, ..reply });
                 }
             }

@@ -83,7 +83,7 @@ fn server_priority_takes_the_servers_first_that_the_client_has() {
 
 #[test]
 fn simultaneous_negotiation_agrees() {
-    // RFC 4340 section 6.5, last example: both Changes are out before either arrives.
+    // RFC 4340 section 6.5, last example: both Changes have left before either arrives.
     let mut c = one(CLIENT, CCID, Side::Remote, &[2, 3, 1]);
     let mut s = one(SERVER, CCID, Side::Local, &[3, 2, 1]);
     c.change(CCID, Side::Remote, &[2, 3, 1], false);
@@ -93,7 +93,7 @@ fn simultaneous_negotiation_agrees() {
     read(&mut s, 1, Some(100), &from_c).unwrap();
     read(&mut c, 101, Some(0), &from_s).unwrap();
     assert_eq!((c.value(CCID, Side::Remote), s.value(CCID, Side::Local)), (3, 3));
-    // RFC 4340 section 6.6.6: their Change answers ours.
+    // RFC 4340 section 6.6.6: the peer's Change answers ours.
     assert!(!c.is_changing() && !s.is_changing());
     let from_c = written(&mut c, Moment::Established, 2);
     let from_s = written(&mut s, Moment::Established, 102);
@@ -141,7 +141,7 @@ fn non_negotiable_follows_its_location() {
     assert_eq!(written(&mut n, Moment::Established, 1), [35, 3, 3, 33, 3, 3]);
     assert_eq!(n.value(SEQUENCE_WINDOW, Side::Remote), 100);
     assert_eq!(n.value(SEQUENCE_WINDOW, Side::Local), 100);
-    // We do not send them either.
+    // We do not send such Changes either.
     n.change(SEQUENCE_WINDOW, Side::Remote, &[64], false);
     n.change(SEQUENCE_WINDOW, Side::Local, &[31], false);
     n.change(SEQUENCE_WINDOW, Side::Local, &[64, 65], false);
@@ -154,7 +154,7 @@ fn unknown_features_are_refused_or_fatal() {
     read(&mut n, 1, None, &[32, 4, 126, 1, 34, 4, 127, 1, 34, 4, 127, 2, 33, 4, 99, 1]).unwrap();
     assert_eq!(written(&mut n, Moment::Established, 1), [35, 3, 126, 33, 3, 127]);
     assert_eq!(read(&mut n, 2, None, &[1, 34, 4, 127, 1]), Err(Error::Mandatory));
-    // Bounded, with any number of options.
+    // The number of answers is bounded, with any number of options.
     for feature in 11..=255u8 {
         read(&mut n, 3, Some(2), &[32, 4, feature, 1]).unwrap();
     }
@@ -165,7 +165,7 @@ fn unknown_features_are_refused_or_fatal() {
 fn mandatory_without_a_shared_value_is_fatal() {
     let mut n = one(SERVER, CCID, Side::Remote, &[2]);
     assert_eq!(read(&mut n, 1, None, &[1, 32, 4, 1, 5]), Err(Error::Mandatory));
-    // Unless reordering hides it (RFC 4340 section 6.6.9).
+    // The error does not occur if reordering hides the option (RFC 4340 section 6.6.9).
     read(&mut n, 9, None, &[32, 4, 1, 2]).unwrap();
     assert_eq!(read(&mut n, 8, None, &[1, 32, 4, 1, 5]), Ok(()));
 }
@@ -183,13 +183,13 @@ fn confirms_are_checked() {
     let table: [(&[u8], Result<(u64, bool), Error>); 9] = [
         (&[35, 6, 1, 2, 2, 5], Ok((2, false))),
         (&[35, 6, 1, 5, 5, 2], Ok((5, false))),
-        (&[35, 5, 1, 2, 9], Ok((2, false))), // nothing shared: the old value
+        (&[35, 5, 1, 2, 9], Ok((2, false))), // no common value: the old one
         (&[35, 4, 1, 5], Ok((5, false))),    // no list
         (&[35, 4, 1, 9], Err(Error::Invalid)),
-        (&[35, 6, 1, 5, 2, 5], Err(Error::Invalid)), // by its list it must be 2
+        (&[35, 6, 1, 5, 2, 5], Err(Error::Invalid)), // its list requires 2
         (&[35, 5, 1, 5, 9], Err(Error::Invalid)),
-        (&[35, 3, 1], Err(Error::Invalid)), // required of everyone
-        (&[33, 4, 1, 5], Ok((2, true))),    // about the peer's feature, which we do not know
+        (&[35, 3, 1], Err(Error::Invalid)), // a required feature
+        (&[33, 4, 1, 5], Ok((2, true))),    // a feature of the peer, unknown here
     ];
     for (option, meant) in table {
         let mut n = open();
@@ -197,7 +197,7 @@ fn confirms_are_checked() {
             read(&mut n, 1, Some(10), option).map(|()| (n.value(CCID, Side::Local), n.is_changing()));
         assert_eq!(result, meant, "{option:?}");
     }
-    // Not requested: ignored, even if invalid.
+    // A Confirm without our request is ignored, even if invalid.
     let mut n = one(CLIENT, CCID, Side::Local, &[5, 2]);
     read(&mut n, 1, Some(10), &[35, 4, 1, 9]).unwrap();
     assert_eq!(n.value(CCID, Side::Local), 2);
@@ -210,7 +210,7 @@ fn an_empty_confirm_leaves_an_optional_feature_as_it_was() {
     written(&mut n, Moment::Request, 10);
     read(&mut n, 1, Some(10), &[33, 3, 6]).unwrap();
     assert!(!n.is_changing() && !n.is_on(SEND_ACK_VECTOR, Side::Remote));
-    // An error if we require the feature.
+    // A refusal is an error if we require the feature.
     n.change(SEND_ACK_VECTOR, Side::Remote, &[1], true);
     written(&mut n, Moment::Established, 11);
     assert_eq!(read(&mut n, 2, Some(11), &[33, 3, 6]), Err(Error::Invalid));
@@ -220,12 +220,12 @@ fn an_empty_confirm_leaves_an_optional_feature_as_it_was() {
 fn old_packets_are_ignored() {
     let mut n = one(CLIENT, SEQUENCE_WINDOW, Side::Local, &[]);
     n.add(ACK_RATIO, Side::Remote, &[]);
-    // A Change that overtook another Change.
+    // The Change of packet 8 arrives after that of packet 9, which overtook it.
     read(&mut n, 8, Some(1), &[32, 5, 5, 0, 8]).unwrap();
     read(&mut n, 7, Some(1), &[32, 5, 5, 0, 7]).unwrap();
     read(&mut n, 8, Some(1), &[32, 5, 5, 0, 9]).unwrap();
     assert_eq!(n.value(ACK_RATIO, Side::Remote), 8);
-    // A Confirm that acknowledges less than our newest Change, or nothing.
+    // A Confirm is ignored if its packet acknowledges less than our newest Change, or nothing.
     n.change(SEQUENCE_WINDOW, Side::Local, &[200], false);
     written(&mut n, Moment::Established, 20);
     for ack in [Some(19), None] {
@@ -259,7 +259,8 @@ fn a_preference_that_changes_on_the_way_needs_the_newest_confirm() {
     assert!(!n.wants_to_write());
 }
 
-/// RFC 4340 section 6.6.2, figures 3 and 4: UNSTABLE ignores Changes, too: they come before ours.
+/// RFC 4340 section 6.6.2, figures 3 and 4: in UNSTABLE, Changes are ignored too, because they were sent before the
+/// peer saw ours.
 #[test]
 fn a_change_that_arrives_before_the_new_preferences_leave_is_ignored() {
     let mut n = one(CLIENT, CCID, Side::Local, &[2, 5]);
@@ -268,7 +269,7 @@ fn a_change_that_arrives_before_the_new_preferences_leave_is_ignored() {
     n.change(CCID, Side::Local, &[5, 2], false);
     read(&mut n, 1, Some(20), &[34, 4, 1, 5]).unwrap();
     assert_eq!(n.value(CCID, Side::Local), 2);
-    // No answer, and the new preferences still leave.
+    // The Change is not answered, and the new preferences are still sent.
     assert_eq!(written(&mut n, Moment::Established, 21), [32, 5, 1, 5, 2]);
     read(&mut n, 2, Some(21), &[34, 4, 1, 5]).unwrap();
     assert_eq!(n.value(CCID, Side::Local), 5);
@@ -313,12 +314,12 @@ fn multipath_compares_versions_only() {
     read(&mut s, 2, None, &[34, 4, 10, 0]).unwrap();
     assert_eq!(written(&mut s, Moment::Established, 2), [33, 3, 10]);
     assert!(s.is_negotiated(MULTIPATH_CAPABLE, Side::Local));
-    // No common version.
+    // There is no common version.
     let mut s = one(SERVER, MULTIPATH_CAPABLE, Side::Local, &[0]);
     read(&mut s, 1, None, &[34, 4, 10, 0x10]).unwrap();
     assert!(!s.is_negotiated(MULTIPATH_CAPABLE, Side::Local));
     assert_eq!(written(&mut s, Moment::Handshake, 1), [33, 3, 10]);
-    // A client whose server refuses multipath.
+    // The server refuses multipath.
     let mut c = one(CLIENT, MULTIPATH_CAPABLE, Side::Remote, &[0]);
     c.change(MULTIPATH_CAPABLE, Side::Remote, &[0], false);
     assert_eq!(written(&mut c, Moment::Request, 1), [34, 4, 10, 0]);
@@ -378,8 +379,8 @@ proptest::proptest! {
 
 #[test]
 fn an_answer_to_an_earlier_change_is_no_error() {
-    // RFC 4340 section 6.6.4 assumes that the peer has our newest Change if it acknowledges that Change's
-    // packet or a later one.
+    // RFC 4340 section 6.6.4 assumes that a peer has our newest Change if it acknowledges the packet of that Change or
+    // a later packet.
     let mut a = one(CLIENT, ACK_RATIO, Side::Local, &[]);
     let mut b = one(SERVER, ACK_RATIO, Side::Remote, &[]);
     a.change(ACK_RATIO, Side::Local, &[3], false);
@@ -404,8 +405,8 @@ fn an_answer_to_an_earlier_change_is_no_error() {
     assert_eq!(read(&mut a, 102, Some(30), &[35, 4, 5, 5]), Err(Error::Invalid));
 }
 
-/// RFC 4340 section 5.8.2: a Mandatory without its option would apply to the next option, or be an error at
-/// the end.
+/// RFC 4340 section 5.8.2: a Mandatory without its option would apply to the next option, or would be an error at the
+/// end.
 #[test]
 fn where_a_change_has_no_room_its_mandatory_stays_away_too() {
     let mut n = one(CLIENT, SEND_ACK_VECTOR, Side::Remote, &[1]);

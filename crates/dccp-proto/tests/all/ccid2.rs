@@ -49,7 +49,7 @@ impl Sender {
         self.next - before
     }
 
-    /// Acknowledges the next `packets` with `states`, repeated: `0` received, `1` marked, `3` missing.
+    /// Acknowledges the next `packets` packets with `states`, repeated: 0 received, 1 marked, 3 missing.
     fn ack(&mut self, packets: u64, states: &[u8]) {
         self.acked += packets;
         let cells: Vec<u8> = (0..packets)
@@ -79,7 +79,7 @@ impl Sender {
 
 #[test]
 fn initial_window() {
-    // RFC 3390, in packets: at most four, about 4380 bytes without headers.
+    // RFC 3390, counted in packets: at most four, about 4380 bytes without headers.
     for (mtu, packets) in [(500, 4), (1135, 4), (1400, 3), (1500, 3), (1501, 2), (9000, 2)] {
         assert_eq!(Sender::new(mtu).fill(), packets);
     }
@@ -93,7 +93,8 @@ fn slow_start_adds_one_for_two_acknowledged() {
         s.round(2);
         assert_eq!(s.cwnd(), expected);
     }
-    // At most Ack Ratio / 2 per acknowledgement, regardless of the number of packets that it covers.
+    // The window grows by at most Ack Ratio / 2 per acknowledgement, regardless of the number of packets that it
+    // covers.
     s.round(100);
     assert_eq!(s.cwnd(), 14);
     s.half.on_ack_ratio(8);
@@ -101,7 +102,7 @@ fn slow_start_adds_one_for_two_acknowledged() {
     assert_eq!(s.cwnd(), 18);
 }
 
-/// A sender whose window was halved: it is in congestion avoidance.
+/// A sender whose window was halved, so it is in congestion avoidance.
 fn halved() -> Sender {
     let mut s = Sender::new(500);
     s.fill();
@@ -119,7 +120,7 @@ fn halved() -> Sender {
 fn a_loss_halves_once_a_window() {
     let mut s = halved();
     let cwnd = s.cwnd();
-    // The rest of that window: more losses and marks.
+    // Losses and marks in the rest of that window do not reduce it again.
     let rest = s.next - s.acked;
     s.ack(rest, &[3, 0, 1, 0, 0]);
     assert_eq!(s.cwnd(), cwnd);
@@ -198,7 +199,7 @@ fn an_unused_window_is_kept_for_five_minutes() {
     let rest = s.next - s.acked;
     s.ack(rest, &[0]);
     let cwnd = s.cwnd();
-    // RFC 7661 sections 4.4 and 4.4.3: the window is kept, and halved after five minutes.
+    // RFC 7661 sections 4.4 and 4.4.3: an unused window is kept, and halved after five minutes.
     s.now += Duration::from_secs(60);
     s.half.on_sent(s.now, Seq::new(s.next), 700, Some(640));
     assert_eq!(s.cwnd(), cwnd);
@@ -225,7 +226,7 @@ fn a_window_that_is_not_used_does_not_grow() {
         s.now += Duration::from_millis(50);
         s.ack(1, &[0]);
     }
-    // The first may still count as limited by the window.
+    // The first acknowledgement may still count as limited by the window.
     assert!(s.cwnd() <= cwnd + 1, "{} {cwnd}", s.cwnd());
 }
 

@@ -1,4 +1,4 @@
-//! Another congestion control in the middle of a transfer (RFC 4340 sections 6 and 10.5).
+//! Changes the congestion control in the middle of a transfer (RFC 4340 sections 6 and 10.5).
 
 use crate::common::*;
 use dccp_proto::Config;
@@ -14,7 +14,7 @@ fn view(net: &mut Net) -> TxView {
     net.end(CLIENT).tx_view().unwrap()
 }
 
-/// Amount that it keeps in flight, bytes: the window, or with a wider window the rate times the round trip.
+/// Number of bytes that the sender keeps in flight: the window, or the rate times the round trip if that is less.
 fn pipe(view: &TxView) -> u64 {
     let cwnd = view.cwnd.bytes(1500);
     match (view.bottleneck, view.rtt.srtt()) {
@@ -66,11 +66,11 @@ fn a_transfer_goes_on_through_changes_of_its_ccid() {
         let (before, sent_before) = (view(&mut net), net.log.len());
         let before_ccid = net.end(CLIENT).ccids().map(|(tx, _)| tx);
         assert!(net.end(CLIENT).set_ccid(ccid));
-        // Agreement takes a round trip, or more if another feature changes meanwhile; the old CCID is in
-        // force until then.
+        // Agreement takes a round trip, or more if another feature changes meanwhile. Until then, the old CCID is in
+        // force.
         while net.end(CLIENT).ccids() != Some((ccid, 2)) {
             send_for(&mut net, &mut next, 1);
-            assert!(net.log.len() - sent_before < 100_000, "CCID {ccid} is never agreed on");
+            assert!(net.log.len() - sent_before < 100_000, "the ends did not agree on CCID {ccid}");
         }
         assert_eq!(net.end(SERVER).ccids(), Some((2, ccid)));
         let after = view(&mut net);
@@ -78,7 +78,7 @@ fn a_transfer_goes_on_through_changes_of_its_ccid() {
         assert!(is > was / 2 && is < was * 2, "CCID {ccid}: {was} bytes in flight became {is}");
         // CCID 4 sends at most one packet per 10 ms (RFC 5622 section 5).
         let least = if [before_ccid, Some(ccid)].contains(&Some(4)) { 4 } else { 15 };
-        assert!(net.log.len() - sent_before > least, "CCID {ccid}: nothing leaves");
+        assert!(net.log.len() - sent_before > least, "CCID {ccid}: too few packets were sent");
         assert!(
             after.sent.packets > before.sent.packets && after.delivered.packets > before.delivered.packets
         );
@@ -86,7 +86,7 @@ fn a_transfer_goes_on_through_changes_of_its_ccid() {
     }
     net.run(Duration::from_secs(60));
     let arrived = arrived(&net);
-    assert_eq!(arrived.len(), next as usize - missing, "only what the network dropped is missing");
+    assert_eq!(arrived.len(), next as usize - missing, "more is missing than the network dropped");
     assert!(arrived.windows(2).all(|pair| pair[0] < pair[1]));
 }
 
@@ -118,7 +118,7 @@ fn a_peer_without_it_keeps_the_old_one() {
     assert!(net.end(CLIENT).set_ccid(3));
     send_for(&mut net, &mut next, 500);
     assert_eq!(net.end(CLIENT).ccids(), Some((3, 2)));
-    assert!(!net.end(CLIENT).set_ccid(99), "unknown here");
+    assert!(!net.end(CLIENT).set_ccid(99), "an unknown CCID must be refused");
     net.end(CLIENT).close(Default::default(), false);
     assert!(!net.end(CLIENT).set_ccid(2), "closing");
 }
@@ -159,9 +159,9 @@ fn shared(line: &Rc<Cell<Time>>, counts: &Counts) -> Network {
     })
 }
 
-/// RFC 4340 section 10.5: changing the CCID gives neither an advantage nor a penalty. In competition with a
-/// flow that always uses CCID 2, neither is starved under any CCID, and after all changes both have their
-/// initial share.
+/// RFC 4340 section 10.5: changing the CCID gives neither an advantage nor a penalty. One flow changes its CCID while a
+/// competing flow always uses CCID 2. Neither is starved under any CCID, and after all changes both have their initial
+/// share.
 #[test]
 fn fairness_survives_the_way_round() {
     let line = Rc::new(Cell::new(Time::ZERO));

@@ -1,4 +1,4 @@
-//! Ending a connection (RFC 4340 section 8.3), in order and not.
+//! Ending a connection (RFC 4340 section 8.3), with and without losses.
 
 use crate::common::*;
 use dccp_proto::{CloseReason, Config, Connection, Event, Extra, State};
@@ -15,8 +15,8 @@ fn reason(net: &Net, side: usize) -> CloseReason {
     }
 }
 
-/// The closing end, and whether it asks for TIMEWAIT at the peer; then types sent by client and server, and
-/// the end in TIMEWAIT.
+/// The closing end, and whether it requests TIMEWAIT at the peer. Then the packet types that client and server send,
+/// and the end in TIMEWAIT.
 #[allow(clippy::type_complexity)]
 const VARIANTS: [(usize, bool, &[PacketType], &[PacketType], usize); 3] = [
     (CLIENT, false, &[Close], &[Reset], CLIENT),
@@ -97,7 +97,7 @@ fn close_backs_off_and_gives_up_when_nobody_answers() {
         assert_eq!(net.state(who), State::Closed);
         let at: Vec<_> = net.log[from..].iter().map(|s| s.at).collect();
         let gaps: Vec<_> = at.windows(2).map(|w| w[1] - w[0]).collect();
-        // Two round-trip times of 40 ms, doubled up to 64 s.
+        // The interval is two round-trip times of 40 ms, doubled up to 64 s.
         assert_eq!(gaps[0], Duration::from_millis(80));
         assert!(gaps.windows(2).all(|g| g[1] == (g[0] * 2).min(Duration::from_secs(64))), "{gaps:?}");
     }
@@ -149,7 +149,7 @@ fn an_abort_tells_its_code() {
 
 #[test]
 fn a_close_before_the_handshake_ends_leaves_nothing_behind() {
-    // In steps of a one-way delay: REQUEST without a server; RESPOND; PARTOPEN.
+    // Stages in steps of a one-way delay: REQUEST without a server, RESPOND, PARTOPEN.
     for (steps, side) in [(0, CLIENT), (1, CLIENT), (1, SERVER), (2, CLIENT), (2, SERVER)] {
         let mut net = Net::new(Config::default(), Config::default());
         net.run(Duration::from_millis(1 + 20 * steps));

@@ -22,7 +22,7 @@ fn transmit(net: &mut Net, side: usize, options: &[u8], payload: &[u8]) -> Vec<u
 
 #[test]
 fn data_headers_are_constant() {
-    // MP_SEQ takes 9 bytes; padded to 12, that just leaves room for NDP Count.
+    // MP_SEQ takes 9 bytes. With padding to 12, three bytes are left, just enough for NDP Count.
     for ndp in [true, false] {
         let cfg = Config { multipath: true, ndp_count: ndp, ..Config::default() };
         let mut net = Net::open(cfg.clone(), cfg);
@@ -44,11 +44,11 @@ fn a_packet_without_a_payload_is_filled_with_padding() {
         let cfg = Config { mtu, ..Config::default() };
         let mut net = Net::open(cfg.clone(), cfg);
         let bytes = transmit(&mut net, CLIENT, &[], &[]);
-        // As large as options can make a packet, or as the MTU allows.
+        // The packet is as large as options can make it, or as the MTU allows.
         let expected = (usize::from(mtu) - OVERHEAD).min(16 + dccp_wire::MAX_OPTIONS);
         assert!(bytes.len() + 12 > expected && bytes.len() <= expected, "{} of {expected}", bytes.len());
         net.inject(SERVER, &bytes, dccp_proto::Ecn::NotEct);
-        assert_eq!(net.end(SERVER).stats().data_received, 1, "it is acknowledged as data is");
+        assert_eq!(net.end(SERVER).stats().data_received, 1, "a padded packet must count as data");
     }
 }
 
@@ -117,7 +117,7 @@ fn data_with_little_room_leaves_all_feedback_to_an_ack() {
         let options: Vec<Opt<'_>> = packet.options().flatten().collect();
         let feedback = |o: &Opt<'_>| !matches!(o, Opt::NdpCount(_));
         assert!(!options.iter().any(feedback), "{room} bytes of room: {options:?}");
-        // It is still due.
+        // The feedback is still due.
         net.run(Duration::from_millis(500));
         let ack = net.last(CLIENT).packet().options().flatten().any(|o| matches!(o, Opt::AckVector(..)));
         assert!(ack, "{room}");
@@ -136,7 +136,7 @@ fn an_acknowledgement_covers_what_arrived() {
         net.send(CLIENT, &[0; 500]);
     }
     net.run(Duration::from_secs(20));
-    // Compare the server's last vectors with the real fate of each packet.
+    // Compares the server's last vectors with the actual fate of each packet.
     let mut truth = std::collections::BTreeMap::new();
     for sent in net.log[first..].iter().filter(|s| s.from == CLIENT) {
         let lost = sent.ptype() == PacketType::Data && sent.index % 5 == 0;
@@ -166,7 +166,7 @@ fn an_acknowledgement_covers_what_arrived() {
     assert!(net.log[first..].iter().any(|s| s.from == CLIENT && s.ptype() == PacketType::Ack));
 }
 
-/// RFC 4340 section 7.7: each packet after one without data has it, even a Reset.
+/// RFC 4340 section 7.7: each packet after one without data carries NDP Count, even a Reset.
 #[test]
 fn a_reset_tells_the_run_of_packets_without_data() {
     let cfg = Config { ndp_count: true, ..Config::default() };
@@ -181,7 +181,7 @@ fn a_reset_tells_the_run_of_packets_without_data() {
     assert_eq!(
         (net.last(CLIENT).ptype(), count(net.last(CLIENT))),
         (PacketType::Reset, true),
-        "after an Ack"
+        "a Reset after an Ack carries NDP Count"
     );
 }
 
@@ -206,7 +206,7 @@ fn ndp_count_tells_the_run_of_packets_without_data() {
                 _ => None,
             });
             let data = sent.ptype().is_data();
-            // The handshake came before our first packet.
+            // Before our first packet, only handshake packets were sent.
             if let Some(run) = run {
                 assert_eq!(ndp.unwrap_or(0), run);
                 runs = runs.max(run);
@@ -240,7 +240,7 @@ fn a_long_run_without_data_never_makes_a_packet_too_long() {
     assert!(ndp(&transmit(&mut net, CLIENT, &mp_seq(1), &[0; 100])) >= 400);
 }
 
-/// RFC 4340 section 9.3: on any packet with a Data Checksum, even if its type carries no data.
+/// RFC 4340 section 9.3: the Data Checksum is verified on any packet, even if its type carries no data.
 #[test]
 fn a_data_checksum_that_fails_on_an_ack_is_reported_too() {
     let mut net = Net::open(Config::default(), Config::default());
@@ -276,7 +276,7 @@ fn corrupt_data_is_dropped_counted_and_reported() {
     let ack = net.last(SERVER).packet();
     let report =
         ack.options().flatten().find_map(|o| if let Opt::DataDropped(b) = o { Some(b) } else { None });
-    // Newest packet: Drop Block, code 3.
+    // The newest packet has a Drop Block with code 3.
     assert_eq!(report, Some(&[0xb0][..]));
     net.run(Duration::from_secs(1));
     // The sender treats it as an ECN mark (RFC 4340 section 11.7).
@@ -303,7 +303,7 @@ fn partly_covered_data_is_not_delivered() {
 #[test]
 fn options_that_data_may_not_carry_are_ignored_on_it() {
     let mut net = Net::open(Config::default(), Config::default());
-    // Mandatory and an invalid option, Change L(Ack Ratio, 9), Ack Vector, Data Dropped, Elapsed Time.
+    // Mandatory with an invalid option, Change L(Ack Ratio, 9), Ack Vector, Data Dropped, Elapsed Time.
     let options = [1, 127, 2, 1, 1, 32, 5, 5, 0, 9, 38, 4, 0x40, 0, 40, 3, 0xb0, 43, 4, 0, 1, 1];
     let header = net.next_from(CLIENT, PacketType::Data);
     assert!(net.strike(CLIENT, &header, &options, b"data"));
@@ -375,7 +375,7 @@ fn timestamps_are_echoed_once_in_a_round_trip() {
     assert_eq!(strike(4, 100), 4);
 }
 
-/// An echo is older than the packet that its Ack acknowledges.
+/// A Timestamp Echo concerns an older packet than the one that its Ack acknowledges.
 #[test]
 fn the_time_that_an_echo_was_held_is_not_that_of_the_acknowledged_packet() {
     let config = || Config { tx_ccids: vec![5], rx_ccids: vec![5], ..Config::default() };
@@ -384,7 +384,7 @@ fn the_time_that_an_echo_was_held_is_not_that_of_the_acknowledged_packet() {
     net.send(CLIENT, b"x");
     net.run(Duration::from_millis(40));
     let header = net.next_from(SERVER, PacketType::Ack);
-    // Echo of any Timestamp, held for 30 ms.
+    // An echo of any Timestamp, held for 30 ms.
     assert!(net.strike(SERVER, &header, &[42, 8, 0, 0, 0, 1, 0x0b, 0xb8, 38, 3, 0], &[]));
     let rtt = net.end(CLIENT).tx_view().unwrap().rtt.latest();
     assert_eq!(rtt, Some(Duration::from_millis(40)));
@@ -453,7 +453,7 @@ fn the_servers_ack_makes_a_silent_client_open() {
     let cfg = Config { ack_on_open: true, ..Config::default() };
     let mut net = Net::new(Config::default(), cfg);
     let mut acks = 0;
-    // The server's first two Acks are lost: the client retransmits its own until one arrives.
+    // The server's first two Acks are lost. The client retransmits its own Ack until one of the server's arrives.
     net.network = Box::new(move |s| {
         let ack = s.from == SERVER && s.ptype() == PacketType::Ack;
         acks += u32::from(ack);
@@ -483,7 +483,7 @@ fn owners_options_leave_as_soon_as_possible_and_are_bounded() {
     assert!(net.log.iter().all(|s| s.bytes.len() + OVERHEAD <= 1500));
 }
 
-/// Found by fuzzing: the Ack for these options was due forever, and left without them.
+/// Fuzzing found this case: the Ack for these options was due forever, and left without them.
 #[test]
 fn owners_options_that_a_smaller_mtu_has_no_room_for_are_dropped() {
     let mut net = Net::open(Config::default(), Config::default());
@@ -493,7 +493,7 @@ fn owners_options_that_a_smaller_mtu_has_no_room_for_are_dropped() {
     let (now, mut wire) = (net.now, Outbox::new());
     while net.end(CLIENT).poll_transmit(now, &mut wire) && wire.len() < 10 {}
     assert_eq!((wire.len(), net.end(CLIENT).stats().options_dropped), (1, 1));
-    assert!(wire[0].2.windows(2).any(|w| w == [200, 20]), "the other leaves");
+    assert!(wire[0].2.windows(2).any(|w| w == [200, 20]), "the shorter option must leave");
 }
 
 #[test]

@@ -61,7 +61,7 @@ fn gives_up_when_nobody_answers() {
     net.run(Duration::from_secs(1000));
     assert_eq!(net.events[CLIENT], [Event::Closed(CloseReason::TimedOut)]);
     let at: Vec<u64> = net.log.iter().map(|s| s.at.as_nanos() / 1_000_000_000).collect();
-    // Seven Requests at intervals of 1, 2, 4 ... seconds, then the Reset.
+    // Seven Requests leave at intervals of 1, 2, 4 ... seconds, then the Reset.
     assert_eq!(at, [1, 2, 4, 8, 16, 32, 64, 128]);
     let reset = net.last(CLIENT).packet().header;
     assert_eq!(reset.reset.unwrap().code, ResetCode::Aborted);
@@ -73,7 +73,7 @@ fn gives_up_when_nobody_answers() {
 #[test]
 fn a_server_answers_every_request_and_gives_up_after_4msl() {
     let mut net = Net::new(Config::default(), Config::default());
-    // The client receives nothing.
+    // All packets to the client are lost.
     net.network = Box::new(|s| if s.from == SERVER { Fate::Drop } else { Fate::Deliver });
     net.run(Duration::from_millis(21));
     let first = net.log[1].clone();
@@ -102,7 +102,7 @@ fn a_client_in_part_open_repeats_its_ack_and_gives_up_after_4msl() {
     net.network = Box::new(|_| Fate::Drop);
     net.run(Duration::from_millis(500));
     assert_eq!(net.state(CLIENT), State::PartOpen);
-    // A second Response (the first Ack was lost) is answered at once.
+    // A second Response is answered at once, since the first Ack was lost.
     let acks =
         |net: &Net| net.log.iter().filter(|s| s.from == CLIENT && s.ptype() == PacketType::Ack).count();
     let before = acks(&net);
@@ -119,13 +119,13 @@ fn a_client_in_part_open_repeats_its_ack_and_gives_up_after_4msl() {
     assert_eq!(net.last(CLIENT).packet().header.reset.unwrap().code, ResetCode::Aborted);
 }
 
-/// RFC 4340 section 8.1.5: a client whose data does not fit in PARTOPEN, or that has none, and a server that
-/// sends nothing by itself.
+/// RFC 4340 section 8.1.5: PARTOPEN ends even if the client has no data, or its data does not fit, and the server sends
+/// nothing by itself.
 #[test]
 fn a_sync_ends_part_open_where_the_server_is_silent() {
     for lost in 0..3 {
         let mut net = Net::new(Config::default(), Config::default());
-        // The first Acks are lost; if two are lost, the Sync opens the server.
+        // The first Acks are lost. If two are lost, the Sync opens the server.
         let mut acks = 0;
         net.network = Box::new(move |s| {
             let ack = s.from == CLIENT && s.ptype() == PacketType::Ack;
@@ -141,7 +141,7 @@ fn a_sync_ends_part_open_where_the_server_is_silent() {
         assert!(whole > narrow && whole == net.end(CLIENT).max_payload_open(0));
         let sent = net.log.len();
         net.run(Duration::from_secs(600));
-        assert_eq!(net.log.len(), sent, "nothing is repeated");
+        assert_eq!(net.log.len(), sent, "a packet was sent again after the handshake");
         for side in [CLIENT, SERVER] {
             net.send(side, &vec![1; whole]);
         }
@@ -167,12 +167,12 @@ fn the_response_has_a_copy_of_the_service_code() {
     let mut net = Net::new(Config { service_code: 8, ..Config::default() }, server);
     net.run(Duration::from_secs(1));
     let codes: Vec<_> = net.log.iter().filter_map(|sent| sent.packet().header.service_code).collect();
-    assert_eq!(codes, [8, 8], "of the Request and of the Response");
+    assert_eq!(codes, [8, 8], "the Resets that answer the Request and the Response");
 }
 
 #[test]
 fn the_handshake_measures_the_round_trip() {
-    // The answer to the second Request comes late; the sample uses the Request that it acknowledges.
+    // The answer to the second Request arrives late. The sample uses the Request that the answer acknowledges.
     let mut net = Net::new(Config::default(), Config { ack_on_open: true, ..Config::default() });
     net.network = Box::new(|s| if s.from == CLIENT && s.index == 0 { Fate::Drop } else { Fate::Deliver });
     net.run(Duration::from_secs(2));
@@ -186,7 +186,7 @@ fn the_handshake_measures_the_round_trip() {
 #[test]
 fn initial_numbers_follow_the_seed_alone() {
     if dccp_wire::Seq::initial(0) != dccp_wire::Seq::new(0) {
-        println!("SKIPPED initial_numbers_follow_the_seed_alone: the feature near-wrap leaves 64 of them");
+        println!("SKIPPED initial_numbers_follow_the_seed_alone: near-wrap leaves only 64 initial numbers");
         return;
     }
     let first = |seed: u8| {
@@ -217,9 +217,9 @@ fn a_listen_has_the_request_repeated_once() {
         assert!(!net.strike(SERVER, &header, options, payload));
     };
     listen(&mut net, 8, &[], &[]);
-    assert_eq!(requests(&net), 1, "another service's");
-    // RFC 5596 section 2.2.1: options and data of a Listen are ignored; on other packets a Mandatory at the
-    // end would be an error.
+    assert_eq!(requests(&net), 1, "a Listen for another service must be ignored");
+    // RFC 5596 section 2.2.1: options and data of a Listen are ignored. On other packets, a Mandatory at the end would
+    // be an error.
     listen(&mut net, 7, &[1, 1, 1, 1], b"data");
     assert_eq!(requests(&net), 2);
     listen(&mut net, 7, &[], &[]);
@@ -242,7 +242,7 @@ fn a_listen_means_nothing_in_any_other_state() {
             let header = net.forge(from, PacketType::Listen, net.gss(from).next(), None);
             assert!(!net.strike(from, &header, &[], &[]));
         }
-        assert_eq!(net.log.len(), before, "silently discarded, {:?}", net.states());
+        assert_eq!(net.log.len(), before, "a packet was answered in state {:?}", net.states());
         let now = net.now;
         match step {
             0 => net.end(CLIENT).close(now, false),

@@ -50,11 +50,15 @@ fn stage(n: usize) -> Net {
     net
 }
 
-/// No busy loop, and output stays proportional to input.
+/// Checks that there is no busy loop, and that output stays proportional to input.
 fn finish(mut net: Net, struck: usize) {
     let before = net.log.len();
     net.run(Duration::from_secs(700));
-    assert!(net.log.len() - before <= 400 + 4 * struck, "{} packets after {struck}", net.log.len() - before);
+    assert!(
+        net.log.len() - before <= 400 + 4 * struck,
+        "{} packets were sent after {struck} hostile ones",
+        net.log.len() - before
+    );
 }
 
 fn types() -> impl Strategy<Value = PacketType> {
@@ -132,7 +136,7 @@ proptest! {
         for (packet, at, value) in &changes {
             let sent = packet.get(&log);
             let mut bytes = sent.bytes.clone();
-            // Mostly header and options.
+            // Most changes hit the header and the options.
             let at = at.index(bytes.len().min(60));
             bytes[at] ^= value;
             net.inject(1 - sent.from, &bytes, Ecn::Ect0);
@@ -183,7 +187,7 @@ fn a_million_blind_packets_have_no_effect() {
     }
     assert_eq!([features(&mut net, CLIENT), features(&mut net, SERVER)], before);
     assert_eq!([CLIENT, SERVER].map(|s| net.end(s).stats().data_received), received);
-    // At most eight Syncs a second from each end, and their answers.
+    // At most eight Syncs per second leave from each end, and their answers.
     assert!(net.log.len() < 3_000, "{} packets", net.log.len());
     net.run(Duration::from_secs(5));
     net.send(CLIENT, b"still here");

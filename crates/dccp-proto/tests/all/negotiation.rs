@@ -26,7 +26,7 @@ fn negotiated(client: Config, server: Config) -> Net {
 fn ccids_are_chosen_for_each_direction_by_the_server() {
     #[allow(clippy::type_complexity)]
     let table: [(&[u8], &[u8], &[u8], &[u8], (u8, u8)); 6] = [
-        // client tx, client rx, server tx, server rx: client's (tx, rx)
+        // client tx, client rx, server tx, server rx: the client's (tx, rx) after negotiation
         (&[2], &[2, 5], &[2], &[2, 5], (2, 2)),
         (&[5, 2], &[5, 2], &[5, 2], &[5, 2], (5, 5)),
         (&[5, 2], &[2], &[5, 2], &[2, 5], (2, 2)),
@@ -59,7 +59,7 @@ fn no_common_ccid_is_a_mandatory_error() {
     net.run(Duration::from_secs(1));
     assert_eq!(net.events[CLIENT], [Event::Closed(CloseReason::Reset(ResetCode::MandatoryError))]);
     let reset = net.last(SERVER).packet().header.reset.unwrap();
-    // Change L, the feature, its first value.
+    // Change L, the feature, the first value of the option.
     assert_eq!(reset.data, [32, feature::CCID, 5]);
 }
 
@@ -84,12 +84,12 @@ fn settings_reach_the_other_end() {
     assert_eq!(server.feature(feature::ALLOW_SHORT_SEQNOS, Side::Local), 1);
 }
 
-/// RFC 4340 section 11.3: one acknowledgement for Ack Ratio packets, also after a later change.
+/// RFC 4340 section 11.3: one acknowledgement for each Ack Ratio packets, also after a later change.
 #[test]
 fn a_new_ack_ratio_is_obeyed_at_once() {
     let mut net = Net::open(Config::default(), Config::default());
     let mut seq = net.gss(CLIENT);
-    // All packets arrive at the same instant, so no acknowledgement waits for a timer.
+    // All packets arrive at the same instant, so no acknowledgement comes from a timer.
     for ratio in [6, 3, 9] {
         seq = seq.next();
         let header = net.forge(CLIENT, PacketType::Ack, seq, Some(net.gss(SERVER)));
@@ -185,7 +185,7 @@ fn changes_after_the_handshake_are_repeated_with_back_off() {
     assert!(gaps[0] >= Duration::from_millis(40));
 }
 
-/// DCCP packets of a capture, without IP headers (no IP options).
+/// DCCP packets of a capture, without IP headers. The IP headers must have no options.
 fn capture(name: &str) -> Vec<Vec<u8>> {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests/pcaps").join(name);
     pcap::read(&path).into_iter().filter(|ip| ip[9] == 33).map(|ip| ip[20..].to_vec()).collect()
@@ -319,7 +319,7 @@ fn cookies_that_leave_no_room_are_an_option_error() {
     assert!(client.poll_transmit(now, &mut wire));
     let reset = Packet::parse(&wire[0].2).unwrap().header.reset.unwrap();
     assert_eq!((reset.code, reset.data[0]), (ResetCode::OptionError, 36));
-    // Two cookies fit, with an answer to each Change.
+    // Two cookies fit, together with an answer to each Change.
     let (mut client, now) = answered(&[&cookie.repeat(2)[..], &[32, 4, 99, 1]].concat());
     let mut wire = Outbox::new();
     assert!(client.poll_transmit(now, &mut wire));

@@ -10,7 +10,7 @@ fn both(config: Config) -> Net {
     Net::open(config.clone(), config)
 }
 
-/// Section 8.1.2: a server may stand for several services.
+/// Section 8.1.2: a server may accept several Service Codes.
 #[test]
 fn a_server_takes_each_of_its_service_codes() {
     for (asked, taken) in [(7, true), (8, true), (9, true), (10, false), (u32::MAX, false)] {
@@ -24,14 +24,14 @@ fn a_server_takes_each_of_its_service_codes() {
             assert_eq!(net.events[CLIENT], [Event::Closed(CloseReason::Reset(ResetCode::BadServiceCode))]);
         }
     }
-    // The reserved code is not accepted, even if listed.
+    // The reserved code is not accepted, even if it is listed.
     let server = Config { also_services: vec![u32::MAX], ..Config::default() };
     let mut net = Net::new(Config { service_code: u32::MAX, ..Config::default() }, server);
     net.run(Duration::from_secs(1));
     assert_eq!(net.events[CLIENT], [Event::Closed(CloseReason::Reset(ResetCode::BadServiceCode))]);
 }
 
-/// RFC 5595 section 3.1: codes that its host would accept as a server are not part of the client's request.
+/// RFC 5595 section 3.1: the codes that a host accepts as a server do not appear in its Requests as a client.
 #[test]
 fn a_client_asks_for_one_service_only() {
     for (there, opens) in [(7, true), (8, false)] {
@@ -43,14 +43,14 @@ fn a_client_asks_for_one_service_only() {
     }
 }
 
-/// Section 8.1.3: data of the handshake arrives once, however often its packets are repeated.
+/// Section 8.1.3: data of the handshake is delivered once, however often its packets are repeated.
 #[test]
 fn data_on_request_and_response_arrives_once_where_it_is_taken() {
     for taken in [true, false] {
         let config = Config { early_data: taken, ..Config::default() };
         let mut net = Net::new(config.clone(), Config { ack_on_open: true, ..config });
         net.end(CLIENT).set_early_data(b"question");
-        // Responses are lost until the third: the Request arrives three times.
+        // Responses are lost up to the third, so the Request arrives three times.
         net.network = Box::new(|sent| {
             let lost = sent.from == SERVER && sent.index < 2;
             if lost { Fate::Drop } else { Fate::Deliver }
@@ -81,7 +81,7 @@ fn a_reset_says_in_words_why() {
     assert_eq!(net.events[CLIENT].last(), Some(&Event::Closed(CloseReason::Reset(ResetCode::Aborted))));
     assert_eq!(net.end(CLIENT).error_text(), Some("out of coffee"));
 
-    // An error that we detect ourselves: option 1, Mandatory, before an unknown option.
+    // An error that this stack detects: Mandatory (option 1) before an unknown option.
     let mut net = both(Config::default());
     let header = net.next_from(CLIENT, PacketType::Ack);
     net.strike(CLIENT, &header, &[1, 99, 2, 0], &[]);
@@ -89,7 +89,7 @@ fn a_reset_says_in_words_why() {
     assert_eq!(reset.packet().header.reset.unwrap().code, ResetCode::MandatoryError);
     assert_eq!(reset.packet().payload, b"option 99 is mandatory and not understood");
 
-    // Any length and any bytes.
+    // Error Text of any length and with any bytes.
     let mut net = both(Config::default());
     net.end(SERVER).abort_with(ResetCode::Aborted, &"x".repeat(10_000));
     net.run(Duration::from_millis(100));
@@ -119,7 +119,7 @@ fn short_numbers_are_sent_where_agreed_and_the_window_is_small() {
         let expected = wanted && permitted && window == 1024;
         assert!(data.clone().count() > 50 && data.clone().all(|sent| short(sent) == expected));
         let others = net.log.iter().filter(|sent| !sent.ptype().allows_short() || sent.from == SERVER);
-        assert!(!others.clone().any(short), "nobody else");
+        assert!(!others.clone().any(short), "only data of the client may use short numbers");
         net.end(CLIENT).close(Default::default(), false);
         net.run(Duration::from_secs(1));
         assert_eq!(net.state(SERVER), State::Closed);
@@ -231,7 +231,7 @@ fn every_drop_code_is_sent_and_obeyed() {
     }
 }
 
-/// Section 13.1: the time that a Request waited at the server is not part of the round trip.
+/// Section 13.1: the time for which a Request waited at the server is not part of the round trip.
 #[test]
 fn a_timestamp_on_the_request_tells_the_round_trip_alone() {
     for timestamps in [true, false] {
@@ -317,7 +317,7 @@ fn a_clock_that_jumps_leaves_the_model_of_the_path_alone() {
     net.send(CLIENT, b"x");
     net.run(Duration::from_millis(40));
     let header = net.next_from(SERVER, PacketType::Ack);
-    // An hour earlier than the Acks before.
+    // The Timestamp is an hour earlier than those of the Acks before.
     let stamp = ((net.now.as_nanos() / 10_000) as u32).wrapping_sub(360_000_000).to_be_bytes();
     let options = [&[41, 6][..], &stamp, &[38, 3, 4]].concat();
     assert!(net.strike(SERVER, &header, &options, &[]));

@@ -1,15 +1,15 @@
-//! A connection survives reordering, duplication, delay of seconds, loss and marks.
+//! A connection survives reordering, duplication, delays of seconds, loss and marks.
 
 use crate::common::*;
 use dccp_proto::{Config, Ecn, Event, State};
 use mpdccp_units::Duration;
 use proptest::prelude::*;
 
-/// A random network; delays are uniform up to `late`.
+/// A random network. Delays are uniformly distributed up to `late`.
 #[derive(Clone, Copy, Debug)]
 struct Rough {
     late: Duration,
-    /// Percentage of packets that are late, lost, duplicated, marked.
+    /// Percentages of packets that are late, lost, duplicated and marked.
     late_share: u64,
     lost: u64,
     doubled: u64,
@@ -60,8 +60,8 @@ impl Rough {
     }
 }
 
-/// Bulk data from the client and a little from the server through `rough`; the handshake uses a good network
-/// or this one. At the end the network is good again.
+/// Sends bulk data from the client and a little from the server through `rough`. The handshake uses a good network, or
+/// `rough` if `from_the_start`. At the end the network is good again.
 fn survives(ccid: u8, rough: Rough, from_the_start: bool) {
     let config = || Config {
         tx_ccids: vec![ccid],
@@ -133,12 +133,12 @@ fn a_request_overtaken_by_its_repetition_does_no_harm() {
     assert_eq!(net.states(), [State::Open; 2]);
 }
 
-/// No packet is lost, but each has a random delay of up to 200 ms. Packets beyond the Sequence Window would
-/// be lost after all, and so would packets that the peer already knows to be missing (RFC 4340 sections 7.5.1
-/// and 11.4.2).
+/// No packet is lost, but each has a random delay of up to 200 ms. Two rules prevent losses: the Sequence Window must
+/// be wide enough for late packets (RFC 4340 section 7.5.1), and late packets must be recorded even if the peer knows
+/// that they are missing (section 11.4.2).
 #[test]
 fn packets_that_overtake_each_other_are_neither_lost_nor_taken_for_lost() {
-    // The worst of eight networks. Without the second rule CCID 2 would deliver 219 packets.
+    // The worst result of eight networks. Without the second rule CCID 2 would deliver 219 packets.
     for (ccid, least) in [(2, 700), (5, 600), (7, 200)] {
         let delivered = (1..9).map(|n| delivered_late(ccid, n << 8)).min().unwrap();
         println!("CCID {ccid}: {delivered} in 2 s");
@@ -146,7 +146,7 @@ fn packets_that_overtake_each_other_are_neither_lost_nor_taken_for_lost() {
     }
 }
 
-/// Packets delivered in two seconds, after three seconds to learn the lateness of packets.
+/// Packets delivered in two seconds, after three seconds in which the ends learn how late packets are.
 fn delivered_late(ccid: u8, seed: u64) -> usize {
     let config = || Config { tx_ccids: vec![ccid], rx_ccids: vec![ccid], ..Config::default() };
     let mut net = Net::open(config(), config());

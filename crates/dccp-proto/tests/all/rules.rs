@@ -59,7 +59,7 @@ fn cookies_are_those_of_the_newest_response() {
     assert_eq!(cookies(&mut client, now), [b"second"]);
 }
 
-/// RFC 4340 section 8.1.4: only until a packet that carries them is acknowledged.
+/// RFC 4340 section 8.1.4: cookies are sent only until a packet that carries them is acknowledged.
 #[test]
 fn cookies_are_gone_once_the_connection_is_open() {
     let (mut client, response, now) = answered(options(&[Opt::InitCookie(b"first")]).as_bytes());
@@ -82,7 +82,7 @@ fn a_sender_that_needs_ack_vectors_waits_for_them() {
     assert!(matches!(client.gate(now), Gate::Open { .. }), "{:?}", client.gate(now));
 }
 
-/// RFC 4340 section 12.1: the feature is Mandatory, and no data is accepted until the peer knows.
+/// RFC 4340 section 12.1: ECN Incapable is sent with Mandatory, and no data is accepted until the peer knows.
 #[test]
 fn an_end_that_cannot_read_ecn_insists_and_accepts_no_data_before_that_is_known() {
     let mut net = Net::new(Config::default(), Config { ecn: false, ..Config::default() });
@@ -125,8 +125,8 @@ fn a_sync_acknowledges_no_data() {
     assert_eq!(inflight(&mut net), 1);
 }
 
-/// RFC 4340 section 8.1.5: a Sync does not end PARTOPEN; any other packet of a server past the handshake
-/// does.
+/// RFC 4340 section 8.1.5: a Sync does not end PARTOPEN. Any other packet that the server sends after the handshake
+/// ends it.
 #[test]
 fn a_sync_leaves_a_client_in_partopen() {
     let (mut client, response, now) = answered(&[]);
@@ -137,17 +137,17 @@ fn a_sync_leaves_a_client_in_partopen() {
     while client.poll_transmit(now, &mut wire) {}
     let answers =
         |(_, _, bytes): &(_, _, Vec<u8>)| Packet::parse(bytes).unwrap().header.ptype == PacketType::SyncAck;
-    assert!(wire.iter().any(answers), "the Sync was valid");
+    assert!(wire.iter().any(answers), "a valid Sync must be answered");
     hear(&mut client, now, &later(PacketType::Ack, 2), &[]);
     assert_eq!(client.state(), State::Open);
 }
 
-/// RFC 4340 section 11.4.2: the sender acknowledges Acks, and the receiver does not repeat the state that
-/// those Acks reported.
+/// RFC 4340 section 11.4.2: the sender acknowledges Acks, and the receiver does not repeat the state that those Acks
+/// reported.
 #[test]
 fn an_acknowledged_ack_vector_is_not_sent_again() {
     let mut net = Net::open(Config::default(), Config::default());
-    // Every fourth packet is lost, otherwise one cell would cover all.
+    // Every fourth packet is lost. Otherwise one cell would cover all packets.
     net.network =
         Box::new(|sent| if sent.from == CLIENT && sent.index % 4 == 0 { Fate::Drop } else { Fate::Deliver });
     const PACKETS: usize = 1000;
@@ -162,11 +162,10 @@ fn an_acknowledged_ack_vector_is_not_sent_again() {
         _ => None,
     });
     let told = last.expect("an Ack Vector");
-    assert!(told < PACKETS / 10, "the newest Ack tells of {told} packets");
+    assert!(told < PACKETS / 10, "the newest Ack still reports {told} packets");
 }
 
-/// RFC 4340 section 8.5 step 7: a Response sent before the handshake ended is only late; a newer one is an
-/// error.
+/// RFC 4340 section 8.5 step 7: a Response sent before the handshake ended is only late. A newer Response is an error.
 #[test]
 fn a_response_that_comes_again_is_no_mistake() {
     let mut net = Net::open(Config::default(), Config::default());
@@ -196,7 +195,7 @@ fn multipath_is_not_negotiated_twice() {
     assert!(answer.options().any(|o| o == Ok(Opt::ConfirmL(feature::MULTIPATH_CAPABLE, &[]))), "{answer:?}");
 }
 
-/// RFC 9897 section 3.3: the server acknowledges, at once, the Ack that completes the handshake.
+/// RFC 9897 section 3.3: the server immediately acknowledges the Ack that completes the handshake.
 #[test]
 fn a_multipath_server_confirms_the_handshake() {
     for ack_on_open in [true, false] {
@@ -207,7 +206,7 @@ fn a_multipath_server_confirms_the_handshake() {
     }
 }
 
-/// RFC 4340 section 5.6: options come first, so a Reset with an invalid Mandatory option is answered for that
+/// RFC 4340 section 5.6: options are processed first, so a Reset with an invalid Mandatory option is answered for that
 /// option.
 #[test]
 fn the_options_of_a_reset_are_read_before_it_ends_anything() {
@@ -218,8 +217,8 @@ fn the_options_of_a_reset_are_read_before_it_ends_anything() {
     assert_eq!(end, Some(&Event::Closed(CloseReason::Aborted(ResetCode::MandatoryError))));
 }
 
-/// RFC 4342 sections 8, 8.3, 8.5, 8.6 and RFC 5622 section 8: ignored on packets without an Acknowledgement
-/// Number, which they refer to, and not sent there.
+/// RFC 4342 sections 8, 8.3, 8.5, 8.6 and RFC 5622 section 8: these options refer to an Acknowledgement Number. On
+/// packets without one they are ignored, and not sent.
 #[test]
 fn options_of_tfrc_mean_nothing_on_data() {
     for ccid in [3, 4] {
@@ -230,7 +229,7 @@ fn options_of_tfrc_mean_nothing_on_data() {
             net.send(SERVER, &[1; 500]);
             net.run(Duration::from_millis(100));
         }
-        // The options say: every packet was lost, and nothing received.
+        // The options say that every packet was lost and nothing was received.
         let options = [192, 6, 0, 0, 0, 1, 194, 6, 0, 0, 0, 0];
         let rate = |net: &mut Net| net.end(CLIENT).tx_view().unwrap().pacing.unwrap();
         let before = rate(&mut net);
@@ -252,7 +251,7 @@ fn options_of_tfrc_mean_nothing_on_data() {
 fn either_ack_vector_is_read_alike() {
     for option in [38, 39] {
         let mut net = Net::open(Config::default(), Config::default());
-        // Two packets: the Ack's number acknowledges the second, and only the vector the first.
+        // Two packets: the Ack's number acknowledges the second, and only the vector acknowledges the first.
         net.send(CLIENT, &[1; 500]);
         net.send(CLIENT, &[1; 500]);
         net.pump();
@@ -263,7 +262,7 @@ fn either_ack_vector_is_read_alike() {
     }
 }
 
-/// RFC 4340 section 11.7: data dropped as corrupt counts as marked. With TFRC the receiver counts it.
+/// RFC 4340 section 11.7: data dropped as corrupt counts as marked. With TFRC the receiver counts the mark.
 #[test]
 fn corrupt_data_is_a_loss_event_of_tfrc() {
     for (corrupt, lossless) in [(false, true), (true, false)] {

@@ -1,4 +1,4 @@
-//! Signals other than acknowledgements: Slow Receiver, Drop Codes, ECN that does not work.
+//! Signals other than acknowledgements: Slow Receiver, Drop Codes, and ECN that does not work.
 
 use crate::common::*;
 use dccp_proto::Side;
@@ -71,7 +71,7 @@ fn a_path_that_marks_everything_is_not_believed() {
         );
     talk(&mut net);
     assert_eq!(newest_ecn(&net), Ecn::NotEct);
-    // A path that marks half of them is believed.
+    // If a path marks half of the packets, the marks count as genuine.
     let mut net = open(5);
     net.network =
         Box::new(

@@ -1,11 +1,11 @@
-//! Sequence numbers that are never sent: a receiver that acknowledges one is lying.
+//! Sequence numbers that are never sent. A receiver that acknowledges such a number is lying.
 
 use crate::common::*;
 use dccp_proto::{CloseReason, Config, DropReason, Event, State};
 use dccp_wire::{Opt, PacketType, ResetCode, Seq};
 use mpdccp_units::Duration;
 
-/// All but the TFRC CCIDs, whose receivers count the losses.
+/// All CCIDs except those of TFRC, whose receivers count the losses.
 const CCIDS: [u8; 4] = [2, 5, 7, 250];
 
 fn config(ccid: u8, skip_numbers: bool, ndp_count: bool) -> Config {
@@ -32,7 +32,7 @@ fn transfer(net: &mut Net, packets: usize) {
     net.run(Duration::from_millis(500));
 }
 
-/// Acknowledges all numbers up to the newest, as soon as possible.
+/// A lying receiver: acknowledges all numbers up to the newest, as soon as possible.
 fn optimist(net: &mut Net, ccid: u8, vectors: bool) {
     net.network = Box::new(|s| if s.from == CLIENT { Fate::Drop } else { Fate::Deliver });
     (0..1_000).for_each(|_| net.send(SERVER, &[1; 900]));
@@ -52,7 +52,7 @@ fn optimist(net: &mut Net, ccid: u8, vectors: bool) {
             return;
         }
     }
-    panic!("CCID {ccid}, vectors {vectors}: never found out");
+    panic!("CCID {ccid}, vectors {vectors}: the lie was not detected");
 }
 
 #[test]
@@ -70,7 +70,8 @@ fn a_receiver_that_acknowledges_what_was_never_sent_is_reset() {
     }
 }
 
-/// As in Linux 6.1: after 671 consecutive losses, its Ack Vector reported 682, and all older entries had moved.
+/// As observed with Linux 6.1: after 671 consecutive losses, its Ack Vector reported 682, and all older entries had
+/// moved.
 #[test]
 fn a_number_that_was_reported_missing_may_be_reported_otherwise_later() {
     let mut net = Net::open(config(2, false, false), config(2, true, false));

@@ -9,7 +9,7 @@ fn dropped(net: &mut Net, side: usize, reason: DropReason) -> u64 {
     net.end(side).stats().dropped.get(&reason).copied().unwrap_or(0)
 }
 
-/// Sends data that ignores the congestion window and is lost.
+/// Sends data packets that ignore the congestion window and are lost.
 fn burn(net: &mut Net, side: usize, packets: usize) {
     let now = net.now;
     let mut wire = Outbox::new();
@@ -33,7 +33,8 @@ fn syncs_after_a_burst_of_loss_longer_than_the_window() {
         assert_eq!(net.types(SERVER).iter().filter(|t| **t == PacketType::Sync).count(), syncs);
         assert_eq!(net.types(CLIENT).iter().filter(|t| **t == PacketType::SyncAck).count(), syncs);
         assert_eq!(net.end(SERVER).stats().syncs_sent, syncs as u64);
-        // Synchronized again. The sender first waits for its timeout, since the lost data fills its window.
+        // The ends are synchronized again. The sender first waits for its timeout, since the lost data fills its
+        // window.
         let heard = net.delivered[SERVER].len();
         net.send(CLIENT, b"second");
         net.run(Duration::from_secs(20));
@@ -56,7 +57,7 @@ fn an_active_connection_waits_three_round_trips_before_it_believes_a_far_sync() 
         let header = net.forge(CLIENT, ptype, far, Some(net.gss(SERVER)));
         assert!(net.strike(CLIENT, &header, &[], &[]));
     }
-    // A Sync that acknowledges a number that was never sent is neither accepted nor answered.
+    // A Sync that acknowledges a never sent number is neither accepted nor answered.
     let header = net.forge(CLIENT, PacketType::Sync, far, Some(ack.next()));
     let sent = net.log.len();
     assert!(!net.strike(CLIENT, &header, &[], &[]));
@@ -73,7 +74,7 @@ fn invalid_packets_are_answered_with_few_syncs() {
         net.strike(CLIENT, &header, &[], b"blind");
         net.now += Duration::from_millis(1);
     }
-    // RFC 4340 section 7.5.4: at most eight a second; four at once, the others when tokens are available.
+    // RFC 4340 section 7.5.4: at most eight Syncs a second. Four leave at once, the others when tokens are available.
     let syncs: Vec<Sent> = net.log[from..].to_vec();
     let at: Vec<u64> = syncs.iter().map(|s| s.at.since(syncs[0].at).as_millis() as u64).collect();
     assert_eq!(at, [0, 1, 2, 3, 250, 500, 750]);
@@ -89,7 +90,7 @@ fn invalid_packets_are_answered_with_few_syncs() {
 fn an_invalid_reset_is_challenged_with_what_was_received_last() {
     let mut net = Net::open(Config::default(), Config::default());
     let gsr = net.gss(CLIENT);
-    // Old number; number beyond the window; acknowledgement of a packet that was never sent.
+    // An old number; a number beyond the window; an acknowledgement of a packet that was never sent.
     let table =
         [(gsr, net.gss(SERVER)), (gsr.add(100_000), net.gss(SERVER)), (gsr.next(), net.gss(SERVER).add(50))];
     for (seq, ack) in table {
@@ -147,8 +148,8 @@ fn a_client_in_request_resets_what_is_no_answer() {
         let header = net.forge(SERVER, ptype, Seq::new(11), Some(request.next()));
         assert!(!net.strike(SERVER, &header, &[], &[]));
         let reset = net.last(CLIENT).packet().header;
-        // RFC 4340 section 7.5.6, last example, and section 8.3.1: one more than the number that the packet
-        // acknowledges.
+        // RFC 4340 section 7.5.6, last example, and section 8.3.1: the number of the Reset is one more than the number
+        // that the packet acknowledges.
         assert_eq!((reset.seq, reset.ack), (request.next().next(), Some(Seq::new(11))));
         let told = reset.reset.unwrap();
         assert_eq!((told.code, told.data), (ResetCode::PacketError, [ptype.number(), 0, 0]));
@@ -179,11 +180,11 @@ fn a_half_open_connection_is_found_and_ends_within_three_round_trips() {
     net.run(net.delay * 6);
     use PacketType::{Request, Reset, Sync};
     let types: Vec<_> = net.log[from..].iter().map(Sent::ptype).collect();
-    // The first Sync acknowledges the Request, which the server does not know; the Sync that challenges the
-    // Reset has a number that it knows.
+    // The first Sync acknowledges the Request, which the server does not know. The Sync that challenges the Reset
+    // acknowledges a number that the server knows.
     assert_eq!(types, [Request, Sync, Reset, Sync, Reset]);
     assert_eq!(net.events[SERVER].last(), Some(&Event::Closed(CloseReason::Reset(ResetCode::PacketError))));
-    // Not TIMEWAIT, because the peer reuses the same ports.
+    // The end does not enter TIMEWAIT, because the peer reuses the same ports.
     assert_eq!(net.states(), [State::Request, State::Closed]);
 }
 
@@ -191,7 +192,7 @@ fn a_half_open_connection_is_found_and_ends_within_three_round_trips() {
 fn a_sync_is_answered_at_once_with_its_own_number() {
     let mut net = Net::open(Config::default(), Config::default());
     let gsr = net.gss(CLIENT);
-    // Reordered: older than the newest received.
+    // These packets are reordered: older than the newest received.
     for seq in [gsr.add(5), gsr.add(2)] {
         let header = net.forge(CLIENT, PacketType::Sync, seq, Some(net.gss(SERVER)));
         assert!(net.strike(CLIENT, &header, &[], b"padding, ignored"));

@@ -2,15 +2,17 @@ use crate::Ecn;
 use crate::ccid::Arrival;
 use dccp_wire::Seq;
 
-/// Later packets of the peer that must arrive before a missing one counts as lost (RFC 4341 section 6.1.1).
+/// Number of later packets of the peer that must arrive before a missing packet counts as lost
+/// (RFC 4341 section 6.1.1).
 const NUM_DUP_ACK: usize = 3;
-/// Upper limit of `patience`; every packet is declared received or lost while it is within the lookback.
+/// Upper limit of `patience`. It is below `LOOKBACK`, so every packet is judged before it is forgotten.
 const MAX_PATIENCE: usize = 64;
 /// For window-limited senders: acknowledgements needed per window, and the highest ratio.
 const CLOCKED: (u64, u64) = (64, 16);
 /// For paced senders: acknowledgements needed per window, and the highest ratio.
 const PACED: (u64, u64) = (16, 64);
-/// Beyond the first number of packets in flight, only the second number of acknowledgements is needed.
+/// With more packets in flight than the first number per acknowledgement would cover, only the second number of
+/// acknowledgements is needed.
 const BEYOND: (u64, u64) = (16, 4);
 /// Maximum number of recent packets of the peer that are remembered.
 const LOOKBACK: u32 = u128::BITS;
@@ -20,12 +22,11 @@ const LOOKBACK: u32 = u128::BITS;
 pub(crate) enum RatioRule {
     /// By lost and marked acknowledgements (RFC 4341 section 6.1.2), for CCID 2.
     AckCongestion,
-    /// By the controller's need for feedback: 64 acknowledgements per window if they clock out packets, and
-    /// 16 if the controller paces. A large amount in flight needs as few as 4, so that a slow return path
-    /// does not limit it. Losses of acknowledgements do not count, because in a tunnel most packets of the
-    /// peer are data, and their losses would look the same.
+    /// By the controller's need for feedback: 64 acknowledgements per window if they clock out packets, 16 if the
+    /// controller paces. A large amount in flight needs as few as 4, so that a slow return path does not limit it. Lost
+    /// acknowledgements have no effect: in a tunnel most packets of the peer are data, and lost data looks the same.
     Window,
-    /// 16 acknowledgements per window: the queue that the draft of CCID 5 builds depends on it.
+    /// 16 acknowledgements per window, because the queue that the draft of CCID 5 builds depends on the ratio.
     Draft,
 }
 
@@ -45,16 +46,16 @@ pub(crate) struct AckRatio {
     rule: RatioRule,
     ratio: u16,
     newest: Option<Seq>,
-    /// Bit i: the packet i before the newest arrived.
+    /// Bit i is set if the packet i before the newest arrived.
     arrived: u128,
-    /// Later packets that must arrive before a missing one counts as lost; more if the peer's packets are
-    /// reordered.
+    /// Number of later packets that must arrive before a missing packet counts as lost. It grows if the peer's packets
+    /// are reordered.
     patience: usize,
-    /// Packets at least this far before the newest have been judged.
+    /// Packets at least this far behind the newest have been judged received or lost.
     judged: u32,
     /// An acknowledgement of this window of data was lost or marked.
     congested: bool,
-    /// Windows since the last congested one, or since the last change.
+    /// Number of windows since the last congested one, or since the last change of the ratio.
     clean: u64,
 }
 
@@ -73,7 +74,7 @@ impl AckRatio {
         }
     }
 
-    /// The ratio that should be in force.
+    /// The Ack Ratio that should be in force.
     pub(crate) fn wanted(&self) -> u16 {
         self.ratio
     }
@@ -89,12 +90,12 @@ impl AckRatio {
     fn note_arrival(&mut self, seq: Seq) {
         let ahead = self.newest.map_or(1, |newest| seq.diff(newest));
         let Ok(ahead) = u64::try_from(ahead) else {
-            // Late: no longer missing, if it has not been judged yet.
+            // A late packet. It is no longer missing if it has not been judged yet.
             let back = ahead.unsigned_abs();
             if back < u64::from(LOOKBACK) {
                 let bit = 1 << back;
                 if self.arrived & bit == 0 && back >= u64::from(self.judged) {
-                    // The packet was judged lost.
+                    // The packet was judged lost, but was only late.
                     let later = (self.arrived & (bit - 1)).count_ones() as usize;
                     self.patience = self.patience.max(later + 1).min(MAX_PATIENCE);
                 }
@@ -107,7 +108,7 @@ impl AckRatio {
         }
         self.judged = u32::try_from(ahead).unwrap_or(LOOKBACK).saturating_add(self.judged);
         if self.judged > LOOKBACK {
-            // More packets are missing than are remembered.
+            // More packets are missing than the bitmap covers.
             self.congested |= ahead > 1;
             self.judged = LOOKBACK;
         }
@@ -134,7 +135,7 @@ impl AckRatio {
         self.judged = from;
     }
 
-    /// A window of `cwnd` data packets ended. `paced`: packets in flight of a paced sender.
+    /// A window of `cwnd` data packets ended. `paced` is the number of packets in flight if the sender paces.
     pub(crate) fn on_window(&mut self, cwnd: u64, paced: Option<u64>) {
         let r = u64::from(self.ratio);
         let congested = core::mem::take(&mut self.congested);
@@ -143,7 +144,7 @@ impl AckRatio {
                 let (acks, most) = if paced.is_some() { PACED } else { CLOCKED };
                 let under_way = paced.filter(|_| self.rule == RatioRule::Window).unwrap_or(0);
                 let wanted = (cwnd / acks).max(under_way.saturating_sub(BEYOND.0) / BEYOND.1).clamp(2, most);
-                // Ignore small changes: each takes a negotiation.
+                // Ignore small changes, because each change needs a negotiation.
                 if wanted.abs_diff(r) * 4 > r { wanted } else { r }
             }
             // RFC 4341 section 6.1.2: double after a window with lost or marked acknowledgements.
@@ -151,7 +152,7 @@ impl AckRatio {
                 self.clean = 0;
                 r * 2
             }
-            // One less after cwnd / (R^2 - R) windows without lost or marked acknowledgements.
+            // Lower the ratio by one after cwnd / (R^2 - R) windows without lost or marked acknowledgements.
             RatioRule::AckCongestion => {
                 self.clean += 1;
                 if r > 2 && self.clean.saturating_mul(r * r - r) >= cwnd {
@@ -170,8 +171,8 @@ impl AckRatio {
         self.set(u64::from(self.ratio), cwnd);
     }
 
-    /// RFC 4341 section 6.1.2: at most half the window, rounded up; two or more if the window is four or
-    /// more. For smaller windows the ratio falls to 1, for peers that wait for Ack Ratio packets without a
+    /// RFC 4341 section 6.1.2: the ratio is at most half the window, rounded up, and at least two if the window is four
+    /// or more. For smaller windows the ratio falls to 1, because some peers wait for Ack Ratio packets without a
     /// timer.
     fn set(&mut self, wanted: u64, cwnd: u64) {
         let most = cwnd.div_ceil(2).clamp(1, u64::from(u16::MAX));
@@ -217,7 +218,7 @@ mod tests {
             core::mem::take(&mut acks.congested)
         };
         assert!(hear(&[1, 3, 4, 5, 6, 2]));
-        // Equally late again: not lost; missing for longer: lost.
+        // A packet as late as before is not lost; a packet that is missing for longer is lost.
         assert!(!hear(&[8, 9, 10, 11, 7]));
         assert!(hear(&[13, 14, 15, 16, 17]));
     }
@@ -239,7 +240,7 @@ mod tests {
             acks.on_window(30, None);
             assert_eq!(acks.wanted(), expected);
         }
-        // R = 15: after one clean window, since 15^2 - 15 > 30.
+        // R = 15 falls after one clean window, since 15^2 - 15 > 30.
         acks.on_window(30, None);
         assert_eq!(acks.wanted(), 14);
         // R = 3 needs five windows: 5 (9 - 3) = 30.
@@ -253,8 +254,7 @@ mod tests {
     }
 
     proptest! {
-        /// The three constraints of RFC 4341 section 6.1.2 always hold; 1 is used only for windows below
-        /// three.
+        /// The three constraints of RFC 4341 section 6.1.2 always hold. The ratio is 1 only for windows below three.
         #[test]
         fn keeps_the_constraints(
             window_rule: bool,
@@ -276,7 +276,7 @@ mod tests {
             }
         }
 
-        /// A packet is lost exactly if it is missing and three later ones arrived.
+        /// A packet is lost exactly if it is missing and three later packets arrived.
         #[test]
         fn equals_a_naive_model(seqs in proptest::collection::vec(100u64..140, 1..60)) {
             let mut seqs = seqs;

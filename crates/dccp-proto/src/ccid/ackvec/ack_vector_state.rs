@@ -3,10 +3,10 @@ use alloc::vec::Vec;
 use dccp_wire::ack_vector::{MAX_RUN, State, cell};
 use dccp_wire::{OptionBuf, Seq};
 
-/// Maximum number of cells kept: three full options (253 cells each), less than the 1008 option bytes of a
-/// packet. So memory is bounded, and a pure Ack can always report everything.
+/// Maximum number of cells kept: three full options (253 cells each), less than the 1008 option bytes of a packet.
+/// Memory is bounded, and a pure Ack can always report everything.
 pub(crate) const MAX_CELLS: u32 = 3 * 253;
-/// How far below the first recorded packet late ones are still recorded.
+/// How far below the first recorded packet a late packet may be to be recorded.
 const MAX_BACKFILL: u64 = 1024;
 
 /// Effect of one arriving packet on the state.
@@ -16,11 +16,11 @@ pub(crate) enum Recorded {
     Next,
     /// Newer still: packets before it are missing.
     Gap,
-    /// Older than the newest, not seen before.
+    /// Newer than the next number: packets before it are missing.
     Filled,
-    /// Seen before.
+    /// Older than the newest, and not seen before.
     Again,
-    /// No longer (or never) kept.
+    /// No longer kept, or never recorded.
     TooOld,
 }
 
@@ -41,7 +41,7 @@ impl Run {
 #[derive(Debug, Default)]
 pub(crate) struct AckVectorState {
     runs: VecDeque<Run>,
-    /// Meaningful if `runs` is not empty.
+    /// Meaningful only if `runs` is not empty.
     newest: Seq,
     packets: u64,
     cells: u32,
@@ -105,7 +105,7 @@ impl AckVectorState {
         Some(run)
     }
 
-    /// Adds a packet older than all others, and the `missing` unknown packets after it.
+    /// Adds a packet older than all others. The `missing` packets after it have not arrived.
     fn backfill(&mut self, missing: u64, state: State) -> Recorded {
         if self.trimmed || missing > MAX_BACKFILL {
             return Recorded::TooOld;
@@ -121,8 +121,8 @@ impl AckVectorState {
         Recorded::Filled
     }
 
-    /// Changes the packet `behind` the newest by the receiver's table of RFC 4340 section 11.4.1: a mark is
-    /// never removed.
+    /// Changes the state of the packet `behind` the newest, by the receiver's table of RFC 4340 section 11.4.1: a mark
+    /// is never removed.
     fn change(&mut self, behind: u64, state: State) -> Recorded {
         let (mut at, mut newer) = (0, behind);
         while let Some(run) = self.runs.get(at) {
@@ -141,7 +141,7 @@ impl AckVectorState {
         }
         self.remove(at);
         let older = old.packets - newer - 1;
-        // In reverse order, so that each is inserted at `at`.
+        // In reverse order, because each run is inserted at `at`.
         if older > 0 {
             self.insert(at, Run { packets: older, ..old });
         }
@@ -196,7 +196,7 @@ impl AckVectorState {
         }
     }
 
-    /// The peer knows the state of `seq` and all before it: removes them, but keeps the newest packet.
+    /// The peer knows the state of `seq` and of all packets before it. Removes this state, but keeps the newest packet.
     pub(crate) fn trim(&mut self, seq: Seq) {
         if self.runs.is_empty() {
             return;
@@ -237,8 +237,7 @@ pub(crate) fn cells_in(room: usize) -> usize {
     full * 253 + rest.saturating_sub(2)
 }
 
-/// Appends `cells` as Ack Vector options. The ECN nonce is not echoed (RFC 8311 section 5.1 ended it): option
-/// 38 only.
+/// Appends `cells` as Ack Vector options of type 38 only: the ECN nonce is not echoed (RFC 8311 section 5.1 ended it).
 pub(crate) fn push_cells(cells: &[u8], out: &mut OptionBuf) {
     for part in cells.chunks(253) {
         out.push(&dccp_wire::Opt::AckVector(false, part));
@@ -314,7 +313,7 @@ mod tests {
     }
 
     proptest! {
-        /// Equals a map of packets over any arrivals and trims; sequence numbers wrap.
+        /// For any arrivals and trims, the state equals that of a simple map of packets. Sequence numbers wrap.
         #[test]
         fn equals_a_naive_model(steps in proptest::collection::vec((0u64..60, 0u8..10), 1..370)) {
             let origin = Seq::new(Seq::MODULUS - 100);

@@ -10,8 +10,8 @@ use dccp_cc::{
 };
 use mpdccp_units::Time;
 
-/// Congestion state of a path, without sequence numbers. One sending half owns it, or several connections
-/// between the same two hosts share it, so that together they act as one.
+/// Congestion state of a path, without sequence numbers. One sending half owns it, or several connections between the
+/// same two hosts share it. Connections that share it send together as much as one.
 ///
 /// The owner of the connections keeps a shared control, and [lends](super::AckVecSender::exchange) it to the
 /// half that is being used.
@@ -31,24 +31,24 @@ pub struct Control {
     /// Data packets sent so far.
     pub(super) sent: u64,
     pub(super) last_sent: Option<Time>,
-    /// Losses and marks of packets sent before this time belong to the last reduction.
+    /// Losses and marks of packets sent before this time belong to the last reduction of the window.
     pub(super) reduced_at: Time,
     pub(super) reduction: Option<Reduction>,
-    /// The round ends with a packet that left when this amount was delivered.
+    /// The round ends when a packet is acknowledged that left after this amount was delivered.
     pub(super) round_end: u64,
-    /// When data was last acknowledged, or a timeout counted as congestion.
+    /// When data was last acknowledged, or when a timeout last counted as congestion.
     pub(super) heard: Time,
 }
 
-/// The last reduction of the window, while it may prove spurious.
+/// The last reduction of the window, as long as its losses may prove spurious.
 #[derive(Debug)]
 pub(super) struct Reduction {
     pub(super) since: Time,
-    /// Losses of the reduction that have not proved spurious.
+    /// Number of losses of the reduction that have not proved spurious.
     pub(super) losses: u64,
-    /// A loss proved spurious.
+    /// At least one loss proved spurious.
     pub(super) doubted: bool,
-    /// A mark was among its reasons, so it is not undone.
+    /// An ECN mark was among the reasons, so the reduction is not undone.
     pub(super) marked: bool,
 }
 
@@ -81,7 +81,7 @@ impl Deref for Governor {
     }
 }
 
-/// Mutable access for an input; the cached limits are read again afterwards.
+/// Mutable access. The caller's change may alter the limits, so they are read again afterwards.
 impl DerefMut for Governor {
     fn deref_mut(&mut self) -> &mut (dyn Controller + 'static) {
         self.limits.set(None);
@@ -117,7 +117,8 @@ impl Control {
         self.cc = Governor::from(Box::new(Resuming::new(cc, *saved, max_jump, mtu)) as Box<dyn Controller>);
     }
 
-    /// Whether the controller may measure the path's capacity: not during a jump that is not validated.
+    /// Whether the controller may measure the path's capacity. It may not while Careful Resume has jumped to an
+    /// unvalidated window.
     pub(super) fn observes(&self) -> bool {
         self.cc.resumption().is_none_or(|phase| matches!(phase, ResumePhase::Normal(_)))
     }
@@ -132,7 +133,7 @@ impl Control {
         self.inflight
     }
 
-    /// Sending limits: the controller's, within the peer's requests.
+    /// Sending limits: those of the controller, reduced to the peer's requests.
     pub(super) fn limits(&self, now: Time) -> Limits {
         let limits = self.cc.limits();
         self.restraint.map_or(limits, |restraint| restraint.apply(now, limits))
@@ -147,12 +148,12 @@ impl Control {
         self.usage.limited_within(now, self.rtt.srtt().unwrap_or(DEFAULT_RTT))
     }
 
-    /// A packet took another path within the last round, for lack of room here.
+    /// Whether a packet took another path within the last round because this one had no room.
     pub(super) fn recently_passed_over(&self, now: Time) -> bool {
         self.usage.passed_over_within(now, self.rtt.srtt().unwrap_or(DEFAULT_RTT))
     }
 
-    /// Records the end of a time in which the window was full, if it was. Call it before any change that may make room.
+    /// If the window is full, records that it was full until now. Call it before any change that may make room.
     pub(super) fn note_window(&mut self, now: Time) {
         if !self.has_room() {
             self.usage.on_full_window(now);

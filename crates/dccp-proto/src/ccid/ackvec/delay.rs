@@ -1,36 +1,37 @@
 use crate::ccid::Late;
 use mpdccp_units::{Duration, Time};
 
-/// Averaging period, rounds.
+/// Averaging period in rounds.
 const ROUNDS: f64 = 8.0;
-/// Minimum number of packets per round.
+/// Minimum number of packets that counts as a round.
 const LEAST: u64 = 8;
-/// Fraction that remains after every second without news, and the seconds after which nothing remains.
+/// Fraction of the averages that remains after every second without feedback, and the number of seconds after which
+/// nothing remains.
 const KEPT: f64 = 0.75;
 const FORGOTTEN: u64 = 60;
 
 /// Extra delay of packets beyond the packet that an acknowledgement names, averaged over all packets.
 ///
-/// With reordering, only the fastest packets arrive as the newest, so only they give round-trip times. A path
-/// whose delay varies by 25 ms seems 50 ms shorter than it is.
+/// With reordering, the newest packet of an acknowledgement is always one of the fastest, so round-trip times come only
+/// from fast packets. A path whose delay varies by 25 ms therefore seems 50 ms shorter than it is.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Delay {
-    /// Seconds.
+    /// In seconds.
     mean: f64,
     deviation: f64,
-    /// When the last news arrived.
+    /// Time of the last update.
     told: Time,
 }
 
 impl Delay {
-    /// This many packets were not later than the newest; `window` packets are in flight.
+    /// Records that `packets` packets were not later than the newest, with `window` packets in flight.
     pub(crate) fn on_punctual(&mut self, now: Time, packets: u64, window: u64) {
         if self.mean > 0.0 && packets > 0 {
             self.update(now, 0.0, packets, window);
         }
     }
 
-    /// A packet was this late.
+    /// Records that a packet was later than the newest by `late`.
     pub(crate) fn on_late(&mut self, now: Time, late: Duration, window: u64) {
         self.update(now, late.as_secs_f64(), 1, window);
     }
@@ -81,7 +82,7 @@ mod tests {
             later(0) > later(2) && later(3) < mean / 2 && later(60) < Duration::from_micros(1),
             "no news"
         );
-        // A larger window also receives more feedback per round.
+        // With a larger window, more feedback arrives per round.
         let mut wide = Delay::default();
         for _ in 0..4_000 {
             wide.on_late(now, Duration::from_millis(40), 100);

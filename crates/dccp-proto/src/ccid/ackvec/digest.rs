@@ -22,19 +22,19 @@ struct Digest {
     late: u64,
     lost: Amount,
     ce: u64,
-    /// A loss or mark after the last reduction.
+    /// A packet sent after the last reduction was lost or marked.
     congestion: bool,
     /// One past the newest data packet acknowledged.
     newest: u64,
-    /// Amount delivered when that packet left.
+    /// Amount that was delivered when the packet before `newest` left.
     newest_delivered: u64,
     rtt: Option<Duration>,
     returning: Duration,
-    /// Arrival time of the newest packet at the peer, as far as known, plus the least return delay: when the
-    /// acknowledgement would have arrived without being held or delayed.
+    /// Time at which the acknowledgement would have arrived if neither the receiver nor the return path had delayed it:
+    /// the estimated arrival time of the newest packet at the peer, plus the least return delay.
     arrived: Time,
     round_end: bool,
-    /// A round of this connection also ended.
+    /// A round of this connection also ended. With a shared control its rounds differ.
     own_round_end: bool,
 }
 
@@ -83,8 +83,7 @@ impl AckVecSender {
         Digest { before: self.control.inflight, own_before: self.inflight, arrived: now, ..Digest::default() }
     }
 
-    /// Collects ranges that the vector newly reports as received into `closed`, newest first, with their
-    /// marks.
+    /// Collects into `closed` the ranges that the vector newly reports as received, newest first, with their marks.
     fn close_reported(&mut self, ack: u64, vector: &[u8]) {
         let mut reported = core::mem::take(&mut self.reported);
         reported.clear();
@@ -114,8 +113,8 @@ impl AckVecSender {
         self.reported = reported;
     }
 
-    /// RTT sample of the packet named by the Acknowledgement Number, if newly acknowledged. The peer may have
-    /// held a packet without data for any length of time, so it counts only with an Elapsed Time.
+    /// RTT sample of the packet named by the Acknowledgement Number, if newly acknowledged. The peer may have held a
+    /// packet without data for any length of time, so such a packet counts only with an Elapsed Time.
     fn rtt_sample(&self, now: Time, ack: u64, elapsed: Duration) -> Option<Duration> {
         let packet = self.history.get(ack)?;
         if packet.snapshot.is_none() && elapsed.is_zero() {
@@ -125,8 +124,8 @@ impl AckVecSender {
         now.since(packet.sent_at).checked_sub(elapsed).filter(|rtt| !rtt.is_zero())
     }
 
-    /// Time beyond the least round trip since packet `ack` left: the return path cannot have caused more, whatever
-    /// the peer's clock says.
+    /// Time that has passed since packet `ack` left, minus the least round trip. The return path cannot have delayed
+    /// the acknowledgement by more, even if the peer's clock says so.
     fn excess(&self, now: Time, ack: u64, elapsed: Duration) -> Duration {
         let Some(((least, _), packet)) = self.control.rtt.min().zip(self.history.get(ack)) else {
             return Duration::ZERO;
@@ -147,12 +146,12 @@ impl AckVecSender {
                     self.note_late(now, sent_at, digest);
                 }
             }
-            // RFC 4341 section 5: a lost packet has already left the pipe.
+            // RFC 4341 section 5: a lost packet no longer counts as in flight.
             Fate::Lost(at) => {
                 self.lost = self.lost.minus(Amount::default().plus(bytes));
                 self.spurious += 1;
-                // A late packet was reordered. The other packets were delayed by a stall
-                // of the path, or their acknowledgement was lost.
+                // A late packet was reordered. Any other packet was delayed by a stall of the path, or its
+                // acknowledgement was lost.
                 if late {
                     self.note_late(now, sent_at, digest);
                 }
@@ -195,8 +194,8 @@ impl AckVecSender {
             self.rto.on_round();
         }
         if let Some(rtt) = digest.rtt {
-            // RFC 4341 section 5: one sample per window of data. Without `strict`, several samples with less
-            // weight each.
+            // RFC 4341 section 5: one sample per window of data. If not `strict`, several samples per window, each with
+            // less weight.
             if !self.strict {
                 control.rtt.update_one_of(now, rtt, control.samples.per_round(digest.round_end));
             } else if digest.round_end || control.rtt.latest().is_none() {
@@ -310,8 +309,8 @@ impl AckVecSender {
         self.trim_history(now);
     }
 
-    /// The part of the congestion window that this connection used, packets: the most that the peer may have
-    /// to acknowledge.
+    /// The part of the congestion window that this connection used, in packets. The peer has at most this many to
+    /// acknowledge.
     fn own_window(&self, digest: &Digest) -> u64 {
         let cwnd = self.control.cc.limits().cwnd.packets(self.mtu);
         let (own, all) = (digest.own_before.packets, digest.before.packets);
@@ -342,15 +341,15 @@ impl AckVecSender {
         }
     }
 
-    /// A packet is late by more than the reordering window.
+    /// The reordering timer expired: a packet is late by more than the reordering window.
     pub(super) fn on_reorder_timeout(&mut self, now: Time) {
         let mut digest = self.begin_digest(now);
         self.detect_losses(now, &mut digest);
         self.conclude(now, &digest);
     }
 
-    /// RFC 4341 section 5: a timeout empties the pipe. If other connections share it and were acknowledged
-    /// since, only this connection lost everything: an ordinary loss.
+    /// RFC 4341 section 5: after a timeout, nothing counts as in flight. If other connections share the control and
+    /// were acknowledged since, only this connection lost everything, and the timeout counts as an ordinary loss.
     pub(super) fn on_rto(&mut self, now: Time) {
         let mut digest = self.begin_digest(now);
         let (mut at, next) = (self.history.base(), self.history.next());

@@ -6,7 +6,8 @@ use mpdccp_units::Time;
 
 /// Maximum number of packets remembered: 100 ms of full packets at 30 Gbit/s.
 pub(crate) const MAX_PACKETS: usize = 1 << 18;
-/// Maximum number of packets without data among the oldest; they are kept to measure the round-trip time.
+/// Maximum number of packets kept if the oldest has no data. Packets without data are kept to measure the round-trip
+/// time.
 const KEPT_NON_DATA: usize = 256;
 
 /// The fate of a packet.
@@ -14,7 +15,7 @@ const KEPT_NON_DATA: usize = 256;
 pub(crate) enum Fate {
     /// Outstanding.
     InFlight,
-    /// Declared lost at this time; kept in case it arrives nevertheless.
+    /// Declared lost at this time; kept because the packet may still arrive.
     Lost(Time),
     /// Reported received.
     Received,
@@ -33,8 +34,9 @@ pub(crate) struct Packet {
 
 /// Sent packets in order. Their index counts from the first sequence number and does not wrap.
 ///
-/// Ack Vectors repeat themselves until they are acknowledged, so the unacknowledged ranges are stored
-/// separately. A run then costs one lookup plus its new packets; known packets cost nothing.
+/// Each Ack Vector repeats the previous ones until the peer knows that they arrived. The unacknowledged ranges are
+/// therefore stored separately. A run then costs one lookup plus its new packets; packets already known to be received
+/// cost nothing.
 #[derive(Debug)]
 pub(crate) struct History {
     /// Sequence number of index 0.
@@ -48,7 +50,7 @@ pub(crate) struct History {
 }
 
 impl History {
-    /// `origin` is the first sequence number of the direction.
+    /// Creates an empty history. `origin` is the first sequence number of the direction.
     pub(crate) fn new(origin: Seq) -> History {
         History { origin, base: 0, packets: VecDeque::new(), open: BTreeMap::new() }
     }
@@ -68,7 +70,7 @@ impl History {
         self.origin.add(index)
     }
 
-    /// Index of `seq`; `None` before the first or not sent yet.
+    /// Index of `seq`; `None` if `seq` is before the first or was not sent yet.
     pub(crate) fn index(&self, seq: Seq) -> Option<u64> {
         let next = self.next();
         let back = self.origin.add(next).diff(seq);
@@ -85,8 +87,8 @@ impl History {
         self.packets.get_mut(usize::try_from(index.checked_sub(self.base)?).ok()?)
     }
 
-    /// Adds packet `seq` and returns its index; `None` (ignored) if `seq` was sent before. Skipped numbers
-    /// count as packets without data.
+    /// Adds packet `seq` and returns its index. Returns `None` and ignores the packet if `seq` was sent before. Skipped
+    /// numbers count as packets without data.
     pub(crate) fn push(&mut self, seq: Seq, packet: Packet) -> Option<u64> {
         let ahead = u64::try_from(seq.diff(self.origin.add(self.next()))).ok()?;
         if self.packets.is_empty() {
@@ -151,8 +153,9 @@ impl History {
         found.filter(|&index| index < range.end)
     }
 
-    /// Removes settled packets, oldest first: received, lost before `lost_before`, or without data. If too
-    /// many remain, returns the oldest to be settled; call until `None`.
+    /// Removes packets from the oldest on while they were received, lost before `lost_before`, or have no data. If too
+    /// many remain, also removes and returns the oldest, which the caller counts as lost if it is in flight. Call until
+    /// `None`.
     pub(crate) fn trim(&mut self, lost_before: impl Fn() -> Time) -> Option<Packet> {
         while let Some(oldest) = self.packets.front() {
             let settled = match oldest.fate {

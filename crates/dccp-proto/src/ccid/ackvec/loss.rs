@@ -1,7 +1,7 @@
 use core::ops::Range;
 use mpdccp_units::{Duration, Time};
 
-/// Later packets that must arrive before a missing one counts as lost (NUMDUPACK, RFC 4341 section 5).
+/// Number of later packets that must arrive before a missing packet counts as lost (NUMDUPACK, RFC 4341 section 5).
 const NUM_DUP_ACK: usize = 3;
 /// Minimum reordering window of the adaptive rule, as a fraction of the minimum round-trip time
 /// (RFC 8985 section 6.2.4).
@@ -17,11 +17,11 @@ const TRUE_LOSS_ROUNDS: u32 = 16;
 /// Rule that decides whether a missing packet is lost.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Rule {
-    /// After three later packets (strict RFC 4341 section 5).
+    /// A packet is lost after three later packets arrived (strict RFC 4341 section 5).
     ThreeLater,
-    /// Like `ThreeLater` until reordering is detected. RFC 4341 takes the number three from TCP "as is
-    /// currently the case", and TCP has changed since. From then on a packet is lost by time, as in RACK (RFC
-    /// 8985), with a window that follows the observed lateness.
+    /// Like `ThreeLater` until reordering is detected. From then on a packet is lost by time, as in RACK (RFC 8985),
+    /// with a window that follows the observed lateness. RFC 4341 takes the number three from TCP "as is currently the
+    /// case", and TCP has changed since.
     Adaptive,
 }
 
@@ -29,24 +29,25 @@ pub(crate) enum Rule {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Verdict {
     Lost,
-    /// Lost unless it arrives by this time.
+    /// Lost unless the packet arrives by this time.
     Wait(Time),
-    /// Too few later packets arrived.
+    /// Not lost: too few later packets have arrived.
     Open,
 }
 
-/// Decides in order which missing packets are lost, so that it examines no packet twice: see [`LossDetector::judged`].
+/// Decides in order of sequence which missing packets are lost, so that no packet is examined twice: see
+/// [`LossDetector::judged`].
 #[derive(Debug)]
 pub(crate) struct LossDetector {
     rule: Rule,
-    /// One past the newest indices received, newest first.
+    /// The newest three indices received, each plus one, newest first.
     newest: [u64; NUM_DUP_ACK],
     /// All open packets below this index are lost.
     judged: u64,
-    /// Send time of the newest data packet received, and the delay of its acknowledgement.
+    /// Send time of the newest data packet received, and its delay until the acknowledgement arrived.
     reference: Option<(Time, Duration)>,
     reordered: bool,
-    /// Largest extra delay of a packet that arrived after a later one; it decays.
+    /// Largest extra delay of a packet that arrived after a later one. The value decays.
     lateness: Duration,
     /// When `lateness` last decayed.
     faded: Time,
@@ -69,12 +70,12 @@ impl LossDetector {
         }
     }
 
-    /// Index at which judging continues.
+    /// The index at which judging continues.
     pub(crate) fn judged(&self) -> u64 {
         self.judged
     }
 
-    /// All packets before `index` are judged; the packet at `index` is judged again at `due`.
+    /// Records that all packets before `index` are judged. The packet at `index` is judged again at `due`.
     pub(crate) fn set_judged(&mut self, index: u64, due: Option<Time>) {
         self.judged = self.judged.max(index);
         self.due = due;
@@ -85,7 +86,7 @@ impl LossDetector {
         self.due
     }
 
-    /// No open packet at or beyond this index can be lost yet.
+    /// Packets at or beyond this index cannot be lost yet.
     pub(crate) fn limit(&self) -> u64 {
         match self.rule {
             Rule::ThreeLater => self.newest[NUM_DUP_ACK - 1].saturating_sub(1),
@@ -93,7 +94,7 @@ impl LossDetector {
         }
     }
 
-    /// These packets were newly reported received; none of them had been declared lost.
+    /// Records packets newly reported as received, none of which had been declared lost.
     pub(crate) fn on_received(&mut self, range: &Range<u64>) {
         let first = range.start.max(range.end.saturating_sub(NUM_DUP_ACK as u64));
         for index in first..range.end {
@@ -106,8 +107,8 @@ impl LossDetector {
         }
     }
 
-    /// A data packet sent at `sent_at` arrived at `now`, after one that was sent later; it may have been
-    /// declared lost. Returns its extra delay compared with the newest.
+    /// A data packet sent at `sent_at` was reported at `now`, after a packet that was sent later. It may have been
+    /// declared lost. Returns its extra delay compared with the newest packet.
     pub(crate) fn on_late(&mut self, now: Time, sent_at: Time) -> Option<Duration> {
         self.reordered = true;
         self.true_rounds = 0;
@@ -119,7 +120,7 @@ impl LossDetector {
 
     /// A round ended.
     pub(crate) fn on_round(&mut self, now: Time) {
-        // With reordering, a round lasts only as long as the fastest packets take.
+        // With reordering, a round lasts only as long as the round trip of the fastest packets.
         if now.since(self.faded) >= self.lateness {
             self.faded = now;
             self.lateness -= self.lateness / FORGET_PART;
@@ -133,7 +134,7 @@ impl LossDetector {
         }
     }
 
-    /// A round with losses ended, and none proved spurious.
+    /// A round with losses ended, and none of the losses proved spurious.
     pub(crate) fn on_true_losses(&mut self) {
         self.true_rounds += 1;
         if self.true_rounds >= TRUE_LOSS_ROUNDS {
@@ -143,8 +144,8 @@ impl LossDetector {
         }
     }
 
-    /// Lateness up to which a packet is not lost, given the minimum round-trip time and the timeout. It is
-    /// limited, since the timer would expire first otherwise.
+    /// Lateness up to which a packet is not lost, given the minimum round-trip time and the retransmission timeout. It
+    /// is at most that timeout, which would expire first otherwise.
     pub(crate) fn window(&self, min_rtt: Duration, timeout: Duration) -> Duration {
         (self.lateness * MARGIN_QUARTERS / 4).max(min_rtt / WINDOW_PART).min(timeout)
     }
@@ -201,11 +202,11 @@ mod tests {
         let now = Time::from_millis(110);
         loss.on_received(&(6..7));
         loss.on_data_received(now, sent(6));
-        // One later packet arrived: wait a quarter of the minimum round-trip time beyond the later packet's
-        // delay.
+        // One later packet arrived. The missing packet may be later than it by a quarter of the minimum round-trip
+        // time.
         assert_eq!(loss.judge(now, 5, sent(5), 25 * MS), Verdict::Wait(Time::from_millis(5 + 104 + 25)));
         assert_eq!(loss.judge(Time::from_millis(134), 5, sent(5), 25 * MS), Verdict::Lost);
-        // Three later packets: lost, as long as no reordering was seen.
+        // After three later packets the packet is lost, as long as no reordering was seen.
         loss.on_received(&(7..9));
         assert_eq!(loss.judge(now, 5, sent(5), 25 * MS), Verdict::Lost);
         loss.on_late(now, sent(5));
@@ -229,7 +230,7 @@ mod tests {
         assert!(loss.window(40 * MS, 1000 * MS) > 80 * MS);
         (1..400).for_each(|i| loss.on_round(Time::from_millis(600 + 100 * i)));
         assert_eq!(loss.window(40 * MS, 1000 * MS), 10 * MS);
-        // Many rounds with losses and no late packet: reordering is over; a late packet restarts the count.
+        // Reordering counts as over after many rounds with losses and no late packet. A late packet restarts the count.
         for _ in 1..TRUE_LOSS_ROUNDS {
             loss.on_true_losses();
         }

@@ -8,7 +8,7 @@ use mpdccp_units::{Duration, Time};
 
 /// Longest delay of an Ack (RFC 4340 section 11.3 gives 0.2 s as the default).
 const MAX_DELAY: Duration = Duration::from_millis(200);
-/// Shortest delay of an Ack that waits for more data: below it the timer costs more than the Ack is worth.
+/// Shortest delay of an Ack that waits for more data. For a shorter delay, the timer would cost more than the Ack.
 const MIN_DELAY: Duration = Duration::from_millis(2);
 /// Delay while the round-trip time is unknown.
 const DEFAULT_DELAY: Duration = Duration::from_millis(5);
@@ -48,9 +48,8 @@ impl AckVecReceiver {
         }
     }
 
-    /// How long an Ack may wait for more data: a quarter round trip, so that the sender receives at least
-    /// four Acks per round even with few packets. Its RTT is not affected, since Elapsed Time reports the
-    /// wait.
+    /// How long an Ack may wait for more data: a quarter of the round trip, so that the sender receives at least four
+    /// Acks per round even with few packets. The sender's RTT is not affected, since Elapsed Time reports the wait.
     fn delay(&self) -> Duration {
         match self.rtt {
             Some(rtt) => (rtt / 4).clamp(MIN_DELAY, MAX_DELAY),
@@ -77,8 +76,7 @@ impl ReceiverHalf for AckVecReceiver {
             self.waiting_since = now;
         }
         self.waiting = self.waiting.saturating_add(1);
-        // RFC 4340 section 11.3: immediately for packets out of order, and for marked ones once per round
-        // trip.
+        // RFC 4340 section 11.3: acknowledge packets out of order immediately, and marked packets once per round trip.
         if recorded != Recorded::Next {
             self.at_once = true;
         }
@@ -108,7 +106,7 @@ impl ReceiverHalf for AckVecReceiver {
             self.newest_at = now;
         }
         let newest = self.report.newest() == Some(ack);
-        // RFC 4340 section 13.2: in hundredths of milliseconds, rounded down.
+        // RFC 4340 section 13.2: Elapsed Time in hundredths of milliseconds, rounded down.
         let held = if newest { now.since(self.newest_at).as_micros() / 10 } else { 0 };
         let held = u32::try_from(held).unwrap_or(u32::MAX);
         let held_len = if held <= 0xffff { 4 } else { 6 };

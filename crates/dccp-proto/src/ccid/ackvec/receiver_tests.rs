@@ -105,7 +105,7 @@ fn at_once_on_loss_reordering_and_marks() {
     assert_eq!(rig.ack(ms(0), 3).cells, [2]);
     assert_eq!(rig.packet(ms(0), 4, true, Ecn::Ce), AckDue::Now);
     assert_eq!(rig.ack(ms(0), 4).cells, [64, 2]);
-    // Marks: once per round trip.
+    // Marked packets trigger an immediate Ack once per round trip.
     assert_eq!(rig.packet(ms(1), 5, true, Ecn::Ce), AckDue::At(ms(11)));
     rig.ack(ms(1), 5);
     assert_eq!(rig.packet(ms(40), 6, true, Ecn::Ce), AckDue::Now);
@@ -201,10 +201,10 @@ fn acknowledged_acks_shorten_the_vector() {
     // Our Ack 4 reported everything up to 4.
     rig.ack_of_ack(4, &[]);
     assert_eq!(rig.ack(ms(0), 11).cells, [6]);
-    // By vector: 10 not received, 9 received.
+    // The Ack Vector reports packet 10 as not received and packet 9 as received.
     rig.ack_of_ack(10, &[192, 0]);
     assert_eq!(rig.ack(ms(0), 11).cells, [1]);
-    // Not received at all, or unknown: no effect.
+    // Reports that a packet was not received, or that name an unknown packet, have no effect.
     rig.ack_of_ack(12, &[192 + 63]);
     rig.ack_of_ack(1 << 40, &[]);
     assert_eq!(rig.ack(ms(0), 11).cells, [1]);
@@ -248,8 +248,8 @@ fn an_ack_does_not_vouch_for_what_came_after_it() {
     rig.ack_of_ack(1, &[]);
     // The peer knows only 1 and 2; the arrival of 3 must still be reported.
     assert_eq!(rig.ack(ms(1), 13).cells, [10]);
-    // After that, only state for late packets is kept: 3 was five packets late, so twice that is kept, minus
-    // the decay.
+    // After that, only state for late packets is kept. Packet 3 was five packets late, so state for twice that distance
+    // is kept, minus the decay.
     rig.ack_of_ack(2, &[]);
     assert_eq!(rig.ack(ms(1), 13).cells, [7]);
 }

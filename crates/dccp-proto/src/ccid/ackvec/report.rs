@@ -10,20 +10,20 @@ const MAX_SENT: usize = 1024;
 /// After this many consecutive incomplete acknowledgements, the omitted state is dropped, because it will
 /// not fit into the next one either.
 const MAX_PARTIAL: u32 = 3;
-/// State is kept for packets up to this many times as late as recent late ones.
+/// Factor of the recent lateness of packets up to which state is kept.
 const LATE_ROOM: u64 = 2;
-/// `late` decays by this fraction.
+/// `late` decays by one part in this many.
 const LATE_FADES: u64 = 32;
 /// Largest lateness taken into account.
 const MOST_LATE: u64 = 1 << 16;
-/// Cells that always fit into a pure Ack.
+/// Number of cells that always fit into a pure Ack.
 const LEAST_KEPT: usize = 32;
 
-/// An own acknowledgement that reported the whole state.
+/// An acknowledgement sent by this end that reported the whole state.
 #[derive(Clone, Copy, Debug)]
 struct SentAck {
     seq: Seq,
-    /// If it arrives, the peer knows the state up to this packet.
+    /// If the acknowledgement arrives, the peer knows the state up to this packet.
     knows: Seq,
 }
 
@@ -35,8 +35,8 @@ pub(crate) struct AckVectorReport {
     sent: VecDeque<SentAck>,
     partial: u32,
     cells: Vec<u8>,
-    /// Recent maximum distance of late packets behind the newest; it decays. State is kept for this distance
-    /// even if the peer knows it: otherwise a late arrival could not be reported.
+    /// Recent maximum distance of late packets behind the newest. The value decays. State is kept for this distance
+    /// even if the peer knows it; otherwise a late arrival could not be reported.
     late: u64,
     /// Newest packet when `late` last decayed.
     faded: Seq,
@@ -62,8 +62,8 @@ impl AckVectorReport {
         recorded
     }
 
-    /// The packet arrived after Acks that reported it as missing: these Acks no longer report the whole state
-    /// up to it.
+    /// Packet `filled` arrived after Acks that reported it as missing. These Acks reported the final state only up to
+    /// the packet before it.
     fn outdate(&mut self, filled: Seq) {
         for ack in self.sent.iter_mut().rev() {
             if ack.knows.before(filled) {
@@ -92,7 +92,7 @@ impl AckVectorReport {
 
     fn remember(&mut self, ack: SentAck) {
         if self.sent.len() >= MAX_SENT {
-            // Drop every other entry; the peer will soon acknowledge another Ack.
+            // Drop every other entry. The peer will soon acknowledge one of the remaining Acks.
             let mut keep = false;
             self.sent.retain(|_| {
                 keep = !keep;

@@ -1,17 +1,18 @@
 use super::ack_ratio::{AckRatio, RatioRule};
 use crate::ccid::{Arrival, SenderRequest};
 
-/// Packets after which the peer's Ack Vector state is trimmed, unless the window is smaller. Trimming more
-/// often would add an Ack to each packet of an exchange, and a slightly larger state costs almost nothing.
+/// Number of acknowledged packets after which the peer's Ack Vector state is trimmed, unless the window is smaller.
+/// Trimming more often would add an Ack to each packet of an exchange, and a slightly larger state costs almost
+/// nothing.
 const TRIM: u64 = 16;
-/// Sequence Window over congestion window (RFC 4340 section 7.5.2 recommends about five).
+/// Sequence Window as a multiple of the congestion window (RFC 4340 section 7.5.2 recommends about five).
 const WINDOW_FACTOR: u64 = 5;
-/// Minimum and maximum requested.
+/// Minimum and maximum Sequence Window requested.
 const MIN_WINDOW: u64 = 1 << 10;
 const MAX_WINDOW: u64 = 1 << 21;
 /// Number of rounds in which a quarter of the Sequence Window must be enough before the window is lowered.
 const LOW_ROUNDS: u32 = 64;
-/// `reach` decays by this fraction per round.
+/// `reach` decays by one part in this many per round.
 const REACH_FADES: u64 = 32;
 
 /// Requests of a sending half to its connection.
@@ -22,7 +23,7 @@ pub(crate) struct Requests {
     window: u64,
     window_asked: u64,
     low_rounds: u32,
-    /// Largest recent number of packets that left until a packet was acknowledged, itself included; it
+    /// Largest recent number of packets that left until a packet was acknowledged, including that packet. The value
     /// decays.
     reach: u64,
     /// Packets acknowledged since the last request to trim the peer's state.
@@ -44,7 +45,7 @@ impl Requests {
         }
     }
 
-    /// Replaces other requests, which asked for different values.
+    /// Replaces the requests of another controller, which asked for different values.
     pub(crate) fn anew(rule: RatioRule) -> Requests {
         Requests { ratio_asked: 0, ..Requests::new(rule) }
     }
@@ -54,9 +55,9 @@ impl Requests {
         self.ratio.on_packet(arrival);
     }
 
-    /// A round ended with a congestion window of `cwnd` packets and `inflight` outstanding before; `paced`:
-    /// acknowledgements do not clock out packets. Changes are requested at most once per round
-    /// (RFC 4341 section 6.1.2), and the peer's Ack Vector state is trimmed once per window (section 6.2).
+    /// A round ended with a congestion window of `cwnd` packets; `inflight` packets were outstanding before. `paced`
+    /// means that acknowledgements do not clock out packets. Changes are requested at most once per round
+    /// (RFC 4341 section 6.1.2). The peer's Ack Vector state is trimmed once per window (section 6.2).
     pub(crate) fn on_round(&mut self, cwnd: u64, inflight: u64, paced: bool) {
         self.since_trim = self.since_trim.saturating_add(inflight.max(1));
         if self.since_trim >= cwnd.min(TRIM) {
@@ -74,8 +75,8 @@ impl Requests {
         }
     }
 
-    /// A packet was acknowledged after this many packets had left. With reordering, late packets are this far
-    /// behind the newest, and the peer drops packets outside the Sequence Window.
+    /// A packet was acknowledged after `packets` packets had left. With reordering, late packets are this far behind
+    /// the newest, and the peer drops packets outside the Sequence Window.
     pub(crate) fn on_reach(&mut self, packets: u64) {
         self.reach = self.reach.max(packets);
         let needed = width(packets);
@@ -84,12 +85,12 @@ impl Requests {
         }
     }
 
-    /// This many packets may be in flight soon.
+    /// Raises the Sequence Window for `packets` packets, which may be in flight soon.
     pub(crate) fn expect(&mut self, packets: u64) {
         self.window = self.window.max(width(packets));
     }
 
-    /// The congestion window fell abruptly to `cwnd` packets; the Ack Ratio may now exceed the packets that
+    /// The congestion window fell abruptly to `cwnd` packets. The Ack Ratio may now exceed the number of packets that
     /// may be sent.
     pub(crate) fn on_collapse(&mut self, cwnd: u64) {
         self.ratio.fit(cwnd);
@@ -110,7 +111,7 @@ impl Requests {
     }
 }
 
-/// The Sequence Window for this many packets per round trip.
+/// The Sequence Window for `packets` packets per round trip.
 fn width(packets: u64) -> u64 {
     packets.saturating_mul(WINDOW_FACTOR).clamp(MIN_WINDOW, MAX_WINDOW).next_power_of_two()
 }
@@ -134,7 +135,7 @@ mod tests {
         assert_eq!(drain(&mut requests), [SenderRequest::AckPeer]);
         requests.on_round(205, 100, false);
         assert_eq!(drain(&mut requests), [SenderRequest::SequenceWindow(2048), SenderRequest::AckPeer]);
-        // With small packets, more packets are in flight than the window in packets allows.
+        // With small packets, more packets are in flight than a window counted in full packets allows.
         requests.on_round(100, 5000, false);
         assert_eq!(drain(&mut requests), [SenderRequest::SequenceWindow(32768), SenderRequest::AckPeer]);
         for _ in 1..LOW_ROUNDS {
@@ -170,7 +171,7 @@ mod tests {
         assert_eq!(drain(&mut requests), []);
         requests.on_reach(300);
         assert_eq!(drain(&mut requests), [SenderRequest::SequenceWindow(2048)]);
-        // A low in-flight count does not lower the window until the late packets are long past.
+        // Few packets in flight do not lower the window until the late packets are long past.
         for _ in 0..LOW_ROUNDS {
             requests.on_round(10, 10, false);
             assert_eq!(drain(&mut requests), [SenderRequest::AckPeer]);

@@ -4,20 +4,20 @@ use mpdccp_units::{Duration, Time};
 /// Default round-trip time before the first sample (RFC 4340 section 3.4).
 pub(super) const DEFAULT_RTT: Duration = Duration::from_millis(200);
 
-/// The retransmission timer. It retransmits nothing here, but declares all packets in flight lost
+/// The retransmission timer. Nothing is retransmitted here: on expiry all packets in flight count as lost
 /// (RFC 4341 section 5, RFC 6298 section 5).
 #[derive(Debug, Default)]
 pub(crate) struct RtoTimer {
     since: Option<Time>,
-    /// Consecutive timeouts; each doubles the next (RFC 6298 section 5.5).
+    /// Number of consecutive timeouts. Each doubles the timeout (RFC 6298 section 5.5).
     backoff: u32,
-    /// Longest recent time that the peer held an acknowledgement; it decays. RTT samples exclude it (Elapsed
-    /// Time), so the timeout must add it.
+    /// Longest recent time that the peer held an acknowledgement. The value decays. RTT samples exclude this time
+    /// (Elapsed Time), so the timeout must add it.
     held: Duration,
 }
 
-/// Bounds of a quarter round trip, the minimum time that a peer waits before it acknowledges fewer than Ack
-/// Ratio packets.
+/// Least and greatest assumed wait of a peer before it acknowledges fewer than Ack Ratio packets. The wait is a quarter
+/// of a round trip within these bounds.
 const LEAST_HELD: Duration = Duration::from_millis(2);
 const MOST_HELD: Duration = Duration::from_millis(200);
 /// Longest Elapsed Time taken into account.
@@ -31,14 +31,14 @@ impl RtoTimer {
         self.since.get_or_insert(now);
     }
 
-    /// New data was acknowledged: restarts without back-off (nothing is retransmitted, so no acknowledgement
-    /// is ambiguous).
+    /// New data was acknowledged: restarts the timer without back-off. Nothing is retransmitted, so no acknowledgement
+    /// is ambiguous.
     pub(crate) fn restart(&mut self, now: Time, in_flight: bool) {
         self.since = in_flight.then_some(now);
         self.backoff = 0;
     }
 
-    /// The peer reports that it held an acknowledgement this long.
+    /// The peer reports that it held an acknowledgement for `elapsed`.
     pub(crate) fn on_held(&mut self, elapsed: Duration) {
         self.held = self.held.max(elapsed.min(MAX_HELD));
     }
@@ -48,7 +48,7 @@ impl RtoTimer {
         self.held -= self.held / 16;
     }
 
-    /// Time that an acknowledgement may take beyond the round-trip time.
+    /// Time that an acknowledgement may take in addition to the round-trip time.
     fn allowance(&self, rtt: &RttEstimator) -> Duration {
         rtt.srtt().map_or(Duration::ZERO, |srtt| {
             self.held.max((srtt / 4).clamp(LEAST_HELD, MOST_HELD)) + GRANULARITY
@@ -78,7 +78,7 @@ impl RtoTimer {
 
     /// The timeout in force.
     pub(crate) fn timeout(&self, rtt: &RttEstimator) -> Duration {
-        // 2^10 times the minimum timeout exceeds the upper bound.
+        // 2^10 times the minimum timeout already exceeds the upper bound.
         let timeout = rtt.rto() + self.allowance(rtt);
         timeout.saturating_mul(1 << self.backoff.min(10)).min(RttEstimator::MAX_RTO)
     }
@@ -118,7 +118,7 @@ mod tests {
         }
         let mut timer = RtoTimer::default();
         let quiet = timer.timeout(&rtt);
-        // A quarter round trip, as our own receivers use.
+        // The receiver waits a quarter of a round trip, as this stack's receivers do.
         assert!(quiet > rtt.rto() + Duration::from_millis(50), "{quiet:?}");
         timer.on_held(Duration::from_millis(150));
         assert_eq!(timer.timeout(&rtt), quiet + Duration::from_millis(100));

@@ -23,10 +23,10 @@ use mpdccp_units::{Rate, Time};
 /// Maximum number of packet fates kept for the owner.
 const MAX_FATES: usize = 1 << 16;
 
-/// Initial window of RFC 6928, packets. Only a window far above it is worth remembering.
+/// Initial window of RFC 6928, in packets. Only a window far above it is worth remembering.
 const INITIAL_WINDOW: u64 = 10;
-/// If a path receives nothing from the scheduler for this fraction of its round trip while data waits, it is
-/// application-limited: its measured rate is then only the rate offered to it.
+/// A path is application-limited if the scheduler gives it nothing for this fraction of its round trip while data
+/// waits. Its measured rate is then only the rate offered to it.
 const HELD_BACK: u32 = 4;
 
 /// Sending half of the CCIDs that use Ack Vectors: history of packets in flight, loss detection, RTT,
@@ -38,14 +38,14 @@ pub struct AckVecSender {
     pub(super) control: Control,
     /// The id of the group that shares the control.
     pub(super) group: Option<u64>,
-    /// View for the owner while another half has the group's control: the state at the time when this
-    /// half last had it. `None` while this half has the control, or without a group.
+    /// View for the owner while another half has the group's control: the state when this half last had the control.
+    /// `None` while this half has the control, or if it is in no group.
     pub(super) resting: Option<Box<TxView>>,
     /// CCID 2: see [`AckVectors`].
     pub(super) strict: bool,
     /// The draft variant of CCID 5, which keeps the old acknowledgement rules.
     pub(super) draft: bool,
-    /// Draft only: start of the time in which there was room but nothing to send.
+    /// Draft variant only: since when there was room but nothing to send.
     quiet_since: Option<Time>,
     pub(super) ecn: Ecn,
     pub(super) mtu: u16,
@@ -55,14 +55,14 @@ pub struct AckVecSender {
     pub(super) return_path: ReturnPath,
     pub(super) rto: RtoTimer,
     pub(super) requests: Requests,
-    /// Outstanding on this connection.
+    /// Packets outstanding on this connection.
     pub(super) inflight: Amount,
     pub(super) sent: Amount,
     pub(super) delivered: Amount,
     pub(super) lost: Amount,
     pub(super) spurious: u64,
-    /// One past the newest packet that a vector has covered; without a vector, an acknowledgement covers one
-    /// packet only.
+    /// One past the newest packet that an Ack Vector has covered. An acknowledgement without a vector covers one packet
+    /// only.
     pub(super) told: u64,
     pub(super) ce: u64,
     pub(super) timeouts: u64,
@@ -70,7 +70,7 @@ pub struct AckVecSender {
     pub(super) round_end: u64,
     pub(super) last_rate: Option<RateSample>,
     pub(super) last_sent: Option<Time>,
-    /// Fates of packets, if the owner asked for them.
+    /// Fates of packets, if the owner requested them.
     pub(super) fates: Option<VecDeque<Fated>>,
     /// Buffers reused between acknowledgements.
     pub(super) closed: Vec<(Range<u64>, bool)>,
@@ -78,15 +78,15 @@ pub struct AckVecSender {
 }
 
 impl AckVecSender {
-    /// A new half for a congestion control of the table, or an experiment.
+    /// A new half for a congestion control of the table, or for an experiment.
     pub(crate) fn new(by: &AckVectors, cfg: &HalfConfig) -> AckVecSender {
         let cc = CcConfig { packets: by.strict || cfg.cc.packets, ..cfg.controller() };
         let half = AckVecSender::with_controller((by.controller)(&cc), by.strict, cfg);
         AckVecSender { ecn: by.ecn, ..half }
     }
 
-    /// A new half around any controller. `strict` follows RFC 4341 outside the controller: one RTT sample per
-    /// window, and Ack Ratio by lost acknowledgements.
+    /// A new half around any controller. With `strict` it also follows RFC 4341 outside the controller: one RTT sample
+    /// per window, and Ack Ratio by lost acknowledgements.
     pub(crate) fn with_controller(cc: Box<dyn Controller>, strict: bool, cfg: &HalfConfig) -> AckVecSender {
         // The draft and strict RFC 4341 use only TCP's traditional loss detection.
         let rule = if cfg.cc.draft { Rule::ThreeLater } else { Rule::Adaptive };
@@ -126,7 +126,7 @@ impl AckVecSender {
         }
     }
 
-    /// Records a fate for the owner. Fates that are not fetched are dropped.
+    /// Records the fate of packets for the owner. If the owner does not fetch fates, they are dropped.
     pub(super) fn note_fate(&mut self, range: &Range<u64>, lost: bool) {
         let Some(fates) = &mut self.fates else { return };
         if fates.len() >= MAX_FATES {
@@ -143,8 +143,8 @@ impl AckVecSender {
     fn check_idle(&mut self, now: Time) {
         let control = &mut self.control;
         let Some(last) = control.last_sent else { return };
-        // RFC 4341 section 5.1: idle means no data for longer than a timeout. For BBR, idle means that
-        // nothing is in flight and the application had no data.
+        // RFC 4341 section 5.1: a sender is idle if it sent no data for longer than a timeout. For BBR, a sender is
+        // idle if nothing is in flight and the application had no data.
         let idle =
             if self.strict { now.since(last) > control.rtt.rto() } else { control.sampler.app_limited() };
         if idle && control.inflight.packets == 0 {
@@ -152,8 +152,8 @@ impl AckVecSender {
         }
     }
 
-    /// draft-cheng-iccrg-delivery-rate-estimation-00 section 3.4: a sender that lets time pass with room to
-    /// send is application-limited. A gap that the application fills at once does not count.
+    /// draft-cheng-iccrg-delivery-rate-estimation-00 section 3.4: a sender that has room but sends nothing for some
+    /// time is application-limited. A gap that the application fills at once does not count.
     pub(super) fn end_quiet(&mut self, now: Time) {
         if self.quiet_since.take().is_some_and(|at| at < now) {
             self.control.sampler.set_app_limited(self.control.inflight);
@@ -218,7 +218,7 @@ impl SenderHalf for AckVecSender {
         }
         let snapshot = data.then(|| self.control.sampler.on_sent(now, bytes, self.control.inflight));
         let packet = Packet { sent_at: now, bytes, fate: Fate::InFlight, snapshot };
-        // The history ignores a reused number; the connection never reuses one.
+        // The history ignores a reused number, but the connection never reuses one.
         if self.history.push(seq, packet).is_some() && data {
             self.on_data_sent(now, bytes);
         }
@@ -304,7 +304,7 @@ impl SenderHalf for AckVecSender {
     }
 
     fn resume(&mut self, saved: &Remembered, max_jump: u64) {
-        // RFC 9959 section 3.2: only at the beginning, before any congestion, and not for a shared control.
+        // RFC 9959 section 3.2: resume only at the beginning, before any congestion, and not with a shared control.
         let early = self.lost.packets == 0 && self.ce == 0 && !self.control.cc.settled();
         if early && self.group.is_none() && self.control.cc.resumption().is_none() {
             self.control.resume(saved, max_jump, self.mtu);

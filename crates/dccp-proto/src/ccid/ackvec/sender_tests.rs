@@ -128,7 +128,8 @@ impl Rig {
         self.next += 1;
     }
 
-    /// `cells`, newest first: '+' received, 'm' marked, '-' missing; the first is packet `ack` (from 0).
+    /// Acknowledges by `cells`, newest first: '+' received, 'm' marked, '-' missing. The first cell is packet `ack`,
+    /// counted from 0.
     fn ack_held(&mut self, now: Time, ack: u64, cells: &str, elapsed: Duration) -> Told {
         let vector: Vec<u8> = cells
             .chars()
@@ -144,7 +145,7 @@ impl Rig {
             &Feedback { ack: FIRST.add(ack), vector: &vector, elapsed, timestamp: None, options: &[] },
         );
         let notes = self.notes.lock().unwrap();
-        assert!(notes.acks.len() <= before + 1, "one call an acknowledgement");
+        assert!(notes.acks.len() <= before + 1, "an acknowledgement must call the controller once");
         notes.acks.get(before).cloned().unwrap_or_default()
     }
 
@@ -154,7 +155,7 @@ impl Rig {
 
     fn set(&mut self, limits: Limits) {
         self.notes.lock().unwrap().limits = limits;
-        // Limits are read again after an input.
+        // The half reads the limits again after any input.
         self.half.hold_probe_rtt(false);
     }
 
@@ -162,7 +163,7 @@ impl Rig {
         core::iter::from_fn(|| self.half.poll_request()).collect()
     }
 
-    /// (in flight, delivered, lost), after checking that every packet is counted exactly once.
+    /// Returns (in flight, delivered, lost), after checking that every packet is counted exactly once.
     fn counts(&self) -> (u64, u64, u64) {
         let v = self.half.view();
         let sum = |f: fn(Amount) -> u64| f(v.inflight) + f(v.delivered) + f(v.lost);
@@ -179,12 +180,12 @@ fn is_send() {
     check::<super::AckVecReceiver>();
 }
 
-/// The Ack Vector of `packets` consecutive packets.
+/// An Ack Vector that reports `packets` consecutive packets as received.
 fn all(packets: u64) -> Vec<u8> {
     (0..packets).map(|_| cell(State::Received, 1)).collect()
 }
 
-/// CCID 7 with packets of 1,000 bytes over 100 ms: a later connection resumes from the capacity that this one
+/// CCID 7 with packets of 1,000 bytes over 100 ms. A later connection resumes from the capacity that the first one
 /// measured.
 #[test]
 fn a_paths_capacity_is_observed_and_resumed() {
@@ -221,9 +222,12 @@ fn a_paths_capacity_is_observed_and_resumed() {
     );
     let view = second.view();
     assert_eq!((view.resumption, view.cwnd), (Some(ResumePhase::Unvalidated), Window::Bytes(300_000)));
-    assert_eq!(view.capacity, None, "nothing is seen of a path while it is tried");
+    assert_eq!(view.capacity, None, "an unvalidated jump measures no capacity");
     let asked: Vec<_> = core::iter::from_fn(|| second.poll_request()).collect();
-    assert!(asked.contains(&SenderRequest::SequenceWindow(4_096)), "room for the jump: {asked:?}");
+    assert!(
+        asked.contains(&SenderRequest::SequenceWindow(4_096)),
+        "the Sequence Window must fit the jump: {asked:?}"
+    );
     // Resuming is no longer allowed after congestion.
     let mut third = half();
     (0..9).for_each(|i| third.on_sent(ms(0), FIRST.add(i), 1_000, Some(1_000)));
@@ -271,7 +275,7 @@ fn one_reduction_a_window() {
     let mut rig = Rig::new(true);
     rig.send(ms(0), 20);
     assert!(rig.ack(ms(50), 4, "+++-+").congestion);
-    // Also lost, but sent before the first loss was seen; the same for a mark.
+    // These packets are also lost or marked, but were sent before the first loss was seen.
     let told = rig.ack(ms(51), 10, "+++--m");
     assert_eq!((told.lost, told.ce, told.congestion), (2, 1, false));
     rig.send(ms(52), 10);
@@ -296,7 +300,7 @@ fn rtt_is_exact_whatever_the_peer_held_it() {
     rig.send(ms(0), 2);
     let told = rig.ack_held(ms(73), 1, "++", Duration::from_micros(22_990));
     assert_eq!(told.rtt, Some(Duration::from_micros(50_010)));
-    // No sample from a repetition, an older packet, or an impossible Elapsed Time.
+    // A repetition, an older packet or an impossible Elapsed Time gives no sample.
     assert_eq!(rig.ack_held(ms(80), 1, "++", Duration::ZERO).rtt, None);
     rig.send(ms(100), 3);
     assert_eq!(rig.ack_held(ms(150), 2, "+", Duration::from_millis(51)).rtt, None);
@@ -319,7 +323,7 @@ fn ccid2_takes_one_rtt_a_window_into_its_average() {
         rig.ack(ms(10), 0, "+");
         rig.ack(ms(14), 1, "+");
         let told = rig.ack(ms(16), 2, "+");
-        assert_eq!(told.rtt, Some(Duration::from_millis(16)), "the controller hears of each");
+        assert_eq!(told.rtt, Some(Duration::from_millis(16)), "the controller must get each sample");
         assert_eq!(rig.half.view().rtt.updated(), expected);
     }
 }
@@ -337,7 +341,7 @@ fn timeout_empties_the_pipe_once_and_backs_off() {
     assert_eq!(rig.half.next_timeout(), None);
     rig.send(ms(1000), 1);
     assert_eq!(rig.half.next_timeout(), Some(ms(3000)));
-    // Any newly acknowledged packet ends the back-off. Three later packets declare nothing lost again.
+    // Any newly acknowledged packet ends the back-off. Three later packets do not declare anything lost again.
     let told = rig.ack(ms(1100), 5, "+");
     assert_eq!((told.acked, told.lost), (1, 0));
     rig.send(ms(1100), 4);
@@ -362,7 +366,7 @@ fn a_loss_that_arrives_after_all_is_counted_delivered() {
         let told = rig.ack(ms(51), 4, "++++-");
         assert_eq!((told.acked, told.lost), (1, 0));
         assert_eq!((rig.counts(), rig.half.view().spurious), ((0, 4, 1), 1));
-        // The reduction is undone once all its losses prove spurious; never with strict RFC 4341.
+        // The reduction is undone once all its losses prove spurious, but never with strict RFC 4341.
         assert_eq!(rig.notes.lock().unwrap().undone, 0);
         rig.ack(ms(52), 4, "+++++");
         assert_eq!(rig.counts(), (0, 5, 0));
@@ -405,7 +409,7 @@ fn true_losses_bring_the_three_later_rule_back() {
         rig.send(now, 5);
         if rig.ack(now + Duration::from_millis(100), first + 4, "+++-+").lost == 0 {
             waited += 1;
-            assert_eq!(waited, round, "waits again after it did not");
+            assert_eq!(waited, round, "waited for a late packet after reordering was over");
             rig.half.on_timeout(now + Duration::from_millis(200));
         }
         assert_eq!(rig.counts().0, 0);
@@ -427,7 +431,7 @@ fn settled_packets_are_forgotten_after_a_timeout() {
     assert_eq!(rig.half.history.len(), 1001);
     rig.send(ms(101) + rto, 1);
     assert_eq!(rig.half.history.len(), 2);
-    // The half has forgotten the packet.
+    // The half has already forgotten the packet.
     rig.ack(ms(102) + rto, 0, "+");
     assert_eq!(rig.counts(), (2, 999, 1));
 }
@@ -449,8 +453,8 @@ fn after_reordering_losses_wait_for_the_window() {
     let mut rig = Rig::new(false);
     rig.send(ms(0), 2);
     rig.ack(ms(100), 1, "+-");
-    // Packet 0 was late, not lost. Reordering is detected, and from now on a loss waits for a quarter of 100
-    // ms.
+    // Packet 0 was late, not lost. Reordering is detected, and from now on a packet counts as lost only a quarter of
+    // 100 ms later.
     rig.ack(ms(101), 1, "++");
     rig.send(ms(200), 6);
     assert_eq!(rig.ack(ms(300), 7, "+++++-").lost, 0);
@@ -485,7 +489,7 @@ fn packets_never_sent_or_settled_long_ago_are_ignored() {
     // The vector reaches below the first packet of the half.
     rig.ack(ms(10), 1, "+++++++");
     assert_eq!(rig.counts(), (1, 2, 0));
-    // Without a vector, the Acknowledgement Number counts.
+    // Without a vector, only the packet of the Acknowledgement Number counts.
     rig.ack(ms(11), 2, "");
     assert_eq!(rig.counts(), (0, 3, 0));
     rig.half.on_feedback(
@@ -515,7 +519,7 @@ fn probe_rtt_lowers_the_ack_ratio_before_the_peer_waits_in_vain() {
         notes.limits.cwnd = Window::Packets(4);
         notes.probing_rtt = true;
     }
-    // In the middle of a round.
+    // This acknowledgement is in the middle of a round.
     rig.ack(ms(51), 1, "+");
     assert_eq!(rig.requests(), [SenderRequest::AckRatio(2)]);
     rig.send(ms(60), 1);
@@ -538,7 +542,7 @@ fn delivery_rate_comes_with_acknowledgements() {
 }
 
 proptest! {
-    /// With any feedback: no panic, every packet counted exactly once, and no more in flight than sent.
+    /// Any feedback: no panic, every packet is counted exactly once, and no more are in flight than were sent.
     #[test]
     fn survives_any_feedback(
         strict: bool,
@@ -565,7 +569,7 @@ proptest! {
             rig.half.next_timeout();
             while rig.half.poll_request().is_some() {}
         }
-        // At the end, silence settles everything.
+        // At the end, timeouts settle all packets.
         for _ in 0..4 {
             now += RttEstimator::MAX_RTO;
             rig.half.on_timeout(now);
@@ -597,7 +601,7 @@ fn overtaken_packets_count_in_the_delay_of_packets() {
         rig.ack(ms(at + 10), newer, "+-");
         rig.ack(ms(at + 50), newer, "++");
     }
-    assert_eq!(rig.half.rtt().srtt(), Some(Duration::from_millis(10)), "of the newer ones");
+    assert_eq!(rig.half.rtt().srtt(), Some(Duration::from_millis(10)), "only newer packets give samples");
     let Late { mean, deviation } = rig.half.late(ms(9_950));
     assert!(
         (15..25).contains(&mean.as_millis()) && (15..25).contains(&deviation.as_millis()),
@@ -605,14 +609,14 @@ fn overtaken_packets_count_in_the_delay_of_packets() {
     );
 }
 
-/// At 1.5 s, after a timeout; packets 1 to 20 left at 30 ms.
+/// State at 1.5 s, after a timeout. Packets 1 to 20 left at 30 ms.
 fn all_but_the_first_taken_for_lost() -> Rig {
     let mut rig = Rig::new(false);
     rig.send(ms(0), 1);
     rig.ack(ms(20), 0, "+");
     rig.send(ms(30), 20);
     rig.half.on_timeout(ms(1_500));
-    assert_eq!(rig.counts(), (0, 1, 20), "all are taken for lost");
+    assert_eq!(rig.counts(), (0, 1, 20), "the timeout must declare all 20 packets lost");
     rig
 }
 

@@ -7,13 +7,13 @@ use alloc::boxed::Box;
 use dccp_cc::{CcConfig, Reno, RttEstimator};
 
 impl AckVecSender {
-    /// The group that it is a member of; the owner assigns the number.
+    /// The group to which this half belongs. The owner assigns the number.
     pub fn group(&self) -> Option<u64> {
         self.group
     }
 
-    /// Becomes the first member of a group and returns its state as the group's control. From now on it must
-    /// be lent the control: see [`exchange`](Self::exchange).
+    /// Becomes the first member of a group and returns its state as the group's control. From now on the owner must
+    /// lend the control to this half: see [`exchange`](Self::exchange).
     pub fn found_group(&mut self, group: u64) -> Control {
         self.group = Some(group);
         // A placeholder while the state is lent out; its values do not matter.
@@ -23,25 +23,25 @@ impl AckVecSender {
         control
     }
 
-    /// Joins a group: its own state is dropped, and its packets in flight count for the group.
+    /// Joins a group. The half drops its own state, and its packets in flight count for the group.
     pub fn join_group(&mut self, group: u64, control: &mut Control) {
         self.group = Some(group);
-        // Earlier delivery counts mean nothing in the group.
+        // Earlier delivery counts have no meaning in the group.
         self.history
             .restamp(|packet| control.sampler.on_sent(packet.sent_at, packet.bytes, control.inflight));
         control.inflight = control.inflight.and(self.inflight);
-        // Ends in the same state as after lending and returning the control.
+        // This half now lacks the control, as after lending and returning it.
         self.resting = Some(Box::new(self.view()));
     }
 
-    /// Leaves the group and sends no more data; `control` is the group's and must not be lent out.
+    /// Leaves the group. The half sends no more data. `control` is the group's and must not be lent out.
     pub fn leave_group(&mut self, control: &mut Control) {
         self.group = None;
         control.inflight = control.inflight.minus(self.inflight);
     }
 
-    /// Lends the group's control to the half, or takes it back. Without the control the half may only be
-    /// read: its view does not change, and its gate is closed.
+    /// Lends the group's control to the half, or takes it back. Without the control the half may only be read: its view
+    /// does not change, and its gate is closed.
     pub fn exchange(&mut self, control: &mut Control) {
         let view = self.resting.is_none().then(|| Box::new(self.view()));
         core::mem::swap(&mut self.control, control);

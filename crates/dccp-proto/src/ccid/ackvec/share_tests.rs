@@ -1,4 +1,4 @@
-//! Halves that share a control, which one half has at a time.
+//! Halves that share a control. One half at a time has it.
 
 use super::{AckVecSender, Control};
 use crate::ccid::find;
@@ -99,8 +99,12 @@ fn one_window_is_open_to_all_or_none() {
     assert!((0..3).all(|i| gate(&mut group, i) == Gate::Closed(Why::Window)));
     group.ack(ms(51), 1, 0);
     assert!((0..3).all(|i| matches!(gate(&mut group, i), Gate::Open { .. })));
-    assert_eq!(group.halves[0].gate(ms(51)), Gate::Closed(Why::Window), "not without the control");
-    assert_eq!(group.halves[0].view().inflight.packets, 3, "what it saw last");
+    assert_eq!(
+        group.halves[0].gate(ms(51)),
+        Gate::Closed(Why::Window),
+        "without the control, the gate must be closed"
+    );
+    assert_eq!(group.halves[0].view().inflight.packets, 3, "without the control, the view must not change");
 }
 
 #[test]
@@ -129,14 +133,14 @@ fn a_timeout_is_one_of_the_group_only_if_nobody_was_heard() {
     group.ack(ms(50), 0, 1);
     group.ack(ms(50), 1, 1);
     let before = group.cwnd();
-    // The second connection is still acknowledged after the first lost everything: an ordinary loss, the
-    // window is halved.
+    // After the first connection lost everything, the second one is still acknowledged. The timeout therefore counts as
+    // an ordinary loss and halves the window.
     group.send(ms(60), 0, 2);
     group.send(ms(150), 1, 2);
     group.ack(ms(200), 1, 3);
     group.timeout(ms(300), 0);
     assert_eq!((before, group.cwnd()), (Window::Packets(6), Window::Packets(3)));
-    // Both time out: the window falls to one, once.
+    // If both connections time out, the window falls to one packet, once.
     group.send(ms(310), 0, 1);
     group.send(ms(320), 1, 2);
     group.timeout(ms(2000), 0);
@@ -173,8 +177,8 @@ fn losses_of_one_window_reduce_it_once_whoever_had_them() {
 }
 
 proptest! {
-    /// The control's in-flight count always equals the sum over its members, and zero when everything is
-    /// settled.
+    /// The control's in-flight count always equals the sum over its members. It is zero when everything is acknowledged
+    /// or lost.
     #[test]
     fn in_flight_is_the_sum_over_the_members(
         ccid in proptest::sample::select(alloc::vec![2u8, 5, 7, 250]),

@@ -2,10 +2,10 @@ use mpdccp_units::{Duration, Time};
 
 /// Whether this path, rather than the application, limited sending recently.
 ///
-/// The session calls a path application-limited when its queue is empty. With Cheapest Pipe First that is
-/// wrong: the queue is empty because the other path took packets that this one had no room for. So a path is
-/// not application-limited for a round after its window was full or a packet found its gate closed; in the
-/// draft variant, for a round after a packet took another path.
+/// The session calls a path application-limited when its queue is empty. With Cheapest Pipe First that is wrong: the
+/// queue is empty because the other path took the packets for which this path had no room. After its window was full or
+/// a packet found its gate closed, a path is therefore not application-limited for a round. In the draft variant this
+/// holds only after a packet took another path.
 #[derive(Debug, Default)]
 pub(crate) struct Usage {
     limited_at: Option<Time>,
@@ -19,7 +19,7 @@ impl Usage {
         self.limited_at = Some(now);
     }
 
-    /// A packet was blocked: it waits, or left on another path.
+    /// A packet was blocked. It waits, or left on another path if `elsewhere`.
     pub(crate) fn on_blocked(&mut self, now: Time, elsewhere: bool) {
         self.limited_at = Some(now);
         if elsewhere {
@@ -32,17 +32,17 @@ impl Usage {
         self.held_back_since.get_or_insert(now);
     }
 
-    /// A packet leaves. Returns the time for which the scheduler gave this path no packet although it had room.
+    /// A packet leaves. Returns how long the scheduler had given this path no packet although it had room.
     pub(crate) fn on_sent(&mut self, now: Time) -> Duration {
         self.held_back_since.take().map_or(Duration::ZERO, |since| now.since(since))
     }
 
-    /// Limited by the path within the last `round`.
+    /// Whether this path itself limited sending within the last `round`.
     pub(crate) fn limited_within(&self, now: Time, round: Duration) -> bool {
         self.limited_at.is_some_and(|at| now.since(at) <= round)
     }
 
-    /// A packet left on another path within the last `round`, for lack of room on this one.
+    /// Whether a packet left on another path within the last `round` because this one had no room.
     pub(crate) fn passed_over_within(&self, now: Time, round: Duration) -> bool {
         self.passed_over_at.is_some_and(|at| now.since(at) <= round)
     }
@@ -56,7 +56,7 @@ pub(crate) struct Samples {
 }
 
 impl Samples {
-    /// Counts one sample, the first of its round or not; returns the number per round.
+    /// Counts one sample, which may be the `first` of its round. Returns the number of samples per round.
     pub(crate) fn per_round(&mut self, first: bool) -> u32 {
         if first {
             self.last = self.now;

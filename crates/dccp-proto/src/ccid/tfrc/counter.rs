@@ -2,7 +2,7 @@
 
 use mpdccp_units::{Duration, Time};
 
-/// Counters wrap at this.
+/// The counter wraps at this value.
 const MODULUS: u8 = 16;
 /// Ticks of the counter per round trip.
 const ROUND_TRIP: u64 = 4;
@@ -19,7 +19,7 @@ pub(super) struct Counter {
 }
 
 impl Counter {
-    /// The unwrapped counter for a packet leaving now.
+    /// The unwrapped counter for a packet that leaves now.
     pub(super) fn at(&self, now: Time, rtt: Option<Duration>) -> u64 {
         let (Some(since), Some(rtt)) = (self.since, rtt) else { return self.value };
         let quarters = now.since(since).as_nanos() * 4 / rtt.as_nanos().max(1);
@@ -36,7 +36,7 @@ impl Counter {
         value
     }
 
-    /// A packet with this counter was acknowledged: a round trip has passed.
+    /// A packet with this counter was acknowledged, so a round trip has passed since.
     pub(super) fn on_acked(&mut self, now: Time, value: u64) {
         if self.value < value.saturating_add(ROUND_TRIP) {
             self.value = value.saturating_add(ROUND_TRIP);
@@ -68,13 +68,13 @@ impl CounterClock {
         if ahead == 0 {
             return;
         }
-        // Skipped values have only stale times of the previous cycle.
+        // Arrival times of skipped values are from the previous cycle of the counter.
         for skipped in 0..ahead {
             self.first_at[usize::from(counter.wrapping_sub(skipped) % MODULUS)] = None;
         }
         self.newest = Some(counter);
         self.first_at[usize::from(counter)] = Some(now);
-        // RFC 4342 section 8.1: a distance of four is best, two or three is acceptable.
+        // RFC 4342 section 8.1: a distance of four between two values is best, two or three is acceptable.
         for distance in [4, 3, 2u8] {
             if let Some(then) = self.first_at[usize::from(counter.wrapping_sub(distance) % MODULUS)] {
                 let sample = now.since(then) * 4 / u32::from(distance);

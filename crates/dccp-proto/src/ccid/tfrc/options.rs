@@ -9,15 +9,15 @@ const LOSS_INTERVALS: u8 = 193;
 const RECEIVE_RATE: u8 = 194;
 const DROPPED_PACKETS: u8 = 195;
 
-/// Bytes of Loss Event Rate and of Receive Rate.
+/// Length of Loss Event Rate and of Receive Rate, bytes.
 const RATE_LEN: usize = 6;
 /// Type, length and Skip Length of Loss Intervals.
 const INTERVALS_HEADER: usize = 3;
-/// Bytes of a Loss Interval (RFC 4342 section 8.6).
+/// Length of a Loss Interval, bytes (RFC 4342 section 8.6).
 const INTERVAL: usize = 9;
 /// Type and length of Dropped Packets.
 const DROPS_HEADER: usize = 2;
-/// Bytes of a Drop Count (RFC 5622 section 8.7).
+/// Length of a Drop Count, bytes (RFC 5622 section 8.7).
 const DROP_COUNT: usize = 3;
 /// Maximum number of Loss Intervals in one option.
 const MAX_INTERVALS: usize = 28;
@@ -35,7 +35,7 @@ pub(super) struct Told {
     pub(super) receive_rate: Option<u32>,
     /// Data packets per loss event.
     pub(super) loss_event_rate: Option<u32>,
-    /// Packets up to the acknowledged one that are in no interval yet.
+    /// Number of packets up to the acknowledged one that are in no interval yet.
     pub(super) skip: u64,
     /// Newest first.
     pub(super) intervals: Vec<LossInterval>,
@@ -68,7 +68,7 @@ impl Told {
     fn read_intervals(&mut self, data: &[u8]) {
         let Some((&skip, list)) = data.split_first() else { return };
         let further = !self.intervals.is_empty();
-        // RFC 4342 section 8.6.1: only the first option may skip.
+        // RFC 4342 section 8.6.1: only the first option may skip packets.
         if list.is_empty() || !list.len().is_multiple_of(INTERVAL) || (further && skip != 0) {
             return;
         }
@@ -86,7 +86,7 @@ impl Told {
         }
     }
 
-    /// p from Loss Event Rate, if present.
+    /// Loss event rate p from Loss Event Rate, if present.
     pub(super) fn p(&self) -> Option<f64> {
         self.loss_event_rate.map(|packets| match packets {
             NO_LOSS => 0.0,
@@ -94,7 +94,7 @@ impl Told {
         })
     }
 
-    /// Appends the options, with as many intervals as fit into `room` bytes; nothing if the rates do not fit.
+    /// Appends the options, with as many intervals as fit into `room` bytes. Appends nothing if the rates do not fit.
     pub(super) fn write(&self, dropped_packets: bool, room: usize, out: &mut OptionBuf) {
         let room = room.min(out.room());
         if room < 2 * RATE_LEN {
@@ -130,7 +130,7 @@ impl Told {
     }
 }
 
-/// The value of Loss Event Rate for `p`: its inverse, rounded up (RFC 4342 section 8.5).
+/// The value of Loss Event Rate for `p`: the inverse of `p`, rounded up (RFC 4342 section 8.5).
 pub(super) fn loss_event_rate(p: f64) -> u32 {
     if p > 0.0 { libm::ceil(1.0 / p).min(f64::from(NO_LOSS - 1)) as u32 } else { NO_LOSS }
 }
@@ -179,7 +179,7 @@ mod tests {
         let mut out = OptionBuf::new();
         told.write(true, 100, &mut out);
         assert_eq!(out.as_bytes(), bytes);
-        // With the nonce echoes, as in the RFC; and without the Dropped Packets of CCID 4.
+        // With the nonce echoes, as in the RFC, and without the Dropped Packets option of CCID 4.
         let mut echoed = bytes[..bytes.len() - 14].to_vec();
         echoed[18] |= 128;
         echoed[45] |= 128;

@@ -12,13 +12,13 @@ use mpdccp_units::{Duration, Time};
 
 /// Round-trip time before any estimate (RFC 4340 section 3.4).
 const DEFAULT_RTT: Duration = Duration::from_millis(200);
-/// Number of the first packet; leaves room for earlier ones.
+/// Unwrapped number of the first packet. It leaves room for packets before the first.
 const ORIGIN: u64 = 1 << 56;
 /// Maximum number of packets not yet judged (RFC 4342 section 8.6.1, NDUPACK).
 const MAX_SKIP: u64 = 3;
 /// Maximum number of timestamps kept for measuring the receive rate.
 const MAX_MARKS: usize = 16;
-/// RFC 5348 section 6.3.1: packets per round trip allowed for a connection that begins with a loss.
+/// Packets per round trip assumed for a connection that begins with a loss (RFC 5348 section 6.3.1).
 const LEAST_TARGET: f64 = 0.5;
 /// Segment size in the equation, and header size, for small packets (RFC 5622 section 5).
 const NOMINAL_SEGMENT: f64 = 1460.0;
@@ -46,11 +46,11 @@ pub struct TfrcReceiver {
     /// Round-trip time known by the connection's other half.
     rtt: Option<Duration>,
     total: Total,
-    /// Times of reports with the totals then; oldest first.
+    /// Times of past reports, each with the totals at that time; oldest first.
     marks: VecDeque<(Time, Total)>,
-    /// Highest receive rate so far: packets and bytes per second.
+    /// Highest receive rate so far: packets per second and bytes per second.
     best: (f64, f64),
-    /// Greatest window counter received, and that of the last feedback (last_counter).
+    /// Greatest window counter received, and the counter of the last feedback (last_counter).
     counter: Option<u8>,
     told_counter: Option<u8>,
     /// Arrival time of the first data not yet reported, if any.
@@ -61,7 +61,7 @@ pub struct TfrcReceiver {
 }
 
 impl TfrcReceiver {
-    /// A new half; `small_packets` for CCID 4.
+    /// A new half; `small_packets` is true for CCID 4.
     pub fn new(small_packets: bool, cfg: &HalfConfig) -> TfrcReceiver {
         TfrcReceiver {
             small_packets,
@@ -80,7 +80,7 @@ impl TfrcReceiver {
         }
     }
 
-    /// Round-trip time from data packets, otherwise from the other half.
+    /// Round-trip time estimated from data packets; otherwise the one of the other half.
     fn rtt(&self) -> Duration {
         self.clock.rtt().or(self.rtt).unwrap_or(DEFAULT_RTT).max(Duration::from_micros(1))
     }
@@ -92,9 +92,9 @@ impl TfrcReceiver {
         }
     }
 
-    /// Packets and bytes per second over the last round trip, or since the last report if that is longer ago
-    /// (RFC 4342 section 8.3). The measurement starts at a report; RFC 5348 section 6.2 permits a somewhat
-    /// longer time than requested.
+    /// Packets and bytes per second over the last round trip, or since the last report if that was earlier
+    /// (RFC 4342 section 8.3). The measurement starts at a report; RFC 5348 section 6.2 permits a somewhat longer time
+    /// than requested.
     fn receive_rate(&self, now: Time) -> (f64, f64) {
         let rtt = self.rtt();
         let long_ago = self.marks.iter().rev().find(|(at, _)| now.since(*at) >= rtt);
@@ -124,7 +124,7 @@ impl TfrcReceiver {
         libm::round(1.0 / p) as u64
     }
 
-    /// When feedback is due without further data: later than the window counter would trigger it
+    /// When feedback is due if no more data arrives. This is later than the window counter would trigger it
     /// (RFC 4342 section 10.3 leaves this timer to the implementation).
     fn timer(&self, since: Time) -> Time {
         let last = self.marks.back().map_or(since, |(at, _)| *at);
@@ -154,7 +154,7 @@ impl ReceiverHalf for TfrcReceiver {
             marked: arrival.ecn == Ecn::Ce,
             no_data_before: arrival.ndp.unwrap_or(0),
         });
-        // RFC 5348 section 6: at once when a loss event begins, or proves spurious.
+        // RFC 5348 section 6: report at once when a loss event begins, or when one proves spurious.
         self.at_once |= change.began || change.ended;
         if change.began && lossless {
             self.measure(now);
@@ -232,7 +232,7 @@ impl TfrcReceiver {
         let waiting = number.saturating_sub(self.history.judged().unwrap_or(number));
         let skip = waiting.min(MAX_SKIP);
         if let Some(newest) = intervals.first_mut() {
-            // A long gap can leave more packets undecided than may be skipped: those not lost yet count as
+            // After a long gap, more packets can be undecided than may be skipped. Those that are not lost yet count as
             // received.
             newest.lossless = newest.lossless.saturating_add(waiting - skip);
         }

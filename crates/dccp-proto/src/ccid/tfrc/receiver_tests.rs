@@ -32,7 +32,7 @@ impl Setup {
         Setup { half: TfrcReceiver::new(small_packets, &config()), newest: FIRST }
     }
 
-    /// Packet `n` of 1,000 bytes, counter `ccval`.
+    /// Delivers packet `n` of 1,000 bytes with counter `ccval`.
     fn data(&mut self, now: Time, n: u64, ccval: u64) {
         let arrival = Arrival {
             seq: FIRST.add(n),
@@ -71,7 +71,7 @@ fn the_first_packet_is_reported_at_once_without_a_rate() {
     let (told, elapsed) = s.report(ms(12), 500);
     assert_eq!((told.receive_rate, told.loss_event_rate, elapsed), (Some(0), Some(u32::MAX), Some(200)));
     assert_eq!((told.intervals.len(), told.intervals[0].lossless, told.intervals[0].data), (1, 1, 0));
-    // RFC 5348 section 6.2: no data, no report.
+    // RFC 5348 section 6.2: without data there is no report.
     assert_eq!((s.half.ack_due(ms(500)), s.report(ms(500), 500)), (AckDue::No, (Told::default(), None)));
 }
 
@@ -83,14 +83,14 @@ fn a_round_trip_of_counters_is_due_and_without_them_the_timer() {
     for (n, counter) in [(1, 14), (2, 15), (3, 16), (4, 17)] {
         s.data(ms(n * 10), n, counter);
         let due = s.half.ack_due(ms(n * 10));
-        // Five quarters of the round-trip time after the last report; the counters soon show a shorter round
-        // trip.
+        // The timer fires five quarters of the round-trip time after the last report. The counters soon show a shorter
+        // round trip.
         assert!(if n < 3 { due == AckDue::At(ms(125)) } else { matches!(due, AckDue::At(_)) }, "{due:?}");
     }
     s.data(ms(50), 5, 18);
     assert_eq!(s.half.ack_due(ms(50)), AckDue::Now);
     s.report(ms(50), 500);
-    // A late older packet is not a round trip later.
+    // An older packet that arrives late does not count as a round trip later.
     s.data(ms(60), 6, 20);
     s.data(ms(61), 4, 17);
     assert_ne!(s.half.ack_due(ms(61)), AckDue::Now);
@@ -106,7 +106,7 @@ fn the_receive_rate_is_that_of_a_round_trip_or_of_the_time_since_the_last_report
     }
     assert_eq!(s.report(ms(200), 500).0.receive_rate, Some(100_000));
     s.data(ms(210), 21, 0);
-    // Less than a round trip after the last report, so the measurement starts at the report before it.
+    // The last report was less than a round trip ago, so the measurement starts at the report before it.
     assert_eq!(s.report(ms(210), 500).0.receive_rate, Some(100_000));
     s.data(ms(1_210), 22, 0);
     assert_eq!(s.report(ms(1_210), 500).0.receive_rate, Some(1_000));
@@ -144,8 +144,8 @@ fn the_first_interval_stands_for_the_best_receive_rate() {
             false => throughput(1000.0, 0.1, p),
             true => throughput(1460.0, 0.1, p) * 1000.0 / 1036.0,
         };
-        // RFC 5348 section 6.3.1: within 5 % of 1,000 packets per second; and our round-trip time is an
-        // estimate.
+        // RFC 5348 section 6.3.1 allows 5 % around 1,000 packets per second. One more percent is for our round-trip
+        // time, which is an estimate.
         assert!((rate / 1e6 - 1.0).abs() < 0.06, "{rate}");
     }
 }
@@ -181,13 +181,13 @@ fn many_intervals_are_reported_as_room_permits() {
     for n in (0..1000).filter(|n| n % 50 != 30) {
         s.data(ms(n), n, n / 4);
     }
-    // RFC 4342 section 8.6.1: at least nine.
+    // RFC 4342 section 8.6.1: report at least nine intervals.
     assert_eq!(s.report(ms(1000), 500).0.intervals.len(), 17);
     s.data(ms(1001), 1001, 250);
     assert_eq!(s.report(ms(1001), 132).0.intervals.len(), 9);
     s.data(ms(1002), 1002, 250);
     assert_eq!(s.report(ms(1002), 8).0, Told::default());
-    assert_eq!(s.half.ack_due(ms(1002)), AckDue::No, "no use in asking again");
+    assert_eq!(s.half.ack_due(ms(1002)), AckDue::No, "a report that did not fit must not stay due");
 }
 
 proptest! {
@@ -231,7 +231,7 @@ fn ack_vectors_are_sent_if_asked_for() {
         _ => None,
     });
     assert_eq!(vector.as_deref(), Some(&[0, 0xc0, 1][..]));
-    // Once reported and acknowledged, it is not repeated.
+    // An acknowledged report is not repeated.
     s.half.on_ack_of_ack(
         ms(30),
         &Feedback { ack: Seq::new(1), vector: &[], elapsed: Duration::ZERO, timestamp: None, options: &[] },

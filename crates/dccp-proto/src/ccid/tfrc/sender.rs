@@ -9,17 +9,17 @@ use dccp_cc::{Amount, Pacer, RttEstimator, Window};
 use dccp_wire::Seq;
 use mpdccp_units::{Duration, Rate, Time};
 
-/// Approximate size of IP, UDP and DCCP headers, used until a packet was measured.
+/// Approximate size of IP, UDP and DCCP headers, used until a packet has been measured.
 const HEADERS: u32 = 60;
 /// Round-trip time before any estimate (RFC 4340 section 3.4).
 const DEFAULT_RTT: Duration = Duration::from_millis(200);
-/// Time between data packets of CCID 4 (RFC 5622 section 5).
+/// Minimum time between data packets of CCID 4 (RFC 5622 section 5).
 const SMALL_PACKET_INTERVAL: Duration = Duration::from_millis(10);
-/// Burst size, as time at the current rate.
+/// Burst size, as the time that it takes at the current rate.
 const QUANTUM: Duration = Duration::from_millis(1);
-/// Loss intervals remembered: the intervals in the average, and the same number for discounting.
+/// Number of loss intervals remembered: the intervals in the average, and the same number for discounting.
 const MAX_INTERVALS: usize = 2 * NINTERVAL + 1;
-/// Sequence Window relative to packets per round trip (RFC 4340 section 7.5.2), least and most.
+/// Sequence Window as a multiple of the packets per round trip (RFC 4340 section 7.5.2), and its minimum and maximum.
 const WINDOW_FACTOR: f64 = 5.0;
 const MIN_WINDOW: u64 = 1 << 10;
 const MAX_WINDOW: u64 = 1 << 21;
@@ -30,7 +30,7 @@ const RISE: f64 = 1.5;
 #[derive(Clone, Copy, Debug)]
 struct Known {
     first: Seq,
-    /// Window counter at its beginning, if known.
+    /// Window counter at the beginning of the interval, if known.
     counter: Option<u64>,
     interval: LossInterval,
 }
@@ -47,14 +47,14 @@ pub struct TfrcSenderHalf {
     paced: Rate,
     counter: Counter,
     log: SentLog,
-    /// Loss intervals reported, newest first.
+    /// Reported loss intervals, newest first.
     intervals: Vec<Known>,
     rtt: RttEstimator,
     inflight: Amount,
     sent: Amount,
     delivered: Amount,
     lost: Amount,
-    /// Spurious losses of previous halves.
+    /// Spurious losses of the halves before this one.
     spurious: u64,
     ce: u64,
     timeouts: u64,
@@ -66,7 +66,7 @@ pub struct TfrcSenderHalf {
 }
 
 impl TfrcSenderHalf {
-    /// A new half; `small_packets` for CCID 4.
+    /// A new half; `small_packets` is true for CCID 4.
     pub fn new(small_packets: bool, cfg: &HalfConfig) -> TfrcSenderHalf {
         let wire = u32::from(cfg.mtu);
         let tfrc = TfrcConfig {
@@ -113,8 +113,8 @@ impl TfrcSenderHalf {
         }
     }
 
-    /// Maximum number of bytes that may leave at once: RFC 5348 section 4.6 permits a round trip's worth, but
-    /// slow links cannot buffer that.
+    /// Maximum number of bytes that may leave at once. RFC 5348 section 4.6 permits the bytes of a round trip, but slow
+    /// links cannot buffer that many.
     fn quantum(&self, rate: Rate) -> u32 {
         let round = self.tfrc.rtt().unwrap_or(DEFAULT_RTT);
         let bytes =
@@ -137,8 +137,8 @@ impl TfrcSenderHalf {
         self.sent = self.sent.plus(bytes);
     }
 
-    /// Packets up to `ack` have left the path, at least `events` of them lost: the report does not give the
-    /// number.
+    /// Packets up to `ack` have left the path, at least `events` of them lost. The report does not give the number of
+    /// lost packets.
     fn settle(&mut self, (packets, bytes): (u64, u64), lost: u64) {
         let gone = Amount { packets, bytes };
         self.inflight = self.inflight.minus(gone);
@@ -158,14 +158,15 @@ impl TfrcSenderHalf {
             let first = next.sub(interval.packets());
             let old = self.intervals.iter().find(|old| old.first == first);
             let counter = old.and_then(|old| old.counter).or(self.log.get(first).map(|sent| sent.counter));
-            // RFC 4342 section 6.1.1: only the very first interval may have more data than packets.
+            // RFC 4342 section 6.1.1: only the very first interval may have a larger Data Length than its number of
+            // packets.
             let oldest = interval.lossy == 0;
             let data = if oldest { interval.data } else { interval.data.min(interval.packets()) };
             known.push(Known { first, counter, interval: LossInterval { data, ..*interval } });
             next = first;
         }
-        // Intervals that the receiver need not repeat (RFC 4342 section 8.6.1). An interval without losses is
-        // the receiver's first: older ones no longer count.
+        // Keep intervals that the receiver need not repeat (RFC 4342 section 8.6.1). An interval without losses is the
+        // receiver's first, so older ones no longer count.
         if told.intervals.last().is_some_and(|interval| interval.lossy > 0) {
             known.extend(self.intervals.iter().filter(|old| old.first.before(next)));
         }
@@ -182,8 +183,8 @@ impl TfrcSenderHalf {
         events
     }
 
-    /// p, from reported loss intervals if present, otherwise the receiver's value; and the number of new loss
-    /// events.
+    /// The loss event rate p, from reported loss intervals if present, otherwise the receiver's value. Also the number
+    /// of new loss events.
     fn judge(&mut self, ack: Seq, told: &Told) -> Option<(f64, u64)> {
         if told.intervals.is_empty() {
             let p = told.p()?;
@@ -223,7 +224,7 @@ impl TfrcSenderHalf {
         self.window = self.window.max(window.clamp(MIN_WINDOW, MAX_WINDOW).next_power_of_two());
     }
 
-    /// Reschedules a packet that waits at a much lower rate than the current one.
+    /// If the rate has risen a lot since the last packet, reschedules the next one.
     fn hurry(&mut self) {
         let rate = self.tfrc.wire_rate();
         if let Some((at, bytes)) = self.last_sent
@@ -334,8 +335,8 @@ impl SenderHalf for TfrcSenderHalf {
         (self.spurious, self.ce, self.timeouts) = (counts.spurious, counts.ce, counts.timeouts);
     }
 
-    /// There is no window: `cwnd` is the rate times the round-trip time. Of lost packets only loss events are
-    /// known.
+    /// TFRC has no window: `cwnd` is the rate times the round-trip time. Of lost packets, only the number of loss
+    /// events is known.
     fn rtt(&self) -> &RttEstimator {
         &self.rtt
     }

@@ -23,7 +23,7 @@ fn config() -> HalfConfig {
     }
 }
 
-/// Linux's feedback: receive rate and loss event rate, no intervals.
+/// Feedback as from Linux: receive rate and loss event rate, no intervals.
 fn rates(receive_rate: u32, loss_event_rate: u32) -> OptionBuf {
     let mut out = OptionBuf::new();
     let told =
@@ -46,7 +46,7 @@ fn paces_at_the_initial_rate() {
     let mut half = TfrcSenderHalf::new(false, &config());
     assert!(matches!(half.gate(ms(0)), Gate::Open { .. }));
     half.on_sent(ms(0), FIRST, 1040, Some(1000));
-    // Four packets in 100 ms.
+    // The initial rate is four packets in 100 ms.
     assert_eq!(half.gate(ms(1)), Gate::At(ms(25), Why::Pacing));
     assert!(matches!(half.gate(ms(25)), Gate::Open { .. }));
     let view = half.view();
@@ -112,12 +112,13 @@ fn older_intervals_need_not_be_told_again() {
     let first = LossInterval { data: 77, ..interval(50, 0) };
     assert_eq!(tell(&mut half, 400, 99, &[interval(19, 1), interval(25, 5), first]), [20, 30, 50]);
     assert_eq!(half.view().lost.packets, 2);
-    // 30 packets later: only the newest interval, which has grown; then a new one together with it.
+    // 30 packets later, the receiver reports only the newest interval, which has grown. Then it reports a new one
+    // together with it.
     assert_eq!(tell(&mut half, 410, 129, &[interval(49, 1)]), [50, 30, 50]);
     assert_eq!(half.view().lost.packets, 2);
     assert_eq!(tell(&mut half, 420, 199, &[interval(49, 1), interval(69, 1)]), [50, 70, 30, 50]);
     assert_eq!(half.view().lost.packets, 3);
-    // A late packet merged two intervals: the latest report counts.
+    // A late packet merged two intervals. The latest report counts.
     assert_eq!(tell(&mut half, 430, 199, &[interval(119, 1), interval(25, 5)]), [120, 30, 50]);
     assert_eq!(half.intervals.last().map(|known| known.interval.data), Some(77));
 }
@@ -139,7 +140,7 @@ fn asks_for_a_window_that_fits_the_rate() {
     half.on_feedback(ms(10_000), &feedback(FIRST, &rates(1_000_000, u32::MAX)));
     assert_eq!(half.poll_request(), Some(SenderRequest::SequenceWindow(65_536)));
     assert_eq!(half.poll_request(), None);
-    // RFC 4342 section 6.3: Data Dropped state ends only by acknowledgement.
+    // RFC 4342 section 6.3: state of Data Dropped ends only when acknowledgements are acknowledged.
     half.on_slow_receiver(ms(10_000), 1);
     assert_eq!(half.poll_request(), Some(SenderRequest::AckPeer));
 }
@@ -154,7 +155,7 @@ fn packets_in_flight_at_the_timeout_are_lost() {
     assert_eq!((view.lost.packets, view.inflight.packets, view.timeouts), (10, 0, 1));
 }
 
-/// A sender and a receiver, 50 ms apart; `true` drops a packet.
+/// Connects a sender and a receiver, 50 ms apart. Each `true` in `losses` drops a packet.
 fn pair(small_packets: bool, losses: &[bool], packets: u64) -> (TfrcSenderHalf, Told) {
     let (mut tx, mut rx) =
         (TfrcSenderHalf::new(small_packets, &config()), TfrcReceiver::new(small_packets, &config()));
@@ -174,7 +175,7 @@ fn pair(small_packets: bool, losses: &[bool], packets: u64) -> (TfrcSenderHalf, 
             let mut out = OptionBuf::new();
             rx.write_feedback(now + RTT / 2, Seq::new(1), seq, 500, &mut out);
             last = Told::read(out.as_bytes());
-            // As if feedback took no longer than the gap to the next packet: only the order matters here.
+            // The feedback arrives before the next packet leaves: only the order matters here.
             tx.on_feedback(now + RTT, &feedback(seq, &out));
             assert!(Options::new(out.as_bytes()).all(|option| option.is_ok()));
         }
@@ -190,8 +191,7 @@ fn both_ends_find_the_same_loss_event_rate() {
                 (0..every * 7).map(|n| n % every == every - 1 || n % (every * 3) == 5).collect();
             let (tx, told) = pair(small_packets, &losses, 4000);
             let (ours, theirs) = (1.0 / tx.tfrc.loss_event_rate(), 1.0 / told.p().unwrap());
-            // The receiver's value is rounded up; and with CCID 4 both ends measure short intervals
-            // independently.
+            // The receiver rounds its value up. With CCID 4, both ends also measure short intervals independently.
             let tolerance = if small_packets { 0.05 * theirs + 1.0 } else { 1.0 };
             assert!(
                 theirs > 1.0 && ours <= theirs + tolerance && ours > theirs - tolerance,
@@ -237,7 +237,7 @@ proptest! {
                 half.on_timeout(now);
             }
             let view = half.view();
-            // One packet of 1,000 bytes per 64 s.
+            // The minimum is one packet of 1,000 bytes per 64 s.
             prop_assert!(view.pacing.unwrap() >= Rate::from_bps(1000 * 8 / 64 - 1), "{:?}", view.pacing);
             prop_assert!(half.intervals.len() <= MAX_INTERVALS);
             let (sent, rest) = (view.sent.packets, view.inflight.packets + view.delivered.packets + view.lost.packets);
@@ -247,7 +247,8 @@ proptest! {
     }
 }
 
-/// RFC 4342 section 6.3: a receiver that keeps Ack Vectors can drop only state that it knows was received.
+/// RFC 4342 section 6.3: a receiver that keeps Ack Vectors can drop state only once it knows that the sender received
+/// that state.
 #[test]
 fn ack_vectors_are_acknowledged() {
     for asked in [false, true] {

@@ -6,28 +6,28 @@ use mpdccp_units::Time;
 
 /// Maximum number of packets remembered.
 const MOST: usize = 1 << 16;
-/// Acknowledged packets that are kept, for loss intervals that begin with one of them.
+/// Number of acknowledged packets that are kept, because a loss interval may begin with one of them.
 const KEPT: usize = 1024;
-/// A longer jump in sequence numbers starts a new log.
+/// A longer jump in sequence numbers starts the log anew.
 const MAX_GAP: i64 = 64;
 
 /// A sent packet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Sent {
     pub(super) at: Time,
-    /// The window counter at that time, unwrapped.
+    /// The unwrapped window counter at that time.
     pub(super) counter: u64,
-    /// Wire bytes that it adds to the data in flight, 0 without data.
+    /// Bytes on the wire that the packet adds to the data in flight; 0 without data.
     pub(super) bytes: u32,
 }
 
 /// Recently sent packets, by sequence number.
 #[derive(Debug)]
 pub(super) struct SentLog {
-    /// Number of the first one in `packets`.
+    /// Sequence number of the first entry of `packets`.
     first: Seq,
     packets: VecDeque<Sent>,
-    /// Number of acknowledged packets among them.
+    /// Number of acknowledged packets in `packets`.
     acked: usize,
 }
 
@@ -69,7 +69,7 @@ impl SentLog {
         self.packets.get(usize::try_from(seq.diff(self.first)).ok()?)
     }
 
-    /// All packets up to `seq` arrived or were lost; returns the data packets, and their bytes, that were in
+    /// All packets up to `seq` arrived or were lost. Returns the number of data packets, and their bytes, that were in
     /// flight until now.
     pub(super) fn acknowledge(&mut self, seq: Seq) -> (u64, u64) {
         let upto =
@@ -96,7 +96,7 @@ impl SentLog {
             .collect()
     }
 
-    /// Like [`acknowledge`](Self::acknowledge), for everything that left.
+    /// Like [`acknowledge`](Self::acknowledge), for all packets that left.
     pub(super) fn acknowledge_all(&mut self) -> (u64, u64) {
         self.acknowledge(self.next().sub(1))
     }
@@ -135,7 +135,7 @@ mod tests {
         assert_eq!(log.acknowledge_all(), (MOST as u64, MOST as u64));
         assert_eq!(log.packets.len(), KEPT);
         assert_eq!(log.get(Seq::new(99_999)), Some(&sent(99_999, 1)));
-        // Skipped, jumping and repeated numbers.
+        // Sequence numbers that skip, jump or repeat.
         log.push(Seq::new(100_002), sent(7, 1));
         assert_eq!(log.get(Seq::new(100_001)), Some(&sent(7, 0)));
         log.push(Seq::new(100_002), sent(8, 1));

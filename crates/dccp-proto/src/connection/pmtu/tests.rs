@@ -4,8 +4,8 @@ use super::*;
 
 const ANSWER: Duration = Duration::from_millis(100);
 
-/// Sends probes over a path that carries `carries` bytes until none is sent for a while; returns the largest
-/// probe.
+/// Sends probes over a path that carries packets of up to `carries` bytes, until none is sent for a while. Returns the
+/// largest probe.
 fn travel(pmtu: &mut Pmtu, now: &mut Time, carries: u16, alive: bool) -> u16 {
     let end = *now + Duration::from_secs(60);
     let (mut seq, mut largest) = (Seq::new(now.as_nanos() & 0xffff), 0);
@@ -44,7 +44,11 @@ fn a_small_packet_that_overtakes_data_makes_the_size_doubtful() {
             pmtu.on_small(Seq::new(5), amount(7));
         }
         pmtu.on_answer(now, Seq::new(4), amount(delivered));
-        assert_eq!((pmtu.poll_probe(now), pmtu.sure()), (None, 1500), "it is still under way");
+        assert_eq!(
+            (pmtu.poll_probe(now), pmtu.sure()),
+            (None, 1500),
+            "the small packet is not acknowledged yet"
+        );
         pmtu.on_answer(now, Seq::new(6), amount(delivered));
         assert_eq!(pmtu.poll_probe(now), doubtful.then_some(1500), "{inflight} {delivered}");
         assert_eq!(pmtu.sure(), if doubtful { BASE } else { 1500 });
@@ -73,7 +77,7 @@ fn only_a_packet_that_left_after_the_probes_shows_that_they_are_lost() {
     }
 }
 
-/// Packets that can be split need not wait for the end of the search.
+/// The size for packets that can be split is reduced before the search has ended.
 #[test]
 fn the_certain_size_shrinks_with_the_second_probe_and_grows_with_an_answer() {
     let (mut pmtu, mut now) = new();
@@ -117,13 +121,13 @@ fn losses_make_the_size_doubtful_and_time_makes_room() {
     travel(&mut pmtu, &mut now, 1500, true);
     for lost in 7..7 + DOUBTFUL {
         pmtu.on_loss(now, lost);
-        assert_eq!(pmtu.poll_probe(now), None, "a few losses mean nothing");
+        assert_eq!(pmtu.poll_probe(now), None, "a few losses must not trigger a probe");
     }
     pmtu.on_loss(now, 7 + DOUBTFUL);
     assert_eq!(pmtu.poll_probe(now), Some(1500));
     travel(&mut pmtu, &mut now, 1400, true);
     assert_eq!(pmtu.mtu(), 1400);
-    // An idle path is not probed; a used path that is still narrow is probed once per RAISE.
+    // An idle path is not probed. A path in use that still carries only small packets is probed once per RAISE.
     now += RAISE;
     assert_eq!((travel(&mut pmtu, &mut now, 1500, true), pmtu.mtu()), (0, 1400));
     for _ in 0..10 {
@@ -145,7 +149,7 @@ fn answers_that_come_late_count() {
         now += ANSWER;
         pmtu.on_timeout(now, Seq::new(n + 1));
     }
-    assert_eq!(pmtu.mtu(), 1200, "no answer at all");
+    assert_eq!(pmtu.mtu(), 1200, "unanswered probes must reduce the size");
     let (mut pmtu, mut now) = new();
     for n in 0..3 {
         assert_eq!(pmtu.poll_probe(now), Some(1500));
@@ -177,17 +181,17 @@ fn less_is_believed_only_if_more_does_not_arrive() {
     travel(&mut pmtu, &mut now, 1500, true);
     pmtu.on_hint(now, 552);
     travel(&mut pmtu, &mut now, 1500, true);
-    assert_eq!(pmtu.mtu(), 1500, "a forged hint changes nothing");
+    assert_eq!(pmtu.mtu(), 1500, "a forged hint must change nothing");
     pmtu.on_hint(now, 1420);
     travel(&mut pmtu, &mut now, 1420, true);
     assert_eq!(pmtu.mtu(), 1420);
     pmtu.on_hint(now, 1500);
     travel(&mut pmtu, &mut now, 1500, true);
     assert_eq!(pmtu.mtu(), 1500);
-    assert!(travel(&mut pmtu, &mut now, 9000, true) <= 1500, "never beyond the largest hint");
+    assert!(travel(&mut pmtu, &mut now, 9000, true) <= 1500, "probes must not exceed the largest hint");
 }
 
-/// A forged message before the path opened does not keep the size small.
+/// A forged message that arrives before the path opens does not keep the size small.
 #[test]
 fn a_size_that_leaves_this_host_is_tried_despite_a_smaller_hint() {
     let (mut pmtu, mut now) = (Pmtu::new(Time::ZERO, 552), Time::from_millis(1000));
@@ -203,7 +207,7 @@ fn a_size_that_leaves_this_host_is_tried_despite_a_smaller_hint() {
     travel(&mut pmtu, &mut now, 1500, true);
     pmtu.on_most(now, 1500);
     travel(&mut pmtu, &mut now, 1400, true);
-    assert_eq!(pmtu.mtu(), 1400, "tried, not believed");
+    assert_eq!(pmtu.mtu(), 1400, "the larger size must be probed before use");
 }
 
 #[test]

@@ -68,7 +68,7 @@ fn it_carries_data_and_yields_to_a_loss() {
 fn window(gaimd: &Gaimd) -> u64 {
     match gaimd.limits().cwnd {
         Window::Packets(n) => n,
-        Window::Bytes(_) => panic!("it counts packets"),
+        Window::Bytes(_) => panic!("GAIMD counts packets, not bytes"),
     }
 }
 
@@ -97,11 +97,10 @@ fn ack(gaimd: &mut Gaimd, congestion: bool) {
 fn increase_and_decrease_are_its_own() {
     let mut gaimd = Gaimd::new(&CcConfig { mtu: 1500, packets: true, draft: false, seed: 1 });
     (0..77).for_each(|_| ack(&mut gaimd, false));
-    assert_eq!(window(&gaimd), 80, "one for each in slow start");
+    assert_eq!(window(&gaimd), 80, "slow start adds one packet per acknowledged packet");
     ack(&mut gaimd, true);
-    assert_eq!(window(&gaimd), 70, "seven eighths are left");
-    // Sixteen rounds at 0.3125 packets per round are five packets, a bit less since the window grows
-    // meanwhile.
+    assert_eq!(window(&gaimd), 70, "congestion leaves seven eighths of the window");
+    // Sixteen rounds at 0.3125 packets per round give five packets, minus a little because the window grows meanwhile.
     (0..16 * 70).for_each(|_| ack(&mut gaimd, false));
     assert_eq!(window(&gaimd), 74);
     (0..74).for_each(|_| ack(&mut gaimd, false));

@@ -19,10 +19,10 @@ pub const OVERHEAD: usize = 28;
 pub enum Fate {
     Deliver,
     Drop,
-    /// On top of the normal delay.
+    /// Delivered with this delay in addition to the normal one.
     Late(Duration),
     Twice,
-    /// Two copies, with these delays on top of the normal one.
+    /// Two copies, with these delays in addition to the normal one.
     Copies(Duration, Duration),
     Mark,
     /// The ECN field is cleared.
@@ -58,7 +58,7 @@ pub struct Net {
     pub server_seed: [u8; 32],
     pub delay: Duration,
     pub network: Network,
-    /// All sent packets, lost or not.
+    /// All sent packets, including lost ones.
     pub log: Vec<Sent>,
     pub events: [Vec<Event>; 2],
     pub delivered: [Vec<Vec<u8>>; 2],
@@ -100,7 +100,7 @@ impl Net {
         }
     }
 
-    /// Both ends in OPEN, no packet in flight.
+    /// Creates a pair with both ends in OPEN and no packet in flight.
     pub fn open(client: Config, server: Config) -> Net {
         let mut net = Net::new(Config { ..client }, Config { ack_on_open: true, ..server });
         net.run(Duration::from_millis(500));
@@ -187,7 +187,7 @@ impl Net {
         self.last(from).packet().header.seq
     }
 
-    /// The header of a next packet of `from` with valid numbers.
+    /// A header of the next packet of `from`, with valid numbers.
     pub fn next_from(&self, from: usize, ptype: PacketType) -> Header {
         self.forge(from, ptype, self.gss(from).next(), Some(self.gss(1 - from)))
     }
@@ -270,11 +270,11 @@ impl Net {
             self.pump();
             let Some(next) = self.next().filter(|at| *at <= end) else { break };
             steps += 1;
-            assert!(steps < 2_000_000, "spinning at {:?}", self.now);
+            assert!(steps < 2_000_000, "endless loop at {:?}", self.now);
             self.now = self.now.max(next);
             while let Some((_, sent)) = self.flying.pop(self.now) {
                 self.inject(1 - sent.from, &sent.bytes, sent.ecn);
-                // A connection must be drained after every input, or Acks would merge.
+                // A connection must be drained after every input. Otherwise several Acks would merge into one.
                 self.pump();
             }
             for end in self.ends.iter_mut().flatten() {

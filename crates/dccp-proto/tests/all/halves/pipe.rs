@@ -1,4 +1,4 @@
-//! Two pairs of halves over a virtual pipe, with a minimal connection: sequence numbers and options.
+//! Two pairs of halves connected by a virtual pipe. A minimal connection adds sequence numbers and options.
 
 use dccp_proto::ccid::{
     self, AckDue, Arrival, Feedback, HalfConfig, ReceiverHalf, SenderHalf, SenderRequest, TxView,
@@ -11,17 +11,17 @@ use mpdccp_units::{Duration, Rate, Time};
 const HEADER: u32 = 60;
 pub(crate) const DATA: u32 = 1400;
 
-/// Treatment of the packets of one direction; the lists repeat.
+/// How one direction treats packets. The lists repeat.
 #[derive(Clone, Debug)]
 pub(crate) struct Path {
     pub(crate) rate: Rate,
-    /// Queue limit, packets.
+    /// Queue limit in packets.
     pub(crate) queue: usize,
     pub(crate) delay: Duration,
     pub(crate) lose: Vec<bool>,
-    /// Added to the delay, microseconds: reorders.
+    /// Additional delay of each packet in microseconds. Differences reorder packets.
     pub(crate) jitter: Vec<u32>,
-    /// Marks packets that wait longer than this.
+    /// Packets that wait longer than this are marked.
     pub(crate) mark: Duration,
 }
 
@@ -152,7 +152,7 @@ impl End {
 pub(crate) struct Pipe {
     pub(crate) now: Time,
     pub(crate) ends: [End; 2],
-    /// Packets with the end that they go to.
+    /// Packets in flight, each with its destination end.
     flying: InFlight<(usize, Packet)>,
 }
 
@@ -176,7 +176,7 @@ impl Pipe {
         &mut self.ends[from].path
     }
 
-    /// End `from` sends data while its gate is open; otherwise it is application-limited.
+    /// Lets end `from` send data while its gate is open. Otherwise the end is application-limited.
     pub(crate) fn send(&mut self, from: usize, packets: u64) {
         self.ends[from].backlog += packets;
         self.drain();
@@ -238,7 +238,7 @@ impl Pipe {
                 break;
             }
         }
-        // Negotiation takes effect at once.
+        // Negotiated values take effect at once.
         for me in 0..2 {
             let ratio = self.ends[me].ratio;
             self.ends[me].tx.on_ack_ratio(ratio);

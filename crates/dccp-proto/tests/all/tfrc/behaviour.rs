@@ -1,5 +1,5 @@
-//! A connection with CCID 3 or 4 at its beginning, without data, without feedback, with marks, and with
-//! another CCID in the other direction.
+//! Connections with CCID 3 or 4: at the beginning, without data, without feedback, with marks, and with another CCID in
+//! the other direction.
 
 use super::line::{CLIENT, Line, Load, SERVER};
 use super::{MS, SECOND, both, ccids, link};
@@ -29,7 +29,7 @@ fn features_that_the_ccids_need_are_negotiated() {
 fn starts_slowly_and_doubles() {
     let mut line = open(3, 1000.0);
     line.loads[CLIENT] = Load::bulk(1000);
-    // RFC 5348 section 4.2: four packets in the first round trip.
+    // RFC 5348 section 4.2: four packets leave in the first round trip.
     line.run(95 * MS);
     assert_eq!(line.seen[SERVER].offered.len(), 4);
     let mut before = 4;
@@ -50,7 +50,7 @@ fn feedback_comes_once_a_round_trip() {
     line.run(5 * SECOND);
     line.seen = Default::default();
     line.run(20 * SECOND);
-    // 200 round trips.
+    // The time covers 200 round trips.
     assert!((160..=220).contains(&line.seen[CLIENT].acks), "{}", line.seen[CLIENT].acks);
     // CCVal increases by one every quarter of a round trip.
     let counters = &line.seen[SERVER].counters;
@@ -87,7 +87,7 @@ fn silence_halves_the_rate_and_feedback_brings_it_back() {
     assert!(view.timeouts >= 4, "{}", view.timeouts);
     assert!(view.pacing.unwrap() < before.scale(0.1), "{:?} {before:?}", view.pacing);
     line.run(300 * SECOND);
-    // RFC 5348 section 4.3: at least one packet per 64 s.
+    // RFC 5348 section 4.3: the minimum rate is one packet per 64 s.
     let least = line.view(CLIENT).pacing.unwrap();
     assert!(least.bps() >= 1048 * 8 / 64 && least.bps() < 1000, "{least:?}");
     let now = line.now;
@@ -143,17 +143,17 @@ fn small_packets_keep_their_distance_and_get_their_share() {
         let least = sent.windows(2).map(|w| w[1].0 - w[0].0).min().unwrap();
         (line.goodput(SERVER, start + 50 * SECOND, line.now), least)
     };
-    // RFC 5622 section 5: 10 ms between packets, though the equation would permit more.
+    // RFC 5622 section 5: 10 ms between packets, although the equation would permit more.
     let (fast, least) = rate(4, 0.001);
     assert!(least >= 10 * MS && fast > 9_500.0, "{fast} {least:?}");
-    // At 5 % loss: the equation uses segments of 1,460 bytes instead of 100, reduced by the share of headers.
+    // At 5 % loss, the equation uses segments of 1,460 bytes instead of 100, reduced by the share of headers.
     let ((small, _), (plain, _)) = (rate(4, 0.05), rate(3, 0.05));
     assert!(small > 1.5 * plain && small < 14.6 * plain, "{small} {plain}");
 }
 
 #[test]
 fn each_direction_has_its_own_ccid() {
-    // 10 Mbit/s down, 1 Mbit/s up: the client sends little with one CCID, the server much with the other.
+    // 10 Mbit/s down, 1 Mbit/s up. The client sends little with one CCID, the server much with the other.
     let down = link(10.0, 20 * MS, QueueKind::DropTail, 60);
     let up = link(1.0, 20 * MS, QueueKind::DropTail, 10);
     for (up_ccid, down_ccid) in [(2, 3), (3, 2)] {
@@ -168,7 +168,7 @@ fn each_direction_has_its_own_ccid() {
         let from = start + 50 * SECOND;
         let (sent_up, sent_down) =
             (line.goodput(SERVER, from, line.now), line.goodput(CLIENT, from, line.now));
-        // Payload only; headers and the acknowledgements of the other direction use the rest.
+        // Payload only; the rest of the link carries headers and the acknowledgements of the other direction.
         assert!(sent_up * 8.0 > 0.6e6 && sent_up * 8.0 < 1e6, "{up_ccid} up: {sent_up}");
         assert!(sent_down * 8.0 > 7e6 && sent_down * 8.0 < 10e6, "{down_ccid} down: {sent_down}");
     }

@@ -6,20 +6,20 @@ use mpdccp_linkem::QueueKind;
 use mpdccp_units::{Duration, Time};
 
 const PAYLOAD: usize = 1000;
-/// With IP, UDP and DCCP headers, and NDP Count.
+/// Size of a packet on the wire, with IP, UDP and DCCP headers, and NDP Count.
 const WIRE: f64 = 1048.0;
 
 #[derive(Debug)]
 struct Outcome {
-    /// Share of the link used after 10 s.
+    /// Share of the link that was used from 10 s on.
     utilisation: f64,
-    /// Rate of TCP's equation divided by the measured rate, after 10 s.
+    /// Rate of TCP's equation divided by the measured rate, from 10 s on.
     friendliness: f64,
-    /// Share of the 10 s windows, from 10 s on, within 10 % of the last.
+    /// Share of the 10 s windows, from 10 s on, whose rate is within 10 % of that of the last window.
     settled: f64,
 }
 
-/// Drops within a round trip of the first are one loss event.
+/// Number of loss events: drops within a round trip of the first drop are one event.
 fn loss_events(line: &Line, from: Time, rtt: Duration) -> usize {
     let mut events: Vec<Time> = Vec::new();
     for (at, _) in line.seen[SERVER].offered.iter().filter(|o| o.1 && o.0 >= from) {

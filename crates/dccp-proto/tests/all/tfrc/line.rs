@@ -1,4 +1,4 @@
-//! Two connections and an emulated link each way, in virtual time; each end sends as much as allowed.
+//! Two connections with an emulated link in each direction, in virtual time. Each end sends as much as allowed.
 
 use dccp_proto::ccid::TxView;
 use dccp_proto::{Config, Connection, Gate, Outbox, Outcome, Ports, Route, State};
@@ -12,9 +12,9 @@ pub(crate) const SERVER: usize = 1;
 /// Traffic of one end.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Load {
-    /// Payload of each packet; 0 sends nothing.
+    /// Payload of each packet; 0 means that nothing is sent.
     pub(crate) payload: usize,
-    /// Interval of the packets; zero sends as fast as allowed.
+    /// Interval of the packets; zero means as fast as allowed.
     pub(crate) every: Duration,
 }
 
@@ -42,12 +42,12 @@ pub(crate) struct Seen {
 pub(crate) struct Line {
     pub(crate) now: Time,
     pub(crate) ends: [Connection; 2],
-    /// Links from each end.
+    /// The links from each end.
     pub(crate) links: [Link<Vec<u8>>; 2],
     pub(crate) loads: [Load; 2],
     due: [Time; 2],
     pub(crate) seen: [Seen; 2],
-    /// View of the client's sending half every 100 ms.
+    /// Samples of the client's sending half, every 100 ms.
     pub(crate) views: Vec<(Time, TxView)>,
     next_view: Time,
 }
@@ -59,7 +59,7 @@ pub(crate) fn route() -> Route {
 const OVERHEAD: u32 = 28;
 
 impl Line {
-    /// Connects over links from the client and from the server.
+    /// Opens a connection over the links from the client and from the server.
     pub(crate) fn open(client: Config, server: Config, links: [LinkConfig; 2], seed: u64) -> Line {
         let start = Time::from_millis(1000);
         let mut client =
@@ -173,7 +173,7 @@ impl Line {
             self.pump();
             let Some(next) = self.next().filter(|at| *at <= end) else { break };
             spins = if next <= self.now { spins + 1 } else { 0 };
-            assert!(spins < 1000, "spinning at {:?}", self.now);
+            assert!(spins < 1000, "endless loop at {:?}", self.now);
             self.now = self.now.max(next);
             while self.next_view <= self.now {
                 if let Some(view) = self.ends[CLIENT].tx_view() {
@@ -192,7 +192,7 @@ impl Line {
         self.now = end;
     }
 
-    /// Payload delivered to `side` between two times, bytes per second.
+    /// Payload delivered to `side` between two times, in bytes per second.
     pub(crate) fn goodput(&self, side: usize, from: Time, to: Time) -> f64 {
         let bytes: usize = self.seen[side].data.iter().filter(|d| d.0 >= from && d.0 < to).map(|d| d.1).sum();
         bytes as f64 / to.since(from).as_secs_f64()

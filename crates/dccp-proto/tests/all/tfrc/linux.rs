@@ -1,4 +1,4 @@
-//! A capture of Linux with CCID 3, one packet of 1,000 bytes every 8 ms, processed by our halves.
+//! A capture of Linux with CCID 3, one packet of 1,000 bytes every 8 ms. Our halves process it.
 
 use super::ccids;
 use super::line::route;
@@ -8,7 +8,7 @@ use dccp_proto::{CcOptions, Connection, Ecn, Outbox};
 use dccp_wire::{Opt, OptionBuf, Options, Packet, PacketType, feature};
 use mpdccp_units::{Duration, Time};
 
-/// Time, and DCCP packet, of each frame: Ethernet, IPv4 without options.
+/// Time and DCCP packet of each frame. The frames are Ethernet and IPv4 without options.
 fn capture() -> Vec<(Time, Vec<u8>)> {
     let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../tests/pcaps/plain_ccid3.pcap");
     let file = std::fs::read(path).unwrap();
@@ -88,7 +88,7 @@ fn our_receiver_measures_what_linux_measures() {
             }
         }
     }
-    // Slower than one packet per round trip: every packet is reported, as by Linux.
+    // The rate is below one packet per round trip, so every packet is reported, as Linux does.
     assert!((180..=190).contains(&reports), "{reports}");
     assert!(newest.after(packets[0].1.header.seq));
 }
@@ -119,8 +119,8 @@ fn our_sender_obeys_what_linux_reports() {
     let view = half.view();
     assert_eq!((view.phase, view.lost.packets, view.timeouts), ("slow_start", 0, 0));
     assert!(view.delivered.packets >= 185 && view.inflight.packets <= 4, "{view:?}");
-    // On one machine: round trips well below a millisecond. Without losses the rate is at least 4 packets per
-    // round trip.
+    // Both ends are on one machine, so round trips are well below a millisecond. Without losses the rate is at least 4
+    // packets per round trip.
     assert!(
         view.rtt.srtt().unwrap() < Duration::from_millis(1) && view.pacing.unwrap().mbps() > 30.0,
         "{view:?}"
@@ -142,7 +142,7 @@ fn a_request_of_linux_is_answered_with_what_it_insists_on() {
     let confirmed = |wanted: Opt<'_>| response.options().any(|option| option == Ok(wanted));
     // Linux requested our Loss Event Rates and NDP Count with Mandatory.
     assert!(confirmed(Opt::ConfirmL(feature::SEND_LOSS_EVENT_RATE, &[1, 1, 0])));
-    // RFC 4340 section 13.1: on the next packet. Linux derives its first round-trip time from it.
+    // RFC 4340 section 13.1: the next packet carries the echo. Linux derives its first round-trip time from it.
     let stamp = request.options().find_map(|option| match option {
         Ok(Opt::Timestamp(stamp)) => Some(stamp),
         _ => None,

@@ -1,4 +1,4 @@
-//! The limit of a sender: window, pacing, the application, or the path.
+//! Which limit holds a sender back: the window, pacing, the application, or the path.
 
 use super::*;
 
@@ -18,8 +18,8 @@ fn gate_says_why() {
     assert_eq!(rig.half.gate(ms(2)), Gate::Open { burst: 1000 });
 }
 
-/// Offers `count` packets, one every `gap`, each acknowledged after 20 ms; a packet that finds the gate
-/// closed takes another path. The queue is empty after each.
+/// Offers `count` packets, one every `gap`, each acknowledged after 20 ms. A packet that finds the gate closed takes
+/// another path, so the queue is empty after each packet.
 fn offered(rig: &mut Rig, count: u64, gap: Duration) -> bool {
     let mut sent = Vec::new();
     let mut now = ms(1000);
@@ -47,9 +47,9 @@ fn offered(rig: &mut Rig, count: u64, gap: Duration) -> bool {
 fn application_limited_is_decided_by_the_path() {
     // Pacing at 8 Mbit/s: one packet per millisecond.
     let limits = Limits { cwnd: Window::Packets(100), pacing: Some(Rate::from_mbps(8.0)), quantum: 1000 };
-    // Half the rate: limited only by the application.
+    // Half the rate: the sender is limited only by the application.
     assert!(offered(&mut Rig::with(false, limits), 200, Duration::from_micros(2000)));
-    // More than the rate, up to twice the rate: limited by pacing, although the queue is always empty.
+    // Up to twice the rate: the sender is limited by pacing, although the queue is always empty.
     assert!(!offered(&mut Rig::with(false, limits), 200, Duration::from_micros(700)));
     assert!(!offered(&mut Rig::with(false, limits), 200, Duration::from_micros(500)));
     // The window is full whenever ten packets are on their way.
@@ -59,9 +59,9 @@ fn application_limited_is_decided_by_the_path() {
     assert!(offered(&mut Rig::with(false, limits), 200, Duration::from_micros(1900)));
 }
 
-/// draft-cheng-iccrg-delivery-rate-estimation-00 section 3.4: packets are marked after any time with room and
-/// nothing to send. The tuned variant waits for a round; the draft waits only if its packets went to another
-/// path.
+/// draft-cheng-iccrg-delivery-rate-estimation-00 section 3.4: packets are marked application-limited after any time
+/// with room and nothing to send. The tuned variant waits for a round. The draft waits only if its packets went to
+/// another path.
 #[test]
 fn the_draft_marks_at_once_what_only_waited_for_its_turn() {
     for (draft, elsewhere, at_once) in [(false, false, false), (true, false, true), (true, true, false)] {
@@ -73,7 +73,7 @@ fn the_draft_marks_at_once_what_only_waited_for_its_turn() {
         rig.half.on_blocked(ms(21), elsewhere);
         rig.half.on_app_limited(ms(22));
         rig.send(ms(22), 1);
-        assert!(!rig.half.view().app_limited, "no time passed");
+        assert!(!rig.half.view().app_limited, "without idle time, the path is not application-limited");
         rig.half.on_app_limited(ms(23));
         rig.send(ms(24), 1);
         assert_eq!(rig.half.view().app_limited, at_once, "draft: {draft}, elsewhere: {elsewhere}");
@@ -83,7 +83,7 @@ fn the_draft_marks_at_once_what_only_waited_for_its_turn() {
     }
 }
 
-/// Application-limited once the scheduler gave it nothing for a quarter of its round trip of 20 ms.
+/// A path is application-limited once the scheduler has given it nothing for a quarter of its round trip of 20 ms.
 #[test]
 fn a_path_that_is_held_back_is_application_limited() {
     for (ms_held, draft, limited) in [(4, false, false), (6, false, true), (6, true, false)] {
@@ -98,7 +98,7 @@ fn a_path_that_is_held_back_is_application_limited() {
         assert_eq!(rig.half.view().app_limited, limited, "{ms_held} ms, draft: {draft}");
         rig.ack(ms(41 + ms_held), 1, "+");
         rig.send(ms(42 + ms_held), 1);
-        assert!(!rig.half.view().app_limited, "no longer");
+        assert!(!rig.half.view().app_limited, "the path is no longer held back");
     }
 }
 
