@@ -15,7 +15,7 @@ use std::process::ExitCode;
 use std::time::Duration;
 
 pub(crate) const EXAMPLES: &str = "Examples:
-  mpdccp conform --target 127.0.0.1:6511                           in UDP
+  mpdccp conform --target 127.0.0.1:6511                           over UDP
   mpdccp conform --target 192.0.2.1:5001 --raw --lacks multipath   as IP protocol 33, as root
   mpdccp conform --target 127.0.0.1:6511 --only close --verbose
 The target runs the service of docs/conformance.md.";
@@ -57,7 +57,7 @@ pub(crate) struct Args {
     /// Write JSON to this file.
     #[arg(long, value_name = "FILE")]
     json: Option<PathBuf>,
-    /// List the tests, the rules they check and what they need.
+    /// List the tests, the rules that each test checks, and the features that it needs.
     #[arg(long)]
     list: bool,
     /// Also show tests that pass.
@@ -125,7 +125,7 @@ fn run(args: &Args) -> Result<ExitCode, Error> {
     }
     let mut lacks = args.lacks.clone();
     lacks.push(if args.raw { "udp" } else { "raw" }.to_string());
-    // Without a responding target, tests that expect silence would pass.
+    // If the target does not respond at all, tests that expect silence would pass.
     let greeting: Vec<Script> =
         all.into_iter().filter(|script| script.name == "handshake/response").collect();
     if let [Outcome { verdict: Verdict::Failed(failure), .. }] =
@@ -154,7 +154,7 @@ fn run(args: &Args) -> Result<ExitCode, Error> {
 fn resolve(place: &str) -> Result<SocketAddr, Error> {
     let error = |e: String| Error::usage(format!("--target {place}: {e}; example: 192.0.2.1:6511"));
     let mut found = place.to_socket_addrs().map_err(|e| error(e.to_string()))?;
-    found.next().ok_or_else(|| error("no address".into()))
+    found.next().ok_or_else(|| error("the name has no address".into()))
 }
 
 fn read(file: &Path) -> Result<Script, Error> {

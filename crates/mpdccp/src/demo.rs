@@ -1,4 +1,4 @@
-//! `mpdccp demo`: the main use in one command.
+//! `mpdccp demo`: bonds two emulated lines, and compares two CCIDs over them.
 
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -14,7 +14,7 @@ const SCENARIO: &str = "paper/multipath-udp";
 #[derive(Args)]
 #[command(after_help = "Example, as root: mpdccp demo --out /tmp/demo")]
 pub(crate) struct Demo {
-    /// Directory for report, figures and series.
+    /// Output directory for the report, figures and series.
     #[arg(long, value_name = "DIR", default_value = "lab-out/demo")]
     out: PathBuf,
     /// Seed of all random choices.

@@ -8,7 +8,7 @@ use std::process::ExitCode;
 
 #[derive(clap::Args)]
 pub(crate) struct Args {
-    /// Output directory; gets `man/`, `bash/`, `zsh/` and `fish/`.
+    /// Output directory; this command creates `man/`, `bash/`, `zsh/` and `fish/` in it.
     directory: PathBuf,
 }
 

@@ -36,19 +36,20 @@ pub(crate) enum Lab {
     List,
     /// Run a scenario and write summary.json, CSV series, figures and report.html.
     Run(Run),
-    /// Run every variant at every point of a scenario's sweep: one CSV row for each run, resumable.
+    /// Run every variant at every point of a scenario's sweep, and write one CSV row per run. An interrupted sweep can
+    /// be resumed.
     Sweep(Part),
     /// Run a set of experiments, such as those of a paper, and write one report.html and report.md.
     Reproduce(reproduce::Args),
     /// Run every congestion control on randomly drawn links, and judge it against TCP CUBIC and BBR.
     Judge(judge::Args),
-    /// Play packetdrill scripts against the simulator's model of TCP.
+    /// Run packetdrill scripts against the simulator's model of TCP.
     Packetdrill(packetdrill::Args),
     /// Merge the shards of a sweep.
     Merge(Merge),
     /// Compare two directories of results, such as those of the simulator and of namespaces.
     Compare(Compare),
-    /// First process of the kernel that the backend uml starts.
+    /// The init process of the kernel that the uml backend starts.
     #[command(hide = true)]
     Guest {
         /// Directory of the job.
@@ -68,11 +69,11 @@ pub(crate) struct Compare {
 pub(crate) struct Sweep {
     /// Name of a scenario, or a TOML file.
     scenario: String,
-    /// Backend: simulator; network namespaces with the real kernel and program; or uml, namespaces inside a
-    /// kernel with virtual time.
+    /// Backend. `sim`: the simulator. `netns`: network namespaces with the real kernel and program. `uml`: network
+    /// namespaces inside a kernel with virtual time.
     #[arg(long, value_enum, default_value_t = Where::Sim)]
     backend: Where,
-    /// CSV file, with finished runs stored next to it in `runs`. Default: lab-out/SCENARIO/sweep.csv.
+    /// Output CSV file; finished runs are stored next to it in `runs`. Default: lab-out/SCENARIO/sweep.csv.
     #[arg(long, value_name = "FILE")]
     out: Option<PathBuf>,
     /// Run in this cell; repeatable; `all` for every cell. Default: the headline cell.
@@ -93,17 +94,17 @@ pub(crate) struct Sweep {
 pub(crate) struct Part {
     #[command(flatten)]
     sweep: Sweep,
-    /// Make only every Nth run, starting with the Ith: one of N parts for `lab merge`.
+    /// Make only every Nth run, starting with run I. `lab merge` merges the N parts.
     #[arg(long, value_name = "I/N", default_value = "1/1")]
     shard: Shard,
 }
 
-/// A sweep, and the CSV files of its parts.
+/// The arguments of `lab merge`.
 #[derive(Args)]
 pub(crate) struct Merge {
     #[command(flatten)]
     sweep: Sweep,
-    /// CSV files of `lab sweep --shard`, each with a file of the same name that ends in `.runs` next to it.
+    /// CSV files of `lab sweep --shard`. For each x.csv, the file x.runs must be in the same directory.
     #[arg(required = true, value_name = "FILE")]
     parts: Vec<PathBuf>,
 }
@@ -112,8 +113,8 @@ pub(crate) struct Merge {
 pub(crate) struct Run {
     /// Name of a scenario (`mpdccp lab list`), or a TOML file.
     scenario: String,
-    /// Backend: simulator; network namespaces with the real kernel and program; or uml, namespaces inside a
-    /// kernel with virtual time.
+    /// Backend. `sim`: the simulator. `netns`: network namespaces with the real kernel and program. `uml`: network
+    /// namespaces inside a kernel with virtual time.
     #[arg(long, value_enum, default_value_t = Where::Netns)]
     backend: Where,
     /// Run this variant only; repeatable.
@@ -165,7 +166,8 @@ pub(crate) fn main(args: &Lab) -> ExitCode {
     finish(result)
 }
 
-/// Exit code: 0 done, 1 failed, 2 wrong arguments or missing prerequisite, 130 interrupted.
+/// Prints an error, and returns the exit code: 0 done, 1 failed, 2 wrong arguments or missing prerequisite, 130
+/// interrupted.
 pub(crate) fn finish(result: Result<(), LabError>) -> ExitCode {
     let Err(e) = result else { return ExitCode::SUCCESS };
     eprintln!("mpdccp: {e}");
@@ -248,7 +250,7 @@ fn compare(args: &Compare) -> Result<(), LabError> {
     Ok(())
 }
 
-/// Runs a sweep, or merges its parts.
+/// Runs a sweep, or merges the parts of a sweep.
 fn sweep(args: &Sweep, shard: Shard, parts: &[PathBuf]) -> Result<(), LabError> {
     let scenario = load(&args.scenario)?;
     let backend = args.backend.backend()?;

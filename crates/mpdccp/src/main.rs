@@ -60,7 +60,7 @@ enum Command {
     #[command(subcommand, after_help = tunnel::EXAMPLES)]
     Tunnel(tunnel::Command),
     #[cfg(feature = "lab")]
-    /// Run experiments over emulated links.
+    /// Run experiments on emulated links.
     #[command(subcommand, after_help = lab::EXAMPLES)]
     Lab(lab::Lab),
     /// Send datagrams over one DCCP connection or a multipath session, and measure them.
@@ -104,7 +104,7 @@ fn main() -> ExitCode {
     match panic::catch_unwind(run) {
         Ok(code) => code,
         Err(why) => match unwritten(&*why) {
-            // The reader is gone, as with `| head`: the exit code of a program ended by SIGPIPE.
+            // The reader of the output has closed it, as `| head` does. Exit like a program that SIGPIPE killed.
             // Unwinding has removed namespaces and interfaces.
             Some(text) if text.contains("Broken pipe") => ExitCode::from(141),
             Some(text) => {
@@ -116,7 +116,7 @@ fn main() -> ExitCode {
     }
 }
 
-/// The text of a panic that was caused by failed output.
+/// The text of a panic, if failed output caused it.
 fn unwritten(why: &(dyn Any + Send)) -> Option<&str> {
     why.downcast_ref::<String>().map(String::as_str).filter(|text| text.starts_with("failed printing to"))
 }

@@ -1,4 +1,4 @@
-//! `mpdccp socketd` and `mpdccp run`: programs written for the kernel's DCCP sockets, unchanged.
+//! `mpdccp socketd` and `mpdccp run`: run unmodified programs that use the kernel's API for DCCP sockets.
 
 use crate::descriptors;
 use crate::error::Error;
@@ -13,7 +13,7 @@ use std::process::{Command, ExitCode};
 
 pub(crate) const SOCKETD_EXAMPLES: &str = "Examples:
   mpdccp socketd                                           for all users of this host; as root
-  mpdccp socketd --socket /tmp/dccp.sock --udp-port 7000   for yourself
+  mpdccp socketd --socket /tmp/dccp.sock --udp-port 7000   for your own programs only
   mpdccp socketd --raw                                     IP protocol 33 instead of UDP; needs CAP_NET_RAW
 Then: mpdccp run -- PROGRAM";
 pub(crate) const RUN_EXAMPLES: &str = "Examples:
@@ -88,7 +88,7 @@ fn daemon(args: &SocketdArgs) -> Result<(), Error> {
         mtu: args.mtu,
     };
     let becomes = unprivileged(&args.user)?;
-    // One user may have more sockets than the usual limit allows the daemon; they must not keep out others.
+    // A user may open many sockets. The usual limit on descriptors could then shut out other users.
     descriptors::raise();
     let directory = args.socket.parent().filter(|dir| !dir.exists()).map(Path::to_owned);
     let driver = Daemon::driver(settings).map_err(|e| Error::usage(e.to_string()))?;
@@ -112,7 +112,7 @@ fn io_error(e: nix::Error) -> Error {
     Error::runtime(format!("cannot give up privileges: {e}"))
 }
 
-/// The user to change to; `None` unless running as root.
+/// The user to switch to; `None` unless running as root.
 fn unprivileged(name: &str) -> Result<Option<User>, Error> {
     if !nix::unistd::geteuid().is_root() {
         return Ok(None);
@@ -125,7 +125,7 @@ fn unprivileged(name: &str) -> Result<Option<User>, Error> {
     Ok(Some(user))
 }
 
-/// The change of user drops all capabilities, and programs started later get none.
+/// Changing the user drops all capabilities, and programs started later get none.
 fn become_user(user: &User) -> Result<(), Error> {
     nix::unistd::setgroups(&[]).map_err(io_error)?;
     nix::unistd::setresgid(user.gid, user.gid, user.gid).map_err(io_error)?;

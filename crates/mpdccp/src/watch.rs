@@ -93,7 +93,7 @@ impl Watch {
         format!("{time:>12} {:>8.2} {latency:>8}{paths}", sample.rx_mbps)
     }
 
-    /// The last phase of a finished run.
+    /// Formats the last phase of a finished run.
     fn done(&self, run: &Run) -> String {
         let get = |name: &str| run.metrics.get(name).map_or("–".to_owned(), |v| format!("{v:.2}"));
         let tx = |p: &mpdccp_lab::summary::PathStats| {

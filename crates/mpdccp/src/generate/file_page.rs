@@ -32,7 +32,7 @@ fn section<'a>(text: &'a str, title: &str) -> &'a str {
     rest.split_once("\n## ").map_or(rest, |(section, _)| section)
 }
 
-/// The rows of tables; the cell `meaning` describes the key, and values and default follow it.
+/// Formats the rows of all tables in `text`. Column `meaning` describes the key; its values and default follow.
 fn entries(text: &str, meaning: usize) -> String {
     let mut out = String::new();
     for line in text.lines().filter(|line| line.starts_with("| `")) {

@@ -11,8 +11,8 @@ pub(crate) struct Args {
     /// Number of points to draw.
     #[arg(long, default_value_t = 100, value_parser = clap::value_parser!(u64).range(1..))]
     draws: u64,
-    /// Seed of the points. Use numbers for development, and `release`, a hash of the congestion controls'
-    /// sources, for published results.
+    /// Seed of the random points. A number is for development. `release`, a hash of the congestion controls' sources,
+    /// is for published results.
     #[arg(long, default_value = "1", value_parser = seed)]
     seed: u64,
     /// Judge this point only.
@@ -24,20 +24,20 @@ pub(crate) struct Args {
     /// Judge this variant only; repeatable.
     #[arg(long, value_name = "LABEL")]
     only: Vec<String>,
-    /// Number of parallel points.
+    /// Number of points to run in parallel.
     #[arg(long, default_value_t = 1, value_name = "N")]
     jobs: usize,
     /// Output directory for judge.json and judge.md.
     #[arg(long, default_value = "lab-out/judge", value_name = "DIR")]
     out: PathBuf,
-    /// Directory that keeps the references' results from run to run.
+    /// Directory that keeps the results of the references for later runs.
     #[arg(long, default_value = "lab-out/judge-references", value_name = "DIR")]
     references: PathBuf,
-    /// Compare with this output directory of another build for the same seed.
+    /// Compare with this output directory, which another build wrote for the same seed.
     #[arg(long, value_name = "DIR")]
     against: Option<PathBuf>,
-    /// Run each point of up to 200 Mbit/s on network namespaces too, with the kernel's TCP as reference and
-    /// as company, and list where the simulator differs. Needs root.
+    /// Also run each point of up to 200 Mbit/s on network namespaces, where the reference and the competing flows use
+    /// the kernel's TCP. List where the simulator differs. Needs root.
     #[arg(long)]
     kernel: bool,
 }

@@ -29,7 +29,7 @@ pub(crate) struct Args {
     /// Scripts.
     #[arg(required = true, value_name = "FILE")]
     files: Vec<PathBuf>,
-    /// Congestion control. Default: the one that the script sets, or CUBIC.
+    /// Congestion control. Default: the script's choice, or else CUBIC.
     #[arg(long, value_enum)]
     congestion: Option<Congestion>,
 }
@@ -40,7 +40,7 @@ pub(super) fn packetdrill(args: &Args) -> ExitCode {
     ExitCode::from(worst.unwrap_or_default())
 }
 
-/// Plays a script; returns its exit code.
+/// Runs a script; returns its exit code.
 fn play(file: &Path, congestion: Option<&str>) -> u8 {
     let name = file.display();
     let wrong = |why: String| {

@@ -1,4 +1,4 @@
-//! `mpdccp lab reproduce`: a whole set of experiments.
+//! `mpdccp lab reproduce`: runs a whole set of experiments.
 
 use std::path::{Path, PathBuf};
 use std::sync::Mutex;
@@ -12,9 +12,9 @@ use crate::watch::Watch;
 
 #[derive(ClapArgs)]
 pub(crate) struct Args {
-    /// The set of experiments. `paper`: the CCID5 paper of 2021. `dcp`: the DCP paper of 2002. `multipath`:
-    /// several unequal paths, compared with each path alone. `calibration`: the TCP model, compared with the
-    /// kernel's TCP. Or a file in the format of scenarios/sets.
+    /// The set of experiments. `paper`: the CCID5 paper of 2021. `dcp`: the DCP paper of 2002. `multipath`: several
+    /// unequal paths, compared with each path alone. `calibration`: the TCP model, compared with the kernel's TCP. Any
+    /// other value names a file in the format of scenarios/sets.
     set: String,
     /// Backend. Default: network namespaces for the set's own experiments, the simulator for its additional
     /// ones.
@@ -23,10 +23,10 @@ pub(crate) struct Args {
     /// Run headline cells only, with fewer and shorter runs: under 20 minutes.
     #[arg(long)]
     quick: bool,
-    /// Duration of each run in seconds, instead of the set's (not for `dcp`).
+    /// Duration of each run in seconds; overrides the set's duration (not for `dcp`).
     #[arg(long, value_name = "S", value_parser = seconds)]
     duration: Option<f64>,
-    /// Run this experiment only (not for `dcp`), by the name of its scenario; repeatable.
+    /// Run only the experiment with this scenario (not for `dcp`); repeatable.
     #[arg(long, value_name = "SCENARIO")]
     only: Vec<String>,
     /// The first seed.
@@ -63,7 +63,7 @@ pub(super) fn reproduce(args: &Args) -> Result<(), LabError> {
         let Ok(mut watching) = watching.lock() else { return };
         match progress {
             Progress::Experiment { scenario, index, total } => {
-                // Ends the live line of the previous experiment first.
+                // Ends the live line of the previous experiment before the next text.
                 *watching = None;
                 eprintln!("\n[{index} of {total}] {}: {}", scenario.name, scenario.title);
                 *watching = Some(Watch::new(scenario));

@@ -1,4 +1,4 @@
-//! The command line.
+//! The command line of `mpdccp link`.
 
 use crate::error::Error;
 use crate::perf::seconds;
@@ -31,25 +31,25 @@ pub(crate) struct Args {
     /// Address of interface b; may be given several times.
     #[arg(long, value_name = "ADDR/PREFIX")]
     pub(super) b_addr: Vec<IpNet>,
-    /// Link model, with the customer at a: sets rate, delay, queue and their changes. Other options override
-    /// it.
+    /// Link model, with the customer at end a. The model sets rate, delay, queue and their changes over time. Other
+    /// options override the model.
     #[arg(long, value_name = "NAME", value_parser = |name: &str| Modelled::named(name, false))]
     model: Option<Modelled>,
-    /// Rate from a to b, and in reverse unless --up-rate is given, in IP bytes, such as 10M or "10 Mbit/s". Unlimited
-    /// by default.
+    /// Rate from a to b, such as 10M or "10 Mbit/s", counted in IP bytes. It also applies from b to a unless --up-rate
+    /// is given. Unlimited by default.
     #[arg(long, value_parser = rate)]
     rate: Option<Rate>,
     /// Rate from b to a.
     #[arg(long, value_name = "RATE", value_parser = rate)]
     up_rate: Option<Rate>,
-    /// Rate from a to b, and in reverse unless --up-rate is given, recorded in this file: each line is a time
-    /// in ms at which 1,500 bytes may leave (Mahimahi's format).
+    /// File with a recorded rate from a to b: each line is a time in ms at which 1,500 bytes may leave (Mahimahi's
+    /// format). The rate also applies from b to a unless --up-rate is given.
     #[arg(long, value_name = "FILE", conflicts_with = "rate")]
     trace: Option<PathBuf>,
     /// Bytes that may leave at once after a pause, as with the kernel's tbf; for example 15kB.
     #[arg(long, value_name = "SIZE", value_parser = parse_bytes, conflicts_with = "trace")]
     burst: Option<u32>,
-    /// Policer in each direction, before the queue: drop packets above this rate and burst, such as 10M,60kB.
+    /// Policer in each direction, before the queue: it drops packets that exceed this rate and burst, such as 10M,60kB.
     #[arg(long, value_name = "RATE,SIZE", value_parser = policer)]
     policer: Option<PolicerSpec>,
     /// One-way delay in each direction, such as 10ms. None by default.
@@ -58,13 +58,13 @@ pub(crate) struct Args {
     /// Delay from b to a, if different.
     #[arg(long, value_name = "TIME", value_parser = parse_time)]
     up_delay: Option<Duration>,
-    /// Largest deviation from the delay, uniform, without reordering.
+    /// Jitter: largest deviation from the delay, uniformly distributed. Packets are not reordered.
     #[arg(long, value_name = "TIME", value_parser = parse_time)]
     jitter: Option<Duration>,
     /// Correlation time of jitter. By default the jitter of each packet is independent.
     #[arg(long, value_name = "TIME", value_parser = parse_time, requires = "jitter")]
     jitter_memory: Option<Duration>,
-    /// Let jitter reorder packets.
+    /// Let the jitter reorder packets.
     #[arg(long, requires = "jitter")]
     reorder: bool,
     /// Share of packets lost in each direction, such as 1%.
@@ -93,20 +93,20 @@ pub(crate) struct Args {
     /// Size of the queue from b to a, if different.
     #[arg(long, value_name = "LIMIT", value_parser = parse_queue)]
     up_queue: Option<QueueLimit>,
-    /// Queue discipline. RED starts dropping at a sixth of the queue limit, and drops at its full rate from
-    /// half of the limit on.
+    /// Queue discipline. RED starts dropping at a sixth of the queue limit, and reaches its highest drop probability at
+    /// half of the limit.
     #[arg(long, value_enum, default_value = "drop-tail")]
     qdisc: Qdisc,
     /// Mark ECN-capable packets instead of dropping them early.
     #[arg(long)]
     ecn: bool,
-    /// Largest IP packet, bytes.
+    /// Largest IP packet in bytes.
     #[arg(long, default_value_t = 1500, value_parser = clap::value_parser!(u16).range(576..))]
     pub(super) mtu: u16,
     /// Seed of all random choices.
     #[arg(long, default_value_t = 1)]
     pub(super) seed: u64,
-    /// End after this many seconds, or a time such as 500ms. By default the link runs until interrupted.
+    /// Remove the link after this many seconds, or a time such as 500ms. By default the link runs until interrupted.
     #[arg(short = 't', long, value_name = "S", value_parser = seconds)]
     pub(super) time: Option<Duration>,
     /// Print reports as JSON, one object per line.
@@ -138,7 +138,7 @@ impl FromStr for Place {
             Some((name, netns)) => (name, Some(netns.to_owned())),
             None => (text, None),
         };
-        // Allowed are names that the kernel accepts for interfaces, and `ip netns` for namespaces.
+        // Allow the names that the kernel accepts for interfaces and that `ip netns` accepts for namespaces.
         let bad = |c: char| c == '/' || c == ':' || c.is_whitespace() || c.is_control();
         if name.is_empty() || name.len() > 15 || name.starts_with('.') || name.contains(bad) {
             return Err("expected an interface name of 1 to 15 bytes without spaces, `/` and `:`".into());
@@ -240,11 +240,11 @@ impl Args {
     }
 }
 
-/// Both directions, and their changes by a model.
+/// The configuration of both directions, and its changes by a link model.
 pub(super) struct Links {
-    /// From a to b, and from b to a.
+    /// First a to b, then b to a.
     ways: [LinkKeys; 2],
-    /// `None` for constant links.
+    /// Steps of the link model; `None` for constant links.
     pub(super) course: Option<Box<dyn Iterator<Item = Step> + Send>>,
 }
 
@@ -254,7 +254,7 @@ impl Links {
         self.ways.each_ref().map(LinkKeys::config)
     }
 
-    /// State of both directions from a step of the model on.
+    /// State of both directions after a step of the model.
     pub(super) fn at(&self, step: &Step) -> [LinkConfig; 2] {
         [0, 1].map(|way: usize| self.ways[way].in_state(Some(step.ways[way])).config())
     }

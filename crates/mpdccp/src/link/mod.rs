@@ -20,10 +20,10 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 
 const INTERVAL: Duration = Duration::from_secs(1);
-/// Reports that may wait for a slow reader; further ones are skipped.
+/// Number of reports that may wait for a slow reader; `print` skips later ones.
 const BACKLOG: usize = 16;
 
-/// Both directions over one interval.
+/// A report on both directions over one interval.
 #[derive(Serialize)]
 struct Line {
     /// Seconds since the link was created.
@@ -48,7 +48,7 @@ fn run(args: &Args) -> Result<(), Error> {
     let course = links.course.take();
     let stop = Arc::new(AtomicBool::new(false));
     let asked = stop.clone();
-    // SIGINT, SIGTERM and SIGHUP: handled before there is anything to clean up.
+    // Handle SIGINT, SIGTERM and SIGHUP before there is anything to clean up.
     ctrlc::set_handler(move || asked.store(true, Ordering::Relaxed))
         .map_err(|e| Error::runtime(format!("cannot handle signals: {e}")))?;
     let strand = |device, config, seed| Strand { device, config, seed, recorder: Meter::default() };
@@ -139,7 +139,7 @@ fn carry(
             .map_err(|e| Error::runtime(format!("an interface of the link failed: {e}")))?;
         let now = Clock.now();
         if now >= next {
-            // A slow reader must not delay packets.
+            // `try_send`, because a slow reader must not delay packets.
             let _ = reports.try_send(line(&mut cable, start, last, now));
             last = now;
         }
@@ -174,7 +174,7 @@ fn print(lines: &Receiver<Line>, json: bool) -> Result<(), Error> {
                 line.b_to_a.text()
             )
         };
-        // The link continues if the reader of its reports is gone.
+        // The link continues even if nobody reads its reports.
         let _ = writeln!(out, "{text}");
     }
     Ok(())

@@ -8,21 +8,21 @@ use serde::Serialize;
 
 /// Counters of one direction.
 pub(super) struct Meter {
-    /// Nanoseconds between a packet's due time and its departure.
+    /// Difference between a packet's due time and its departure, nanoseconds.
     lateness: Option<Histogram<u64>>,
     refused: u64,
-    /// Largest queue, bytes.
+    /// Largest queue length in the interval, bytes.
     queue: u64,
     /// Counts at the last report.
     before: Stats,
 }
 
-/// One direction over one interval.
+/// Counts of one direction over one interval.
 #[derive(Debug, Serialize)]
 pub(super) struct Report {
-    /// Offered to the link, IP bytes.
+    /// Rate offered to the link, counted in IP bytes.
     offered_mbps: f64,
-    /// Delivered by the link, IP bytes.
+    /// Rate delivered by the link, counted in IP bytes.
     delivered_mbps: f64,
     /// Packets delivered.
     delivered: u64,
@@ -34,11 +34,11 @@ pub(super) struct Report {
     lost: u64,
     /// Packets with a CE mark.
     ce_marked: u64,
-    /// Packets refused by the interface.
+    /// Packets that the receiving interface refused.
     refused: u64,
-    /// Largest queue, bytes.
+    /// Largest queue length in the interval, bytes.
     queue_max_bytes: u64,
-    /// How late packets left because this machine was busy, microseconds; null without packets.
+    /// How late packets left because this machine was busy, microseconds; null if no packet left.
     late_p50_us: Option<f64>,
     late_p99_us: Option<f64>,
     late_max_us: Option<f64>,
@@ -46,7 +46,7 @@ pub(super) struct Report {
 
 impl Default for Meter {
     fn default() -> Meter {
-        // Three digits, up to a second; longer delays count as a second.
+        // Three significant digits, up to a second; longer delays count as a second.
         let lateness = Histogram::new_with_bounds(1, 1_000_000_000, 3).ok();
         Meter { lateness, refused: 0, queue: 0, before: Stats::default() }
     }

@@ -17,10 +17,10 @@ use std::collections::BTreeMap;
 use std::net::{IpAddr, SocketAddr};
 use std::os::fd::BorrowedFd;
 
-/// How often a server checks its limits.
+/// Interval at which a server checks its limits.
 const LOOK: Duration = Duration::from_millis(200);
 
-/// Hint for a client without keys that gets no answer.
+/// Hint for a client without keys to which no server answers.
 const WITHOUT_KEY: &str = " A server with --private-key-file answers only clients with a key.";
 
 pub(crate) struct PerfApp {
@@ -31,22 +31,22 @@ pub(crate) struct PerfApp {
     transfers: BTreeMap<SessionId, Transfer>,
     /// The client of each session, on a server.
     clients: BTreeMap<SessionId, IpAddr>,
-    /// A client's sessions at the current address, with their sockets.
+    /// Client: the sessions opened to the current address, with their sockets.
     begun: BTreeMap<SessionId, Vec<u32>>,
-    /// A client's sessions that have not ended.
+    /// Client: number of sessions that have not ended.
     left: u32,
-    /// Without an open session, a client stops trying the current address at this time, ...
+    /// Client: if no session opens by this time, try the server's next address.
     answer_by: Option<Time>,
-    /// ... and at this time it stops trying the last one.
+    /// Client: if no session opens by this time, give up.
     give_up_at: Option<Time>,
-    /// Total of the ended sessions.
+    /// Sum over the ended sessions.
     sum: Sum,
     /// When to report next.
     report_at: Option<Time>,
-    /// Server: compares the connections with its limits, next at this time.
+    /// Server: compares the connections with the limits; `watch` holds the time of the next check.
     watch: Watch,
     look_at: Option<Time>,
-    /// Interrupted: the program ends with the last session.
+    /// The program was interrupted, and ends with the last session.
     ending: bool,
     /// The error with which the program ends.
     pub(crate) error: Option<Error>,
@@ -103,7 +103,7 @@ impl PerfApp {
             }
         }
         let give_up_at = *self.give_up_at.get_or_insert(now + self.plan.patience);
-        // The next addresses may use the time that one address did not need.
+        // The time that one address did not need is available to the next addresses.
         let part = give_up_at.since(now) / (1 + self.plan.addresses_left());
         (self.left, self.answer_by) = (parallel, Some(now + part));
         Ok(())
@@ -125,7 +125,7 @@ impl PerfApp {
         }
     }
 
-    /// The address does not answer: tries the next one. False if there is none.
+    /// The current address does not answer: try the next one. Returns false if there is no other address.
     fn try_elsewhere(&mut self, core: &mut Core, now: Time) -> bool {
         if !self.plan.take_next_address() {
             return false;
@@ -138,7 +138,7 @@ impl PerfApp {
         true
     }
 
-    /// Closes the open sessions, then ends.
+    /// Closes the open sessions, then ends the program.
     pub(crate) fn shut_down(&mut self, core: &mut Core, now: Time) {
         if std::mem::replace(&mut self.ending, true) || self.transfers.is_empty() {
             return core.stop();
@@ -148,7 +148,7 @@ impl PerfApp {
         }
     }
 
-    /// Whether the program is done after the end of a session.
+    /// Whether the program is done now that a session has ended.
     fn is_last(&self) -> bool {
         match self.plan.role {
             Role::Server { once, .. } => (once || self.ending) && self.transfers.is_empty(),
@@ -163,7 +163,7 @@ impl PerfApp {
         if nobody && self.try_elsewhere(core, now) {
             return;
         }
-        // A session of an address that was given up.
+        // The session belongs to an address that the client has given up.
         if matches!(self.plan.role, Role::Client { .. }) && !self.begun.contains_key(&session) {
             return;
         }
@@ -188,12 +188,12 @@ impl PerfApp {
                 early.then(|| Error::runtime(format!("the connection ended early: {why}")))
             }
         };
-        // A server's document covers the sessions that overlap in time.
+        // A server writes one document for all sessions that overlap in time.
         if matches!(self.plan.role, Role::Server { .. }) && self.transfers.is_empty() {
             self.reporter.finish(None);
         }
         match (failure, self.is_last()) {
-            // A server continues.
+            // A server reports the failure and continues.
             (Some(failure), false) if self.left == 0 => self.reporter.complain(&failure.to_string()),
             (Some(failure), _) => self.error = self.error.take().or(Some(failure)),
             (None, _) => {}
@@ -343,7 +343,7 @@ impl App for PerfApp {
         if self.look_at.is_some_and(|at| at <= now) {
             self.look(core, now);
         }
-        // Only reports are due now: `fill` handles the senders.
+        // Only reports are due here: `fill` serves the senders.
         let (Some(at), Some(interval)) = (self.report_at.filter(|at| *at <= now), self.plan.interval) else {
             return;
         };

@@ -1,4 +1,4 @@
-//! The flags.
+//! The command-line flags of `mpdccp perf`.
 
 use crate::choice::choice;
 use crate::perf::foreign::Foreign;
@@ -54,7 +54,8 @@ pub(crate) struct PerfArgs {
 }
 
 impl PerfArgs {
-    /// The format of the output and its destination: a file or standard output, with this title and optionally the time.
+    /// The JSON format, if requested, and its destination: a file or standard output, with a title and optionally
+    /// timestamps.
     pub(super) fn json(&self) -> Option<(Json, Option<PathBuf>, Option<String>, bool)> {
         let common = &self.common;
         common.json().map(|json| (json, common.logfile.clone(), common.title.clone(), common.timestamps))
@@ -70,29 +71,30 @@ pub(super) struct ClientFlags {
     /// Both send.
     #[arg(long, conflicts_with = "echo")]
     pub(super) bidir: bool,
-    /// The server returns each message: measures round trips and the variation of each direction, without a common clock.
+    /// The server returns each message. The client measures round trips and each direction's delay variation, without a
+    /// common clock.
     #[arg(long)]
     pub(super) echo: bool,
     /// Number of parallel connections.
     #[arg(short = 'P', long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=64))]
     pub(super) parallel: u32,
-    /// Exclude the first seconds from the results.
+    /// Exclude the first seconds of the test from the results.
     #[arg(short = 'O', long, value_name = "S", default_value = "0", value_parser = seconds)]
     pub(super) omit: Duration,
-    /// A path from this address. Two or more open a multipath session. Priority 0 to 15, default 3.
+    /// Use a path from this address. Two or more paths open a multipath session. Priority 0 to 15, default 3.
     #[arg(long = "path", value_name = "LOCAL[@REMOTE][,PRIO]")]
     pub(super) paths: Vec<PathArg>,
     /// Open a multipath session even over one path.
     #[arg(long)]
     pub(super) multipath: bool,
-    /// Also print the server's output of this test.
+    /// Also print the server's output for this test.
     #[arg(long)]
     pub(super) get_server_output: bool,
     /// UDP port and DCCP port to send from (with raw: DCCP port), for a server with --rendezvous.
     #[arg(long, value_name = "PORT", conflicts_with_all = ["paths", "parallel"])]
     pub(super) cport: Option<u16>,
-    /// Give up after this many milliseconds without an answer from the server. Several addresses of its name are tried in turn
-    /// within this time.
+    /// Give up if the server does not answer within this many milliseconds. If its name has several addresses, they are
+    /// tried in turn within this time.
     #[arg(long, value_name = "MS", default_value_t = 4_500, value_parser = clap::value_parser!(u32).range(1..))]
     pub(super) connect_timeout: u32,
 }
@@ -116,13 +118,13 @@ pub(super) struct Common {
     /// Encapsulation of packets.
     #[arg(long, alias = "carrier", value_enum, default_value = "udp")]
     pub(super) encapsulation: EncapsulationArg,
-    /// DCCP port: inside UDP, or with raw instead of the port of -p or -c. [default: 5001]
+    /// DCCP port inside UDP. With raw it replaces the port of -p or -c. [default: 5001]
     #[arg(long, value_name = "PORT")]
     pub(super) dccp_port: Option<u16>,
-    /// Congestion control for sending, and the preferred one for receiving: a number, or reno, cubic, bbr, prague.
+    /// Congestion control for sending, and the first choice for receiving: a number, or reno, cubic, bbr, prague.
     #[arg(short = 'C', long, visible_alias = "congestion", default_value_t = 5, value_parser = ccid)]
     pub(super) ccid: u8,
-    /// Congestion control required for receiving.
+    /// Congestion control that this end requires for receiving.
     #[arg(long, value_parser = ccid)]
     pub(super) rx_ccid: Option<u8>,
     /// Variant of CCID 5 or 250: tuned, or exactly as its draft specifies.
@@ -131,8 +133,8 @@ pub(super) struct Common {
     /// Let each path that shares a bottleneck take a full share there, instead of one share for all.
     #[arg(long)]
     pub(super) no_coupling: bool,
-    /// Checksum coverage (RFC 4340 section 9.2): 0 covers all data, 1 none, 2 to 15 the first 4 to 56 bytes. Used for sending if the other end
-    /// accepts it, and accepted from the other end. Only with raw.
+    /// Checksum coverage (RFC 4340 section 9.2): 0 covers all data, 1 none, 2 to 15 the first 4 to 56 bytes. This end
+    /// sends with it if the other end accepts it, and accepts it from the other end. Only with raw.
     #[arg(long, value_name = "N", default_value_t = 0, value_parser = clap::value_parser!(u8).range(..=15))]
     pub(super) coverage: u8,
     /// Encrypt like the tunnel, with the private key in this file, from `mpdccp genkey`. Off by default; both ends must encrypt, or neither.
@@ -148,24 +150,24 @@ pub(super) struct Common {
     /// Receive without a test request; the other end may be any DCCP program.
     #[arg(long)]
     pub(super) receive: bool,
-    /// Send at this constant rate, in bit/s or with k, M, G, in bursts of N messages (1 by default). 0 or absent: as fast as congestion
-    /// control allows.
+    /// Send at this constant rate, in bit/s or with k, M, G, in bursts of N messages (1 by default). With 0 or without
+    /// this flag: send as fast as congestion control allows.
     #[arg(short = 'b', long, visible_alias = "bitrate", value_name = "RATE[/N]", value_parser = pace)]
     pub(super) rate: Option<Pace>,
-    /// Bytes of each message; K is 1024.
+    /// Size of each message in bytes; K is 1024.
     #[arg(short = 'l', long, visible_alias = "length", default_value = "1200", value_parser = bytes)]
     pub(super) size: u64,
     /// Send this many messages. Without --messages, --bytes and --time: send until interrupted.
     #[arg(short = 'k', long, value_parser = clap::value_parser!(u32).range(1..))]
     pub(super) messages: Option<u32>,
-    /// Send this file, or write received data to it. Sending ends with the file, or earlier with --time,
+    /// Send this file, or write received data to it. Sending ends at the end of the file, or earlier with --time,
     /// --bytes or --messages. Lost messages leave gaps, because perf does not retransmit.
     #[arg(short = 'F', long, value_name = "FILE")]
     pub(super) file: Option<PathBuf>,
     /// Send messages until this many bytes are sent; K, M and G are powers of 1024.
     #[arg(short = 'n', long, conflicts_with = "messages", value_parser = bytes)]
     pub(super) bytes: Option<u64>,
-    /// Send for this long, seconds.
+    /// Send for this many seconds.
     #[arg(short, long, value_name = "S", value_parser = seconds)]
     pub(super) time: Option<Duration>,
     /// Size of the sender's queue, in packets.
@@ -180,10 +182,10 @@ pub(super) struct Common {
     /// Longest wait for a missing message, in milliseconds.
     #[arg(long, value_name = "MS", value_parser = clap::value_parser!(u64).range(..=60_000))]
     pub(super) reorder: Option<u64>,
-    /// Largest IP packet, bytes. Each path is probed for the size that it carries, up to this.
+    /// Largest IP packet in bytes. Each path is probed for its MTU up to this size.
     #[arg(long, default_value_t = 1500, value_parser = clap::value_parser!(u16).range(576..))]
     pub(super) mtu: u16,
-    /// Do not probe the path MTU, but use what the system knows.
+    /// Do not probe the path MTU; use the MTU that the system knows.
     #[arg(long)]
     pub(super) no_mtu_probing: bool,
     /// Give up after this many milliseconds without a packet from the peer.
@@ -192,7 +194,7 @@ pub(super) struct Common {
     /// Seconds between reports; 0 for none.
     #[arg(short, long, value_name = "S", default_value = "1", value_parser = seconds)]
     pub(super) interval: Duration,
-    /// Print one JSON document at the end, with the fields that iperf3 has for UDP.
+    /// Print one JSON document at the end, with the fields that iperf3 prints for UDP.
     #[arg(short = 'J', long, conflicts_with = "json_stream")]
     json: bool,
     /// Print events as JSON objects, one per line, as they happen.
@@ -233,14 +235,14 @@ pub(super) struct Common {
     /// Write all packets to this pcap file.
     #[arg(long, value_name = "FILE")]
     pub(super) pcap: Option<PathBuf>,
-    /// Write packets, congestion control and losses to this qlog file (JSON-SEQ, for qvis and the like).
+    /// Write packets, congestion control and losses to this qlog file (JSON-SEQ, for qvis and similar tools).
     #[arg(long, value_name = "FILE")]
     pub(super) qlog: Option<PathBuf>,
 }
 
-/// One end's command line.
+/// The command line of one end.
 pub(super) struct End {
-    /// Of a client.
+    /// Client: its own flags.
     pub(super) client_flags: Option<ClientFlags>,
     pub(super) place: String,
     pub(super) bind_dev: Option<String>,
@@ -269,7 +271,7 @@ impl From<PerfArgs> for End {
         };
         let local = bind.filter(|_| client_flags.paths.is_empty());
         client_flags.paths.extend(local.map(|local| PathArg { local, remote: None, prio: 3 }));
-        // A file has an end.
+        // A file limits the amount of data by itself.
         let reads = common.file.is_some() && !client_flags.reverse;
         if common.messages().is_none() && !common.receive && !reads {
             common.time.get_or_insert(Duration::from_secs(10));
@@ -301,7 +303,7 @@ impl Common {
     }
 }
 
-/// A CCID by number, or by Linux's name of the algorithm.
+/// Parses a CCID: its number, or Linux's name of the algorithm.
 fn ccid(text: &str) -> Result<u8, String> {
     const NAMES: [(&str, u8); 4] = [("reno", 2), ("bbr", 5), ("cubic", 7), ("prague", 252)];
     if let Some((_, ccid)) = NAMES.iter().find(|(name, _)| *name == text) {
@@ -318,7 +320,7 @@ fn ccid(text: &str) -> Result<u8, String> {
 pub(super) struct Pace {
     /// As with iperf3, 0 means no limit.
     pub(super) rate: Rate,
-    /// Messages sent at a time.
+    /// Number of messages sent at a time.
     pub(super) burst: u32,
 }
 
@@ -330,7 +332,7 @@ fn pace(text: &str) -> Result<Pace, String> {
     Ok(Pace { rate, burst })
 }
 
-/// Decimal, hexadecimal or octal, as in C.
+/// Parses a number: decimal, hexadecimal or octal, as in C.
 fn tos(text: &str) -> Result<Dscp, String> {
     let tos = match (text.strip_prefix("0x"), text.strip_prefix('0')) {
         (Some(hex), _) => u8::from_str_radix(hex, 16),
@@ -347,7 +349,7 @@ fn tos(text: &str) -> Result<Dscp, String> {
     }
 }
 
-/// Bytes in iperf3's syntax.
+/// Parses a number of bytes in iperf3's syntax.
 fn bytes(text: &str) -> Result<u64, String> {
     let (digits, shift) = match text.char_indices().last() {
         Some((at, 'k' | 'K')) => (&text[..at], 10),
@@ -370,7 +372,7 @@ mod tests {
         perf: PerfArgs,
     }
 
-    /// As docs/perf.md says: a missing answer is reported within 5 s, and a silent peer is given up after 10.
+    /// docs/perf.md promises: a missing answer is reported within 5 s, and a silent peer is given up after 10 s.
     #[test]
     fn how_long_it_waits_unless_told_otherwise() {
         let end =

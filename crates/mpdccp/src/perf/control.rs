@@ -1,5 +1,5 @@
-//! Control datagrams between both ends: the test's parameters, and the results at the end. They are JSON after a reserved message
-//! number; each is repeated until it is answered.
+//! Control datagrams between both ends: the parameters of the test, and the results at the end. Each is JSON after a
+//! reserved message number, and is repeated until it is answered.
 
 use crate::perf::counts::{In, Tally};
 use crate::perf::cpu::Share;
@@ -8,15 +8,15 @@ use crate::perf::sender::{Load, MAX_BURST};
 use mpdccp_units::{Duration, Rate};
 use serde::{Deserialize, Serialize};
 
-/// Version of the exchange; ends of different versions do not work together.
+/// Version of this protocol; ends with different versions do not work together.
 pub(crate) const VERSION: u32 = 1;
-/// Takes the place of a message's number, which is always smaller.
+/// A control datagram has this prefix instead of a message number. Message numbers are always smaller.
 const PREFIX: [u8; 8] = *b"\xff\xff\xff\xffperf";
 /// Longest datagram accepted.
 const MAX_LEN: usize = 1200;
-/// Longest control datagram with a part of the output: packets of 576 bytes carry it.
+/// Longest control datagram that contains a part of the output. It fits into packets of 576 bytes.
 const PART: usize = 480;
-/// Longest time that a client may request, as in `seconds` of the command line.
+/// Longest time that a client may request, like the limit of `seconds` on the command line.
 const MAX_TIME_MS: u64 = 1_000_000_000;
 
 /// The test that a client requests.
@@ -32,12 +32,12 @@ pub(crate) struct Test {
     /// Bytes of each message.
     pub(crate) size: usize,
     pub(crate) rate_bps: Option<u64>,
-    /// Messages sent at a time; 0 is 1.
+    /// Number of messages sent at a time; 0 means 1.
     #[serde(default)]
     pub(crate) burst: u32,
     pub(crate) messages: Option<u32>,
     pub(crate) time_ms: Option<u64>,
-    /// Initial time that is not counted.
+    /// Time at the start of the test that is not counted.
     #[serde(default)]
     pub(crate) omit_ms: u64,
     /// The client will ask for the server's output.
@@ -72,24 +72,24 @@ impl Test {
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(tag = "type", rename_all = "snake_case")]
 pub(crate) enum Control {
-    /// Client: the test's parameters.
+    /// Client: requests this test.
     Hello { version: u32, test: Test },
-    /// Server: accepts.
+    /// Server: accepts the test.
     Ready,
     /// Server: refuses the test, or ends it.
     Refused { why: String },
     /// Client: asks for the server's output from this byte on.
     Output { from: usize },
-    /// Server: a part of its output, and the length of all.
+    /// Server: a part of its output, and the total length of the output.
     Text { from: usize, total: usize, text: String },
-    /// The sender has sent everything.
+    /// Either end: has sent all its data.
     Done {
         #[serde(default)]
         sent: Option<Tally>,
         #[serde(default)]
         cpu: Option<Share>,
     },
-    /// The answer: received messages, and CPU use.
+    /// Answer to `Done`: received messages, and CPU use.
     Results {
         received: In,
         #[serde(default)]
@@ -98,13 +98,13 @@ pub(crate) enum Control {
 }
 
 impl Control {
-    /// The part of the server's output that begins at `from` and fits into every packet.
+    /// The part of the server's output that begins at `from` and fits into the packets of every path.
     pub(crate) fn part(output: &str, from: usize) -> Control {
         let rest = output.get(from..).unwrap_or("");
         let (mut most, total) = (PART, output.len());
         loop {
             let part = Control::Text { from, total, text: rest[..rest.floor_char_boundary(most)].into() };
-            // JSON escapes make text longer.
+            // JSON escapes make the text longer.
             if part.write().len() <= PART || most < 8 {
                 return part;
             }
@@ -117,13 +117,14 @@ impl Control {
         [&PREFIX[..], &json].concat()
     }
 
-    /// Parses a control datagram; `None` if it is not one, an error if it is invalid. Text in it is limited and safe to print.
+    /// Parses a control datagram. Returns `None` if it is not one, and an error if it is invalid. Texts in it are
+    /// limited in length and safe to print.
     pub(crate) fn read(bytes: &[u8]) -> Option<Result<Control, serde_json::Error>> {
         let json = bytes.strip_prefix(&PREFIX)?;
         let read = serde_json::from_slice(json.get(..MAX_LEN).unwrap_or(json));
         Some(match read {
             Ok(Control::Hello { test, .. }) if !test.is_possible() => {
-                Err(serde::de::Error::custom("impossible size, rate or time"))
+                Err(serde::de::Error::custom("size, rate or time out of range"))
             }
             Ok(Control::Refused { why }) => Ok(Control::Refused { why: printable(&why) }),
             Ok(Control::Text { from, total, text }) => {

@@ -1,4 +1,4 @@
-//! Counts of both ends over a time span.
+//! Counts of sent and received messages over a time span.
 
 use crate::perf::lap::{PathSent, Sent};
 use crate::perf::meter::{AboveLeast, Latency, Meter, OneWay, Span};
@@ -58,9 +58,9 @@ pub(crate) struct In {
     #[serde(skip_serializing_if = "Option::is_none")]
     reordered: Option<u64>,
     jitter_ms: Option<f64>,
-    /// One-way latency; for echoes, the round trip.
+    /// One-way latency; for echoes, the round-trip time.
     latency_ms: Option<Latency>,
-    /// For echoes.
+    /// Estimated one-way latency; only for echoes.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     one_way_ms: Option<OneWay>,
 }
@@ -98,7 +98,7 @@ impl Out {
         }
     }
 
-    /// Its line of the table; the round-trip time is that of the fastest path.
+    /// The line of the table for these counts; the round-trip time is that of the fastest path.
     pub(crate) fn row(&self) -> Row {
         let rtt = self.paths.iter().filter_map(|path| path.rtt_ms).reduce(f64::min);
         let Out { bytes, mbps, lost, messages, .. } = *self;
@@ -150,7 +150,7 @@ impl In {
         In::of(&meter.total, meter.echo, span.as_secs_f64(), meter.lost(), reordered, meter.jitter_ms())
     }
 
-    /// Its line of the table.
+    /// The line of the table for these counts.
     pub(crate) fn row(&self) -> Row {
         let In { bytes, mbps, jitter_ms, lost, messages, .. } = *self;
         Row { bytes, mbps, delay_ms: jitter_ms, lost, total: messages.saturating_add(lost) }

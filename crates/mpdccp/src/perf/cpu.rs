@@ -3,7 +3,7 @@
 use serde::{Deserialize, Serialize};
 use std::time::Instant;
 
-/// CPU use, percent of one core.
+/// CPU use in percent of one core.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub(crate) struct Share {
     pub(crate) total: f64,
@@ -11,7 +11,7 @@ pub(crate) struct Share {
     pub(crate) system: f64,
 }
 
-/// Measures from its creation on.
+/// Measures the CPU use since its creation.
 pub(crate) struct Cpu {
     since: Instant,
     before: [f64; 2],
@@ -53,7 +53,7 @@ mod tests {
         }
         let Share { total, user, system } = cpu.share();
         assert!(user > 0.0 && total == user + system);
-        // Only what follows the creation counts.
+        // Only CPU time after the creation counts.
         assert!(Cpu::new().before[0] > 0.0);
     }
 }

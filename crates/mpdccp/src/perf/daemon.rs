@@ -1,11 +1,11 @@
-//! A server in the background: starts the program again without a terminal.
+//! A server in the background: perf starts itself again without a terminal.
 
 use crate::error::Error;
 use std::io::{BufRead, BufReader, Read};
 use std::os::unix::process::CommandExt;
 use std::process::{Command, Stdio};
 
-/// Marks the background process.
+/// Environment variable that marks the background process.
 const MARK: &str = "MPDCCP_PERF_IN_BACKGROUND";
 
 /// Whether this is the background process.
@@ -13,7 +13,7 @@ pub(crate) fn is_one() -> bool {
     std::env::var_os(MARK).is_some()
 }
 
-/// Starts this command line again in the background; returns once it listens, or with its error.
+/// Starts this command line again in the background. Returns once the server listens, or returns its error.
 pub(crate) fn start() -> Result<(), Error> {
     let cannot = |e: std::io::Error| Error::runtime(format!("-D: cannot start in the background: {e}"));
     let mut command = Command::new(std::env::current_exe().map_err(cannot)?);

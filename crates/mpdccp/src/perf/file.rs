@@ -6,7 +6,7 @@ use std::fs::{self, File, OpenOptions};
 use std::io::{self, BufReader, BufWriter, Read, Write};
 use std::path::Path;
 
-/// The data of messages.
+/// Source of the data of sent messages.
 #[derive(Debug)]
 pub(crate) struct Source {
     file: BufReader<File>,
@@ -18,8 +18,8 @@ impl Source {
         Ok(Source { file: BufReader::new(File::open(path)?), ended: false })
     }
 
-    /// Fills a message after its stamp and shortens it at the end of the file; false if nothing is left. A file that cannot be read
-    /// ends there.
+    /// Fills a message after its header, and shortens it at the end of the file. Returns false if no data is left. A
+    /// read error counts as the end of the file.
     pub(crate) fn fill(&mut self, message: &mut Vec<u8>) -> bool {
         let mut at = STAMPED;
         while at < message.len() && !self.ended {
@@ -35,7 +35,7 @@ impl Source {
     }
 }
 
-/// Destination of the data of received messages, in the order of arrival.
+/// Writes the data of received messages in the order of arrival.
 pub(crate) struct Store(BufWriter<File>);
 
 impl Store {
@@ -71,7 +71,7 @@ pub(crate) fn check(path: &Path, reads: bool, writes: bool) -> Result<(), Error>
     checked.map_err(|e| wrong(e.to_string()))
 }
 
-/// Such as /dev/zero.
+/// Whether this is a device such as /dev/zero.
 fn is_device(kind: fs::FileType) -> bool {
     std::os::unix::fs::FileTypeExt::is_char_device(&kind)
 }

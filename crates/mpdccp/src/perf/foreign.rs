@@ -1,4 +1,4 @@
-//! Flags of iperf3 that do not exist here. Each ends with an error that names the alternative.
+//! Flags of iperf3 that perf does not have. Each causes an error that names the alternative.
 
 use clap::error::ErrorKind;
 use clap::parser::ValueSource;
@@ -7,7 +7,7 @@ use clap::{Arg, ArgAction, ArgMatches, Args, Command, FromArgMatches};
 struct Flag {
     short: Option<char>,
     long: &'static str,
-    /// The flag has a value.
+    /// Whether the flag takes a value.
     value: bool,
     instead: &'static str,
 }
@@ -58,7 +58,7 @@ const FLAGS: &[Flag] = &[
     flag(None, "use-pkcs1-padding", false, NO_LOGIN),
 ];
 
-/// Accepts the flags in order to refuse them.
+/// Makes clap accept these flags, so that perf can refuse them with its own errors.
 pub(crate) struct Foreign;
 
 impl Args for Foreign {

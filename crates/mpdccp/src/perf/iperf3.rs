@@ -13,19 +13,21 @@ pub(crate) struct Document {
     test: Option<Value>,
     opened: Vec<Value>,
     intervals: Vec<Value>,
-    /// Streams of the current interval.
+    /// Streams that reported in the current interval.
     streams: Vec<Value>,
     ends: Vec<Value>,
-    /// Missing messages of each session at the last interval: records count them since the beginning.
+    /// Missing messages of each session at the last interval. The records contain totals since the start of the
+    /// session.
     missing: BTreeMap<u64, u64>,
 }
 
-/// A test under iperf3's names. Parsers know the protocols TCP, UDP and SCTP; the counts are those of UDP.
+/// A test under iperf3's names. Parsers of iperf3's output know only TCP, UDP and SCTP; the document uses the fields of
+/// UDP.
 pub(crate) fn test_start(test: Option<&Test>, streams: u32, tos: u8) -> Value {
     let mut start = json!({ "protocol": "UDP", "num_streams": streams, "tos": tos });
     if let Some(test) = test {
         start["blksize"] = test.size.into();
-        // iperf3 has whole seconds.
+        // iperf3 counts whole seconds.
         start["omit"] = test.omit_ms.div_ceil(1000).into();
         start["duration"] = test.time_ms.unwrap_or(0).div_ceil(1000).into();
         start["bytes"] = test.messages.map_or(0, |n| u64::from(n) * test.size as u64).into();
@@ -42,16 +44,16 @@ fn timestamp() -> Value {
     json!({ "time": utc(), "timesecs": now })
 }
 
-/// iperf3 has a socket for each direction of a stream.
+/// Number of a stream's socket: in iperf3 each direction has its own.
 fn socket(session: &Value, sender: bool) -> u64 {
     session.as_u64().unwrap_or(0) * 2 + u64::from(!sender)
 }
 
-/// One direction of a session over a time span, with iperf3's names. `record` has the sent or received counts.
+/// One direction of a session over a time span, with iperf3's names. `record` contains the counts of that direction.
 fn stream(session: &Value, from: &Value, to: &Value, record: &Value, sender: bool) -> Value {
     let number = |name: &str| record[name].as_f64().unwrap_or(0.0);
     let (arrived, lost) = (number("messages"), number("lost"));
-    // A receiver adds missing messages to its packets. A sender has already counted lost messages.
+    // A receiver's packets exclude missing messages, so add them. A sender's packets already include lost messages.
     let packets = if sender { arrived } else { arrived + lost };
     json!({
         "socket": socket(session, sender),
@@ -74,7 +76,7 @@ fn percent(lost: f64, packets: f64) -> f64 {
     if packets > 0.0 { lost * 100.0 / packets } else { 0.0 }
 }
 
-/// A sent stream in the results: the sender's bytes, and what the receiver found, if it is known.
+/// A sent stream in the results: the bytes of the sender with the losses and jitter of the receiver, if known.
 fn as_received(mut stream: Value, received: &Value) -> Value {
     if stream["sender"] == true && received.is_object() {
         let number = |name: &str| received[name].as_f64().unwrap_or(0.0);
@@ -108,7 +110,7 @@ fn sum<'a>(streams: impl Iterator<Item = &'a Value>) -> Option<Value> {
     }))
 }
 
-/// Adds the sums of both directions under iperf3's names: the first is the client's.
+/// Adds the sums of both directions under iperf3's names; the client's direction comes first.
 fn add_sums(to: &mut Value, streams: &[Value], client: bool) {
     let of = |sender: bool| sum(streams.iter().filter(|s| s["sender"] == sender));
     let sums = [client, !client].into_iter().filter_map(of);
@@ -116,7 +118,7 @@ fn add_sums(to: &mut Value, streams: &[Value], client: bool) {
 }
 
 impl Document {
-    /// `start` contains what is known before the first connection.
+    /// `start`: the part of the document that is known before the first connection.
     pub(crate) fn new(start: Value) -> Document {
         Document {
             start,
@@ -139,7 +141,7 @@ impl Document {
                 self.opened.push(record.clone());
             }
             Some("interval") => {
-                // Each session reports once per interval.
+                // A socket that reports again begins the next interval: each session reports once per interval.
                 let sockets = [true, false].map(|sender| socket(&record["session"], sender));
                 if self.streams.iter().any(|s| sockets.iter().any(|socket| s["socket"] == *socket)) {
                     self.end_interval();
@@ -168,7 +170,7 @@ impl Document {
         }
     }
 
-    /// The test of a server's client.
+    /// Sets the test that a server's client requested.
     pub(crate) fn set_test(&mut self, test: Option<&Test>) {
         if !self.is_clients() {
             self.test = Some(test_start(test, self.opened.len() as u32, 0));
@@ -184,7 +186,7 @@ impl Document {
         !self.ends.is_empty() || !self.intervals.is_empty()
     }
 
-    /// Returns the document, and begins the next one.
+    /// Returns the document, and starts the next one.
     pub(crate) fn take(&mut self, error: Option<&str>) -> Value {
         self.end_interval();
         let ends = std::mem::take(&mut self.ends);
@@ -200,7 +202,7 @@ impl Document {
         let udp: Vec<Value> = streams.iter().map(|stream| json!({ "udp": stream })).collect();
         let mut end = json!({ "streams": udp });
         add_sums(&mut end, &streams, self.is_clients());
-        // The counts of both ends, for each direction.
+        // The counts of both ends for each direction.
         let total = |counts: &str, sender: bool| {
             let counts = ends.iter().map(|end| (&end["session"], &end[counts]));
             let counts = counts.filter(|(_, record)| record.is_object());
@@ -219,7 +221,7 @@ impl Document {
                 }
             }
         }
-        // Concurrent sessions share the process, and begin and end together.
+        // Concurrent sessions share the process, so one of them has the CPU use of all.
         let cpu = |of: &str, name: &str| ends.iter().find_map(|end| end[of][name].as_f64()).unwrap_or(0.0);
         let mut share = json!({});
         for name in ["total", "user", "system"] {
@@ -239,7 +241,7 @@ impl Document {
         document
     }
 
-    /// Writes the sockets of these streams, and of sessions without any, and forgets the sessions.
+    /// Writes the sockets of these streams and of sessions without streams, then forgets the sessions.
     fn connect(&mut self, streams: &[Value]) {
         let mut connected = Vec::new();
         for record in std::mem::take(&mut self.opened) {
@@ -270,12 +272,12 @@ impl Document {
     }
 }
 
-/// The sent counts of a record, or else the received ones.
+/// The sent counts of a record if present, otherwise the received counts.
 fn span(record: &Value) -> &Value {
     if record["sent"].is_object() { &record["sent"] } else { &record["received"] }
 }
 
-/// The directions of a session in a record.
+/// The directions of a session that a record contains.
 fn directions<'a>(record: &'a Value, from: &'a Value, to: &'a Value) -> impl Iterator<Item = Value> + 'a {
     let of = move |name: &'a str| {
         let span = &record[name];
@@ -330,7 +332,7 @@ mod tests {
             (&json!(8), &json!(80))
         );
         assert_eq!(end["sum_received"]["lost_percent"], 10.0);
-        // The sender's bytes with the losses that the receiver found.
+        // The bytes of the sender, with the losses that the receiver found.
         let udp = &end["streams"][0]["udp"];
         assert_eq!(
             [&udp["bytes"], &udp["lost_packets"], &udp["lost_percent"]],

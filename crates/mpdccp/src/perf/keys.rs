@@ -1,4 +1,4 @@
-//! Keys: with them, channels encrypt packets between the sockets and the sessions.
+//! Keys for encryption. With keys, secure channels encrypt all packets between sessions and sockets.
 
 use crate::error::Error;
 use crate::keys::read_secret;
@@ -11,8 +11,8 @@ use mpdccp_units::Duration;
 /// Keys of one end.
 pub(crate) struct Keys {
     own: PrivateKey,
-    /// The server's key for a client, or the clients' keys for a server; if a server has none, it admits all
-    /// clients with a key.
+    /// Client: the server's key. Server: the keys of the clients; if empty, the server admits all clients that have a
+    /// key.
     peers: Vec<PublicKey>,
 }
 
@@ -60,7 +60,7 @@ impl Keys {
         self.peers.is_empty()
     }
 
-    /// Hint for a client that gets no answer.
+    /// Hint for a client that receives no answer.
     pub(crate) fn hint(&self) -> String {
         let server = self.peers.first().map(PublicKey::to_string).unwrap_or_default();
         let own = self.public();
@@ -69,13 +69,13 @@ impl Keys {
         )
     }
 
-    /// A server's clients, by the numbers of their keys.
+    /// Filters for a server's clients; each client has the number of its key.
     pub(super) fn filters(&self) -> Vec<PeerFilter> {
         (0u32..).zip(&self.peers).map(|(id, _)| PeerFilter { id, remotes: Vec::new() }).collect()
     }
 
-    /// Encrypts everything from now on. A server without a list of clients admits `strangers` at a time; a
-    /// client admits none.
+    /// Encrypts all packets from now on. A server without a list of clients admits up to `strangers` unknown clients at
+    /// a time; a client admits none.
     pub(super) fn secure(&self, core: &mut Core, strangers: Option<usize>) -> Result<(), Error> {
         let since_1970 = Clock.wall_nanos().saturating_sub(core.clock.now().as_nanos());
         let mut channels = Channels::new(Settings {

@@ -1,21 +1,21 @@
-//! Counts of a transfer: at a point in time, and between two.
+//! Counts of a transfer at a point in time, and their difference between two points.
 
 use crate::perf::meter::Span;
 use mpdccp_proto::PathState;
 use mpdccp_units::Duration;
 
-/// Counts of a sender since the beginning.
+/// Counts of a sender since the start.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Sent {
-    /// Dropped from the queue.
+    /// Messages dropped from the queue.
     pub(crate) dropped: u64,
-    /// Left the queue.
+    /// Messages that left the queue.
     pub(crate) left: u64,
-    /// Declared lost.
+    /// Messages declared lost.
     pub(crate) lost: u64,
-    /// Difference in bytes between the last message and the others.
+    /// Bytes by which the last message is shorter than the others.
     pub(crate) short: u64,
-    /// Each current path.
+    /// Counts of each current path.
     pub(crate) paths: Vec<PathSent>,
 }
 
@@ -28,7 +28,7 @@ pub(crate) struct PathSent {
     pub(crate) left: u64,
     pub(crate) lost: u64,
     pub(crate) rtt: Option<Duration>,
-    /// Window, bytes.
+    /// Congestion window, bytes.
     pub(crate) cwnd: u64,
     pub(crate) phase: &'static str,
     /// Largest IP packet, bytes.
@@ -42,13 +42,13 @@ pub(crate) struct Lap {
     pub(crate) size: usize,
     pub(crate) sent: Option<(Sent, Sent)>,
     pub(crate) received: Option<Span>,
-    /// Missing since the beginning.
+    /// Messages missing since the start.
     pub(crate) lost: u64,
     pub(crate) jitter_ms: Option<f64>,
     /// The value of `lost` at the last report.
     pub(crate) lost_before: u64,
-    /// The received messages are echoes.
+    /// Whether the received messages are echoes.
     pub(crate) echo: bool,
-    /// Excluded from the summary.
+    /// Whether the results exclude this lap.
     pub(crate) omitted: bool,
 }

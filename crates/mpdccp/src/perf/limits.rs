@@ -1,4 +1,4 @@
-//! Limits of a server for its clients.
+//! Limits that a server sets for its clients.
 
 use crate::perf::control::Test;
 use crate::perf::values::{seconds, with_number};
@@ -8,20 +8,20 @@ use mpdccp_proto::SessionId;
 use mpdccp_units::{Duration, Rate, Time};
 use std::collections::BTreeMap;
 
-/// A test may last this much longer than the limit: for its handshake, its last packets and its results.
+/// Extra time beyond the limit: for the handshake, the last packets and the results of a test.
 const GRACE: Duration = Duration::from_secs(5);
 
 #[derive(Args, Clone, Copy, Debug, Default)]
 pub(crate) struct Limits {
-    /// Server: limit the total rate of all connections and directions, as an average over S seconds (5 by
-    /// default). The server refuses a test that requests more. It ends the fastest connection while the total
-    /// is above the limit.
+    /// Server: limit the total rate of all connections in both directions, averaged over S seconds (5 by default). The
+    /// server refuses a test with a higher rate. While the total exceeds the limit, it ends the fastest connection.
     #[arg(id = "server_rate", long = "server-bitrate-limit", value_name = "RATE[/S]", conflicts_with = "client", value_parser = rate_limit)]
     rate: Option<RateLimit>,
     /// Server: refuse and end tests that take longer.
     #[arg(long = "server-max-duration", value_name = "S", conflicts_with = "client", value_parser = limit)]
     duration: Option<Duration>,
-    /// Server: end connections that carry nothing for this long. With --one-off, also exit if no client connects for this long.
+    /// Server: end connections that carry no data for this long. With --one-off, also exit if no client connects for
+    /// this long.
     #[arg(long = "idle-timeout", value_name = "S", conflicts_with = "client", value_parser = limit)]
     pub(crate) idle: Option<Duration>,
 }
@@ -45,11 +45,11 @@ fn limit(text: &str) -> Result<Duration, String> {
 /// Usage of a connection, for comparison with the limits.
 #[derive(Clone, Copy)]
 pub(crate) struct Use {
-    /// When its test began, or else when it opened.
+    /// When the test began, or when the connection opened if no test has begun.
     pub(crate) opened: Time,
-    /// Bytes of all messages, both directions.
+    /// Bytes of all messages in both directions.
     pub(crate) bytes: u64,
-    /// It is refused or ended already, and waits for the client to close.
+    /// The connection was refused or ended, and waits for the client to close it.
     pub(crate) ended: bool,
 }
 
@@ -58,7 +58,7 @@ impl Limits {
         self.rate.is_some() || self.duration.is_some() || self.idle.is_some()
     }
 
-    /// Why a test is refused.
+    /// The reason to refuse a test, if any.
     pub(crate) fn refusal(&self, test: &Test) -> Option<String> {
         let directions = u64::from(test.up || test.echo) + u64::from(test.down || test.echo);
         let wanted = test.rate_bps.unwrap_or(0).saturating_mul(directions);
@@ -71,7 +71,7 @@ impl Limits {
         (!fits).then(|| format!("the server's limit is {} s; use -t", most.as_secs_f64()))
     }
 
-    /// Why a connection has to end, apart from its rate.
+    /// The reason to end a connection, if any, except its rate.
     fn overrun(&self, now: Time, opened: Time, active: Time) -> Option<String> {
         if let Some(most) = self.duration.filter(|most| now.since(opened) > *most + GRACE) {
             return Some(format!("it took longer than the server's limit of {} s", most.as_secs_f64()));
@@ -86,12 +86,12 @@ pub(crate) struct Watch {
     limits: Limits,
     /// Start of the rate measurement.
     measured_from: Time,
-    /// The last time with an open connection.
+    /// The last time at which a connection was open.
     alone_since: Time,
     connections: BTreeMap<SessionId, Seen>,
 }
 
-/// A connection at the last look.
+/// A connection at the previous check.
 #[derive(Clone, Copy)]
 struct Seen {
     bytes: u64,
@@ -106,8 +106,8 @@ impl Watch {
         Watch { limits, measured_from: now, alone_since: now, connections: BTreeMap::new() }
     }
 
-    /// The connections that have to end now, with the reason: those beyond their limits, and the fastest one if all
-    /// together carried more than is allowed since the measurement began.
+    /// Returns the connections to end now, each with the reason: connections beyond their own limits, and the fastest
+    /// one if the total since the start of the measurement exceeds the limit.
     pub(crate) fn look(
         &mut self,
         now: Time,
@@ -141,7 +141,7 @@ impl Watch {
         ends
     }
 
-    /// The idle limit, if no connection has been open for that long.
+    /// Returns the idle limit if no connection has been open for that long.
     pub(crate) fn idle(&self, now: Time) -> Option<Duration> {
         self.limits.idle.filter(|idle| now.since(self.alone_since) >= *idle)
     }
@@ -189,7 +189,8 @@ pub(crate) mod tests {
         Time::ZERO + Duration::from_secs_f64(s)
     }
 
-    /// Sessions that end at this time; each is given by its number, bytes so far, and whether it has ended already.
+    /// Sessions that the server ends at this time. A connection is (number, bytes so far, whether it has ended
+    /// already).
     fn ended(watch: &mut Watch, s: f64, connections: &[(u64, u64, bool)]) -> Vec<u64> {
         let used = |(session, bytes, ended)| (SessionId(session), Use { opened: second(0.0), bytes, ended });
         watch.look(second(s), connections.iter().copied().map(used)).keys().map(|session| session.0).collect()
@@ -218,22 +219,26 @@ pub(crate) mod tests {
         assert_eq!(ended(&mut watch, 21.5, &[(1, 1, false), (2, 0, false)]), [2]);
         assert_eq!(ended(&mut watch, 30.0, &[(1, 1, false), (2, 0, true)]), NONE);
         assert_eq!(ended(&mut watch, 30.5, &[(1, 1, false)]), [1]);
-        // Alone again.
+        // No connection is open again.
         assert_eq!(watch.idle(second(40.0)), None);
         assert_eq!(watch.idle(second(40.5)), Some(Duration::from_secs(10)));
     }
 
     #[test]
     fn the_fastest_connection_ends_if_all_together_are_too_fast() {
-        // At most 2,000,000 bytes in two seconds.
+        // The limit allows 2,000,000 bytes in two seconds.
         let rate = rate_limit("8M/2").unwrap_or_else(|e| panic!("{e}"));
         let limits = Limits { rate: Some(rate), ..Limits::default() };
         assert!(limits.any());
         let mut watch = Watch::new(limits, second(0.0));
-        assert_eq!(ended(&mut watch, 1.9, &[(1, 900_000, false), (2, 1_200_000, false)]), NONE, "too early");
+        assert_eq!(
+            ended(&mut watch, 1.9, &[(1, 900_000, false), (2, 1_200_000, false)]),
+            NONE,
+            "two seconds have not passed"
+        );
         let all = [(1, 900_000, false), (2, 1_200_000, false), (3, 100_000, false)];
         assert_eq!(ended(&mut watch, 2.0, &all), [2]);
-        // The ended connection still carries data, and each measurement begins anew.
+        // The ended connection still carries data. Each measurement starts again from zero.
         let all = [(1, 1_700_000, false), (2, 2_000_000, true), (3, 500_000, false)];
         assert_eq!(ended(&mut watch, 4.0, &all), NONE, "2,000,000 bytes");
         let all = [(1, 2_500_000, false), (2, 3_000_000, true), (3, 700_001, false)];

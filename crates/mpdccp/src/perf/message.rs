@@ -1,24 +1,24 @@
-//! Format of a datagram: number, clock and send time, in echoes the arrival time at the server, then zeros. Receivers need only the
-//! number.
+//! Format of a datagram: number, clock, send time, then zeros. An echo also contains its arrival time at the server.
+//! Receivers need only the number.
 
 use mpdccp_units::{Duration, Time};
 
-/// Smallest message.
+/// Size of the smallest message.
 pub(crate) const MIN_LEN: usize = 4;
-/// Largest message: no IP packet carries more.
+/// Size of the largest message; no IP packet carries more.
 pub(crate) const MAX_LEN: usize = u16::MAX as usize;
-/// Length with clock and time.
+/// Length of number, clock and send time.
 pub(crate) const STAMPED: usize = 16;
 
 /// Position of an echo's arrival time.
 const ECHOED: std::ops::Range<usize> = STAMPED..STAMPED + 8;
 
-/// Identifies this machine's monotonic clock: times of another clock are not comparable.
+/// Identifies the monotonic clock of a machine; times of different clocks are not comparable.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct ClockId(u32);
 
 impl ClockId {
-    /// This machine since its boot; never zero, which means no clock.
+    /// The clock of this machine since its boot. Never zero, because zero means no clock.
     pub(crate) fn here() -> ClockId {
         let boot = std::fs::read_to_string("/proc/sys/kernel/random/boot_id").unwrap_or_default();
         // A UUID begins with eight hexadecimal digits.
@@ -49,13 +49,13 @@ impl Stamp {
         (clock.0 != 0 && clock == self.clock).then(|| now.since(self.at))
     }
 
-    /// Transit time, nanoseconds, plus the offset between the clocks.
+    /// Transit time plus the offset between the clocks, nanoseconds.
     pub(crate) fn transit(&self, now: Time) -> i64 {
         now.as_nanos().wrapping_sub(self.at.as_nanos()) as i64
     }
 }
 
-/// Server: writes the arrival time of an echoed message, by its own clock, if there is room.
+/// Server: writes the arrival time by the server's clock into an echoed message, if it has room.
 pub(crate) fn note_arrival(bytes: &mut [u8], now: Time) {
     if let Some(place) = bytes.get_mut(ECHOED) {
         place.copy_from_slice(&now.as_nanos().to_be_bytes());
@@ -68,7 +68,7 @@ pub(crate) fn arrival(bytes: &[u8]) -> Option<Time> {
     (at != 0).then(|| Time::from_nanos(at))
 }
 
-/// Number, and stamp if present.
+/// Returns the number of a message, and its stamp if present.
 pub(crate) fn read(bytes: &[u8]) -> Option<(u32, Option<Stamp>)> {
     let (number, rest) = bytes.split_first_chunk()?;
     let stamp = || {
@@ -114,6 +114,6 @@ mod tests {
         assert_eq!(read(&[0, 0, 0, 9]), Some((9, None)));
         assert_eq!(read(&[0, 0, 9]), None);
         let (_, stamp) = read(&[0; 1000]).unwrap();
-        assert_eq!(stamp.unwrap().age(ClockId(0), Time::ZERO), None, "no clock is no clock");
+        assert_eq!(stamp.unwrap().age(ClockId(0), Time::ZERO), None, "a message without a clock has no age");
     }
 }

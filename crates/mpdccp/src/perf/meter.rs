@@ -1,4 +1,4 @@
-//! Counts of a receiver.
+//! Counts messages at a receiver.
 
 use crate::perf::message::{self, ClockId};
 use hdrhistogram::Histogram;
@@ -11,13 +11,13 @@ pub(crate) struct Span {
     pub(crate) bytes: u64,
     /// One-way latency, microseconds.
     latency: Option<Histogram<u64>>,
-    /// For echoes with an arrival time: the forward and the reverse direction.
+    /// For echoes with an arrival time: transits of the forward and of the reverse direction.
     forward: Transits,
     reverse: Transits,
 }
 
-/// Transit times of one direction, each shifted by the offset between the clocks. The excess over the minimum
-/// does not depend on the offset.
+/// Transit times of one direction. Each includes the offset between the clocks, but the excess over the minimum does
+/// not depend on the offset.
 #[derive(Clone, Copy, Default)]
 struct Transits {
     count: u64,
@@ -50,7 +50,7 @@ impl Transits {
 
 impl Span {
     fn new() -> Span {
-        // Three digits, from a microsecond to a minute.
+        // Three significant digits, from a microsecond to a minute.
         let latency = Histogram::new_with_bounds(1, 60_000_000, 3).ok();
         Span { messages: 0, bytes: 0, latency, forward: Transits::default(), reverse: Transits::default() }
     }
@@ -63,7 +63,7 @@ impl Span {
         }
     }
 
-    /// Percentiles of the latency; `None` without a common clock.
+    /// Percentiles of the latency; `None` if both ends have no common clock.
     pub(crate) fn latency(&self) -> Option<Latency> {
         let ms = |us: u64| us as f64 / 1e3;
         let histogram = self.latency.as_ref().filter(|h| !h.is_empty())?;
@@ -88,11 +88,11 @@ impl Span {
 /// One-way latency between machines whose clocks differ, ms.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub(crate) struct OneWay {
-    /// Half the round trip.
+    /// Estimate: half the round trip.
     pub(crate) estimate: Option<Latency>,
-    /// Excess over its minimum in the forward direction.
+    /// Excess over the minimum, forward direction.
     pub(crate) forward: Option<AboveLeast>,
-    /// Excess over its minimum in the reverse direction.
+    /// Excess over the minimum, reverse direction.
     pub(crate) reverse: Option<AboveLeast>,
 }
 
@@ -114,17 +114,17 @@ pub(crate) struct Latency {
 /// Counts messages by their numbers.
 pub(crate) struct Meter {
     clock: ClockId,
-    /// Messages are echoes.
+    /// Whether the messages are echoes.
     pub(crate) echo: bool,
     pub(crate) total: Span,
-    /// Counts since [`Meter::lap`].
+    /// Counts since the last call of [`Meter::lap`].
     pub(crate) span: Span,
-    /// Initial time, from the first message on, that is not counted.
+    /// Time after the first message that is not counted.
     pub(crate) omit: Duration,
     began: Option<Time>,
-    /// First number that counts.
+    /// Smallest message number that counts.
     base: u64,
-    /// One more than the largest number so far.
+    /// Largest number so far, plus one.
     next: u64,
     /// Transit of the newest message, nanoseconds plus the clock offset, and its smoothed variation
     /// (RFC 3550 section 6.4.1).
@@ -158,7 +158,7 @@ impl Meter {
         }
     }
 
-    /// A datagram arrived.
+    /// Counts a datagram that arrived.
     pub(crate) fn on_message(&mut self, now: Time, bytes: &[u8]) {
         let Some((number, stamp)) = message::read(bytes) else {
             self.malformed += 1;
@@ -194,17 +194,17 @@ impl Meter {
         self.last = Some(now);
     }
 
-    /// Variation of the transit time, ms; needs no common clock.
+    /// Variation of the transit time, ms. It does not need a common clock.
     pub(crate) fn jitter_ms(&self) -> Option<f64> {
         self.transit.map(|_| self.jitter / 1e6)
     }
 
-    /// Missing numbers.
+    /// Number of missing messages.
     pub(crate) fn lost(&self) -> u64 {
         (self.next - self.base).saturating_sub(self.total.messages)
     }
 
-    /// Starts the next span.
+    /// Returns the counts of this span, and starts the next span.
     pub(crate) fn lap(&mut self) -> Span {
         std::mem::replace(&mut self.span, Span::new())
     }
@@ -240,7 +240,7 @@ mod tests {
         for (at, number) in [(100, 0), (105, 3), (109, 4), (110, 6), (111, 5), (112, 2), (113, 8)] {
             meter.on_message(Time::from_millis(at), &message::write(number, 50, clock, Time::ZERO));
         }
-        // 5, 6 and 8 of 5 to 8.
+        // Messages 5, 6 and 8 of 5 to 8 arrived.
         assert_eq!((meter.total.messages, meter.lost(), meter.reordered), (3, 1, 1));
         assert_eq!(meter.first, Some(Time::from_millis(110)));
     }
@@ -255,7 +255,7 @@ mod tests {
             let sent = Time::from_millis(u64::from(number) * 10);
             meter.on_message(Time::from_millis(at), &message::write(number, 50, clock, sent));
         }
-        // Transits of 50, 50 and 66 ms.
+        // The transits take 50, 50 and 66 ms.
         assert_eq!(meter.jitter_ms(), Some(1.0));
     }
 

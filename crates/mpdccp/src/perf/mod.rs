@@ -54,7 +54,7 @@ pub(crate) fn main(command: PerfArgs) -> ExitCode {
     error.code
 }
 
-/// Returns the error if the run's JSON document already reported it.
+/// Returns `Ok` with the error if the JSON document already contains it.
 fn run(command: PerfArgs) -> Result<Option<Error>, Error> {
     let plan = Plan::try_from(command)?;
     if plan.daemon && !daemon::is_one() {
@@ -79,7 +79,7 @@ fn run(command: PerfArgs) -> Result<Option<Error>, Error> {
         PerfApp::start(core, plan)
     })?;
     let handle = driver.handle();
-    // SIGINT, SIGTERM and SIGHUP.
+    // This handles SIGINT, SIGTERM and SIGHUP.
     ctrlc::set_handler(move || {
         handle.run(|core, app| {
             let now = core.clock.now();
@@ -95,14 +95,14 @@ fn run(command: PerfArgs) -> Result<Option<Error>, Error> {
     }
 }
 
-/// Logs peers refused by the channels to standard error, with the reason.
+/// Logs each peer that the secure channels refuse, with the reason, to standard error.
 fn tell_refusals() {
     let log = tracing_subscriber::fmt().with_writer(std::io::stderr).with_max_level(tracing::Level::WARN);
-    // This fails if there is a log already.
+    // This fails if the process already has a log.
     let _ = log.without_time().with_target(false).with_ansi(false).try_init();
 }
 
-/// A file with the process ID, removed at the end.
+/// A file with the process ID; dropping it removes the file.
 struct PidFile(PathBuf);
 
 impl PidFile {

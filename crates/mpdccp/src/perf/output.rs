@@ -1,4 +1,4 @@
-//! The destination of lines, and their prefix.
+//! Where output lines go, and their prefix.
 
 use clap::ValueEnum;
 use serde_json::Value;
@@ -8,7 +8,7 @@ use std::path::Path;
 use tracing_subscriber::fmt::format::Writer;
 use tracing_subscriber::fmt::time::{FormatTime, SystemTime};
 
-/// Unit of printed rates; as in iperf3, bytes use powers of 1024.
+/// Unit of printed rates. As in iperf3, byte units are powers of 1024.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
 #[value(rename_all = "verbatim")]
 pub(crate) enum Unit {
@@ -40,7 +40,7 @@ pub(crate) enum Unit {
 }
 
 impl Unit {
-    /// A rate in Mbit/s, in words.
+    /// Formats a rate, given in Mbit/s, in this unit.
     pub(crate) fn text(self, mbps: f64) -> String {
         let (bits, name) = match self {
             Unit::Kbit => (1e3, "kbit/s"),
@@ -56,7 +56,7 @@ impl Unit {
     }
 }
 
-/// The standard output, or a file.
+/// Standard output, or a file.
 #[derive(Debug, Default)]
 pub(crate) struct Output {
     log: Option<File>,
@@ -64,7 +64,7 @@ pub(crate) struct Output {
     timestamps: bool,
 }
 
-/// UTC in the format of RFC 3339.
+/// The current time in UTC, in the format of RFC 3339.
 pub(crate) fn utc() -> Option<String> {
     let mut time = String::new();
     SystemTime.format_time(&mut Writer::new(&mut time)).ok().map(|()| time)
@@ -80,14 +80,14 @@ impl Output {
         Ok(Output { log: log.map(open).transpose()?, title, timestamps })
     }
 
-    /// Lines for people.
+    /// Prints a text for people.
     pub(crate) fn text(&self, text: &str) {
         let time = self.time().map(|time| format!("{time} ")).unwrap_or_default();
         let title = self.title.as_ref().map(|title| format!("{title}: ")).unwrap_or_default();
         text.lines().for_each(|line| self.line(&format!("{time}{title}{line}")));
     }
 
-    /// A JSON object.
+    /// Prints a JSON object.
     pub(crate) fn json(&self, mut record: Value) {
         if let Some(title) = &self.title {
             record["title"] = title.as_str().into();
@@ -98,7 +98,7 @@ impl Output {
         self.line(&record.to_string());
     }
 
-    /// Lines go to a file.
+    /// Whether lines go to a file.
     pub(crate) fn is_file(&self) -> bool {
         self.log.is_some()
     }
@@ -107,7 +107,7 @@ impl Output {
         self.timestamps.then(utc).flatten()
     }
 
-    /// The reader may be gone; the transfer continues.
+    /// Write errors are ignored: the reader may be gone, but the transfer continues.
     fn line(&self, line: &str) {
         let mut log = self.log.as_ref();
         let mut stdout = io::stdout();

@@ -1,10 +1,9 @@
-//! `--path LOCAL[@REMOTE][,PRIO]`.
+//! The value of `--path`: LOCAL[@REMOTE][,PRIO].
 
 use std::net::{IpAddr, SocketAddr, ToSocketAddrs};
 use std::str::FromStr;
 
-/// Resolves an address or host name with an optional port; of a name, all addresses that `fits` accepts, at
-/// least one.
+/// Resolves an address or host name with an optional port. Returns all addresses that `fits` accepts, at least one.
 pub(crate) fn addresses(
     text: &str,
     default_port: u16,
@@ -19,7 +18,7 @@ pub(crate) fn addresses(
         Some((host, port)) => {
             (host, port.parse().map_err(|_| "expected a host or an IP address, with or without a port")?)
         }
-        // The colons then belong to an IPv6 address with an interface, fe80::1%eth0.
+        // Here the colons belong to an IPv6 address with an interface, such as fe80::1%eth0.
         None => (text, default_port),
     };
     let host = host.trim_start_matches('[').trim_end_matches(']');

@@ -35,10 +35,10 @@ pub(crate) struct Plan {
     pub(crate) coupling: bool,
     /// Checksum Coverage to send and to accept.
     pub(crate) coverage: u8,
-    /// Keys, if everything is encrypted.
+    /// Keys; `Some` encrypts all packets.
     pub(crate) keys: Option<Keys>,
     pub(crate) mode: Mode,
-    /// The file of the data.
+    /// The file to send or to write.
     pub(crate) file: Option<PathBuf>,
     /// Limits of the server.
     pub(crate) limits: Limits,
@@ -50,11 +50,11 @@ pub(crate) struct Plan {
     pub(crate) mtu: u16,
     pub(crate) mtu_probing: bool,
     pub(crate) interval: Option<Duration>,
-    /// How long a client waits for an answer, at all addresses together.
+    /// How long a client waits for an answer, over all addresses.
     pub(crate) patience: Duration,
-    /// How long a session survives without a packet from the peer.
+    /// How long a session lives without a packet from the peer.
     pub(crate) survive: Duration,
-    /// DSCP of outer headers.
+    /// DSCP of the outer IP headers.
     pub(crate) dscp: u8,
     pub(crate) json: Option<Json>,
     pub(crate) format: Unit,
@@ -76,7 +76,7 @@ pub(crate) enum Role {
     },
     Client {
         connect: SocketAddr,
-        /// Other addresses of the same name, in case the first does not answer.
+        /// Further addresses of the same name, for use if the first does not answer.
         others: VecDeque<SocketAddr>,
         paths: Vec<PathArg>,
         multipath: bool,
@@ -97,7 +97,7 @@ impl Plan {
         }
     }
 
-    /// Client: switches to the next address of the server's name; false if there is none.
+    /// Client: switches to the next address of the server's name. Returns false if there is no other.
     pub(crate) fn take_next_address(&mut self) -> bool {
         let Role::Client { connect, others, .. } = &mut self.role else { return false };
         let next = others.pop_front();
@@ -105,7 +105,7 @@ impl Plan {
         next.is_some()
     }
 
-    /// Number of addresses that a client has not tried.
+    /// Number of addresses that the client has not tried.
     pub(crate) fn addresses_left(&self) -> u32 {
         match &self.role {
             Role::Server { .. } => 0,
@@ -152,7 +152,7 @@ impl Plan {
         start
     }
 
-    /// Message size of either end, bytes, if known.
+    /// Message size in bytes, if either end has set it.
     pub(crate) fn size(&self) -> Option<usize> {
         match &self.mode {
             Mode::Plain(load) => load.map(|load| load.size),
@@ -304,7 +304,7 @@ impl TryFrom<PerfArgs> for Plan {
     }
 }
 
-/// Whether `--file` can be used in this test.
+/// Checks whether this test can use `--file`.
 fn check_file(mode: &Mode, client_flags: Option<&ClientFlags>, common: &Common) -> Result<(), Error> {
     let Some(path) = &common.file else { return Ok(()) };
     let wrong = |why: &str| Err(Error::usage(format!("--file {}: {why}", path.display())));
@@ -326,7 +326,7 @@ fn check_file(mode: &Mode, client_flags: Option<&ClientFlags>, common: &Common) 
     file::check(path, reads, writes)
 }
 
-/// Reordering; by default messages are delivered as they arrive.
+/// Configuration of the reorderer; by default messages are delivered in the order of arrival.
 fn reorder(common: &Common) -> ReorderConfig {
     let wait = common.reorder.map(Duration::from_millis);
     let cfg = match (common.reordering, wait) {
@@ -337,7 +337,7 @@ fn reorder(common: &Common) -> ReorderConfig {
     ReorderConfig { wait: wait.unwrap_or(cfg.wait), ..cfg }
 }
 
-/// Outer addresses (several for a client with a host name), and the DCCP port.
+/// Returns the outer addresses and the DCCP port. Only a client with a host name may have several addresses.
 fn places(
     is_client: bool,
     text: &str,
@@ -469,7 +469,7 @@ mod tests {
             Role::Server { .. } => panic!("{line}"),
         };
         assert_eq!(paths("-c 127.0.0.1 -B 127.0.0.2"), (1, false));
-        assert_eq!(paths("-c 127.0.0.1 -B 127.0.0.2 --path 127.0.0.3"), (1, false), "-B is the default");
+        assert_eq!(paths("-c 127.0.0.1 -B 127.0.0.2 --path 127.0.0.3"), (1, false), "--path replaces -B");
         assert_eq!(paths("-c 127.0.0.1 --path 127.0.0.3 --path 127.0.0.4"), (2, true));
         assert_eq!(paths("-c 127.0.0.1 --multipath"), (0, true));
     }

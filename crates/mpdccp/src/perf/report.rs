@@ -23,11 +23,11 @@ pub(crate) struct Reporter {
     output: Output,
     format: Format,
     unit: Unit,
-    /// Whether lines name their session, because there are several.
+    /// Whether lines name their session because there are several.
     several: bool,
     /// Whether the names of the columns have been printed.
     headed: Cell<bool>,
-    /// Server: output for the clients that want it.
+    /// Server: copies of the output for the clients that request it.
     copies: BTreeMap<SessionId, String>,
     /// Sessions whose paths are reported.
     multipath: BTreeSet<SessionId>,
@@ -107,7 +107,7 @@ pub(crate) struct Settings {
     pub(crate) version: &'static str,
     pub(crate) ccid: u8,
     pub(crate) scheduler: &'static str,
-    /// Message size, bytes, if this end knows it.
+    /// Message size in bytes, if this end knows it.
     pub(crate) size: Option<usize>,
     pub(crate) queue_packets: u32,
     pub(crate) mtu: u16,
@@ -122,10 +122,10 @@ pub(crate) fn failed(output: &Output, json: Json, error: &str) {
     });
 }
 
-/// Ends a copy for a client.
+/// Marks the end of a copy for a client.
 const END: &str = "\n\n";
 
-/// A line of the table without its session: what happened to the messages, and how many.
+/// A line of the table without its session: the direction of the messages, and their counts.
 type Line = (&'static str, Row);
 
 /// Total of several sessions.
@@ -202,7 +202,7 @@ impl Reporter {
     pub(crate) fn complain(&self, complaint: &str) {
         match self.output.is_file() {
             true => self.output.text(complaint),
-            // The reader may be gone.
+            // Ignore the error: the reader may be gone.
             false => drop(writeln!(std::io::stderr(), "mpdccp: {complaint}")),
         }
     }
@@ -230,7 +230,7 @@ impl Reporter {
         self.print(&Record::Listening { address, dccp_port, public_key: key }, || text);
     }
 
-    /// `local` is the local address of its first packet; `key` is the peer's, if the session is encrypted.
+    /// `local` is the local address of the session's first packet. `key` is the key of a peer that encrypts.
     pub(crate) fn opened(
         &mut self,
         session: SessionId,
@@ -271,7 +271,7 @@ impl Reporter {
         });
     }
 
-    /// The path carries other sizes than assumed so far.
+    /// Reports a new MTU of a path.
     pub(crate) fn path_mtu(&self, session: SessionId, path: PathId, path_mtu: u16) {
         let name = self.name(session);
         self.print(&Record::PathMtu { session: session.0, path: path.0, path_mtu }, || {
@@ -279,7 +279,7 @@ impl Reporter {
         });
     }
 
-    /// The peer is silent on a path. Without another path the session ends after `survive`.
+    /// Reports that the peer is silent on a path. Without another path the session ends after `survive`.
     pub(crate) fn silent(&mut self, session: SessionId, path: PathId, survive: Duration) {
         self.path(session, path, "suspect");
         if self.multipath.contains(&session) || !self.silent.insert(session) {
@@ -294,7 +294,7 @@ impl Reporter {
         });
     }
 
-    /// The path works, or works again.
+    /// Reports that a path works, or works again.
     pub(crate) fn up(&mut self, session: SessionId, path: PathId) {
         self.path(session, path, "up");
         if self.silent.remove(&session) {
@@ -314,7 +314,7 @@ impl Reporter {
             .received
             .as_ref()
             .map(|messages| In::of(messages, lap.echo, span.1 - span.0, lap.lost, None, lap.jitter_ms));
-        // If late messages arrived, the number of missing messages may be smaller than before.
+        // Late messages can make the number of missing messages smaller than before.
         let lost = lap.lost.saturating_sub(lap.lost_before);
         let arrived = received.as_ref().map(In::row).map(|row| {
             let total = (row.total - row.lost).saturating_add(lost);
@@ -387,7 +387,7 @@ impl Reporter {
         lines.iter().map(|(way, row)| row.text(name, span, way, self.unit) + suffix).collect()
     }
 
-    /// Prints lines of the table, below the names of the columns.
+    /// Prints lines of the table. Prints the names of the columns before the first.
     fn table(&self, record: &Record<'_>, lines: &[String]) {
         let head = !self.headed.replace(true);
         self.print(record, || {
@@ -396,14 +396,14 @@ impl Reporter {
         });
     }
 
-    /// Reports the total of several sessions, if any was measured.
+    /// Reports the sum over several sessions, if any session was measured.
     pub(crate) fn sum(&self, sum: &Sum) {
         let Some(_) = sum.lines.first() else { return };
         let record = Record::Sum { sent_mbps: sum.mbps("sent"), received_mbps: sum.mbps("received") };
         self.table(&record, &self.rows("[SUM]", sum.span, &sum.lines, ""));
     }
 
-    /// Keeps the lines of this session for its client from now on.
+    /// Keeps a copy of this session's lines for its client from now on.
     pub(crate) fn keep_copy(&mut self, session: SessionId) {
         self.copies.entry(session).or_insert_with(|| format!("{HEADER}\n"));
     }
@@ -419,7 +419,7 @@ impl Reporter {
         }
     }
 
-    /// The session's lines and results for its client. Further calls return the same text.
+    /// Returns the session's lines and results for its client. Later calls return the same text.
     pub(crate) fn output(&mut self, session: SessionId, transfer: &Transfer, now: Time) -> &str {
         if self.copies.get(&session).is_none_or(|copy| !copy.ends_with(END)) {
             let results = self.result_text(session, transfer, now, "the test is over");
@@ -434,7 +434,7 @@ impl Reporter {
     }
 }
 
-/// A session in the table.
+/// The name of a session in the table.
 fn name(session: SessionId) -> String {
     format!("[{:3}]", session.0)
 }
@@ -486,7 +486,7 @@ mod tests {
         let output = reporter.output(session, &transfer, now).to_owned();
         assert!(output.starts_with(&format!("{HEADER}\nfirst\n[  1]")), "{output}");
         assert!(output.ends_with("the test is over"), "{output}");
-        // The client fetches it in parts, so it may not change.
+        // The client fetches the output in parts, so the text must not change.
         reporter.copy(session, &["later".into()]);
         assert_eq!(reporter.output(session, &transfer, Time::from_millis(9)), output);
         let long = SessionId(2);

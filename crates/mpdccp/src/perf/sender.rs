@@ -1,4 +1,4 @@
-//! The messages of a sender, and its end.
+//! Creates the messages of a sender, and decides when they end.
 
 use crate::perf::file::Source;
 use crate::perf::message::{self, ClockId};
@@ -7,34 +7,34 @@ use mpdccp_units::{Duration, Rate, Time};
 /// Largest burst, as in iperf3.
 pub(crate) const MAX_BURST: u32 = 1000;
 
-/// Amount and rate.
+/// How much to send, and at which rate.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Load {
-    /// Bytes of each message.
+    /// Size of each message in bytes.
     pub(crate) size: usize,
     /// `None`: send whenever the queue has room.
     pub(crate) rate: Option<Rate>,
-    /// At a constant rate: messages sent at a time, at least 1.
+    /// Number of messages sent at a time at a constant rate, at least 1.
     pub(crate) burst: u32,
-    /// Largest number of messages.
+    /// Number of messages after which sending ends.
     pub(crate) messages: Option<u32>,
-    /// Longest time.
+    /// Time after which sending ends.
     pub(crate) time: Option<Duration>,
 }
 
-/// Makes the messages of one session.
+/// Creates the messages of one session.
 #[derive(Debug)]
 pub(crate) struct Sender {
     pub(crate) load: Load,
     clock: ClockId,
     started: Time,
-    /// At a constant rate: when the next message is due.
+    /// When the next message of a constant rate is due.
     due: Time,
-    /// Messages so far.
+    /// Number of messages created so far.
     pub(crate) made: u32,
-    /// The data of messages; zeros without it.
+    /// Source of the messages' data; without it they contain zeros.
     source: Option<Source>,
-    /// Difference in bytes between the last message of a file and the others.
+    /// Bytes by which the last message of a file is shorter than the others.
     pub(crate) short: usize,
 }
 
@@ -43,20 +43,20 @@ impl Sender {
         Sender { load, clock, started: now, due: now, made: 0, source, short: 0 }
     }
 
-    /// Starts the time again, before the first message.
+    /// Restarts the test's time; for use before the first message.
     pub(crate) fn restart(&mut self, now: Time) {
         (self.started, self.due) = (now, now);
     }
 
-    /// Whether all messages have been made.
+    /// Whether all messages have been created.
     pub(crate) fn is_done(&self, now: Time) -> bool {
         let all = self.load.messages.is_some_and(|n| self.made >= n) || self.made == u32::MAX;
         let all = all || self.source.as_ref().is_some_and(|source| source.ended);
         all || self.load.time.is_some_and(|t| now >= self.started + t)
     }
 
-    /// The next message, if it is due. `room` says that the queue accepts a message without dropping another. At a constant
-    /// rate, messages are dropped only if `full` says that no message can leave.
+    /// Returns the next message if it is due. `room`: the queue accepts a message without dropping another. `full`: no
+    /// message can leave the queue. At a constant rate, messages are dropped only while `full`.
     pub(crate) fn poll(&mut self, now: Time, room: bool, full: bool) -> Option<Vec<u8>> {
         let ready = match self.load.rate {
             Some(_) => self.due <= now && (room || full),
@@ -74,7 +74,7 @@ impl Sender {
         }
         self.made += 1;
         if let Some(rate) = self.load.rate {
-            // Computed from the start, so that rounding errors do not add up.
+            // Computed from the start, so that rounding errors do not accumulate.
             let before = self.made - self.made % self.load.burst.max(1);
             let bits = u128::from(before) * self.load.size as u128 * 8 * 1_000_000_000;
             let nanos = bits / u128::from(rate.bps().max(1));
@@ -83,7 +83,7 @@ impl Sender {
         Some(data)
     }
 
-    /// When to poll again at the latest, unless it is done.
+    /// When to call `poll` again at the latest; `None` after the last message.
     pub(crate) fn next_timeout(&self) -> Option<Time> {
         let due = self.load.rate.map(|_| self.due);
         due.into_iter().chain(self.load.time.map(|t| self.started + t)).min()
@@ -112,7 +112,7 @@ mod tests {
         }
         assert!(
             sender.poll(Time::from_millis(3000), false, false).is_none(),
-            "waits for what was queued to leave"
+            "sends only after queued messages have left"
         );
         assert!((372..=376).contains(&count), "{count} of 375");
         assert!(sender.next_timeout().is_some());

@@ -16,11 +16,12 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, UdpSocket};
 
 /// DCCP Service Code of the tool, "perf" (RFC 4340 section 8.1.2).
 const SERVICE_CODE: u32 = u32::from_be_bytes(*b"perf");
-/// Overhead of a data packet: header and MP_SEQ, bytes.
+/// Bytes of DCCP header and MP_SEQ in a data packet.
 const DCCP_HEADER: usize = 28;
-/// Maximum number of sessions of a server at a time, ...
+/// Maximum number of sessions that a server has open at a time.
 pub(crate) const MAX_SESSIONS: usize = 512;
-/// ... and of one client, an IPv4 address or an IPv6 network of 64 bits, which may open 64 at once; see also [`crowded`].
+/// Maximum number of sessions of one client (an IPv4 address or an IPv6 /64), which may open 64 at once; see also
+/// [`crowded`].
 const MAX_OF_A_HOST: usize = 128;
 
 fn session_config(plan: &Plan, multipath: bool) -> SessionConfig {
@@ -31,7 +32,7 @@ fn session_config(plan: &Plan, multipath: bool) -> SessionConfig {
         scheduler: plan.scheduler,
         reordering: plan.reorder,
         queue: QueueConfig { max_packets: plan.queue as usize, ..QueueConfig::unbounded() },
-        // A server accepts both.
+        // A server accepts plain and multipath sessions.
         fallback: if matches!(plan.role, Role::Server { .. }) { Fallback::Plain } else { Fallback::Refuse },
         survive: Seconds(plan.survive),
         ..Settings::of_datagrams()
@@ -46,13 +47,13 @@ fn session_config(plan: &Plan, multipath: bool) -> SessionConfig {
     session
 }
 
-/// Whether a client with `of_client` sessions exceeds its limit while `open` are open: a quarter of the free
-/// sessions, so that some stay free even if many clients reach their limit.
+/// Whether a client with `of_client` sessions exceeds its limit while `open` sessions are open. The limit is a quarter
+/// of the free sessions, so some stay free even if many clients reach it.
 pub(crate) fn crowded(of_client: usize, open: usize) -> bool {
     of_client > (MAX_SESSIONS.saturating_sub(open) / 4).max(1)
 }
 
-/// A client for the limit: an IPv4 address, or an IPv6 network of 64 bits.
+/// The unit to which the limit applies: an IPv4 address, or an IPv6 /64.
 pub(crate) fn client(ip: IpAddr) -> IpAddr {
     match ip.to_canonical() {
         IpAddr::V6(ip) => Ipv6Addr::from_bits(ip.to_bits() >> 64 << 64).into(),
@@ -105,7 +106,8 @@ fn check_size(plan: &Plan, mtu: u16, overhead: u16) -> Result<(), Error> {
     }
 }
 
-/// Listens for sessions, and sends Listen packets to clients; returns the address of the socket.
+/// Listens for sessions, and sends DCCP-Listen packets to the client of --rendezvous. Returns the address of the
+/// socket.
 pub(crate) fn listen(
     core: &mut Core,
     now: Time,
@@ -121,7 +123,7 @@ pub(crate) fn listen(
     let overhead = overhead(core, plan, socket);
     check_size(plan, plan.mtu, overhead)?;
     let mut session = session_config(plan, true);
-    // Strangers may acknowledge packets that they did not receive.
+    // Unauthenticated clients may acknowledge packets that they did not receive.
     session.connection.skip_numbers = keys.is_none_or(Keys::admit_all);
     core.endpoint.listen(ListenConfig {
         port: plan.dccp_port,
@@ -129,7 +131,7 @@ pub(crate) fn listen(
         peers: keys.map_or_else(|| vec![PeerFilter { id: 0, remotes: Vec::new() }], Keys::filters),
         strangers: keys.is_some_and(Keys::admit_all),
         mtu: plan.mtu,
-        // For IPv4; the endpoint adds the difference for IPv6.
+        // `overhead` here is for IPv4; the endpoint adds the difference for IPv6.
         overhead: if addr.is_ipv4() { overhead } else { overhead - 20 },
         max_sessions: MAX_SESSIONS,
         max_sessions_per_source: MAX_OF_A_HOST,
@@ -142,7 +144,7 @@ pub(crate) fn listen(
     Ok(core.net.socket(socket).and_then(|c| c.local_addr().ok()).unwrap_or(addr))
 }
 
-/// Opens a session; returns it and its sockets. On an error, none stays open.
+/// Opens a session. Returns the session and its sockets. After an error no socket stays open.
 pub(crate) fn connect(core: &mut Core, now: Time, plan: &Plan) -> Result<(SessionId, Vec<u32>), Error> {
     let mut sockets = Vec::new();
     let session = connect_with(core, now, plan, &mut sockets);
@@ -172,7 +174,7 @@ fn connect_with(core: &mut Core, now: Time, plan: &Plan, sockets: &mut Vec<u32>)
     Ok(session)
 }
 
-/// No address in particular.
+/// The unspecified address of the same IP version.
 fn any(remote: SocketAddr) -> IpAddr {
     match remote {
         SocketAddr::V4(_) => Ipv4Addr::UNSPECIFIED.into(),
@@ -180,7 +182,7 @@ fn any(remote: SocketAddr) -> IpAddr {
     }
 }
 
-/// The source address that the system chooses for a peer. The socket is bound to it, so that captures show it.
+/// The source address that the system chooses for this peer. The socket is bound to it, so that captures show it.
 fn source(mut remote: SocketAddr) -> Result<IpAddr, Error> {
     remote.set_port(dccp_wire::DCCP_UDP_PORT);
     let find = || {

@@ -1,4 +1,4 @@
-//! The columns of the output for people.
+//! The table in the output for people.
 
 use crate::perf::output::Unit;
 
@@ -10,7 +10,7 @@ pub(crate) fn percent(part: u64, whole: u64) -> f64 {
 pub(crate) const HEADER: &str =
     "[ ID]        Seconds  Way        Transfer            Rate  Jitter/RTT  Lost/Total";
 
-/// One direction of a session, or of all, over a time span.
+/// Counts of one direction over a time span, of one session or of all.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub(crate) struct Row {
     pub(crate) bytes: u64,
@@ -32,7 +32,7 @@ impl Row {
         }
     }
 
-    /// The line: `name` is the session's, `way` is what happened to the messages.
+    /// Formats a line. `name` is the name of the session, `way` the direction of the messages.
     pub(crate) fn text(&self, name: &str, (from, to): (f64, f64), way: &str, unit: Unit) -> String {
         let Row { bytes, mbps, delay_ms, lost, total } = *self;
         let delay = delay_ms.map_or_else(|| "-".into(), |ms| format!("{ms:.3} ms"));
@@ -46,7 +46,7 @@ impl Row {
     }
 }
 
-/// Bytes in units of 1024.
+/// Formats bytes in units of 1024.
 fn size(bytes: u64) -> String {
     let units = ["KiB", "MiB", "GiB", "TiB"];
     let mut size = bytes as f64 / 1024.0;

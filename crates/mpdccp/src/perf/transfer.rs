@@ -21,53 +21,53 @@ use mpdccp_units::{Duration, Time};
 use size::Fit;
 use std::path::PathBuf;
 
-/// Time to wait, beyond the retransmission timeout, for the acknowledgement of the last packets.
+/// How long to wait for the acknowledgement of the last packets, beyond the retransmission timeout.
 const PATIENCE: Duration = Duration::from_secs(1);
-/// Control datagrams are repeated after this long, ...
+/// Interval between repetitions of a control datagram.
 const REPEAT: Duration = Duration::from_millis(250);
-/// ... up to this many times.
+/// Maximum number of repetitions of a control datagram.
 const REPEATS: u32 = 14;
-/// How long a client waits for the end of received data after its own data ended.
+/// How long a client still receives data after it has sent all its own.
 const LINGER: Duration = Duration::from_secs(5);
 
-/// Longest output of a server that is sent to its client.
+/// Longest output that a server sends to its client, bytes.
 pub(crate) const MOST_OUTPUT: usize = 1 << 16;
 
-/// Mode of a session.
+/// What a session does.
 #[derive(Clone, Debug)]
 pub(crate) enum Mode {
     /// Send or receive without a request; the peer may be another program.
     Plain(Option<Load>),
     /// Client: requests a test.
     Ask(Test),
-    /// Server: runs the client's test.
+    /// Server: runs the test that the client requests.
     Obey,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Stage {
-    /// The client's request is unanswered.
+    /// The client waits for the answer to its request.
     Greeting,
-    /// Messages are being made.
+    /// Messages are being created.
     Sending,
-    /// All messages are made; they are sent and acknowledged, until the time limit.
+    /// All messages are created. They are sent and acknowledged, until the time limit.
     Draining {
         until: Option<Time>,
     },
-    /// The peer's results are awaited.
+    /// This end waits for the results of the peer.
     Asking,
-    /// The peer still sends, until the time limit.
+    /// The peer still sends; this end waits until the time limit.
     Lingering {
         until: Time,
     },
-    /// Client: waits for the server's output.
+    /// Client: fetches the server's output.
     Fetching,
     Closing,
-    /// Nothing to send: the peer closes.
+    /// This end has nothing to send, and waits for the peer to close.
     Receiving,
 }
 
-/// A control datagram, repeated until it is answered.
+/// A control datagram to repeat until it is answered.
 struct Say {
     what: Control,
     at: Time,
@@ -82,31 +82,31 @@ pub(crate) struct Transfer {
     /// The agreed test, if any.
     test: Option<Test>,
     say: Option<Say>,
-    /// Why this end refuses the peer's request.
+    /// The reason why this end refuses the peer's request.
     refused: Option<String>,
-    /// Data of sent messages, or the place of received data.
+    /// File with the data to send, or for received data.
     file: Option<PathBuf>,
     store: Option<Store>,
-    /// Server: the client asks for its output from this byte on.
+    /// Server: the client requests the output from this byte on.
     pub(crate) asked: Option<usize>,
     /// Client: the server's output so far.
     pub(crate) server_output: String,
-    /// Bytes of all received and created messages.
+    /// Bytes of all received and sent messages.
     carried: u64,
     /// Whether the peer has reported the end of its data.
     peer_done: bool,
-    /// The peer's counts and CPU use.
+    /// The counts that the peer reported.
     pub(crate) peer_sent: Option<Tally>,
     pub(crate) peer_received: Option<In>,
     pub(crate) peer_cpu: Option<Share>,
     /// CPU use of this end.
     pub(crate) cpu: Cpu,
-    /// The error that stops it.
+    /// The error that ends the transfer.
     pub(crate) failure: Option<String>,
     pub(crate) sender: Option<Sender>,
     fit: Fit,
-    /// The first message is yet to come; the test's time begins with it. A sender's first message waits until a
-    /// path is known to carry it.
+    /// Whether the first message has not left yet. The time of the test begins with that message. A sender holds it
+    /// back until a path is known to carry its size.
     pub(crate) held: bool,
     pub(crate) meter: Meter,
     /// Time and counts of the last report.
@@ -114,9 +114,9 @@ pub(crate) struct Transfer {
     pub(crate) sent: Sent,
     /// Counts of the omitted time.
     pub(crate) omitted: Sent,
-    /// Missing messages at the last report.
+    /// Number of missing messages at the last report.
     missing: u64,
-    /// Whether the omitted time is still running.
+    /// Whether the omitted time has not ended.
     omitting: bool,
     /// When the queue became empty after the last message.
     pub(crate) emptied: Option<Time>,
@@ -166,12 +166,12 @@ impl Transfer {
         transfer
     }
 
-    /// A path's MTU changed.
+    /// Checks the message size again after a path's MTU changed.
     pub(crate) fn on_path_mtu(&mut self) {
         self.fit = Fit::Unknown;
     }
 
-    /// Usage for the server's limits.
+    /// Usage of this connection, for the server's limits.
     pub(crate) fn usage(&self) -> Use {
         Use { opened: self.opened, bytes: self.carried, ended: self.refused.is_some() }
     }
@@ -181,12 +181,12 @@ impl Transfer {
         self.test.is_some()
     }
 
-    /// Whether the client wants this server's output.
+    /// Whether the client requests this server's output.
     pub(crate) fn gives_output(&self) -> bool {
         matches!(self.mode, Mode::Obey) && self.test.as_ref().is_some_and(|test| test.server_output)
     }
 
-    /// Whether this client wants the server's output.
+    /// Whether this client requests the server's output.
     pub(crate) fn wants_output(&self) -> bool {
         matches!(&self.mode, Mode::Ask(test) if test.server_output)
     }
@@ -195,7 +195,7 @@ impl Transfer {
         (self.opened, self.lapped, self.cpu) = (now, now, Cpu::new());
         self.stage = if load.is_some() { Stage::Sending } else { Stage::Receiving };
         self.held = load.is_none();
-        // Echoes are the client's data; a file holds one direction.
+        // Echoes contain the client's data, and a file holds only one direction.
         let file = self.file.take().filter(|_| self.test.as_ref().is_none_or(|test| !test.echo));
         let opened = match (&file, load) {
             (None, _) => Ok(None),
@@ -216,7 +216,7 @@ impl Transfer {
         self.omitting = !self.omit().is_zero();
     }
 
-    /// Initial time that does not count.
+    /// Time at the start of the test that is not counted.
     pub(crate) fn omit(&self) -> Duration {
         self.test.as_ref().map_or(Duration::ZERO, Test::omit)
     }
@@ -313,7 +313,7 @@ impl Transfer {
                     self.fetch(now);
                 }
             }
-            // The output is complete only once this end has stopped sending.
+            // The output is complete only after this end has stopped sending.
             (Control::Output { from }, Mode::Obey) if self.stage == Stage::Receiving => {
                 self.asked = Some(from)
             }
@@ -332,12 +332,12 @@ impl Transfer {
         }
     }
 
-    /// The peer's results have arrived, or will not arrive.
+    /// The results of the peer have arrived, or will not arrive.
     fn on_results(&mut self, core: &mut Core, now: Time, session: SessionId) {
         self.say = None;
         let both = self.test.as_ref().is_some_and(|test| test.up && test.down);
         match (&self.mode, both) {
-            // The client closes once it has everything.
+            // The client closes the session once it has all results.
             (Mode::Obey, true) => self.stage = Stage::Receiving,
             (_, true) => self.stage = Stage::Lingering { until: now + LINGER },
             _ if self.gives_output() => self.stage = Stage::Receiving,
@@ -345,19 +345,19 @@ impl Transfer {
         }
     }
 
-    /// Client: asks for the next part of the server's output.
+    /// Client: requests the next part of the server's output.
     fn fetch(&mut self, now: Time) {
         self.stage = Stage::Fetching;
         let what = Control::Output { from: self.server_output.len() };
         self.say = Some(Say { what, at: now, left: REPEATS });
     }
 
-    /// Everything has been sent and received.
+    /// Ends the transfer after everything has been sent and received.
     fn end(&mut self, core: &mut Core, now: Time, session: SessionId) {
         if self.wants_output() { self.fetch(now) } else { self.close(core, now, session) }
     }
 
-    /// Sends a control datagram that is due; true if there was one.
+    /// Sends a control datagram if one is due. Returns whether it did.
     fn speak(&mut self, core: &mut Core, now: Time, session: SessionId) -> bool {
         let Some(say) = self.say.as_mut().filter(|say| say.at <= now) else { return false };
         if say.left > 0 {
@@ -380,7 +380,7 @@ impl Transfer {
         false
     }
 
-    /// Queues messages that are due; true if there were any. Closes when all have been sent.
+    /// Queues the messages that are due. Returns whether it queued any. Closes the session after all have been sent.
     pub(crate) fn fill(&mut self, core: &mut Core, now: Time, session: SessionId, queue: u32) -> bool {
         let mut any = self.speak(core, now, session);
         if self.omitting && !self.held && now >= self.opened + self.omit() {
@@ -415,11 +415,10 @@ impl Transfer {
             }
         }
         if let (Stage::Sending, false, Some(sender)) = (self.stage, self.held, &mut self.sender) {
-            // At a constant rate, messages are due even if none can leave.
+            // At a constant rate, messages are due even if none can leave the queue.
             let fits = fits || sender.load.rate.is_some();
             let mut waiting = core.endpoint.backlog(now, session).packets;
-            // Messages that are due at the same time must not displace each other from the queue before one
-            // has left.
+            // A burst of due messages must not displace messages in the queue before one has left.
             let full = waiting >= queue;
             while let Some(data) = sender.poll(now, fits && waiting < queue, full) {
                 let info = PktInfo { len: data.len(), ..PktInfo::default() };

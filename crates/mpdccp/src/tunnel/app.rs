@@ -1,4 +1,4 @@
-//! The tunnel's host on the data thread: passes packets and events to the tunnel, and executes its actions.
+//! Runs the tunnel on the data thread: passes packets and events to it, and executes its actions.
 
 use crate::error::Error;
 use crate::tunnel::face::events;
@@ -33,14 +33,14 @@ const BUDGET: usize = 64;
 const FACTS_EVERY: Duration = Duration::from_secs(1);
 /// Index of [`HostWatch`] among the descriptors.
 const HOST: u32 = 0;
-/// Index of [`Proxy`], if there is one; the interface is the last.
+/// Index of [`Proxy`] among the descriptors, if there is one. The interface has the last index.
 const PROXY: u32 = 1;
 
 pub(crate) struct TunnelApp {
     pub(crate) tunnel: Tunnel,
     helper: Helper,
     watch: HostWatch,
-    /// Proxy for TCP connections; dropped before the interface, so that hosts are told.
+    /// Proxy for TCP connections. It is dropped before the interface, so that it can still reset connections.
     proxy: Option<Proxy>,
     tun: Bursts,
     mtu: u16,
@@ -60,8 +60,8 @@ pub(crate) struct TunnelApp {
 }
 
 impl TunnelApp {
-    /// Opens sockets, creates the interface and its routes, and starts to connect. `interface` is the first
-    /// shard's.
+    /// Opens sockets, creates the interface and its routes, and starts to connect. `interface` is that of the first
+    /// shard.
     pub(crate) fn new(
         core: &mut Core,
         cfg: Config,
@@ -149,7 +149,7 @@ impl TunnelApp {
         }
     }
 
-    /// A handle for the next shard.
+    /// A handle of the interface for the next shard.
     pub(crate) fn interface(&self) -> std::io::Result<Interface> {
         Ok(Interface { tun: self.tun.tun().queue()?, mtu: self.mtu })
     }
@@ -250,7 +250,7 @@ impl TunnelApp {
             Action::WriteInner(packet) => self.write(core, packet),
             Action::Reply(id, answer) => {
                 if let Some(caller) = self.replies.remove(&id) {
-                    // The caller may have given up.
+                    // Ignore the error: the caller may have given up.
                     let _ = caller.send(answer);
                 }
             }
@@ -261,14 +261,14 @@ impl TunnelApp {
         None
     }
 
-    /// Sends a request to the helper process; an error is only logged.
+    /// Sends a request to the helper process. An error is only logged.
     fn have(&self, request: &Request) {
         if let Err(e) = self.helper.tell(request) {
             tracing::debug!("{e}");
         }
     }
 
-    /// Full status, of all peers or of one peer.
+    /// The full status, with all peers or only one.
     pub(crate) fn status(&self, core: &Core, only: Option<&str>) -> Status {
         let mut status = self.tunnel.status(&core.endpoint, core.clock.now(), only);
         status.program = env!("CARGO_PKG_VERSION").into();
@@ -302,14 +302,14 @@ impl TunnelApp {
         self.execute(core, now);
     }
 
-    /// Handles a message from another shard.
+    /// Handles a message of another shard.
     pub(crate) fn on_shard(&mut self, core: &mut Core, message: ShardMessage) {
         let now = core.clock.now();
         self.tunnel.handle_shard(&mut core.endpoint, now, message);
         self.execute(core, now);
     }
 
-    /// Handles packets of the interface that another shard read.
+    /// Handles packets that another shard read from the interface.
     pub(crate) fn on_packets(&mut self, core: &mut Core, packets: Vec<Vec<u8>>) {
         let now = core.clock.now();
         for packet in packets {
@@ -383,7 +383,7 @@ impl TunnelApp {
                     read += 1;
                 }
                 Err(e) => {
-                    // The device was deleted; no more packets can arrive from it.
+                    // The device was deleted, so no more packets can arrive from it.
                     self.on_host(core, now, HostEvent::InterfaceGone(e.to_string()));
                     break;
                 }
@@ -392,7 +392,7 @@ impl TunnelApp {
         let dropped = self.links.hand_over();
         self.tunnel.count_drops(DropReason::OtherShardFull, dropped);
         self.execute(core, now);
-        // Writes ICMP answers to packets that are too large.
+        // This writes the ICMP answers to packets that are too large.
         self.flush(core);
     }
 }
@@ -434,7 +434,7 @@ impl App for TunnelApp {
     fn on_event(&mut self, core: &mut Core, now: Time, session: SessionId, event: SessionEvent) {
         self.tunnel.handle_event(&mut core.endpoint, now, session, event);
         self.execute(core, now);
-        // Writes answers to refused connections.
+        // This writes the answers to refused connections.
         self.flush(core);
     }
 

@@ -1,4 +1,4 @@
-//! `tunnel decrypt`: replaces the records in a capture by their DCCP packets, for Wireshark.
+//! `tunnel decrypt`: replaces encrypted records in a capture by the DCCP packets inside, for Wireshark.
 
 use crate::error::Error;
 use dccp_secure::KeyLog;
@@ -10,7 +10,7 @@ use std::ops::Range;
 use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::Path;
 
-/// Protocol number.
+/// IP protocol number of UDP.
 const UDP: u8 = 17;
 /// Bytes of an IPv6 header.
 const IPV6: usize = 40;
@@ -34,7 +34,7 @@ pub(crate) fn run(keylog: &Path, input: &Path, output: &Path) -> Result<(), Erro
     let format = Format::of(&head).filter(|_| whole).ok_or_else(|| {
         Error::usage(format!("{} is not a pcap file; convert pcapng with `editcap -F pcap`", input.display()))
     })?;
-    // The output file is only replaced now, and never if it is the input.
+    // The output file is created only now, and never replaces the input.
     if same_file(input, output) {
         return Err(Error::usage(format!(
             "{} is both input and output; give another output file",
@@ -50,7 +50,7 @@ pub(crate) fn run(keylog: &Path, input: &Path, output: &Path) -> Result<(), Erro
         let len = format.number(&record[8..12]) as usize;
         let mut packet = vec![0; len.min(LONGEST)];
         if len > LONGEST || reader.read_exact(&mut packet).is_err() {
-            // The last packet is truncated.
+            // The last packet of the capture is truncated.
             break;
         }
         packets += 1;
@@ -81,7 +81,7 @@ struct Format {
 
 impl Format {
     fn of(head: &[u8; 24]) -> Option<Format> {
-        // Microseconds or nanoseconds.
+        // The magic number tells microseconds from nanoseconds.
         let little = match head[..4] {
             [0xd4, 0xc3, 0xb2, 0xa1] | [0x4d, 0x3c, 0xb2, 0xa1] => true,
             [0xa1, 0xb2, 0xc3, 0xd4] | [0xa1, 0xb2, 0x3c, 0x4d] => false,
@@ -104,7 +104,7 @@ impl Format {
 
 /// Positions in a packet that may contain a record.
 struct Layout {
-    /// IP header, and its end.
+    /// The IP header, and where it ends.
     ip: usize,
     transport: usize,
     /// The record: the payload of UDP, or of IP itself.
@@ -136,7 +136,7 @@ fn layout(link: u32, packet: &[u8]) -> Option<Layout> {
     fits.then_some(Layout { ip, transport, record, udp: protocol == UDP })
 }
 
-/// Replaces a record by its packet.
+/// Decrypts a record in place. Returns `None` if the packet contains no record.
 fn open(keys: &KeyLog, link: u32, packet: &mut Vec<u8>) -> Option<()> {
     let Layout { ip, transport, record: at, udp } = layout(link, packet)?;
     let inner = keys.open(&mut packet[at.clone()])?;
@@ -162,10 +162,10 @@ fn open(keys: &KeyLog, link: u32, packet: &mut Vec<u8>) -> Option<()> {
         packet[transport + 4..transport + 6].copy_from_slice(&short(end - transport));
         packet[transport + 6..transport + 8].fill(0);
     } else if let Some((from, to)) = addresses(&packet[ip..transport])
-        // The shortest DCCP header.
+        // Twelve bytes are the shortest DCCP header.
         && end - transport >= 12
     {
-        // Records are authenticated, so their packets have no checksum; native DCCP needs one.
+        // Records are authenticated, so the packets inside have no checksum. Native DCCP needs one.
         checksum::fill(&mut packet[transport..], from, to);
     }
     Some(())

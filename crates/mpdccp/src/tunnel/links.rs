@@ -1,10 +1,10 @@
-//! Packets and messages from one data thread of a server to the others.
+//! Passes packets and messages from one shard of a server to the others.
 
 use mpdccp_tunnel::ShardMessage;
 
-/// Channel to a shard.
+/// Channel to another shard.
 pub(crate) struct Link {
-    /// Offers packets; false if the shard is overloaded.
+    /// Offers packets to the shard; returns false if the shard is overloaded.
     pub(crate) packets: Box<dyn Fn(Vec<Vec<u8>>) -> bool + Send>,
     pub(crate) message: Box<dyn Fn(ShardMessage) + Send>,
 }
@@ -13,9 +13,9 @@ pub(crate) struct Link {
 pub(crate) struct Links {
     number: u8,
     pub(crate) all: Vec<Link>,
-    /// Packets of the interface for each shard.
+    /// Packets from the interface, for each shard.
     waiting: Vec<Vec<Vec<u8>>>,
-    /// Packets accepted by other shards.
+    /// Number of packets that other shards accepted.
     pub(crate) handed_over: u64,
 }
 
@@ -33,7 +33,7 @@ impl Links {
         self.waiting[usize::from(shard)].push(packet);
     }
 
-    /// Hands over the added packets; returns how many were dropped because a shard is overloaded.
+    /// Hands over the added packets. Returns how many were dropped because their shard is overloaded.
     pub(crate) fn hand_over(&mut self) -> u64 {
         let mut dropped = 0;
         for (shard, waiting) in self.all.iter().zip(&mut self.waiting).filter(|(_, w)| !w.is_empty()) {

@@ -1,4 +1,4 @@
-//! `mpdccp tunnel`: IP packets of a virtual interface over several paths.
+//! `mpdccp tunnel`: carries the IP packets of a virtual interface over several paths.
 
 mod app;
 mod decrypt;
@@ -51,7 +51,7 @@ pub(crate) enum Command {
         /// Keep updating, with rates, until Ctrl-C.
         #[arg(long)]
         watch: bool,
-        /// Show only this peer; fast even with many peers.
+        /// Show only this peer. This is fast even with many peers.
         #[arg(long, conflicts_with = "watch")]
         peer: Option<String>,
         #[command(flatten)]
@@ -73,7 +73,7 @@ pub(crate) enum Command {
     Helper {
         /// The tunnel's configuration file.
         file: PathBuf,
-        /// Log more.
+        /// Also log debug messages.
         #[arg(long)]
         verbose: bool,
     },
@@ -96,8 +96,8 @@ pub(crate) enum Command {
     /// Convert a WireGuard configuration of wg-quick, and list the settings that cannot be converted.
     #[command(after_help = import::EXAMPLES)]
     Import(import::Args),
-    /// For scripts: exit code 0 if every session is open over at least one path, otherwise 1 and the
-    /// problems.
+    /// Check the tunnel's health, for scripts. Exit code 0 if every session is open over at least one path. Otherwise
+    /// exit code 1, and the problems are printed.
     Health {
         /// Require all paths to be up.
         #[arg(long)]
@@ -111,7 +111,7 @@ pub(crate) enum Command {
         #[command(flatten)]
         which: Which,
     },
-    /// Apply the current configuration file without dropping unaffected sessions.
+    /// Apply changes of the configuration file; unaffected sessions stay open.
     Reload {
         #[command(flatten)]
         which: Which,
@@ -170,8 +170,8 @@ pub(crate) enum PathCommand {
         /// Interface to send through.
         #[arg(long)]
         interface: Option<String>,
-        /// 0 never, 1 standby, 2 overflow, 3 to 15 primary. Among primaries, only the schedulers cpf, acpf, weighted-rr
-        /// and handover prefer larger values.
+        /// Priority: 0 never, 1 standby, 2 overflow, 3 to 15 primary. Among primary paths, only the schedulers cpf,
+        /// acpf, weighted-rr and handover prefer higher values.
         #[arg(long, default_value_t = 3)]
         priority: u8,
         /// Name of the peer, if there are several.
@@ -194,8 +194,8 @@ pub(crate) enum PathCommand {
     Prio {
         /// Name of the path.
         name: String,
-        /// 0 never, 1 standby, 2 overflow, 3 to 15 primary. Among primaries, only the schedulers cpf, acpf, weighted-rr
-        /// and handover prefer larger values.
+        /// Priority: 0 never, 1 standby, 2 overflow, 3 to 15 primary. Among primary paths, only the schedulers cpf,
+        /// acpf, weighted-rr and handover prefer higher values.
         priority: u8,
         /// Name of the peer, if there are several.
         #[arg(long)]
@@ -205,7 +205,7 @@ pub(crate) enum PathCommand {
     },
 }
 
-/// Selects the tunnel, if several are running.
+/// Selects the tunnel if several are running.
 #[derive(Args)]
 pub(crate) struct Which {
     /// Configuration file of the running tunnel.
@@ -330,7 +330,7 @@ fn run(command: Command) -> Result<(), Error> {
                 }
                 if since.elapsed() > Duration::from_secs(seconds) {
                     return Err(Error::runtime(format!(
-                        "{clients} client(s) did not leave; give each path a second `remote` in the clients' files"
+                        "{clients} client(s) did not leave; give each path in the clients' files a second `remote`"
                     )));
                 }
                 std::thread::sleep(FOLLOW);

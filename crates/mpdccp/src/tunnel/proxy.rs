@@ -1,4 +1,4 @@
-//! The thread that terminates hosts' TCP connections, in a private network namespace.
+//! The thread that terminates the TCP connections of hosts, in a private network namespace.
 
 use crate::descriptors;
 use crate::tunnel::host::privileges;
@@ -18,7 +18,7 @@ use std::thread::JoinHandle;
 /// Bytes of the header before each packet of a device with offload.
 const HEADER: usize = 10;
 
-/// Events that were not fetched yet.
+/// Events that the data thread has not fetched yet.
 #[derive(Default)]
 struct Mailbox(Mutex<Vec<Event>>);
 
@@ -32,7 +32,7 @@ impl Mailbox {
     }
 }
 
-/// The thread's interface for the data thread. Dropping it resets its connections.
+/// The data thread's handle of the proxy thread. Dropping it resets the connections of hosts.
 pub(crate) struct Proxy {
     sockets: SocketsHandle,
     mailbox: Arc<Mailbox>,
@@ -42,7 +42,7 @@ pub(crate) struct Proxy {
 }
 
 impl Proxy {
-    /// Starts it; `tun` is the interface, with packets of `mtu` bytes at most.
+    /// Starts the thread. `tun` is the interface, whose packets have at most `mtu` bytes.
     pub(crate) fn start(tun: &Tun, mtu: u16, cfg: &Config) -> Result<Proxy, String> {
         if !tun.offloads() {
             return Err("the TCP proxy needs offload; set `offload = true`".into());
@@ -54,10 +54,10 @@ impl Proxy {
         let run = move || {
             let on_events = move |events| {
                 letters.put(events);
-                // A full counter wakes the thread just as well.
+                // Ignore an overflow: a full counter wakes the thread too.
                 let _ = rustix::io::write(&tell, &1u64.to_ne_bytes());
             };
-            // Packets that the interface refuses are lost, as on any link.
+            // Packets that the interface refuses are lost, as on a link.
             let on_packet = move |packet: &[u8]| {
                 let _ = rustix::io::write(&interface, packet);
             };
@@ -88,14 +88,13 @@ impl Proxy {
         }
     }
 
-    /// Passes a host's packet to the private namespace. Packets that the namespace refuses are lost, as on
-    /// any link.
+    /// Passes a packet from a host to the private namespace. Packets that the namespace refuses are lost, as on a link.
     pub(crate) fn write(&self, packet: &[u8]) {
         let _ = rustix::io::writev(self.sockets.tun(), &[IoSlice::new(&[0; HEADER]), IoSlice::new(packet)]);
     }
 
-    /// Passes a super-packet of the interface (after its header) to the namespace, if it belongs to a
-    /// connection carried as a stream.
+    /// Passes a super-packet of the interface to the namespace if it belongs to a connection that the tunnel carries as
+    /// a stream. The packet starts after the device's header.
     pub(crate) fn takes(
         &self,
         tunnel: &mut Tunnel,
@@ -105,7 +104,7 @@ impl Proxy {
     ) -> bool {
         match tunnel.divert_whole(endpoint, now, whole.get(HEADER..).unwrap_or_default()) {
             Divert::Packet => return false,
-            // A packet for which the kernel has no room is lost, as on any link.
+            // If the kernel has no room, the packet is lost, as on a link.
             Divert::Proxy => drop(rustix::io::write(self.sockets.tun(), whole)),
             Divert::Done => {}
         }
@@ -120,7 +119,8 @@ impl Proxy {
     }
 }
 
-/// Number of connections per shard, by the limit on descriptors, of which each needs one.
+/// Number of connections that a shard can handle. The limit on descriptors determines it, because each connection needs
+/// one.
 pub(crate) fn room(shards: u8) -> usize {
     (descriptors::raise() / 2 / usize::from(shards.max(1))).max(1)
 }
@@ -144,7 +144,7 @@ impl Drop for Proxy {
     fn drop(&mut self) {
         self.sockets.send([Command::Stop]);
         if let Some(thread) = self.thread.take() {
-            // A panic has already been reported.
+            // Ignore the error: a panic has already been reported.
             let _ = thread.join();
         }
     }

@@ -1,4 +1,4 @@
-//! The data threads of a tunnel (one, or several shards of a server), as other threads see them.
+//! The data threads of a tunnel as other threads see them: one thread, or one per shard of a server.
 
 use crate::tunnel::app::TunnelApp;
 use crate::tunnel::face::control::{self, Request};
@@ -17,7 +17,7 @@ pub(crate) struct Shards(Vec<Handle<TunnelApp>>);
 const ENDING: &str = "the tunnel is ending";
 
 impl Shards {
-    /// Gives each shard the handles of the others. Shards handle this job before any other.
+    /// Gives each shard the handles of the others. Shards run this job before any other.
     pub(crate) fn of(drivers: &[Driver<TunnelApp>]) -> Shards {
         let all: Vec<Handle<TunnelApp>> = drivers.iter().map(Driver::handle).collect();
         for handle in all.iter().filter(|_| all.len() > 1) {
@@ -30,12 +30,12 @@ impl Shards {
         Shards(all)
     }
 
-    /// The shard that does the common work.
+    /// The shard that does the work common to all shards.
     pub(crate) fn first(&self) -> &Handle<TunnelApp> {
         &self.0[0]
     }
 
-    /// Runs a command on these shards in turn. Returns the first error, or else the first answer.
+    /// Runs a command on these shards in turn. Returns the first error. Without an error, returns the first answer.
     fn command(shards: &[Handle<TunnelApp>], command: &Command) -> Answer {
         let ask = |shard: &Handle<TunnelApp>| {
             let (caller, answer) = channel();
@@ -59,13 +59,13 @@ impl Shards {
         }
     }
 
-    /// Status of the whole tunnel, with all peers or one.
+    /// Status of the whole tunnel, with all peers or only one.
     pub(crate) fn status(&self, peer: Option<&str>) -> Option<Status> {
         let peer: Option<Arc<str>> = peer.map(Into::into);
         let ask = |shard: &Handle<TunnelApp>| {
             let peer = peer.clone();
             shard.call(move |core, app| {
-                // Counts what a thread has written since.
+                // This adds what the writing thread has written since the last turn.
                 app.flush(core);
                 app.status(core, peer.as_deref())
             })
@@ -74,10 +74,10 @@ impl Shards {
         all?.into_iter().reduce(Status::merge)
     }
 
-    /// Reloads the tunnel's file; returns a description of the changes. On an error nothing changes.
+    /// Reloads the configuration file, and returns a description of the changes. After an error nothing has changed.
     pub(crate) fn reload(&self, helper: &Helper) -> Result<String, String> {
         let (cfg, keys) = helper.reload()?;
-        // Nothing can fail from here on, so that either all shards apply the changes or none.
+        // No step can fail from here on, so that all shards apply the changes.
         match Shards::command(&self.0, &Command::Reload(Box::new(cfg), keys)) {
             Answer::Reloaded(words) => Ok(words),
             Answer::Error(e) => Err(e),
@@ -106,7 +106,7 @@ impl Shards {
             Ok(command) => command,
             Err(e) => return control::Answer::Error(e),
         };
-        // The peer is on one shard; future sessions may be on any.
+        // A peer is on one shard, but its future sessions may be on any shard.
         let of_all = matches!(command, Command::Scheduler { .. } | Command::Drain);
         let shards = if of_all { &self.0[..] } else { &self.0[..1] };
         match Shards::command(shards, &command) {
@@ -128,7 +128,7 @@ fn link(shard: Handle<TunnelApp>) -> Link {
     }
 }
 
-/// Ends all shards when the shard that holds this ends: part of a server is useless.
+/// Ends all shards when the shard that holds this value ends, because the rest of a server is useless.
 pub(crate) struct EndTogether(pub(crate) Shards);
 
 impl Drop for EndTogether {

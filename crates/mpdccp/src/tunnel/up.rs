@@ -1,4 +1,4 @@
-//! `tunnel up`: sets everything up, runs the loop, and cleans up.
+//! `tunnel up`: sets up the tunnel, runs its loop, and cleans up.
 
 use crate::error::Error;
 use crate::tunnel::app::TunnelApp;
@@ -34,7 +34,7 @@ pub(crate) struct Args {
     /// Format of the log; in the systemd journal it has no times.
     #[arg(long, value_enum, default_value_t)]
     log_format: LogFormat,
-    /// Log more.
+    /// Also log debug messages.
     #[arg(long, short)]
     verbose: bool,
 }
@@ -90,7 +90,7 @@ pub(crate) fn run(args: &Args) -> Result<(), Error> {
     let told = lost.clone();
     process.watch(move || {
         told.store(true, Ordering::Relaxed);
-        tracing::error!("the helper process died: the tunnel ends");
+        tracing::error!("the helper process died; the tunnel ends");
         ending.shut_down();
     })?;
     let (all, its) = (shards.clone(), helper.clone());
@@ -116,7 +116,7 @@ pub(crate) fn run(args: &Args) -> Result<(), Error> {
     obey_signals(shards.clone(), helper)?;
     let mut drivers = drivers.into_iter();
     let Some(first) = drivers.next() else {
-        return Err(Error::runtime("the tunnel has no thread to run: no shard was started"));
+        return Err(Error::runtime("no shard of the tunnel was started"));
     };
     let mut threads = Vec::new();
     for (number, driver) in (1..).zip(drivers) {
@@ -159,7 +159,7 @@ fn obey_signals(shards: Shards, helper: Helper) -> Result<(), Error> {
         for signal in signals.forever() {
             if signal == SIGHUP {
                 if let Err(e) = shards.reload(&helper) {
-                    tracing::error!("not reloaded: {e}");
+                    tracing::error!("the configuration was not reloaded: {e}");
                 }
                 continue;
             }

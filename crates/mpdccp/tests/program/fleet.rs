@@ -1,4 +1,5 @@
-//! The fleet of docs/guides/fleet.md, small: two servers, a balancer, two routers, and two clients each over UDP, over TLS, and over both.
+//! A small version of the fleet in docs/guides/fleet.md: two servers, a load balancer and two routers. Two clients each
+//! use UDP, TLS, or both.
 
 use crate::common::{missing, skipped};
 use std::path::Path;

@@ -1,10 +1,10 @@
-//! The reference of session settings, docs/keys.md, generated from their declaration.
+//! docs/keys.md, the reference of session settings, is generated from their declaration.
 
 use mpdccp_proto::sched::SchedulerKind;
 use mpdccp_proto::{Ccid, Named, Settings};
 use std::process::Command;
 
-/// The page.
+/// Generates the page.
 fn page() -> String {
     let mut page = String::from(
         "# Settings of a session

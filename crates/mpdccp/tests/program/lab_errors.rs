@@ -68,7 +68,7 @@ fn packetdrill_scripts_pass_differ_or_are_wrong() {
     let (code, said, why) = play(&[wrong, other], &[]);
     assert_eq!((code, said), (Some(2), differs));
     assert!(why.starts_with("mpdccp: wrong.pkt:6: unsupported call `close`"), "{why}");
-    // A timeout: Reno halves, CUBIC keeps 0.7.
+    // At a timeout Reno halves the window. CUBIC keeps 0.7 of it.
     let halved = ("halved.pkt", "+1 %{ assert tcpi_snd_ssthresh == 5 }%\n");
     assert_eq!(play(&[halved], &["--congestion", "reno"]).0, Some(0));
     assert_eq!(play(&[halved], &[]).0, Some(1));
@@ -79,7 +79,7 @@ fn packetdrill_scripts_pass_differ_or_are_wrong() {
     );
 }
 
-/// The reading end of the pipe is closed at once, as by `head`.
+/// The reading end of the pipe is closed at once, as `head` does.
 #[test]
 fn nobody_reading_is_no_reason_for_a_panic() {
     let (reader, writer) = std::io::pipe().unwrap();
@@ -96,8 +96,8 @@ fn nobody_reading_is_no_reason_for_a_panic() {
     );
 }
 
-/// Only the first process of a kernel may turn the kernel off. The test runs without capabilities, so an
-/// attempt to turn off this host would fail.
+/// Only the init process of a kernel may turn the kernel off. The test runs without capabilities, so that a failed test
+/// cannot turn off this host.
 #[test]
 fn a_guest_outside_its_kernel_turns_nothing_off() {
     let mut powerless = Command::new("setpriv");

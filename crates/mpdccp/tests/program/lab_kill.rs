@@ -51,7 +51,7 @@ fn kill_9_leaves_no_namespace_and_no_tunnel() {
     let (mut lab, scratch) = lab(dir.path());
     lab.kill().unwrap();
     lab.wait().unwrap();
-    wait_for("the end of it all", || namespaces(lab.id()) == 0 && tunnels(&scratch) == 0);
+    wait_for("the end of all namespaces and tunnels", || namespaces(lab.id()) == 0 && tunnels(&scratch) == 0);
 }
 
 #[test]
@@ -69,7 +69,7 @@ fn tunnels_end_with_a_lab_whose_reaper_is_gone_too() {
     lab.kill().unwrap();
     lab.wait().unwrap();
     wait_for("the end of the tunnels", || tunnels(&scratch) == 0);
-    // The reaper's work.
+    // The reaper would have removed these namespaces.
     for role in ["client", "server"] {
         run("ip", &format!("netns del mpdccp-lab-{}-{role}", lab.id()));
     }

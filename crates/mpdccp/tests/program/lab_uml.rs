@@ -1,4 +1,4 @@
-//! The lab on Linux in virtual time. The kernel takes ten minutes to build, so the tests run only where
+//! The lab on Linux in virtual time. Building the kernel takes ten minutes, so the tests run only where
 //! `tools/uml/build` was run.
 
 use std::path::{Path, PathBuf};
@@ -30,7 +30,7 @@ fn lab(kernel: &Path, dir: &Path, out: &str) -> Child {
     lab.env("MPDCCP_UML", kernel).stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap()
 }
 
-/// Files of each run, without the report's time of day.
+/// The files of each run, without the time of day in the report.
 fn series(out: &Path) -> Vec<(PathBuf, Vec<u8>)> {
     let runs = std::fs::read_dir(out.join("series")).unwrap().flatten().map(|entry| entry.path());
     let files = runs.flat_map(|run| std::fs::read_dir(run).unwrap().flatten().map(|entry| entry.path()));

@@ -1,4 +1,4 @@
-//! Tests of the program from outside: its output, and its behaviour between network namespaces.
+//! Tests of the program from outside: its output, and its behaviour in network namespaces.
 #![cfg(target_os = "linux")]
 
 mod common;

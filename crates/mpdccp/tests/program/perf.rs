@@ -1,4 +1,4 @@
-//! `mpdccp perf` end to end: everything sent arrives and is counted, over both encapsulations, in both
+//! `mpdccp perf` end to end: everything that is sent arrives and is counted, over both encapsulations and in both
 //! directions.
 
 use crate::perf_ends::{Place, record};
@@ -7,7 +7,7 @@ use serde_json::Value;
 use std::io::{BufRead, BufReader};
 use std::process::Child;
 
-/// Asserts that `n` messages of `size` bytes went from one end to the other, and that both report so.
+/// Asserts that `n` messages of `size` bytes went from the sender to the receiver, and that both report this.
 fn all_arrived(sender: &[Value], receiver: &[Value], n: u64, size: u64) {
     let (sent, received) = (record(sender, "summary"), record(receiver, "summary"));
     assert_eq!(sent["sent"]["messages"], n, "{sent}");
@@ -167,7 +167,7 @@ fn a_server_keeps_connections_for_other_clients() {
     let mut lines = BufReader::new(first.stdout.take().unwrap()).lines().map_while(Result::ok);
     let opened = lines.by_ref().filter(|line| line.contains(r#""type":"open""#)).take(64);
     assert_eq!(opened.count(), 64);
-    // A client may use a quarter of the free ones of 512.
+    // A client may use a quarter of the server's 512 sessions while they are free.
     let second = place.run(&format!("{client} -k 1"));
     for mut child in [first, server.child] {
         child.kill().unwrap();
@@ -230,10 +230,10 @@ fn echoes_come_back() {
     assert!((ms("/one_way_ms/estimate/p50") - p50 / 2.0).abs() < 1e-9, "{summary}");
     for way in ["forward", "reverse"] {
         let (mean, most) = (ms(&format!("/one_way_ms/{way}/mean")), ms(&format!("/one_way_ms/{way}/max")));
-        // No direction takes longer than the round trip; the percentiles are rounded to three digits.
+        // Neither direction takes longer than the round trip; the percentiles are rounded to three digits.
         assert!(0.0 <= mean && mean <= most && most <= max * 1.01, "{way}: {summary}");
     }
-    // The server sends messages of its own, which are not echoes.
+    // The server also sends its own messages, which are not echoes.
     assert_eq!(record(&server, "summary")["received"]["one_way_ms"], Value::Null);
 }
 
@@ -245,7 +245,7 @@ fn the_beginning_can_be_left_out() {
     let (sent, received) = (record(&client, "summary"), record(&server, "summary"));
     assert!(received["received"]["messages"].as_u64().unwrap() < 1_400, "{received}");
     assert!(sent["sent"]["messages"].as_u64().unwrap() < 1_400, "{sent}");
-    // The intervals include them.
+    // The interval reports include the omitted messages.
     let intervals = client.iter().filter(|record| record["type"] == "interval");
     let all: u64 = intervals.map(|interval| interval["sent"]["messages"].as_u64().unwrap()).sum();
     assert!(all > sent["sent"]["messages"].as_u64().unwrap(), "{client:?}");
@@ -305,7 +305,7 @@ fn one_json_document_has_the_fields_of_iperf3() {
 fn a_json_document_says_why_there_is_no_more_of_it() {
     let silent = std::net::UdpSocket::bind("127.0.0.1:0").unwrap();
     let silent = silent.local_addr().unwrap();
-    // Errors during and before the transfer.
+    // Errors before and during the transfer.
     for (args, why) in
         [(format!("-c {silent} -J"), "no answer from 127.0.0.1"), ("-c 0.0.0.0 -J".into(), "not the address")]
     {
@@ -329,8 +329,8 @@ fn nobody_there_is_said_soon() {
     assert!(json["error"].as_str().unwrap().contains("no answer from 127.0.0.1"), "{json}");
 }
 
-/// A silent peer is reported long before it is given up, also on a plain connection, and in JSON. If the
-/// peer's program was killed, its host reports that nothing listens; if it is stopped, there is no answer.
+/// A silent peer is reported long before the connection is given up, also on a plain connection and in JSON. After the
+/// peer's program was killed, its host reports that nothing listens. A stopped program does not answer at all.
 #[test]
 fn a_peer_that_falls_silent_is_told_of_and_given_up() {
     for signal in [Signal::STOP, Signal::KILL] {
@@ -353,7 +353,7 @@ fn a_peer_that_falls_silent_is_told_of_and_given_up() {
     }
 }
 
-/// The server only listens on the second address of its name.
+/// The server listens only on the second address of the name.
 #[test]
 fn all_addresses_of_a_name_are_tried() {
     let Some(place) = Place::namespace("names") else { return };
@@ -369,11 +369,11 @@ fn all_addresses_of_a_name_are_tried() {
     drop(hosts);
 }
 
-/// Sockets opened for an address that fails or does not answer are closed before the next address is tried.
+/// If an address fails or does not answer, its sockets are closed before the next address is tried.
 #[test]
 fn addresses_that_fail_leave_no_sockets_behind() {
     let Some(place) = Place::namespace("sockets") else { return };
-    // Messages of this size only fit IPv4 packets: the first address fails after its socket was opened.
+    // Messages of this size fit only into IPv4 packets, so the first address fails after its socket was opened.
     let hosts = place.hosts("::1 there\n127.0.0.1 there\n");
     let mut sockets = String::new();
     let (_, output) = place.with_server("-s -B 127.0.0.1 -p 0", "-c there:{port} -l 1440 -b 1M -t 2", |_| {
@@ -383,7 +383,7 @@ fn addresses_that_fail_leave_no_sockets_behind() {
     assert!(output.status.success(), "{output:?}");
     assert!(sockets.contains("127.0.0.1:") && !sockets.contains("[::1]:"), "{sockets}");
     drop(hosts);
-    // Nothing listens at the first address, which is nearest to the source address.
+    // Nothing listens at the first address. The resolver sorts it first because it is nearest to the source address.
     let hosts = place.hosts("127.0.0.1 there\n127.0.0.7 there\n");
     let (_, output) = place.with_server("-s -B 127.0.0.7 -p 0", "-c there:{port} -b 1M -t 2 -P 2", |_| {
         sockets = place.command_output("ss", "-Huan state established");

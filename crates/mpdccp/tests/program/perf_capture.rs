@@ -1,5 +1,5 @@
-//! A whole multipath session as tshark decodes it with the project's dissector: handshake, join, data, close.
-//! The dissector was written from RFC 9897, independently of the codec.
+//! A whole multipath session, decoded by tshark with the project's dissector: handshake, join, data, close. The
+//! dissector was written from RFC 9897, independently of the codec.
 
 use crate::common::skipped;
 use crate::perf_ends::{Place, record};
@@ -23,7 +23,7 @@ const MP_HMAC: u64 = 5;
 const MP_CLOSE: u64 = 10;
 const MP_EXP: u64 = 11;
 
-/// Fields of the dissector for option 46, the same over both encapsulations.
+/// Fields of the dissector for option 46. They are the same over both encapsulations.
 const MP_FIELDS: [&str; 12] = [
     "mpdccp.subtype",
     "mpdccp.capable.version",
@@ -39,12 +39,12 @@ const MP_FIELDS: [&str; 12] = [
     "mpdccp.unassigned",
 ];
 
-/// One frame: every occurrence of every field, as text.
+/// One frame: the text of every occurrence of every field.
 struct Frame(BTreeMap<&'static str, Vec<String>>);
 
 impl Frame {
     fn texts(&self, field: &str) -> &[String] {
-        self.0.get(field).unwrap_or_else(|| panic!("{field} was not asked for"))
+        self.0.get(field).unwrap_or_else(|| panic!("tshark was not asked for field {field}"))
     }
 
     fn numbers(&self, field: &str) -> Vec<u64> {
@@ -59,7 +59,7 @@ impl Frame {
         self.numbers("type") == [ptype]
     }
 
-    /// Subtypes without the private options between two mpdccp ends.
+    /// Subtypes of option 46, except private ones that only mpdccp uses.
     fn subtypes(&self) -> Vec<u64> {
         self.numbers("mpdccp.subtype").into_iter().filter(|subtype| *subtype != MP_EXP).collect()
     }
@@ -122,8 +122,8 @@ fn capture(place: &Place, encapsulation: &str, directory: &Path) -> (PathBuf, St
 fn check_session(frames: &[Frame]) {
     for frame in frames {
         for field in ["_ws.malformed", "_ws.expert.message", "mpdccp.malformed", "mpdccp.unassigned"] {
-            // The only allowed remarks: that a Reset or a Close ends a connection, and that UDP to ports from
-            // 33434 on may be a traceroute.
+            // These are the only remarks allowed: a Reset or a Close ends a connection, and UDP to ports from 33434 on
+            // may be a traceroute.
             let allowed = ["Connection reset", "Connection closed", "Possible traceroute"];
             let harmless = |text: &String| allowed.iter().any(|remark| text.contains(remark));
             assert!(frame.texts(field).iter().all(harmless), "{field}: {:?}", frame.0);
@@ -133,7 +133,7 @@ fn check_session(frames: &[Frame]) {
         frames.iter().filter(move |f| f.is(ptype) && f.subtypes() == subtypes).collect::<Vec<_>>()
     };
 
-    // MP_KEY in both directions, each with one plain key of 8 bytes, next to Multipath Capable version 0.
+    // Both directions have MP_KEY with one plain key of 8 bytes, next to Multipath Capable version 0.
     let (request, response) = (with(REQUEST, &[MP_KEY]), with(RESPONSE, &[MP_KEY]));
     assert_eq!((request.len(), response.len()), (1, 1));
     for frame in [request[0], response[0]] {
@@ -145,8 +145,7 @@ fn check_session(frames: &[Frame]) {
         (&request[0].texts("mpdccp.key.data")[0], &response[0].texts("mpdccp.key.data")[0]);
     let (client_ci, server_ci) = (request[0].numbers("mpdccp.key.ci"), response[0].numbers("mpdccp.key.ci"));
 
-    // MP_JOIN names the receiver's connection identifier; HMACs of 20 bytes on the Response and on the Ack
-    // that follows.
+    // MP_JOIN contains the receiver's connection identifier. The Response and the Ack after it have HMACs of 20 bytes.
     let join = with(REQUEST, &[MP_JOIN]);
     let answer = with(RESPONSE, &[MP_JOIN, MP_HMAC]);
     assert_eq!((join.len(), answer.len()), (1, 1));
@@ -160,17 +159,17 @@ fn check_session(frames: &[Frame]) {
     let tags: BTreeSet<&String> = [answer[0], proof[0]].iter().map(|f| &f.texts("mpdccp.hmac")[0]).collect();
     assert!(tags.len() == 2 && tags.iter().all(|tag| tag.len() == 40), "{tags:?}");
 
-    // Every datagram has a different MP_SEQ, and together they leave no hole.
+    // Every datagram has a different MP_SEQ, and no number is missing.
     let data: Vec<&Frame> = frames.iter().filter(|f| f.is(DATA)).collect();
     let mut numbers: Vec<u64> = data.iter().flat_map(|f| f.numbers("mpdccp.seq")).collect();
     assert!(data.len() as u64 >= MESSAGES && data.iter().all(|f| f.subtypes().contains(&MP_SEQ)));
     numbers.sort_unstable();
     let wraps = numbers.windows(2).filter(|pair| pair[1] != pair[0] + 1).count();
-    assert!(wraps <= 1, "consecutive but where 2^48 wraps");
+    assert!(wraps <= 1, "consecutive except where the number wraps at 2^48");
     let sources: BTreeSet<&String> = data.iter().flat_map(|f| f.texts("ip.src")).collect();
     assert_eq!(sources.len(), 2, "both paths carry data");
 
-    // MP_CLOSE with the server's key on both subflows, each answered with Reset code 1.
+    // MP_CLOSE contains the server's key, on both subflows. Each is answered with Reset code 1.
     let close = with(CLOSE, &[MP_CLOSE]);
     assert!(close.len() >= 2 && close.iter().all(|f| f.texts("mpdccp.close.key") == [server_key.clone()]));
     assert_ne!(client_key, server_key);
@@ -201,7 +200,7 @@ fn a_session_over_raw() {
     let directory = tempfile::tempdir().unwrap();
     let (file, _) = capture(&place, "raw", directory.path());
     let frames = frames(&file, "dccp", &[]);
-    // 1 means good.
+    // In tshark's output, 1 means a good checksum.
     assert!(
         frames.iter().all(|frame| frame.numbers("dccp.checksum.status") == [1]),
         "every checksum is right"

@@ -1,4 +1,4 @@
-//! Features of `mpdccp perf` that iperf3's users expect, apart from measuring.
+//! Features of `mpdccp perf` that users of iperf3 expect, except measurements.
 
 use crate::perf_ends::Place;
 use rustix::process::{Pid, Signal, kill_process};
@@ -25,7 +25,7 @@ fn a_server_in_the_background_logs_and_ends() {
     kill_process(Pid::from_raw(number).unwrap(), Signal::TERM).unwrap();
     let begun = Instant::now();
     while pid.exists() {
-        assert!(begun.elapsed() < Duration::from_secs(20), "the server goes on");
+        assert!(begun.elapsed() < Duration::from_secs(20), "the server keeps running");
         std::thread::sleep(Duration::from_millis(20));
     }
     let log = fs::read_to_string(log).unwrap();
@@ -54,8 +54,8 @@ fn lines_say_what_was_asked_for() {
     assert!(client.iter().all(|record| record["title"] == "here"), "{client:?}");
     let time = |record: &Value| record["time"].as_str().unwrap().to_owned();
     assert!(client.iter().all(|record| time(record).starts_with("20") && time(record).ends_with('Z')));
-    // Raw IP: a header of 24 bytes, then each packet after 16 more bytes. Packets to port 5001 inside UDP
-    // belong to this test.
+    // The capture contains raw IP: a header of 24 bytes, then each packet after 16 more bytes. UDP packets with DCCP
+    // port 5001 belong to this test.
     let bytes = fs::read(pcap).unwrap();
     let (mut at, mut ours) = (24, 0);
     while at < bytes.len() {

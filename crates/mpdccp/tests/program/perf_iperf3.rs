@@ -54,7 +54,7 @@ fn a_server_has_its_limits() {
         let output = Place::host().against_server(&format!("-s -B 127.0.0.1 -p 0 {server}"), &client);
         assert!(output.status.code() == Some(code) && words(&output).contains(why), "{server}: {output:?}");
     }
-    // Within its limits.
+    // This test stays within the limits.
     let server = "-s -B 127.0.0.1 -p 0 --server-max-duration 2 --server-bitrate-limit 10M --idle-timeout 5";
     let output = Place::host().against_server(server, "-c 127.0.0.1:{port} -t 1 -b 1M");
     assert!(output.status.success(), "{output:?}");
@@ -62,7 +62,7 @@ fn a_server_has_its_limits() {
 
 #[test]
 fn idle_connections_and_servers_end() {
-    // A client that never asks for a test.
+    // This client never requests a test.
     let server = "-s -B 127.0.0.1 -p 0 --idle-timeout 0.5";
     let [server, client] = Place::host().both(server, "-c 127.0.0.1:{port} --receive");
     assert!(client.status.success(), "{client:?}");
@@ -84,7 +84,7 @@ fn a_client_can_have_the_servers_output() {
         let (_, served) = text.split_once("output of the server:\n").unwrap_or_else(|| panic!("{text}"));
         let way = if direction == "-R" { "sent" } else { "received" };
         let lines = |part: &str| served.lines().filter(|line| line.contains(part)).count();
-        // Each interval and the total.
+        // The output has lines of each interval and of the total.
         assert!(
             lines("[ ID] ") == 1 && lines(way) >= 2 && lines("the test is over") == 1,
             "{direction}: {text}"
@@ -108,7 +108,7 @@ fn an_interface_is_the_only_one() {
     assert_eq!(ends("--bind-dev lo", "--bind-dev lo"), Some(0));
     assert_eq!(ends("--bind-dev out", ""), Some(2));
     assert_eq!(ends("", "--bind-dev out"), Some(2));
-    // It needs no route: the system takes the peer for one on this link.
+    // No route is needed: with the device given, the system expects the peer on this link.
     place.command_output("ip", "link set out up");
     for (device, why) in [("", "no route to 10.77.0.1"), ("--bind-dev out", "no answer from 10.77.0.1")] {
         let output = place.run(&format!("-c 10.77.0.1 {device} --connect-timeout 300"));
@@ -130,7 +130,7 @@ fn lines_have_one_layout() {
             sums += usize::from(line.starts_with("[SUM] "));
         }
     }
-    // Two directions in at least two intervals and in the total.
+    // Two directions have a sum in at least two intervals and in the total.
     assert!(sums >= 6 && text.contains("(omitted)") && text.contains(" arrived "), "{text}");
     assert_eq!(text.matches("[ ID]").count(), 1, "{text}");
 }

@@ -11,12 +11,12 @@ const CARRIES: usize = 1300;
 /// IPv4 and UDP headers.
 const OVERHEAD: usize = 28;
 
-/// Passes the packets that fit, until the test's process ends.
+/// Forwards packets that fit the network, until the test's process ends.
 fn carry(from: UdpSocket, mut pass: impl FnMut(&[u8], SocketAddr) + Send + 'static) {
     std::thread::spawn(move || {
         let mut buffer = [0; 2048];
         loop {
-            // A refusal of a server that ended is an error.
+            // After the server has ended, its host's refusals appear as errors here.
             match from.recv_from(&mut buffer) {
                 Ok((len, sender)) if len + OVERHEAD <= CARRIES => pass(&buffer[..len], sender),
                 _ => {}
@@ -25,7 +25,7 @@ fn carry(from: UdpSocket, mut pass: impl FnMut(&[u8], SocketAddr) + Send + 'stat
     });
 }
 
-/// Carries packets between clients of the returned port and the server.
+/// Forwards packets between clients of the returned port and the server.
 fn narrow(server: &str) -> u16 {
     let front = UdpSocket::bind("127.0.0.1:0").unwrap();
     let (server, port) = (format!("127.0.0.1:{server}"), front.local_addr().unwrap().port());
@@ -55,7 +55,7 @@ fn run(args: &str) -> (Vec<Value>, Output) {
 
 #[test]
 fn messages_wait_for_the_size_that_the_path_carries() {
-    // Larger than the size that a path is assumed to carry after a black hole.
+    // This size is larger than the size that a path is assumed to carry after an MTU black hole.
     let (records, output) = run("--messages 20 --size 1200");
     assert!(output.status.success(), "{output:?}");
     let summary = record(&records, "summary");
@@ -68,7 +68,7 @@ fn messages_wait_for_the_size_that_the_path_carries() {
 
 #[test]
 fn the_time_of_a_test_begins_when_its_messages_can_leave() {
-    // The search takes longer than the test.
+    // The search for the path MTU takes longer than the test.
     for args in ["--rate 1M -t 0.5", "-t 0.5", "-R --rate 1M -t 0.5"] {
         let (records, output) = run(args);
         assert!(output.status.success(), "{args}: {output:?}");
@@ -84,7 +84,7 @@ fn the_time_of_a_test_begins_when_its_messages_can_leave() {
 #[test]
 fn a_receivers_first_interval_begins_with_the_first_message() {
     for args in ["-R --rate 1M -t 0.5", "-R -P 2 --rate 1M -t 0.5"] {
-        // The search takes longer than several intervals.
+        // The search for the path MTU takes longer than several intervals.
         let (records, output) = run(&format!("{args} -i 0.1"));
         let first = records.iter().find(|record| record["type"] == "interval");
         let first = first.unwrap_or_else(|| panic!("{output:?}"));

@@ -1,4 +1,4 @@
-//! Simultaneous open (RFC 5596) through two NATs, each of which admits only answers to outgoing packets.
+//! Simultaneous open (RFC 5596) through two NATs. Each NAT admits only answers to outgoing packets.
 
 use crate::common::missing;
 use crate::common::spaces::Spaces;
@@ -9,7 +9,7 @@ const NB: &str = "203.0.113.2";
 /// UDP and DCCP port of the client.
 const PORT: &str = "50111";
 
-/// A client behind `na`, a server behind `nb`, and the network between the NATs in `net`.
+/// Client `a` is behind NAT `na`, server `b` behind NAT `nb`, and `net` is the network between the NATs.
 fn world() -> Spaces {
     let world = Spaces::new("mpi", &["a", "na", "net", "nb", "b"]);
     world.sh("net", "ip link add name bridge0 type bridge && ip link set bridge0 up");

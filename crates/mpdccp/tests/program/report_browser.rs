@@ -1,5 +1,4 @@
-//! A report in a real browser: readers see values, zoom, and hide lines and variants. Skipped
-//! without Chromium.
+//! A report in a real browser: readers can see values, zoom, and hide lines and variants. Skipped without Chromium.
 
 use std::fs;
 use std::path::Path;
@@ -50,7 +49,7 @@ fn chromium() -> Option<&'static str> {
     ["chromium", "chromium-browser", "google-chrome"].into_iter().find(runs)
 }
 
-/// The page after its scripts have run, in a window of this width in pixels.
+/// Returns the page after its scripts have run, in a window of this width in pixels.
 fn dom(browser: &str, page: &Path, width: u32) -> String {
     let profile = page.with_extension("profile");
     let out = Command::new(browser)
@@ -79,7 +78,7 @@ fn readers_zoom_and_switch_variants_off() {
         .unwrap();
     assert!(run.status.success(), "{}", String::from_utf8_lossy(&run.stderr));
     let report = fs::read_to_string(out.join("report.html")).unwrap();
-    assert!(!report.contains(" src=") && !report.contains(" href="), "it loads nothing");
+    assert!(!report.contains(" src=") && !report.contains(" href="), "the page loads no other resources");
     assert!(report.len() < 1_000_000, "{} bytes", report.len());
     assert_eq!(report.matches("<figure>").count(), 3);
     let read = out.join("read.html");

@@ -1,11 +1,11 @@
-//! A client gets its inner addresses and routes from the server, over the session.
+//! The server assigns inner addresses and routes to a client over the session.
 
 use crate::common::{Bed, CLIENT, SERVER, bed, run, wait_for};
 use rustix::process::Signal;
 
 const POOL: &str = r#"assign = { pool = ["10.71.0.0/28", "fd71:71::1:0/126"], routes = ["10.72.3.0/24", "198.18.0.0/15", "fd99::/16"] }"#;
 
-/// The client requests addresses; the server has a pool, and the file assigns the peer nothing.
+/// The client requests addresses. The server has a pool, and its file assigns no address to the peer.
 fn asking() -> Option<Bed> {
     let mut bed = bed()?;
     let state = format!("state = {:?}", bed.path("state"));
@@ -16,7 +16,7 @@ fn asking() -> Option<Bed> {
         ("s", of_server.clone(), format!("{of_server}\n{state}\nmtu = 1300\n{POOL}")),
         ("s", allowed, String::new()),
         ("c", of_client, "addresses = \"auto\"".into()),
-        // Networks within which the server may assign routes.
+        // The server may assign routes within these networks.
         ("c", "\"10.72.0.0/16\"".into(), "\"10.72.0.0/16\", \"198.18.0.0/15\", \"192.168.71.64/28\"".into()),
     ];
     Some(bed)
@@ -50,7 +50,7 @@ fn no_address(bed: &Bed, words: &str) {
     let health = bed.tunnel("c", &["health"]);
     assert_eq!(health.status.code(), Some(1));
     assert!(String::from_utf8_lossy(&health.stderr).contains(words), "{health:?}");
-    assert!(bed.log("c").contains(words), "it is in the log too");
+    assert!(bed.log("c").contains(words), "the reason is in the log too");
 }
 
 #[test]
@@ -58,7 +58,7 @@ fn a_client_gets_addresses_routes_and_mtu_and_keeps_them() {
     let Some(mut bed) = asking() else { return };
     bed.up("");
     wait_for("addresses", || addresses(&bed).len() == 2);
-    // 10.71.0.0 is the network address, 10.71.0.1 the server's.
+    // 10.71.0.0 is the network address, and 10.71.0.1 belongs to the server.
     let given = vec!["10.71.0.2/24".to_owned(), "fd71:71::1:0/64".to_owned()];
     assert_eq!(addresses(&bed), given);
     wait_for("an echo", || ping(&bed, SERVER[0]));
@@ -83,9 +83,9 @@ fn a_client_gets_addresses_routes_and_mtu_and_keeps_them() {
     wait_for("an echo with it", || ping(&bed, SERVER[0]));
     let routes = shown(&bed, "route show");
     assert!(routes.contains("10.72.3.0/24") && routes.contains("10.71.0.0/24"), "{routes}");
-    assert!(!shown(&bed, "address show").contains("10.71.0.2/"), "the old one is gone");
+    assert!(!shown(&bed, "address show").contains("10.71.0.2/"), "the old address is gone");
     bed.signal("c", Signal::HUP);
-    wait_for("a reload keeps them", || bed.log("c").contains("reloaded"));
+    wait_for("the reload", || bed.log("c").contains("reloaded"));
     assert_eq!(addresses(&bed)[0], "10.71.0.64/24");
     bed.down();
 }
@@ -95,15 +95,15 @@ fn both_ends_report_an_impossible_assignment() {
     let Some(mut bed) = asking() else { return };
     bed.up("");
     wait_for("addresses", || addresses(&bed).len() == 2);
-    // No address is free, because the pool has only the server's.
+    // No address is free, because the pool contains only the server's address.
     reload(&bed, "10.71.0.0/28", "10.71.0.1/32");
     no_address(&bed, "no free address left");
     assert!(bed.log("s").contains("no free address left in the pool"));
     assert!(bed.status("s")["tun"]["drops"]["no_address_to_assign"].as_u64() >= Some(1));
-    // An address that the client cannot use, since one of its own networks contains it.
+    // The client cannot use this address, because one of its own networks contains it.
     reload(&bed, "10.71.0.1/32", "192.168.71.64/30");
     no_address(&bed, "of p0 on this host");
-    // An address that the file assigns to another peer is not assigned.
+    // The server does not assign an address that its file gives to another peer.
     let key = dccp_secure::PrivateKey::from_random([9; 32]).public();
     let other =
         format!("[[peer]]\nname = \"other\"\nallowed_ips = [\"10.71.0.8/32\"]\npublic_key = \"{key}\"");
@@ -112,7 +112,7 @@ fn both_ends_report_an_impossible_assignment() {
     wait_for("the other address", || addresses(&bed)[0] == "10.71.0.9/24");
     assert!(bed.status("c")["no_address"].is_null());
     wait_for("an echo", || ping(&bed, SERVER[0]));
-    // The peer gets an address from the file; then nothing is left to assign.
+    // The peer gets its address from the file. Then no address is left to assign.
     let name = "name = \"client\"";
     reload(&bed, name, &format!("{name}\nallowed_ips = [\"10.71.0.77/32\"]"));
     reload(&bed, "10.71.0.8/31", "10.71.0.64/26");

@@ -1,5 +1,5 @@
-//! Effects of the tunnel on its host: name servers, the owner's hook, and bypassing traffic. Nothing is left
-//! behind.
+//! Effects of the tunnel on its host: name servers, the owner's hook, and traffic that bypasses the tunnel. Nothing is
+//! left behind.
 
 use crate::common::{Bed, bed, inside, run, wait_for};
 use rustix::process::Signal;
@@ -7,13 +7,13 @@ use std::os::unix::fs::PermissionsExt;
 
 const BEFORE: &str = "nameserver 192.168.71.2\nsearch example.org\n";
 
-/// A bed whose client has a private resolv.conf, and no program that manages it.
+/// A bed whose client has a private resolv.conf, which no program manages.
 fn with_names() -> Option<(Bed, String)> {
     let mut bed = bed()?;
     let directory = format!("/etc/netns/{}", bed.space[0]);
     std::fs::create_dir_all(&directory).unwrap();
     std::fs::write(format!("{directory}/resolv.conf"), BEFORE).unwrap();
-    // A PATH with only `ip`.
+    // PATH contains only `ip`.
     let bin = bed.path("bin");
     std::fs::create_dir(&bin).unwrap();
     let ip = std::env::split_paths(&std::env::var_os("PATH").unwrap())
@@ -32,13 +32,13 @@ fn name_servers_follow_the_session_and_come_back_after_all_ends() {
     let changed =
         || text().contains("nameserver 10.71.0.1\nsearch example.org\n") && !text().contains("192.168.71.2");
     bed.up_with("", "dns = [\"10.71.0.1\"]");
-    wait_for("names asked in the tunnel", changed);
-    // A killed tunnel's helper process restores the name servers; if the helper was killed too, the next
-    // start does.
+    wait_for("the name server in the tunnel", changed);
+    // After a tunnel was killed, its helper process restores the name servers. If the helper was killed too, the next
+    // start restores them.
     bed.signal("c", Signal::KILL);
-    wait_for("names asked as before the kill", || text() == BEFORE);
+    wait_for("the original name servers after the kill", || text() == BEFORE);
     bed.again("c");
-    wait_for("names asked in the tunnel after the kill", changed);
+    wait_for("the name server in the tunnel after the kill", changed);
     assert_eq!(bed.kill_helper("c").code(), Some(1));
     assert!(changed() && bed.log("c").contains("the helper process died"), "{}", bed.log("c"));
     let file = bed.path("c.toml");
@@ -49,12 +49,12 @@ fn name_servers_follow_the_session_and_come_back_after_all_ends() {
     bed.signal("c", Signal::KILL);
     std::fs::write(&file, with).unwrap();
     bed.again("c");
-    wait_for("names asked in the tunnel again", changed);
+    wait_for("the name server in the tunnel again", changed);
     // Without a session, the original name servers are used.
     bed.signal("s", Signal::INT);
-    wait_for("names asked as before", || text() == BEFORE);
+    wait_for("the original name servers", || text() == BEFORE);
     bed.again("s");
-    wait_for("and again", changed);
+    wait_for("the name server in the tunnel after a new session", changed);
     bed.down();
     assert_eq!(text(), BEFORE);
     assert!(
@@ -79,7 +79,7 @@ fn a_hook_is_told_of_sessions_and_paths() {
     std::fs::set_permissions(&hook, std::fs::Permissions::from_mode(0o755)).unwrap();
     bed.up_with("", &of_client);
     let told = || std::fs::read_to_string(&out).unwrap_or_default();
-    wait_for("both paths told", || told().matches("path-up").count() == 2);
+    wait_for("both path-up events", || told().matches("path-up").count() == 2);
     let first = told();
     assert!(first.starts_with("session-up tunC server \n"), "{first}");
     assert!(
@@ -87,13 +87,13 @@ fn a_hook_is_told_of_sessions_and_paths() {
         "{first}"
     );
     run("ip", &format!("-n {} link set p0 down", bed.space[0]));
-    wait_for("the path's end told", || told().contains("path-down tunC server one\n"));
-    wait_for("the hook's failure logged", || {
-        bed.log("c").contains("for path-down: it ended with exit status: 1")
+    wait_for("the path-down event", || told().contains("path-down tunC server one\n"));
+    wait_for("the log line about the hook's failure", || {
+        bed.log("c").contains("for path-down: the program ended with exit status: 1")
     });
     bed.down();
     assert_eq!(told().matches("session-down tunC server").count(), 1, "{}", told());
-    // Not executable: reported before anything starts.
+    // The hook is not executable, which is reported before anything starts.
     std::fs::set_permissions(&hook, std::fs::Permissions::from_mode(0o644)).unwrap();
     let mut command = std::process::Command::new(env!("CARGO_BIN_EXE_mpdccp"));
     let output = command.args(["tunnel", "check"]).arg(bed.path("c.toml")).output().unwrap();
@@ -101,7 +101,7 @@ fn a_hook_is_told_of_sessions_and_paths() {
     assert!(String::from_utf8_lossy(&output.stdout).contains("is not an executable program"));
 }
 
-/// The hook reports as down everything that it reported as up.
+/// When the tunnel dies, the hook is told that everything that was up is down.
 #[test]
 fn a_hook_is_told_of_the_end_of_a_killed_tunnel() {
     let Some(mut bed) = bed() else { return };
@@ -112,11 +112,11 @@ fn a_hook_is_told_of_the_end_of_a_killed_tunnel() {
     std::fs::set_permissions(&hook, std::fs::Permissions::from_mode(0o755)).unwrap();
     bed.up_with("", &format!("hook = {hook:?}"));
     let told = || std::fs::read_to_string(&out).unwrap_or_default();
-    wait_for("both paths told", || told().matches("path-up").count() == 2);
+    wait_for("both path-up events", || told().matches("path-up").count() == 2);
     bed.signal("c", Signal::KILL);
     let last =
         "path-down two the tunnel died\npath-down one the tunnel died\nsession-down  the tunnel died\n";
-    wait_for("their ends told", || told().ends_with(last));
+    wait_for("the path-down and session-down events", || told().ends_with(last));
     wait_for("the control socket is gone", || !bed.path("c.sock").exists());
 }
 
@@ -154,17 +154,17 @@ fn bypassing_traffic_leaves_as_without_the_tunnel() {
     assert_eq!(rules(), 1 + 2 + 4);
     let open = |bed: &Bed| wait_for("a session", || bed.status("c")["peers"][0]["state"] == "open");
     bed.signal("c", Signal::KILL);
-    wait_for("the way of before", || rules() == 0 && device("203.0.113.9") == "p0");
+    wait_for("the original routes", || rules() == 0 && device("203.0.113.9") == "p0");
     bed.again("c");
     open(&bed);
     assert_eq!(rules(), 7);
-    // Without its helper process a tunnel ends, and the next tunnel takes over the leftovers.
+    // A tunnel ends if its helper process dies. The next tunnel takes over the leftovers.
     bed.kill_helper("c");
     assert_eq!(rules(), 7);
     bed.again("c");
     open(&bed);
-    assert_eq!(rules(), 7, "not twice");
-    // Otherwise the next tunnel removes the leftovers.
+    assert_eq!(rules(), 7, "no rule exists twice");
+    // Without `default_route`, the next tunnel removes the leftovers.
     bed.kill_helper("c");
     let file = bed.path("c.toml");
     let text = std::fs::read_to_string(&file).unwrap();

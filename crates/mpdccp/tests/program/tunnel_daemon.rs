@@ -1,4 +1,4 @@
-//! Operation of a running tunnel: reload, status, health.
+//! Operation of a running tunnel: reload, status, metrics and health.
 
 use crate::common::{Bed, LOCAL, REMOTE, SERVER, bed, run, wait_for};
 use rustix::thread::{LinkNameSpaceType, move_into_link_name_space};
@@ -27,7 +27,7 @@ fn a_reload_changes_what_the_file_says_and_drops_no_session() {
         (output.status.code(), String::from_utf8_lossy(&output.stderr).into_owned())
     };
     let before = std::fs::read_to_string(bed.path("c.toml")).unwrap();
-    // Another path, another priority, another scheduler.
+    // The reload changes a path, a priority and the scheduler.
     let third =
         format!("[[peer.path]]\nname = \"three\"\nlocal = \"{}\"\nremote = \"{}\"\n", LOCAL[0], REMOTE[0]);
     edit(&bed, "c", |text| {
@@ -38,7 +38,7 @@ fn a_reload_changes_what_the_file_says_and_drops_no_session() {
     wait_for("the new path is up", || bed.client_path("three")["state"] == "up");
     assert_eq!(bed.client_path("one")["priority"], 4);
     assert!(ping(&bed));
-    // Rejected entirely: neither the wrong nor the right changes take effect.
+    // A wrong file is rejected as a whole: none of its changes take effect.
     let good = std::fs::read_to_string(bed.path("c.toml")).unwrap();
     for (from, to, words) in [
         ("priority = 4", "priority = 99", "0 to 15"),
@@ -52,7 +52,7 @@ fn a_reload_changes_what_the_file_says_and_drops_no_session() {
         assert!(code == Some(2) && message.contains(words), "{to}: {message}");
         assert_eq!(bed.client_path("one")["priority"], 4);
     }
-    // Adds a peer at the server, then removes one; the remaining peer's prefixes change.
+    // This adds a peer at the server and then removes it; the prefixes of the other peer change.
     let server = std::fs::read_to_string(bed.path("s.toml")).unwrap();
     let key = dccp_secure::PrivateKey::from_random([9; 32]).public();
     let other =
@@ -66,7 +66,7 @@ fn a_reload_changes_what_the_file_says_and_drops_no_session() {
     let routes = run("ip", &format!("-n {} route show dev tunS", bed.space[1]));
     assert!(String::from_utf8_lossy(&routes.stdout).contains("10.75.0.0/16"));
     assert!(!ping(&bed), "its address is not the client's any more");
-    // Restores the original file, by signal.
+    // SIGHUP reloads the original file.
     std::fs::write(bed.path("s.toml"), &server).unwrap();
     std::fs::write(bed.path("c.toml"), &before).unwrap();
     for end in ["s", "c"] {
@@ -78,7 +78,7 @@ fn a_reload_changes_what_the_file_says_and_drops_no_session() {
     for end in ["c", "s"] {
         assert!(!bed.log(end).contains("session closed"), "{}", bed.log(end));
     }
-    // A peer removed from the file is removed at once.
+    // A peer that is removed from the file loses its session at once.
     edit(&bed, "s", |text| {
         let key = dccp_secure::PrivateKey::from_random([1; 32]).public().to_string();
         text.replace(&key, &dccp_secure::PrivateKey::from_random([8; 32]).public().to_string())
@@ -89,7 +89,7 @@ fn a_reload_changes_what_the_file_says_and_drops_no_session() {
     bed.down();
 }
 
-/// The answer of a server in the client's namespace.
+/// Sends a request to a server in the client's namespace, and returns the answer.
 fn fetch(bed: &Bed, path: &str) -> String {
     let space = format!("/run/netns/{}", bed.space[0]);
     let request = format!("GET {path} HTTP/1.1\r\nHost: localhost\r\n\r\n");
@@ -137,8 +137,7 @@ fn a_tunnel_tells_how_it_fares() {
     bed.down();
 }
 
-/// Two clients with one key take the session from each other, at increasing intervals, and both ends report
-/// it.
+/// Two clients with the same key take the session from each other at increasing intervals. Both ends report this.
 #[test]
 fn two_clients_with_one_key_are_told_of() {
     let Some(mut bed) = bed() else { return };
@@ -170,7 +169,7 @@ fn handshakes_go_on_from_the_last_one() {
     wait_for("the time is written down", || known().is_some());
     let now = std::time::UNIX_EPOCH.elapsed().unwrap().as_secs();
     assert!((now - 3_600..=now + 1).contains(&known().unwrap()), "{:?}", known());
-    // If the last handshake was a day ahead, the clock is a day behind.
+    // The last handshake seems to be a day ahead, so the clock is a day behind.
     let ahead = now + 86_400;
     bed.signal("c", rustix::process::Signal::KILL);
     std::fs::write(&file, ahead.to_string()).unwrap();
@@ -178,19 +177,19 @@ fn handshakes_go_on_from_the_last_one() {
     wait_for("both paths are up", || {
         ["one", "two"].iter().all(|path| bed.client_path(path)["state"] == "up")
     });
-    wait_for("it went on from there", || known() > Some(ahead));
+    wait_for("a handshake with a later time", || known() > Some(ahead));
     assert!(bed.log("c").contains("behind the last handshake"));
     bed.down();
 }
 
-/// Everything except the tunnel's own packets and local traffic goes through the tunnel. Nothing bypasses
-/// the tunnel, even after a kill.
+/// All traffic except the tunnel's own packets and local traffic uses the tunnel. Nothing bypasses the tunnel, even
+/// after it was killed.
 #[test]
 fn a_default_route_and_a_kill_switch() {
     let Some(mut bed) = bed() else { return };
     let [c, s] = bed.space.clone();
     let ip = |args: &str| assert!(run("ip", args).status.success(), "{args}");
-    // A distant host, which can also be reached without the tunnel.
+    // This distant host can also be reached without the tunnel.
     ip(&format!("-n {s} addr add 198.18.0.1/32 dev lo"));
     ip(&format!("-n {c} route add default via {}", REMOTE[0]));
     // A distant host that is not behind any peer.
@@ -216,17 +215,20 @@ fn a_default_route_and_a_kill_switch() {
     let far = |bed: &Bed| bed.at_client("ping -c 1 -W 1 198.18.0.1").status.success();
     wait_for("the host far away answers through the tunnel", || far(&bed));
     assert!(bed.status("s")["tun"]["read_packets"].as_u64() >= Some(1));
-    assert!(bed.at_client(&format!("ping -c 1 -W 1 {}", REMOTE[0])).status.success(), "what is nearby");
-    // Marking the tunnel's own packets needs a capability that the tunnel has given up.
+    assert!(
+        bed.at_client(&format!("ping -c 1 -W 1 {}", REMOTE[0])).status.success(),
+        "a local host is reachable"
+    );
+    // Marking the tunnel's own packets needs a capability that the tunnel has dropped.
     let more = ["path", "add", "three", "--interface", "p0", "--remote", REMOTE[0]];
     assert_eq!(bed.tunnel("c", &more).status.code(), Some(0));
     wait_for("a new path is up", || bed.client_path("three")["state"] == "up");
     bed.signal("c", rustix::process::Signal::KILL);
     wait_for("the interface is gone", || !run("ip", &format!("-n {c} link show tunC")).status.success());
     assert!(way().contains("unreachable") || way().contains("No route"), "{}", way());
-    assert!(!far(&bed), "nothing goes beside the tunnel");
+    assert!(!far(&bed), "no packet bypasses the tunnel");
     assert!(!way6().contains("dev p0"), "{}", way6());
-    // Nothing bypasses the tunnel during the restart either.
+    // Nothing bypasses the tunnel while it restarts.
     let stop = Arc::new(AtomicBool::new(false));
     let leaks = {
         let (stop, space) = (stop.clone(), c.clone());
@@ -248,7 +250,7 @@ fn a_default_route_and_a_kill_switch() {
     wait_for("the tunnel is back", || far(&bed));
     stop.store(true, Ordering::Relaxed);
     let (leaks, asked) = leaks.join().unwrap();
-    assert!(leaks == 0 && asked > 0, "{leaks} of {asked} times the way led beside the tunnel");
+    assert!(leaks == 0 && asked > 0, "{leaks} of {asked} lookups found a route past the tunnel");
     bed.down();
     assert!(way().contains("dev p0"), "{}", way());
     assert!(way6().contains("dev p0"), "{}", way6());

@@ -1,5 +1,4 @@
-//! `mpdccp tunnel doctor` in namespaces: a client with two lines behind NATs, and a server; each test plants
-//! a fault.
+//! `mpdccp tunnel doctor` in namespaces: a client with two lines behind NATs, and a server. Each test causes a fault.
 
 use crate::common::{missing, run, skipped, wait_for};
 use dccp_secure::PrivateKey;
@@ -126,7 +125,7 @@ impl Drop for World {
     }
 }
 
-/// Whether the test can run here; prints the reason if not.
+/// Whether the test can run here; otherwise prints the reason.
 fn able() -> bool {
     let program = |name: &str| {
         Command::new(name).arg("--version").output().is_err().then(|| format!("no program `{name}`"))
@@ -140,7 +139,7 @@ fn able() -> bool {
     }
 }
 
-/// Findings other than notes: test and line.
+/// The findings except notes: name of the test and of the line.
 fn found(output: &Output) -> Vec<(String, String)> {
     let all: Value = serde_json::from_slice(&output.stdout)
         .unwrap_or_else(|e| panic!("{e}: {}", String::from_utf8_lossy(&output.stderr)));
@@ -152,7 +151,7 @@ fn found(output: &Output) -> Vec<(String, String)> {
     wrong
 }
 
-/// Plants a fault by shell commands in a namespace, and expects its finding.
+/// Causes a fault with shell commands in a namespace, and expects its finding.
 fn finds((space, commands): (&str, &str), args: &[&str], check: &str, line: &str) {
     let mut world = World::new();
     world.sh(space, commands);
@@ -200,7 +199,7 @@ fn a_healthy_setup_has_no_findings_with_and_without_a_running_tunnel() {
     assert_eq!(status()["peers"][0]["state"], "open");
     let log = std::fs::read_to_string(world.path("s.log")).unwrap();
     assert!(!log.contains("replaces"), "{log}");
-    // On the server, the doctor checks the server.
+    // On the server, the doctor checks the server's host.
     assert_eq!(found(&world.doctor("s", &["--json"], &[])), []);
     world.sh("s", "sysctl -qw net.ipv4.ip_forward=0; nft add table ip t; nft add chain ip t in '{ type filter hook input priority 0; policy drop; }'; nft add rule ip t in tcp dport 22 accept");
     let wrong = found(&world.doctor("s", &["--json"], &[]));
@@ -263,7 +262,7 @@ fn lines_without_udp_are_tested_over_tls() {
             .to_string()
             .contains("does not answer UDP over this line; the tunnel uses TLS over TCP port 443")
     );
-    // Without UDP, and with a network that blocks all of it.
+    // The line carries no UDP, and then no TLS either.
     world.sh("r1", "nft add rule ip t f tcp dport 443 reject with tcp reset");
     let client = format!("encapsulation = \"tls\"\n{}", world.client().replace(":6511\"", "\""));
     world.write("c", &client);
@@ -329,7 +328,7 @@ fn wrong_keys_are_found() {
     }
 }
 
-/// A library that changes the clock of the process that preloads it by `CLOCK_SHIFT` seconds; `None` without a C compiler.
+/// A library that shifts the clock of its process by `CLOCK_SHIFT` seconds; `None` without a C compiler.
 fn clock_shift(world: &World) -> Option<String> {
     let (source, library) = (world.path("clock.c"), world.path("clock.so"));
     let code = "#define _GNU_SOURCE\n#include <stdlib.h>\n#include <time.h>\n#include <unistd.h>\n#include <sys/syscall.h>\n\
@@ -351,7 +350,7 @@ fn a_clock_that_is_off_by_a_day_is_found() {
         let environment = [("LD_PRELOAD", library.clone()), ("CLOCK_SHIFT", shift.to_string())];
         world.doctor("c", &[&["--json"], QUICK].concat(), &environment)
     };
-    // Without a server, files show that the clock is behind.
+    // Without an answer from the server, the times of files show that the clock is behind.
     let output = doctor(&world, -86_400);
     let text = String::from_utf8_lossy(&output.stdout);
     assert!(found(&output).contains(&("clock".to_owned(), String::new())), "{text}");
@@ -363,12 +362,12 @@ fn a_clock_that_is_off_by_a_day_is_found() {
         let output = doctor(&world, shift);
         assert_eq!(found(&output), [("clock".to_owned(), String::new())]);
         assert!(String::from_utf8_lossy(&output.stdout).contains(words), "{words}");
-        // With the right clock again, it continues from its earlier handshakes.
+        // With the right clock again, the doctor continues after its earlier handshakes.
         assert_eq!(found(&doctor(&world, 0)), []);
     }
 }
 
-/// A person at a terminal decides whether to load a line that costs money; without a terminal nobody is asked.
+/// A user at a terminal decides whether to load a line that costs money. Without a terminal the doctor does not ask.
 #[test]
 fn a_metered_line_is_loaded_only_with_permission() {
     if !able() {
@@ -387,7 +386,7 @@ fn a_metered_line_is_loaded_only_with_permission() {
         command.stdin(terminal.slave.try_clone().unwrap()).stderr(terminal.slave);
         let output = command.output().unwrap();
         drop(command);
-        // Reads what the terminal shows; the program's end is an error here.
+        // This reads what the terminal shows. When the program ends, reading fails.
         let mut shown = Vec::new();
         let _ = person.read_to_end(&mut shown);
         (String::from_utf8(output.stdout).unwrap(), String::from_utf8(shown).unwrap())
@@ -412,7 +411,7 @@ fn a_metered_line_is_loaded_only_with_permission() {
             );
         }
     }
-    // The doctor does not ask if a flag decides, or if a program reads the output.
+    // The doctor does not ask if a flag decides, or if the output is JSON.
     let (text, shown) = at_terminal(&["--load-metered"], "");
     assert_eq!((asked(&shown), loaded(&text, "dsl"), loaded(&text, "lte")), ([0, 0], true, true), "{text}");
     let (text, shown) = at_terminal(&["--no-load"], "y\ny\n");
@@ -425,7 +424,7 @@ fn a_metered_line_is_loaded_only_with_permission() {
     assert_eq!((asked(&shown), loads), ([0, 0], [false, false]), "no terminal: {text}");
 }
 
-/// Whether the text has rates of a line, which only a load shows.
+/// Whether the text contains rates of the line, which only a load test measures.
 fn loaded(text: &str, line: &str) -> bool {
     text.lines().any(|l| l.starts_with(&format!("{line}: reaches")) && l.contains("Mbit/s"))
 }

@@ -1,5 +1,5 @@
-//! Wrong input and missing prerequisites: one clear message (what, where, how to fix), exit code 2, nothing
-//! left behind.
+//! Wrong input and missing prerequisites: one clear message that says what is wrong, where, and how to fix it. The exit
+//! code is 2, and nothing is left behind.
 
 use std::net::UdpSocket;
 use std::path::PathBuf;
@@ -79,7 +79,7 @@ fn more_paths_than_a_session_has_are_refused() {
     Case::new(&format!("{CLIENT}{more}")).fails_with(&["tunnel.toml: line", "64 paths; expected at most 8"]);
 }
 
-/// mpdccp-tunnel/tests/it/config.toml has most errors of files; these are the rest.
+/// mpdccp-tunnel/tests/it/config.toml has most errors in files; this test has the others.
 #[test]
 fn wrong_values_name_what_is_allowed() {
     let with = |line: &str| Case::new(&format!("{line}\n{CLIENT}"));
@@ -189,7 +189,7 @@ fn a_port_in_use() {
 #[test]
 fn no_permission_to_make_an_interface() {
     let case = Case::new(CLIENT);
-    // As another user, since root may create interfaces.
+    // This runs as another user, because root may create interfaces.
     let mut command = Command::new("setpriv");
     command.args(["--reuid=65534", "--regid=65534", "--clear-groups", "--bounding-set=-all"]);
     std::fs::set_permissions(case.directory.path(), std::os::unix::fs::PermissionsExt::from_mode(0o777))

@@ -1,11 +1,11 @@
-//! `mpdccp tunnel init` and `import`: the files they write make a tunnel.
+//! The files that `mpdccp tunnel init` and `import` write make a working tunnel.
 
 use crate::common::{missing, run, skipped, wait_for};
 use std::os::unix::fs::PermissionsExt;
 use std::path::PathBuf;
 use std::process::{Child, Command, Output, Stdio};
 
-/// A client with two lines, and a server; removed on drop.
+/// A client with two lines, and a server. Dropping this removes them.
 struct World {
     id: String,
     directory: tempfile::TempDir,
@@ -48,8 +48,7 @@ impl World {
         command
     }
 
-    /// Starts both ends with these files; the server's inner address must answer, and both paths
-    /// must come up.
+    /// Starts both ends with these files. The server's inner address must answer, and both paths must come up.
     fn carries(&mut self, server: &str) {
         for (name, file) in [("s", "server.toml"), ("c", "client.toml")] {
             let text = std::fs::read_to_string(self.path(file)).unwrap();

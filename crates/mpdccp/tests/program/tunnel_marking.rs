@@ -1,5 +1,5 @@
-//! ECN, DSCP and TTL between inner and outer headers, on both paths and in both directions: relays between
-//! the ends inspect and change outer headers.
+//! ECN, DSCP and TTL between inner and outer headers, on both paths and in both directions. Relays between the ends
+//! inspect and change outer headers.
 
 use crate::common::{Bed, CLIENT, REMOTE, SERVER, bed, socket, wait_for};
 use nix::sys::socket::{ControlMessageOwned, MsgFlags, SockaddrStorage, recvmsg, setsockopt, sockopt};
@@ -13,7 +13,7 @@ use std::time::Duration;
 
 const ECT0: u8 = 2;
 const CE: u8 = 3;
-/// Inner packets are recognised by their size.
+/// Size of the inner packets of the test, by which the relays recognise them.
 const LARGE: usize = 700;
 
 /// Enables reception of header fields.
@@ -28,7 +28,7 @@ fn watch(socket: &UdpSocket) {
     socket.set_read_timeout(Some(Duration::from_millis(100))).unwrap();
 }
 
-/// Length, sender, TOS and TTL of a datagram; `None` after a timeout.
+/// Receives a datagram. Returns its length, sender, TOS and TTL; `None` after a timeout.
 fn receive(socket: &UdpSocket, bytes: &mut [u8]) -> Option<(usize, SocketAddr, u8, i32)> {
     let mut space = nix::cmsg_space!(i32, i32, i32);
     let (mut tos, mut ttl) = (0, 0);
@@ -66,7 +66,7 @@ fn set_tos(socket: &UdpSocket, tos: u8) {
 struct Relay {
     /// TOS bytes of large datagrams, by direction.
     seen: [Arc<Mutex<BTreeSet<u8>>>; 2],
-    /// TOS byte set on large datagrams.
+    /// TOS byte that the relay sets on large datagrams.
     tos: Arc<AtomicU8>,
     stop: Arc<AtomicBool>,
 }
@@ -109,7 +109,7 @@ impl Relay {
     }
 }
 
-/// Ends of inner flows, in each direction.
+/// The sockets of the inner flows, in each direction.
 struct Ends {
     sender: UdpSocket,
     receiver: UdpSocket,
@@ -139,7 +139,7 @@ impl Ends {
         set_tos(&self.sender, tos);
         let mut got = None;
         let mut bytes = [0; 2000];
-        // Discards earlier datagrams.
+        // This discards earlier datagrams.
         while receive(&self.receiver, &mut bytes).is_some() {}
         wait_for("an inner packet", || {
             self.sender.send_to(&[tos; 900], &self.to).unwrap();
@@ -155,7 +155,7 @@ fn start(common: &str) -> Option<(Bed, [Relay; 2])> {
     let mut bed = bed()?;
     let relays = [0, 1].map(|path| Relay::start(&bed, path));
     bed.remote = [format!("{}:6600", REMOTE[0]), format!("[{}]:6600", REMOTE[1])];
-    // Sends every packet on both paths.
+    // The redundant scheduler sends every packet on both paths.
     bed.up(&format!("scheduler = \"redundant\"\nmtu_probing = false\n{common}"));
     Some((bed, relays))
 }
@@ -171,8 +171,8 @@ fn seen(relays: &[Relay; 2], way: usize) -> [BTreeSet<u8>; 2] {
     [0, 1].map(|i| std::mem::take(&mut *relays[i].seen[way].lock().unwrap()))
 }
 
-/// RFC 6040 sections 4.1 and 4.2, RFC 2983 section 3.1: outer fields are copies, marks are applied to inner
-/// packets, and inner DSCP and TTL stay.
+/// RFC 6040 sections 4.1 and 4.2, RFC 2983 section 3.1: outer fields are copies of the inner ones. Congestion marks are
+/// applied to inner packets. Inner DSCP and TTL do not change.
 #[test]
 fn fields_are_copied_on_both_paths_both_ways() {
     let Some((bed, relays)) = start("ecn = \"copy\"\ndscp = \"copy\"") else { return };
@@ -185,7 +185,7 @@ fn fields_are_copied_on_both_paths_both_ways() {
             relays.iter().for_each(|relay| relay.tos.store(ecn, Ordering::Relaxed));
             assert_eq!(ends.carry(tos), (tos, 33));
             let copies = || relays.iter().all(|r| r.seen[way].lock().unwrap().contains(&tos));
-            wait_for("both paths carry it", copies);
+            wait_for("the DSCP on both paths", copies);
             assert_eq!(seen(&relays, way), [BTreeSet::from([tos]), BTreeSet::from([tos])]);
         }
         // The relay marks packets.
@@ -205,8 +205,8 @@ fn fields_are_copied_on_both_paths_both_ways() {
     stop(bed, &relays);
 }
 
-/// The default, except for the DSCP: the path's congestion control uses the outer ECN field, and its marks
-/// are applied if possible.
+/// The default, except the DSCP: congestion control of the path uses the outer ECN field. Marks are applied to inner
+/// packets that are ECN-capable.
 #[test]
 fn fields_may_be_pinned() {
     let Some((bed, relays)) = start("dscp = 34") else { return };
@@ -214,7 +214,7 @@ fn fields_may_be_pinned() {
         let ends = Ends::new(&bed, way, 0);
         seen(&relays, way);
         relays.iter().for_each(|relay| relay.tos.store(CE, Ordering::Relaxed));
-        assert_eq!(ends.carry(46 << 2), (46 << 2, 33), "not capable, and delivered");
+        assert_eq!(ends.carry(46 << 2), (46 << 2, 33), "a packet that is not ECN-capable is delivered");
         assert_eq!(ends.carry(46 << 2 | ECT0), (46 << 2 | CE, 33));
         relays.iter().for_each(|relay| relay.tos.store(ECT0, Ordering::Relaxed));
         assert_eq!(ends.carry(46 << 2 | ECT0), (46 << 2 | ECT0, 33));

@@ -1,5 +1,5 @@
-//! Two roaming clients behind one NAT: one changes its address during a transfer, the other's packets are
-//! replayed and spoofed by a third host.
+//! Two roaming clients behind one NAT. The first changes its address during a transfer. A third host replays and spoofs
+//! packets of the second.
 
 use crate::common::spaces::Spaces;
 use crate::common::{inside, missing, socket, udp_payloads, wait_for};
@@ -15,10 +15,10 @@ use std::time::Duration;
 const SERVER: &str = "203.0.113.1";
 const NAT: &str = "203.0.113.2";
 
-/// Clients `c0` and `c1` in a LAN behind `nat`, the server `s`, and a stranger `x` in the network of both.
+/// Clients `c0` and `c1` are in a LAN behind `nat`. The server `s` and a stranger `x` are in the network outside.
 fn world(shards: u8) -> Spaces {
     let world = Spaces::new(&format!("mpn{shards}"), &["c0", "c1", "nat", "s", "x"]);
-    // A bridge in the NAT's namespace is the LAN; one in the server's is the network outside.
+    // The bridge in the namespace of the NAT is the LAN. The bridge in the server's namespace is the network outside.
     world
         .sh("nat", "ip link add lan type bridge && ip addr add 192.168.5.1/24 dev lan && ip link set lan up");
     world.sh(
@@ -48,7 +48,7 @@ fn world(shards: u8) -> Spaces {
     world
 }
 
-/// A client's numbered datagrams through the tunnel to the server.
+/// Numbered datagrams from a client through the tunnel to the server.
 struct Stream {
     sent: Arc<AtomicU64>,
     stop: Arc<AtomicBool>,
@@ -71,7 +71,7 @@ impl Stream {
     }
 }
 
-/// Datagrams received from each client: each number once; any other packet is an error.
+/// Datagrams received from each client. Each number may arrive once; any other packet is an error.
 #[derive(Default)]
 struct Arrived {
     numbers: [BTreeSet<u64>; 2],
@@ -100,7 +100,7 @@ fn two_roaming_clients_behind_one_nat() {
     roam(1);
 }
 
-/// If a new port hashes to another socket of the server, the session stays on its shard.
+/// Even if the client's new port hashes to another socket of the server, its session stays on its shard.
 #[test]
 fn two_roaming_clients_of_two_shards() {
     roam(2);
@@ -144,7 +144,9 @@ fn roam(shards: u8) {
     }
     let remote =
         |n: usize| world.status("s")["peers"][n]["paths"][0]["remote"].as_str().unwrap_or("").to_owned();
-    wait_for("both are in", || (0..2).all(|n| world.status("s")["peers"][n]["paths"][0]["state"] == "up"));
+    wait_for("the paths of both clients", || {
+        (0..2).all(|n| world.status("s")["peers"][n]["paths"][0]["state"] == "up")
+    });
     assert!((0..2).all(|n| remote(n).starts_with(NAT)) && remote(0) != remote(1), "both come from the NAT");
 
     let (arrived, stop) = (Arc::new(Mutex::new(Arrived::default())), Arc::new(AtomicBool::new(false)));
@@ -156,11 +158,11 @@ fn roam(shards: u8) {
     let count = |n: usize| arrived.lock().unwrap().numbers[n].len();
     wait_for("both transfer", || count(0) > 500 && count(1) > 500);
 
-    // The first client gets another address in the LAN, and so another port at the NAT.
+    // The first client gets another address in the LAN, and therefore another port at the NAT.
     let before = remote(0);
     world.sh("c0", "ip addr add 192.168.5.77/24 dev wan && ip addr del 192.168.5.10/24 dev wan; ip addr add 192.168.5.77/24 dev wan; \
         ip route replace default via 192.168.5.1");
-    // The stranger replays the second client's packets, from its own address and from the NAT's.
+    // The stranger replays packets of the second client, from its own address and from the address of the NAT.
     let second = remote(1);
     let port = second.rsplit_once(':').unwrap().1.to_owned();
     let seen = udp_payloads(&std::fs::read(world.path("c1.pcap")).unwrap());
@@ -181,17 +183,17 @@ fn roam(shards: u8) {
     }
     assert!(stranger.recv_from(&mut [0; 2000]).is_err(), "a stranger got a packet back");
     let dropped = |why: &str| world.status("s")["channels"][why].as_u64().unwrap_or(0);
-    wait_for("repetitions and forgeries are counted", || dropped("replayed") + dropped("forged") > 500);
-    wait_for("the first is followed", || remote(0) != before && remote(0).starts_with(NAT));
+    wait_for("the counts of replayed and forged packets", || dropped("replayed") + dropped("forged") > 500);
+    wait_for("the server follows the first client", || remote(0) != before && remote(0).starts_with(NAT));
     let (first, other) = (count(0), count(1));
-    wait_for("both go on", || count(0) > first + 500 && count(1) > other + 500);
-    assert_eq!(remote(1), second, "who is repeated stays where it is");
+    wait_for("more datagrams from both clients", || count(0) > first + 500 && count(1) > other + 500);
+    assert_eq!(remote(1), second, "replayed packets do not move a client");
 
     let sent = streams.map(|stream| {
         stream.stop.store(true, Ordering::Relaxed);
         stream.sent.load(Ordering::Relaxed)
     });
-    wait_for("what was sent last", || {
+    wait_for("the last datagrams", || {
         let arrived = arrived.lock().unwrap();
         (0..2).all(|n| arrived.numbers[n].last().is_some_and(|last| last + 3 >= sent[n]))
     });
@@ -213,7 +215,7 @@ fn roam(shards: u8) {
             .filter_map(|why| queue[why].as_u64())
             .sum::<u64>()
     });
-    // Packets in flight when the address changed are lost; the other client loses nothing.
+    // Packets in flight at the change of the address are lost. The other client loses nothing.
     assert!(
         lost[0] < own[0] + 500 && lost[1] < own[1] + 20,
         "{lost:?} of {sent:?}, {own:?} by their own queues"

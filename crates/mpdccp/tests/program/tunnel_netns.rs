@@ -4,7 +4,7 @@ use crate::common::stream::Stream;
 use crate::common::{Bed, CLIENT, LOCAL, REMOTE, SERVER, bed, run, socket, udp_payloads, wait_for};
 use serde_json::Value;
 
-/// The whole session, from handshake to close, checked by an independent decoder.
+/// An independent decoder checks the whole session, from handshake to close.
 fn decodes(bed: &Bed) {
     let Some(all) = bed.decoded("") else { return };
     for word in ["[Request]", "[Response]", "MP_KEY", "MP_JOIN", "MP_HMAC", "MP_SEQ", "MP_CLOSE", "[Reset]"] {
@@ -16,7 +16,7 @@ fn decodes(bed: &Bed) {
 
 fn pings(bed: &Bed) {
     for address in SERVER {
-        // A full-size packet in each direction too: the tunnel must carry the interface's MTU.
+        // Also send a full-size packet in each direction: the tunnel must carry the interface's MTU.
         let mtu = bed.status("c")["mtu"].as_u64().unwrap();
         let headers = if address.contains(':') { 48 } else { 28 };
         for size in [56, mtu - headers] {
@@ -35,18 +35,18 @@ fn the_mtu_follows_that_of_the_paths() {
         for space in &bed.space {
             run("ip", &format!("-n {space} link set p0 mtu {path_mtu}"));
         }
-        wait_for("both ends follow", || ["c", "s"].iter().all(|end| bed.status(end)["mtu"] == mtu));
+        wait_for("the new MTU at both ends", || ["c", "s"].iter().all(|end| bed.status(end)["mtu"] == mtu));
         pings(&bed);
     }
     bed.down();
 }
 
-/// A path drops large packets silently, like a router without ICMP: here a link whose far end accepts 1400
-/// bytes. The tunnel detects its MTU, tells inner senders, and clamps TCP's MSS.
+/// A path drops large packets silently, like a router without ICMP. Here a link has a far end that accepts 1400 bytes.
+/// The tunnel detects the path MTU, tells inner senders, and clamps the MSS of TCP.
 #[test]
 fn a_black_hole_for_large_packets_is_found() {
     let Some(mut bed) = bed() else { return };
-    // Large packets use path one, the preferred one: without losses there is no black hole detection.
+    // Large packets use path one, the preferred one. Black hole detection needs losses there.
     bed.up("scheduler = \"cpf\"");
     let mtu = bed.status("c")["mtu"].as_u64().unwrap();
     run("ip", &format!("-n {} link set p0 mtu 1400", bed.space[1]));
@@ -54,11 +54,11 @@ fn a_black_hole_for_large_packets_is_found() {
     wait_for("path one is found to carry less", || {
         bed.at_client(&large);
         let mtu = bed.client_path("one")["mtu"].as_u64().unwrap();
-        // The link accepts four more bytes, for a VLAN tag.
+        // The link accepts four more bytes for a VLAN tag.
         (1390..=1404).contains(&mtu)
     });
     let now = bed.status("c")["mtu"].as_u64().unwrap();
-    assert!(now < mtu, "the interface follows");
+    assert!(now < mtu, "the interface has the smaller MTU");
     let fits = bed.at_client(&format!("ping -c 3 -i 0.2 -W 5 -M do -s {} {}", now - 28, SERVER[0]));
     assert!(String::from_utf8_lossy(&fits.stdout).contains(" 0% packet loss"));
     bed.down();
@@ -69,7 +69,7 @@ fn traffic_survives_a_path_and_uses_it_again() {
     let Some(mut bed) = bed() else { return };
     // The preferred path is used as soon as it is back.
     bed.up("scheduler = \"cpf\"");
-    // 1500 less IPv6, UDP, record, DCCP and MP_SEQ: the smaller of both paths.
+    // 1500 minus the sizes of IPv6, UDP, record, DCCP and MP_SEQ. The path with the smaller MTU decides.
     assert_eq!(bed.status("c")["mtu"], 1500 - 40 - 8 - 32 - 16 - 12);
     pings(&bed);
     let routes = run("ip", &format!("-n {} route show dev tunC", bed.space[0]));
@@ -98,8 +98,8 @@ fn traffic_survives_a_path_and_uses_it_again() {
     assert!(trace.lines().count() > 100 && trace.lines().all(|line| line.split(',').count() == columns));
 }
 
-/// A route into the tunnel that would capture its own packets causes a warning, unless the path is bound to
-/// an interface.
+/// A route into the tunnel that would capture the tunnel's own packets causes a warning, unless the path is bound to an
+/// interface.
 #[test]
 fn a_remote_behind_the_tunnel_itself_is_warned_of() {
     let Some(mut bed) = bed() else { return };
@@ -122,7 +122,7 @@ fn interfaces_and_addresses_may_go_and_come_back() {
         let ping = format!("ping -c 1 -W 1 {}", SERVER[0]);
         wait_for("an echo", || bed.at_client(&ping).status.success());
     };
-    // Path one is bound to its interface, path two to its address; neither carries traffic now.
+    // Path one is bound to its interface, and path two to its address. Neither carries traffic now.
     run("ip", &format!("-n {c} link del p0"));
     wait_for("path one leaves with its interface", || state("one") != "up");
     lives();
@@ -136,8 +136,8 @@ fn interfaces_and_addresses_may_go_and_come_back() {
     bed.down();
 }
 
-/// A path without its interface waits for it; a path with an unknown name waits for its address; a name whose
-/// address stops working is looked up again.
+/// A path without its interface waits for it. A path with an unknown name waits for the name's address. If the address
+/// of a name stops working, the name is looked up again.
 #[test]
 fn paths_wait_for_what_is_missing() {
     let Some(mut bed) = bed() else { return };
@@ -154,7 +154,7 @@ fn paths_wait_for_what_is_missing() {
     wait_for("path two joins", || bed.client_path("two")["state"] == "up");
     bed.link(0);
     wait_for("path one joins", || bed.client_path("one")["state"] == "up");
-    // The server moves: its name gets another address.
+    // The server moves, so its name gets another address.
     let s = bed.space[1].clone();
     run("ip", &format!("-n {s} addr add fd71::9/64 dev p1 nodad"));
     run("ip", &format!("-n {s} addr del {}/64 dev p1", REMOTE[1]));
@@ -163,14 +163,14 @@ fn paths_wait_for_what_is_missing() {
         let path = bed.client_path("two");
         path["state"] == "up" && path["remote"] == "[fd71::9]:6511"
     });
-    // The cable is pulled at the other end: no carrier, and the log says so.
+    // The cable is pulled at the other end. The interface loses its carrier, and the log says so.
     run("ip", &format!("-n {s} link set p0 down"));
     wait_for("path one leaves", || bed.client_path("one")["state"] != "up");
     wait_for("the log says why", || bed.log("c").contains("p0 has no carrier"));
     bed.down();
 }
 
-/// A new interface that matches a pattern is used, and the path moves to another when it disappears.
+/// The path uses a new interface that matches its pattern, and moves to another when that one disappears.
 #[test]
 fn interfaces_that_appear_join_by_a_pattern() {
     let Some(mut bed) = bed() else { return };
@@ -197,7 +197,9 @@ fn interfaces_that_appear_join_by_a_pattern() {
     };
     let added = bed.tunnel("c", &["path", "add", "stick", "--interface", "stick*", "--remote", REMOTE[0]]);
     assert!(added.status.success(), "{}", String::from_utf8_lossy(&added.stderr));
-    wait_for("it waits", || stick()["why"].as_str().is_some_and(|why| why.contains("no interface `stick*`")));
+    wait_for("the path to report that it waits", || {
+        stick()["why"].as_str().is_some_and(|why| why.contains("no interface `stick*`"))
+    });
     plug(0);
     goes_through(0);
     plug(1);
@@ -214,7 +216,7 @@ impl Hosts {
     fn new(space: &str) -> Hosts {
         let directory = std::path::PathBuf::from(format!("/etc/netns/{space}"));
         std::fs::create_dir_all(&directory).unwrap();
-        // No name server, so that names not in the file fail at once.
+        // There is no name server, so that names missing from the file fail at once.
         std::fs::write(directory.join("resolv.conf"), "").unwrap();
         Hosts(directory)
     }
@@ -245,7 +247,7 @@ fn native_dccp_carries_it_too() {
     for command in [format!("addr del {}/24 dev p0", LOCAL[0]), format!("addr add {moved}/24 dev p0")] {
         run("ip", &format!("-n {} {command}", bed.space[0]));
     }
-    wait_for("the path joins from there", || {
+    wait_for("the path from the new address", || {
         let seen = bed.status("s")["peers"][0]["paths"].to_string();
         seen.contains(moved) && bed.client_path("one")["state"] == "up"
     });
@@ -256,7 +258,7 @@ fn native_dccp_carries_it_too() {
     decodes(&bed);
 }
 
-/// Records as IP protocol 33: only records on the wire, unmodified in transit.
+/// Records as IP protocol 33. The wire carries only records, and they arrive unmodified.
 #[test]
 fn records_travel_without_udp_too() {
     let Some(mut bed) = bed() else { return };
@@ -265,7 +267,7 @@ fn records_travel_without_udp_too() {
     pings(&bed);
     let stream = Stream::start(&bed);
     stream.more(300);
-    // The records' source address does not matter.
+    // The source address of the records does not matter.
     let moved = "192.168.71.9";
     for command in [format!("addr del {}/24 dev p0", LOCAL[0]), format!("addr add {moved}/24 dev p0")] {
         run("ip", &format!("-n {} {command}", bed.space[0]));
@@ -301,7 +303,7 @@ fn paths_come_and_go_by_command() {
     ok(&["path", "add", "again", "--local", LOCAL[0], "--remote", REMOTE[0], "--priority", "4"]);
     wait_for("the new path is up", || bed.client_path("again")["state"] == "up");
     assert_eq!(bed.client_path("again")["priority"], 4);
-    // A path that is added again under its old name is listed once.
+    // A path that is added again under its old name is listed only once.
     ok(&["path", "del", "again"]);
     ok(&["path", "add", "again", "--local", LOCAL[0], "--remote", REMOTE[0], "--priority", "4"]);
     let named = || {
@@ -331,13 +333,13 @@ fn paths_come_and_go_by_command() {
     bed.down();
     assert!(
         !bed.log("c").contains("before the peer answered"),
-        "the close is answered, and it does not wait longer"
+        "the peer answers the close, so the path does not wait for the timeout"
     );
     decodes(&bed);
 }
 
-/// RFC 9897 section 3.2.8: the client joins advertised addresses, and such a path carries the session alone
-/// if necessary; an address that does not answer is abandoned (section 3.4).
+/// RFC 9897 section 3.2.8: the client joins advertised addresses, and such a path can carry the session alone. The
+/// client gives up an address that does not answer (section 3.4).
 #[test]
 fn advertised_addresses_are_joined() {
     let Some(mut bed) = bed() else { return };
@@ -378,10 +380,10 @@ fn the_scheduler_is_changed_while_it_runs() {
     wait_for("both paths are up", || {
         ["one", "two"].iter().all(|name| bed.client_path(name)["state"] == "up")
     });
-    assert_eq!(carry(), 1, "one path at a time");
+    assert_eq!(carry(), 1, "handover uses one path at a time");
     let output = bed.tunnel("c", &["scheduler", "redundant"]);
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
-    assert_eq!(carry(), 2, "a copy on each");
+    assert_eq!(carry(), 2, "redundant sends a copy on each path");
     let output = bed.tunnel("c", &["scheduler", "fastest"]);
     let message = String::from_utf8_lossy(&output.stderr).into_owned();
     assert!(output.status.code() == Some(2) && message.contains("redundant"), "{message}");
@@ -405,7 +407,7 @@ fn garbage_and_strangers_are_counted_and_change_nothing() {
         sum(&status["endpoint"]) + sockets.iter().map(|socket| sum(&socket["drops"])).sum::<u64>()
     };
     wait_for("all of them are counted", || counted() == 200);
-    // An inner source address that does not belong to the client.
+    // This inner source address does not belong to the client.
     run("ip", &format!("-n {} addr add 10.71.0.99/32 dev tunC", bed.space[0]));
     socket(&bed.space[0], "10.71.0.99:0").send_to(b"not mine", format!("{}:7000", SERVER[0])).unwrap();
     wait_for("bad_source", || bed.status("s")["tun"]["drops"]["bad_source"] == 1);
@@ -425,13 +427,13 @@ fn records_are_shown_and_opened_with_their_keys() {
     opened_with_their_keys("ccid = 2", "dccpudp", 40);
 }
 
-/// As native DCCP, with the required checksum.
+/// The same with native DCCP, which requires a checksum.
 #[test]
 fn records_without_udp_are_shown_and_opened_too() {
     opened_with_their_keys("ccid = 2\ncarrier = \"raw\"", "dccp", 32);
 }
 
-/// `empty`: size of an empty record in bytes, with the UDP header.
+/// `empty`: size of an empty record with the UDP header, in bytes.
 fn opened_with_their_keys(common: &str, protocol: &str, empty: usize) {
     let Some(mut bed) = bed() else { return };
     let keylog = bed.path("keys");
@@ -443,7 +445,7 @@ fn opened_with_their_keys(common: &str, protocol: &str, empty: usize) {
     assert!(
         records > 20 && shown("mpdccprec.kind == 1") >= Some(2) && shown("mpdccprec.kind == 2") >= Some(2)
     );
-    assert_eq!(shown(protocol), Some(0), "nothing is open");
+    assert_eq!(shown(protocol), Some(0), "no packet is readable without keys");
     assert_eq!(std::os::unix::fs::MetadataExt::mode(&std::fs::metadata(&keylog).unwrap()) & 0o777, 0o600);
     let open = bed.path("open.pcap");
     let sealed = bed.path("c.pcap");
@@ -453,15 +455,15 @@ fn opened_with_their_keys(common: &str, protocol: &str, empty: usize) {
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
     std::fs::rename(open, sealed).unwrap();
     let left = format!("mpdccprec.kind == 0 && (ip.len > {} || ipv6.plen > {empty})", empty + 20);
-    assert_eq!(shown(&left), Some(0), "none is left closed");
+    assert_eq!(shown(&left), Some(0), "no record is left undecrypted");
     assert!(shown(&format!("{protocol} && mpdccp.seq")) > Some(20));
     let bad = "_ws.malformed || ip.checksum.status == \"Bad\" || dccp.checksum.status == \"Bad\"";
     let bad = bed.decoded(bad).unwrap();
     assert!(bad.is_empty(), "{bad}");
 }
 
-/// Packets on the wire reveal nothing and cannot be replayed; packets without a valid key get no answer; a
-/// peer that moves is followed.
+/// Packets on the wire reveal nothing and cannot be replayed. Packets without a valid key get no answer. The server
+/// follows a peer that moves.
 #[test]
 fn an_encrypted_tunnel_is_closed_to_others_and_follows_its_peer() {
     let Some(mut bed) = bed() else { return };
@@ -471,7 +473,7 @@ fn an_encrypted_tunnel_is_closed_to_others_and_follows_its_peer() {
         .send_to(word.as_bytes(), format!("{}:7", SERVER[0]))
         .unwrap();
     pings(&bed);
-    // Replays everything that the client sent, from another address: no packet is answered.
+    // This replays everything that the client sent from another address. No packet is answered.
     run("ip", &format!("-n {} addr add 192.168.71.66/24 dev p0", bed.space[0]));
     let stranger = socket(&bed.space[0], "192.168.71.66:0");
     stranger.set_read_timeout(Some(std::time::Duration::from_millis(300))).unwrap();
@@ -484,9 +486,9 @@ fn an_encrypted_tunnel_is_closed_to_others_and_follows_its_peer() {
     assert!(stranger.recv_from(&mut [0; 2000]).is_err(), "a stranger was answered");
     let dropped =
         || bed.status("s")["channels"].as_object().map_or(0, |c| c.values().filter_map(Value::as_u64).sum());
-    wait_for("they are counted", || dropped() >= 20u64);
+    wait_for("the count of replayed packets", || dropped() >= 20u64);
     pings(&bed);
-    // The address changes under the running tunnel.
+    // The address changes while the tunnel runs.
     run("ip", &format!("-n {} addr del 192.168.71.66/24 dev p0", bed.space[0]));
     for change in ["add 192.168.71.77/24", &format!("del {}/24", LOCAL[0])] {
         run("ip", &format!("-n {} addr {change} dev p0", bed.space[0]));

@@ -1,5 +1,5 @@
-//! Super-packets of the kernel through the tunnel: data arrives unchanged, whether or not the interface
-//! accepts super-packets.
+//! Super-packets of the kernel through the tunnel. Data arrives unchanged, whether the interface accepts super-packets
+//! or not.
 
 use crate::common::{Bed, CLIENT, SERVER, missing, run, wait_for};
 use nix::sys::socket::{setsockopt, sockopt::UdpGsoSegment};
@@ -27,7 +27,7 @@ fn pattern(bytes: usize) -> Vec<u8> {
     (0..bytes as u32).map(|i| (i.wrapping_mul(2_654_435_761) >> 24) as u8).collect()
 }
 
-/// Sends bytes over TCP from `from` to `to`, in writes of odd sizes; returns the received bytes.
+/// Sends bytes over TCP from `from` to `to`, in writes of odd sizes. Returns the received bytes.
 fn over_tcp(bed: &Bed, (from, to): (usize, usize), address: &'static str, port: u16) -> Vec<u8> {
     let listen = move || TcpListener::bind(at(address, port)).unwrap();
     let listener = inside(&bed.space[to], listen).join().unwrap();
@@ -43,7 +43,7 @@ fn over_tcp(bed: &Bed, (from, to): (usize, usize), address: &'static str, port: 
 
 const SIZE: usize = 3_000_001;
 
-/// Number of super-packets from the client's interface.
+/// Number of super-packets that the kernel handed over at the client's interface.
 fn handed_over(bed: &Bed) -> u64 {
     let output = run("ip", &format!("-n {} -j -s link show dev tunC", bed.space[0]));
     let links: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
@@ -73,20 +73,20 @@ fn carries_everything(keys: &str) -> Option<(u64, u64)> {
     Some((handed_over(&bed), read))
 }
 
-/// Twenty datagrams in one call, the last one shorter.
+/// Sends twenty datagrams in one call; the last one is shorter.
 fn datagrams(bed: &Bed, family: usize) {
     let (from, to) = (at(CLIENT[family], 0), at(SERVER[family], 7_200));
     let bind =
         |space: &str, address| inside(space, move || UdpSocket::bind(address).unwrap()).join().unwrap();
     let (sender, receiver) = (bind(&bed.space[0], from), bind(&bed.space[1], to));
     let data = pattern(19 * 603 + 17);
-    // The kernel segments them itself if the interface cannot.
+    // If the interface accepts no super-packets, the kernel segments them itself.
     setsockopt(&sender, UdpGsoSegment, &603).unwrap();
     assert_eq!(sender.send_to(&data, to).unwrap(), data.len());
     receiver.set_read_timeout(Some(std::time::Duration::from_secs(30))).unwrap();
     let mut expected: Vec<Vec<u8>> = data.chunks(603).map(<[u8]>::to_vec).collect();
     let mut room = [0; 2_000];
-    // Two paths may reorder them.
+    // The two paths may reorder the datagrams.
     let mut received: Vec<Vec<u8>> =
         expected.iter().map(|_| receiver.recv(&mut room).map(|n| room[..n].to_vec()).unwrap()).collect();
     expected.sort();
@@ -97,17 +97,20 @@ fn datagrams(bed: &Bed, family: usize) {
 #[test]
 fn cut_and_joined_packets_arrive_as_they_were_sent() {
     let Some((handed_over, read)) = carries_everything("") else { return };
-    assert!(read > handed_over + handed_over / 4, "{read} packets came of {handed_over}: nothing was cut");
+    assert!(
+        read > handed_over + handed_over / 4,
+        "{read} packets from {handed_over} super-packets: none was segmented"
+    );
 }
 
 #[test]
 fn without_offload_each_packet_comes_by_itself() {
     let Some((handed_over, read)) = carries_everything("offload = false") else { return };
-    assert!(read <= handed_over, "{read} packets came of {handed_over}");
+    assert!(read <= handed_over, "{read} packets from {handed_over} super-packets");
 }
 
-/// The threads beside the loop's that encrypt and send, or write to the interface. They start with the first
-/// backlog, which a host with idle processors may never have.
+/// The worker threads that encrypt and send, or write to the interface, are confined. They start at the first backlog,
+/// which a host with idle processors may never have.
 fn helpers_are_confined(bed: &Bed, end: &str) {
     for (thread, name) in bed.threads(end).iter().filter(|(_, name)| ["send", "tun"].contains(&&**name)) {
         let status = std::fs::read_to_string(format!("/proc/{thread}/status")).unwrap();
@@ -120,5 +123,5 @@ fn helpers_are_confined(bed: &Bed, end: &str) {
 #[test]
 fn data_arrives_as_it_was_sent_where_threads_help() {
     let Some((handed_over, read)) = carries_everything("threads = true") else { return };
-    assert!(read > handed_over, "{read} packets came of {handed_over}: nothing was cut");
+    assert!(read > handed_over, "{read} packets from {handed_over} super-packets: none was segmented");
 }

@@ -21,7 +21,7 @@ fn a_browser_shows_the_paths() {
     };
     let page = ask("GET / HTTP/1.1\r\nHost: 127.0.0.1:9587\r\n\r\n");
     assert!(page.starts_with("HTTP/1.1 200 "), "{page}");
-    assert!(!page.contains(" src=") && !page.contains(" href="), "it loads nothing");
+    assert!(!page.contains(" src=") && !page.contains(" href="), "the page loads no other resources");
     assert!(ask("GET /status.json HTTP/1.1\r\nHost: localhost\r\n\r\n").contains("\"tunC\""));
     assert!(ask("GET / HTTP/1.1\r\nHost: evil.example.org\r\n\r\n").starts_with("HTTP/1.1 421 "));
     assert!(ask("POST / HTTP/1.1\r\nHost: localhost\r\n\r\n").starts_with("HTTP/1.1 405 "));
@@ -54,7 +54,7 @@ fn a_browser_shows_the_paths() {
     ] {
         assert!(body.contains(seen), "no {seen} in\n{dom}");
     }
-    // A line for each path and direction, with more than one point.
+    // The chart has a line for each path and direction, with more than one point.
     let lines: Vec<&str> =
         body.split("<polyline points=\"").skip(1).map(|l| l.split('"').next().unwrap()).collect();
     assert!(lines.len() == 4 && lines.iter().all(|line| line.split(' ').count() > 1), "{lines:?}");

@@ -1,4 +1,4 @@
-//! Policy rules, FEC packets and the order of flows through the tunnel, between two network namespaces.
+//! Policy rules, FEC packets and flow order through the tunnel, between two network namespaces.
 
 use crate::common::stream::Stream;
 use crate::common::{Bed, SERVER, bed, run, wait_for};
@@ -15,7 +15,7 @@ const RULE: &str = r#"
             otherwise = "wait"
 "#;
 
-/// Changes and reloads an end's file.
+/// Changes the file of an end and reloads it.
 fn reload(bed: &Bed, end: &str, from: &str, to: &str) {
     let file = bed.path(&format!("{end}.toml"));
     let text = std::fs::read_to_string(&file).unwrap();
@@ -49,15 +49,15 @@ fn counter(bed: &Bed, end: &str, pointer: &str) -> u64 {
     counter.unwrap_or_else(|| panic!("no {pointer} in {status}"))
 }
 
-/// Each end has rules for its packets, and changes them while datagrams flow: none is lost, except those that
-/// a rule drops.
+/// Each end has rules for its packets, and changes them while datagrams flow. No datagram is lost except those that a
+/// rule drops.
 #[test]
 fn rules_are_reloaded_while_datagrams_run() {
     let Some(mut bed) = bed() else { return };
     bed.up_with("", RULE);
     let stream = Stream::start(&bed);
     stream.more(100);
-    // A few packets are acknowledgements and probes.
+    // A few of the packets are acknowledgements and probes.
     let [one, two] = meanwhile(&bed, "c", || stream.more(300));
     assert!(one < 100 && two > 250, "over path two: {one} {two}");
     reload(&bed, "c", "paths = \"two\"", "paths = \"one\"");
@@ -81,7 +81,7 @@ fn rules_are_reloaded_while_datagrams_run() {
     });
     assert!(
         one < 25 && two >= 50,
-        "the server's answers over path two, whose name the client told: {one} {two}"
+        "the server sends over path two, whose name comes from the client: {one} {two}"
     );
     assert!(counter(&bed, "s", "/policy_rules/pings/packets") >= 50);
     reload(&bed, "s", "paths = \"two\"", "drop = true");
@@ -90,23 +90,19 @@ fn rules_are_reloaded_while_datagrams_run() {
     bed.down();
 }
 
-/// Every tenth packet on path one is lost silently: with FEC packets the receiver restores them.
+/// Every tenth packet on path one is lost silently. The receiver restores these packets from FEC packets.
 #[test]
 fn fec_packets_and_the_order_of_flows_pass_the_tunnel() {
     let Some(mut bed) = bed() else { return };
     if Command::new("nft").arg("--version").output().is_err() {
         return crate::common::skipped("no program `nft`");
     }
-    // Without repair, all lost packets that arrive were restored.
+    // Without retransmission, every lost packet that arrives was restored from FEC packets.
     bed.up_with(
         "flow_order = true\nrepair = false",
         &RULE.replace("paths = \"two\"", "scheduler = \"rr\"\nfec = 4"),
     );
-    assert_eq!(
-        bed.status("c")["mtu"],
-        1500 - 40 - 8 - 32 - 16 - 12 - 4,
-        "four bytes are for the order of flows"
-    );
+    assert_eq!(bed.status("c")["mtu"], 1500 - 40 - 8 - 32 - 16 - 12 - 4, "flow order takes four bytes");
     for rule in ["add table ip t", "add chain ip t in { type filter hook input priority 0; }"] {
         let output = run("ip", &format!("netns exec {} nft {rule}", bed.space[1]));
         assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));

@@ -1,11 +1,11 @@
-//! The first tunnel of README.md, with the commands of a new user.
+//! Sets up the first tunnel of README.md with the commands of a new user.
 
 use crate::common::{missing, run, wait_for};
 use std::fs::File;
 use std::path::Path;
 use std::process::{Child, Command, Output, Stdio};
 
-/// A host with its own directory; removed on drop.
+/// A host with its own directory. Dropping it removes the host.
 struct Host {
     space: String,
     directory: tempfile::TempDir,
@@ -56,7 +56,7 @@ impl Drop for Host {
     }
 }
 
-/// The section's blocks that begin with this fence.
+/// The code blocks of the section whose fence begins like this.
 fn blocks(kind: &str) -> Vec<&'static str> {
     let text = include_str!("../../../../README.md");
     let (_, section) = text.split_once("## A tunnel in three steps\n").unwrap();
@@ -104,7 +104,7 @@ fn the_first_tunnel_of_the_readme() {
             host.tunnel = Some(command.stderr(log).stdout(Stdio::null()).spawn().unwrap());
             continue;
         }
-        // As soon as the tunnel is up.
+        // The command runs as soon as the tunnel is up.
         wait_for(line, || host.command(line).output().unwrap().status.success());
         if line.contains("status") {
             wait_for("both lines are in the status", || {

@@ -1,4 +1,4 @@
-//! The recipes of docs/guides/office.md, with their exact commands and files.
+//! Runs the recipes of docs/guides/office.md with their exact commands and files.
 
 use crate::common::spaces::Spaces;
 use crate::common::{inside, missing, run, wait_for};
@@ -7,7 +7,7 @@ use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream};
 use std::process::Command;
 
-/// The recipe's blocks that begin with this fence.
+/// The code blocks of the recipe whose fence begins like this.
 fn blocks(title: &str, kind: &str) -> Vec<String> {
     let text = include_str!("../../../../docs/guides/office.md");
     let (_, section) = text.split_once(&format!("## {title}\n")).unwrap();
@@ -17,7 +17,7 @@ fn blocks(title: &str, kind: &str) -> Vec<String> {
     parts.map(|part| part.split_once("```").unwrap().0.to_owned()).collect()
 }
 
-/// The LAN, the router, the Internet and the server.
+/// Namespaces for the LAN, the router, the Internet and the server.
 fn office(n: u8) -> Spaces {
     let office = Spaces::new(&format!("mpr{n}"), &["lan", "router", "net", "server"]);
     for ((a, at, address), (b, bt, other)) in [
@@ -31,7 +31,7 @@ fn office(n: u8) -> Spaces {
             office.sh(name, &format!("ip addr add {address} dev {interface} && ip link set {interface} up"));
         }
     }
-    // The real MTU of DSL.
+    // 1492 bytes is the usual MTU of DSL.
     office.sh("router", "ip link set eth0 mtu 1492");
     office.sh("net", "ip link set dsl mtu 1492 && sysctl -qw net.ipv4.ip_forward=1");
     office.sh("net", "ip addr add 198.18.0.1/32 dev lo");
@@ -40,7 +40,7 @@ fn office(n: u8) -> Spaces {
     office
 }
 
-/// Starts an end with a file of the recipe and its keys.
+/// Starts an end with a file of the recipe, after filling in the keys.
 fn up(office: &mut Spaces, name: &str, text: &str, own: &PrivateKey, peer: &PrivateKey) {
     let key = office.path(&format!("{name}.key"));
     std::fs::write(&key, &*own.to_base64()).unwrap();
@@ -66,7 +66,7 @@ fn an_office_with_two_lines() {
         return crate::common::skipped("no program `nft`");
     }
     let mut office = office(4);
-    // The default of many distributions.
+    // Many distributions have this default.
     office.sh("router", "sysctl -qw net.ipv4.conf.all.rp_filter=1");
     let title = "An office with two lines";
     let (commands, files) = (blocks(title, "sh"), blocks(title, "toml"));
@@ -76,9 +76,9 @@ fn an_office_with_two_lines() {
     let [router, server] = [1, 2].map(|n| PrivateKey::from_random([n; 32]));
     up(&mut office, "server", &files[1], &server, &router);
     up(&mut office, "router", &files[0], &router, &server);
-    wait_for("both lines carry", || is_healthy(&office));
+    wait_for("both lines", || is_healthy(&office));
 
-    // A connection from the LAN to the Internet, which sees the server's address.
+    // The LAN connects to a host on the Internet, which sees the server's address.
     let listen = || TcpListener::bind("198.18.0.1:80").unwrap();
     let listener = inside(&office.space("net"), listen);
     let connect = || TcpStream::connect("198.18.0.1:80").unwrap();
@@ -97,7 +97,7 @@ fn an_office_with_two_lines() {
         }
     };
     back_and_forth();
-    // A port of the server is forwarded to the LAN, which sees the client's address.
+    // A port of the server is forwarded to the LAN. The host there sees the client's address.
     office.sh("server", &blocks("A port of the server for a host in the LAN", "sh")[0]);
     let https = inside(&office.space("lan"), || TcpListener::bind("192.168.88.9:443").unwrap());
     let visitor = inside(&office.space("net"), || TcpStream::connect("203.0.113.1:8443").unwrap());
@@ -119,7 +119,7 @@ fn two_sites_without_translation() {
     }
     let mut office = office(9);
     office.sh("router", "sysctl -qw net.ipv4.conf.all.rp_filter=2; ip route replace default via 192.0.2.1 dev eth0 metric 100; ip route replace default via 198.51.100.1 dev wwan0 metric 200");
-    // The other LAN, with a host.
+    // This is the other LAN, with a host.
     let there = "ip link add lan1 type bridge; ip addr add 192.168.99.1/24 dev lan1; ip link set lan1 up";
     office.sh("server", there);
     let title = "Two sites that see each other's addresses";
@@ -131,7 +131,7 @@ fn two_sites_without_translation() {
     let [router, server] = [1, 2].map(|n| PrivateKey::from_random([n; 32]));
     up(&mut office, "server", &blocks("An office with two lines", "toml")[1], &server, &router);
     up(&mut office, "router", &files[0], &router, &server);
-    wait_for("both lines carry", || is_healthy(&office));
+    wait_for("both lines", || is_healthy(&office));
     for (from, to, address, source) in [
         ("lan", "server", "192.168.99.1:80", "192.168.88.9"),
         ("server", "lan", "192.168.88.9:80", "192.168.99.1"),
@@ -148,7 +148,7 @@ fn two_sites_without_translation() {
         assert_eq!(seen.ip().to_string(), source, "as it is");
         drop(client);
     }
-    // Only traffic between the LANs uses the tunnel.
+    // Only traffic between the two LANs uses the tunnel.
     let router = office.space("router");
     let way = run("ip", &format!("-n {router} route get 198.18.0.1"));
     assert!(String::from_utf8_lossy(&way.stdout).contains("dev eth0"));
@@ -169,7 +169,7 @@ fn a_network_of_ipv6_behind_a_client() {
         office.sh(name, "for d in /proc/sys/net/ipv6/conf/*/accept_dad; do echo 0 > $d; done");
     }
     office.sh("router", "ip route replace default via 192.0.2.1 dev eth0 metric 100");
-    // The Internet, with a route to the prefix; and another route for the router, which must not be used.
+    // The Internet has a route to the prefix. The router also has another route, which must not be used.
     office.sh("net", "ip addr add 2001:db8:ffff::1/128 dev lo; sysctl -qw net.ipv6.conf.all.forwarding=1");
     office.sh("net", "ip addr add 2001:db8:1::2/64 dev hub; ip addr add 2001:db8:2::2/64 dev dsl");
     office.sh("server", "ip addr add 2001:db8:1::1/64 dev eth0; ip route add default via 2001:db8:1::2");
@@ -181,17 +181,17 @@ fn a_network_of_ipv6_behind_a_client() {
     let [router, server] = [1, 2].map(|n| PrivateKey::from_random([n; 32]));
     up(&mut office, "server", &files[1], &server, &router);
     up(&mut office, "router", &files[0], &router, &server);
-    wait_for("the line carries", || is_healthy(&office));
+    wait_for("the line", || is_healthy(&office));
 
     let listener = inside(&office.space("net"), || TcpListener::bind("[2001:db8:ffff::1]:80").unwrap());
     let connect = || TcpStream::connect("[2001:db8:ffff::1]:80").unwrap();
     let client = inside(&office.space("lan"), connect);
     let (mut web, from) = listener.accept().unwrap();
-    assert_eq!(from.ip().to_string(), "2001:db8:77:88::9", "it comes as it is");
+    assert_eq!(from.ip().to_string(), "2001:db8:77:88::9", "the source address is not translated");
     (&client).write_all(&[7; 100_000]).unwrap();
     let mut got = vec![0; 100_000];
     web.read_exact(&mut got).unwrap();
-    // From outside to a host behind the client.
+    // A host outside connects to a host behind the client.
     let inside_host = inside(&office.space("lan"), || TcpListener::bind("[2001:db8:77:88::9]:80").unwrap());
     let from_outside = || TcpStream::connect("[2001:db8:77:88::9]:80").unwrap();
     let outside = inside(&office.space("net"), from_outside);
@@ -213,7 +213,7 @@ fn a_network_of_ipv6_behind_a_client() {
     wait_for("the control socket is gone", || !office.path("router.sock").exists());
     let [own, peer] = [1, 2].map(|n| PrivateKey::from_random([n; 32]));
     up(&mut office, "router", &files[0], &own, &peer);
-    wait_for("it carries again", || is_healthy(&office) && way().contains("dev mpdccp0"));
+    wait_for("the tunnel again", || is_healthy(&office) && way().contains("dev mpdccp0"));
     let pid = rustix::process::Pid::from_child(&office.ends[2]);
     rustix::process::kill_process(pid, rustix::process::Signal::INT).unwrap();
     assert!(office.ends[2].wait().unwrap().success());

@@ -1,4 +1,4 @@
-//! The tunnel as a service: notifications to the service manager, capabilities, and replaced keys.
+//! The tunnel as a service: notifications to the service manager, capabilities, and new keys.
 
 use crate::common::{Bed, SERVER, bed, wait_for};
 use dccp_secure::{PresharedKey, PrivateKey};
@@ -20,7 +20,7 @@ fn edit(bed: &Bed, end: &str, from: &str, to: &str) {
     std::fs::write(file, text.replacen(from, to, 1)).unwrap();
 }
 
-/// A bed whose ends notify a service manager, and the socket for their messages.
+/// A bed whose ends notify a service manager, and the socket that receives the messages.
 fn managed(watchdog: &str, of_server: &str) -> Option<(Bed, UnixDatagram)> {
     let mut bed = bed()?;
     let socket = bed.path("notify");
@@ -41,23 +41,23 @@ fn hear(socket: &UnixDatagram, word: &str) {
     });
 }
 
-/// Messages to systemd with Type=notify.
+/// The ends send the messages that systemd expects with Type=notify.
 #[test]
 fn a_service_manager_is_told() {
     let Some((mut bed, heard)) = managed("30000000", "") else { return };
     bed.up("");
     hear(&heard, "READY=1");
-    // Messages of the thread that carries the traffic, as long as it is alive.
+    // The data thread sends these messages as long as it is alive.
     (0..4).for_each(|_| hear(&heard, "WATCHDOG=1"));
     bed.down();
     hear(&heard, "STOPPING=1");
 }
 
-/// A hanging shard is detected, although the other shards still answer.
+/// A hung shard is detected even if the other shards still answer.
 #[test]
 fn every_shard_answers_the_watchdog() {
     let Some((mut bed, heard)) = managed("400000", "shards = 3") else { return };
-    // The client has another service manager or none.
+    // The client gets no messages of this service manager.
     bed.launch("");
     bed.signal("c", rustix::process::Signal::KILL);
     for name in ["shard 2", "shard 1", "mpdccp"] {
@@ -65,19 +65,18 @@ fn every_shard_answers_the_watchdog() {
         let threads = bed.threads("s");
         let (thread, _) = threads.iter().find(|(_, comm)| comm == name).unwrap();
         let thread = Pid::from_raw(*thread);
-        // Stops only this thread, like a deadlock.
+        // This stops only one thread, as a deadlock would.
         if let Err(e) = ptrace::attach(thread) {
             crate::common::skipped(format!("a thread cannot be stopped here: {e}"));
             break;
         }
         waitpid(thread, Some(WaitPidFlag::__WALL)).unwrap();
-        // Messages that the thread sent before it stopped, and those of the round in which it had still
-        // reported.
+        // Skip messages that the thread sent before it stopped, and messages of the round for which it had reported.
         heard.set_read_timeout(Some(Duration::from_secs(1))).unwrap();
         let mut words = 0;
         while heard.recv(&mut [0; 100]).is_ok() {
             words += 1;
-            assert!(words < 100, "{name} hangs, and the tunnel says that all is well");
+            assert!(words < 100, "{name} hangs, but the tunnel still reports that it is alive");
         }
         heard.set_read_timeout(Some(Duration::from_secs(60))).unwrap();
         ptrace::detach(thread, None).unwrap();
@@ -96,16 +95,16 @@ fn the_journal_gets_priorities() {
     let text = bed.log("c");
     assert!(text.lines().any(|line| line == "<6>peer server: session open"), "{text}");
     assert!(text.lines().any(|line| line.starts_with("<4>anyone who can read /dev/null")), "{text}");
-    // The server's log is another file.
+    // The log of the server goes to a file, not to the journal.
     assert!(bed.log("s").lines().all(|line| !line.starts_with('<')), "{}", bed.log("s"));
     bed.down();
 }
 
-/// The number of the user `nobody`.
+/// User ID of `nobody`.
 const NOBODY: u64 = 65_534;
 
-/// Effective and permitted capabilities of each thread of an end. Checks that all threads run as nobody,
-/// under a system call filter.
+/// Effective and permitted capabilities of each thread of an end. Also checks that all threads run as nobody under a
+/// system call filter.
 fn capabilities(bed: &Bed, end: &str) -> Vec<[u64; 2]> {
     let of = |(thread, _): (i32, String)| {
         let (user, seccomp, capabilities) = capabilities_of(thread);
@@ -115,7 +114,7 @@ fn capabilities(bed: &Bed, end: &str) -> Vec<[u64; 2]> {
     bed.threads(end).into_iter().map(of).collect()
 }
 
-/// User, mode of seccomp, effective and permitted capabilities of a thread.
+/// User ID, seccomp mode, effective and permitted capabilities of a thread.
 fn capabilities_of(thread: i32) -> (u64, u64, [u64; 2]) {
     let status = std::fs::read_to_string(format!("/proc/{thread}/status")).unwrap();
     let line = |key: &str| {
@@ -139,7 +138,7 @@ fn of_helper(bed: &Bed, end: &str) -> (u64, [u64; 2]) {
     (user, capabilities)
 }
 
-/// Numbers of capabilities(7).
+/// Bit of the capability in its mask, see capabilities(7).
 const OVERRIDE: u64 = 1 << 1;
 const NET_ADMIN: u64 = 1 << 12;
 const NET_RAW: u64 = 1 << 13;
@@ -155,7 +154,7 @@ fn unneeded_privileges_are_dropped() {
         assert_eq!(of_helper(&bed, end), (0, [NET_ADMIN; 2]));
     }
     assert!(!bed.log("c").contains("partly confined"), "{}", bed.log("c"));
-    // The remaining capability suffices for new routes and paths.
+    // The helper process still adds new routes and paths.
     edit(&bed, "c", "10.72.0.0/16", "10.73.0.0/16");
     assert_eq!(bed.tunnel("c", &["reload"]).status.code(), Some(0));
     let routes = crate::common::run("ip", &format!("-n {} route show dev tunC", bed.space[0]));
@@ -175,7 +174,7 @@ fn native_dccp_keeps_raw_sockets_and_files_of_others_stay_readable() {
         assert!(capabilities(&bed, end).iter().all(|caps| *caps == [NET_RAW; 2]));
     }
     bed.down();
-    // A file of another user, which root can only read by overriding its mode.
+    // The file belongs to another user, and root can read it only with CAP_DAC_OVERRIDE.
     let file = bed.path("c.toml");
     chown(&file, Some(4711), None).unwrap();
     std::fs::set_permissions(&file, std::fs::Permissions::from_mode(0o600)).unwrap();
@@ -201,14 +200,14 @@ fn reload(bed: &Bed, end: &str) -> String {
     String::from_utf8(output.stdout).unwrap()
 }
 
-/// Keys are compared, not file names.
+/// A reload compares keys, not file names.
 #[test]
 fn a_key_file_with_another_key_in_it_is_noticed() {
     let Some(mut bed) = bed() else { return };
     bed.up("");
     let key = |n: u8| PrivateKey::from_random([n; 32]);
     let psk = |n: u8| PresharedKey::from_random([n; 32]).to_base64().to_string();
-    // The same keys, now in files: no connection changes.
+    // The keys stay the same but move to files, so no connection changes.
     for (end, n) in [("c", 1), ("s", 2)] {
         write_key(&bed, &format!("{end}.key"), &key(n).to_base64());
         let inline = format!("private_key = \"{}\"", *key(n).to_base64());
@@ -216,42 +215,42 @@ fn a_key_file_with_another_key_in_it_is_noticed() {
         assert!(reload(&bed, end).starts_with("0 peer(s) added, 0 removed"));
     }
     assert!(["c", "s"].iter().all(|end| !bed.log(end).contains("session closed")));
-    // A preshared key, which both ends must know.
+    // Both ends need the same preshared key.
     for end in ["s", "c"] {
         write_key(&bed, &format!("{end}.psk"), &psk(7));
         let file = format!("preshared_key_file = {:?}\nallowed_ips", bed.path(&format!("{end}.psk")));
         edit(&bed, end, "allowed_ips", &file);
         assert!(reload(&bed, end).starts_with("1 peer(s) added, 1 removed"));
     }
-    wait_for("an echo under the secret", || ping(&bed));
-    assert!(reload(&bed, "s").starts_with("0 peer(s) added, 0 removed"), "it is the same still");
-    // Another key in the same file.
+    wait_for("an echo with the preshared key", || ping(&bed));
+    assert!(reload(&bed, "s").starts_with("0 peer(s) added, 0 removed"), "the key is still the same");
+    // The file now contains another key.
     write_key(&bed, "s.psk", &psk(8));
     assert!(reload(&bed, "s").starts_with("1 peer(s) added, 1 removed"));
     assert!(!ping(&bed), "the client does not know it");
     write_key(&bed, "c.psk", &psk(8));
     reload(&bed, "c");
-    wait_for("an echo under the new secret", || ping(&bed));
-    // An invalid key changes nothing.
+    wait_for("an echo with the new preshared key", || ping(&bed));
+    // A reload with an invalid key changes nothing.
     write_key(&bed, "c.key", "AAAA");
     let output = bed.tunnel("c", &["reload"]);
     let words = String::from_utf8_lossy(&output.stderr).into_owned();
     assert!(output.status.code() == Some(2) && words.contains("c.key"), "{words}");
     assert!(ping(&bed));
-    // The client's own key.
+    // Now the client's own key changes.
     write_key(&bed, "c.key", &key(9).to_base64());
     assert!(reload(&bed, "c").starts_with("this end's key changed, 1 peer(s) added, 1 removed"));
     assert!(!ping(&bed), "the server does not know it");
     edit(&bed, "s", &key(1).public().to_string(), &key(9).public().to_string());
     reload(&bed, "s");
-    wait_for("an echo under the client's new key", || ping(&bed));
-    // The server's key.
+    wait_for("an echo with the client's new key", || ping(&bed));
+    // Now the server's key changes.
     write_key(&bed, "s.key", &key(10).to_base64());
     bed.signal("s", rustix::process::Signal::HUP);
-    wait_for("the server took it over", || bed.log("s").contains("this end's key changed"));
+    wait_for("the server's log line about its new key", || bed.log("s").contains("this end's key changed"));
     assert!(!ping(&bed), "the client knows the old one");
     edit(&bed, "c", &key(2).public().to_string(), &key(10).public().to_string());
     reload(&bed, "c");
-    wait_for("an echo under the server's new key", || ping(&bed));
+    wait_for("an echo with the server's new key", || ping(&bed));
     bed.down();
 }

@@ -2,12 +2,12 @@
 
 use crate::common::{bed, run, wait_for};
 
-/// While the cable is out, packets sometimes seem to leave. This is not a recovery.
+/// While the cable is out, some packets seem to leave. The log must not report a recovery.
 #[test]
 fn a_pulled_cable_is_two_lines_of_the_log() {
     let Some(mut bed) = bed() else { return };
     bed.up("");
-    // The cable is pulled at the other end, so that the local interface loses its carrier.
+    // The cable is pulled at the other end, so the local interface loses its carrier.
     run("ip", &format!("-n {} link set p0 down", bed.space[1]));
     let about = |log: &str| -> Vec<String> {
         log.lines()
@@ -15,13 +15,13 @@ fn a_pulled_cable_is_two_lines_of_the_log() {
             .map(Into::into)
             .collect()
     };
-    wait_for("it is told", || {
+    wait_for("the log line about the failure", || {
         bed.log("c").contains("path one fails: ") || bed.log("c").contains(") fails: ")
     });
-    // Time for several checks of the interface, and many packets.
+    // This is time for several checks of the interface, and for many packets.
     std::thread::sleep(std::time::Duration::from_secs(4));
     run("ip", &format!("-n {} link set p0 up", bed.space[1]));
-    wait_for("it is back", || bed.client_path("one")["state"] == "up");
+    wait_for("path one", || bed.client_path("one")["state"] == "up");
     let health = bed.tunnel("c", &["health", "--json"]);
     assert!(String::from_utf8_lossy(&health.stdout).contains("\"healthy\":true"));
     bed.down();

@@ -1,4 +1,4 @@
-//! TCP connections that travel as streams: effects that a host could notice.
+//! TCP connections that the tunnel carries as streams: what a host could notice.
 
 use crate::common::{Bed, CLIENT, REMOTE, SERVER, bed, inside, run, wait_for};
 use rustix::net::sockopt::set_socket_linger;
@@ -9,7 +9,7 @@ use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
-/// Longer than any step takes.
+/// Time limit; no step takes this long.
 const PATIENCE: Duration = Duration::from_secs(30);
 
 fn up(common: &str) -> Option<Bed> {
@@ -43,7 +43,7 @@ fn patient(stream: &TcpStream) {
     stream.set_write_timeout(Some(PATIENCE)).unwrap();
 }
 
-/// A connection from the client's host to the server's.
+/// Opens a connection from the host of the client to the host of the server.
 fn pair(bed: &Bed, port: u16) -> (TcpStream, TcpStream) {
     let listener = listen(bed, 1, at(SERVER[0], port));
     let near = connect(bed, 0, at(SERVER[0], port)).unwrap();
@@ -54,7 +54,7 @@ fn tcp(bed: &Bed, end: &str, key: &str) -> u64 {
     bed.status(end)["tcp"][key].as_u64().unwrap()
 }
 
-/// A byte pattern that shows displaced data.
+/// A byte pattern in which displaced data is detected.
 fn pattern(n: usize) -> Vec<u8> {
     (0..n as u32).map(|i| i.wrapping_mul(2_654_435_761).to_be_bytes()[0]).collect()
 }
@@ -64,7 +64,7 @@ fn hosts_see_the_true_addresses_in_both_directions_and_versions() {
     let Some(mut bed) = up("") else { return };
     for (end, from, to) in [(0, CLIENT, SERVER), (1, SERVER, CLIENT)] {
         for version in 0..2 {
-            // The proxy's thread has dropped the capability for ports below 1024.
+            // The proxy thread has dropped the capability to bind ports below 1024.
             let address = at(to[version], [8_000, 80][version]);
             let listener = listen(&bed, 1 - end, address);
             let mut near = connect(&bed, end, address).unwrap();
@@ -72,7 +72,7 @@ fn hosts_see_the_true_addresses_in_both_directions_and_versions() {
             assert_eq!(seen.ip().to_string(), from[version]);
             assert_eq!((near.local_addr().unwrap(), near.peer_addr().unwrap()), (seen, address));
             assert_eq!(far.local_addr().unwrap(), address);
-            // The server speaks first.
+            // Here the server sends first.
             far.write_all(b"hello").unwrap();
             let mut heard = [0; 5];
             near.read_exact(&mut heard).unwrap();
@@ -94,7 +94,7 @@ fn every_byte_arrives_and_each_direction_ends_by_itself_while_a_path_dies() {
     let sender = std::thread::spawn(move || {
         near.write_all(&sent).unwrap();
         near.shutdown(Shutdown::Write).unwrap();
-        // The other direction of the connection is still open.
+        // The connection is still open in the other direction.
         let mut answer = Vec::new();
         near.read_to_end(&mut answer).unwrap();
         answer
@@ -108,7 +108,7 @@ fn every_byte_arrives_and_each_direction_ends_by_itself_while_a_path_dies() {
     drop(far);
     assert_eq!(sender.join().unwrap(), b"thanks");
     let read = bed.status("c")["tun"]["read_packets"].as_u64().unwrap();
-    assert!(read < 30_000_000 / 1_400 / 2, "{read} packets: the kernel's super-packets were cut");
+    assert!(read < 30_000_000 / 1_400 / 2, "{read} packets: super-packets of the kernel were segmented");
     assert!(tcp(&bed, "c", "read_bytes") == 30_000_000 && tcp(&bed, "s", "written_bytes") == 30_000_000);
     bed.down();
 }
@@ -139,7 +139,7 @@ fn python(bed: &Bed, end: usize, script: &str) -> Child {
     command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap()
 }
 
-/// Returns the received data after its end.
+/// A server that returns the received data after the client has ended it.
 const ECHO: &str = r#"
 import asyncio, resource
 resource.setrlimit(resource.RLIMIT_NOFILE, (4000, 4000))
@@ -152,7 +152,7 @@ async def main():
 asyncio.run(main())
 "#;
 
-/// Opens a thousand connections before it uses the first.
+/// A client that opens a thousand connections before it uses the first.
 const MANY: &str = r#"
 import asyncio, resource, time
 resource.setrlimit(resource.RLIMIT_NOFILE, (4000, 4000))
@@ -183,7 +183,7 @@ fn a_thousand_connections_at_once() {
     assert!(said.status.success(), "{}", String::from_utf8_lossy(&said.stderr));
     let _ = server.kill();
     server.wait().unwrap();
-    // Connections before the server listened count too.
+    // Attempts before the server listened are also counted.
     assert!(tcp(&bed, "s", "accepted") >= 1_000);
     bed.down();
 }
@@ -217,11 +217,11 @@ fn a_killed_end_resets_the_flows_of_the_other_and_leaves_nothing() {
         far.read_exact(&mut got).unwrap();
         let private = private_namespace(&bed, killed);
         bed.signal(killed, Signal::KILL);
-        // The other end learns that the connection died when the killed end is back.
+        // When the killed end is back, the other end learns that the connection died.
         bed.again(killed);
         let (mut left, mut lost) = if killed == "c" { (far, near) } else { (near, far) };
         assert_eq!(left.read_to_end(&mut Vec::new()).unwrap_err().kind(), ErrorKind::ConnectionReset);
-        // The host learns of the lost connection as soon as it sends data.
+        // This host learns of the lost connection when it sends data.
         lost.write_all(b"more").unwrap();
         assert_eq!(lost.read_to_end(&mut Vec::new()).unwrap_err().kind(), ErrorKind::ConnectionReset);
         wait_for("no process in the private namespace", || !is_used(&private));
@@ -285,8 +285,8 @@ fn connections_beyond_half_of_the_descriptors_travel_as_packets() {
     bed.down();
 }
 
-/// A connection to a distant host is carried by the tunnel as a stream, and does not bypass the tunnel when
-/// it is killed.
+/// The tunnel carries a connection to a distant host as a stream. After the tunnel was killed, the connection does not
+/// bypass it.
 #[test]
 fn a_kill_switch_holds_for_connections() {
     let Some(mut bed) = bed() else { return };
@@ -313,7 +313,7 @@ fn a_kill_switch_holds_for_connections() {
     bed.down();
 }
 
-/// Another server with the same inner addresses, behind the first one's host.
+/// A second server with the same inner addresses, behind the host of the first.
 struct Second {
     space: String,
     end: Option<Child>,
@@ -322,7 +322,7 @@ struct Second {
 impl Drop for Second {
     fn drop(&mut self) {
         if let Some(mut end) = self.end.take() {
-            // It may be gone already.
+            // Ignore the error: the process may be gone already.
             let _ = end.kill();
             let _ = end.wait();
         }
@@ -377,7 +377,7 @@ fn connections_stay_with_a_server_that_drains_and_new_ones_go_to_the_next() {
     wait_for("the second server", || bed.path("d.sock").exists());
     let (mut near, mut far) = pair(&bed, 8_000);
     let left = bed.tunnel("s", &["drain", "--seconds", "1"]);
-    assert_eq!(left.status.code(), Some(1), "one connection is there still");
+    assert_eq!(left.status.code(), Some(1), "one connection is still open");
     wait_for("the client is with the second server", || {
         bed.status("d")["peers"][0]["paths"]
             .as_array()
@@ -398,7 +398,7 @@ fn connections_stay_with_a_server_that_drains_and_new_ones_go_to_the_next() {
             assert!(got == data);
         });
     }
-    // With its last connection, the old session ends.
+    // The old session ends with its last connection.
     drop(near);
     assert_eq!(far.read_to_end(&mut Vec::new()).unwrap(), 0);
     drop(far);

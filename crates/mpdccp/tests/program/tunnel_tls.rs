@@ -1,4 +1,4 @@
-//! Paths over TLS, where UDP is blocked.
+//! Paths over TLS, for networks that block UDP.
 
 use crate::common::{Bed, REMOTE, bed, inside, run, skipped, wait_for};
 use rustix::process::Signal;
@@ -7,7 +7,7 @@ use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream};
 use std::time::Duration;
 
-/// A bed whose ends have this encapsulation; without UDP, addresses have no port.
+/// A bed whose ends use this encapsulation. Without UDP, addresses have no port.
 fn tls_bed(udp: bool, of_path: &str) -> Option<Bed> {
     let mut bed = bed()?;
     if !udp {
@@ -18,7 +18,7 @@ fn tls_bed(udp: bool, of_path: &str) -> Option<Bed> {
         bed.change.push(("s", listen(":6511"), listen("")));
     }
     bed.change.push(("c", "priority = 5".into(), format!("priority = 5\n{of_path}")));
-    // The certificate stays there.
+    // The server's certificate stays in this directory.
     let state = format!("role = \"server\"\nstate = {:?}", bed.path("server"));
     bed.change.push(("s", "role = \"server\"".into(), state));
     Some(bed)
@@ -37,7 +37,7 @@ fn ping(bed: &Bed) -> bool {
     bed.at_client("ping -c 3 -i 0.2 -W 5 10.71.0.1").status.success()
 }
 
-/// Drops the UDP datagrams that arrive at the server; false without nft.
+/// Drops UDP datagrams that arrive at the server. Returns false without nft.
 fn block_udp(bed: &Bed, on: bool) -> bool {
     let rules = if on {
         "add table inet block; add chain inet block in { type filter hook input priority 0; }; add rule inet block in iifname \"p*\" meta l4proto udp drop"
@@ -49,8 +49,7 @@ fn block_udp(bed: &Bed, on: bool) -> bool {
     run("ip", &format!("netns exec {} nft -f {}", bed.space[1], script.display())).status.success()
 }
 
-/// A server with two shards: connections reach the shard of their session, even if another shard accepted
-/// them.
+/// A server with two shards. Each connection reaches the shard of its session, even if another shard accepted it.
 #[test]
 fn tls_carries_both_paths_and_outlives_the_restart_of_either_end() {
     let Some(mut bed) = tls_bed(false, "") else { return };
@@ -63,10 +62,10 @@ fn tls_carries_both_paths_and_outlives_the_restart_of_either_end() {
     for end in ["s", "c"] {
         bed.signal(end, Signal::KILL);
         bed.again(end);
-        // At first the other end may still consider its old session valid.
+        // At first the other end may still consider its old session open.
         wait_for("both paths after kill -9", || ping(&bed) && all_up(&bed) && over(&bed) == ["tls", "tls"]);
     }
-    // Nothing went over UDP.
+    // No packet was sent over UDP.
     let capture = std::fs::read(bed.path("c.pcap")).unwrap();
     assert!(!capture.is_empty());
     bed.down();
@@ -91,13 +90,13 @@ fn auto_takes_tls_while_udp_is_blocked_and_returns() {
         ping(&bed);
         over(&bed) == ["tls", "tls"]
     });
-    wait_for("it works again", || ping(&bed));
+    wait_for("an echo", || ping(&bed));
     assert!(block_udp(&bed, false));
     wait_for("UDP again", || {
         ping(&bed);
         over(&bed) == ["udp", "udp"]
     });
-    // An interface that returns has another socket for UDP.
+    // After the interface returns, its path has a new UDP socket.
     run("ip", &format!("-n {} link del p0", bed.space[0]));
     wait_for("path one leaves with its interface", || bed.client_path("one")["state"] != "up");
     bed.link(0);
@@ -132,7 +131,7 @@ fn proxy(space: &str, at: &str) -> std::sync::mpsc::Receiver<String> {
                         b"HTTP/1.1 407 Proxy Authentication Required\r\nProxy-Authenticate: Basic\r\n\r\n";
                     return client.write_all(wanted).unwrap();
                 }
-                // The server may not listen yet; the client tries again.
+                // If the server does not listen yet, the client tries again.
                 let Ok(server) = inside(&space, move || TcpStream::connect(to)) else {
                     return client.write_all(b"HTTP/1.1 502 Bad Gateway\r\n\r\n").unwrap();
                 };
@@ -151,7 +150,7 @@ fn proxy(space: &str, at: &str) -> std::sync::mpsc::Receiver<String> {
 fn a_path_passes_an_http_proxy() {
     let own = format!("encapsulation = \"tls\"\nproxy = \"http://ann:secret@{}:3128\"", REMOTE[0]);
     let Some(mut bed) = tls_bed(true, &own) else { return };
-    // The other path keeps UDP; the server has both.
+    // The other path keeps UDP. The server supports both.
     bed.remote[0] = REMOTE[0].into();
     bed.change.push(("s", "role = \"server\"".into(), "role = \"server\"\nencapsulation = \"auto\"".into()));
     let asked = proxy(&bed.space[1], &format!("{}:3128", REMOTE[0]));
@@ -162,7 +161,7 @@ fn a_path_passes_an_http_proxy() {
     bed.down();
 }
 
-/// Connections of silent, half-open, talkative and wrong clients end and are counted.
+/// Connections of clients that are silent, stop in the handshake, send too much, or are no tunnel end and are counted.
 #[test]
 fn strangers_get_no_more_than_their_share() {
     let Some(mut bed) = tls_bed(false, "") else { return };
@@ -170,17 +169,17 @@ fn strangers_get_no_more_than_their_share() {
     let at = format!("{}:443", REMOTE[0]);
     let many: Vec<TcpStream> =
         inside(&bed.space[0], move || (0..80).filter_map(|_| TcpStream::connect(&at).ok()).collect());
-    // No TLS at all.
+    // This client speaks no TLS.
     (&many[0]).write_all(b"GET / HTTP/1.1\r\n\r\n").unwrap();
-    // Half a handshake.
+    // This client sends half a handshake.
     (&many[1]).write_all(&[22, 3, 1, 2, 0, 1]).unwrap();
     let drops = |why: &str| -> u64 {
         let status = bed.status("s");
         status["sockets"].as_array().unwrap().iter().filter_map(|s| s["drops"][why].as_u64()).sum()
     };
     wait_for("the number per source is limited", || drops("tls_refused_source") > 0);
-    wait_for("no TLS", || drops("tls_handshake_failed") > 0);
-    wait_for("silence ends", || drops("tls_timed_out") > 10);
+    wait_for("the count of failed handshakes", || drops("tls_handshake_failed") > 0);
+    wait_for("silent connections to time out", || drops("tls_timed_out") > 10);
     assert!(all_up(&bed) && ping(&bed));
     drop(many);
     bed.down();

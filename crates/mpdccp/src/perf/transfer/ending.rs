@@ -9,11 +9,11 @@ use mpdccp_units::{Duration, Time};
 
 /// Time that a server waits for a refused client to close.
 pub(super) const REFUSED: Duration = Duration::from_secs(2);
-/// Reason of the refusal.
+/// Reason that a refused client receives.
 const CROWDED: &str = "too many sessions from this client's address";
 
 impl Transfer {
-    /// Server: refuses the request of a client when no session is free, and closes soon after.
+    /// Server: refuses a client's request because no session is free for it, and closes the session soon after.
     pub(crate) fn refuse(&mut self, now: Time) {
         self.refuse_because(now, CROWDED.into());
     }
@@ -23,7 +23,7 @@ impl Transfer {
         self.stage = Stage::Lingering { until: now + REFUSED };
     }
 
-    /// Server: ends a test because of a limit, sends the client the reason, and closes soon after.
+    /// Server: ends a test that exceeded a limit, sends the reason to the client, and closes the session soon after.
     pub(crate) fn stop(&mut self, core: &mut Core, now: Time, session: SessionId, why: &str) {
         self.look(core, now, session);
         self.failure = Some(format!("ended the connection: {why}"));
@@ -31,7 +31,7 @@ impl Transfer {
         self.say = Some(Say { what: Control::Refused { why: why.into() }, at: now, left: REPEATS });
     }
 
-    /// Ends a test with an error, for the client's user too.
+    /// Ends a test with an error, which the client's user sees too.
     pub(super) fn fail(&mut self, core: &mut Core, now: Time, session: SessionId, why: String) {
         if matches!(self.mode, Mode::Obey) {
             return self.stop(core, now, session, &why);
@@ -52,7 +52,7 @@ impl Transfer {
         core.endpoint.close(now, session);
     }
 
-    /// Whether this is a normal end of a transfer.
+    /// Whether the transfer ended normally.
     pub(crate) fn ended_well(&self, why: Reason) -> bool {
         match self.stage {
             Stage::Closing => true,

@@ -31,7 +31,7 @@ impl Transfer {
         let dropped = drops.dropped_full + drops.dropped_old + drops.dropped_early + drops.dropped_too_big;
         self.sent = Sent {
             dropped,
-            // Count messages, not the packets of the paths: some packets carry signals only.
+            // Count messages instead of the paths' packets: some packets contain only signals.
             left: u64::from(sender.made).saturating_sub(dropped + u64::from(status.queue.packets)),
             lost: paths.iter().map(|path| path.lost).sum(),
             short: sender.short as u64,
@@ -39,7 +39,7 @@ impl Transfer {
         };
     }
 
-    /// Counts since the last call; `None` before the test's time begins, and once no more will follow.
+    /// Counts since the last call. `None` before the time of the test begins, and after the last counts.
     pub(crate) fn lap(&mut self, core: &Core, now: Time, session: SessionId) -> Option<Lap> {
         if self.held || matches!(self.stage, Stage::Closing | Stage::Greeting | Stage::Fetching) {
             return None;
@@ -64,18 +64,18 @@ impl Transfer {
         })
     }
 
-    /// The measured time, until the queue became empty after the last message.
+    /// The measured time, which ends when the queue becomes empty after the last message.
     pub(crate) fn span(&self, now: Time) -> Duration {
         self.emptied.unwrap_or(now).since(self.opened).saturating_sub(self.omit())
     }
 
-    /// Counts of the measured time, of an end that sends.
+    /// Counts over the measured time, if this end sends.
     pub(crate) fn all_sent(&self, now: Time) -> Option<Out> {
         let between = |_| Out::between(&self.omitted, &self.sent, self.size(), self.span(now));
         self.sender.as_ref().map(between)
     }
 
-    /// The agreed test, or the requested one.
+    /// The agreed test, or else the requested test.
     pub(crate) fn agreed(&self) -> Option<&Test> {
         match &self.mode {
             Mode::Ask(test) => Some(test),
@@ -83,7 +83,7 @@ impl Transfer {
         }
     }
 
-    /// Size of its messages, bytes.
+    /// Size of the test's messages in bytes.
     pub(crate) fn size(&self) -> usize {
         self.sender.as_ref().map_or(0, |sender| sender.load.size)
     }

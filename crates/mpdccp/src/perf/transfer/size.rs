@@ -4,16 +4,16 @@ use dccp_net::Core;
 use mpdccp_proto::{PktInfo, SessionId};
 use mpdccp_units::{Duration, Time};
 
-/// The search for the path MTU has ended if no probe left for this long, beyond four round-trip times.
+/// The path MTU search counts as finished if no probe leaves for this long plus four round-trip times.
 const QUIET: Duration = Duration::from_secs(2);
 
 /// Whether the messages fit.
 #[derive(Debug)]
 pub(super) enum Fit {
     Yes,
-    /// Not known since the start, or since a path's MTU changed.
+    /// Not checked since the start, or since a path's MTU changed.
     Unknown,
-    /// Not yet. The search has ended if the number of probes is the same then.
+    /// The messages do not fit yet. The search has ended if `probes` is still the same at time `until`.
     Searching {
         probes: u64,
         until: Time,
@@ -21,10 +21,10 @@ pub(super) enum Fit {
 }
 
 impl Fit {
-    /// Whether messages of this size may leave.
+    /// Checks whether messages of this size may leave.
     ///
     /// # Errors
-    /// If they fit on no path, and the search for the path MTU has ended.
+    /// If they fit on no path and the search for the path MTU has ended.
     pub(super) fn check(
         &mut self,
         core: &Core,

@@ -10,7 +10,7 @@ fn at(ms: u64) -> Time {
     Time::from_millis(1000 + ms)
 }
 
-/// Runs a test with sockets and timers, but without a peer: what is sent to it is lost.
+/// Runs a test with sockets and timers but without a peer: nothing receives the sent packets.
 fn alone(test: impl FnOnce(&mut Core)) {
     let driver = Driver::new(Endpoint::new([0; 32]), |core| {
         test(core);
@@ -79,7 +79,7 @@ fn messages_of_all_directions_count_for_the_limits() {
         let test = Test { up: false, down: true, rate_bps: Some(9_600_000), ..upload() };
         let mut sender = Transfer::begun(core, Transfer::server(), test);
         assert!(sender.fill(core, at(10), SESSION, 64));
-        // A message per millisecond.
+        // The sender creates a message per millisecond.
         assert_eq!(sender.usage().bytes, 11 * 1200);
     });
 }
@@ -119,7 +119,7 @@ fn a_refused_client_stays_refused_and_is_closed() {
 #[test]
 fn errors_of_the_file_are_told() {
     alone(|core| {
-        // The disk is full when the buffer is written.
+        // The disk is full when the server writes its buffer.
         let mut server = Transfer::begun(core, Transfer::storing("/dev/full"), upload());
         for _ in 0..20 {
             server.gets(core, 1200);
@@ -164,7 +164,7 @@ fn a_server_gives_its_output_only_after_the_test() {
         let test = Test { down: true, up: false, messages: Some(1), server_output: true, ..upload() };
         let mut server = Transfer::begun(core, Transfer::server(), test);
         server.hears(core, &Limits::default(), Control::Output { from: 0 });
-        assert_eq!(server.asked, None, "it still sends");
+        assert_eq!(server.asked, None, "the server still sends");
         server.stage = Stage::Receiving;
         server.hears(core, &Limits::default(), Control::Output { from: 7 });
         assert_eq!(server.asked, Some(7));
@@ -180,12 +180,12 @@ fn a_client_puts_the_output_together_and_stops_at_its_end() {
             client.hears(core, &Limits::default(), control);
         }
         assert_eq!((client.stage, client.server_output.as_str()), (Stage::Closing, "one two."));
-        // A server that has less than it says, ...
+        // A server whose output is shorter than announced.
         let mut client = fetching(core);
         client.hears(core, &Limits::default(), text(0, 8, "one "));
         client.hears(core, &Limits::default(), text(4, 8, ""));
         assert_eq!(client.stage, Stage::Closing);
-        // ... and one without end.
+        // A server whose output never ends.
         let mut client = fetching(core);
         let part = "x".repeat(400);
         while client.stage == Stage::Fetching {
@@ -203,7 +203,7 @@ fn a_client_gives_up_on_the_output() {
         assert!(client.lap(core, at(0), SESSION).is_none(), "the test is over");
         let mut now = at(0);
         while client.stage == Stage::Fetching {
-            assert!(now < at(60_000), "it still asks");
+            assert!(now < at(60_000), "the client still asks");
             client.fill(core, now, SESSION, 64);
             now = client.next_timeout().unwrap_or(now);
         }
@@ -232,7 +232,8 @@ fn a_server_runs_one_test_of_its_version() {
         let test = Test { up: false, down: true, messages: Some(3), ..upload() };
         let mut server = Transfer::begun(core, server, test.clone());
         server.fill(core, at(0), SESSION, 64);
-        // The client repeats its request until it has the answer; neither another test nor limits apply then.
+        // The client repeats its request until it receives the answer. Limits and other tests do not apply to a
+        // repetition.
         let strict = crate::perf::limits::tests::of_rate(1);
         server.hears(core, &strict, hello(Test { messages: Some(9), rate_bps: Some(2), ..test.clone() }));
         assert_eq!((server.test, server.refused), (Some(test), None));
@@ -253,16 +254,20 @@ fn a_client_begins_once_and_hears_why_it_may_not() {
         client.hears(core, &Limits::default(), Control::Ready);
         client.fill(core, at(0), SESSION, 64);
         client.hears(core, &Limits::default(), Control::Ready);
-        assert_eq!(client.sender.as_ref().map(|sender| sender.made), Some(3), "it does not begin again");
+        assert_eq!(
+            client.sender.as_ref().map(|sender| sender.made),
+            Some(3),
+            "the client does not start again"
+        );
         client.hears(core, &Limits::default(), refused());
         assert_eq!(client.failure.as_deref(), Some("the server ended the test: no"));
         client.failure = None;
         client.hears(core, &Limits::default(), refused());
-        assert_eq!(client.failure, None, "it is closing already");
+        assert_eq!(client.failure, None, "the client is already closing");
         let mut server = Transfer::server();
         server.hears(core, &Limits::default(), Control::Ready);
         server.hears(core, &Limits::default(), refused());
-        assert!(!server.has_begun() && server.failure.is_none(), "only a client hears that");
+        assert!(!server.has_begun() && server.failure.is_none(), "only a client accepts a refusal");
     });
 }
 

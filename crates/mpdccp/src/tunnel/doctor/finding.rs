@@ -29,7 +29,7 @@ impl fmt::Display for Severity {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub(crate) struct Finding {
     pub(crate) severity: Severity,
-    /// The test that found it; a stable word.
+    /// The name of the test that found the problem; names are stable.
     pub(crate) check: &'static str,
     /// Name of the path that the finding concerns, if any.
     pub(crate) line: Option<String>,

@@ -69,7 +69,7 @@ pub(crate) fn of_routes(plan: &Plan<'_>, lines: &[Line]) -> Vec<Finding> {
         }
         let interface = &plan.cfg.interface;
         let elsewhere = match plan.running {
-            // A host of the network that is not this end.
+            // Choose a host of the network other than this end.
             true => net.hosts().nth(1).or(Some(net.addr())).and_then(|ip| system::route_to(ip, &[]).ok()),
             false => system::routes_of(net, interface).into_iter().next(),
         };
@@ -85,7 +85,7 @@ pub(crate) fn of_routes(plan: &Plan<'_>, lines: &[Line]) -> Vec<Finding> {
     found
 }
 
-/// Networks behind the peers, without those of the tunnel's own addresses.
+/// Networks behind the peers, except those of the tunnel's own addresses.
 fn beyond(cfg: &Config, v4: bool) -> Vec<IpNet> {
     let own: Vec<IpNet> = cfg.addresses.iter().map(|net| net.trunc()).collect();
     let nets = peers(cfg).flat_map(|peer| peer.allowed_ips.clone());
@@ -128,7 +128,7 @@ pub(crate) fn of_forwarding(plan: &Plan<'_>, lines: &[Line], here: &[Interface])
     found
 }
 
-/// Whether an interface may lead to hosts that use the tunnel.
+/// Whether hosts that use the tunnel may be connected to this interface.
 fn is_lan(interface: &Interface, cfg: &Config, lines: &[Line], v4: bool) -> bool {
     let is_line = lines.iter().any(|line| line.interface.as_ref() == Some(&interface.name));
     let others = interface.name == "lo" || interface.name == cfg.interface || interface.point_to_point;
@@ -149,7 +149,7 @@ fn is_private(ip: IpAddr) -> bool {
     }
 }
 
-/// Compares the clock with the server's, and with files that this host wrote.
+/// Compares the clock with the clock of the server, and with the times of files that this host wrote.
 pub(crate) fn of_clock(plan: &Plan<'_>, lines: &[Line], files: &[PathBuf]) -> Option<Finding> {
     if let Some(ahead) = lines.iter().find_map(|line| line.clock_ahead) {
         return super::judge::of_clock(ahead);
@@ -170,7 +170,7 @@ pub(crate) fn of_clock(plan: &Plan<'_>, lines: &[Line], files: &[PathBuf]) -> Op
     })
 }
 
-/// Checks name servers if paths do not need them.
+/// Checks the name servers if no path needs them.
 pub(crate) fn of_names(cfg: &Config) -> Option<Finding> {
     let remotes = peers(cfg).flat_map(|peer| peer.paths.iter().flat_map(|path| path.get_ref().remote.all()));
     if remotes.into_iter().any(|remote| remote.name().is_some()) {
@@ -208,7 +208,7 @@ pub(crate) fn of_buffers(dropped: u64) -> Vec<Finding> {
 pub(crate) fn of_offloads(lines: &[Line]) -> Vec<Finding> {
     let mut found = Vec::new();
     for (line, interface) in lines.iter().filter_map(|line| Some((line, line.interface.as_ref()?))) {
-        // Without ethtool nothing is known.
+        // Without ethtool the doctor cannot know.
         let output = std::process::Command::new("ethtool").args(["-k", interface]).output();
         let text =
             output.map(|output| String::from_utf8_lossy(&output.stdout).into_owned()).unwrap_or_default();
@@ -239,7 +239,7 @@ pub(crate) fn of_offloads(lines: &[Line]) -> Vec<Finding> {
     found
 }
 
-/// Checks a server's host.
+/// Checks the host of a server.
 pub(crate) fn of_server(plan: &Plan<'_>, here: &[Interface]) -> Vec<Finding> {
     let cfg = plan.cfg;
     let mut found = Vec::new();
@@ -281,7 +281,7 @@ pub(crate) fn of_server(plan: &Plan<'_>, here: &[Interface]) -> Vec<Finding> {
     found
 }
 
-/// Whether the nftables rules accept a port of UDP or TCP, as far as their text shows.
+/// Checks whether the nftables rules accept a UDP or TCP port. It only reads their text, so it can miss rules.
 fn firewall(protocol: &str, port: u16) -> Option<Finding> {
     let output = std::process::Command::new("nft").args(["-n", "list", "ruleset"]).output().ok()?;
     let text = String::from_utf8_lossy(&output.stdout);
@@ -338,7 +338,10 @@ mod tests {
         assert!(!is_shut(&rules("udp dport { 53, 6000-7000 } accept", "drop"), "udp", 6511));
         assert!(is_shut(&rules("udp dport 6511 drop", "accept"), "udp", 6511));
         assert!(!is_shut(&rules("tcp dport { 80, 443 } accept", "drop"), "tcp", 443));
-        assert!(is_shut(&rules("udp dport 443 accept", "drop"), "tcp", 443), "QUIC is another matter");
+        assert!(
+            is_shut(&rules("udp dport 443 accept", "drop"), "tcp", 443),
+            "a rule for UDP port 443 does not open TCP"
+        );
         assert!(!is_shut(&rules("udp dport 443 drop", "accept"), "tcp", 443));
     }
 }

@@ -4,11 +4,11 @@ use super::finding::Finding;
 use super::measure::{LOAD_RATE, Load, Loss, Silence, Sizes};
 use std::time::Duration;
 
-/// A working line loses less than this.
+/// A working line loses a smaller share of packets than this.
 const LOSS: f64 = 0.01;
-/// Queues with a longer delay than this are too long, milliseconds.
+/// A queue with a longer delay than this is reported, milliseconds.
 const QUEUE: f64 = 300.0;
-/// A NAT that forgets a binding sooner than this causes trouble, seconds (RFC 4787 requires 120).
+/// A NAT timeout below this is a problem, seconds (RFC 4787 requires 120).
 const SILENCE: u64 = 30;
 /// Largest acceptable clock difference, seconds.
 const CLOCK: f64 = 60.0;
@@ -149,7 +149,7 @@ pub(crate) fn of_clock(ahead: f64) -> Option<Finding> {
     ))
 }
 
-/// A sentence about the measurement under load.
+/// Describes the measurement under load.
 pub(crate) fn words(load: &Load) -> String {
     let more = if load.faster { "at least " } else { "" };
     let rate = load.rate.mbps().min(LOAD_RATE.mbps());

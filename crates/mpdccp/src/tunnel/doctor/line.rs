@@ -28,16 +28,16 @@ pub(crate) struct Line {
     pub(crate) peer: usize,
     pub(crate) interface: Option<String>,
     pub(crate) remote: Option<SocketAddr>,
-    /// Why loading it needs permission, if it does: `quota` or `cost`.
+    /// `quota` or `cost` if the line is metered, so that a load test needs permission.
     pub(crate) metered: Option<&'static str>,
-    /// Whether it may be loaded.
+    /// Whether the load test may run.
     #[serde(skip)]
     pub(crate) loads: bool,
     #[serde(skip)]
     pub(crate) rank: (u8, bool),
     pub(crate) reached: bool,
     pub(crate) source: Option<SocketAddr>,
-    /// Its address as the server sees it.
+    /// Address of this end as the server sees it.
     pub(crate) seen: Option<SocketAddr>,
     pub(crate) loss: Option<Loss>,
     pub(crate) sizes: Option<Sizes>,
@@ -50,9 +50,9 @@ pub(crate) struct Line {
     /// HTTP proxy of the line.
     #[serde(skip)]
     pub(crate) proxy: Option<SocketAddr>,
-    /// TLS carries the packets.
+    /// Whether TLS carries the packets.
     pub(crate) over_tls: bool,
-    /// The line can send packets.
+    /// Whether the line can send packets.
     #[serde(skip)]
     pub(crate) usable: bool,
     #[serde(skip)]
@@ -268,7 +268,7 @@ impl Line {
         found
     }
 
-    /// Measures with the server, as long as it answers.
+    /// Measures together with the server, as long as the server answers.
     pub(crate) fn measure(&mut self, spec: &PathSpec, plan: &Plan<'_>, turn: &Mutex<()>) -> Vec<Finding> {
         let name = self.name.clone();
         let found = self
@@ -277,7 +277,7 @@ impl Line {
         found.into_iter().map(|finding| finding.of(&name)).collect()
     }
 
-    /// The line's connection by TLS.
+    /// The TLS connection of the line.
     fn tls(&self, spec: &PathSpec, plan: &Plan<'_>) -> TlsPath {
         let proxy = self.proxy.zip(spec.proxy.as_ref()).map(|(at, proxy)| (at, proxy.login.clone()));
         TlsPath::of(plan.cfg, spec, proxy, None, Vec::new())
@@ -351,7 +351,7 @@ impl Line {
         self.server_forwards = Some(first.answer.forwards);
         let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap_or_default();
         let theirs = first.answer.unix + Clock.now().since(first.at) + first.rtt() / 2;
-        // A server that does not know the time reports zero.
+        // A server without a clock reports zero.
         if !first.answer.unix.is_zero() {
             self.clock_ahead = Some(now.as_secs_f64() - theirs.as_secs_f64());
         }
@@ -370,7 +370,7 @@ impl Line {
             self.sizes = Some(sizes);
         }
         if self.loads {
-            // One line at a time, because lines may share a link.
+            // Test one line at a time, because lines may share a link.
             let _turn = turn.lock();
             let up = measure::load(&mut prober, true, rtt, largest[0]);
             let down = measure::load(&mut prober, false, rtt, largest[1]);
@@ -393,13 +393,13 @@ fn reaches(interface: &Interface, ip: IpAddr) -> bool {
         || system::on_link(&interface.name, ip.is_ipv4()).iter().any(|net| net.contains(&ip))
 }
 
-/// Looks up a name like the tunnel does; the error explains a failure.
+/// Looks up a name in the same way as the tunnel. The error explains a failure.
 fn resolve(name: &str, local: Option<IpAddr>) -> Result<IpAddr, Finding> {
     let (tell, told) = mpsc::channel();
     let asked = name.to_owned();
     std::thread::spawn(move || {
         let found = (asked.as_str(), 0).to_socket_addrs();
-        // The receiver may have timed out.
+        // Ignore the error: the receiver may have timed out.
         let _ =
             tell.send(found.map(|all| all.map(|at| at.ip()).collect::<Vec<_>>()).map_err(|e| e.to_string()));
     });

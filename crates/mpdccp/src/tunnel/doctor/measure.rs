@@ -1,4 +1,4 @@
-//! Measurements of a responding line: loss, sizes, lifetime of its NAT binding, and queues.
+//! Measurements of a line that answers: loss, packet sizes, NAT timeout and queues.
 
 use super::probe::{Got, Prober};
 use super::system::full_buffers;
@@ -12,21 +12,22 @@ const MS: Duration = Duration::from_millis(1);
 const LOSS: u32 = 500;
 const LOSS_EVERY: Duration = Duration::from_millis(10);
 const SMALL: u16 = 150;
-/// Copies of a size probe: one arrives if the size fits, unless the line loses nearly everything.
+/// Copies of each size probe. If the size fits, at least one arrives unless the line loses nearly everything.
 const COPIES: usize = 5;
-/// A size that every path carries, and the size at which a search begins.
+/// A packet size that every path carries, and the size at which the search begins.
 const LEAST: u16 = 576;
 const USUAL: u16 = 1_200;
-/// Silences to test NATs with, seconds.
+/// Silences with which the NAT is tested, seconds.
 const SILENCES: [u64; 9] = [5, 10, 15, 20, 25, 30, 40, 60, 120];
-/// Linux extends the timeout of a flow only after this age.
+/// Linux gives a flow its full timeout only after this age.
 const WARM: Duration = Duration::from_millis(3_000);
 /// Duration and packet size of the load.
 const LOAD_TIME: Duration = Duration::from_secs(6);
 const LOAD_SIZE: u16 = 1_200;
 pub(super) const LOAD_RATE: Rate = Rate::from_bps(100_000_000);
 const FIRST_RATE: Rate = Rate::from_bps(2_000_000);
-/// Under upstream load there is one answer per this many probes, under downstream load this many answers per probe.
+/// Ratio of probes and answers. Under upload there is one answer per this many probes, under download this many answers
+/// per probe.
 const SPARSE: u64 = 8;
 const COPIED: u8 = 4;
 const LONGEST_QUEUE: Duration = Duration::from_millis(3_000);
@@ -34,12 +35,12 @@ const LONGEST_QUEUE: Duration = Duration::from_millis(3_000);
 const STEP: Duration = Duration::from_millis(200);
 const QUEUED: Duration = Duration::from_millis(60);
 
-/// Loss as a fraction, in each direction, and round trips without load.
+/// Loss in each direction, as a fraction, and the round-trip time without load.
 #[derive(Clone, Copy, Debug, Serialize)]
 pub(crate) struct Loss {
     pub(crate) up: f64,
     pub(crate) down: f64,
-    /// Milliseconds.
+    /// Round-trip time, milliseconds.
     pub(crate) rtt_ms: f64,
     pub(crate) rtt_max_ms: f64,
 }
@@ -47,32 +48,32 @@ pub(crate) struct Loss {
 /// Largest IP packets, bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 pub(crate) struct Sizes {
-    /// Accepted by the interface.
+    /// Largest packet that the interface accepts.
     pub(crate) device: u16,
-    /// Largest size that arrived at the server, and at this end.
+    /// Largest packet that arrived at the server, and at this end.
     pub(crate) up: u16,
     pub(crate) down: u16,
-    /// Reported by ICMP.
+    /// Size that an ICMP message reported.
     pub(crate) told: Option<u16>,
 }
 
-/// How long the NAT or firewall admits answers, seconds.
+/// How long the NAT or firewall lets answers through, seconds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 pub(crate) struct Silence {
     /// The longest silence after which an answer arrived.
     pub(crate) holds: u64,
-    /// The shortest silence after which none arrived.
+    /// The shortest silence after which no answer arrived.
     pub(crate) fails: Option<u64>,
 }
 
-/// A line under load in one direction.
+/// Result of the load test in one direction.
 #[derive(Clone, Copy, Debug, Serialize)]
 pub(crate) struct Load {
     #[serde(serialize_with = "bps")]
     pub(crate) rate: Rate,
     /// Round-trip time added by the queue, milliseconds.
     pub(crate) queue_ms: f64,
-    /// The line carries more than the load.
+    /// The line is faster than the test's highest rate.
     pub(crate) faster: bool,
     /// This host was too busy for a reliable result.
     pub(crate) busy: bool,
@@ -95,12 +96,12 @@ pub(crate) fn reach(prober: &mut Prober, patience: Duration) -> Option<Got> {
         let until = (Clock.now() + 500 * MS).min(end);
         prober.receive(until, |got| first.replace(*got).is_none());
     }
-    // The first probe had to wait for the handshake.
+    // The first probe waited for the handshake, so its time does not count.
     let mut again = None;
     first?;
     prober.ask(0, SMALL, SMALL, Duration::ZERO);
     prober.receive(Clock.now() + 1_000 * MS, |got| again.replace(*got).is_none());
-    // Earlier probes arrive before counting starts.
+    // Wait until earlier probes have arrived before counting.
     prober.receive(Clock.now() + 200 * MS, |_| false);
     again.or(first)
 }
@@ -120,7 +121,7 @@ pub(crate) fn loss(prober: &mut Prober) -> Loss {
         prober.receive(begin + LOSS_EVERY * n, &mut note);
     }
     prober.receive(Clock.now() + 1_500 * MS, &mut note);
-    // Each answer contains the number of probes that arrived; several are requested, as some may be lost.
+    // Each answer contains the number of probes that arrived. Several answers are requested, because some may be lost.
     let asked = LOSS + COPIES as u32;
     for _ in 0..COPIES {
         prober.ask(0, SMALL, SMALL, Duration::ZERO);
@@ -163,7 +164,7 @@ pub(crate) fn sizes(prober: &mut Prober, rtt: Duration) -> std::io::Result<Sizes
     Ok(Sizes { device, up, down, told: prober.path_mtu().ok() })
 }
 
-/// The largest size that fits.
+/// Searches for the largest size that fits.
 fn largest(most: u16, mut fits: impl FnMut(u16) -> bool) -> u16 {
     if fits(most) {
         return most;
@@ -177,9 +178,9 @@ fn largest(most: u16, mut fits: impl FnMut(u16) -> bool) -> u16 {
     low
 }
 
-/// Probes in flight whose answers are delayed while nothing else is sent.
+/// Probes whose answers the server delays. Meanwhile nothing else is sent in their flows.
 pub(crate) struct Silences {
-    /// Silence in seconds, by probe number.
+    /// Requested silence in seconds, by number of the probe.
     waiting: BTreeMap<u64, u64>,
     until: Time,
     longest: u64,
@@ -215,7 +216,7 @@ impl Silences {
         let answered = prober.answered();
         let holds = self.waiting.iter().filter(|(number, _)| answered.contains(number));
         let holds = holds.map(|(_, silence)| *silence).max().unwrap_or(0);
-        // A later answer arrived, so this one was lost on the way and the binding has not expired.
+        // A later answer arrived. So this answer was lost, and the binding has not expired.
         let fails = self.waiting.values().copied().filter(|silence| *silence > holds).min();
         Silence { holds, fails }
     }
@@ -226,20 +227,20 @@ impl Silences {
     }
 }
 
-/// Loads the line in one direction: increases the rate until a queue begins, then sends at twice the line's
-/// rate until the queue is long or full, or time is up.
+/// Loads the line in one direction. The rate increases until a queue forms. Then twice the line's rate is sent until
+/// the queue is long or full, or time is up.
 pub(crate) fn load(prober: &mut Prober, up: bool, base: Duration, size: u16) -> Load {
     let size = size.min(LOAD_SIZE);
     let begin = Clock.now();
     let end = begin + LOAD_TIME;
-    // Delayed answers of the NAT test also arrive now.
+    // Delayed answers of the NAT test also arrive during this test.
     let mut run = Run::new(base, size, begin);
     (run.from, run.counted, run.up) = (prober.next_number(), prober.counted, up);
     let dropped = full_buffers();
     while !run.is_over() && Clock.now() < end {
         let now = Clock.now();
         for _ in 0..run.due(now) {
-            // Little traffic in the other direction, as it may be slow: few answers, or several per probe.
+            // Keep traffic low in the other direction, which may be slow: few answers, or several answers per probe.
             let answered = prober.next_number().is_multiple_of(SPARSE);
             run.newest = match up {
                 true => prober.ask_for(0, size, (SMALL, u8::from(answered)), Duration::ZERO),
@@ -252,7 +253,7 @@ pub(crate) fn load(prober: &mut Prober, up: bool, base: Duration, size: u16) -> 
         });
         run.step(Clock.now());
     }
-    // Waits until the queue is empty, so that the next test finds the line idle.
+    // Wait until the queue is empty, so that the next test finds an idle line.
     let newest = prober.ask(0, SMALL, SMALL, Duration::ZERO);
     prober.receive(Clock.now() + LONGEST_QUEUE + base, |got| {
         if got.answer.number != newest {
@@ -269,14 +270,14 @@ struct Run {
     size: u16,
     base: Duration,
     begin: Time,
-    /// Current rate, and the time of its last adjustment.
+    /// Current sending rate, and the time of its last adjustment.
     rate: Rate,
     looked: Time,
-    /// When this host last ran the test.
+    /// When the loop of the test last ran.
     turn: Time,
-    /// Probes that may be sent, with a fraction.
+    /// Number of probes that may be sent; may be a fraction.
     credit: f64,
-    /// Numbers of the first and the last probe, and how many had arrived before.
+    /// Number of the first and the last probe, and how many had arrived before the first.
     from: u64,
     newest: u64,
     counted: u32,
@@ -285,12 +286,12 @@ struct Run {
     arrived: u64,
     lost: u64,
     queue: Duration,
-    /// The shortest queue since the last adjustment.
+    /// The shortest queueing delay since the last adjustment.
     least: Option<Duration>,
-    /// A queue has begun.
+    /// Whether a queue has formed.
     full: bool,
     faster: bool,
-    /// The longest time in which this host did not run the test, and whether its own sockets overflowed.
+    /// The longest pause of the test's loop, and whether this host's own sockets overflowed.
     late: Duration,
     overflowed: bool,
     /// Answers per quarter of a second.
@@ -323,12 +324,12 @@ impl Run {
         }
     }
 
-    /// Number of probes that are due.
+    /// Number of probes that are due now.
     fn due(&mut self, now: Time) -> u32 {
         let passed = now.since(self.turn);
         self.late = self.late.max(passed);
         self.turn = now;
-        // Probes missed while this host did not run are not sent in a burst.
+        // After a pause of this process, the missed probes are not sent in a burst.
         self.credit += self.rate.bytes_per_sec() * passed.min(5 * MS).as_secs_f64() / f64::from(self.size);
         let each = if self.up { 1.0 } else { f64::from(COPIED) };
         let due = (self.credit / each).floor();
@@ -351,13 +352,13 @@ impl Run {
         self.least = Some(self.least.map_or(queue, |least| least.min(queue)));
     }
 
-    /// Adjusts the rate at intervals.
+    /// Adjusts the rate at the end of each interval.
     fn step(&mut self, now: Time) {
         if now.since(self.looked) < STEP.max(self.base) {
             return;
         }
         self.looked = now;
-        // No answer arrived: the test has just begun, or all answers are queued.
+        // No answer arrived in this interval: the test has just begun, or all answers are queued.
         let least = self.least.take();
         match least {
             _ if self.full => {}
@@ -377,14 +378,14 @@ impl Run {
         Rate::from_bps(self.bins.values().copied().max().unwrap_or(0) * u64::from(self.size) * 8 * 4)
     }
 
-    /// Whether the load has found a queue, or shows that there is none.
+    /// Whether the test has found a queue, or has shown that there is none.
     fn is_over(&self) -> bool {
         let overflows = self.lost > 50 && self.lost * 50 > self.arrived;
         self.queue > LONGEST_QUEUE || overflows || self.faster
     }
 
     fn result(&self) -> Load {
-        // Each end may have been late several times.
+        // Each end may have been late several times, hence the factor.
         let busy = self.overflowed || self.late * 4 > self.queue;
         Load { rate: self.carried(), queue_ms: ms(self.queue), faster: self.faster, busy }
     }
@@ -437,7 +438,7 @@ mod tests {
         assert!(run.is_over(), "{}", run.lost);
         assert!(!run.result().busy);
         run.due(at(900));
-        assert!(run.result().busy, "no turn for so long");
+        assert!(run.result().busy, "the loop paused for too long");
     }
 
     #[test]

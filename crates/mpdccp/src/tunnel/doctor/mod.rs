@@ -25,7 +25,7 @@ use std::process::ExitCode;
 use std::sync::Mutex;
 
 pub(crate) const EXAMPLES: &str = "Examples:
-  mpdccp tunnel doctor                                the only file in /etc/mpdccp
+  mpdccp tunnel doctor                                test with the only file in /etc/mpdccp
   mpdccp tunnel doctor --config client.toml --json
   mpdccp tunnel doctor --config client.toml --no-load --silence 0   quick and quiet
   mpdccp tunnel doctor --config van.toml --load-metered             also load metered lines
@@ -140,7 +140,7 @@ fn measure(
     let own = plan.keys.own.as_ref().map(|key| key.public().to_string()).unwrap_or_default();
     for line in lines.iter() {
         let (Some(evidence), Some(remote)) = (&line.evidence, line.remote) else { continue };
-        // Do not report a silent server if a known fault explains it.
+        // If a known fault explains a silent server, do not report the silence too.
         if known.iter().any(|f| f.severity == Severity::Fault && f.line.as_ref() == Some(&line.name)) {
             continue;
         }
@@ -151,7 +151,7 @@ fn measure(
     found
 }
 
-/// Decides for each line whether it may be loaded; asks for metered ones.
+/// Decides for each line whether the load test may run. Asks the user about metered lines.
 fn permit_load(args: &Args, lines: &mut [Line]) {
     let terminal = std::io::stdin().is_terminal() && std::io::stderr().is_terminal() && !args.json;
     for line in lines.iter_mut().filter(|line| line.usable && !args.no_load) {
@@ -199,7 +199,7 @@ fn show(args: &Args, file: &Path, plan: &Plan<'_>, lines: &[Line], found: &[Find
     Ok(())
 }
 
-/// The only file in the usual directory.
+/// Returns the only file in the usual directory.
 fn only_file() -> Result<PathBuf, Error> {
     let entries =
         std::fs::read_dir(DIRECTORY).map(|dir| dir.flatten().collect::<Vec<_>>()).unwrap_or_default();

@@ -1,4 +1,4 @@
-//! Common data of the doctor's tests.
+//! Data that the doctor's tests share.
 
 use crate::error::Error;
 use dccp_net::Clock;
@@ -12,17 +12,17 @@ use std::time::SystemTime;
 pub(crate) struct Plan<'a> {
     pub(crate) cfg: &'a Config,
     pub(crate) keys: Keys,
-    /// The tunnel runs.
+    /// Whether the tunnel is running.
     pub(crate) running: bool,
     pub(crate) silence: u64,
-    /// There are several lines.
+    /// Whether there are several lines.
     pub(crate) several: bool,
     /// Time of the tunnel's newest handshake, seconds since 1970.
     pub(crate) saved: u64,
 }
 
 impl Plan<'_> {
-    /// Time since 1970 for handshakes: not before an earlier handshake.
+    /// Time since 1970 for handshakes. It is never before an earlier handshake.
     pub(crate) fn unix(&self) -> Duration {
         let wall = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
         wall.max(Duration::from_secs(self.saved))

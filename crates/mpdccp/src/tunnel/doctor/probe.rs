@@ -1,5 +1,5 @@
-//! Probes to the server over one line, through a separate channel: a running tunnel is not disturbed, and
-//! none is needed.
+//! Probes to the server over one line, through a separate channel. The probes do not need a running tunnel, and do not
+//! disturb one.
 
 use crate::error::Error;
 use crate::tunnel::host::routes::MARK;
@@ -22,7 +22,7 @@ use std::net::SocketAddr;
 const PEER: u32 = 0;
 
 trait Socket: Encapsulation + AsFd {
-    /// Why it has no connection.
+    /// Why there is no connection.
     fn failure(&self) -> Option<&str> {
         None
     }
@@ -42,11 +42,11 @@ pub(crate) enum Over {
     Tls(TlsPath),
 }
 
-/// An answer.
+/// An answer from the server.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Got {
     pub(crate) answer: EchoAnswer,
-    /// When its probe was sent, and when the answer arrived.
+    /// When the probe was sent, and when its answer arrived.
     pub(crate) asked: Time,
     pub(crate) at: Time,
 }
@@ -66,20 +66,19 @@ pub(crate) struct Prober {
     channels: Channels,
     channel: ChannelId,
     remote: SocketAddr,
-    /// Send time of each probe, and the number of missing answers.
+    /// Send time of each probe, and the number of answers still to come.
     asked: BTreeMap<u64, (Time, u8)>,
     next: u64,
-    /// Numbers of probes that were answered after a requested delay.
+    /// Numbers of the answered probes that requested a delay.
     late: BTreeSet<u64>,
-    /// Largest count of this channel's probes in any answer.
+    /// Largest number of this channel's probes that any answer reports as received.
     pub(crate) counted: u32,
-    /// The last error of sending.
+    /// The last send error.
     pub(crate) failure: Option<std::io::Error>,
 }
 
 impl Prober {
-    /// Opens a socket for a line; the first probe triggers the handshake. `channels` has the server as peer
-    /// 0.
+    /// Opens a socket for a line. The first probe triggers the handshake. In `channels` the server is peer 0.
     pub(crate) fn new(
         cfg: &Config,
         mut channels: Channels,
@@ -119,7 +118,7 @@ impl Prober {
         Ok(self.sockets.len() - 1)
     }
 
-    /// Whether several sockets can have different ports.
+    /// Whether several sockets with different ports are possible.
     pub(crate) fn has_ports(&self) -> bool {
         matches!(self.over, Over::Udp)
     }
@@ -160,13 +159,13 @@ impl Prober {
         self.channels.drops().get(&reason).copied().unwrap_or(0)
     }
 
-    /// Sends a probe from a socket in an IP packet of `size` bytes; the server answers after `wait` with a
-    /// packet of `answer` bytes.
+    /// Sends a probe from a socket in an IP packet of `size` bytes. The server answers after `wait` with a packet of
+    /// `answer` bytes.
     pub(crate) fn ask(&mut self, socket: usize, size: u16, answer: u16, wait: Duration) -> u64 {
         self.ask_for(socket, size, (answer, 1), wait)
     }
 
-    /// Like [`ask`](Self::ask), with several answers.
+    /// Like [`ask`](Self::ask), but requests several answers.
     pub(crate) fn ask_for(
         &mut self,
         socket: usize,
@@ -208,12 +207,12 @@ impl Prober {
         self.next
     }
 
-    /// Probes whose answers took longer than the line's delay.
+    /// Numbers of the answered probes that requested a delay.
     pub(crate) fn answered(&self) -> &BTreeSet<u64> {
         &self.late
     }
 
-    /// Receives until `until`, or until `done` returns true for an answer.
+    /// Receives answers until `until`, or until `done` returns true for an answer.
     pub(crate) fn receive(&mut self, until: Time, mut done: impl FnMut(&Got) -> bool) {
         loop {
             self.channels.handle_timeout(Clock.now());
@@ -240,7 +239,7 @@ impl Prober {
     fn sleep(&self, most: Duration) {
         let mut fds: Vec<PollFd<'_>> = self.sockets.iter().map(|s| PollFd::new(s, PollFlags::IN)).collect();
         let wait = Timespec { tv_sec: most.as_secs() as _, tv_nsec: most.subsec_nanos().into() };
-        // Read all sockets, whether the wait was interrupted or not.
+        // Read all sockets even if the wait was interrupted.
         let _ = poll(&mut fds, Some(&wait));
     }
 

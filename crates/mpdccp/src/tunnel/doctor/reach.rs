@@ -1,4 +1,4 @@
-//! Diagnoses a silent server: which other services of its host answer.
+//! Diagnoses a silent server by testing which other services of its host answer.
 
 use super::finding::Finding;
 use super::system;
@@ -12,16 +12,16 @@ use std::time::Duration;
 
 const PATIENCE: Duration = Duration::from_millis(1_500);
 
-/// Answers of a silent server's host.
+/// What is known about the host of a silent server.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Evidence {
     /// A handshake answer arrived that could not be decrypted.
     pub(crate) unreadable: bool,
-    /// Error for a datagram to the server's port, from the system or from the network.
+    /// The error that a datagram to the server's port caused, reported by the system or the network.
     pub(crate) said: Option<ErrorKind>,
-    /// A closed UDP port is reported as closed.
+    /// The host reports a closed UDP port as closed.
     pub(crate) udp: bool,
-    /// TCP connections are accepted or refused.
+    /// The host accepts or refuses TCP connections.
     pub(crate) tcp: bool,
     pub(crate) ping: bool,
     /// The gateway, if it does not answer.
@@ -44,7 +44,7 @@ fn datagram(bind: &Bind, mark: Option<u32>, to: SocketAddr) -> Option<ErrorKind>
         let socket = socket(bind, mark, Type::DGRAM, Protocol::UDP)?;
         socket.connect(&SockAddr::from(to))?;
         socket.set_read_timeout(Some(PATIENCE / 3))?;
-        // If the neighbour had to be resolved first, only a later datagram gets an answer.
+        // If the neighbour's address had to be resolved first, only a later datagram gets an answer.
         for _ in 0..3 {
             socket.send(&[0])?;
             match socket.recv(&mut [MaybeUninit::uninit(); 100]) {
@@ -76,7 +76,7 @@ fn pings(bind: &Bind, to: IpAddr) -> bool {
 }
 
 impl Evidence {
-    /// Collects the evidence.
+    /// Collects the facts.
     pub(crate) fn gather(
         bind: &Bind,
         mark: Option<u32>,
@@ -106,8 +106,8 @@ impl Evidence {
         })
     }
 
-    /// Interprets the evidence. `own_key` is this end's public key, `elsewhere` another line over which the
-    /// same server answers.
+    /// Explains the facts. `own_key` is the public key of this end. `elsewhere` is another line over which the same
+    /// server answers.
     pub(crate) fn finding(&self, remote: SocketAddr, own_key: &str, elsewhere: Option<&str>) -> Finding {
         let (ip, port) = (remote.ip(), remote.port());
         let alive = match (self.tcp, self.ping) {
@@ -182,7 +182,7 @@ impl Evidence {
     }
 }
 
-/// A line without an answer by TLS. `why`: the reason why there is no connection, or nothing.
+/// Explains a line that gets no answer over TLS. `why` is the reason why there is no connection, if there is none.
 pub(crate) fn of_tls(remote: SocketAddr, proxy: Option<SocketAddr>, why: &str, own_key: &str) -> Finding {
     let port = remote.port();
     match (why, proxy) {

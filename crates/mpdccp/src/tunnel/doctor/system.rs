@@ -14,7 +14,7 @@ pub(crate) struct Interface {
     pub(crate) name: String,
     pub(crate) up: bool,
     pub(crate) carrier: bool,
-    /// Has no neighbour addresses: PPP, modems, tunnels.
+    /// The link has no neighbour addresses: PPP, modems, tunnels.
     pub(crate) point_to_point: bool,
     pub(crate) addresses: Vec<IpNet>,
 }
@@ -24,7 +24,7 @@ impl Interface {
         self.addresses.iter().any(|net| net.addr() == ip)
     }
 
-    /// A source address of this IP version.
+    /// A source address of this IP version on the interface.
     pub(crate) fn address(&self, v4: bool) -> Option<IpAddr> {
         let usable =
             |ip: &IpAddr| ip.is_ipv4() == v4 && !matches!(ip, IpAddr::V6(ip) if ip.is_unicast_link_local());
@@ -78,7 +78,7 @@ fn route(shown: &Value) -> Route {
     }
 }
 
-/// The route to an address, with more arguments of `ip route get`.
+/// The route to an address; `more` holds further arguments of `ip route get`.
 pub(crate) fn route_to(to: IpAddr, more: &[&str]) -> Result<Route, String> {
     let to = to.to_string();
     let args: Vec<&str> = ["-j", "route", "get", &to].into_iter().chain(more.iter().copied()).collect();
@@ -108,14 +108,14 @@ pub(crate) fn on_link(device: &str, v4: bool) -> Vec<IpNet> {
     direct.filter_map(net).collect()
 }
 
-/// Routes to exactly this network, without the tunnel's.
+/// Routes to exactly this network, except those through the device `but`.
 pub(crate) fn routes_of(net: IpNet, but: &str) -> Vec<Route> {
     let family = if net.addr().is_ipv4() { "-4" } else { "-6" };
     let shown = list(&["-j", family, "route", "show", "exact", &net.trunc().to_string()]).unwrap_or_default();
     shown.iter().map(route).filter(|route| route.device != but && !route.device.is_empty()).collect()
 }
 
-/// Whether the neighbour with this address is known to be unreachable.
+/// Whether the system knows that the neighbour with this address is unreachable.
 pub(crate) fn is_silent(gateway: IpAddr, device: &str) -> bool {
     let shown = list(&["-j", "neigh", "show", &gateway.to_string(), "dev", device]).unwrap_or_default();
     let dead = |state: &Value| state == "FAILED" || state == "INCOMPLETE";
@@ -127,8 +127,8 @@ pub(crate) fn sysctl(name: &str) -> Option<String> {
     Some(read_to_string(format!("/proc/sys/{name}")).ok()?.trim().to_owned())
 }
 
-/// Whether an interface drops packets whose source is routed through another (strict reverse path
-/// filter).
+/// Whether the interface has a strict reverse path filter. Such a filter drops packets whose source is routed through
+/// another interface.
 pub(crate) fn is_strict(device: &str) -> bool {
     let of = |name: &str| sysctl(&format!("net/ipv4/conf/{name}/rp_filter"))?.parse::<u8>().ok();
     of("all").unwrap_or(0).max(of(device).unwrap_or(0)) == 1

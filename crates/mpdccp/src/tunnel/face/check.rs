@@ -6,10 +6,10 @@ use mpdccp_tunnel::config::{Remark, Review};
 use serde_json::{Value, json};
 use std::path::Path;
 
-/// Prints errors and warnings.
+/// Prints the errors and warnings.
 ///
 /// # Errors
-/// There are errors.
+/// If the file has errors.
 pub(crate) fn run(file: &Path, as_json: bool) -> Result<(), Error> {
     let review = control::check(file)?;
     let shown = file.display();

@@ -24,11 +24,11 @@ use std::time::Duration;
 #[serde(tag = "command", rename_all = "snake_case")]
 pub(crate) enum Request {
     Status {
-        /// Only for this peer.
+        /// Name of the only peer to report.
         #[serde(default)]
         peer: Option<String>,
     },
-    /// Events after the one with this number.
+    /// Requests the events after the one with this number.
     Events {
         after: u64,
     },
@@ -89,7 +89,7 @@ pub(crate) struct NewPath {
 }
 
 impl NewPath {
-    /// Converts it to the form of a configuration file.
+    /// Converts the path to the form of a configuration file.
     pub(crate) fn spec(&self) -> Result<PathSpec, String> {
         let table = toml::Table::try_from(self).map_err(|e| e.to_string())?;
         table.try_into().map_err(|e: toml::de::Error| e.message().to_string())
@@ -103,9 +103,9 @@ pub(crate) enum Answer {
     Ok,
     Status(Box<Status>),
     Events(Vec<Event>),
-    /// Number of remaining clients.
+    /// Number of clients still connected.
     Clients(usize),
-    /// The changes, in words.
+    /// Description of the changes.
     Done(String),
     Error(String),
 }
@@ -114,7 +114,7 @@ pub(crate) enum Answer {
 const MAX_REQUEST: u64 = 65_536;
 const DIRECTORY: &str = "/run/mpdccp";
 
-/// Directories of control sockets: the system's, and the user's if /run is not writable.
+/// Directories of control sockets: the system's directory, and the user's directory if /run is not writable.
 fn directories() -> [PathBuf; 2] {
     let mine = match std::env::var_os("XDG_RUNTIME_DIR") {
         Some(directory) => PathBuf::from(directory).join("mpdccp"),
@@ -125,7 +125,7 @@ fn directories() -> [PathBuf; 2] {
 
 /// Reads and checks a configuration file.
 ///
-/// # Errors
+/// Names file, line, key and allowed values of the wrong setting.
 /// Names the file, line, key and allowed values.
 pub(crate) fn load(file: &Path) -> Result<Config, Error> {
     review(file)?.result(file).map_err(|e| Error::usage(e.to_string()))
@@ -200,7 +200,8 @@ pub(crate) fn path(cfg: &Config) -> PathBuf {
 /// Default path of an interface's control socket.
 pub(crate) fn default_path(interface: &str) -> PathBuf {
     let [system, mine] = directories();
-    // Private from the start: other users cannot reach a socket in it, regardless of the socket's mode.
+    // The directory is private from the start, so other users cannot reach a socket in it, regardless of the socket's
+    // mode.
     let usable = own_directory(&system).is_ok() && access(&system, Access::WRITE_OK).is_ok();
     if usable { system } else { mine }.join(format!("{interface}.sock"))
 }
@@ -238,12 +239,12 @@ pub(crate) fn refuse_second(path: &Path) -> Result<(), Error> {
 pub(crate) struct ControlSocket {
     listener: UnixListener,
     path: PathBuf,
-    /// User that started the tunnel.
+    /// User who started the tunnel.
     owner: Uid,
 }
 
 impl ControlSocket {
-    /// Creates the socket; a socket without a listener is a leftover and is replaced.
+    /// Creates the socket. An existing socket without a listener is a leftover and is replaced.
     pub(crate) fn bind(path: PathBuf) -> Result<ControlSocket, Error> {
         let fail =
             |e: std::io::Error| Error::usage(format!("cannot create control socket {}: {e}", path.display()));
@@ -298,7 +299,7 @@ impl ControlSocket {
 
 impl Drop for ControlSocket {
     fn drop(&mut self) {
-        // It may have been removed manually.
+        // Ignore the error: the file may have been removed manually.
         let _ = std::fs::remove_file(&self.path);
     }
 }
@@ -351,7 +352,7 @@ pub(crate) fn ask(path: &Path, request: &Request) -> Result<Answer, Error> {
     }
 }
 
-/// Status of a running tunnel, with all peers or one.
+/// Status of a running tunnel, with all peers or only one.
 pub(crate) fn status(path: &Path, peer: Option<&str>) -> Result<Box<Status>, Error> {
     match ask(path, &Request::Status { peer: peer.map(Into::into) })? {
         Answer::Status(status) => Ok(status),
@@ -359,16 +360,16 @@ pub(crate) fn status(path: &Path, peer: Option<&str>) -> Result<Box<Status>, Err
     }
 }
 
-/// The tunnel may have another version.
+/// Error for an unexpected answer: the tunnel may have another version.
 pub(crate) fn odd() -> Error {
     Error::runtime(
         "unexpected answer from the tunnel; run this command with the version of mpdccp that runs the tunnel",
     )
 }
 
-/// The socket of the only running tunnel.
+/// Returns the socket of the only running tunnel.
 pub(crate) fn only_one() -> Result<PathBuf, Error> {
-    // Other users cannot list the directory of the system's tunnels.
+    // Other users cannot list the system's directory of tunnels.
     let hidden = std::fs::read_dir(DIRECTORY).is_err_and(|e| e.kind() == ErrorKind::PermissionDenied);
     let found: Vec<PathBuf> = directories()
         .iter()
@@ -440,7 +441,8 @@ mod tests {
         let path = directory.path().join("a.sock");
         let listener = UnixListener::bind(&path).unwrap();
         assert!(!is_leftover(&path));
-        // Closing is not enough: a program that another test is about to start still holds a copy of the descriptor.
+        // Closing the listener is not enough: a program that another test starts may still hold a copy of the
+        // descriptor.
         rustix::net::shutdown(&listener, rustix::net::Shutdown::Both).unwrap();
         drop(listener);
         assert!(path.exists() && is_leftover(&path));

@@ -1,4 +1,4 @@
-//! The log: written to standard error as text or JSON; `tunnel events` shows the newest lines.
+//! The log, written to standard error as text or JSON. `tunnel events` shows the newest events.
 
 use crate::error::Error;
 use mpdccp_tunnel::Level;
@@ -30,7 +30,7 @@ pub(crate) enum LogFormat {
 /// A log event.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub(crate) struct Event {
-    /// Counts from 1; missing numbers were forgotten.
+    /// Counts from 1. A gap means that older events were dropped.
     pub(crate) number: u64,
     /// Seconds since 1970.
     pub(crate) time: f64,
@@ -153,7 +153,7 @@ pub(crate) fn log(format: LogFormat, verbose: bool) -> Events {
 pub(crate) fn forward(verbose: bool) {
     let level = if verbose { LevelFilter::DEBUG } else { LevelFilter::INFO };
     let layer = tracing_subscriber::fmt::layer().without_time().with_target(false).json().flatten_event(true);
-    // The tunnel may be dead.
+    // Ignore write errors: the tunnel may have ended.
     let layer = layer.log_internal_errors(false).with_writer(std::io::stdout);
     tracing_subscriber::registry().with(layer.with_filter(level)).init();
 }

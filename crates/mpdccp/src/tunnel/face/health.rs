@@ -2,7 +2,7 @@
 
 use mpdccp_tunnel::status::{PeerStatus, Status};
 
-/// Problems, in words; empty if healthy. A server's peers may be offline unless asked for by name.
+/// Returns the problems in words; empty if healthy. On a server, an offline peer is a problem only if `only` names it.
 pub(crate) fn wrong(status: &Status, only: Option<&str>, all_paths: bool) -> Vec<String> {
     let asked: Vec<&PeerStatus> =
         status.peers.iter().filter(|peer| only.is_none_or(|name| name == peer.name)).collect();
@@ -30,7 +30,7 @@ pub(crate) fn wrong(status: &Status, only: Option<&str>, all_paths: bool) -> Vec
     wrong
 }
 
-/// The same as JSON.
+/// The problems as JSON.
 pub(crate) fn json(wrong: &[String]) -> serde_json::Value {
     serde_json::json!({ "healthy": wrong.is_empty(), "wrong": wrong })
 }

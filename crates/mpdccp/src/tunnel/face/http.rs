@@ -1,5 +1,5 @@
-//! HTTP server for Prometheus and browsers: GET requests only, with one thread per connection, so that a slow
-//! client does not delay others.
+//! HTTP server for Prometheus and browsers. It answers only GET requests. Each connection has its own thread, so that a
+//! slow client does not delay others.
 
 use crate::error::Error;
 use std::collections::VecDeque;
@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 const MAX_REQUEST: usize = 8192;
 /// Time limit for a client's request.
 const PATIENCE: Duration = Duration::from_secs(5);
-/// Maximum number of connections at a time; a new one ends the oldest.
+/// Maximum number of connections at a time. A further connection closes the oldest.
 const MOST: usize = 32;
 
 /// Response to a request.
@@ -37,7 +37,7 @@ impl Response {
     }
 }
 
-/// Opens the listening socket. `key` is the configuration key, for errors.
+/// Opens the listening socket. `key` is the configuration key that errors name.
 pub(crate) fn listen(key: &'static str, at: SocketAddr) -> Result<TcpListener, Error> {
     let listener = TcpListener::bind(at).map_err(|e| {
         Error::usage(format!("{key}: cannot listen on {at}: {e}; choose another address or port"))
@@ -48,7 +48,7 @@ pub(crate) fn listen(key: &'static str, at: SocketAddr) -> Result<TcpListener, E
     Ok(listener)
 }
 
-/// Answers each path with the result of `respond`. The threads end with the process.
+/// Serves requests: `respond` returns the response for each path. The threads end with the process.
 pub(crate) fn serve(
     key: &'static str,
     listener: TcpListener,
@@ -59,7 +59,7 @@ pub(crate) fn serve(
     thread(key).spawn(move || {
         let mut asking: VecDeque<Arc<TcpStream>> = VecDeque::new();
         for stream in listener.incoming().flatten().map(Arc::new) {
-            // Finished connections have no other owner.
+            // Only this list still holds a finished connection.
             asking.retain(|stream| Arc::strong_count(stream) > 1);
             if asking.len() >= MOST
                 && let Some(oldest) = asking.pop_front()
@@ -71,7 +71,7 @@ pub(crate) fn serve(
                 if let Err(e) = answer(&asks, &*respond) {
                     tracing::debug!("{key}: {e}");
                 }
-                // Dropping it is not enough, because the list holds another handle.
+                // Dropping the stream is not enough, because the list holds another handle.
                 let _ = asks.shutdown(Shutdown::Both);
             });
             match answers {
@@ -83,8 +83,8 @@ pub(crate) fn serve(
     Ok(())
 }
 
-/// Whether the Host header is an address. A name could be one that a malicious page resolves to this host
-/// (DNS rebinding), to read data that only this host may see.
+/// Whether the Host header is an address. A malicious page could make a name resolve to this host (DNS rebinding), and
+/// then read data that only this host may see.
 fn is_address(request: &str) -> bool {
     let mut lines = request.lines().skip(1).filter_map(|line| line.split_once(':'));
     let host = lines.find(|(name, _)| name.eq_ignore_ascii_case("host")).map_or("", |(_, host)| host.trim());
@@ -103,7 +103,7 @@ fn answer(mut stream: &TcpStream, respond: &impl Fn(&str) -> Response) -> std::i
     let mut piece = [0; 1024];
     let end = Instant::now() + PATIENCE;
     while !request.windows(4).any(|w| w == b"\r\n\r\n") && request.len() < MAX_REQUEST {
-        // A limit for the whole request: with a limit per byte, slow clients would keep others out.
+        // The time limit covers the whole request. With a limit per byte, slow clients could occupy all connections.
         let left = end.saturating_duration_since(Instant::now());
         if left.is_zero() {
             return Err(std::io::ErrorKind::TimedOut.into());
@@ -122,7 +122,10 @@ fn answer(mut stream: &TcpStream, respond: &impl Fn(&str) -> Response) -> std::i
             code: "421 Misdirected Request",
             ..Response::not_here("use an address instead of a name, such as http://192.0.2.1:9586/")
         },
-        None => Response { code: "405 Method Not Allowed", ..Response::not_here("only GET") },
+        None => Response {
+            code: "405 Method Not Allowed",
+            ..Response::not_here("only GET requests are supported")
+        },
     };
     let head = format!(
         "HTTP/1.1 {code}\r\nContent-Type: {kind}\r\nContent-Length: {}\r\nCache-Control: no-store\r\n\
@@ -151,7 +154,7 @@ mod tests {
         assert!(is_address("GET / HTTP/1.0\r\n\r\n"), "no browser");
     }
 
-    /// Silent connections do not keep others out, regardless of their number.
+    /// Idle connections do not shut out others, regardless of their number.
     #[test]
     fn silent_clients_shut_nobody_out() {
         let listener = listen("web", ([127, 0, 0, 1], 0).into()).unwrap();
@@ -163,7 +166,7 @@ mod tests {
         let mut text = String::new();
         asks.read_to_string(&mut text).unwrap();
         assert!(text.ends_with("here"), "{text}");
-        // The newest connection may still send its request: it was not closed to make room.
+        // The newest connection can still send its request, so it was not closed to make room.
         let newest = silent.last_mut().unwrap();
         newest.write_all(b"GET / HTTP/1.1\r\n\r\n").unwrap();
         text.clear();

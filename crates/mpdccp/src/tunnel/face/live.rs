@@ -10,9 +10,9 @@ use std::path::Path;
 use std::time::{Duration, Instant};
 
 const EVERY: Duration = Duration::from_secs(1);
-/// Points of a sparkline.
+/// Number of points in a sparkline.
 const POINTS: usize = 40;
-/// Moves the cursor home, then clears the rest line by line: no flicker.
+/// Moves the cursor home. Each line is then cleared separately, which avoids flicker.
 const HOME: &str = "\x1b[H";
 const CLEAR_LINE: &str = "\x1b[K\n";
 const CLEAR_REST: &str = "\x1b[J";
@@ -41,7 +41,7 @@ impl Counts {
 #[derive(Default)]
 struct History {
     last: Option<Counts>,
-    /// Both directions, Mbit/s.
+    /// Rates of both directions together, Mbit/s.
     rates: VecDeque<f64>,
 }
 
@@ -52,10 +52,10 @@ pub(crate) struct Live {
 }
 
 impl Live {
-    /// The display for another status, `gap` after the previous one.
+    /// Draws another status, which is `gap` newer than the previous one.
     pub(crate) fn draw(&mut self, status: &Status, gap: Duration) -> String {
         let mut out = format!(
-            "{} ({}, MTU {}, up {:.0} s)   Ctrl-C ends this\n",
+            "{} ({}, MTU {}, up {:.0} s)   press Ctrl-C to quit\n",
             status.interface, status.role, status.mtu, status.uptime_s
         );
         for peer in &status.peers {
@@ -79,7 +79,7 @@ impl Live {
     fn line(&mut self, peer: &str, path: &PathReport, gap: Duration) -> String {
         let history = self.paths.entry((peer.to_owned(), path.name.clone())).or_default();
         let now = Counts::of(path);
-        // A reconnected path counts from zero.
+        // After a reconnection the counters of a path restart at zero.
         let last = history.last.replace(now).filter(|last| last.sent_bytes <= now.sent_bytes);
         let mbps = |a: u64, b: u64| a.saturating_sub(b) as f64 * 8e-6 / gap.as_secs_f64().max(1e-3);
         let (up, down, loss) = last.map_or((0.0, 0.0, 0.0), |last| {
@@ -103,7 +103,7 @@ impl Live {
     }
 }
 
-/// The rates as bars, relative to the largest.
+/// Draws the rates as bars, relative to the largest rate.
 fn sparkline(rates: &VecDeque<f64>) -> String {
     const BARS: [char; 8] = ['▁', '▂', '▃', '▄', '▅', '▆', '▇', '█'];
     let most = rates.iter().copied().fold(0.0, f64::max);
@@ -116,7 +116,7 @@ fn sparkline(rates: &VecDeque<f64>) -> String {
 pub(crate) fn watch(socket: &Path) -> Result<(), Error> {
     let (mut live, mut last) = (Live::default(), Instant::now());
     let mut out = std::io::stdout().lock();
-    // Clears the whole screen once.
+    // Clear the whole screen once.
     write!(out, "\x1b[2J")?;
     loop {
         let status = control::status(socket, None)?;

@@ -1,4 +1,4 @@
-//! The status as Prometheus metrics over HTTP. Every number of the status is included; new fields appear
+//! Serves the status as Prometheus metrics over HTTP. Every number of the status is a metric, so new fields appear
 //! automatically.
 
 use crate::error::Error;
@@ -15,7 +15,7 @@ use std::collections::BTreeMap;
 use std::net::TcpListener;
 use std::sync::atomic::AtomicU64;
 
-/// Escapes a label; the library does not.
+/// Escapes a label, because the library does not.
 fn escape(label: &str) -> String {
     label.replace('\\', "\\\\").replace('"', "\\\"").replace('\n', "\\n")
 }
@@ -25,7 +25,7 @@ type Labels = Vec<(String, String)>;
 /// One metric.
 struct Metric {
     gauge: bool,
-    /// The field of the status, without its labels.
+    /// The name of the field in the status, without labels.
     field: String,
     values: Vec<(Labels, f64)>,
 }
@@ -41,7 +41,7 @@ impl Metrics {
         metric.values.push((labels.clone(), n));
     }
 
-    /// Adds all numbers of a field of the status and its parts.
+    /// Adds all numbers of a field of the status, including those of its parts.
     fn walk(&mut self, prefix: &str, name: &str, labels: &Labels, kind: Kind, value: &Value) {
         let with = |label: &str, value: &str| [&labels[..], &[(label.to_owned(), escape(value))]].concat();
         match (kind, value) {
@@ -83,7 +83,7 @@ impl Metrics {
                     self.walk(prefix, "", &labels, kind, thing);
                 }
             }
-            // Labels, and unknown values.
+            // These are labels, and values of unknown type.
             _ => {}
         }
     }
@@ -186,7 +186,7 @@ mod tests {
         assert!(text.ends_with("# EOF\n"));
     }
 
-    /// New status fields that can decrease must be gauges; counters, listed here, only increase.
+    /// A status field that can decrease must be a gauge. The counters listed here only increase.
     #[test]
     fn counters_are_what_only_grows() {
         let text = render(&status());

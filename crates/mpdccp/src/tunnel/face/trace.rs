@@ -1,4 +1,4 @@
-//! `--trace FILE`: all paths every 10 ms as CSV. The columns are a stable interface, see
+//! `--trace FILE`: writes the state of all paths every 10 ms as CSV. The columns are a stable interface, see
 //! docs/formats.md.
 
 use mpdccp_proto::{PathRow, PathStatus, SessionStatus};
@@ -30,8 +30,7 @@ impl Trace {
         }
     }
 
-    /// Writes the rows of one session; `name` returns a path's name, `rows` has the windows in
-    /// bytes.
+    /// Writes the rows of one session. `name` returns the name of a path. `rows` contains the windows in bytes.
     pub(crate) fn sample(
         &mut self,
         now: Time,

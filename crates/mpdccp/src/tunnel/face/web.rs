@@ -1,4 +1,4 @@
-//! A read-only web page with the current paths, without external resources.
+//! A read-only web page that shows the current paths, without external resources.
 
 use crate::error::Error;
 use crate::tunnel::face::events::Events;
@@ -8,7 +8,7 @@ use std::net::TcpListener;
 
 const PAGE: &str = include_str!("web.html");
 
-/// Number of events shown.
+/// Number of events on the page.
 const SHOWN: usize = 10;
 
 /// Serves the page, which requests the status every second.

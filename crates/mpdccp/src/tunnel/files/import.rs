@@ -22,7 +22,7 @@ pub(crate) struct Args {
     /// Output file. Default: NAME.toml in the current directory.
     #[arg(long)]
     output: Option<PathBuf>,
-    /// A line of this host, NAME=INTERFACE; repeatable. Default: all interfaces with a default route.
+    /// A line of this host, as NAME=INTERFACE; repeatable. Default: all interfaces with a default route.
     #[arg(long = "line", value_name = "NAME=INTERFACE")]
     lines: Vec<String>,
     /// Overwrite an existing file, including the keys in it.
@@ -57,14 +57,14 @@ pub(crate) fn run(args: &Args) -> Result<(), Error> {
     Ok(())
 }
 
-/// A configuration, and notes on the missing settings.
+/// A configuration, and the settings of the wg-quick file that it lacks.
 #[derive(Debug, Default)]
 struct Converted {
     text: String,
     lost: Vec<String>,
 }
 
-/// A client opens sessions, so it has the addresses of its peers.
+/// Whether this end is a client. A client opens sessions, so its file contains the addresses of its peers.
 fn is_client(file: &WgFile) -> bool {
     file.peers.iter().any(|peer| peer.get("endpoint").is_some())
 }
@@ -117,7 +117,7 @@ fn prefix(key: &str, text: &str) -> Result<IpNet, String> {
         .map_err(|_| format!("{key}: `{text}` is not an address or prefix such as 10.0.0.2/24"))
 }
 
-/// `reached`: networks that a client reaches through the tunnel.
+/// Converts the section [Interface]. `reached`: networks that a client reaches through the tunnel.
 fn of_interface(
     interface: &Section,
     everything: bool,
@@ -165,7 +165,7 @@ fn of_interface(
     Ok(())
 }
 
-/// `lines`: the lines of a client.
+/// Converts a section [Peer]. `lines`: the lines of a client.
 fn of_peer(
     peer: &Section,
     number: usize,

@@ -1,4 +1,4 @@
-//! `tunnel init`: files for both ends, with keys, for a client with the lines of this host.
+//! `tunnel init`: writes files with keys for both ends. The client uses the lines of this host.
 
 use super::lines::{self, Line};
 use super::{NewFile, list, quoted, write};
@@ -17,22 +17,22 @@ pub(crate) const EXAMPLES: &str = "Examples:
 
 #[derive(clap::Args)]
 pub(crate) struct Args {
-    /// Address or name of the server, with or without a port (6511).
+    /// Address or name of the server, with an optional port (default 6511).
     #[arg(long)]
     server: String,
     /// Directory for client.toml and server.toml.
     #[arg(long, default_value = ".")]
     directory: PathBuf,
-    /// A line of this host, NAME=INTERFACE; repeatable. Default: all interfaces with a default route.
+    /// A line of this host, as NAME=INTERFACE; repeatable. Default: all interfaces with a default route.
     #[arg(long = "line", value_name = "NAME=INTERFACE")]
     lines: Vec<String>,
     /// A network behind this host that hosts behind the server may reach; repeatable.
     #[arg(long = "lan", value_name = "PREFIX")]
     lans: Vec<IpNet>,
-    /// Inner network. Default: one that this host does not use.
+    /// Network for the addresses inside the tunnel. Default: a network that this host does not use.
     #[arg(long, value_name = "PREFIX")]
     network: Option<Ipv4Net>,
-    /// Send everything through the tunnel.
+    /// Send all traffic of this host through the tunnel.
     #[arg(long)]
     all_traffic: bool,
     /// Overwrite existing files, including the keys in them.
@@ -89,11 +89,11 @@ struct Inner {
 impl Inner {
     fn new(network: Ipv4Net, seed: [u8; 32]) -> Inner {
         let part = |i: usize| u16::from_be_bytes([seed[i], seed[i + 1]]);
-        // A unique local prefix (RFC 4193).
+        // The prefix is a unique local one (RFC 4193).
         Inner { network, prefix: [0xfd00 | part(0) & 0xff, part(2), part(4), 0] }
     }
 
-    /// Host 1 or 2 of both versions.
+    /// The addresses of host 1 or 2, in IPv4 and IPv6.
     fn host(&self, n: u8) -> [IpAddr; 2] {
         let v4 = Ipv4Addr::from(u32::from(self.network.network()) + u32::from(n));
         let [a, b, c, d] = self.prefix;
@@ -111,7 +111,7 @@ impl Inner {
     }
 }
 
-/// A network that this host has no route to.
+/// Finds a network to which this host has no route.
 fn free_network() -> Result<Ipv4Net, Error> {
     let here: Vec<IpNet> =
         system::interfaces().map_err(Error::usage)?.into_iter().flat_map(|i| i.addresses).collect();

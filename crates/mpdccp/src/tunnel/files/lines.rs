@@ -11,7 +11,7 @@ pub(super) struct Line {
     pub(super) interface: String,
 }
 
-/// Kind of line, by prefix of the interface's name.
+/// Kind of line by the prefix of the interface's name.
 const KINDS: [(&str, &str); 6] =
     [("wwan", "lte"), ("wwp", "lte"), ("usb", "lte"), ("ppp", "dsl"), ("wl", "wifi"), ("", "")];
 
@@ -21,7 +21,7 @@ fn name_of(interface: &str, taken: &BTreeSet<String>) -> String {
     if taken.contains(name) { interface.to_owned() } else { name.to_owned() }
 }
 
-/// The named lines, or all lines of this host.
+/// Returns the named lines, or all lines of this host if none is named.
 pub(super) fn find(named: &[String], v4: Option<bool>) -> Result<Vec<Line>, Error> {
     if !named.is_empty() {
         return named.iter().map(|text| parse(text)).collect();
@@ -50,7 +50,7 @@ fn among(routes: &[Route], here: &[Interface]) -> Vec<Line> {
             lines.push(Line { name, interface: route.device.clone() });
         }
     }
-    // The limit on a peer's paths.
+    // A peer has at most eight paths.
     lines.truncate(8);
     lines
 }

@@ -29,8 +29,7 @@ fn list<T: ToString>(all: &[T]) -> String {
     format!("[{}]", all.join(", "))
 }
 
-/// Writes all files, readable only by their owner, or none; overwrites existing ones only with
-/// `force`.
+/// Writes all files, or none on an error. Only the owner can read them. Overwrites existing files only with `force`.
 fn write(files: &[NewFile], force: bool) -> Result<(), Error> {
     for NewFile { path, text } in files {
         let wrong = Config::review(text, 1).errors;
@@ -58,7 +57,7 @@ fn write(files: &[NewFile], force: bool) -> Result<(), Error> {
             .try_for_each(|(file, new)| fs::rename(new, &file.path).map_err(|e| cannot(&file.path, &e)));
     }
     if all.is_err() {
-        // Files renamed already are complete.
+        // Files that were renamed already are complete.
         done.iter().for_each(|new| drop(fs::remove_file(new)));
     }
     all

@@ -17,13 +17,13 @@ pub(super) struct Section {
 }
 
 impl Section {
-    /// Values of a key, with lists split.
+    /// All values of a key; lists are split.
     pub(super) fn all(&self, key: &str) -> Vec<&str> {
         let entries = self.entries.iter().filter(|entry| entry.key == key);
         entries.flat_map(|entry| entry.value.split(',')).map(str::trim).filter(|v| !v.is_empty()).collect()
     }
 
-    /// The last value of a key, which wg-quick uses.
+    /// The last value of a key, because wg-quick uses the last.
     pub(super) fn get(&self, key: &str) -> Option<&str> {
         self.entries.iter().rev().find(|entry| entry.key == key).map(|entry| entry.value.as_str())
     }
@@ -55,7 +55,7 @@ const PEER: [&str; 5] = ["publickey", "presharedkey", "allowedips", "endpoint", 
 /// Parses a file.
 ///
 /// # Errors
-/// The first wrong line, with the reason.
+/// Returns the first wrong line, with the reason.
 pub(super) fn parse(text: &str) -> Result<WgFile, String> {
     let mut file = WgFile::default();
     let mut section: Option<bool> = None;
@@ -114,7 +114,7 @@ pub(super) fn parse(text: &str) -> Result<WgFile, String> {
     }
     match (file.interface.line, file.peers.is_empty()) {
         (0, _) => Err("the file has no [Interface]; give a configuration file of wg-quick".into()),
-        (_, true) => Err("the file has no [Peer]; a tunnel needs at least one".into()),
+        (_, true) => Err("the file has no [Peer]; a tunnel needs at least one peer".into()),
         _ => Ok(file),
     }
 }

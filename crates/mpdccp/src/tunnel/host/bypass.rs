@@ -1,20 +1,20 @@
-//! `bypass`: rules before those of `default_route` that send some packets to the main table, so that they do
-//! not enter the tunnel.
+//! `bypass`: policy rules with precedence over those of `default_route`. They send some packets to the main table, so
+//! that these packets do not enter the tunnel.
 
 use crate::tunnel::host::routes::{MARK, ip};
 use mpdccp_tunnel::config::{Bypass, Ports, User};
 use std::process::Command;
 
-/// Preference of the rules; those of the default route follow.
+/// Preference of these rules; the rules of the default route follow.
 const PREF: u32 = MARK - 2;
-/// Upper limit on rules to remove.
+/// Maximum number of rules to remove.
 const MOST: usize = 4_096;
 
-/// The active rules; removed when dropped.
+/// The active rules; dropping this removes them.
 pub(crate) struct BypassRules;
 
 impl BypassRules {
-    /// Sets the configured rules, after removing leftovers of a killed tunnel.
+    /// Removes leftovers of a killed tunnel, then adds the configured rules.
     pub(crate) fn set(bypass: &Bypass) -> Result<BypassRules, String> {
         remove();
         let rules = BypassRules;
@@ -24,7 +24,7 @@ impl BypassRules {
             args.extend(words.iter().map(String::as_str));
             args.extend(["table", "main"]);
             match ip(&args) {
-                // A kernel without IPv6 has no packets to bypass.
+                // A kernel without IPv6 has no IPv6 packets to bypass the tunnel.
                 Err(_) if family == "-6" && !std::fs::exists("/proc/net/if_inet6").unwrap_or(true) => {}
                 done => drop(done?),
             }
@@ -50,7 +50,7 @@ pub(super) fn remove() {
     }
 }
 
-/// The rules: IP version, and selectors.
+/// The rules to add: IP version and selectors.
 fn wanted(bypass: &Bypass) -> Result<Vec<(&'static str, Vec<String>)>, String> {
     let mut rules = Vec::new();
     for net in &bypass.networks {

@@ -1,6 +1,5 @@
-//! Confinement of a running tunnel's threads, in case an attacker controls them: they can no longer start
-//! programs, open files for writing, create namespaces, or use parts of the kernel that a tunnel does not
-//! need.
+//! Confines the threads of a running tunnel, in case an attacker controls them. Confined threads cannot start programs,
+//! open files for writing, create namespaces, or use parts of the kernel that a tunnel does not need.
 
 use landlock::{ABI, AccessFs, Ruleset, RulesetAttr, RulesetStatus};
 use nix::libc;
@@ -22,7 +21,7 @@ const REFUSED: [libc::c_long; 34] = [
     libc::SYS_process_madvise,
     libc::SYS_pidfd_getfd,
     libc::SYS_kcmp,
-    // Calls for namespaces and file systems.
+    // Calls that change namespaces or mount file systems.
     libc::SYS_setns,
     libc::SYS_unshare,
     libc::SYS_mount,
@@ -46,7 +45,7 @@ const REFUSED: [libc::c_long; 34] = [
     libc::SYS_keyctl,
     libc::SYS_personality,
     libc::SYS_syslog,
-    // Changes of user or capabilities, in case the process stays root.
+    // Calls that change the user or capabilities, in case the process still runs as root.
     libc::SYS_setuid,
     libc::SYS_setresuid,
     libc::SYS_setresgid,
@@ -121,7 +120,7 @@ mod tests {
         let confined = std::thread::spawn(move || {
             let missing = confine();
             std::io::Write::write_all(&mut open, b"open before").unwrap();
-            assert_eq!(std::fs::read_to_string(&path).unwrap(), "open before", "it reads");
+            assert_eq!(std::fs::read_to_string(&path).unwrap(), "open before", "files can still be read");
             socket(AddressFamily::INET, SocketType::DGRAM, None).unwrap();
             // Threads started afterwards have the same restrictions.
             let inner = std::thread::spawn(move || {
@@ -141,7 +140,7 @@ mod tests {
             inner.join().unwrap();
         });
         confined.join().unwrap();
-        assert!(Command::new("true").status().is_ok(), "other threads are as before");
+        assert!(Command::new("true").status().is_ok(), "other threads are not confined");
         std::fs::write(&file, "after").unwrap();
     }
 }

@@ -1,32 +1,32 @@
-//! `default_route` and `kill_switch`: everything through the tunnel, by policy routing. The tunnel's own
-//! packets carry a mark and use the main table. All other packets use a separate table with a default route
-//! into the interface. Specific routes of the main table still apply; only its default route does not. With
-//! the kill switch, no packet of either IP version bypasses the tunnel. If no peer has a default route of a
-//! version, that version is blocked entirely.
+//! `default_route` and `kill_switch`: policy routing that sends all traffic through the tunnel. The tunnel's own
+//! packets carry a mark and use the main table. All other packets use a separate table with a default route into the
+//! interface. Specific routes of the main table still apply; its default route does not. With the kill switch, no
+//! packet of either IP version bypasses the tunnel. If no peer has a default route for an IP version, all packets of
+//! that version are blocked.
 
 use crate::error::Error;
 use crate::tunnel::host::bypass::{self, BypassRules};
 use crate::tunnel::host::routes::{MARK, ip};
 use mpdccp_tunnel::config::Config;
 
-/// Preference of the earlier rule, which keeps specific routes of the main table.
+/// Preference of the rule that comes first and keeps the specific routes of the main table.
 const NEARBY: u32 = MARK - 1;
 
-/// The active rules and routes; removed when dropped.
+/// The active rules and routes; dropping this removes them.
 pub(crate) struct DefaultRoute {
     families: Vec<Family>,
     /// Traffic that bypasses the tunnel.
     bypass: Option<BypassRules>,
 }
 
-/// An IP version as an option of `ip`, and whether its packets go through the tunnel or nowhere.
+/// An IP version as an option of `ip`, and whether its packets enter the tunnel or are blocked.
 struct Family {
     option: &'static str,
     carried: bool,
 }
 
 impl DefaultRoute {
-    /// Sets the configured rules; `None` if there are none.
+    /// Adds the configured rules; returns `None` if the configuration has none.
     pub(crate) fn set(cfg: &Config) -> Result<Option<DefaultRoute>, Error> {
         if !cfg.default_route {
             return Ok(None);
@@ -34,7 +34,7 @@ impl DefaultRoute {
         let nets = || cfg.peers.iter().flat_map(|peer| &peer.get_ref().allowed_ips);
         let wanted = |v4: bool| nets().any(|net| net.prefix_len() == 0 && net.addr().is_ipv4() == v4);
         let mut families = vec![Family { option: "-4", carried: wanted(true) }];
-        // Without IPv6 in the kernel there is nothing to block.
+        // A kernel without IPv6 has no IPv6 packets to block.
         if wanted(false) || std::fs::exists("/proc/net/if_inet6").unwrap_or(true) {
             families.push(Family { option: "-6", carried: wanted(false) });
         }
@@ -45,8 +45,8 @@ impl DefaultRoute {
                 "kill_switch blocks all IPv{version} traffic, because no peer has {net} in allowed_ips"
             );
         }
-        // From here on, an error removes the new rules. Rules of a killed tunnel are kept and reused:
-        // removing them first would let packets leak past the tunnel.
+        // From here on, an error removes the new rules. Rules of a killed tunnel stay and are reused: if they were
+        // removed first, packets could leak past the tunnel.
         let mut set = DefaultRoute { families, bypass: None };
         for family in &set.families {
             set.add(cfg, family).map_err(|e| Error::usage(format!("default_route: {e}")))?;
@@ -59,7 +59,7 @@ impl DefaultRoute {
     fn add(&self, cfg: &Config, &Family { option: family, carried }: &Family) -> Result<(), String> {
         let (table, nearby, mark) = (MARK.to_string(), NEARBY.to_string(), format!("{MARK:#x}"));
         if cfg.kill_switch {
-            // If the interface is deleted, its route disappears too, but the rule stays.
+            // If the interface is deleted, the route into it disappears too, but this `unreachable` route stays.
             let last = u32::MAX.to_string();
             ip(&[family, "route", "replace", "unreachable", "default", "metric", &last, "table", &table])?;
         }
@@ -67,25 +67,25 @@ impl DefaultRoute {
             ip(&[family, "route", "replace", "default", "dev", &cfg.interface, "table", &table])?;
         }
         if !cfg.kill_switch {
-            // A killed tunnel may have left a rule; usually there is none.
+            // A killed tunnel may have left this route; usually there is none.
             let _ = ip(&[family, "route", "del", "unreachable", "default", "table", &table]);
         }
         rule(&[family, "rule", "add", "pref", &nearby, "table", "main", "suppress_prefixlength", "0"])?;
         rule(&[family, "rule", "add", "pref", &table, "not", "fwmark", &mark, "table", &table])
     }
 
-    /// Keeps the rules, although the tunnel has ended.
+    /// Leaves the rules in place when the tunnel ends.
     pub(crate) fn leave(self) {
         std::mem::forget(self);
     }
 
-    /// Removes it.
+    /// Removes the rules and routes.
     fn remove(&mut self) {
         self.bypass = None;
         let (table, nearby) = (MARK.to_string(), NEARBY.to_string());
         for Family { option: family, .. } in &self.families {
             for pref in [&table, &nearby] {
-                // There may be none.
+                // Ignore the error: the rule may not exist.
                 let _ = ip(&[family, "rule", "del", "pref", pref]);
             }
             let _ = ip(&[family, "route", "flush", "table", &table]);
@@ -99,9 +99,9 @@ impl Drop for DefaultRoute {
     }
 }
 
-/// Removes the rules of a tunnel that was killed together with its helper process if their table is empty.
-/// The table is not empty if it contains the block of a kill switch, which must stay, or the route into
-/// another tunnel's interface.
+/// Removes the rules of a tunnel that was killed together with its helper process, but only if their table is empty.
+/// Otherwise the table contains the block of a kill switch, which must stay, or the route into another tunnel's
+/// interface.
 pub(crate) fn clear_leftovers() {
     let (table, nearby) = (MARK.to_string(), NEARBY.to_string());
     for family in ["-4", "-6"] {
@@ -117,7 +117,7 @@ pub(crate) fn clear_leftovers() {
     }
 }
 
-/// Adds a rule unless it exists.
+/// Adds a rule unless the rule exists.
 fn rule(args: &[&str]) -> Result<(), String> {
     match ip(args) {
         Err(e) if e.contains("File exists") => Ok(()),
@@ -125,8 +125,8 @@ fn rule(args: &[&str]) -> Result<(), String> {
     }
 }
 
-/// Warns of strict reverse path filters: they drop the other end's answers, since unmarked packets to it
-/// would be routed through the tunnel.
+/// Warns of a strict reverse path filter. It would drop packets from the other end, because unmarked packets to that
+/// end are routed through the tunnel.
 fn warn_of_strict_filters() {
     let strict = |name: &str| {
         let file = format!("/proc/sys/net/ipv4/conf/{name}/rp_filter");

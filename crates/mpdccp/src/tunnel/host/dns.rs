@@ -1,6 +1,6 @@
-//! Name servers of this host while a session is open: set with systemd-resolved or resolvconf, or in
-//! /etc/resolv.conf itself, with the original text kept in the state directory. The originals return when the
-//! session or the tunnel ends, and at the next start after a crash.
+//! Sets the name servers of this host while a session is open. It uses systemd-resolved or resolvconf if present.
+//! Otherwise it writes /etc/resolv.conf and keeps the original text in the state directory. The original settings are
+//! restored when the session or the tunnel ends, or at the next start after a crash.
 
 use mpdccp_tunnel::config::Config;
 use std::io::{ErrorKind, Write};
@@ -36,7 +36,7 @@ impl Way {
     }
 }
 
-/// Works on a separate thread, since resolver tools may be slow. Dropping it restores the originals.
+/// Runs on a separate thread, because resolver tools may be slow. Dropping this restores the original settings.
 pub(crate) struct Dns {
     idle: Option<Changes>,
     thread: Option<(Sender<Vec<IpAddr>>, JoinHandle<()>)>,
@@ -48,9 +48,9 @@ impl Dns {
         Dns { idle: Some(Changes::new(cfg)), thread: None }
     }
 
-    /// Sets the name servers; an empty list restores the originals.
+    /// Sets the name servers; an empty list restores the original settings.
     pub(crate) fn set(&mut self, servers: Vec<IpAddr>) {
-        // Started late, because a thread inherits the capabilities of its creator.
+        // The thread starts only now, because a thread inherits the capabilities of its creator.
         if let Some(mut changes) = self.idle.take() {
             let (tell, told) = channel::<Vec<IpAddr>>();
             let serve = move || told.into_iter().for_each(|servers| changes.set(&servers));
@@ -60,7 +60,7 @@ impl Dns {
             }
         }
         if let Some((tell, _)) = &self.thread {
-            // A thread that ended has logged the reason.
+            // Ignore the error: a thread that ended has logged the reason.
             let _ = tell.send(servers);
         }
     }
@@ -75,7 +75,7 @@ impl Drop for Dns {
     }
 }
 
-/// The active changes; undone when dropped.
+/// The active changes; dropping this reverts them.
 struct Changes {
     interface: String,
     file: PathBuf,
@@ -88,7 +88,7 @@ impl Changes {
         let kept = cfg.state.join(format!("{}.resolv.conf", cfg.interface));
         let dns = Changes { interface: cfg.interface.clone(), file: FILE.into(), kept, way: None };
         if cfg.is_client() && dns.kept.exists() {
-            tracing::info!("restored {FILE}: the last run ended without restoring it");
+            tracing::info!("restored {FILE}: the last run ended without restoring the file");
             dns.restore_file();
         }
         if !cfg.dns.is_empty() && Way::here() == Way::Resolvconf {
@@ -123,7 +123,7 @@ impl Changes {
     fn restore(&mut self) {
         match self.way.take() {
             None => {}
-            // The settings may have disappeared together with the interface.
+            // Ignore the error: the settings may have disappeared together with the interface.
             Some(Way::Resolved) => drop(run("resolvectl", &["revert", &self.interface], "")),
             Some(Way::Resolvconf) => {
                 if let Err(e) = self.resolvconf(&["-d", &interface_name(&self.interface)], "") {
@@ -139,7 +139,7 @@ impl Changes {
         let mut args = vec!["dns", &self.interface];
         args.extend(names.iter().map(String::as_str));
         run("resolvectl", &args, "")?;
-        // For all names, not only some domains.
+        // `~.` sends the queries for all domains to these servers.
         run("resolvectl", &["domain", &self.interface, "~."], "")
     }
 
@@ -151,7 +151,7 @@ impl Changes {
         format!("# mpdccp {}: the previous content is in {}\n", self.interface, self.kept.display())
     }
 
-    /// Writes in place, since the file may be a mount point.
+    /// Writes the file in place, because the file may be a mount point.
     fn write_file(&self, servers: &[IpAddr]) -> std::io::Result<()> {
         let before = match std::fs::read_to_string(&self.file) {
             Err(e) if e.kind() == ErrorKind::NotFound => String::new(),
@@ -174,7 +174,7 @@ impl Changes {
         let ours = std::fs::read_to_string(&self.file).is_ok_and(|text| text.starts_with(&self.mark()));
         let done = match (ours, std::fs::read(&self.kept)) {
             (true, Ok(before)) => std::fs::write(&self.file, before),
-            // Another program has changed the file since.
+            // Another program has changed the file, so it stays as it is.
             (false, _) => Ok(()),
             (true, Err(e)) => Err(e),
         };
@@ -207,7 +207,7 @@ fn run(program: &str, args: &[&str], input: &str) -> Result<(), String> {
         command.args(args).stdin(Stdio::piped()).stdout(Stdio::null()).stderr(Stdio::piped());
         let mut child = command.spawn()?;
         if let Some(mut stdin) = child.stdin.take() {
-            // A program that does not read its input reports its own error.
+            // Ignore the error: a program that does not read its input reports its own error.
             let _ = stdin.write_all(input.as_bytes());
         }
         child.wait_with_output()
@@ -242,11 +242,11 @@ mod tests {
         one.write_file(&[[10, 0, 0, 1].into()]).unwrap();
         assert!(text().contains("nameserver 10.0.0.1\nsearch example.org\noptions edns0\n"), "{}", text());
         assert!(!text().contains("192.0.2.53"));
-        // After another change, or after a kill and restart, the saved text is still the original.
+        // The saved text stays the original after another change, and after a kill and restart.
         one.write_file(&[[10, 0, 0, 2].into()]).unwrap();
         one.way = None;
         drop(one);
-        assert!(text().contains("10.0.0.2"), "as after a kill");
+        assert!(text().contains("10.0.0.2"), "the second tunnel takes over");
         let mut again = dns(directory.path());
         again.restore();
         assert_eq!((text().as_str(), again.kept.exists()), (BEFORE, false));

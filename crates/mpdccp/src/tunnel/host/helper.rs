@@ -1,5 +1,5 @@
-//! The tunnel's connection to the helper process. The helper keeps the privileges that the tunnel gives up
-//! after its start; [`serve`](super::serve) is the helper itself.
+//! The connection between the tunnel and its helper process. The helper keeps the privileges that the tunnel drops
+//! after its start. [`serve`](super::serve) is the helper itself.
 
 use crate::error::Error;
 use crate::tunnel::face::{control, events};
@@ -29,11 +29,11 @@ use zeroize::Zeroizing;
 /// Longest message: it may contain a file of the state directory.
 const LONGEST: usize = 64 << 20;
 
-/// Requests to the helper process. The helper knows the configuration, so requests contain only what the
-/// configuration lacks.
+/// Requests to the helper process. The helper has read the configuration, so a request contains only data that is not
+/// in the configuration.
 #[derive(Debug, Serialize, Deserialize)]
 pub(crate) enum Request {
-    /// Remove what an earlier tunnel left behind, and get ready.
+    /// Remove leftovers of an earlier tunnel, and prepare for requests.
     Start,
     /// The control socket exists; the helper removes it at the end.
     Bound,
@@ -43,7 +43,7 @@ pub(crate) enum Request {
     Addresses { remove: Vec<IpNet>, add: Vec<IpNet> },
     /// Change the interface's MTU.
     Mtu(u16),
-    /// Route everything into the interface.
+    /// Add the policy routing of `default_route`.
     DefaultRoute,
     /// Set the mark and the buffers of the accompanying socket.
     Socket,
@@ -55,18 +55,18 @@ pub(crate) enum Request {
     Save(StateFile, String),
     /// Read the configuration and its keys again.
     Reload,
-    /// The tunnel ends cleanly.
+    /// End: the tunnel ends cleanly.
     End,
 }
 
-/// The answer, or the error.
+/// The result of a request.
 pub(super) type Done = Result<Option<Reloaded>, String>;
 
 /// The current configuration.
 #[derive(Serialize, Deserialize)]
 pub(crate) struct Reloaded {
     pub(crate) text: Zeroizing<String>,
-    /// In base64.
+    /// This end's private key in base64.
     pub(crate) own: Option<Zeroizing<String>>,
     pub(crate) peers: Vec<Option<(String, Zeroizing<String>)>>,
 }
@@ -123,7 +123,7 @@ pub(crate) struct Process {
     /// The helper's log, and the thread that reads it.
     said: Option<ChildStdout>,
     reader: Option<JoinHandle<()>>,
-    /// The helper has been asked to end.
+    /// Whether the helper has been asked to end.
     ending: Arc<AtomicBool>,
 }
 
@@ -131,11 +131,11 @@ impl Process {
     /// Starts the helper for the tunnel of this configuration file.
     pub(crate) fn start(file: &Path, verbose: bool) -> Result<Process, Error> {
         let (ours, its) = UnixStream::pair()?;
-        // The running program, even if its file has been replaced meanwhile.
+        // This starts the running program, even if its file has been replaced.
         let mut command = Command::new("/proc/self/exe");
         command.arg0("mpdccp").args(["tunnel", "helper"]).arg(file).args(verbose.then_some("--verbose"));
         command.stdin(OwnedFd::from(its)).stdout(Stdio::piped());
-        // Ctrl-C is for the tunnel, which then ends the helper.
+        // Ctrl-C must reach only the tunnel, which then ends the helper.
         let child = command.process_group(0).spawn();
         let mut child = child.map_err(|e| Error::runtime(format!("cannot start the helper process: {e}")))?;
         let helper = Helper { stream: Arc::new(Mutex::new(ours)), file: file.into() };
@@ -163,7 +163,7 @@ impl Drop for Process {
     fn drop(&mut self) {
         self.ending.store(true, Ordering::Relaxed);
         if !std::thread::panicking() {
-            // This fails if the helper has already ended.
+            // Ignore the error: the helper may have ended already.
             let _ = self.helper.tell(&Request::End);
         }
         let _ = self.helper.stream.lock().unwrap_or_else(PoisonError::into_inner).shutdown(Shutdown::Both);

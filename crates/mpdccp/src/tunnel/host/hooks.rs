@@ -1,5 +1,5 @@
-//! The owner's hook program, run on a separate thread, one event after the other. It is started without a
-//! shell, with its arguments in the environment: a name chosen by a peer is only data there.
+//! Runs the owner's hook program on a separate thread, one event at a time. The program is started without a shell and
+//! gets its data from environment variables, so that a name chosen by a peer cannot become a command.
 
 use mpdccp_tunnel::Hook;
 use rustix::process::{Pid, Signal, kill_process_group};
@@ -12,12 +12,12 @@ use std::sync::mpsc::{Receiver, SyncSender, TrySendError, sync_channel};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-/// Time limit for one run, and for all pending runs when the tunnel ends.
+/// Time limit for one run. At the end of the tunnel, it applies to all pending runs together.
 const TIMEOUT: Duration = Duration::from_secs(10);
 /// Maximum number of pending events.
 const WAITING: usize = 64;
 
-/// The program.
+/// Runs the hook program for each event.
 pub(crate) struct Hooks {
     program: PathBuf,
     interface: String,
@@ -30,10 +30,10 @@ impl Hooks {
         Hooks { program, interface, thread: None, closing: Arc::default() }
     }
 
-    /// Queues a run.
+    /// Queues a run of the hook.
     pub(crate) fn run(&mut self, hook: Hook) {
         if self.thread.is_none() {
-            // Started late, because a thread inherits the capabilities of its creator.
+            // The thread starts only now, because a thread inherits the capabilities of its creator.
             self.thread = self.start();
         }
         let Some((queue, _)) = &self.thread else { return };
@@ -46,15 +46,15 @@ impl Hooks {
         }
     }
 
-    /// Runs the hook after the tunnel has died, after the pending runs. All remaining runs together have the
-    /// time limit of [`drop`].
+    /// Runs the hook after the tunnel has died and after the pending runs. All remaining runs together have the time
+    /// limit of [`drop`].
     pub(crate) fn run_last(&mut self, hook: Hook) {
         self.closing.store(true, Ordering::Relaxed);
         if self.thread.is_none() {
             self.thread = self.start();
         }
         if let Some((queue, _)) = &self.thread {
-            // A thread that ended has logged the reason.
+            // Ignore the error: a thread that ended has logged the reason.
             let _ = queue.send(hook);
         }
     }
@@ -75,7 +75,7 @@ impl Hooks {
 }
 
 impl Drop for Hooks {
-    /// Waits briefly for pending runs.
+    /// Waits for pending runs up to the time limit.
     fn drop(&mut self) {
         self.closing.store(true, Ordering::Relaxed);
         if let Some((queue, thread)) = self.thread.take() {
@@ -113,12 +113,12 @@ fn run(program: &Path, interface: &str, hook: &Hook, patience: Duration) -> Resu
     let mut child = command.spawn().map_err(|e| format!("cannot start it: {e}"))?;
     match wait(&mut child, patience).map_err(|e| e.to_string())? {
         Some(status) if status.success() => Ok(()),
-        Some(status) => Err(format!("it ended with {status}")),
+        Some(status) => Err(format!("the program ended with {status}")),
         None => {
-            // Kills its child processes too.
+            // This also kills the child processes of the hook.
             let _ = kill_process_group(Pid::from_child(&child), Signal::KILL);
             let _ = child.wait();
-            Err(format!("it ran for more than {} s and was killed", patience.as_secs()))
+            Err(format!("the program ran for more than {} s and was killed", patience.as_secs()))
         }
     }
 }
@@ -177,7 +177,7 @@ mod tests {
         let child = std::fs::read_to_string(directory.path().join("child")).unwrap();
         let stat = format!("/proc/{}/stat", child.trim());
         let lives = || std::fs::read_to_string(&stat).is_ok_and(|stat| !stat.contains(" Z "));
-        // A killed child needs a moment to end. Without the kill it would run for a thousand seconds.
+        // The killed child needs a moment to end. A child that is not killed runs for a thousand seconds.
         let since = Instant::now();
         while lives() && since.elapsed() < 3 * TIMEOUT {
             std::thread::sleep(Duration::from_millis(20));

@@ -1,4 +1,4 @@
-//! Loads keys from the configuration and its files into the tunnel's channels.
+//! Loads keys from the configuration and its key files into the secure channels.
 
 use crate::error::Error;
 use crate::keys::read_secret;
@@ -23,7 +23,8 @@ pub(crate) fn overhead(cfg: &Config) -> u16 {
     }
 }
 
-/// Sets the facts about a server for clients that test their lines; they may change while the tunnel runs.
+/// Sets the facts about this server that clients get when they test their lines. The facts may change while the tunnel
+/// runs.
 pub(crate) fn set_facts(core: &mut Core, cfg: &Config) {
     let at = core.clock.now();
     let Some(channels) = core.net.channels_mut().filter(|_| !cfg.is_client()) else { return };
@@ -34,7 +35,7 @@ pub(crate) fn set_facts(core: &mut Core, cfg: &Config) {
     channels.set_facts(HostFacts { unix, at, forwards });
 }
 
-/// Puts channels between sockets and sessions; peers have the numbers of the configuration.
+/// Puts secure channels between sockets and sessions; each peer has its number in the configuration.
 pub(crate) fn secure(
     core: &mut Core,
     cfg: &Config,
@@ -80,7 +81,7 @@ fn private_key(cfg: &Config) -> Result<PrivateKey, Error> {
         .ok_or_else(|| Error::usage("private_key is missing"))
 }
 
-/// Reads the keys; key files are read again.
+/// Reads the keys, including all key files.
 pub(crate) fn read(cfg: &Config) -> Result<Keys, Error> {
     if cfg.security == Security::None {
         return Ok(Keys { own: None, peers: vec![None; cfg.peers.len()] });
@@ -91,7 +92,7 @@ pub(crate) fn read(cfg: &Config) -> Result<Keys, Error> {
     Ok(Keys { own: Some(private), peers })
 }
 
-/// All errors of the keys, by key of the file.
+/// All errors in the keys, each with the key of the file.
 pub(crate) fn check(cfg: &Config) -> Vec<(String, String)> {
     if cfg.security == Security::None {
         return Vec::new();

@@ -1,4 +1,4 @@
-//! Marking of outer headers as the tunnel decides.
+//! Applies the tunnel's decisions about DSCP, ECN and TTL to outer headers.
 
 use dccp_net::{Mark, Marking};
 use mpdccp_tunnel::Marker;

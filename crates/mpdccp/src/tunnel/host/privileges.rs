@@ -1,4 +1,4 @@
-//! The remaining privileges of the tunnel after its start, and of its helper process.
+//! Reduces the privileges of the tunnel after its start, and of its helper process.
 
 use crate::error::Error;
 use crate::tunnel::face::control;
@@ -17,10 +17,10 @@ use std::io::{self, ErrorKind};
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
-/// User ID for a host without the user `nobody`.
+/// User ID that is used if this host has no user `nobody`.
 const NOBODY: u32 = 65_534;
 
-/// Makes this thread, and the threads that it starts, run as an unprivileged user; the helper process makes
+/// Makes this thread, and threads that it starts, run as an unprivileged user. From then on the helper process makes
 /// changes to this host.
 pub(crate) fn give_up(cfg: &Config) {
     let needed = match cfg.encapsulation {
@@ -33,20 +33,20 @@ pub(crate) fn give_up(cfg: &Config) {
     }
 }
 
-/// The calling thread keeps only CAP_NET_ADMIN, which sockets in a private namespace need.
+/// Drops all capabilities of the calling thread except CAP_NET_ADMIN, which sockets in a private namespace need.
 pub(crate) fn keep_net_admin(cfg: &Config) {
-    // The main thread logs failures.
+    // Ignore the result: the main thread logs failures.
     let _ = keep(cfg, CapabilitySet::NET_ADMIN);
 }
 
-/// Reduces the calling thread's capabilities to these. Returns the parts of the confinement that do not work
-/// here.
+/// Reduces the capabilities of the calling thread to `needed`. Returns the parts of the confinement that fail on this
+/// host.
 fn keep(cfg: &Config, mut needed: CapabilitySet) -> Vec<String> {
     let mut missing = Vec::new();
     let mut limit = || -> io::Result<()> {
         let had = capabilities(None)?.permitted;
         if geteuid().is_root() {
-            // Keep the capabilities across the change of the user, which would drop them.
+            // Keep the capabilities while the user changes, because that change would drop them.
             let become_user =
                 set_keep_capabilities(true).map_err(io::Error::from).and_then(|()| become_user(cfg));
             missing.extend(become_user.err().map(|e| format!("cannot become another user: {e}")));
@@ -70,11 +70,11 @@ fn keep(cfg: &Config, mut needed: CapabilitySet) -> Vec<String> {
 fn become_user(cfg: &Config) -> io::Result<()> {
     let (uid, gid) = user(cfg).map_err(|e| io::Error::other(e.to_string()))?;
     let with_parent = parent_process_death_signal()?;
-    // These calls affect one thread; those of the C library affect all threads.
+    // These system calls affect only the calling thread. The C library's functions would affect all threads.
     set_thread_groups(&[])?;
     set_thread_res_gid(gid, gid, gid)?;
     set_thread_res_uid(uid, uid, uid)?;
-    // Changing the user clears this signal; without it the process would outlive its parent.
+    // Changing the user clears the parent-death signal. Without the signal, the process could outlive its parent.
     Ok(set_parent_process_death_signal(with_parent)?)
 }
 
@@ -102,11 +102,11 @@ pub(crate) fn user(cfg: &Config) -> Result<(Uid, Gid), Error> {
     Ok((Uid::from_raw(numbers.0), Gid::from_raw(numbers.1)))
 }
 
-/// The helper process keeps the capabilities for its requests; programs that it runs get no more.
+/// Reduces the helper process to the capabilities for its requests. Programs that it runs get no more.
 pub(crate) fn keep_for_helper(cfg: &Config, file: &Path) {
     let limit = || -> io::Result<()> {
         let had = capabilities(None)?.permitted;
-        // For the interface's MTU, addresses and routes; for SO_MARK; for large socket buffers.
+        // CAP_NET_ADMIN is for the interface's MTU, addresses and routes, for SO_MARK, and for large socket buffers.
         let mut needed = CapabilitySet::NET_ADMIN;
         set_all(needed & had, had)?;
         let override_ = CapabilitySet::DAC_OVERRIDE;
@@ -128,23 +128,23 @@ fn set_all(effective: CapabilitySet, permitted: CapabilitySet) -> io::Result<()>
     Ok(set_capabilities(None, CapabilitySets { effective, permitted, inheritable: CapabilitySet::empty() })?)
 }
 
-/// Keeps the keys in memory out of core files, and away from other processes of the user (ptrace, /proc).
+/// Keeps the keys in memory out of core files, and protects them from other processes of the user (ptrace, /proc).
 pub(crate) fn guard_memory() {
     let none = Rlimit { current: Some(0), maximum: Some(0) };
     let guarded = set_dumpable_behavior(DumpableBehavior::NotDumpable);
-    // If core dumps go to a program, the limit has no effect.
+    // If core dumps go to a program, only the `dumpable` flag prevents them; the limit has no effect.
     if let Err(e) = guarded.and_then(|()| setrlimit(Resource::Core, none)) {
         tracing::warn!("core dumps may contain keys: {e}");
     }
 }
 
-/// Linux before 5.7 asks for CAP_NET_RAW.
+/// Whether sockets can be bound to interfaces without CAP_NET_RAW, which Linux before 5.7 requires.
 fn may_bind_to_interfaces() -> bool {
     let lo = Bind { addr: ([0; 4], 0).into(), interface: Some("lo".into()) };
     !UdpEncapsulation::new(lo).is_err_and(|e| e.kind() == ErrorKind::PermissionDenied)
 }
 
-/// Files that are read again, and directories of files that are written or removed.
+/// Files that a reload reads, and directories in which the tunnel creates or removes files.
 fn files(cfg: &Config, file: &Path) -> Vec<PathBuf> {
     let mut files = vec![file.to_owned(), cfg.state.clone()];
     files.extend(control::path(cfg).parent().map(Path::to_owned));
@@ -153,8 +153,8 @@ fn files(cfg: &Config, file: &Path) -> Vec<PathBuf> {
     files
 }
 
-/// Whether the file can be read and written without CAP_DAC_OVERRIDE, now and later. A missing file
-/// causes no problem, because this user will create it.
+/// Whether this user can read and write the file without CAP_DAC_OVERRIDE, now and later. A missing file is no problem,
+/// because this user will create it.
 fn is_own(path: &Path) -> bool {
     match std::fs::File::open(path).and_then(|file| file.metadata()) {
         Ok(meta) => meta.uid() == geteuid().as_raw(),

@@ -1,10 +1,10 @@
-//! Host name lookups on a separate thread, since the system's resolver may be slow.
+//! Looks up host names on a separate thread, because the system's resolver may be slow.
 
 use mpdccp_tunnel::HostEvent;
 use std::net::ToSocketAddrs;
 use std::sync::mpsc::{Receiver, Sender, channel};
 
-/// Channel to the thread.
+/// Channel to the resolver thread.
 pub(crate) struct Resolver {
     ask: Sender<String>,
     questions: Option<Receiver<String>>,
@@ -16,8 +16,8 @@ impl Resolver {
         Resolver { ask, questions: Some(questions) }
     }
 
-    /// Starts the thread, which ends with the tunnel. Earlier questions wait for it. `tell` returns
-    /// false once the tunnel is gone.
+    /// Starts the thread, which ends with the tunnel. Names requested earlier are looked up now. `tell` returns false
+    /// once the tunnel is gone.
     pub(crate) fn serve(&mut self, tell: impl Fn(HostEvent) -> bool + Send + 'static) -> std::io::Result<()> {
         let Some(questions) = self.questions.take() else { return Ok(()) };
         let serve = move || {
@@ -35,7 +35,7 @@ impl Resolver {
     }
 
     pub(crate) fn ask(&self, name: String) {
-        // Without the thread, the tunnel is about to end.
+        // Ignore the error: without the thread, the tunnel is about to end.
         let _ = self.ask.send(name);
     }
 }

@@ -1,7 +1,6 @@
-//! The helper process: keeps the privileges that a running tunnel gives up, and uses them for the tunnel. If
-//! an attacker takes over the tunnel through data from the network, the helper does only what the
-//! configuration file asks for: it refuses and logs all other requests. When the tunnel dies, the helper
-//! removes what the tunnel left behind.
+//! The helper process keeps the privileges that a running tunnel drops, and uses them for the tunnel. An attacker may
+//! take over the tunnel through data from the network. The helper therefore does only what the configuration file
+//! permits, and refuses and logs all other requests. When the tunnel dies, the helper removes the tunnel's leftovers.
 
 use crate::error::Error;
 use crate::tunnel::face::{control, events};
@@ -27,7 +26,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 use zeroize::Zeroizing;
 
-/// How long to wait for the helper of an ending tunnel: longer than the time limit of its hooks.
+/// How long to wait until the helper of an earlier tunnel ends. This is longer than the time limit of its hooks.
 const PATIENCE: Duration = Duration::from_secs(15);
 
 /// Serves the tunnel at the other end of standard input until the tunnel ends.
@@ -35,7 +34,7 @@ pub(crate) fn run(file: &Path, verbose: bool) -> Result<(), Error> {
     events::forward(verbose);
     privileges::guard_memory();
     for signal in [SIGINT, SIGTERM, SIGHUP] {
-        // Signals are for the tunnel; this process ends with the tunnel.
+        // Signals are meant for the tunnel; this process ends with the tunnel.
         signal_hook::flag::register(signal, Arc::default())?;
     }
     serve(&UnixStream::from(io::stdin().as_fd().try_clone_to_owned()?), file);
@@ -56,7 +55,7 @@ fn serve(stream: &UnixStream, file: &Path) {
                 Ok(None)
             }
             (Ok(request), Some(server)) => server.answer(request, socket),
-            // This program never sends such a message, so the sender is no longer trusted.
+            // A genuine tunnel never sends such a message, so the sender is no longer trusted.
             _ => {
                 complain("unknown request; stopping the helper process and the tunnel");
                 break;
@@ -78,12 +77,12 @@ struct Server {
     default_route: Option<DefaultRoute>,
     dns: Dns,
     hooks: Option<Hooks>,
-    /// Peers and paths that the hook program considers up.
+    /// Peers and paths that the hook program was told are up.
     up: BTreeSet<(String, Option<String>)>,
     files: StateFiles,
-    /// The tunnel has its control socket.
+    /// Whether the tunnel has created its control socket.
     bound: bool,
-    /// One process at a time: an ending process must not undo changes of the next one.
+    /// Lock that allows one helper at a time: an ending helper must not undo changes of the next one.
     _turn: File,
 }
 
@@ -149,14 +148,14 @@ impl Server {
                 Ok(())
             }
             Request::Reload => return self.reload().map(Some),
-            // Handled before.
+            // `run` has handled these requests already.
             Request::Start | Request::End => return refuse("a second start"),
         };
         done.map(|()| None)
     }
 
-    /// Whether the configuration routes this network into the interface. Only `default_route` sets prefixes
-    /// of length 0.
+    /// Whether the configuration routes this network into the interface. A prefix of length 0 is refused: only
+    /// `default_route` sets it.
     fn may_route(&self, net: &IpNet) -> bool {
         let pool = self.cfg.assign.iter().flat_map(|assign| &assign.pool);
         let nets = self.cfg.peers.iter().flat_map(|peer| &peer.get_ref().allowed_ips).chain(pool);
@@ -173,7 +172,7 @@ impl Server {
         self.cfg.addresses.auto && allowed.any(within)
     }
 
-    /// Runs the hook program, and remembers the peers and paths that it considers up.
+    /// Runs the hook program, and remembers the peers and paths that the program was told are up.
     fn hook(&mut self, hook: Hook) {
         let Some(hooks) = &mut self.hooks else { return };
         let (peer, path) = (hook.peer.clone(), hook.path.clone());
@@ -199,8 +198,8 @@ impl Server {
         Ok(Reloaded { text: text.into(), own: keys.own.map(|key| key.to_base64()), peers: peers.collect() })
     }
 
-    /// Leaves nothing behind, except a kill switch if the tunnel died: nothing may bypass the tunnel until
-    /// its owner ends it.
+    /// Removes all changes. If the tunnel died, a kill switch stays: no packet may bypass the tunnel until its owner
+    /// ends it.
     fn end(mut self, orderly: bool) {
         match self.default_route.take() {
             Some(route) if self.cfg.kill_switch && !orderly => route.leave(),
@@ -208,7 +207,7 @@ impl Server {
         }
         drop(self.dns);
         if let Some(mut hooks) = self.hooks {
-            // Reports paths before their sessions.
+            // Report the paths down before their sessions.
             let down = self.up.into_iter().rev().map(|(peer, path)| {
                 let event = if path.is_some() { HookEvent::PathDown } else { HookEvent::SessionDown };
                 Hook { event, peer, path, why: "the tunnel died".into() }
@@ -219,7 +218,7 @@ impl Server {
             state_files::forget_connections(&self.cfg);
         }
         let socket = control::path(&self.cfg);
-        // If the tunnel has died, another tunnel may use the socket.
+        // After the tunnel has died, another tunnel may use the socket.
         if self.bound && (orderly || UnixStream::connect(&socket).is_err()) {
             let _ = std::fs::remove_file(socket);
         }
@@ -228,11 +227,11 @@ impl Server {
 
 /// Refuses a request that the configuration does not permit.
 fn refuse(what: impl std::fmt::Display) -> Done {
-    complain(format!("the tunnel's process asks for {what}, which is not in the configuration"));
+    complain(format!("the tunnel process requests {what}, which is not in the configuration"));
     Err("refused by the helper process".into())
 }
 
-/// Write to standard error, because an attacker could suppress the tunnel's own log.
+/// This writes to standard error, because an attacker could suppress the tunnel's own log.
 fn complain(what: impl std::fmt::Display) {
     eprintln!("mpdccp: refused: {what}");
 }
@@ -279,7 +278,7 @@ mod tests {
         path = [{ name = "one", local = "192.0.2.2", remote = "192.0.2.1:6511" }]
         "#;
 
-    /// The helper's answers to these messages, as an attacker who controls the tunnel might send them.
+    /// Returns the helper's answers to these messages. An attacker who controls the tunnel could send them.
     fn answers(messages: &[&str]) -> Vec<Option<String>> {
         let directory = tempfile::tempdir().unwrap();
         let file = directory.path().join("x.toml");
@@ -288,7 +287,7 @@ mod tests {
         let text = CLIENT.replace("PRIVATE", &own.to_base64()).replace("PUBLIC", &peer.public().to_string());
         std::fs::write(&file, paths.concat() + &text).unwrap();
         let (ours, its) = UnixStream::pair().unwrap();
-        // The test needs a separate thread, because it gives up capabilities.
+        // The test uses a separate thread, because the thread drops its capabilities.
         let process = std::thread::spawn(move || serve(&its, &file));
         let answer = |message: &&str| {
             send(&ours, message.as_bytes(), None).ok()?;
@@ -338,7 +337,7 @@ mod tests {
         ] {
             assert_eq!(answers(&[message, r#"{"Save":["Leases","{}"]}"#]), [None, None], "{message}");
         }
-        // Requests before the start, or without their socket, are also refused.
+        // Requests before the start are refused, as are socket requests without a socket.
         assert_eq!(answers(&["\"Start\""]), [Some("{\"Err\":\"refused by the helper process\"}".into())]);
         assert!(answers(&["\"Socket\""])[0].as_ref().unwrap().contains("the request has no socket"));
     }

@@ -1,4 +1,4 @@
-//! Sockets of paths and of a server; every error says what, where and how to fix it.
+//! Opens the sockets of paths and of a server. Each error says what is wrong, where, and how to fix it.
 
 use crate::error::Error;
 use crate::tunnel::face::events;
@@ -16,14 +16,14 @@ use std::collections::BTreeMap;
 use std::io::ErrorKind;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 
-/// Error of opening a socket.
+/// Error when a socket cannot be opened.
 struct Unopened {
-    /// Its interface or address does not exist now, but may appear.
+    /// Whether the socket's interface or address does not exist now, but may appear.
     absent: bool,
     why: String,
 }
 
-/// Opens a socket of the configured encapsulation for a server's shard `shard`.
+/// Opens a socket with the configured encapsulation for a server's shard `shard`.
 fn open_socket(
     core: &mut Core,
     cfg: &Config,
@@ -48,7 +48,7 @@ fn open_socket(
     result.map_err(|e| unopened(&e, encapsulation, &bind))
 }
 
-/// The error, and its fix.
+/// Explains the error and how to fix it.
 fn unopened(e: &std::io::Error, encapsulation: Encapsulation, bind: &Bind) -> Unopened {
     {
         let (ip, port) = (bind.addr.ip(), bind.addr.port());
@@ -83,7 +83,7 @@ fn unopened(e: &std::io::Error, encapsulation: Encapsulation, bind: &Bind) -> Un
     }
 }
 
-/// Executes a client's actions that precede its interface.
+/// Executes the actions of a client that come before its interface.
 pub(crate) fn open_first(
     core: &mut Core,
     cfg: &Config,
@@ -148,8 +148,8 @@ fn sizes(core: &Core, socket: u32, remote: SocketAddr) -> Sizes {
     Sizes { path, device: core.net.device_mtu(socket, remote).ok() }
 }
 
-/// Queries the system about a destination. If the path is this end's `own`, the endpoint learns whether it is
-/// reachable.
+/// Asks the system about the route to a destination. If the socket belongs to one of this end's paths (`own`), the
+/// endpoint learns whether the destination is reachable.
 pub(crate) fn look(core: &mut Core, now: Time, socket: u32, remote: SocketAddr, own: bool) -> HostEvent {
     let fault = own.then(|| core.net.watch(now, socket, remote)).flatten();
     let under = core.net.resolve(&Route { socket, local: None, remote }).socket;
@@ -171,7 +171,7 @@ pub(crate) fn look(core: &mut Core, now: Time, socket: u32, remote: SocketAddr, 
 
 /// Interfaces that have a carrier and an address.
 pub(crate) fn interfaces() -> Vec<Interface> {
-    // On an error the list is empty: paths wait, and the list is requested again.
+    // After an error the list is empty: paths wait, and the tunnel requests the list again.
     let [v4, v6] = [true, false].map(|v4| interfaces_like("", v4).unwrap_or_default());
     let more = v6.iter().filter(|name| !v4.contains(name));
     let interface =
@@ -181,8 +181,8 @@ pub(crate) fn interfaces() -> Vec<Interface> {
     all
 }
 
-/// Opens the sockets of a server. Returns the smallest known path MTU, its overhead, and the room left for
-/// inner packets.
+/// Opens the sockets of a server. Returns the smallest known path MTU, the overhead, and the size left for inner
+/// packets.
 pub(crate) fn listen(core: &mut Core, cfg: &Config, shard: u8) -> Result<(u16, u16, u16), Error> {
     let mut sockets = Vec::new();
     for listen in &cfg.listen.0 {

@@ -1,4 +1,4 @@
-//! Files of the state directory, which outlive the tunnel.
+//! Files of the state directory, which survive the end of the tunnel.
 
 use crate::tunnel::face::control;
 use mpdccp_tunnel::config::Config;
@@ -20,8 +20,8 @@ const ALL: [StateFile; 5] = [
 pub(crate) struct StateFiles {
     directory: PathBuf,
     interface: String,
-    /// Files of connections: next to the control socket, so that a restart of the host clears them and writes
-    /// do not wear out flash memory.
+    /// File of the streamed connections. It is next to the control socket in /run, so that a reboot clears it and
+    /// writes do not wear out flash memory.
     connections: PathBuf,
     lines: Option<File>,
 }
@@ -39,7 +39,7 @@ impl StateFiles {
         }
     }
 
-    /// Files of the last run.
+    /// Reads the files that the last run wrote.
     pub(crate) fn load(&mut self) -> Saved {
         ALL.into_iter()
             .filter_map(|file| Some((file, std::fs::read_to_string(self.path(file)).ok()?)))
@@ -54,7 +54,7 @@ impl StateFiles {
             StateFile::Leases => "the leases will be lost at a restart",
             StateFile::Connections => "the list of streamed connections will be lost at a restart",
             StateFile::Capacities => "the capacities of the paths will be lost at a restart",
-            // Written every second; it only matters if the clock is set back.
+            // This file is written every second. Losing it matters only if the clock is set back.
             StateFile::Timestamp => return tracing::debug!("{}: {e}", path.display()),
         };
         tracing::warn!("{what}: {}: {e}", path.display());
@@ -64,11 +64,11 @@ impl StateFiles {
     pub(crate) fn open_lines(&mut self) {
         let open =
             OpenOptions::new().write(true).create(true).truncate(false).mode(0o600).open(&self.connections);
-        // Without it, hosts learn later that their connections ended with this end.
+        // Without this file, hosts learn only later that this end has lost their connections.
         self.lines = open.map_err(|e| tracing::debug!("{}: {e}", self.connections.display())).ok();
     }
 
-    /// Writes a line of a file whose lines have one length.
+    /// Writes one line of a file in which all lines have the same length.
     pub(crate) fn save_line(&mut self, line: u32, text: &str) {
         let Some(lines) = &self.lines else { return };
         if let Err(e) = lines.write_all_at(text.as_bytes(), line_start(line)) {
@@ -78,24 +78,24 @@ impl StateFiles {
     }
 }
 
-/// Next to the control socket.
+/// Path of the file of connections, next to the control socket.
 fn connections(cfg: &Config, shard: u8) -> PathBuf {
     control::path(cfg).with_extension(format!("{}-{shard}", StateFile::Connections.suffix()))
 }
 
-/// Removes the connections of all shards: a tunnel that ends cleanly has reset them.
+/// Removes the connection files of all shards. A tunnel that ends cleanly has reset the connections.
 pub(crate) fn forget_connections(cfg: &Config) {
     for shard in 0..cfg.shards.0 {
         let _ = std::fs::remove_file(connections(cfg, shard));
     }
 }
 
-/// Writes a file atomically, even if power fails.
+/// Writes a file atomically, safe even against a power failure.
 fn write_whole(file: &Path, text: &str) -> io::Result<()> {
     write(file, text, 0o666)
 }
 
-/// Like the other files, readable only by this user.
+/// Like `write_whole`; only this user can read the file.
 pub(crate) fn write_secret(file: &Path, text: &str) -> io::Result<()> {
     write(file, text, 0o600)
 }
@@ -105,7 +105,7 @@ fn write(file: &Path, text: &str, mode: u32) -> io::Result<()> {
         std::fs::create_dir_all(directory)?;
     }
     let new = file.with_extension("new");
-    // The mode is only for files that it creates.
+    // Remove the file first, because `mode` only applies to new files.
     let _ = std::fs::remove_file(&new);
     let mut open = OpenOptions::new().write(true).create(true).truncate(true).mode(mode).open(&new)?;
     open.write_all(text.as_bytes())?;

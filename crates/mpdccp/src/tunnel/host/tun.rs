@@ -1,4 +1,4 @@
-//! Creates the interface and sets its addresses and queues.
+//! Creates the TUN interface, and sets its addresses and queues.
 
 use crate::error::Error;
 use crate::tunnel::host::routes::ip;
@@ -14,7 +14,7 @@ pub(crate) struct Interface {
     pub(crate) mtu: u16,
 }
 
-/// Creates the interface, for paths that carry inner packets of `carried` bytes.
+/// Creates the interface; the paths carry inner packets of up to `carried` bytes.
 pub(crate) fn create(cfg: &Config, carried: u16) -> Result<Interface, Error> {
     let name = &cfg.interface;
     let mtu = mpdccp_tunnel::interface_mtu(cfg, carried).map_err(Error::usage)?;
@@ -30,7 +30,7 @@ pub(crate) fn create(cfg: &Config, carried: u16) -> Result<Interface, Error> {
                 "/dev/net/tun does not exist; load the `tun` module (modprobe tun), or give the container the device".into()
             }
             ErrorKind::ResourceBusy => {
-                "an interface of this name exists, perhaps of another mpdccp; choose another name with `interface`".into()
+                "an interface of this name exists, perhaps of another tunnel; set another name with `interface`".into()
             }
             _ => e.to_string(),
         };
@@ -39,7 +39,7 @@ pub(crate) fn create(cfg: &Config, carried: u16) -> Result<Interface, Error> {
     Ok(Interface { tun, mtu })
 }
 
-/// Changes the addresses. Addresses within a network of another interface are refused.
+/// Changes the addresses. Refuses an address within a network of another interface.
 pub(crate) fn set_addresses(interface: &str, remove: &[IpNet], add: &[IpNet]) -> Result<(), String> {
     let networks = networks_here(interface);
     for given in add {
@@ -75,7 +75,7 @@ fn networks_here(own: &str) -> Vec<(String, IpNet)> {
     found
 }
 
-/// If the kernel does not select the right queue, packets are handed over between shards.
+/// Logs whether the kernel can select the right queue. If it cannot, shards hand packets over to each other.
 pub(crate) fn log_queue_selection(cfg: &Config, done: std::io::Result<()>) {
     if let Err(e) = done {
         tracing::warn!(

@@ -1,4 +1,5 @@
-//! Certificates. TLS only makes the packets look like HTTPS; the keys of the tunnel authenticate both ends inside.
+//! TLS certificates. TLS only makes the packets look like HTTPS. The keys of the tunnel authenticate both ends inside
+//! TLS.
 
 use super::ALPN;
 use crate::tunnel::host::state_files;
@@ -27,7 +28,7 @@ fn provider() -> Arc<CryptoProvider> {
 
 type Own = (Vec<CertificateDer<'static>>, PrivateKeyDer<'static>);
 
-/// Certificate and key: from the configured files, from an earlier start, or new.
+/// Certificate and key: from the configured files, from the state directory, or newly created.
 pub(super) fn own(cfg: &Config) -> Result<Own, String> {
     let (Some(certificate), Some(key)) = (&cfg.tls_certificate, &cfg.tls_key) else { return made(cfg) };
     let bad = |key: &str, file: &Path, e: &dyn std::fmt::Display| format!("{key}: {}: {e}", file.display());
@@ -39,7 +40,8 @@ pub(super) fn own(cfg: &Config) -> Result<Own, String> {
     Ok((chain, PrivateKeyDer::from_pem_file(key).map_err(|e| bad("tls_key", key, &e))?))
 }
 
-/// The self-signed certificate in the state directory, which stays the same so that clients can check its digest.
+/// The self-signed certificate in the state directory. It stays the same over restarts, so that clients can check its
+/// digest.
 fn made(cfg: &Config) -> Result<Own, String> {
     let file = cfg.state.join(format!("{}.tls.pem", cfg.interface));
     if let (Ok(certificate), Ok(key)) =
@@ -54,7 +56,7 @@ fn made(cfg: &Config) -> Result<Own, String> {
         let key = KeyPair::generate()?;
         Ok((params.self_signed(&key)?, key))
     };
-    let (certificate, key) = make().map_err(|e| format!("cannot make a certificate for TLS: {e}"))?;
+    let (certificate, key) = make().map_err(|e| format!("cannot create a certificate for TLS: {e}"))?;
     let text = Zeroizing::new(
         [pem("CERTIFICATE", certificate.der()), pem("PRIVATE KEY", &key.serialize_der())]
             .map(|part| part.to_string())
@@ -72,7 +74,7 @@ fn pem(label: &str, der: &[u8]) -> Zeroizing<String> {
     Zeroizing::new(format!("-----BEGIN {label}-----\n{}-----END {label}-----\n", lines.collect::<String>()))
 }
 
-/// A server's side; all shards have the same certificate.
+/// The TLS configuration of a server; all shards have the same certificate.
 pub(super) fn server(cfg: &Config) -> Result<Arc<ServerConfig>, String> {
     static SHARED: OnceLock<Arc<ServerConfig>> = OnceLock::new();
     if let Some(shared) = SHARED.get() {
@@ -90,7 +92,7 @@ pub(super) fn server(cfg: &Config) -> Result<Arc<ServerConfig>, String> {
     Ok(SHARED.get_or_init(|| Arc::new(config)).clone())
 }
 
-/// A client's side.
+/// The TLS configuration of a client.
 pub(super) fn client(check: TlsCheck) -> Result<Arc<ClientConfig>, String> {
     let names = match check {
         TlsCheck::Name => {
@@ -163,7 +165,7 @@ impl ServerCertVerifier for Verifier {
     }
 }
 
-/// SHA-256.
+/// The SHA-256 digest of `bytes`.
 pub(super) fn digest(bytes: &[u8]) -> [u8; 32] {
     let mut out = [0; 32];
     out.copy_from_slice(::aws_lc_rs::digest::digest(&::aws_lc_rs::digest::SHA256, bytes).as_ref());

@@ -1,4 +1,4 @@
-//! A client's path over TLS, or over UDP and TLS (`auto`).
+//! A path of a client over TLS, or over UDP and TLS (`auto`).
 
 use super::connection::{Connection, End, connect};
 use super::targets::Targets;
@@ -19,51 +19,51 @@ use std::sync::Arc;
 
 const UDP: u64 = 0;
 const TCP: u64 = 1;
-/// Time for the TCP connection, the proxy and the handshake together.
+/// Time limit for the TCP connection, the proxy and the TLS handshake together.
 const CONNECT: Duration = Duration::from_secs(10);
-/// Bytes that stay without an acknowledgement for this long end a connection.
+/// A connection ends if sent bytes are not acknowledged for this long.
 const UNACKNOWLEDGED: std::time::Duration = std::time::Duration::from_secs(10);
 /// First and longest wait before the next attempt.
 const RETRY: (Duration, Duration) = (Duration::from_millis(200), Duration::from_secs(5));
-/// Interval of checks of the source address that the system would use now.
+/// Interval between checks whether the system would use another source address now.
 const LOOK: Duration = Duration::from_millis(500);
 
 enum Link {
     Idle,
     Connecting(TcpStream),
-    /// CONNECT was sent; the answer so far.
+    /// The CONNECT request was sent; holds the answer so far.
     Proxy(TcpStream, Vec<u8>),
     Tls(Box<Connection>),
 }
 
 pub(crate) struct TlsClient {
     poll: Poll,
-    /// Carries packets with `auto`; otherwise only used to look up routes.
+    /// With `auto`, carries packets. Otherwise it only looks up routes.
     udp: UdpEncapsulation,
     choice: Option<Choice>,
     bind: Bind,
     mark: Option<u32>,
-    /// The server's address as the path has it.
+    /// Address of the server in the configuration of the path.
     remote: SocketAddr,
     targets: Targets,
     proxy: Option<(SocketAddr, Option<Secret>)>,
     name: ServerName<'static>,
     config: Arc<ClientConfig>,
     link: Link,
-    /// When `link` last changed.
+    /// Time of the last change of `link`.
     since: Time,
     ready: bool,
-    /// The last attempt failed: the path cannot carry packets.
+    /// The last attempt failed, so the path cannot carry packets.
     failed: bool,
     retry_at: Time,
     wait: Duration,
     looked_at: Time,
-    /// The last packet. It may begin a handshake, so the next connection sends it again: on the last
-    /// connection it was lost, or it reached another server.
+    /// The last packet, which may start a handshake. The next connection sends the packet again, because the last
+    /// connection lost it or led to another server.
     last: Vec<u8>,
     tls: SocketStats,
     drops: BTreeMap<&'static str, u64>,
-    /// The last error, logged once.
+    /// The last error; each error is logged once.
     said: String,
 }
 
@@ -71,7 +71,7 @@ impl TlsClient {
     /// Opens the socket of a path.
     ///
     /// # Errors
-    /// As for UDP sockets.
+    /// Like errors of UDP sockets.
     pub(crate) fn new(
         bind: Bind,
         mark: Option<u32>,
@@ -112,18 +112,18 @@ impl TlsClient {
         })
     }
 
-    /// Why there is no connection.
+    /// Why there is no TLS connection.
     pub(crate) fn failure(&self) -> Option<&str> {
         Some(self.said.as_str()).filter(|_| !self.ready)
     }
 
-    /// The host that the packets leave for.
+    /// The host to which this end sends packets: the proxy, or the server.
     fn next_hop(&self, remote: SocketAddr) -> SocketAddr {
         let direct = self.choice.as_ref().is_some_and(|choice| choice.over() == Over::Udp);
         if direct { remote } else { self.tcp() }
     }
 
-    /// The other end of the TCP connection.
+    /// Address of the other end of the TCP connection.
     fn tcp(&self) -> SocketAddr {
         self.proxy.as_ref().map_or(self.targets.current(), |(proxy, _)| *proxy)
     }
@@ -136,7 +136,7 @@ impl TlsClient {
         self.choice.as_ref().map_or(Over::Tls, Choice::over)
     }
 
-    /// Connects, gives up an attempt, or closes, as the choice of transport demands.
+    /// Connects, gives up an attempt, or closes the connection, depending on the chosen transport.
     fn step(&mut self, now: Time) {
         if !self.wants() {
             if !matches!(self.link, Link::Idle) {
@@ -153,7 +153,7 @@ impl TlsClient {
             self.looked_at = now;
             let Link::Tls(connection) = &self.link else { return };
             let from = connection.stream.local_addr().map(|addr| addr.ip().to_canonical());
-            // The host has moved to another network, so the connection would only time out.
+            // This host has moved to another network, so the old connection would only time out.
             if let (Ok(from), Ok(source)) = (from, self.udp.source(self.tcp()))
                 && from != source.to_canonical()
             {
@@ -190,7 +190,7 @@ impl TlsClient {
             why.clone_into(&mut self.said);
         }
         self.link = Link::Idle;
-        // Replace a connection that worked at once, without the delay.
+        // A connection that worked is replaced immediately, without the delay.
         let was_ready = std::mem::take(&mut self.ready);
         self.failed = !was_ready;
         let wait = if was_ready { Duration::ZERO } else { self.wait };
@@ -199,7 +199,7 @@ impl TlsClient {
         } else {
             self.targets.on_failed()
         }
-        // A random delay, so that clients of a lost server do not all return at once.
+        // The delay is random, so that the clients of a failed server do not all return at once.
         let jitter = Duration::from_nanos(now.as_nanos() / 64 % (wait.as_nanos() as u64 / 4).max(1));
         self.retry_at = now + wait + jitter;
         self.wait = (self.wait * 2).min(RETRY.1);
@@ -212,7 +212,7 @@ impl TlsClient {
         }
     }
 
-    /// Continues according to the state of the TCP connection.
+    /// Takes the next step in the current state of the TCP connection.
     fn progress(&mut self, now: Time, each: &mut dyn FnMut(Received<'_>)) -> Result<(), End> {
         match std::mem::replace(&mut self.link, Link::Idle) {
             Link::Idle => {}
@@ -285,10 +285,10 @@ impl TlsClient {
         }
     }
 
-    /// Sends the last packet again, over TLS.
+    /// Sends the last packet again over TLS.
     fn send_last(&mut self) {
         if let (Link::Tls(connection), false) = (&mut self.link, self.last.is_empty()) {
-            // If it is dropped, its sender retransmits it.
+            // Ignore a drop: the sender of the packet retransmits it.
             let _ = connection.send(std::iter::once(&*self.last));
         }
     }
@@ -346,7 +346,7 @@ impl AsFd for TlsClient {
 
 impl Encapsulation for TlsClient {
     fn name(&self) -> &'static str {
-        // Report TLS even while its connection is lost, because UDP does not answer.
+        // Report TLS even if its connection is lost, because UDP does not answer.
         match self.choice.as_ref().is_none_or(Choice::has_moved) {
             false => "udp",
             true => "tls",
@@ -369,7 +369,7 @@ impl Encapsulation for TlsClient {
             Over::Udp => {
                 self.hold(burst);
                 match (self.udp.send(burst), &mut self.choice) {
-                    // A firewall of this host.
+                    // A firewall of this host refuses the datagrams.
                     (Err(SendError::LinkDown(e)), Some(choice))
                         if e.kind() == ErrorKind::PermissionDenied =>
                     {
@@ -419,7 +419,7 @@ impl Encapsulation for TlsClient {
             return Err(e);
         }
         self.udp.check(self.next_hop(remote))?;
-        // The check may have replaced the descriptor.
+        // The check may have replaced the UDP socket.
         if self.choice.is_some() { self.poll.watch(&self.udp, UDP, false) } else { Ok(()) }
     }
 
@@ -482,7 +482,7 @@ impl Encapsulation for TlsClient {
     }
 
     fn ask(&mut self, question: &Burst<'_>) {
-        // Without an answer, another request follows.
+        // Ignore an error: if no answer arrives, another request follows.
         let _ = self.udp.send(question);
     }
 }

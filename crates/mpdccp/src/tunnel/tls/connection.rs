@@ -8,10 +8,10 @@ use std::io::{self, ErrorKind, Read, Write};
 use std::net::{SocketAddr, TcpStream};
 use std::time::Duration;
 
-/// Limits on unsent bytes in the kernel's buffer and in ours. Above them packets are dropped, as on a link,
-/// instead of waiting.
+/// Limits on unsent bytes in the kernel's buffer and in this connection's buffer. If a buffer is full, packets are
+/// dropped, as on a link.
 pub(super) const UNSENT: usize = 16 << 10;
-/// Bytes read per turn.
+/// Maximum number of bytes to read per turn of the loop.
 const BUDGET: usize = 256 << 10;
 
 /// Why a connection ended.
@@ -59,7 +59,7 @@ pub(super) struct Connection {
 }
 
 impl Connection {
-    /// `stream` is connected and does not block. Bytes that stay `unacknowledged` for this long end the connection.
+    /// `stream` is connected and non-blocking. The connection ends if bytes stay `unacknowledged` for this long.
     pub(super) fn new(
         stream: TcpStream,
         tls: impl Into<Tls>,
@@ -72,17 +72,17 @@ impl Connection {
         Ok(Connection { stream, tls: tls.into(), frames: Frames::default(), frame: Vec::new() })
     }
 
-    /// The handshake is over.
+    /// Whether the handshake is complete.
     pub(super) fn is_ready(&self) -> bool {
         !self.tls.is_handshaking()
     }
 
-    /// Something waits for room in the kernel's buffer.
+    /// Whether data waits for room in the kernel's buffer.
     pub(super) fn is_full(&self) -> bool {
         self.tls.wants_write()
     }
 
-    /// Reads available bytes, up to a limit, and continues the handshake. Returns the number of bytes read.
+    /// Reads available bytes up to a limit, and continues the handshake. Returns the number of bytes read.
     pub(super) fn read(&mut self, each: &mut dyn FnMut(&mut [u8])) -> Result<usize, End> {
         let mut total = 0;
         while total < BUDGET {
@@ -94,7 +94,7 @@ impl Connection {
                 Err(e) => return Err(e.into()),
             }
             if let Err(e) = self.tls.process_new_packets() {
-                // The alert says why.
+                // The alert tells the other end the reason.
                 let _ = self.write();
                 return Err(io::Error::other(e).into());
             }
@@ -120,7 +120,7 @@ impl Connection {
         }
     }
 
-    /// Sends packets and returns their number. Packets without room are dropped.
+    /// Sends packets and returns their number. Drops packets for which there is no room.
     pub(super) fn send<'a>(&mut self, packets: impl Iterator<Item = &'a [u8]>) -> io::Result<usize> {
         let (mut sent, mut waiting) = (0, 0);
         self.write()?;
@@ -134,7 +134,7 @@ impl Connection {
             }
             self.frame.clear();
             if put_frame(packet, &mut self.frame) {
-                // One TLS record per packet, so the other end can decrypt it as soon as its last byte
+                // Each packet is one TLS record, so that the other end can decrypt the packet as soon as its last byte
                 // arrives.
                 self.tls.writer().write_all(&self.frame)?;
                 waiting += self.frame.len();
@@ -145,10 +145,10 @@ impl Connection {
         Ok(sent)
     }
 
-    /// Answers a stranger like a web server without pages, and closes the connection.
+    /// Answers an unknown client like a web server without pages, and closes the connection.
     pub(super) fn refuse(&mut self) {
         let answer = b"HTTP/1.1 404 Not Found\r\nContent-Length: 0\r\nConnection: close\r\n\r\n";
-        // If there is no room for it, the connection just ends.
+        // Without room for the answer, the connection just ends.
         let _ = self.tls.writer().write_all(answer);
         self.tls.send_close_notify();
         let _ = self.write();

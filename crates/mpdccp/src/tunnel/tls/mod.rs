@@ -1,5 +1,5 @@
-//! Packets over TLS 1.3 on TCP, where UDP is blocked. Everything runs on the data thread. A separate epoll
-//! instance combines the connections of a socket into one descriptor.
+//! Carries packets over TLS 1.3 on TCP, for networks that block UDP. All work is done on the data thread. A separate
+//! epoll instance combines the connections of a socket into one descriptor.
 
 mod certificate;
 mod client;
@@ -20,18 +20,19 @@ use rustix::time::Timespec;
 use std::io;
 use std::net::SocketAddr;
 
-/// The protocol name of HTTPS. Not `h2`, because the server answers strangers in HTTP/1.1.
+/// The ALPN protocol of HTTPS. It is not `h2`, because the server answers unknown clients in HTTP/1.1.
 const ALPN: &[u8] = b"http/1.1";
 
-/// The largest IP packet of a path over TLS, whose size the network does not limit.
+/// The largest IP packet of a path over TLS. The network does not limit it.
 const MTU: u16 = 1500;
 
-/// IP and UDP headers: a packet has the same size as over UDP, so that `auto` changes no sizes.
+/// Size of IP and UDP headers. Packets over TLS have the same size as over UDP, so that switching with `auto` changes
+/// no sizes.
 fn overhead(addr: SocketAddr) -> u16 {
     if addr.is_ipv4() { 28 } else { 48 }
 }
 
-/// The descriptors of a socket.
+/// An epoll instance for the descriptors of a socket.
 struct Poll(OwnedFd);
 
 impl Poll {

@@ -1,4 +1,4 @@
-//! An HTTP proxy: CONNECT, and its answer.
+//! The CONNECT request to an HTTP proxy, and its answer.
 
 use super::connection::End;
 use base64::Engine;
@@ -8,10 +8,10 @@ use std::io::{self, ErrorKind, Read};
 use std::net::{SocketAddr, TcpStream};
 use zeroize::Zeroizing;
 
-/// Largest answer.
+/// Size of the largest accepted answer.
 const ANSWER: usize = 8 << 10;
 
-/// The request for a connection to `to`, with user and password.
+/// The request for a connection to `to`, with user and password if given.
 pub(super) fn request(to: SocketAddr, login: Option<&Secret>) -> Zeroizing<String> {
     let login = login.map(|login| {
         let words = Zeroizing::new(BASE64_STANDARD.encode(login.0.as_bytes()));
@@ -21,9 +21,9 @@ pub(super) fn request(to: SocketAddr, login: Option<&Secret>) -> Zeroizing<Strin
     format!("CONNECT {to} HTTP/1.1\r\nHost: {to}\r\n{login}\r\n").into()
 }
 
-/// Reads the answer: true once it is complete and positive, false while it is incomplete.
+/// Reads the answer. Returns true if it is complete and positive, and false while it is incomplete.
 pub(super) fn accepts(mut stream: &TcpStream, answer: &mut Vec<u8>, has_login: bool) -> Result<bool, End> {
-    // The proxy sends nothing after the head of its answer until this end has sent data.
+    // Read bytewise: the proxy may send the server's data after its answer only once this end has sent data.
     let mut byte = [0];
     while !answer.ends_with(b"\r\n\r\n") {
         match stream.read(&mut byte) {

@@ -1,5 +1,5 @@
-//! A server's TLS connections of one shard and listening address. Until the tunnel has answered a connection,
-//! limits on number, bytes and time apply to it.
+//! The TLS connections of a server's shard at one listening address. Until the tunnel answers on a connection, limits
+//! on number, bytes and time apply.
 
 use super::connection::{Connection, End};
 use super::{MTU, Poll, certificate, now, overhead};
@@ -21,16 +21,17 @@ use std::sync::Arc;
 
 const LISTENER: u64 = 0;
 const TIMER: u64 = 1;
-/// A connection changes its shard at most this often.
+/// Maximum number of times that a connection moves to another shard.
 const MOST_MOVES: u8 = 8;
-/// Unacknowledged bytes end a connection.
+/// A connection ends if sent bytes are not acknowledged for this long.
 const UNACKNOWLEDGED: std::time::Duration = std::time::Duration::from_secs(30);
 
-/// Limits of a listening address of a shard. A stranger is a connection that the tunnel has not answered. A source is an IPv4 address or an
-/// IPv6 /64. Connections of peers are not limited per source, since many may share a NAT.
+/// Limits for one listening address of a shard. A stranger is a connection on which the tunnel has not answered. A
+/// source is an IPv4 address or an IPv6 /64. Connections of peers are not limited per source, because many may share a
+/// NAT.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Limits {
-    /// Maximum number of connections, of strangers, and of strangers of a source.
+    /// Maximum number of connections, of strangers, and of strangers from one source.
     pub(super) all: usize,
     pub(super) strangers: usize,
     pub(super) of_source: usize,
@@ -40,7 +41,7 @@ pub(super) struct Limits {
     /// A connection without a packet in either direction ends after this time, the lifetime of a silent
     /// channel.
     pub(super) idle: Duration,
-    /// Connections accepted per second, and their burst. A handshake takes about 0.1 ms of CPU time.
+    /// Maximum rate of accepted connections per second, and the burst size. A handshake takes about 0.1 ms of CPU time.
     pub(super) per_second: u64,
     pub(super) at_once: u64,
 }
@@ -56,7 +57,7 @@ pub(super) const LIMITS: Limits = Limits {
     at_once: 400,
 };
 
-/// Connections of a source.
+/// Number of connections from one source.
 #[derive(Clone, Copy, Debug, Default)]
 struct Count {
     all: usize,
@@ -75,7 +76,7 @@ struct Guest {
     remote: SocketAddr,
     since: Time,
     last: Time,
-    /// The tunnel has sent a message for a known peer to it.
+    /// Whether the tunnel has sent a message for a known peer over this connection.
     answered: bool,
     received: usize,
     moves: u8,
@@ -86,7 +87,7 @@ pub(crate) struct TlsServer {
     listener: TcpListener,
     timer: OwnedFd,
     armed: bool,
-    /// Only used to look up routes and sizes.
+    /// Only looks up routes and sizes.
     udp: UdpEncapsulation,
     addr: SocketAddr,
     config: Arc<ServerConfig>,
@@ -102,7 +103,7 @@ pub(crate) struct TlsServer {
     drops: BTreeMap<&'static str, u64>,
 }
 
-/// Addresses that count as one source.
+/// The range of addresses that counts as one source.
 fn source(ip: IpAddr) -> IpAddr {
     match ip {
         IpAddr::V6(ip) => Ipv6Addr::from(u128::from(ip) >> 64 << 64).into(),
@@ -111,10 +112,10 @@ fn source(ip: IpAddr) -> IpAddr {
 }
 
 impl TlsServer {
-    /// Listens. Several shards may listen on one address.
+    /// Listens on an address. Several shards may listen on the same address.
     ///
     /// # Errors
-    /// The system's, and those of the certificate's files.
+    /// Errors of the system, and of the certificate files.
     pub(crate) fn new(cfg: &Config, addr: SocketAddr, mark: Option<u32>) -> io::Result<TlsServer> {
         TlsServer::limited(cfg, addr, mark, LIMITS)
     }
@@ -172,7 +173,7 @@ impl TlsServer {
         *self.drops.entry(why).or_default() += 1;
     }
 
-    /// A timer that wakes the loop every second while there are connections.
+    /// Starts a timer that wakes the loop every second while there are connections.
     fn arm(&mut self) {
         let on = !self.guests.is_empty();
         if self.armed != on {
@@ -235,8 +236,8 @@ impl TlsServer {
         }
     }
 
-    /// Whether there is room for another stranger of this source. If there is none, a source with more
-    /// connections loses one.
+    /// Whether another stranger from this source is admitted. If there is no room, a source with more connections loses
+    /// one.
     fn has_room(&mut self, from: IpAddr) -> bool {
         let strangers = match () {
             () if self.guests.len() >= self.limits.all => false,
@@ -289,7 +290,7 @@ impl TlsServer {
         Some(guest)
     }
 
-    /// One stranger less.
+    /// Counts one stranger less.
     fn leave_strangers(&mut self, from: IpAddr) {
         self.strangers -= 1;
         if let Some(count) = self.by_source.get_mut(&from) {
@@ -371,7 +372,7 @@ impl Encapsulation for TlsServer {
         let segment = burst.segment.max(1);
         let packets = burst.bytes.len().div_ceil(segment) as u64;
         let found = self.by_remote.get(&burst.remote).copied();
-        // Any sender may get a cookie; all other messages go only to a peer that has proved its key.
+        // Any sender may receive a cookie. All other messages go only to a peer that has proved its key.
         if let Some(guest) = found.and_then(|id| self.guests.get_mut(&id))
             && !guest.answered
             && !dccp_secure::is_cookie(burst.bytes)
@@ -380,7 +381,7 @@ impl Encapsulation for TlsServer {
             self.leave_strangers(source(burst.remote.ip()));
         }
         let Some((id, guest)) = found.and_then(|id| Some((id, self.guests.get_mut(&id)?))) else {
-            // The client has to connect again; nothing else reaches it.
+            // The client has to reconnect. Until then no packet can reach the client.
             self.stats.tx_link_down += packets;
             return Err(SendError::BufferFull);
         };

@@ -1,18 +1,18 @@
-//! The addresses that a client connects to: its server, or the addresses that the server of its session
-//! advertises. A balancer cannot see in TLS which server a connection is for, so only the advertised
-//! addresses lead to that server.
+//! The addresses to which a client connects: its configured server, or the addresses that the server of its session
+//! advertises. A load balancer cannot see in TLS to which server a connection belongs. Only the advertised addresses
+//! lead to that server.
 
 use std::net::{IpAddr, SocketAddr};
 
 #[derive(Debug)]
 pub(super) struct Targets {
     server: SocketAddr,
-    /// Advertised addresses of the same IP version.
+    /// Advertised addresses of the path's IP version.
     advertised: Vec<IpAddr>,
-    /// Index of the next advertised address; after the last one, the server is next.
+    /// Index of the next advertised address. After the last one, the configured server is next.
     turn: usize,
     current: SocketAddr,
-    /// The path is down, and another server may have accepted the connection.
+    /// The path is down, perhaps because another server accepted the connection.
     redirect: bool,
 }
 
@@ -24,7 +24,7 @@ impl Targets {
         targets
     }
 
-    /// The target of the last connection.
+    /// The target of the latest connection.
     pub(super) fn current(&self) -> SocketAddr {
         self.current
     }
@@ -37,7 +37,7 @@ impl Targets {
         self.current
     }
 
-    /// The connection was not established: the next target is tried.
+    /// The connection was not established, so the next target is tried.
     pub(super) fn on_failed(&mut self) {
         self.turn = self.turn.wrapping_add(1);
     }
@@ -47,7 +47,7 @@ impl Targets {
         self.turn = 0;
     }
 
-    /// Notes the addresses that the session's server advertises; `up` if the path is up.
+    /// Sets the addresses that the server of the session advertises. `up` tells whether the path is up.
     pub(super) fn learn(&mut self, advertised: &[IpAddr], up: bool) {
         self.redirect = !up;
         let fitting = advertised.iter().copied().filter(|ip| ip.is_ipv4() == self.server.is_ipv4());
@@ -57,8 +57,8 @@ impl Targets {
         }
     }
 
-    /// Whether to replace the established connection, because the path over it is down and an advertised
-    /// address was not tried. Happens once, because an advertised address may be unreachable.
+    /// Whether to replace the established connection, because the path over it is down and an advertised address was
+    /// not tried. Returns true only once, because an advertised address may be unreachable.
     pub(super) fn redirects(&mut self) -> bool {
         std::mem::take(&mut self.redirect)
             && !self.advertised.is_empty()
@@ -88,14 +88,14 @@ mod tests {
         }
         assert_eq!(order, [2, 3, 1, 2].map(|last| SocketAddr::new(ip(last), 443)));
         targets.learn(&[ip(2), ip(3)], false);
-        assert!(!targets.redirects(), "it is there");
+        assert!(!targets.redirects(), "the client is connected to the advertised address");
         targets.on_lost();
         assert_eq!(targets.choose().ip(), ip(2));
-        // If the addresses have changed, start with the first.
+        // After a change of the addresses, the first one is tried first.
         targets.on_failed();
         targets.learn(&[ip(4), ip(5)], false);
         assert_eq!(targets.choose().ip(), ip(4));
-        // A path that opens later starts with the known addresses.
+        // A path that opens later starts with the advertised addresses.
         assert_eq!(Targets::new(SocketAddr::new(ip(1), 443), &[ip(4)]).choose().ip(), ip(4));
         // The session has ended.
         targets.learn(&[], false);

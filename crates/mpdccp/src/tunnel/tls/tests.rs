@@ -15,7 +15,7 @@ use std::time::Duration;
 const UNACKNOWLEDGED: Duration = Duration::from_secs(7);
 
 pub(super) fn config() -> Config {
-    // The directory is not writable, so the certificate lasts only for this process.
+    // The state directory is not writable, so the certificate lasts only for this process.
     config_with("state = \"/proc/mpdccp\"")
 }
 
@@ -36,7 +36,7 @@ fn pair() -> [TcpStream; 2] {
     ends
 }
 
-/// Both ends after the handshake, or the client's error and the server's.
+/// Both ends after the handshake. On an error, the errors of the client and of the server.
 fn connected(check: TlsCheck) -> Result<[Connection; 2], String> {
     connected_to(certificate::server(&config())?, check)
 }
@@ -99,7 +99,7 @@ fn packets_pass_both_ways_and_what_does_not_fit_is_dropped() {
     assert_eq!(receive(&mut s, 3), packets);
     assert_eq!(s.send(packets.iter().rev().map(Vec::as_slice)).unwrap(), 3);
     assert_eq!(receive(&mut c, 3)[0], packets[2]);
-    // Nobody reads: the buffers are bounded, and sending does not block.
+    // No end reads: the buffers are bounded, and sending does not block.
     let many = vec![vec![7; usize::from(MTU)]; 100];
     let sent: usize = (0..1_000).map(|_| s.send(many.iter().map(Vec::as_slice)).unwrap()).sum();
     assert!(s.is_full() && sent < 50_000, "{sent} of 100000");
@@ -183,13 +183,16 @@ fn a_client_checks_what_its_file_says() {
     assert!(connected(TlsCheck::None).is_ok());
     let wrong = connected(TlsCheck::Sha256([7; 32])).unwrap_err();
     assert!(wrong.contains("ApplicationVerificationFailure"), "{wrong}");
-    assert!(wrong.contains("the server: Failed") && wrong.contains("AccessDenied"), "it learns why: {wrong}");
+    assert!(
+        wrong.contains("the server: Failed") && wrong.contains("AccessDenied"),
+        "the server learns the reason: {wrong}"
+    );
     let own = certificate::digest(&shared_certificate());
     assert!(connected(TlsCheck::Sha256(own)).is_ok(), "the right digest");
-    // Nobody issued the certificate.
+    // No known authority has issued the certificate.
     let unknown = connected(TlsCheck::Name);
     assert!(unknown.is_err(), "self-signed");
-    // The certificate is public; only the right server has its key.
+    // The certificate is public, but only the right server has its key.
     let stolen = certified(own_certificate(), certificate::own(&elsewhere()).unwrap().1);
     for check in [TlsCheck::None, TlsCheck::Sha256(own)] {
         let wrong = connected_to(stolen.clone(), check).unwrap_err();
@@ -225,7 +228,7 @@ fn the_certificate_stays_the_same() {
     assert_ne!(state("b"), first);
     let file = directory.path().join("a/mpdccp0.tls.pem");
     let mode = std::os::unix::fs::PermissionsExt::mode(&std::fs::metadata(&file).unwrap().permissions());
-    assert_eq!(mode & 0o077, 0, "it has the key");
+    assert_eq!(mode & 0o077, 0, "the file contains the private key");
     // The certificate comes from the owner's files.
     let files = format!("tls_certificate = \"{0}\"\ntls_key = \"{0}\"", file.display());
     assert_eq!(certificate::own(&config_with(&files)).unwrap().0, first);
@@ -239,7 +242,7 @@ fn proxies_accept_or_say_why_not() {
     let ask = |answer: &str, has_login| {
         let [mut proxy, client] = pair();
         let mut read = Vec::new();
-        // In two parts.
+        // The answer arrives in two parts.
         let (begin, end) = answer.split_at(answer.len() / 2);
         proxy.write_all(begin.as_bytes()).unwrap();
         assert!(!proxy::accepts(&client, &mut read, has_login).unwrap());

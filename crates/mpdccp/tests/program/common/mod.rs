@@ -1,4 +1,4 @@
-//! Two network namespaces joined by two veth paths, with a tunnel end in each; all of it is removed on drop.
+//! Two network namespaces, joined by two veth paths, with a tunnel end in each. Dropping the bed removes all of it.
 
 pub(crate) mod spaces;
 pub(crate) mod stream;
@@ -16,10 +16,10 @@ use std::time::{Duration, Instant};
 
 static NEXT: AtomicU32 = AtomicU32::new(0);
 
-/// Path one is IPv4, path two IPv6.
+/// Remote addresses of the paths. Path one uses IPv4, path two IPv6.
 pub(crate) const REMOTE: [&str; 2] = ["192.168.71.2", "fd71::2"];
 pub(crate) const LOCAL: [&str; 2] = ["192.168.71.1", "fd71::1"];
-/// Inner addresses.
+/// Addresses inside the tunnel.
 pub(crate) const CLIENT: [&str; 2] = ["10.71.0.2", "fd71:71::2"];
 pub(crate) const SERVER: [&str; 2] = ["10.71.0.1", "fd71:71::1"];
 
@@ -27,22 +27,22 @@ pub(crate) struct Bed {
     /// Namespaces of the client and the server.
     pub(crate) space: [String; 2],
     directory: tempfile::TempDir,
-    /// Remotes of the client's paths, if they differ from the server's addresses. Several remotes of a path
-    /// are a TOML list.
+    /// Remotes of the client's paths, if they differ from the server's addresses. A TOML list gives a path several
+    /// remotes.
     pub(crate) remote: [String; 2],
-    /// Further prefixes of the server, for the client's file.
+    /// Further prefixes of the server to add to the client's file.
     pub(crate) allowed: String,
-    /// Replacements in an end's file: end, old text, new text.
+    /// Changes to an end's file: end, old text, new text.
     pub(crate) change: Vec<(&'static str, String, String)>,
-    /// Arguments of both ends.
+    /// Extra arguments of both ends.
     pub(crate) arguments: Vec<&'static str>,
     pub(crate) environment: Vec<(&'static str, String)>,
-    /// Limit on descriptors of an end.
+    /// Limit on descriptors of each end.
     pub(crate) descriptors: Option<u32>,
     ends: Vec<Child>,
 }
 
-/// Why the tests cannot run here, if they cannot.
+/// The reason why the tests cannot run here, if any.
 pub(crate) fn missing() -> Option<String> {
     if !rustix::process::geteuid().is_root() {
         return Some("not root".into());
@@ -60,7 +60,7 @@ pub(crate) fn missing() -> Option<String> {
 /// Runs `make` inside a namespace and returns its result.
 pub(crate) fn inside<T: Send + 'static>(space: &str, make: impl FnOnce() -> T + Send + 'static) -> T {
     let space = format!("/run/netns/{space}");
-    // On a separate thread, since it stays in the namespace.
+    // This uses a separate thread, because the thread stays in the namespace.
     let there = move || {
         let space = std::fs::File::open(space).unwrap();
         move_into_link_name_space(space.as_fd(), Some(LinkNameSpaceType::Network)).unwrap();
@@ -103,13 +103,13 @@ fn ip(args: &str) {
     assert!(output.status.success(), "ip {args}: {}", String::from_utf8_lossy(&output.stderr));
 }
 
-/// Reports on the terminal, past the test harness, that this thread's test was skipped, or a part of it.
+/// Reports on the terminal, past the test harness, that this test or a part of it was skipped.
 pub(crate) fn skipped(why: impl std::fmt::Display) {
     let thread = std::thread::current();
     let _ = writeln!(std::io::stderr(), "SKIPPED {}: {why}", thread.name().unwrap_or("a test"));
 }
 
-/// A test bed; prints the reason if it cannot be created.
+/// Creates a test bed. If that fails, prints the reason.
 pub(crate) fn bed() -> Option<Bed> {
     match missing() {
         Some(why) => {
@@ -120,7 +120,7 @@ pub(crate) fn bed() -> Option<Bed> {
     }
 }
 
-/// Waits for a condition with a generous limit for busy machines: a timeout is a real failure.
+/// Waits for a condition. The limit is generous for busy machines, so a timeout is a real failure.
 pub(crate) fn wait_for(what: &str, mut done: impl FnMut() -> bool) {
     let since = Instant::now();
     while !done() {
@@ -159,7 +159,7 @@ impl Bed {
         for (space, addresses) in [(c, LOCAL), (s, REMOTE)] {
             let (prefix, nodad) = if i == 0 { (24, "") } else { (64, "nodad") };
             ip(&format!("-n {space} addr add {}/{prefix} dev p{i} {nodad}", addresses[i]));
-            // Keeps addresses while a link is down, as a network manager does.
+            // This keeps addresses while a link is down, as a network manager does.
             ip(&format!("netns exec {space} sysctl -qw net.ipv6.conf.p{i}.keep_addr_on_down=1"));
             ip(&format!("-n {space} link set p{i} up"));
         }
@@ -169,13 +169,13 @@ impl Bed {
         self.directory.path().join(name)
     }
 
-    /// Starts both ends, with keys unless `common` says otherwise. `common` is added to both configurations;
-    /// addresses have a port only with UDP.
+    /// Starts both ends, with keys unless `common` says otherwise. `common` is added to both configurations. Addresses
+    /// have a port only with UDP.
     pub(crate) fn up(&mut self, common: &str) {
         self.up_with(common, "");
     }
 
-    /// Like [`up`](Self::up), with additions to the client's file.
+    /// Like [`up`](Self::up), with `of_client` added to the client's file.
     pub(crate) fn up_with(&mut self, common: &str, of_client: &str) {
         self.launch_with(common, of_client);
         wait_for("both paths up", || {
@@ -284,13 +284,13 @@ impl Bed {
         let log = std::fs::File::create(self.path(&format!("{name}.log"))).unwrap();
         let mut command = Command::new("sh");
         command.envs(self.environment.iter().cloned());
-        // As a service manager does.
+        // The shell sets WATCHDOG_PID, as a service manager does.
         let limit = self.descriptors.map_or_else(String::new, |n| format!("ulimit -n {n};"));
         command.args(["-c", &format!("{limit} WATCHDOG_PID=$$ exec ip \"$@\""), "sh"]);
         command.args(["netns", "exec", space, env!("CARGO_BIN_EXE_mpdccp"), "tunnel", "up", "--config"]);
         command.arg(self.path(&format!("{name}.toml"))).arg("--trace").arg(self.path(&format!("{name}.csv")));
         command.args(&self.arguments);
-        // The server is the first.
+        // The server is the first end.
         let at = if name == "s" { 0 } else { self.ends.len() };
         self.ends.insert(at, command.stderr(log).stdout(Stdio::null()).spawn().unwrap());
         let socket = self.path(&format!("{name}.sock"));
@@ -318,7 +318,7 @@ impl Bed {
         serde_json::from_slice(&output.stdout).unwrap()
     }
 
-    /// One of the client's paths in its status.
+    /// Returns one of the client's paths from its status.
     pub(crate) fn client_path(&self, name: &str) -> Value {
         let status = self.status("c");
         let paths = status["peers"][0]["paths"].as_array().unwrap();
@@ -330,12 +330,11 @@ impl Bed {
         run("ip", &format!("netns exec {} {command}", self.space[0]))
     }
 
-    /// tshark's output for the client's capture, a line per packet; `None` without tshark.
+    /// Returns tshark's output for the client's capture, one line per packet; `None` without tshark.
     pub(crate) fn decoded(&self, filter: &str) -> Option<String> {
         let lua = concat!(env!("CARGO_MANIFEST_DIR"), "/../../tools/wireshark/mpdccp.lua");
         let mut command = Command::new("tshark");
-        // Tunnelled packets are not decoded: their checksums may be left to a network card that does not
-        // exist.
+        // Inner packets are not decoded: their checksums may be left to a network card, which is missing here.
         command.args(["-X", &format!("lua_script:{lua}"), "-o", "dccp.check_checksum:TRUE", "-r"]);
         match command.arg(self.path("c.pcap")).args(["-Y", filter]).output() {
             Ok(output) => Some(String::from_utf8(output.stdout).unwrap()),
@@ -354,7 +353,7 @@ impl Bed {
 
     /// The process of an end.
     pub(crate) fn pid(&self, end: &str) -> rustix::process::Pid {
-        // In the order of their start.
+        // The ends are listed in the order of their start.
         let at = ["s", "c", "d"].iter().position(|known| *known == end).unwrap();
         rustix::process::Pid::from_child(&self.ends[at])
     }
@@ -380,7 +379,7 @@ impl Bed {
         self.ends[usize::from(end == "c")].wait().unwrap()
     }
 
-    /// The threads of an end: numbers and names.
+    /// The threads of an end: IDs and names.
     pub(crate) fn threads(&self, end: &str) -> Vec<(i32, String)> {
         let tasks = format!("/proc/{}/task", self.pid(end).as_raw_nonzero());
         let name = |task: std::fs::DirEntry| {
@@ -416,7 +415,7 @@ impl Drop for Bed {
             }
         }
         for child in &mut self.ends {
-            // It may be gone already.
+            // Ignore the error: the process may be gone already.
             let _ = child.kill();
             let _ = child.wait();
         }

@@ -1,4 +1,4 @@
-//! Network namespaces by name, files, and tunnel ends in them; all of it is removed on drop.
+//! Network namespaces by name, their files, and tunnel ends in them. Dropping the value removes all of it.
 
 use super::{run, wait_for};
 use serde_json::Value;
@@ -13,7 +13,7 @@ pub(crate) struct Spaces {
 }
 
 impl Spaces {
-    /// Names of namespaces begin with `id`, which identifies the test.
+    /// `id` identifies the test; the names of its namespaces begin with it.
     pub(crate) fn new(id: &str, names: &'static [&'static str]) -> Spaces {
         let id = format!("{id}{}", std::process::id());
         let spaces = Spaces { id, names, directory: tempfile::tempdir().unwrap(), ends: Vec::new() };
@@ -51,7 +51,7 @@ impl Spaces {
         assert!(output.status.success(), "{commands}\n{}", String::from_utf8_lossy(&output.stderr));
     }
 
-    /// The program in a namespace, with these arguments.
+    /// A command that runs the program in a namespace with these arguments.
     pub(crate) fn mpdccp(&self, name: &str, args: &str) -> Command {
         let mut command = self.command(name, env!("CARGO_BIN_EXE_mpdccp"));
         command.args(args.split_whitespace()).stdout(Stdio::null());

@@ -1,4 +1,4 @@
-//! Numbered datagrams through the tunnel.
+//! A stream of numbered datagrams through the tunnel.
 
 use super::{Bed, CLIENT, SERVER, socket, wait_for};
 use std::sync::Arc;
@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-/// Numbered datagrams through the tunnel, one per millisecond, and a thread that counts arrivals.
+/// Sends numbered datagrams through the tunnel, one per millisecond. A thread counts the arrivals.
 pub(crate) struct Stream {
     sent: Arc<AtomicU64>,
     received: Arc<AtomicU64>,
@@ -44,13 +44,13 @@ impl Stream {
         Stream { sent, received, stop, threads }
     }
 
-    /// Waits until `n` more have arrived.
+    /// Waits until `n` more datagrams have arrived.
     pub(crate) fn more(&self, n: u64) {
         let goal = self.received.load(Ordering::Relaxed) + n;
         wait_for("more datagrams", || self.received.load(Ordering::Relaxed) >= goal);
     }
 
-    /// (sent, received)
+    /// Stops sending. Returns the numbers of sent and received datagrams.
     pub(crate) fn finish(self) -> (u64, u64) {
         self.stop.store(true, Ordering::Relaxed);
         for thread in self.threads {

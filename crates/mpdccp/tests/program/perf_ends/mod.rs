@@ -1,4 +1,4 @@
-//! Two ends of `mpdccp perf` on loopback, on the host or in a network namespace that is removed on drop.
+//! Two ends of `mpdccp perf` on loopback. They run on the host, or in a network namespace that is removed on drop.
 
 use crate::common::{missing, skipped};
 use serde_json::Value;
@@ -16,13 +16,13 @@ pub(crate) struct Place {
 }
 
 impl Place {
-    /// Runs both ends on this host, without a namespace. Suitable for UDP, whose ports do not conflict with
+    /// Runs both ends on this host, without a namespace. This suits UDP, whose ports do not conflict with those of
     /// other programs.
     pub(crate) fn host() -> Place {
         Place { space: None }
     }
 
-    /// In a separate namespace; `None`, with the reason on the terminal, if it cannot be created.
+    /// Runs both ends in a separate namespace. Prints the reason and returns `None` if the namespace cannot be created.
     pub(crate) fn namespace(test: &str) -> Option<Place> {
         if let Some(why) = missing() {
             skipped(why);
@@ -41,7 +41,7 @@ impl Place {
             None => Command::new(program),
             Some(space) => {
                 let mut command = Command::new("ip");
-                // `ip` execs the program, so the child process is the program.
+                // `ip` replaces itself by the program (exec), so the child process is the program.
                 command.args(["netns", "exec", space, program]);
                 command
             }
@@ -84,8 +84,8 @@ impl Place {
         Server { child, stdout, port, listening }
     }
 
-    /// Runs a client against a server that is stopped afterwards. `{port}` in the client's arguments is the
-    /// server's port: the UDP port, or with raw encapsulation the DCCP port.
+    /// Runs a client against a server, then stops the server. In the client's arguments, `{port}` stands for the
+    /// server's UDP port, or with raw encapsulation for its DCCP port.
     pub(crate) fn against_server(&self, server: &str, client: &str) -> Output {
         let [_, client] = self.both(server, client);
         client
@@ -99,8 +99,8 @@ impl Place {
         [server.child.wait_with_output().unwrap(), output]
     }
 
-    /// Runs a client with reports; at each report `act` handles the server, until it returns true. Returns
-    /// the client's records and its exit status; it must exit within half a minute after that.
+    /// Runs a client with reports. At each report `act` gets the server, until it returns true; then the client must
+    /// exit within half a minute. Returns the client's records and its exit status.
     pub(crate) fn with_server(
         &self,
         server: &str,
@@ -122,7 +122,7 @@ impl Place {
                 break;
             }
         }
-        // The rest of its output is small enough for the pipe.
+        // The rest of the output is small enough for the pipe's buffer.
         let output = finish_within(Duration::from_secs(30), &args, client);
         while read(&mut records) {}
         server.child.kill().unwrap();
@@ -130,7 +130,7 @@ impl Place {
         (records, output)
     }
 
-    /// Defines names for a namespace, until the result is dropped.
+    /// Defines host names for a namespace, until the returned value is dropped.
     pub(crate) fn hosts(&self, text: &str) -> Hosts {
         let dir = PathBuf::from("/etc/netns").join(self.space.as_ref().unwrap());
         fs::create_dir_all(&dir).unwrap();
@@ -138,14 +138,14 @@ impl Place {
         Hosts(dir)
     }
 
-    /// Runs a server for one client; returns the records of both. `{port}` as above.
+    /// Runs a server for one client; returns the records of both. `{port}` is as in `against_server`.
     pub(crate) fn exchange(&self, server: &str, client: &str) -> [Vec<Value>; 2] {
         let server_args = format!("--json-stream --once {server}");
         let mut server = self.serve(&server_args);
         let client_args = format!("--json-stream {}", client.replace("{port}", &server.port));
         let client = self.run(&client_args);
         let mut ended = finish(&server_args, server.child);
-        // The output is small enough for the pipe.
+        // The output is small enough for the pipe's buffer.
         server.stdout.read_to_end(&mut ended.stdout).unwrap();
         let mut records = [(server_args, ended), (client_args, client)].map(|(args, output)| {
             let text = String::from_utf8(output.stdout).unwrap();
@@ -181,7 +181,7 @@ impl Drop for Place {
     }
 }
 
-/// Waits for a process, at most a minute; a timeout is a failure.
+/// Waits for a process for at most a minute; a timeout is a failure.
 fn finish(args: &str, child: Child) -> Output {
     finish_within(Duration::from_secs(60), args, child)
 }

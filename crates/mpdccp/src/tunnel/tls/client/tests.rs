@@ -9,7 +9,7 @@ use std::thread::JoinHandle;
 
 type Stream = StreamOwned<ServerConnection, TcpStream>;
 
-/// A server of the test on loopback.
+/// A server on loopback.
 struct Host(TcpListener);
 
 impl Host {
@@ -17,7 +17,7 @@ impl Host {
         Host(TcpListener::bind("127.0.0.1:0").unwrap())
     }
 
-    /// With a socket for UDP at the same port, which other programs may have taken.
+    /// Also opens a UDP socket on the same port, and retries if another program has taken the port.
     fn with_udp() -> (Host, UdpSocket) {
         let both = || {
             let host = Host::new();
@@ -30,7 +30,7 @@ impl Host {
         self.0.local_addr().unwrap()
     }
 
-    /// Accepts a connection, and makes the handshake in a thread.
+    /// Accepts a connection, and performs the handshake on a thread.
     fn accept(&self) -> JoinHandle<Stream> {
         let listener = self.0.try_clone().unwrap();
         std::thread::spawn(move || {
@@ -45,7 +45,7 @@ impl Host {
     }
 }
 
-/// The next packet.
+/// The next packet from the stream.
 fn packet(stream: &mut Stream) -> Vec<u8> {
     let mut length = [0; 2];
     stream.read_exact(&mut length).unwrap();
@@ -84,14 +84,14 @@ fn until(client: &mut TlsClient, done: impl Fn(&TlsClient) -> bool) {
     }
 }
 
-/// Runs the client until the thread of the other end is ready.
+/// Runs the client until the thread of the other end is done.
 fn run<T>(client: &mut TlsClient, other: JoinHandle<T>) -> T {
     until(client, |_| other.is_finished());
     turn(client);
     other.join().unwrap()
 }
 
-/// A client that is connected, and the other end.
+/// A connected client, and the other end of its connection.
 fn connected(host: &Host, path: &TlsPath) -> (TlsClient, Stream) {
     let mut client = client(host.addr(), path);
     let other = host.accept();
@@ -110,7 +110,11 @@ fn a_client_names_the_server_and_looks_like_https() {
     let host = Host::new();
     for name in [None, Some("vpn.example.org".to_owned())] {
         let (_, stream) = connected(&host, &TlsPath { name: name.clone(), ..path(host.addr().port()) });
-        assert_eq!(stream.conn.server_name().map(str::to_owned), name, "addresses are no names");
+        assert_eq!(
+            stream.conn.server_name().map(str::to_owned),
+            name,
+            "an address is not sent as a server name"
+        );
         assert_eq!(stream.conn.alpn_protocol(), Some(ALPN));
     }
 }
@@ -119,10 +123,10 @@ fn a_client_names_the_server_and_looks_like_https() {
 fn the_next_connection_carries_the_last_packet_again() {
     let host = Host::new();
     let (mut client, mut stream) = connected(&host, &path(host.addr().port()));
-    assert_eq!(packet(&mut stream), b"first", "it waited for the connection");
+    assert_eq!(packet(&mut stream), b"first", "the packet waited for the connection");
     send(&mut client, b"second").unwrap();
     assert_eq!(packet(&mut stream), b"second");
-    // The next server gets the packet too, because the first server may have been the wrong one.
+    // The next server gets the packet too, because the first may have been the wrong server.
     let other = host.accept();
     drop(stream);
     let mut stream = run(&mut client, other);
@@ -149,14 +153,14 @@ fn failed_attempts_wait_longer_each_time_and_not_all_alike() {
             client.retry_at.since(at).as_nanos()
         })
         .collect();
-    assert!(waits.len() > 40, "the attempts of many clients spread");
+    assert!(waits.len() > 40, "the attempts of many clients are spread over time");
     // The next attempt begins only after the delay.
     let due = client.retry_at;
     client.step(due - Duration::from_nanos(1));
     assert!(matches!(client.link, Link::Idle));
     client.step(due);
     assert!(matches!(client.link, Link::Connecting(_)));
-    // After a good connection the client reconnects at once, and the delay between attempts starts over.
+    // After a working connection the client reconnects immediately, and the delay starts at its minimum again.
     client.ready = true;
     client.on_ready(at);
     client.fail(at, "lost", "tls_lost");
@@ -174,13 +178,13 @@ fn a_path_whose_attempt_failed_is_down_until_the_next_one_succeeds() {
     let remote = client.remote;
     drop((stream, host));
     until(&mut client, |client| !client.ready);
-    assert!(client.check(remote).is_ok(), "it was good, and connects at once");
+    assert!(client.check(remote).is_ok(), "the connection worked, so the client reconnects at once");
     until(&mut client, |client| client.failed);
     assert!(client.check(remote).unwrap_err().to_string().starts_with("TLS: "));
     assert!(matches!(send(&mut client, b"second"), Err(SendError::LinkDown(_))));
     let host = Host(TcpListener::bind(remote).unwrap());
     let other = host.accept();
-    // No packets are sent or arrive meanwhile, so the periodic checks must connect.
+    // No packet is sent or received here, so the periodic checks must connect.
     let due = client.retry_at;
     while now() < due {}
     assert!(client.check(remote).is_err() && matches!(client.link, Link::Connecting(_)));
@@ -194,7 +198,7 @@ fn an_attempt_without_an_answer_ends_after_ten_seconds() {
     let host = Host::new();
     let mut client = client(host.addr(), &path(host.addr().port()));
     let _ = send(&mut client, b"first");
-    // The kernel accepts the connection, but nobody speaks TLS.
+    // The kernel accepts the connection, but no program speaks TLS on it.
     until(&mut client, |client| matches!(client.link, Link::Tls(_)));
     let begun = client.since;
     client.step(begun + CONNECT - Duration::from_nanos(1));
@@ -207,7 +211,7 @@ fn an_attempt_without_an_answer_ends_after_ten_seconds() {
 fn a_host_that_moved_connects_again() {
     let host = Host::new();
     let mut client = client(host.addr(), &path(host.addr().port()));
-    // The connection leaves from an address that the system would not choose now.
+    // The connection uses a source address that the system would not choose now.
     client.bind.addr = ([127, 0, 0, 2], 0).into();
     let other = host.accept();
     let _ = send(&mut client, b"first");
@@ -219,7 +223,7 @@ fn a_host_that_moved_connects_again() {
     assert_eq!(drops(&client, "tls_moved"), 0);
     client.step(looked + LOOK);
     assert_eq!(drops(&client, "tls_moved"), 1);
-    // The new connection leaves from the right address, and is kept.
+    // The new connection uses the right address and stays.
     let _second = run(&mut client, host.accept());
     until(&mut client, |client| client.ready);
     let looked = client.looked_at;
@@ -230,7 +234,7 @@ fn a_host_that_moved_connects_again() {
 #[test]
 fn a_path_that_is_down_goes_to_the_server_of_its_session() {
     let [chosen, own] = [Host::new(), Host::new()];
-    // A separate address, with the same port.
+    // The server has another address with the same port.
     let port = chosen.addr().port();
     drop(own);
     let own = Host(TcpListener::bind(("127.0.0.9", port)).unwrap());
@@ -242,11 +246,11 @@ fn a_path_that_is_down_goes_to_the_server_of_its_session() {
     let other = own.accept();
     client.on_advertised(now, &advertised, false);
     assert_eq!(drops(&client, "tls_redirected"), 1);
-    assert!(matches!(client.link, Link::Connecting(_)), "at once");
+    assert!(matches!(client.link, Link::Connecting(_)), "the client connects at once");
     assert_eq!(
         packet(&mut run(&mut client, other)),
         b"first",
-        "a handshake need not wait for its repetition"
+        "a handshake does not wait for its retransmission"
     );
 }
 
@@ -266,13 +270,17 @@ fn auto_carries_packets_by_udp_while_tls_is_lost_and_closes_it_when_udp_is_back(
     until(&mut client, |client| client.ready);
     send(&mut client, b"second").unwrap();
     assert_eq!((packet(&mut stream), packet(&mut stream)), (b"first".to_vec(), b"second".to_vec()));
-    assert_eq!((client.name(), client.stats().tx_packets), ("tls", 2), "both are counted");
+    assert_eq!(
+        (client.name(), client.stats().tx_packets),
+        ("tls", 2),
+        "packets over UDP and TLS are counted"
+    );
     assert_eq!(client.local_addr().unwrap(), stream.sock.peer_addr().unwrap());
     drop((stream, host));
     until(&mut client, |client| !client.ready);
     send(&mut client, b"third").unwrap();
-    assert_eq!((udp.recv(&mut datagram).unwrap(), client.name()), (5, "tls"), "it connects again");
-    // UDP is back: no connection is wanted.
+    assert_eq!((udp.recv(&mut datagram).unwrap(), client.name()), (5, "tls"), "the client connects again");
+    // UDP works again, so no connection is needed.
     client.choice = Some(Choice::new());
     client.link = Link::Connecting(
         TcpStream::connect(TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap()).unwrap(),
@@ -282,7 +290,7 @@ fn auto_carries_packets_by_udp_while_tls_is_lost_and_closes_it_when_udp_is_back(
     assert_eq!(client.name(), "udp");
 }
 
-/// Behind a balancer another server would answer it, and the channel would have the wrong keys.
+/// Behind a load balancer, another server would answer the last packet, and the channel would have the wrong keys.
 #[test]
 fn a_handshake_waits_for_tls_at_the_next_server() {
     let (host, udp) = Host::with_udp();
@@ -297,7 +305,7 @@ fn a_handshake_waits_for_tls_at_the_next_server() {
 
 #[test]
 fn the_last_packet_over_udp_goes_by_tls_too_when_packets_move() {
-    // Nobody answers over UDP.
+    // No program answers over UDP.
     let (host, _udp) = Host::with_udp();
     let mut client = client(host.addr(), &TlsPath { auto: Some(Over::Udp), ..path(host.addr().port()) });
     client.choice.as_mut().unwrap().on_udp_refused(now());
@@ -311,7 +319,7 @@ fn the_last_packet_over_udp_goes_by_tls_too_when_packets_move() {
         send(&mut client, &[sent; 10]).unwrap();
         std::thread::sleep(std::time::Duration::from_millis(10));
     }
-    assert!(sent > 1, "UDP has time for a last answer");
+    assert!(sent > 1, "UDP gets a last chance to answer");
     assert_eq!((packet(&mut stream), packet(&mut stream)), (vec![sent - 1; 10], vec![sent; 10]));
 }
 
@@ -340,7 +348,7 @@ fn a_server_that_sends_no_packets_is_left() {
 
 #[test]
 fn sizes_and_routes_are_those_of_the_connection() {
-    // Nothing here reaches this address.
+    // No program answers at this address.
     let remote = SocketAddr::from(([203, 0, 113, 1], 443));
     let proxy = Some((([127, 0, 0, 9], 3128).into(), None));
     let client = client(remote, &TlsPath { proxy, ..path(443) });
@@ -350,7 +358,7 @@ fn sizes_and_routes_are_those_of_the_connection() {
     assert_eq!((client.path_mtu(remote).unwrap(), client.device_mtu(remote).unwrap()), (MTU, MTU));
     let auto = TlsPath { auto: Some(Over::Udp), ..path(443) };
     let near = SocketAddr::from(([127, 0, 0, 1], 443));
-    assert!(self::client(near, &auto).path_mtu(near).unwrap() > MTU, "UDP needs the network's");
+    assert!(self::client(near, &auto).path_mtu(near).unwrap() > MTU, "UDP uses the MTU of the network");
 }
 
 #[test]

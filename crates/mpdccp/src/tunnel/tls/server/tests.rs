@@ -26,7 +26,7 @@ impl Served {
         stream
     }
 
-    /// A connection after its handshake, and a packet.
+    /// A connection after its handshake, with one packet sent.
     fn join(&mut self, host: u8) -> Connection {
         let name = ServerName::try_from("vpn.example.org").unwrap();
         let tls = ClientConnection::new(certificate::client(TlsCheck::None).unwrap(), name).unwrap();
@@ -73,7 +73,7 @@ fn peers_behind_one_address_are_as_many_as_they_like_and_strangers_are_not() {
     // The limit does not apply to another source.
     let other = server.connect(2);
     assert_eq!(server.drops("tls_refused_source"), 1);
-    // Strangers that leave make room.
+    // When strangers leave, others are admitted.
     drop((strangers, fourth, other));
     while server.drops("tls_closed") < 4 {
         server.turn();
@@ -105,7 +105,7 @@ fn a_full_server_takes_from_the_source_with_the_most() {
         assert_eq!((server.drops("tls_displaced"), server.drops("tls_refused_full")), (1, 0), "{met}");
         let _more = server.connect(1);
         assert_eq!((server.drops("tls_displaced"), server.drops("tls_refused_full")), (1, 1), "{met}");
-        // The connection that was silent longest has ended.
+        // The connection that was idle longest has ended.
         let mut gone = first;
         let mut ends = gone.iter_mut().map(|client| client.read(&mut |_| {}).is_err());
         assert!(ends.next().unwrap(), "{met}");
@@ -151,7 +151,7 @@ fn a_connection_goes_to_another_shard_a_few_times() {
     for turn in 0..8 {
         let connection = shards[turn % 2].0.give(remote).unwrap();
         shards[1 - turn % 2].0.take(connection);
-        // It keeps the bytes that it has read.
+        // The connection keeps bytes that were read before the move.
         client.send(std::iter::once(&[1; 100][..])).unwrap();
         while shards[1 - turn % 2].turn() == 0 {}
     }
@@ -183,7 +183,7 @@ fn a_full_server_takes_the_one_that_was_silent_longest() {
     for client in &clients {
         server.send(client, &[2; 40]);
     }
-    // The first connection sends; the second receives.
+    // The first connection sends, and the second receives.
     clients[0].send(std::iter::once(&[1; 100][..])).unwrap();
     while server.turn() == 0 {}
     server.send(&clients[1], &[2; 40]);
@@ -228,7 +228,7 @@ fn one_port_serves_ipv4_and_ipv6_and_a_restarted_server() {
         |ip: &str| TlsServer::limited(&config(), SocketAddr::new(ip.parse().unwrap(), port), None, LIMITS);
     let v6 = listen("::");
     assert!(v6.is_ok() || v6.is_err_and(|e| e.raw_os_error() == Some(nix::libc::EAFNOSUPPORT)));
-    // The server closes its connection first, so the kernel keeps the port for a while.
+    // The server closes its connection first, so the kernel reserves the port for a while.
     let mut served = Served(first);
     let client = served.connect(1);
     drop(served);
