@@ -1,5 +1,5 @@
-//! Actions that the host executes for the tunnel. An action is a value: the program executes it, the
-//! simulator and tests read it.
+//! Actions that the host executes for the tunnel. Each action is a value: the program executes it, the simulator and
+//! tests inspect it.
 
 use crate::command::Answer;
 use crate::config::{Config, PathSpec, Secret, TlsCheck};
@@ -15,91 +15,91 @@ use serde::{Deserialize, Serialize};
 use std::collections::VecDeque;
 use std::net::{IpAddr, SocketAddr};
 
-/// An action for the host, in the order of [`crate::Tunnel::poll_action`].
+/// An action for the host. Execute actions in the order in which [`crate::Tunnel::poll_action`] returns them.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Action {
-    /// Open a socket for a path, and with encryption a channel over it. Answered by
+    /// Open a socket for a path, and with encryption a channel over it. The host answers with
     /// [`crate::HostEvent::PathOpened`] or [`crate::HostEvent::PathFailed`].
     OpenPath(OpenPath),
     /// Close a socket and its channel.
     CloseSocket(u32),
-    /// Query the system about a destination. Answered by [`crate::HostEvent::Looked`].
+    /// Ask the system about a destination. The host answers with [`crate::HostEvent::Looked`].
     Look {
         /// The socket.
         socket: u32,
         /// The destination.
         remote: SocketAddr,
-        /// The socket belongs to a path of this end: report to the endpoint if its link is down.
+        /// Whether the socket belongs to a path of this end. If so, tell the endpoint whether the path's link is down.
         own: bool,
     },
-    /// The path over this socket does not answer: it may try another encapsulation.
+    /// The path over this socket does not answer. It may switch to another encapsulation.
     Suspect(u32),
-    /// Connect by TLS to an address that the session's server advertises, if there is one.
+    /// Connect by TLS to an address that the server of the session advertises, if there is one.
     TellServer {
         /// The socket of a path.
         socket: u32,
         /// Addresses that the server advertises.
         advertised: Vec<IpAddr>,
-        /// The path is up: its connection stays.
+        /// Whether the path is up, so that its connection stays.
         up: bool,
     },
-    /// List the interfaces. Answered by [`crate::HostEvent::Interfaces`].
+    /// List the interfaces. The host answers with [`crate::HostEvent::Interfaces`].
     ListInterfaces,
-    /// Resolve a host name. Answered by [`crate::HostEvent::Resolved`].
+    /// Resolve a host name. The host answers with [`crate::HostEvent::Resolved`].
     Resolve(String),
     /// Route a network into the interface.
     AddRoute {
         /// The network.
         net: IpNet,
-        /// The route may exist already.
+        /// Whether to replace a route that exists already.
         replace: bool,
     },
-    /// Delete a route that [`AddRoute`](Self::AddRoute) added; it may not exist any more.
+    /// Delete a route that [`AddRoute`](Self::AddRoute) added. The route may be gone already.
     DeleteRoute(IpNet),
-    /// Change the inner addresses of the interface. Answered by [`crate::HostEvent::AddressesSet`].
+    /// Change the inner addresses of the interface. The host answers with [`crate::HostEvent::AddressesSet`].
     SetAddresses {
         /// Addresses to remove.
         remove: Vec<IpNet>,
         /// Addresses to add.
         add: Vec<IpNet>,
     },
-    /// Change the interface's MTU, bytes. Answered by [`crate::HostEvent::MtuSet`].
+    /// Change the interface's MTU, in bytes. The host answers with [`crate::HostEvent::MtuSet`].
     SetMtu(u16),
-    /// Make the kernel assign packets to these networks to the queues of these shards, replacing earlier
+    /// Make the kernel deliver packets for these networks to the queues of these shards. This replaces earlier
     /// assignments.
     AssignQueues(Vec<(IpNet, u8)>),
-    /// As [`AssignQueues`](Self::AssignQueues), for one more address.
+    /// Like [`AssignQueues`](Self::AssignQueues), but for one more address.
     AssignQueue(IpAddr, u8),
     /// Write a file of the state directory atomically.
     Save(StateFile, String),
-    /// Write a line at [`line_start`], in a file whose lines have equal length.
+    /// Write a line at [`line_start`] into a file in which all lines have the same length.
     SaveLine(StateFile, u32, String),
     /// Mark outer headers this way from now on.
     SetMarking(Marker),
     /// Admit a peer with these keys.
     AddPeer {
-        /// Its number.
+        /// Number of the peer.
         peer: u32,
-        /// Its public key.
+        /// Public key of the peer.
         key: PublicKey,
-        /// The preshared secret of both ends.
+        /// Preshared key of both ends.
         preshared: PresharedKey,
     },
-    /// Drop a peer's channels, and all its packets from now on.
+    /// Drop the channels of a peer, and all its packets from now on.
     RemovePeer(u32),
     /// Change this end's key.
     SetPrivateKey(PrivateKey),
-    /// The peer may be another machine now, or may have lost its keys in a restart: packets wait for a new
-    /// handshake.
+    /// Packets wait for a new handshake, because the peer may be another machine now or may have lost its keys in a
+    /// restart.
     StartOver(u32),
-    /// This end leaves the peer's server. Further channels may open at any server; existing channels
-    /// stay with the old one.
+    /// This end leaves the peer's current server. New channels may open at any server; existing channels stay with the
+    /// old server.
     LeaveServer(u32),
     /// Pass a message to another shard.
     ToShard(u8, ShardMessage),
-    /// Use these name servers for all names; an empty list restores the earlier ones.
+    /// Use these name servers for all names. An empty list restores the earlier name servers.
     SetDns(Vec<IpAddr>),
-    /// Run the owner's program.
+    /// Run the owner's hook program.
     RunHook(Hook),
     /// Pass a command to the proxy's sockets.
     Tcp(mpdccp_proxy::Command),
@@ -109,48 +109,48 @@ pub enum Action {
     Reply(u64, Answer),
     /// Log an event.
     Log(Level, String),
-    /// All shards are alive: tell the service manager.
+    /// All shards are alive. Report this to the service manager.
     Alive,
-    /// Everything is closed: stop.
+    /// Everything is closed. Stop the program.
     Stop,
 }
 
 /// A path to open.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct OpenPath {
-    /// Identifies the answer.
+    /// Number of this request, for the answer.
     pub request: u64,
     /// Number of the peer.
     pub peer: u32,
-    /// Address of this host to send from.
+    /// Address on this host to send from.
     pub local: Option<IpAddr>,
     /// Interface to send through.
     pub interface: Option<String>,
-    /// The peer's address; the port is that of TLS without UDP, and 0 without both.
+    /// The peer's address. Without UDP the port is that of TLS; without UDP and TLS the port is 0.
     pub remote: SocketAddr,
-    /// How it may use TLS, if at all.
+    /// How the path may use TLS; `None` if it may not.
     pub tls: Option<TlsPath>,
 }
 
 /// A path that uses TLS over TCP.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TlsPath {
-    /// Use TLS only while UDP does not answer; the value is the transport at the start. `None`: TLS only.
+    /// `Some`: use TLS only while UDP does not answer; the value is the first transport. `None`: always use TLS.
     pub auto: Option<Over>,
     /// TCP port of the server.
     pub port: u16,
     /// Name of the server.
     pub name: Option<String>,
-    /// Check of the server's certificate.
+    /// How to check the server's certificate.
     pub check: TlsCheck,
-    /// HTTP proxy on the way, with user and password.
+    /// HTTP proxy for the connection, with user and password.
     pub proxy: Option<(SocketAddr, Option<Secret>)>,
     /// Addresses that the server of the current session advertises.
     pub advertised: Vec<IpAddr>,
 }
 
 impl TlsPath {
-    /// The connection of a path of the file.
+    /// How a path of the file connects by TLS.
     pub fn of(
         cfg: &Config,
         spec: &PathSpec,
@@ -169,16 +169,16 @@ impl TlsPath {
     }
 }
 
-/// Message to the owner's program.
+/// A message to the owner's hook program.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Hook {
     /// The event.
     pub event: HookEvent,
     /// Name of the peer.
     pub peer: String,
-    /// Name of the path that the event concerns, if any; on a server, the client's name for its path.
+    /// Name of the path, if the event concerns one. On a server this is the client's name for its path.
     pub path: Option<String>,
-    /// The reason, or empty.
+    /// The reason; may be empty.
     pub why: String,
 }
 
@@ -196,7 +196,7 @@ pub enum HookEvent {
 }
 
 impl HookEvent {
-    /// Name passed to hooks.
+    /// The name of the event that hooks receive.
     pub fn name(self) -> &'static str {
         match self {
             HookEvent::SessionUp => "session-up",
@@ -207,23 +207,24 @@ impl HookEvent {
     }
 }
 
-/// Files of the state directory, each of one tunnel by its interface.
+/// Files of the state directory. Each tunnel has its own, named after its interface.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub enum StateFile {
-    /// Volumes of paths this month.
+    /// Volumes that the paths carried this month.
     Volumes,
     /// Addresses leased to peers.
     Leases,
     /// Time of the newest handshake.
     Timestamp,
-    /// TCP connections that travel as streams, per shard. Obsolete after a restart of the host.
+    /// TCP connections that the tunnel carries as streams, a file per shard. A reboot of the host makes the file
+    /// obsolete.
     Connections,
     /// Measured capacities of paths.
     Capacities,
 }
 
 impl StateFile {
-    /// Suffix of the file's name, after the interface.
+    /// Suffix of the file name after the interface's name.
     pub fn suffix(self) -> &'static str {
         match self {
             StateFile::Volumes => "volumes.json",
@@ -240,7 +241,7 @@ pub fn line_start(line: u32) -> u64 {
     u64::from(line) * LINE as u64
 }
 
-/// Executes [`Action::SaveLine`] on a file's text.
+/// Executes [`Action::SaveLine`] on the text of a file.
 pub fn put_line(file: &mut String, line: u32, text: &str) {
     let start = line_start(line) as usize;
     while file.len() < start + LINE {
@@ -271,7 +272,7 @@ impl Actions {
         self.waiting.push_back(action);
     }
 
-    /// Sets the time of the following log lines.
+    /// Sets the time for the log lines that follow.
     pub(crate) fn at(&mut self, now: Time) -> &mut Actions {
         self.now = now;
         self

@@ -1,5 +1,5 @@
-//! Measured capacities of paths, kept over restarts: a new session or path starts with them (Careful Resume,
-//! RFC 9959).
+//! Stores the measured capacities of paths over restarts. A new session or path starts with its stored capacity
+//! (Careful Resume, RFC 9959).
 
 use crate::Cx;
 use crate::action::{Actions, StateFile};
@@ -10,24 +10,24 @@ use mpdccp_units::{Duration, Rate, Time};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
-/// Interval at which the file is written, for an end that is killed.
+/// Interval between writes of the file, in case the process is killed.
 const EVERY: Duration = Duration::from_secs(60);
 
-/// An entry of the file.
+/// An entry of the file of capacities.
 #[derive(Debug, Serialize, Deserialize)]
 struct Entry {
-    /// Bytes per minimum round-trip time.
+    /// Bytes delivered in one minimum round-trip time.
     window: u64,
     min_rtt_us: u64,
-    /// Seconds since 1970.
+    /// Time of the measurement in seconds since 1970.
     at: u64,
 }
 
-/// Capacities of this end's paths, by peer, path and the peer's address.
+/// Capacities of this end's paths, by peer, path and address of the peer.
 #[derive(Debug)]
 pub(crate) struct Capacities {
     memory: Memory<String>,
-    /// Time since 1970 at [`Time::ZERO`].
+    /// The time since 1970 at [`Time::ZERO`].
     epoch: Duration,
     due: Time,
     changed: bool,
@@ -38,7 +38,7 @@ fn endpoint(peer: &Peer, path: &PathStatus) -> String {
 }
 
 impl Capacities {
-    /// Loads the file of the last run; `wall` is the time since 1970.
+    /// Loads the file that the last run wrote. `wall` is the time since 1970.
     pub(crate) fn new(saved: Option<&str>, now: Time, wall: Duration, out: &mut Actions) -> Capacities {
         let entries: BTreeMap<String, Entry> = saved.map_or_else(BTreeMap::new, |text| {
             serde_json::from_str(text).unwrap_or_else(|e| {
@@ -50,7 +50,7 @@ impl Capacities {
         });
         let mut memory = Memory::new(RESUME_LIFETIME);
         for (endpoint, Entry { window, min_rtt_us, at }) in entries {
-            // If the clock was set back, the entry's age is unknown.
+            // If the clock was set back, the age of the entry is unknown.
             if at <= wall.as_secs() {
                 let min_rtt = Duration::from_micros(min_rtt_us);
                 memory.remember(endpoint, Remembered { window, min_rtt }, Time::from_millis(at * 1_000));
@@ -64,7 +64,7 @@ impl Capacities {
         now + self.epoch
     }
 
-    /// Resumes a peer's paths that are up with their remembered capacities.
+    /// Starts the paths of a peer that are up with their stored capacities.
     pub(crate) fn resume(&mut self, cx: &mut Cx<'_>, peer: &Peer) {
         if !cx.cfg.careful_resume {
             return;
@@ -87,7 +87,7 @@ impl Capacities {
         }
     }
 
-    /// Records the capacities of a peer's paths.
+    /// Stores the current capacities of a peer's paths.
     pub(crate) fn observe(&mut self, cx: &Cx<'_>, peer: &Peer) {
         if !cx.cfg.careful_resume {
             return;
@@ -102,7 +102,7 @@ impl Capacities {
         }
     }
 
-    /// Whether the file is due to be written.
+    /// Whether it is time to write the file.
     pub(crate) fn is_due(&mut self, now: Time) -> bool {
         let due = self.due <= now;
         if due {
@@ -111,7 +111,7 @@ impl Capacities {
         due
     }
 
-    /// Writes the file if it changed.
+    /// Writes the file if it has changed.
     pub(crate) fn save(&mut self, out: &mut Actions) {
         if !std::mem::take(&mut self.changed) {
             return;

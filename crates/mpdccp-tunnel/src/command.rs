@@ -1,10 +1,10 @@
-//! Commands of the tunnel's owner at run time.
+//! Commands that the tunnel's owner gives at run time.
 
 use crate::config::{Config, PathSpec, Prio};
 use dccp_secure::{PresharedKey, PrivateKey, PublicKey};
 use mpdccp_proto::sched::SchedulerKind;
 
-/// A command. One [`crate::Action::Reply`] answers it.
+/// A command. The answer is one [`crate::Action::Reply`].
 #[derive(Clone, Debug)]
 pub enum Command {
     /// Add a path to a client.
@@ -21,7 +21,7 @@ pub enum Command {
         /// Name of the path.
         name: String,
     },
-    /// Change a path's priority, here and at the peer.
+    /// Change the priority of a path at both ends.
     PathPrio {
         /// Name of the peer, if there are several.
         peer: Option<String>,
@@ -30,14 +30,14 @@ pub enum Command {
         /// The priority.
         priority: Prio,
     },
-    /// Change the scheduler of this end.
+    /// Change the scheduler for packets that this end sends.
     Scheduler {
         /// Name of the peer, if there are several.
         peer: Option<String>,
         /// The scheduler.
         kind: SchedulerKind,
     },
-    /// Accept no new clients, and ask the present ones to use another server.
+    /// Accept no new clients, and ask connected clients to use another server.
     Drain,
     /// Apply another configuration, which [`Config::check_change`] has accepted.
     Reload(Box<Config>, Keys),
@@ -45,16 +45,16 @@ pub enum Command {
     ShutDown,
 }
 
-/// An answer.
+/// The answer to a command.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Answer {
-    /// Done.
+    /// The command is done.
     Done,
-    /// Draining; number of remaining clients.
+    /// The server is draining; the value is the number of remaining clients.
     Clients(usize),
-    /// Changes made by a reload, in words.
+    /// The file was reloaded; the value describes the changes.
     Reloaded(String),
-    /// An error in the command or its execution.
+    /// The command is invalid or failed.
     Error(String),
 }
 
@@ -64,7 +64,7 @@ pub type PeerKeys = Option<(PublicKey, PresharedKey)>;
 /// All keys of a configuration.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Keys {
-    /// This end's key; `None` without encryption.
+    /// Private key of this end; `None` without encryption.
     pub own: Option<PrivateKey>,
     /// Keys of each peer, in the order of the configuration.
     pub peers: Vec<PeerKeys>,

@@ -1,8 +1,8 @@
-//! Dropped inner packets, by reason.
+//! Counts dropped inner packets by reason.
 
 macro_rules! reasons {
     ($($(#[$doc:meta])* $name:ident = $word:literal;)*) => {
-        /// Why an inner packet was dropped.
+        /// The reason why an inner packet was dropped.
         #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
         pub enum DropReason {
             $($(#[$doc])* $name,)*
@@ -11,7 +11,7 @@ macro_rules! reasons {
         impl DropReason {
             const ALL: &[DropReason] = &[$(DropReason::$name),*];
 
-            /// Name in status and metrics.
+            /// Name of the reason in status and metrics.
             pub fn name(self) -> &'static str {
                 match self {
                     $(DropReason::$name => $word,)*
@@ -26,35 +26,35 @@ reasons! {
     NotIp = "not_ip";
     /// The interface has no address yet.
     NoAddress = "no_address";
-    /// No peer has its destination in `allowed_ips`.
+    /// No peer has the packet's destination in `allowed_ips`.
     NoPeer = "no_peer";
     /// There is no session with the peer.
     NotConnected = "not_connected";
-    /// Larger than the paths carry; its sender was informed.
+    /// The packet is larger than the paths carry. Its sender was told by ICMP.
     TooBigTold = "too_big_told";
-    /// Larger than the paths carry, and no ICMP answer is allowed.
+    /// The packet is larger than the paths carry, and no ICMP answer is allowed.
     TooBig = "too_big";
-    /// Some of its pieces did not arrive.
+    /// Some pieces of the packet did not arrive.
     Incomplete = "incomplete";
-    /// Arrived from a session that has ended.
+    /// The packet arrived from a session that has ended.
     NoSession = "no_session";
-    /// Arrived with a congestion mark, but its flow does not support ECN.
+    /// The packet arrived with a congestion mark, but its flow does not support ECN.
     CeNotEct = "ce_not_ect";
-    /// A message unknown to this version.
+    /// A tunnel message that this version does not know.
     UnknownControl = "unknown_control";
-    /// Its source is not in the peer's `allowed_ips`.
+    /// The packet's source is not in the peer's `allowed_ips`.
     BadSource = "bad_source";
-    /// Exceeds `receive_rate`.
+    /// The packet exceeds `receive_rate`.
     OverRate = "over_rate";
-    /// A client requested an address, and none was free.
+    /// A client requested an address, but none was free.
     NoAddressToAssign = "no_address_to_assign";
-    /// A super-packet of the interface that cannot be segmented.
+    /// A super-packet of the interface that could not be segmented.
     NotCut = "not_cut";
     /// The interface is down.
     InterfaceDown = "interface_down";
-    /// The kernel refused it.
+    /// The kernel refused the packet.
     RefusedByKernel = "refused_by_kernel";
-    /// The queue of its shard is full.
+    /// The queue of the packet's shard is full.
     OtherShardFull = "other_shard_full";
 }
 

@@ -12,21 +12,21 @@ pub(crate) struct NameServers {
 }
 
 impl NameServers {
-    /// A session opened: name servers behind it can be reached.
+    /// A session opened, so the name servers behind it can be reached.
     pub(crate) fn on_opened(&mut self, cx: &mut Cx<'_>, session: SessionId) {
         if self.open.insert(session) && self.open.len() == 1 && !cx.cfg.dns.is_empty() {
             cx.out.push(Action::SetDns(cx.cfg.dns.clone()));
         }
     }
 
-    /// A session ended. Without open sessions, the earlier name servers are used again.
+    /// A session ended. After the last one, the earlier name servers are restored.
     pub(crate) fn on_closed(&mut self, cx: &mut Cx<'_>, session: SessionId) {
         if self.open.remove(&session) && self.open.is_empty() && !cx.cfg.dns.is_empty() {
             cx.out.push(Action::SetDns(Vec::new()));
         }
     }
 
-    /// The tunnel ends; returns the sessions that are still open.
+    /// The tunnel ends. Returns the sessions that are still open.
     pub(crate) fn end(&mut self, cx: &mut Cx<'_>) -> BTreeSet<SessionId> {
         let open = self.open.clone();
         open.iter().for_each(|session| self.on_closed(cx, *session));

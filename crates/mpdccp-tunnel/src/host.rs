@@ -6,45 +6,45 @@ use std::net::{IpAddr, SocketAddr};
 /// An event on this host, or the answer to an [`crate::Action`].
 #[derive(Clone, Debug, PartialEq)]
 pub enum HostEvent {
-    /// A path has its socket.
+    /// The host opened the socket of a path.
     PathOpened {
         /// Number of the [`crate::OpenPath`] request.
         request: u64,
         /// Number of the socket in [`dccp_proto::Route`]; with encryption it identifies the channel.
         socket: u32,
-        /// MTUs known to the system.
+        /// MTUs that the system knows.
         sizes: Sizes,
-        /// Bytes of headers around each DCCP packet, encryption included.
+        /// Bytes of headers around each DCCP packet, including encryption.
         overhead: u16,
     },
-    /// A path could not get a socket.
+    /// The host could not open the socket of a path.
     PathFailed {
         /// Number of the [`crate::OpenPath`] request.
         request: u64,
-        /// Its interface or address does not exist now, but may appear. Otherwise the user has to
-        /// fix something.
+        /// Whether the interface or address does not exist now, but may appear. Otherwise the user has to fix the
+        /// cause.
         absent: bool,
-        /// The error, and how to fix it.
+        /// What is wrong, and how to fix it.
         why: String,
     },
-    /// The system's information about a destination.
+    /// What the system knows about a destination.
     Looked(Looked),
     /// All interfaces that are up.
     Interfaces(Vec<Interface>),
-    /// Addresses of a host name, or the lookup error.
+    /// Addresses of a host name, or the error of the lookup.
     Resolved {
         /// The name.
         name: String,
-        /// Its addresses.
+        /// Addresses of the name, or the error.
         answer: Result<Vec<IpAddr>, String>,
     },
     /// Interfaces, addresses or routes of this host changed.
     Changed,
-    /// The interface has its addresses, or setting them failed.
+    /// The interface has the new addresses, or setting them failed.
     AddressesSet(Result<(), String>),
-    /// The interface has this MTU, or setting it failed.
+    /// The interface has the new MTU, or setting it failed.
     MtuSet(u16, Result<(), String>),
-    /// Sending to a destination started to fail or works again.
+    /// Sending to a destination has started to fail, or works again.
     Link {
         /// The socket.
         socket: u32,
@@ -66,7 +66,7 @@ pub enum HostEvent {
         socket: u32,
         /// The peer.
         peer: Option<u32>,
-        /// Its new address.
+        /// New address of the peer.
         remote: SocketAddr,
     },
     /// The interface was deleted.
@@ -76,26 +76,26 @@ pub enum HostEvent {
 /// Largest IP packets to a destination, bytes, as far as the system knows.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Sizes {
-    /// Of the whole path. Forged ICMP can influence it.
+    /// Largest packet of the whole path. Forged ICMP messages can change it.
     pub path: Option<u16>,
-    /// Of the outgoing interface.
+    /// Largest packet of the outgoing interface.
     pub device: Option<u16>,
 }
 
-/// The system's information about a destination.
+/// What the system knows about a destination.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Looked {
     /// The socket.
     pub socket: u32,
     /// The destination.
     pub remote: SocketAddr,
-    /// Largest packets.
+    /// Largest packets to the destination.
     pub sizes: Sizes,
-    /// Why nothing can be sent there, if it is a path of this end.
+    /// Why no packet can be sent there, if the socket belongs to a path of this end.
     pub fault: Option<String>,
-    /// Source address on this host, if it is a path of this end.
+    /// Source address on this host, if the socket belongs to a path of this end.
     pub source: Option<IpAddr>,
-    /// Its packets take TLS.
+    /// Whether packets are sent over TLS.
     pub over_tls: bool,
     /// IP bytes that the socket sent and received.
     pub carried: u64,
@@ -110,10 +110,10 @@ pub struct Looked {
 /// An interface that has a carrier.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Interface {
-    /// Its name.
+    /// Name of the interface.
     pub name: String,
-    /// Has an IPv4 address.
+    /// Whether it has an IPv4 address.
     pub v4: bool,
-    /// Has an IPv6 address.
+    /// Whether it has an IPv6 address.
     pub v6: bool,
 }

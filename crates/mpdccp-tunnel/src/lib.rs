@@ -1,4 +1,4 @@
-//! The mpdccp tunnel as a sans-IO state machine: no socket, interface, file, thread or clock.
+//! The mpdccp tunnel as a sans-IO state machine. It has no socket, interface, file, thread or clock of its own.
 //!
 //! The owner reports events to [`Tunnel`] ([`Tunnel::handle_packet`], [`Tunnel::handle_event`],
 //! [`Tunnel::handle_host`], [`Tunnel::handle_command`], [`Tunnel::handle_timeout`]) and executes its actions
@@ -55,14 +55,14 @@ use mpdccp_units::Time;
 use rand_chacha::ChaCha8Rng;
 use rand_core::{RngCore, SeedableRng};
 
-/// Context of each feature.
+/// Context that each feature receives.
 pub(crate) struct Cx<'a> {
     pub(crate) now: Time,
     pub(crate) endpoint: &'a mut Endpoint,
     pub(crate) cfg: &'a Config,
     pub(crate) out: &'a mut Actions,
     pub(crate) ports: &'a mut Ports,
-    /// The tunnel is about to stop.
+    /// Whether the tunnel is about to stop.
     pub(crate) closing: bool,
 }
 
@@ -73,7 +73,7 @@ impl Cx<'_> {
         self.out.push(Action::Reply(id, answer));
     }
 
-    /// Runs the owner's program, if the configuration has one.
+    /// Runs the owner's hook program, if the configuration has one.
     pub(crate) fn hook(&mut self, event: HookEvent, peer: &str, path: Option<&str>, why: &str) {
         if self.cfg.hook.is_some() {
             let hook = Hook { event, peer: peer.into(), path: path.map(Into::into), why: why.into() };
@@ -87,7 +87,7 @@ impl Cx<'_> {
     }
 }
 
-/// Random ports of the range for short-lived use (RFC 6335 section 6).
+/// Random ports from the dynamic range (RFC 6335 section 6).
 #[derive(Debug)]
 pub(crate) struct Ports(ChaCha8Rng);
 

@@ -1,11 +1,11 @@
-//! Limits the log lines about each peer.
+//! Limits the number of log lines about each peer.
 
 use mpdccp_units::{Duration, Time};
 use std::collections::BTreeMap;
 
-/// Burst of lines about a peer, enough for a session of eight paths that opens and fails.
+/// Number of lines about a peer that may be logged at once: enough for a session of eight paths that opens and fails.
 const BURST: u32 = 40;
-/// After a burst, one line per this interval.
+/// After a burst, one line per interval may be logged.
 const EVERY: Duration = Duration::from_secs(3);
 
 /// Token buckets of peers, by their names in the configuration.
@@ -20,8 +20,8 @@ struct Bucket {
 }
 
 impl LogLimit {
-    /// Returns a line about a peer if it may be logged. The first line over the limit announces that lines
-    /// will be left out, and the next logged line says how many were.
+    /// Returns a line about a peer if it may be logged. The first line over the limit announces that lines will be
+    /// suppressed. The next logged line says how many were.
     pub(crate) fn pass(&mut self, now: Time, peer: &str, mut line: String) -> Option<String> {
         let full = || Bucket { tokens: BURST, at: now, left_out: 0 };
         let bucket = self.0.entry(peer.to_owned()).or_insert_with(full);
@@ -64,7 +64,7 @@ mod tests {
             lines[40]
         );
         assert!(limit.pass(at(10_000), "b", "another".into()).is_some());
-        // After a while the full burst is available again.
+        // After a pause the full burst is available again.
         let later = (0..100).filter_map(|n| limit.pass(at(200_000 + n), "a", "again".into())).count();
         assert_eq!(later, 40);
     }

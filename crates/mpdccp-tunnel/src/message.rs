@@ -1,21 +1,21 @@
-//! Messages between the two ends of a tunnel, sent as datagrams of the session. Their first four bits
-//! distinguish them from IP packets.
+//! Messages between the two ends of a tunnel, sent as datagrams of the session. Their first four bits distinguish them
+//! from IP packets.
 
 use ipnet::IpNet;
 use std::net::IpAddr;
 
-/// "Go to another server."
+/// Type of the message that asks a client to use another server.
 const LEAVE: [u8; 2] = [0x10, 1];
 const ASK: [u8; 2] = [0x10, 2];
 const GIVE: [u8; 2] = [0x10, 3];
 const REFUSE: [u8; 2] = [0x10, 4];
 const NAMES: [u8; 2] = [0x10, 5];
-/// Before a stream's number.
+/// This is followed by the number of a stream.
 const PROBE: [u8; 2] = [0x10, 7];
 const ALIVE: [u8; 2] = [0x10, 8];
 /// Longest path name, bytes.
 const LONGEST_NAME: usize = 40;
-/// Largest message: it fits into the smallest IPv4 packet that all hosts accept.
+/// Size of the largest message. It fits into the smallest IPv4 packet that all hosts accept.
 const MAX_MESSAGE: usize = 500;
 
 /// Addresses and routes that a server assigns to a client.
@@ -23,14 +23,14 @@ const MAX_MESSAGE: usize = 500;
 pub(crate) struct Gift {
     pub(crate) addresses: Vec<IpNet>,
     pub(crate) routes: Vec<IpNet>,
-    /// Largest inner packet that the server wants; 0 for no limit.
+    /// Largest inner packet that the server allows; 0 for no limit.
     pub(crate) mtu: u16,
 }
 
-/// Reason why a server assigns nothing.
+/// The reason why a server assigns no address.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Refusal {
-    /// It has no pool.
+    /// The server has no pool.
     NoPool = 1,
     /// The pool is exhausted.
     Exhausted = 2,
@@ -50,16 +50,16 @@ impl Refusal {
 /// A message.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) enum Message {
-    /// A server asks its client to use another server.
+    /// The server asks its client to use another server.
     Leave,
     Ask,
     Give(Gift),
     Refuse(Refusal),
-    /// A client's names of its paths.
+    /// The client's names for its paths.
     Names(Vec<String>),
-    /// Asks whether the host still has the TCP connection that this stream carries.
+    /// Asks whether the host still has the TCP connection of this stream.
     Probe(u64),
-    /// The host still has it.
+    /// The host still has the TCP connection.
     Alive(u64),
 }
 
@@ -149,7 +149,7 @@ impl Message {
     }
 }
 
-/// Whether a name from a peer is acceptable: it goes to logs and terminals.
+/// Whether a name from a peer is acceptable for logs and terminals.
 fn is_name(name: &str) -> bool {
     !name.is_empty()
         && name.len() <= LONGEST_NAME
@@ -187,7 +187,7 @@ mod tests {
     #[test]
     fn truncated_and_invalid_messages_are_rejected() {
         let bytes = Message::Give(gift()).to_bytes();
-        // Whole entries may be missing at the end, but at least one address is required.
+        // Whole entries may be missing at the end, but one address is required.
         let whole = [10, 28, 34];
         for n in 0..bytes.len() {
             assert_eq!(Message::parse(&bytes[..n]).is_some(), whole.contains(&n), "{n} bytes");

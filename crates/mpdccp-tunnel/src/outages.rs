@@ -1,4 +1,4 @@
-//! Failures of a peer's paths: detection and log lines.
+//! Detects and logs failures of a peer's paths.
 
 use crate::Cx;
 use crate::action::{Action, HookEvent};
@@ -9,7 +9,7 @@ use dccp_proto::Route;
 use mpdccp_proto::{PathId, PathState};
 
 impl Peer {
-    /// A path of the session does not answer. The host may know the cause.
+    /// A path of the session does not answer. The host may know the reason.
     pub(crate) fn suspects(&mut self, cx: &mut Cx<'_>, id: PathId) {
         let status = self.status(cx);
         let Some(path) = status.iter().flat_map(|s| &s.paths).find(|path| path.id == id) else { return };
@@ -24,7 +24,7 @@ impl Peer {
         }
     }
 
-    /// A path of the session failed: logs it once until the path is up again.
+    /// A path of the session failed. Logs this once until the path is up again.
     pub(crate) fn fails(&mut self, cx: &mut Cx<'_>, id: PathId, cause: &str) {
         let (path, label) = self.label(cx, id);
         if self.histories.fail(cx.now, &path) {
@@ -35,7 +35,7 @@ impl Peer {
         }
     }
 
-    /// A path's packets took another encapsulation.
+    /// The packets of a path switched to another encapsulation.
     pub(crate) fn on_encapsulation(&mut self, cx: &mut Cx<'_>, looked: &Looked) {
         let name = self.cfg.name.clone();
         let Some(path) = self.open_paths_mut().find(|path| path.socket == looked.socket) else { return };
@@ -51,14 +51,14 @@ impl Peer {
         }
     }
 
-    /// Applies the host's answer: whether a path of this end can send, and its source address.
+    /// Handles an answer of the host: whether a path of this end can send, and its source address.
     pub(crate) fn on_looked(&mut self, cx: &mut Cx<'_>, looked: &Looked) {
         if let Some((id, cause)) = self.doubts.remove(&looked.socket) {
             self.fails(cx, id, looked.fault.as_ref().unwrap_or(&cause));
         }
         let Some(source) = looked.source else { return };
         let Some(path) = self.paths.iter_mut().find(|path| path.socket == looked.socket) else { return };
-        // While lines come and go, the system may choose another line's address for a moment.
+        // While lines come and go, the system may briefly choose the address of another line.
         if self.histories.since(&path.spec.name, false).is_some() {
             return;
         }
@@ -71,8 +71,8 @@ impl Peer {
         }
     }
 
-    /// The system reports that sending through a socket fails or works again. Paths of the session fail by
-    /// their own event; other paths are handled here.
+    /// The system reports that sending through a socket fails or works again. This function handles paths outside the
+    /// session. Paths of the session report failures with their own event.
     pub(crate) fn on_link(&mut self, cx: &mut Cx<'_>, socket: u32, fault: Option<String>) {
         self.histories.note(socket, fault.clone());
         let (Some(why), Some(path)) = (fault, self.paths.iter().find(|path| path.socket == socket)) else {

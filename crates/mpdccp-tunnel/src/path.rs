@@ -1,4 +1,4 @@
-//! A path of this end, waiting or open.
+//! The paths of this end, waiting or open.
 
 use crate::action::TlsPath;
 use crate::config::{PathSpec, Prio};
@@ -11,15 +11,15 @@ use std::net::{IpAddr, SocketAddr};
 #[derive(Clone, Debug)]
 pub(crate) struct WaitingPath {
     pub(crate) spec: PathSpec,
-    /// Reason for waiting: its interface, address or name.
+    /// What the path waits for: its interface, address or name.
     pub(crate) why: String,
-    /// The address of its name that failed last.
+    /// The last address of its name that failed.
     pub(crate) failed: Option<IpAddr>,
-    /// The host is opening it.
+    /// The request to the host, while the host opens the path.
     pub(crate) opening: Option<Opening>,
-    /// The command to answer once the path is open or has failed.
+    /// Number of the command to answer once the path is open or has failed.
     pub(crate) reply: Option<u64>,
-    /// UDP did not answer on its last socket, so the next one begins with TLS.
+    /// Whether the next socket starts with TLS, because UDP did not answer on the last one.
     pub(crate) over_tls: bool,
 }
 
@@ -37,7 +37,8 @@ impl WaitingPath {
         WaitingPath { spec, why: String::new(), failed: None, opening: None, reply: None, over_tls: false }
     }
 
-    /// A path whose socket was closed. The next socket begins with the same transport, UDP or TLS.
+    /// Returns a waiting path in place of one whose socket was closed. The next socket starts with the same transport,
+    /// UDP or TLS.
     pub(crate) fn again(path: &OpenPath) -> WaitingPath {
         WaitingPath { over_tls: path.over_tls, ..WaitingPath::new(path.spec.clone()) }
     }
@@ -47,7 +48,7 @@ impl WaitingPath {
 #[derive(Clone, Debug)]
 pub(crate) struct OpenPath {
     pub(crate) spec: PathSpec,
-    /// Its interface, by name or by pattern.
+    /// The interface of the path, by name or by pattern.
     pub(crate) interface: Option<String>,
     pub(crate) socket: u32,
     pub(crate) remote: SocketAddr,
@@ -55,17 +56,18 @@ pub(crate) struct OpenPath {
     pub(crate) source: Option<IpAddr>,
     pub(crate) mtu: u16,
     pub(crate) overhead: u16,
-    /// Since when it does not work.
+    /// Since when the path does not work.
     pub(crate) bad_since: Option<Time>,
-    /// For a path to an advertised address: whether it has been up.
+    /// Whether a path to an advertised address has been up.
     pub(crate) proved: bool,
-    /// Bytes of its socket charged to its quota so far.
+    /// Bytes of the socket that were charged to the quota so far.
     pub(crate) charged: u64,
-    /// Its quota is used up.
+    /// Whether the quota is used up.
     pub(crate) exhausted: bool,
-    /// Its packets take TLS.
+    /// Whether packets are sent over TLS.
     pub(crate) over_tls: bool,
-    /// Last message to its socket, if the path may use TLS: the addresses that the server advertises, and `true` if the path is up.
+    /// Last message to the socket, if the path may use TLS: the addresses that the server advertises, and whether the
+    /// path is up.
     pub(crate) knows: Option<(Vec<IpAddr>, bool)>,
 }
 
@@ -74,12 +76,12 @@ pub(crate) struct OpenPath {
 pub(crate) struct Leaving {
     pub(crate) session: SessionId,
     pub(crate) paths: Vec<OpenPath>,
-    /// Latest time of its end.
+    /// When the session ends at the latest.
     pub(crate) until: Time,
 }
 
 impl OpenPath {
-    /// Priority in force at this end.
+    /// Priority that this end currently uses.
     pub(crate) fn prio(&self) -> Prio {
         let prio = self.spec.prio();
         if self.exhausted { prio.min(Prio::STANDBY) } else { prio }

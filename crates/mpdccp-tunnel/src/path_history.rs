@@ -1,19 +1,19 @@
-//! History of paths for the log: one line when a path fails, with the cause and the paths that take over, and
-//! one when it is back, with the length of the outage.
+//! History of paths for the log. When a path fails, one line names the cause and the paths that take over. When it is
+//! up again, one line states the length of the outage.
 
 use mpdccp_proto::{PathId, PathState, PathStatus, SessionStatus};
 use mpdccp_units::{Duration, Time};
 use std::collections::BTreeMap;
 
-/// Maximum number of paths and faults remembered per peer: a server's paths have new addresses each time its
-/// clients move.
+/// Maximum number of paths and faults to remember per peer. A server's paths have new addresses each time its clients
+/// move.
 const MOST: usize = 64;
 
-/// State of a path since a point in time.
+/// A state of a path, and since when.
 #[derive(Clone, Copy, Debug)]
 struct History {
     since: Time,
-    /// It failed then, and has not been up since.
+    /// Whether the path failed at that time and has not been up since.
     failed: bool,
 }
 
@@ -26,7 +26,7 @@ pub(crate) struct Histories {
 }
 
 impl Histories {
-    /// A path failed. True unless it had failed before.
+    /// A path failed. Returns true unless it had failed before.
     pub(crate) fn fail(&mut self, now: Time, path: &str) -> bool {
         if self.paths.get(path).is_some_and(|history| history.failed) {
             return false;
@@ -38,7 +38,7 @@ impl Histories {
         true
     }
 
-    /// A path is up. Returns the length of its outage, if it had failed.
+    /// A path is up. Returns the length of its outage if it had failed.
     pub(crate) fn recover(&mut self, now: Time, path: &str) -> Option<Duration> {
         let before = self.paths.get(path).copied();
         if self.paths.len() >= MOST {
@@ -48,7 +48,7 @@ impl Histories {
         before.filter(|history| history.failed).map(|history| now.since(history.since))
     }
 
-    /// A path has another name now.
+    /// A path has a new name.
     pub(crate) fn rename(&mut self, before: &str, now: String) {
         if let Some(history) = self.paths.remove(before) {
             self.paths.insert(now, history);
@@ -60,12 +60,12 @@ impl Histories {
         self.paths.remove(path);
     }
 
-    /// Since when a path is up, or down.
+    /// Since when a path has been up, or has been down.
     pub(crate) fn since(&self, path: &str, up: bool) -> Option<Time> {
         self.paths.get(path).filter(|history| history.failed != up).map(|history| history.since)
     }
 
-    /// Sending through a socket fails for this reason; `None` if it works again.
+    /// Sending through a socket fails for this reason; `None` if sending works again.
     pub(crate) fn note(&mut self, socket: u32, fault: Option<String>) {
         if self.faults.len() >= MOST {
             self.faults.clear();
@@ -76,7 +76,7 @@ impl Histories {
         };
     }
 
-    /// Why a path that was up does not answer, as far as this end knows.
+    /// Why a path that was up does not answer now, as far as this end knows.
     pub(crate) fn cause(&self, now: Time, path: &PathStatus) -> String {
         if let Some(why) = self.faults.get(&path.route.socket) {
             return why.clone();
@@ -94,7 +94,7 @@ impl Histories {
     }
 }
 
-/// The paths that take over the traffic of a failed path; `name` returns a path's name.
+/// Describes which paths take over the traffic of a failed path. `name` returns the name of a path.
 pub(crate) fn instead(
     status: Option<&SessionStatus>,
     failed: Option<PathId>,
@@ -130,7 +130,7 @@ mod tests {
     fn an_outage_begins_once_and_has_a_length() {
         let (mut histories, now) = (Histories::default(), Time::from_millis(1_000));
         assert!(histories.fail(now, "one") && histories.fail(now, "two"));
-        assert!(!histories.fail(now + Duration::from_secs(5), "one"), "it is away already");
+        assert!(!histories.fail(now + Duration::from_secs(5), "one"), "the path has failed already");
         assert_eq!(histories.since("one", false), Some(now));
         let back = now + Duration::from_secs(75);
         assert_eq!(histories.recover(back, "one").map(length), Some("1 min 15 s".into()));

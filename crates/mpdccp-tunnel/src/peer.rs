@@ -1,4 +1,4 @@
-//! A peer and the session with it, which may come and go.
+//! A peer, and the current session with it, if any.
 
 use crate::Cx;
 use crate::action::Action;
@@ -17,30 +17,30 @@ use mpdccp_units::{Duration, Time};
 use std::collections::BTreeMap;
 use std::net::{IpAddr, SocketAddr};
 
-/// Time limit on the first of several paths. With encryption, all paths start a handshake at once, and the first
-/// answer selects another path earlier. The limit doubles after failed attempts, up to the second value, since
-/// paths may be long.
+/// Time limit for an attempt to connect over the first of several paths. With encryption all paths start a handshake at
+/// once, and the first answer selects another path earlier. The limit doubles after failed attempts, up to the second
+/// value, because paths may have a long delay.
 const FIRST_ATTEMPT: (Duration, Duration) = (Duration::from_millis(250), Duration::from_secs(2));
-/// Time limit for a session to open before another path is tried first; it starts again once the server has
+/// Time limit for a session to open. After it, another path is tried first. The time starts again once the server has
 /// answered.
 const OPEN_PATIENCE: Duration = Duration::from_secs(5);
-/// The same limit for a client with several servers, if a path must first detect that UDP does not
-/// answer. The path's new socket at the next server would begin with UDP again.
+/// The same limit for a client with several servers, if a path must first detect that UDP does not answer. With the
+/// shorter limit, the path would start with UDP again at the next server.
 const UDP_PATIENCE: Duration = Duration::from_secs(10);
-/// A peer that had a session a moment ago is retried at once, with a shorter time limit: most server outages
+/// A peer that had a session within this time is retried at once, with a shorter time limit. Most outages of servers
 /// are short, and packets sent while the server starts are lost.
 const MISSED: Duration = Duration::from_secs(35);
 const MISSED_PATIENCE: Duration = Duration::from_millis(1_500);
-/// Delay before a lost session is reopened. It doubles up to the maximum while attempts fail, and to the
-/// second maximum if sessions open and end at once. Delays are shortened at random by up to a quarter.
+/// Delay before a lost session is reopened. While attempts fail, the delay doubles up to the first maximum. If sessions
+/// open but end soon, it doubles up to the second maximum. Each delay is shortened at random by up to a quarter.
 const RETRY: Duration = Duration::from_millis(100);
 const MAX_RETRY: Duration = Duration::from_secs(2);
 const MAX_BRIEF_RETRY: Duration = Duration::from_secs(8);
-/// A session shorter than this counts as a failure for the next delay.
+/// A session that lasted less than this counts as a failed attempt for the next delay.
 const BRIEF: Duration = Duration::from_secs(10);
-/// After this many failed attempts, and each multiple, the log suggests causes.
+/// The log suggests causes each time this number of attempts has failed.
 const HINT_EVERY: u32 = 3;
-/// Maximum number of reasons and addresses remembered for the paths of one peer.
+/// Maximum number of reasons and addresses to remember for the paths of one peer.
 const MOST_REMEMBERED: usize = 64;
 
 /// A peer.
@@ -48,60 +48,61 @@ const MOST_REMEMBERED: usize = 64;
 pub(crate) struct Peer {
     pub(crate) cfg: config::Peer,
     pub(crate) keys: PeerKeys,
-    /// A client's own paths; a server learns its paths from the peer.
+    /// The paths of a client. A server learns its paths from the peer.
     pub(crate) paths: Vec<OpenPath>,
     /// Paths that are not open yet.
     pub(crate) waiting: Vec<WaitingPath>,
     /// Names of paths to advertised addresses that did not answer.
     pub(crate) unanswered: Vec<String>,
     pub(crate) session: Option<SessionId>,
-    /// Sessions with former servers: they carry their connections, and packets until the next session
+    /// Sessions with former servers. They carry their TCP connections. They also carry packets until the next session
     /// is open.
     pub(crate) leaving: Vec<Leaving>,
     /// On a server: whether the peer has requested addresses, and its leased addresses.
     pub(crate) asked: bool,
     pub(crate) leased: Vec<IpAddr>,
     pub(crate) policer: Policer,
-    /// Removed from the configuration.
+    /// Whether the peer was removed from the configuration.
     pub(crate) gone: bool,
-    /// Sizes of inner packets, once a path is up.
+    /// Sizes of inner packets that the paths carry, once a path is up.
     pub(crate) carried: Option<Carried>,
     /// Packets being reassembled from pieces.
     pub(crate) pieces: Pieces,
-    /// The server in use, and since when all paths to it have been down.
+    /// Index of the server in use, and since when all paths to it have been down.
     pub(crate) server: usize,
     pub(crate) silent_since: Option<Time>,
-    /// Whether it has ever proved its key.
+    /// Whether the peer has ever proved its key.
     pub(crate) heard: bool,
-    /// History of its paths for the log, and since when it has no session.
+    /// History of the paths for the log, and since when the peer has no session.
     pub(crate) histories: Histories,
     away_since: Option<Time>,
-    /// Own paths that do not answer, by socket, with the known cause; removed once the host has answered.
+    /// Paths of this end that do not answer, by socket, with the known cause. An entry is removed once the host has
+    /// answered.
     pub(crate) doubts: BTreeMap<u32, (PathId, String)>,
-    /// The client's names of its paths.
+    /// Names that the client gave its paths.
     names: BTreeMap<PathName, String>,
-    /// Addresses to which the other ends of this session's channels moved.
+    /// Addresses to which the other end of each channel of this session has moved.
     places: BTreeMap<u32, SocketAddr>,
-    /// Names and log labels of this session's paths.
+    /// Names and log labels of the paths of this session.
     labels: BTreeMap<PathId, (String, String)>,
-    /// When to connect; `None` for a server, or with a session.
+    /// When to connect; `None` for a server, or while there is a session.
     retry_at: Option<Time>,
     wait: Duration,
-    /// Since when there is a session, and how many sessions in a row were brief.
+    /// When the session opened, and how many sessions in a row were brief.
     pub(crate) opened: Option<Time>,
     brief: u32,
-    /// Failed attempts since the last session.
+    /// Number of failed attempts since the last session.
     failures: u32,
-    /// When to give up a session that does not open.
+    /// When to give up opening the session.
     give_up_at: Option<Time>,
-    /// This time limit started again, because the server has answered.
+    /// Whether that time has been extended because the server answered.
     answered: bool,
-    /// Index of the path that opens the next session.
+    /// Index of the path over which to open the next session.
     first: usize,
 }
 
 impl Peer {
-    /// A peer whose client paths are still to be opened.
+    /// Creates a peer. On a client, its paths are not open yet.
     pub(crate) fn new(cfg: config::Peer, keys: PeerKeys, client: bool) -> Peer {
         let specs = cfg.paths.iter().filter(|_| client).map(|p| p.get_ref().clone());
         Peer {
@@ -142,13 +143,12 @@ impl Peer {
         &self.cfg.name
     }
 
-    /// When [`on_timeout`](Self::on_timeout) or [`servers::watch`](crate::client::servers::watch) has
-    /// something to do.
+    /// When to call [`on_timeout`](Self::on_timeout) or [`servers::watch`](crate::client::servers::watch) next.
     pub(crate) fn next_timeout(&self) -> Option<Time> {
         [self.retry_at, self.give_up_at, self.silence_ends()].into_iter().flatten().min()
     }
 
-    /// Gives up an attempt, or starts one. Returns the session given up.
+    /// Gives up an attempt, or starts one. Returns the session of the attempt that was given up.
     pub(crate) fn on_timeout(&mut self, cx: &mut Cx<'_>) -> Option<SessionId> {
         let late = self.give_up_at.is_some_and(|t| t <= cx.now);
         if late && !self.answered && self.session.is_some_and(|session| cx.endpoint.is_answered(session)) {
@@ -192,8 +192,8 @@ impl Peer {
         if self.paths.is_empty() {
             return;
         }
-        // A different DCCP port each time, so that packets of earlier attempts are not mistaken for this
-        // one's.
+        // Each attempt uses a different DCCP port, so that packets of earlier attempts are not mistaken for packets of
+        // this one.
         let port = cx.ports.next();
         self.first %= self.paths.len();
         let (later, sooner) = self.paths.split_at(self.first);
@@ -216,8 +216,8 @@ impl Peer {
         self.first += 1;
     }
 
-    /// The server answered on this end's path over `socket`. The first answer selects the path that opens the
-    /// session: it arrived before those of slower paths, and some paths may be dead.
+    /// The server answered on this end's path over `socket`. The path of the first answer opens the session: it is
+    /// faster than other paths, and some paths may be down.
     pub(crate) fn on_answered(&mut self, cx: &mut Cx<'_>, socket: u32) {
         let mut paths = self.status(cx).into_iter().flat_map(|status| status.paths);
         let path = paths.find(|path| path.route.socket == socket).map(|path| path.id);
@@ -228,7 +228,7 @@ impl Peer {
         }
     }
 
-    /// A session is open. Returns the length of the outage, if there was a session before.
+    /// A session is open. Returns the length of the outage if there was a session before.
     pub(crate) fn on_opened(&mut self, now: Time) -> Option<Duration> {
         self.give_up_at = None;
         self.failures = 0;
@@ -237,7 +237,7 @@ impl Peer {
         self.away_since.take().map(|at| now.since(at))
     }
 
-    /// A session ended. Returns the number of brief sessions in a row, if it deserves a warning.
+    /// A session ended. Returns the number of brief sessions in a row if that deserves a warning.
     pub(crate) fn on_ended(&mut self, now: Time) -> Option<u32> {
         let opened = self.opened.take()?;
         self.away_since = Some(now);
@@ -249,12 +249,12 @@ impl Peer {
         Some(self.brief).filter(|brief| *brief >= 4 && brief.is_power_of_two())
     }
 
-    /// Whether it had a session a moment ago that was not one of several brief ones.
+    /// Whether the peer recently had a session that was not one of several brief ones.
     fn is_missed(&self, now: Time) -> bool {
         self.brief == 0 && self.away_since.is_some_and(|at| now.since(at) < MISSED)
     }
 
-    /// The session has ended; a client opens another.
+    /// The session has ended. A client opens another one.
     pub(crate) fn on_closed(&mut self, cx: &mut Cx<'_>) {
         self.forget_session();
         self.give_up_at = None;
@@ -268,7 +268,7 @@ impl Peer {
         self.retry_at = Some(cx.now + wait - wait / 4 * chance / 255);
     }
 
-    /// Forgets the session and the state of its paths.
+    /// Clears the session and the state of its paths.
     pub(crate) fn forget_session(&mut self) -> Option<SessionId> {
         self.places.clear();
         self.doubts.clear();
@@ -276,13 +276,13 @@ impl Peer {
         self.session.take()
     }
 
-    /// Stops all attempts.
+    /// Stops all attempts to connect.
     pub(crate) fn shut_down(&mut self) {
         self.retry_at = None;
         self.give_up_at = None;
     }
 
-    /// Adds an open path to the session, or opens a session with it.
+    /// Adds an open path to the session. Without a session, opens one over this path.
     pub(crate) fn add_path(&mut self, cx: &mut Cx<'_>, path: OpenPath) {
         match self.session {
             Some(session) => {
@@ -302,7 +302,7 @@ impl Peer {
         }
     }
 
-    /// The other end of a channel moved.
+    /// The other end of a channel has moved to another address.
     pub(crate) fn on_moved(&mut self, socket: u32, remote: SocketAddr) {
         if self.places.len() >= MOST_REMEMBERED {
             self.places.clear();
@@ -310,7 +310,7 @@ impl Peer {
         self.places.insert(socket, remote);
     }
 
-    /// Current destination of a route.
+    /// The current destination of a route.
     pub(crate) fn place(&self, route: &Route) -> SocketAddr {
         self.places.get(&route.socket).copied().unwrap_or(route.remote)
     }
@@ -352,11 +352,11 @@ impl Peer {
     /// Identifier of this end's path within the session.
     pub(crate) fn path_id(&self, cx: &Cx<'_>, name: &str) -> Option<PathId> {
         let socket = self.paths.iter().find(|p| p.spec.name == name)?.socket;
-        // The newest, in case an earlier one is still listed.
+        // Return the newest match, because an earlier one may still be listed.
         self.status(cx)?.paths.iter().rev().find(|p| p.route.socket == socket).map(|p| p.id)
     }
 
-    /// The configuration of a session's path, if it has one.
+    /// The configuration of a path of the session, if it has one.
     pub(crate) fn cfg_of(&self, path: &PathStatus) -> Option<&PathSpec> {
         let ours = self.paths.iter().find(|p| p.socket == path.route.socket).map(|p| &p.spec);
         let remote = path.route.remote.ip();
@@ -364,14 +364,14 @@ impl Peer {
         ours.or_else(theirs)
     }
 
-    /// The configured name of a path, the peer's name for it, or its address.
+    /// The name of a path: the configured name, the peer's name for it, or its address.
     pub(crate) fn path_name(&self, path: &PathStatus) -> String {
         let told = || self.names.get(&path.name);
         let name = self.cfg_of(path).map(|spec| &spec.name).or_else(told);
         name.cloned().unwrap_or_else(|| path.route.remote.to_string())
     }
 
-    /// A path's name and its label in the log; the last known ones if the path is gone.
+    /// The name of a path and its label in the log. If the path is gone, the last known ones.
     pub(crate) fn label(&mut self, cx: &Cx<'_>, id: PathId) -> (String, String) {
         let status = self.status(cx);
         if let Some(path) = status.as_ref().and_then(|s| s.paths.iter().find(|p| p.id == id)) {
@@ -386,14 +386,14 @@ impl Peer {
         self.labels.get(&id).cloned().unwrap_or_else(|| ("?".into(), "a path".into()))
     }
 
-    /// Asks the host to look at the destinations of this end's paths.
+    /// Asks the host about the destinations of this end's paths.
     pub(crate) fn look_at_own(&self, cx: &mut Cx<'_>) {
         for path in self.open_paths() {
             cx.out.push(Action::Look { socket: path.socket, remote: path.remote, own: true });
         }
     }
 
-    /// Asks the host to look at the destination of one of the session's paths, or of all.
+    /// Asks the host about the destination of one path of the session, or of all.
     pub(crate) fn look(&self, cx: &mut Cx<'_>, only: Option<PathId>) {
         let paths = self.status(cx).into_iter().flat_map(|status| status.paths);
         for path in paths.filter(|path| only.is_none_or(|id| path.id == id)) {
@@ -402,8 +402,8 @@ impl Peer {
         }
     }
 
-    /// Passes the system's path MTU (from ICMP, or a changed interface) to the session as a hint, and the
-    /// interface's MTU as a size to probe: a smaller size from ICMP may be forged.
+    /// Passes the system's MTUs to the session. The path MTU, which comes from ICMP or a changed interface, is a hint.
+    /// The interface's MTU is a size to probe, because a smaller size from ICMP may be forged.
     pub(crate) fn hint_mtu(&self, cx: &mut Cx<'_>, id: PathId, sizes: Sizes) {
         let (Some(session), Some(status)) = (self.session, self.status(cx)) else { return };
         let Some(path) = status.paths.iter().find(|path| path.id == id) else { return };
@@ -416,7 +416,7 @@ impl Peer {
         }
     }
 
-    /// Changes a path's priority, in this and future sessions.
+    /// Changes the priority of a path in this session and in future sessions.
     pub(crate) fn set_prio(&mut self, cx: &mut Cx<'_>, name: &str, priority: Prio) -> Result<(), String> {
         let Some(spec) = self.specs_mut().find(|spec| spec.name == name) else {
             return Err(self.no_such_path());
@@ -426,7 +426,7 @@ impl Peer {
         Ok(())
     }
 
-    /// Passes the priority in force to the session.
+    /// Passes the current priority of a path to the session.
     pub(crate) fn tell_prio(&self, cx: &mut Cx<'_>, name: &str) {
         let open = self.paths.iter().find(|p| p.spec.name == name);
         if let (Some(session), Some(id), Some(path)) = (self.session, self.path_id(cx, name), open) {
@@ -443,8 +443,8 @@ impl Peer {
         }
     }
 
-    /// Applies the file's limits to a path of the session. A server applies its own priority too: the smaller
-    /// of both ends' counts.
+    /// Applies the limits of the file to a path of the session. A server also applies its own priority; the smaller
+    /// priority of both ends counts.
     pub(crate) fn limit_path(&self, cx: &mut Cx<'_>, id: PathId) {
         let (Some(session), Some(status)) = (self.session, self.status(cx)) else { return };
         let path = status.paths.iter().find(|p| p.id == id);
@@ -458,7 +458,7 @@ impl Peer {
         cx.endpoint.cap_path(cx.now, session, id, spec.rate.map(|rate| rate.0));
     }
 
-    /// Applies the file's limits to the session and all its paths.
+    /// Applies the limits of the file to the session and to all its paths.
     pub(crate) fn limit(&self, cx: &mut Cx<'_>) {
         for leaving in &self.leaving {
             cx.endpoint.cap(cx.now, leaving.session, self.cfg.rate.map(|rate| rate.0));

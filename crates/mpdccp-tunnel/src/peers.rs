@@ -1,4 +1,4 @@
-//! All peers, by number, name and session.
+//! All peers. They can be found by number, name and session.
 
 use crate::Cx;
 use crate::command::PeerKeys;
@@ -11,7 +11,7 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::net::SocketAddr;
 use std::ops::{Index, IndexMut};
 
-/// The peers by number; numbers are never reused.
+/// The peers by number. Numbers are never reused.
 #[derive(Debug, Default)]
 pub(crate) struct Peers {
     list: Vec<Peer>,
@@ -50,7 +50,7 @@ impl Peers {
         number
     }
 
-    /// Marks a peer as removed from the configuration. Returns its session.
+    /// Marks a peer as removed from the configuration. Returns the peer's session.
     pub(crate) fn remove(&mut self, number: usize) -> Option<SessionId> {
         let peer = &mut self.list[number];
         peer.gone = true;
@@ -64,7 +64,7 @@ impl Peers {
         Some(session)
     }
 
-    /// Numbers of the peers in the configuration.
+    /// Numbers of the peers that are in the configuration.
     pub(crate) fn present(&self) -> impl Iterator<Item = usize> + use<> {
         let present: Vec<usize> = (0..self.list.len()).filter(|i| !self.list[*i].gone).collect();
         present.into_iter()
@@ -87,7 +87,7 @@ impl Peers {
         self.numbers.get(name).copied()
     }
 
-    /// Numbers of all peers, or of the one with this name, without a scan of the others.
+    /// Numbers of all peers, or of the peer with this name. With a name, the other peers are not scanned.
     pub(crate) fn asked(&self, only: Option<&str>) -> Vec<usize> {
         only.map_or_else(|| self.present().collect(), |name| self.number(name).into_iter().collect())
     }
@@ -104,7 +104,7 @@ impl Peers {
         self.list[number].set_prio(cx, path, priority)
     }
 
-    /// The peer that a command names; without a name, the only peer.
+    /// The peer that a command refers to. Without a name, this is the only peer.
     pub(crate) fn meant(&self, name: Option<&str>) -> Result<usize, String> {
         let names = || self.iter().map(Peer::name).collect::<Vec<_>>().join(", ");
         let mut present = self.present();
@@ -127,7 +127,7 @@ impl Peers {
         &self.sessions
     }
 
-    /// Assigns a session to a peer; returns its earlier session.
+    /// Assigns a session to a peer. Returns the peer's earlier session.
     pub(crate) fn accept(&mut self, number: usize, session: SessionId) -> Option<SessionId> {
         let old = self.list[number].session.replace(session).filter(|old| *old != session);
         if let Some(old) = old {
@@ -142,7 +142,7 @@ impl Peers {
         self.sessions.remove(&session);
     }
 
-    /// Starts or gives up attempts. Returns the peers whose attempts failed.
+    /// Starts attempts to connect, or gives them up. Returns the peers whose attempts failed.
     pub(crate) fn on_timeout(&mut self, cx: &mut Cx<'_>) -> Vec<usize> {
         let mut failed = Vec::new();
         for (number, peer) in self.list.iter_mut().enumerate() {
@@ -157,14 +157,14 @@ impl Peers {
         failed
     }
 
-    /// Sends a message to a peer if it exists.
+    /// Sends a message to a peer, if the peer exists.
     pub(crate) fn tell(&self, cx: &mut Cx<'_>, number: usize, message: &Message) {
         if let Some(peer) = self.get(number) {
             peer.tell(cx, message);
         }
     }
 
-    /// Passes the system's information about a destination to the sessions that use it.
+    /// Passes the system's knowledge about a destination to the sessions that use it.
     pub(crate) fn on_looked(&self, cx: &mut Cx<'_>, looked: &Looked) {
         for (session, path) in cx.endpoint.paths_over(looked.socket, looked.remote) {
             if let Some(number) = self.of(session) {
@@ -173,7 +173,7 @@ impl Peers {
         }
     }
 
-    /// Sending to a destination started to fail or works again.
+    /// Sending to a destination has started to fail, or works again.
     pub(crate) fn on_link(
         &mut self,
         cx: &mut Cx<'_>,
@@ -192,7 +192,7 @@ impl Peers {
         }
     }
 
-    /// The other end of a channel answered. A server has no paths of its own.
+    /// The other end of a channel answered. Does nothing on a server, which has no paths of its own.
     pub(crate) fn on_answered(&mut self, cx: &mut Cx<'_>, socket: u32) {
         let owns = |peer: &&mut Peer| peer.paths.iter().any(|path| path.socket == socket);
         if let Some(peer) = self.iter_mut().find(owns) {
@@ -200,7 +200,7 @@ impl Peers {
         }
     }
 
-    /// The other end of a channel moved.
+    /// The other end of a channel has moved to another address.
     pub(crate) fn on_moved(&mut self, cx: &mut Cx<'_>, socket: u32, peer: Option<u32>, remote: SocketAddr) {
         let Some(number) = peer.map(|n| n as usize).filter(|n| self.get(*n).is_some()) else { return };
         let peer = &mut self.list[number];

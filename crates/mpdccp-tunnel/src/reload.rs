@@ -1,4 +1,4 @@
-//! Applies a new configuration to peers and paths. Unaffected sessions continue undisturbed.
+//! Applies a new configuration to peers and paths. Sessions that it does not affect continue undisturbed.
 
 use crate::Cx;
 use crate::action::Action;
@@ -11,7 +11,7 @@ use crate::peer::Peer;
 use crate::peers::Peers;
 use dccp_secure::PrivateKey;
 
-/// The changes made.
+/// What a reload changed.
 #[derive(Debug, Default)]
 pub(crate) struct Changes {
     rekeyed: bool,
@@ -35,7 +35,7 @@ impl Changes {
         }
     }
 
-    /// The changes in words.
+    /// Describes the changes.
     pub(crate) fn words(&self) -> String {
         let Changes { rekeyed, added, removed, paths, rescheduled, rules_changed } = self;
         format!(
@@ -47,8 +47,8 @@ impl Changes {
     }
 }
 
-/// Applies another configuration: removes peers, adds others, and changes the paths of the rest. `own` is
-/// this end's current key. Appends the numbers of removed peers to `gone`.
+/// Applies another configuration: removes peers, adds peers, and changes the paths of the others. `own` is the current
+/// key of this end. Appends the numbers of removed peers to `gone`.
 pub(crate) fn follow(
     cx: &mut Cx<'_>,
     peers: &mut Peers,
@@ -63,7 +63,7 @@ pub(crate) fn follow(
         ..Changes::default()
     };
     if let Some(key) = keys.own.filter(|key| own.as_ref() != Some(key)) {
-        // A peer that shook hands under the old key must prove that it knows the new one.
+        // A peer whose handshake used the old key must prove that it knows the new one.
         done.rekeyed = true;
         cx.out.push(Action::SetPrivateKey(key.clone()));
         *own = Some(key);
@@ -103,8 +103,8 @@ pub(crate) fn follow(
     done
 }
 
-/// Applies the file to a peer; changes by command stay unless the file changes the same setting. Returns the
-/// number of changed paths.
+/// Applies the file to a peer. A change by command stays, unless the file changes the same setting. Returns the number
+/// of changed paths.
 fn change(cx: &mut Cx<'_>, peers: &mut Peers, paths: &mut Paths, number: usize, new: &config::Peer) -> usize {
     let old = std::mem::replace(&mut peers[number].cfg, new.clone());
     if !cx.cfg.is_client() {
@@ -117,7 +117,7 @@ fn change(cx: &mut Cx<'_>, peers: &mut Peers, paths: &mut Paths, number: usize, 
     for path in &before {
         match after.iter().find(|p| p.name == path.name) {
             Some(next) if next == path => continue,
-            // A new priority or limit needs no new connection.
+            // A new priority or limit does not need a new connection.
             Some(next) if next.unlimited() == path.unlimited() => {
                 limit_anew(cx, &mut peers[number], path, next)
             }
@@ -134,13 +134,13 @@ fn change(cx: &mut Cx<'_>, peers: &mut Peers, paths: &mut Paths, number: usize, 
     changed
 }
 
-/// Applies new limits to a path, and the file's priority if it changed.
+/// Applies new limits to a path. Also applies the file's priority if it has changed.
 fn limit_anew(cx: &mut Cx<'_>, peer: &mut Peer, old: &PathSpec, new: &PathSpec) {
     for spec in peer.specs_mut().filter(|spec| spec.name == new.name) {
         *spec = PathSpec { priority: spec.priority, ..new.clone() };
     }
     if old.prio() != new.prio() {
-        // The path exists, as the old file had it.
+        // Ignore the error: a path of the old file exists.
         let _ = peer.set_prio(cx, &new.name, new.prio());
     }
 }

@@ -1,4 +1,4 @@
-//! Routes into the interface for networks behind the peers. They vanish with the interface.
+//! Routes into the interface for networks behind the peers. The kernel deletes them together with the interface.
 
 use crate::Cx;
 use crate::action::Action;
@@ -9,8 +9,8 @@ use ipnet::IpNet;
 use mpdccp_units::Time;
 use std::collections::BTreeMap;
 
-/// Networks to route into the interface: every peer's `allowed_ips`, the pool and the server's routes, except
-/// those within the interface's own networks. None before the interface has an address.
+/// Networks to route into the interface: every peer's `allowed_ips`, the pool, and the routes from the server. Networks
+/// within the interface's own networks are left out. Empty before the interface has an address.
 pub(crate) fn wanted(cfg: &Config, own: &[IpNet], told: &[IpNet]) -> Vec<IpNet> {
     let mut wanted: Vec<IpNet> = Vec::new();
     if own.is_empty() || cfg.routes != Routes::All {
@@ -27,21 +27,19 @@ pub(crate) fn wanted(cfg: &Config, own: &[IpNet], told: &[IpNet]) -> Vec<IpNet> 
     wanted
 }
 
-/// Routes of a server with `routes = "sessions"`, by peer: a routing daemon announces them while they exist.
-/// They are set even within the interface's own network, because a daemon announces that network only as a
-/// whole.
+/// Routes of a server with `routes = "sessions"`, by peer. A routing daemon announces each route while it exists. The
+/// routes are set even within the interface's own network, which a daemon announces only as a whole.
 #[derive(Debug, Default)]
 pub(crate) struct SessionRoutes {
     set: BTreeMap<usize, Vec<IpNet>>,
-    /// Peers with routes and a session, but without a working path, and since when.
+    /// Peers that have routes and a session but no working path, and since when.
     silent: BTreeMap<usize, Time>,
 }
 
 impl SessionRoutes {
-    /// A peer's session or paths changed: its networks are routed while one of its paths works. A client
-    /// without a working path may have moved to another server. A short outage must not change the
-    /// routes on all routers. So the routes of an open session end only after the silence after which
-    /// clients change servers.
+    /// The session or the paths of a peer changed. Its networks are routed while one of its paths works. A client
+    /// without a working path may have moved to another server, but a short outage must not change the routes on all
+    /// routers. So the routes of an open session are deleted only after the time after which clients change servers.
     pub(crate) fn follow(&mut self, cx: &mut Cx<'_>, peers: &Peers, number: usize) {
         if cx.cfg.routes != Routes::Sessions {
             return;
@@ -55,7 +53,7 @@ impl SessionRoutes {
         }
     }
 
-    /// Deletes the routes of peers that are silent for too long.
+    /// Deletes the routes of peers that have been silent for too long.
     pub(crate) fn watch(&mut self, cx: &mut Cx<'_>) {
         let over: Vec<usize> = self
             .silent
@@ -79,7 +77,7 @@ impl SessionRoutes {
         let after: BTreeMap<usize, Vec<IpNet>> = after.collect();
         let all =
             |routes: &BTreeMap<usize, Vec<IpNet>>| routes.values().flatten().copied().collect::<Vec<_>>();
-        // All in one call, because a network may move from one peer to another.
+        // One call handles all routes, because a network may move from one peer to another.
         change(cx, &all(&self.set), &all(&after), false);
         self.set = after;
         self.silent.clear();
@@ -91,8 +89,8 @@ fn wanted_of(cx: &Cx<'_>, peers: &Peers, number: usize) -> Vec<IpNet> {
     peer.map_or_else(Vec::new, |peer| peer.cfg.allowed_ips.iter().map(IpNet::trunc).collect())
 }
 
-/// Adds new routes, and deletes those no longer wanted. With `renew`, the others may have been lost and are
-/// set again.
+/// Adds new routes, and deletes routes that are no longer needed. With `renew`, all other routes are set again, because
+/// they may have been lost.
 pub(crate) fn change(cx: &mut Cx<'_>, before: &[IpNet], after: &[IpNet], renew: bool) {
     let whole = |net: &&IpNet| net.prefix_len() == 0;
     for net in before.iter().filter(|net| !after.contains(net) && !whole(net)) {
@@ -112,9 +110,9 @@ pub(crate) fn change(cx: &mut Cx<'_>, before: &[IpNet], after: &[IpNet], renew: 
     }
 }
 
-/// Whether a route into the interface would capture the tunnel's own packets; logs a warning if so.
+/// Whether a route into the interface would capture the tunnel's own packets. Logs a warning if so.
 pub(crate) fn swallows(cx: &mut Cx<'_>, net: IpNet) -> bool {
-    // Policy routing sends them another way, and a socket bound to an interface ignores the routes.
+    // Policy routing sends these packets another way. A socket bound to an interface ignores the routes.
     let paths = cx.cfg.peers.iter().flat_map(|p| &p.get_ref().paths).map(|p| p.get_ref());
     let paths = paths.filter(|path| path.interface.is_none() && !cx.cfg.default_route);
     let mut remotes =

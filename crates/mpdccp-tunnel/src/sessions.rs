@@ -1,4 +1,4 @@
-//! Events of sessions.
+//! Handles the events of sessions.
 
 use crate::Cx;
 use crate::action::{Action, HookEvent};
@@ -9,7 +9,7 @@ use crate::path_history;
 use crate::peers::Peers;
 use mpdccp_proto::{Reason, SessionEvent, SessionId};
 
-/// Next action of the caller.
+/// What the caller has to do next.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Next {
     Nothing,
@@ -19,7 +19,7 @@ pub(crate) enum Next {
     Over(usize),
 }
 
-/// Handles an event of a session; the interface's packets have up to `interface_mtu` bytes.
+/// Handles an event of a session. Packets of the interface have up to `interface_mtu` bytes.
 pub(crate) fn on_event(
     cx: &mut Cx<'_>,
     peers: &mut Peers,
@@ -86,7 +86,7 @@ pub(crate) fn on_event(
             peer.note_silence(cx);
         }
         SessionEvent::PathDown(id, why) => match why {
-            // The client tries the next path soon, so the failure of this one says little.
+            // The client will soon try the next path, so this failure needs no log line.
             Reason::NextTried => {}
             Reason::Closed | Reason::ClosedByPeer | Reason::Removed | Reason::Replaced | Reason::Plain => {
                 let (path, label) = peer.label(cx, id);
@@ -108,7 +108,7 @@ pub(crate) fn on_event(
                      check that no other client has the same key"
                 ));
             }
-            // The other end may have restarted and lost the keys.
+            // The other end may have restarted and lost its keys.
             if !peer.paths.is_empty() {
                 cx.out.push(Action::StartOver(number as u32));
             }
@@ -116,13 +116,13 @@ pub(crate) fn on_event(
             peers.forget(session);
             return Next::Over(number);
         }
-        // The tunnel has no private options.
+        // The tunnel does not use private options.
         _ => {}
     }
     Next::Nothing
 }
 
-/// A peer has one session; a second one means that it lost the first.
+/// A peer has only one session. A second session means that the peer lost the first.
 fn accept(
     cx: &mut Cx<'_>,
     peers: &mut Peers,

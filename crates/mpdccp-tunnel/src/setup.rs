@@ -11,13 +11,13 @@ use std::collections::BTreeMap;
 pub struct Setup {
     /// The configuration.
     pub cfg: Config,
-    /// Its keys.
+    /// The keys of the configuration.
     pub keys: Keys,
-    /// Files of the last run.
+    /// Files that the last run wrote.
     pub saved: Saved,
     /// The time since 1970.
     pub wall: Duration,
-    /// Which shard of the server this is, from 0.
+    /// Number of this shard of the server, from 0.
     pub shard: u8,
     /// Random bytes.
     pub seed: [u8; 32],
@@ -25,7 +25,7 @@ pub struct Setup {
     pub alive: Option<Duration>,
 }
 
-/// Files of the last run.
+/// Files that the last run wrote, by kind.
 pub type Saved = BTreeMap<StateFile, String>;
 
 /// Logs that the tunnel is up.

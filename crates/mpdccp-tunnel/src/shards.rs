@@ -1,5 +1,5 @@
-//! Shards: several tunnels of one server, each with its own peers. All know the same peers by the same
-//! numbers; the first shard does the common work.
+//! Shards are several tunnels of one server, each with its own peers. All shards know the same peers by the same
+//! numbers. The first shard does the work common to all.
 
 use crate::message::Message;
 use crate::status::ShardStatus;
@@ -11,26 +11,26 @@ pub struct ShardMessage(pub(crate) Told);
 
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) enum Told {
-    /// To the first shard: this shard is alive.
+    /// To the first shard: the shard with this number is alive.
     Alive(u8),
-    /// To the first shard: a peer requests addresses.
+    /// To the first shard: this peer requests addresses.
     Asks(usize),
-    /// To the others: a peer has another address.
+    /// To the other shards: this peer has another address.
     Leased(usize, IpAddr),
-    /// To the shard of a peer: send it this message.
+    /// To the shard of this peer: send the peer this message.
     Send(usize, Message),
-    /// To the first shard: a peer's packet size changed.
+    /// To the first shard: the packet size of a peer changed.
     Carries { before: Option<u16>, now: Option<u16> },
-    /// To the others: the interface's MTU.
+    /// To the other shards: the MTU of the interface.
     Mtu(u16),
 }
 
-/// Which shard this is.
+/// Number of this shard, and how many there are.
 #[derive(Debug)]
 pub(crate) struct Shard {
     pub(crate) number: u8,
     pub(crate) of: u8,
-    /// On the first shard: the shards that reported since all had.
+    /// On the first shard: which shards have reported in this round.
     heard: Vec<bool>,
 }
 
@@ -39,7 +39,7 @@ impl Shard {
         Shard { number, of, heard: vec![false; of.into()] }
     }
 
-    /// Records that a shard is alive; true if all have reported since this was last true.
+    /// Stores that a shard is alive. Returns true, and starts a new round, once all shards have reported.
     pub(crate) fn all_live(&mut self, number: u8) -> bool {
         if let Some(heard) = self.heard.get_mut(usize::from(number)) {
             *heard = true;
@@ -55,7 +55,7 @@ impl Shard {
         self.number == 0
     }
 
-    /// The shard of a peer's session.
+    /// The shard that has the session of a peer.
     pub(crate) fn home(&self, peer: usize) -> u8 {
         dccp_secure::home(peer as u32, self.of)
     }
@@ -64,7 +64,7 @@ impl Shard {
         self.home(peer) == self.number
     }
 
-    /// Status, if there are several shards. The host fills in its own counters for sockets and interface.
+    /// The status of this shard, if there are several. The host fills in its counters of sockets and interface.
     pub(crate) fn status(&self, sessions: usize, read: u64) -> Option<ShardStatus> {
         let status = ShardStatus {
             shard: self.number,
@@ -90,7 +90,7 @@ mod tests {
         let mut first = Shard::new(0, 3);
         assert_eq!([0, 1, 1, 0].map(|n| first.all_live(n)), [false; 4]);
         assert!(first.all_live(2));
-        assert!(!first.all_live(2), "from the beginning");
+        assert!(!first.all_live(2), "a new round has started");
         assert!(!first.all_live(9), "no such shard");
         assert!(Shard::new(0, 1).all_live(0));
     }

@@ -1,4 +1,4 @@
-//! The tunnel: passes each event to the features in order. Their decisions are in their own files.
+//! The tunnel passes each event to its features in order. Each feature decides in its own file.
 
 use crate::action::{Action, Actions, StateFile};
 use crate::capacities::Capacities;
@@ -32,7 +32,7 @@ use dccp_secure::PrivateKey;
 use mpdccp_proto::{Endpoint, PathStatus, PktInfo, SessionEvent, SessionId};
 use mpdccp_units::{Duration, Time};
 
-/// Time limit for closing.
+/// Time limit for closing the sessions.
 const CLOSE_PATIENCE: Duration = Duration::from_secs(2);
 /// One end of a tunnel, or one shard of a server.
 #[derive(Debug)]
@@ -51,7 +51,7 @@ pub struct Tunnel {
     name_servers: NameServers,
     session_routes: SessionRoutes,
     shard: Shard,
-    /// TCP flows carried as streams, if this host supports that.
+    /// TCP flows carried as streams, if this host supports streams.
     flows: Option<Flows>,
     /// Connections that died with the last run.
     connections: String,
@@ -59,7 +59,7 @@ pub struct Tunnel {
     running: bool,
     failure: Option<String>,
     closing: Option<Time>,
-    /// When to check this host and the paths.
+    /// When to check this host and the paths next.
     watch: Watch,
     ports: Ports,
     out: Actions,
@@ -83,7 +83,7 @@ mod end;
 mod streams;
 
 impl Tunnel {
-    /// A tunnel without an interface: call [`start`](Self::start) once there is one. A client requests its paths meanwhile.
+    /// Creates a tunnel; call [`start`](Self::start) once its interface exists. A client requests its paths before that.
     pub fn new(endpoint: &mut Endpoint, now: Time, setup: Setup) -> Tunnel {
         let Setup { cfg, keys, saved, wall, shard, seed, alive } = setup;
         let mut out = Actions::default();
@@ -96,7 +96,7 @@ impl Tunnel {
             quotas: Quotas::new(file(StateFile::Volumes), &mut out),
             timestamp: Timestamp::new(file(StateFile::Timestamp)),
             assigned: Assigned::new(&cfg),
-            // Only the first shard, otherwise each would overwrite the others' files.
+            // Only the first shard has these files. Otherwise each shard would overwrite the files of the others.
             capacities: Capacities::new(
                 file(StateFile::Capacities).filter(|_| shard == 0),
                 now,
@@ -127,7 +127,7 @@ impl Tunnel {
         tunnel
     }
 
-    /// Server: accepts sessions over sockets whose smallest path MTU is `mtu`, with `overhead` bytes of headers.
+    /// Server: accepts sessions. `mtu` is the smallest path MTU of the sockets, `overhead` the size of their headers.
     pub fn listen(&mut self, endpoint: &mut Endpoint, mtu: u16, overhead: u16) {
         if self.shard.of > 1 {
             endpoint.set_shard(self.shard.number);
@@ -135,7 +135,7 @@ impl Tunnel {
         self.listener.open(&self.cfg, &self.peers, endpoint, (mtu, overhead));
     }
 
-    /// The interface exists, with this MTU: a client connects, a server waits. Sets the routes.
+    /// The interface exists and has this MTU. A client starts to connect, a server waits. Sets the routes.
     pub fn start(&mut self, endpoint: &mut Endpoint, now: Time, mtu: u16) {
         self.running = true;
         self.forward.mtu = InterfaceMtu::new(mtu);
@@ -153,13 +153,13 @@ impl Tunnel {
         }
     }
 
-    /// The largest inner packet that a client's open paths carry; `None` before one is open.
+    /// The largest inner packet that the open paths of a client carry; `None` before a path is open.
     pub fn carried(&self) -> Option<u16> {
         let carried = |peer: &Peer| peer.paths.iter().map(|path| mtu::inner(path.mtu, path.overhead)).max();
         self.peers.iter().filter_map(carried).max()
     }
 
-    /// Error that prevents the tunnel from starting or continuing.
+    /// The error that prevents the tunnel from starting or continuing.
     pub fn failure(&self) -> Option<&str> {
         self.failure.as_deref()
     }
@@ -185,7 +185,7 @@ impl Tunnel {
         servers::next(cx!(self, endpoint, now), &mut self.peers, &mut self.paths, number, why, None);
     }
 
-    /// Handles a packet. Written packets reach the interface with the next burst.
+    /// Handles a packet. Packets to write reach the interface with the next burst.
     #[must_use]
     pub fn handle_packet(&mut self, endpoint: &mut Endpoint, now: Time, packet: Packet) -> Outcome {
         let done = match packet {
@@ -231,17 +231,17 @@ impl Tunnel {
         })
     }
 
-    /// The interface accepted packets.
+    /// Counts packets that the interface accepted.
     pub fn count_written(&mut self, packets: u64, bytes: u64) {
         self.forward.written.count(packets, bytes);
     }
 
-    /// Packets were dropped on the host's side.
+    /// Counts packets that the host dropped.
     pub fn count_drops(&mut self, why: DropReason, packets: u64) {
         self.forward.drops.add(why, packets);
     }
 
-    /// Handles a message between tunnels; first nibble 1 is reserved for them.
+    /// Handles a message between tunnels. Their first four bits are 1, which no IP packet has.
     fn handle_message(
         &mut self,
         endpoint: &mut Endpoint,
@@ -349,7 +349,7 @@ impl Tunnel {
             Next::Over(number) if !cx.closing => self.next_server(endpoint, now, number, "the session ended"),
             Next::Over(number) => {
                 self.peers[number].shut_down();
-                // After this event the endpoint has no state of the session.
+                // After this event the endpoint drops the session's state.
                 if endpoint.sessions().iter().all(|left| *left == session) {
                     self.stop(endpoint, now);
                 }
@@ -406,9 +406,9 @@ impl Tunnel {
         }
     }
 
-    /// When to call [`handle_timeout`](Self::handle_timeout).
+    /// When to call [`handle_timeout`](Self::handle_timeout) next.
     pub fn poll_timeout(&self) -> Option<Time> {
-        // A server may have many peers, without timers of this end: do not scan them. A tunnel that closes connects no more.
+        // A server may have many peers, and none of them has a timer here. A closing tunnel does not connect.
         let ours = self.peers.iter().take_while(|_| self.cfg.is_client() && self.closing.is_none());
         let peers = ours.filter_map(Peer::next_timeout).min();
         let flows = self.flows.as_ref().and_then(|flows| flows.next_timeout(&self.peers));
@@ -447,7 +447,7 @@ impl Tunnel {
         if self.cfg.is_client() {
             peers.iter().for_each(|peer| peer.look_at_own(cx));
         } else if changed {
-            // A server's own interfaces rarely change, and it may have many clients.
+            // A server may have many clients, and its own interfaces rarely change.
             peers.iter().for_each(|peer| peer.look(cx, None));
         }
         if self.closing.is_some() {
@@ -467,7 +467,7 @@ impl Tunnel {
         self.out.waiting.pop_front()
     }
 
-    /// Status of all peers, or of one, without a scan of the others. The host adds its information about sockets and channels.
+    /// Status of all peers or one, without scanning the others. The host adds the state of sockets and channels.
     pub fn status(&self, endpoint: &Endpoint, now: Time, only: Option<&str>) -> Status {
         let here = self.peers.asked(only).into_iter().filter(|number| self.shard.is_home(*number));
         let peers =

@@ -1,20 +1,20 @@
-//! Timing of the periodic checks of this host and the paths, for changes without an event.
+//! Decides when to check this host and the paths periodically. Some changes cause no event.
 
 use mpdccp_units::{Duration, Time};
 
-/// Interval between checks, unless the owner wants a shorter one.
+/// Interval between checks, unless the owner requests a shorter one.
 const WATCH: Duration = Duration::from_secs(1);
-/// Shortest interval between checks when the host reports change after change.
+/// Shortest interval between checks while the host reports many changes.
 const PAUSE: Duration = Duration::from_millis(20);
 
-/// Time of the next check.
+/// Decides when the next check is due.
 #[derive(Debug)]
 pub(crate) struct Watch {
     pub(crate) at: Time,
-    /// Time of the last check, and the interval.
+    /// Time of the last check, and the interval between checks.
     last: Time,
     every: Duration,
-    /// Something about this host changed since then.
+    /// Whether something on this host has changed since the last check.
     changed: bool,
 }
 
@@ -23,13 +23,13 @@ impl Watch {
         Watch { at: now, last: now, every: every.unwrap_or(WATCH).min(WATCH), changed: false }
     }
 
-    /// Something about this host changed.
+    /// Something on this host has changed.
     pub(crate) fn on_change(&mut self, now: Time) {
         self.changed = true;
         self.at = now.max(self.last + PAUSE);
     }
 
-    /// Whether a check is due, and if so, whether something changed since the last one.
+    /// Returns `None` if no check is due. Otherwise returns whether something has changed since the last check.
     pub(crate) fn is_due(&mut self, now: Time) -> Option<bool> {
         if self.at > now {
             return None;

@@ -1,5 +1,5 @@
-//! Addresses that a server advertises in addition to those in its clients' files (RFC 9897 section 3.2.8),
-//! and the client's paths to them.
+//! Addresses that a server advertises in addition to the addresses in its clients' files (RFC 9897 section 3.2.8), and
+//! the client's paths to them.
 
 use crate::Cx;
 use crate::action::Action;
@@ -14,10 +14,10 @@ use std::net::IpAddr;
 /// Time limit for a path to an advertised address to come up.
 const PATIENCE: Duration = Duration::from_secs(8);
 
-/// The paths to join: (name of the path with the same local end, address). `files` are the paths of the file;
-/// they lead to their own remotes.
+/// Returns the paths to join, each as the name of a path with the same local end and an address. `files` are the paths
+/// of the file, which lead to their own remotes.
 fn wanted(policy: JoinAdvertised, files: &[PathSpec], told: &[IpAddr], most: usize) -> Vec<PathSpec> {
-    // Quotas and rates count per path, so another path over the same access network would exceed them.
+    // Quotas and rates count per path. A second path over the same access network would exceed them.
     let bounded = |spec: &&PathSpec| spec.quota.is_some() || spec.rate.is_some();
     let mut found = Vec::new();
     let fresh = |ip: &&IpAddr| !files.iter().any(|spec| spec.remote.ip() == Some(**ip));
@@ -42,13 +42,14 @@ fn wanted(policy: JoinAdvertised, files: &[PathSpec], told: &[IpAddr], most: usi
 }
 
 impl Peer {
-    /// Addresses that the server of this session advertises.
+    /// Addresses that the server of the current session advertises.
     pub(crate) fn advertised(&self, cx: &Cx<'_>) -> Vec<IpAddr> {
         let status = self.status(cx);
         status.iter().flat_map(|s| &s.peer_addresses).map(|(_, ip, _)| *ip).collect()
     }
 
-    /// Tells the sockets that may use TLS what the server advertises. A balancer cannot see in TLS which server a connection is for.
+    /// Tells the sockets that may use TLS which addresses the server advertises. A load balancer cannot see in TLS to
+    /// which server a connection belongs.
     pub(crate) fn tell_server(&mut self, cx: &mut Cx<'_>) {
         if self.paths.iter().all(|path| path.knows.is_none()) {
             return;
@@ -65,14 +66,14 @@ impl Peer {
     }
 }
 
-/// A client joins advertised addresses, and leaves withdrawn ones. Within a session, it does not retry an
-/// address that does not answer (RFC 9897 section 3.4).
+/// Joins newly advertised addresses, and leaves withdrawn ones. Within a session, an address that does not answer is
+/// not tried again (RFC 9897 section 3.4).
 pub(crate) fn follow(cx: &mut Cx<'_>, peers: &mut Peers, paths: &mut Paths) {
     for number in peers.present() {
         let peer = &mut peers[number];
         let told = peer.advertised(cx);
         let mut files: Vec<PathSpec> = peer.specs().filter(|spec| !spec.advertised).cloned().collect();
-        // They opened in random order.
+        // The paths opened in random order.
         files.sort_by(|a, b| a.name.cmp(&b.name));
         let room = cx.cfg.session().max_paths.saturating_sub(files.len());
         let mut wanted = wanted(cx.cfg.join_advertised, &files, &told, room);
@@ -122,6 +123,10 @@ mod tests {
         assert_eq!(names(JoinAdvertised::Mesh, 2), mesh[..2]);
         assert_eq!(names(JoinAdvertised::Pairs, 9), ["a@192.0.2.2", "b@192.0.2.3", "a@2001:db8::2"]);
         let first = wanted(JoinAdvertised::Mesh, &files, &told, 1).remove(0);
-        assert_eq!(first.remote.to_string(), "192.0.2.2:7000", "the port is that of the path it leaves like");
+        assert_eq!(
+            first.remote.to_string(),
+            "192.0.2.2:7000",
+            "the port is that of the path with the same local end"
+        );
     }
 }

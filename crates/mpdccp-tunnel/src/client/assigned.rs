@@ -1,4 +1,4 @@
-//! Inner addresses: from the file, or requested from the server.
+//! Inner addresses of this end: from the file, or assigned by the server.
 
 use crate::Cx;
 use crate::action::Action;
@@ -10,23 +10,23 @@ use crate::routes;
 use ipnet::IpNet;
 use mpdccp_units::{Duration, Time};
 
-/// Intervals of a client's requests: without an answer, after a refusal, and with an assignment (the server's
-/// file may change).
+/// Intervals between a client's requests: without an answer, after a refusal, and after an assignment. The last is
+/// needed because the server's file may change.
 const UNANSWERED: Duration = Duration::from_secs(1);
 const REFUSED: Duration = Duration::from_secs(5);
 const ANSWERED: Duration = Duration::from_secs(30);
 
-/// The current addresses.
+/// The current inner addresses.
 #[derive(Debug, Default)]
 pub(crate) struct Assigned {
     /// Addresses of the interface.
     pub(crate) nets: Vec<IpNet>,
-    /// Routes from the server.
+    /// Routes that the server assigned.
     told: Vec<IpNet>,
     gift: Option<Gift>,
-    /// The assignment that the host is applying, with its routes.
+    /// The assignment, with its routes, that the host is applying.
     setting: Option<(Gift, Vec<IpNet>)>,
-    /// Reason for having no addresses, or outdated ones.
+    /// The reason why the addresses are missing or outdated.
     why: Option<String>,
     ask_at: Time,
 }
@@ -41,18 +41,19 @@ impl Assigned {
         routes::wanted(cfg, &self.nets, &self.told)
     }
 
-    /// Largest inner packet the server wants.
+    /// Largest inner packet that the server allows.
     pub(crate) fn mtu(&self) -> Option<u16> {
         self.gift.as_ref().map(|gift| gift.mtu).filter(|mtu| *mtu > 0)
     }
 
-    /// Reason why a client has no addresses from its server, or outdated ones.
+    /// The reason why a client has no addresses from its server, or only outdated ones.
     pub(crate) fn error(&self, cfg: &Config) -> Option<String> {
         let waiting = || "the server has not assigned one yet".to_owned();
         self.why.clone().or_else(|| (cfg.addresses.auto && self.nets.is_empty()).then(waiting))
     }
 
-    /// Requests addresses from the server if the file says so: at once after a session has opened, later at intervals.
+    /// Requests addresses from the server if the file asks for that: at once after a session has opened, then at
+    /// intervals.
     pub(crate) fn ask(&mut self, cx: &mut Cx<'_>, peer: &Peer, opened: bool) {
         if !cx.cfg.addresses.auto || (self.ask_at > cx.now && !opened) {
             return;
@@ -79,7 +80,7 @@ impl Assigned {
             return self.not_taken(cx, peer, why);
         }
         for net in &mut gift.addresses {
-            // An address brings a route to the network around it, which may not be allowed.
+            // An address adds a route to its network, which `allowed_ips` may not allow.
             if !may_route(allowed, net) {
                 *net = net.addr().into();
             }
@@ -113,7 +114,7 @@ impl Assigned {
         self.told = told;
         self.gift = Some(gift);
         self.why = None;
-        // Routes may have vanished with the old addresses.
+        // Routes may have been deleted together with the old addresses.
         routes::change(cx, &before, &self.routes(cx.cfg), true);
         let list = |nets: &[IpNet]| nets.iter().map(|net| net.to_string()).collect::<Vec<_>>().join(", ");
         let told = match self.told.as_slice() {
@@ -123,7 +124,7 @@ impl Assigned {
         cx.out.info(format!("peer {}: assigned {}{told}", peer.name(), list(&self.nets)));
     }
 
-    /// Logs once why there are no new addresses.
+    /// Logs once why the new addresses are not used.
     fn not_taken(&mut self, cx: &mut Cx<'_>, peer: &Peer, why: String) {
         if self.why.as_ref() != Some(&why) {
             cx.out.error(format!("peer {}: no addresses assigned: {why}", peer.name()));
@@ -132,13 +133,13 @@ impl Assigned {
     }
 }
 
-/// Whether the server may have a network routed into the interface. A prefix of length 0 in `allowed_ips`
-/// does not allow it: only `default_route` routes everything.
+/// Whether the server may route this network into the interface. A prefix of length 0 in `allowed_ips` does not allow
+/// that: only `default_route` routes all traffic.
 fn may_route(allowed: &[IpNet], net: &IpNet) -> bool {
     allowed.iter().any(|a| a.prefix_len() > 0 && a.contains(net))
 }
 
-/// The server's routes that this end allows and that do not capture the tunnel's own packets.
+/// The server's routes, without those that this end does not allow or that would capture the tunnel's own packets.
 fn usable_routes(cx: &mut Cx<'_>, allowed: &[IpNet], told: &[IpNet]) -> Vec<IpNet> {
     let mut usable = Vec::new();
     for net in told {

@@ -1,5 +1,5 @@
-//! Sessions with servers that the client has left at their request: they carry their TCP connections until
-//! these end, and packets until the next session is open and routed.
+//! Sessions with servers that the client has left at their request. Such a session carries its TCP connections until
+//! they end. It carries packets until the next session is open and routed.
 
 use crate::Cx;
 use crate::action::Action;
@@ -10,14 +10,14 @@ use dccp_proto::Route;
 use mpdccp_proto::{PathId, SessionId, SessionStatus};
 use mpdccp_units::Duration;
 
-/// Time for routers behind the servers to learn the route to the next server. Until then packets for the
-/// client reach the former server.
+/// How long routers behind the servers need to learn the route to the next server. Until then, packets for the client
+/// reach the former server.
 const SETTLE: Duration = Duration::from_secs(2);
-/// Longest time that a session with a former server may stay.
+/// Longest time that a session with a former server stays open.
 const LONGEST: Duration = Duration::from_secs(3_600);
 
 impl Peer {
-    /// Keeps the current session, with its paths, for its connections. The next session gets other paths.
+    /// Keeps the current session with its paths for its TCP connections. The next session uses other paths.
     pub(crate) fn set_aside(&mut self, cx: &mut Cx<'_>) {
         let Some(session) = self.session else { return };
         let paths = std::mem::take(&mut self.paths);
@@ -26,8 +26,8 @@ impl Peer {
         self.leaving.push(Leaving { session, paths, until: cx.now + LONGEST });
     }
 
-    /// The session that carries packets: the one with the former server, until the next server's session
-    /// is open.
+    /// The session that carries packets. Until the session with the next server is open, this is the session with the
+    /// former server.
     pub(crate) fn packet_session(&self) -> Option<SessionId> {
         let left = self.leaving.last().filter(|_| self.opened.is_none());
         left.map(|leaving| leaving.session).or(self.session)
@@ -60,7 +60,7 @@ impl Peer {
 }
 
 impl Leaving {
-    /// The session's paths with this name, with their identifiers.
+    /// The identifiers of the session's paths with this name.
     fn numbers(
         &self,
         status: Option<SessionStatus>,
@@ -74,8 +74,8 @@ impl Leaving {
     }
 }
 
-/// Ends a session with a former server once it carries no connection and the next session has settled,
-/// or once it has stayed too long.
+/// Ends a session with a former server. The session ends once it carries no connection and the next session has
+/// settled, or when its time limit has passed.
 pub(crate) fn watch(cx: &mut Cx<'_>, peers: &Peers, carries: impl Fn(SessionId) -> bool) {
     for peer in peers.iter() {
         let settled = peer.opened.is_some_and(|at| cx.now.since(at) >= SETTLE);
@@ -87,8 +87,8 @@ pub(crate) fn watch(cx: &mut Cx<'_>, peers: &Peers, carries: impl Fn(SessionId) 
     }
 }
 
-/// Removes a path by name, and ends sessions with former servers if they have no other path. Returns
-/// the removed paths.
+/// Removes a path by name from the sessions with former servers, and ends sessions without another path. Returns the
+/// removed paths.
 pub(crate) fn remove_path(cx: &mut Cx<'_>, peer: &mut Peer, name: &str) -> Vec<OpenPath> {
     let mut gone = Vec::new();
     for leaving in &mut peer.leaving {
@@ -103,13 +103,13 @@ pub(crate) fn remove_path(cx: &mut Cx<'_>, peer: &mut Peer, name: &str) -> Vec<O
     gone
 }
 
-/// Handles the end of a session with a former server; returns the session's paths.
+/// Handles the end of a session with a former server. Returns the session's paths.
 pub(crate) fn ended(cx: &mut Cx<'_>, peer: &mut Peer, session: SessionId) -> Vec<OpenPath> {
     cx.out.info(format!("peer {}: the session with the previous server is closed", peer.cfg.name));
     peer.leaving.extract_if(.., |leaving| leaving.session == session).flat_map(|gone| gone.paths).collect()
 }
 
-/// The peer is removed, and its sockets close at once.
+/// The peer was removed. Closes its sockets at once.
 pub(crate) fn abort(cx: &mut Cx<'_>, peer: &mut Peer) -> Vec<SessionId> {
     let all = std::mem::take(&mut peer.leaving);
     for leaving in &all {

@@ -19,7 +19,7 @@ use paths::Paths;
 use quota::Quotas;
 use timestamp::Timestamp;
 
-/// Periodic check of the paths.
+/// Checks the paths; called periodically.
 pub(crate) fn watch(cx: &mut Cx<'_>, peers: &mut Peers, paths: &mut Paths, assigned: &mut Assigned) {
     advertised::follow(cx, peers, paths);
     peers.iter_mut().for_each(|peer| peer.tell_server(cx));
@@ -33,14 +33,14 @@ pub(crate) fn watch(cx: &mut Cx<'_>, peers: &mut Peers, paths: &mut Paths, assig
     }
 }
 
-/// Before the end: saves the paths' volumes and the newest handshake.
+/// Saves the volumes of the paths and the newest handshake before the tunnel ends.
 pub(crate) fn finish(peers: &Peers, out: &mut Actions) {
     for path in peers.iter().flat_map(Peer::open_paths) {
         out.push(Action::Look { socket: path.socket, remote: path.remote, own: false });
     }
 }
 
-/// Charges a socket's traffic to its path, and remembers the newest handshake.
+/// Charges a socket's traffic to its path, and stores the time of the newest handshake.
 pub(crate) fn charge(
     cx: &mut Cx<'_>,
     peers: &mut Peers,

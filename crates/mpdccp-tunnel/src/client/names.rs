@@ -1,4 +1,4 @@
-//! Host names of remotes, with their addresses.
+//! Host names of remotes, and their addresses.
 
 use crate::Cx;
 use crate::action::Action;
@@ -9,7 +9,7 @@ use std::net::IpAddr;
 /// Shortest interval between lookups of one name.
 const AGAIN: Duration = Duration::from_secs(5);
 
-/// State of a name.
+/// State of a host name.
 #[derive(Debug, Default)]
 struct Known {
     addresses: Vec<IpAddr>,
@@ -23,7 +23,7 @@ struct Known {
 pub(crate) struct Names(BTreeMap<String, Known>);
 
 impl Names {
-    /// Looks up a name, unless it was looked up a moment ago.
+    /// Looks up a name, unless it was looked up recently.
     pub(crate) fn ask(&mut self, cx: &mut Cx<'_>, name: &str) {
         let known = self.0.entry(name.to_owned()).or_default();
         if !known.pending && known.asked.is_none_or(|at| cx.now.since(at) >= AGAIN) {
@@ -32,7 +32,7 @@ impl Names {
         }
     }
 
-    /// Stores an answer. A failed lookup keeps the earlier addresses.
+    /// Stores the result of a lookup. After a failed lookup the earlier addresses stay.
     pub(crate) fn learn(&mut self, name: &str, answer: Result<Vec<IpAddr>, String>) {
         let known = self.0.entry(name.to_owned()).or_default();
         known.pending = false;
@@ -52,8 +52,8 @@ impl Names {
         self.0.get(name).is_some_and(|known| known.pending)
     }
 
-    /// The address to use, of the same IP version as `local` if given: after `failed`, the next of the list,
-    /// cyclically.
+    /// Returns an address of the same IP version as `local`, if given. Returns the address after `failed` in the list;
+    /// after the last, the first.
     pub(crate) fn address(
         &self,
         name: &str,
@@ -91,7 +91,7 @@ mod tests {
         assert_eq!(names.address("hub", v4, Some(ip("192.0.2.1"))), Ok(ip("192.0.2.2")));
         assert_eq!(names.address("hub", v4, Some(ip("192.0.2.2"))), Ok(ip("192.0.2.1")));
         assert_eq!(names.address("hub", Some(ip("::1")), None), Ok(ip("2001:db8::1")));
-        // Keep the addresses if the DNS server cannot be reached.
+        // If the DNS server cannot be reached, the addresses stay.
         names.learn("hub", Err("no answer".into()));
         assert_eq!(names.address("hub", None, None), Ok(ip("192.0.2.1")));
     }

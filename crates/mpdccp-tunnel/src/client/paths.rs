@@ -1,5 +1,5 @@
-//! A client's own paths: opens them once their interface, address and name are available, moves them to
-//! another interface or address, and closes them.
+//! The client's own paths. Opens a path once its interface, address and name are available, moves it to another
+//! interface or address, and closes it.
 
 use crate::Cx;
 use crate::action::{Action, OpenPath as Request, TlsPath};
@@ -15,9 +15,9 @@ use crate::tls::Over;
 use mpdccp_units::{Duration, Time};
 use std::net::{IpAddr, SocketAddr};
 
-/// After this time without working, a path's name is looked up again.
+/// After a path has not worked for this long, its name is looked up again.
 const PATIENCE: Duration = Duration::from_secs(8);
-/// A closed path's socket stays open this long for its last packets.
+/// The socket of a closed path stays open for this long to send its last packets.
 const LINGER: Duration = Duration::from_secs(3);
 
 /// Names, interfaces, and sockets about to close.
@@ -52,7 +52,7 @@ impl Paths {
                             }));
                             path.opening = Some(opening);
                         }
-                        // A pending lookup is not an error yet.
+                        // A lookup in progress is not an error yet.
                         Err(why) if self.is_asking(&peer.waiting[at]) => peer.waiting[at].why = why,
                         Err(why) => wait(cx, peer, at, why),
                     }
@@ -66,7 +66,7 @@ impl Paths {
         path.spec.remote.name().into_iter().chain(proxy).any(|name| self.names.is_pending(name))
     }
 
-    /// Socket to open for a waiting path; the error names the missing condition.
+    /// Returns the request to open the socket of a waiting path. The error names the missing condition.
     fn opening(&mut self, cx: &mut Cx<'_>, peer: &Peer, at: usize) -> Result<Opening, String> {
         let WaitingPath { spec, failed, over_tls, .. } = &peer.waiting[at];
         let mut address = |cx: &mut Cx<'_>, of: &Remote, failed| match (of.ip(), of.name()) {
@@ -103,7 +103,7 @@ impl Paths {
         Ok(Opening { request: self.requests, interface, remote: SocketAddr::new(ip, port), tls })
     }
 
-    /// The first interface of a pattern that no other path of the peer uses.
+    /// Returns the first interface that matches the pattern and that no other path of the peer uses.
     fn fitting(&self, pattern: &str, ip: IpAddr, taken: &[String]) -> Result<String, String> {
         let mut usable = self.usable(pattern, ip.is_ipv4());
         usable.find(|name| !taken.iter().any(|t| t == name)).map(str::to_owned).ok_or_else(|| {
@@ -115,7 +115,7 @@ impl Paths {
         })
     }
 
-    /// Interfaces of a pattern that have an address of the IP version.
+    /// Interfaces that match a pattern and have an address of the IP version.
     fn usable(&self, pattern: &str, v4: bool) -> impl Iterator<Item = &str> {
         let fits = move |i: &&Interface| i.name.starts_with(pattern) && if v4 { i.v4 } else { i.v6 };
         self.interfaces.iter().filter(fits).map(|i| i.name.as_str())
@@ -130,13 +130,13 @@ impl Paths {
         (socket, sizes, overhead): (u32, Sizes, u16),
     ) {
         let Some((number, path)) = take_waiting(peers, request) else {
-            // The path was removed meanwhile.
+            // The path was removed while the host opened its socket.
             return cx.out.push(Action::CloseSocket(socket));
         };
         let Some(Opening { interface, remote, tls, .. }) = path.opening else { return };
         let peer = &mut peers[number];
         if !path.why.is_empty() {
-            cx.out.info(format!("peer {}: path {} joins, to {remote}", peer.name(), path.spec.name));
+            cx.out.info(format!("peer {}: path {} connects to {remote}", peer.name(), path.spec.name));
         }
         let mtu = mtu::first(sizes, cx.cfg.mtu_probing, path.spec.mtu);
         let open = OpenPath {
@@ -163,7 +163,7 @@ impl Paths {
         }
     }
 
-    /// The host could not open a socket. Returns the peer if the user must fix something.
+    /// The host could not open a socket. Returns the peer if the user must fix the cause.
     pub(crate) fn on_failed(
         &mut self,
         cx: &mut Cx<'_>,
@@ -175,7 +175,7 @@ impl Paths {
         let (number, mut path) = take_waiting(peers, request)?;
         path.opening = None;
         if let Some(id) = path.reply {
-            // The caller of the command gets the error, and the path is dropped.
+            // The caller of the command receives the error, and the path is dropped.
             cx.reply(id, Err(format!("path `{}`: {why}", path.spec.name)));
             return None;
         }
@@ -186,8 +186,8 @@ impl Paths {
         (!absent).then_some(error)
     }
 
-    /// Current interfaces: a path whose pattern led to one that no longer works moves to another match, if
-    /// any.
+    /// Handles the list of current interfaces. If the interface that a path chose by pattern no longer works, the path
+    /// moves to another match, if there is one.
     pub(crate) fn on_interfaces(&mut self, cx: &mut Cx<'_>, peers: &mut Peers, interfaces: Vec<Interface>) {
         self.interfaces = interfaces;
         for number in peers.present() {
@@ -214,12 +214,12 @@ impl Paths {
         self.open(cx, peers);
     }
 
-    /// Whether some path chooses its interface by pattern.
+    /// Whether any path chooses its interface by a pattern.
     pub(crate) fn has_patterns(peers: &Peers) -> bool {
         peers.iter().flat_map(Peer::specs).any(|spec| spec.pattern().is_some())
     }
 
-    /// Looks up the names of paths that do not work again.
+    /// Looks up the names of paths that do not work.
     pub(crate) fn watch_names(&mut self, cx: &mut Cx<'_>, peers: &mut Peers) {
         for peer in peers.iter_mut() {
             let up = peer.up(cx);
@@ -234,7 +234,7 @@ impl Paths {
         }
     }
 
-    /// A lookup succeeded or failed: paths that do not work move to the name's next address.
+    /// A lookup succeeded or failed. Paths that do not work move to the next address of the name.
     pub(crate) fn on_resolved(
         &mut self,
         cx: &mut Cx<'_>,
@@ -263,7 +263,7 @@ impl Paths {
         self.open(cx, peers);
     }
 
-    /// Closes a path and forgets it; closing the last one also closes the session.
+    /// Closes a path and removes it. Closing the last path also closes the session.
     pub(crate) fn close(&mut self, cx: &mut Cx<'_>, peers: &mut Peers, number: usize, at: usize) -> OpenPath {
         let id = peers[number].path_id(cx, &peers[number].paths[at].spec.name);
         let path = peers[number].paths.remove(at);
@@ -280,15 +280,15 @@ impl Paths {
         path
     }
 
-    /// Closes the socket of a removed path, once its last packets have left.
+    /// Closes the socket of a removed path after its last packets have left.
     pub(crate) fn retire(&mut self, cx: &mut Cx<'_>, path: &OpenPath) {
-        // A server refuses handshakes older than the last one over this socket, so its time must be
-        // remembered.
+        // This asks for the time of the last handshake over this socket. It must be stored, because a server refuses
+        // older handshakes.
         cx.out.push(Action::Look { socket: path.socket, remote: path.remote, own: false });
         self.retired.push((cx.now + LINGER, path.socket));
     }
 
-    /// Closes a path, whether open or waiting.
+    /// Closes a path, whether it is open or waiting.
     pub(crate) fn remove(&mut self, cx: &mut Cx<'_>, peers: &mut Peers, number: usize, name: &str) {
         peers[number].forget_waiting(cx, |spec| spec.name == name);
         if let Some(at) = peers[number].paths.iter().position(|p| p.spec.name == name) {
@@ -298,7 +298,7 @@ impl Paths {
         left.iter().for_each(|path| self.retire(cx, path));
     }
 
-    /// Adds a path by command. True if done, false if the host has to open it first.
+    /// Adds a path by command. Returns false if the host has to open the path first.
     pub(crate) fn add(
         &mut self,
         cx: &mut Cx<'_>,
@@ -319,7 +319,7 @@ impl Paths {
         if peer.specs().count() >= most {
             return Err(format!("peer `{}` already has {most} paths, the maximum", peer.name()));
         }
-        // With a literal address, the caller gets errors at once; names and patterns may wait.
+        // With a literal address, errors go to the caller at once. With a name or a pattern, the path may wait.
         let pattern = spec.pattern().is_some();
         let at_once = spec.remote.ip().is_some() && !pattern;
         if !at_once {
@@ -360,7 +360,7 @@ impl Paths {
         self.retired.iter().map(|(at, _)| *at).min()
     }
 
-    /// Closes the sockets whose linger time is over.
+    /// Closes the sockets whose linger time has passed.
     pub(crate) fn on_timeout(&mut self, cx: &mut Cx<'_>) {
         self.retired.retain(|(at, socket)| {
             if *at <= cx.now {
@@ -372,13 +372,13 @@ impl Paths {
 }
 
 impl Peer {
-    /// Interfaces that its paths use or will use.
+    /// Names of the interfaces that the paths use or will use.
     pub(crate) fn interfaces(&self) -> Vec<String> {
         let opening = self.waiting.iter().filter_map(|p| p.opening.as_ref()?.interface.clone());
         self.paths.iter().filter_map(|p| p.interface.clone()).chain(opening).collect()
     }
 
-    /// Forgets waiting paths; commands that wait for them are answered.
+    /// Removes waiting paths, and answers the commands that wait for them.
     pub(crate) fn forget_waiting(&mut self, cx: &mut Cx<'_>, which: impl Fn(&PathSpec) -> bool) {
         self.waiting.retain(|path| {
             let goes = which(&path.spec);
@@ -390,7 +390,7 @@ impl Peer {
     }
 }
 
-/// The waiting path of a request, and the number of its peer.
+/// Removes the waiting path of a request. Returns the path and the number of its peer.
 fn take_waiting(peers: &mut Peers, request: u64) -> Option<(usize, WaitingPath)> {
     let is_it = |path: &WaitingPath| path.opening.as_ref().is_some_and(|o| o.request == request);
     let (number, at) = peers.present().find_map(|number| {
@@ -400,7 +400,7 @@ fn take_waiting(peers: &mut Peers, request: u64) -> Option<(usize, WaitingPath)>
     Some((number, peers[number].waiting.remove(at)))
 }
 
-/// Marks a path as waiting; logs the reason once.
+/// Marks a path as waiting, and logs the reason once.
 fn wait(cx: &mut Cx<'_>, peer: &mut Peer, at: usize, why: String) {
     let name = peer.cfg.name.clone();
     let path = &mut peer.waiting[at];

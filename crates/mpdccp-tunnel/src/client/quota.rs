@@ -1,5 +1,5 @@
-//! Quotas: monthly volume of each of a client's paths, kept over restarts. A path that used up its quota is
-//! standby until the next month.
+//! Quotas limit the monthly volume of each path of a client. Volumes are kept over restarts. A path that has used its
+//! quota is standby until the next month.
 
 use crate::Cx;
 use crate::action::{Actions, StateFile};
@@ -11,21 +11,22 @@ use mpdccp_units::{Duration, Time};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
-/// Interval at which the file is written: a power failure loses the volume counted since.
+/// Interval between writes of the file. A power failure loses the volume counted since the last write.
 const SAVE: Duration = Duration::from_secs(60);
-/// A clock before 2020 is not set: routers without a battery start in 1970. The month is unknown then.
+/// A clock that shows a time before 2020 is not set: routers without a battery start in 1970. The month is then
+/// unknown.
 const CLOCK_IS_SET: u64 = 1_577_836_800;
 
-/// Volume of one path.
+/// Volume that a path carried in a month.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 struct Used {
-    /// Its month: months since the year 0.
+    /// The month, as months since the year 0.
     month: u32,
-    /// IP bytes, both ways.
+    /// IP bytes in both directions.
     bytes: u64,
 }
 
-/// Volumes by `peer/path`.
+/// Volumes by path, as `peer/path`.
 #[derive(Debug, Default)]
 pub(crate) struct Quotas {
     used: BTreeMap<String, Used>,
@@ -41,7 +42,7 @@ fn is_counted(spec: &PathSpec) -> bool {
     spec.quota.is_some() || spec.cost.is_some()
 }
 
-/// Days since 1970 as year, month, day.
+/// Converts days since 1970 to year, month and day.
 fn date(mut days: u64) -> (u32, u32, u32) {
     let leap = |year: u32| year.is_multiple_of(4) && (!year.is_multiple_of(100) || year.is_multiple_of(400));
     let mut year = 1970;
@@ -61,14 +62,14 @@ fn date(mut days: u64) -> (u32, u32, u32) {
     (year, month, days as u32 + 1)
 }
 
-/// The month (UTC) at `seconds` since 1970, for months that begin on day `first`.
+/// Returns the month (UTC) at `seconds` since 1970. Months begin on day `first`.
 fn month(seconds: u64, first: u32) -> u32 {
     let (year, month, day) = date(seconds / 86_400);
     (year * 12 + month - 1) - u32::from(day < first)
 }
 
 impl Quotas {
-    /// Loads the file of the last run.
+    /// Loads the file that the last run wrote.
     pub(crate) fn new(saved: Option<&str>, out: &mut Actions) -> Quotas {
         let used = saved.map_or_else(BTreeMap::new, |text| {
             serde_json::from_str(text).unwrap_or_else(|e| {
@@ -79,7 +80,7 @@ impl Quotas {
         Quotas { used, ..Quotas::default() }
     }
 
-    /// Adds bytes to a path. Returns its volume this month.
+    /// Adds bytes to a path, and returns its volume this month.
     fn add(&mut self, unix: u64, peer: &str, spec: &PathSpec, bytes: u64) -> u64 {
         let used = self.used.entry(key(peer, &spec.name)).or_default();
         if unix >= CLOCK_IS_SET {
@@ -93,13 +94,13 @@ impl Quotas {
         used.bytes
     }
 
-    /// Charges a socket's traffic to its path, and makes the path standby once its quota is used up.
+    /// Charges a socket's traffic to its path. The path becomes standby once its quota is used up.
     pub(crate) fn charge(&mut self, cx: &mut Cx<'_>, peer: &mut Peer, looked: &Looked) {
         let name = peer.cfg.name.clone();
         let Some(path) = peer.open_paths_mut().find(|p| p.socket == looked.socket) else { return };
         let more = looked.carried.saturating_sub(path.charged);
         path.charged = looked.carried;
-        // A reload may have removed the quota.
+        // A reload of the file may have removed the quota.
         let used = if is_counted(&path.spec) { self.add(looked.unix, &name, &path.spec, more) } else { 0 };
         let exhausted = path.spec.quota.is_some_and(|quota| used >= quota.0);
         if std::mem::replace(&mut path.exhausted, exhausted) != exhausted {
@@ -131,7 +132,7 @@ impl Quotas {
         }
     }
 
-    /// Saves the volumes if they changed.
+    /// Saves the volumes if they have changed.
     fn save(&mut self, out: &mut Actions) {
         if std::mem::take(&mut self.changed) {
             out.save(StateFile::Volumes, &self.used);
@@ -157,7 +158,7 @@ mod tests {
     #[test]
     fn months_begin_on_the_day_given() {
         let day = |n: u64| n * 86_400;
-        // 2026-12-31 and the day after.
+        // The days are 2026-12-31 and the day after.
         assert_eq!(month(day(20_819), 1), month(day(20_818), 1) + 1);
         assert_eq!(month(day(20_819), 15), month(day(20_818), 15));
         assert_eq!(month(day(20_819 + 14), 15), month(day(20_818), 15) + 1);

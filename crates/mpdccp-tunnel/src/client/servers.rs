@@ -1,5 +1,5 @@
-//! Several servers: a client moves to the next server of its list when its server asks it to, ends the
-//! session, or is silent.
+//! Several servers: a client moves to the next server of its list when its server requests this, ends the session, or
+//! falls silent.
 
 use crate::Cx;
 use crate::action::Action;
@@ -9,14 +9,13 @@ use crate::peer::Peer;
 use crate::peers::Peers;
 use mpdccp_units::{Duration, Time};
 
-/// Time without a working path before a client tries its next server, and before a server gives up its routes
-/// to a client. Longer than an answer takes on a line with a round trip of one second, and short enough
-/// for users to tolerate.
+/// After this time without a working path, a client tries its next server, and a server removes its routes to a client.
+/// The time is longer than an answer takes on a line with a round trip of one second, and short enough for users.
 pub(crate) const SILENT: Duration = Duration::from_secs(2);
 
-/// Moves a peer's paths to the next server of its list, if there is one. If the server asks for that,
-/// `connections` is the number of TCP connections of its session: the old session stays for them, and for
-/// packets until the next one is open and routed.
+/// Moves the paths of a peer to the next server of its list, if there is one. If the server requested the move,
+/// `connections` is the number of TCP connections in its session. The old session then stays for these connections, and
+/// for packets until the next session is open and routed.
 pub(crate) fn next(
     cx: &mut Cx<'_>,
     peers: &mut Peers,
@@ -33,7 +32,7 @@ pub(crate) fn next(
     peer.server = (peer.server + 1) % servers;
     peer.silent_since = None;
     cx.out.warn(format!("peer {}: switching to server {} of {servers}: {why}", peer.name(), peer.server + 1));
-    // Sockets being opened lead to the former server.
+    // Sockets that are being opened lead to the former server.
     peer.waiting.iter_mut().for_each(|path| path.opening = None);
     cx.out.push(Action::LeaveServer(number as u32));
     if let Some(connections) = connections {
@@ -50,15 +49,15 @@ pub(crate) fn next(
         let path = paths.close(cx, peers, number, 0);
         peers[number].waiting.push(WaitingPath::again(&path));
     }
-    // Addresses advertised by the former server do not apply to the next one.
+    // Addresses that the former server advertised do not apply to the next server.
     peers[number].waiting.retain(|path| !path.spec.advertised);
     paths.open(cx, peers);
 }
 
 impl Peer {
-    /// If there is another server, records since when no path of an open session has worked. A path counts as not
-    /// working once one answer is overdue: it becomes suspect only after a second one, which can take seconds
-    /// longer if the round trip is long.
+    /// If there is another server, stores since when no path of an open session has worked. Here a path stops working
+    /// when one answer is overdue. It becomes suspect only after a second overdue answer, which takes seconds longer on
+    /// a line with a long round trip.
     pub(crate) fn note_silence(&mut self, cx: &Cx<'_>) {
         let session = self.session.filter(|_| self.opened.is_some() && self.cfg.servers() > 1);
         let silent = session.filter(|session| !cx.endpoint.is_answered(*session));
@@ -69,13 +68,13 @@ impl Peer {
         self.silent_since = silent.and(self.silent_since.or(since).or(Some(cx.now)));
     }
 
-    /// When to leave a server that stays silent.
+    /// When to leave a silent server.
     pub(crate) fn silence_ends(&self) -> Option<Time> {
         self.silent_since.filter(|_| self.session.is_some()).map(|since| since + SILENT)
     }
 }
 
-/// Leaves servers that have been silent on all paths for a while.
+/// Leaves servers that have been silent on all paths for [`SILENT`].
 pub(crate) fn watch(cx: &mut Cx<'_>, peers: &mut Peers, paths: &mut Paths) {
     for number in peers.present() {
         let peer = &mut peers[number];

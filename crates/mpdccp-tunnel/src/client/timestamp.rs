@@ -1,30 +1,30 @@
-//! Time of the newest handshake, kept over restarts: a server refuses handshakes older than the last one of
-//! the peer, and a router without a battery-backed clock starts in 1970 again at power-on.
+//! The time of the newest handshake, kept over restarts. A server refuses handshakes that are older than the peer's
+//! last one. A router without a battery-backed clock starts in 1970 after power-on.
 
 use crate::action::{Actions, StateFile};
 use std::time::Duration;
 
-/// A time after the year 3000 is not from this program.
+/// A time after the year 3000 cannot come from this program.
 const LAST: u64 = 32_503_680_000;
 
-/// A client's time, in whole seconds since 1970, rounded up.
+/// Time of a client's newest handshake in seconds since 1970, rounded up.
 #[derive(Debug)]
 pub(crate) struct Timestamp {
     newest: u64,
 }
 
 impl Timestamp {
-    /// Loads the file of the last run.
+    /// Loads the file that the last run wrote.
     pub(crate) fn new(saved: Option<&str>) -> Timestamp {
         let known = saved.and_then(|text| serde_json::from_str::<u64>(text).ok());
         Timestamp { newest: known.filter(|newest| *newest < LAST).unwrap_or(0) }
     }
 
-    /// Time for handshakes while the clock shows `wall`: never earlier than one used before.
+    /// Time for a handshake while the clock shows `wall`. It is never earlier than the time of an earlier handshake.
     pub(crate) fn time(&self, wall: Duration, out: &mut Actions) -> Duration {
         let newest = Duration::from_secs(self.newest);
         let behind = newest.saturating_sub(wall).as_secs();
-        // The stored time is rounded up, so one second ahead is normal.
+        // The stored time is rounded up, so it is normally up to one second ahead.
         if behind > 1 {
             out.warn(format!(
                 "the clock is {behind} s behind the last handshake; new handshakes continue from the time of the last one"

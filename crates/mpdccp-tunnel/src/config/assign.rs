@@ -7,7 +7,7 @@ use std::net::IpAddr;
 #[derive(Clone, Debug, Deserialize, PartialEq)]
 #[serde(deny_unknown_fields)]
 pub struct Assign {
-    /// Networks to assign addresses from, one address per IP version.
+    /// Networks from which addresses are assigned. A client gets one address per IP version.
     #[serde(deserialize_with = "crate::config::prefixes")]
     pub pool: Vec<IpNet>,
     /// Other networks that clients reach through the tunnel.
@@ -16,7 +16,7 @@ pub struct Assign {
 }
 
 impl Assign {
-    /// Checks the section; the error says what is wrong.
+    /// Checks the section. The error says what is wrong.
     pub fn check(&self) -> Result<(), String> {
         if self.pool.is_empty() {
             return Err("pool: empty; give at least one network, such as \"10.0.0.0/24\"".into());

@@ -1,4 +1,4 @@
-//! Traffic outside the tunnel while the default route leads into it.
+//! Traffic that bypasses the tunnel while the default route leads into the tunnel.
 
 use ipnet::IpNet;
 use serde::Deserialize;
@@ -7,10 +7,10 @@ use serde::Deserialize;
 #[derive(Clone, Debug, Default, Deserialize, PartialEq)]
 #[serde(deny_unknown_fields)]
 pub struct Bypass {
-    /// Destination networks.
+    /// Networks whose traffic bypasses the tunnel.
     #[serde(default, deserialize_with = "crate::config::prefixes")]
     pub networks: Vec<IpNet>,
-    /// Destination ports.
+    /// Destination ports whose traffic bypasses the tunnel.
     #[serde(default)]
     pub ports: Vec<Ports>,
     /// Users whose traffic bypasses the tunnel.
@@ -18,7 +18,7 @@ pub struct Bypass {
     pub users: Vec<User>,
 }
 
-/// A protocol with ports.
+/// A transport protocol with ports.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[allow(missing_docs)]
 pub enum Protocol {
@@ -27,7 +27,7 @@ pub enum Protocol {
 }
 
 impl Protocol {
-    /// Name in the file.
+    /// Name of the protocol in the file.
     pub fn name(self) -> &'static str {
         match self {
             Protocol::Tcp => "tcp",
@@ -36,7 +36,7 @@ impl Protocol {
     }
 }
 
-/// Ports of a protocol, as `tcp/25` or `udp/5060-5070`.
+/// Ports of a protocol, such as `tcp/25` or `udp/5060-5070`.
 #[derive(Clone, Debug, Deserialize, PartialEq, Eq)]
 #[serde(try_from = "String")]
 pub struct Ports {
@@ -60,11 +60,11 @@ impl TryFrom<String> for Ports {
     }
 }
 
-/// A user of this host, by number or name.
+/// A user of this host.
 #[derive(Clone, Debug, Deserialize, PartialEq, Eq)]
 #[serde(untagged)]
 pub enum User {
-    /// By number.
+    /// By user ID.
     Number(u32),
     /// By name.
     Name(String),

@@ -1,4 +1,4 @@
-//! Settings of a configuration that contradict each other, and how to fix them.
+//! Finds settings of a configuration that contradict each other, and says how to fix them.
 
 use super::review::Found;
 use super::{
@@ -10,13 +10,13 @@ use mpdccp_proto::PathName;
 use toml::Spanned;
 
 impl Config {
-    /// Whether TCP connections of any peer travel as streams.
+    /// Whether the TCP connections of any peer are carried as streams.
     pub fn wants_streams(&self) -> bool {
         let of_peers = self.peers.iter().filter_map(|peer| peer.get_ref().tcp);
         std::iter::once(self.tcp).chain(of_peers).any(|tcp| tcp == super::Tcp::Streams)
     }
 
-    /// All contradictions.
+    /// Returns all contradictions.
     pub(super) fn check(&self) -> Vec<Found> {
         let mut found = Vec::new();
         let mut say = |at: &str, wrong: Result<(), String>| {
@@ -122,7 +122,7 @@ impl Config {
         }
     }
 
-    /// Keys about TLS.
+    /// Checks the keys about TLS.
     fn check_tls(&self, say: &mut impl FnMut(&str, Result<(), String>)) {
         let (tls, client) = (self.encapsulation.has_tls(), self.role == Role::Client);
         let none = self.security == Security::None;
@@ -147,7 +147,7 @@ impl Config {
         self.peers.iter().flat_map(|peer| &peer.get_ref().paths).map(|path| path.get_ref())
     }
 
-    /// Whether the shard of a datagram can be determined.
+    /// Checks that the shard of each datagram can be determined.
     fn check_shards(&self) -> Result<(), &'static str> {
         match (self.shards.0, self.role, self.security, self.encapsulation) {
             (1, ..) => Ok(()),
@@ -162,7 +162,7 @@ impl Config {
         }
     }
 
-    /// Only a server advertises, and only addresses that clients can join.
+    /// Checks that only a server advertises, and only addresses that clients can join.
     fn check_advertise(&self) -> Result<(), String> {
         if self.role == Role::Client && !self.advertise.is_empty() {
             return Err("advertise is only for role = \"server\"".into());
@@ -173,7 +173,7 @@ impl Config {
         }
     }
 
-    /// Whether rules name existing paths. A server's clients name their own paths.
+    /// Checks that rules name existing paths. On a server the clients name the paths.
     fn check_policy(&self) -> Result<(), String> {
         let paths = self.peers.iter().flat_map(|p| &p.get_ref().paths).map(|p| p.get_ref().name.as_str());
         let paths: Vec<&str> = paths.collect();
@@ -189,7 +189,7 @@ impl Config {
         }
     }
 
-    /// Whether this end has addresses, or requests them.
+    /// Checks that this end has addresses, or requests them from its server.
     fn check_addresses(&self) -> Result<(), String> {
         let wrong = match self.role {
             _ if self.addresses.is_empty() && !self.addresses.auto => {
@@ -209,7 +209,7 @@ impl Config {
         Err(wrong.into())
     }
 
-    /// Routes that follow the sessions are for a server with fixed addresses.
+    /// Checks that only a server with fixed addresses has routes that depend on sessions.
     fn check_routes(&self) -> Result<(), &'static str> {
         match (self.routes, self.role, &self.assign) {
             (Routes::Sessions, Role::Client, _) => Err("routes = \"sessions\" is only for role = \"server\""),
@@ -220,7 +220,7 @@ impl Config {
         }
     }
 
-    /// Whether this end can assign addresses.
+    /// Checks that this end can assign addresses.
     fn check_assign(&self) -> Result<(), String> {
         let Some(assign) = &self.assign else { return Ok(()) };
         match (self.role, self.security) {
@@ -234,7 +234,7 @@ impl Config {
         }
     }
 
-    /// Whether a peer can be distinguished from an earlier one in the file.
+    /// Checks that a peer can be distinguished from each earlier peer in the file.
     fn check_apart(
         &self,
         (earlier, later): (&Peer, &Peer),
@@ -250,7 +250,7 @@ impl Config {
         if self.role == Role::Client || self.security == Security::Noise {
             return;
         }
-        // The first peer that matches an address counts, so the later one would never be admitted from
+        // Packets from an address belong to the first peer that matches it. A later peer would never be admitted from
         // there.
         let (known, own) = (earlier.origins(), later.origins());
         let message = match own.iter().find(|ip| known.contains(ip)) {
@@ -310,7 +310,7 @@ impl Config {
         }
     }
 
-    /// Whether the keys match the security setting.
+    /// Checks that the keys match the security setting.
     fn check_own_keys(&self, say: &mut dyn FnMut(&str, Result<(), String>)) {
         let given = [
             ("private_key", self.private_key.is_some()),
@@ -377,12 +377,12 @@ impl Config {
         }
     }
 
-    /// Whether a client's path works with these settings; the error says why not.
+    /// Checks a client's path with these settings. The error says why the path cannot work.
     pub(crate) fn check_path(&self, path: &PathSpec) -> Result<(), String> {
         self.wrong_of_path(path).into_iter().next().map_or(Ok(()), |(_, wrong)| Err(wrong))
     }
 
-    /// Settings of a path that contradict the others, by key.
+    /// Settings of a path that contradict other settings, each with its key.
     fn wrong_of_path(&self, path: &PathSpec) -> Vec<(&'static str, String)> {
         let (mut found, server) = (Vec::new(), self.role == Role::Server);
         let mut say = |key, wrong: bool, message: String| {
@@ -463,7 +463,7 @@ impl Config {
     }
 }
 
-/// An error with this message unless `well`.
+/// Returns an error with this message unless `well`.
 fn check(well: bool, message: impl Into<String>) -> Result<(), String> {
     if well { Ok(()) } else { Err(message.into()) }
 }
@@ -476,7 +476,7 @@ fn check_port(key: &str, at: Option<HostPort>) -> Result<(), String> {
 const NO_KEYS: &str = "no keys: give this end private_key_file = \"FILE\" and each peer its public_key (`mpdccp genkey > FILE` \
 creates a key, `mpdccp pubkey < FILE` prints its public key for the other end), or set security = \"none\" for no encryption";
 
-/// Whether TLS can name this host.
+/// Whether this is a valid host name for TLS.
 fn is_host(name: &str) -> bool {
     let label = |label: &str| {
         (1..=63).contains(&label.len())

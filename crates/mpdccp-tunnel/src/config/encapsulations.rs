@@ -1,4 +1,4 @@
-//! The encapsulations of a client's paths.
+//! The encapsulation of each path of a client.
 
 use super::{Config, Encapsulation, PathSpec};
 
@@ -8,7 +8,7 @@ impl Config {
         path.encapsulation.unwrap_or(self.encapsulation)
     }
 
-    /// Writes the file's encapsulation into each path of a client, so that a reload sees which paths change.
+    /// Copies the file's encapsulation into each path of a client, so that a reload detects the paths that change.
     pub(crate) fn settle_encapsulations(&mut self) {
         if !self.is_client() {
             return;

@@ -1,6 +1,6 @@
-//! Error in a configuration, with its place.
+//! An error in a configuration, with its place.
 
-/// Error in a configuration: where, what, and how to fix it.
+/// An error in a configuration: where it is, what is wrong, and how to fix it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ConfigError(pub String);
 

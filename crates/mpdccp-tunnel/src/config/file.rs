@@ -1,4 +1,4 @@
-//! The configuration file: all keys are here; docs/tunnel.md explains them.
+//! The configuration file with all its keys; docs/tunnel.md explains them.
 
 use super::{
     Addresses, AllOr, Assign, Bypass, Cipher, Day, Encapsulation, HostPort, Key, Mtu, OneOrMore, OuterDscp,
@@ -18,7 +18,7 @@ const SERVICE_CODE: u32 = u32::from_be_bytes(*b"MPTU");
 /// A configuration file.
 #[derive(Clone, Debug, Deserialize)]
 pub struct Config {
-    /// Which end this is.
+    /// Whether this end is the client or the server.
     #[serde(deserialize_with = "crate::config::word")]
     pub role: Role,
     /// Name of the interface.
@@ -30,24 +30,25 @@ pub struct Config {
     /// TCP port of TLS.
     #[serde(default = "crate::config::tls_port")]
     pub tls_port: u16,
-    /// Files with a server's certificate and its private key, in PEM; without them, it makes a certificate at each start.
+    /// Files with a server's certificate and its private key, in PEM. Without them, the server uses the certificate in
+    /// its state directory.
     pub tls_certificate: Option<PathBuf>,
-    /// The private key.
+    /// File with the private key of the certificate.
     pub tls_key: Option<PathBuf>,
-    /// Whether peers have keys and encryption.
+    /// Whether peers have keys, and packets are encrypted.
     #[serde(default, deserialize_with = "crate::config::word")]
     pub security: Security,
-    /// This end's key, or the file that holds it.
+    /// Private key of this end, in base64.
     pub private_key: Option<Secret>,
-    /// File that holds this end's key.
+    /// File with the private key of this end.
     pub private_key_file: Option<PathBuf>,
-    /// Number of this server among several; clients write it on packets for this server.
+    /// Number of this server among several. Clients write it on packets for this server.
     #[serde(default)]
     pub server_number: ServerNumber,
-    /// How many threads share a server's peers.
+    /// Number of threads that share the peers of a server.
     #[serde(default)]
     pub shards: ShardCount,
-    /// Whether more threads help each of these.
+    /// Whether each of these threads has helper threads.
     #[serde(default)]
     pub threads: Threads,
     /// Ciphers for records, in order of preference.
@@ -55,7 +56,7 @@ pub struct Config {
     /// Addresses on which a server listens.
     #[serde(default)]
     pub listen: OneOrMore<HostPort>,
-    /// Addresses of a server that its clients may join in addition to those in their files.
+    /// Further addresses at which clients may join, in addition to the remotes in their files.
     #[serde(default)]
     pub advertise: Vec<IpAddr>,
     /// The paths from which a client joins advertised addresses.
@@ -71,7 +72,7 @@ pub struct Config {
     /// MTU of the interface.
     #[serde(default)]
     pub mtu: Mtu,
-    /// Rate limit of this end to all peers together.
+    /// Rate limit for this end's data to all peers together.
     pub rate: Option<RateLimit>,
     /// Probe the path MTU (RFC 8899).
     #[serde(default = "yes")]
@@ -79,47 +80,47 @@ pub struct Config {
     /// Clamp the MSS of TCP connections to the tunnel's MTU.
     #[serde(default = "yes")]
     pub mss_clamp: bool,
-    /// How TCP connections of hosts travel, unless a peer overrides it.
+    /// How the TCP connections of hosts are carried, unless a peer overrides it.
     #[serde(default, deserialize_with = "crate::config::word")]
     pub tcp: Tcp,
-    /// Whether this host can carry them as streams, as far as known.
+    /// Whether this host can carry TCP connections as streams, as far as known.
     #[serde(skip)]
     pub proxy: bool,
     /// Exchange super-packets with the kernel, like network cards do (TSO, GRO).
     #[serde(default = "yes")]
     pub offload: bool,
-    /// ECN and DSCP of outer headers.
+    /// ECN field of outer headers.
     #[serde(default, deserialize_with = "crate::config::word")]
     pub ecn: OuterEcn,
     /// DSCP of outer headers.
     #[serde(default)]
     pub dscp: OuterDscp,
-    /// Peers whose `allowed_ips` are routed into the interface.
+    /// Which peers' `allowed_ips` are routed into the interface.
     #[serde(default)]
     pub routes: Routes,
-    /// Route everything but the tunnel's own packets through it; client only.
+    /// Route all traffic except the tunnel's own packets through the tunnel; client only.
     #[serde(default)]
     pub default_route: bool,
     /// Block traffic outside the tunnel, even while the tunnel is down.
     #[serde(default)]
     pub kill_switch: bool,
-    /// Traffic that bypasses the tunnel in spite of `default_route`.
+    /// Traffic that bypasses the tunnel although `default_route` is on.
     #[serde(default)]
     pub bypass: Bypass,
     /// Name servers to use while there is a session.
     #[serde(default)]
     pub dns: Vec<IpAddr>,
-    /// A program to run when sessions and paths go up or down.
+    /// Program to run when sessions and paths go up or down.
     pub hook: Option<PathBuf>,
     /// Path of the control socket.
     pub control: Option<PathBuf>,
-    /// Directory for state that must outlive the tunnel.
+    /// Directory for files that are kept over restarts.
     #[serde(default = "state")]
     pub state: PathBuf,
     /// Start paths with their earlier capacity (RFC 9959).
     #[serde(default = "yes")]
     pub careful_resume: bool,
-    /// User of the process once the tunnel is up.
+    /// User as whom the process runs once the tunnel is up.
     pub user: Option<User>,
     /// Address of the metrics for Prometheus.
     pub metrics: Option<HostPort>,
@@ -127,7 +128,7 @@ pub struct Config {
     pub web: Option<HostPort>,
     /// Write all encapsulated packets to this pcap file.
     pub capture: Option<PathBuf>,
-    /// Capture packets before encryption.
+    /// Capture packets before they are encrypted.
     #[serde(default)]
     pub capture_plaintext: bool,
     /// Write the keys of all records to this file.
@@ -135,12 +136,12 @@ pub struct Config {
     /// The other ends.
     #[serde(default, rename = "peer")]
     pub peers: Vec<Spanned<Peer>>,
-    /// Session settings, parsed separately so that their errors have a line number.
+    /// Session settings. They are parsed separately, so that their errors have a line number.
     #[serde(skip)]
     pub settings: Settings,
 }
 
-/// Keys of the file other than the settings.
+/// Keys of the file, except the session settings.
 pub(super) const KEYS: &[&str] = &[
     "role",
     "interface",
@@ -187,16 +188,16 @@ pub(super) const KEYS: &[&str] = &[
     "peer",
 ];
 
-/// Deprecated names of keys, and the current ones.
+/// Deprecated key names, each with its current name.
 pub(super) const RENAMED: &[(&str, &str)] = &[("carrier", "encapsulation"), ("steer", "policy_rule")];
 
 /// Which end of the tunnel this is.
 #[derive(Clone, Copy, Debug, Deserialize, PartialEq, Eq)]
 #[serde(rename_all = "lowercase")]
 pub enum Role {
-    /// Opens sessions.
+    /// The client opens sessions.
     Client,
-    /// Waits for sessions.
+    /// The server waits for sessions.
     Server,
 }
 
@@ -207,12 +208,12 @@ pub enum Security {
     /// Peers have keys, and all packets are encrypted.
     #[default]
     Noise,
-    /// Peers are known by address; anyone on the path can read and change packets.
+    /// Peers are identified by address. Anyone on the path can read and change packets.
     None,
 }
 
 impl Security {
-    /// Name in the file.
+    /// Name of the value in the file.
     pub fn name(self) -> &'static str {
         match self {
             Security::Noise => "noise",
@@ -225,7 +226,7 @@ impl Security {
 #[derive(Clone, Copy, Debug, Default, Deserialize, PartialEq, Eq)]
 #[serde(rename_all = "lowercase")]
 pub enum JoinAdvertised {
-    /// None.
+    /// No path joins.
     #[default]
     No,
     /// Every path of the file joins each address.
@@ -238,39 +239,40 @@ pub enum JoinAdvertised {
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Peer {
-    /// Its name, for people.
+    /// Name of the peer, for people.
     pub name: String,
-    /// Inner addresses behind the peer: sent to it, and accepted from it, in addition to assigned addresses.
+    /// Inner addresses behind the peer. Packets to them are sent to the peer, and packets from them are accepted from
+    /// it. Assigned addresses are added.
     #[serde(default, deserialize_with = "crate::config::prefixes")]
     pub allowed_ips: Vec<IpNet>,
-    /// Its public key.
+    /// Public key of the peer.
     pub public_key: Option<Key>,
-    /// The preshared secret of both ends, or the file that holds it.
+    /// Preshared key of both ends, in base64.
     pub preshared_key: Option<Secret>,
-    /// File that holds the secret.
+    /// File with the preshared key.
     pub preshared_key_file: Option<PathBuf>,
-    /// Without security: outer addresses from which a server admits the peer, in addition to those of its
+    /// With security = "none": outer addresses from which a server admits the peer, in addition to the addresses of its
     /// paths.
     pub from: Option<AllOr<IpAddr>>,
-    /// Rate limit of this end to the peer.
+    /// Rate limit for this end's data to the peer.
     pub rate: Option<RateLimit>,
-    /// Rate limit on packets accepted from the peer.
+    /// Rate limit for data that this end accepts from the peer.
     pub receive_rate: Option<RateLimit>,
-    /// How TCP connections to hosts behind it travel.
+    /// How TCP connections to hosts behind the peer are carried.
     #[serde(default, deserialize_with = "crate::config::some_word")]
     pub tcp: Option<Tcp>,
-    /// Access networks: a client's own, or those that a server knows.
+    /// Access networks: those of a client, or those that a server knows of its peer.
     #[serde(default, rename = "path")]
     pub paths: Vec<Spanned<PathSpec>>,
 }
 
 impl Peer {
-    /// How many servers its paths lead to.
+    /// Number of servers to which the peer's paths lead.
     pub fn servers(&self) -> usize {
         self.paths.iter().map(|p| p.get_ref().remote.count()).max().unwrap_or(0)
     }
 
-    /// Paths that cost more than the cheapest become overflow, unless they have a priority.
+    /// Makes each path that costs more than the cheapest an overflow path, unless it has a priority.
     pub(super) fn rank_by_cost(&mut self) {
         let cost = |path: &PathSpec| path.cost.unwrap_or_default();
         let cheapest = self.paths.iter().map(|p| cost(p.get_ref())).fold(f64::INFINITY, f64::min);
@@ -281,12 +283,12 @@ impl Peer {
         }
     }
 
-    /// Whether it may connect from any address.
+    /// Whether the peer may connect from any address.
     pub(super) fn is_anywhere(&self) -> bool {
         matches!(self.from, Some(AllOr::Any))
     }
 
-    /// Addresses from which it may open a session; empty for any.
+    /// Addresses from which the peer may open a session; empty for any address.
     pub fn origins(&self) -> Vec<IpAddr> {
         let paths = self.paths.iter().filter_map(|p| p.get_ref().remote.ip());
         match &self.from {
@@ -301,58 +303,58 @@ impl Peer {
 #[derive(Clone, Debug, Deserialize, PartialEq)]
 #[serde(deny_unknown_fields)]
 pub struct PathSpec {
-    /// Its name, for people and policy rules.
+    /// Name of the path, for people and policy rules.
     pub name: String,
     /// Address on this host to send from.
     pub local: Option<IpAddr>,
     /// Interface to send through; a trailing `*` selects the first free interface with this prefix.
     pub interface: Option<String>,
-    /// The first remote is used; the others if a server is unavailable.
+    /// Address of the other end. Further remotes belong to further servers, for use if the first is unavailable.
     pub remote: Remotes,
-    /// Its encapsulation, if not that of the file. Client only.
+    /// Encapsulation of the path; default: that of the file. Client only.
     #[serde(default, deserialize_with = "crate::config::some_word")]
     pub encapsulation: Option<Encapsulation>,
-    /// TCP port of TLS, if not that of the file.
+    /// TCP port of TLS; default: that of the file.
     pub tls_port: Option<u16>,
-    /// Name of the server in TLS, if not that of `remote`.
+    /// Name of the server in TLS; default: the name in `remote`.
     pub tls_name: Option<String>,
-    /// How the server's certificate is checked.
+    /// How to check the server's certificate.
     #[serde(default)]
     pub tls_check: TlsCheck,
     /// HTTP proxy between this host and the server, for TLS.
     pub proxy: Option<Proxy>,
-    /// 0 never, 1 standby, 2 overflow, 3 to 15 primary. Among primaries, only the schedulers `cpf`, `acpf`,
-    /// `weighted-rr` and `handover` prefer larger values.
+    /// Priority: 0 never, 1 standby, 2 overflow, 3 to 15 primary. Among primary paths, only the schedulers `cpf`,
+    /// `acpf`, `weighted-rr` and `handover` prefer higher values.
     pub priority: Option<Prio>,
-    /// Largest IP packet of the path, if it is smaller than the system knows.
+    /// Largest IP packet of the path in bytes, if smaller than the MTU that the system knows.
     #[serde(default, deserialize_with = "crate::config::path_mtu")]
     pub mtu: Option<u16>,
-    /// Rate limit of this end on the path.
+    /// Rate limit for this end's data on the path.
     pub rate: Option<RateLimit>,
-    /// Monthly volume in both directions; beyond it the path is standby. Client only.
+    /// Monthly volume in both directions; after it is used up, the path is standby. Client only.
     pub quota: Option<Volume>,
-    /// Day on which the month begins.
+    /// Day of the month on which the monthly volume is renewed.
     #[serde(default)]
     pub quota_day: Day,
-    /// Price of a gigabyte, in any currency.
+    /// Price of a gigabyte in any currency.
     pub cost: Option<f64>,
-    /// Not in a file: it leads to an address that the server advertised.
+    /// Whether the path leads to an address that the server advertised. Not a key of the file.
     #[serde(skip)]
     pub advertised: bool,
 }
 
 impl PathSpec {
-    /// The configured priority.
+    /// The priority in force.
     pub fn prio(&self) -> Prio {
         self.priority.unwrap_or_default()
     }
 
-    /// Prefix of the interface names to choose from.
+    /// The prefix of interface names, if the path chooses its interface by a pattern.
     pub fn pattern(&self) -> Option<&str> {
         self.interface.as_deref()?.strip_suffix('*')
     }
 
-    /// The path without the settings that can change on a running connection.
+    /// The path without the settings that can change on an open connection.
     pub fn unlimited(&self) -> PathSpec {
         let quota_day = Day::default();
         PathSpec { priority: None, rate: None, quota: None, quota_day, cost: None, ..self.clone() }
@@ -393,10 +395,10 @@ impl Config {
         session
     }
 
-    /// Whether a running tunnel can apply another configuration.
+    /// Checks whether a running tunnel can apply another configuration.
     ///
     /// # Errors
-    /// Names the first key that cannot change.
+    /// Names the first key that cannot change at run time.
     pub fn check_change(&self, new: &Config) -> Result<(), String> {
         self.first_fixed_change(new).map_or(Ok(()), |key| {
             Err(format!(
@@ -405,9 +407,9 @@ impl Config {
         })
     }
 
-    /// The first key that differs but cannot change while the tunnel runs.
+    /// The first key that differs but cannot change at run time.
     fn first_fixed_change(&self, new: &Config) -> Option<&'static str> {
-        // A client's paths have their own copy of it.
+        // Each path of a client has its own copy of the encapsulation.
         let ip = |cfg: &Config| cfg.encapsulation == Encapsulation::Raw;
         let paths_only = self.is_client() && ip(self) == ip(new);
         let same = [

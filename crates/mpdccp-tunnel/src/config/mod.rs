@@ -1,4 +1,4 @@
-//! The configuration file: its keys (`file`, `values`, `remote`), contradictions (`checks`), suspicious
+//! The configuration file: its keys (`file`, `values`, `remote`), contradictions between them (`checks`), suspicious
 //! values (`suspicious`), and the search for all errors (`review`, `names`).
 
 mod assign;

@@ -12,12 +12,12 @@ use std::str::FromStr;
 pub struct HostPort {
     /// The address.
     pub ip: IpAddr,
-    /// The port, unless it was left out.
+    /// The port, if given.
     pub port: Option<u16>,
 }
 
 impl HostPort {
-    /// With the port, or `default` if there is none.
+    /// The socket address with the given port, or else with port `default`.
     pub fn socket_addr(self, default: u16) -> SocketAddr {
         SocketAddr::new(self.ip, self.port.unwrap_or(default))
     }
@@ -36,7 +36,7 @@ impl FromStr for HostPort {
         let ip = s.parse().map_err(|_| {
             format!("`{s}` is not an IP address; examples: \"192.0.2.1:6511\", \"[2001:db8::1]:6511\", \"192.0.2.1\"")
         })?;
-        // 2001:db8::1:6511 is a valid address, but most likely not the intended one.
+        // 2001:db8::1:6511 is a valid address, but its author most likely meant a port.
         let with_port = s
             .rsplit_once(':')
             .filter(|(host, port)| host.parse::<Ipv6Addr>().is_ok() && port.parse::<u16>().is_ok());
@@ -71,7 +71,7 @@ impl fmt::Display for HostPort {
 pub struct Remote {
     /// The host.
     pub host: Host,
-    /// The port, unless it was left out.
+    /// The port, if given.
     pub port: Option<u16>,
 }
 
@@ -85,7 +85,7 @@ pub enum Host {
 }
 
 impl Remote {
-    /// Its address, unless it is a name.
+    /// The address, unless the host is a name.
     pub fn ip(&self) -> Option<IpAddr> {
         match self.host {
             Host::Ip(ip) => Some(ip),
@@ -93,7 +93,7 @@ impl Remote {
         }
     }
 
-    /// Its name, unless it is an address.
+    /// The name, unless the host is an address.
     pub fn name(&self) -> Option<&str> {
         match &self.host {
             Host::Ip(_) => None,
@@ -119,7 +119,7 @@ impl TryFrom<String> for Remote {
                 && l.chars().all(|c| c.is_ascii_alphanumeric() || matches!(c, '-' | '_'))
         };
         let mut labels = name.strip_suffix('.').unwrap_or(name).split('.').peekable();
-        // Digits only: an address with a typo.
+        // Only digits: this is an address with a typo.
         let figures = labels.clone().all(|l| l.chars().all(|c| c.is_ascii_digit()));
         if name.len() > 253 || figures || labels.peek().is_none() || !labels.all(label) {
             return Err(no_remote(&s));
@@ -128,7 +128,7 @@ impl TryFrom<String> for Remote {
     }
 }
 
-/// Remote of a path on each of the peer's servers, and the server in use.
+/// Remotes of a path, one for each server of the peer, and the index of the server in use.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(from = "OneOrMore<Remote>")]
 pub struct Remotes {
@@ -143,7 +143,7 @@ impl From<OneOrMore<Remote>> for Remotes {
 }
 
 impl Remotes {
-    /// One address.
+    /// A single address.
     pub fn at(ip: IpAddr, port: Option<u16>) -> Remotes {
         Remotes { all: vec![Remote { host: Host::Ip(ip), port }], chosen: 0 }
     }
@@ -158,13 +158,13 @@ impl Remotes {
         self.chosen = server % self.all.len().max(1);
     }
 
-    /// Remotes on all servers.
+    /// The remotes on all servers.
     pub fn all(&self) -> &[Remote] {
         &self.all
     }
 }
 
-/// Compares the configuration, regardless of the server in use.
+/// Compares the configured remotes, regardless of the server in use.
 impl PartialEq for Remotes {
     fn eq(&self, other: &Remotes) -> bool {
         self.all == other.all

@@ -1,4 +1,4 @@
-//! Parses a file and finds all its errors, not only the first, and suspicious values.
+//! Parses a file. Finds all its errors, not only the first, and suspicious values.
 
 use super::file::{KEYS, RENAMED};
 use super::suggestions::{self, Section, TOP};
@@ -19,11 +19,11 @@ const MOST: usize = 100;
 /// A remark about a key of a file.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Remark {
-    /// Line of the key, from 1; for a missing key, the line of its section.
+    /// Line number of the key, counted from 1. For a missing key, the line of its section.
     pub line: usize,
     /// The key with its sections, such as `peer.path.remote`.
     pub key: String,
-    /// The error, and its fix.
+    /// What is wrong, and how to fix it.
     pub message: String,
 }
 
@@ -40,22 +40,22 @@ impl fmt::Display for Remark {
 /// Result of parsing a file.
 #[derive(Debug)]
 pub struct Review {
-    /// The configuration as far as it could be parsed, without the wrong parts.
+    /// The configuration as far as it could be parsed, without the invalid values.
     pub draft: Option<Config>,
-    /// In the order of the file.
+    /// All errors, in the order of the file.
     pub errors: Vec<Remark>,
-    /// Values that are allowed but most likely unintended.
+    /// Values that are allowed but most likely not intended.
     pub warnings: Vec<Remark>,
-    /// The first error found. Other errors may be its consequences.
+    /// The error that was found first. Other errors may be consequences of it.
     first: Option<Remark>,
     places: Places,
-    /// Keys with a reported error.
+    /// Keys for which an error was reported.
     known: BTreeSet<String>,
 }
 
 impl Review {
-    /// Adds an error of the key at `at` (such as `peer.0.public_key`), unless the key is already known to be
-    /// wrong.
+    /// Adds an error of the key at the path `at`, such as `peer.0.public_key`. Does nothing if an error of this key was
+    /// reported already.
     pub fn add(&mut self, at: &str, message: String) {
         if !is_known(&self.known, at) {
             let error = self.places.remark(at, message);
@@ -87,11 +87,11 @@ struct Entry {
     table: bool,
 }
 
-/// Positions of a file's values.
+/// Positions of all values in the file.
 #[derive(Debug, Default)]
 struct Places {
     entries: Vec<Entry>,
-    /// Offsets of its lines.
+    /// Offset of each line.
     lines: Vec<usize>,
 }
 
@@ -128,7 +128,7 @@ impl Places {
         self.lines.partition_point(|line| *line <= offset).max(1)
     }
 
-    /// The innermost value or table at a position of the text; empty for the whole document.
+    /// The path of the innermost value or table at a position of the text; empty for the whole document.
     fn innermost(&self, span: &Range<usize>, tables: bool) -> &str {
         let holds = |range: &Range<usize>| range.start <= span.start && span.end <= range.end;
         let at = |entry: &&Entry| (entry.table || !tables) && (holds(&entry.key) || holds(&entry.value));
@@ -136,7 +136,7 @@ impl Places {
         found.map_or("", |entry| &entry.at)
     }
 
-    /// The line of a key, or of its section if the key is missing.
+    /// The line of a key. If the key is missing, the line of its section.
     fn line_of(&self, at: &str) -> usize {
         let mut at = at;
         loop {
@@ -169,12 +169,12 @@ fn section(at: &str) -> &'static str {
     }
 }
 
-/// A file being parsed.
+/// State while a file is parsed.
 struct Reading {
     places: Places,
     sections: Vec<Section>,
     errors: Vec<Remark>,
-    /// Keys that were wrong or replaced: further errors about them are redundant.
+    /// Keys that were invalid or replaced. Further errors about them are not reported.
     known: BTreeSet<String>,
 }
 
@@ -198,7 +198,7 @@ impl Reading {
         self.error(&under(at, name), format!("{before}unknown key `{name}`; {instead}"));
     }
 
-    /// Reports a parser's error in helpful words.
+    /// Reports an error of the parser in clearer words.
     fn complain(&mut self, at: &str, message: &str) {
         if let Some((before, rest)) = message.split_once("unknown field `") {
             let name = rest.split('`').next().unwrap_or_default().to_owned();
@@ -250,7 +250,7 @@ impl Reading {
         settings
     }
 
-    /// Parses the rest: wrong values are removed or replaced until none is left.
+    /// Parses all other values. Invalid values are removed or replaced until none is left.
     fn values(&mut self, mut document: Spanned<DeTable<'_>>) -> Option<Config> {
         let whole = document.span();
         for _ in 0..MOST {
@@ -279,7 +279,7 @@ impl Reading {
                 inserted?;
                 continue;
             }
-            // For an element of a list, the whole list is removed.
+            // If an element of a list is invalid, remove the whole list.
             let mut at = self.places.innermost(&span, false);
             while let Some((outer, _)) = at.rsplit_once('.').filter(|(_, last)| last.parse::<usize>().is_ok())
             {
@@ -299,7 +299,7 @@ impl Reading {
     }
 }
 
-/// Whether an error is already known about a key, its section, or the file that holds it.
+/// Whether an error was reported for a key, its section, or the file that contains its value.
 fn is_known(known: &BTreeSet<String>, at: &str) -> bool {
     let outer = at.match_indices('.').map(|(end, _)| &at[..end]);
     outer.chain([at]).any(|at| known.contains(at)) || known.contains(&format!("{at}_file"))
@@ -310,7 +310,7 @@ fn keep<'i>(table: &mut DeTable<'i>, mut which: impl FnMut(&str, &Spanned<DeValu
     *table = all.into_iter().filter(|(key, value)| which(key.get_ref(), value)).collect();
 }
 
-/// Purpose of a missing key.
+/// What a missing key is for.
 fn missing(key: &str) -> &'static str {
     match key {
         "role" => "\"client\" or \"server\"",
@@ -341,7 +341,7 @@ fn table_at<'a, 'i>(mut table: &'a mut DeTable<'i>, at: &str) -> Option<&'a mut 
 }
 
 impl Config {
-    /// Parses and checks the text of a file. `cores` is the value of `shards = "auto"`.
+    /// Parses and checks the text of a file. `cores` is the number that `shards = "auto"` stands for.
     pub fn review(text: &str, cores: usize) -> Review {
         let (mut document, wrong) = DeTable::parse_recoverable(text);
         let places = Places::new(text, document.get_ref());
@@ -387,7 +387,7 @@ impl Config {
                     let cores = u8::try_from(cores).unwrap_or(ShardCount::MOST);
                     cfg.shards = ShardCount(cores.clamp(1, ShardCount::MOST));
                 }
-                // These keys decide which checks apply.
+                // Which checks apply depends on these keys.
                 let mut decisive = ["role", "security", "encapsulation"].into_iter();
                 let known = decisive.any(|key| reading.known.contains(key));
                 let found = if known { Vec::new() } else { cfg.check() };
@@ -414,17 +414,17 @@ impl Config {
     /// Parses and checks the text of a file, like [`review`](Self::review).
     ///
     /// # Errors
-    /// The first error, with file, line, key and allowed values, and the number of further errors.
+    /// Returns the first error, with file, line, key and allowed values, and the number of further errors.
     pub fn parse(file: &Path, text: &str, cores: usize) -> Result<Config, ConfigError> {
         Config::review(text, cores).result(file)
     }
 }
 
 impl Review {
-    /// The configuration.
+    /// Returns the configuration.
     ///
     /// # Errors
-    /// The first error, with the name of the file and the number of further errors.
+    /// Returns the first error, with the file name and the number of further errors.
     pub fn result(self, file: &Path) -> Result<Config, ConfigError> {
         let file = file.display();
         let more = match self.errors.len() {

@@ -2,17 +2,17 @@ use super::{Config, Threads};
 use mpdccp_units::Rate;
 
 impl Config {
-    /// Whether more threads help each shard, on a host with this number of cores.
+    /// Whether each shard has helper threads on a host with this number of cores.
     pub fn helps_shards(&self, cores: usize) -> bool {
         match self.threads {
-            // With two, the kernel's part of the work takes the other core.
+            // With two cores per shard, the kernel's work already uses the second core.
             Threads::Auto => cores / usize::from(self.shards.0) > 2,
             Threads::On => true,
             Threads::Off => false,
         }
     }
 
-    /// Rate limit of one shard to all its peers together.
+    /// Rate limit for the data of one shard to all its peers together.
     pub(crate) fn rate_of_shard(&self) -> Option<Rate> {
         self.rate.map(|rate| Rate::from_bps(rate.0.bps() / u64::from(self.shards.0)))
     }

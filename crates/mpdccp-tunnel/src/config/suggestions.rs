@@ -13,7 +13,7 @@ pub(super) struct Section {
 
 pub(super) const TOP: &str = "the top of the file, before the first [[peer]]";
 
-/// All sections, the top first.
+/// All sections; the top of the file is the first.
 pub(super) fn sections(top: &[&str]) -> Vec<Section> {
     let top = top.iter().chain(Settings::KEYS).map(|key| (*key).to_owned()).collect();
     let rule: toml::Value = toml::Value::Array(vec![nothing()]);
@@ -29,7 +29,7 @@ pub(super) fn sections(top: &[&str]) -> Vec<Section> {
     all.into_iter().map(|(name, keys)| Section { name, keys }).collect()
 }
 
-/// A table with a key that no section has.
+/// A table with a key that does not exist in any section.
 fn nothing() -> toml::Value {
     toml::Value::Table([("?".to_owned(), true.into())].into_iter().collect())
 }
@@ -39,13 +39,13 @@ fn keys_of<T: for<'de> Deserialize<'de>>() -> Vec<String> {
     refused.map(|e| words(e.message())).unwrap_or_default()
 }
 
-/// The expected names in an error message.
+/// The names that an error message says were expected.
 pub(super) fn words(message: &str) -> Vec<String> {
     let expected = message.split_once("expected").map_or("", |(_, expected)| expected);
     expected.split('`').skip(1).step_by(2).map(str::to_owned).collect()
 }
 
-/// The most similar name, if it is one typo away.
+/// The most similar name, if it differs by only one typo.
 pub(super) fn near<'a>(name: &str, all: impl IntoIterator<Item = &'a String>) -> Option<&'a str> {
     let plain = |text: &str| text.to_lowercase().replace(['-', ' '], "_");
     let name = plain(name);
@@ -54,7 +54,7 @@ pub(super) fn near<'a>(name: &str, all: impl IntoIterator<Item = &'a String>) ->
     (far(best) <= (name.chars().count() / 3).max(1)).then_some(best)
 }
 
-/// Advice for an unknown key in a section, and the intended key if known.
+/// Advice for an unknown key in a section, and the key that was probably meant.
 pub(super) fn instead(name: &str, here: &str, sections: &[Section]) -> (String, Option<String>) {
     let own = sections.iter().find(|section| section.name == here);
     if let Some(key) = own.and_then(|section| near(name, &section.keys)) {

@@ -1,4 +1,4 @@
-//! Values that are allowed but most likely unintended.
+//! Values that are allowed but most likely not intended.
 
 use super::review::Found;
 use super::{Config, HostPort, PathSpec, Peer, RateLimit, Role, Routes, Volume};
@@ -6,13 +6,13 @@ use mpdccp_units::Rate;
 use std::net::IpAddr;
 use toml::Spanned;
 
-/// Lower rate limits are suspicious: no modern line needs one.
+/// A lower rate limit is suspicious, because no modern line needs it.
 const SLOW: Rate = Rate::from_bps(64_000);
-/// Smaller monthly quotas are suspicious.
+/// A smaller monthly quota is suspicious.
 const LITTLE: u64 = 100_000_000;
 
 impl Config {
-    /// Settings that the owner should check again.
+    /// Returns settings that the owner should check.
     pub(super) fn suspicious(&self) -> Vec<Found> {
         let mut found = Vec::new();
         let mut say = |at: String, message: Option<String>| {
@@ -56,13 +56,13 @@ impl Config {
         found
     }
 
-    /// Warns if the tunnel's own packets would be routed into it.
+    /// Warns if the tunnel's own packets would be routed into the tunnel.
     fn routed_into_itself(&self, peer: &Peer, path: &PathSpec) -> Option<String> {
         let remotes = path.remote.all().iter().filter_map(|remote| remote.ip());
         let covers =
             |ip: &IpAddr| peer.allowed_ips.iter().find(|net| net.prefix_len() > 0 && net.contains(ip));
         let (ip, net) = remotes.filter_map(|ip| Some((ip, covers(&ip)?))).next()?;
-        // A path bound to an interface uses it regardless of routes.
+        // A path bound to an interface uses the interface regardless of routes.
         let bound = path.interface.is_some();
         (self.routes == Routes::All && !bound && self.role == Role::Client).then(|| {
             format!("remote {ip} is within {net} of allowed_ips: the tunnel's own packets would be routed into the tunnel")

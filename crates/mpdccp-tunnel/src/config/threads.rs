@@ -1,13 +1,13 @@
 use serde::{Deserialize, Deserializer};
 
-/// Whether more threads help the one that runs the protocol.
+/// Whether helper threads assist the thread that runs the protocol.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Threads {
-    /// If there are enough cores.
+    /// `"auto"`: helper threads if there are enough cores.
     Auto,
-    /// `true`.
+    /// `true`: always.
     On,
-    /// `false`.
+    /// `false`: never.
     #[default]
     Off,
 }

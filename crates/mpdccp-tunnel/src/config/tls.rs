@@ -7,12 +7,12 @@ use serde::Deserialize;
 #[derive(Clone, Copy, Debug, Default, Deserialize, PartialEq, Eq)]
 #[serde(try_from = "String")]
 pub enum TlsCheck {
-    /// Not at all: the keys of the tunnel authenticate the server.
+    /// No check: the keys of the tunnel authenticate the server.
     #[default]
     None,
-    /// It is valid for `tls_name`, and issued by an authority that this host trusts.
+    /// The certificate must be valid for `tls_name`, and issued by an authority that this host trusts.
     Name,
-    /// It has this SHA-256 digest.
+    /// The certificate must have this SHA-256 digest.
     Sha256([u8; 32]),
 }
 
@@ -41,7 +41,7 @@ impl TryFrom<String> for TlsCheck {
 #[derive(Clone, Debug, Deserialize, PartialEq)]
 #[serde(try_from = "String")]
 pub struct Proxy {
-    /// Its address or name, and its port.
+    /// Address or name of the proxy, and its port.
     pub at: Remote,
     /// User and password, separated by a colon.
     pub login: Option<Secret>,
@@ -68,7 +68,7 @@ impl TryFrom<String> for Proxy {
     }
 }
 
-/// TCP port of HTTPS.
+/// The default TCP port, that of HTTPS.
 pub(crate) fn tls_port() -> u16 {
     443
 }

@@ -1,4 +1,4 @@
-//! Value types of the configuration file; each error says which values are allowed.
+//! Types of values in the configuration file. Each error lists the allowed values.
 
 use ipnet::IpNet;
 use mpdccp_units::Rate;
@@ -8,7 +8,7 @@ use std::fmt;
 use std::ops::Deref;
 use std::str::FromStr;
 
-/// One of the words that are the variants of an enum. The error for any other value lists the words.
+/// Parses a word that names a variant of an enum. The error for any other value lists the words.
 pub(crate) fn word<'de, D: Deserializer<'de>, T: DeserializeOwned>(d: D) -> Result<T, D::Error> {
     let text = match toml::Value::deserialize(d)? {
         toml::Value::String(text) => text,
@@ -23,14 +23,14 @@ pub(crate) fn some_word<'de, D: Deserializer<'de>, T: DeserializeOwned>(d: D) ->
     word(d).map(Some)
 }
 
-/// How TCP connections travel.
+/// How TCP connections are carried.
 #[derive(Clone, Copy, Debug, Default, Deserialize, PartialEq, Eq)]
 #[serde(rename_all = "lowercase")]
 pub enum Tcp {
-    /// As packets.
+    /// Unchanged, as packets.
     #[default]
     Packets,
-    /// Terminated at both ends of the tunnel, with their bytes in streams.
+    /// Terminated at both ends of the tunnel; their data is carried in streams.
     Streams,
 }
 
@@ -45,12 +45,12 @@ pub enum Encapsulation {
     Raw,
     /// In TLS over TCP.
     Tls,
-    /// In UDP, or in TLS while UDP does not answer; at a server in both.
+    /// In UDP, or in TLS while UDP does not answer. A server accepts both.
     Auto,
 }
 
 impl Encapsulation {
-    /// Whether packets may travel in TLS.
+    /// Whether packets may be carried in TLS.
     pub fn has_tls(self) -> bool {
         matches!(self, Encapsulation::Tls | Encapsulation::Auto)
     }
@@ -80,7 +80,7 @@ impl TryFrom<String> for Cipher {
     }
 }
 
-/// A secret text: never shown, and wiped when dropped.
+/// A secret text. It is never shown, and is wiped from memory when dropped.
 #[derive(Clone, Deserialize, PartialEq, Eq)]
 #[serde(from = "String")]
 pub struct Secret(pub zeroize::Zeroizing<String>);
@@ -100,14 +100,14 @@ impl fmt::Debug for Secret {
 /// Inner addresses of the interface: given in the file, or assigned by the server.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Addresses {
-    /// The server assigns them.
+    /// Whether the server assigns the addresses.
     pub auto: bool,
     /// The current addresses.
     pub nets: Vec<IpNet>,
 }
 
 impl Addresses {
-    /// Whether both configurations mean the same.
+    /// Whether both values have the same meaning.
     pub(crate) fn is_as(&self, other: &Addresses) -> bool {
         self.auto == other.auto && (self.auto || self.nets == other.nets)
     }
@@ -176,12 +176,12 @@ enum Strings {
     Many(Vec<String>),
 }
 
-/// A list, or everything.
+/// A list of values, or any value.
 #[derive(Clone, Debug)]
 pub enum AllOr<T> {
-    /// Everything.
+    /// Any value.
     Any,
-    /// These.
+    /// Only these values.
     Only(Vec<T>),
 }
 
@@ -204,7 +204,7 @@ impl<'de, T: FromStr> Deserialize<'de> for AllOr<T> {
 /// MTU of the interface.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Mtu {
-    /// Largest inner packet that the paths carry without fragmentation.
+    /// The largest inner packet that the paths carry without fragmentation.
     #[default]
     Auto,
     /// A fixed size, bytes.
@@ -227,15 +227,15 @@ impl<'de> Deserialize<'de> for Mtu {
     }
 }
 
-/// Peers whose `allowed_ips` are routed into the interface.
+/// Which peers' `allowed_ips` are routed into the interface.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Routes {
-    /// No peers.
+    /// `false`: no peers.
     None,
-    /// All peers.
+    /// `true`: all peers.
     #[default]
     All,
-    /// Peers that have a session with a working path.
+    /// `"sessions"`: peers that have a session with a working path.
     Sessions,
 }
 
@@ -271,12 +271,12 @@ pub(crate) fn path_mtu<'de, D: Deserializer<'de>>(d: D) -> Result<Option<u16>, D
 #[derive(Clone, Copy, Debug, Default, Deserialize, PartialEq, Eq)]
 #[serde(rename_all = "lowercase")]
 pub enum OuterEcn {
-    /// Set by the path's congestion control, which reacts to marks itself.
+    /// The congestion control of the path sets the field, and reacts to marks itself.
     #[default]
     Own,
-    /// Copied from the inner header: RFC 6040's normal mode.
+    /// Copied from the inner header (normal mode of RFC 6040).
     Copy,
-    /// Not capable: RFC 6040's compatibility mode.
+    /// Not ECN-capable (compatibility mode of RFC 6040).
     None,
 }
 
@@ -285,7 +285,7 @@ pub enum OuterEcn {
 pub enum OuterDscp {
     /// Copied from the inner header.
     Copy,
-    /// This one.
+    /// This fixed value.
     Pinned(u8),
 }
 
@@ -317,9 +317,9 @@ impl<'de> Deserialize<'de> for OuterDscp {
 pub struct Prio(pub u8);
 
 impl Prio {
-    /// Used only while nothing else is up.
+    /// Used only while no other path is up.
     pub const STANDBY: Prio = Prio(1);
-    /// Used for the excess of the paths before it.
+    /// Used for traffic that exceeds the capacity of the primary paths.
     pub const OVERFLOW: Prio = Prio(2);
 }
 
@@ -358,7 +358,7 @@ impl TryFrom<toml::Value> for RateLimit {
 /// Parses a rate such as "10 Mbit/s", "12.5M" or "500k"; without a unit it is bit/s.
 ///
 /// # Errors
-/// The value is not a rate, is 0, or exceeds 1 Tbit/s. The error names it and gives examples.
+/// If the value is not a rate, is 0, or exceeds 1 Tbit/s. The error names the value and gives examples.
 pub fn rate(text: &str) -> Result<Rate, String> {
     let rate = text.parse().ok().filter(|rate| *rate > Rate::ZERO);
     rate.ok_or_else(|| format!("invalid rate `{text}`; examples: \"10 Mbit/s\", 10M, 500k"))
@@ -383,7 +383,7 @@ impl TryFrom<toml::Value> for Volume {
     }
 }
 
-/// Networks in the syntax of `allowed_ips`.
+/// Parses networks in the syntax of `allowed_ips`.
 pub(crate) fn prefixes<'de, D: Deserializer<'de>>(d: D) -> Result<Vec<IpNet>, D::Error> {
     let parse = |text: &String| {
         text.parse().map_err(|_| {
@@ -398,7 +398,7 @@ fn no_volume(text: &str) -> String {
     format!("invalid volume `{text}`; examples: \"500MB\", \"50GB\", \"1.5TB\"")
 }
 
-/// Number of a server, 0 to 16777215; 0 if unused.
+/// Number of a server, 0 to 16777215; 0 means that it has none.
 #[derive(Clone, Copy, Debug, Default, Deserialize, PartialEq, Eq)]
 #[serde(try_from = "i64")]
 pub struct ServerNumber(pub u32);
@@ -411,7 +411,7 @@ impl TryFrom<i64> for ServerNumber {
     }
 }
 
-/// Number of a server's threads: 1 to 64, or "auto" for the number of cores, which [`super::Config::parse`]
+/// Number of threads of a server: 1 to 64. "auto" stands for the number of cores, which [`super::Config::parse`]
 /// receives.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ShardCount(pub u8);
@@ -419,7 +419,7 @@ pub struct ShardCount(pub u8);
 impl ShardCount {
     /// "auto", until the number of cores is known.
     pub(super) const AUTO: ShardCount = ShardCount(0);
-    /// The largest number.
+    /// The largest allowed number.
     pub(super) const MOST: u8 = 64;
 }
 

@@ -1,4 +1,4 @@
-//! Allowed IPs: the peer of an inner address.
+//! Allowed IPs: which peer an inner address belongs to.
 
 use ipnet::IpNet;
 use prefix_trie::joint::JointPrefixMap;
@@ -9,7 +9,7 @@ use std::net::IpAddr;
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Allowed {
     nets: JointPrefixMap<IpNet, usize>,
-    /// The last lookup: consecutive packets mostly have the same address.
+    /// The last lookup. Consecutive packets mostly have the same address.
     last: Cell<Option<(IpAddr, Option<usize>)>>,
 }
 

@@ -1,4 +1,4 @@
-//! Inner packets between the interface and the sessions.
+//! Forwards inner packets between the interface and the sessions.
 
 use crate::Cx;
 use crate::action::Action;
@@ -22,16 +22,16 @@ use mpdccp_proto::{PathState, PktInfo, Room, SessionId};
 pub enum Packet {
     /// An IP packet read from the interface.
     Interface(Vec<u8>),
-    /// A packet that another shard read, see [`Outcome::HandOver`].
+    /// A packet that another shard read; see [`Outcome::HandOver`].
     HandedOver(Vec<u8>),
     /// A datagram delivered by a session.
     Session(SessionId, Vec<u8>),
 }
 
-/// Result of handling a packet.
+/// What the caller has to do with a packet.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Outcome {
-    /// The packet waits in a session, concerned the tunnel itself, or was dropped and counted.
+    /// Nothing: the packet is queued in a session, was meant for the tunnel itself, or was dropped and counted.
     Done,
     /// Write this packet to the interface.
     Write(Vec<u8>),
@@ -41,7 +41,7 @@ pub enum Outcome {
     HandOver(u8, Vec<u8>),
 }
 
-/// Packets and bytes.
+/// Counts of packets and bytes.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Count {
     pub(crate) packets: u64,
@@ -55,7 +55,7 @@ impl Count {
     }
 }
 
-/// Forwarding: allowed IPs, packet sizes, and counters.
+/// State of forwarding: allowed IPs, packet sizes and counters.
 #[derive(Debug, Default)]
 pub(crate) struct Forward {
     pub(crate) allowed: Allowed,
@@ -69,7 +69,7 @@ pub(crate) struct Forward {
 }
 
 impl Forward {
-    /// Sends a packet of the interface, which has the addresses `own`, to its peer.
+    /// Sends a packet from the interface to its peer. The interface has the addresses `own`.
     pub(crate) fn send(
         &mut self,
         cx: &mut Cx<'_>,
@@ -98,8 +98,8 @@ impl Forward {
                 let room = u16::try_from(room.hoped).unwrap_or(u16::MAX);
                 return self.send_too_big(cx, session, &packet, info, room);
             }
-            // The MTU may grow within a round trip. So do not report the current MTU to the sender, and do
-            // not delay the packet.
+            // The MTU may grow within a round trip. So the current MTU is not reported to the sender, and the packet is
+            // not delayed.
             if packet.len() > room.known {
                 return self.send_pieces(cx, session, &packet, info, room.known);
             }
@@ -111,7 +111,7 @@ impl Forward {
         Ok(Outcome::Done)
     }
 
-    /// Handles a packet larger than its paths carry.
+    /// Handles a packet that is larger than the paths carry.
     fn send_too_big(
         &mut self,
         cx: &mut Cx<'_>,
@@ -137,7 +137,7 @@ impl Forward {
         Ok(Outcome::Done)
     }
 
-    /// Sends a packet in pieces of at most `room` bytes.
+    /// Sends a packet in pieces of at most `room` bytes each.
     fn send_pieces(
         &mut self,
         cx: &mut Cx<'_>,
@@ -164,7 +164,7 @@ impl Forward {
         packet: Vec<u8>,
     ) -> Result<Outcome, DropReason> {
         match self.send(cx, peers, own, shard, packet) {
-            // A reload may have removed the prefix from the peer while the packet was passed on.
+            // A reload may have removed the prefix from the peer while the packet was handed over.
             Ok(Outcome::HandOver(..)) => Err(DropReason::NoPeer),
             done => done,
         }
@@ -223,20 +223,20 @@ impl Forward {
         }
     }
 
-    /// Updates the packet size that a peer's paths carry.
+    /// Updates the largest inner packet that the paths of a peer carry.
     pub(crate) fn on_paths(&mut self, cx: &mut Cx<'_>, peer: &mut Peer, shard: &Shard, assigned: &Assigned) {
         let status = peer.status(cx);
         let paths = status.iter().flat_map(|status| &status.paths);
         let usable = paths.filter(|path| path.state.is_up() || path.state == PathState::Suspect);
-        // Without a path, the size stays.
+        // If there is no path, the size stays.
         let sizes: Vec<u16> = usable.filter_map(|path| u16::try_from(path.max_payload).ok()).collect();
         if let Some(carried) = Carried::by(&sizes) {
             self.carries(cx, peer, shard, assigned, Some(carried));
         }
     }
 
-    /// Sets the packet size of a peer; `None` if the peer was removed. The first shard counts the sizes for
-    /// all.
+    /// Sets the packet size of a peer; `None` if the peer was removed. The first shard collects the sizes of all
+    /// shards.
     pub(crate) fn carries(
         &mut self,
         cx: &mut Cx<'_>,
@@ -255,7 +255,7 @@ impl Forward {
         }
     }
 
-    /// Adapts the interface's MTU to the largest packet size of any peer and to the server's limit.
+    /// Adapts the MTU of the interface to the largest packet size of any peer and to the limit of the server.
     pub(crate) fn adapt_interface(&self, cx: &mut Cx<'_>, assigned: &Assigned) {
         let least = mtu::least(assigned.nets.iter().any(|net| net.addr().is_ipv6()));
         if let Some(mtu) = self.mtu.wanted(least, assigned.mtu()) {

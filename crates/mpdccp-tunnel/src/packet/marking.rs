@@ -1,5 +1,5 @@
-//! DSCP and ECN between inner and outer headers (RFC 2983, RFC 6040). Inner packets keep their DSCP and TTL,
-//! regardless of changes to the outer header.
+//! DSCP and ECN between inner and outer headers (RFC 2983, RFC 6040). Inner packets keep their DSCP and TTL even if the
+//! outer header changes.
 
 use crate::config::{Config, OuterDscp, OuterEcn};
 use mpdccp_units::Ecn;
@@ -7,13 +7,13 @@ use mpdccp_units::Ecn;
 /// DSCP and ECN field of an outer header.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Mark {
-    /// 0 to 63.
+    /// DSCP, 0 to 63.
     pub dscp: u8,
     /// The ECN field.
     pub ecn: Ecn,
 }
 
-/// The configured marking of outer headers.
+/// How the configuration marks outer headers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Marker {
     ecn: OuterEcn,
@@ -26,8 +26,8 @@ impl Marker {
         Marker { ecn: cfg.ecn, dscp: cfg.dscp }
     }
 
-    /// Mark for an outer header. `data` is the inner packet, if any; `ecn` is the choice of the path's
-    /// congestion control.
+    /// The mark of an outer header. `data` is the inner packet, if any. `ecn` is the choice of the path's congestion
+    /// control.
     pub fn outer(&self, data: Option<&[u8]>, ecn: Ecn) -> Mark {
         let inner = data.and_then(tos);
         Mark {
@@ -46,8 +46,7 @@ impl Marker {
         }
     }
 
-    /// Applies the outer ECN field of an arriving packet to its inner packet. Returns how many bytes to
-    /// deliver.
+    /// Applies the outer ECN field of an arriving packet to the inner packet. Returns how many bytes to deliver.
     pub fn arrived(&self, data: &mut [u8], outer: Ecn) -> usize {
         let Some(inner) = tos(data).map(Ecn::from_bits) else { return data.len() };
         match combine(self.ecn, inner, outer) {
@@ -62,14 +61,13 @@ impl Marker {
     }
 }
 
-/// Delivered in place of a marked packet whose flow does not support ECN, so that the session sees its
-/// arrival.
+/// Delivered instead of a marked packet whose flow does not support ECN. The session thus learns that the packet
+/// arrived.
 pub(crate) const REFUSED: &[u8] = &[0];
 
-/// The ECN field of a packet that leaves the tunnel (RFC 6040 section 4.2, figure 4); `None` to drop it. Two
-/// cases of the figure require that outer fields are copies of inner ones. Otherwise the path's own
-/// congestion control has made the packet ECN-capable and reacts to its mark, and an outer ECT(1) says
-/// nothing about the inner flow.
+/// The ECN field of a packet that leaves the tunnel (RFC 6040 section 4.2, figure 4); `None` to drop the packet. Two
+/// cases of the figure apply only if outer fields are copies of inner fields. Otherwise the path's congestion control
+/// has made the packet ECN-capable and reacts to its mark. An outer ECT(1) then says nothing about the inner flow.
 fn combine(mode: OuterEcn, inner: Ecn, outer: Ecn) -> Option<Ecn> {
     let copied = mode == OuterEcn::Copy;
     match (inner, outer) {
@@ -81,7 +79,7 @@ fn combine(mode: OuterEcn, inner: Ecn, outer: Ecn) -> Option<Ecn> {
     }
 }
 
-/// The TOS or traffic class byte of an IP packet.
+/// The TOS byte (IPv4) or traffic class (IPv6) of a packet.
 fn tos(packet: &[u8]) -> Option<u8> {
     match packet {
         [first, tos, ..] if first >> 4 == 4 && packet.len() >= 20 => Some(*tos),
@@ -90,7 +88,7 @@ fn tos(packet: &[u8]) -> Option<u8> {
     }
 }
 
-/// Changes the ECN field, and for IPv4 the header checksum (RFC 1624).
+/// Changes the ECN field. For IPv4, also updates the header checksum (RFC 1624).
 fn set_ecn(packet: &mut [u8], ecn: Ecn) {
     if packet[0] >> 4 == 6 {
         packet[1] = packet[1] & 0xcf | ecn.bits() << 4;
@@ -140,7 +138,7 @@ mod tests {
                 assert_eq!(outer(OuterEcn::None, OuterDscp::Pinned(0)), Mark::default());
             }
         }
-        // A packet without an inner IP packet, such as an acknowledgement.
+        // This packet contains no inner IP packet, like an acknowledgement.
         let marker = Marker { ecn: OuterEcn::Copy, dscp: OuterDscp::Copy };
         for data in [None, Some(&[][..]), Some(&[0x45, 0xff][..]), Some(&[0x10; 60][..])] {
             assert_eq!(marker.outer(data, Ecn::Ect0), Mark { dscp: 0, ecn: Ecn::Ect0 });
@@ -159,11 +157,11 @@ mod tests {
         assert_eq!(outer(OuterEcn::Copy, OuterDscp::Pinned(10)).dscp, 10);
     }
 
-    /// RFC 6040 section 4.2, figure 4, all of it.
+    /// All of figure 4 in RFC 6040 section 4.2.
     #[test]
     fn inner_headers_become_what_the_table_says() {
         use Ecn::{Ce, Ect0, Ect1, NotEct};
-        // Rows: inner Not-ECT, ECT(0), ECT(1), CE; columns: outer, in the same order.
+        // Rows are the inner fields Not-ECT, ECT(0), ECT(1), CE; columns are the outer fields in the same order.
         let figure = [
             [Some(NotEct), Some(NotEct), Some(NotEct), None],
             [Some(Ect0), Some(Ect0), Some(Ect1), Some(Ce)],
@@ -186,7 +184,7 @@ mod tests {
                     }
                     assert_eq!(kept, bytes.len());
                     let ecn = expected.unwrap();
-                    // The checksum is correct; DSCP and TTL are unchanged.
+                    // The checksum is correct, and DSCP and TTL are unchanged.
                     assert_eq!(bytes, packet(version, 46 << 2 | ecn.bits()), "{mode:?} {inner:?} {outer:?}");
                 }
             }

@@ -1,4 +1,4 @@
-//! Inner packets: their peer, their size, and their headers.
+//! Inner packets: their peers, sizes and headers.
 
 pub(crate) mod allowed;
 pub(crate) mod forward;

@@ -1,79 +1,79 @@
-//! Packet sizes: the system's MTUs go to the sessions, which probe them; the probed sizes determine the
-//! interface's MTU, per peer.
+//! Packet sizes. The sessions get the system's MTUs and probe them. The probed sizes determine the MTU of the interface
+//! and the limit for each peer.
 
 use crate::config::{Config, Mtu};
 use crate::host::Sizes;
 use mpdccp_units::{Duration, Time};
 use std::collections::BTreeMap;
 
-/// A data packet's header with its MP_SEQ option: overhead that the encapsulation does not know.
+/// Overhead that the encapsulation does not know: the header of a data packet with its MP_SEQ option.
 const DCCP_HEADER: u16 = 28;
-/// Used if the system knows no MTU.
+/// MTU that is assumed if the system knows none.
 const DEFAULT: u16 = 1500;
-/// Largest path MTU used.
+/// Largest path MTU that is used.
 pub(crate) const MOST: u16 = 9000;
 /// Smallest MTU with which Linux keeps IPv6 on an interface (RFC 8200 section 5).
 pub(crate) const LEAST_V6: u16 = 1280;
-/// Maximum number of answers to packets that are too large within [`PER`] (RFC 4443 section 2.4f,
-/// RFC 1812 section 4.3.2.8).
+/// Maximum number of ICMP answers to packets that are too large within [`PER`] (RFC 4443 section 2.4f, RFC 1812 section
+/// 4.3.2.8).
 const ANSWERS: u32 = 100;
 const PER: Duration = Duration::from_secs(1);
 
-/// Initial MTU of a path: the system's, at most the file's.
+/// Initial MTU of a path: the MTU that the system knows, limited by the file.
 pub fn first(sizes: Sizes, probing: bool, most: Option<u16>) -> u16 {
-    // There may be no route yet.
+    // Without a route the system knows no MTU.
     let mut known = sizes.path.unwrap_or(DEFAULT);
-    // A smaller size from ICMP may be forged: with probing, start with the size that most networks carry.
+    // A smaller MTU from ICMP may be forged. With probing, start with the size that most networks carry.
     if let (true, Some(device)) = (probing, sizes.device) {
         known = known.max(device.min(DEFAULT));
     }
     known.min(most.unwrap_or(MOST))
 }
 
-/// Room for an inner packet within a path MTU.
+/// Largest inner packet for a path MTU.
 pub fn inner(mtu: u16, overhead: u16) -> u16 {
     mtu.saturating_sub(overhead + DCCP_HEADER)
 }
 
-/// Inner size assumed for an encrypted path before anything is known: that over IPv6, which is smaller than
-/// over IPv4.
+/// Largest inner packet that is assumed for an encrypted path before its MTU is known. The value for IPv6 is used,
+/// which is smaller than for IPv4.
 pub fn guess(overhead: u16) -> u16 {
     inner(DEFAULT, 48 + overhead)
 }
 
-/// Sizes of inner packets that a peer's paths carry.
+/// Sizes of inner packets that the paths of a peer carry.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Carried {
-    /// Each path carries this.
+    /// Largest packet that every path carries.
     pub(crate) least: u16,
-    /// Limit for TCP segments: the largest size that every path carries, without very narrow paths,
-    /// which would make all segments too small.
+    /// Size limit for TCP segments: the largest packet that every path carries. Very narrow paths are ignored, because
+    /// they would make all segments too small.
     pub(crate) segments: u16,
-    /// Some path carries this.
+    /// Largest packet that at least one path carries.
     pub(crate) most: u16,
 }
 
 impl Carried {
-    /// Computed from the inner packet sizes of the paths.
+    /// Computes the sizes from the inner packet size of each path.
     pub(crate) fn by(paths: &[u16]) -> Option<Carried> {
         let (least, most) = (*paths.iter().min()?, *paths.iter().max()?);
         let wide = paths.iter().copied().filter(|carried| *carried >= LEAST_V6);
         Some(Carried { least, segments: wide.min().unwrap_or(least), most })
     }
 
-    /// The same size for all, if nothing is known.
+    /// The same size for all fields, while the paths are unknown.
     pub(crate) fn all(mtu: u16) -> Carried {
         Carried { least: mtu, segments: mtu, most: mtu }
     }
 }
 
-/// The interface's MTU, which the first shard manages, and the sizes of all peers.
+/// The MTU of the interface, which the first shard manages, and the sizes of all peers.
 #[derive(Debug, Default)]
 pub(crate) struct InterfaceMtu {
     pub(crate) mtu: u16,
-    /// Its initial value, which is the maximum.
+    /// The initial and largest MTU of the interface.
     most: u16,
-    /// Number of peers per size.
+    /// Number of peers by size.
     carried: BTreeMap<u16, usize>,
 }
 
@@ -82,7 +82,7 @@ impl InterfaceMtu {
         InterfaceMtu { mtu, most: mtu, carried: BTreeMap::new() }
     }
 
-    /// Replaces a peer's earlier size by the new one.
+    /// Replaces the earlier size of a peer by the new one.
     pub(crate) fn count(&mut self, before: Option<u16>, now: Option<u16>) {
         if let Some(now) = now {
             *self.carried.entry(now).or_default() += 1;
@@ -93,8 +93,8 @@ impl InterfaceMtu {
         self.carried.retain(|_, count| *count > 0);
     }
 
-    /// The MTU to set, if it must change: the largest of all peers, without very narrow paths, and at most
-    /// the server's limit.
+    /// Returns the MTU to set if it must change. This is the largest size of any peer, ignoring very narrow paths,
+    /// limited by the server.
     pub(crate) fn wanted(&self, least: u16, most: Option<u16>) -> Option<u16> {
         let carried = *self.carried.keys().next_back()?;
         let wanted = carried.max(least).min(self.most).min(most.unwrap_or(u16::MAX));
@@ -102,19 +102,19 @@ impl InterfaceMtu {
     }
 }
 
-/// The smallest MTU that lets the interface keep its addresses.
+/// The smallest MTU with which the interface keeps its addresses.
 pub(crate) fn least(v6: bool) -> u16 {
     if v6 { LEAST_V6 } else { 0 }
 }
 
-/// Initial MTU of the interface, if the paths carry inner packets of `carried` bytes.
+/// Initial MTU of the interface. The paths carry inner packets of `carried` bytes.
 ///
 /// # Errors
-/// The file sets a larger MTU, or uses IPv6 with too small an MTU.
+/// If the file sets a larger MTU, or an MTU that is too small for IPv6.
 pub fn of_interface(cfg: &Config, carried: u16) -> Result<u16, String> {
     let v6 = cfg.addresses.iter().any(|a| a.addr().is_ipv6());
     let mtu = match cfg.mtu {
-        // Larger packets are sent in pieces.
+        // The tunnel sends larger packets in pieces.
         Mtu::Auto => carried.max(least(v6)),
         Mtu::Fixed(mtu) if mtu > carried => {
             return Err(format!(
@@ -132,7 +132,7 @@ pub fn of_interface(cfg: &Config, carried: u16) -> Result<u16, String> {
     Ok(mtu)
 }
 
-/// Rate limit for answers to packets that are too large.
+/// Rate limit for ICMP answers to packets that are too large.
 #[derive(Debug, Default)]
 pub(crate) struct Answers {
     since: Time,

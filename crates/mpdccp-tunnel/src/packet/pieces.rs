@@ -1,8 +1,8 @@
-//! Packets sent in pieces, which the other end reassembles: IPv6 packets that no host can be asked to shorten
-//! although the paths carry less, and large packets before a path is known to carry them.
+//! Packets that one end sends in pieces and the other end reassembles. This is for IPv6 packets that no sender can be
+//! asked to shorten although the paths carry less. It is also for large packets before a path is known to carry them.
 //!
-//! A piece is a message of the tunnel: `10 06`, two bytes with a number common to all pieces of a packet, and
-//! a byte with the index of the piece (upper half) and of the last piece (lower half).
+//! A piece is a message of the tunnel: `10 06`, then two bytes with a number common to all pieces of a packet. The next
+//! byte has the index of the piece (upper half) and the index of the last piece (lower half).
 
 use super::mtu;
 use std::collections::VecDeque;
@@ -14,7 +14,7 @@ const MOST_LAST: usize = 15;
 /// Maximum number of incomplete packets per peer.
 const MOST: usize = 16;
 
-/// A peer's incomplete packets, oldest first, with the pieces received.
+/// The incomplete packets of a peer with their received pieces, oldest packet first.
 #[derive(Debug, Default)]
 pub(crate) struct Pieces(VecDeque<(u16, Vec<Option<Vec<u8>>>)>);
 
@@ -23,13 +23,14 @@ pub(crate) struct Pieces(VecDeque<(u16, Vec<Option<Vec<u8>>>)>);
 pub(crate) enum Joined {
     /// The packet is complete.
     Whole(Vec<u8>),
-    /// Pieces are missing; number of packets given up to make room.
+    /// Pieces are missing. The value is the number of packets dropped to make room.
     Partial(u64),
-    /// Not a valid piece.
+    /// The message is not a valid piece.
     Wrong,
 }
 
-/// Cuts a packet into equal pieces of at most `room` bytes with this number; `None` if that takes too many.
+/// Cuts a packet into equal pieces of at most `room` bytes with this number. Returns `None` if that takes too many
+/// pieces.
 pub(crate) fn cut(number: u16, packet: &[u8], room: usize) -> Option<Vec<Vec<u8>>> {
     let count = packet.len().div_ceil(room.checked_sub(HEADER).filter(|room| *room > 0)?);
     let last = count.checked_sub(1).filter(|last| *last <= MOST_LAST)?;
@@ -62,7 +63,7 @@ impl Pieces {
         });
         let parts = &mut self.0[at].1;
         parts[which] = Some(data.to_vec());
-        // A packet must not exceed the largest MTU.
+        // A reassembled packet must not exceed the largest MTU.
         if parts.iter().flatten().map(Vec::len).sum::<usize>() > usize::from(mtu::MOST) {
             self.0.remove(at);
             return Joined::Wrong;

@@ -1,24 +1,24 @@
-//! Policer for packets from a peer; packets over the rate are dropped.
+//! Policer for packets from a peer. It drops packets that exceed the rate.
 
 use mpdccp_units::{Duration, Rate, Time};
 
-/// Burst, as time at the rate: about a round trip, because TCP overshoots by that much.
+/// Burst size, as time at the rate. It is about a round trip, because TCP overshoots by that much.
 const BURST: Duration = Duration::from_millis(100);
 
-/// Streams use only the part of the bucket between these levels. The rest of a burst is for packets,
-/// which would otherwise be dropped.
+/// Streams use only the part of the bucket between these levels. The rest of the bucket is for packets, which would
+/// otherwise be dropped.
 const STREAMS: (Duration, Duration) = (Duration::from_millis(25), Duration::from_millis(50));
 
-/// A token bucket, stored as the time at which the accepted packets will have used up their time at the rate.
+/// A token bucket. It stores the time at which all accepted packets will have passed at the rate.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Policer {
     paid: Time,
-    /// Packets dropped.
+    /// Number of packets dropped.
     pub(crate) dropped: u64,
 }
 
 impl Policer {
-    /// Whether a packet is accepted.
+    /// Returns whether a packet is accepted.
     pub(crate) fn takes(&mut self, now: Time, rate: Option<Rate>, bytes: usize) -> bool {
         let Some(rate) = rate else { return true };
         let paid = self.paid.max(now);
@@ -34,7 +34,7 @@ impl Policer {
         self.paid = self.paid.max(now) + rate.time_for(bytes as u64);
     }
 
-    /// Bytes that streams may receive now. Data over the limit stays in the streams; nothing is dropped.
+    /// Number of bytes that streams may receive now. Data over the limit stays in the streams and is not dropped.
     pub(crate) fn room(&self, now: Time, rate: Option<Rate>) -> usize {
         let left = |rate: Rate| rate.bytes_in(STREAMS.1.saturating_sub(self.paid.since(now))) as usize;
         rate.map_or(usize::MAX, left)
@@ -47,7 +47,7 @@ impl Policer {
         }
     }
 
-    /// When streams that found no [`room`](Self::room) should ask again.
+    /// When streams for which there was no [`room`](Self::room) should try again.
     pub(crate) fn again(&self) -> Time {
         Time::from_nanos(self.paid.as_nanos().saturating_sub(STREAMS.0.as_nanos() as u64))
     }
@@ -62,10 +62,10 @@ mod tests {
         let mut policer = Policer::default();
         let rate = Some(Rate::from_bps(8_000_000));
         let at = |ms: u64| Time::from_millis(1_000 + ms);
-        // 1,000 bytes take a millisecond.
+        // At this rate 1,000 bytes take a millisecond.
         let taken = (0..500).filter(|_| policer.takes(at(0), rate, 1_000)).count();
         assert_eq!((taken, policer.dropped), (100, 400));
-        // Twice the rate for a second.
+        // For a second, packets arrive at twice the rate.
         let taken = (0..2_000).filter(|n| policer.takes(at(n / 2), rate, 1_000)).count();
         assert!((999..=1_001).contains(&taken), "{taken}");
         assert!((0..500).all(|_| policer.takes(at(1_000), None, 1_000)));

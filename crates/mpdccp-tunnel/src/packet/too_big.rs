@@ -1,32 +1,33 @@
-//! Packets of the interface that are larger than the peer's paths carry: answered with ICMP, or fragmented.
+//! Packets from the interface that are larger than the peer's paths carry. They are answered with ICMP, or fragmented.
 
 use super::mtu::LEAST_V6;
 use etherparse::icmpv4::DestUnreachableHeader;
 use etherparse::{Icmpv4Header, Icmpv4Type, Icmpv6Header, Icmpv6Type, IpNumber, Ipv4Header, Ipv6Header};
 use std::net::{Ipv4Addr, Ipv6Addr};
 
-/// Treatment of a packet that is too large.
+/// What to do with a packet that is too large.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum TooBig {
-    /// Send this ICMP packet to its sender.
+    /// Send this ICMP packet to the sender.
     Answer(Vec<u8>),
-    /// Send it as fragments.
+    /// Send the packet as these fragments.
     Fragments(Vec<Vec<u8>>),
-    /// Its sender need not shorten it, so the tunnel carries it in pieces.
+    /// Send the packet in pieces, because its sender need not shorten it.
     Cut,
-    /// Drop it.
+    /// Drop the packet.
     Drop,
 }
 
-/// Hop limit of packets made here.
+/// Hop limit of ICMP packets that the tunnel creates.
 const TTL: u8 = 64;
-/// Largest ICMPv6 error (RFC 4443 section 2.4c), and the largest ICMPv4 error, 576
-/// (RFC 1812 section 4.3.2.3).
+/// Size of the largest ICMPv6 error (RFC 4443 section 2.4c), and of the largest ICMPv4 error, 576 bytes (RFC 1812
+/// section 4.3.2.3).
 const ICMP_V6: usize = 1280;
 const ICMP_V4: usize = 576;
 
-/// Treatment of a packet larger than `mtu`. An answer comes from the packet's destination: Linux ignores
-/// packets that arrive from outside with its own addresses, and the destination is routed this way.
+/// Decides what to do with a packet larger than `mtu`. The source of the ICMP answer is the destination of the packet.
+/// Linux would ignore an answer with its own source address from outside, and the destination is routed into the tunnel
+/// anyway.
 pub(crate) fn too_big(packet: &[u8], mtu: u16) -> TooBig {
     match packet.first().map(|b| b >> 4) {
         Some(4) => {
@@ -47,8 +48,8 @@ pub(crate) fn too_big(packet: &[u8], mtu: u16) -> TooBig {
     }
 }
 
-/// Whether an ICMP packet is an error; errors are never answered with errors (RFC 1122 section 3.2.2,
-/// RFC 4443 section 2.4e).
+/// Whether an ICMP packet is an error. An error is never answered with another error (RFC 1122 section 3.2.2, RFC 4443
+/// section 2.4e).
 fn is_icmp_error(protocol: IpNumber, payload: &[u8]) -> bool {
     match (protocol, payload.first()) {
         (IpNumber::ICMP, Some(kind)) => matches!(kind, 3 | 4 | 5 | 11 | 12),
@@ -58,7 +59,7 @@ fn is_icmp_error(protocol: IpNumber, payload: &[u8]) -> bool {
     }
 }
 
-/// Fragmentation needed, with the MTU of the next hop (RFC 1191 section 4).
+/// The ICMPv4 error "Fragmentation Needed", with the MTU of the next hop (RFC 1191 section 4).
 fn frag_needed(header: &Ipv4Header, packet: &[u8], mtu: u16) -> Option<Vec<u8>> {
     let (source, destination) = (Ipv4Addr::from(header.source), Ipv4Addr::from(header.destination));
     let error = is_icmp_error(header.protocol, packet.get(header.header_len()..)?);
@@ -79,14 +80,14 @@ fn frag_needed(header: &Ipv4Header, packet: &[u8], mtu: u16) -> Option<Vec<u8>> 
     Some(out)
 }
 
-/// Packet Too Big (RFC 4443 section 3.2).
+/// The ICMPv6 error Packet Too Big (RFC 4443 section 3.2).
 fn packet_too_big(header: &Ipv6Header, payload: &[u8], packet: &[u8], mtu: u16) -> Option<Vec<u8>> {
     let (source, destination) = (Ipv6Addr::from(header.source), Ipv6Addr::from(header.destination));
     let unicast = |ip: Ipv6Addr| !ip.is_multicast() && !ip.is_unspecified();
     if is_icmp_error(header.next_header, payload) || !unicast(source) || !unicast(destination) {
         return None;
     }
-    // No sender goes below the minimum IPv6 MTU.
+    // No sender goes below the minimum MTU of IPv6.
     let mtu = u32::from(mtu.max(LEAST_V6));
     let quote = &packet[..packet.len().min(ICMP_V6 - 48)];
     let kind = Icmpv6Type::PacketTooBig { mtu };
@@ -106,8 +107,8 @@ fn packet_too_big(header: &Ipv6Header, payload: &[u8], packet: &[u8], mtu: u16) 
     Some(out)
 }
 
-/// RFC 791 section 3.2. Options are rare; a packet with options is dropped, because not all of them may be
-/// copied.
+/// Fragments an IPv4 packet (RFC 791 section 3.2). Options are rare. A packet with options is dropped, because not all
+/// options may be copied into fragments.
 fn fragments(header: &Ipv4Header, payload: &[u8], mtu: u16) -> TooBig {
     let room = usize::from(mtu).saturating_sub(header.header_len()) & !7;
     let payload =
@@ -122,7 +123,7 @@ fn fragments(header: &Ipv4Header, payload: &[u8], mtu: u16) -> TooBig {
         piece_header.fragment_offset = u16::try_from(first + i * room / 8).ok()?.try_into().ok()?;
         piece_header.more_fragments = header.more_fragments || (i + 1) * room < payload.len();
         let mut out = Vec::with_capacity(header.header_len() + piece.len());
-        // Writes the checksum too.
+        // `write` also computes the checksum.
         piece_header.write(&mut out).ok()?;
         out.extend_from_slice(piece);
         Some(out)
@@ -203,8 +204,8 @@ mod tests {
         assert_eq!(whole, packet[20..]);
     }
 
-    /// RFC 1122 section 3.2.2 and RFC 4443 section 2.4e: no error about an error, a multicast packet, or an
-    /// invalid packet.
+    /// RFC 1122 section 3.2.2 and RFC 4443 section 2.4e: no ICMP error is sent about an error, a multicast packet, or
+    /// an invalid packet.
     #[test]
     fn some_are_dropped_without_a_word() {
         let mut error = udp(4, 1400, true);

@@ -1,5 +1,5 @@
-//! Access to a server, and draining: it accepts no new clients, and asks the present ones to use another
-//! server.
+//! Admission of clients to a server, and draining. A draining server accepts no new clients and asks connected clients
+//! to use another server.
 
 use crate::Cx;
 use crate::command::Answer;
@@ -8,28 +8,28 @@ use crate::message::Message;
 use crate::peers::Peers;
 use mpdccp_proto::{Counter, Endpoint, ListenConfig, PeerFilter};
 
-/// Sessions allowed beyond one per peer: a peer that lost its session may open the next before the old one
+/// Sessions allowed in addition to one per peer. A peer that lost its session may open the next one before the old one
 /// ends.
 const SPARE_SESSIONS: usize = 2;
 
-/// The server's listener; a client has none.
+/// State of a server's admission; unused on a client.
 #[derive(Debug, Default)]
 pub(crate) struct Listener {
     /// Path MTU and overhead of the sockets, bytes.
     sizes: Option<(u16, u16)>,
     draining: bool,
-    /// Sessions of strangers refused so far.
+    /// Number of refused sessions from unknown addresses so far.
     refused: u64,
 }
 
 impl Listener {
-    /// Admits the peers over sockets with a path MTU and an overhead, bytes.
+    /// Admits the peers. The sockets have this path MTU and overhead, in bytes.
     pub(crate) fn open(&mut self, cfg: &Config, peers: &Peers, endpoint: &mut Endpoint, sizes: (u16, u16)) {
         self.sizes = Some(sizes);
         self.update(cfg, peers, endpoint);
     }
 
-    /// Updates the admitted peers.
+    /// Updates which peers are admitted.
     pub(crate) fn update(&self, cfg: &Config, peers: &Peers, endpoint: &mut Endpoint) {
         let Some((mtu, overhead)) = self.sizes.filter(|_| !self.draining) else { return };
         let filter = |number: usize| PeerFilter { id: number as u32, remotes: peers[number].cfg.origins() };
@@ -38,7 +38,7 @@ impl Listener {
             port: cfg.dccp_port,
             session: cfg.session(),
             max_sessions: peers.len() + SPARE_SESSIONS,
-            // Each peer has only one session, its newest.
+            // The tunnel itself limits each peer to its newest session.
             max_sessions_per_source: usize::MAX,
             peers,
             strangers: false,
@@ -47,7 +47,7 @@ impl Listener {
         });
     }
 
-    /// Stops accepting clients; `speaks` if this shard logs for all.
+    /// Stops accepting clients. `speaks`: this shard logs for all shards.
     pub(crate) fn drain(&mut self, cx: &mut Cx<'_>, peers: &Peers, speaks: bool) -> Answer {
         if self.sizes.is_none() {
             return Answer::Error("this end is a client; only a server can be drained".into());
@@ -62,8 +62,8 @@ impl Listener {
         Answer::Clients(peers.sessions().len())
     }
 
-    /// Asks clients to leave while draining, repeatedly since datagrams get lost; a client without another
-    /// server stays. Logs refused strangers.
+    /// Asks clients to leave while the server drains. Repeats this, because datagrams get lost. A client that knows no
+    /// other server stays. Also logs refused sessions.
     pub(crate) fn watch(&mut self, cx: &mut Cx<'_>, peers: &Peers) {
         for number in peers.sessions().values().filter(|_| self.draining) {
             peers[*number].tell(cx, &Message::Leave);

@@ -1,4 +1,4 @@
-//! Leases: inner addresses of a pool, assigned to peers by key and kept over restarts.
+//! Leases: inner addresses from a pool, assigned to peers by public key and kept over restarts.
 
 use crate::Cx;
 use crate::action::{Action, Actions, StateFile};
@@ -11,14 +11,14 @@ use ipnet::IpNet;
 use std::collections::BTreeMap;
 use std::net::IpAddr;
 
-/// Maximum number of addresses tried in search of a free one.
+/// Maximum number of addresses to try while searching for a free one.
 const MAX_TRIES: u128 = 1 << 16;
 
-/// Leases by public key, and the position of the search for the next free address.
+/// Leases by public key, and where the search for the next free address starts.
 #[derive(Debug, Default)]
 pub(crate) struct Leases {
     by_key: BTreeMap<String, Vec<IpAddr>>,
-    /// Offset in each network of the pool.
+    /// Offset of the next search in each network of the pool.
     next: BTreeMap<IpNet, u128>,
 }
 
@@ -37,7 +37,7 @@ fn to_ip(number: u128, like: IpAddr) -> IpAddr {
 }
 
 impl Leases {
-    /// Loads the file of the last run.
+    /// Loads the file that the last run wrote.
     pub(crate) fn new(saved: Option<&str>, out: &mut Actions) -> Leases {
         let by_key = saved.map_or_else(BTreeMap::new, |text| {
             serde_json::from_str(text).unwrap_or_else(|e| {
@@ -48,7 +48,7 @@ impl Leases {
         Leases { by_key, next: BTreeMap::new() }
     }
 
-    /// After parsing the configuration: allowed IPs from the peers' prefixes and their leases.
+    /// Called after the configuration was parsed. Fills the allowed IPs with the peers' prefixes and leases.
     pub(crate) fn allow(&mut self, cx: &mut Cx<'_>, peers: &mut Peers, shard: &Shard) -> Allowed {
         let nets = |number: usize| peers[number].cfg.allowed_ips.iter().map(move |net| (*net, number));
         let mut allowed = Allowed::new(peers.present().flat_map(nets));
@@ -60,7 +60,7 @@ impl Leases {
         allowed
     }
 
-    /// Each peer keeps its leases that are in the pool and not taken by another peer. `allowed` contains the
+    /// Keeps the leases of each peer that are in the pool and that no other peer has. `allowed` already contains the
     /// prefixes of the file.
     fn keep(&mut self, cfg: &Config, peers: &mut Peers, allowed: &mut Allowed) {
         let mut kept = BTreeMap::new();
@@ -81,11 +81,11 @@ impl Leases {
         self.by_key = kept;
     }
 
-    /// Answers a peer's request for addresses. Only the first shard assigns them, so that none is assigned
-    /// twice.
+    /// Answers a peer's request for addresses. Only the first shard assigns addresses, so that each is assigned only
+    /// once.
     ///
     /// # Errors
-    /// No address is free. The answer to the peer says so.
+    /// If no address is free. The peer has been told.
     pub(crate) fn answer(
         &mut self,
         cx: &mut Cx<'_>,
@@ -98,7 +98,7 @@ impl Leases {
             cx.tell_shard(0, Told::Asks(number));
             return Ok(());
         }
-        // Another shard may know the peer before this one has reloaded the file.
+        // Another shard may know the peer already, although this shard has not reloaded the file.
         if peers.get(number).is_none() {
             return Ok(());
         }
@@ -111,7 +111,7 @@ impl Leases {
         let leased = self.lease(cx, peers, allowed, number, fresh);
         if let Err(why) = &leased {
             let why = match why {
-                Refusal::NoPool => "asks for an address, but this server has no [assign]",
+                Refusal::NoPool => "requests an address, but this server has no [assign]",
                 Refusal::Exhausted => "no free address left in the pool of [assign]",
             };
             cx.out.warn(format!("peer {}: {why}", peers[number].name()));
@@ -124,7 +124,7 @@ impl Leases {
         leased.map(drop)
     }
 
-    /// A peer's addresses, or free ones; `fresh` receives the new ones.
+    /// Returns the addresses of a peer, or assigns free ones. Appends new addresses to `fresh`.
     fn lease(
         &mut self,
         cx: &mut Cx<'_>,
@@ -141,7 +141,7 @@ impl Leases {
             if pools().next().is_none() {
                 continue;
             }
-            // A peer with a single address in the file gets that address.
+            // A peer that has a single address in the file gets that address.
             let own = &peers[number].cfg.allowed_ips;
             let own = own.iter().filter(|net| net.prefix_len() == net.max_prefix_len());
             let own = own.map(|net| net.addr()).find(|ip| pools().any(|pool| pool.contains(ip)));
@@ -154,7 +154,7 @@ impl Leases {
             let mut found =
                 pools().map(|pool| self.find(*pool, |ip| is_free(cfg, allowed, ip, *pool, number)));
             let ip = found.find_map(|ip| ip).ok_or(Refusal::Exhausted)?;
-            cx.out.info(format!("peer {}: is assigned {ip}", peers[number].name()));
+            cx.out.info(format!("peer {}: address {ip} assigned", peers[number].name()));
             self.note(peers, allowed, number, ip);
             cx.out.save(StateFile::Leases, &self.by_key);
             fresh(cx, ip);
@@ -176,9 +176,9 @@ impl Leases {
         })
     }
 
-    /// Records another address of a peer.
+    /// Stores another address of a peer.
     pub(crate) fn note(&mut self, peers: &mut Peers, allowed: &mut Allowed, number: usize, ip: IpAddr) {
-        // Another shard may know the peer before this one has reloaded the file.
+        // Another shard may know the peer already, although this shard has not reloaded the file.
         if peers.get(number).is_none() {
             return;
         }
@@ -190,7 +190,7 @@ impl Leases {
         }
     }
 
-    /// The next free address of a network, after the last one assigned.
+    /// The next free address of a network after the last one that was assigned.
     fn find(&mut self, pool: IpNet, is_free: impl Fn(IpAddr) -> bool) -> Option<IpAddr> {
         let bits = pool.max_prefix_len() - pool.prefix_len();
         let size = 1u128.checked_shl(bits.into()).unwrap_or(u128::MAX);
@@ -210,13 +210,13 @@ fn key(peer: &config::Peer) -> Option<String> {
     peer.public_key.as_ref().map(|key| key.0.to_string())
 }
 
-/// The network of the pool that contains an address.
+/// The network of the pool that contains this address.
 fn pool_of(assign: &Assign, ip: IpAddr) -> Option<&IpNet> {
     assign.pool.iter().find(|net| net.contains(&ip))
 }
 
-/// Whether an address of the pool can be assigned to a peer: it belongs to neither end, and no other peer has
-/// it or a surrounding network up to the size of the pool.
+/// Whether an address of the pool can be assigned to a peer. It must not belong to either end. No other peer may have
+/// the address or a network around it, up to the size of the pool.
 fn is_free(cfg: &Config, allowed: &Allowed, ip: IpAddr, pool: IpNet, peer: usize) -> bool {
     let special = |net: &IpNet| {
         let whole = net.prefix_len() + 1 < net.max_prefix_len();
@@ -247,6 +247,6 @@ mod tests {
         let large: IpNet = "fd00::/64".parse().unwrap();
         assert_eq!(leases.find(large, |ip| ip != large.network()).unwrap().to_string(), "fd00::1");
         let everything: IpNet = "::/0".parse().unwrap();
-        assert_eq!(leases.find(everything, |_| false), None, "an end to looking");
+        assert_eq!(leases.find(everything, |_| false), None, "the search ends");
     }
 }

@@ -1,4 +1,4 @@
-//! The server: admission of clients, their addresses, and draining.
+//! The server: which clients it admits, their addresses, and draining.
 
 pub(crate) mod drain;
 pub(crate) mod leases;

@@ -1,20 +1,20 @@
-//! Output of `tunnel status`, and metrics. The JSON is a stable interface, see docs/formats.md.
+//! The data of `tunnel status` and of the metrics. The JSON is a stable interface, see docs/formats.md.
 
 mod session;
 
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
-/// Type of a status field for metrics.
+/// Type of a status field, for the metrics.
 #[derive(Clone, Copy, Debug)]
 pub enum Kind {
-    /// Not numeric: a name or a state.
+    /// A text, such as a name or a state.
     Label,
-    /// Goes up and down.
+    /// A number that can decrease.
     Gauge,
-    /// Only increases; a table contains one counter per reason.
+    /// A number that only increases, or a table of such numbers by reason.
     Counter,
-    /// A nested part, or a list or table of such parts.
+    /// A nested part, or a list or table of nested parts.
     Part(&'static [(&'static str, Kind)]),
 }
 
@@ -45,7 +45,7 @@ macro_rules! kind {
     };
 }
 
-/// Declares parts of the status: each field with its kind, name and type.
+/// Declares parts of the status. Each field has a kind, a name and a type.
 macro_rules! report {
     ($($(#[$doc:meta])* $part:ident { $($(#[$note:meta])* $kind:ident $name:ident: $type:ty,)* })*) => {$(
         $(#[$doc])*
@@ -61,11 +61,11 @@ macro_rules! report {
     )*};
 }
 
-/// Increased when a key changes its meaning or is removed.
+/// This number increases when a key is removed or changes its meaning.
 pub const VERSION: u32 = 1;
 
 report! {
-    /// A running tunnel.
+    /// The status of a running tunnel.
     Status {
         Label version: u32,
         Label program: String,
@@ -75,15 +75,15 @@ report! {
         /// Addresses of the interface.
         #[serde(default)]
         Label addresses: Vec<String>,
-        /// Why a client that requests addresses from the server has none, or outdated ones.
+        /// Why a client that requests addresses from the server has none, or only outdated ones.
         #[serde(default)]
         Label no_address: Option<String>,
-        /// Rate limit to all peers together.
+        /// Rate limit for data to all peers together.
         #[serde(default)]
         Gauge rate_limit_mbps: Option<f64>,
         Gauge uptime_s: f64,
         Part tun: TunStatus,
-        /// TCP connections carried as streams, if this host supports that.
+        /// TCP connections carried as streams, if this host supports streams.
         #[serde(default)]
         Part tcp: Option<TcpStatus>,
         Part sockets: Vec<SocketStatus>,
@@ -92,31 +92,31 @@ report! {
         /// `noise` or `none`.
         #[serde(default)]
         Label security: String,
-        /// Datagrams rejected by all channels, by reason.
+        /// Datagrams that channels rejected, by reason.
         #[serde(default)]
         Counter channels: BTreeMap<String, u64>,
-        /// The threads of a server that has several.
+        /// The shards of a server that has several.
         #[serde(default, skip_serializing_if = "Vec::is_empty")]
         Part shards: Vec<ShardStatus>,
         Part peers: Vec<PeerStatus>,
     }
 
-    /// A thread of a server with several.
+    /// A shard of a server that has several.
     ShardStatus {
         Label shard: u8,
         Gauge sessions: u64,
-        /// Datagrams and handshakes received here for another shard.
+        /// Datagrams and handshakes that arrived here for another shard.
         Counter handed_over: u64,
         /// Datagrams and handshakes that were dropped because the other shard was overloaded.
         Counter dropped: u64,
-        /// Packets that it read from the interface, and those for another shard.
+        /// Packets that the shard read from the interface, and how many of them were for another shard.
         #[serde(default)]
         Counter tun_read: u64,
         #[serde(default)]
         Counter tun_handed_over: u64,
     }
 
-    /// Traffic of the interface: `read` goes into the tunnel, `written` comes out of it.
+    /// Traffic of the interface. `read` packets enter the tunnel, `written` packets leave it.
     TunStatus {
         Counter read_packets: u64,
         Counter read_bytes: u64,
@@ -125,23 +125,23 @@ report! {
         Counter drops: BTreeMap<String, u64>,
     }
 
-    /// TCP connections of hosts, carried as streams.
+    /// TCP connections of hosts that the tunnel carries as streams.
     TcpStatus {
         Gauge flows: u64,
-        /// Opened by hosts of this end, and by hosts of the other.
+        /// Connections that hosts of this end opened, and connections that hosts of the other end opened.
         Counter opened: u64,
         Counter accepted: u64,
         /// Connections that could not be established.
         Counter refused: u64,
         Counter resets: u64,
-        /// Bytes read from the hosts of this end, and written to them.
+        /// Bytes read from hosts of this end, and bytes written to them.
         Counter read_bytes: u64,
         Counter written_bytes: u64,
-        /// Connections that travel as packets, by reason.
+        /// Connections that are carried as packets, by reason.
         Counter as_packets: BTreeMap<String, u64>,
     }
 
-    /// A socket of an encapsulation.
+    /// A socket for DCCP packets.
     SocketStatus {
         Label socket: u32,
         Label local: String,
@@ -161,14 +161,14 @@ report! {
 
     /// A configured peer and its session, if there is one.
     PeerStatus {
-        /// Its index among the peers.
+        /// Index of the peer.
         #[serde(skip)]
         Label number: usize,
         Label name: String,
         /// `none`, `connecting`, `open`, `closing`, `closed`.
         Label state: String,
         Gauge multipath: bool,
-        /// Largest inner packet that its paths carry.
+        /// Largest inner packet that the paths of the peer carry.
         Gauge mtu: Option<u16>,
         /// Rate limit for data to the peer.
         #[serde(default)]
@@ -180,7 +180,7 @@ report! {
         #[serde(default)]
         Label leased: Vec<String>,
         Part queue: Option<QueueStatus>,
-        /// Counters of each policy rule, by name.
+        /// Counters of each policy rule, by the rule's name.
         #[serde(default)]
         Part policy_rules: BTreeMap<String, RuleReport>,
         Part reorder: Option<ReorderStatus>,
@@ -236,29 +236,29 @@ report! {
         Gauge held_p95_ms: Option<f64>,
     }
 
-    /// One path. Values that are unknown, or invalid while the path does not answer, are null.
+    /// A path. A value is null if it is unknown, or invalid because the path does not answer.
     PathReport {
         Label name: String,
         Gauge id: Option<u32>,
-        /// `connecting`, `up`, `suspect`, `down`, `standby`; down with `why` if it waits for its interface,
-        /// address or name.
+        /// `connecting`, `up`, `suspect`, `down` or `standby`. A path that waits for its interface, address or name is
+        /// `down`, and `why` has the reason.
         Label state: String,
-        /// Reason for waiting.
+        /// What the path waits for.
         Label why: Option<String>,
-        /// Since when it is up, or down.
+        /// Seconds since the path came up, or since it went down.
         #[serde(default)]
         Gauge since_s: Option<f64>,
         /// Encapsulation in use: `udp`, `raw` or `tls`; empty if the path is not open.
         #[serde(default)]
         Label encapsulation: String,
-        /// Its packets take TLS.
+        /// Whether packets are sent over TLS.
         #[serde(default)]
         Gauge over_tls: bool,
-        /// The socket or channel of its route.
+        /// The socket or channel of the path's route.
         #[serde(skip)]
         Label socket: Option<u32>,
         Gauge priority: u8,
-        /// Rate limit, monthly quota, volume of this month and its cost, if limits or costs are set.
+        /// Rate limit, monthly quota, volume of this month, and the cost of that volume, if configured.
         Gauge rate_limit_mbps: Option<f64>,
         Gauge quota_bytes: Option<u64>,
         Gauge quota_used_bytes: Option<u64>,
@@ -284,7 +284,7 @@ report! {
         Counter received_bytes: u64,
         Counter lost_packets: u64,
         Counter lost_bytes: u64,
-        /// Recent loss of this end's packets.
+        /// Recent loss of packets that this end sent.
         #[serde(default)]
         Gauge loss_percent: Option<f64>,
         Counter ce_packets: u64,
@@ -300,7 +300,7 @@ fn add_up(sum: &mut BTreeMap<String, u64>, more: BTreeMap<String, u64>) {
 }
 
 impl Status {
-    /// Merges the status of two shards: sums, and the peers of both.
+    /// Merges the status of two shards. Counters are added, and the result has the peers of both.
     pub fn merge(mut self, other: Status) -> Status {
         let (tun, more) = (&mut self.tun, other.tun);
         tun.read_packets += more.read_packets;

@@ -1,4 +1,4 @@
-//! The status of a session and its paths.
+//! Builds the status of a session and its paths.
 
 use super::{FecReport, PathReport, PeerStatus, QueueStatus, ReorderStatus, RuleReport, Status, VERSION};
 use crate::DropReason;
@@ -11,7 +11,7 @@ use mpdccp_units::{Duration, Time};
 use std::net::SocketAddr;
 
 impl Status {
-    /// The part from the configuration.
+    /// The fields that come from the configuration.
     pub(crate) fn of(cfg: &Config) -> Status {
         Status {
             version: VERSION,
@@ -47,7 +47,7 @@ impl PeerStatus {
         PeerStatus { name: name.into(), state: "none".into(), ..PeerStatus::default() }
     }
 
-    /// Status of a peer, with settings from this end's file.
+    /// Status of a peer, including settings from this end's file.
     pub(crate) fn of_peer(
         endpoint: &Endpoint,
         now: Time,
@@ -83,7 +83,7 @@ impl PeerStatus {
         status
     }
 
-    /// Status of a peer with a session; `place` returns a path's name and its current address.
+    /// Status of a peer with a session. `place` returns the name and the current address of a path.
     fn of(
         name: &str,
         status: &SessionStatus,
@@ -158,7 +158,7 @@ impl PathReport {
 
     fn of(path: &PathStatus, row: Option<&PathRow>, (name, remote): (String, SocketAddr)) -> PathReport {
         let tx = path.tx.as_ref();
-        // The figures of a path that does not answer are outdated.
+        // The numbers of a path that does not answer are outdated.
         let live = tx.filter(|_| path.state.is_up());
         let row = row.filter(|_| live.is_some());
         PathReport {

@@ -1,19 +1,19 @@
-//! Headers of a stream that carries a TCP connection: the connection's addresses, and the result at the
-//! far end.
+//! Headers of a stream that carries a TCP connection. They contain the addresses of the connection, and the result of
+//! connecting at the far end.
 
 use dccp_streams::Reason;
 use mpdccp_proxy::{Icmp, Refusal, Request, Tuple};
 use std::net::{IpAddr, SocketAddr};
 
-/// First byte of an opener's header: a TCP connection.
+/// First byte of the header that the opener sends for a TCP connection.
 const CONNECTION: u8 = 0;
-/// First byte of an answer.
+/// First byte of a positive answer.
 const CONNECTED: u8 = 0;
 const ICMP: u8 = 1;
-/// The SYN offers ECN.
+/// Flag: the SYN offers ECN.
 const ECN: u8 = 1;
 
-/// The opener's header.
+/// The header that the opener sends.
 pub(super) fn request(request: &Request) -> Vec<u8> {
     let Request { tuple, ttl, traffic_class, ecn } = *request;
     let mut header = vec![CONNECTION, if ecn { ECN } else { 0 }, ttl, traffic_class];
@@ -24,7 +24,7 @@ pub(super) fn request(request: &Request) -> Vec<u8> {
     header
 }
 
-/// Parses the header; `None` if it is invalid, or mixes IP versions.
+/// Parses the opener's header. Returns `None` if it is invalid or mixes IP versions.
 pub(super) fn read_request(header: &[u8]) -> Option<Request> {
     let (&[CONNECTION, flags, ttl, traffic_class], ends) = header.split_first_chunk()? else { return None };
     let (from, to) = ends.split_at(ends.len() / 2);
@@ -49,10 +49,10 @@ pub(super) fn end(bytes: &[u8]) -> Option<SocketAddr> {
     Some(SocketAddr::new(address(ip)?, u16::from_be_bytes(*port)))
 }
 
-/// The acceptor's answer: connected.
+/// Answer of the acceptor: the far host is connected.
 pub(super) const ACCEPTED: [u8; 1] = [CONNECTED];
 
-/// The acceptor's answer: an ICMP error.
+/// Answer of the acceptor: an ICMP error arrived.
 pub(super) fn icmp(icmp: &Icmp) -> Vec<u8> {
     let mut answer = vec![ICMP, icmp.kind, icmp.code];
     answer.extend(icmp.rest);
@@ -60,7 +60,7 @@ pub(super) fn icmp(icmp: &Icmp) -> Vec<u8> {
     answer
 }
 
-/// Parses an answer; the error says why there is no connection.
+/// Parses an answer. The error says why there is no connection.
 pub(super) fn read_answer(answer: &[u8]) -> Result<(), Refusal> {
     match answer {
         [CONNECTED] => Ok(()),
@@ -72,7 +72,7 @@ pub(super) fn read_answer(answer: &[u8]) -> Result<(), Refusal> {
     }
 }
 
-/// Reset reason of a refusal without an ICMP message.
+/// Reason with which the stream is reset if no ICMP message explains the refusal.
 pub(super) fn reason(why: Refusal) -> Reason {
     match why {
         Refusal::Reset => Reason::Refused,
@@ -81,7 +81,7 @@ pub(super) fn reason(why: Refusal) -> Reason {
     }
 }
 
-/// The refusal that the host sees.
+/// What the host sees when the stream is reset with this reason.
 pub(super) fn refusal(reason: Reason) -> Refusal {
     match reason {
         Reason::Refused | Reason::Reset => Refusal::Reset,

@@ -1,5 +1,6 @@
-//! Connections that died with one end. The other end lists them to the next session, on a separate stream
-//! (docs/tcp.md): their hosts must still learn of it, and their segments must not travel as packets.
+//! TCP connections that died when one end lost its state. The other end lists them to the next session on a separate
+//! stream (docs/tcp.md). The hosts must still be told that their connections died, and segments of these connections
+//! must not be carried as packets.
 
 use super::announce;
 use super::transfer::{CHUNK, PRIORITY, read};
@@ -9,24 +10,23 @@ use mpdccp_proto::SessionId;
 use mpdccp_proxy::Tuple;
 use std::collections::{BTreeMap, HashMap};
 
-/// The opener's header of such a stream.
+/// Header that the opener of such a stream sends.
 pub(super) const LIST: [u8; 1] = [1];
 
 type Key = (SessionId, StreamId);
 
 #[derive(Debug, Default)]
 pub(super) struct Dead {
-    /// Not reported yet, by peer.
+    /// Dead connections that were not reported yet, by peer.
     untold: BTreeMap<usize, Vec<Tuple>>,
-    /// Bytes that a stream has not accepted yet.
+    /// Bytes of lists that the stream has not accepted yet.
     leaving: HashMap<Key, Vec<u8>>,
-    /// Partial entries that have arrived, and their peer.
+    /// Partial entries that have arrived, with the peer that sent them.
     arriving: HashMap<Key, (usize, Vec<u8>)>,
 }
 
 impl Dead {
-    /// Records a connection with a host behind this peer that was given up with its session. Keeps at most
-    /// `most`.
+    /// Adds a connection with a host behind this peer whose session has ended. Keeps at most `most` connections.
     pub(super) fn note(&mut self, peer: usize, tuple: Tuple, most: usize) {
         let untold = self.untold.entry(peer).or_default();
         if untold.len() < most {
@@ -34,8 +34,8 @@ impl Dead {
         }
     }
 
-    /// Lists them to an open session. A session without streams gets no list: its peer carries TCP as
-    /// packets.
+    /// Sends the list of dead connections to an open session. A session without streams gets no list, because its peer
+    /// carries TCP as packets.
     pub(super) fn tell(&mut self, cx: &mut Cx<'_>, peer: usize, session: SessionId) {
         let Some(tuples) = self.untold.remove(&peer) else { return };
         let stream = cx.endpoint.streams(cx.now, session, |s| s.open(&LIST, PRIORITY));
@@ -43,7 +43,7 @@ impl Dead {
             self.untold.insert(peer, tuples);
             return;
         };
-        // From the view of the peer's hosts.
+        // Entries are written from the view of the peer's hosts.
         let bytes = tuples.into_iter().flat_map(|tuple| entry(tuple.reversed())).collect();
         self.leaving.insert((session, stream), bytes);
         self.fill(cx, (session, stream));
@@ -62,7 +62,7 @@ impl Dead {
         }
     }
 
-    /// The peer opened a stream for its list.
+    /// The peer opened a stream for its list of dead connections.
     pub(super) fn accept(&mut self, cx: &mut Cx<'_>, peer: usize, session: SessionId, stream: StreamId) {
         let done = cx.endpoint.streams(cx.now, session, |s| {
             s.accept(stream, &[])?;
@@ -73,7 +73,7 @@ impl Dead {
         }
     }
 
-    /// Handles an event of such a stream. Returns the dead connections, and their peer.
+    /// Handles an event of such a stream. Returns the dead connections and their peer.
     pub(super) fn on_stream(
         &mut self,
         cx: &mut Cx<'_>,
@@ -123,7 +123,7 @@ impl Dead {
     }
 }
 
-/// IP version, then source and destination with their ports.
+/// An entry of the list: IP version, then source and destination with ports.
 fn entry(tuple: Tuple) -> Vec<u8> {
     let mut out = vec![if tuple.from.is_ipv4() { 4 } else { 6 }];
     for end in [tuple.from, tuple.to] {
@@ -133,7 +133,8 @@ fn entry(tuple: Tuple) -> Vec<u8> {
     out
 }
 
-/// The first entry and the remaining bytes; `None` if it is incomplete, an error if it is invalid.
+/// Returns the first entry and the remaining bytes. Returns `None` if the entry is incomplete, and an error if it is
+/// invalid.
 fn read_entry(bytes: &[u8]) -> Result<Option<(Tuple, &[u8])>, ()> {
     let Some((version, rest)) = bytes.split_first() else { return Ok(None) };
     let ip = match version {

@@ -1,5 +1,5 @@
-//! Copies data from streams to the hosts' sockets, within a peer's `receive_rate`. Data over the rate stays
-//! in the streams and fills their windows, so the peer stops sending.
+//! Copies data from streams to the sockets of hosts, limited by the `receive_rate` of the peer. Data over the rate
+//! stays in the streams and fills their windows, so the peer stops sending.
 
 use super::flows::{Flows, WINDOW};
 use super::routes::Routes;
@@ -11,7 +11,7 @@ use mpdccp_proxy::{Command, Flow};
 use mpdccp_units::Time;
 
 impl Flows {
-    /// Passes data of the stream to the host's socket as far as there is room.
+    /// Copies data from the stream to the host's socket while there is room.
     pub(super) fn fill_socket(&mut self, cx: &mut Cx<'_>, routes: &mut Routes<'_>, flow: Flow) {
         let carried = self.carried.get_mut(&flow).filter(|carried| carried.open && !carried.held_back);
         let Some(carried) = carried else { return };
@@ -42,12 +42,12 @@ impl Flows {
         }
     }
 
-    /// When [`on_timeout`](Self::on_timeout) is due.
+    /// When to call [`on_timeout`](Self::on_timeout) next.
     pub(crate) fn next_timeout(&self, peers: &Peers) -> Option<Time> {
         self.held_back.keys().map(|number| peers[*number].policer.again()).min()
     }
 
-    /// Gives the held back flows their turn, one after the other.
+    /// Continues the flows that were held back, one after the other.
     pub(crate) fn on_timeout(&mut self, cx: &mut Cx<'_>, routes: &mut Routes<'_>) {
         let due = |number: &usize| routes.peers[*number].policer.again() <= cx.now;
         for number in self.held_back.keys().copied().filter(due).collect::<Vec<_>>() {
@@ -60,7 +60,7 @@ impl Flows {
                     self.fill_socket(cx, routes, flow);
                 }
             }
-            // Flows that had their turn go to the end.
+            // Flows that had their turn go to the end of the queue.
             waiting.extend(self.held_back.remove(&number).unwrap_or_default());
             if !waiting.is_empty() {
                 self.held_back.insert(number, waiting);

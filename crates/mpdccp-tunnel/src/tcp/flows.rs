@@ -1,4 +1,4 @@
-//! TCP flows carried as streams: each ties a flow of the table to a socket of the proxy and a stream of a
+//! TCP flows carried as streams. Each entry connects a flow of the table, a socket of the proxy, and a stream of a
 //! session.
 
 use super::dead::{self, Dead};
@@ -17,17 +17,17 @@ use mpdccp_proxy::{
 use mpdccp_units::Time;
 use std::collections::{BTreeMap, HashMap, VecDeque};
 
-/// Bytes of one direction of a flow that are between its stream and its socket.
+/// Maximum number of bytes per direction of a flow that are between its stream and its socket.
 pub(super) const WINDOW: u64 = 256 << 10;
 
-/// Treatment of a packet read from the interface.
+/// What to do with a packet read from the interface.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Divert {
-    /// It travels as a packet.
+    /// Send it as a packet.
     Packet,
-    /// It goes to the private namespace.
+    /// Pass it to the private namespace.
     Proxy,
-    /// It is held, or was answered.
+    /// Nothing: it is held, or was answered.
     Done,
 }
 
@@ -38,20 +38,21 @@ pub(super) struct Carried {
     pub(super) session: SessionId,
     pub(super) stream: StreamId,
     request: Request,
-    /// A host of this end opened it.
+    /// Whether a host of this end opened the flow.
     ours: bool,
-    /// The far end is connected.
+    /// Whether the far end is connected.
     pub(super) open: bool,
-    /// Whether the flow waits for its turn within its peer's rate.
+    /// Whether the flow waits for its turn because of its peer's rate limit.
     pub(super) held_back: bool,
-    /// Read from the host, and not yet accepted by the stream, except for `taken` bytes of the first block.
+    /// Data read from the host that the stream has not accepted yet. The first `taken` bytes of the first block are
+    /// already in the stream.
     waiting: VecDeque<Vec<u8>>,
     taken: usize,
-    /// The host sends no more data.
+    /// Whether the host has sent all its data.
     finished: bool,
-    /// Passed to the socket, and not yet accepted by the kernel.
+    /// Number of bytes passed to the socket that the kernel has not accepted yet.
     pub(super) unwritten: u64,
-    /// Both directions of the socket ended.
+    /// Whether both directions of the socket have ended.
     over: bool,
 }
 
@@ -61,9 +62,9 @@ pub(crate) struct Flows {
     pub(super) table: FlowTable,
     pub(super) carried: HashMap<Flow, Carried>,
     pub(super) by_stream: HashMap<(SessionId, StreamId), Flow>,
-    /// Held back flows, by peer.
+    /// Flows held back by a rate limit, by peer.
     pub(super) held_back: BTreeMap<usize, VecDeque<Flow>>,
-    /// Sessions whose peer wants no streams after all.
+    /// Sessions whose peer does not accept streams.
     unwanted: Vec<SessionId>,
     dead: Dead,
     most: usize,
@@ -76,8 +77,8 @@ pub(crate) struct Flows {
 }
 
 impl Flows {
-    /// Limits the number of flows to `flows`, the limit of the sockets; `saved` lists the connections that
-    /// died with the last run.
+    /// Limits the number of flows to `flows`, the limit of the sockets. `saved` lists the connections that died with
+    /// the last run.
     pub(crate) fn new(now: Time, flows: usize, saved: &str) -> Flows {
         let usual = Limits::default();
         let most = flows.min(usual.flows);
@@ -100,7 +101,7 @@ impl Flows {
         }
     }
 
-    /// A packet was read from the interface.
+    /// Handles a packet read from the interface.
     pub(crate) fn on_packet(&mut self, cx: &mut Cx<'_>, routes: &Routes<'_>, packet: &[u8]) -> Divert {
         let (mut carrier, mut class) = (None, 0);
         let unwanted = &self.unwanted;
@@ -149,7 +150,7 @@ impl Flows {
             Ok::<_, StreamError>(stream)
         });
         let Some(Ok(stream)) = stream else {
-            // The session has no room for another stream: this flow travels as packets.
+            // The session has no room for another stream, so this flow is carried as packets.
             self.table.refused(cx.now, flow, Refusal::Silence);
             return Divert::Packet;
         };
@@ -190,7 +191,7 @@ impl Flows {
         Some(carried)
     }
 
-    /// Handles a packet for the interface; returns a packet to send back to the peer instead.
+    /// Handles a packet for the interface. If it returns a packet, send that one back to the peer instead.
     pub(crate) fn on_delivered(&mut self, packet: &[u8]) -> Option<Vec<u8>> {
         self.table.on_delivered(packet)
     }
@@ -242,7 +243,7 @@ impl Flows {
         }
     }
 
-    /// The peer announced a flow.
+    /// The peer opened a stream for a flow.
     fn connect(
         &mut self,
         cx: &mut Cx<'_>,
@@ -260,7 +261,7 @@ impl Flows {
             cx.endpoint.streams(cx.now, session, |s| s.header(stream).and_then(announce::read_request));
         let request = request.flatten().ok_or(Reason::Protocol)?;
         let Tuple { from, to } = request.tuple;
-        // As for packets, only the source must be in the peer's `allowed_ips`; this host routes the destination.
+        // As for packets, only the source must be in the peer's `allowed_ips`. This host routes the destination.
         let allowed = routes.wants(cx, number) && routes.allowed.peer(from.ip()) == Some(number);
         if !allowed || !is_unicast(to.ip()) || to.ip().is_loopback() {
             return Err(Reason::NotAllowed);
@@ -275,7 +276,7 @@ impl Flows {
         Ok(())
     }
 
-    /// The far end is connected, or is not.
+    /// The far end answered whether it is connected.
     fn on_answer(
         &mut self,
         cx: &mut Cx<'_>,
@@ -298,7 +299,7 @@ impl Flows {
         }
     }
 
-    /// The host whose SYN is held gets the answer that it would have got without the proxy.
+    /// Sends the host whose SYN is held the answer that it would have got without the proxy.
     fn refuse(&mut self, cx: &mut Cx<'_>, flow: Flow, why: Refusal) {
         self.refused += 1;
         if let Some(answer) = self.table.refused(cx.now, flow, why) {
@@ -332,7 +333,7 @@ impl Flows {
         }
     }
 
-    /// Something happened to the sockets.
+    /// Handles an event of the proxy's sockets.
     pub(crate) fn on_sockets(&mut self, cx: &mut Cx<'_>, routes: &mut Routes<'_>, events: Vec<Sockets>) {
         for event in events {
             match event {
@@ -403,8 +404,8 @@ impl Flows {
         });
     }
 
-    /// Passes data of the host to the stream as far as the stream accepts it, and grants the host as much
-    /// room.
+    /// Copies the host's data to the stream as far as the stream accepts it, and lets the host send as many bytes
+    /// again.
     fn fill_stream(&mut self, cx: &mut Cx<'_>, flow: Flow) {
         let Some(carried) = self.carried.get_mut(&flow) else { return };
         let Carried { session, stream, waiting, taken, finished, over, .. } = carried;
@@ -419,15 +420,15 @@ impl Flows {
         }
     }
 
-    /// A session is open: its peer may have lost its state with the last one.
+    /// A session has opened. Its peer may have lost its state together with the last session.
     pub(crate) fn on_session(&mut self, cx: &mut Cx<'_>, routes: &Routes<'_>, session: SessionId) {
         if let Some(number) = routes.peers.of(session) {
             self.dead.tell(cx, number, session);
         }
     }
 
-    /// A session is over: its flows are reset, never finished. Hosts whose SYN is held try again by
-    /// themselves.
+    /// A session has ended. Its flows are reset, because they cannot be finished. Hosts whose SYN is held retransmit
+    /// it.
     pub(crate) fn on_session_end(&mut self, cx: &mut Cx<'_>, routes: &Routes<'_>, session: SessionId) {
         self.unwanted.retain(|other| *other != session);
         self.dead.on_session_end(session);
@@ -440,14 +441,15 @@ impl Flows {
             }
             self.give_up(cx, flow, Reason::SessionLost);
         }
-        // The next session may be open already.
+        // The next session may already be open.
         let next = peer.and_then(|number| Some((number, routes.peers.get(number)?.session?)));
         if let Some((number, next)) = next.filter(|(_, next)| *next != session) {
             self.dead.tell(cx, number, next);
         }
     }
 
-    /// Resets flows that are no longer allowed. The other flows follow the current rules, but stay streams.
+    /// Resets flows that are no longer allowed. The other flows follow the current rules, but are still carried as
+    /// streams.
     pub(crate) fn recheck(&mut self, cx: &mut Cx<'_>, routes: &Routes<'_>) {
         let flows: Vec<(Flow, Tuple)> =
             self.carried.keys().filter_map(|flow| Some((*flow, self.table.tuple(*flow)?))).collect();

@@ -1,12 +1,12 @@
-//! Journal of the connections that hosts may have, one line each. After the end was killed, it shows which
+//! A journal of the connections that hosts may have, one line each. If this end is killed, the journal shows which
 //! connections died.
 
 use mpdccp_proxy::Tuple;
 
-/// Bytes per line including its end: the longest has two IPv6 addresses with ports.
+/// Bytes per line, including the line end. The longest line has two IPv6 addresses with ports.
 pub(crate) const LINE: usize = 96;
 
-/// The line of a connection, or an empty one.
+/// The line of a connection; an empty line for `None`.
 pub(super) fn line(tuple: Option<Tuple>) -> String {
     let text = tuple.map_or_else(String::new, |tuple| format!("{} {}", tuple.from, tuple.to));
     format!("{text:<width$}\n", width = LINE - 1)

@@ -1,4 +1,4 @@
-//! TCP connections of hosts, carried as streams of sessions (docs/tcp.md).
+//! TCP connections of hosts that the tunnel carries as streams of its sessions (docs/tcp.md).
 
 mod announce;
 mod dead;

@@ -1,4 +1,4 @@
-//! Liveness probes between hosts, and the journal for use after a crash.
+//! Keepalive probes between hosts, and the journal for use after a crash.
 
 use super::flows::{Carried, Flows};
 use super::journal;
@@ -17,8 +17,8 @@ impl Flows {
         }
     }
 
-    /// The far host asks whether the near host of this stream is alive. If the stream has gone, its reset is
-    /// the answer.
+    /// The far host probes whether the near host of this stream is alive. If the stream is gone, the answer is its
+    /// reset.
     pub(crate) fn on_probe(&mut self, cx: &mut Cx<'_>, session: SessionId, stream: u64) {
         match self.by_stream.get(&(session, StreamId(stream))) {
             Some(flow) if self.table.ask(*flow) => cx.out.push(Action::Tcp(Command::Probe(*flow, true))),
@@ -29,12 +29,12 @@ impl Flows {
         }
     }
 
-    /// The far host is alive: returns the packet that asked, for the private namespace.
+    /// The far host is alive. Returns the host's probe, for the private namespace to answer.
     pub(crate) fn on_alive(&mut self, session: SessionId, stream: u64) -> Option<Vec<u8>> {
         self.table.alive(*self.by_stream.get(&(session, StreamId(stream)))?)
     }
 
-    /// Saves the connections that hosts may have.
+    /// Writes the connections that hosts may have to the journal.
     pub(crate) fn save(&mut self, cx: &mut Cx<'_>) {
         for (line, tuple) in self.table.changes() {
             cx.out.push(Action::SaveLine(StateFile::Connections, line, journal::line(tuple)));

@@ -1,4 +1,4 @@
-//! The peer of a flow, and whether the flow may be a stream.
+//! Determines the peer of a flow, and whether the flow may be carried as a stream.
 
 use crate::Cx;
 use crate::config::Tcp;
@@ -36,7 +36,7 @@ pub(super) struct Carrier {
     pub(super) session: SessionId,
 }
 
-/// The rule for this packet and the rest of its flow, and its class of streams.
+/// The rule for this packet and the rest of its flow, and the class of the flow's stream.
 pub(super) fn rule<'a>(cx: &Cx<'a>, packet: &[u8]) -> (Option<&'a Rule>, u8) {
     let policy = &cx.cfg.settings.policy_rule;
     if policy.0.is_empty() {
@@ -46,7 +46,7 @@ pub(super) fn rule<'a>(cx: &Cx<'a>, packet: &[u8]) -> (Option<&'a Rule>, u8) {
     number.map_or((None, 0), |n| (policy.0.get(n), n as u8 + 1))
 }
 
-/// The class of the stream that would carry this packet and the rest of its flow, unless its rule requires
+/// The class of the stream that would carry this packet and the rest of its flow. Returns an error if the rule requires
 /// packets.
 pub(super) fn class_of(cx: &Cx<'_>, packet: &[u8]) -> Result<u8, AsPacket> {
     match rule(cx, packet) {

@@ -3,13 +3,13 @@
 use dccp_streams::{StreamError, StreamId, Streams};
 use std::collections::VecDeque;
 
-/// Priority of all these streams.
+/// Priority of all streams that carry TCP connections.
 pub(super) const PRIORITY: u8 = 3;
 /// Maximum number of bytes passed to a socket at a time.
 pub(super) const CHUNK: usize = 64 << 10;
 
-/// Writes as much as the stream accepts, and the end once all is written. Returns the number of bytes, and
-/// whether the end was written.
+/// Writes as much as the stream accepts. Writes the end of the stream after all data. Returns the number of bytes
+/// written, and whether the end was written.
 pub(super) fn write(
     streams: &mut Streams,
     stream: StreamId,
@@ -25,7 +25,7 @@ pub(super) fn write(
                 *taken += n;
             }
             Err(StreamError::Blocked) => return (written, false),
-            // The stream was reset, which is reported separately.
+            // The stream was reset. That is reported separately.
             Err(_) => *taken = first.len(),
         }
         if *taken == first.len() {
@@ -39,7 +39,7 @@ pub(super) fn write(
     (written, finished)
 }
 
-/// Reads a block of at most `most` bytes from a stream; true if the stream ends with it.
+/// Reads a block of at most `most` bytes from a stream. Also returns whether the stream ends after it.
 pub(super) fn read(streams: &mut Streams, stream: StreamId, most: usize) -> (Vec<u8>, bool) {
     let mut bytes = Vec::new();
     loop {

@@ -1,27 +1,27 @@
-//! `encapsulation = "auto"`: UDP while it answers, TLS while it does not.
+//! `encapsulation = "auto"`: packets use UDP while it answers, and TLS otherwise.
 //!
-//! If UDP does not answer for [`SILENCE`], the owner connects by TLS; meanwhile UDP carries the packets. Once
-//! TLS is connected, a last echo request leaves over UDP. Its answer may take as long as TLS took to connect,
-//! at least two round trips, so a line that was only down for a moment can answer. Without an answer, packets
-//! take TLS. From then on, echo requests leave over UDP at growing intervals, and the first answer moves the
-//! packets back. A packet that arrives over UDP proves only one direction. If the owner reports that the path
-//! fails nevertheless, only answers count.
+//! If UDP does not answer for [`SILENCE`], the owner connects by TLS. Until then UDP carries the packets. Once TLS is
+//! connected, a last echo request is sent over UDP. Its answer may take as long as TLS took to connect, which is at
+//! least two round trips. So a line that was only down for a moment can still answer. If no answer arrives, packets
+//! switch to TLS. From then on, echo requests are sent over UDP at growing intervals, and the first answer switches the
+//! packets back. A packet that arrives over UDP proves only one direction. If the owner reports that the path fails
+//! nevertheless, only answers count.
 
 use mpdccp_units::{Duration, Time};
 
-/// UDP does not answer if no packet arrives for this long after at least [`SENDS`] sends. TLS then begins to
-/// connect. Packets stay on UDP, so a slow line loses nothing.
+/// UDP counts as silent if no packet arrives for this long after at least [`SENDS`] sends. Then TLS starts to connect.
+/// Packets stay on UDP, so a slow line loses none.
 const SILENCE: Duration = Duration::from_secs(2);
 const SENDS: u32 = 3;
 /// A longer pause between sends restarts the count, because the line was idle.
 const APART: Duration = Duration::from_secs(10);
-/// Limits of the time for the answer to the last echo request.
+/// Bounds of the time in which the last echo request must be answered.
 const GRACE: (Duration, Duration) = (Duration::from_millis(300), Duration::from_secs(5));
-/// First and longest interval of echo requests over UDP.
+/// First and longest interval between echo requests over UDP.
 const ASK: (Duration, Duration) = (Duration::from_secs(5), Duration::from_secs(300));
-/// Time limit for TLS to connect on a path that fails although packets arrive over UDP.
+/// Time limit for TLS to connect if the path fails although packets arrive over UDP.
 const TRY: Duration = Duration::from_secs(30);
-/// If UDP fails again within this time after its return, echo requests become rarer than before.
+/// If UDP fails again within this time after its return, the interval between echo requests grows.
 const STABLE: Duration = Duration::from_secs(120);
 
 /// Transport of a path's packets.
@@ -33,7 +33,7 @@ pub enum Over {
     Tls,
 }
 
-/// Sends over UDP without an answer.
+/// Packets sent over UDP since the last answer.
 #[derive(Clone, Copy, Debug)]
 struct Silence {
     since: Time,
@@ -43,28 +43,28 @@ struct Silence {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum State {
-    /// Packets take UDP.
+    /// Packets use UDP.
     Udp,
-    /// UDP does not answer; TLS is to connect.
+    /// UDP does not answer, and the owner connects by TLS.
     Connecting { since: Time, suspect: bool },
-    /// TLS is connected; UDP may answer until then.
+    /// TLS is connected; UDP may still answer until this time.
     Asking { until: Time },
-    /// Packets take TLS. An answer over UDP counts only after a new echo request.
+    /// Packets use TLS. An answer over UDP counts only after a new echo request.
     Tls { asked: bool },
 }
 
-/// The choice of a path.
+/// Chooses the transport of a path.
 #[derive(Clone, Debug)]
 pub struct Choice {
     state: State,
     silence: Option<Silence>,
-    /// TLS is connected.
+    /// Whether TLS is connected.
     connected: bool,
-    /// Packets wait for the first connection until then: over UDP another server may answer a handshake.
+    /// Until this time, packets wait for the first TLS connection. Over UDP, another server might answer a handshake.
     first_until: Option<Time>,
     ask_at: Time,
     wait: Duration,
-    /// When UDP last returned.
+    /// When packets last switched back to UDP.
     back_at: Option<Time>,
 }
 
@@ -75,19 +75,19 @@ impl Default for Choice {
 }
 
 impl Choice {
-    /// Begins with UDP.
+    /// Starts with UDP.
     pub fn new() -> Choice {
         let (silence, connected, ask_at, back_at) = (None, false, Time::ZERO, None);
         Choice { state: State::Udp, silence, connected, first_until: None, ask_at, wait: ASK.0, back_at }
     }
 
-    /// Begins with TLS: UDP did not answer on the path's last socket.
+    /// Starts with TLS, because UDP did not answer on the path's last socket.
     pub fn with_tls(now: Time) -> Choice {
         let first_until = Some(now + SILENCE);
         Choice { state: State::Tls { asked: false }, first_until, ask_at: now + ASK.0, ..Choice::new() }
     }
 
-    /// Transport in use. While the TLS connection is lost, packets take UDP.
+    /// The transport in use. While there is no TLS connection, packets use UDP.
     pub fn over(&self) -> Over {
         match self.state {
             State::Tls { .. } if self.connected || self.first_until.is_some() => Over::Tls,
@@ -95,7 +95,7 @@ impl Choice {
         }
     }
 
-    /// Whether packets have moved to TLS.
+    /// Whether packets have switched to TLS.
     pub fn has_moved(&self) -> bool {
         matches!(self.state, State::Tls { .. })
     }
@@ -105,7 +105,7 @@ impl Choice {
         self.state != State::Udp
     }
 
-    /// Packets are about to leave. True if they are the first to take TLS.
+    /// Call this before packets are sent. Returns true if these packets are the first over TLS.
     pub fn on_send(&mut self, now: Time) -> bool {
         self.first_until.take_if(|until| *until <= now);
         match self.state {
@@ -152,24 +152,24 @@ impl Choice {
         }
     }
 
-    /// The path fails, though packets may arrive.
+    /// The path fails, although packets may arrive over UDP.
     pub fn on_suspect(&mut self, now: Time) {
         match self.state {
             State::Udp => self.state = State::Connecting { since: now, suspect: true },
-            // Packets may have been without an answer for long enough just before.
+            // UDP may have been silent for long enough already.
             State::Connecting { since, .. } => self.state = State::Connecting { since, suspect: true },
             State::Asking { .. } | State::Tls { .. } => {}
         }
     }
 
-    /// The kernel or the network refused to carry UDP.
+    /// The kernel or the network refused to carry UDP packets.
     pub fn on_udp_refused(&mut self, now: Time) {
         if self.state == State::Udp {
             self.state = State::Connecting { since: now, suspect: false };
         }
     }
 
-    /// TLS is connected.
+    /// TLS has connected.
     pub fn on_connected(&mut self, now: Time) {
         self.connected = true;
         if let State::Connecting { since, .. } = self.state {
@@ -179,7 +179,7 @@ impl Choice {
         }
     }
 
-    /// The connection failed or was lost.
+    /// The TLS connection failed or was lost.
     pub fn on_disconnected(&mut self, now: Time) {
         (self.connected, self.first_until) = (false, None);
         if let State::Asking { .. } = self.state {
@@ -207,7 +207,7 @@ impl Choice {
 mod tests {
     use super::*;
 
-    /// A line: its round trip, and the times at which UDP passes, TCP passes, or the line is idle.
+    /// A simulated line: its round-trip time, and at which times UDP passes, TCP passes, or the line is idle.
     struct Line {
         rtt: u64,
         udp: fn(u64) -> bool,
@@ -216,7 +216,7 @@ mod tests {
         choice: Choice,
         answers: Vec<(u64, bool)>,
         connected_at: Option<u64>,
-        /// Time of each move in ms, and the transport from then on.
+        /// Time of each switch in ms, and the transport after it.
         moves: Vec<(u64, Over)>,
         connections: u32,
     }
@@ -238,7 +238,7 @@ mod tests {
             }
         }
 
-        /// Runs until `end`, in ms: a packet every 200 ms, each answered, and echo requests over UDP.
+        /// Runs until `end`, in ms. Sends a packet every 200 ms, each of which is answered, and echo requests over UDP.
         fn run(mut self, end: u64) -> Line {
             let mut last = Over::Udp;
             for ms in (0..end).step_by(20) {
@@ -254,7 +254,7 @@ mod tests {
                         self.connected_at = None;
                         self.choice.on_disconnected(now);
                     }
-                    // Two round trips, both of which need the line.
+                    // Connecting takes two round trips, and both need the line.
                     (true, None) if (self.tcp)(ms) && ms % 1_000 == 0 => {
                         self.connected_at = Some(ms + 2 * self.rtt);
                         self.connections += 1;
@@ -295,8 +295,8 @@ mod tests {
         for rtt in [1, 40, 600, 1_200] {
             let line = Line::new(rtt, |_| false).run(900_000);
             let [(at, Over::Tls)] = line.moves[..] else { panic!("{rtt} ms: {:?}", line.moves) };
-            // Sum of: the silence, at most one second until the connection begins, two round trips to open
-            // it, and as much again for the last answer.
+            // This is the sum of the silence, at most one second until the connection starts, two round trips to
+            // connect, and the same time again for the last answer.
             assert!(at <= 2_000 + 1_000 + 300 + 2 * (2 * rtt + 1_000), "{rtt} ms: after {at} ms");
             assert_eq!(line.connections, 1);
         }
@@ -312,7 +312,7 @@ mod tests {
 
     #[test]
     fn udp_that_comes_and_goes_does_not_make_the_path_flap() {
-        // It passes for ten seconds of each twenty.
+        // UDP passes for ten seconds of each twenty.
         let line = Line::new(40, |ms| ms / 10_000 % 2 == 0).run(3_600_000);
         assert!(line.moves.len() < 60, "{} moves in an hour", line.moves.len());
         assert_eq!(line.moves.last().map(|m| m.1), Some(Over::Tls));
@@ -322,8 +322,8 @@ mod tests {
     fn a_dead_line_that_returns_stays_with_udp() {
         let dead: fn(u64) -> bool = |ms| !(20_000..31_010).contains(&ms);
         let line = Line { tcp: dead, ..Line::new(40, dead) }.run(120_000);
-        assert_eq!(line.moves, [], "the last question is answered");
-        // If only UDP stays blocked, the packets take TLS.
+        assert_eq!(line.moves, [], "the last echo request is answered");
+        // If only UDP stays blocked, packets switch to TLS.
         let line = Line { tcp: dead, ..Line::new(40, |ms| ms < 20_000) }.run(120_000);
         assert!(matches!(line.moves[..], [(_, Over::Tls)]), "{:?}", line.moves);
     }
@@ -342,12 +342,12 @@ mod tests {
         choice.on_udp_refused(at(1_000));
         assert!(choice.wants_tls());
         choice.on_connected(at(1_080));
-        assert!(choice.asks(at(1_080)) && !choice.asks(at(1_100)), "one last question");
+        assert!(choice.asks(at(1_080)) && !choice.asks(at(1_100)), "one last echo request");
         assert!(!choice.on_send(at(1_200)) && choice.on_send(at(1_500)) && !choice.on_send(at(1_600)));
         choice.on_answer(at(1_700));
-        assert_eq!(choice.over(), Over::Tls, "it was on its way for long");
+        assert_eq!(choice.over(), Over::Tls, "the answer belongs to an old request");
         choice.on_disconnected(at(2_000));
-        assert_eq!((choice.over(), choice.has_moved()), (Over::Udp, true), "without TLS, UDP tries");
+        assert_eq!((choice.over(), choice.has_moved()), (Over::Udp, true), "without TLS, packets use UDP");
         choice.on_connected(at(2_500));
         assert_eq!(choice.over(), Over::Tls);
         assert!(choice.asks(at(7_000)));
@@ -366,16 +366,16 @@ mod tests {
             choice.wants_tls()
         };
         assert!(wants(&[0, 1_000, 2_000]));
-        assert!(!wants(&[0, 1_000, 1_999]), "not long enough");
-        assert!(!wants(&[0, 3_000]), "two may be lost");
-        assert!(!wants(&[0, 1, 20_000, 20_001]), "it was idle between them");
+        assert!(!wants(&[0, 1_000, 1_999]), "the silence is too short");
+        assert!(!wants(&[0, 3_000]), "two packets may be lost");
+        assert!(!wants(&[0, 1, 20_000, 20_001]), "the line was idle in between");
         let mut choice = Choice::new();
         for ms in [0, 1_000, 1_900] {
             choice.on_send(at(ms));
         }
         choice.on_udp(at(1_950));
         choice.on_send(at(2_000));
-        assert!(!choice.wants_tls(), "there was an answer");
+        assert!(!choice.wants_tls(), "UDP has answered");
     }
 
     #[test]
@@ -388,7 +388,7 @@ mod tests {
             assert!(!choice.on_send(at(999 + took + grace)), "{took} ms");
             assert!(choice.on_send(at(1_000 + took + grace)), "{took} ms");
         }
-        // Without the connection the packets stay on UDP, and the next connection sends an echo request again.
+        // Without the TLS connection, packets stay on UDP. The next connection sends an echo request again.
         let mut choice = Choice::new();
         choice.on_udp_refused(at(1_000));
         choice.on_connected(at(1_100));
@@ -396,14 +396,14 @@ mod tests {
         assert!(!choice.on_send(at(3_000)) && choice.wants_tls());
         choice.on_connected(at(3_100));
         assert!(choice.asks(at(3_100)) && !choice.on_send(at(3_200)) && choice.on_send(at(5_100)));
-        // The answer in time ends the attempt.
+        // An answer in time ends the attempt.
         let mut choice = Choice::new();
         choice.on_suspect(at(1_000));
         choice.on_connected(at(1_100));
         assert!(choice.asks(at(1_100)));
         choice.on_answer(at(1_200));
         assert!(!choice.wants_tls() && !choice.on_send(at(9_000)));
-        // If the connection is lost before the answer, an arriving packet does not replace it.
+        // If the TLS connection is lost before the answer, an arriving packet does not count as an answer.
         choice.on_udp_refused(at(10_000));
         choice.on_connected(at(10_100));
         choice.on_disconnected(at(10_200));
@@ -418,7 +418,7 @@ mod tests {
         choice.on_connected(at(0));
         let asked: Vec<u64> = (0..1_300).filter(|seconds| choice.asks(at(*seconds))).collect();
         assert_eq!(asked, [5, 15, 35, 75, 155, 315, 615, 915, 1_215]);
-        // A report that UDP fails has no effect while packets take TLS.
+        // While packets use TLS, a report that UDP fails has no effect.
         choice.on_suspect(at(1_300));
         choice.on_udp_refused(at(1_300));
         assert_eq!(choice.over(), Over::Tls);
@@ -443,7 +443,7 @@ mod tests {
                 choice.on_disconnected(at(2_995));
             }
             choice.on_send(at(sent));
-            assert_eq!(choice.over(), Over::Udp, "not for long, and not after a failure");
+            assert_eq!(choice.over(), Over::Udp, "the wait is short, and ends at a failure");
         }
         choice.on_udp(at(2_995));
         choice.on_connected(at(2_996));
@@ -457,7 +457,7 @@ mod tests {
     #[test]
     fn packets_that_arrive_do_not_keep_a_path_on_udp_that_works_one_way_only() {
         let at = Time::from_millis;
-        // Nothing was answered for two seconds just before the path fails.
+        // UDP has been silent for two seconds when the path fails.
         let mut choice = Choice::new();
         for sent in [0, 1_000, 2_000] {
             choice.on_send(at(sent));

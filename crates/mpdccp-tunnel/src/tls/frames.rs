@@ -1,32 +1,32 @@
-//! Packets in a byte stream: two bytes of length, big endian, then the packet.
+//! Packets in a byte stream. Each is preceded by its length in two bytes, big endian.
 
-/// Largest packet in a stream. The first two letters of any HTTP method are a larger length.
+/// Largest packet in a stream. The first two letters of any HTTP method would be a larger length.
 pub const LARGEST_FRAME: usize = 9_216;
 
-/// The stream carries something other than packets, such as an HTTP request.
+/// Error: the stream carries something other than packets, such as an HTTP request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct NotAFrame;
 
-/// Packets out of a stream.
+/// Extracts packets from a stream.
 #[derive(Debug, Default)]
 pub struct Frames {
     bytes: Vec<u8>,
-    /// Bytes before this were returned.
+    /// Position of the first byte that was not returned yet.
     at: usize,
 }
 
 impl Frames {
-    /// Adds bytes of the stream. Call [`next`](Self::next) until it returns `None` before adding more.
+    /// Adds bytes of the stream. Before the next call, call [`next`](Self::next) until it returns `None`.
     pub fn put(&mut self, bytes: &[u8]) {
         self.bytes.drain(..self.at);
         self.at = 0;
         self.bytes.extend_from_slice(bytes);
     }
 
-    /// The next complete packet.
+    /// Returns the next complete packet.
     ///
     /// # Errors
-    /// The stream does not carry packets.
+    /// If the stream does not carry packets.
     #[allow(clippy::should_implement_trait, reason = "an iterator cannot return a borrow of itself")]
     pub fn next(&mut self) -> Result<Option<&mut [u8]>, NotAFrame> {
         let Some(length) = self.bytes.get(self.at..).and_then(|rest| rest.first_chunk()) else {
@@ -45,7 +45,7 @@ impl Frames {
     }
 }
 
-/// Writes a packet for a stream to `out`; false if it is empty or too large.
+/// Appends a packet with its length to `out`. Returns false if the packet is empty or too large.
 pub fn put_frame(packet: &[u8], out: &mut Vec<u8>) -> bool {
     let Some(length) =
         u16::try_from(packet.len()).ok().filter(|n| (1..=LARGEST_FRAME).contains(&(*n).into()))
@@ -80,7 +80,7 @@ mod tests {
                 })
                 .collect();
             assert_eq!(arrived, packets, "in parts of {cut}");
-            assert!(frames.bytes.len() <= LARGEST_FRAME + 2 + cut, "read bytes do not stay");
+            assert!(frames.bytes.len() <= LARGEST_FRAME + 2 + cut, "bytes that were read are removed");
         }
     }
 

@@ -10,14 +10,14 @@ use mpdccp_proto::{Endpoint, Named};
 use mpdccp_units::Time;
 
 impl Tunnel {
-    /// Handles a command; [`Action::Reply`] with this number answers.
+    /// Handles a command. The answer is an [`Action::Reply`] with this number.
     pub fn handle_command(&mut self, endpoint: &mut Endpoint, now: Time, id: u64, command: Command) {
         let cx = cx!(self, endpoint, now);
         let done = match command {
             Command::PathAdd { peer, path } => {
                 match self.paths.add(cx, &mut self.peers, id, peer.as_deref(), *path) {
                     Ok(true) => Ok(()),
-                    // The reply follows once the host has opened the path.
+                    // The reply follows after the host has opened the path.
                     Ok(false) => return,
                     Err(e) => Err(e),
                 }
@@ -27,7 +27,7 @@ impl Tunnel {
                 self.peers.set_prio(cx, peer.as_deref(), &name, priority)
             }
             Command::Scheduler { peer, kind } => self.peers.meant(peer.as_deref()).map(|number| {
-                // Kept for future sessions.
+                // Future sessions use this scheduler too.
                 self.cfg.settings.scheduler = kind;
                 if let Some(session) = self.peers[number].session {
                     endpoint.set_scheduler(now, session, kind);
@@ -52,7 +52,7 @@ impl Tunnel {
         cx!(self, endpoint, now).reply(id, done);
     }
 
-    /// Applies another configuration; returns the changes in words.
+    /// Applies another configuration, and describes the changes.
     fn reload(&mut self, endpoint: &mut Endpoint, now: Time, new: Config, keys: Keys) -> String {
         let before = self.assigned.routes(&self.cfg);
         let mut gone = Vec::new();

@@ -1,4 +1,4 @@
-//! The end of a tunnel, and the state saved for the next.
+//! Ends a tunnel, and saves its state for the next run.
 
 use super::{CLOSE_PATIENCE, Tunnel};
 use crate::Cx;
@@ -9,7 +9,7 @@ use mpdccp_proto::Endpoint;
 use mpdccp_units::Time;
 
 impl Tunnel {
-    /// Closes all sessions, then stops.
+    /// Closes all sessions, then stops the tunnel.
     pub(super) fn shut_down(&mut self, endpoint: &mut Endpoint, now: Time) {
         if self.closing.is_some() {
             return;
@@ -25,7 +25,7 @@ impl Tunnel {
         }
     }
 
-    /// Records the capacities of all paths.
+    /// Stores the capacities of all paths.
     pub(super) fn observe(&mut self, endpoint: &mut Endpoint, now: Time) {
         let cx = cx!(self, endpoint, now);
         self.peers.iter().for_each(|peer| self.capacities.observe(cx, peer));

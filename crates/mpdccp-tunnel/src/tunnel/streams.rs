@@ -1,4 +1,4 @@
-//! Events of TCP flows carried as streams.
+//! Handles events of TCP flows carried as streams.
 
 use super::Tunnel;
 use crate::Cx;
@@ -17,8 +17,8 @@ macro_rules! routes {
 }
 
 impl Tunnel {
-    /// Sets how many TCP connections this host can carry as streams at a time, or why none; before
-    /// [`start`](Self::start).
+    /// Sets how many TCP connections this host can carry as streams at a time. The error says why it can carry none.
+    /// Call this before [`start`](Self::start).
     pub fn set_proxy(&mut self, endpoint: &mut Endpoint, able: Result<usize, String>) {
         match able {
             Ok(flows) => {
@@ -28,7 +28,7 @@ impl Tunnel {
             }
             Err(why) if self.shard.is_first() => {
                 self.out.warn(format!(
-                    "cannot terminate TCP; its connections are carried as packets instead of streams: {why}"
+                    "cannot terminate TCP; all connections are carried as packets instead of streams: {why}"
                 ));
             }
             Err(_) => {}
@@ -43,15 +43,15 @@ impl Tunnel {
         }
     }
 
-    /// Handles a super-packet from the interface before segmentation: for [`Divert::Packet`], segment it and
-    /// handle the packets one by one.
+    /// Handles a super-packet from the interface before segmentation. If the result is [`Divert::Packet`], segment it
+    /// and handle the packets one by one.
     pub fn divert_whole(&mut self, endpoint: &mut Endpoint, now: Time, packet: &[u8]) -> Divert {
         let Some(done) = self.divert(endpoint, now, packet) else { return Divert::Packet };
         self.forward.read.count(1, packet.len() as u64);
         done
     }
 
-    /// Whether a packet from the interface belongs to the proxy; `None` if it travels as a packet.
+    /// Whether a packet from the interface belongs to the proxy. Returns `None` if it is carried as a packet.
     pub(super) fn divert(&mut self, endpoint: &mut Endpoint, now: Time, packet: &[u8]) -> Option<Divert> {
         let flows = self.flows.as_mut()?;
         let (_, destination) = addresses(packet)?;
@@ -62,7 +62,7 @@ impl Tunnel {
         (done != Divert::Packet).then_some(done)
     }
 
-    /// Handles an event of a session; true if it concerned only its streams.
+    /// Handles an event of a session. Returns true if the event concerned only its streams.
     pub(super) fn handle_stream_event(
         &mut self,
         endpoint: &mut Endpoint,
@@ -82,22 +82,22 @@ impl Tunnel {
         matches!(event, SessionEvent::Stream(_))
     }
 
-    /// Addresses may belong to another peer now.
+    /// Checks all flows again, because addresses may belong to another peer now.
     pub(super) fn recheck_flows(&mut self, endpoint: &mut Endpoint, now: Time) {
         if let Some(flows) = &mut self.flows {
             flows.recheck(cx!(self, endpoint, now), &routes!(self));
         }
     }
 
-    /// Continues flows that were held back by their peer's rate.
+    /// Continues flows that the rate limit of their peer held back.
     pub(super) fn continue_flows(&mut self, endpoint: &mut Endpoint, now: Time) {
         if let Some(flows) = &mut self.flows {
             flows.on_timeout(cx!(self, endpoint, now), &mut routes!(self));
         }
     }
 
-    /// A server asks its client to leave. If the client has left that server already, the request goes to the
-    /// remaining sessions.
+    /// A server asks its client to leave. If the client has already left that server, the request goes to the remaining
+    /// sessions.
     pub(super) fn leave(&mut self, endpoint: &mut Endpoint, now: Time, number: usize, session: SessionId) {
         if self.peers[number].session == Some(session) {
             let connections = Some(self.flows.as_ref().map_or(0, |flows| flows.of_session(session)));
@@ -113,7 +113,7 @@ impl Tunnel {
         }
     }
 
-    /// The peer asks whether the host of a stream is alive, or answers that its own host is.
+    /// The peer asks whether the host of a stream is alive, or answers that its own host is alive.
     pub(super) fn handle_probe(
         &mut self,
         endpoint: &mut Endpoint,
@@ -134,7 +134,7 @@ impl Tunnel {
 }
 
 impl Divert {
-    /// Converts the decision to an outcome.
+    /// Converts the decision about a packet to an outcome.
     pub(super) fn outcome(self, packet: Vec<u8>) -> Outcome {
         match self {
             Divert::Proxy => Outcome::Proxy(packet),

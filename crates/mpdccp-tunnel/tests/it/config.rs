@@ -1,4 +1,4 @@
-//! Wrong and suspicious configurations, each with all expected remarks: `config.toml`.
+//! Invalid and suspicious configurations from `config.toml`, each with all expected remarks.
 
 use mpdccp_tunnel::config::Config;
 use serde::Deserialize;
@@ -12,9 +12,9 @@ struct Cases {
 
 #[derive(Deserialize)]
 struct Case {
-    /// `client` or `server`.
+    /// Which file the case changes: `client` or `server`.
     of: String,
-    /// Replacements: old and new text.
+    /// Replacements in that file: old and new text.
     replace: Vec<[String; 2]>,
     #[serde(default)]
     errors: Vec<String>,
@@ -49,7 +49,7 @@ fn all_that_is_wrong_is_said_with_line_and_key_and_how_to_fix_it() {
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
 }
 
-/// Each suggested key is one that the parser knows.
+/// The parser knows each suggested key.
 #[test]
 fn a_key_of_another_section_is_told_where_it_belongs() {
     let text = "role = \"client\"\nremote = \"192.0.2.1\"\n[[peer]]\nscheduler = \"rr\"\n";

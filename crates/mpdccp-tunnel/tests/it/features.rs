@@ -1,4 +1,4 @@
-//! Tests of single features.
+//! Tests of single features of the tunnel.
 
 use crate::host::UNIX;
 use crate::world::{CLIENTS, ClientFile, SERVERS, World, inner, server_text};
@@ -32,11 +32,11 @@ fn peers_reach_each_other_and_nobody_else() {
     assert_eq!(
         world.delivered.get(&between),
         Some(&SERVERS[0]),
-        "the server's host decides whether it goes on"
+        "the server's host decides whether to forward the packet"
     );
 }
 
-/// Sends 80 Mbit/s to the first client for two seconds; a minute later the file of capacities is written.
+/// Sends 80 Mbit/s to the first client for two seconds, then waits a minute until the file of capacities is written.
 fn carry(world: &mut World) {
     for _ in 0..100 {
         for _ in 0..200 {
@@ -47,14 +47,14 @@ fn carry(world: &mut World) {
     world.run(Duration::from_secs(60));
 }
 
-/// The server restarts, and restarts again later.
+/// The server restarts twice.
 #[test]
 fn a_restarted_server_begins_from_what_its_paths_carried() {
     let one = || ClientFile { remote: "[\"198.51.100.1\"]".into(), ..ClientFile::new() };
     let mut world = World::new([one(), one()], &server_text([true; CLIENTS], ""));
     world.run(SOON);
     carry(&mut world);
-    // Killed: the file is at most a minute old.
+    // The server is killed. Its file is at most a minute old.
     let saved = world.hosts[SERVERS[0]].saved[&StateFile::Capacities].clone();
     assert!(saved.contains("c0 a ") && !saved.contains("c1"), "{saved}");
     let words = "peer c0: path a carried";
@@ -68,7 +68,7 @@ fn a_restarted_server_begins_from_what_its_paths_carried() {
     };
     again(&mut world);
     assert!(logged(&world, SERVERS[0], words), "{:?}", world.hosts[SERVERS[0]].log);
-    // An entry lives for one use and an hour.
+    // An entry can be used once, within an hour.
     world.run(Duration::from_secs(61));
     assert_eq!(world.hosts[SERVERS[0]].saved[&StateFile::Capacities].trim(), "{}");
     world.hosts[SERVERS[0]].log.clear();
@@ -85,7 +85,7 @@ fn paths_begin_afresh_without_careful_resume() {
     let mut world = World::new([one(), one()], &off);
     world.run(SOON);
     carry(&mut world);
-    assert_eq!(world.hosts[SERVERS[0]].saved.get(&StateFile::Capacities), None, "nothing is kept");
+    assert_eq!(world.hosts[SERVERS[0]].saved.get(&StateFile::Capacities), None, "no capacity is stored");
     world.hosts[SERVERS[0]].reload(world.now, &server_text([true; CLIENTS], ""));
     carry(&mut world);
     assert!(world.hosts[SERVERS[0]].saved[&StateFile::Capacities].contains("c0 a "));
@@ -96,7 +96,7 @@ fn paths_begin_afresh_without_careful_resume() {
     assert!(world.reaches(0, SERVERS[0]) && !logged(&world, SERVERS[0], "carried"));
 }
 
-/// The socket of a path learns that it fails, since packets may still arrive.
+/// The socket of a path is told that the path fails, because packets may still arrive on it.
 #[test]
 fn the_socket_of_a_suspect_path_is_told() {
     let mut world = up();
@@ -162,7 +162,7 @@ fn a_drained_server_takes_nobody_and_its_clients_go() {
     let id = world.hosts[SERVERS[0]].command(world.now, Command::Drain);
     assert_eq!(world.hosts[SERVERS[0]].replies.get(&id), Some(&Answer::Clients(2)));
     world.run(SOON);
-    // Reloading the file admits no new client.
+    // A reload of the file does not admit new clients.
     let now = world.now;
     world.hosts[SERVERS[0]].reload(now, &server_text([true; CLIENTS], ""));
     world.hosts[SERVERS[0]].log.clear();
@@ -176,7 +176,7 @@ fn a_drained_server_takes_nobody_and_its_clients_go() {
     let id = world.hosts[SERVERS[0]].command(world.now, Command::Drain);
     assert_eq!(world.hosts[SERVERS[0]].replies.get(&id), Some(&Answer::Clients(0)));
     let id = world.hosts[0].command(world.now, Command::Drain);
-    assert!(matches!(world.hosts[0].replies.get(&id), Some(Answer::Error(_))), "a client");
+    assert!(matches!(world.hosts[0].replies.get(&id), Some(Answer::Error(_))), "a client cannot be drained");
 }
 
 #[test]
@@ -186,8 +186,8 @@ fn a_drained_server_loses_no_packet() {
     let new = SERVERS[usize::from(old == SERVERS[0])];
     world.hosts[old].command(world.now, Command::Drain);
     let mut sent = Vec::new();
-    // Routers send to the old server until they know the new one's route, for a second after its session
-    // opened.
+    // Routers send to the old server until they know the route to the new one. Here that takes a second after the new
+    // session opened.
     let (mut by, mut opened) = (old, None);
     for _ in 0..4_000 {
         if world.server_of(0) == Some(new) && world.hosts[new].log.iter().any(|l| l.contains("session open"))
@@ -212,18 +212,18 @@ fn routes_follow_the_sessions() {
     let text = |clients| server_text(clients, "routes = \"sessions\"");
     let mut world = World::new(files, &text([true; CLIENTS]));
     let nets = |clients: &[usize]| clients.iter().map(|c| IpNet::from(IpAddr::from(inner(*c)))).collect();
-    assert_eq!(world.hosts[SERVERS[0]].routes, nets(&[]), "nobody is there");
+    assert_eq!(world.hosts[SERVERS[0]].routes, nets(&[]), "no client is connected");
     world.run(SOON);
     assert_eq!(world.hosts[SERVERS[0]].routes, nets(&[0, 1]));
     assert_eq!(world.hosts[SERVERS[1]].routes, nets(&[]));
-    // A client that lost its server has moved to the other one. The first server learns of it when it is back.
+    // A client that lost its server has moved to the other one. The first server learns this when it is back.
     world.hosts[SERVERS[0]].stopped = true;
     world.run(Duration::from_secs(20));
     assert_eq!(world.hosts[SERVERS[1]].routes, nets(&[0, 1]));
     world.hosts[SERVERS[0]].stopped = false;
     world.run(Duration::from_secs(10));
     assert_eq!(world.hosts[SERVERS[0]].routes, nets(&[]));
-    // A peer that is removed, one that comes back, and a drained server.
+    // One peer is removed, one comes back, and a server is drained.
     let now = world.now;
     world.hosts[SERVERS[1]].reload(now, &text([true, false]));
     assert_eq!(world.hosts[SERVERS[1]].routes, nets(&[0]));
@@ -233,7 +233,7 @@ fn routes_follow_the_sessions() {
     assert_eq!(world.hosts[SERVERS[1]].routes, nets(&[]));
 }
 
-/// Routers need seconds to follow a route that disappears and returns.
+/// Routers need seconds to follow a route that disappears and returns. So a short pause must not remove it.
 #[test]
 fn a_pause_withdraws_no_route() {
     let mut world = World::new(
@@ -273,7 +273,7 @@ fn a_lost_access_network_is_survived_and_comes_back() {
     world.change(0, "p0", |access| (access.up, access.ip) = (true, [192, 0, 2, 200].into()));
     world.run(Duration::from_secs(15));
     assert_eq!(world.path(0, "a").unwrap().state, "up");
-    assert!(logged(&world, SERVERS[0], "moved to 192.0.2.200:40000"), "it roams");
+    assert!(logged(&world, SERVERS[0], "moved to 192.0.2.200:40000"), "the server follows the client");
     let paths = world.peer(SERVERS[0], "c0").unwrap().paths;
     assert!(paths.iter().any(|path| path.remote == "192.0.2.200:40000"), "{paths:?}");
 }
@@ -295,7 +295,7 @@ fn a_used_up_quota_makes_a_path_standby_until_the_month_is_over() {
     }
     world.run(SECOND);
     assert!(world.hosts[0].sockets[&a].bytes < carried + 10_000, "the other path carries them");
-    // The volume is saved in time, and a crash does not undo it.
+    // The volume is saved regularly, so a crash does not reset it.
     world.run(Duration::from_secs(61));
     world.send(0, inner(SERVERS[0]), 100);
     world.run(Duration::from_secs(61));
@@ -303,7 +303,11 @@ fn a_used_up_quota_makes_a_path_standby_until_the_month_is_over() {
     world.hosts[0].clock = -(UNIX as i64);
     world.hosts[0].restart(world.now);
     world.run(Duration::from_secs(20));
-    assert_eq!(world.path(0, "a").unwrap().priority, 1, "the clock is in 1970, which is no other month");
+    assert_eq!(
+        world.path(0, "a").unwrap().priority,
+        1,
+        "the clock shows 1970, which does not count as another month"
+    );
     world.hosts[0].clock = 31 * 86_400;
     world.run(SOON);
     assert_eq!(world.path(0, "a").unwrap().priority, 3);
@@ -323,7 +327,7 @@ fn a_quota_that_a_reload_takes_away_binds_no_more() {
     assert_eq!(world.path(0, "a").unwrap().priority, 3);
 }
 
-/// Packets of 1000 bytes delivered from one host to another, at 8 Mbit/s for two seconds.
+/// Number of packets of 1000 bytes that arrive from one host at another, sent at 8 Mbit/s for two seconds.
 fn delivered(world: &mut World, from: usize, to: usize) -> usize {
     let mut numbers = Vec::new();
     for _ in 0..2_000 {
@@ -339,7 +343,7 @@ fn rates_of_peers_and_paths_are_kept_to_as_soon_as_the_file_says_them() {
     let mut world = up();
     let server = SERVERS[0];
     assert!(delivered(&mut world, server, 0) > 1_800 && delivered(&mut world, 0, server) > 1_800);
-    // 1 Mbit/s, plus a second or two of queue.
+    // The limit is 1 Mbit/s, and a second or two of packets may be queued.
     let kept = 180..400;
     let of_peer = |what: &str| server_text([true; CLIENTS], "").replace("name = \"c0\"", what);
     world.reload(server, &of_peer("name = \"c0\"\nrate = \"1M\""));
@@ -375,11 +379,11 @@ fn leases_differ_and_outlive_a_restart() {
     let before = [own(&world, 0), own(&world, 1)];
     assert!(before.iter().all(|nets| nets.len() == 1) && before[0] != before[1], "{before:?}");
     assert!(before.iter().flatten().all(|net| net.ends_with("/24") && net != "10.0.0.1/24"));
-    // The server's own network and networks that are not allowed are left out.
+    // Networks that the client does not allow, and the server's own network, are left out.
     let routes: Vec<String> = world.hosts[0].routes.iter().map(|net| net.to_string()).collect();
     assert_eq!(routes, ["10.9.0.0/16"]);
     assert!(world.hosts[SERVERS[0]].saved.contains_key(&StateFile::Leases));
-    // After the restart they ask in the other order.
+    // After the restart the clients request addresses in the other order.
     let now = world.now;
     world.hosts[SERVERS[0]].restart(now);
     world.hosts[1].restart(now);
@@ -415,7 +419,7 @@ fn addresses_that_the_file_gives_a_peer_are_nobody_elses_lease() {
     world.run(SOON);
     let own = |world: &World, n: usize| world.hosts[n].addresses.iter().map(IpNet::addr).collect::<Vec<_>>();
     let first = own(&world, 0)[0];
-    // From now on, the file gives the first client's lease to the second.
+    // From now on, the file assigns the first client's leased address to the second client.
     let text = server_text([true; CLIENTS], POOL)
         .replace("name = \"c1\"\n", &format!("name = \"c1\"\nallowed_ips = [\"{first}/32\"]\n"));
     let now = world.now;
@@ -429,8 +433,7 @@ fn addresses_that_the_file_gives_a_peer_are_nobody_elses_lease() {
 
 #[test]
 fn a_server_gives_no_more_than_allowed_ips() {
-    // The assigned address has a wider network than the client allows: only the address is set, without a
-    // route.
+    // The network of the assigned address is wider than the client allows. The address is set without a route.
     let auto = || ClientFile { extra: "addresses = \"auto\"".into(), ..ClientFile::new() };
     let wide = |text: String| text.replace("10.0.0.1/24", "10.0.0.1/1");
     let world_with = |pool: &str| {
@@ -445,7 +448,7 @@ fn a_server_gives_no_more_than_allowed_ips() {
     let world = world_with(&POOL.replace("10.0.0.0/29", "8.8.8.8/31"));
     assert!(world.hosts[0].addresses.is_empty(), "{:?}", world.hosts[0].addresses);
     assert!(logged(&world, 0, "not within allowed_ips"));
-    // A prefix of length 0 allows every address, but no route, not even the network around an address.
+    // A prefix of length 0 allows every address. It allows no route, not even to the network of an address.
     let mut world = world_with(POOL);
     let now = world.now;
     world.hosts[0].text = world.hosts[0].text.replace("\"10.0.0.0/24\", \"10.9.0.0/16\"", "\"0.0.0.0/0\"");
@@ -459,7 +462,7 @@ fn a_server_gives_no_more_than_allowed_ips() {
 #[test]
 fn an_exhausted_pool_is_told_and_counted() {
     let mut world = assigned();
-    // Room for the network, the server, and one address to assign.
+    // The pool has room for the network address, the server, and one address to assign.
     let small = POOL.replace("/29", "/31").replace("10.0.0.0", "10.0.0.2");
     for server in SERVERS {
         let text = server_text([true; CLIENTS], &small);
@@ -467,7 +470,7 @@ fn an_exhausted_pool_is_told_and_counted() {
     }
     world.run(SOON);
     let given = world.hosts[..CLIENTS].iter().filter(|host| !host.addresses.is_empty()).count();
-    assert_eq!(given, 2, "two fit");
+    assert_eq!(given, 2, "two addresses are free");
     let smaller = small.replace("/31", "/32");
     let mut world = assigned();
     for server in SERVERS {
@@ -500,16 +503,16 @@ fn the_interface_follows_the_paths_and_senders_are_told() {
     let large = world.send(0, inner(SERVERS[0]), usize::from(before));
     world.run(SECOND);
     assert!(world.delivered.contains_key(&fits) && !world.delivered.contains_key(&large));
-    assert!(logged(&world, 0, "icmp"), "the sender of the large one is told");
-    // The server's interface keeps the size that the other client needs, and only senders to the narrow
-    // client learn of the limit.
+    assert!(logged(&world, 0, "icmp"), "the sender of the large packet is told");
+    // The interface of the server keeps the size that the other client needs. Only senders to the narrow client are
+    // told of the limit.
     assert_eq!(world.hosts[SERVERS[0]].mtu, before);
     let large = world.send(SERVERS[0], inner(1), usize::from(before));
     world.run(SECOND);
     assert!(world.delivered.contains_key(&large));
 }
 
-/// A router without a battery-backed clock starts in 1970, and the server knows later handshakes of it.
+/// A router without a battery-backed clock starts in 1970, but the server remembers later handshakes of the router.
 #[test]
 fn a_client_whose_clock_is_set_back_gets_in() {
     let file = ClientFile { remote: "\"198.51.100.1\"".into(), ..ClientFile::new() };
@@ -611,7 +614,7 @@ fn a_pattern_takes_the_interface_that_works() {
     assert!(world.server_of(0).is_some_and(|server| world.reaches(0, server)));
 }
 
-/// The volume of the last second and the newest handshake are saved, even if the tunnel ends at once.
+/// The volume of the last second and the newest handshake are saved even if the tunnel ends immediately.
 #[test]
 fn a_tunnel_that_ends_saves_what_must_outlive_it() {
     let mut world = up();
@@ -627,7 +630,7 @@ fn a_tunnel_that_ends_saves_what_must_outlive_it() {
     assert!(saved[&StateFile::Volumes].contains("\"bytes\": 12"), "{saved:?}");
 }
 
-/// A client that reconnects all the time.
+/// A client reconnects all the time. The log lines about it are limited.
 #[test]
 fn a_peer_cannot_fill_the_log() {
     let mut world = up();
@@ -643,7 +646,7 @@ fn a_peer_cannot_fill_the_log() {
     assert!(lines.iter().any(|line| line.contains("earlier messages about this peer were suppressed")));
 }
 
-/// One server or two, over satellites: a session opens, opens again after an outage, and channels renew their
+/// One or two servers behind satellite links. A session opens, opens again after an outage, and channels renew their
 /// keys.
 #[test]
 fn long_paths_open() {

@@ -1,4 +1,4 @@
-//! Hooks of the owner's program, and the name servers behind the tunnel.
+//! Calls of the owner's hook program, and name servers behind the tunnel.
 
 use crate::world::{CLIENTS, ClientFile, SERVERS, World, inner, server_text};
 use mpdccp_tunnel::{Command, Hook, HookEvent};
@@ -23,7 +23,7 @@ fn hooks_and_name_servers_follow_sessions_and_paths() {
     assert_eq!(first[0], (HookEvent::SessionUp, "hub".to_owned(), None), "{first:?}");
     assert!(first.contains(&up("a")) && first.contains(&up("b")), "{first:?}");
     assert_eq!(world.hosts[0].dns_set, [vec![IpAddr::from(inner(SERVERS[0]))]]);
-    // A server has no hooks, and its clients' sessions trigger none.
+    // A server runs no hook, not even for the sessions of its clients.
     assert_eq!(told(&mut world, SERVERS[0]), []);
     world.change(0, "p0", |access| access.up = false);
     for _ in 0..100 {

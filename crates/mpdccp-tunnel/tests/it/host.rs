@@ -1,4 +1,4 @@
-//! A host that executes its tunnel's actions and records them.
+//! A simulated host that executes the actions of its tunnel and records them.
 
 use dccp_secure::{PrivateKey, PublicKey};
 use ipnet::IpNet;
@@ -13,12 +13,12 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::path::Path;
 
-/// Headers around each DCCP packet: IPv4, UDP, encryption.
+/// Size of the headers around each DCCP packet: IPv4, UDP, encryption.
 pub(crate) const OVERHEAD: u16 = 60;
-/// 2026-01-15.
+/// Start of the simulation, 2026-01-15, in seconds since 1970.
 pub(crate) const UNIX: u64 = 1_768_435_200;
 
-/// A socket of a client with the channel over it.
+/// A socket of a client, and its channel.
 #[derive(Clone, Debug)]
 pub(crate) struct Socket {
     pub(crate) interface: String,
@@ -27,7 +27,7 @@ pub(crate) struct Socket {
     pub(crate) handshake: Duration,
     pub(crate) bytes: u64,
     pub(crate) up: bool,
-    /// The channel's handshake has left.
+    /// Whether the handshake of the channel has been sent.
     pub(crate) begun: bool,
 }
 
@@ -37,9 +37,9 @@ pub(crate) struct Access {
     pub(crate) ip: IpAddr,
     pub(crate) up: bool,
     pub(crate) mtu: u16,
-    /// Packets of the client are lost here.
+    /// Whether packets that the client sends are lost here.
     pub(crate) mute: bool,
-    /// Further delay in each direction.
+    /// Additional delay in each direction.
     pub(crate) delay: Duration,
 }
 
@@ -53,10 +53,10 @@ pub(crate) struct Host {
     pub(crate) peers: BTreeMap<PublicKey, u32>,
     pub(crate) sockets: BTreeMap<u32, Socket>,
     pub(crate) access: BTreeMap<String, Access>,
-    /// On a server: channels by socket, with peer and addresses, and the newest handshake of each key.
+    /// On a server: peer and addresses of each channel by socket, and the newest handshake of each key.
     pub(crate) channels: BTreeMap<u32, (u32, SocketAddr, SocketAddr)>,
     pub(crate) newest: BTreeMap<PublicKey, Duration>,
-    /// Of the server.
+    /// Address on which a server listens.
     pub(crate) listen: Option<IpAddr>,
     pub(crate) saved: Saved,
     pub(crate) routes: BTreeSet<IpNet>,
@@ -87,16 +87,16 @@ pub(crate) struct Host {
     /// Output for other shards: messages, and packets for their peers.
     pub(crate) to_shards: Vec<(u8, ShardMessage)>,
     pub(crate) handed_over: Vec<(u8, Vec<u8>)>,
-    /// Knowledge of the sockets that may use TLS about their server.
+    /// The addresses of which the sockets that may use TLS were told.
     pub(crate) advertised: BTreeMap<u32, Vec<IpAddr>>,
-    /// Each path that was opened.
+    /// All paths that were opened.
     pub(crate) opened: Vec<OpenPath>,
-    /// Opening a socket takes until [`hurry`](Self::hurry), and the paths that wait for it.
+    /// If true, opening a socket waits for [`hurry`](Self::hurry). `slowly` holds the paths that wait.
     pub(crate) slow: bool,
     slowly: Vec<OpenPath>,
-    /// Its paths use TLS.
+    /// Whether paths use TLS.
     pub(crate) over_tls: bool,
-    /// Sockets whose path was suspect.
+    /// Sockets whose path has been suspect.
     pub(crate) suspected: BTreeSet<u32>,
     handshakes: Duration,
     began: Time,
@@ -114,7 +114,7 @@ fn keys(cfg: &Config, own: &PrivateKey) -> Keys {
 }
 
 impl Host {
-    /// A client, or a shard of a server.
+    /// Creates a client, or a shard of a server.
     pub(crate) fn new(
         now: Time,
         seed: u8,
@@ -170,17 +170,17 @@ impl Host {
         }
     }
 
-    /// Seconds since 1970 on its clock.
+    /// Seconds since 1970 by the host's clock.
     pub(crate) fn unix(&self, now: Time) -> u64 {
         (UNIX + now.as_nanos() / 1_000_000_000).saturating_add_signed(self.clock)
     }
 
-    /// Time of a handshake that starts now.
+    /// Time for a handshake that starts now.
     pub(crate) fn handshake_at(&self, now: Time) -> Duration {
         self.handshakes + now.since(self.began)
     }
 
-    /// Restarts with the saved files: nothing else survives a crash.
+    /// Restarts the host with its saved files. Nothing else survives a crash.
     pub(crate) fn restart(&mut self, now: Time) {
         self.seed = self.seed.wrapping_add(10);
         self.endpoint = Endpoint::new([self.seed; 32]);
@@ -196,7 +196,7 @@ impl Host {
         self.begin(now);
     }
 
-    /// Start of the program.
+    /// Starts the program.
     pub(crate) fn begin(&mut self, now: Time) {
         let cfg = self.tunnel.config().clone();
         let wall = Duration::from_secs(self.unix(now));
@@ -216,7 +216,7 @@ impl Host {
         self.act(now);
     }
 
-    /// Sends the tunnel a command; returns the number of the answer.
+    /// Sends the tunnel a command. Returns the number of the expected answer.
     pub(crate) fn command(&mut self, now: Time, command: mpdccp_tunnel::Command) -> u64 {
         self.commands += 1;
         self.tunnel.handle_command(&mut self.endpoint, now, self.commands, command);
@@ -358,7 +358,7 @@ impl Host {
                     self.to_shards.push((shard, message));
                     None
                 }
-                Action::SetPrivateKey(_) => panic!("not in these worlds"),
+                Action::SetPrivateKey(_) => panic!("these tests do not change keys"),
                 Action::AssignQueues(_)
                 | Action::AssignQueue(..)
                 | Action::SetMarking(_)
@@ -376,7 +376,7 @@ impl Host {
         HostEvent::Resolved { name, answer: Ok(vec![Ipv4Addr::new(198, 51, 100, self.dns).into()]) }
     }
 
-    /// Opens the sockets that wait.
+    /// Opens the sockets that were delayed.
     pub(crate) fn hurry(&mut self, now: Time) {
         self.slow = false;
         for path in std::mem::take(&mut self.slowly) {
@@ -393,7 +393,7 @@ impl Host {
         };
         let up = access.up;
         self.opened.push(path.clone());
-        // Unique across hosts and restarts: socket numbers identify the channels.
+        // The number identifies a channel, so it is unique over hosts and restarts.
         let socket = u32::from(self.seed) << 16 | path.request as u32;
         let handshake = self.handshake_at(now);
         let known = Socket { interface, remote: path.remote, handshake, bytes: 0, up, begun: false };

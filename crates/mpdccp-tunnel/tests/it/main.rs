@@ -1,4 +1,4 @@
-//! Tunnels on simulated hosts in virtual time.
+//! Tests of tunnels on simulated hosts in virtual time.
 
 mod config;
 mod features;

@@ -1,4 +1,4 @@
-//! Log and status during outages.
+//! The log and the status during outages.
 
 use crate::world::{CLIENTS, ClientFile, SERVERS, World, inner, server_text};
 use mpdccp_tunnel::{Command, HostEvent};
@@ -14,7 +14,7 @@ fn up() -> World {
     world
 }
 
-/// Traffic in both directions for a while.
+/// Sends packets in both directions for a while.
 fn talk(world: &mut World, time: Duration) {
     for _ in 0..time.as_millis() / 20 {
         for (from, to) in [(0, SERVERS[0]), (SERVERS[0], 0)] {
@@ -29,7 +29,7 @@ fn about<'a>(world: &'a World, host: usize, path: &str) -> Vec<&'a str> {
     world.hosts[host].log.iter().filter(|line| line.contains(&named)).map(String::as_str).collect()
 }
 
-/// The system reports the fault repeatedly while a cable is out, because sometimes a packet seems to leave.
+/// While a cable is out, the system reports the fault repeatedly, because some packets seem to leave.
 #[test]
 fn an_outage_is_two_lines_with_cause_and_length() {
     let mut world = up();
@@ -45,7 +45,7 @@ fn an_outage_is_two_lines_with_cause_and_length() {
     world.hosts[0].tell(world.now, link(fault));
     world.change(0, "p0", |access| access.up = false);
     for n in 0..10 {
-        // Meanwhile the system chooses another source, and then the former one again.
+        // Meanwhile the system chooses another source address, and then the former one again.
         world.change(0, "p0", |access| access.ip = [192, 0, 2, if n % 2 == 0 { 77 } else { 0 }].into());
         talk(&mut world, SECOND);
         world.hosts[0].tell(world.now, link(None));
@@ -54,7 +54,7 @@ fn an_outage_is_two_lines_with_cause_and_length() {
     let dead = world.path(0, "a").unwrap();
     assert!(dead.since_s.is_some_and(|s| (9.0..12.0).contains(&s)), "{:?}", dead.since_s);
     let figures = (dead.srtt_ms, dead.delivery_mbps, dead.cwnd_bytes, dead.loss_percent, dead.phase);
-    assert_eq!(figures, (None, None, None, None, None), "they are of the time before");
+    assert_eq!(figures, (None, None, None, None, None), "the numbers are outdated during the outage");
     world.hosts[0].tell(world.now, link(None));
     world.change(0, "p0", |access| access.up = true);
     talk(&mut world, SECOND * 10);
@@ -66,7 +66,7 @@ fn an_outage_is_two_lines_with_cause_and_length() {
     assert!(alive.since_s.is_some() && alive.srtt_ms.is_some());
 }
 
-/// The server learns its client's names of paths.
+/// The server learns the names that its client gave the paths.
 #[test]
 fn both_ends_call_a_path_by_its_name() {
     let mut world = up();
@@ -90,7 +90,7 @@ fn a_path_that_carries_one_way_only_is_told_from_a_dead_one() {
     assert!(lines[0].contains("fails: works in one direction only"), "{lines:?}");
 }
 
-/// An outage of a server is logged as one outage, however often its clients try.
+/// An outage of a server is logged as one outage, regardless of how often its clients retry.
 #[test]
 fn a_server_that_is_away_is_no_stream_of_lines() {
     let one = || ClientFile { remote: "\"198.51.100.1\"".into(), ..ClientFile::new() };
@@ -140,7 +140,7 @@ fn an_address_that_changed_is_told_at_both_ends() {
     );
 }
 
-/// Milliseconds until client 0 has a session with a server that starts now.
+/// Time in milliseconds until client 0 has a session with a server that starts now.
 fn back(world: &mut World) -> u64 {
     let now = world.now;
     world.hosts[SERVERS[0]].restart(now);
@@ -156,8 +156,8 @@ fn back(world: &mut World) -> u64 {
     panic!("{:?}", world.hosts[0].log)
 }
 
-/// The server stops cleanly or is killed, for a moment or for half a minute. The client has a session
-/// within a second of the server's return.
+/// The server stops cleanly or is killed, for a moment or for half a minute. The client has a session within a second
+/// after the server is back.
 #[test]
 fn a_server_that_is_back_has_its_clients_back_within_a_second() {
     for second in [None, Some(3)] {
@@ -178,7 +178,7 @@ fn a_server_that_is_back_has_its_clients_back_within_a_second() {
     }
 }
 
-/// Without the race, the first path's time limit of 250 ms would delay the start.
+/// Without handshakes on all paths at once, the first path's time limit of 250 ms would delay the start.
 #[test]
 fn a_dead_first_line_delays_the_start_by_one_round_trip_of_the_other_only() {
     for delay in [10, 150] {

@@ -1,4 +1,4 @@
-//! A client's change of server.
+//! A client moves to another server.
 
 use crate::world::{CLIENTS, ClientFile, SERVERS, World, inner, server_text};
 use mpdccp_tunnel::Command;
@@ -7,7 +7,7 @@ use std::net::IpAddr;
 
 const SOON: Duration = Duration::from_secs(5);
 
-/// Client 0's server leaves: it asks its clients to go, or falls silent.
+/// The server of client 0 leaves: it asks its clients to leave, or falls silent.
 fn leave(world: &mut World, orderly: bool) {
     match orderly {
         true => drop(world.hosts[SERVERS[0]].command(world.now, Command::Drain)),
@@ -33,7 +33,7 @@ fn paths_to_an_advertised_address_end_with_their_server() {
     }
 }
 
-/// The host may take a while to open a socket.
+/// The client must cope with a host that takes a while to open a socket.
 #[test]
 fn a_socket_that_opens_after_the_change_of_server_is_closed() {
     for orderly in [true, false] {
@@ -72,7 +72,7 @@ fn talk(world: &mut World, packets: usize) {
 fn a_client_goes_to_the_next_server_when_its_own_falls_silent() {
     let mut world = up();
     leave(&mut world, false);
-    // Within 3 s, not at the next periodic check.
+    // The client moves within 3 s instead of at the next periodic check.
     talk(&mut world, 28);
     assert_eq!(world.server_of(0), Some(SERVERS[1]));
     world.run(Duration::from_secs(30));
@@ -85,7 +85,7 @@ fn a_dead_server_is_left_as_soon_over_a_long_round_trip() {
     world.delay = Duration::from_millis(300);
     talk(&mut world, 100);
     leave(&mut world, false);
-    // 2 s of silence, and four round trips for a handshake and a new session.
+    // This is 2 s of silence, and four round trips for a handshake and a new session.
     talk(&mut world, 50);
     assert_eq!(world.server_of(0), Some(SERVERS[1]));
 }

@@ -1,4 +1,4 @@
-//! Paths that carry smaller packets than others, than IPv6 needs, or than before.
+//! Paths that carry smaller packets than other paths, than IPv6 needs, or than before.
 
 use crate::world::{CLIENTS, ClientFile, SERVERS, World, inner, inner6, server_text};
 use etherparse::{IpNumber, Ipv6Header};
@@ -7,10 +7,10 @@ use mpdccp_units::Duration;
 
 const SECOND: Duration = Duration::from_secs(1);
 const SERVER: usize = SERVERS[0];
-/// Largest inner packet of a path of 1500 bytes.
+/// Largest inner packet on a path with an MTU of 1500 bytes.
 const FULL: usize = 1500 - 60 - 28;
 
-/// A world whose paths have been up for a while, with an extra line in the clients' files.
+/// A world whose paths have been up for a while. `extra` is added to the clients' files.
 fn up(extra: &str) -> World {
     let client = || ClientFile { v6: true, extra: extra.into(), ..ClientFile::new() };
     let mut server = server_text([true; CLIENTS], "");
@@ -24,7 +24,7 @@ fn up(extra: &str) -> World {
     world
 }
 
-/// Packets in both directions for a while.
+/// Sends packets in both directions for a while.
 fn talk(world: &mut World, time: Duration, len: usize) {
     for _ in 0..time.as_millis() / 20 {
         for (from, to) in [(0, SERVER), (SERVER, 0)] {
@@ -34,7 +34,7 @@ fn talk(world: &mut World, time: Duration, len: usize) {
     }
 }
 
-/// An access network of the first client drops larger packets, and both ends have noticed.
+/// From now on an access network of the first client drops larger packets. Returns after both ends have noticed.
 fn narrow(world: &mut World, interface: &str, mtu: u16) {
     world.change(0, interface, |access| access.mtu = mtu);
     talk(world, SECOND * 8, FULL);
@@ -61,12 +61,13 @@ fn v6(from: usize, to: usize, len: usize) -> Vec<u8> {
     packet
 }
 
-/// Linux ignores errors that ask for less than the minimum IPv6 MTU, so the tunnel carries such packets.
+/// Linux ignores ICMP errors that report less than the minimum MTU of IPv6. So the tunnel carries these packets in
+/// pieces.
 #[test]
 fn ipv6_packets_of_1280_bytes_pass_where_the_paths_carry_less() {
     for mtu in [1200, 700] {
         let mut world = up("");
-        // Below the assumed minimum of paths, the owner must configure the MTU.
+        // Below the MTU that the tunnel assumes for every path, the owner must configure the MTU.
         let mut file = ClientFile { v6: true, ..ClientFile::new() }.text(0);
         if mtu < 1200 {
             file = file.replace("interface =", &format!("mtu = {mtu}\ninterface ="));
@@ -109,8 +110,8 @@ fn a_narrow_path_carries_small_packets_and_large_ones_take_the_wide_one() {
     let sent = |world: &World| world.path(0, "a").unwrap().sent_packets;
     let before = sent(&world);
     talk(&mut world, SECOND, 1_000);
-    assert!(sent(&world) - before > 20, "small ones still take it");
-    // When the wide path fails, senders of large packets are told.
+    assert!(sent(&world) - before > 20, "small packets still take the path");
+    // When the wide path fails, senders of large packets get an ICMP error.
     world.change(0, "p1", |access| access.up = false);
     talk(&mut world, SECOND * 2, 500);
     world.hosts[0].log.clear();
@@ -118,7 +119,7 @@ fn a_narrow_path_carries_small_packets_and_large_ones_take_the_wide_one() {
     assert!(passes(&mut world, 0, SERVER, 1_112));
 }
 
-/// A standby path may cost money, so a larger MTU does not justify its use.
+/// A standby path may cost money. A larger MTU is no reason to use it.
 #[test]
 fn a_wide_standby_path_is_no_place_for_large_packets() {
     let mut world = up("");
@@ -154,7 +155,7 @@ fn a_healed_path_grows_while_traffic_flows_and_is_not_probed_without() {
     assert!(passes(&mut world, 0, SERVER, FULL) && passes(&mut world, SERVER, 0, FULL));
 }
 
-/// All traffic is too large for the narrow path, so the path itself carries none.
+/// All packets are too large for the narrow path, so that path carries none of them.
 #[test]
 fn a_healed_path_grows_if_all_traffic_is_too_large_for_it() {
     let mut world = up("");
@@ -165,8 +166,8 @@ fn a_healed_path_grows_if_all_traffic_is_too_large_for_it() {
     assert_eq!(world.path(0, "a").map(|path| path.mtu), Some(1500));
 }
 
-/// When large packets get lost on all paths at once, the tunnel sends them in pieces until it knows the sizes
-/// and answers with ICMP.
+/// When large packets get lost on all paths at once, the tunnel sends them in pieces. It does so until it knows the
+/// path MTUs and answers with ICMP.
 #[test]
 fn an_mtu_black_hole_of_all_paths_stops_large_packets_for_half_a_second_at_most() {
     for further in [0, 20, 90] {
@@ -182,7 +183,8 @@ fn an_mtu_black_hole_of_all_paths_stops_large_packets_for_half_a_second_at_most(
     }
 }
 
-/// Packets in both directions for a while: the longest time without one that arrived or was answered with ICMP.
+/// Sends packets in both directions for a while. Returns the longest time without a packet that arrived or was answered
+/// with ICMP.
 fn longest_silence(world: &mut World, time: Duration, len: usize) -> [(usize, Duration); 2] {
     let ends = [(0, SERVER), (SERVER, 0)];
     let mut of = ends.map(|(from, _)| (from, world.now, Duration::ZERO, 0, Vec::new()));
@@ -203,8 +205,8 @@ fn longest_silence(world: &mut World, time: Duration, len: usize) -> [(usize, Du
     of.map(|(from, _, longest, ..)| (from, longest))
 }
 
-/// From the first packet on, the tunnel delivers each packet, answers it with ICMP, or counts it, for all
-/// path MTUs.
+/// From the first packet on, and for all path MTUs, the tunnel delivers each packet, answers it with ICMP, or counts it
+/// as dropped.
 #[test]
 fn nothing_is_lost_silently_while_the_size_of_a_path_is_unknown() {
     for mtu in [1500, 1300] {
@@ -232,7 +234,7 @@ fn nothing_is_lost_silently_while_the_size_of_a_path_is_unknown() {
     }
 }
 
-/// A size may be in use before its probe is answered. On some paths no probe is ever answered.
+/// A size may be used before its probe is answered. On some paths no probe is ever answered.
 #[test]
 fn the_first_large_packets_wait_for_no_probe() {
     for mtu in [1500, 1250] {

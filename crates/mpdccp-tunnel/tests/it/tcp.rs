@@ -1,4 +1,4 @@
-//! TCP connections that travel as streams.
+//! TCP connections that the tunnel carries as streams.
 
 use crate::world::{CLIENTS, ClientFile, SERVERS, World, inner, server_text};
 use etherparse::{IpHeaders, IpNumber, Ipv4Header, PacketBuilder};
@@ -23,7 +23,7 @@ pub(crate) fn world_of(file: ClientFile, server: &str) -> World {
 }
 
 impl World {
-    /// A SYN that a host sends, from the inner address of host `source`.
+    /// A host sends a SYN. Its source is the inner address of host `source`.
     pub(crate) fn syn(&mut self, host: usize, source: usize, to: usize, port: u16) {
         self.syn_from(host, inner(source), to, port);
     }
@@ -57,7 +57,7 @@ impl World {
         std::mem::take(&mut self.hosts[host].told)
     }
 
-    /// The flow that a host's sockets are to connect.
+    /// The flow that a host's sockets were told to connect.
     pub(crate) fn connecting(&mut self, host: usize) -> Flow {
         match &self.told(host)[..] {
             [Told::Connect { flow, .. }] => *flow,
@@ -70,7 +70,7 @@ impl World {
         host.tunnel.status(&host.endpoint, self.now, None).tcp.unwrap()
     }
 
-    /// A flow that is open at both ends: its numbers.
+    /// Opens a flow at both ends. Returns its number at each end.
     pub(crate) fn open(&mut self, port: u16) -> [Flow; 2] {
         self.syn(0, 0, SERVER, port);
         let far = self.connecting(SERVER);
@@ -103,7 +103,7 @@ fn a_connection_is_opened_at_the_far_end_and_its_bytes_and_ends_pass() {
     let (client, server) = (world.tcp(0), world.tcp(SERVER));
     assert_eq!((client.opened, server.accepted), (1, 1));
     assert_eq!((client.flows, server.flows, client.resets, server.resets), (0, 0, 0, 0));
-    assert!(world.segments.is_empty(), "none travelled as a packet");
+    assert!(world.segments.is_empty(), "no segment was carried as a packet");
 }
 
 #[test]
@@ -144,7 +144,7 @@ fn a_host_hears_what_the_far_one_said() {
     let (at, answer) = world.segments.pop().unwrap();
     let answer = Segment::parse(&answer).unwrap();
     assert!(at == 0 && answer.resets && answer.tuple.to.port() == 1_000);
-    // No answer: the host gets none either, and the next SYN travels as a packet.
+    // If the far host does not answer, this host gets no answer either. The next SYN is carried as a packet.
     world.syn(0, 0, SERVER, 1_001);
     let flow = world.connecting(SERVER);
     world.says(SERVER, Event::Failed(flow, false));
@@ -159,7 +159,7 @@ fn an_icmp_error_is_handed_on_whole() {
     let mut world = world(STREAMS, STREAMS);
     world.syn(0, 0, SERVER, 1_000);
     let flow = world.connecting(SERVER);
-    // A router answers the far end's SYN with an error.
+    // A router answers the SYN of the far end with an error.
     let mut quote = Vec::new();
     let builder = PacketBuilder::ipv4(inner(0).octets(), inner(SERVER).octets(), 64);
     builder.tcp(1_000, 80, 9, 1_000).syn().write(&mut quote, &[]).unwrap();
@@ -189,7 +189,7 @@ fn an_end_that_wants_packets_gets_packets() {
         world.syn(0, 0, SERVER, 1_000);
         assert_eq!(world.segments.len(), 1);
     }
-    // One peer of several: after one refusal, no more flows are tried with it.
+    // This peer carries TCP as packets. After one refusal, this end tries no more streams with it.
     let mut world = world(STREAMS, STREAMS);
     let packets =
         server_text([true; CLIENTS], STREAMS).replace("name = \"c0\"", "name = \"c0\"\ntcp = \"packets\"");
@@ -200,12 +200,12 @@ fn an_end_that_wants_packets_gets_packets() {
     assert!(world.segments.is_empty() && world.told(SERVER).is_empty());
     world.syn(0, 0, SERVER, 1_001);
     assert_eq!(world.segments.len(), 1);
-    // Flows of the other peer still travel as streams.
+    // Flows of the other peer are still carried as streams.
     world.syn(1, 1, SERVER, 1_000);
     world.connecting(SERVER);
 }
 
-/// A half-open scan, or a host that changed its mind: the kernel of the namespace does not report it.
+/// A half-open scan, or a host that gives up. The kernel of the namespace does not report it.
 #[test]
 fn a_host_that_resets_its_handshake_ends_the_connection_at_the_far_end() {
     let mut world = world(STREAMS, STREAMS);
@@ -222,7 +222,7 @@ fn a_host_that_resets_its_handshake_ends_the_connection_at_the_far_end() {
     world.run(SOON);
     assert_eq!((world.told(0), world.told(SERVER)), (vec![Told::Reset(flow)], vec![Told::Reset(far)]));
     assert_eq!([0, SERVER].map(|host| world.tcp(host).flows), [0, 0]);
-    assert_eq!(world.hosts[0].diverted.len(), 1, "the namespace hears of it");
+    assert_eq!(world.hosts[0].diverted.len(), 1, "the namespace gets the reset");
 }
 
 #[test]
@@ -233,16 +233,15 @@ fn a_session_that_ends_resets_its_connections_and_finishes_none() {
     let now = world.now;
     world.hosts[SERVER].restart(now);
     world.run(Duration::from_secs(90));
-    assert_eq!(world.told(0), [Told::Reset(near)], "the held one is forgotten");
-    // The host's next SYN is held again, for the new session.
+    assert_eq!(world.told(0), [Told::Reset(near)], "the held SYN is dropped");
+    // The next SYN of the host is held again, for the new session.
     world.told(SERVER);
     world.syn(0, 0, world.server_of(0).unwrap(), 1_001);
     let server = world.server_of(0).unwrap();
     world.connecting(server);
 }
 
-/// The end that lost its state does not know the connection, and sends its host's further segments as
-/// packets.
+/// The end that lost its state does not know the connection. It carries further segments of its host as packets.
 #[test]
 fn a_host_behind_an_end_that_restarted_hears_that_its_connection_is_over() {
     let mut world = world(STREAMS, STREAMS);
@@ -276,7 +275,7 @@ fn connections_that_this_end_cannot_accept_travel_as_packets() {
 }
 
 impl World {
-    /// A segment of the host's end of an [`open`](Self::open) connection, from the inner address of `source`.
+    /// The host of an [`open`](Self::open) connection sends a segment from the inner address of `source`.
     fn segment(
         &mut self,
         host: usize,
@@ -294,7 +293,7 @@ impl World {
         self.run(SOON);
     }
 
-    /// Ports of RST segments from a host's interface.
+    /// Ports of the RST segments that a host's interface delivered.
     fn reset_ports(&mut self, host: usize) -> Vec<u16> {
         let out = std::mem::take(&mut self.segments);
         let segments = out.into_iter().map(|(at, packet)| (at, Segment::parse(&packet).unwrap()));
@@ -304,18 +303,18 @@ impl World {
     }
 }
 
-/// Each end's host sends on a connection that died with either end, hours later.
+/// Both hosts send on a connection that died with one end hours before.
 #[test]
 fn connections_that_died_with_an_end_are_over_for_both_hosts_whichever_it_was() {
     for killed in [&[0][..], &[SERVER], &[0, SERVER]] {
         let mut world = world(STREAMS, STREAMS);
-        // The client's other server is stopped: all happens between two ends.
+        // The other server of the client is stopped, so only two ends take part.
         let other = SERVERS[1];
         world.hosts[other].stopped = true;
         world.open(1_000);
         let now = world.now;
         for host in killed {
-            // An end without its own journal learns of the dead connection from the other.
+            // If only one end was killed, the other end reports the dead connection to it.
             if killed.len() == 1 {
                 world.hosts[*host].saved.remove(&StateFile::Connections);
             }
@@ -334,7 +333,7 @@ fn connections_that_died_with_an_end_are_over_for_both_hosts_whichever_it_was() 
         }
         let as_packets = |host| world.tcp(host).as_packets["midstream"];
         assert_eq!([0, SERVER].map(as_packets), [0, 0], "{killed:?}");
-        // A new connection with the same ports is carried.
+        // A new connection with the same ports is carried as a stream.
         world.told(0);
         world.told(SERVER);
         world.syn(0, 0, SERVER, 1_000);
@@ -347,12 +346,12 @@ fn only_a_peers_own_connections_are_taken_for_dead() {
     let mut world = world(STREAMS, STREAMS);
     world.open(1_000);
     let now = world.now;
-    // The server loses its state, and in its new file the address belongs to another peer.
+    // The server loses its state. In its new file, the address belongs to another peer.
     world.hosts[SERVER].text = server_text([true; CLIENTS], STREAMS).replace("10.0.0.2/32", "10.0.0.77/32");
     world.hosts[SERVER].restart(now);
     world.run(Duration::from_secs(60));
     world.segment(SERVER, (SERVER, 0), (80, 1_000), (9, 4_711), b"more");
-    // The server's journal has it; the client's report would not be accepted. No segment of this
+    // The server's journal has the connection; a report from the client would not be accepted. No segment of this
     // connection may reach the other peer.
     assert!(world.segments.iter().all(|(at, _)| *at == SERVER));
 }
@@ -367,7 +366,7 @@ fn a_keepalive_is_answered_once_the_far_host_has_said_something() {
     [0, SERVER].iter().for_each(|host| world.hosts[*host].diverted.clear());
     world.segment(0, there.0, there.1, (11, 1), b"");
     assert_eq!((world.told(SERVER), world.hosts[0].diverted.len()), (vec![Told::Probe(far, true)], 0));
-    // The far host is silent, so the proxy is silent too.
+    // The far host is silent, so the proxy sends nothing either.
     world.segment(0, there.0, there.1, (11, 1), b"");
     assert_eq!(world.hosts[0].diverted.len(), 0);
     world.segment(SERVER, back.0, back.1, (10, 1), b"");
@@ -375,7 +374,7 @@ fn a_keepalive_is_answered_once_the_far_host_has_said_something() {
         (world.told(SERVER).last(), world.hosts[0].diverted.len()),
         (Some(&Told::Probe(far, false)), 1)
     );
-    // The far end has forgotten the connection: the stream's reset counts.
+    // The far end has lost the connection, so the reset of the stream is the answer.
     world.says(SERVER, Event::Reset(far));
     assert_eq!(world.told(0), [Told::Reset(near)]);
     assert!(world.segments.is_empty());
@@ -384,7 +383,7 @@ fn a_keepalive_is_answered_once_the_far_host_has_said_something() {
 #[test]
 fn connections_outlive_an_outage_as_long_as_hosts_would_wait() {
     let mut world = world(STREAMS, STREAMS);
-    // A client with one server: others would move to the next one.
+    // The client has only one server, so it cannot move to another.
     let file = ClientFile { extra: STREAMS.into(), remote: "\"198.51.100.1\"".into(), ..ClientFile::new() };
     let now = world.now;
     world.hosts[0].reload(now, &file.text(0));
@@ -398,7 +397,7 @@ fn connections_outlive_an_outage_as_long_as_hosts_would_wait() {
     assert_eq!((world.told(0), world.told(SERVER)), (vec![], vec![]));
     world.says(0, Event::Data(near, b"late".to_vec()));
     assert_eq!(world.told(SERVER), [Told::Data(far, b"late".to_vec())]);
-    // Without a connection, a session ends as usual.
+    // Without a TCP connection, a session ends as usual.
     cut(&mut world, false);
     world.run(Duration::from_secs(1_000));
     assert_eq!(

@@ -1,4 +1,4 @@
-//! Settings for packets also apply to TCP connections carried as streams.
+//! Settings for packets also apply to TCP connections that are carried as streams.
 
 use crate::tcp::{SERVER, SOON, STREAMS, world, world_of};
 use crate::world::{CLIENTS, ClientFile, SERVERS, World, inner, server_text};
@@ -12,7 +12,7 @@ fn rule(what: &str) -> String {
     format!("{STREAMS}\n[[policy_rule]]\nprotocol = \"tcp\"\nports = 80\n{what}\n")
 }
 
-/// A bulk transfer: its flows and hosts, and the sender's credit for reading from its host.
+/// A bulk transfer: its flow and host at each end, and the bytes that the sender may still read from its host.
 struct Bulk {
     from: (usize, Flow),
     to: (usize, Flow),
@@ -27,7 +27,7 @@ impl Bulk {
 }
 
 impl World {
-    /// Hosts send as fast as they may for this time, and read everything.
+    /// For this time, hosts send as fast as they may, and read everything.
     fn bulk(&mut self, transfers: &mut [Bulk], milliseconds: u32) {
         for _ in 0..milliseconds {
             let now = self.now;
@@ -54,7 +54,7 @@ impl World {
                             self.hosts[host].sockets(now, Event::Consumed(flow, data.len() as u64));
                         }
                         (Told::Credit(_, n), Some(bulk)) => bulk.credit += n,
-                        // A command of another transfer.
+                        // This command belongs to another transfer.
                         (told, _) => self.hosts[host].told.push(told),
                     }
                 }
@@ -62,9 +62,10 @@ impl World {
         }
     }
 
-    /// Bytes of a transfer of the first client on each path within a second, and bytes received.
+    /// Returns the bytes that a transfer of the first client sends on each path within a second, and the bytes
+    /// received.
     fn second(&mut self, bulk: &mut Bulk) -> ([u64; 2], usize) {
-        // Data in flight under the old rules arrives first.
+        // First, data that is in flight under the old rules arrives.
         self.bulk(std::slice::from_mut(bulk), 200);
         let (before, got) = (self.carried(), bulk.got);
         self.bulk(std::slice::from_mut(bulk), 1_000);
@@ -72,7 +73,7 @@ impl World {
         (["p0", "p1"].map(|path| after[path] - before[path]), bulk.got - got)
     }
 
-    /// Opens a connection of the first client; returns the transfers up and down.
+    /// Opens a connection of the first client. Returns the transfers in both directions.
     fn both(&mut self, port: u16) -> [Bulk; 2] {
         let [near, far] = self.open(port);
         [Bulk::new((0, near), (SERVER, far)), Bulk::new((SERVER, far), (0, near))]
@@ -113,8 +114,7 @@ fn a_reload_has_open_connections_follow_the_new_rules() {
     world.reload(0, &file("paths = \"b\""));
     let ([a, b], _) = world.second(&mut up);
     assert!(a < b / 50 && b > 1_000_000, "{a} and {b}");
-    // An open connection cannot become packets: the kernels at both ends have different sequence
-    // numbers.
+    // An open connection cannot become packets, because the kernels at both ends use different sequence numbers.
     world.reload(0, &file("paths = \"a\"\ntcp = \"packets\""));
     let ([a, b], _) = world.second(&mut up);
     assert!(b < a / 50 && a > 1_000_000, "{a} and {b}");
@@ -133,7 +133,7 @@ fn connections_whose_rule_needs_packets_travel_as_packets() {
         let mut near = world(&rule(what), STREAMS);
         near.syn(0, 0, SERVER, 1_000);
         assert_eq!((near.segments.len(), near.tcp(0).as_packets["policy"]), (1, 1), "{what}");
-        // The far end's rule matches its host's answers: the next SYN travels as a packet.
+        // The rule at the far end matches the answers of its host. So the next SYN is carried as a packet.
         let mut far = world(STREAMS, &rule(what));
         far.syn(0, 0, SERVER, 1_000);
         assert!(far.segments.is_empty() && far.told(SERVER).is_empty());
@@ -168,7 +168,7 @@ fn the_packets_of_a_connection_have_its_dscp() {
         world.says(host, Event::Data(flow, vec![7; 100]));
         assert!(world.marks.contains(&(host, 46)), "{:?}", world.marks);
     }
-    // Packets of another connection have no DSCP.
+    // Packets of the other connection have no DSCP.
     world.told(0);
     world.told(SERVER);
     let [near, _] = world.open(1_001);
@@ -177,7 +177,7 @@ fn the_packets_of_a_connection_have_its_dscp() {
     assert!(!world.marks.iter().any(|(_, dscp)| *dscp > 0), "{:?}", world.marks);
 }
 
-/// 1 Mbit/s for a second, and up to a quarter more for the credit granted ahead.
+/// 1 Mbit/s for a second, and up to a quarter more because credit is granted ahead.
 const KEPT: std::ops::Range<usize> = 90_000..160_000;
 
 #[test]
@@ -187,7 +187,7 @@ fn rates_hold_for_the_bytes_of_streams() {
     assert!(world.second(&mut up).1 > 1_000_000 && world.second(&mut down).1 > 1_000_000);
     let of_peer = |what: &str| server_text([true; CLIENTS], STREAMS).replace("name = \"c0\"", what);
     world.reload(SERVER, &of_peer("name = \"c0\"\nrate = \"1M\""));
-    // The data in the windows arrives first.
+    // First, the data in the windows arrives.
     world.second(&mut down);
     let (_, got) = world.second(&mut down);
     assert!(KEPT.contains(&got), "{got} to the peer");
@@ -222,7 +222,7 @@ fn a_receivers_rate_holds_back_streams_and_leaves_room_for_packets() {
     }
     world.run(SOON);
     let got = [0, 1].map(|i| both[i].got - before[i]);
-    // Two seconds, in which packets used 8,000 bytes.
+    // Two seconds have passed, in which packets used 8,000 bytes.
     assert!((900_000..1_030_000).contains(&(got[0] + got[1])), "{got:?}");
     assert!(got[0].abs_diff(got[1]) < 100_000, "{got:?}");
     assert!(numbers.iter().all(|number| world.delivered.contains_key(number)));
@@ -242,7 +242,7 @@ fn quota_standby_and_cost_hold_for_the_bytes_of_streams() {
     let file = ClientFile { quota: true, extra: STREAMS.into(), ..ClientFile::new() };
     let mut world = world_of(file, STREAMS);
     let [mut up, mut down] = world.both(1_000);
-    // 1 MB per month.
+    // The quota is 1 MB per month.
     world.bulk(std::slice::from_mut(&mut up), 500);
     world.bulk(std::slice::from_mut(&mut down), 500);
     world.run(Duration::from_secs(10));
@@ -251,7 +251,7 @@ fn quota_standby_and_cost_hold_for_the_bytes_of_streams() {
         let ([a, b], _) = world.second(bulk);
         assert!(a < b / 50 && b > 1_000_000, "{a} and {b}");
     }
-    // The path is standby.
+    // Path b is down, so the standby path is used.
     world.change(0, "p1", |access| access.up = false);
     world.run(Duration::from_secs(1));
     let ([a, _], _) = world.second(&mut up);
@@ -285,16 +285,19 @@ fn each_shard_carries_the_connections_of_its_peers() {
         world.says(home, Event::Connected(far));
         world.told(client);
         world.told(home);
-        // In the other direction; either shard may read the packet.
+        // Now in the other direction. Either shard may read the packet.
         for (port, reader) in (2_000u16..).zip(shards) {
             world.syn(reader, SERVER, client, port);
             let near = world.connecting(client);
             world.says(client, Event::Connected(near));
             world.told(client);
-            assert!(matches!(world.told(home)[..], [Told::Accept { .. }]), "of the peer's shard");
+            assert!(
+                matches!(world.told(home)[..], [Told::Accept { .. }]),
+                "the peer's shard handles the flow"
+            );
         }
     }
-    assert_ne!(homes[0], homes[1], "one on each");
+    assert_ne!(homes[0], homes[1], "each shard has one flow");
     assert!(world.segments.is_empty());
 }
 
@@ -309,7 +312,7 @@ fn every_shard_knows_the_addresses_that_the_first_gives() {
         let is_home = |shard: &usize| world.hosts[*shard].tunnel.sessions().any(|(_, peer)| peer == name);
         let home = shards.into_iter().find(is_home).unwrap();
         homes.push(home);
-        // From the client and to the client; either shard may read the packet.
+        // Connections start at the client and at the server. Either shard may read the packet.
         world.syn_from(client, own, SERVER, 1_000);
         world.connecting(home);
         for (port, reader) in (2_000u16..).zip(shards) {
@@ -317,7 +320,7 @@ fn every_shard_knows_the_addresses_that_the_first_gives() {
             world.connecting(client);
         }
     }
-    assert_ne!(homes[0], homes[1], "one on each");
+    assert_ne!(homes[0], homes[1], "each shard has one flow");
 }
 
 #[test]
@@ -332,7 +335,7 @@ fn a_removed_peers_connections_are_reset_and_others_stay() {
     world.reload(SERVER, &server_text([false, true], STREAMS));
     world.run(SOON);
     assert_eq!((world.told(SERVER), world.tcp(SERVER).flows), (vec![Told::Reset(far)], 1));
-    // Without its key, the peer gets no more answers.
+    // After its key was removed, the peer gets no more answers.
     world.run(Duration::from_secs(60));
     assert_eq!((world.told(0), world.told(1)), (vec![Told::Reset(near)], vec![]));
 }
@@ -361,7 +364,7 @@ fn pool_of(text: &str, pool: &str) -> String {
 fn two_clients_reach_each_other_through_the_servers_two_connections() {
     let mut world = world(STREAMS, STREAMS);
     world.syn(0, 0, 1, 1_000);
-    // The server's kernel routes the SYN of its connection back into the interface.
+    // The kernel of the server routes the SYN of its connection back into the interface.
     let Told::Connect { flow: first, request } = world.told(SERVER).remove(0) else { panic!("not asked") };
     world.syn(SERVER, 0, 1, request.tuple.from.port());
     let second = world.connecting(1);
@@ -383,7 +386,7 @@ fn connections_of_a_drained_server_stay_with_it_until_they_end() {
     world.run(Duration::from_secs(10));
     assert_eq!(world.server_of(0), Some(other));
     assert!(world.reaches(0, other));
-    // New connections, and packets, go to the new server.
+    // New connections and all packets go to the new server.
     world.syn(0, 0, other, 1_001);
     let second = world.connecting(other);
     world.says(other, Event::Connected(second));
@@ -392,7 +395,7 @@ fn connections_of_a_drained_server_stay_with_it_until_they_end() {
     for bulk in [&mut up, &mut down] {
         assert!(world.second(bulk).1 > 500_000);
     }
-    // Traffic of the old session counts for the quota, and follows priorities.
+    // Traffic of the old session counts for the quota and follows the priorities.
     world.run(Duration::from_secs(10));
     assert_eq!(world.path(0, "a").unwrap().priority, 1);
     let sockets = |world: &World| world.hosts[0].sockets.len();
@@ -407,7 +410,7 @@ fn connections_of_a_drained_server_stay_with_it_until_they_end() {
     }
     world.run(Duration::from_secs(10));
     assert_eq!((sockets(&world), world.tcp(0).flows, world.tcp(SERVER).flows), (2, 1, 0));
-    assert!(world.hosts[SERVER].endpoint.sessions().len() <= 1, "that of the other client, if any");
+    assert!(world.hosts[SERVER].endpoint.sessions().len() <= 1, "only the other client may have a session");
     assert_eq!(world.server_of(0), Some(other));
     assert!(!world.told(0).iter().any(|told| matches!(told, Told::Reset(_))));
     assert!(world.reaches(0, other));

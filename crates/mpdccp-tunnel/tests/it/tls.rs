@@ -11,7 +11,7 @@ use std::path::Path;
 const SECOND: Duration = Duration::from_secs(1);
 const SOON: Duration = Duration::from_secs(5);
 
-/// Behind a balancer, TLS reaches the session's server only at that server's separate address.
+/// Behind a load balancer, TLS reaches the server of the session only at that server's own address.
 #[test]
 fn sockets_for_tls_learn_what_the_server_advertises() {
     let own: IpAddr = [203, 0, 113, 9].into();
@@ -25,7 +25,7 @@ fn sockets_for_tls_learn_what_the_server_advertises() {
         let told =
             |world: &World| -> Vec<Vec<IpAddr>> { world.hosts[0].advertised.values().cloned().collect() };
         assert_eq!(told(&world), vec![knows.clone(); knows.len() * 2], "{encapsulation}: both paths");
-        // Without a session, any server will do.
+        // Without a session, the client may use any server.
         world.hosts[SERVERS[0]].stopped = true;
         world.run(Duration::from_secs(120));
         assert!(told(&world).concat().is_empty(), "{encapsulation}");
@@ -81,7 +81,7 @@ fn a_reload_opens_paths_again_whose_encapsulation_changed() {
         assert_eq!(opened, [port; 2], "{extra}");
         assert_eq!(world.hosts[0].sockets.len(), 2, "{extra}");
     }
-    // The listening sockets of a server stay.
+    // The listening sockets of a server cannot change at run time.
     let cfg = |extra: &str| Config::parse(Path::new("s"), &server_text([true; CLIENTS], extra), 1).unwrap();
     let now = "tls_port = 443\nencapsulation = \"auto\"\ntls_certificate = \"/c\"\ntls_key = \"/k\"";
     for (key, old, new) in [
@@ -96,13 +96,13 @@ fn a_reload_opens_paths_again_whose_encapsulation_changed() {
     assert_eq!(cfg(now).check_change(&cfg(now)), Ok(()));
 }
 
-/// A path that reached the wrong server waits for this.
+/// A path that reached the wrong server waits for the advertised address.
 #[test]
 fn sockets_are_told_at_once_what_the_server_advertises() {
     let extra = "encapsulation = \"auto\"\nadvertise = [\"203.0.113.9\"]";
     let one = || ClientFile { extra: "encapsulation = \"auto\"".into(), ..ClientFile::new() };
     let mut world = World::new([one(), one()], &server_text([true; CLIENTS], extra));
-    // Its second path stays down, because the socket is also informed when a path comes up.
+    // The second path stays down, because a path that comes up also informs the socket.
     world.change(0, "p1", |access| access.mute = true);
     let mut steps = |done: &dyn Fn(&World) -> bool| {
         let steps = (0..500).take_while(|_| {
@@ -112,11 +112,11 @@ fn sockets_are_told_at_once_what_the_server_advertises() {
         steps.count()
     };
     assert!(steps(&|world| world.peer(0, "hub").is_some_and(|peer| peer.state == "open")) < 500);
-    // A few round trips of 20 ms; the next periodic check comes within a second.
+    // This is a few round trips of 20 ms, while the next periodic check takes up to a second.
     assert!(steps(&|world| world.hosts[0].advertised.values().any(|told| !told.is_empty())) < 10);
 }
 
-/// A path on which UDP does not answer uses TLS at once at the next server.
+/// If UDP does not answer on a path, the path uses TLS at once at the next server.
 #[test]
 fn a_path_over_tls_begins_with_tls_at_the_next_server() {
     let one = || ClientFile { extra: "encapsulation = \"auto\"".into(), ..ClientFile::new() };
@@ -133,7 +133,7 @@ fn a_path_over_tls_begins_with_tls_at_the_next_server() {
     assert_eq!(begins(&world)[2..4], [Some(Over::Tls); 2]);
 }
 
-/// The next server's sockets would begin with UDP again.
+/// The client waits before it changes servers, because sockets for the next server would start with UDP again.
 #[test]
 fn a_path_has_time_to_find_out_that_udp_does_not_answer() {
     for (encapsulation, tries) in [("udp", [true, true]), ("auto", [false, true])] {

@@ -1,5 +1,5 @@
-//! Two clients, two servers with one key, and the network between them: 10 ms in each direction, packets
-//! are not encrypted: assertions check that both ends have matching keys.
+//! Two clients, two servers with one key, and the network between them with 10 ms in each direction. Packets are not
+//! encrypted, but assertions check that both ends have matching keys.
 
 use crate::host::{Access, Host, OVERHEAD};
 use dccp_proto::{Ecn, Outbox, Route};
@@ -12,10 +12,10 @@ use std::collections::{BTreeMap, BTreeSet, BinaryHeap};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 
 pub(crate) const CLIENTS: usize = 2;
-/// Hosts: first the clients, then the servers (their first shards), then the servers' second shards.
+/// Hosts are the clients, then the first shards of the servers, then their second shards.
 pub(crate) const SERVERS: [usize; 2] = [2, 3];
 const HOSTS: usize = 4;
-/// The host of a shard.
+/// The number of the server to which a shard belongs.
 fn whole(shard: usize) -> usize {
     if shard < HOSTS { shard } else { shard - SERVERS.len() }
 }
@@ -45,7 +45,7 @@ pub(crate) struct ClientFile {
     /// Second path: none, or its priority.
     pub(crate) second: Option<u8>,
     pub(crate) quota: bool,
-    /// Whether it has inner IPv6 addresses too.
+    /// Whether the client has inner IPv6 addresses too.
     pub(crate) v6: bool,
     /// Address of the servers.
     pub(crate) remote: String,
@@ -82,7 +82,7 @@ impl ClientFile {
     }
 }
 
-/// A server's file, with these clients as peers.
+/// Returns a server's file with these clients as peers.
 pub(crate) fn server_text(clients: [bool; CLIENTS], extra: &str) -> String {
     let own = key(SERVERS[0]);
     let mut text = format!(
@@ -98,7 +98,7 @@ pub(crate) fn server_text(clients: [bool; CLIENTS], extra: &str) -> String {
         };
         text += &format!("[[peer]]\nname = \"c{client}\"\npublic_key = \"{key}\"\n{allowed}");
     }
-    // A file has at least one peer.
+    // A file needs at least one peer.
     if clients == [false; CLIENTS] {
         let nobody = PrivateKey::from_random([99; 32]).public();
         text += &format!(
@@ -119,23 +119,23 @@ struct Flying {
     bytes: Vec<u8>,
 }
 
-/// All hosts, and packets on their way.
+/// All hosts, and the packets in flight.
 pub(crate) struct World {
     pub(crate) now: Time,
-    /// In each direction.
+    /// Delay in each direction.
     pub(crate) delay: Duration,
     pub(crate) hosts: Vec<Host>,
     flying: BinaryHeap<Reverse<Flying>>,
     number: u64,
-    /// Inner packets sent: by number, with the sender and its address.
+    /// Inner packets sent, by number, with the sending host and its address.
     sent: BTreeMap<u64, (usize, Ipv4Addr)>,
-    /// TCP segments delivered to an interface, with the host.
+    /// TCP segments that an interface delivered, with the host.
     pub(crate) segments: Vec<(usize, Vec<u8>)>,
-    /// DSCP of sent stream packets, with the host.
+    /// DSCP of stream packets that were sent, with the host.
     pub(crate) marks: BTreeSet<(usize, u8)>,
-    /// IPv6 packets delivered to an interface, with the host.
+    /// IPv6 packets that an interface delivered, with the host.
     pub(crate) v6: Vec<(usize, Vec<u8>)>,
-    /// Inner packets delivered, with the host.
+    /// The host that received each inner packet, by number.
     pub(crate) delivered: BTreeMap<u64, usize>,
 }
 
@@ -179,7 +179,7 @@ impl World {
         World::new([ClientFile::new(), ClientFile::new()], &server_text([true; CLIENTS], ""))
     }
 
-    /// Advances time.
+    /// Advances the virtual time.
     pub(crate) fn run(&mut self, duration: Duration) {
         let end = self.now + duration;
         let mut still = 0;
@@ -220,7 +220,7 @@ impl World {
         (0..self.hosts.len()).filter(move |shard| whole(*shard) == host)
     }
 
-    /// Delivers messages between shards; false if there were none.
+    /// Delivers messages between shards. Returns false if there were none.
     fn exchange(&mut self) -> bool {
         let (now, mut any) = (self.now, false);
         for from in 0..self.hosts.len() {
@@ -272,7 +272,7 @@ impl World {
         self.hosts[host].given.unwrap_or(inner(host))
     }
 
-    /// Drains a host: delivers its input to the tunnel, and sends its output.
+    /// Delivers a host's input to its tunnel, and sends the tunnel's output, until none is left.
     fn settle(&mut self, number: usize) {
         let now = self.now;
         loop {
@@ -305,7 +305,7 @@ impl World {
         }
     }
 
-    /// A packet leaves a host.
+    /// Sends a packet from a host.
     fn leave(&mut self, from: usize, route: Route, bytes: Vec<u8>) {
         let len = bytes.len() as u16 + OVERHEAD;
         let payload = dccp_wire::Packet::parse(&bytes).map_or(&[][..], |packet| packet.payload);
@@ -328,13 +328,13 @@ impl World {
         self.flying.push(Reverse(Flying { at, number, to, from, socket, bytes }));
     }
 
-    /// The client of a socket.
+    /// The client that has this socket.
     fn owner(&self, socket: u32) -> Option<usize> {
         (0..CLIENTS).find(|n| self.hosts[*n].sockets.contains_key(&socket))
     }
 
-    /// A packet arrives if encryption accepts it: each end must know the other's key, and a new channel must
-    /// be newer than earlier ones.
+    /// Delivers a packet if encryption would accept it. Each end must know the other's key, and a new channel must have
+    /// a newer handshake than earlier ones.
     fn arrive(&mut self, Flying { to, from, socket, bytes, .. }: Flying) {
         let now = self.now;
         if self.hosts[to].stopped {
@@ -349,7 +349,7 @@ impl World {
         }
         let mut route = Route { socket, local: None, remote: SocketAddr::new(server_ip(from.max(2)), 6511) };
         if from < CLIENTS {
-            // A channel unknown to the server begins with a handshake.
+            // A channel that the server does not know starts with a handshake.
             let handshake = self.hosts[from].handshake_at(now);
             let new = !self.hosts[to].channels.contains_key(&socket);
             let Some(known) = self.hosts[from].sockets.get_mut(&socket) else { return };
@@ -387,7 +387,7 @@ impl World {
         self.hosts[to].endpoint.handle_peer(now, &route, peer, Ecn::NotEct, len, &bytes);
     }
 
-    /// Sends a numbered packet from one host's inner address to another's.
+    /// Sends a numbered packet from a host to an inner address.
     pub(crate) fn send(&mut self, from: usize, to: Ipv4Addr, len: usize) -> u64 {
         self.number += 1;
         let mut packet = vec![0; len.max(36)];
@@ -403,8 +403,8 @@ impl World {
         self.number
     }
 
-    /// A packet is delivered to a host's interface: checks that it is allowed, is the first copy, and has its
-    /// sender's address.
+    /// Delivers a packet to a host's interface. Checks that it is allowed, is the first copy, and has the address of
+    /// its sender.
     fn come_out(&mut self, at: usize, packet: &[u8]) {
         let at = whole(at);
         if packet[0] >> 4 == 6 {
@@ -420,8 +420,8 @@ impl World {
         let to = Ipv4Addr::from(*packet[16..].first_chunk::<4>().unwrap());
         let (from, own) = self.sent[&number];
         assert_eq!(packet[12..16], own.octets());
-        // A server's host gets all packets of its clients; a client's host only packets for it, from a
-        // server. Servers do not share leases, so a server that the client is leaving may still send to the
+        // The host of a server gets all packets of its clients. The host of a client gets only packets for its own
+        // address, from a server. Servers do not share leases, so a server that the client leaves may still send to the
         // address that it assigned.
         let own_address = to == self.address(at) || self.hosts[at].had.contains(&to.into());
         assert!(
@@ -431,14 +431,14 @@ impl World {
         assert_eq!(self.delivered.insert(number, at), None, "delivered twice");
     }
 
-    /// Whether a packet gets from one host to the other.
+    /// Whether a packet arrives from one host at the other.
     pub(crate) fn reaches(&mut self, from: usize, to: usize) -> bool {
         let number = self.send(from, self.address(to), 100);
         self.run(Duration::from_millis(500));
         self.delivered.get(&number) == Some(&to)
     }
 
-    /// The server that a client has an open session with.
+    /// The server with which a client has an open session.
     pub(crate) fn server_of(&self, client: usize) -> Option<usize> {
         let peer = self.peer(client, "hub")?;
         let path = peer.paths.iter().find(|path| is_up(path))?;
@@ -457,7 +457,7 @@ impl World {
         self.peer(client, "hub")?.paths.into_iter().rev().find(|path| path.name == name)
     }
 
-    /// Bytes sent over the first client's sockets, by interface.
+    /// Bytes sent over the sockets of the first client, by interface.
     pub(crate) fn carried(&self) -> BTreeMap<String, u64> {
         let sockets = self.hosts[0].sockets.values();
         sockets.fold(BTreeMap::new(), |mut sum, socket| {

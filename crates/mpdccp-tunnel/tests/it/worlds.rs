@@ -1,11 +1,11 @@
-//! Random worlds against a small model: reachability, paths in use, and no leftovers.
+//! Runs random worlds and compares them with a small model: reachability, paths in use, and no leftovers.
 
 use crate::world::{CLIENTS, ClientFile, SERVERS, World, is_up, server_text};
 use mpdccp_tunnel::Command;
 use mpdccp_units::Duration;
 use proptest::prelude::*;
 
-/// An event.
+/// A random event.
 #[derive(Clone, Debug)]
 enum Op {
     Wait(u64),
@@ -45,15 +45,15 @@ fn op() -> impl Strategy<Value = Op> {
     ]
 }
 
-/// Contents of the files.
+/// What the files of all hosts contain.
 struct Model {
     clients: [ClientFile; CLIENTS],
     peers: [[bool; CLIENTS]; 2],
-    /// More lines of the servers' files.
+    /// Further lines of the servers' files.
     of_servers: &'static str,
 }
 
-/// One shard or two, and addresses from the file or from a pool.
+/// Variants of a server: one or two shards, with addresses from the file or from a pool.
 const SERVER_LINES: [&str; 4] = ["", "shards = 2", POOL, POOL_OF_TWO];
 const POOL: &str = "[assign]\npool = [\"10.0.0.0/28\"]\nroutes = [\"10.9.0.0/16\"]\n";
 const POOL_OF_TWO: &str = "shards = 2\n[assign]\npool = [\"10.0.0.0/28\"]\nroutes = [\"10.9.0.0/16\"]\n";
@@ -68,7 +68,7 @@ fn play(world: &mut World, model: &mut Model, op: Op) {
         }
         Op::Mtu { client, interface, mtu } => world.change(client, &format!("p{interface}"), |a| a.mtu = mtu),
         Op::Client { client, pattern, second, quota } if !world.hosts[client].stopped => {
-            // A pattern matches any working interface.
+            // The pattern matches any working interface.
             let (interface, second) = if pattern { ("p*", None) } else { ("p0", second) };
             model.clients[client] = ClientFile { interface, second, quota, ..model.clients[client].clone() };
             world.hosts[client].reload(now, &model.clients[client].text(client));
@@ -102,11 +102,11 @@ fn play(world: &mut World, model: &mut Model, op: Op) {
     }
 }
 
-/// Invariants while nothing is pending: the paths and priorities are those of the file, and the sockets are
-/// those of the paths.
+/// Checks invariants while nothing is pending: paths and priorities are those of the file, and each socket belongs to a
+/// path.
 fn check_clients(world: &mut World, model: &Model) {
     for client in (0..CLIENTS).filter(|client| !world.hosts[*client].stopped) {
-        let Some(peer) = world.peer(client, "hub") else { panic!("the peer of the file is there") };
+        let Some(peer) = world.peer(client, "hub") else { panic!("the peer of the file is missing") };
         let file = &model.clients[client];
         let paths = 1 + usize::from(file.second.is_some());
         assert_eq!(
@@ -150,7 +150,7 @@ proptest! {
         for op in ops {
             play(&mut world, &mut model, op);
         }
-        // All faults are repaired; then every client must get through.
+        // After all faults are repaired, packets of every client must arrive.
         for client in 0..CLIENTS {
             for interface in ["p0", "p1"] {
                 world.change(client, interface, |access| (access.up, access.mtu) = (true, 1500));
