@@ -1,4 +1,4 @@
-//! Agreement of two backends: compares the summaries of one experiment.
+//! Compares the summaries of one experiment on two backends, to see whether the backends agree.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -22,12 +22,12 @@ struct Allowed {
     tcp: BTreeMap<String, Tolerance>,
 }
 
-/// The allowed differences from the file.
+/// Parses `scenarios/agreement.toml`.
 fn allowed() -> Allowed {
     toml::from_str(FILE).unwrap_or_else(|e| unreachable!("scenarios/agreement.toml: {e}"))
 }
 
-/// Values of a figure in runs of the same seed: first and second directory.
+/// Values of one metric in the first and in the second directory, paired by the seeds of the runs.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Both(pub Vec<(f64, f64)>);
 
@@ -38,7 +38,7 @@ impl Both {
         Estimate::of(&first).zip(Estimate::of(&second))
     }
 
-    /// Excess of the first median over the second, per cent.
+    /// By how many per cent the first median exceeds the second.
     fn percent(&self) -> f64 {
         self.estimates().map_or(f64::NAN, |(a, b)| (a.median / b.median - 1.0) * 100.0)
     }
@@ -59,12 +59,12 @@ pub struct Pair {
     pub p50_ms: Option<Both>,
     /// 95th percentiles; `None` if one directory has none.
     pub p95_ms: Option<Both>,
-    /// Whether the flow is TCP outside the tunnel, of the kernel or of the model.
+    /// Whether the flow uses TCP outside the tunnel (the kernel's TCP or the simulator's model).
     pub tcp: bool,
 }
 
 impl Pair {
-    /// Excess of the first rate over the second, per cent.
+    /// By how many per cent the first rate exceeds the second.
     pub fn rate_pct(&self) -> f64 {
         self.rx_mbps.percent()
     }
@@ -86,7 +86,8 @@ impl Pair {
     }
 }
 
-/// All pairs in both directories: from their own `summary.json`, and from subdirectories with the same names.
+/// All pairs of runs in both directories. The runs come from each directory's own `summary.json` and from its
+/// subdirectories; subdirectories are paired by name.
 ///
 /// # Errors
 /// A summary cannot be read, or the directories have nothing in common.
@@ -108,7 +109,7 @@ pub fn pairs(a: &Path, b: &Path) -> Result<Vec<Pair>, LabError> {
     Ok(out)
 }
 
-/// The directory itself, as an empty path, and its subdirectories.
+/// Relative paths of the directory itself (an empty path) and of its subdirectories.
 fn below(dir: &Path) -> Result<Vec<PathBuf>, LabError> {
     let failed = |e| {
         let what = "expected an output directory of `lab run` or `lab reproduce`";
@@ -165,7 +166,7 @@ fn common(a: &Value, b: &Value) -> Vec<Pair> {
     }
 }
 
-/// Formats the pairs as a Markdown table with a sentence below.
+/// Formats the pairs as a Markdown table with a summary below.
 pub fn as_text(pairs: &[Pair]) -> String {
     let mut out =
         "| scenario | cell | variant | Mbit/s | | % | p50, ms | | % | p95, ms | | % | |\n".to_owned();
@@ -195,8 +196,8 @@ pub fn as_text(pairs: &[Pair]) -> String {
     };
     let Allowed { tunnel, tcp } = allowed();
     out + &format!(
-        "\nThe table lists each figure in the first and in the second directory, and their difference in per cent, from runs with the same seeds. The 95 % interval of the \
-         difference lies within the tolerance ({}; TCP: {}) in {} of {}; {} are open (an interval needs six pairs); {} are apart.\n",
+        "\nThe table compares runs with the same seeds: for each metric, the value in the first directory, the value in the second, and the difference in per cent. The 95 % interval of the \
+         difference lies within the tolerance ({}; TCP: {}) in {} of {} rows. {} rows are open (an interval needs six pairs of runs), {} are apart.\n",
         words(&tunnel),
         words(&tcp),
         count(Agreement::Within),

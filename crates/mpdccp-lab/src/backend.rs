@@ -12,7 +12,8 @@ use serde_json::{Value, json};
 use crate::scenario::{Cell, FlowSpec, Mode, PathSpec, Scenario, Variant};
 use crate::{Random, RunRecord};
 
-/// Time from the end of the traffic to the end of a run, on every backend: queued packets arrive meanwhile.
+/// Time from the end of the traffic to the end of a run, on every backend. Queued packets arrive in this
+/// time.
 pub(crate) const DRAIN: Duration = Duration::from_millis(1_500);
 
 /// A run to be made.
@@ -39,7 +40,7 @@ pub struct Sample {
     pub rx_mbps: f64,
     /// Latency of the last packet received.
     pub latency_ms: Option<f64>,
-    /// Offered to each path since the last sample, outer Mbit/s.
+    /// Rate offered to each path since the last sample, in Mbit/s of outer packets.
     pub path_mbps: Vec<f64>,
 }
 
@@ -55,7 +56,7 @@ impl Spent {
         }
     }
 
-    /// Simulated seconds per second.
+    /// Simulated seconds per second of real time.
     pub(crate) fn speed(&self) -> Option<f64> {
         let (simulated, real) = *self.0.lock().ok()?;
         (!real.is_zero()).then(|| simulated.as_secs_f64() / real.as_secs_f64())
@@ -67,26 +68,25 @@ pub trait Backend: Sync {
     /// `sim`, `netns` or `uml`.
     fn name(&self) -> &'static str;
 
-    /// Missing prerequisites of a run, if any, in words for the user.
+    /// A message to the user that names the missing prerequisites of a run, if any.
     fn lacks(&self, _plan: &Plan<'_>) -> Option<String> {
         None
     }
 
-    /// Flows of the scenario that the backend skips, in words for the user; the others run.
+    /// A message to the user that names the flows that the backend skips, if any; the other flows run.
     fn leaves_out(&self, _plan: &Plan<'_>) -> Option<String> {
         None
     }
 
-    /// Properties of the machine that influence results, such as its kernel and external programs; results of
-    /// another machine belong to another run.
+    /// Properties of the machine that influence results, such as its kernel and external programs. Runs with
+    /// other properties are other runs in the store.
     fn made_by(&self, _plan: &Plan<'_>) -> BTreeMap<String, String> {
         BTreeMap::new()
     }
 
-    /// Makes one run, leaving nothing behind.
+    /// Makes one run, and removes everything that it created on the machine.
     ///
-    /// # Errors
-    /// The reason for the failure, in words for the user.
+    /// # Errors The reason for the failure, as a message to the user.
     fn run(&self, plan: &Plan<'_>, watch: &mut dyn FnMut(&Sample)) -> Result<RunRecord, LabError>;
 
     /// Whether runs may be made in parallel.
@@ -103,9 +103,9 @@ pub trait Backend: Sync {
 /// Error of an experiment.
 #[derive(Debug)]
 pub enum LabError {
-    /// A missing prerequisite; the text says what, and how to get it.
+    /// A prerequisite is missing; the text names it and says how to get it.
     Missing(String),
-    /// An invalid request; the text says what, where, and which values are allowed.
+    /// The request is invalid; the text says what is wrong, where, and which values are allowed.
     Wrong(String),
     /// The user asked to stop.
     Interrupted,
@@ -160,13 +160,14 @@ impl Plan<'_> {
         self.seed_of(Random::Flow(self.place_of(flow)))
     }
 
-    /// Index of a flow among all flows of the scenario, including those that the variant does not carry.
+    /// Index of a flow among all flows of the scenario; flows that the variant does not carry count too.
     fn place_of(&self, flow: &FlowSpec) -> usize {
         let flows = &self.scenario.flows;
         flows.iter().position(|other| other.name.as_ref() == flow.name.as_ref()).unwrap_or(flows.len())
     }
 
-    /// When `flow` starts and stops sending, after t = 0. The random offset of `start_within` shifts both.
+    /// Times after t = 0 at which `flow` starts and stops sending. The random offset from `start_within`
+    /// shifts both.
     pub(crate) fn span_of(&self, flow: &FlowSpec) -> (Duration, Duration) {
         let mut random = ChaCha8Rng::seed_from_u64(self.seed_of(Random::Start(self.place_of(flow))));
         let share = (random.next_u64() >> 11) as f64 / (1u64 << 53) as f64;

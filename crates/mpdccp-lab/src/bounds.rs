@@ -1,20 +1,20 @@
-//! Bounds of a figure, and the common test against them.
+//! Bounds for a metric's value, and the verdict whether the value is within them.
 
 use serde::Deserialize;
 
 use crate::estimate::{Estimate, Verdict};
 
-/// Bounds of a figure; without any, the figure is shown but not judged.
+/// Bounds for a metric's value. A value without bounds is shown but not judged.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Bounds {
-    /// At least.
+    /// Smallest acceptable value.
     pub min: Option<f64>,
-    /// At most.
+    /// Largest acceptable value.
     pub max: Option<f64>,
 }
 
 impl Bounds {
-    /// Judges the runs behind `value`.
+    /// The verdict on the runs that `value` was estimated from.
     pub fn judge(self, value: Estimate) -> Verdict {
         let (low, high) = value.range();
         let inside = |v: f64| self.min.is_none_or(|min| v >= min) && self.max.is_none_or(|max| v <= max);
@@ -41,19 +41,19 @@ impl Bounds {
     }
 }
 
-/// Allowed difference between two figures.
+/// Allowed difference between two values of a metric.
 #[derive(Clone, Copy, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Tolerance {
-    /// Allowed difference in per cent of the other figure.
+    /// Allowed difference in per cent of the second value.
     percent: f64,
-    /// Allowed difference in the figure's unit; the larger of the two applies.
+    /// Allowed difference in the metric's unit. The larger of `percent` and `least` applies.
     #[serde(default)]
     least: f64,
 }
 
 impl Tolerance {
-    /// The allowed difference from this value.
+    /// The allowed difference from the second value, `theirs`.
     pub(crate) fn of(self, theirs: f64) -> f64 {
         self.least.max(theirs.abs() * self.percent / 100.0)
     }

@@ -7,7 +7,7 @@ use std::sync::OnceLock;
 
 use sha2::{Digest, Sha256};
 
-/// The commit of the build, if it was built in a git checkout.
+/// The commit of the build; none if it was built outside a git checkout.
 pub const COMMIT: Option<&str> = option_env!("MPDCCP_COMMIT");
 
 /// Whether the sources differed from [`COMMIT`]; none outside a git checkout.
@@ -15,8 +15,8 @@ pub fn dirty() -> Option<bool> {
     COMMIT.map(|_| option_env!("MPDCCP_DIRTY") != Some("false"))
 }
 
-/// Identifies this build: the commit if the sources were clean, otherwise also a hash of the program's file,
-/// because modified trees of one commit differ.
+/// Identifies this build by its commit. If the sources had changes, a hash of the program's file is appended,
+/// because two builds of one commit can have different changes.
 pub fn id() -> &'static str {
     static ID: OnceLock<String> = OnceLock::new();
     ID.get_or_init(|| match (COMMIT, dirty()) {
@@ -26,7 +26,7 @@ pub fn id() -> &'static str {
     })
 }
 
-/// The commit for people to read.
+/// The commit, as reports show it.
 pub(crate) fn words() -> String {
     match (COMMIT, dirty()) {
         (None, _) => "commit unknown".to_owned(),
@@ -47,7 +47,7 @@ pub(crate) fn hash_of_file(path: &Path) -> io::Result<String> {
     }
 }
 
-/// Hash of the running program; a unique value if its file cannot be read.
+/// Hash of the running program's file; if the file cannot be read, a value that no other run has.
 fn program() -> String {
     std::env::current_exe().and_then(|path| hash_of_file(&path)).unwrap_or_else(|_| {
         let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap_or_default();
@@ -55,7 +55,7 @@ fn program() -> String {
     })
 }
 
-/// The first 16 hexadecimal digits of a hash: enough to avoid collisions.
+/// The first 16 hexadecimal digits of a hash, which are enough to avoid collisions.
 fn hex(hash: &[u8]) -> String {
     hash.iter().take(8).map(|byte| format!("{byte:02x}")).collect()
 }

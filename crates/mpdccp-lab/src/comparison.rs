@@ -9,7 +9,7 @@ use crate::record::with_model;
 use crate::scenario::{Aim, Reference};
 use crate::summary::{Flow, Run};
 
-/// Metrics that are only shown if there is an aim for them.
+/// Metrics that are shown only if the scenario has an aim for them.
 const IF_AIMED: &[&str] = &[
     "path_imbalance_pct",
     "min_1s_mbps",
@@ -29,7 +29,7 @@ const IF_AIMED: &[&str] = &[
 pub struct Row {
     /// Metric, as in [`NAMES`].
     pub metric: &'static str,
-    /// In words.
+    /// The metric's label in tables.
     pub words: &'static str,
     /// One value for each of [`Comparison::sources`].
     pub references: Vec<Option<f64>>,
@@ -37,7 +37,7 @@ pub struct Row {
     pub runs: Vec<(u64, f64)>,
     /// Estimate over these runs.
     pub ours: Option<Estimate>,
-    /// The aim in words, and its verdict.
+    /// The text of the aim, and the verdict.
     pub aim: Option<(String, Option<Verdict>)>,
 }
 
@@ -46,7 +46,7 @@ pub struct Row {
 pub struct Comparison {
     /// Variant.
     pub label: String,
-    /// The model that replaces a real implementation, if any.
+    /// The simulator's model that replaces the kernel's TCP, if any.
     pub model: Option<String>,
     /// Cell.
     pub cell: String,
@@ -54,24 +54,24 @@ pub struct Comparison {
     pub n: u64,
     /// Sources of the reference figures, with their conditions.
     pub sources: Vec<String>,
-    /// The measured flow, in words.
+    /// Text that names the measured flow.
     pub measured: String,
-    /// Metrics with at least one figure.
+    /// Metrics with at least one value, measured or from a reference.
     pub rows: Vec<Row>,
-    /// Every flow, if there are several.
+    /// All flows; empty if there is only one.
     pub flows: Vec<FlowRow>,
 }
 
-/// Figures of a flow over the runs, from the last phase.
+/// Metrics of a flow in its last phase, estimated over the runs.
 #[derive(Clone, Debug, PartialEq)]
 pub struct FlowRow {
-    /// Its name and kind.
+    /// Name and kind of the flow.
     pub name: String,
-    /// In the order of `OF_FLOWS`.
+    /// Values in the order of `OF_FLOWS`.
     pub figures: Vec<Option<Estimate>>,
 }
 
-/// Columns of flows.
+/// Header of a column, and the value of a flow in it.
 type OfFlow = (&'static str, fn(&Flow) -> Option<f64>);
 const OF_FLOWS: [OfFlow; 5] = [
     ("received, Mbit/s", |flow| Some(flow.phases.last()?.rx_mbps)),
@@ -81,7 +81,7 @@ const OF_FLOWS: [OfFlow; 5] = [
     ("lost, %", |flow| flow.lost_pct),
 ];
 
-/// The flows of these runs by name; empty if there is only one.
+/// The flows of these runs, one row for each name; empty if there is only one flow.
 fn flows(runs: &[&Run]) -> Vec<FlowRow> {
     let mut names: Vec<(&str, &str)> = Vec::new();
     for flow in runs.iter().flat_map(|run| &run.flows) {
@@ -106,7 +106,7 @@ impl Comparison {
         with_model(&self.label, self.model.as_deref())
     }
 
-    /// A metric over the runs.
+    /// The estimate of a metric over the runs.
     pub fn estimate(&self, metric: &str) -> Option<Estimate> {
         self.row(metric)?.ours
     }
@@ -117,7 +117,7 @@ impl Comparison {
 }
 
 impl Reference {
-    /// Source of a reference, with its conditions.
+    /// The source, with the conditions of the measurement.
     pub fn name(&self) -> String {
         match &self.conditions {
             Some(conditions) => format!("{} ({conditions})", self.source),
@@ -185,7 +185,7 @@ fn one(scenario: &Scenario, runs: &[&Run], all: &[Run]) -> Comparison {
     }
 }
 
-/// Differences between runs of the same seed.
+/// Estimate of the difference between runs with the same seed.
 fn differences(ours: &[(u64, f64)], theirs: &[(u64, f64)]) -> Option<Estimate> {
     let other = |seed| theirs.iter().find(|(s, _)| *s == seed).map(|(_, v)| *v);
     let pairs: Vec<(f64, f64)> = ours.iter().filter_map(|(seed, v)| Some((*v, other(*seed)?))).collect();
@@ -204,8 +204,8 @@ fn judge(aim: &Aim, value: Estimate, ours: &[(u64, f64)], cell: &str, all: &[Run
     Some(alone.max(beside))
 }
 
-/// Formats the comparisons as tables for a terminal: for each cell the variants by metric, with reference
-/// figures below each, then the aims.
+/// Formats the comparisons as tables for a terminal. Each cell has a table with a row for each variant,
+/// followed by its reference figures, and a table of aims.
 pub fn as_text(all: &[Comparison]) -> String {
     let mut cells: Vec<&str> = Vec::new();
     for c in all {
@@ -227,7 +227,8 @@ pub fn as_text(all: &[Comparison]) -> String {
     out
 }
 
-/// Head and rows: variants by `metrics` (all metrics if empty), with reference figures below each.
+/// Head and rows of a table: a row for each variant, followed by its reference figures, and a column for each
+/// of `metrics` (all metrics if empty).
 pub(crate) fn variants(here: &[&Comparison], metrics: &[&str]) -> Vec<Vec<String>> {
     let told = |metric: &str| here.iter().any(|c| c.row(metric).is_some());
     let wanted = |metric: &str| metrics.is_empty() || metrics.contains(&metric);
@@ -257,7 +258,7 @@ pub(crate) fn variants(here: &[&Comparison], metrics: &[&str]) -> Vec<Vec<String
     rows
 }
 
-/// Head and rows: every flow of every variant; empty if each has only one.
+/// Head and rows of a table with every flow of every variant; empty if each variant has only one flow.
 pub(crate) fn of_flows(here: &[&Comparison]) -> Vec<Vec<String>> {
     let text = |e: &Option<Estimate>| e.map_or("–".to_owned(), |e| e.text());
     let row = |c: &Comparison, f: &FlowRow| {
@@ -273,13 +274,13 @@ pub(crate) fn of_flows(here: &[&Comparison]) -> Vec<Vec<String>> {
 pub(crate) fn measured(here: &[&Comparison]) -> String {
     let first = here.first().map_or("", |c| c.measured.as_str());
     let same = here.iter().all(|c| c.measured == first);
-    if same { format!("flow {first}") } else { "the flow named".to_owned() }
+    if same { format!("flow {first}") } else { "the flow named in each row".to_owned() }
 }
 
 /// Maximum number of columns that are readable next to each other.
 const COLUMNS: usize = 9;
 
-/// Transposes the table if it is much wider than high: metrics become rows, variants columns.
+/// Transposes a table with many columns: metrics become rows, and variants become columns.
 pub(crate) fn upright(lines: Vec<Vec<String>>) -> Vec<Vec<String>> {
     let columns = lines.first().map_or(0, Vec::len);
     if columns <= COLUMNS || columns <= lines.len() {
@@ -290,7 +291,7 @@ pub(crate) fn upright(lines: Vec<Vec<String>>) -> Vec<Vec<String>> {
         .collect()
 }
 
-/// Head and rows: every aim with its verdict.
+/// Head and rows of a table of aims and their verdicts.
 pub(crate) fn aims(here: &[&Comparison]) -> Vec<Vec<String>> {
     let mut rows = vec![["variant", "metric", "aim", "ours", ""].map(str::to_owned).to_vec()];
     for c in here {
@@ -304,7 +305,7 @@ pub(crate) fn aims(here: &[&Comparison]) -> Vec<Vec<String>> {
     rows
 }
 
-/// Aligns columns.
+/// Formats a table with aligned columns.
 fn aligned(lines: &[Vec<String>]) -> String {
     let count = lines.iter().map(Vec::len).max().unwrap_or(0);
     let width =

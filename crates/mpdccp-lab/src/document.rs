@@ -13,7 +13,7 @@ use crate::{LabError, code};
 /// Style sheet of a page, without its figures.
 const PAGE: &str = include_str!("../assets/report.css");
 
-/// All of a report.
+/// A report.
 #[derive(Clone, Debug, Default, Serialize)]
 pub(crate) struct Document {
     pub(crate) title: String,
@@ -24,7 +24,8 @@ pub(crate) struct Document {
     pub(crate) made_by: String,
 }
 
-/// A section. Its first figure and first table come before the sentences, the others after them.
+/// A section of a report. Its first figure and first table come before the sentences, the other figures and
+/// tables after them.
 #[derive(Clone, Debug, Default, Serialize)]
 pub(crate) struct Section {
     pub(crate) title: String,
@@ -50,7 +51,7 @@ pub(crate) struct Table {
 }
 
 impl Table {
-    /// A table whose first line is the head; `None` if there is no other line.
+    /// A table whose head is the first of `lines`; `None` if there is no second line.
     pub(crate) fn of(caption: impl Into<String>, mut lines: Vec<Vec<String>>) -> Option<Table> {
         (lines.len() > 1).then(|| {
             let head = lines.remove(0);
@@ -102,7 +103,7 @@ pub(crate) fn render(name: &str, with: Value) -> Result<String, LabError> {
     filled.map_err(|e| LabError::failed(format!("filling {name}"), format!("{e:#}")))
 }
 
-/// CSS class of a cell with a verdict, or with a value that misses its aim.
+/// The `class` attribute of a table cell that contains a verdict or a value that misses its aim.
 fn verdict(cell: &str) -> Value {
     let class = match cell {
         "met" | "missed" | "open" => cell,
@@ -112,7 +113,7 @@ fn verdict(cell: &str) -> Value {
     Value::from_safe_string(format!(" class=\"{class}\""))
 }
 
-/// Puts the interval on a separate line below its median, to keep columns narrow.
+/// Puts the interval of a median on a separate line, to keep columns narrow.
 fn median(cell: &str) -> Value {
     let parts = cell.strip_suffix(')').and_then(|text| text.split_once(" ("));
     match parts.filter(|(_, rest)| rest.contains(" to ")) {

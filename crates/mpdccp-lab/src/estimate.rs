@@ -2,17 +2,17 @@
 
 use serde::{Deserialize, Serialize};
 
-/// Coverage of an interval with enough runs.
+/// Coverage of a confidence interval, if there are enough runs.
 const WANTED: f64 = 0.95;
-/// With fewer runs there is no interval.
+/// Minimum number of runs for an interval.
 const LEAST: usize = 3;
 
-/// The median of a figure over runs with different seeds.
+/// The median of a metric over runs with different seeds.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Estimate {
-    /// Number of runs with the figure.
+    /// Number of runs that have the metric.
     pub n: usize,
-    /// Their median.
+    /// Median over these runs.
     pub median: f64,
     /// Confidence interval of the median; `None` for fewer than three runs.
     pub interval: Option<Interval>,
@@ -25,15 +25,16 @@ pub struct Interval {
     pub low: f64,
     /// Upper end.
     pub high: f64,
-    /// Probability that it covers the median: at least 0.95 for six or more runs, 0.75 for three.
+    /// Probability that the interval contains the true median: at least 0.95 for six or more runs, 0.75 for
+    /// three.
     pub coverage: f64,
 }
 
 impl Interval {
-    /// The narrowest interval with at least 95 % coverage, or the range of the `sorted` values if there are
-    /// too few. The interval between the k-th smallest and the k-th largest of n values misses the median if
-    /// fewer than k values lie on one side of it: probability 2 P(B
-    /// < k), B binomial of n and a half.
+    /// The narrowest interval with at least 95 % coverage; if there are too few values for that, the range of
+    /// all `sorted` values. The interval goes from the k-th smallest to the k-th largest of n values. It
+    /// misses the true median if fewer than k values lie on one side of the median, which has probability 2
+    /// P(B < k). B is binomial with n trials of probability 1/2.
     fn of(sorted: &[f64]) -> Option<Interval> {
         let n = sorted.len();
         if n < LEAST {
@@ -71,12 +72,12 @@ impl Estimate {
         Estimate { n: 1, median: value, interval: None }
     }
 
-    /// The interval's limits, or the median without an interval.
+    /// The limits of the interval; without an interval, the median for both.
     pub fn range(&self) -> (f64, f64) {
         self.interval.map_or((self.median, self.median), |i| (i.low, i.high))
     }
 
-    /// Median and interval for a table.
+    /// Text of the median and its interval for a table.
     pub fn text(&self) -> String {
         let number = |v| number(Some(v));
         match self.interval {
@@ -91,7 +92,7 @@ impl Estimate {
     }
 }
 
-/// A value as tables show it.
+/// Formats a value for tables.
 pub fn number(value: Option<f64>) -> String {
     match value {
         None => "–".to_owned(),
@@ -114,7 +115,7 @@ pub enum Verdict {
 }
 
 impl Verdict {
-    /// In a word.
+    /// The name of the result in reports.
     pub fn word(self) -> &'static str {
         match self {
             Verdict::Met => "met",
@@ -124,26 +125,26 @@ impl Verdict {
     }
 }
 
-/// Median of the pairwise differences between `first` and `second` (runs of the same seed), with its
-/// interval. The two differ only if zero lies outside the interval.
+/// Median, with its interval, of the pairwise differences between `first` and `second`; each pair comes from
+/// runs with the same seed. The two measurements differ only if zero lies outside the interval.
 pub fn paired(first: &[f64], second: &[f64]) -> Option<Estimate> {
     let differences: Vec<f64> = first.iter().zip(second).map(|(a, b)| a - b).collect();
     Estimate::of(&differences)
 }
 
-/// Agreement of two measurements.
+/// Whether two measurements agree.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Agreement {
-    /// With 95 % confidence they differ by no more than allowed.
+    /// With 95 % confidence, the measurements differ by at most the allowed difference.
     Within,
     /// The runs are inconclusive.
     Open,
-    /// With 95 % confidence they differ by more than allowed.
+    /// With 95 % confidence, the measurements differ by more than the allowed difference.
     Apart,
 }
 
 impl Agreement {
-    /// In a word.
+    /// The name of the result in reports.
     pub fn word(self) -> &'static str {
         match self {
             Agreement::Within => "within",
@@ -153,8 +154,8 @@ impl Agreement {
     }
 }
 
-/// Equivalence test over pairs of runs of the same seed: whether their median difference is at most
-/// `allowed`, computed from the second median. With too few runs for a 95 % interval, the result is open.
+/// Equivalence test over pairs of runs with the same seed. It checks whether the median difference is at most
+/// `allowed` of the second median. The result is open if there are too few runs for a 95 % interval.
 pub fn agreement(pairs: &[(f64, f64)], allowed: impl Fn(f64) -> f64) -> Agreement {
     let (first, second): (Vec<f64>, Vec<f64>) = pairs.iter().copied().unzip();
     let Some((difference, theirs)) = paired(&first, &second).zip(Estimate::of(&second)) else {
@@ -187,8 +188,8 @@ mod tests {
         let values = |n: i32| (1..=n).rev().map(f64::from).collect::<Vec<_>>();
         assert_eq!(Estimate::of(&[2.0, 4.0]).unwrap(), Estimate { n: 2, median: 3.0, interval: None });
         assert_eq!(Estimate::of(&[]), None);
-        // Interval ends from tables of the sign test: all values for 5 runs and for 6 to 8, the second value
-        // for 9, the fourth for 15, the sixth for 20.
+        // Ends of the interval according to tables of the sign test: the smallest and largest value for up to
+        // 8 runs, the second smallest and largest for 9, the fourth for 15, the sixth for 20.
         let ends = [3, 5, 6, 8, 9, 15, 20].map(|n| interval(&values(n)).unwrap());
         let want = [(1, 3), (1, 5), (1, 6), (1, 8), (2, 8), (4, 12), (6, 15)]
             .map(|(l, h)| (f64::from(l), f64::from(h)));
@@ -220,7 +221,7 @@ mod tests {
                     said = e.coverage;
                 }
                 let seen = covered as f64 / TRIALS as f64;
-                // Five standard deviations of a proportion in 20,000 trials.
+                // Five standard deviations of a proportion of the trials.
                 let chance = 5.0 * libm::sqrt(said * (1.0 - said) / TRIALS as f64);
                 assert!((seen - said).abs() < chance, "{n} runs, skewed {skewed}: {seen} of {said}");
                 assert!(n < 6 || said >= 0.95);
@@ -244,7 +245,7 @@ mod tests {
         assert_eq!(alike(&[-1.0, 0.5, 4.0, 1.0, 0.0, 2.5]), Agreement::Open);
         assert_eq!(alike(&[4.0, 5.0, 4.0, 6.0, 3.5, 8.0]), Agreement::Apart);
         assert_eq!(alike(&[-4.0, -5.0, -4.0, -6.0, -3.5, -8.0]), Agreement::Apart);
-        // Close, but too few runs for a conclusion.
+        // The values are close, but there are too few runs for a conclusion.
         assert_eq!(alike(&[0.1, 0.2]), Agreement::Open);
         assert_eq!(alike(&[0.1, 0.2, 0.1, 0.2, 0.1]), Agreement::Open);
     }

@@ -1,4 +1,5 @@
-//! A whole experiment: every chosen variant in every chosen cell, and its output files.
+//! Runs an experiment: makes the runs of every chosen variant in every chosen cell, and writes the output
+//! files.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -18,30 +19,31 @@ use crate::{Backend, LabError, Plan, RunRecord, code, export, series};
 /// The parts of a scenario to run, and the output directory.
 #[derive(Clone, Debug)]
 pub struct Options {
-    /// Labels; all variants if empty.
+    /// Labels of the variants to run; all variants if empty.
     pub only: Vec<String>,
-    /// Cells; the headline cell if empty, every cell if it contains `all`.
+    /// Names of the cells to run. If empty, only the headline cell runs; if one name is `all`, every cell
+    /// runs.
     pub cells: Vec<String>,
     /// Runs of each variant in each cell; the scenario's number if absent.
     pub runs: Option<u32>,
-    /// The first run's seed; repeats add one.
+    /// Seed of the first run. Each further run adds one.
     pub seed: u64,
     /// Maximum number of parallel runs; only backends in virtual time use it.
     pub threads: usize,
     /// Output directory; created if needed. Runs that it already contains are not repeated.
     pub out: PathBuf,
-    /// Export formats: captures, qlog and link traces next to the series.
+    /// Export formats to write next to the series.
     pub exports: Exports,
 }
 
-/// Formats of other tools, written next to the series.
+/// Which files for other tools are written next to the series.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Exports {
-    /// `PATH.pcap` of each path, for Wireshark.
+    /// `PATH.pcap` for each path, for Wireshark.
     pub pcap: bool,
     /// `run.qlog`, for qvis.
     pub qlog: bool,
-    /// `PATH.up` and `PATH.down`, for Mahimahi.
+    /// `PATH.up` and `PATH.down` for each path, for Mahimahi.
     pub mahimahi: bool,
 }
 
@@ -69,7 +71,7 @@ impl Exports {
 /// Result of an experiment.
 #[derive(Clone, Debug)]
 pub struct Outcome {
-    /// As written to `summary.json`.
+    /// The content of `summary.json`.
     pub summary: Summary,
     /// Comparison with references and aims.
     pub comparisons: Vec<Comparison>,
@@ -79,7 +81,7 @@ pub struct Outcome {
     pub report: PathBuf,
 }
 
-/// The variants with these labels; all if there are none.
+/// The variants with these labels; all variants if `only` is empty.
 pub(crate) fn choose_variants<'a>(
     scenario: &'a Scenario,
     only: &[String],
@@ -101,7 +103,8 @@ pub(crate) fn choose_variants<'a>(
     only.iter().map(find).collect()
 }
 
-/// The cells with these names; the headline if there are none, all if one is `all`.
+/// The cells with these names. If there are no names, this is the headline cell; if one name is `all`, every
+/// cell.
 pub(crate) fn choose_cells<'a>(scenario: &'a Scenario, cells: &[String]) -> Result<Vec<&'a Cell>, LabError> {
     if cells.is_empty() {
         return Ok(vec![scenario.headline()]);
@@ -163,7 +166,7 @@ pub fn run(
             Err(e) => failure = failure.or(Some(e)),
         }
     }
-    // Without any runs, keep earlier output.
+    // If no run was made, keep the output of an earlier experiment.
     if made.is_empty()
         && let Some(e) = failure.take()
     {
@@ -196,7 +199,8 @@ pub fn run(
     failure.map_or(Ok(outcome), Err)
 }
 
-/// Removes variants that the backend does not support; returns the missing prerequisite of the last one.
+/// Removes the variants that the backend does not support. Returns the missing prerequisite of the last
+/// variant removed.
 fn leave_out(
     scenario: &Scenario,
     backend: &dyn Backend,
@@ -221,7 +225,7 @@ fn leave_out(
     lacking
 }
 
-/// The run shown in figures: the median by latency.
+/// Index of the run to show in figures: the run with the median latency.
 fn typical(runs: &[&&Kept]) -> Option<usize> {
     let latency = |i: &usize| runs[*i].run.metrics.get("app_p95_ms").copied().unwrap_or(0.0);
     let mut order: Vec<usize> = (0..runs.len()).collect();

@@ -1,5 +1,5 @@
 //! Exports runs and links to the formats of other tools: pcap for Wireshark, qlog for qvis, link traces for
-//! Mahimahi. They are made from the stored record, so any run of any backend can be exported.
+//! Mahimahi. The exports are made from the stored record, so any run of any backend can be exported.
 
 use core::time::Duration;
 
@@ -10,14 +10,15 @@ use crate::scenario::{LinkKeys, PathSpec};
 
 /// Nanosecond pcap, version 2.4, snapshot length 65,535, LINKTYPE_RAW.
 const PCAP: [u32; 6] = [0xa1b2_3c4d, 2 | 4 << 16, 0, 0, 65_535, 101];
-/// IPv4 and UDP headers, the captured part of each packet.
+/// Bytes of the IPv4 and UDP headers. Only these headers of each packet are written.
 const HEADERS: usize = 28;
-/// Begins each record of a JSON text sequence (RFC 7464).
+/// The character that begins each record of a JSON text sequence (RFC 7464).
 const RECORD: char = '\u{1e}';
-/// Bytes per delivery opportunity of Mahimahi.
+/// Bytes per delivery opportunity in Mahimahi's link traces.
 const OPPORTUNITY: f64 = 1_500.0;
 
-/// The packets of a path at the client's interface: time of each, and whether the client sends it.
+/// The packets of a path at the client's interface. For each packet: its time, and whether the client sent
+/// it.
 fn at_client(path: &PathRecord) -> Vec<(mpdccp_units::Time, bool, &LinkPacket)> {
     let leaves = path.forward.packets.iter().map(|p| (p.entered, true, p));
     let comes = path.reverse.packets.iter().filter_map(|p| match p.fate {
@@ -29,9 +30,10 @@ fn at_client(path: &PathRecord) -> Vec<(mpdccp_units::Time, bool, &LinkPacket)> 
     all
 }
 
-/// The packets of path `index` at the client's interface as pcap, from the first packet of its tunnel on.
-/// Times and lengths are real, IPv4 and UDP headers are artificial (10.0.PATH.1 is the client), and contents
-/// are missing, because runs do not keep them. Time 0 is an hour before t = 0, so that no time is negative.
+/// The packets of path `index` at the client's interface as pcap, from the tunnel's first packet on. Times
+/// and lengths are those of the run. The IPv4 and UDP headers are made up (the client is 10.0.PATH.1), and
+/// contents are missing, because runs do not store them. The capture's time 0 is an hour before t = 0, so
+/// that no time is negative.
 pub fn pcap(run: &RunRecord, index: usize) -> Vec<u8> {
     let mut out: Vec<u8> = PCAP.iter().flat_map(|word| word.to_le_bytes()).collect();
     let Some(path) = run.paths.get(index) else { return out };
@@ -48,7 +50,7 @@ fn headers(path: u8, leaves: bool, packet: &LinkPacket) -> [u8; HEADERS] {
     let mut h = [0; HEADERS];
     let length = (packet.bytes as u16).to_be_bytes();
     (h[0], h[8], h[9]) = (0x45, 64, 17);
-    // The link's mark, not the sender's field.
+    // This shows only whether the link set a congestion mark, not the ECN field that the sender set.
     h[1] = if packet.ce { 3 } else { 0 };
     h[2..4].copy_from_slice(&length);
     let (client, server) = ([10, 0, path, 1], [10, 0, path, 2]);
@@ -64,8 +66,9 @@ fn headers(path: u8, leaves: bool, packet: &LinkPacket) -> [u8; HEADERS] {
     h
 }
 
-/// The run as qlog 0.3, JSON-SEQ. Each path is a group with the packets that its link saw sent, received and
-/// lost, and the sender's congestion control. Times are milliseconds after t = 0.
+/// The run as qlog 0.3 in the JSON-SEQ format. Each path is a group. Its events are the packets sent,
+/// received and lost on the path's link, and the state of the sender's congestion control. Times are
+/// milliseconds after t = 0.
 pub fn qlog(run: &RunRecord) -> String {
     let head = json!({
         "qlog_version": "0.3",
@@ -116,9 +119,9 @@ pub fn qlog(run: &RunRecord) -> String {
     lines.map(|line| format!("{RECORD}{line}\n")).collect()
 }
 
-/// A path's link in Mahimahi's format, forward and reverse: a line in milliseconds for each opportunity to
-/// send 1,500 bytes, with all changes until `duration`. Mahimahi adds delay, loss and queue itself
-/// (`mm-delay`, `mm-loss`, `mm-link --uplink-queue`).
+/// Both directions of a path's link as Mahimahi traces (forward, reverse), with all rate changes until
+/// `duration`. Each line is the time, in milliseconds, of an opportunity to send 1,500 bytes. Delay, loss and
+/// queue are not part of the trace: `mm-delay`, `mm-loss` and `mm-link --uplink-queue` set them.
 pub fn mahimahi(path: &PathSpec, duration: Duration) -> [String; 2] {
     let end = duration.as_secs_f64();
     let course = path.course_with_models(end);
@@ -173,7 +176,8 @@ mod tests {
     fn a_capture_has_what_the_client_saw() {
         let pcap = pcap(&run(), 0);
         assert_eq!(&pcap[..4], &[0x4d, 0x3c, 0xb2, 0xa1]);
-        // Three packets leave, one of two arrives.
+        // The capture has three packets that the client sends, and the one of two return packets that
+        // arrives.
         let packets: Vec<&[u8]> = pcap[24..].chunks(16 + HEADERS).collect();
         assert_eq!(packets.len(), 4);
         let last = packets[3];

@@ -7,13 +7,13 @@ use crate::Plan;
 use crate::record::seconds;
 use crate::record::{Fate, RunRecord};
 
-/// Rates exclude the time before.
+/// Rates exclude the time before this, seconds.
 const FROM_S: f64 = 10.0;
-/// Window length of friendliness (section 4.2).
+/// Length in seconds of the windows for friendliness (section 4.2).
 const WINDOW_S: f64 = 6.0;
-/// Window length of steadiness.
+/// Length in seconds of the windows for steadiness.
 const STEADY_S: f64 = 10.0;
-/// A window whose rate is this close to the last one's is steady.
+/// A window is steady if its rate differs from the last window's rate by at most this fraction.
 const NEAR: f64 = 0.1;
 /// Constant C of the throughput equation (equation 2).
 const C: f64 = 1.22;
@@ -25,10 +25,10 @@ struct Step {
     delay: Option<f64>,
 }
 
-/// A flow as the link saw it.
+/// The packets of a flow that the link saw.
 pub(crate) struct Seen {
     steps: Vec<Step>,
-    /// Mean delay in the reverse direction.
+    /// Mean one-way delay in the reverse direction.
     back: f64,
     end: f64,
 }
@@ -84,8 +84,8 @@ impl Seen {
         Some(events)
     }
 
-    /// Rate of the throughput equation divided by the sent rate, in windows of six seconds from t = 0 on:
-    /// (middle, ratio).
+    /// Rate of the throughput equation divided by the sending rate, in windows of six seconds from t = 0 on.
+    /// A point is (middle of the window, ratio).
     pub(crate) fn friendliness(&self) -> Vec<(f64, f64)> {
         let Some(p) = self.loss_event_rate().filter(|p| *p > 0.0) else { return Vec::new() };
         let window = |from: f64| {
@@ -97,19 +97,19 @@ impl Seen {
         windows(0.0, self.end, WINDOW_S).filter_map(window).collect()
     }
 
-    /// Mean of this ratio over the windows that begin after the first ten seconds.
+    /// Mean friendliness over the windows that begin after the first ten seconds.
     pub(crate) fn mean_friendliness(&self) -> Option<f64> {
         let late = |(middle, _): &(f64, f64)| *middle - WINDOW_S / 2.0 >= FROM_S;
         mean(self.friendliness().into_iter().filter(late).map(|(_, ratio)| ratio))
     }
 
-    /// Mean of this ratio over all windows.
+    /// Mean friendliness over all windows.
     fn friendliness_of_run(&self) -> Option<f64> {
         mean(self.friendliness().into_iter().map(|(_, ratio)| ratio))
     }
 
-    /// Percentage of ten-second windows, from the tenth second to the last window but one, whose rate is
-    /// within a tenth of the last window's.
+    /// Percentage of steady ten-second windows: their rate is within a tenth of the last window's rate. The
+    /// windows begin at the tenth second; the last window does not count.
     pub(crate) fn steady_pct(&self) -> Option<f64> {
         let count = |from: f64| self.between(from, from + STEADY_S).len() as f64;
         let counts: Vec<f64> = windows(FROM_S, self.end, STEADY_S).map(count).collect();
@@ -119,7 +119,7 @@ impl Seen {
     }
 }
 
-/// Starts of consecutive whole windows.
+/// Start times of consecutive windows that end by `to`.
 fn windows(from: f64, to: f64, len: f64) -> impl Iterator<Item = f64> {
     let count = ((to - from) / len + 1e-9).floor().max(0.0) as usize;
     (0..count).map(move |i| from + i as f64 * len)
@@ -134,7 +134,7 @@ fn mean(values: impl Iterator<Item = f64>) -> Option<f64> {
     (n > 0).then(|| sum / f64::from(n))
 }
 
-/// Packet rate of the first flow divided by the mean of the others (equation 5).
+/// Packet rate of the first flow divided by the mean packet rate of the other flows (equation 5).
 pub(crate) fn packet_share(run: &RunRecord, end: f64) -> Option<f64> {
     let count = |flow: &crate::FlowRecord| {
         flow.received.iter().filter(|p| (0.0..end).contains(&seconds(run, p.at))).count() as f64
@@ -143,8 +143,8 @@ pub(crate) fn packet_share(run: &RunRecord, end: f64) -> Option<f64> {
     mean(others.iter().map(count)).filter(|others| *others > 0.0).map(|others| count(first) / others)
 }
 
-/// Bytes and packets delivered in the first path's reverse direction, per cent of those offered in the
-/// forward direction.
+/// Bytes and packets that the first path delivered in the reverse direction, in per cent of those offered to
+/// it in the forward direction.
 pub(crate) fn back_pct(run: &RunRecord) -> Option<(f64, f64)> {
     let path = run.paths.first()?;
     let bytes = |link: &crate::LinkRecord| link.packets.iter().map(|p| f64::from(p.bytes)).sum::<f64>();
@@ -157,7 +157,7 @@ pub(crate) fn back_pct(run: &RunRecord) -> Option<(f64, f64)> {
     })
 }
 
-/// All of these metrics that apply to a run, by the names of [`crate::metrics::NAMES`].
+/// The metrics of this module that apply to a run, with their names from [`crate::metrics::NAMES`].
 pub(crate) fn metrics(plan: &Plan<'_>, run: &RunRecord) -> Vec<(&'static str, f64)> {
     let end = *plan.scenario.duration_s.as_ref();
     let seen = Seen::new(run, 0, end);
@@ -180,7 +180,8 @@ pub(crate) fn metrics(plan: &Plan<'_>, run: &RunRecord) -> Vec<(&'static str, f6
     all.into_iter().filter_map(|(name, value)| Some((name, value?))).collect()
 }
 
-/// Bytes delivered by the first path, per cent of its capacity at constant rate.
+/// Bytes that the first path delivered, in per cent of the bytes that it could deliver; only for links with a
+/// constant rate.
 fn utilisation_pct(plan: &Plan<'_>, run: &RunRecord, end: f64) -> Option<f64> {
     let could = plan.scenario.path_in(0, plan.cell).ways[0].mean_rate().bps() as f64 / 8.0 * end;
     let arrived = |p: &&crate::LinkPacket| match p.fate {
@@ -207,8 +208,8 @@ mod tests {
         LinkPacket { entered, fate, bytes, data, queue_bytes: 0, ce: false }
     }
 
-    /// A packet every 10 ms for 70 s, delay 60 ms; one in ten is acknowledged, delay 40 ms. In between,
-    /// packets of another flow.
+    /// A flow with a packet every 10 ms for 70 s and a one-way delay of 60 ms. One packet in ten is
+    /// acknowledged, with a one-way delay of 40 ms. Packets of another flow are in between.
     fn run() -> RunRecord {
         let mut path = PathRecord::default();
         for i in 0..7_000 {
@@ -232,18 +233,22 @@ mod tests {
         for ms in [5_000, 20_000, 20_050, 20_100, 20_110, 30_000] {
             lose(&mut record, ms);
         }
-        // The round-trip time is 100 ms: events begin at 20,000, 20,110 and 30,000 ms; 6,000 packets follow
-        // the tenth second.
+        // The round-trip time is 100 ms, so loss events begin at 20,000, 20,110 and 30,000 ms. After the
+        // tenth second, 6,000 packets are sent.
         let seen = Seen::new(&record, 0, 70.0).unwrap();
         assert_eq!(seen.loss_event_rate(), Some(3.0 / 6_000.0));
-        // 1.22 / (0.1 s * sqrt(p)) over 100 packets a second.
+        // The equation's rate, 1.22 / (0.1 s * sqrt(p)), divided by the sending rate of 100 packets per
+        // second.
         let expected = 1.22 / (0.1 * (3.0f64 / 6_000.0).sqrt()) / 100.0;
         let windows = seen.friendliness();
         assert_eq!(windows.len(), 11);
         assert!(windows.iter().all(|(_, f)| (f - expected).abs() < 1e-9), "{windows:?}, not {expected}");
         assert!((seen.mean_friendliness().unwrap() - expected).abs() < 1e-9);
         assert_eq!(seen.loss_events(), Some(3));
-        assert!(Seen::new(&run(), 0, 70.0).unwrap().friendliness().is_empty(), "no loss, no calculated rate");
+        assert!(
+            Seen::new(&run(), 0, 70.0).unwrap().friendliness().is_empty(),
+            "the equation has no rate without losses"
+        );
     }
 
     #[test]
@@ -257,7 +262,8 @@ mod tests {
         });
         let seen = Seen::new(&record, 0, 70.0).unwrap();
         let windows = seen.friendliness();
-        // The affected windows are 30 to 36 (two of six seconds) and 36 to 42 (four of six).
+        // The affected windows are 30 to 36 s (the last two of its six seconds) and 36 to 42 s (the first
+        // four).
         let ratio = |i: usize| windows[i].1 / windows[0].1;
         assert!((ratio(5) - 600.0 / 500.0).abs() < 1e-9 && (ratio(6) - 600.0 / 400.0).abs() < 1e-9);
         assert_eq!(ratio(7), 1.0);
@@ -283,9 +289,10 @@ mod tests {
             ..FlowRecord::default()
         };
         record.flows = vec![flow(2), flow(1), flow(4)];
-        // 3,500 against 7,000 and 1,750.
+        // The first flow has 3,500 packets, the others have 7,000 and 1,750.
         assert_eq!(packet_share(&record, 70.0), Some(3_500.0 / 4_375.0));
-        // 14,000 packets of 1,000 bytes forward, 700 of 50 in reverse.
+        // 14,000 packets of 1,000 bytes in the forward direction, and 700 packets of 50 bytes in the reverse
+        // direction.
         let (bytes, packets) = back_pct(&record).unwrap();
         assert!((bytes - 0.25).abs() < 1e-9 && (packets - 5.0).abs() < 1e-9, "{bytes} {packets}");
         record.flows.truncate(1);

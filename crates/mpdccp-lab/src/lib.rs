@@ -1,8 +1,9 @@
-//! The lab: experiments over emulated links, from one scenario file to summary, series, figures and report.
+//! The lab runs experiments over emulated links. From one scenario file it makes a summary, series, figures
+//! and a report.
 //!
-//! A [`Scenario`] describes an experiment, a [`Backend`] runs it once and returns a [`RunRecord`] of raw
-//! packets, and everything after that (metrics, `summary.json`, CSV series, figures, `report.html`) reads
-//! only the record. The simulator and the namespaces differ only in the backend.
+//! A [`Scenario`] describes an experiment. A [`Backend`] runs it once and returns a [`RunRecord`] of raw
+//! packets. All later steps (metrics, `summary.json`, CSV series, figures, `report.html`) read only the
+//! record, so they are the same for all backends.
 #![forbid(unsafe_code)]
 
 pub mod agreement;

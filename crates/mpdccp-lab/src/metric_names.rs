@@ -1,7 +1,7 @@
-//! The metrics by name.
+//! Names of the metrics.
 
-/// Metrics for aims and references, with their labels in tables. All cover the last phase (from the last
-/// event to the end) of the measured flows, unless the label says otherwise.
+/// Metrics for aims and references, with their labels in tables. Unless the label says otherwise, a metric
+/// covers the last phase of the measured flows: from the last event to the end.
 pub const NAMES: &[(&str, &str)] = &[
     ("rx_mbps", "received, Mbit/s"),
     ("app_p50_ms", "app latency p50, ms"),

@@ -1,4 +1,4 @@
-//! Computes the figures of `summary.json` from raw packets.
+//! Computes the values in `summary.json` from raw packets.
 
 mod applications;
 mod arrivals;
@@ -22,7 +22,7 @@ use crate::scenario::Mode;
 use crate::summary::{Flow, FlowPhase, Latency, PathPhase, PathStats, Run, Tcp};
 use crate::{Plan, code, friendliness, windows};
 
-/// Phase boundaries: start, the end of the warm-up, events, end.
+/// The phases of a run. Their boundaries are the start, the end of the warm-up, the events and the end.
 fn phases(plan: &Plan<'_>) -> Vec<(f64, f64)> {
     let mut edges = vec![0.0, plan.scenario.warm_up.as_secs_f64()];
     edges.extend(plan.scenario.events_s());
@@ -48,7 +48,7 @@ struct Deliveries {
     duplicates: u64,
 }
 
-/// RFC 4737 section 3.3: a packet is reordered if a later-sent one was delivered before it. Duplicates are
+/// RFC 4737 section 3.3: a packet is reordered if a packet sent later was delivered before it. Duplicates are
 /// counted separately, as the RFC requires.
 fn deliveries(flow: &FlowRecord) -> Deliveries {
     let mut d = Deliveries { first: HashMap::new(), reordered: 0, duplicates: 0 };
@@ -74,32 +74,33 @@ pub(crate) fn on_links<'a>(
     index: usize,
     flow: &FlowRecord,
 ) -> impl Iterator<Item = (usize, &'a LinkPacket)> {
-    // TCP cuts records into segments without sequence numbers of the lab; if the flow is alone on its path,
-    // all segments are its own.
+    // TCP cuts records into segments, which do not have the lab's sequence numbers. If the flow is alone on
+    // its path, all segments belong to it.
     let segments = flow.kind == "tcp" && run.flows.len() == 1 && run.paths.len() == 1;
     let paths = run.paths.iter().enumerate();
     let packets = paths.flat_map(|(i, path)| path.forward.packets.iter().map(move |p| (i, p)));
     packets.filter(move |(_, p)| segments || p.data.is_some_and(|(flow, _)| usize::from(flow) == index))
 }
 
-/// Packets of a flow that never reached a link; `None` if packets on links do not identify their contents.
+/// Number of a flow's packets that never reached a link; `None` if the links could not identify the flow's
+/// packets.
 fn never_left(run: &RunRecord, index: usize, flow: &FlowRecord) -> Option<u64> {
     let tagged = on_links(run, index, flow).filter_map(|(_, p)| p.data.map(|(_, seq)| seq));
     let left: std::collections::HashSet<u64> = tagged.collect();
     (!left.is_empty()).then(|| (flow.sent.len() as u64).saturating_sub(left.len() as u64))
 }
 
-/// Counts of one or several flows.
+/// Data of one or several flows.
 #[derive(Default)]
 struct Counted {
     received: u64,
     reordered: u64,
     duplicates: u64,
-    /// Of each received packet: send time, and latency from application to application, ms.
+    /// For each received packet: its send time, and its latency from application to application, ms.
     app: Vec<(f64, f64)>,
-    /// Of each packet delivered by a link: arrival at the link, and delay there, ms.
+    /// For each packet delivered by a link: the time at which it entered the link, and its delay there, ms.
     wire: Vec<(f64, f64)>,
-    /// Of each arrival: time and bytes.
+    /// For each arrival: time and bytes.
     arrivals: Vec<(f64, u64)>,
 }
 
@@ -135,7 +136,7 @@ impl Counted {
     }
 }
 
-/// The combined figures of the flows with these indices, at least one.
+/// Combined statistics of the flows with these indices; `None` without a flow.
 fn flow_stats(run: &RunRecord, indices: &[usize], phases: &[(f64, f64)]) -> Option<Flow> {
     let flows: Vec<(usize, &FlowRecord)> =
         indices.iter().filter_map(|i| Some((*i, run.flows.get(*i)?))).collect();
@@ -204,7 +205,7 @@ fn path_stats(run: &RunRecord, path: &PathRecord, phases: &[(f64, f64)]) -> Path
     PathStats { name: path.name.clone(), phases: phases.iter().map(phase).collect() }
 }
 
-/// The 99th percentile of the links' delivery lateness, in microseconds; `None` in virtual time.
+/// The 99th percentile of how late the links delivered packets, in microseconds; `None` in virtual time.
 pub(crate) fn lateness_us_p99<'a>(paths: impl Iterator<Item = &'a PathRecord>) -> Option<f64> {
     let late = paths.flat_map(|p| p.forward.lateness_ns.iter().chain(&p.reverse.lateness_ns));
     us_p99(late)
@@ -268,7 +269,7 @@ fn metrics(
     put("wire_p50_ms", last.wire_latency_ms.map(|l| l.p50));
     put("wire_p95_ms", last.wire_latency_ms.map(|l| l.p95));
     put("wire_p99_ms", last.wire_latency_ms.map(|l| l.p99));
-    // Metrics of order and time, which several flows together do not have.
+    // Metrics of order and time are defined only for a single flow.
     let single = match &measured[..] {
         [only] => run.flows.get(*only),
         _ => None,
@@ -282,8 +283,8 @@ fn metrics(
     }
     put("lost_pct", flow.lost_pct);
     put("link_lost_pct", link_lost_pct(run, &measured));
-    // TCP retransmits lost data, so undelivered data at the end is not a loss. TCP's losses are those on the
-    // links.
+    // TCP retransmits lost data, so data that is undelivered at the end does not count as lost. For TCP, only
+    // losses on the links count.
     if let (false, Some(sent), Some(lost), Some(dropped)) =
         (flow.kind == "tcp", flow.sent, flow.lost, flow.dropped_at_sender)
         && sent > dropped
@@ -337,12 +338,12 @@ fn metrics(
     out
 }
 
-/// The indices of the measured flows.
+/// Indices of the measured flows.
 pub(crate) fn measured(plan: &Plan<'_>, run: &RunRecord) -> Vec<usize> {
     (0..run.flows.len()).filter(|i| plan.scenario.is_measured(&run.label, &run.flows[*i].name)).collect()
 }
 
-/// Packets of these flows lost or dropped by links, per cent of those offered to links.
+/// Packets of these flows that links lost or dropped, in per cent of those offered to links.
 fn link_lost_pct(run: &RunRecord, flows: &[usize]) -> Option<f64> {
     let (mut all, mut lost) = (0u64, 0u64);
     for (_, packet) in flows.iter().flat_map(|i| on_links(run, *i, &run.flows[*i])) {
@@ -352,7 +353,7 @@ fn link_lost_pct(run: &RunRecord, flows: &[usize]) -> Option<f64> {
     (all > 0).then(|| lost as f64 * 100.0 / all as f64)
 }
 
-/// Latency from sending to the return to the client, for packets sent in `span`.
+/// Time from sending a packet until it is back at the client, for packets sent in `span`.
 fn mirrored(run: &RunRecord, flow: &FlowRecord, span: (f64, f64)) -> Option<Latency> {
     let journey = |back: &crate::ReceivedPacket| {
         let sent = flow.sent.get(usize::try_from(back.seq).ok()?)?.at;

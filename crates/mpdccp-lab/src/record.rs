@@ -8,15 +8,15 @@ use serde::{Deserialize, Serialize};
 /// One run of one variant in one cell.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub struct RunRecord {
-    /// Variant.
+    /// Label of the variant.
     pub label: String,
-    /// Cell of the scenario.
+    /// Name of the cell.
     pub cell: String,
-    /// Counted from 0.
+    /// Index of the repeat, from 0.
     pub repeat: u32,
     /// Seed of this run.
     pub seed: u64,
-    /// The scenario's t = 0.
+    /// Time of the scenario's t = 0.
     #[serde(with = "nanos")]
     pub start: Time,
     /// In the scenario's order.
@@ -25,7 +25,7 @@ pub struct RunRecord {
     pub paths: Vec<PathRecord>,
     /// Congestion control of the data sender over time.
     pub trace: Vec<TraceRow>,
-    /// CPU time of both ends of the tunnel, seconds; only on namespaces.
+    /// CPU time of both ends of the tunnel, seconds; only namespaces measure it.
     pub cpu_s: Option<f64>,
 }
 
@@ -36,7 +36,7 @@ impl RunRecord {
     }
 }
 
-/// A label as shown in tables and figures.
+/// A label as tables and figures show it, with a note about models.
 pub(crate) fn with_model(label: &str, model: Option<&str>) -> String {
     model.map_or_else(|| label.to_owned(), |model| format!("{label} ({model})"))
 }
@@ -51,10 +51,10 @@ pub(crate) fn seconds(run: &RunRecord, at: Time) -> f64 {
 pub struct FlowRecord {
     /// Name in the scenario.
     pub name: String,
-    /// `udp`, `tcp`, `short` (short TCP connections, each one packet here), `command`, or `dccp` (a plain
-    /// connection without a tunnel).
+    /// `udp`, `tcp`, `command`, `dccp` (a plain connection without a tunnel), or `short` (short TCP
+    /// connections; each counts as one packet).
     pub kind: String,
-    /// The simulator's replacement for the kernel's TCP: `model of TCP CUBIC`.
+    /// The simulator's model that replaces the kernel's TCP, such as `model of TCP CUBIC`.
     pub model: Option<String>,
     /// Rate offered by the application, counted like `bytes` below; `None` for a bulk flow.
     #[serde(with = "bits")]
@@ -71,13 +71,14 @@ pub struct FlowRecord {
     pub stream_bytes: Option<u64>,
     /// Packets that the sender's own queues dropped, if known.
     pub dropped_at_sender: Option<u64>,
-    /// Delay of packets behind their schedule, in nanoseconds; empty in virtual time and without a schedule.
+    /// How late each packet was sent relative to its schedule, in nanoseconds; empty in virtual time and for
+    /// flows without a schedule.
     pub lateness_ns: Vec<u32>,
     /// Counters of the kernel's or the model's TCP.
     pub tcp: Option<TcpCounters>,
-    /// Connections that the tunnel carried as streams, if known; `None` for flows without TCP.
+    /// Number of connections that the tunnel carried as streams, if known; `None` for flows without TCP.
     pub streams: Option<u64>,
-    /// Output of the commands of a flow, by the end that ran them.
+    /// For a command flow: each end's name, and the output of the command there.
     #[serde(default)]
     pub output: Vec<(String, String)>,
 }
@@ -88,19 +89,20 @@ pub struct SentPacket {
     /// When.
     #[serde(with = "nanos")]
     pub at: Time,
-    /// Inner IP bytes through a tunnel; payload bytes on a plain DCCP socket, where there is no inner IP.
+    /// Size: inner IP bytes for a tunnel, payload bytes for a plain DCCP connection, which has no inner IP
+    /// packets.
     pub bytes: u32,
 }
 
 /// A packet handed to the receiving application.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ReceivedPacket {
-    /// Sequence number: index into `sent`.
+    /// Sequence number, which is the index into `sent`.
     pub seq: u64,
     /// When.
     #[serde(with = "nanos")]
     pub at: Time,
-    /// Counted like [`SentPacket::bytes`].
+    /// Size, counted like [`SentPacket::bytes`].
     pub bytes: u32,
 }
 
@@ -109,7 +111,7 @@ pub struct ReceivedPacket {
 pub struct TcpCounters {
     /// Retransmitted segments.
     pub retransmits: u64,
-    /// Retransmissions that the receiver's DSACK showed to be spurious.
+    /// Retransmissions that the receiver reported by DSACK, which shows that they were spurious.
     pub dsack: u64,
 }
 
@@ -118,57 +120,57 @@ pub struct TcpCounters {
 pub struct PathRecord {
     /// Name in the scenario.
     pub name: String,
-    /// Client to server, where the data goes.
+    /// Direction from client to server, which carries the data.
     pub forward: LinkRecord,
-    /// Server to client, where acknowledgements go.
+    /// Direction from server to client, which carries the acknowledgements.
     pub reverse: LinkRecord,
 }
 
 /// One direction of a path.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub struct LinkRecord {
-    /// In the order of entry.
+    /// Packets in the order in which they entered the link.
     pub packets: Vec<LinkPacket>,
-    /// Lateness of each delivery relative to emulated time, nanoseconds; empty in virtual time.
+    /// How late each packet was delivered relative to emulated time, nanoseconds; empty in virtual time.
     pub lateness_ns: Vec<u32>,
-    /// How long the link's thread had waited for a CPU when it read a packet from its device, nanoseconds;
-    /// empty in virtual time, and if the kernel does not report it.
+    /// How long the link's thread had waited for a CPU before it read each packet from the device,
+    /// nanoseconds. Empty in virtual time, and if the kernel does not report this wait.
     pub read_late_ns: Vec<u32>,
-    /// Packets dropped by the devices at its ends: at one because the link did not read them in time, at the
-    /// other because the device was full.
+    /// Packets dropped by the devices at the two ends. The sending end drops packets that the link does not
+    /// read in time, the receiving end drops packets when it is full.
     pub device_drops: u64,
 }
 
 /// A packet on a link.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct LinkPacket {
-    /// When it left the sender's interface.
+    /// When the packet left the sender's interface.
     #[serde(with = "nanos")]
     pub entered: Time,
-    /// Its fate.
+    /// Whether and when the packet arrived.
     pub fate: Fate,
-    /// Outer IP bytes.
+    /// Size of the outer IP packet in bytes.
     pub bytes: u32,
     /// The application packet inside: index of the flow and sequence number.
     pub data: Option<(u16, u64)>,
-    /// Bytes in the queue just after its arrival, including itself if accepted.
+    /// Bytes in the queue just after the packet arrived there, including the packet if it was accepted.
     pub queue_bytes: u32,
-    /// It arrived with a congestion mark set by this link.
+    /// Whether the packet arrived with a congestion mark that this link set.
     pub ce: bool,
 }
 
 /// Fate of a packet on a link.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Fate {
-    /// Reached the receiver's interface at this time.
+    /// The packet reached the receiver's interface at this time.
     Delivered(#[serde(with = "nanos")] Time),
-    /// Dropped by the link's queue.
+    /// The link's queue dropped the packet.
     QueueDrop,
-    /// Lost on the wire, or still in flight at the end.
+    /// The packet was lost on the wire, or was still in flight at the end of the run.
     Lost,
 }
 
-/// A line of the data sender's trace, as written by `mpdccp tunnel up --trace`.
+/// A row of the data sender's trace, with the columns of `mpdccp tunnel up --trace`.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct TraceRow {
     /// When.
@@ -196,13 +198,13 @@ pub struct TraceRow {
     pub lost: u64,
     /// Packets in the session's send queue.
     pub queue_packets: u64,
-    /// Age of the oldest packet in it.
+    /// Age of the oldest packet in that queue, ms.
     pub queue_ms: f64,
-    /// Application-limited.
+    /// Whether the path is application-limited.
     pub app_limited: bool,
 }
 
-/// Times as nanoseconds.
+/// Stores times as nanoseconds.
 mod nanos {
     use mpdccp_units::Time;
     use serde::{Deserialize, Deserializer, Serialize, Serializer};
@@ -216,7 +218,7 @@ mod nanos {
     }
 }
 
-/// Rates as bits per second.
+/// Stores rates as bits per second.
 mod bits {
     use mpdccp_units::Rate;
     use serde::{Deserialize, Deserializer, Serialize, Serializer};

@@ -6,18 +6,18 @@ use crate::scenario::Scenario;
 use crate::sentences::sentences;
 use crate::summary::{Run, Summary};
 
-/// The figures of one cell.
+/// The rendered figures of one cell.
 #[derive(Clone, Debug)]
 pub struct CellFigures {
     /// Cell.
     pub cell: String,
     /// (caption, HTML).
     pub figures: Vec<(String, String)>,
-    /// Link lateness of the runs shown.
+    /// 99th percentile of how late links delivered packets in the runs shown, µs; none in virtual time.
     pub lateness_us_p99: Option<f64>,
 }
 
-/// The whole document.
+/// The whole report.
 pub(crate) fn document(
     scenario: &Scenario,
     summary: &Summary,
@@ -37,10 +37,10 @@ pub(crate) fn document(
     }
 }
 
-/// Maximum lateness in a valid run: more than this falsifies latencies of milliseconds.
+/// Maximum lateness in a valid run, µs. Larger values would falsify latencies of a few milliseconds.
 const TOO_LATE_US: f64 = 1_000.0;
 
-/// A warning if the machine influenced a run much.
+/// A warning if the machine influenced the results of a run too much.
 pub fn warning(run: &Run) -> Option<String> {
     let late = |what: &str, us: Option<f64>| {
         let us = us.filter(|us| *us > TOO_LATE_US)?;
@@ -60,13 +60,13 @@ pub fn warning(run: &Run) -> Option<String> {
     (!said.is_empty()).then(|| format!("The machine was too busy ({which}): {}.", said.join("; ")))
 }
 
-/// One cell: figures, tables, sentences.
+/// The section for one cell.
 pub(crate) fn section(scenario: &Scenario, all: &[Comparison], cell: &CellFigures) -> Section {
     let lateness = match cell.lateness_us_p99 {
         Some(us) => {
             format!("99 % of packets left the emulated links no more than {} µs late.", number(Some(us)))
         }
-        None => "In virtual time: the links are exact.".to_owned(),
+        None => "The links are exact, because the run was in virtual time.".to_owned(),
     };
     let shown =
         |(what, html): &(String, String)| Shown { caption: format!("{what} {lateness}"), html: html.clone() };
@@ -78,7 +78,7 @@ pub(crate) fn section(scenario: &Scenario, all: &[Comparison], cell: &CellFigure
             format!("Medians of the runs{spread}, of {of} unless stated otherwise"),
             upright(variants(&here, &[])),
         ),
-        Table::of(format!("Every flow, medians of the runs{spread}"), of_flows(&here)),
+        Table::of(format!("Medians of the runs for every flow{spread}"), of_flows(&here)),
         Table::of("Aims: met if the whole interval meets the aim, open if only the median does", aims(&here)),
     ];
     Section {
@@ -90,7 +90,7 @@ pub(crate) fn section(scenario: &Scenario, all: &[Comparison], cell: &CellFigure
     }
 }
 
-/// Meaning of the intervals for this number of runs.
+/// Text that says what the intervals mean for this number of runs.
 pub(crate) fn spread(n: u64) -> &'static str {
     match n {
         0..=2 => "",

@@ -1,6 +1,6 @@
-//! Sets of experiments, such as those of a paper: one command makes all runs, stores each as soon as it
-//! finishes, does not repeat stored ones, and writes one report. A set is a file in `scenarios/sets`
-//! (`spec`). The DCP paper's figures need more and have a separate page.
+//! Sets of experiments, such as those of a paper. One command makes all runs and writes one report. It stores
+//! each run as soon as the run finishes, and does not repeat stored runs. A set is a file in `scenarios/sets`
+//! (module `spec`). The experiments of the DCP paper are not such a file, but a module (`dcp`).
 
 mod dcp;
 mod options;
@@ -24,9 +24,9 @@ pub fn names() -> Vec<&'static str> {
     spec::LIBRARY.iter().map(|(name, _)| *name).chain([dcp::NAME]).collect()
 }
 
-/// Makes the missing runs of a set, and writes `report.html` and `report.md` after each experiment, so that
-/// they contain everything that finished before an error; returns the report's path. `name_or_file` is one of
-/// [`names`], or a file in the format of `scenarios/sets`.
+/// Makes the missing runs of a set and returns the path of the report. It writes `report.html` and
+/// `report.md` after each experiment, so that they contain all experiments that finished before an error.
+/// `name_or_file` is one of [`names`], or a file in the format of `scenarios/sets`.
 ///
 /// # Errors
 /// An unknown or invalid set, an interruption, a missing prerequisite, or an output error. The report lists

@@ -9,14 +9,14 @@ use crate::store::{AllSeries, Kept, Key, Store};
 use crate::summary::Run;
 use crate::{Backend, LabError, Plan, RunRecord, Sample};
 
-/// An event of one of several runs, for the live view.
+/// An event of a run among several, for the live view.
 #[derive(Debug)]
 pub struct Event<'a> {
     /// The run.
     pub plan: Plan<'a>,
-    /// Its index in the list.
+    /// Index of the run in the list.
     pub index: usize,
-    /// Number of ended runs, including this one if it ended.
+    /// Number of runs that have ended, including this run if it has ended.
     pub ended: usize,
     /// Total number of runs.
     pub total: usize,
@@ -29,13 +29,13 @@ pub struct Event<'a> {
 pub enum What<'a> {
     /// The run begins.
     Begin,
-    /// Progress; only if runs are not made in parallel.
+    /// Progress of the run; reported only if runs are not made in parallel.
     Sample(&'a Sample),
     /// The run has finished.
     Done {
-        /// Its figures.
+        /// Results of the run.
         run: &'a Run,
-        /// It was found in the store.
+        /// Whether the run was found in the store.
         found: bool,
     },
     /// The run failed; the others continue.
@@ -46,10 +46,10 @@ pub enum What<'a> {
     Skipped(&'a str),
 }
 
-/// Data kept in the store in addition to a run's figures.
+/// Data that the store keeps in addition to the results of a run.
 #[derive(Clone, Copy)]
 pub enum Keep<'a> {
-    /// Nothing.
+    /// No other data.
     Figures,
     /// All packets.
     Packets,
@@ -63,15 +63,15 @@ pub struct Runs<'a> {
     pub backend: &'a dyn Backend,
     /// Store.
     pub store: Store,
-    /// Parallel runs, if the backend allows it.
+    /// Maximum number of parallel runs, if the backend allows parallel runs.
     pub threads: usize,
-    /// Data to keep.
+    /// Data to keep in the store.
     pub keep: Keep<'a>,
 }
 
 impl Runs<'_> {
-    /// Makes the runs of `plans` that the store lacks; returns the results in order. Runs that were not
-    /// started because of an interruption or a missing prerequisite have that error as their result.
+    /// Makes the runs of `plans` that the store lacks, and returns the results in order. If an interruption
+    /// or a missing prerequisite prevents a run, that error is the run's result.
     pub fn make(
         &self,
         plans: &[Plan<'_>],
@@ -134,7 +134,7 @@ impl Runs<'_> {
             }
         };
         let ran = catch_unwind(AssertUnwindSafe(|| self.backend.run(plan, sample)));
-        let record = ran.map_err(|_| LabError::Failed("it panicked".to_owned()))??;
+        let record = ran.map_err(|_| LabError::Failed("the run panicked".to_owned()))??;
         let series = match self.keep {
             Keep::Series(series) => series(plan, &record),
             Keep::Figures | Keep::Packets => AllSeries::new(),

@@ -1,5 +1,6 @@
-//! Seeds of all random streams in a run. Each stream depends only on the run's seed and on its purpose:
-//! repeats are independent of each other, while variants and backends get the same randomness.
+//! Seeds of all random streams in a run. Each stream depends only on the run's seed and on the stream's
+//! purpose. Repeats are therefore independent of each other, while variants and backends get the same random
+//! numbers.
 
 use sha2::{Digest, Sha256};
 
@@ -21,7 +22,7 @@ pub(crate) enum Random {
 }
 
 impl Random {
-    /// Its seed in a run with this `seed`.
+    /// Seed of the stream in a run with this `seed`.
     pub(crate) fn seed(self, seed: u64) -> u64 {
         let (kind, index, part) = match self {
             Random::Link(path, direction) => ("link", path, direction),
@@ -65,7 +66,8 @@ mod tests {
     fn neighbours_share_no_pattern() {
         for (a, b) in [(Random::Link(0, 0), Random::Link(0, 1)), (Random::Link(2, 0), Random::Link(1, 0))] {
             let differ: u32 = (0..100).map(|seed| (a.seed(seed) ^ b.seed(seed + 2)).count_ones()).sum();
-            // 6,400 fair coins: the mean is 3,200, five standard deviations are 200.
+            // Each of 6,400 bits differs with probability 1/2. The mean is 3,200, and five standard
+            // deviations are 200.
             assert!((3_000..3_400).contains(&differ), "{differ}");
         }
     }

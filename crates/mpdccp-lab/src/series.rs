@@ -10,10 +10,10 @@ use mpdccp_units::Time;
 
 use crate::record::{Fate, FlowRecord, LinkPacket, PathRecord, RunRecord, seconds};
 
-/// Bin length of rates.
+/// Length of the bins over which rates are averaged, seconds.
 pub(crate) const BIN_S: f64 = 0.1;
 
-/// Mbit/s in bins of [`BIN_S`] from 0 to `to`, as (middle of the bin, rate).
+/// Rate of `packets` in Mbit/s, in bins of [`BIN_S`] from 0 to `to`. A point is (middle of the bin, rate).
 pub(crate) fn rate(to: f64, packets: impl Iterator<Item = (f64, u32)>) -> Vec<(f64, f64)> {
     let count = (to / BIN_S).round() as usize;
     let mut bytes = vec![0u64; count];
@@ -49,7 +49,7 @@ pub(crate) fn delivered(run: &RunRecord, path: &PathRecord, to: f64) -> Vec<(f64
     )
 }
 
-/// Largest queue of the bottleneck in each bin, kB.
+/// Largest length of the bottleneck's queue in each bin, kB.
 pub(crate) fn queue_kb(run: &RunRecord, path: &PathRecord, to: f64) -> Vec<(f64, f64)> {
     let mut longest = vec![0u32; (to / BIN_S).round() as usize];
     for packet in &path.forward.packets {
@@ -63,13 +63,13 @@ pub(crate) fn queue_kb(run: &RunRecord, path: &PathRecord, to: f64) -> Vec<(f64,
     longest.into_iter().enumerate().map(|(i, b)| ((i as f64 + 0.5) * BIN_S, f64::from(b) / 1e3)).collect()
 }
 
-/// A packet's journey from end to end.
+/// A packet's way from application to application. Times are seconds after t = 0.
 pub(crate) struct Journey {
     pub(crate) seq: u64,
     pub(crate) sent: f64,
     /// First delivery to the application.
     pub(crate) received: Option<f64>,
-    /// Path of the delivered copy, or of the last copy sent.
+    /// Index of the path of the delivered copy, or else of the last copy sent.
     pub(crate) path: Option<usize>,
     pub(crate) wire_ms: Option<f64>,
 }
@@ -81,7 +81,7 @@ impl Journey {
     }
 }
 
-/// The packets of flow `index`, in the order sent.
+/// The journeys of the packets of flow `index`, in the order of sending.
 pub(crate) fn journeys(run: &RunRecord, index: usize) -> Vec<Journey> {
     let Some(flow) = run.flows.get(index) else { return Vec::new() };
     let mut received: HashMap<u64, Time> = HashMap::new();
@@ -89,7 +89,7 @@ pub(crate) fn journeys(run: &RunRecord, index: usize) -> Vec<Journey> {
         received.entry(packet.seq).or_insert(packet.at);
     }
     let mut on: HashMap<u64, (usize, Option<f64>)> = HashMap::new();
-    // TCP cuts records into segments, whose numbers differ from those of records.
+    // TCP cuts records into segments, and the numbers of segments differ from those of records.
     let numbered = flow.kind != "tcp" || flow.offered.is_none();
     for (path, record) in run.paths.iter().enumerate().filter(|_| numbered) {
         for p in &record.forward.packets {
@@ -114,7 +114,7 @@ pub(crate) fn journeys(run: &RunRecord, index: usize) -> Vec<Journey> {
     flow.sent.iter().enumerate().map(journey).collect()
 }
 
-/// For each packet of flow `index`: arrival at a link, delay there (ms), and path.
+/// For each packet of flow `index`: the time at which it entered a link, its delay there (ms), and its path.
 pub(crate) fn on_wire(run: &RunRecord, index: usize) -> Vec<(f64, f64, usize)> {
     let Some(flow) = run.flows.get(index) else { return Vec::new() };
     let packets = crate::metrics::on_links(run, index, flow);
@@ -131,8 +131,7 @@ fn cell(value: Option<f64>) -> String {
 
 /// Writes the series of a run as CSV into `dir`, which is created if needed.
 ///
-/// # Errors
-/// Errors of the file system.
+/// # Errors A file cannot be written.
 pub fn write_csv(run: &RunRecord, duration_s: f64, dir: &Path) -> io::Result<()> {
     fs::create_dir_all(dir)?;
     let path_name = |i: usize| run.paths.get(i).map_or("", |p| p.name.as_str());

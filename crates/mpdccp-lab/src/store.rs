@@ -1,4 +1,5 @@
-//! Finished runs, stored by all their inputs: a run is found again only if all of them are the same.
+//! Stores finished runs. The key of a run consists of all its inputs, so a stored run is found only if all
+//! inputs are the same.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -12,7 +13,7 @@ use crate::{Backend, LabError, Plan, RunRecord, code};
 /// Points of each series, by name.
 pub type AllSeries = BTreeMap<String, Vec<(f64, f64)>>;
 
-/// All inputs of a run.
+/// The key of a run: all its inputs.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct Key {
     /// Variant.
@@ -23,17 +24,16 @@ pub struct Key {
     pub seed: u64,
     /// `sim`, `netns` or `uml`.
     pub backend: String,
-    /// The build, see [`code::id`].
+    /// The build; see [`code::id`].
     pub code: String,
-    /// Properties of the machine, see `Backend::made_by`.
+    /// Properties of the machine; see `Backend::made_by`.
     pub made_by: BTreeMap<String, String>,
-    /// Hash of the scenario with the variant's settings and the cell's links, as written by
-    /// [`crate::Scenario::resolved`].
+    /// Hash of the text that [`crate::Scenario::resolved`] writes for the variant and the cell.
     pub scenario: String,
 }
 
 impl Key {
-    /// The key of a run to be made on `backend` by this program.
+    /// The key of a run that this program would make on `backend`.
     pub fn of(plan: &Plan<'_>, backend: &dyn Backend) -> Key {
         Key {
             label: plan.variant.label.as_ref().clone(),
@@ -46,7 +46,8 @@ impl Key {
         }
     }
 
-    /// File name without extension. Labels and cells only help readers; the hash distinguishes keys.
+    /// Name of the run's files without extension. The label and the cell in it only help readers; the hash
+    /// makes names unique.
     pub fn file_stem(&self) -> String {
         let plain = |text: &str| text.replace(|c: char| !c.is_ascii_alphanumeric() && c != '-', "-");
         let all = format!("{self:?}");
@@ -54,16 +55,16 @@ impl Key {
     }
 }
 
-/// Stored data of a run.
+/// The stored data of a run.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Kept {
-    /// Its inputs.
+    /// Inputs of the run.
     pub key: Key,
-    /// Its figures.
+    /// Results of the run.
     pub run: Run,
-    /// Other data requested.
+    /// Series that the caller requested.
     pub series: AllSeries,
-    /// Found in the store.
+    /// Whether the run was found in the store.
     #[serde(skip)]
     pub found: bool,
 }
@@ -106,7 +107,7 @@ impl Store {
         (kept.key == *key).then_some(kept)
     }
 
-    /// The packets of that run, if stored.
+    /// The packets of the run with this `key`, if stored.
     pub fn packets(&self, key: &Key) -> Option<RunRecord> {
         postcard::from_bytes(&fs::read(self.file(key, "packets")).ok()?).ok()
     }
@@ -141,7 +142,7 @@ impl Store {
         })
     }
 
-    /// Renames the file into place, so that an existing file is always complete.
+    /// Writes a file under another name and then renames it, so that an existing file is always complete.
     fn whole(&self, file: &Path, bytes: &[u8]) -> std::io::Result<()> {
         let part = file.with_extension("part");
         fs::write(&part, bytes).and_then(|()| fs::rename(&part, file))

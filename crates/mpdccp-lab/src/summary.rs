@@ -1,4 +1,4 @@
-//! `summary.json`: the machine-readable result; a stable format, documented in `docs/summary.md`.
+//! `summary.json`, the machine-readable result. Its format is stable and documented in `docs/summary.md`.
 
 use std::collections::BTreeMap;
 
@@ -7,7 +7,7 @@ use serde_json::Value;
 
 use crate::estimate::{Estimate, Interval};
 
-/// Version of the format; readers ignore keys they do not know.
+/// Version of the format. Readers should ignore keys that they do not know.
 pub const SCHEMA: u32 = 2;
 
 /// The whole file.
@@ -17,23 +17,24 @@ pub struct Summary {
     pub schema: u32,
     pub version: &'static str,
     pub commit: Option<&'static str>,
-    /// Whether the sources differed from that commit.
+    /// Whether the sources differed from the commit.
     pub dirty: Option<bool>,
     pub seed: u64,
     pub scenario: String,
-    /// The scenario file as read, and its replacements.
+    /// The scenario that was run, including replaced values.
     pub scenario_text: String,
     pub scenario_hash: String,
     pub backend: &'static str,
     pub environment: Environment,
     pub runs: Vec<Run>,
-    /// For each variant and cell, the runs with every number replaced by its median.
+    /// For each variant and cell, an entry like that of a run, in which each number is the median over the
+    /// runs.
     pub medians: Vec<Value>,
 }
 
 impl Summary {
-    /// CSV with a line per flow and run, with the figures of Pantheon's reports: rate, 95th percentile of
-    /// delay, loss.
+    /// A CSV table with a row for each flow of each run. Its columns are those of Pantheon's reports: rate,
+    /// 95th percentile of delay, loss.
     pub(crate) fn csv(&self) -> String {
         let mut out = "scheme,cell,run,seed,flow,throughput_mbps,delay_p95_ms,loss_pct\n".to_owned();
         let known = |value: Option<f64>| value.map_or(String::new(), |v| format!("{v:.3}"));
@@ -63,7 +64,7 @@ pub struct Environment {
 }
 
 impl Environment {
-    /// For the head of a report.
+    /// Text for the head of a report.
     pub(crate) fn words(&self) -> String {
         let made_by: String = self.made_by.iter().map(|(what, which)| format!(", {what} {which}")).collect();
         made_by + &self.cpus.map_or(String::new(), |cpus| format!(", {cpus} CPUs"))
@@ -78,20 +79,20 @@ pub struct Run {
     pub cell: String,
     pub repeat: u32,
     pub seed: u64,
-    /// Hash of the resolved scenario: with this variant's settings and this cell's links.
+    /// Hash of the inputs of the run; see [`crate::Scenario::resolved`].
     pub resolved_hash: String,
     pub params: BTreeMap<String, Value>,
     pub flows: Vec<Flow>,
     pub paths: Vec<PathStats>,
-    /// The figures for aims and references, by the names of [`crate::metrics::NAMES`]; figures that do not
+    /// The metrics for aims and references, by the names in [`crate::metrics::NAMES`]. Metrics that do not
     /// apply are absent.
     pub metrics: BTreeMap<String, f64>,
     pub link_lateness_us_p99: Option<f64>,
-    /// How late the links read packets from their devices, and how late packets were sent; null in virtual
-    /// time.
+    /// 99th percentiles of how late the links read packets from their devices, and of how late packets were
+    /// sent; null in virtual time.
     pub link_read_lateness_us_p99: Option<f64>,
     pub send_lateness_us_p99: Option<f64>,
-    /// Packets dropped by the devices at the links' ends rather than by a link.
+    /// Packets dropped by the devices at the ends of the links, and not by the links themselves.
     pub device_drops: u64,
 }
 
@@ -101,7 +102,7 @@ pub struct Run {
 pub struct Flow {
     pub name: String,
     pub kind: String,
-    /// The replacement for the kernel's TCP.
+    /// The simulator's model that replaces the kernel's TCP, if any.
     pub model: Option<String>,
     pub offered_mbps: Option<f64>,
     pub sent: Option<u64>,
@@ -124,7 +125,7 @@ pub struct Tcp {
     pub dsack: u64,
 }
 
-/// A flow between two events.
+/// A flow in one phase, between two events.
 #[derive(Clone, Copy, Debug, Serialize, Deserialize)]
 #[allow(missing_docs)]
 pub struct FlowPhase {
@@ -143,7 +144,7 @@ pub struct PathStats {
     pub phases: Vec<PathPhase>,
 }
 
-/// A path between two events.
+/// A path in one phase, between two events.
 #[derive(Clone, Copy, Debug, Serialize, Deserialize)]
 #[allow(missing_docs)]
 pub struct PathPhase {
@@ -155,7 +156,7 @@ pub struct PathPhase {
     pub lost: u64,
     pub queue_drops: u64,
     pub ce: u64,
-    /// The reverse direction, which carries the acknowledgements.
+    /// Rate in the reverse direction, which carries the acknowledgements.
     pub reverse_mbps: f64,
 }
 
@@ -170,7 +171,7 @@ pub struct Latency {
 }
 
 impl Latency {
-    /// The distribution of `ms`; `None` without values. Percentiles by nearest rank.
+    /// The distribution of `ms`, with percentiles by nearest rank; `None` without values.
     pub(crate) fn of(mut ms: Vec<f64>) -> Option<Latency> {
         ms.sort_by(f64::total_cmp);
         let rank = |p: f64| ms[((ms.len() as f64 * p).ceil() as usize).clamp(1, ms.len()) - 1];
@@ -178,7 +179,7 @@ impl Latency {
     }
 }
 
-/// Medians of `runs` for each (label, cell), in order of first appearance.
+/// Medians of `runs` for each variant in each cell, in order of first appearance.
 pub fn medians(runs: &[Run]) -> Vec<Value> {
     let mut groups: Vec<((&str, &str), Vec<Value>)> = Vec::new();
     for run in runs {
@@ -202,7 +203,8 @@ pub fn medians(runs: &[Run]) -> Vec<Value> {
     groups.into_iter().map(summarise).collect()
 }
 
-/// For each metric, the confidence interval of its median and its coverage, if there are enough runs.
+/// For each metric, the confidence interval of the median and the interval's coverage, if there are enough
+/// runs.
 fn intervals(values: &[Value]) -> Value {
     let mut of: BTreeMap<&String, Vec<f64>> = BTreeMap::new();
     for (metric, value) in values.iter().filter_map(|v| v["metrics"].as_object()).flatten() {
@@ -215,8 +217,8 @@ fn intervals(values: &[Value]) -> Value {
     of.into_iter().filter_map(interval).collect::<serde_json::Map<_, _>>().into()
 }
 
-/// The median of values with the same structure: number by number; other types take the first value. Null
-/// numbers do not count.
+/// The median of values with the same structure. Each number is replaced by its median, where nulls do not
+/// count. Other types keep the first value.
 fn median(values: &[&Value]) -> Value {
     let Some(first) = values.iter().find(|v| !v.is_null()) else { return Value::Null };
     match first {
@@ -232,7 +234,7 @@ fn median(values: &[&Value]) -> Value {
             .map(|i| median(&values.iter().filter_map(|v| v.get(i)).collect::<Vec<_>>()))
             .collect(),
         Value::Object(first) => {
-            // A key may be missing in some runs, such as a metric that does not apply there.
+            // Some runs may lack a key, for example a metric that does not apply to them.
             let mut keys: Vec<&String> = first.keys().collect();
             for key in values.iter().filter_map(|v| v.as_object()).flat_map(|o| o.keys()) {
                 if !keys.contains(&key) {

@@ -1,4 +1,5 @@
-//! Every variant at every point of a scenario's `[sweep]`: one CSV row per run, resumable.
+//! Runs every variant at every point of a scenario's `[sweep]`, and writes a CSV file with a row for each
+//! run. An interrupted sweep can be resumed.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -16,24 +17,25 @@ use crate::{Backend, LabError, Plan, RunRecord, Sample};
 /// Options of a sweep.
 #[derive(Clone, Debug)]
 pub struct Options {
-    /// The CSV file. Finished runs are stored in the directory `runs` next to it and not repeated; a file of
-    /// the same name with extension `.runs` contains all runs of this sweep, for [`merge`].
+    /// The CSV file. The directory `runs` next to it stores finished runs, which are not repeated. A file of
+    /// the same name with the extension `.runs` contains all runs of this sweep, for [`merge`].
     pub out: PathBuf,
     /// The first seed.
     pub seed: u64,
     /// Maximum number of parallel runs; only backends in virtual time use it.
     pub threads: usize,
-    /// Labels; all variants if empty.
+    /// Labels of the variants to run; all variants if empty.
     pub only: Vec<String>,
-    /// Cells; the headline cell if empty, every cell if it contains `all`.
+    /// Names of the cells to run. If empty, only the headline cell runs; if one name is `all`, every cell
+    /// runs.
     pub cells: Vec<String>,
-    /// Seeds per point; the scenario's number if absent.
+    /// Number of seeds for each point; the scenario's number if absent.
     pub seeds: Option<u32>,
-    /// Make only a part of the runs.
+    /// Which part of the runs to make.
     pub shard: Shard,
 }
 
-/// Every `of`th run, starting with the `nth` (from 1): one part of a sweep.
+/// One part of a sweep: every `of`th run, starting with run number `nth` (from 1).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Shard {
     nth: usize,
@@ -58,23 +60,23 @@ impl FromStr for Shard {
     }
 }
 
-/// An ended run.
+/// Progress of a sweep, reported at the end of each run.
 #[derive(Debug)]
 pub struct Progress<'a> {
     /// Number of ended runs.
     pub done: usize,
     /// Total number of runs.
     pub total: usize,
-    /// Variant, cell, seed and values.
+    /// Variant, cell, seed and parameter values of the run.
     pub what: &'a str,
-    /// It was found in the store.
+    /// Whether the run was found in the store.
     pub found: bool,
-    /// The error, if it failed.
+    /// The error, if the run failed.
     pub error: Option<&'a str>,
 }
 
 impl Progress<'_> {
-    /// Reports the end of a run to `watch`, described as `what`.
+    /// Reports the end of a run to `watch`. `what` describes the run.
     pub(crate) fn tell(event: &Event<'_>, what: &str, watch: impl FnOnce(&Progress<'_>)) {
         let told = |found, error| {
             watch(&Progress { done: event.ended, total: event.total, what, found, error });
@@ -90,19 +92,19 @@ impl Progress<'_> {
 /// Result of a sweep.
 #[derive(Clone, Debug, Default)]
 pub struct Outcome {
-    /// Runs found in the store.
+    /// Number of runs found in the store.
     pub found: usize,
-    /// Runs made now.
+    /// Number of runs made now.
     pub made: usize,
-    /// Failed runs, with their errors.
+    /// Failed runs with their errors.
     pub failed: Vec<(String, String)>,
-    /// Medians over the seeds of the metrics in `show`, as text.
+    /// Text with the medians over the seeds of the metrics in `show`.
     pub table: String,
-    /// These medians as numbers, in the order of the sweep.
+    /// The same medians as numbers, in the order of the sweep.
     pub medians: Vec<Median>,
 }
 
-/// One variant at one point in one cell.
+/// Medians of one variant at one point in one cell.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Median {
     /// Variant.
@@ -111,11 +113,11 @@ pub struct Median {
     pub cell: String,
     /// Values of the parameters, in the order of their names.
     pub values: Vec<String>,
-    /// The metrics in `show`, in order, over the seeds.
+    /// Estimates over the seeds for the metrics in `show`, in order.
     pub shown: Vec<Option<Estimate>>,
 }
 
-/// A run to be made, with the columns that identify it.
+/// A run to be made, with its values in the first columns of the CSV file.
 struct Job<'a> {
     key: Vec<String>,
     values: &'a [String],
@@ -135,11 +137,10 @@ fn line(fields: &[String]) -> String {
     fields.iter().map(|f| field(f)).collect::<Vec<_>>().join(",")
 }
 
-/// Makes the missing runs and writes the file, in the order of the sweep.
+/// Makes the missing runs, and writes the CSV file in the order of the sweep.
 ///
-/// # Errors
-/// The scenario has no sweep or an invalid point, an interruption, a missing prerequisite, or a file error. A
-/// failed run is not an error here.
+/// # Errors The scenario has no sweep or an invalid point, an interruption, a missing prerequisite, or a file
+/// error. A failed run is not an error of this function.
 pub fn run(
     scenario: &Scenario,
     backend: &dyn Backend,
@@ -185,11 +186,11 @@ pub fn run(
     Ok(outcome)
 }
 
-/// Merges shards with the CSV files `parts`: imports the runs from the `.runs` files next to them and writes
-/// the complete file.
+/// Merges shards. It imports the runs from the `.runs` files next to the shards' CSV files `parts`, and
+/// writes the complete CSV file.
 ///
-/// # Errors
-/// Like [`run`], and if the runs of a part cannot be read. Runs that no shard has made are in `failed`.
+/// # Errors The same errors as [`run`], or the runs of a part cannot be read. Runs that no shard made are
+/// listed in [`Outcome::failed`].
 pub fn merge(
     scenario: &Scenario,
     backend: &dyn Backend,
@@ -204,17 +205,17 @@ pub fn merge(
     run(scenario, &Nowhere(backend), options, watch)
 }
 
-/// The `.runs` file of a CSV file.
+/// Path of the `.runs` file that belongs to a CSV file.
 fn packed(csv: &Path) -> PathBuf {
     csv.with_extension("runs")
 }
 
-/// The store of a CSV file.
+/// Directory of the store that belongs to a CSV file.
 fn beside(csv: &Path) -> PathBuf {
     csv.parent().unwrap_or(Path::new("")).join("runs")
 }
 
-/// A substitute for the backend of the shards; it makes no runs.
+/// A substitute for the backend of the shards that makes no runs.
 struct Nowhere<'a>(&'a dyn Backend);
 
 impl Backend for Nowhere<'_> {
@@ -227,7 +228,7 @@ impl Backend for Nowhere<'_> {
     }
 
     fn run(&self, _: &Plan<'_>, _: &mut dyn FnMut(&Sample)) -> Result<RunRecord, LabError> {
-        let why = "no shard has this run with the same program and scenario (and, on namespaces, the same kernel and programs)";
+        let why = "no shard made this run with the same program and scenario (and, on namespaces, the same kernel and external programs)";
         Err(LabError::Failed(why.to_owned()))
     }
 }
@@ -258,7 +259,7 @@ fn jobs<'a>(
     Ok(jobs)
 }
 
-/// Columns of each flow, if there are several, from its last phase.
+/// Name of a column for each flow, and the flow's value in it (from the last phase).
 type Column = (&'static str, fn(&Flow) -> Option<f64>);
 const OF_FLOWS: [Column; 4] = [
     ("rx_mbps", |flow| Some(flow.phases.last()?.rx_mbps)),
@@ -267,8 +268,8 @@ const OF_FLOWS: [Column; 4] = [
     ("lost_pct", |flow| flow.lost_pct),
 ];
 
-/// The complete file: parameters, all metrics, those of each flow if there are several, and the inputs of
-/// each run.
+/// The content of the CSV file. Each row has the parameters, all metrics, those of each flow if there are
+/// several, and the inputs of a run.
 fn csv(parameters: &[String], made: &[(&Job<'_>, Kept)]) -> String {
     let mut flows: Vec<&str> = Vec::new();
     for flow in made.iter().filter(|(_, kept)| kept.run.flows.len() > 1).flat_map(|(_, kept)| &kept.run.flows)
@@ -296,7 +297,7 @@ fn csv(parameters: &[String], made: &[(&Job<'_>, Kept)]) -> String {
     line(&header) + "\n" + &made.iter().map(row).collect::<String>()
 }
 
-/// Medians over the seeds of the metrics in `show`, for each variant at each point.
+/// Medians over the seeds for each variant at each point, for the metrics in `show`.
 fn medians(made: &[(&Job<'_>, Kept)], show: &[String]) -> Vec<Median> {
     let mut groups: Vec<(&Job<'_>, Vec<&Kept>)> = Vec::new();
     let mut place = BTreeMap::new();
@@ -322,7 +323,7 @@ fn medians(made: &[(&Job<'_>, Kept)], show: &[String]) -> Vec<Median> {
     groups.into_iter().map(summarise).collect()
 }
 
-/// Formats medians as text, one line each.
+/// Formats medians as text, with a line for each variant at each point.
 fn table(parameters: &[String], show: &[String], medians: &[Median]) -> String {
     let titles = [&["variant".to_owned(), "cell".to_owned()], parameters, show].concat();
     let number = |v: &Option<Estimate>| v.map_or(String::new(), |v| v.text());

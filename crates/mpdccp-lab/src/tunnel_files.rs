@@ -1,4 +1,4 @@
-//! The configuration files of the tunnel's two ends for a scenario: the same text for both
+//! Writes the configuration files of the tunnel's two ends for a scenario. The files are the same on all
 //! backends.
 
 use std::collections::BTreeMap;
@@ -13,40 +13,41 @@ use crate::scenario::{PathSpec, Reload, SECURITY, TunnelSettings};
 use crate::sim::Side;
 use crate::{LabError, Plan};
 
-/// Inner addresses.
+/// Inner addresses of client and server.
 pub(crate) const CLIENT: Ipv4Addr = Ipv4Addr::new(10, 9, 0, 1);
 pub(crate) const SERVER: Ipv4Addr = Ipv4Addr::new(10, 9, 0, 2);
 
-/// The address of a path's end; hosts are 1 (client) and 2 (server).
+/// The outer address of a host on a path. The host number is 1 for the client and 2 for the server.
 pub(crate) fn path_address(index: usize, host: u8) -> Ipv4Addr {
     Ipv4Addr::new(10, 77, u8::try_from(index).unwrap_or(u8::MAX), host)
 }
 
-/// The client's address on a path after this number of changes.
+/// The client's outer address on a path after this number of address changes.
 pub(crate) fn client_address(index: usize, changes: usize) -> Ipv4Addr {
     path_address(index, if changes == 0 { 1 } else { u8::try_from(100 + changes).unwrap_or(u8::MAX) })
 }
 
-/// The name of a path's interface at both hosts; for paths that share one, the first path's.
+/// Name of a path's interface, which is the same at both hosts. Paths that share a link use the interface of
+/// the first of them.
 pub(crate) fn path_device(index: usize) -> String {
     format!("path{index}")
 }
 
-/// Content of both files.
+/// Content of the two files.
 pub(crate) struct TunnelFiles<'a> {
     plan: Plan<'a>,
-    /// Keys of client and server, if the tunnel is encrypted.
+    /// Private keys of client and server, if the tunnel is encrypted.
     keys: Option<[PrivateKey; 2]>,
-    /// Directory of the program's control sockets and state.
+    /// Directory of the programs' control sockets and state.
     dir: PathBuf,
-    /// Changes by reloads so far: settings, paths, priorities.
+    /// Settings that reloads have changed so far.
     pub(crate) changed: TunnelSettings,
     paths: Option<Vec<String>>,
     priority: BTreeMap<String, u8>,
 }
 
 impl<'a> TunnelFiles<'a> {
-    /// The files of a run; `random` makes the keys of client and server.
+    /// The files for a run. `random` returns the private keys of client and server.
     ///
     /// # Errors
     /// No randomness is available.
@@ -67,12 +68,12 @@ impl<'a> TunnelFiles<'a> {
         })
     }
 
-    /// The paths that the tunnel uses, with their indices among all.
+    /// The paths that the tunnel uses, with their indices among all paths.
     pub(crate) fn used(&self) -> impl Iterator<Item = (usize, PathSpec)> + use<> {
         self.plan.paths().into_iter().enumerate().filter(|(_, path)| !path.outside)
     }
 
-    /// Applies a reload to the files.
+    /// Applies the changes of a reload to the files.
     pub(crate) fn follow(&mut self, reload: &Reload) {
         self.changed = reload.tunnel.or(&self.changed);
         if let Some(paths) = &reload.paths {
@@ -81,20 +82,22 @@ impl<'a> TunnelFiles<'a> {
         self.priority.extend(reload.priority.iter().map(|(name, prio)| (name.as_ref().clone(), *prio)));
     }
 
-    /// Number of address changes of the client on a path.
+    /// How often the client's address on a path has changed.
     fn roams(&self, path: &PathSpec) -> usize {
         let names = self.plan.scenario.events.iter().filter_map(|event| event.roam.as_ref());
         names.filter(|name| name.as_ref() == path.name.as_ref()).count()
     }
 
-    /// Text of one end's file.
+    /// Text of the file for one end.
     pub(crate) fn text(&self, side: Side) -> String {
         let settings = self.plan.scenario.tunnel_after(self.plan.variant, &self.changed).unwrap_or_default();
-        // The reference figures were measured without encryption.
+        // Without encryption unless the scenario sets it, because the reference figures were measured
+        // without.
         let security = if settings.contains_key(SECURITY) { "" } else { "security = \"none\"\n" };
         let [own, other] = if side == Side::Client { [CLIENT, SERVER] } else { [SERVER, CLIENT] };
         let [role, peer] = [side, side.other()].map(Side::name);
-        // Without offload, so that taps on the interface see each packet; streams need it.
+        // Only tunnels with streams need offload. The others do without, so that taps on the interface see
+        // each packet.
         let offload = self.plan.scenario.has_streams(self.plan.variant);
         let mut out = format!(
             "role = \"{role}\"\n{security}offload = {offload}\naddresses = [\"{own}/24\"]\ncontrol = {:?}\nstate = {:?}\n{}",
@@ -122,7 +125,8 @@ impl<'a> TunnelFiles<'a> {
         for (i, path) in self.used().filter(|(_, path)| side == Side::Client && listed(path)) {
             let remote = SocketAddr::from((path_address(i, 2), dccp_wire::DCCP_UDP_PORT));
             let name = path.name.as_ref();
-            // A path bound to an interface uses the interface's current address.
+            // If the client's address changes, the path is bound to the interface, because it then uses the
+            // interface's current address.
             let local = match self.roams(&path) {
                 0 => format!("local = \"{}\"", path_address(i, 1)),
                 _ => format!("interface = \"{}\"", path_device(i)),
@@ -136,7 +140,7 @@ impl<'a> TunnelFiles<'a> {
     }
 }
 
-/// One line per key, so that top-level keys may follow.
+/// Writes one line per key, so that other top-level keys may follow.
 fn inline(table: &Table) -> String {
     table.iter().map(|(key, value)| format!("{key} = {value}\n")).collect()
 }
@@ -176,7 +180,7 @@ mod tests {
         assert_eq!(client["peer"][0]["path"][1]["local"].as_str(), Some("10.77.1.1"));
         assert_eq!(client["security"].as_str(), Some("none"));
         assert_eq!(server["peer"][0]["from"].as_array().map(Vec::len), Some(2));
-        // With keys.
+        // With encryption, the files contain keys.
         let [client, server] = read("ccid5-sealed");
         let keys = [1, 2].map(|key| PrivateKey::from_random([key; 32]));
         for (end, other, own) in [(&client, &server, &keys[0]), (&server, &client, &keys[1])] {

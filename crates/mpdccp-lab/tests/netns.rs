@@ -1,5 +1,5 @@
-//! The namespace backend with a substitute for the program: a script that routes the inner addresses over the
-//! first path, so that namespaces, links, traffic and clean-up are tested without a tunnel.
+//! Tests of the namespace backend with a substitute for the program. It is a script that routes the inner
+//! addresses over the first path. Thus the tests of namespaces, links, traffic and clean-up need no tunnel.
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
@@ -31,10 +31,10 @@ payload = 1000
 rate = "4 Mbit/s"
 "#;
 
-/// The tests change state of the whole process.
+/// Only one test runs at a time, because the tests change state of the whole process.
 static ALONE: Mutex<()> = Mutex::new(());
 
-/// Whether the test can run here; prints the reason if not.
+/// Whether the tests can run on this machine. Prints the reason if they cannot.
 fn able() -> bool {
     match netns::check_environment() {
         Ok(()) => true,
@@ -63,7 +63,7 @@ ip route add 10.9.0.$peer/32 via 10.77.0.$peer dev path0 src 10.9.0.$me
 exec sleep 60
 "#;
 
-/// Namespaces, devices and processes left behind by this process.
+/// Namespaces and child processes that this process left behind.
 fn leftovers() -> Vec<String> {
     let prefix = format!("mpdccp-lab-{}-", std::process::id());
     let names = fs::read_dir("/run/netns").into_iter().flatten().flatten();
@@ -112,11 +112,11 @@ fn a_run_measures_the_link_it_made() {
     let flow = &stats.flows[0];
     assert_eq!((flow.sent, flow.dropped_at_sender), (Some(500), Some(7)));
     let [before, after] = flow.phases[..] else { panic!("two phases") };
-    // Nothing is lost before the event, and no packet beats the link's delay and transmission time.
+    // No packet before the event takes less than the link's delay and transmission time.
     assert!(before.wire_latency_ms.unwrap().p50 >= 5.0 + 1028.0 * 8.0 / 20e3);
     assert!(before.app_latency_ms.unwrap().p50 >= before.wire_latency_ms.unwrap().p50);
-    // Afterwards 4 Mbit/s are offered to a link of 2: the queue of 200 ms fills, and the link is full except
-    // for scheduling delays of this machine.
+    // After the event, 4 Mbit/s are offered to a link of 2 Mbit/s. Its queue of 200 ms fills up, and the link
+    // is fully used except for scheduling delays of this machine.
     assert!(after.rx_mbps <= 2.2, "{after:?}");
     assert!(after.app_latency_ms.unwrap().max > 100.0, "{after:?}");
 }
@@ -149,7 +149,7 @@ fn kernel_tcp_runs_inside_and_in_place_of_a_tunnel() {
     let stats = run_scenario(&bulk, &script(dir.path(), FORWARD), &mut |_| {}).unwrap();
     let flow = &stats.flows[0];
     assert!(flow.received > 20 && flow.tcp.is_some(), "{flow:?}");
-    // The tap is where packets enter the path, so the latency is the link's.
+    // The tap is where packets enter the path, so the latency is that of the link.
     assert!(flow.phases[0].app_latency_ms.unwrap().p50 >= 5.0, "{flow:?}");
 
     let direct = SCENARIO
@@ -161,7 +161,7 @@ fn kernel_tcp_runs_inside_and_in_place_of_a_tunnel() {
         (flow.kind.as_str(), flow.sent, flow.reordered, flow.duplicates),
         ("tcp", Some(500), Some(0), Some(0))
     );
-    // Every record was either accepted by TCP, which loses none, or dropped before.
+    // TCP accepted every record and then lost none, or the sender dropped the record before TCP.
     assert_eq!(flow.lost, flow.dropped_at_sender);
     assert!(flow.phases[0].app_latency_ms.unwrap().p50 >= 5.0, "{flow:?}");
     assert_eq!(leftovers(), Vec::<String>::new());
@@ -206,7 +206,7 @@ fn a_plain_dccp_connection_runs_in_place_of_a_tunnel() {
     assert_eq!(leftovers(), Vec::<String>::new());
 }
 
-/// Runs `label` of `text` without the program, which is not needed here.
+/// Runs the variant `label` of the scenario `text`, which does not need the program.
 fn run_baseline(text: &str, label: &str) -> Run {
     let scenario = Scenario::parse("baselines", text).unwrap();
     let variant = scenario.variant(label).unwrap();
@@ -272,7 +272,7 @@ fn any_command_is_traffic_and_any_command_a_tunnel() {
         return;
     }
     let pings = &run_baseline(BASELINES, "plain-b").flows[0];
-    // Echo requests of 1,028 bytes, seen at the server's end of the path.
+    // The tap at the server's end of the path sees echo requests of 1,028 bytes.
     assert_eq!((pings.kind.as_str(), pings.sent, pings.received), ("command", Some(20), 20));
     assert!(pings.phases[0].app_latency_ms.unwrap().p50 >= 5.0 + 1028.0 * 8.0 / 10e3, "{pings:?}");
     let tcp = &run_baseline(BASELINES, "routes").flows[0];
@@ -291,7 +291,7 @@ fn short_flows_run_over_kernel_tcp() {
     let stats = run_baseline(&BASELINES.replace(shell, web), "plain-b");
     let web = &stats.flows[0];
     assert!(web.sent.unwrap() > 5 && stats.metrics["fct_missing_pct"] < 20.0, "{web:?}");
-    // A handshake, and 10 kB at 10 Mbit/s.
+    // A connection takes a handshake and the time of 10 kB at 10 Mbit/s.
     assert!(stats.metrics["fct_p50_ms"] > 3.0 * 5.0 + 8.0, "{:?}", stats.metrics);
 }
 
@@ -309,7 +309,7 @@ fn a_flow_with_three_for_a_loss_is_the_model_in_real_time() {
     let flow = &stats.flows[0];
     assert_eq!(flow.model.as_deref(), Some("model of TCP BBR"));
     assert!(flow.received > 20 && flow.phases[0].app_latency_ms.unwrap().p50 >= 5.0, "{flow:?}");
-    // Its packets are as large as the path's MTU.
+    // The model's packets are as large as the path's MTU.
     assert!(stats.metrics["goodput_mbps"] > 1.0 && stats.paths[0].phases[0].rx_mbps <= 21.0, "{stats:?}");
 }
 
@@ -344,11 +344,11 @@ fn paths_share_a_link_and_far_ends_are_farther() {
     );
     let stats = run_baseline(&text, "plain");
     let [near, far] = [0, 1].map(|i: usize| stats.flows[i].phases[0]);
-    // Both share one link of 10 Mbit/s with a queue of 16 ms.
+    // Both paths share one link of 10 Mbit/s with a queue of 16 ms.
     assert!((6.0..10.5).contains(&(near.rx_mbps + far.rx_mbps)), "{stats:?}");
     let least = |latency: Option<mpdccp_lab::summary::Latency>| latency.unwrap().p50;
     assert!(least(far.app_latency_ms) >= 35.0 && least(near.app_latency_ms) < 35.0, "{stats:?}");
-    // Each path's record has its own packets.
+    // The record of each path has only the packets of this path.
     let [a, b] = [0, 1].map(|i: usize| stats.paths[i].phases[0].tx_mbps);
     assert!(a > 4.0 && b > 4.0, "{a} {b}");
 }

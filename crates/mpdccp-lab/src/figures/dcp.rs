@@ -4,19 +4,19 @@ use super::figure::{GREY, line};
 use super::{Figure, Panel, Series, Shape};
 use crate::bounds::Bounds;
 
-/// Points joined by a line.
+/// The points of a line.
 pub(crate) type Points = Vec<(f64, f64)>;
 
-/// A panel: title, and lines by name.
+/// A panel: its title, and its lines with their names.
 pub(crate) type Lines = (String, Vec<(&'static str, Points)>);
 
 /// One line of figure 5.
 pub(crate) struct Curve {
     /// Name in the legend.
     pub(crate) name: &'static str,
-    /// Joined by a line.
+    /// Medians, joined by a line.
     pub(crate) medians: Points,
-    /// Drawn as dots.
+    /// Single runs, drawn as dots.
     pub(crate) runs: Points,
 }
 
@@ -42,7 +42,7 @@ pub(crate) fn over_time(
         }
     };
     let panels: Vec<Panel> = panels.into_iter().map(panel).collect();
-    // Pads the last row to the width of the others.
+    // Empty panels fill the last row.
     let rows = panels.chunks(abreast).map(|row| {
         let mut row = row.to_vec();
         row.resize(abreast.min(panels.len()), Panel::default());
@@ -51,7 +51,7 @@ pub(crate) fn over_time(
     Figure { rows: rows.collect(), span: (0.0, end), ..Figure::default() }
 }
 
-/// Friendliness over the number of TCP flows: a line through the medians, a dot for each run, and the aim.
+/// Friendliness against the number of TCP flows: a line through the medians, a dot for each run, and the aim.
 pub(crate) fn against_flows(lines: Vec<Curve>, aim: Option<Bounds>) -> Figure {
     let most = lines.iter().flat_map(|line| &line.medians).map(|(n, _)| *n).fold(1.0, f64::max) + 1.0;
     let level = |y: f64| Series { pale: true, ..line("", GREY, vec![(0.0, y), (most, y)]) };

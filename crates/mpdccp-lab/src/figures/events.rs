@@ -1,4 +1,4 @@
-//! Short labels for the events of a scenario in a figure.
+//! Short labels that describe the events of a scenario in figures.
 
 use mpdccp_units::Rate;
 
@@ -31,7 +31,7 @@ pub(super) fn marks(scenario: &Scenario) -> Vec<Mark> {
     scenario.events_s().into_iter().map(at).collect()
 }
 
-/// Changes by the `nth` event of a path, in both directions or in each.
+/// Texts for the changes that the `nth` event of a path makes, in both directions or in one.
 fn words(path: &PathSpec, nth: usize) -> Vec<String> {
     let course = path.course();
     let before = nth.checked_sub(1).map_or(&path.ways, |last| &course[last].1);
@@ -43,7 +43,7 @@ fn words(path: &PathSpec, nth: usize) -> Vec<String> {
     forward.into_iter().chain(reverse).collect()
 }
 
-/// Differences between two states of a link.
+/// Texts for the differences between two states of a link.
 fn changes(before: &LinkKeys, after: &LinkKeys) -> Vec<String> {
     let mut out = Vec::new();
     if after.is_up() != before.is_up() {

@@ -5,7 +5,7 @@ use super::range::Range;
 /// A grid of panels.
 #[derive(Clone, Debug, Default)]
 pub struct Figure {
-    /// From top to bottom; the panels of a row share their vertical range.
+    /// Rows of panels from top to bottom. The panels of a row share their vertical range.
     pub rows: Vec<Vec<Panel>>,
     /// Horizontal range.
     pub span: (f64, f64),
@@ -35,13 +35,13 @@ pub struct Panel {
     pub variant: Option<String>,
     /// Quantity and unit of the vertical axis.
     pub y_label: String,
-    /// Its series.
+    /// The series drawn in the panel.
     pub series: Vec<Series>,
-    /// Upper limit of the vertical range; points above are drawn at the edge.
+    /// Upper limit of the vertical range; points above the limit are drawn at the edge.
     pub y_cap: Option<f64>,
     /// End of the vertical range; if absent, a round number above all points.
     pub y_top: Option<f64>,
-    /// Whether the vertical axis is logarithmic; values not above zero are drawn at its lower end.
+    /// Whether the vertical axis is logarithmic. Zero and negative values are drawn at its lower end.
     pub y_log: bool,
 }
 
@@ -54,11 +54,11 @@ pub struct Series {
     pub variant: Option<String>,
     /// Index into the palette.
     pub color: usize,
-    /// Whether it is drawn in a paler tone, behind the others.
+    /// Whether the series is drawn in a paler tone, behind the other series.
     pub pale: bool,
-    /// How they are drawn.
+    /// How the points are drawn.
     pub shape: Shape,
-    /// (horizontal position, value).
+    /// Each point's horizontal position and value.
     pub points: Vec<(f64, f64)>,
     /// For [`Shape::Marked`]: each point's interval.
     pub intervals: Vec<Option<(f64, f64)>>,
@@ -67,26 +67,26 @@ pub struct Series {
 /// How points are drawn.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Shape {
-    /// One dot each.
+    /// A dot at each point.
     Dots,
-    /// Joined by a line.
+    /// A line through the points.
     #[default]
     Line,
-    /// Joined by a dashed line.
+    /// A dashed line through the points.
     Dashed,
-    /// Joined by a line, with a marker at each point and its interval as an error bar.
+    /// A line through the points, with a marker at each point and its interval as an error bar.
     Marked,
-    /// Each point is a ring, larger than a dot.
+    /// A ring, larger than a dot, at each point.
     Rings,
 }
 
-/// Index of grey, for sums and limits.
+/// Palette index of grey, the colour of sums and limits.
 pub(crate) const GREY: usize = 4;
-/// Number of colours in `figure.css`: the palette of Okabe and Ito, which colour-blind people can
+/// Number of colours in `figure.css`. They are the palette of Okabe and Ito, which colour-blind people can
 /// distinguish, a grey and a brown.
 pub(super) const COLORS: usize = 8;
 
-/// Colour of a variant, and whether it is pale: two variants of a family share a colour.
+/// Palette index of a variant, and whether its lines are pale. The two variants of a family share a colour.
 const FAMILIES: &[(&str, usize, bool)] = &[
     ("ccid2", 0, false),
     ("ccid5", 1, false),
@@ -97,14 +97,14 @@ const FAMILIES: &[(&str, usize, bool)] = &[
     ("tcp-bbr", 3, true),
 ];
 
-/// Colour and paleness of the `nth` variant of its scenario: the same in all figures.
+/// Palette index and paleness of the `nth` variant of its scenario, which are the same in all figures.
 pub(super) fn look(label: &str, nth: usize) -> (usize, bool) {
     const FREE: [usize; 3] = [5, 6, 7];
     let known = FAMILIES.iter().find(|(known, ..)| *known == label);
     known.map_or((FREE[nth % FREE.len()], nth >= FREE.len()), |(_, color, pale)| (*color, *pale))
 }
 
-/// A line by name.
+/// A series drawn as a line.
 pub(super) fn line(name: &str, color: usize, points: Vec<(f64, f64)>) -> Series {
     Series { name: name.to_owned(), color, points, ..Series::default() }
 }
@@ -147,7 +147,7 @@ impl Panel {
         super::range::round_up(wanted)
     }
 
-    /// Whether there are no points.
+    /// Whether the panel has no points.
     pub(super) fn is_empty(&self) -> bool {
         self.series.iter().all(|s| s.points.is_empty())
     }

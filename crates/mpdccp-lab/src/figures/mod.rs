@@ -1,6 +1,6 @@
-//! The figures, drawn from records alone.
+//! Figures, drawn only from records.
 //!
-//! A [`Figure`] is data: panels, series, ranges. `svg` draws it for a file and for a report.
+//! A [`Figure`] is data: panels, series and ranges. The module `svg` draws it, for a file or for a report.
 
 pub(crate) mod dcp;
 mod distribution;

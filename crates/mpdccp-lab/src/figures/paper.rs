@@ -1,4 +1,4 @@
-//! Figures 5 to 7 of the CCID5 paper, with variants side by side.
+//! Figures 5 to 7 of the CCID5 paper, with the variants side by side.
 
 use super::events::marks;
 use super::figure::{GREY, line};
@@ -11,21 +11,22 @@ use crate::series;
 /// A variant's run as a column of a figure.
 #[derive(Clone, Copy, Debug)]
 pub struct Column<'a> {
-    /// Its title.
+    /// Title of the column.
     pub label: &'a str,
     /// The run.
     pub run: &'a RunRecord,
 }
 
-/// Maximum number of columns per row; more would be too narrow.
+/// Maximum number of columns per row; with more, columns would be too narrow.
 const ABREAST: usize = 3;
-/// If the panels of a row differ by more than this factor, a linear range would flatten the lowest.
+/// If the levels of a row's panels differ by more than this factor, the row's vertical axis is logarithmic. A
+/// linear axis would show the lowest panel as a flat line.
 const FLATTENED: f64 = 4.0;
 
 /// Draws one panel of a column.
 type Draw = fn(&Scenario, Column<'_>) -> Panel;
 
-/// Rows with a common range, and whether it may be logarithmic.
+/// Panels with a common vertical range, and whether this range may be logarithmic.
 type Group<'a> = (&'a [Draw], bool);
 
 fn figure(scenario: &Scenario, columns: &[Column<'_>], groups: &[Group<'_>]) -> Figure {
@@ -42,8 +43,8 @@ fn figure(scenario: &Scenario, columns: &[Column<'_>], groups: &[Group<'_>]) -> 
     }
 }
 
-/// For each kind, one panel per column, all with the same range for comparison. Kinds without data are left
-/// out.
+/// For each kind of panel, rows with one panel per column. All panels of these kinds have the same vertical
+/// range, so that they can be compared. Kinds without data are omitted.
 fn rows(scenario: &Scenario, columns: &[Column<'_>], (kinds, may_log): Group<'_>) -> Vec<Vec<Panel>> {
     let row = |draw: &Draw| -> Vec<Panel> { columns.iter().map(|column| draw(scenario, *column)).collect() };
     let mut rows: Vec<Vec<Panel>> = kinds.iter().map(row).collect();
@@ -98,7 +99,7 @@ pub(super) fn measured(scenario: &Scenario, run: &RunRecord) -> impl Iterator<It
     (0..run.flows.len()).filter(move |i| scenario.is_measured(&run.label, &run.flows[*i].name))
 }
 
-/// Latency of each packet (time, ms, path), one colour per path.
+/// A panel with the latency of each packet, one colour per path. A point is (time, ms, path).
 fn of_packets(
     scenario: &Scenario,
     column: Column<'_>,
@@ -130,7 +131,8 @@ fn panel(column: Column<'_>, y_label: &str) -> Panel {
     Panel { variant, y_label: y_label.to_owned(), ..Panel::default() }
 }
 
-/// Reference figures for a variant, each a line over its validity: from the last event to the end.
+/// Reference figures for a variant. Each is a line from the last event to the end, the time for which the
+/// figure holds.
 fn references(scenario: &Scenario, column: Column<'_>, metrics: &[(&str, &str)]) -> Vec<Series> {
     let (from, to) = (scenario.measured_from_s(), *scenario.duration_s.as_ref());
     let mut out = Vec::new();
@@ -202,7 +204,8 @@ fn highest_of_bins(points: Vec<(f64, f64)>) -> Vec<(f64, f64)> {
     same.filter_map(|chunk| chunk.iter().copied().max_by(|a, b| a.1.total_cmp(&b.1))).collect()
 }
 
-/// Upper limit from the values after the last event, because a link may be a hundred times faster before.
+/// Upper limit of the vertical axis. It is computed from values after the last event, because a link may be a
+/// hundred times faster before that.
 fn cap(scenario: &Scenario, series: &[Series]) -> Option<f64> {
     let event = scenario.events_s().last().copied()? + 1.0;
     let after = series.iter().flat_map(|s| &s.points).filter(|(t, _)| *t >= event).map(|(_, y)| *y);

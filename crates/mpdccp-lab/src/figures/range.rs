@@ -8,7 +8,7 @@ pub(super) struct Range {
     pub(super) log: bool,
 }
 
-/// Largest ratio of a logarithmic axis; smaller values are drawn at its end.
+/// Largest ratio between the ends of a logarithmic axis. Smaller values are drawn at its lower end.
 const DECADES: f64 = 1e4;
 
 /// A round number at or above `wanted`.
@@ -18,7 +18,7 @@ pub(super) fn round_up(wanted: f64) -> f64 {
     steps.iter().map(|s| s * magnitude).find(|top| *top >= wanted).unwrap_or(wanted)
 }
 
-/// A number 1, 2 or 5 times a power of ten, at or below `wanted`.
+/// The largest number at or below `wanted` that is 1, 2 or 5 times a power of ten.
 fn round_down(wanted: f64) -> f64 {
     let magnitude = 10f64.powf(wanted.log10().floor());
     [5.0, 2.0].iter().map(|s| s * magnitude).find(|low| *low <= wanted).unwrap_or(magnitude)
@@ -42,7 +42,7 @@ impl Range {
         if share.is_finite() { share } else { 0.0 }
     }
 
-    /// Values with a label, about `count` on a linear axis.
+    /// Values that get a label; on a linear axis, about `count` of them.
     pub(super) fn ticks(&self, count: usize) -> Vec<f64> {
         if self.log {
             let decades = self.from.log10().floor() as i32..=self.to.log10().ceil() as i32;
@@ -65,7 +65,7 @@ impl Range {
     }
 }
 
-/// A tick's label, with the decimals it needs.
+/// Label of a tick, with as many decimals as the value needs.
 pub(super) fn label(value: f64) -> String {
     let text = format!("{value:.4}");
     let text = text.trim_end_matches('0').trim_end_matches('.');

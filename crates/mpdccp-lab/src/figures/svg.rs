@@ -1,5 +1,5 @@
-//! Figures as SVG. The same panels are used in a separate file and in a report, whose script reads their
-//! values and zooms them.
+//! Draws figures as SVG. A separate file and a report contain the same panels. The report's script shows
+//! values under the pointer and zooms.
 
 use std::collections::HashSet;
 use std::fmt::Write as _;
@@ -10,12 +10,12 @@ use super::thin::thin;
 use super::{Figure, Panel, Series, Shape};
 use crate::LabError;
 
-/// Style sheet for the head of a report, and for each file.
+/// Style sheet for the head of a report, and for each SVG file.
 pub(crate) const STYLE: &str = include_str!("../../assets/figure.css");
 /// Script for the end of a report.
 pub(crate) const SCRIPT: &str = include_str!("../../assets/figure.js");
 
-/// Size of a panel's plot in pixels, and the space on its left, on its right and below.
+/// Size of a panel's plot in pixels, and the space to its left, to its right and below it.
 const PLOT: (f64, f64) = (392.0, 160.0);
 const LEFT: f64 = 56.0;
 const RIGHT: f64 = 14.0;
@@ -26,10 +26,11 @@ const WIDTH: f64 = LEFT + PLOT.0 + RIGHT;
 const LINE: f64 = 17.0;
 /// Space for a series' sample in the legend.
 const SAMPLE: f64 = 22.0;
-/// Mean width of a character relative to its height: viewers choose the font, so text is not measured.
+/// Assumed mean width of a character relative to its height. The viewer chooses the font, so the real width
+/// is unknown here.
 const CHARACTER: f64 = 0.56;
-/// Dots of several series are drawn alternately, in this many parts of the axis, so that no series hides
-/// another.
+/// Dots of several series are drawn alternately, so that no series hides another: the horizontal axis is cut
+/// into this many parts.
 const TURNS: usize = 40;
 
 impl Figure {
@@ -37,7 +38,7 @@ impl Figure {
         self.rows.iter().map(Vec::len).max().unwrap_or(1)
     }
 
-    /// A complete file: all panels in their rows.
+    /// The content of an SVG file: all panels in their rows.
     pub fn svg(&self) -> String {
         let (mut panels, mut down) = (String::new(), 4.0);
         for row in &self.rows {
@@ -63,7 +64,7 @@ impl Figure {
             let _ = write!(out, "<div class=\"row\" style=\"--columns:{}\">", self.columns());
             let head = head(row);
             for panel in row {
-                // An empty cell keeps the others in their columns.
+                // An empty cell keeps the following panels in their columns.
                 out += "<div>";
                 if !panel.is_empty() {
                     self.panel(&mut out, panel, (0.0, 0.0), head, Self::y_range(row));
@@ -77,8 +78,7 @@ impl Figure {
 
     /// Writes `stem`.svg and returns the HTML for a report.
     ///
-    /// # Errors
-    /// Errors of the file system.
+    /// # Errors The file cannot be written.
     pub fn save(&self, stem: &Path) -> Result<String, LabError> {
         let path = stem.with_extension("svg");
         std::fs::write(&path, self.svg())
@@ -152,13 +152,14 @@ impl Figure {
         out.push_str("</svg>\n");
     }
 
-    /// Draws pale lines first; dots last, alternately.
+    /// Draws the series: pale lines first, dots last and alternately.
     fn series(&self, out: &mut String, panel: &Panel, y: Range) {
         let x = self.x_range();
         let place = |(at, value): (f64, f64)| (PLOT.0 * x.place(at), PLOT.1 * (1.0 - y.place(value)));
         let all = || panel.series.iter().enumerate();
         let drawn = |series: &Series| -> Vec<(f64, f64)> {
-            // Series with intervals are short, and intervals are matched by index, so they are not thinned.
+            // Series with intervals are not thinned: they are short, and their intervals are matched by
+            // index.
             let points = if series.intervals.is_empty() {
                 thin(series.points.clone(), self.span)
             } else {
@@ -181,7 +182,7 @@ impl Figure {
             });
             path(out, (nth, series), "error", &bars.collect::<String>());
         }
-        // Duplicates of a series' dot at the same spot are skipped.
+        // Only the first dot of a series at a position is drawn.
         let mut seen = HashSet::new();
         let mut clouds = Vec::new();
         for (nth, series) in all().filter(|(_, s)| s.shape.is_dots()) {
@@ -230,12 +231,13 @@ fn joined(points: &[(f64, f64)]) -> String {
     if words.is_empty() { String::new() } else { format!("M{}", words.join(" ")) }
 }
 
-/// Zero-length strokes: their round ends stay round when the plot is stretched.
+/// Dots as zero-length strokes, whose round ends stay round when the plot is stretched.
 fn dots(points: &[(f64, f64)]) -> String {
     points.iter().map(|(x, y)| format!("M{} {}h0", px(*x), px(*y))).collect()
 }
 
-/// The legend in lines that fit next to the title, or below it: index, series and width of each entry.
+/// Lines of the legend, which fit next to the title or below it. Each entry has the series' index, the series
+/// and the width.
 fn legend(panel: &Panel) -> Vec<Vec<(usize, &Series, f64)>> {
     let mut rows = vec![Vec::new()];
     let mut room = PLOT.0 - wide(&panel.title, 13.0);
@@ -253,12 +255,12 @@ fn legend(panel: &Panel) -> Vec<Vec<(usize, &Series, f64)>> {
     rows
 }
 
-/// Space above the plots of a row, the same for all so that they align.
+/// Space above the plots of a row. It is the same for all of them, so that they align.
 fn head(row: &[Panel]) -> f64 {
     10.0 + LINE * row.iter().map(|panel| legend(panel).len()).max().unwrap_or(1) as f64
 }
 
-/// An entry of the legend.
+/// Draws an entry of the legend.
 fn key(out: &mut String, (nth, series): (usize, &Series), left: f64, middle: f64) {
     let _ = write!(out, "<g class=\"key\" data-s=\"{nth}\">");
     let center = [(left + 8.0, middle)];
@@ -295,7 +297,7 @@ fn of_variant(label: &str) -> String {
     format!(" data-variant=\"{}\"", escape(label))
 }
 
-/// A tenth of a pixel is fine enough for any screen.
+/// Rounds a coordinate to a tenth of a pixel, which is precise enough for any screen.
 fn px(value: f64) -> f64 {
     (value * 10.0).round() / 10.0
 }

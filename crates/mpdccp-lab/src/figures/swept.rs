@@ -1,4 +1,4 @@
-//! Metrics over the values of a sweep's parameter.
+//! Figures of metrics against the values of a sweep's parameter.
 
 use std::collections::HashSet;
 
@@ -7,9 +7,10 @@ use super::{Figure, Panel, Series, Shape};
 use crate::metrics;
 use crate::sweep::Median;
 
-/// An axis with a larger ratio than this is logarithmic.
+/// A horizontal axis is logarithmic if the ratio between its ends is larger than this.
 const WIDE: f64 = 40.0;
-/// If one variant's latency is this many times another's, a linear range would flatten the lower one.
+/// If one variant's latency is this many times another's, the vertical axis is logarithmic. A linear axis
+/// would show the lower latency as a flat line.
 const FLATTENED: f64 = 8.0;
 
 /// One row of panels per metric of `show`, one panel per cell, one line per variant; `None` if the values of
@@ -51,7 +52,7 @@ pub fn over_parameter(parameter: &str, show: &[String], medians: &[Median]) -> O
         }
         let words = metrics::NAMES.iter().find(|(name, _)| name == metric).map_or(metric.as_str(), |n| n.1);
         let y_log = words.ends_with(", ms") && flattened(&series);
-        // With many variants the legend takes the title line.
+        // With many variants, the legend needs the space of the title.
         let title = if cells.len() > 1 { cell.to_owned() } else { String::new() };
         Panel { title, y_label: words.to_owned(), series, y_log, ..Panel::default() }
     };
@@ -65,7 +66,7 @@ pub fn over_parameter(parameter: &str, show: &[String], medians: &[Median]) -> O
     })
 }
 
-/// Whether the medians of the lines are so far apart that a common range shows only the highest.
+/// Whether the medians of the lines are so far apart that a linear range would show only the highest line.
 fn flattened(series: &[Series]) -> bool {
     let middle = |s: &Series| {
         let mut ys: Vec<f64> = s.points.iter().map(|(_, y)| *y).collect();
@@ -90,7 +91,7 @@ fn axis(parameter: &str, unit: &str) -> String {
     if unit.is_empty() { words.to_owned() } else { format!("{words}, {unit}") }
 }
 
-/// A value as in scenarios, converted to the axis unit.
+/// Parses a value as scenarios write it, and converts it to the unit of the axis.
 fn quantity(value: &str) -> Option<(f64, &'static str)> {
     let value = value.trim();
     let end = value.find(|c: char| !(c.is_ascii_digit() || ".+-".contains(c))).unwrap_or(value.len());

@@ -1,12 +1,13 @@
-//! Thins series without changing their look.
+//! Reduces the number of points in a series so that its drawing looks the same.
 
 /// Maximum number of points per series in a figure.
 pub(super) const MOST: usize = 1600;
 /// Points kept per bin: the lowest, the highest and two others.
 const KEPT: usize = 4;
 
-/// Returns at most [`MOST`] of the `points` in `span`, sorted by horizontal position: from each of equal bins
-/// the lowest, the highest and two between, so that neither spikes nor bands are lost.
+/// Returns at most [`MOST`] of the `points` in `span`, sorted by horizontal position. It divides the span
+/// into equal bins and keeps the lowest point of each bin, the highest and two others, so that both spikes
+/// and bands remain visible.
 pub(super) fn thin(mut points: Vec<(f64, f64)>, span: (f64, f64)) -> Vec<(f64, f64)> {
     points.retain(|(x, y)| (span.0..=span.1).contains(x) && y.is_finite());
     points.sort_by(|a, b| a.0.total_cmp(&b.0));

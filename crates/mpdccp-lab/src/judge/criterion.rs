@@ -1,8 +1,8 @@
-//! The judge's criterion.
+//! The numbers of the judge's criterion.
 
 use serde::Deserialize;
 
-/// Bytes of a full packet.
+/// Size of a full packet in bytes.
 pub(super) const PACKET: f64 = 1_500.0;
 
 /// The requirements; `scenarios/judge.toml` explains them.
@@ -25,12 +25,13 @@ pub(super) struct Criterion {
 }
 
 impl Criterion {
-    /// Largest acceptable queueing delay, ms: BBR's plus a margin.
+    /// Largest acceptable queueing delay, ms: a multiple of BBR's plus a margin.
     pub(super) fn bound(&self, mbps: f64, bbr_ms: f64) -> f64 {
         self.delay * bbr_ms + self.delay_ms + self.packets_ms(mbps)
     }
 
-    /// Transmission time of some packets on a link, ms; zero if its rate is unknown.
+    /// Time that a link needs to transmit `delay_packets` full packets, ms; zero if the link's rate is
+    /// unknown.
     pub(super) fn packets_ms(&self, mbps: f64) -> f64 {
         if mbps > 0.0 { self.delay_packets * PACKET * 8.0 / mbps / 1e3 } else { 0.0 }
     }

@@ -1,4 +1,4 @@
-//! Points: random links from the distribution in `scenarios/judge.toml`.
+//! Draws points: random links from the distribution in `scenarios/judge.toml`.
 
 use serde::Deserialize;
 
@@ -10,7 +10,7 @@ use crate::LabError;
 const FILE: &str = "scenarios/judge.toml";
 const TEXT: &str = include_str!("../../../../scenarios/judge.toml");
 
-/// Bits per second of 1 Mbit/s.
+/// Bits per second in 1 Mbit/s.
 pub(super) const MEGA: f64 = 1e6;
 
 /// The distribution of points.
@@ -59,7 +59,7 @@ enum Factor {
     Short,
 }
 
-/// Factors that points of other classes may have too.
+/// Factors that points of other classes may also have.
 const OTHERS: [Factor; 5] = [Factor::Aqm, Factor::Loss, Factor::Jitter, Factor::Lumps, Factor::Return];
 
 /// Competing traffic.
@@ -67,8 +67,8 @@ const OTHERS: [Factor; 5] = [Factor::Aqm, Factor::Loss, Factor::Jitter, Factor::
 pub(super) enum Company {
     #[default]
     Alone,
-    /// Flows of the same kind: for each, its extra round-trip time in ms and its later start in s, relative
-    /// to the first flow.
+    /// Flows with the same congestion control. Each entry has a flow's extra round-trip time in ms and the
+    /// delay of its start in s, both relative to the first flow.
     Own(Vec<(f64, f64)>),
     /// TCP flows with these congestion controls.
     Tcp(&'static [&'static str]),
@@ -76,17 +76,17 @@ pub(super) enum Company {
     Short,
 }
 
-/// One operating point.
+/// One point: a link with traffic.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Point {
     pub(super) index: u64,
     pub(super) class: String,
-    /// Description for readers.
+    /// Description of the point for reports.
     pub(super) words: Vec<String>,
     pub(super) mbps: f64,
     pub(super) rtt_ms: f64,
     pub(super) queue: u64,
-    /// Keys of the path, and its events.
+    /// Keys of the path, and the path's events.
     pub(super) link: Vec<String>,
     pub(super) events: Vec<String>,
     pub(super) forward: Vec<String>,
@@ -98,12 +98,12 @@ pub(super) struct Point {
     pub(super) company: Company,
     /// Keys of the cross traffic for [`Company::Short`].
     pub(super) cross_traffic: String,
-    /// With per-flow queues.
+    /// Whether the link has a queue for each flow.
     pub(super) fair_queue: bool,
     /// Start of the judged time, s.
     pub(super) settle_s: f64,
     pub(super) end_s: f64,
-    /// Seed of its runs.
+    /// Seed of the point's runs.
     pub(super) seed: u64,
 }
 
@@ -143,7 +143,7 @@ impl Distribution {
             point.add(class.factor, &mut dice);
             let mut others = 0;
             for other in OTHERS {
-                // A link with a model has no other factors.
+                // A link that follows a model has rate 0 here and gets no other factors.
                 if other != class.factor && others < 2 && point.mbps > 0.0 && dice.chance(self.others) {
                     point.add(other, &mut dice);
                     others += 1;
@@ -222,7 +222,7 @@ impl Point {
             let begin = share / (1.0 - share) / length * 100.0;
             let end = 100.0 / length;
             self.forward.push(format!("burst_loss = {{ begin = \"{begin:.5} %\", end = \"{end:.3} %\" }}"));
-            self.says(format!("{:.2} % lost in bursts of {length:.0}", share * 100.0));
+            self.says(format!("{:.2} % lost in bursts of {length:.0} packets", share * 100.0));
         }
     }
 
@@ -241,7 +241,7 @@ impl Point {
         if dice.chance(0.2) {
             let share = dice.log(0.001..0.05) * 100.0;
             self.forward.push(format!("duplicate = \"{share:.2} %\""));
-            self.says(format!("{share:.1} % twice"));
+            self.says(format!("{share:.1} % duplicated"));
         }
     }
 
@@ -254,7 +254,7 @@ impl Point {
         let (access, packets) = (dice.log(0.2..20.0), dice.log(4.0..128.0).round());
         self.link
             .push(format!("aggregation = {{ access = \"{:.0} us\", packets = {packets} }}", access * 1e3));
-        self.says(format!("lumps of {packets} after {access:.1} ms"));
+        self.says(format!("bursts of {packets} packets after {access:.1} ms"));
     }
 
     fn reverse_path(&mut self, dice: &mut Dice) {
@@ -264,7 +264,7 @@ impl Point {
                 let rate = (self.mbps * MEGA * share).max(8_000.0).round();
                 self.reverse.push(format!("rate = \"{rate} bit/s\""));
                 self.reverse.push("queue = \"15000 B\"".to_owned());
-                self.says(format!("return path of {:.1} %", share * 100.0));
+                self.says(format!("return path with {:.1} % of the rate", share * 100.0));
             }
             1 => {
                 let share = dice.log(0.005..0.2) * 100.0;
@@ -272,20 +272,20 @@ impl Point {
                 self.says(format!("return path loses {share:.1} %"));
             }
             2 => {
-                // Burst lengths in packets: a sender that waits for its timer sends one packet each time, so
-                // long bursts would stop every sender until the end of the run.
+                // Burst lengths count packets, and a sender whose packets are lost sends only one per
+                // timeout. Long bursts would therefore stop every sender until the end of the run.
                 let length = dice.log(2.0..6.0);
                 let (begin, end) = (25.0 / length, 100.0 / length);
                 self.reverse
                     .push(format!("burst_loss = {{ begin = \"{begin:.3} %\", end = \"{end:.3} %\" }}"));
-                self.says(format!("return path loses 20 % in bursts of {length:.0}"));
+                self.says(format!("return path loses 20 % in bursts of {length:.0} packets"));
             }
-            // Jitter already models other traffic on the return path.
+            // The return path already has jitter, which models other traffic there.
             _ if self.reverse.iter().any(|key| key.starts_with("jitter")) => {}
             _ => {
                 let by = self.rtt_ms * dice.log(0.2..2.0);
                 self.reverse.push(format!("jitter = {{ by = \"{:.0} us\", memory = \"500 ms\" }}", by * 1e3));
-                self.says(format!("return path loaded, {by:.1} ms"));
+                self.says(format!("loaded return path, {by:.1} ms"));
             }
         }
     }
@@ -316,7 +316,7 @@ impl Point {
                     self.at(at, &rate(mbps));
                     at += step;
                 }
-                self.says(format!("rate walks by {factor:.1} each {step:.2} s"));
+                self.says(format!("rate changes by a factor of up to {factor:.1} every {step:.2} s"));
             }
             2 => {
                 let factor = dice.log(2.0..10.0);
@@ -328,18 +328,18 @@ impl Point {
                         &rate(self.mbps * (1.0 / factor + (1.0 - 1.0 / factor) * down)),
                     );
                 }
-                self.says(format!("ramp to a {factor:.1}th and back"));
+                self.says(format!("rate falls to 1/{factor:.1} and rises again"));
             }
             3 => {
                 let factor = dice.log(0.1..1.0);
                 self.at(middle, &rate(self.mbps * factor));
                 self.at(2.0 * middle - from, &rate(self.mbps));
-                self.says(format!("rate times {factor:.2} for a third"));
+                self.says(format!("rate multiplied by {factor:.2} for a third of the judged time"));
             }
             4 => {
                 let factor = dice.log(0.3..5.0);
                 self.at(middle, &format!("owd = \"{:.0} us\"", self.rtt_ms * factor * 500.0));
-                self.says(format!("delay times {factor:.2} after a third"));
+                self.says(format!("delay multiplied by {factor:.2} after a third of the judged time"));
             }
             _ => {
                 let length = dice.log(0.2..3.0_f64).min((to - from) / 3.0);
@@ -368,7 +368,8 @@ impl Point {
                 let on = dice.log(0.05..2.0);
                 (rated(rate, &on_off(on, on * dice.log(0.3..3.0))), "on and off")
             }
-            // Some tens of packets above the link's rate, then a pause longer than a round trip.
+            // Tens to hundreds of packets, sent faster than the link's rate, and then a pause longer than a
+            // round trip.
             3 => {
                 let (fast, packets) = (self.mbps * MEGA * dice.uniform(1.5..4.0), dice.log(10.0..300.0));
                 let on = packets * PACKET * 8.0 / fast;
@@ -384,20 +385,20 @@ impl Point {
             }
         };
         self.source = Some(keys);
-        self.says(format!("offered {share:.2} of the rate, {words}"));
+        self.says(format!("source offers {share:.2} times the link's rate, {words}"));
     }
 
-    /// Short flows that use a share of the link together.
+    /// Adds short flows that together use a share of the link.
     fn short(&mut self, dice: &mut Dice) {
         let (share, size) = (dice.uniform(0.1..0.5), dice.log(5_000.0..500_000.0).round());
-        // The number of flows per run is limited.
+        // This limits the number of flows per run to 2,000.
         let every = (size / (self.bytes_per_second() * share)).max(self.end_s / 2_000.0);
         self.cross_traffic = format!(
             "kind = \"short\"\ncc = \"cubic\"\nsizes = [\"{size} B\"]\nevery = \"{:.0} us\"",
             every * 1e6
         );
         self.company = Company::Short;
-        self.says(format!("short flows of {:.0} kB each {every:.2} s", size / 1e3));
+        self.says(format!("short flows of {:.0} kB every {every:.2} s", size / 1e3));
     }
 
     fn own_kind(&mut self, dice: &mut Dice) {
@@ -413,9 +414,9 @@ impl Point {
             })
             .collect();
         self.says(format!(
-            "{n} of a kind{}{}",
-            if unequal { ", unequal round trips" } else { "" },
-            if late { ", one after another" } else { "" }
+            "{n} flows of the same kind{}{}",
+            if unequal { ", different round trips" } else { "" },
+            if late { ", starting one after another" } else { "" }
         ));
         self.company = Company::Own(all);
         self.stay(4.0);
@@ -427,19 +428,19 @@ impl Point {
         self.stay(3.0);
     }
 
-    /// Extends the run, because shares take longer to settle.
+    /// Extends the run, because flows that share a link take longer to settle.
     fn stay(&mut self, times: f64) {
         let judged = self.end_s - self.settle_s;
         self.settle_s *= times;
         self.end_s = self.settle_s + judged * 2.0;
     }
 
-    /// Whether its source is application-limited.
+    /// Whether the point's source is application-limited.
     pub(super) fn app_limited(&self) -> bool {
         self.source.is_some()
     }
 
-    /// Whether its source adapts its rate to the path.
+    /// Whether the point's source adapts its rate to the path.
     pub(super) fn adapts(&self) -> bool {
         self.source.as_ref().is_some_and(|keys| keys.contains("video"))
     }

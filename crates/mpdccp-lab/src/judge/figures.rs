@@ -1,4 +1,4 @@
-//! Figures of one run.
+//! Results of one run that the judge compares.
 
 use serde::{Deserialize, Serialize};
 
@@ -7,10 +7,10 @@ use super::draw::Point;
 use crate::record::{Fate, seconds};
 use crate::{Plan, RunRecord};
 
-/// The percentile of latencies.
+/// The judge compares this quantile of latencies.
 const P95: f64 = 0.95;
 
-/// Figures of a run over the judged time.
+/// Results of a run over the judged time.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub(super) struct Figures {
     /// Rate received by each flow, Mbit/s.
@@ -19,23 +19,23 @@ pub(super) struct Figures {
     pub(super) p95_ms: f64,
     /// Fraction of the first flow's packets that did not arrive.
     pub(super) lost: f64,
-    /// Fraction of the first flow's offered data that was delivered, and the 95th percentile of its latency
-    /// from source to receiver, ms.
+    /// Fraction of the first flow's offered data that was delivered, and 95th percentile of this data's
+    /// latency from source to receiver, ms.
     pub(super) delivered: f64,
     pub(super) app_p95_ms: f64,
     /// 95th percentile of the completion time of competing short flows, ms; 0 without any.
     pub(super) short_p95_ms: f64,
     /// Rate received by the first flow before the judged time, Mbit/s.
     pub(super) start_mbps: f64,
-    /// Capacity of the link, Mbit/s.
+    /// Mean capacity of the link, Mbit/s.
     pub(super) capacity_mbps: f64,
 }
 
-/// Figures of a run of `point`.
+/// The results of a run at `point`.
 pub(super) fn figures(point: &Point, plan: &Plan<'_>, run: &RunRecord) -> Figures {
     let (from, to) = (point.settle_s, point.end_s);
     let judged = |t: f64| (from..to).contains(&t);
-    // An empty sum is -0.
+    // `abs`, because an empty sum is -0.
     let rate = |bytes: f64, s: f64| bytes.abs() * 8.0 / 1e6 / s;
     let received = |flow: &crate::FlowRecord, when: &dyn Fn(f64) -> bool| -> f64 {
         flow.received
@@ -56,7 +56,7 @@ pub(super) fn figures(point: &Point, plan: &Plan<'_>, run: &RunRecord) -> Figure
     });
     let delays: Vec<f64> = delays.collect();
     let lost = 1.0 - delays.len() as f64 / (packets.len() as f64).max(1.0);
-    // A packet that never arrives counts as late by the judged time.
+    // If no packet arrived, the latency is the whole judged time.
     let latency = |flow: &crate::FlowRecord| {
         let waited = flow.received.iter().filter_map(|p| {
             let sent = flow.sent.get(p.seq as usize)?;
@@ -111,7 +111,7 @@ fn capacity(point: &Point, plan: &Plan<'_>) -> f64 {
     bits / 1e6 / (point.end_s - point.settle_s)
 }
 
-/// The quantile `q`; `None` without values.
+/// The quantile `q` of the values; `None` without values.
 pub(super) fn quantile(mut values: Vec<f64>, q: f64) -> Option<f64> {
     values.sort_by(f64::total_cmp);
     values.get(((values.len() as f64 * q) as usize).min(values.len().saturating_sub(1))).copied()

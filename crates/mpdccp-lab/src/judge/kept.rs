@@ -1,4 +1,4 @@
-//! Stored results of the references: they depend only on the point.
+//! Stored results of the references. They do not depend on the variants.
 
 use std::fs;
 use std::path::Path;
@@ -9,10 +9,10 @@ use super::draw::{Distribution, Point};
 use super::figures::Figures;
 use crate::LabError;
 
-/// Hash of the sources that a reference's run depends on in addition to its point, without BBR's.
+/// Hash of the sources that influence a reference's run, except BBR's sources.
 const SOURCES: &str = env!("MPDCCP_REFERENCES");
-/// Points for the check of BBR's behaviour: one per class, with this rate in Mbit/s and this delay in ms, so
-/// that they run fast.
+/// Limits of the rate (Mbit/s) and of the round-trip time (ms) of the points at which BBR's behaviour is
+/// checked. Such points run fast; there is one for each class.
 const THIN: (f64, f64) = (3.0, 100.0);
 
 /// A directory of results.
@@ -22,8 +22,9 @@ pub(super) struct Kept<'a> {
 }
 
 impl<'a> Kept<'a> {
-    /// Results valid for references compiled from [`SOURCES`], and for a BBR that behaves as in `run`. The
-    /// variants share BBR's sources, so a hash of these would change with every trial of a variant.
+    /// Opens the directory. A stored result is valid for references compiled from [`SOURCES`], and for a BBR
+    /// with the same behaviour in `run`. BBR's sources are not hashed, because the variants share them: every
+    /// change of a variant would invalidate all results.
     pub(super) fn new(
         dir: &'a Path,
         distribution: &Distribution,
@@ -41,8 +42,8 @@ impl<'a> Kept<'a> {
         Ok(Kept { dir, code: format!("{SOURCES} {}", hash(&behaviour)) })
     }
 
-    /// The result of `label` at `point` with the scenario `text`: from the store, or from `run` and then
-    /// stored.
+    /// The result of `label` at `point` with the scenario `text`. If there is no stored result, calls `run`
+    /// and stores its result.
     pub(super) fn get(
         &self,
         point: &Point,
@@ -60,7 +61,7 @@ impl<'a> Kept<'a> {
         }
         let figures = run()?;
         let json = json(&figures)?;
-        // Written under another name first, so that other processes never read a partial file.
+        // The file is written under another name first, so that other processes never read a partial file.
         let begun = self.dir.join(format!("{hash}.{}", std::process::id()));
         fs::create_dir_all(self.dir)
             .and_then(|()| fs::write(&begun, json))

@@ -1,4 +1,5 @@
-//! The same points on network namespaces, with the kernel's TCP as references and as company.
+//! Runs the same points on network namespaces, where the references and the competing flows use the kernel's
+//! TCP.
 
 use serde::{Deserialize, Serialize};
 
@@ -10,11 +11,12 @@ use super::verdict::{Runs, verdict};
 use crate::LabError;
 use crate::netns::Netns;
 
-/// Fastest link that namespaces can carry in time, Mbit/s.
+/// Rate of the fastest link that namespaces can emulate without delay, Mbit/s.
 pub(super) const FASTEST: f64 = 200.0;
-/// Backends agree if a figure differs by at most this share.
+/// The backends agree on a value if it differs by at most this fraction.
 const SAME: f64 = 0.15;
-/// Differences of latency (ms, in addition to one packet) and of loss that do not count.
+/// Differences that do not count: of latency (ms, plus the transmission time of one packet), and of the lost
+/// fraction.
 const SAME_MS: f64 = 1.0;
 const SAME_LOST: f64 = 0.005;
 
@@ -26,16 +28,16 @@ pub(super) struct Pair {
     pub(super) words: String,
     pub(super) label: String,
     pub(super) sim: Figures,
-    /// `None` if namespaces cannot run it; `why` says the reason.
+    /// `None` if namespaces cannot run the point; `why` is the reason.
     pub(super) kernel: Option<Figures>,
     pub(super) why: String,
     /// Whether the variant meets the point on each backend; `None` for references.
     pub(super) met: Option<(bool, bool)>,
-    /// Figures that differ.
+    /// Names of the values that differ.
     pub(super) differs: Vec<String>,
 }
 
-/// Runs a point on namespaces, and compares it with the simulator's runs.
+/// Runs a point on namespaces, and compares the results with the simulator's.
 pub(super) fn pairs(
     criterion: &Criterion,
     netns: &Netns,
@@ -45,7 +47,7 @@ pub(super) fn pairs(
     let source = Source { backend: netns, references: None };
     let (kernel, why) = match runs(&source, point, variants) {
         Ok(kernel) => (kernel, String::new()),
-        // Only the simulator has the point's source, for example.
+        // For example, only the simulator supports the point's source.
         Err(LabError::Missing(why)) => (Runs::new(), why),
         Err(e) => return Err(e),
     };
@@ -69,15 +71,15 @@ pub(super) fn pairs(
     Ok(sim.iter().filter(|(label, _)| *label != PATH).map(pair).collect())
 }
 
-/// Whether values differ by more than a share and a floor.
+/// Whether two values differ by more than [`SAME`] and by more than `floor`.
 fn far(a: f64, b: f64, floor: f64) -> bool {
     (a - b).abs() > floor + SAME * a.max(b)
 }
 
-/// Figures of a point that differ between the backends.
+/// Names of the values that differ between the backends.
 fn differs(point: &Point, sim: &Figures, kernel: &Figures) -> Vec<String> {
     let sum = |f: &Figures| f.mbps.iter().sum::<f64>();
-    // The shares of flows that compete vary from run to run; their sum does not.
+    // How competing flows share the link varies from run to run, but the sum of their rates does not.
     let (a, b) = match point.company {
         Company::Alone | Company::Short => {
             (sim.mbps.first().copied().unwrap_or(0.0), kernel.mbps.first().copied().unwrap_or(0.0))

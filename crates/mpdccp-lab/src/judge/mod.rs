@@ -1,5 +1,5 @@
-//! `mpdccp lab judge`: congestion controls on random links. Points are drawn from a documented distribution, every variant and the
-//! references run at each point, and one criterion judges all (docs/judge.md).
+//! `mpdccp lab judge` compares congestion controls on random links. Points are drawn from a documented distribution.
+//! Every variant and the references run at each point, and one criterion judges all variants (docs/judge.md).
 
 mod criterion;
 mod draw;
@@ -30,7 +30,7 @@ use crate::{LabError, code};
 
 /// Default variants.
 pub const VARIANTS: [&str; 6] = ["ccid2", "ccid5", "ccid5-draft", "ccid7", "ccid250", "ccid252"];
-/// The seed of published results: it changes with the congestion control's sources.
+/// The seed of published results. It changes whenever the sources of the congestion controls change.
 pub fn release_seed() -> u64 {
     env!("MPDCCP_CC_SOURCES").parse().unwrap_or(1)
 }
@@ -76,7 +76,7 @@ pub fn run(options: &Options, watch: &(dyn Fn(u64, u64) + Sync)) -> Result<Strin
         let (point, runs) = (distribution.point(options.seed, index), result?);
         let of_point = judge_rows(&distribution.criterion, &point, &variants, &runs);
         if let Some(netns) = &options.kernel {
-            // One after the other: parallel runs would disturb each other.
+            // Namespaces run one point at a time, because parallel runs would disturb each other.
             pairs.extend(kernel::pairs(&distribution.criterion, netns, &point, (&variants, &runs))?);
             watch(done.fetch_add(1, Ordering::Relaxed) + 1, of);
         }
@@ -93,7 +93,7 @@ pub fn run(options: &Options, watch: &(dyn Fn(u64, u64) + Sync)) -> Result<Strin
     report::write(out, &judged, before.as_ref())
 }
 
-/// Indices of the points to judge.
+/// Indices of the points that the options select.
 fn indices(distribution: &draw::Distribution, options: &Options) -> Result<Vec<u64>, LabError> {
     let names: Vec<&str> = distribution.classes.iter().map(|class| class.name.as_str()).collect();
     if let Some(class) = options.class.as_deref().filter(|class| !names.contains(class)) {
@@ -105,7 +105,7 @@ fn indices(distribution: &draw::Distribution, options: &Options) -> Result<Vec<u
     let all = options.point.map_or(0..options.draws, |point| point..point + 1);
     let slow = |index: &u64| distribution.point(options.seed, *index).mbps <= kernel::FASTEST;
     let all = all.filter(|index| options.kernel.is_none() || slow(index));
-    // Classes alternate.
+    // The points' classes alternate.
     let name = |index: u64| names.get(index as usize % names.len()).copied();
     Ok(all.filter(|index| options.class.is_none() || options.class.as_deref() == name(*index)).collect())
 }
@@ -156,7 +156,7 @@ mod tests {
     #[test]
     fn a_point_is_judged_the_same_each_time() {
         let distribution = draw::read().unwrap();
-        // The class of application-limited sources, and one with a shared link, at a low rate so that they run fast.
+        // A point with an application-limited source, at a low rate so that its runs are fast.
         let mut point = distribution.point(3, 8);
         (point.mbps, point.settle_s, point.end_s) = (1.0, 2.0, 6.0);
         let once = || {

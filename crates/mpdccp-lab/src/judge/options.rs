@@ -9,20 +9,21 @@ pub struct Options {
     pub draws: u64,
     /// Seed of the points and of everything random in their runs.
     pub seed: u64,
-    /// Only this point.
+    /// Index of the only point to judge.
     pub point: Option<u64>,
-    /// Only points of this class.
+    /// The only class whose points are judged.
     pub class: Option<String>,
-    /// Variants; all if empty.
+    /// Labels of the variants; all variants if empty.
     pub only: Vec<String>,
-    /// Parallel points.
+    /// Number of points that run in parallel.
     pub jobs: usize,
     /// Output directory.
     pub out: PathBuf,
     /// Directory of the references' stored results.
     pub references: PathBuf,
-    /// Output of another build, for comparison.
+    /// Output directory of another build, whose results are compared.
     pub against: Option<PathBuf>,
-    /// Run each point on network namespaces too, with the kernel's TCP, and compare with the simulator.
+    /// Also runs each point on network namespaces, with the kernel's TCP, and compares the results with the
+    /// simulator's.
     pub kernel: Option<Netns>,
 }

@@ -11,15 +11,15 @@ use crate::{Backend, LabError, Plan};
 /// Reference congestion controls.
 const REFERENCES: [&str; 2] = ["cubic", "bbr"];
 
-/// The thin flow that measures the path's own latency.
+/// Label of the thin flow that measures the path's own latency.
 pub(super) const PATH: &str = "udp";
 
-/// Runs BBR with its company at a point in the simulator.
+/// Runs BBR with the competing traffic of a point in the simulator.
 pub(super) fn bbr(point: &Point) -> Result<Figures, LabError> {
     one(&Sim::default(), point, &scenario(point, false, false)?, "bbr")
 }
 
-/// Where runs come from.
+/// The backend, and stored results.
 pub(super) struct Source<'a> {
     pub(super) backend: &'a dyn Backend,
     /// Stored results of the simulator's references.
@@ -57,7 +57,7 @@ pub(super) fn runs(source: &Source<'_>, point: &Point, variants: &[&str]) -> Res
     Ok(runs)
 }
 
-/// The point's class; competition with per-flow queues counts separately.
+/// The point's class. Points with competing flows and a queue per flow form separate classes.
 pub(super) fn class(point: &Point) -> String {
     let apart = point.fair_queue && matches!(point.company, Company::Tcp(_));
     if apart { format!("{}, fair queue", point.class) } else { point.class.clone() }

@@ -9,7 +9,7 @@ use rand_core::{RngCore, SeedableRng};
 pub(super) struct Dice(ChaCha8Rng);
 
 impl Dice {
-    /// Choices for point `index` of a seed.
+    /// The choices for point `index` of a seed.
     pub(super) fn new(seed: u64, index: u64) -> Dice {
         let mut random = ChaCha8Rng::seed_from_u64(seed);
         random.set_stream(index + 1);
@@ -32,7 +32,7 @@ impl Dice {
         range.start + self.unit() * (range.end - range.start)
     }
 
-    /// Log-uniform.
+    /// A log-uniformly distributed number.
     pub(super) fn log(&mut self, range: Range<f64>) -> f64 {
         range.start * (range.end / range.start).powf(self.unit())
     }

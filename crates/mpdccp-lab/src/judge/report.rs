@@ -12,12 +12,12 @@ use super::kernel::Pair;
 use super::verdict::Verdict;
 use crate::LabError;
 
-/// Number of points with the lowest ratios in the report.
+/// The report lists this many points with the lowest ratios.
 const WORST: usize = 10;
-/// Standard deviations in a 95 % interval.
+/// A 95 % interval reaches this many standard deviations to each side.
 const Z: f64 = 1.96;
 
-/// One variant at one point.
+/// Result of one variant at one point.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub(super) struct Row {
     pub(super) index: u64,
@@ -34,10 +34,10 @@ pub(super) struct Judged {
     /// The command and the build.
     pub(super) made_by: String,
     pub(super) seed: u64,
-    /// In table order.
+    /// The variants in the order of the tables.
     pub(super) variants: Vec<String>,
     pub(super) rows: Vec<Row>,
-    /// The same points on namespaces.
+    /// The comparison of the same points on namespaces, if requested.
     #[serde(default)]
     pub(super) kernel: Vec<Pair>,
 }
@@ -83,7 +83,7 @@ pub(super) fn write(out: &Path, judged: &Judged, before: Option<&Judged>) -> Res
     Ok(text)
 }
 
-/// A table for each variant, and its worst points.
+/// The text of `judge.md`: for each variant a table and its worst points.
 fn text(judged: &Judged, before: Option<&[Row]>) -> String {
     let Judged { made_by, seed, variants, rows, kernel } = judged;
     let met = |rows: &[&Row]| rows.iter().filter(|row| row.verdict.met).count();
@@ -150,7 +150,7 @@ fn text(judged: &Judged, before: Option<&[Row]>) -> String {
     text
 }
 
-/// The table of both backends: simulator / namespaces.
+/// A table with the results of both backends, in the form `simulator / namespaces`.
 fn on_namespaces(pairs: &[Pair]) -> String {
     let agree = pairs.iter().filter(|pair| pair.kernel.is_some() && pair.differs.is_empty()).count();
     let ran = pairs.iter().filter(|pair| pair.kernel.is_some()).count();
@@ -182,7 +182,7 @@ fn on_namespaces(pairs: &[Pair]) -> String {
     text
 }
 
-/// Points met by another build but not by this one, and vice versa.
+/// Text that lists the points met by this build but not by the earlier one, and vice versa.
 fn compared(before: &[Row], now: &[&Row], label: &str) -> String {
     let then =
         |row: &&Row| before.iter().find(|b| b.label == label && b.index == row.index && b.words == row.words);
@@ -219,7 +219,7 @@ mod tests {
 
     #[test]
     fn intervals_are_wilsons() {
-        // Wilson (1927): 81 of 263 gives 25.5 to 36.6 %.
+        // A published example: for 81 of 263, Wilson's interval (1927) is 25.5 to 36.6 %.
         let (low, high) = wilson(81, 263);
         assert!((low - 25.5).abs() < 0.1 && (high - 36.6).abs() < 0.1, "{low} {high}");
         assert!(wilson(10, 10).0 > 70.0 && wilson(0, 10).1 < 30.0);

@@ -1,10 +1,10 @@
-//! Points as scenarios.
+//! Writes points as scenarios.
 
 use super::draw::{Company, MEGA, Point};
 
 impl Point {
-    /// The scenario's text: with the flow under test, alone or with its company, or with a thin flow that
-    /// measures the path's own latency.
+    /// The scenario's text. The flow under test runs `alone` or with the point's competing traffic. With
+    /// `thin`, it is replaced by a thin flow that measures the path's own latency.
     pub(super) fn scenario(&self, alone: bool, thin: bool) -> String {
         let payload = 1300;
         let bulk = "source = { kind = \"bulk\" }".to_owned();

@@ -1,4 +1,4 @@
-//! Verdict on a congestion control at a point, relative to the references there.
+//! Verdict on a congestion control at a point, relative to the references at the same point.
 
 use std::collections::BTreeMap;
 
@@ -8,17 +8,17 @@ use super::criterion::Criterion;
 use super::draw::{Company, Point};
 use super::figures::Figures;
 
-/// All runs of a point by label; runs of a variant without its company end in `-alone`.
+/// All runs at a point by label. A label that ends in `-alone` is a run without the competing traffic.
 pub(super) type Runs = BTreeMap<String, Figures>;
 
 /// Verdict on one variant at one point.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub(super) struct Verdict {
     pub(super) met: bool,
-    /// Missed criteria.
+    /// Text for each limit that the variant misses.
     pub(super) why: Vec<String>,
-    /// Rate divided by the required rate (at least 1 if met), and start-up rate divided by that of the best
-    /// reference.
+    /// Rate divided by the required rate (at least 1 if the point is met), and start-up rate divided by the
+    /// best reference's start-up rate.
     pub(super) ratio: f64,
     pub(super) start: f64,
 }
@@ -31,11 +31,11 @@ impl Verdict {
         }
     }
 
-    /// Requires a rate of at least `least`.
+    /// Requires `mbps` to be at least `least`.
     fn rate(&mut self, what: &str, mbps: f64, least: f64) {
         let ratio = if least > 0.0 { mbps / least } else { 1.0 };
         self.ratio = self.ratio.min(ratio);
-        self.want(ratio >= 1.0, || format!("{what} {mbps:.3} of {least:.3} Mbit/s"));
+        self.want(ratio >= 1.0, || format!("{what} {mbps:.3}, minimum {least:.3} Mbit/s"));
     }
 }
 
@@ -57,20 +57,22 @@ pub(super) fn verdict(c: &Criterion, point: &Point, label: &str, runs: &Runs) ->
             let best = cubic.delivered.max(bbr.delivered);
             v.ratio = own.delivered * c.app / best.max(1e-9);
             v.want(v.ratio >= 1.0, || {
-                format!("delivered {:.1} % of {:.1} %", own.delivered * 100.0, best * 100.0)
+                format!("delivered {:.1} %, the best reference {:.1} %", own.delivered * 100.0, best * 100.0)
             });
             let least = cubic.app_p95_ms.min(bbr.app_p95_ms);
             let most = c.app * least + (bound - c.delay * queueing(bbr));
-            v.want(own.app_p95_ms <= most, || format!("p95 {:.1} ms, at most {most:.1}", own.app_p95_ms));
+            v.want(own.app_p95_ms <= most, || {
+                format!("p95 of latency {:.1} ms, limit {most:.1}", own.app_p95_ms)
+            });
             if point.adapts() {
                 let in_time = [cubic, bbr].into_iter().filter(|f| f.app_p95_ms <= most);
-                v.rate("video", first(own), c.rate * in_time.map(first).fold(0.0, f64::max));
+                v.rate("rate of the video", first(own), c.rate * in_time.map(first).fold(0.0, f64::max));
             }
         }
         Company::Alone | Company::Short => {
             let most = c.app * cubic.short_p95_ms.max(bbr.short_p95_ms);
             v.want(own.short_p95_ms <= most, || {
-                format!("short flows {:.1} ms, at most {most:.1}", own.short_p95_ms)
+                format!("p95 of short flows' completion {:.1} ms, limit {most:.1}", own.short_p95_ms)
             });
             if let Some(twin) = runs.get(twin(label)) {
                 v.rate("rate", first(own), c.twin_rate * first(twin));
@@ -80,9 +82,9 @@ pub(super) fn verdict(c: &Criterion, point: &Point, label: &str, runs: &Runs) ->
                 });
                 let most = c.twin * (twin.lost - point.own_loss).max(0.0) + c.few_lost;
                 let lost = own.lost - point.own_loss;
-                v.want(lost <= most, || format!("{:.2} % lost, at most {:.2}", lost * 100.0, most * 100.0));
+                v.want(lost <= most, || format!("{:.2} % lost, limit {:.2}", lost * 100.0, most * 100.0));
             } else {
-                // Short flows overflow short queues, whatever the other flow does.
+                // Short flows overflow short queues regardless of the flow under test.
                 let least = cubic.lost.min(bbr.lost) - point.own_loss;
                 let limit = if point.company == Company::Short { c.lost.max(least) } else { c.lost };
                 let fits = |f: &&Figures| f.lost - point.own_loss <= limit && queueing(f) <= bound;
@@ -98,19 +100,19 @@ pub(super) fn verdict(c: &Criterion, point: &Point, label: &str, runs: &Runs) ->
         Company::Own(_) => {
             let alone = runs.get(&format!("{label}-alone"))?;
             let total = |f: &Figures| f.mbps.iter().sum::<f64>();
-            v.rate("together", total(own), c.rate * first(alone));
+            v.rate("rate of all flows", total(own), c.rate * first(alone));
             let others = jain(cubic).max(jain(bbr)) - c.jain_below;
             let least = if point.unequal() { others.min(c.jain) } else { c.jain };
-            v.want(jain(own) >= least, || format!("Jain {:.2}, at least {least:.2}", jain(own)));
+            v.want(jain(own) >= least, || format!("Jain's index {:.2}, minimum {least:.2}", jain(own)));
         }
         Company::Tcp(others) => {
-            // The comparison is a run in which a flow of the competitors' kind replaces this flow. Each
-            // competitor must keep half of its rate there, and this flow must get half of the replacement's
-            // rate.
+            // In the comparison run, a flow of the competitors' kind replaces the flow under test. Each
+            // competitor must get at least half of its rate in the comparison run. The flow under test must
+            // get at least half of its replacement's rate.
             for (i, cc) in others.iter().enumerate() {
                 let kin = runs.get(*cc)?;
                 let rate = |f: &Figures| f.mbps.get(i + 1).copied().unwrap_or(0.0);
-                v.rate(&format!("left to {cc}"), rate(own), c.company * rate(kin));
+                v.rate(&format!("rate of competing {cc}"), rate(own), c.company * rate(kin));
             }
             let least = others.iter().filter_map(|cc| runs.get(*cc)).map(first).min_by(f64::total_cmp)?;
             v.rate("rate", first(own), c.company * least);
@@ -124,7 +126,7 @@ pub(super) fn verdict(c: &Criterion, point: &Point, label: &str, runs: &Runs) ->
     Some(v)
 }
 
-/// The TCP that a variant is compared with; empty for the best of all.
+/// The only TCP that a variant is compared with; empty if it is compared with the best reference.
 fn twin(label: &str) -> &'static str {
     match label {
         "ccid2" => "reno",
@@ -162,13 +164,14 @@ mod tests {
     #[test]
     fn alone_the_best_reference_that_keeps_the_limits_is_the_measure() {
         let p = point(Company::Alone);
-        // CUBIC's queue is too long, so BBR's rate counts; 1.5 * 4 + 3 + 2 packets of 1 ms are 11 ms.
+        // CUBIC's queue is too long, so the limit is relative to BBR's rate. The delay limit is 1.5 * 4 ms +
+        // 3 ms + 2 packets of 1 ms = 11 ms.
         let with = |own| runs(own, figures(&[10.0], 80.0, 0.0), figures(&[8.0], 24.0, 0.0));
         assert!(met(&p, &with(figures(&[7.3], 31.0, 0.019))));
         assert!(!met(&p, &with(figures(&[7.1], 31.0, 0.0))), "rate");
         assert!(!met(&p, &with(figures(&[9.0], 31.5, 0.0))), "delay");
         assert!(!met(&p, &with(figures(&[9.0], 24.0, 0.03))), "loss");
-        // BBR loses too much as well, so the limit is 80 % of the link.
+        // BBR loses too much as well, so the required rate is 80 % of the link's.
         let with = |own| runs(own, figures(&[10.0], 80.0, 0.0), figures(&[10.0], 24.0, 0.1));
         assert!(met(&p, &with(figures(&[8.1], 24.0, 0.0))) && !met(&p, &with(figures(&[7.9], 24.0, 0.0))));
     }
@@ -177,7 +180,7 @@ mod tests {
     fn a_video_has_the_rate_of_a_reference_in_time() {
         let p = Point { source: Some("kind = \"video\"".to_owned()), ..point(Company::Alone) };
         let with = |mbps, app_p95_ms| Figures { app_p95_ms, delivered: 1.0, ..figures(&[mbps], 24.0, 0.0) };
-        // CUBIC has a higher rate, but too late.
+        // CUBIC has a higher rate, but its latency is too high.
         let all = |own| runs(own, with(9.0, 900.0), with(4.0, 50.0));
         assert!(met(&p, &all(with(3.7, 55.0))));
         assert!(!met(&p, &all(with(3.5, 55.0))), "rate");
@@ -207,7 +210,7 @@ mod tests {
     fn company_keeps_half_of_what_its_own_kind_leaves_it() {
         let p = point(Company::Tcp(&["cubic"]));
         let with = |own| runs(own, figures(&[5.0, 5.0], 80.0, 0.0), figures(&[8.0, 2.0], 24.0, 0.0));
-        assert!(met(&p, &with(figures(&[7.4, 2.6], 90.0, 0.0))), "delay does not count with CUBIC");
+        assert!(met(&p, &with(figures(&[7.4, 2.6], 90.0, 0.0))), "delay is not judged next to CUBIC");
         assert!(!met(&p, &with(figures(&[7.6, 2.4], 20.0, 0.0))));
         assert!(!met(&p, &with(figures(&[2.4, 7.6], 20.0, 0.0))));
     }

@@ -14,7 +14,7 @@ use super::reordering::reordering;
 use super::video::viewing;
 use super::voip::voip_mos;
 
-/// Metrics of the first flow, over its whole time.
+/// Metrics of the first flow, from its start to its end.
 pub(super) fn metrics(
     plan: &Plan<'_>,
     run: &RunRecord,
@@ -26,7 +26,7 @@ pub(super) fn metrics(
     let span = (spec.start_s, end);
     let event = plan.scenario.events_s().last().copied().filter(|t| span.0 < *t && *t < span.1);
     if flow.kind == "short" {
-        // Its connections are not packets: other metrics of order and time have no meaning.
+        // The entries of this flow are connections instead of packets, so the other metrics have no meaning.
         let all = [("goodput_mbps", goodput_mbps(flow, &first, span)), ("cpu_s_per_gb", cpu_s_per_gb(run))];
         return all.into_iter().filter_map(|(name, value)| Some((name, value?))).collect();
     }

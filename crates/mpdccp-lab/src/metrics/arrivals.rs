@@ -13,13 +13,13 @@ pub(super) struct Delivery {
     pub(super) seq: u64,
     /// Seconds since t = 0.
     pub(super) at: f64,
-    /// From sending to delivery, milliseconds; `None` if the sending was not seen.
+    /// Time from sending to delivery, milliseconds; `None` if the send time is unknown.
     pub(super) latency_ms: Option<f64>,
-    /// Counted like the flow's `bytes`.
+    /// Size, counted like the flow's `bytes`.
     pub(super) bytes: u32,
 }
 
-/// The first delivery of each packet, by time.
+/// The first delivery of each packet, in order of time.
 pub(super) fn arrivals(run: &RunRecord, flow: &FlowRecord) -> Vec<Delivery> {
     let mut seen = HashSet::new();
     let first = flow.received.iter().filter(|p| seen.insert(p.seq));

@@ -1,4 +1,4 @@
-//! The longest silence.
+//! The longest time without a delivery.
 
 use super::arrivals::Delivery;
 
@@ -19,7 +19,7 @@ mod tests {
     fn between_deliveries_and_before_the_end() {
         let first = at_times(&[(1.0, 1), (1.25, 1), (3.0, 1), (3.5, 1)]);
         assert_eq!(longest_gap_ms(&first, 4.0), Some(1750.0));
-        assert_eq!(longest_gap_ms(&first, 6.0), Some(2500.0), "it ended in silence");
+        assert_eq!(longest_gap_ms(&first, 6.0), Some(2500.0), "the longest gap is at the end");
         assert_eq!(longest_gap_ms(&[], 6.0), None);
     }
 }

@@ -1,11 +1,12 @@
-//! Goodput: bytes received by the application, each once (RFC 2647 section 3.17).
+//! Goodput: bytes received by the application, without duplicates (RFC 2647 section 3.17).
 
 use crate::record::FlowRecord;
 
 use super::arrivals::Delivery;
 
-/// Mbit/s between `from` and `to` seconds: for TCP, the bytes read in order; otherwise the first copy of each
-/// packet. Packets in flight at `to` do not count: they would make a long queue look like a fast link.
+/// Goodput in Mbit/s between `from` and `to` seconds. For TCP the bytes read in order count, otherwise the
+/// first copy of each packet. Packets in flight at `to` do not count, because they would make a long queue
+/// look like a fast link.
 pub(super) fn goodput_mbps(flow: &FlowRecord, first: &[Delivery], (from, to): (f64, f64)) -> Option<f64> {
     let bytes = match flow.stream_bytes {
         Some(bytes) => bytes,

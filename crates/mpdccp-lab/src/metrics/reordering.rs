@@ -5,17 +5,18 @@ use super::arrivals::Delivery;
 /// Reordering of a flow's arrivals, without duplicates.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub(super) struct Reordering {
-    /// The 95th percentile and the maximum of the extent of reordered packets: number of arrivals since the
-    /// first one with a larger number (RFC 4737 section 4.2.2). Zero without reordering.
+    /// The 95th percentile and the maximum of the reordering extent; zero without reordering. The extent of a
+    /// reordered packet is the number of arrivals since the first arrival with a larger sequence number (RFC
+    /// 4737 section 4.2.2).
     pub(super) extent_p95: f64,
     pub(super) extent_max: f64,
     /// Percentage of displaced arrivals (1 minus the density at 0, RFC 5236).
     pub(super) displaced_pct: f64,
-    /// Mean of all arrivals' absolute displacement.
+    /// Mean absolute displacement over all arrivals.
     pub(super) displacement: f64,
 }
 
-/// `None` without arrivals.
+/// Measures the reordering; `None` without arrivals.
 pub(super) fn reordering(first: &[Delivery]) -> Option<Reordering> {
     if first.is_empty() {
         return None;
@@ -34,10 +35,10 @@ pub(super) fn reordering(first: &[Delivery]) -> Option<Reordering> {
     })
 }
 
-/// For each reordered packet, the number of arrivals since the first one with a larger number.
+/// The extent of each reordered packet: the number of arrivals since the first arrival with a larger number.
 fn extents(seqs: &[u64]) -> Vec<usize> {
-    // Arrivals that had the largest number up to then, in ascending order. The first one larger than any
-    // given number is always among them.
+    // Arrivals with a larger number than all arrivals before them, in ascending order. For any number, the
+    // first arrival with a larger number is one of these.
     let mut records: Vec<(u64, usize)> = Vec::new();
     let mut out = Vec::new();
     for (i, seq) in seqs.iter().enumerate() {
@@ -49,8 +50,8 @@ fn extents(seqs: &[u64]) -> Vec<usize> {
     out
 }
 
-/// Displacement of each arrival from its position among the received packets: lost packets have no position
-/// (RFC 5236).
+/// Distance of each arrival from its position in the sorted list of received packets. Lost packets have no
+/// position (RFC 5236).
 fn displacements(seqs: &[u64]) -> Vec<u64> {
     let mut in_order = seqs.to_vec();
     in_order.sort_unstable();
@@ -68,9 +69,9 @@ mod tests {
 
     #[test]
     fn extents_as_in_the_example_of_rfc_4737() {
-        // Section 7.3, table 2: 4 arrives after 5 to 8; extent 4.
+        // RFC 4737 section 7.3, table 2: packet 4 arrives after packets 5 to 8, so its extent is 4.
         assert_eq!(extents(&[1, 2, 3, 5, 6, 7, 8, 4, 9, 10]), [4]);
-        // Table 3: 4, 5, 6 arrive after 7 to 10.
+        // Table 3: packets 4, 5 and 6 arrive after packets 7 to 10.
         assert_eq!(extents(&[1, 2, 3, 7, 8, 9, 10, 4, 5, 6, 11]), [4, 5, 6]);
     }
 
@@ -79,7 +80,7 @@ mod tests {
         assert_eq!(displacements(&[1, 4, 2, 5, 3, 6, 7, 8]), [0, 2, 1, 1, 2, 0, 0, 0]);
         let r = reordering(&arrivals(&[1, 4, 2, 5, 3, 6, 7, 8])).unwrap();
         assert_eq!((r.displaced_pct, r.displacement), (50.0, 0.75));
-        // 2 arrives one position after 4, and 3 arrives three after it.
+        // Packet 2 arrives one position after packet 4, and packet 3 three positions after packet 4.
         assert_eq!((r.extent_p95, r.extent_max), (3.0, 3.0));
     }
 

@@ -11,26 +11,26 @@ const SEGMENT: f64 = 2.0;
 const AHEAD: f64 = 30.0;
 /// Fraction of the measured rate that the player uses.
 const CAUTION: f64 = 0.8;
-/// Number of recent segments whose rates count, by harmonic mean.
+/// The player estimates the rate as the harmonic mean over this many recent segments.
 const LOOKS_AT: usize = 3;
 
-/// A viewing.
+/// Quality of one playback.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub(super) struct Viewing {
     /// Seconds from the flow's start to the first picture.
     pub(super) startup_s: f64,
-    /// Interruptions after it, and their total duration.
+    /// Number of interruptions after the first picture, and their total duration in seconds.
     pub(super) stalls: u32,
     pub(super) stalled_s: f64,
-    /// Mean bit rate of the segments.
+    /// Mean bit rate of the segments, Mbit/s.
     pub(super) mbps: f64,
 }
 
-/// `None` if not even the first segment arrived between `from` and `to` seconds.
+/// Plays the video; `None` if not even the first segment arrived between `from` and `to` seconds.
 pub(super) fn viewing(first: &[Delivery], (from, to): (f64, f64)) -> Option<Viewing> {
     let mut v = Viewing::default();
     let mut rates: Vec<f64> = Vec::new();
-    // Video downloaded, and played until `played_at`; seconds.
+    // Seconds of video downloaded, and seconds of video played by `played_at`.
     let (mut media, mut played, mut played_at) = (0.0, 0.0, from);
     let (mut now, mut next, mut bits) = (from, 0, 0.0);
     let mut started = false;
@@ -41,7 +41,8 @@ pub(super) fn viewing(first: &[Delivery], (from, to): (f64, f64)) -> Option<View
         let mut got = 0.0;
         while got < need {
             let Some(d) = first.get(next).filter(|d| d.at < to) else {
-                // End of the measurement: the buffer plays out, and a stall after it counts.
+                // The measurement ends. The buffer plays to its end; if it ends early, this counts as a
+                // stall.
                 if started {
                     stall(&mut v, media - played, to - played_at);
                     v.mbps = bits / (media / SEGMENT);
@@ -66,12 +67,12 @@ pub(super) fn viewing(first: &[Delivery], (from, to): (f64, f64)) -> Option<View
         }
         played_at = now;
         media += SEGMENT;
-        // The buffer is full: the next request waits, and bytes that arrive meanwhile are not used.
+        // If the buffer is full, the next request waits. Bytes that arrive in this time are not used.
         now += (media - played - AHEAD).max(0.0);
     }
 }
 
-/// Accounts for `passed` seconds with `buffered` seconds of video.
+/// Counts a stall if `passed` seconds passed and only `buffered` seconds of video were available.
 fn stall(v: &mut Viewing, buffered: f64, passed: f64) {
     if passed > buffered + 1e-9 {
         v.stalls += 1;
@@ -79,7 +80,7 @@ fn stall(v: &mut Viewing, buffered: f64, passed: f64) {
     }
 }
 
-/// The highest bit rate below the cautious estimate.
+/// Index of the highest bit rate that is at most [`CAUTION`] times the estimated rate.
 fn level(rates: &[f64]) -> usize {
     let recent = &rates[rates.len().saturating_sub(LOOKS_AT)..];
     let harmonic = recent.len() as f64 / recent.iter().map(|r| 1.0 / r).sum::<f64>();
@@ -105,7 +106,8 @@ mod tests {
     #[test]
     fn a_steady_flow_plays_without_a_stall_at_the_rung_below_it() {
         let v = viewing(&flow(60.0, |_| 4.0), (0.0, 60.0)).unwrap();
-        // The first segment has the lowest bit rate: 0.8 Mbit at 4 Mbit/s. All others fit into 3.2 Mbit/s.
+        // The first segment has the lowest bit rate: it is 0.8 Mbit long and takes 0.2 s at 4 Mbit/s. The bit
+        // rates of all other segments are at most 3.2 Mbit/s.
         assert!((v.startup_s - 0.2).abs() < 1e-6, "{v:?}");
         assert_eq!((v.stalls, v.stalled_s), (0, 0.0));
         assert!(v.mbps > 1.9 && v.mbps < 2.0, "{v:?}");
@@ -113,14 +115,14 @@ mod tests {
 
     #[test]
     fn an_outage_longer_than_the_buffer_stalls_once() {
-        // 0.8 Mbit/s: each segment of 0.4 Mbit/s takes 1 s for 2 s of video; from 6.1 s on nothing arrives
-        // for 20 s.
+        // At 0.8 Mbit/s, a segment (2 s of video at 0.4 Mbit/s) takes 1 s. From 6.1 s on, nothing arrives for
+        // 20 s.
         let all: Vec<Delivery> =
             flow(60.0, |_| 0.8).into_iter().filter(|d| !(6.1..26.1).contains(&d.at)).collect();
         let v = viewing(&all, (0.0, 60.0)).unwrap();
         assert!((v.startup_s - 1.0).abs() < 0.02, "{v:?}");
-        // At 6 s there are six segments, 12 s of video, of which 5 s have played: it lasts to 13 s. The next
-        // arrives at 27 s.
+        // At 6 s, six segments (12 s of video) have arrived and 5 s have been played, so the video lasts to
+        // 13 s. The next segment arrives at 27 s.
         assert_eq!(v.stalls, 1, "{v:?}");
         assert!((v.stalled_s - 14.0).abs() < 0.1, "{v:?}");
         assert!((v.mbps - 0.4).abs() < 1e-9, "{v:?}");

@@ -3,17 +3,17 @@
 
 use super::arrivals::Delivery;
 
-/// Jitter buffer: packets are played this long after the fastest packet, milliseconds; later ones count as
-/// lost.
+/// Length of the jitter buffer in milliseconds. A packet that arrives more than this later than the fastest
+/// packet counts as lost.
 const BUFFER_MS: f64 = 60.0;
 /// Milliseconds of speech per packet.
 const FRAME_MS: f64 = 20.0;
-/// R of a call without delay and loss (G.107 defaults).
+/// Rating factor R of a call without delay and loss (G.107 defaults).
 const R0: f64 = 93.2;
 /// Packet-loss robustness factor (Bpl) of G.711 with concealment (G.113 appendix I), per cent; Ie is 0.
 const BPL: f64 = 25.1;
 
-/// MOS of `sent` packets.
+/// Mean opinion score of a call with `sent` packets.
 pub(super) fn voip_mos(first: &[Delivery], sent: usize) -> Option<f64> {
     let latencies = || first.iter().filter_map(|d| d.latency_ms);
     let fastest = latencies().min_by(f64::total_cmp)?;
@@ -22,16 +22,16 @@ pub(super) fn voip_mos(first: &[Delivery], sent: usize) -> Option<f64> {
     (sent > 0).then(|| mos(rating(play_out + FRAME_MS, 100.0 * (1.0 - played as f64 / sent as f64))))
 }
 
-/// R for a mouth-to-ear delay in milliseconds and a loss in per cent.
+/// The rating factor R for a mouth-to-ear delay in milliseconds and a loss in per cent.
 fn rating(delay: f64, loss: f64) -> f64 {
     // Cole and Rosenbluth's fit of G.107's delay impairment.
     let delayed = 0.024 * delay + 0.11 * (delay - 177.3).max(0.0);
-    // G.107 section 7.4, random loss.
+    // G.107 section 7.4, for random loss.
     let lost = 95.0 * loss / (loss + BPL);
     R0 - delayed - lost
 }
 
-/// G.107 annex B.
+/// Converts the rating factor R to a mean opinion score (G.107 annex B).
 fn mos(r: f64) -> f64 {
     if r <= 0.0 {
         1.0
@@ -53,7 +53,7 @@ mod tests {
 
     #[test]
     fn scores_of_ratings_as_g_107_has_them() {
-        // R of 93.2 is a MOS of 4.41 (G.107 table B.1's best), 80: 4.03, 70: 3.60, 50: 2.58.
+        // Table B.1 of G.107.
         for (r, score) in
             [(93.2, 4.409), (80.0, 4.024), (70.0, 3.597), (50.0, 2.575), (-1.0, 1.0), (101.0, 4.5)]
         {
@@ -63,17 +63,17 @@ mod tests {
 
     #[test]
     fn delay_and_loss_by_hand() {
-        // 100 ms: 93.2 - 2.4. 277.3 ms: 93.2 - 6.655 - 11.
+        // With a delay of 100 ms, R is 93.2 - 2.4; with 277.3 ms, R is 93.2 - 6.655 - 11.
         near(rating(100.0, 0.0), 90.8);
         near(rating(277.3, 0.0), 75.545);
-        // 5 %: 95 * 5 / 30.1 = 15.78.
+        // With 5 % of loss, R is lower by 95 * 5 / 30.1 = 15.78.
         near(rating(0.0, 5.0), 77.419);
     }
 
     #[test]
     fn late_packets_are_lost() {
-        // The fastest takes 20 ms, so packets over 80 ms are late: 1 of 4, and 1 of 5 is lost. Delay 100 ms,
-        // loss 40 %.
+        // The fastest packet takes 20 ms, so packets that take more than 80 ms are too late: 1 of the 4 that
+        // arrived. With 1 of 5 lost on the way, the loss is 40 %. The delay is 100 ms.
         let first = with_latencies(&[20.0, 80.0, 81.0, 40.0]);
         near(voip_mos(&first, 5).unwrap(), mos(90.8 - 95.0 * 40.0 / 65.1));
         assert_eq!(voip_mos(&[], 5), None);

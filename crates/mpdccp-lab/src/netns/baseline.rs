@@ -1,4 +1,5 @@
-//! Alternatives to the tunnel: none, the kernel's Multipath TCP, WireGuard, or any VPN started by commands.
+//! Transports to compare the tunnel with: the plain path, the kernel's Multipath TCP, WireGuard, or any VPN
+//! that shell commands start.
 
 use std::fs;
 use std::io::{Read, Write};
@@ -13,13 +14,13 @@ use crate::scenario::Baseline;
 use crate::tunnel_files::{CLIENT, SERVER, path_address};
 use crate::{LabError, Plan};
 
-/// Shows whether the kernel has Multipath TCP.
+/// Switch that exists only if the kernel supports Multipath TCP.
 const MPTCP_SWITCH: &str = "/proc/sys/net/mptcp/enabled";
 const WIREGUARD_PORT: u16 = 51_820;
-/// Time limit for a program to create its device.
+/// Time limit for a program to create its control socket.
 const PATIENCE: Duration = Duration::from_secs(5);
 
-/// Missing prerequisites of `baseline`, in words for the user.
+/// A message to the user that names a missing prerequisite of `baseline`, if any.
 pub(super) fn lacks(baseline: &Baseline) -> Option<String> {
     match baseline {
         Baseline::Mptcp {} if !Path::new(MPTCP_SWITCH).exists() => {
@@ -36,15 +37,15 @@ pub(super) fn lacks(baseline: &Baseline) -> Option<String> {
 
 pub(super) const WIREGUARD: &str = "wireguard-go";
 
-/// A running baseline; stopped when dropped.
+/// A running baseline. Dropping it stops its programs.
 pub(super) struct Running {
     processes: Vec<Process>,
-    /// Destination of its flows.
+    /// Destination address of the flows that it carries.
     pub(super) to: Ipv4Addr,
 }
 
 impl Running {
-    /// Starts the transport for the flows of `plan`; `paths` are the indices of the paths it may use.
+    /// Starts the transport for the flows of `plan`.
     pub(super) fn start(
         plan: &Plan<'_>,
         baseline: &Baseline,
@@ -104,23 +105,23 @@ impl Running {
         }
     }
 
-    /// Whether it needs time to come up.
+    /// Whether the transport needs time to come up.
     pub(super) fn must_come_up(&self) -> bool {
         !self.processes.is_empty()
     }
 
-    /// Returns an error if one of its programs has ended.
+    /// Returns an error if a program of the transport has ended.
     pub(super) fn check(&mut self) -> Result<(), LabError> {
         self.processes.iter_mut().try_for_each(Process::check)
     }
 
-    /// The last output of its programs.
+    /// The last lines of output of the transport's programs.
     pub(super) fn tails(&self) -> String {
         self.processes.iter().map(Process::tail).collect()
     }
 }
 
-/// Configures both ends for all paths: the server announces its other addresses.
+/// Configures Multipath TCP at both ends to use all paths. The server announces its other addresses.
 fn mptcp(client: &Namespace, server: &Namespace, used: &[usize]) -> Result<(), LabError> {
     for end in [client, server] {
         end.inside(|| {
@@ -134,7 +135,8 @@ fn mptcp(client: &Namespace, server: &Namespace, used: &[usize]) -> Result<(), L
     })
 }
 
-/// The two key pairs of RFC 7748 section 6.1, private and public: no secrets here.
+/// The two published key pairs of RFC 7748 section 6.1 (private, public). They need not be secret in an
+/// experiment.
 const ALICE: (&str, &str) = (
     "77076d0a7318a57d3c16c17251b26645df4c2f87ebc0992ab177fba51db92c2a",
     "8520f0098930a754748b7ddcb43ef75a0dbf3a0d26381af4eba4a98eaa9b4e6a",
@@ -149,7 +151,7 @@ struct End<'a> {
     namespace: &'a Namespace,
     address: Ipv4Addr,
     peer: Ipv4Addr,
-    /// The peer's address on the path.
+    /// Address of the peer on the path.
     far: Ipv4Addr,
     /// Own private key, and the peer's public key.
     keys: [&'static str; 2],
@@ -157,7 +159,7 @@ struct End<'a> {
 
 /// Starts `program` for one end and configures it through its socket (https://www.wireguard.com/xplatform/).
 fn wireguard(program: &Path, end: &End<'_>, dir: &Path) -> Result<Process, LabError> {
-    // Unique names: the sockets of all ends of all labs are in one directory.
+    // The name must be unique, because the sockets of all ends of all running labs are in one directory.
     let device = format!("wg{}-{}", std::process::id(), end.address.octets()[3]);
     let what = format!("WireGuard at {}", end.address);
     let log = dir.join(format!("{device}.log"));

@@ -1,5 +1,5 @@
-//! Any program as traffic: a shell command at each end, and taps where its packets enter and leave the
-//! transport.
+//! Traffic of external programs: a shell command runs at each end, and taps record the packets that enter and
+//! leave the transport.
 
 use std::net::{Ipv4Addr, SocketAddr};
 use std::path::{Path, PathBuf};
@@ -28,7 +28,7 @@ pub(super) struct Commands {
     dir: PathBuf,
     counters: Arc<Counters>,
     server: Option<Process>,
-    /// Taps where packets enter and leave.
+    /// Taps where packets enter and leave the transport.
     taps: [Tap; 2],
     output: Mutex<Option<String>>,
 }
@@ -46,8 +46,8 @@ fn start(
 }
 
 impl Commands {
-    /// Starts the server's command and the taps. Packets go from `from` to `to`, or in the other direction
-    /// for a reverse flow; packets that match `whose` count.
+    /// Starts the server's command and the taps. Packets go from `from` to `to`, or from `to` to `from` for a
+    /// reverse flow. The taps count packets that match `whose`.
     pub(super) fn start(
         spec: &FlowSpec,
         (client, server): (&Namespace, &Namespace),

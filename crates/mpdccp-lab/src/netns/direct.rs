@@ -1,5 +1,5 @@
-//! A plain DCCP connection instead of a tunnel: both ends are threads of this process, and records are
-//! datagrams.
+//! A plain DCCP connection instead of a tunnel. Both ends are threads of this process, and each record of the
+//! application is a datagram.
 
 use core::time::Duration;
 use std::net::{IpAddr, SocketAddr};
@@ -28,13 +28,13 @@ use crate::{LabError, Plan};
 use linkem_net::{Urgency, hurry};
 
 const SERVICE_CODE: u32 = u32::from_be_bytes(*b"mpLb");
-/// IPv4 and UDP headers.
+/// Bytes of the IPv4 and UDP headers.
 const OVERHEAD: u16 = 28;
 /// Interval of trace rows.
 const TRACE_EVERY: Duration = Duration::from_millis(10);
-/// Datagrams of a backlogged source in the sender's queue, as in the simulator.
+/// Number of datagrams that a backlogged source keeps in the sender's queue, as in the simulator.
 const BACKLOG: u32 = 4;
-/// Time from the end of the traffic to closing: queued packets leave meanwhile.
+/// Time from the end of the traffic to closing the connection. Queued packets are sent in this time.
 const LINGER: Duration = Duration::from_millis(1_000);
 
 /// A flow over a plain DCCP connection.
@@ -46,7 +46,7 @@ pub(super) struct Dccp {
     session: SessionConfig,
     counters: Arc<Counters>,
     receiver: Handle<Receiver>,
-    /// `None` once joined.
+    /// The thread; `None` after it was joined.
     thread: Option<JoinHandle<Result<Receiver, LabError>>>,
 }
 
@@ -74,7 +74,7 @@ impl Dccp {
                     listen(core, to, config)?;
                     Ok(receiver)
                 })?;
-                // After a failure no thread waits.
+                // Sending fails if `start` has already failed; then no thread waits for the handle.
                 let _ = ready.send(driver.handle());
                 driver.run().map_err(|e| LabError::failed("the DCCP receiver", e))
             })
@@ -213,7 +213,7 @@ fn connect(core: &mut Core, remote: SocketAddr, session: SessionConfig) -> Resul
 
 struct Receiver {
     flow: u16,
-    /// Return packets instead of counting them.
+    /// Whether the receiver returns packets instead of counting them.
     echo: bool,
     counters: Arc<Counters>,
     received: Vec<ReceivedPacket>,
@@ -252,23 +252,24 @@ struct Sender<'a> {
     over: &'a AtomicBool,
     session: SessionId,
     source: Box<dyn Source>,
-    /// Sizes of packets that are due.
+    /// Sizes of the packets that are due.
     sizes: Vec<usize>,
     to: Time,
     open: bool,
     next_trace: Time,
     sent: Sent,
-    /// Why the connection ended early.
+    /// Why the connection ended early, if it did.
     ended: Option<String>,
 }
 
 impl Sender<'_> {
-    /// Time at which the sender closes. A sender of echoed packets waits for the echoes instead and never closes.
+    /// Time at which the sender closes the connection. If the receiver echoes packets, the sender waits for the
+    /// echoes and never closes it.
     fn end(&self) -> Time {
         if self.flow.spec.echo { Time::MAX } else { self.to + LINGER }
     }
 
-    /// Due time of the next packet, if it is before the end.
+    /// Time at which the next packet is due, if this is before the end.
     fn due(&self) -> Option<Time> {
         self.source.next().filter(|due| *due < self.to)
     }
@@ -284,7 +285,7 @@ impl Sender<'_> {
         }
     }
 
-    /// Sends the packets that were due at `due`.
+    /// Sends the packets that are due at `due`.
     fn send_due(&mut self, core: &mut Core, due: Time) {
         self.sent.late_ns.push(u32::try_from(Clock.now().since(due).as_nanos()).unwrap_or(u32::MAX));
         let mut sizes = std::mem::take(&mut self.sizes);
@@ -293,7 +294,7 @@ impl Sender<'_> {
         self.sizes = sizes;
     }
 
-    /// Records a row of the trace, and the drops so far.
+    /// Records a row of the trace, and the number of drops so far.
     fn look(&mut self, core: &Core, now: Time) {
         let Some(status) = core.endpoint.status(now, self.session) else { return };
         let queue = &status.queue_stats;

@@ -8,12 +8,11 @@ use crate::LabError;
 
 /// Checks all prerequisites of the backend.
 ///
-/// # Errors
-/// Lists every missing prerequisite, with the way to get it.
+/// # Errors The error lists every missing prerequisite, and says how to get each.
 pub fn check() -> Result<(), LabError> {
     let mut missing = Vec::new();
     if !rustix::process::geteuid().is_root() {
-        missing.push("root rights for network namespaces: use sudo".to_owned());
+        missing.push("root privileges for network namespaces: use sudo".to_owned());
     }
     let ip = Command::new("ip").arg("-V").stdout(Stdio::null()).stderr(Stdio::null()).status();
     if ip.is_err() {
@@ -27,7 +26,7 @@ pub fn check() -> Result<(), LabError> {
             "/dev/net/tun: load the kernel module (modprobe tun); in a container, pass the device in (--device /dev/net/tun)"
                 .to_owned(),
         ),
-        // Without root, the reason has already been given.
+        // Without root, opening the device fails for a reason that the list already names.
         Err(_) if !missing.is_empty() => {}
         Err(e) => missing.push(format!("/dev/net/tun: {e}; in a container, add the capability NET_ADMIN")),
     }

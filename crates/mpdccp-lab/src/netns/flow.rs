@@ -1,4 +1,4 @@
-//! A running flow: its sender, its receiver, and their records.
+//! Common interface of running flows: sender, receiver, and their records.
 
 use std::sync::atomic::{AtomicBool, AtomicU64};
 
@@ -8,16 +8,17 @@ use super::world::Namespace;
 use crate::LabError;
 use crate::record::{FlowRecord, ReceivedPacket, SentPacket, TcpCounters, TraceRow};
 
-/// Counters of a running flow for other threads.
+/// Counters of a running flow that other threads read.
 #[derive(Debug, Default)]
 pub(super) struct Counters {
-    /// Tells the receiver to end.
+    /// Set to stop the receiver.
     pub(super) stop: AtomicBool,
     /// Bytes received so far, counted like [`SentPacket::bytes`].
     pub(super) bytes: AtomicU64,
-    /// Latency of the last packet.
+    /// Latency of the last packet received.
     pub(super) latency_ns: AtomicU64,
-    /// Packets dropped by the sender's queue so far, for adaptive sources; updated about once a second.
+    /// Packets dropped by the sender's queue so far, which adaptive sources need. Updated about once per
+    /// second.
     pub(super) dropped: AtomicU64,
 }
 
@@ -26,13 +27,13 @@ pub(super) struct Counters {
 pub(super) struct Sent {
     /// See [`FlowRecord::sent`].
     pub(super) packets: Vec<SentPacket>,
-    /// Returned packets, if the server echoes.
+    /// Packets that the server returned, if it echoes.
     pub(super) echoed: Vec<ReceivedPacket>,
     /// See [`FlowRecord::lateness_ns`].
     pub(super) late_ns: Vec<u32>,
     /// See [`FlowRecord::dropped_at_sender`].
     pub(super) dropped: Option<u64>,
-    /// Planned end.
+    /// Planned end of sending.
     pub(super) until: Time,
     /// See [`FlowRecord::stream_bytes`], if the sender knows it.
     pub(super) stream_bytes: Option<u64>,
@@ -40,7 +41,7 @@ pub(super) struct Sent {
     pub(super) tcp: Option<TcpCounters>,
     /// See [`FlowRecord::streams`].
     pub(super) streams: Option<u64>,
-    /// See [`crate::RunRecord::trace`], if the sender itself is a DCCP connection.
+    /// See [`crate::RunRecord::trace`]; empty unless the sender is a plain DCCP connection.
     pub(super) trace: Vec<TraceRow>,
 }
 
@@ -49,7 +50,8 @@ pub(super) trait Flow: Send + Sync {
     /// Counters for the live view.
     fn counters(&self) -> &Counters;
 
-    /// Sends from inside `client`, on the calling thread, until `to` or until `over` is set.
+    /// Sends from inside `client` between `from` and `to`, on the calling thread, and stops early when `over`
+    /// is set.
     fn send(&self, client: &Namespace, from: Time, to: Time, over: &AtomicBool) -> Result<Sent, LabError>;
 
     /// Stops the receiver and combines both records.

@@ -1,4 +1,4 @@
-//! A path: a thread that runs a cable between two TUN devices and records every packet.
+//! A path: a thread that emulates a link between two TUN devices and records every packet.
 
 use core::time::Duration;
 use std::collections::HashMap;
@@ -36,13 +36,13 @@ pub(super) struct RunningLink {
     pub(super) shared: Arc<Shared>,
     /// Indices of the paths that it carries.
     pub(super) places: Vec<usize>,
-    /// `None` once joined.
+    /// The thread; `None` after it was joined.
     thread: Option<JoinHandle<Result<Vec<PathRecord>, LabError>>>,
 }
 
 impl RunningLink {
-    /// Starts a link between `client` and `server` that carries these paths; the first path owns it.
-    /// `farther`: additional delay of some flows, by server port.
+    /// Starts a link between `client` and `server` that carries these paths. The link has the properties of
+    /// the first path. `farther` is the additional delay of some flows, by server port.
     pub(super) fn start(
         paths: &[(usize, &PathSpec)],
         farther: &HashMap<u16, Duration>,
@@ -77,12 +77,12 @@ impl RunningLink {
         Ok(RunningLink { shared, places, thread: Some(thread) })
     }
 
-    /// Sets t = 0, which must be far enough ahead for the thread to notice.
+    /// Sets the time of t = 0. It must lie far enough in the future for the thread to notice it in time.
     pub(super) fn set_start(&self, start: Time) {
         self.shared.start.store(start.as_nanos(), Ordering::Relaxed);
     }
 
-    /// Stops the link and returns its records of each path.
+    /// Stops the link, and returns the record of each of its paths.
     pub(super) fn finish(mut self) -> Result<Vec<PathRecord>, LabError> {
         self.shared.stop.store(true, Ordering::Relaxed);
         match self.thread.take().map(JoinHandle::join) {
@@ -102,13 +102,14 @@ impl Drop for RunningLink {
 }
 
 impl Recorder for LinkRecord {
-    /// Index in `packets`.
+    /// Index of the packet in `packets`.
     type Mark = usize;
 
     fn on_packet(&mut self, now: Time, packet: &[u8]) -> usize {
         self.packets.push(LinkPacket {
             entered: now,
-            // Lost until it arrives at the other end. A packet that the kernel refuses there stays lost.
+            // The packet counts as lost until it arrives at the other end. If the kernel refuses it there, it
+            // stays lost.
             fate: Fate::Lost,
             bytes: packet.len() as u32,
             data: Tag::read(packet).map(|tag| (tag.flow, tag.seq)),
@@ -143,15 +144,15 @@ impl Recorder for LinkRecord {
     }
 }
 
-/// Watches one direction of a link, with separate records of its paths.
+/// Watches one direction of a link, and keeps separate records for the link's paths.
 struct Watch {
-    /// From server to client.
+    /// Whether the direction is from server to client.
     reverse: bool,
-    /// By path index.
+    /// The records, each with the index of its path.
     records: Vec<(usize, LinkRecord)>,
-    /// Extra distance of flows' other ends, by server port.
+    /// Additional delay of some flows, by server port.
     farther: HashMap<u16, Duration>,
-    /// Path of the newest packet.
+    /// Index of the newest packet's path in `records`.
     latest: usize,
 }
 
@@ -162,7 +163,7 @@ impl Watch {
 }
 
 impl Recorder for Watch {
-    /// Indices of path and packet in the records.
+    /// Indices of the path and of the packet in the records.
     type Mark = (usize, usize);
 
     fn on_packet(&mut self, now: Time, packet: &[u8]) -> (usize, usize) {
@@ -198,13 +199,13 @@ impl Recorder for Watch {
 }
 
 struct Path {
-    /// Names of its paths.
+    /// Names of the link's paths.
     names: Vec<String>,
-    /// Client to server, server to client.
+    /// The two directions of the link, client to server and server to client.
     cable: Cable<Watch>,
-    /// State of the link from each time on, seconds after t = 0.
+    /// State of the link after each event. Times are seconds after t = 0.
     events: Vec<(f64, [LinkKeys; 2])>,
-    /// Initial state.
+    /// State of the link at t = 0.
     begin: [LinkKeys; 2],
     shared: Arc<Shared>,
 }
@@ -232,7 +233,7 @@ impl Path {
             .collect())
     }
 
-    /// Time of event `index`, if known.
+    /// Time of event `index`; `None` while t = 0 is unknown, or without such an event.
     fn event_at(&self, index: usize) -> Option<Time> {
         let start = Some(self.shared.start.load(Ordering::Relaxed)).filter(|start| *start > 0)?;
         let (at_s, _) = self.events.get(index)?;

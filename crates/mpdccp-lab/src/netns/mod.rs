@@ -1,9 +1,9 @@
-//! The namespace backend: the real program and the real kernel over links this process emulates.
+//! The namespace backend runs the real program on the real kernel, over links that this process emulates.
 //!
-//! There are two namespaces, client and server. Each path is a pair of TUN devices, one in each namespace; a
-//! thread of this process runs [`mpdccp_linkem`] between them in real time. Both tunnel ends are processes of
-//! the program itself; traffic comes from threads inside the namespaces. All times are on CLOCK_MONOTONIC, so
-//! they are comparable.
+//! There are two namespaces, client and server. Each path is a pair of TUN devices, one in each namespace. A
+//! thread of this process runs [`mpdccp_linkem`] between the two devices in real time. Each end of the tunnel
+//! is a process of the program. Threads inside the namespaces generate the traffic. All times are from
+//! CLOCK_MONOTONIC, so they are comparable.
 
 mod baseline;
 mod command;

@@ -1,5 +1,5 @@
-//! The simulator's TCP model over UDP datagrams, for transports that the kernel lacks: for example, a sender
-//! that declares a packet lost after three later packets despite reordering, like QUIC.
+//! Runs the simulator's TCP model over UDP datagrams, for loss detection that the kernel's TCP lacks. An
+//! example is a sender that, like QUIC, declares a packet lost after three later packets despite reordering.
 
 use std::net::{Ipv4Addr, SocketAddr, UdpSocket};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -19,12 +19,13 @@ use crate::sim::tcp::segment::{self, Segment};
 use crate::sim::tcp::{self, Rule, Tcp};
 use linkem_net::{Urgency, hurry};
 
-/// The model writes whole IP packets; the kernel adds its own IP header, and a UDP header takes TCP's place.
+/// Bytes of the IP header at the start of the model's packets. The model writes whole IP packets. Here the
+/// kernel writes the IP header, and a UDP header replaces the TCP header.
 const IP_HEADER: usize = 20;
 const UDP_HEADER: u16 = 8;
 const BUFFER: usize = 4 << 20;
 
-/// One bulk flow, both ends.
+/// Both ends of one bulk flow.
 pub(super) struct Modelled {
     spec: FlowSpec,
     index: u16,
@@ -50,7 +51,8 @@ impl Modelled {
         self.spec.cc.as_deref().unwrap_or_default()
     }
 
-    /// The next packet of the model for `side`, if any; the server learns the client's address from it.
+    /// Receives a packet of the model, if there is one. `peer` becomes its sender: the server learns the
+    /// client's address from it.
     fn receive(
         &self,
         socket: &UdpSocket,
@@ -96,7 +98,7 @@ impl Flow for Modelled {
                     Side::Client => (&socket, peers[0]),
                     Side::Server => (&self.server, peers[1]),
                 };
-                // A packet that the kernel refuses (no route, no buffer) is lost.
+                // A packet that the kernel refuses (no route, no buffer) counts as lost.
                 peer.map(|peer| socket.send_to(&out.packet[IP_HEADER..], peer));
             }
             let wait = tcp.next_timeout().map_or(NAP, |at| at.since(Clock.now()).min(NAP));
@@ -149,7 +151,7 @@ fn socket(port: u16) -> Result<UdpSocket, LabError> {
     open().map_err(|e: std::io::Error| LabError::failed("a modelled flow's socket", e))
 }
 
-/// MTU of the interface towards `to`.
+/// MTU of the interface through which `client` reaches `to`.
 fn mtu(client: &Namespace, to: SocketAddr) -> Result<u16, LabError> {
     let told = |args: &[&str], key: &str| {
         let text = ip(&[&["-n", client.name.as_str(), "-j"], args].concat())?;

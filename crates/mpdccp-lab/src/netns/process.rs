@@ -1,4 +1,4 @@
-//! Processes of the program inside a namespace.
+//! Processes inside a namespace.
 
 use core::time::Duration;
 use std::fs::File;
@@ -17,18 +17,18 @@ use linkem_net::{Urgency, hurry};
 /// Ticks per second in the kernel's process statistics.
 const USER_HZ: f64 = 100.0;
 
-/// A process, ended when dropped.
+/// A process. Dropping it ends the process.
 #[derive(Debug)]
 pub(super) struct Process {
     what: String,
     child: Child,
     log: PathBuf,
-    /// Dropping it ends the thread that started the child.
+    /// The thread that started the child ends when this sender is dropped.
     _keeper: mpsc::Sender<()>,
 }
 
-/// `ip`, killed by the kernel as soon as the thread that starts it ends, for any reason. Without `setpriv`,
-/// only the reaper cleans up.
+/// The command `ip`, run so that the kernel kills the process when the thread that started it ends for any
+/// reason. If the program `setpriv` is missing, only the reaper cleans up.
 fn ip_that_dies_with_us() -> Command {
     let Some(setpriv) = find("setpriv") else { return Command::new("ip") };
     let mut command = Command::new(setpriv);
@@ -37,7 +37,7 @@ fn ip_that_dies_with_us() -> Command {
 }
 
 impl Process {
-    /// Starts `program` inside `namespace` with its output in `log`.
+    /// Starts `program` inside `namespace`, and writes the program's output to `log`.
     pub(super) fn start(
         namespace: &Namespace,
         what: &str,
@@ -48,7 +48,8 @@ impl Process {
         let failed = |e| LabError::failed(format!("starting the {what}"), e);
         let out = File::create(log).map_err(failed)?;
         let err = out.try_clone().map_err(failed)?;
-        // Each of these programs executes the next one, so the process ID does not change.
+        // `setpriv` and `ip` replace themselves by the program that they start, so the process ID does not
+        // change.
         let mut command = ip_that_dies_with_us();
         command
             .args(["netns", "exec", &namespace.name])
@@ -57,12 +58,12 @@ impl Process {
             .stdin(Stdio::null())
             .stdout(out)
             .stderr(err)
-            // Ctrl-C is for the lab, which ends the process itself.
+            // A separate process group, so that Ctrl-C reaches only the lab, which then ends this process.
             .process_group(0);
         let (keeper, over) = mpsc::channel::<()>();
         let (told, child) = mpsc::channel();
-        // Priority is inherited: a thread with this priority starts the process, and the process ends with
-        // this thread.
+        // The process inherits its priority from the thread that starts it. The process ends when this thread
+        // ends.
         let spawn = move || {
             hurry(Urgency::Tunnel);
             let _ = told.send(command.spawn());
@@ -73,7 +74,7 @@ impl Process {
         Ok(Process { what: what.to_owned(), child, log: log.to_owned(), _keeper: keeper })
     }
 
-    /// Returns an error with the last lines of output if it has ended.
+    /// If the process has ended, returns an error with its last lines of output.
     pub(super) fn check(&mut self) -> Result<(), LabError> {
         match self.child.try_wait() {
             Ok(None) => Ok(()),
@@ -84,30 +85,30 @@ impl Process {
         }
     }
 
-    /// Whether it has ended successfully; `None` while it runs.
+    /// Whether the process ended successfully; `None` while it runs.
     pub(super) fn ended(&mut self) -> Option<bool> {
         self.child.try_wait().ok().flatten().map(|status| status.success())
     }
 
-    /// Its whole output.
+    /// The whole output of the process.
     pub(super) fn output(&self) -> String {
         String::from_utf8_lossy(&std::fs::read(&self.log).unwrap_or_default()).into_owned()
     }
 
-    /// The last lines of its output.
+    /// The last lines of the process's output.
     pub(super) fn tail(&self) -> String {
         let text = std::fs::read_to_string(&self.log).unwrap_or_default();
         let lines: Vec<&str> = text.lines().collect();
         lines[lines.len().saturating_sub(10)..].iter().map(|line| format!("    {line}\n")).collect()
     }
 
-    /// CPU time used so far, seconds; `None` once it is gone.
+    /// CPU time in seconds that the process has used so far; `None` after its end.
     pub(super) fn cpu_s(&self) -> Option<f64> {
         let stat = std::fs::read_to_string(format!("/proc/{}/stat", self.child.id())).ok()?;
         Some(cpu_ticks(&stat)? as f64 / USER_HZ)
     }
 
-    /// Asks it to end, and kills it after a while.
+    /// Asks the process to end, and kills it if it does not end in time.
     pub(super) fn end(&mut self) {
         const PATIENCE: Duration = Duration::from_secs(3);
         if let Some(pid) = i32::try_from(self.child.id()).ok().and_then(Pid::from_raw)
@@ -127,8 +128,8 @@ impl Process {
     }
 }
 
-/// User and system time from a line of `/proc/PID/stat`: fields 14 and 15. The second field is a name in
-/// parentheses, which may contain anything.
+/// User and system time, which are fields 14 and 15 of a line of `/proc/PID/stat`. The second field is a name
+/// in parentheses, which may contain any characters.
 fn cpu_ticks(stat: &str) -> Option<u64> {
     let (_, fields) = stat.rsplit_once(')')?;
     let mut fields = fields.split_whitespace().skip(11);
@@ -142,7 +143,7 @@ impl Drop for Process {
     }
 }
 
-/// A program by path, or by name in PATH.
+/// Finds a program by its path, or by its name in the directories of PATH.
 pub(super) fn find(program: &str) -> Option<PathBuf> {
     let named = PathBuf::from(program);
     if program.contains('/') {

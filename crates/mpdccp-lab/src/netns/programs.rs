@@ -1,4 +1,4 @@
-//! External programs that a run depends on: those of its baseline and command flows.
+//! Identifies the external programs that a run depends on: those of the baseline and of command flows.
 
 use std::collections::{BTreeMap, HashMap};
 use std::io::Read;
@@ -17,7 +17,7 @@ use crate::{Plan, code};
 /// Time limit for a program to print its version.
 const PATIENCE: Duration = Duration::from_secs(1);
 
-/// The kernel, and every program named in commands of `plan`, each with its version and a hash of its file.
+/// Release of the kernel, and version and file hash of every program named in commands of `plan`.
 pub(super) fn made_by(plan: &Plan<'_>) -> BTreeMap<String, String> {
     let mut all = BTreeMap::from([("kernel".to_owned(), kernel().unwrap_or_else(|| "unknown".to_owned()))]);
     let mut commands: Vec<String> = match &plan.variant.baseline {
@@ -44,7 +44,7 @@ fn words(command: &str) -> impl Iterator<Item = &str> {
     command.split(separates).filter(|word| !word.is_empty() && !word.starts_with('-'))
 }
 
-/// Version and hash, cached.
+/// Version and file hash of a program. The result is cached.
 fn identity(program: &Path) -> String {
     static KNOWN: LazyLock<Mutex<HashMap<PathBuf, String>>> = LazyLock::new(Mutex::default);
     let look = || {
@@ -57,7 +57,7 @@ fn identity(program: &Path) -> String {
     }
 }
 
-/// The first line of its version output, if it supports that.
+/// The first line that the program prints as its version; `None` if it does not print any.
 fn version(program: &Path) -> Option<String> {
     let mut command = Command::new(program);
     let mut child = command

@@ -1,4 +1,4 @@
-//! Cleans up after a lab that was killed, such as by `kill -9`.
+//! Cleans up after a lab that was killed, for example by `kill -9`.
 
 use std::ffi::OsStr;
 use std::os::unix::process::CommandExt;
@@ -7,9 +7,9 @@ use std::process::{Child, Command, Stdio};
 
 use crate::LabError;
 
-/// Waits for the end of its standard input, which comes when the lab ends for any reason. Then it ends the
-/// processes in the namespaces that the second and later arguments name, removes these namespaces with all
-/// their devices, and removes the directory that the first argument names.
+/// A script that waits for the end of its standard input, which comes when the lab ends for any reason. It
+/// then kills the processes in the namespaces that the second and later arguments name, and removes these
+/// namespaces with all their devices. At last it removes the directory that the first argument names.
 const SCRIPT: &str = r#"
 while read -r _; do :; done
 dir=$1
@@ -21,17 +21,18 @@ done
 rm -rf "$dir"
 "#;
 
-/// A shell that cleans up after the lab. Drop it last, so that it finds nothing to clean up after a normal end.
+/// A shell that cleans up after the lab. Drop it last, so that after a normal end there is nothing left to
+/// clean up.
 #[derive(Debug)]
 pub(crate) struct Reaper(Child);
 
 impl Reaper {
-    /// Starts watching namespaces and a directory.
+    /// Starts a reaper that removes these namespaces and this directory when the lab ends.
     pub(super) fn of_namespaces(namespaces: &[String], dir: &Path) -> Result<Reaper, LabError> {
         Reaper::start(SCRIPT, [dir.as_os_str()].into_iter().chain(namespaces.iter().map(OsStr::new)))
     }
 
-    /// Starts `script`, which should act when its standard input ends.
+    /// Starts a reaper with a `script` that cleans up when its standard input ends.
     pub(crate) fn start<'a>(script: &str, args: impl Iterator<Item = &'a OsStr>) -> Result<Reaper, LabError> {
         let mut command = Command::new("sh");
         command
@@ -40,7 +41,8 @@ impl Reaper {
             .stdin(Stdio::piped())
             .stdout(Stdio::null())
             .stderr(Stdio::null())
-            // Signals to the terminal's or the lab's process group must not reach it.
+            // A separate process group, because signals to the terminal's or the lab's process group must not
+            // reach the reaper.
             .process_group(0);
         command.spawn().map(Reaper).map_err(|e| LabError::failed("starting the reaper", e))
     }

@@ -1,4 +1,4 @@
-//! One run, from creating the namespaces to removing them.
+//! Makes one run, from creating the namespaces to removing them.
 
 use core::time::Duration;
 use std::collections::BTreeMap;
@@ -73,7 +73,8 @@ impl Backend for Netns {
         world::sweep();
         let dir = TempDir::with_prefix_in(world::prefix(), world::scratch())
             .map_err(|e| LabError::failed("creating a directory", e))?;
-        // Dropped in reverse order, even on an error or a panic: traffic, tunnel, links, namespaces.
+        // Variables are dropped in reverse order, even on an error or a panic: traffic, tunnel, links,
+        // namespaces, reaper.
         let _reaper = Reaper::of_namespaces(&[world::name("client"), world::name("server")], dir.path())?;
         let (client, server) = (Namespace::new("client")?, Namespace::new("server")?);
         let links = links(plan, &client, &server)?;
@@ -97,7 +98,8 @@ impl Backend for Netns {
             sent.first_mut().map(|sent| std::mem::take(&mut sent.trace)).unwrap_or_default();
         let cpu_s = transport.tunnel().and_then(Tunnel::cpu_s);
         if let Transport::Tunnel(tunnel) = transport {
-            // The session's queue does not distinguish flows; with a single flow, all drops are that flow's.
+            // The session's queue does not count drops by flow. With a single flow, all drops belong to that
+            // flow.
             if let [only] = &mut sent[..] {
                 only.dropped = tunnel.dropped();
             }
@@ -142,7 +144,7 @@ fn links(plan: &Plan<'_>, client: &Namespace, server: &Namespace) -> Result<Vec<
     let farther = farther.filter(|(_, owd)| !owd.is_zero()).collect();
     let all = plan.paths();
     let link = |(i, spec): (usize, &PathSpec)| {
-        // Including the paths that share it.
+        // The link also carries the paths that share it.
         let shares =
             |path: &PathSpec| path.shares.as_ref().is_some_and(|of| of.as_ref() == spec.name.as_ref());
         let sharing = all.iter().enumerate().filter(|(_, path)| shares(path));
@@ -160,7 +162,7 @@ fn links(plan: &Plan<'_>, client: &Namespace, server: &Namespace) -> Result<Vec<
 enum Transport<'a> {
     Tunnel(Box<Tunnel<'a>>),
     Baseline(baseline::Running),
-    /// The path itself.
+    /// The path itself, without a tunnel.
     Direct,
 }
 
@@ -186,7 +188,7 @@ impl<'a> Transport<'a> {
         if let Transport::Tunnel(tunnel) = self { Some(tunnel) } else { None }
     }
 
-    /// Destination of flows.
+    /// Destination address of flows over this transport.
     fn to(&self) -> Ipv4Addr {
         match self {
             Transport::Tunnel(_) => SERVER,
@@ -203,7 +205,7 @@ impl<'a> Transport<'a> {
         }
     }
 
-    /// Whether all its paths are up, as far as known.
+    /// Whether all paths of the transport are up; true if the transport does not report this.
     fn all_paths_up(&self) -> bool {
         match self {
             Transport::Tunnel(tunnel) => tunnel.all_paths_up(),
@@ -211,7 +213,7 @@ impl<'a> Transport<'a> {
         }
     }
 
-    /// Returns an error if one of its programs has ended.
+    /// Returns an error if a program of the transport has ended.
     fn check(&mut self) -> Result<(), LabError> {
         match self {
             Transport::Tunnel(tunnel) => tunnel.check(),
@@ -229,7 +231,7 @@ impl<'a> Transport<'a> {
     }
 }
 
-/// Destination of a flow: outside the transport if the scenario says so.
+/// Destination address of a flow, which is outside the transport if the scenario says so.
 fn destination(plan: &Plan<'_>, spec: &FlowSpec, transport: &Transport<'_>) -> Ipv4Addr {
     let path = spec
         .via
@@ -262,7 +264,7 @@ fn wait_until_up(
     Ok(())
 }
 
-/// Context of the traffic.
+/// Data that the traffic threads need.
 struct World<'a> {
     plan: &'a Plan<'a>,
     start: Time,
@@ -273,7 +275,7 @@ struct World<'a> {
 }
 
 impl World<'_> {
-    /// Runs all flows to their end with samples in between; returns the record of each sender.
+    /// Runs all flows to their end, and reports samples meanwhile. Returns the record of each sender.
     fn traffic(
         &self,
         transport: &mut Transport<'_>,
@@ -297,7 +299,8 @@ impl World<'_> {
         })
     }
 
-    /// Updates the queue drops for adaptive sources, about once a second, because querying takes time.
+    /// Updates the number of drops for adaptive sources. It does this about once per second, because the
+    /// query takes time.
     fn tell_drops(&self, transport: &Transport<'_>, tick: Time) {
         let adapts = self.specs.iter().any(|f| matches!(f.source(), Some(SourceSpec::Video { .. })));
         let whole = tick.since(self.start).as_millis().is_multiple_of(5 * TICK.as_millis());
@@ -308,7 +311,7 @@ impl World<'_> {
         }
     }
 
-    /// Waits for the end of the run, with samples in between.
+    /// Waits for the end of the run, and reports samples meanwhile.
     fn watch(&self, transport: &mut Transport<'_>, watch: &mut dyn FnMut(&Sample)) -> Result<(), LabError> {
         let end = self.start + self.plan.scenario.duration() + DRAIN;
         let mbps = |bytes: u64| bytes as f64 * 8.0 / 1e6 / TICK.as_secs_f64();
@@ -333,7 +336,7 @@ impl World<'_> {
             let offered: Vec<u64> =
                 self.links.iter().map(|l| l.shared.forward_bytes.load(Ordering::Relaxed)).collect();
             let latency = self.flows.first().map(|f| f.counters().latency_ns.load(Ordering::Relaxed));
-            // For paths that share a link, the first shows the total offered.
+            // If paths share a link, the first of them shows the rate offered to the link.
             let mut path_mbps = vec![0.0; self.plan.scenario.paths.len()];
             for (link, (now, before)) in self.links.iter().zip(offered.iter().zip(&before.1)) {
                 path_mbps[link.places[0]] = mbps(now - before);

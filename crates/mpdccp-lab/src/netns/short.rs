@@ -1,4 +1,4 @@
-//! Short flows: kernel TCP connections with a fixed amount of data.
+//! Short flows: connections of the kernel's TCP, each with a fixed amount of data.
 
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
@@ -19,7 +19,7 @@ use crate::scenario::FlowSpec;
 use crate::{LabError, Plan};
 use linkem_net::{Urgency, hurry};
 
-/// Each connection begins with its index and its size.
+/// Bytes at the start of each connection that contain its index and its size.
 const HEADER: usize = 12;
 
 /// All connections of a flow.
@@ -27,10 +27,10 @@ pub(super) struct Short {
     name: String,
     cc: String,
     to: SocketAddr,
-    /// Start after the flow's start, and size.
+    /// For each connection, its start relative to the flow's start, and its size.
     connections: Vec<(core::time::Duration, u32)>,
     counters: Arc<Counters>,
-    /// `None` once joined.
+    /// The thread; `None` after it was joined.
     server: Option<JoinHandle<Vec<ReceivedPacket>>>,
     protocol: Protocol,
 }
@@ -66,7 +66,7 @@ impl Short {
     }
 }
 
-/// Accepts connections until told to stop, and records when each was complete.
+/// Accepts connections until told to stop, and records when each connection was complete.
 fn serve(listener: &TcpListener, counters: &Counters) -> Vec<ReceivedPacket> {
     let complete = Mutex::new(Vec::new());
     std::thread::scope(|scope| {
@@ -89,7 +89,7 @@ fn serve(listener: &TcpListener, counters: &Counters) -> Vec<ReceivedPacket> {
     complete
 }
 
-/// Reads one connection to its end; `None` if it is incomplete.
+/// Reads one connection to its end; `None` if the connection is incomplete.
 fn receive(mut stream: TcpStream, counters: &Counters) -> Option<ReceivedPacket> {
     stream.set_nonblocking(false).and_then(|()| stream.set_read_timeout(Some(NAP))).ok()?;
     let mut header = [0; HEADER];
@@ -131,7 +131,7 @@ impl Flow for Short {
                 }
                 packets.push(SentPacket { at: Clock.now(), bytes: *bytes });
                 late_ns.push(u32::try_from(Clock.now().since(due).as_nanos()).unwrap_or(u32::MAX));
-                // Incomplete connections show by their absence at the server.
+                // A failure needs no handling here: the server has no record of an incomplete connection.
                 scope.spawn(move || {
                     hurry(Urgency::Traffic);
                     self.carry(number, *bytes, over)
@@ -161,7 +161,7 @@ impl Flow for Short {
 }
 
 impl Short {
-    /// Carries one connection, from its first packet to its last byte written.
+    /// Opens one connection and writes all its data.
     fn carry(&self, number: u64, bytes: u32, over: &AtomicBool) -> Option<()> {
         let mut stream: TcpStream = connect(self.to, &self.cc, self.protocol).ok()?.into();
         stream.set_write_timeout(Some(NAP)).ok()?;

@@ -1,4 +1,4 @@
-//! Interruption: a signal sets a flag. Every loop checks the flag, so all loops end cleanly.
+//! Interruption of an experiment: a signal sets a flag that every loop checks, so that all loops end cleanly.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -8,8 +8,7 @@ static STOP: AtomicBool = AtomicBool::new(false);
 
 /// Makes Ctrl-C, SIGTERM and SIGHUP end the experiment cleanly instead of killing the process.
 ///
-/// # Errors
-/// A handler is already installed, or the system refuses.
+/// # Errors A handler is already installed, or the system refuses to install one.
 pub fn install_handler() -> Result<(), LabError> {
     ctrlc::set_handler(interrupt).map_err(|e| LabError::failed("catching Ctrl-C", e))
 }

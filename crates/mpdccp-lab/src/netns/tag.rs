@@ -1,14 +1,14 @@
-//! The tag in each generated packet. It is at the very end of the payload, so that a link finds it without
-//! parsing the tunnel's headers.
+//! The tag in each generated packet. It is at the end of the payload, so that a link finds it without parsing
+//! the tunnel's headers.
 
 use mpdccp_units::Time;
 
 /// Bytes of a tag.
 pub(super) const LEN: usize = 24;
 const MAGIC: [u8; 4] = *b"mpLb";
-/// Flow number of packets that test whether a tunnel is up.
+/// Flow number of probe packets, which test whether a tunnel is up.
 pub(super) const PROBE: u16 = u16::MAX;
-/// Destination port of these packets.
+/// Destination port of probe packets.
 pub(super) const PROBE_PORT: u16 = 5000;
 
 /// Contents of a tag.

@@ -1,5 +1,5 @@
-//! A tap between the kernel's TCP and the tunnel: a packet socket that records each data segment of one flow,
-//! to separate the tunnel's latency from TCP's.
+//! A tap between the kernel's TCP and the tunnel. It is a packet socket that records each data segment of one
+//! flow. Its records separate the tunnel's latency from the latency inside TCP.
 
 use std::collections::hash_map::DefaultHasher;
 use std::collections::{BTreeSet, HashMap, VecDeque};
@@ -22,7 +22,7 @@ use crate::LabError;
 use crate::record::{ReceivedPacket, SentPacket};
 use linkem_net::{Urgency, hurry};
 
-/// ETH_P_ALL: sockets for a single protocol do not see outgoing packets.
+/// ETH_P_ALL. It is needed because sockets for a single protocol do not receive outgoing packets.
 const EVERYTHING: u16 = 3;
 const BUFFER: usize = 8 << 20;
 
@@ -34,18 +34,18 @@ type Key = u64;
 pub(super) struct Seen {
     key: Key,
     at: Time,
-    /// Counted as the tap's `Count` says.
+    /// Bytes of the segment that count according to the tap's `Count`.
     bytes: u32,
-    /// Its part of a TCP connection's data.
+    /// The range of a TCP connection's data that the segment carries.
     piece: Option<Piece>,
 }
 
 /// A range of a TCP connection's bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Piece {
-    /// Its ports.
+    /// Ports of the connection.
     flow: u32,
-    /// Hash of its options, whose timestamps distinguish a retransmission from the original.
+    /// Hash of the segment's options. Their timestamps distinguish a retransmission from the original.
     options: Key,
     seq: u32,
     len: u32,
@@ -53,15 +53,15 @@ struct Piece {
     headers: u32,
 }
 
-/// Devices may pass several segments to the kernel as one, longer than any packet on a link.
+/// Length of the longest packet on a link. Devices may pass several segments as one longer packet.
 const LONGEST: u32 = MTU as u32;
 
-/// Packets that a tap counts.
+/// Which packets a tap counts.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Count {
-    /// IP packets with data of one TCP port.
+    /// IP packets with TCP data to one port.
     Packets,
-    /// TCP payload to one port.
+    /// Only the TCP payload of packets to one port.
     Payload,
     /// IP packets of any protocol, with or without data.
     Of(Whose),
@@ -74,7 +74,8 @@ pub(super) struct Whose {
     pub(super) own: u16,
     /// Ports of other flows.
     pub(super) others: Vec<u16>,
-    /// Whether the flow has only packets with its own port, not those without any of these ports.
+    /// Whether only packets with the own port belong to the flow. Otherwise packets with none of these ports
+    /// belong to it, too.
     pub(super) only_own: bool,
 }
 
@@ -89,7 +90,7 @@ impl Whose {
 /// A running tap.
 pub(super) struct Tap {
     stop: Arc<AtomicBool>,
-    /// `None` once joined.
+    /// The thread; `None` after it was joined.
     thread: Option<JoinHandle<Vec<Seen>>>,
 }
 
@@ -147,10 +148,10 @@ fn watch(
 ) -> Vec<Seen> {
     hurry(Urgency::Traffic);
     let mut seen = Vec::new();
-    // Headers would be enough, but the length of a truncated packet is not reported.
+    // The buffer holds whole packets, because the length of a truncated packet would be unknown.
     let mut buf = vec![0; 65_536];
     while !stop.load(Ordering::Relaxed) {
-        // An error is the timeout.
+        // The only expected error is the timeout.
         let Ok(n) = socket.read(&mut buf) else { continue };
         let at = Clock.now();
         let Some((key, bytes, piece)) = packet(&buf[..n], to, &count) else { continue };
@@ -162,7 +163,7 @@ fn watch(
     seen
 }
 
-/// Key and length of an IPv4 packet to `to`, if it counts.
+/// Key, counted bytes and data range of an IPv4 packet to `to`; `None` if the packet does not count.
 fn packet(packet: &[u8], to: SocketAddr, count: &Count) -> Option<(Key, u32, Option<Piece>)> {
     let word = |at: usize| Some(u16::from_be_bytes([*packet.get(at)?, *packet.get(at + 1)?]));
     let header = usize::from(packet.first()? & 15) * 4;
@@ -177,7 +178,7 @@ fn packet(packet: &[u8], to: SocketAddr, count: &Count) -> Option<(Key, u32, Opt
         Count::Packets | Count::Payload if word(header + 2)? != to.port() => return None,
         Count::Packets | Count::Payload => _ = piece?,
         Count::Of(whose) => {
-            // Only first fragments have ports.
+            // Only the first fragment of a packet has ports.
             let first = word(6)? & 0x1fff == 0;
             let ports = || Some([word(header)?, word(header + 2)?]);
             if !whose.is_own(if (tcp || udp) && first { ports() } else { None }) {
@@ -200,7 +201,8 @@ fn piece(packet: &[u8], header: usize, total: u32, count: &Count) -> Option<Piec
     Some(Piece { flow: word(header)?, options: hasher.finish(), seq: word(header + 4)?, len, headers })
 }
 
-/// Splits segments at every segment boundary of either side, to undo merging by devices.
+/// Splits segments at every boundary that a segment has at either tap, because devices may have merged
+/// segments.
 fn cut(seen: &[Seen], edges: &BTreeSet<(u32, u32)>) -> Vec<Seen> {
     let mut cut = Vec::with_capacity(seen.len());
     for s in seen {
@@ -224,7 +226,8 @@ fn cut(seen: &[Seen], edges: &BTreeSet<(u32, u32)>) -> Vec<Seen> {
     cut
 }
 
-/// Hash of an IPv4 packet without type of service, time to live and checksum.
+/// Hash of an IPv4 packet, without the fields that routers change: type of service, time to live and
+/// checksum.
 fn key(packet: &[u8]) -> Option<Key> {
     let mut hasher = DefaultHasher::new();
     packet.get(2..8)?.hash(&mut hasher);
@@ -232,7 +235,7 @@ fn key(packet: &[u8]) -> Option<Key> {
     Some(hasher.finish())
 }
 
-/// Pairs sent and received segments; equal packets are paired in order.
+/// Pairs sent and received segments. Segments with equal keys are paired in order.
 pub(super) fn pair(client: &[Seen], server: &[Seen]) -> (Vec<SentPacket>, Vec<ReceivedPacket>) {
     let all = || client.iter().chain(server).filter_map(|s| s.piece);
     if !all().any(|piece| piece.len + piece.headers > LONGEST) {
@@ -250,7 +253,7 @@ fn pair_equal(client: &[Seen], server: &[Seen]) -> (Vec<SentPacket>, Vec<Receive
     }
     let mut received = |s: &Seen| {
         let numbers = numbers.get_mut(&s.key)?;
-        // A duplicate has the number of the last transmission.
+        // Additional copies get the number of the last transmission.
         let seq = if numbers.len() > 1 { numbers.pop_front() } else { numbers.front().copied() };
         Some(ReceivedPacket { seq: seq?, at: s.at, bytes: s.bytes })
     };
@@ -290,7 +293,7 @@ mod tests {
         assert_eq!(seen(&packet(1, 2, 9), here, Count::Payload), Some(9));
         assert_eq!(seen(&packet(1, 2, 0), "10.0.0.2:0", any()), Some(40));
         assert_eq!(seen(&packet(1, 2, 0), "10.0.0.3:0", any()), None);
-        // The second segment is retransmitted with another identification; the first copy is late.
+        // The second segment is retransmitted with another IP identification, and its first copy is late.
         let client = [see(&packet(1, 100, 10), 0), see(&packet(2, 110, 10), 1), see(&packet(3, 110, 10), 5)];
         let server = [client[0], client[2], client[1]];
         let (sent, received) = pair(&client, &server);
@@ -305,7 +308,8 @@ mod tests {
     #[test]
     fn programs_are_counted_by_their_own_packets() {
         let own = Whose { own: 5001, others: vec![5000, 5002], only_own: false };
-        // Both directions, and packets without ports; not packets with another flow's port.
+        // Packets of both directions and packets without ports belong to the flow, but not packets with
+        // another flow's port.
         let of = |whose: &Whose| {
             [
                 Some([40_000, 5001]),
@@ -350,7 +354,8 @@ mod tests {
             let (key, bytes, piece) = super::packet(&p, "10.0.0.2:0".parse().unwrap(), &any()).unwrap();
             Seen { key, at: Time::from_millis(ms), bytes, piece }
         };
-        // One of three segments leaves at first; the second is lost; the third arrives merged with the next.
+        // The client sends three segments as one packet. The second is lost, and the third arrives merged
+        // with the next segment.
         let client = [see(100, 4_200, 0), see(4_300, 1_400, 1)];
         let server = [see(100, 1_400, 10), see(2_900, 2_800, 11)];
         let (sent, received) = pair(&client, &server);

@@ -1,4 +1,4 @@
-//! Kernel TCP: bulk flows, and a paced flow in place of a plain DCCP connection.
+//! Flows over the kernel's TCP: bulk flows, and paced records in place of a plain DCCP connection.
 
 use std::io::{Read, Write};
 use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream};
@@ -24,19 +24,20 @@ use linkem_net::{Urgency, hurry};
 
 /// Bytes per write of a bulk flow.
 const CHUNK: usize = 64 << 10;
-/// Maximum number of unsent records of a paced sender; further ones are dropped, as by the sender queue of a datagram socket.
+/// Maximum number of unsent records of a paced sender. Further records are dropped, as in the send queue of a datagram
+/// socket.
 const UNSENT_RECORDS: u32 = 5;
 
 /// A listener that reads all data until told to stop.
 struct Sink {
     counters: Arc<Counters>,
-    /// `None` once joined.
+    /// The thread; `None` after it was joined.
     thread: Option<JoinHandle<Vec<ReceivedPacket>>>,
 }
 
 impl Sink {
-    /// Listens inside `server`. With `record` bytes given, reads tagged records of that size, and returns them if `echo`; otherwise counts
-    /// the bytes if `count`.
+    /// Listens inside `server`. If `record` is given, the sink reads tagged records of this many bytes, and returns
+    /// them if `echo` is set. Otherwise it counts the bytes if `count` is set.
     fn start(
         server: &Namespace,
         (port, protocol): (u16, Protocol),
@@ -91,7 +92,7 @@ impl Drop for Sink {
     }
 }
 
-/// Fills `buf`; false at the end of the stream or when told to stop.
+/// Fills `buf`. Returns false at the end of the stream or when told to stop.
 pub(super) fn read_all(stream: &mut TcpStream, buf: &mut [u8], stop: &AtomicBool) -> bool {
     let mut filled = 0;
     while filled < buf.len() {
@@ -131,7 +132,7 @@ fn read_records(
     received
 }
 
-/// Reads all data; each read becomes a packet in the result. Counts it if requested.
+/// Reads all data, and counts it if requested. The result has a packet for each read.
 fn discard(mut stream: TcpStream, counters: &Counters, count: bool) -> Vec<ReceivedPacket> {
     let mut received = Vec::new();
     let mut buf = vec![0; CHUNK];
@@ -164,7 +165,7 @@ pub(super) fn listen(port: u16, protocol: Protocol) -> std::io::Result<TcpListen
 pub(super) fn connect(to: SocketAddr, cc: &str, protocol: Protocol) -> Result<Socket, LabError> {
     let failed = |e| LabError::failed(format!("connecting TCP {cc} to {to}"), e);
     let socket = Socket::new(Domain::IPV4, Type::STREAM, Some(protocol)).map_err(failed)?;
-    // Always set, because the system's default may differ.
+    // The congestion control is always set, because the system's default may be another one.
     socket.set_tcp_congestion(cc.as_bytes()).map_err(|e| {
         LabError::Missing(format!(
             "this kernel has no TCP congestion control `{cc}` ({e}): load its module (modprobe tcp_{cc})"
@@ -174,7 +175,7 @@ pub(super) fn connect(to: SocketAddr, cc: &str, protocol: Protocol) -> Result<So
     Ok(socket)
 }
 
-/// Counters of the connection to `to` inside `client`, from the program `ss`.
+/// Counters of the connection from `client` to `to`, read from the output of `ss`.
 fn counters(client: &Namespace, to: SocketAddr) -> Option<TcpCounters> {
     let text = ip(&["netns", "exec", &client.name, "ss", "-tinH", "dst", &to.to_string()]).ok()?;
     Some(parse_ss(&text))
@@ -182,21 +183,23 @@ fn counters(client: &Namespace, to: SocketAddr) -> Option<TcpCounters> {
 
 fn parse_ss(text: &str) -> TcpCounters {
     let field = |name: &str| text.split_whitespace().find_map(|word| word.strip_prefix(name));
-    // retrans:NOW/TOTAL
+    // The field has the form `retrans:NOW/TOTAL`.
     let retransmits = field("retrans:").and_then(|v| v.split('/').next_back()?.parse().ok());
     let dsack = field("dsack_dups:").and_then(|v| v.parse().ok());
     TcpCounters { retransmits: retransmits.unwrap_or(0), dsack: dsack.unwrap_or(0) }
 }
 
-/// One bulk flow, inside a tunnel or directly over a path. Taps record the packets that TCP sends and those that arrive.
+/// One bulk flow, inside a tunnel or directly over a path. Taps record the packets that TCP sends and the packets that
+/// arrive.
 pub(super) struct Bulk {
     name: String,
     cc: String,
     to: SocketAddr,
     sink: Sink,
     protocol: Protocol,
-    /// `None` if the segments of both ends differ: only the data read by the application counts. Multipath TCP uses several addresses and
-    /// duplicates data; streams end TCP at both ends of the tunnel.
+    /// Taps at the client and at the server. `None` if the two ends have different segments, and only the data that the
+    /// application reads counts. This is so with Multipath TCP, which uses several addresses and duplicates data, and
+    /// with streams, where TCP ends at both ends of the tunnel.
     taps: Option<[Tap; 2]>,
 }
 
@@ -210,7 +213,7 @@ pub(super) enum Over {
 }
 
 impl Bulk {
-    /// Starts receiver and taps.
+    /// Starts the receiver and the taps.
     pub(super) fn start(
         spec: &FlowSpec,
         cc: &str,
@@ -274,7 +277,7 @@ impl Flow for Bulk {
     }
 }
 
-/// Records of one size at given times over one TCP connection.
+/// A flow that writes records of one size at given times to one TCP connection.
 pub(super) struct Paced {
     spec: FlowSpec,
     index: u16,
@@ -334,7 +337,7 @@ impl Flow for Paced {
                     packets.push(SentPacket { at, bytes: self.record });
                     let mut fd = [PollFd::new(&stream, PollFlags::OUT)];
                     let ready = poll(&mut fd, Some(&Timespec { tv_sec: 0, tv_nsec: 0 })).unwrap_or(0);
-                    // With echoes, the sender waits for room.
+                    // If the server echoes, the sender waits until there is room instead.
                     if ready == 0 && !self.spec.echo {
                         dropped += 1;
                         return Ok(());

@@ -1,4 +1,4 @@
-//! Creates the flow that a scenario describes.
+//! Starts the flows that a scenario describes.
 
 use std::net::SocketAddr;
 use std::path::Path;
@@ -17,7 +17,7 @@ use crate::scenario::{Baseline, FlowKind, FlowSpec, LossDetection, Mode, SourceS
 use crate::tunnel_files::CLIENT;
 use crate::{LabError, Plan};
 
-/// Makes TCP in `namespace` request and accept ECN; by default Linux only accepts it.
+/// Makes TCP in `namespace` request ECN. By default, Linux only accepts requests for it.
 fn use_ecn(namespace: &Namespace) -> Result<(), LabError> {
     let switch = "/proc/sys/net/ipv4/tcp_ecn";
     namespace

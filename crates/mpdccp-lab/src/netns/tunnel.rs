@@ -1,4 +1,4 @@
-//! Both ends of the tunnel as processes, and their traces.
+//! Runs both ends of the tunnel as processes, and reads the client's trace.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -17,7 +17,7 @@ use crate::{LabError, Plan};
 
 /// A running tunnel.
 pub(super) struct Tunnel<'a> {
-    // The client is dropped first, and tells the server that it leaves.
+    // The client must be dropped before the server, so that it can tell the server that it leaves.
     client: Process,
     server: Process,
     program: PathBuf,
@@ -28,7 +28,7 @@ pub(super) struct Tunnel<'a> {
 }
 
 impl<'a> Tunnel<'a> {
-    /// Starts `program` at both ends for `plan`; files go to `dir`.
+    /// Starts `program` at both ends for `plan`, with its files in `dir`.
     pub(super) fn start(
         plan: &Plan<'a>,
         program: &Path,
@@ -70,13 +70,13 @@ impl<'a> Tunnel<'a> {
         self.client.check()
     }
 
-    /// Output of a command to an end.
+    /// Sends a command to one end, and returns the output.
     fn ask(&self, side: Side, command: &[&str]) -> std::io::Result<Output> {
         let socket = self.dir.join(format!("{}.sock", side.name()));
         Command::new(&self.program).arg("tunnel").args(command).arg("--socket").arg(socket).output()
     }
 
-    /// The client's status, if it answers.
+    /// The status that the client reports, if it answers.
     fn status(&self) -> Option<Value> {
         let out = self.ask(Side::Client, &["status", "--json"]).ok()?;
         serde_json::from_slice(&out.stdout).ok()
@@ -98,7 +98,7 @@ impl<'a> Tunnel<'a> {
         for (side, command) in commands {
             let what = || format!("the tunnel's {}: {}", side.name(), command[0]);
             let out = self.ask(side, command).map_err(|e| LabError::failed(what(), e))?;
-            // A draining server's client stays, since it knows no other server.
+            // Draining ends with an error, because the client knows no other server and stays.
             if !out.status.success() && !event.drain {
                 return Err(LabError::failed(what(), String::from_utf8_lossy(&out.stderr).trim()));
             }
@@ -136,10 +136,9 @@ impl<'a> Tunnel<'a> {
         )
     }
 
-    /// TCP connections that the client carried as streams.
+    /// Number of TCP connections that the client carried as streams.
     ///
-    /// # Errors
-    /// There is none: the reasons.
+    /// # Errors There is no such connection; the error says why.
     pub(super) fn streams(&self) -> Result<u64, LabError> {
         let tcp = self.status().map_or(Value::Null, |mut status| status["tcp"].take());
         match tcp["opened"].as_u64() {
@@ -151,17 +150,17 @@ impl<'a> Tunnel<'a> {
         }
     }
 
-    /// CPU time of both ends so far, seconds.
+    /// CPU time in seconds that both ends have used so far.
     pub(super) fn cpu_s(&self) -> Option<f64> {
         Some(self.client.cpu_s()? + self.server.cpu_s()?)
     }
 
-    /// The last output of both ends, for an error message.
+    /// The last lines of output of both ends, for error messages.
     pub(super) fn tails(&self) -> String {
         format!("  client:\n{}  server:\n{}", self.client.tail(), self.server.tail())
     }
 
-    /// Ends the tunnel cleanly and reads the client's trace.
+    /// Ends the tunnel, and reads the client's trace.
     pub(super) fn finish(mut self, path_names: &[String]) -> Vec<TraceRow> {
         self.client.end();
         self.server.end();
@@ -170,7 +169,7 @@ impl<'a> Tunnel<'a> {
     }
 }
 
-/// Writes an end's file and returns its path.
+/// Writes the configuration file of one end, and returns the path of the file.
 fn write(files: &TunnelFiles<'_>, dir: &Path, side: Side) -> Result<PathBuf, LabError> {
     let file = dir.join(format!("{}.toml", side.name()));
     let written = std::fs::write(&file, files.text(side));
@@ -178,7 +177,7 @@ fn write(files: &TunnelFiles<'_>, dir: &Path, side: Side) -> Result<PathBuf, Lab
     Ok(file)
 }
 
-/// Parses a trace by column names; invalid lines, such as a truncated one, are skipped.
+/// Parses a trace by its column names. Invalid lines, such as a truncated last line, are skipped.
 fn parse_trace(text: &str, path_names: &[String]) -> Vec<TraceRow> {
     let mut lines = text.lines();
     let columns: Vec<&str> = lines.next().unwrap_or_default().split(',').collect();

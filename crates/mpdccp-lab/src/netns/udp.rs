@@ -1,4 +1,4 @@
-//! The UDP generator and its receiver: numbered packets, a common clock.
+//! A generator of numbered UDP packets, and its receiver. Both use the same clock.
 
 use core::time::Duration;
 use std::io::ErrorKind;
@@ -20,9 +20,9 @@ use crate::scenario::FlowSpec;
 use crate::sim::source::{Source, source};
 use linkem_net::{Urgency, hurry};
 
-/// IPv4 and UDP headers of a generated packet.
+/// Bytes of the IPv4 and UDP headers of a generated packet.
 const HEADERS: u32 = 28;
-/// A receiver notices the end within this time.
+/// Timeout of reads, so that a receiver notices the end within this time.
 pub(super) const NAP: Duration = Duration::from_millis(50);
 const BUFFER: usize = 4 << 20;
 
@@ -33,9 +33,9 @@ pub(super) fn sleep_until(at: Time) {
     while clock_nanosleep_absolute(ClockId::Monotonic, &until) == Err(rustix::io::Errno::INTR) {}
 }
 
-/// Calls `each` with the size of every packet of `source` at its time, until `to` or until `over` is set;
-/// returns the lateness of each time. Packets have fixed times: a late packet does not delay later ones.
-/// `dropped` is the number of packets that the sender dropped so far.
+/// Calls `each` with the size of every packet of `source` when the packet is due, until `to` or until `over`
+/// is set. Returns how late each call was. The times of packets are fixed, so a late packet does not delay
+/// later ones. `dropped` returns the number of packets that the sender has dropped so far.
 pub(super) fn play(
     mut source: Box<dyn Source>,
     to: Time,
@@ -64,7 +64,7 @@ pub(super) struct Udp {
 }
 
 impl Udp {
-    /// Starts its receiver inside `server`.
+    /// Starts the flow's receiver inside `server`.
     pub(super) fn start(
         spec: &FlowSpec,
         (index, seed): (u16, u64),
@@ -97,7 +97,7 @@ impl Flow for Udp {
                 payload.resize(size.max(tag::LEN), 0);
                 Tag { flow: self.index, seq, at }.write(&mut payload);
                 packets.push(SentPacket { at, bytes: payload.len() as u32 + HEADERS });
-                // A packet that the kernel refuses (no route, no buffer) is lost.
+                // A packet that the kernel refuses (no route, no buffer) counts as lost.
                 let _ = socket.send_to(&payload, self.to);
                 Ok(())
             })?;
@@ -128,12 +128,13 @@ impl Flow for Udp {
 /// A running receiver of tagged datagrams.
 pub(super) struct Receiver {
     pub(super) counters: Arc<Counters>,
-    /// `None` once joined.
+    /// The thread; `None` after it was joined.
     thread: Option<JoinHandle<Vec<ReceivedPacket>>>,
 }
 
 impl Receiver {
-    /// Receives packets of `flow` at `port` inside `namespace`, and returns them if requested.
+    /// Starts a receiver for packets of `flow` at `port` inside `namespace`. If requested, it returns the
+    /// packets to their sender.
     pub(super) fn start(
         namespace: &Namespace,
         port: u16,
@@ -190,12 +191,12 @@ fn receive(
     let mut received = Vec::new();
     let mut buf = [0; 2048];
     while !stop.load(Ordering::Relaxed) {
-        // An error is the timeout, or an ICMP message that does not concern a receiver.
+        // The error is the timeout, or an ICMP message that does not concern a receiver.
         let Ok((n, from)) = socket.recv_from(&mut buf) else { continue };
         let at = Clock.now();
         let Some(tag) = Tag::read(&buf[..n]).filter(|tag| tag.flow == flow) else { continue };
         if echo {
-            // A packet that the kernel refuses is lost.
+            // A packet that the kernel refuses counts as lost.
             let _ = socket.send_to(&buf[..n], from);
             continue;
         }
@@ -212,7 +213,7 @@ pub(super) fn probe(namespace: &Namespace, to: SocketAddr) -> Result<(), LabErro
     namespace.inside(|| {
         let mut payload = [0; 64];
         Tag { flow: tag::PROBE, seq: 0, at: Clock.now() }.write(&mut payload);
-        // Sending fails while there is no route yet; the caller tries again.
+        // Sending fails while there is no route; the caller tries again.
         let _ = UdpSocket::bind((Ipv4Addr::UNSPECIFIED, 0)).and_then(|socket| socket.send_to(&payload, to));
         Ok(())
     })

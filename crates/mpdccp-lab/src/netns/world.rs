@@ -1,4 +1,4 @@
-//! The two namespaces of an experiment, removed in all cases.
+//! The two namespaces of an experiment. They are removed in all cases.
 
 use std::fs;
 use std::net::Ipv4Addr;
@@ -14,7 +14,8 @@ use crate::tunnel_files::{path_address, path_device};
 
 const PREFIX: &str = "mpdccp-lab-";
 
-/// A namespace of the lab. Dropping it removes it with all its devices, and ends the processes left in it.
+/// A namespace of the lab. Dropping this value removes the namespace with all its devices, and ends the
+/// processes left in it.
 #[derive(Debug)]
 pub(super) struct Namespace {
     pub(super) name: String,
@@ -37,14 +38,14 @@ impl Namespace {
         let namespace = Namespace { name };
         ip(&["-n", &namespace.name, "link", "set", "lo", "up"])?;
         namespace.inside(|| {
-            // Packets of one host arrive through several interfaces here, and only the experiment may use the
-            // links.
+            // No reverse-path filter, because packets of one host arrive through several interfaces. No IPv6,
+            // because only the experiment's packets may use the links.
             for (key, value) in [
                 ("ipv4/conf/all/rp_filter", "0"),
                 ("ipv4/conf/default/rp_filter", "0"),
                 ("ipv6/conf/default/disable_ipv6", "1"),
             ] {
-                // A kernel without IPv6 has no such key, and needs none.
+                // A kernel without IPv6 has no IPv6 key, and does not need it.
                 let _ = fs::write(format!("/proc/sys/net/{key}"), value);
             }
             Ok(())
@@ -52,7 +53,7 @@ impl Namespace {
         Ok(namespace)
     }
 
-    /// A handle to enter it, for threads that outlive the borrow.
+    /// A handle to enter the namespace, for threads that outlive the borrow.
     pub(super) fn handle(&self) -> Result<Entrance, LabError> {
         Entrance::open(&self.name)
             .map_err(|e| LabError::failed(format!("opening namespace {}", self.name), e))
@@ -63,7 +64,7 @@ impl Namespace {
         enter(&self.handle()?)
     }
 
-    /// Runs `what` on a thread inside it.
+    /// Runs `what` on a new thread inside the namespace.
     pub(super) fn inside<T: Send>(
         &self,
         what: impl FnOnce() -> Result<T, LabError> + Send,
@@ -73,13 +74,14 @@ impl Namespace {
             .unwrap_or_else(|e| Err(LabError::failed(format!("entering namespace {}", self.name), e)))
     }
 
-    /// Creates one end, with the given host number, of a link for these paths; it is named after the first.
+    /// Creates the device at one end of a link that carries these paths. The device is named after the first
+    /// path, and its addresses end in the number `host`.
     pub(super) fn path_device(&self, paths: &[usize], host: u8) -> Result<Tun, LabError> {
         let config = TunConfig {
             name: path_device(paths.first().copied().unwrap_or_default()),
             addresses: paths.iter().map(|i| (path_address(*i, host).into(), 24)).collect(),
             mtu: MTU,
-            // Each packet crosses the link separately.
+            // Without offload, so that each packet crosses the link separately.
             offload: false,
         };
         self.inside(|| {
@@ -89,7 +91,7 @@ impl Namespace {
 }
 
 impl Namespace {
-    /// Changes the address of a path's end.
+    /// Changes the address of a path's device.
     pub(super) fn change_address(
         &self,
         path: usize,
@@ -97,7 +99,8 @@ impl Namespace {
         after: Ipv4Addr,
     ) -> Result<(), LabError> {
         let device = path_device(path);
-        // In the other order the kernel would delete the new address too, as a secondary one of its network.
+        // The old address is deleted first. If the new one were added before, it would be a secondary address
+        // of the same network, and the kernel would delete it with the old one.
         for (what, address) in [("del", before), ("add", after)] {
             ip(&["-n", &self.name, "address", what, &format!("{address}/24"), "dev", &device])?;
         }
@@ -110,13 +113,13 @@ pub(super) fn enter(namespace: &Entrance) -> Result<(), LabError> {
     namespace.enter().map_err(|e| LabError::failed("entering a namespace", e))
 }
 
-/// Name of this process's namespace for a role.
+/// Name of this process's namespace for a role (client or server).
 pub(super) fn name(role: &str) -> String {
     format!("{}{role}", prefix())
 }
 
-/// Packets of path `index`, client to server and back, that the kernel dropped at their device because they
-/// were not read in time.
+/// Packets of path `index`, from client to server and in reverse, that the kernel dropped at the device
+/// because the link's thread did not read them in time.
 pub(super) fn device_drops(client: &Namespace, server: &Namespace, index: usize) -> [u64; 2] {
     [client, server].map(|at| {
         let device = path_device(index);
@@ -125,7 +128,8 @@ pub(super) fn device_drops(client: &Namespace, server: &Namespace, index: usize)
     })
 }
 
-/// Packets that a TUN device's reader did not read count as dropped in transmission.
+/// The number of packets that a TUN device's reader did not read. The kernel counts them as dropped in
+/// transmission.
 fn transmit_drops(json: &str) -> Option<u64> {
     let links: serde_json::Value = serde_json::from_str(json).ok()?;
     links[0]["stats64"]["tx"]["dropped"].as_u64()
@@ -137,7 +141,7 @@ fn remove(name: &str) {
     for pid in
         pids.lines().filter_map(|line| line.trim().parse().ok()).filter_map(rustix::process::Pid::from_raw)
     {
-        // Threads of this process leave by themselves.
+        // This process has threads in the namespace, which end without help.
         if pid != rustix::process::getpid() {
             let _ = rustix::process::kill_process(pid, rustix::process::Signal::KILL);
         }
@@ -151,13 +155,13 @@ impl Drop for Namespace {
     }
 }
 
-/// Prefix of this process's namespaces and directories.
+/// Prefix of the names of this process's namespaces and directories.
 pub(super) fn prefix() -> String {
     format!("{PREFIX}{}-", std::process::id())
 }
 
-/// Directory of files during a run: in memory if possible, since a busy disk would delay the tunnel when it
-/// writes its trace.
+/// Directory for files of a run. It is in memory if possible, because the tunnel writes its trace there, and
+/// a busy disk would delay the tunnel.
 pub(crate) fn scratch() -> PathBuf {
     let memory = Path::new("/dev/shm");
     if memory.is_dir() { memory.to_owned() } else { std::env::temp_dir() }
@@ -172,8 +176,8 @@ pub(super) fn sweep() {
     });
 }
 
-/// Entries of `dir` that belong to labs that no longer run: their names are `prefix`, the lab's process ID,
-/// and anything after a hyphen.
+/// Names of the entries of `dir` that belong to labs that no longer run. A name consists of `prefix`, the
+/// lab's process ID, a hyphen and any other text.
 pub(crate) fn orphans(dir: &Path, prefix: &str) -> impl Iterator<Item = String> {
     let names = fs::read_dir(dir)
         .into_iter()

@@ -1,16 +1,16 @@
-//! Assertions: `assert tcpi_snd_cwnd == 10 and tcpi_ca_state == TCP_CA_Open, "message"`, one per line or between semicolons, in the
-//! part of Python that such lines use.
+//! Checks assertions such as `assert tcpi_snd_cwnd == 10 and tcpi_ca_state == TCP_CA_Open, "message"`. They are
+//! separated by newlines or semicolons, and use a small part of Python.
 
 /// Result of an assertion.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Failed {
-    /// The script is wrong.
+    /// The script contains an error.
     Script(String),
-    /// The assertion is false; its names with their values.
+    /// The assertion is false. `values` has the names in it with their values.
     False { assertion: String, values: String },
 }
 
-/// Checks every assertion in `code`; `value` knows the names.
+/// Checks every assertion in `code`; `value` returns the value of a name.
 pub(super) fn check(code: &str, value: &dyn Fn(&str) -> Option<i64>) -> Result<(), Failed> {
     for statement in code
         .split(['\n', ';'])
@@ -56,7 +56,7 @@ fn values(words: &[&str], value: &dyn Fn(&str) -> Option<i64>) -> String {
     texts.join(", ")
 }
 
-/// Numbers, names and operators.
+/// Splits an expression into numbers, names and operators.
 fn words(text: &str) -> Vec<&str> {
     let (mut words, mut rest) = (Vec::new(), text.trim());
     while let Some(first) = rest.chars().next() {
@@ -75,7 +75,7 @@ fn words(text: &str) -> Vec<&str> {
     words
 }
 
-/// Evaluates while it parses; `None` for an invalid expression.
+/// Parses an expression and evaluates it at the same time; the result is `None` for an invalid expression.
 struct Parser<'a> {
     words: &'a [&'a str],
     value: &'a dyn Fn(&str) -> Option<i64>,
@@ -104,7 +104,7 @@ impl<'a> Parser<'a> {
         Some(result)
     }
 
-    /// As in Python, `1 < x <= 3` is a chain.
+    /// Comparisons may be chained as in Python: `1 < x <= 3`.
     fn comparison(&mut self) -> Option<i64> {
         let mut left = self.sum()?;
         let mut holds = None;

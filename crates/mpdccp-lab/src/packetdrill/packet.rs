@@ -1,13 +1,13 @@
-//! Packets of scripts.
+//! Parses the packets in scripts.
 
 /// A TCP segment. Numbers are relative to the initial sequence numbers.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Packet {
-    /// Sent by the script; otherwise expected from the model.
+    /// Whether the script sends the segment; otherwise the model is expected to send it.
     pub(super) injected: bool,
-    /// The ECN field of its IP header, if the script names it: whether it is ECN-capable.
+    /// Whether the ECN field of the IP header is ECN-capable; `None` if the script does not say.
     pub(super) capable: Option<bool>,
-    /// Letters as in tcpdump.
+    /// TCP flags, as letters like in tcpdump.
     pub(super) flags: String,
     pub(super) start: u64,
     pub(super) len: u64,
@@ -23,7 +23,7 @@ pub(super) struct Options {
     pub(super) sack_ok: bool,
     pub(super) scale: Option<u32>,
     pub(super) blocks: Vec<(u64, u64)>,
-    /// Timestamp and echo.
+    /// Timestamp, and echo of the peer's timestamp.
     pub(super) times: Option<(u32, u32)>,
 }
 
@@ -115,7 +115,7 @@ fn block(text: &str) -> Option<(u64, u64)> {
     (block.0 < block.1).then_some(block)
 }
 
-/// `first:end(length)`.
+/// Parses `first:end(length)`.
 fn sequence(text: &str) -> Option<(u64, u64)> {
     let (range, len) = text.strip_suffix(')')?.split_once('(')?;
     let (first, end) = range.split_once(':')?;

@@ -12,20 +12,20 @@ use crate::sim::Side;
 use crate::sim::tcp::segment::{self, Ack, Data, HEADERS, Segment, Step};
 use crate::sim::tcp::{Rule, Tcp};
 
-/// A peer that announces no maximum segment size (RFC 9293 section 3.7.1).
+/// Maximum segment size of a peer that announces none (RFC 9293 section 3.7.1).
 const DEFAULT_MSS: u64 = 536;
-/// Bytes of the timestamp option, padded.
+/// Bytes of the timestamp option with its padding.
 const TIMESTAMPS: u64 = 12;
-/// The echo if the connection has no timestamps: later than every retransmission.
+/// Echo on a connection without timestamps. It is later than every retransmission.
 const NO_ECHO: u64 = u64::MAX;
 
-/// Why a script did not end.
+/// Why a script failed.
 #[derive(Debug, PartialEq, Eq)]
 #[allow(missing_docs)]
 pub enum Failure {
-    /// The script is wrong, or needs what the model does not have.
+    /// The script is invalid, or uses a feature that the model lacks.
     Script { line: usize, why: String },
-    /// The model differs.
+    /// The model behaves differently than the script expects.
     Differs { line: usize, expected: String, got: String },
 }
 
@@ -55,7 +55,7 @@ impl Script {
     }
 }
 
-/// Times of an event: the earliest and the latest, without tolerance.
+/// Earliest and latest time of an event without tolerance, and the tolerance.
 struct Span {
     first: Time,
     last: Time,
@@ -67,13 +67,13 @@ struct Player<'a> {
     set: Option<String>,
     tolerance: Duration,
     now: Time,
-    /// Reference of the next relative time.
+    /// Time of the previous event, to which relative times refer.
     previous: Time,
     handshake: Handshake,
     tcp: Option<Tcp>,
-    /// Sent by the model, and not yet expected.
+    /// Segments that the model sent and that no event of the script has matched yet.
     sent: VecDeque<(Time, Data)>,
-    /// Transmissions by the script's timestamps.
+    /// Transmission numbers by the script's timestamps.
     transmissions: BTreeMap<u32, u64>,
     acks: u32,
     written: u64,
@@ -82,12 +82,12 @@ struct Player<'a> {
 /// The handshake so far.
 #[derive(Default)]
 struct Handshake {
-    /// When the model's end sent its SYN or SYN-ACK.
+    /// When the model sent its SYN or SYN-ACK.
     sent_at: Option<Time>,
     /// The peer's options, from its SYN or SYN-ACK.
     peer: Options,
     ecn: bool,
-    /// The model's end began, and its last packet is still expected.
+    /// The model sent the SYN, and the script still expects the model's last packet of the handshake.
     active: bool,
 }
 
@@ -129,7 +129,8 @@ impl Player<'_> {
                 }
             }
             Action::Write(bytes) => {
-                let tcp = self.tcp.as_mut().ok_or("data before the end of the handshake")?;
+                let tcp =
+                    self.tcp.as_mut().ok_or("the script writes data before the end of the handshake")?;
                 tcp.write(*bytes);
                 self.written += bytes;
                 self.run_until(self.now);
@@ -146,7 +147,7 @@ impl Player<'_> {
             When::At { first, last } => (Time::ZERO + first, Time::ZERO + last),
             When::After { first, last } => (self.previous + first, self.previous + last),
         };
-        // packetdrill adds an eighth of the time since the previous event.
+        // Like packetdrill, tolerate at least an eighth of the time since the previous event.
         Span { first, last, tolerance: self.tolerance.max(first.since(self.previous) / 8) }
     }
 
@@ -175,7 +176,7 @@ impl Player<'_> {
         Ok(())
     }
 
-    /// The last packet of the handshake arrives.
+    /// Opens the connection, because the last packet of the handshake arrives.
     fn open(&mut self, packet: &Packet) -> Result<(), Stop> {
         let sent_at = self.handshake.sent_at.ok_or("expected the model's SYN or SYN-ACK first")?;
         let peer = &self.handshake.peer;
@@ -196,7 +197,7 @@ impl Player<'_> {
         tcp.handle(self.now, Side::Client, &Segment::Open(0, Step::SynAck));
         tcp.poll(self.now);
         self.tcp = Some(tcp);
-        // The window of a SYN is not scaled.
+        // The window in a SYN is not scaled.
         let window = packet.window.unwrap_or_default() << if packet.has('S') { 0 } else { self.scale() };
         self.acknowledge(Ack { window, ..Ack::default() });
         Ok(())
@@ -208,8 +209,8 @@ impl Player<'_> {
 
     fn inject(&mut self, packet: &Packet) -> Result<(), Stop> {
         let upto = packet.ack.filter(|_| packet.len == 0 && !packet.flags.contains(['S', 'F', 'R']));
-        let upto = upto.ok_or("the model takes acknowledgements without data only")?.saturating_sub(1);
-        // Linux ignores acknowledgements of data that it has not sent.
+        let upto = upto.ok_or("the model accepts only acknowledgements, without data")?.saturating_sub(1);
+        // Linux ignores acknowledgements of data that it has not sent, so such a script is a mismatch.
         let sent = self.tcp.as_ref().map_or(0, |tcp| self.written - tcp.sender().unsent());
         if let Some(end) =
             packet.options.blocks.iter().map(|(_, end)| end - 1).chain([upto]).find(|end| *end > sent)
@@ -226,7 +227,8 @@ impl Player<'_> {
             .iter()
             .map(|(start, end)| (start.saturating_sub(1), end.saturating_sub(1)))
             .collect();
-        // RFC 2883 section 4.
+        // RFC 2883 section 4: the first block is a DSACK if it is below the cumulative acknowledgement or
+        // inside the second block.
         let dsack = match blocks[..] {
             [(_, end), ..] if end <= upto => true,
             [(start, end), (begin, stop), ..] => begin <= start && end <= stop,
@@ -249,7 +251,7 @@ impl Player<'_> {
         self.run_until(self.now);
     }
 
-    /// Runs the model up to `until`, which is included.
+    /// Runs the model up to and including the time `until`.
     fn run_until(&mut self, until: Time) {
         let mut before = None;
         while let Some(tcp) = &mut self.tcp {
@@ -266,7 +268,7 @@ impl Player<'_> {
         self.now = self.now.max(until);
     }
 
-    /// The model must send this packet.
+    /// Fails unless the model sends this packet within `span`.
     fn expect(&mut self, packet: &Packet, span: &Span, text: &str) -> Result<(), Stop> {
         if packet.len == 0 {
             let last_of_handshake = std::mem::take(&mut self.handshake.active);
@@ -284,7 +286,8 @@ impl Player<'_> {
             }
         }
         let Some((at, first)) = self.sent.pop_front() else { return Ok(()) };
-        // A script expects one packet where the kernel passes one super-packet to the device.
+        // A script expects a single packet where the kernel passes a super-packet to the device, so
+        // consecutive segments are joined.
         let (mut last, end) = (first, packet.start + packet.len - 1);
         let reaches = |data: &Data| data.start + u64::from(data.len);
         while let Some((_, next)) =

@@ -1,12 +1,13 @@
-//! Scripts: events with their times.
+//! Parses scripts into events with their times.
 
 use core::time::Duration;
 
 use super::packet::Packet;
 
-/// Tolerance of times, as in packetdrill; [`Script::tolerance`] has the other part.
+/// Default tolerance of times, as in packetdrill.
 const TOLERANCE: Duration = Duration::from_millis(4);
-/// Calls that configure the socket or read from it. The model is an open connection whose application reads everything.
+/// Calls without effect here: they configure the socket or read from it, but the model's application always reads
+/// everything.
 const IGNORED: [&str; 11] = [
     "socket",
     "bind",
@@ -30,7 +31,7 @@ pub struct Script {
 
 #[derive(Clone, Debug)]
 pub(super) struct Event {
-    /// Line of the file.
+    /// Line in the file.
     pub(super) line: usize,
     pub(super) text: String,
     pub(super) when: When,
@@ -40,12 +41,12 @@ pub(super) struct Event {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum When {
     Any,
-    /// Since the start of the script.
+    /// Times since the start of the script.
     At {
         first: Duration,
         last: Duration,
     },
-    /// Since the previous event.
+    /// Times since the previous event.
     After {
         first: Duration,
         last: Duration,
@@ -57,13 +58,13 @@ pub(super) enum Action {
     Packet(Packet),
     Congestion(String),
     Write(u64),
-    /// Code to run with the state of the connection.
+    /// Assertions about the state of the connection.
     Code(String),
     Nothing,
 }
 
 impl Script {
-    /// Parses a script. Errors begin with the line.
+    /// Parses a script. An error text begins with the line number.
     pub fn parse(text: &str) -> Result<Script, String> {
         let mut script = Script { events: Vec::new(), tolerance: TOLERANCE };
         let mut scanner = Scanner { rest: text, line: 1 };
@@ -107,7 +108,8 @@ impl Script {
         Ok(())
     }
 
-    /// A line with an option of packetdrill. Options that concern the test machine have no effect.
+    /// Parses a line with an option of packetdrill. Only the tolerance has an effect; other options concern
+    /// the test machine.
     fn option(&mut self, line: &str) -> Result<(), String> {
         let Some(value) = line.strip_prefix("--tolerance_usecs=") else { return Ok(()) };
         let us = value
@@ -147,7 +149,7 @@ fn when(word: &str) -> Option<When> {
     let (relative, word) = word.strip_prefix('+').map_or((false, word), |rest| (true, rest));
     let (first, last) = match word.split_once('~') {
         Some((first, last)) => (time(first)?, time(last.strip_prefix('+').unwrap_or(last))?),
-        // A blocking call, from its start to its end.
+        // For a blocking call (`START...END`), the start counts.
         None => time(word.split_once("...").map_or(word, |(start, _)| start)).map(|at| (at, at))?,
     };
     Some(if relative { When::After { first, last } } else { When::At { first, last } })
@@ -166,12 +168,12 @@ impl<'a> Scanner<'a> {
         taken
     }
 
-    /// The rest of the line.
+    /// Takes the rest of the line.
     fn line(&mut self) -> &'a str {
         self.take(self.rest.find('\n').unwrap_or(self.rest.len()))
     }
 
-    /// Skips space and comments.
+    /// Skips white space and comments.
     fn skip(&mut self) {
         loop {
             self.take(self.rest.len() - self.rest.trim_start().len());
@@ -193,7 +195,7 @@ impl<'a> Scanner<'a> {
         Ok(inside)
     }
 
-    /// A line and its continuations, which are indented and do not begin with a time.
+    /// Takes a line and its continuation lines, which are indented and do not begin with a time.
     fn lines(&mut self) -> String {
         let code = |line: &str| {
             let line = line.split("//").next().unwrap_or_default();

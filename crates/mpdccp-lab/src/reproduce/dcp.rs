@@ -1,4 +1,4 @@
-//! The DCP paper (2002): its two experiments, and those that it planned or left open.
+//! Reproduces the DCP paper (2002): its two experiments, and those that it planned or left open.
 
 mod experiments;
 mod row;
@@ -29,7 +29,7 @@ const SHORT: &str = "Quick runs are too short for reliable figures.";
 
 /// One run to be made.
 struct Job {
-    /// Name of its group; runs that differ only in their seeds have the same.
+    /// Name of the run's group. Runs that differ only in their seeds have the same name.
     name: String,
     scenario: Scenario,
     label: String,
@@ -81,7 +81,7 @@ pub(super) fn run(
     Ok(report)
 }
 
-/// The runs, in order.
+/// The runs to be made, in the order of the report.
 fn jobs(sim: bool, options: &Options) -> Result<Vec<Job>, LabError> {
     let seeds = if sim && !options.quick { SEEDS } else { 1 };
     let mut jobs = Jobs { all: Vec::new(), seeds, options };
@@ -101,7 +101,7 @@ fn jobs(sim: bool, options: &Options) -> Result<Vec<Job>, LabError> {
                 values.push(("path.link.queue", Value::from("125 packets")));
             }
             if cross.key != "reno" {
-                // The aim is only for the paper's own experiments.
+                // The scenario's aim applies only to the paper's own experiments.
                 values.push(("aim", Value::Array(Vec::new())));
             }
             jobs.add("with-tcp", &with_tcp(cross, *n), "ccid3", &values)?;
@@ -133,11 +133,11 @@ fn jobs(sim: bool, options: &Options) -> Result<Vec<Job>, LabError> {
     Ok(jobs.all)
 }
 
-/// Series of a run for the figures, by name.
+/// The series of a run that the figures show, by name.
 fn series(plan: &Plan<'_>, run: &RunRecord) -> AllSeries {
     let end = *plan.scenario.duration_s.as_ref();
     let mut all = AllSeries::new();
-    // kB/s, as in the paper; every tenth row of the trace.
+    // The estimate in kB/s, as in the paper, from every tenth row of the trace.
     let estimate = run.trace.iter().step_by(10).filter_map(|row| {
         let t = seconds(run, row.at);
         Some((t, row.pacing_mbps? * 125.0)).filter(|_| (0.0..end).contains(&t))
@@ -168,7 +168,7 @@ struct Jobs<'a> {
 }
 
 impl Jobs<'_> {
-    /// Adds runs of a scenario with some values changed, one per seed.
+    /// Adds runs of a scenario in which some values are changed. There is a run for each seed.
     fn add(
         &mut self,
         scenario: &str,

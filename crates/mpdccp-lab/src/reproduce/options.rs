@@ -1,4 +1,4 @@
-//! Options of a reproduction, and its progress.
+//! Options of a reproduction, and progress reports.
 
 use std::path::PathBuf;
 
@@ -8,20 +8,20 @@ use crate::{runs, sweep};
 /// Options of a reproduction.
 #[derive(Clone, Debug)]
 pub struct Options {
-    /// Whether to run only headline cells, with fewer and shorter runs, as a test.
+    /// Whether to make a quick test: only headline cells, with fewer and shorter runs.
     pub quick: bool,
-    /// Duration of each run in seconds, instead of the set's.
+    /// Duration of each run in seconds; the set's duration if absent.
     pub duration_s: Option<f64>,
-    /// Make the runs that a set marks `around` in the simulator, even if the rest uses another
-    /// backend.
+    /// Whether to make the runs that a set marks `around` in the simulator, even if the other runs use
+    /// another backend.
     pub around_in_sim: bool,
-    /// Only these sections, by name or by scenario; all if empty.
+    /// Sections to make, by name or by scenario; all sections if empty.
     pub only: Vec<String>,
     /// The first seed.
     pub seed: u64,
     /// Maximum number of parallel runs; only backends in virtual time use it.
     pub threads: usize,
-    /// Output directory; created if needed. Earlier results in it are reused.
+    /// Output directory; created if needed. Results that it already contains are reused.
     pub out: PathBuf,
 }
 
@@ -30,22 +30,22 @@ pub struct Options {
 pub enum Progress<'a> {
     /// An experiment begins: number `index` (from 1) of `total`.
     Experiment {
-        /// Its scenario.
+        /// Scenario of the experiment.
         scenario: &'a Scenario,
         /// Counted from 1.
         index: usize,
         /// Number of experiments.
         total: usize,
     },
-    /// Progress of its runs.
+    /// Progress of the experiment's runs.
     Run(runs::Event<'a>),
-    /// Progress of its sweep.
+    /// Progress of the experiment's sweep.
     Sweep(&'a sweep::Progress<'a>),
-    /// A failure; the others continue.
+    /// An experiment failed; the others continue.
     Failed(&'a str),
 }
 
-/// The command line, for a report.
+/// The command line, as reports show it.
 pub(super) fn command(set: &str, backend: &str, options: &Options) -> String {
     let quick = if options.quick { " --quick" } else { "" };
     let duration = options.duration_s.map_or(String::new(), |s| format!(" --duration {s}"));

@@ -1,4 +1,4 @@
-//! Compares several paths together with each of them alone.
+//! Compares the goodput over several paths with the goodput over each path alone.
 
 use crate::bounds::Bounds;
 use crate::comparison::{Comparison, number};
@@ -7,7 +7,7 @@ use crate::estimate::{Estimate, Verdict};
 
 /// The metric compared.
 const METRIC: &str = "goodput_mbps";
-/// One variant in one cell.
+/// Result of one variant in one cell.
 struct Ratio<'a> {
     label: &'a str,
     cell: &'a str,
@@ -16,9 +16,10 @@ struct Ratio<'a> {
     of_sum: f64,
 }
 
-/// One row per cell: the results of the variants `alone`, each on one path, and the ratio of each other
-/// variant to the best and to the sum of these results. Also sentences on how often the others reach the
-/// required ratio, and on the `baselines` among them.
+/// A table with a row for each cell, and sentences. The variants `alone` use one path each. A row has their
+/// results, and for each other variant the ratios of its result to the best and to the sum of these. The
+/// sentences say in how many cells a variant reaches the required ratios, and how it compares with the
+/// `baselines`.
 pub(super) fn beside_alone(
     all: &[Comparison],
     (alone, of_best, of_sum): (&[String], Bounds, Bounds),
@@ -75,21 +76,25 @@ pub(super) fn beside_alone(
     (Table { head, rows, ..Table::default() }, sentences)
 }
 
-/// Number of cells in which a variant reaches the baseline, and its fraction of the baseline in the other
-/// cells.
+/// A sentence with the number of cells in which a variant is at least as fast as the baseline, and with its
+/// fraction of the baseline's rate in the other cells.
 fn beside_baseline(label: &str, baseline: &str, ratios: &[Ratio<'_>]) -> String {
     let theirs = |cell: &str| ratios.iter().find(|r| r.label == baseline && r.cell == cell).map(|r| r.mbps);
     let ours = ratios.iter().filter(|r| r.label == label);
     let parts: Vec<(&str, f64)> = ours.filter_map(|r| Some((r.cell, r.mbps / theirs(r.cell)?))).collect();
     let no_less = parts.iter().filter(|(_, part)| *part >= 1.0).count();
-    format!("{label}: at least as fast as {baseline} in {no_less} of {}{}.", parts.len(), listed(&parts, 1.0))
+    format!(
+        "{label}: at least as fast as {baseline} in {no_less} of {} cells{}.",
+        parts.len(),
+        listed(&parts, 1.0)
+    )
 }
 
-/// Cells below `enough`, with their values.
+/// Text that lists the cells whose value is below `enough`, with the values.
 fn listed(cells: &[(&str, f64)], enough: f64) -> String {
     let below = cells.iter().filter(|(_, part)| *part < enough);
     let below: Vec<String> = below.map(|(cell, part)| format!("{cell} {part:.2}")).collect();
-    if below.is_empty() { String::new() } else { format!(" (not in {})", below.join(", ")) }
+    if below.is_empty() { String::new() } else { format!(" (lower in {})", below.join(", ")) }
 }
 
 fn sentence(label: &str, (of_best, of_sum): (Bounds, Bounds), ratios: &[Ratio<'_>]) -> String {
@@ -99,7 +104,7 @@ fn sentence(label: &str, (of_best, of_sum): (Bounds, Bounds), ratios: &[Ratio<'_
     let parts: Vec<(&str, f64)> = mine.iter().map(|r| (r.cell, r.of_best)).collect();
     let not = listed(&parts, of_best.min.unwrap_or(0.0));
     format!(
-        "{label}: reaches {} × the best single path in {} of {}{not}, {} × the sum of all single paths in {}.",
+        "{label}: reaches {} × the best single path in {} of {} cells{not}, and {} × the sum of all single paths in {}.",
         of_best.text(),
         count(of_best, |r| r.of_best),
         mine.len(),
@@ -152,13 +157,13 @@ mod tests {
         assert_eq!(table.head, ["goodput, Mbit/s", "a", "b", "both", "× best", "× sum"]);
         assert_eq!(table.rows[0], ["near", "40.0", "10.0", "38.0", "0.95", "0.76"]);
         assert_eq!(table.rows[1], ["far", "20.0", "–", "18.0", "0.90", "0.90"]);
-        let want = "both: reaches ≥ 0.95 × the best single path in 1 of 2 (not in far 0.90), ≥ 0.85 × the sum of all single paths in 1.";
+        let want = "both: reaches ≥ 0.95 × the best single path in 1 of 2 cells (lower in far 0.90), and ≥ 0.85 × the sum of all single paths in 1.";
         assert_eq!(sentences, [want]);
         let mut all = Vec::from(all);
         all.push(comparison("theirs", "far", 20.0));
         all.insert(3, comparison("theirs", "near", 37.0));
         let (_, sentences) =
             beside_alone(&all, (&["a".to_owned(), "b".to_owned()], OF_BEST, OF_SUM), &["theirs"]);
-        assert_eq!(sentences[2], "both: at least as fast as theirs in 1 of 2 (not in far 0.90).");
+        assert_eq!(sentences[2], "both: at least as fast as theirs in 1 of 2 cells (lower in far 0.90).");
     }
 }

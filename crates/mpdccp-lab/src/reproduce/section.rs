@@ -1,4 +1,4 @@
-//! One experiment of a set: its runs or sweep, and its section of the report.
+//! Makes one experiment of a set (runs or a sweep), and writes its section of the report.
 
 use std::path::Path;
 
@@ -14,10 +14,11 @@ use crate::report;
 use crate::scenario::Scenario;
 use crate::{Backend, LabError, Plan, sweep};
 
-/// Runs of each variant in a quick reproduction in real time; in virtual time one is enough for a test.
+/// Number of runs of each variant in a quick reproduction in real time. In virtual time, one run is enough
+/// for a test.
 const QUICK_RUNS: u32 = 3;
 
-/// The missing prerequisite if `backend` supports no variant of a section.
+/// The missing prerequisite, if `backend` supports no variant of a section.
 pub(super) fn lacking(
     spec: &SectionSpec,
     scenario: &Scenario,
@@ -28,7 +29,7 @@ pub(super) fn lacking(
     Ok(variants.into_iter().all(|variant| backend.lacks(&plan(variant)).is_some()))
 }
 
-/// Makes the missing runs of a section and writes it.
+/// Makes the missing runs of a section and returns the section.
 pub(super) fn make(
     spec: &SectionSpec,
     scenario: &Scenario,
@@ -55,14 +56,14 @@ pub(super) fn make(
 }
 
 impl SectionSpec {
-    /// Name of its directory.
+    /// Name of the section's directory.
     pub(super) fn name_for_files(&self) -> String {
         let plain = |c: char| if c.is_ascii_alphanumeric() || c == '-' { c } else { '-' };
         format!("{}_{}", self.scenario, self.name).chars().map(plain).collect()
     }
 }
 
-/// Variants over time: the paper's figure, sentences and a table.
+/// A section of runs, with the paper's figure, sentences and a table.
 fn runs(
     spec: &SectionSpec,
     scenario: &Scenario,
@@ -98,7 +99,8 @@ fn runs(
         section.sentences = sentences;
         section.tables.push(table);
     }
-    // Other cells and internal figures are in the experiment's own report.
+    // This report shows only the headline cell. The experiment's own report also has the other cells and the
+    // figures of the inner workings.
     let headline = &scenario.headline().name;
     for cell in outcome.figures.iter().filter(|cell| cell.cell == *headline) {
         let own = report::section(scenario, &outcome.comparisons, cell);
@@ -117,7 +119,7 @@ fn about(scenario: &Scenario, backend: &dyn Backend, n: u64, seed: u64) -> Strin
         .to_owned()
 }
 
-/// Variants over swept parameters.
+/// A section of a sweep.
 fn swept(
     spec: &SectionSpec,
     scenario: &Scenario,

@@ -1,5 +1,5 @@
 //! A set as data: its scenarios in order, with changes, cells, variants and metrics. Each set is a TOML file
-//! in `scenarios/sets`; aims and references come from the scenarios.
+//! in `scenarios/sets`. Aims and references are in the scenarios.
 
 use std::collections::BTreeMap;
 
@@ -23,7 +23,7 @@ pub(super) const LIBRARY: &[(&str, &str)] = sets!["paper", "calibration", "profi
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct Spec {
-    /// Name for users.
+    /// Name of the set on the command line.
     pub(super) name: String,
     /// Title of the report.
     pub(super) title: String,
@@ -35,11 +35,11 @@ pub(super) struct Spec {
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct SectionSpec {
-    /// Heading before the title of its scenario.
+    /// Name of the section; the heading is this name and the scenario's title.
     pub(super) name: String,
-    /// A built-in scenario.
+    /// Name of a built-in scenario.
     pub(super) scenario: String,
-    /// Labels; all if empty.
+    /// Labels of the variants; all variants if empty.
     #[serde(default, alias = "contenders")]
     pub(super) variants: Vec<String>,
     /// Cells of a full run.
@@ -48,30 +48,32 @@ pub(super) struct SectionSpec {
     /// Runs of each variant at each point; the scenario's number if absent.
     #[serde(default)]
     pub(super) runs: Option<u32>,
-    /// Uses the simulator unless the user selects a backend.
+    /// Whether the section uses the simulator unless the user selects a backend.
     #[serde(default)]
     pub(super) around: bool,
     /// Cells of a quick run; the headline cell if empty.
     #[serde(default)]
     pub(super) quick_cells: Vec<String>,
-    /// Variants that use one path each: the others are compared with the best of them and with their sum.
+    /// Variants that use one path each. The other variants are compared with the best of these and with their
+    /// sum.
     #[serde(default)]
     pub(super) alone: Vec<String>,
-    /// Required fraction of the best of these, and of their sum.
+    /// Required ratios to the best of these, and to their sum.
     #[serde(default)]
     pub(super) of_best: Option<f64>,
     #[serde(default)]
     pub(super) of_sum: Option<f64>,
-    /// Columns of the table; if empty, the main metrics and those with references or aims.
+    /// Metrics in the columns of the table. If empty, these are the main metrics and those with references or
+    /// aims.
     #[serde(default)]
     pub(super) metrics: Vec<String>,
-    /// Values for places of the scenario, named as in a sweep.
+    /// New values for places in the scenario. Places are named as in a sweep.
     #[serde(default)]
     pub(super) change: BTreeMap<String, Value>,
-    /// Replaces the scenario's own sweep.
+    /// Sweep that replaces the scenario's own.
     #[serde(default)]
     pub(super) sweep: BTreeMap<String, Vec<Value>>,
-    /// More changes for a quick run.
+    /// Further changes for a quick run.
     #[serde(default)]
     pub(super) quick: BTreeMap<String, Value>,
 }
@@ -81,7 +83,7 @@ fn all() -> Vec<String> {
 }
 
 impl Spec {
-    /// Parses a set; `file` is its name in errors. Every scenario that it names is parsed too.
+    /// Parses a set and every scenario that it names. `file` is the name of the set in errors.
     pub(super) fn parse(file: &str, text: &str) -> Result<Spec, LabError> {
         let wrong = |e: &dyn core::fmt::Display| LabError::Wrong(format!("{file}: {e}"));
         let spec: Spec = toml::from_str(text).map_err(|e| wrong(&e.to_string().trim_end()))?;
@@ -114,7 +116,7 @@ impl SectionSpec {
         Ok(())
     }
 
-    /// The scenario with all changes, and with this duration if given.
+    /// The scenario with all changes, and with another duration if given.
     pub(super) fn scenario(&self, quick: bool, duration_s: Option<f64>) -> Result<Scenario, LabError> {
         let wrong = |e: crate::scenario::ScenarioError| LabError::Wrong(e.to_string());
         let scenario = Scenario::find(&self.scenario).map_err(wrong)?;

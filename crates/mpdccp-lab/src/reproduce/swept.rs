@@ -19,19 +19,19 @@ fn words(metric: &str) -> &str {
 }
 
 fn reaches(aim: &Aim, value: Estimate) -> Option<Verdict> {
-    // The value of the variant to compare with is in another row.
+    // An aim with `not_above` is not judged, because the value of the other variant is in another row.
     aim.not_above.is_none().then(|| aim.bounds().judge(value))
 }
 
-/// Verdict on the aim for the median's variant, if there is one.
+/// Verdict on the aim for the median's variant; `None` without an aim.
 fn judged(scenario: &Scenario, median: &Median) -> Option<Verdict> {
     let aim = scenario.aims.iter().find(|a| *a.label.as_ref() == median.label)?;
     let at = shown(scenario).iter().position(|metric| metric == aim.metric.as_ref())?;
     reaches(aim, median.shown.get(at).copied().flatten()?)
 }
 
-/// A table of metrics per variant, with parameter values as columns; with several parameters or cells, cells
-/// are the columns.
+/// A table of metrics. Its columns are the values of the parameter; with several parameters and cells, they
+/// are the cells.
 pub(super) fn table(scenario: &Scenario, outcome: &Outcome) -> Table {
     let cells = outcome.medians.iter().any(|m| m.cell != outcome.medians[0].cell);
     if cells && parameters(scenario).len() > 1 {
@@ -41,7 +41,7 @@ pub(super) fn table(scenario: &Scenario, outcome: &Outcome) -> Table {
     }
 }
 
-/// A row for each variant, point and metric, a column for each cell.
+/// A table with a row for each variant, point and metric, and a column for each cell.
 fn by_cell(scenario: &Scenario, outcome: &Outcome) -> Table {
     let mut cells: Vec<&str> = Vec::new();
     let mut points: Vec<(&str, &Vec<String>)> = Vec::new();
@@ -127,7 +127,7 @@ fn labels(outcome: &Outcome) -> Vec<&str> {
     labels
 }
 
-/// Range of the first metric for each variant, and the verdict on the aims.
+/// Sentences with the range of the first metric for each variant, and with the verdicts on aims.
 pub(super) fn sentences(scenario: &Scenario, outcome: &Outcome) -> Vec<String> {
     let mut out = Vec::new();
     for label in labels(outcome) {

@@ -1,12 +1,12 @@
-//! Variants of other projects.
+//! Transports to compare the tunnel with.
 
 use serde::Deserialize;
 
-/// Transport of the flows instead of the tunnel.
+/// A transport that carries the flows instead of the tunnel.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
 #[serde(tag = "kind", rename_all = "kebab-case", deny_unknown_fields)]
 pub enum Baseline {
-    /// None: the flows use the first of the variant's paths directly.
+    /// No tunnel: the flows use the first of the variant's paths directly.
     Plain {},
     /// The kernel's Multipath TCP, for tcp flows.
     Mptcp {},
@@ -15,17 +15,18 @@ pub enum Baseline {
         /// The program; `wireguard-go` if absent.
         program: Option<String>,
     },
-    /// Any VPN: a shell command at each end; together they must connect the inner addresses.
+    /// Any VPN, started by a shell command at each end. Together the commands must connect the inner
+    /// addresses.
     Command {
-        /// Runs in the server's namespace.
+        /// Command that runs in the server's namespace.
         server: String,
-        /// Runs in the client's namespace.
+        /// Command that runs in the client's namespace.
         client: String,
     },
 }
 
 impl Baseline {
-    /// Name in files.
+    /// Name of the kind in scenarios.
     pub fn name(&self) -> &'static str {
         match self {
             Baseline::Plain {} => "plain",

@@ -1,4 +1,4 @@
-//! Semantic checks of a scenario.
+//! Checks the meaning of a scenario after parsing.
 
 use core::ops::Range;
 use std::collections::BTreeSet;
@@ -26,7 +26,7 @@ fn general(message: impl Into<String>) -> Problem {
     (None, message.into())
 }
 
-/// Rejects an invalid scenario, with the place in the file if there is one.
+/// Refuses an invalid scenario. The error has the place in the file, if it is known.
 pub(super) fn check(s: &Scenario, text: &str) -> Result<(), Problem> {
     let duration = *s.duration_s.as_ref();
     if !(duration > 0.0 && duration <= 86_400.0) {
@@ -43,7 +43,7 @@ pub(super) fn check(s: &Scenario, text: &str) -> Result<(), Problem> {
         [("[[path]]", s.paths.len()), ("[[variant]]", s.variants.len()), ("[[flow]]", s.flows.len())]
     {
         if count == 0 {
-            return Err(general(format!("no {what}; give at least one")));
+            return Err(general(format!("{what} is missing; add at least one")));
         }
     }
     if s.mode == Mode::Direct && s.paths.len() != 1 {
@@ -121,7 +121,7 @@ fn events(s: &Scenario, duration: f64) -> Result<(), Problem> {
     Ok(())
 }
 
-/// Checks the tunnel's files for a variant, before and after each reload.
+/// Checks the tunnel's files for a variant at the start and after each reload.
 fn follow(s: &Scenario, variant: &Variant) -> Result<(), Problem> {
     let plan = Plan { scenario: s, variant, cell: s.headline(), repeat: 0, seed: 0 };
     let mut key = 0;
@@ -247,18 +247,19 @@ fn variant(s: &Scenario, c: &Variant) -> Result<(), Problem> {
     match (&c.ccid, &c.tcp) {
         (None, None) if c.udp && s.mode == Mode::Direct => Ok(()),
         _ if c.baseline.is_some() => baseline(s, c),
-        _ if c.udp => Err(problem(&c.label, "`udp` needs mode = \"direct\", without other transports")),
+        _ if c.udp => Err(problem(&c.label, "`udp` needs mode = \"direct\", and excludes other transports")),
         _ if c.reverse_ccid.is_some() && (s.mode != Mode::Direct || c.ccid.is_none()) => {
             Err(problem(&c.label, "`reverse_ccid` needs `ccid` and mode = \"direct\""))
         }
         (None, Some(tcp)) if s.mode != Mode::Direct => {
             Err(problem(tcp, "a variant with `tcp` needs mode = \"direct\""))
         }
-        (None, Some(tcp)) if !TCP_CCS.contains(&tcp.as_ref().as_str()) => {
-            Err(problem(tcp, format!("unknown `{}`; expected one of {TCP_CCS:?}", tcp.as_ref())))
-        }
+        (None, Some(tcp)) if !TCP_CCS.contains(&tcp.as_ref().as_str()) => Err(problem(
+            tcp,
+            format!("unknown congestion control `{}`; expected one of {TCP_CCS:?}", tcp.as_ref()),
+        )),
         (Some(_), None) | (None, Some(_)) => Ok(()),
-        // The program's default.
+        // Without either key, the program's default CCID applies.
         (None, None) if s.mode == Mode::Tunnel => Ok(()),
         _ => Err(problem(&c.label, "a variant needs exactly one of `ccid`, `tcp` and `udp = true`")),
     }?;
@@ -281,7 +282,7 @@ fn variant(s: &Scenario, c: &Variant) -> Result<(), Problem> {
 
 fn baseline(s: &Scenario, c: &Variant) -> Result<(), Problem> {
     if s.mode != Mode::Tunnel || c.ccid.is_some() || c.tcp.is_some() || c.udp {
-        return Err(problem(&c.label, "`baseline` needs mode = \"tunnel\", without other transports"));
+        return Err(problem(&c.label, "`baseline` needs mode = \"tunnel\", and excludes other transports"));
     }
     let flows = s.flows_of(c, s.headline());
     if c.baseline == Some(Baseline::Mptcp {})
@@ -296,7 +297,7 @@ fn baseline(s: &Scenario, c: &Variant) -> Result<(), Problem> {
 }
 
 fn flow(s: &Scenario, f: &FlowSpec, places: &Places<'_>, duration: f64) -> Result<(), Problem> {
-    // Reports at the value of `key`, if present.
+    // Reports the error at the value of `key`, if the key is present.
     let at = |key: &str, message: String| -> Problem {
         let place = places.table(&f.name.span()).and_then(|table| value(table, key));
         (Some(place.unwrap_or(f.name.span())), message)

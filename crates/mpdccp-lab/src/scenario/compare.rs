@@ -7,25 +7,25 @@ use toml::Spanned;
 
 use crate::bounds::Bounds;
 
-/// Published figures of another source, from the last event to the end.
+/// Published figures of another source. They cover the time from the last event to the end.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Reference {
-    /// Source.
+    /// Name of the source.
     pub source: String,
-    /// How they were measured, as far as it differs: bytes counted, timers, with or without a tunnel.
+    /// How the measurement differs from the scenario: bytes counted, timers, with or without a tunnel.
     #[serde(default)]
     pub conditions: Option<String>,
-    /// The variant it compares with.
+    /// Label of the variant that the figures are compared with.
     pub label: Spanned<String>,
     /// The cell; every cell if absent.
     #[serde(default)]
     pub cell: Option<Spanned<String>>,
-    /// Values by metric name (`docs/scenarios.md` lists them).
+    /// Values by the name of the metric (`docs/scenarios.md` lists the names).
     pub values: BTreeMap<Spanned<String>, f64>,
 }
 
-/// An aim.
+/// An aim: bounds for a metric of a variant.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Aim {
@@ -36,19 +36,19 @@ pub struct Aim {
     pub cell: Option<Spanned<String>>,
     /// Name of the metric.
     pub metric: Spanned<String>,
-    /// At least.
+    /// Smallest acceptable value.
     #[serde(default)]
     pub min: Option<f64>,
-    /// At most.
+    /// Largest acceptable value.
     #[serde(default)]
     pub max: Option<f64>,
-    /// At most the value of this variant in the same cell.
+    /// Label of another variant, whose value in the same cell must not be exceeded.
     #[serde(default)]
     pub not_above: Option<Spanned<String>>,
 }
 
 impl Aim {
-    /// Its bounds.
+    /// The bounds of the aim.
     pub fn bounds(&self) -> Bounds {
         Bounds { min: self.min, max: self.max }
     }

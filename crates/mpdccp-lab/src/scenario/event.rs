@@ -10,49 +10,49 @@ use super::quantity;
 use super::tunnel::TunnelSettings;
 use crate::sim::Side;
 
-/// An event of the tunnel: a single action.
+/// An event of the tunnel, which is a single action.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct TunnelEvent {
-    /// When.
+    /// Time of the event, seconds after t = 0.
     pub at_s: Spanned<f64>,
-    /// Both ends reload changed files.
+    /// Changes to the files of both ends, which then reload them.
     #[serde(default)]
     pub reload: Option<Reload>,
-    /// The client's address on this path changes.
+    /// Path on which the client's address changes.
     #[serde(default)]
     pub roam: Option<Spanned<String>>,
-    /// This end closes its sessions, exits, and starts again.
+    /// End that closes its sessions, exits, and starts again.
     #[serde(default)]
     pub restart: Option<Side>,
-    /// This end is killed, and starts again.
+    /// End that is killed, and starts again.
     #[serde(default)]
     pub kill: Option<Side>,
-    /// Time until it starts again.
+    /// Time until the end starts again.
     #[serde(default, deserialize_with = "quantity::time")]
     pub away: Duration,
-    /// The server accepts no new clients, and asks the present ones to use another.
+    /// Whether the server drains: it accepts no new clients, and asks its clients to use another server.
     #[serde(default)]
     pub drain: bool,
 }
 
-/// Changes of both files; the rest stays the same.
+/// Changes to the files of both ends.
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Reload {
-    /// Settings.
+    /// Changed settings.
     #[serde(default)]
     pub tunnel: TunnelSettings,
     /// The paths of the client's file, by name.
     #[serde(default)]
     pub paths: Option<Vec<Spanned<String>>>,
-    /// Priorities of paths, by name.
+    /// New priorities of paths, by the path's name.
     #[serde(default)]
     pub priority: BTreeMap<Spanned<String>, u8>,
 }
 
 impl TunnelEvent {
-    /// Number of actions.
+    /// Number of actions in this event; only one is valid.
     pub(super) fn things(&self) -> usize {
         let given = [
             self.reload.is_some(),
@@ -64,7 +64,7 @@ impl TunnelEvent {
         given.into_iter().filter(|given| *given).count()
     }
 
-    /// The action in a word or two.
+    /// A short phrase for the action in sentences.
     pub(super) fn phrase(&self) -> &'static str {
         match self {
             TunnelEvent { reload: Some(_), .. } => "the reload",

@@ -13,23 +13,25 @@ use super::source::SourceSpec;
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct FlowSpec {
-    /// Unique in the scenario.
+    /// Name, unique in the scenario.
     pub name: Spanned<String>,
-    /// This many equal flows, called `NAME-1` and so on.
+    /// Number of equal flows, which are called `NAME-1` and so on; if absent, a single flow has the plain
+    /// name.
     #[serde(default)]
     pub count: Option<Spanned<u32>>,
-    /// Kind.
+    /// Kind of traffic.
     pub kind: FlowKind,
-    /// Command: runs in the server's namespace from before t = 0 to the end.
+    /// Command flows: shell command in the server's namespace, which runs from before t = 0 to the end.
     #[serde(default)]
     pub server: Option<String>,
-    /// Command: runs in the client's namespace from `start_s` to `stop_s`, or until it exits.
+    /// Command flows: shell command in the client's namespace, which runs from `start_s` to `stop_s`, or
+    /// until it exits.
     #[serde(default)]
     pub client: Option<String>,
     /// UDP: payload bytes per packet.
     #[serde(default)]
     pub payload: Option<Spanned<u32>>,
-    /// UDP: offered rate, payload bytes.
+    /// UDP: offered rate, counting payload bytes.
     #[serde(default, deserialize_with = "quantity::opt_rate")]
     pub rate: Option<Rate>,
     /// UDP: source of the datagrams; constant rate if absent.
@@ -38,54 +40,56 @@ pub struct FlowSpec {
     /// TCP and short: the kernel's congestion control.
     #[serde(default)]
     pub cc: Option<String>,
-    /// Short: bytes of each connection, chosen uniformly from these.
+    /// Short: possible sizes of a connection in bytes, equally likely.
     #[serde(default)]
     pub sizes: Option<Sizes>,
     /// Short: mean interval between starts of connections.
     #[serde(default, deserialize_with = "quantity::opt_time")]
     pub every: Option<Duration>,
-    /// TCP: its packets may be marked instead of dropped (RFC 3168).
+    /// TCP: whether queues may mark the flow's packets instead of dropping them (RFC 3168).
     #[serde(default)]
     pub ecn: bool,
     /// TCP: loss detection.
     #[serde(default)]
     pub loss_detection: LossDetection,
-    /// Uses this path directly, outside the tunnel.
+    /// Path that the flow uses directly, outside the tunnel.
     #[serde(default)]
     pub via: Option<Spanned<String>>,
-    /// Extra one-way distance of its other end beyond the link; not for flows through the tunnel.
+    /// Additional one-way delay of the flow beyond the link's; not for flows through the tunnel.
     #[serde(default, deserialize_with = "quantity::time")]
     pub owd: Duration,
-    /// UDP in direct mode: from the server to the client, on the connection of the previous flow.
+    /// UDP in direct mode: whether the flow goes from the server to the client, on the connection of the
+    /// previous flow.
     #[serde(default)]
     pub reverse: bool,
-    /// UDP in direct mode: the server returns every packet; the received packets are those that the client got back.
+    /// UDP in direct mode: whether the server returns every packet. The received packets are then those that the
+    /// client got back.
     #[serde(default)]
     pub echo: bool,
-    /// The server returns each datagram over this path, which the tunnel does not use.
+    /// Path over which the server returns each datagram; the tunnel must not use it.
     #[serde(default)]
     pub mirror: Option<Spanned<String>>,
-    /// A packet that takes longer is useless; see the metric `on_time_pct`.
+    /// Latency above which a packet is useless; see the metric `on_time_pct`.
     #[serde(default, deserialize_with = "quantity::opt_time")]
     pub deadline: Option<Duration>,
-    /// In direct mode: shares its congestion state with other flows that set this.
+    /// In direct mode: whether the flow shares its congestion state with all other flows that set this key.
     #[serde(default)]
     pub share_congestion: bool,
-    /// Start time.
+    /// Start time, seconds after t = 0.
     #[serde(default)]
     pub start_s: f64,
-    /// End time; the end of the scenario if absent.
+    /// End time, seconds after t = 0; the end of the scenario if absent.
     #[serde(default)]
     pub stop_s: Option<Spanned<f64>>,
 }
 
 impl FlowSpec {
-    /// Its source of datagrams, if given.
+    /// The flow's source of datagrams, if given.
     pub fn source(&self) -> Option<&SourceSpec> {
         self.source.as_ref().map(Spanned::as_ref)
     }
 
-    /// Whether `name` refers to it: its own name, or that of the entry for several equal flows.
+    /// Whether `name` is the name of this flow, or of the entry for several equal flows to which it belongs.
     pub fn is(&self, name: &str) -> bool {
         let number = self.name.as_ref().strip_prefix(name);
         number.is_some_and(|rest| rest.is_empty() || (self.count.is_some() && rest.starts_with('-')))
@@ -105,10 +109,10 @@ pub struct FlowChange {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum LossDetection {
-    /// RFC 8985, like the kernel.
+    /// By time (RACK, RFC 8985), like the kernel.
     #[default]
     Rack,
-    /// Three later packets, regardless of reordering, like QUIC (RFC 9002).
+    /// Loss after three later packets, regardless of reordering, like QUIC (RFC 9002).
     Three,
 }
 
@@ -122,12 +126,12 @@ pub enum FlowKind {
     Tcp,
     /// Short TCP connections.
     Short,
-    /// Traffic of two commands.
+    /// Traffic of two shell commands.
     Command,
 }
 
 impl FlowKind {
-    /// Name in files.
+    /// Name of the kind in scenarios.
     pub fn name(self) -> &'static str {
         match self {
             FlowKind::Udp => "udp",

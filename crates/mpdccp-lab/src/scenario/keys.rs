@@ -1,8 +1,8 @@
-//! Link keys: their meaning for both directions, and changes by events.
+//! Link keys: which direction they apply to, and how events change them.
 
 use super::LinkKeys;
 
-/// Differences of a link from `before`, one phrase each.
+/// A phrase for each difference between a link's state and the state `before`.
 pub(super) fn words_after(now: &LinkKeys, before: &LinkKeys) -> Vec<&'static str> {
     let (old, new) = (before.mean_rate(), now.mean_rate());
     let phrases = [
@@ -16,8 +16,8 @@ pub(super) fn words_after(now: &LinkKeys, before: &LinkKeys) -> Vec<&'static str
     phrases.into_iter().filter(|(so, _)| *so).map(|(_, phrase)| phrase).collect()
 }
 
-/// Both directions after the changes: `both` in either, `forward` from client to server, `reverse` from
-/// server to client.
+/// The keys of both directions after changes. `both` applies to both directions, `forward` from client to
+/// server, `reverse` from server to client.
 pub(super) fn ways(
     base: &[LinkKeys; 2],
     both: &LinkKeys,

@@ -1,9 +1,9 @@
 /// A built-in scenario.
 #[derive(Clone, Copy, Debug)]
 pub struct Named {
-    /// Its name, which is also its path under `scenarios/`.
+    /// Name of the scenario, which is also its path under `scenarios/`.
     pub name: &'static str,
-    /// Text of the file.
+    /// Content of the file.
     pub text: &'static str,
 }
 

@@ -10,19 +10,19 @@ use super::{
 };
 use crate::code;
 
-/// Maximum number of flows per entry.
+/// Maximum number of flows in one `[[flow]]` entry.
 const MAX_FLOWS: u32 = 100;
 
-/// Error in a scenario, with its place.
+/// An error in a scenario, with its place.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ScenarioError {
     /// The file, or the name of a built-in scenario.
     pub file: String,
-    /// Line, from 1, if known.
+    /// Number of the line, from 1, if known.
     pub line: Option<usize>,
-    /// The key of that line.
+    /// The key on that line.
     pub key: Option<String>,
-    /// The error, and the allowed values.
+    /// What is wrong, and the allowed values.
     pub message: String,
 }
 
@@ -53,11 +53,12 @@ impl ScenarioError {
     }
 }
 
-/// The key of the value at `span`: `k = value`, `{ .., k = value`, or the span is the key itself.
+/// The key of the value at `span`. The text has the form `k = value` or `{ .., k = value`, or the span is the
+/// key itself.
 fn key_before(text: &str, span: Range<usize>) -> Option<String> {
     let start = text[..span.start.min(text.len())].rfind('\n').map_or(0, |i| i + 1);
     let before = text.get(start..span.start)?.trim_end();
-    // In a list, the key is before its bracket.
+    // For a value in a list, the key is before the list's bracket.
     let list = before.rsplit_once('[').filter(|(head, items)| {
         head.trim_end().ends_with('=') && !items.contains(']') && !items.ends_with('=')
     });
@@ -71,16 +72,16 @@ fn key_before(text: &str, span: Range<usize>) -> Option<String> {
 }
 
 impl Scenario {
-    /// Parses a scenario; `file` is its name in errors.
+    /// Parses a scenario. `file` is the scenario's name in errors.
     ///
-    /// # Errors
-    /// The first error.
+    /// # Errors The scenario is invalid; the error is the first one found.
     pub fn parse(file: &str, text: &str) -> Result<Scenario, ScenarioError> {
         let mut document: Table = text
             .parse()
             .map_err(|e: toml::de::Error| ScenarioError::at(file, text, e.span(), e.to_string()))?;
         let renamed = renamed::rename(&mut document);
-        // Errors in a file with deprecated keys have no line: the parsed text is not the file's.
+        // Errors in a file with deprecated keys have no line number, because the parsed text differs from the
+        // file.
         let current = if renamed.is_empty() { text.to_owned() } else { document.to_string() };
         let text = current.as_str();
         let located = |span, message| {
@@ -109,7 +110,7 @@ impl Scenario {
         Scenario::parse(&file, &text)
     }
 
-    /// Like [`find`](Self::find), but returns the scenario's name for errors, and its text.
+    /// Like [`find`](Self::find), but returns the scenario's name in errors and its text, without parsing.
     ///
     /// # Errors
     /// Neither exists.
@@ -209,7 +210,7 @@ fn load_ways(
 }
 
 impl PathSpec {
-    /// Combines its keys.
+    /// Combines the path's keys into the keys of each direction.
     fn resolve(&mut self) {
         let none = [LinkKeys::default(), LinkKeys::default()];
         self.ways = keys::ways(&none, &self.link_keys(), self.forward.as_ref(), self.reverse.as_ref());

@@ -1,4 +1,4 @@
-//! Scenarios: the description of an experiment, in one TOML file for both backends. `docs/scenarios.md`
+//! Scenarios. A scenario describes an experiment in one TOML file for all backends. `docs/scenarios.md`
 //! explains the format to users.
 
 mod baseline;
@@ -48,23 +48,23 @@ pub use variant::Variant;
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Scenario {
-    /// Unique, such as `paper/multipath-udp`.
+    /// Unique name, such as `paper/multipath-udp`.
     pub name: String,
-    /// One line.
+    /// Title in one line.
     pub title: String,
     /// Purpose of the experiment, for the report.
     #[serde(default)]
     pub about: String,
-    /// From t = 0 to the end of the traffic.
+    /// Time from t = 0 to the end of the traffic, seconds.
     pub duration_s: Spanned<f64>,
-    /// How long the tunnel or connection is up without traffic before t = 0.
+    /// How long before t = 0 the tunnel or connection is up without traffic.
     #[serde(default, rename = "idle_s", deserialize_with = "quantity::seconds")]
     pub idle: Duration,
-    /// Metrics exclude the time before this.
+    /// Warm-up, the time after t = 0 that metrics exclude.
     #[serde(default, rename = "warm_up_s", deserialize_with = "quantity::seconds")]
     pub warm_up: Duration,
-    /// The measured flow, or the entry for several equal flows, which are then measured together; the first
-    /// if absent.
+    /// Name of the measured flow; the first flow if absent. An entry for several equal flows is measured as
+    /// one.
     #[serde(default)]
     pub measured: Option<Spanned<String>>,
     /// Transport of the flows.
@@ -73,28 +73,30 @@ pub struct Scenario {
     /// Default number of runs of each variant in each cell.
     #[serde(default = "one")]
     pub runs: u32,
-    /// The default cell, which is also shown first.
+    /// Name of the default cell, which is also shown first.
     #[serde(default)]
     pub headline: Option<Spanned<String>>,
     /// Settings of the tunnel or connection, unless a variant overrides them.
     #[serde(default)]
     pub tunnel: TunnelSettings,
-    /// Differences of hosts from run to run in the simulator; real hosts differ anyway.
+    /// Random differences between the hosts of different runs in the simulator. Real hosts have them without
+    /// this.
     #[serde(default)]
     pub host: Host,
-    /// At least one.
+    /// The paths; at least one.
     #[serde(rename = "path")]
     pub paths: Vec<PathSpec>,
-    /// Versions of the links. If the file has none, there is one cell, `base`, without changes.
+    /// Cells, which are versions of the links. If the file has none, there is one cell, `base`, without
+    /// changes.
     #[serde(rename = "cell", default)]
     pub cells: Vec<Cell>,
-    /// At least one.
+    /// The variants; at least one.
     #[serde(rename = "variant")]
     pub variants: Vec<Variant>,
     /// Events of the tunnel, in order of time.
     #[serde(rename = "event", default)]
     pub events: Vec<TunnelEvent>,
-    /// At least one.
+    /// The flows; at least one.
     #[serde(rename = "flow")]
     pub flows: Vec<FlowSpec>,
     /// Published or measured figures to compare with.
@@ -103,16 +105,16 @@ pub struct Scenario {
     /// Aims.
     #[serde(rename = "aim", default)]
     pub aims: Vec<Aim>,
-    /// Values to run the scenario with, for `mpdccp lab sweep`.
+    /// Values that `mpdccp lab sweep` runs the scenario with.
     #[serde(default)]
     pub sweep: Option<SweepSpec>,
-    /// The file's name in errors; files that it names are next to it.
+    /// Name of the file in errors. The paths of other files are relative to this file's directory.
     #[serde(skip)]
     pub(super) file: String,
-    /// The parsed document, for output.
+    /// The parsed document, for summaries and hashes.
     #[serde(skip)]
     pub(super) document: toml::Table,
-    /// Hashes of the files that it names, by name.
+    /// Hashes of the files that the scenario names, by name.
     #[serde(skip)]
     pub(super) files: std::collections::BTreeMap<String, String>,
     /// Deprecated keys in the file, each with its replacement.
@@ -135,7 +137,7 @@ pub enum Mode {
     Direct,
 }
 
-/// Random differences between runs of real hosts.
+/// Random differences between runs, as real hosts have them.
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Host {
@@ -169,7 +171,7 @@ impl Scenario {
         self.variants.iter().find(|c| c.label.as_ref() == label)
     }
 
-    /// A path in a cell.
+    /// The path with index `path`, with the changes of a cell.
     pub fn path_in(&self, path: usize, cell: &Cell) -> PathSpec {
         let mut spec = self.paths[path].clone();
         let named = |(name, _): &(&Spanned<String>, &PathChange)| name.as_ref() == spec.name.as_ref();
@@ -180,7 +182,7 @@ impl Scenario {
         spec
     }
 
-    /// All paths of a cell for `variant`; paths that it does not use are marked `outside`.
+    /// All paths of a cell for `variant`. Paths that the variant does not use are marked `outside`.
     pub fn paths_of(&self, variant: &Variant, cell: &Cell) -> Vec<PathSpec> {
         let path = |i| {
             let spec = self.path_in(i, cell);
@@ -203,8 +205,8 @@ impl Scenario {
         self.flows.iter().filter(carried).map(flow).collect()
     }
 
-    /// The measured flow of a variant, or the entry for several: the one that the scenario names, otherwise
-    /// the first that the variant carries.
+    /// Name of the measured flow (or entry of equal flows) of a variant. This is the flow that the scenario
+    /// names, or else the first flow that the variant carries.
     fn measured_of(&self, label: &str) -> &str {
         let first = || {
             let carried = self.variant(label).and_then(|variant| variant.flows.as_ref());
@@ -221,15 +223,15 @@ impl Scenario {
         self.flows.iter().any(|flow| flow.name.as_ref() == name && flow.is(measured))
     }
 
-    /// The measured flow of a variant, in words.
+    /// Text that names the measured flow of a variant.
     pub fn measured_words(&self, label: &str) -> String {
         let name = self.measured_of(label);
         let several = self.flows.iter().filter(|flow| flow.is(name)).count() > 1;
         if several { format!("`{name}`, all together") } else { format!("`{name}`") }
     }
 
-    /// Start of the time that most metrics cover: the last event, or the end of the warm-up if later; seconds
-    /// after t = 0.
+    /// Start of the time that most metrics cover, in seconds after t = 0: the last event or the end of the
+    /// warm-up, whichever is later.
     pub fn measured_from_s(&self) -> f64 {
         self.events_s().last().copied().unwrap_or(0.0).max(self.warm_up.as_secs_f64())
     }
@@ -244,7 +246,7 @@ impl Scenario {
         at
     }
 
-    /// The event at `at_s`, in a word or two; "the change" if there are several.
+    /// A short phrase for the event at `at_s`; "the change" if different events happen at that time.
     pub fn event_words(&self, at_s: f64) -> &'static str {
         let mut words = None;
         let mut say = |said: &'static str| {
@@ -262,9 +264,9 @@ impl Scenario {
         words.unwrap_or("the change")
     }
 
-    /// The feature of `variant` that only the simulator supports, if any.
+    /// Text for a feature of `variant` that only the simulator supports, if there is one.
     pub fn simulator_only_of(&self, variant: &Variant) -> Option<&'static str> {
-        // On namespaces a TCP connection carries records of one size.
+        // On namespaces, a TCP connection can carry only records of one size.
         let simple = |f: &FlowSpec| match f.source() {
             Some(SourceSpec::Bulk {}) => self.mode == Mode::Direct && !variant.udp,
             Some(SourceSpec::Video { .. }) => variant.tcp.is_none(),
@@ -287,7 +289,7 @@ impl Scenario {
         (!flows.iter().all(simple)).then_some(what)
     }
 
-    /// The feature of `variant` that only namespaces support, if any.
+    /// Text for a feature of `variant` that only namespaces support, if there is one.
     pub fn namespaces_only_of(&self, variant: &Variant) -> Option<&'static str> {
         let flows = self.flows_of(variant, self.headline());
         match variant.baseline {
@@ -299,7 +301,7 @@ impl Scenario {
         flows.iter().all(|f| f.kind == FlowKind::Command).then_some("commands as traffic")
     }
 
-    /// A bulk flow of a variant without any congestion control: plain UDP carries it.
+    /// Name of a bulk flow without any congestion control (over plain UDP) in a variant, if there is one.
     pub fn unslowed_of(&self, variant: &Variant) -> Option<String> {
         let plain = variant.udp || variant.baseline == Some(Baseline::Plain {});
         let bulk = |f: &&FlowSpec| matches!(f.source(), Some(SourceSpec::Bulk {}));
@@ -320,15 +322,14 @@ impl Scenario {
         self.paths.iter().map(|p| p.name.as_ref().clone()).collect()
     }
 
-    /// Settings of the tunnel or connection for `variant`, in the form of the tunnel's file.
+    /// Settings of the tunnel or connection for `variant`, as keys of the tunnel's file.
     ///
-    /// # Errors
-    /// The error and its place; never in a checked scenario.
+    /// # Errors The settings are invalid; the error has its place. A checked scenario has no such error.
     pub fn tunnel_of(&self, variant: &Variant) -> Result<Table, (Option<Range<usize>>, String)> {
         self.tunnel_after(variant, &TunnelSettings::default())
     }
 
-    /// Like [`tunnel_of`](Self::tunnel_of), after reloads with these changes.
+    /// Like [`tunnel_of`](Self::tunnel_of), but after reloads with these changes.
     ///
     /// # Errors
     /// Like [`tunnel_of`](Self::tunnel_of).
@@ -362,15 +363,15 @@ impl Scenario {
     pub fn settings_of(&self, variant: &Variant) -> Settings {
         let mut settings = Settings::default();
         for (key, value) in self.tunnel_of(variant).unwrap_or_default() {
-            // Each was checked with the scenario.
+            // No error is possible, because each setting was checked with the scenario.
             let _ = settings.set(&key, value);
         }
         settings
     }
 }
 
-/// Changes session settings for IP packets over several paths into those of a plain connection for an
-/// application's datagrams.
+/// Adapts session settings, which are meant for IP packets over several paths, to a plain connection that
+/// carries an application's datagrams.
 pub(crate) fn direct(session: &mut SessionConfig) {
     session.multipath = false;
     session.fallback = Fallback::Plain;

@@ -1,4 +1,4 @@
-//! Paths, their differences in cells, and their changes during a scenario.
+//! Paths, how cells change them, and how events change them during a scenario.
 
 use std::collections::BTreeMap;
 
@@ -9,95 +9,97 @@ use super::{FlowChange, LinkKeys, keys};
 use linkem_net::with_link_keys;
 
 with_link_keys! {
-    /// A path: a link. Its keys apply to both directions, except those in `forward` and `reverse`.
+    /// A path, which is a link. The link keys apply to both directions, except those in `forward` and
+    /// `reverse`.
     #[derive(Clone, Debug, Deserialize)]
     #[serde(deny_unknown_fields)]
     pub struct PathSpec {
-        /// Unique in the scenario.
+        /// Name, unique in the scenario.
         pub name: Spanned<String>,
-        /// Uses the link of another path, named before this one, with all its link keys.
+        /// Name of an earlier path whose link this path shares, with all its link keys.
         #[serde(default)]
         pub shares: Option<Spanned<String>>,
-        /// From client to server only.
+        /// Keys for the direction from client to server only.
         #[serde(default)]
         pub forward: Option<LinkKeys>,
-        /// From server to client only.
+        /// Keys for the direction from server to client only.
         #[serde(default)]
         pub reverse: Option<LinkKeys>,
-        /// Priority as RFC 9897 section 3.2.10 counts it: higher is preferred.
+        /// Priority as in RFC 9897 section 3.2.10: paths with a higher value are preferred.
         #[serde(default)]
         pub priority: Option<u8>,
-        /// The tunnel does not use it; cross traffic may, with `via` or `mirror`. Such paths come after those
-        /// that the tunnel uses.
+        /// Whether the path is outside the tunnel. Only flows with `via` or `mirror` use such a path. Paths
+        /// outside the tunnel come after the others.
         #[serde(default)]
         pub outside: bool,
         /// Changes while the scenario runs, in order of time.
         #[serde(default)]
         pub events: Vec<PathEvent>,
-        /// All link keys, forward and reverse.
+        /// All link keys of the forward and of the reverse direction.
         #[serde(skip)]
         pub ways: [LinkKeys; 2],
-        /// Seed of its model.
+        /// Seed of the path's model.
         #[serde(skip)]
         pub seed: u64,
     }
 }
 
 with_link_keys! {
-    /// A change of a path. Missing keys stay the same.
+    /// A change of a path during the scenario. Keys that are absent stay the same.
     #[derive(Clone, Debug, Deserialize)]
     #[serde(deny_unknown_fields)]
     pub struct PathEvent {
-        /// When.
+        /// Time of the change, seconds after t = 0.
         pub at_s: Spanned<f64>,
-        /// From client to server only.
+        /// Keys for the direction from client to server only.
         #[serde(default)]
         pub forward: Option<LinkKeys>,
-        /// From server to client only.
+        /// Keys for the direction from server to client only.
         #[serde(default)]
         pub reverse: Option<LinkKeys>,
     }
 }
 
 with_link_keys! {
-    /// Changes of a path in a cell. Missing keys stay the same.
+    /// Changes of a path in a cell. Keys that are absent stay the same.
     #[derive(Clone, Debug, Deserialize)]
     #[serde(deny_unknown_fields)]
     pub struct PathChange {
-        /// From client to server only.
+        /// Keys for the direction from client to server only.
         #[serde(default)]
         pub forward: Option<LinkKeys>,
-        /// From server to client only.
+        /// Keys for the direction from server to client only.
         #[serde(default)]
         pub reverse: Option<LinkKeys>,
     }
 }
 
 with_link_keys! {
-    /// A version of the links; its keys replace those of every path, or of one.
+    /// A cell, which is a version of the links. Its own keys replace those of every path, the keys in `path`
+    /// replace those of single paths.
     #[derive(Clone, Debug, Default, Deserialize)]
     #[serde(deny_unknown_fields)]
     pub struct Cell {
-        /// Unique in the scenario.
+        /// Name, unique in the scenario.
         pub name: String,
-        /// Other changes of single paths, by name.
+        /// Changes of single paths, by name.
         #[serde(default)]
         pub path: BTreeMap<Spanned<String>, PathChange>,
-        /// Other changes of single flows, by name.
+        /// Changes of single flows, by name.
         #[serde(default)]
         pub flow: BTreeMap<Spanned<String>, FlowChange>,
     }
 }
 
 impl PathEvent {
-    /// Both directions after the change.
+    /// The keys of both directions after the change.
     pub fn apply(&self, ways: &[LinkKeys; 2]) -> [LinkKeys; 2] {
         keys::ways(ways, &self.link_keys(), self.forward.as_ref(), self.reverse.as_ref())
     }
 }
 
 impl PathSpec {
-    /// Both directions after each of its events, in order of time (seconds after t = 0).
+    /// The keys of both directions after each event of the path, in order of time (seconds after t = 0).
     pub fn course(&self) -> Vec<(f64, [LinkKeys; 2])> {
         let mut ways = self.ways.clone();
         let mut after = |event: &PathEvent| {
@@ -107,7 +109,8 @@ impl PathSpec {
         self.events.iter().map(&mut after).collect()
     }
 
-    /// Both directions at each change from t = 0 to `end_s`, including the changes of a model.
+    /// The keys of both directions at each change from t = 0 to `end_s`, including the changes that a model
+    /// makes.
     pub fn course_with_models(&self, end_s: f64) -> Vec<(f64, [LinkKeys; 2])> {
         let stages: Vec<_> = std::iter::once((0.0, self.ways.clone())).chain(self.course()).collect();
         let mut course = Vec::new();

@@ -1,4 +1,4 @@
-//! Positions of values in a scenario's text, for errors found after parsing.
+//! Finds the positions of values in a scenario's text, for errors that are found after parsing.
 
 use core::ops::Range;
 
@@ -6,22 +6,22 @@ use toml::de::{DeTable, DeValue};
 
 pub(in crate::scenario) use linkem_net::keys::Problem;
 
-/// The parsed text, with positions.
+/// The parsed text with the positions of its values.
 #[derive(Debug)]
 pub(super) struct Places<'a>(DeTable<'a>);
 
 impl<'a> Places<'a> {
-    /// Of a text that was parsed without errors.
+    /// Parses a text, which must have been parsed without errors before.
     pub(super) fn of(text: &'a str) -> Places<'a> {
         Places(DeTable::parse(text).map(toml::Spanned::into_inner).unwrap_or_default())
     }
 
-    /// The table that contains the value at `place`, or is itself that value.
+    /// The innermost table that contains the value at `place`, or that is this value.
     pub(super) fn table(&self, place: &Range<usize>) -> Option<&DeTable<'a>> {
         table_with(&self.0, place)
     }
 
-    /// The table `index` in the array of tables `name`.
+    /// Table number `index` in the array of tables `name`.
     pub(super) fn nth(&self, name: &str, index: usize) -> Option<&DeTable<'a>> {
         match self.0.get(name)?.get_ref() {
             DeValue::Array(items) => items.get(index)?.get_ref().as_table(),
@@ -44,7 +44,7 @@ fn table_with<'t, 'a>(table: &'t DeTable<'a>, place: &Range<usize>) -> Option<&'
     })
 }
 
-/// The place of `key` in a table.
+/// The position of the value of `key` in a table.
 pub(super) fn value(table: &DeTable<'_>, key: &str) -> Option<Range<usize>> {
     table.get(key).map(toml::Spanned::span)
 }

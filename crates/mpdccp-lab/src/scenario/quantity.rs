@@ -1,4 +1,4 @@
-//! Quantities in scenario files.
+//! Parses quantities in scenario files.
 
 use core::time::Duration;
 

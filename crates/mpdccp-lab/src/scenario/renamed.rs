@@ -1,12 +1,12 @@
-//! Deprecated key names: replaced by the current names before parsing.
+//! Replaces deprecated key names by the current names, before parsing.
 
 use toml::{Table, Value};
 
 type Renamed = (&'static str, &'static str);
 
-/// Tables with link keys: paths, their events, and the paths of cells.
+/// New names of keys in tables with link keys: paths, their events, and paths in cells.
 const LINK: &[Renamed] = &[("there", "forward"), ("back", "reverse"), ("beside", "outside")];
-/// Link keys of the reverse direction that had separate names.
+/// Deprecated keys for the reverse direction: old name, key in the table `reverse`, and new name in warnings.
 const REVERSE: &[(&str, &str, &str)] =
     &[("back_rate", "rate", "reverse.rate"), ("back_queue", "queue", "reverse.queue")];
 const VARIANT: &[Renamed] =
@@ -15,7 +15,7 @@ const TUNNEL: &[Renamed] = &[("steer", "policy_rule")];
 const FLOW: &[Renamed] = &[("back", "reverse")];
 const TOP: &[Renamed] = &[("contender", "variant")];
 
-/// Renames deprecated keys of a scenario; returns each that was found, once.
+/// Renames the deprecated keys of a scenario. Returns each key that was found, once.
 pub(super) fn rename(document: &mut Table) -> Vec<Renamed> {
     let mut found = Vec::new();
     keys(document, TOP, &mut found);
@@ -59,7 +59,7 @@ fn link(table: &mut Table, found: &mut Vec<Renamed>) {
     }
 }
 
-/// A table with both names keeps the old one, so that parsing fails.
+/// Renames keys of a table. If a table has the old and the new name, it keeps both, so that parsing fails.
 fn keys(table: &mut Table, names: &[Renamed], found: &mut Vec<Renamed>) {
     for (old, new) in names {
         if table.contains_key(*old) && !table.contains_key(*new) {

@@ -7,12 +7,12 @@ use crate::code;
 const ABOUT: [&str; 8] = ["title", "about", "runs", "headline", "reference", "aim", "sweep", "variant"];
 
 impl Scenario {
-    /// Name of the file in errors; it names other files relative to its own directory.
+    /// Name of the file in errors. The paths of other files are relative to this file's directory.
     pub(crate) fn file(&self) -> &str {
         &self.file
     }
 
-    /// Text from which [`Scenario::parse`] makes this scenario again, if the files that it names exist.
+    /// A text that [`Scenario::parse`] parses to this scenario again, if the files that it names exist.
     pub(crate) fn source_text(&self) -> String {
         self.document.to_string()
     }
@@ -22,13 +22,14 @@ impl Scenario {
         self.written(self.document.clone())
     }
 
-    /// Hash of this text.
+    /// Hash of [`document_text`](Self::document_text).
     pub fn document_hash(&self) -> String {
         code::hash(&self.document_text())
     }
 
-    /// The inputs of `variant` in `cell`: the file without other variants and cells, and without keys that do
-    /// not influence the run. Two runs with equal text, seed and program are the same run.
+    /// A text with the inputs of `variant` in `cell`. This is the file without other variants and cells, and
+    /// without keys that do not influence the run. Two runs with equal text, seed and program are the same
+    /// run.
     pub fn resolved(&self, variant: &Variant, cell: &Cell) -> String {
         let mut table = self.document.clone();
         for key in ABOUT {

@@ -8,27 +8,27 @@ use serde::{Deserialize, Deserializer, de};
 
 use super::quantity;
 
-/// A kind of source. Sizes and rates common to all kinds are keys of the flow.
+/// A kind of source. The packet size and the rate are keys of the flow.
 #[derive(Clone, Debug, PartialEq, Deserialize)]
 #[serde(tag = "kind", rename_all = "kebab-case", deny_unknown_fields)]
 pub enum SourceSpec {
-    /// At `rate`, evenly spaced.
+    /// Datagrams at `rate`, evenly spaced.
     Constant {},
-    /// As much as the transport accepts.
+    /// As many datagrams as the transport accepts.
     Bulk {},
-    /// At `rate`, with pauses.
+    /// Datagrams at `rate`, with pauses.
     OnOff {
-        /// Duration of sending.
+        /// Duration of a burst between two pauses.
         #[serde(deserialize_with = "quantity::time")]
         on: Duration,
         /// Duration of a pause.
         #[serde(deserialize_with = "quantity::time")]
         off: Duration,
     },
-    /// At `rate` on average, with exponentially distributed intervals.
+    /// Datagrams at `rate` on average, with exponentially distributed intervals.
     Poisson {},
-    /// Frames as bursts of datagrams. The rate steps up while the sender drops nothing, and down when it
-    /// does.
+    /// Video frames, each a burst of datagrams. The rate steps up while the sender drops nothing, and down
+    /// when the sender drops datagrams.
     Video {
         /// Frame rate.
         frames_per_s: u32,
@@ -39,7 +39,7 @@ pub enum SourceSpec {
     Trace {
         /// File name, relative to the scenario's file.
         file: String,
-        /// Its contents.
+        /// Contents of the file: time and size of each entry.
         #[serde(skip)]
         packets: Vec<(Duration, u32)>,
     },
@@ -52,12 +52,12 @@ impl Default for SourceSpec {
 }
 
 impl SourceSpec {
-    /// Whether it uses the flow's `rate`.
+    /// Whether the source uses the flow's `rate`.
     pub(super) fn has_rate(&self) -> bool {
         matches!(self, SourceSpec::Constant {} | SourceSpec::OnOff { .. } | SourceSpec::Poisson {})
     }
 
-    /// Its error, if any.
+    /// What is wrong with the source, if anything.
     pub(super) fn problem(&self) -> Option<&'static str> {
         match self {
             SourceSpec::OnOff { on, .. } if on.is_zero() => Some("`on` must be above 0"),
@@ -72,7 +72,7 @@ impl SourceSpec {
     }
 }
 
-/// Rates of a video.
+/// Rates of a video, lowest first.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Ladder(pub Vec<Rate>);
 
@@ -101,7 +101,7 @@ pub(super) fn parse_trace(text: &str) -> Result<Vec<(Duration, u32)>, String> {
             return Err(wrong("expected a time in milliseconds and a number of bytes"));
         };
         if packets.last().is_some_and(|last| last.0 > at) {
-            return Err(wrong("the time is before that of the previous line"));
+            return Err(wrong("the time is earlier than on the previous line"));
         }
         packets.push((at, bytes));
     }

@@ -1,4 +1,5 @@
-//! Sweeps: each parameter is a place in the scenario's file; each point assigns a value to every parameter.
+//! Sweeps. Each parameter is a place in the scenario's file, and each point assigns a value to every
+//! parameter.
 
 use std::collections::BTreeMap;
 
@@ -11,10 +12,10 @@ use super::{Cell, Scenario, ScenarioError};
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct SweepSpec {
-    /// Seeds for each point.
+    /// Number of seeds for each point.
     #[serde(default = "one")]
     pub seeds: u32,
-    /// Places, such as `path.*.owd` or `path.path1.rate`, and their values.
+    /// The parameters (places such as `path.*.owd` or `path.path1.rate`), and the values of each.
     pub parameters: BTreeMap<String, Vec<Value>>,
     /// Metrics shown at the end.
     #[serde(default = "usual")]
@@ -32,14 +33,14 @@ fn usual() -> Vec<String> {
 /// A combination of values, with its scenario.
 #[derive(Clone, Debug)]
 pub struct Point {
-    /// In the order of parameter names.
+    /// Values in the order of the parameters' names.
     pub values: Vec<String>,
-    /// Scenario to run.
+    /// Scenario with these values.
     pub scenario: Scenario,
 }
 
 impl Scenario {
-    /// All points of the scenario's sweep, to be run in `cells`; the last parameter changes fastest.
+    /// All points of the scenario's sweep, to be run in `cells`. The last parameter changes fastest.
     ///
     /// # Errors
     /// The scenario has no sweep, or a point is invalid.
@@ -81,7 +82,7 @@ impl Scenario {
         let point = |(values, table): (Vec<String>, Table)| {
             let at: Vec<String> = names.iter().zip(&values).map(|(n, v)| format!("{n} = {v}")).collect();
             let scenario = Scenario::parse(&self.file, &table.to_string()).map_err(|e| {
-                // Line numbers would refer to the modified text.
+                // Without a line number, which would refer to the modified text.
                 wrong(format!("sweep: with {}: {}", at.join(", "), e.message))
             })?;
             Ok(Point { values, scenario })
@@ -89,7 +90,7 @@ impl Scenario {
         points.into_iter().map(point).collect()
     }
 
-    /// The scenario with other values at some places, named as in a sweep.
+    /// The scenario with other values at some places. Places are named as in a sweep.
     ///
     /// # Errors
     /// A place does not exist, or the scenario is invalid.
@@ -99,9 +100,9 @@ impl Scenario {
             let places: Vec<&str> = name.split('.').collect();
             set(&mut table, &places, value).map_err(|e| self.wrong(format!("`{name}`: {e}")))?;
         }
-        // Written as a document; a value alone would become an inline table.
+        // The table is written as a document; a `Value` would be written as an inline table.
         let text = table.as_table().map(Table::to_string).unwrap_or_default();
-        // Line numbers would refer to the modified text.
+        // Without a line number, which would refer to the modified text.
         Scenario::parse(&self.file, &text).map_err(|e| self.wrong(e.message))
     }
 
@@ -114,8 +115,8 @@ fn text_of(value: &Value) -> String {
     value.as_str().map_or_else(|| value.to_string(), str::to_owned)
 }
 
-/// Sets `value` at a place: table keys, and for arrays of tables a `name` or `label`, an index, or `*` for
-/// all.
+/// Sets `value` at a place. The parts of a place are keys of tables; for arrays of tables, they are a `name`
+/// or `label`, an index, or `*` for all elements.
 fn set(at: &mut Value, places: &[&str], value: &Value) -> Result<(), String> {
     let Some((first, rest)) = places.split_first() else {
         *at = value.clone();
@@ -123,7 +124,7 @@ fn set(at: &mut Value, places: &[&str], value: &Value) -> Result<(), String> {
     };
     match at {
         Value::Table(table) => {
-            // A missing table or key is created; parsing checks whether it is known.
+            // A missing table or key is created. Parsing checks whether the key is known.
             let empty = if rest.is_empty() { value.clone() } else { Value::Table(Table::new()) };
             set(table.entry(*first).or_insert(empty), rest, value)
         }

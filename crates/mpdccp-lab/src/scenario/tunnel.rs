@@ -9,27 +9,28 @@ use toml::{Spanned, Table, Value};
 
 use linkem_net::quantity::parse_time;
 
-/// Settings of the tunnel or connection, as in the tunnel's file or in the short forms of scenarios; missing
-/// settings have the program's defaults.
+/// Settings of the tunnel or connection, with the keys of the tunnel's file or the short forms of scenarios.
+/// Settings that are absent have the program's defaults.
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(transparent)]
 pub struct TunnelSettings(BTreeMap<Spanned<String>, Spanned<Value>>);
 
 /// Keys of the tunnel's file that are not session settings.
 const OF_THE_FILE: [&str; 2] = [SECURITY, TCP];
-/// Whether the tunnel is encrypted.
+/// Key that says whether the tunnel is encrypted.
 pub(crate) const SECURITY: &str = "security";
-/// Its value with encryption.
+/// Value of [`SECURITY`] for an encrypted tunnel.
 pub(super) const SEALED: &str = "noise";
-/// How the tunnel carries TCP.
+/// Key that says how the tunnel carries TCP.
 pub(crate) const TCP: &str = "tcp";
-/// Its value for TCP that ends at both ends of the tunnel.
+/// Value of [`TCP`] for a tunnel that ends TCP connections and carries their data as streams.
 pub(super) const STREAMS: &str = "streams";
-/// Short forms: the longest wait for a missing packet with any reordering, and the queue limit in packets.
+/// Short forms of scenarios: the longest wait for a missing packet (for any reordering), and the queue limit
+/// in packets.
 const SHORT: [&str; 2] = ["reorder_timeout", "queue_packets"];
 
 impl TunnelSettings {
-    /// These settings, completed by `other`'s.
+    /// These settings, and those of `other` where these have none.
     pub fn or(&self, other: &TunnelSettings) -> TunnelSettings {
         let mut all = other.0.clone();
         for (key, value) in &self.0 {
@@ -48,10 +49,9 @@ impl TunnelSettings {
         self.0.iter().find(|(k, _)| k.as_ref() == key).map(|(_, value)| value)
     }
 
-    /// Converts to the form of the tunnel's file.
+    /// Converts the settings to keys of the tunnel's file.
     ///
-    /// # Errors
-    /// The error, and its place.
+    /// # Errors A setting is invalid; the error has its place.
     pub fn table(&self) -> Result<Table, (Option<Range<usize>>, String)> {
         let mut table = Table::new();
         for (key, value) in &self.0 {
@@ -140,7 +140,11 @@ mod tests {
     fn short_forms_mean_what_the_tunnels_file_says_at_length() {
         let s = settings("queue = \"40 ms\"\nqueue_packets = 7\nreorder_timeout = \"80 ms\"", "");
         assert_eq!((s.queue.max_sojourn, s.queue.max_packets), (Duration::from_millis(40), 7));
-        assert_eq!(s.reordering, ReorderConfig::adaptive(Duration::from_millis(80)), "the default, bounded");
+        assert_eq!(
+            s.reordering,
+            ReorderConfig::adaptive(Duration::from_millis(80)),
+            "the default reordering, with the timeout as its limit"
+        );
         let s = settings("reordering = \"active-fixed\"", "reorder_timeout = \"80 ms\"\nscheduler = \"rr\"");
         assert_eq!(s.reordering, ReorderConfig::active_fixed(Duration::from_millis(80)));
         assert_eq!(s.scheduler.name(), "rr");

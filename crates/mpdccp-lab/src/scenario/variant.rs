@@ -11,33 +11,33 @@ use super::tunnel::TunnelSettings;
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Variant {
-    /// `ccid2`, `ccid5`, `ccid5-draft`, `tcp-cubic`, `tcp-bbr` in the published scenarios.
+    /// Label. The published scenarios use `ccid2`, `ccid5`, `ccid5-draft`, `tcp-cubic` and `tcp-bbr`.
     pub label: Spanned<String>,
     /// DCCP congestion control identifier.
     #[serde(default)]
     pub ccid: Option<Spanned<u8>>,
-    /// CCID of the server's packets, if different (direct mode only).
+    /// CCID of the server's packets, if it is a different one (direct mode only).
     #[serde(default)]
     pub reverse_ccid: Option<Spanned<u8>>,
-    /// Instead of DCCP: kernel TCP with this congestion control (direct mode only).
+    /// Congestion control of the kernel's TCP, which then replaces DCCP (direct mode only).
     #[serde(default)]
     pub tcp: Option<Spanned<String>>,
-    /// Instead of DCCP: plain UDP (direct mode only).
+    /// Whether plain UDP replaces DCCP (direct mode only).
     #[serde(default)]
     pub udp: bool,
-    /// Instead of the mpdccp tunnel: another one, or none (mode "tunnel" only).
+    /// Another tunnel, or none, that replaces the mpdccp tunnel (mode "tunnel" only).
     #[serde(default)]
     pub baseline: Option<Baseline>,
-    /// Rules of the CCID.
+    /// Variant of the CCID's rules.
     #[serde(default)]
     pub cc_variant: CcVariant,
     /// Settings that differ from the scenario's.
     #[serde(default)]
     pub tunnel: TunnelSettings,
-    /// Its paths, by name; if absent, all paths of the tunnel.
+    /// Names of the paths that the variant uses; if absent, all paths of the tunnel.
     #[serde(default)]
     pub paths: Option<Vec<Spanned<String>>>,
-    /// Its flows, by name; all if absent.
+    /// Names of the flows that the variant carries; all flows if absent.
     #[serde(default)]
     pub flows: Option<Vec<Spanned<String>>>,
 }

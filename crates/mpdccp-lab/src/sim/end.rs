@@ -1,5 +1,5 @@
-//! One end of a tunnel in virtual time: the real tunnel with real keys, channels and handshakes; a simulated
-//! host executes its actions.
+//! One end of a tunnel in virtual time. The tunnel's code, keys, channels and handshakes are those of the
+//! program; a simulated host executes the tunnel's actions.
 
 mod actions;
 
@@ -23,17 +23,17 @@ use crate::LabError;
 use crate::scenario::TunnelEvent;
 use crate::tunnel_files::{TunnelFiles, client_address};
 
-/// IPv4 and UDP headers around each DCCP packet.
+/// Bytes of the IPv4 and UDP headers around each DCCP packet.
 pub(super) const HEADERS: u16 = 28;
 /// Largest packet of every path.
 pub(super) const MTU: u16 = 1500;
-/// A server's only socket.
+/// Number of a server's only socket.
 const LISTEN: u32 = 0;
 
 #[derive(Debug)]
 struct Socket {
     local: SocketAddr,
-    /// The path of the interface it is bound to, if not bound to an address.
+    /// Path of the interface that the socket is bound to; `None` if the socket is bound to an address.
     path: Option<usize>,
     /// IP bytes sent and received.
     bytes: u64,
@@ -42,9 +42,9 @@ struct Socket {
 /// A packet that leaves the tunnel.
 #[derive(Debug)]
 pub(super) enum Inner {
-    /// Through its interface.
+    /// An IP packet for the host, through the tunnel's interface.
     Host(Vec<u8>),
-    /// For its private namespace.
+    /// An IP packet for the tunnel's private namespace.
     Namespace(Vec<u8>),
 }
 
@@ -52,32 +52,32 @@ pub(super) struct End {
     side: Side,
     program: Program,
     seed: [u8; 32],
-    /// Saved files, which survive a restart.
+    /// Files that the program saved, which survive a restart.
     saved: Saved,
     tunnel: Tunnel,
     channels: Option<ChannelRoutes>,
     sockets: BTreeMap<u32, Socket>,
     opened: u16,
     marker: Marker,
-    /// MTU of its interface.
+    /// MTU of the tunnel's interface.
     pub(super) mtu: u16,
-    /// Packets dropped by the queues of its ended sessions.
+    /// Packets dropped by the queues of sessions that have ended.
     lost: u64,
-    /// For the sockets of its private namespace.
+    /// Commands for the sockets of the private namespace.
     commands: Vec<SocketCommand>,
-    /// Number of address changes of a client, by path.
+    /// How often a client's address has changed, by path.
     roamed: BTreeMap<usize, usize>,
-    /// Set once the program was asked to exit: the time until it restarts, and whether it has exited.
+    /// Set after the program was asked to exit. Contains the time until its restart.
     ending: Option<Duration>,
     ended: bool,
-    /// Set while the program is not running: the time of its restart.
+    /// Set while the program is not running. Contains the time of its restart.
     down: Option<Time>,
-    /// The error of a refused command.
+    /// The error of the last refused command.
     refused: Option<String>,
 }
 
 impl End {
-    /// Starts the program with this file.
+    /// Starts the program with this configuration file.
     ///
     /// # Errors
     /// The file is invalid.
@@ -113,7 +113,7 @@ impl End {
         Ok((end, endpoint))
     }
 
-    /// Start of the program.
+    /// Performs the start of the program.
     fn begin(&mut self, now: Time, endpoint: &mut Endpoint) {
         self.act(now, endpoint);
         if self.side == Side::Server {
@@ -122,7 +122,7 @@ impl End {
             self.tunnel.listen(endpoint, MTU, self.overhead());
         }
         let carried = self.tunnel.carried().unwrap_or_else(|| mpdccp_tunnel::inner_mtu(MTU, self.overhead()));
-        // Only a file with an MTU can require more than this.
+        // A larger MTU than this is possible only if the file sets it.
         self.mtu = mpdccp_tunnel::interface_mtu(&self.program.0, carried).unwrap_or(carried);
         if self.program.0.wants_streams() {
             self.tunnel.set_proxy(endpoint, Ok(usize::MAX));
@@ -141,7 +141,7 @@ impl End {
         self.begin(now, endpoint);
     }
 
-    /// The program exits with all its sockets, and starts again at `until`.
+    /// Ends the program with all its sockets, and schedules its restart at `until`.
     fn die(&mut self, now: Time, endpoint: &mut Endpoint, until: Time) {
         self.lost = self.dropped(now, endpoint);
         *endpoint = Endpoint::new(self.seed);
@@ -159,10 +159,9 @@ impl End {
         }
     }
 
-    /// Executes an event of the scenario; `files` already reflect it.
+    /// Executes an event of the scenario; `files` already contain its changes.
     ///
-    /// # Errors
-    /// The tunnel refuses it.
+    /// # Errors The tunnel refuses the event.
     pub(super) fn on_scenario(
         &mut self,
         now: Time,
@@ -194,7 +193,8 @@ impl End {
         self.refused.take().map_or(Ok(()), |why| Err(self.fault(why)))
     }
 
-    /// A program that is not running reads its file when it starts.
+    /// Sends a command to the program. If the program is not running, the command is not needed, because the
+    /// program reads its file at the start.
     fn command(&mut self, now: Time, endpoint: &mut Endpoint, command: Command) {
         if self.down.is_none() {
             self.tunnel.handle_command(endpoint, now, 0, command);
@@ -202,7 +202,7 @@ impl End {
         }
     }
 
-    /// The client's address on a path.
+    /// The client's current address on a path.
     fn here(&self, path: usize) -> IpAddr {
         client_address(path, self.roamed.get(&path).copied().unwrap_or(0)).into()
     }
@@ -211,7 +211,7 @@ impl End {
         LabError::failed(format!("the tunnel's {}", self.side.name()), why)
     }
 
-    /// Headers around each DCCP packet.
+    /// Bytes of all headers around each DCCP packet.
     fn overhead(&self) -> u16 {
         HEADERS + if self.channels.is_some() { OVERHEAD as u16 } else { 0 }
     }
@@ -250,22 +250,23 @@ impl End {
         sessions.next().map(|(session, _)| session)
     }
 
-    /// Packets dropped by the queues of its sessions so far.
+    /// Packets that the queues of all sessions have dropped so far.
     pub(super) fn dropped(&self, now: Time, endpoint: &Endpoint) -> u64 {
         self.lost + self.session().map_or(0, |session| dropped(now, endpoint, session))
     }
 
-    /// Passes a packet of this host into the interface; returns an immediate answer.
+    /// Passes a packet of this host to the tunnel's interface. Returns a packet if the tunnel answers at
+    /// once.
     pub(super) fn send(&mut self, now: Time, endpoint: &mut Endpoint, packet: Vec<u8>) -> Option<Inner> {
         self.packet(now, endpoint, Packet::Interface(packet))
     }
 
-    /// Commands for its sockets since the last call.
+    /// Takes the commands for the namespace's sockets since the last call.
     pub(super) fn take_commands(&mut self) -> Vec<SocketCommand> {
         std::mem::take(&mut self.commands)
     }
 
-    /// An event of its sockets.
+    /// Handles an event of the namespace's sockets.
     pub(super) fn on_sockets(&mut self, now: Time, endpoint: &mut Endpoint, event: Event) {
         if self.down.is_none() {
             self.tunnel.handle_sockets(endpoint, now, vec![event]);
@@ -273,7 +274,7 @@ impl End {
         }
     }
 
-    /// A session delivered a datagram; returns the packet that leaves the tunnel.
+    /// Handles a datagram that a session delivered. Returns the packet that leaves the tunnel.
     pub(super) fn deliver(
         &mut self,
         now: Time,
@@ -296,7 +297,7 @@ impl End {
                 Some(Inner::Host(packet))
             }
             Outcome::Proxy(packet) => Some(Inner::Namespace(packet)),
-            // There is one shard.
+            // There is only one shard, so packets are never handed over.
             Outcome::Done | Outcome::HandOver(..) => None,
         }
     }
@@ -315,7 +316,7 @@ impl End {
         self.act(now, endpoint);
     }
 
-    /// Seals a packet of the endpoint for sending, unless it must wait for a key.
+    /// Encrypts a packet of the endpoint for sending; `None` if the packet must wait for a key.
     pub(super) fn leave(
         &mut self,
         now: Time,
@@ -335,7 +336,7 @@ impl End {
         Some((self.outer(&to, bytes.len())?, ecn, bytes))
     }
 
-    /// The next message of the channels, such as a handshake.
+    /// Takes the next message of the channels, such as a handshake message.
     pub(super) fn poll_message(&mut self) -> Option<(Outer, Vec<u8>)> {
         loop {
             let (to, message) = self.channels.as_mut()?.channels.poll_transmit()?;
@@ -357,7 +358,7 @@ impl End {
         Some(Outer { from, to: route.remote })
     }
 
-    /// A datagram arrived; it is dropped if no socket has its destination.
+    /// Handles a datagram that arrived. It is dropped if no socket has its destination address.
     pub(super) fn arrive(
         &mut self,
         now: Time,
@@ -405,13 +406,13 @@ impl End {
     }
 }
 
-/// Packets dropped by the queue of a session.
+/// Packets that the queue of a session has dropped.
 pub(super) fn dropped(now: Time, endpoint: &Endpoint, session: SessionId) -> u64 {
     let stats = endpoint.status(now, session).map(|status| status.queue_stats);
     stats.map_or(0, |q| q.dropped_full + q.dropped_old + q.dropped_early + q.dropped_too_big)
 }
 
-/// Applies the outer ECN field to a packet's data; returns the range for the endpoint.
+/// Applies the outer ECN field to a packet's data. Returns the range of bytes that the endpoint gets.
 fn kept(marker: &Marker, ecn: Ecn, packet: &mut [u8]) -> Range<usize> {
     match data_of(packet).filter(|_| ecn.is_capable()) {
         Some(data) => 0..data.start + marker.arrived(&mut packet[data], ecn),

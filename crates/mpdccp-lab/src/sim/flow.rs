@@ -1,4 +1,4 @@
-//! The scenario's flows: applications at both ends, and their transport.
+//! The scenario's flows: the applications at both ends, and their transport.
 
 use core::time::Duration;
 
@@ -18,13 +18,13 @@ use crate::scenario::{Baseline, FlowKind, FlowSpec, LossDetection, Mode, SourceS
 use crate::{FlowRecord, LabError, Plan, ReceivedPacket, SentPacket};
 
 /// Number of datagrams that a backlogged source keeps in the sender's queue, if there is room. The queue
-/// drops those that wait too long.
+/// drops datagrams that wait too long.
 const BACKLOG: u32 = 4;
 /// Transport of a flow.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Over {
     Session(usize),
-    /// A path's link directly, to a destination at this extra distance.
+    /// Directly over a path's link, with this additional delay.
     Beside(usize, Duration),
 }
 
@@ -42,16 +42,16 @@ pub(super) struct Flow {
     pub(super) over: Over,
     /// The sending side.
     from: Side,
-    /// The receiver returns every datagram.
+    /// Whether the receiver returns every datagram.
     echo: bool,
-    /// Datagrams to send back.
+    /// Datagrams that the receiver must send back.
     echoes: Vec<Vec<u8>>,
-    /// Datagrams are IP packets.
+    /// Whether datagrams are IP packets.
     ip: bool,
     app: App,
     /// Congestion control of short flows.
     cc: String,
-    /// Path on which the server returns all datagrams, and those not yet returned.
+    /// Path on which the server returns all datagrams, and the datagrams that it has not yet returned.
     mirror: Option<(usize, Vec<Vec<u8>>)>,
     pub(super) record: FlowRecord,
     sizes: Vec<usize>,
@@ -60,7 +60,8 @@ pub(super) struct Flow {
 }
 
 impl Flow {
-    /// Flow number `index` of the plan; its time begins at `start`. `session` is its session, if it uses one.
+    /// Flow number `index` of the plan, with t = 0 at `start`. `session` is the flow's session, if it uses
+    /// one.
     pub(super) fn new(
         plan: &Plan<'_>,
         (index, spec): (usize, &FlowSpec),
@@ -146,7 +147,7 @@ impl Flow {
         })
     }
 
-    /// When its next event is due if no packet arrives before.
+    /// When the flow's next event is due, if no packet arrives before.
     pub(super) fn next_event(&self) -> Option<Time> {
         match &self.app {
             App::Datagrams(source) => source.next(),
@@ -155,7 +156,7 @@ impl Flow {
         }
     }
 
-    /// The TCP model, if used and started.
+    /// The TCP model, if the flow uses one that has started.
     pub(super) fn tcp(&self) -> Option<&Tcp> {
         match &self.app {
             App::Stream(stream) => stream.tcp(),
@@ -163,17 +164,17 @@ impl Flow {
         }
     }
 
-    /// Numbers the connections of short flows from `first` on; returns how many there are.
+    /// Numbers the connections of short flows from `first` on. Returns the number of connections.
     pub(super) fn number_connections(&mut self, first: u16) -> u16 {
         if let App::Short(short) = &mut self.app { short.number(first) } else { 0 }
     }
 
-    /// Whether packets with this number belong to it.
+    /// Whether packets with this number belong to the flow.
     pub(super) fn has(&self, number: u16) -> bool {
         self.index == number || matches!(&self.app, App::Short(short) if short.has(number))
     }
 
-    /// A packet of this flow arrived at `side`.
+    /// Handles a packet of this flow that arrived at `side`.
     pub(super) fn handle(&mut self, now: Time, side: Side, packet: &[u8]) {
         match &mut self.app {
             App::Datagrams(_) => {
@@ -197,7 +198,7 @@ impl Flow {
         }
     }
 
-    /// A packet of this flow goes to the private namespace of the tunnel at `side`.
+    /// Handles a packet of this flow that goes to the private namespace of the tunnel at `side`.
     pub(super) fn handle_proxied(&mut self, now: Time, side: Side, packet: &[u8]) {
         match (&mut self.app, segment::read(packet)) {
             (App::Stream(stream), _) => stream.handle_proxied(now, side, packet),
@@ -215,7 +216,7 @@ impl Flow {
         }
     }
 
-    /// The next event of its connections for the tunnel at a side.
+    /// Takes the next event of the flow's connections, with the side whose tunnel it is for.
     fn poll_event(&mut self) -> Option<(Side, Event)> {
         match &mut self.app {
             App::Stream(stream) => stream.poll_event(),
@@ -289,7 +290,7 @@ impl Flow {
         Ok(())
     }
 
-    /// Completes its record. `alone`: no other flow uses its session.
+    /// Completes and returns the flow's record. `alone` means that no other flow uses the session.
     pub(super) fn finish(mut self, world: &World, alone: bool) -> FlowRecord {
         if let App::Short(short) = &self.app {
             self.record.streams = Some(short.streams());
@@ -306,7 +307,7 @@ impl Flow {
     }
 }
 
-/// Sources of records open their connection this early, as on namespaces.
+/// When a source of records opens its connection: as early as on namespaces.
 fn early(start: Time) -> Time {
     Time::from_nanos(start.as_nanos().saturating_sub(500_000_000))
 }
@@ -316,20 +317,20 @@ fn path_named(plan: &Plan<'_>, name: &str) -> Result<usize, LabError> {
     place.ok_or_else(|| LabError::Failed(format!("unknown path `{name}`")))
 }
 
-/// Offered rate of a flow, with `headers` bytes on each of its packets.
+/// Rate that a flow offers, counting `headers` bytes of headers per packet.
 fn offered(spec: &FlowSpec, headers: usize) -> Option<Rate> {
     let (rate, payload) = (spec.rate?, spec.payload.as_ref().map(|p| f64::from(*p.as_ref()))?);
     Some(rate.scale((payload + headers as f64) / payload))
 }
 
-/// Maximum number of datagrams that a backlogged source may queue without drops.
+/// Maximum number of datagrams that a backlogged source may keep in the queue without drops.
 fn room(plan: &Plan<'_>) -> u32 {
     let queue = plan.scenario.settings_of(plan.variant).queue;
     let most = queue.max_packets.min(queue.max_bytes / usize::from(MTU));
     BACKLOG.min(most.try_into().unwrap_or(BACKLOG))
 }
 
-/// Packets dropped by the sender's queue.
+/// Number of packets dropped by the sender's queue.
 fn dropped(world: &World, over: Over) -> u64 {
     match over {
         Over::Session(session) => world.dropped(session),

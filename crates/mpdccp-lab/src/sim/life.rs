@@ -1,4 +1,4 @@
-//! Delay between a packet's arrival at a host and its program.
+//! The delay between a packet's arrival at a host and its arrival at the program.
 
 use core::time::Duration;
 
@@ -11,7 +11,7 @@ fn share(rng: &mut ChaCha8Rng) -> f64 {
     (rng.next_u64() >> 11) as f64 / (1u64 << 53) as f64
 }
 
-/// Queues packets that arrived at a host until its program wakes up; order is kept.
+/// Holds packets that arrived at a host until the program wakes up. It keeps their order.
 #[derive(Debug)]
 pub(super) struct WakeUp<T> {
     mean: Duration,

@@ -1,4 +1,4 @@
-//! Records events on the links, also for the live view.
+//! Records events on the links, for the run's record and for the live view.
 
 use std::collections::HashMap;
 
@@ -12,9 +12,9 @@ use crate::{Fate, LinkPacket, LinkRecord, RunRecord, Sample};
 /// Records every packet on every link.
 #[derive(Default)]
 pub(super) struct Links {
-    /// By path and direction.
+    /// Records by path and direction.
     pub(super) records: Vec<[LinkRecord; 2]>,
-    /// Packet identifier to index in the record, for packets in flight.
+    /// Index in the record for the identifier of each packet in flight.
     under_way: HashMap<u64, usize>,
 }
 
@@ -48,7 +48,7 @@ impl Links {
     }
 }
 
-/// End of the last sample in each record.
+/// Length of each record at the last sample.
 #[derive(Default)]
 pub(super) struct Progress {
     at: Option<Time>,

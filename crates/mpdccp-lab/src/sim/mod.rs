@@ -1,6 +1,7 @@
-//! The simulator: the same endpoints and links as in the real run, in virtual time, and a model of TCP.
+//! The simulator runs the same endpoints and links as the other backends in virtual time, and a model of TCP.
 //!
-//! `world` is the network, `flow` the applications with their `source`s and `tcp`; `run` combines them.
+//! The module `world` is the network. `flow` has the applications, with their sources (`source`) and TCP
+//! connections (`tcp`). `run` combines these.
 
 mod end;
 mod flow;
@@ -26,7 +27,7 @@ use crate::backend::Spent;
 use crate::scenario::FlowKind;
 use crate::{Backend, LabError, Plan, RunRecord, Sample};
 
-/// Runs scenarios in virtual time: same scenario and seed, same bytes.
+/// Runs scenarios in virtual time. The same scenario and seed give the same bytes.
 #[derive(Debug, Default)]
 pub struct Sim {
     spent: Spent,

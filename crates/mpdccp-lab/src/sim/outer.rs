@@ -10,18 +10,18 @@ pub(super) struct Outer {
 }
 
 impl Outer {
-    /// The path of its destination.
+    /// Index of the path to the destination.
     pub(super) fn path(&self) -> usize {
         path_to(self.to.ip())
     }
 
-    /// Flow identifier for queues.
+    /// Identifier by which queues distinguish flows.
     pub(super) fn flow(&self) -> u32 {
         u32::from(self.from.port()) << 16 | u32::from(self.to.port())
     }
 }
 
-/// The path of a host's outer address.
+/// Index of the path that an outer address belongs to.
 pub(super) fn path_to(ip: IpAddr) -> usize {
     match ip {
         IpAddr::V4(ip) => ip.octets()[2].into(),

@@ -1,15 +1,15 @@
-//! The simulator's application packets, with flow and sequence number.
+//! The simulator's application packets, which contain their flow and sequence number.
 
 use super::tcp::segment::{self, DONT_FRAGMENT, Segment};
 use crate::tunnel_files::{CLIENT, SERVER};
 
 const MAGIC: [u8; 4] = *b"mpsi";
-/// Bytes of magic, flow and number.
+/// Bytes of the magic number, the flow and the sequence number.
 const MIN_PAYLOAD: usize = 14;
-/// IPv4 and UDP headers.
+/// Bytes of the IPv4 and UDP headers.
 pub(super) const INNER_HEADERS: usize = 28;
 
-/// A datagram of `payload` bytes, as an IPv4 UDP packet if `ip`.
+/// A datagram of `payload` bytes; if `ip` is set, inside an IPv4 UDP packet.
 pub(super) fn write(flow: u16, seq: u64, payload: usize, ip: bool) -> Vec<u8> {
     let headers = if ip { INNER_HEADERS } else { 0 };
     let mut packet = vec![0; headers + payload.max(MIN_PAYLOAD)];
@@ -31,8 +31,8 @@ pub(super) fn write(flow: u16, seq: u64, payload: usize, ip: bool) -> Vec<u8> {
     packet
 }
 
-/// Flow and number of an IP packet of the simulator: a datagram, or a TCP segment with data, numbered by
-/// transmission.
+/// Flow and number of an IP packet of the simulator. The packet is a datagram, or a TCP segment with data,
+/// whose number is that of its transmission.
 pub(super) fn read_ip(packet: &[u8]) -> Option<(u16, u64)> {
     match segment::read(packet) {
         Some(Segment::Data(data)) => Some((data.flow, data.no)),

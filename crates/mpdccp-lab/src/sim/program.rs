@@ -13,10 +13,10 @@ use mpdccp_units::Time;
 use super::side::Side;
 use crate::LabError;
 
-/// A parsed file, and its keys.
+/// A parsed configuration file, and its keys.
 pub(super) type Program = (Config, Keys);
 
-/// Both ends' clocks show this at [`Time::ZERO`]: 2026-01-15.
+/// Wall-clock time of both ends at [`Time::ZERO`] (2026-01-15).
 pub(super) const WALL: Duration = Duration::from_secs(1_768_435_200);
 /// Creates the tunnel of a starting program, and its channels.
 pub(super) fn make(
@@ -37,7 +37,7 @@ pub(super) fn make(
     (tunnel, keys.own.as_ref().map(secure))
 }
 
-/// Parses a file and its keys.
+/// Parses a configuration file and its keys.
 pub(super) fn read(text: &str) -> Result<Program, LabError> {
     let cfg = Config::parse(Path::new("the tunnel's file"), text, 1);
     let cfg = cfg.map_err(|e| LabError::Failed(e.to_string()))?;

@@ -1,4 +1,4 @@
-//! One run from the first packet to the last.
+//! Makes one run, from the first packet to the last.
 
 use core::time::Duration;
 
@@ -18,9 +18,9 @@ use crate::scenario::{FlowKind, FlowSpec, LinkKeys, Mode, PathSpec, TunnelEvent,
 use crate::tunnel_files::TunnelFiles;
 use crate::{LabError, LinkRecord, PathRecord, Plan, RunRecord, Sample, TraceRow};
 
-/// Time for paths to join and settle before t = 0, or before the idle time.
+/// Time in which paths join and settle. It comes before t = 0, or before the scenario's idle time.
 const SETTLE: Duration = Duration::from_millis(1_000);
-/// Time for packets in flight at the end to arrive.
+/// Time in which packets arrive that are in flight at the end.
 const TAIL: Duration = crate::DRAIN;
 const TRACE_EVERY: Duration = Duration::from_millis(10);
 const SAMPLE_EVERY: Duration = Duration::from_millis(500);
@@ -29,9 +29,9 @@ pub(super) struct Run<'a> {
     plan: Plan<'a>,
     world: World,
     flows: Vec<Flow>,
-    /// Future path changes, latest first.
+    /// Future path changes, the latest first.
     events: Vec<(Time, usize, [LinkKeys; 2])>,
-    /// The tunnel's files and future events, latest first.
+    /// The tunnel's files, and the tunnel's future events, the latest first.
     tunnel: Option<TunnelFiles<'a>>,
     tunnel_events: Vec<(Time, &'a TunnelEvent)>,
     sockets: Sockets,
@@ -60,7 +60,7 @@ impl<'a> Run<'a> {
             }
             flows.push(flow);
         }
-        // Connections of short flows have numbers after those of the flows.
+        // The numbers of short flows' connections follow those of the flows.
         let mut next = flows.len() as u16;
         flows.iter_mut().for_each(|flow| next += flow.number_connections(next));
         let paths = plan.paths();
@@ -173,7 +173,7 @@ impl<'a> Run<'a> {
         Ok(())
     }
 
-    /// Lends the flows' records to the run's record for inspection.
+    /// Moves the flows' records into the run's record for a while, so that observers can read them.
     fn collect(&mut self) {
         self.record.flows = self.flows.iter_mut().map(|f| std::mem::take(&mut f.record)).collect();
     }
@@ -235,13 +235,13 @@ impl<'a> Run<'a> {
     }
 }
 
-/// The flow's number in a packet.
+/// The flow number in a packet.
 fn number(packet: &[u8]) -> Option<u16> {
     let segment = segment::read(packet).map(|segment| segment.flow());
     segment.or_else(|| probe::read(packet).map(|(flow, _)| flow))
 }
 
-/// The flow of packets with this number.
+/// The flow that owns packets with this number.
 fn owner(flows: &mut [Flow], number: u16) -> Option<&mut Flow> {
     flows.iter_mut().find(|flow| flow.has(number & !RETURN))
 }

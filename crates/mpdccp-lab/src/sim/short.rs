@@ -1,4 +1,4 @@
-//! Short flows: model TCP connections with a fixed amount of data.
+//! Short flows: connections of the TCP model, each with a fixed amount of data.
 
 use std::collections::VecDeque;
 
@@ -13,14 +13,14 @@ use crate::{FlowRecord, ReceivedPacket, SentPacket};
 /// All connections of a flow.
 #[derive(Debug)]
 pub(super) struct Short {
-    /// Packet number of the first connection; later connections count on.
+    /// Number in packets of the first connection. Later connections have the following numbers.
     first: u16,
     count: u16,
     waiting: VecDeque<(Time, u32)>,
     open: Vec<Connection>,
-    /// Events of complete connections for the tunnels.
+    /// Events for the tunnels from connections that are already complete.
     events: VecDeque<(Side, Event)>,
-    /// Complete connections that travelled as streams.
+    /// Number of complete connections that the tunnel carried as streams.
     streams: u64,
     seed: u64,
 }
@@ -31,7 +31,7 @@ struct Connection {
     number: u64,
     size: u32,
     tcp: Box<Tcp>,
-    /// The connection is new, or received a packet.
+    /// Whether the connection is new or received a packet since the last check.
     touched: bool,
 }
 
@@ -42,24 +42,24 @@ impl Short {
         Short { first: 0, count, waiting: connections.into(), open, events, streams: 0, seed }
     }
 
-    /// Numbers its connections from `first` on; returns how many there are.
+    /// Numbers the connections from `first` on. Returns the number of connections.
     pub(super) fn number(&mut self, first: u16) -> u16 {
         self.first = first;
         self.count
     }
 
-    /// Whether one of its connections has this number.
+    /// Whether a connection of the flow has this number.
     pub(super) fn has(&self, number: u16) -> bool {
         number.wrapping_sub(self.first) < self.count
     }
 
-    /// When the next event of any connection is due if no packet arrives before.
+    /// When the next event of any connection is due, if no packet arrives before.
     pub(super) fn next_event(&self) -> Option<Time> {
         let open = self.open.iter().filter_map(|connection| connection.tcp.next_timeout());
         open.chain(self.waiting.front().map(|(at, _)| *at)).min()
     }
 
-    /// Connections that travelled as streams.
+    /// Number of connections that the tunnel carried as streams.
     pub(super) fn streams(&self) -> u64 {
         self.streams + self.open.iter().map(|connection| u64::from(connection.tcp.is_stream())).sum::<u64>()
     }
@@ -81,14 +81,14 @@ impl Short {
         }
     }
 
-    /// A packet of a connection arrived at `side`.
+    /// Handles a packet of a connection that arrived at `side`.
     pub(super) fn handle(&mut self, now: Time, side: Side, segment: &Segment, record: &mut FlowRecord) {
         let Some(connection) = self.touch(segment.flow()) else { return };
         connection.tcp.handle(now, side, segment);
         self.complete(now, record);
     }
 
-    /// A packet goes to the private namespace of the tunnel at `side`.
+    /// Handles a packet that goes to the private namespace of the tunnel at `side`.
     pub(super) fn handle_proxied(&mut self, now: Time, side: Side, flow: u16, packet: &[u8]) {
         if let Some(connection) = self.touch(flow) {
             connection.tcp.handle_proxied(now, side, packet);
@@ -99,7 +99,7 @@ impl Short {
     pub(super) fn on_command(&mut self, now: Time, side: Side, flow: u16, command: &Command) {
         match (self.touch(flow), command) {
             (Some(connection), _) => connection.tcp.on_command(now, command),
-            // The host has finished, too.
+            // The connection is complete, so the host has finished, too.
             (None, Command::Finish(flow)) => self.events.push_back((side, Event::Ended(*flow))),
             (None, _) => {}
         }
@@ -127,7 +127,7 @@ impl Short {
         }
     }
 
-    /// The next packet that may leave now; call until it returns `None`.
+    /// Returns the next packet that may leave now. Call this until it returns `None`.
     pub(super) fn poll(&mut self, now: Time, record: &mut FlowRecord) -> Option<Outgoing> {
         for connection in &mut self.open {
             if connection.touched || connection.tcp.next_timeout().is_some_and(|t| t <= now) {

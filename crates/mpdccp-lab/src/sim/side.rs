@@ -6,7 +6,7 @@ use serde::Deserialize;
 pub enum Side {
     /// The host that connects.
     Client,
-    /// The other host.
+    /// The host that the client connects to.
     Server,
 }
 

@@ -1,4 +1,4 @@
-//! Maps the scenario's connections to the flows of both tunnels.
+//! Maps the flow identifiers of both tunnels to the scenario's connections.
 
 use std::collections::BTreeMap;
 
@@ -7,12 +7,13 @@ use mpdccp_proxy::{Command, Flow};
 use super::side::Side;
 use super::tcp::segment::flow_of;
 
-/// The numbers of connections, by the flows of both tunnels.
+/// The number of the connection for each flow identifier of both tunnels.
 #[derive(Debug, Default)]
 pub(super) struct Sockets([BTreeMap<Flow, u16>; 2]);
 
 impl Sockets {
-    /// The connections that a command of the end at `side` is for, and the command for each.
+    /// The numbers of the connections that a command of the tunnel at `side` is for, each with the command
+    /// for it.
     pub(super) fn addressees(&mut self, side: Side, command: Command) -> Vec<(u16, Command)> {
         let numbers = &mut self.0[side.index()];
         let flow = match &command {
@@ -29,7 +30,7 @@ impl Sockets {
             | Command::Finish(flow)
             | Command::Reset(flow)
             | Command::Probe(flow, _) => *flow,
-            // The program ends: its sockets do, too.
+            // The program ends, and so do all its sockets.
             Command::Stop => {
                 let all = std::mem::take(numbers).into_iter();
                 return all.map(|(flow, number)| (number, Command::Reset(flow))).collect();

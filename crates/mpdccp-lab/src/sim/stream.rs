@@ -1,5 +1,5 @@
-//! A flow over TCP: the model's connection, the connection for its echoes, and the application that writes to
-//! it.
+//! A flow over TCP: the model's connection, the connection for echoes, and the application that writes the
+//! data.
 
 use std::collections::VecDeque;
 
@@ -12,14 +12,14 @@ use super::tcp::segment::{self, Segment};
 use super::tcp::{Rule, Tcp};
 use crate::{FlowRecord, ReceivedPacket, SentPacket};
 
-/// Maximum number of unsent records of an application in TCP; further ones are dropped, as by the sender
+/// Maximum number of an application's unsent records in TCP. Further records are dropped, as in the send
 /// queue of a datagram socket.
 const UNSENT_RECORDS: u64 = 5;
 
-/// Marks the number of a flow's TCP connection for echoes.
+/// Bit that marks the number of a flow's connection for echoes.
 pub(super) const RETURN: u16 = 1 << 15;
 
-/// Settings of its connections.
+/// Settings of the flow's connections.
 #[derive(Debug)]
 pub(super) struct Settings {
     /// Number of the flow.
@@ -28,26 +28,28 @@ pub(super) struct Settings {
     pub(super) ecn: bool,
     pub(super) rule: Rule,
     pub(super) seed: u64,
-    /// The receiver returns all data.
+    /// Whether the receiver returns all data.
     pub(super) echo: bool,
-    /// When it opens its connection.
+    /// When the flow opens its connection.
     pub(super) opens: Time,
-    /// When its application stops.
+    /// When the application stops.
     pub(super) stop: Time,
-    /// Header bytes of a segment that do not count: plain connections count payload, others IP packets.
+    /// Header bytes of a segment that records do not count. Plain connections count the payload, other
+    /// connections whole IP packets.
     pub(super) uncounted: usize,
 }
 
 #[derive(Debug)]
 pub(super) struct Stream {
     settings: Settings,
-    /// `None` before it starts.
+    /// The connection; `None` before it starts.
     tcp: Option<Box<Tcp>>,
     back: Option<Box<Tcp>>,
     writer: Writer,
-    /// Ends of the records in flight, or of the segments of a connection that travels as a stream, with their numbers.
+    /// Ends and numbers of the records in flight. For a connection that the tunnel carries as a stream, these are the
+    /// segments in flight.
     open: VecDeque<(u64, u64)>,
-    /// Data arrived or was written.
+    /// Whether data arrived or was written since the last step.
     touched: bool,
     sizes: Vec<usize>,
 }
@@ -56,7 +58,7 @@ pub(super) struct Stream {
 #[derive(Debug)]
 pub(super) enum Writer {
     Bulk,
-    /// Each datagram of the source is a record.
+    /// Writes each datagram of the source as a record.
     Records {
         source: Box<dyn Source>,
         written: u64,
@@ -82,7 +84,7 @@ impl Stream {
         self.tcp.as_deref()
     }
 
-    /// When its next event is due if no packet arrives before.
+    /// When the next event is due, if no packet arrives before.
     pub(super) fn next_event(&self) -> Option<Time> {
         let Some(tcp) = &self.tcp else { return Some(self.settings.opens) };
         let source = match &self.writer {
@@ -93,7 +95,7 @@ impl Stream {
         tcp.next_timeout().into_iter().chain(back).chain(source).min()
     }
 
-    /// Whether its connection must start now.
+    /// Whether the connection must start now.
     pub(super) fn is_to_begin(&self, now: Time) -> bool {
         self.tcp.is_none() && now >= self.settings.opens
     }
@@ -113,11 +115,11 @@ impl Stream {
         self.touched = true;
     }
 
-    /// A packet of it arrived at `side`.
+    /// Handles a packet of the flow that arrived at `side`.
     pub(super) fn handle(&mut self, now: Time, side: Side, packet: &[u8], record: &mut FlowRecord) {
         let (Some(tcp), Some(segment)) = (&mut self.tcp, segment::read(packet)) else { return };
         match &mut self.back {
-            // Its data flows in the other direction.
+            // Data of the connection for echoes flows in the other direction.
             Some(back) if segment.flow() & RETURN != 0 => back.handle(now, side.other(), &segment),
             _ => tcp.handle(now, side, &segment),
         }
@@ -132,7 +134,7 @@ impl Stream {
             Writer::Records { echoed, .. } => {
                 let mut arrived = tcp.delivered();
                 if let Some(back) = &mut self.back {
-                    // Whole records only.
+                    // Only whole records count.
                     let ends = self.open.iter().map(|(end, _)| *end);
                     let whole = ends.take_while(|end| *end <= arrived).last();
                     back.write(whole.map_or(0, |end| end.saturating_sub(*echoed)));
@@ -144,7 +146,7 @@ impl Stream {
         }
     }
 
-    /// A packet goes to the private namespace of the tunnel at `side`.
+    /// Handles a packet that goes to the private namespace of the tunnel at `side`.
     pub(super) fn handle_proxied(&mut self, now: Time, side: Side, packet: &[u8]) {
         self.tcp.iter_mut().for_each(|tcp| tcp.handle_proxied(now, side, packet));
         self.touched = true;
@@ -159,7 +161,7 @@ impl Stream {
         self.tcp.as_mut()?.poll_event()
     }
 
-    /// Writes and sends data that is due; `send` receives the sending side and the packet.
+    /// Writes and sends the data that is due. `send` gets the sending side and the packet.
     pub(super) fn step(&mut self, now: Time, record: &mut FlowRecord, send: &mut dyn FnMut(Side, Vec<u8>)) {
         self.write(now, record);
         let Some(tcp) = &mut self.tcp else { return };
@@ -216,7 +218,7 @@ impl Stream {
     }
 }
 
-/// All data before `end` has arrived.
+/// Records the arrival of all data before `end`.
 fn arrive(now: Time, open: &mut VecDeque<(u64, u64)>, end: u64, record: &mut FlowRecord) {
     while let Some((_, seq)) = open.pop_front_if(|(last, _)| *last <= end) {
         let bytes = record.sent[seq as usize].bytes;

@@ -1,5 +1,5 @@
-//! Two hosts joined by emulated links, in virtual time: the two ends of a tunnel, or two endpoints with any
-//! number of plain connections, and packets outside them on the same links.
+//! Two hosts that emulated links connect, in virtual time. They have the two ends of a tunnel, or two
+//! endpoints with any number of plain connections. Other packets may use the same links.
 
 mod drain;
 
@@ -24,36 +24,36 @@ use crate::scenario::TunnelEvent;
 use crate::tunnel_files::TunnelFiles;
 use crate::{LabError, Plan, Random};
 
-/// Session `i` is accepted on this port plus `i`, and uses a separate range of client ports.
+/// Port on which the server accepts session 0; session `i` uses this port plus `i`.
 const SERVER_PORT: u16 = 5001;
 const CLIENT_PORT: u16 = 40_000;
 
-/// An event of a packet on a link, for records.
+/// An event that a packet causes on a link, for records.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum LinkEvent {
-    /// It was offered.
+    /// The packet was offered to the link.
     Entered {
-        /// Identifies it in later events.
+        /// Identifies the packet in later events.
         id: u64,
-        /// Flow and number of the application packet inside.
+        /// Flow and sequence number of the application packet inside.
         data: Option<(u16, u64)>,
         /// Outer IP bytes.
         bytes: u32,
         /// Whether the link accepted it.
         verdict: Verdict,
-        /// Backlog after it.
+        /// Bytes in the queue after this event.
         queue_bytes: u64,
     },
-    /// It arrived at the other end.
+    /// The packet arrived at the other end.
     Left {
-        /// As in `Entered`.
+        /// The identifier from `Entered`.
         id: u64,
-        /// The link set a congestion mark.
+        /// Whether the link set a congestion mark.
         marked: bool,
     },
 }
 
-/// Receives every packet event on every link: time, path, sending side, event.
+/// Gets every event on every link: time, path, sending side, event.
 pub(crate) type Watch<'a> = dyn FnMut(Time, usize, Side, LinkEvent) + 'a;
 
 /// A packet on a link.
@@ -68,7 +68,7 @@ pub(crate) struct Wire {
 
 #[derive(Clone, Copy, Debug)]
 enum What {
-    /// A whole IP packet outside the tunnel.
+    /// An IP packet outside the tunnel and the connections.
     Beside,
     /// A DCCP packet of a plain connection.
     Plain,
@@ -78,37 +78,37 @@ enum What {
 
 struct Host {
     endpoint: Endpoint,
-    /// The tunnel on the endpoint, if there is one.
+    /// The end of the tunnel on this endpoint, if there is a tunnel.
     end: Option<Box<End>>,
-    /// Packets that arrived and wait for the program.
+    /// Packets that arrived and wait until the program wakes up.
     woken: WakeUp<(Wire, Ecn, u32)>,
-    /// Plain connections in the order of the configurations; `None` while not open.
+    /// Plain connections in the order of their configurations; `None` while a connection is not open.
     sessions: Vec<Option<SessionId>>,
 }
 
 /// Output of the network.
 #[derive(Debug)]
 pub(crate) enum Arrived {
-    /// Datagram of a session, for the application at that side.
+    /// A datagram of a session for the application at this side.
     Session(Side, Vec<u8>),
-    /// An IP packet outside the sessions.
+    /// An IP packet outside the sessions that arrived at this side.
     Beside(Side, Vec<u8>),
     /// A packet from a host to the private namespace of the tunnel on that host.
     Proxied(Side, Vec<u8>),
-    /// A command of that tunnel for its sockets.
+    /// A command of the tunnel at this side for the sockets in its private namespace.
     Tcp(Side, Command),
 }
 
 /// Both directions of a path.
 #[derive(Clone, Debug)]
 pub(crate) struct WorldPath {
-    /// Client to server, server to client.
+    /// Configurations from client to server and from server to client.
     pub(crate) links: [LinkConfig; 2],
-    /// Path whose link this one uses: itself, or an earlier one.
+    /// Index of the path whose link this path uses: its own index, or that of an earlier path.
     pub(crate) owner: usize,
-    /// Its name for policy rules.
+    /// Name of the path in policy rules.
     pub(crate) name: PathName,
-    /// MP_PRIO of the path.
+    /// Priority of the path (MP_PRIO).
     pub(crate) prio: u8,
 }
 
@@ -116,10 +116,10 @@ pub(crate) struct WorldPath {
 pub(crate) struct World {
     now: Time,
     hosts: [Host; 2],
-    /// By path, then by sending side.
+    /// Links by path and sending side.
     links: Vec<[Link<Wire>; 2]>,
     owners: Vec<usize>,
-    /// Extra distance of each session's other end beyond its links.
+    /// Additional delay of each session beyond that of its links.
     detours: Vec<Duration>,
     next_id: u64,
     outbox: Outbox,
@@ -140,11 +140,10 @@ fn route(path: usize, from: Side) -> Route {
 }
 
 impl World {
-    /// Hosts and links of `plan`, with plain connections over the first path; the packets of each have its
-    /// extra delay. The first Requests leave at once.
+    /// Creates the hosts and links of `plan`, with plain connections over the first path. Each connection's
+    /// packets have the connection's additional delay. The first Requests leave at once.
     ///
-    /// # Errors
-    /// A link is invalid.
+    /// # Errors A link's configuration is invalid.
     pub(crate) fn new(
         plan: &Plan<'_>,
         paths: &[WorldPath],
@@ -166,7 +165,7 @@ impl World {
         let mut hosts = [host(0), host(1)];
         for (s, (session, _)) in sessions.iter().enumerate() {
             let port = SERVER_PORT + s as u16;
-            // The CCIDs are swapped: the client's sending CCID is the server's receiving CCID.
+            // The CCIDs are swapped, because the client's sending CCID is the server's receiving CCID.
             let mut server = session.clone();
             core::mem::swap(&mut server.connection.tx_ccids, &mut server.connection.rx_ccids);
             hosts[1].endpoint.listen(ListenConfig {
@@ -202,15 +201,14 @@ impl World {
         })
     }
 
-    /// Starts the tunnel at both ends; returns its files.
+    /// Starts the tunnel at both ends, and returns its configuration files.
     ///
-    /// # Errors
-    /// The files are invalid.
+    /// # Errors The configuration files are invalid.
     pub(crate) fn start_tunnel<'a>(&mut self, plan: &Plan<'a>) -> Result<TunnelFiles<'a>, LabError> {
         let mut key = 0;
         let random = || {
             let mut seed = plan.host_seed(key);
-            // Different bytes than those of the host itself.
+            // The program's random bytes must differ from those of the endpoint.
             seed[31] ^= 0x80;
             key += 1;
             Ok(seed)
@@ -225,10 +223,9 @@ impl World {
         Ok(files)
     }
 
-    /// Executes an event of the tunnel now.
+    /// Executes an event of the tunnel at once.
     ///
-    /// # Errors
-    /// The tunnel refuses it.
+    /// # Errors The tunnel refuses the event.
     pub(crate) fn on_scenario(
         &mut self,
         now: Time,
@@ -245,7 +242,7 @@ impl World {
         Ok(())
     }
 
-    /// When the next event is due if no input comes before; never in the past.
+    /// When the next event is due, if no input comes before. Never in the past.
     pub(crate) fn next_event(&self) -> Option<Time> {
         let timers = self.hosts.iter().filter_map(|h| h.endpoint.poll_timeout().map(|(t, _)| t));
         let links = self.links.iter().flatten().filter_map(Link::next_event);
@@ -255,8 +252,8 @@ impl World {
         timers.chain(links).chain(woken).chain(arrived).min().map(|t| t.max(self.now))
     }
 
-    /// Advances the world to `t`, which is not after [`next_event`](Self::next_event), and runs the events
-    /// that are due.
+    /// Advances the time to `t`, which must not be after [`next_event`](Self::next_event), and executes the
+    /// events that are due.
     pub(crate) fn advance(&mut self, t: Time, watch: &mut Watch<'_>) {
         self.now = self.now.max(t);
         let now = self.now;
@@ -289,7 +286,7 @@ impl World {
                     (What::Tunnel(outer), Some(end)) => {
                         end.arrive(now, &mut host.endpoint, &outer, (ecn, bytes), wire.bytes);
                     }
-                    // The program is not running.
+                    // The program is not running, so the packet is dropped.
                     (What::Tunnel(_), None) => {}
                     (What::Beside, _) => {
                         let mut packet = wire.bytes;
@@ -304,8 +301,8 @@ impl World {
         self.drain(watch);
     }
 
-    /// Sends a datagram to the other side's application: through a plain connection, or into the tunnel's
-    /// interface.
+    /// Sends a datagram to the application at the other side, through a plain connection or through the
+    /// tunnel's interface.
     pub(crate) fn send(&mut self, session: usize, from: Side, data: Vec<u8>, watch: &mut Watch<'_>) {
         let host = &mut self.hosts[from.index()];
         if let Some(end) = &mut host.end {
@@ -318,7 +315,7 @@ impl World {
         self.drain(watch);
     }
 
-    /// Passes an event of a connection's sockets to the tunnel at that side.
+    /// Passes an event of a connection's sockets to the tunnel at `side`.
     pub(crate) fn on_sockets(&mut self, side: Side, event: Event, watch: &mut Watch<'_>) {
         let host = &mut self.hosts[side.index()];
         if let Some(end) = &mut host.end {
@@ -327,7 +324,7 @@ impl World {
         self.drain(watch);
     }
 
-    /// Sends an IP packet outside the sessions, with this extra delay beyond the path's.
+    /// Sends an IP packet outside the sessions over a path, with an additional delay.
     pub(crate) fn send_beside(
         &mut self,
         (path, detour): (usize, Duration),
@@ -342,17 +339,17 @@ impl World {
         self.enter((path, detour), from, meta, data, What::Beside, packet, watch);
     }
 
-    /// Output since the last call, in order.
+    /// Takes the output since the last call, in order.
     pub(crate) fn take_arrived(&mut self) -> Vec<Arrived> {
         std::mem::take(&mut self.arrived)
     }
 
-    /// Events of the plain connections since the last call.
+    /// Takes the events of the plain connections since the last call.
     pub(crate) fn take_events(&mut self) -> Vec<(Time, Side, SessionEvent)> {
         std::mem::take(&mut self.events)
     }
 
-    /// The client's end of a connection, or of the tunnel's session.
+    /// Status of the client's end of a plain connection or of the tunnel's session.
     pub(crate) fn status(&self, session: usize) -> Option<SessionStatus> {
         let host = &self.hosts[0];
         host.endpoint.status(self.now, host.session(session)?)
@@ -364,7 +361,7 @@ impl World {
         Some(host.endpoint.backlog(self.now, host.session(session)?))
     }
 
-    /// Packets dropped by this queue so far, for any reason.
+    /// Number of packets that the client's send queue has dropped so far, for any reason.
     pub(crate) fn dropped(&self, session: usize) -> u64 {
         let host = &self.hosts[0];
         match &host.end {
@@ -373,19 +370,19 @@ impl World {
         }
     }
 
-    /// Largest packet for the tunnel's interface.
+    /// MTU of the tunnel's interface at the client; `None` without a tunnel.
     pub(crate) fn tunnel_mtu(&self) -> Option<u16> {
         self.hosts[0].end.as_ref().map(|end| end.mtu)
     }
 
-    /// Both directions of a path, for changes at run time.
+    /// Both directions of a path's link, for changes at run time.
     pub(crate) fn links_mut(&mut self, path: usize) -> &mut [Link<Wire>; 2] {
         &mut self.links[path]
     }
 }
 
 impl Host {
-    /// A plain connection, or the tunnel's session.
+    /// The session of a plain connection, or the tunnel's session.
     fn session(&self, number: usize) -> Option<SessionId> {
         match &self.end {
             Some(end) => end.session(),

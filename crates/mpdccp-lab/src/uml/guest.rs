@@ -1,4 +1,4 @@
-//! The kernel's first process.
+//! The first process of the User Mode Linux kernel.
 
 use std::fs;
 use std::path::Path;
@@ -10,10 +10,9 @@ use super::{Job, left};
 use crate::netns::Netns;
 use crate::{Backend, LabError, Plan, RunRecord, Sample, Scenario};
 
-/// Runs the job in `dir` and turns the kernel off.
+/// Makes the run of the job in `dir`, and turns the kernel off.
 ///
-/// # Errors
-/// The process is not the first of a kernel, which it would turn off.
+/// # Errors The process is not the first of a kernel. It would otherwise turn off the machine.
 pub fn guest(dir: &Path) -> Result<(), LabError> {
     if std::process::id() != 1 {
         let what = "`lab guest` is only for the first process of the kernel of --backend uml";
@@ -26,12 +25,12 @@ pub fn guest(dir: &Path) -> Result<(), LabError> {
     if let Err(why) = ended {
         let _ = whole(&dir.join(left::ERROR), why.to_string().as_bytes());
     }
-    // The first process must not return.
+    // The kernel would panic if its first process ended.
     let _ = reboot(RebootCommand::PowerOff);
     Ok(())
 }
 
-/// Mounts the guest's own file systems over those of the host; the kernel itself mounts /dev.
+/// Mounts the guest's own file systems over those of the host. The kernel has already mounted /dev.
 fn prepare() -> Result<(), LabError> {
     for (kind, at) in
         [("proc", "/proc"), ("sysfs", "/sys"), ("tmpfs", "/dev/shm"), ("tmpfs", "/run"), ("tmpfs", "/tmp")]
@@ -60,7 +59,7 @@ fn run(dir: &Path) -> Result<RunRecord, LabError> {
     Netns::new(program).run(&plan, &mut watch)
 }
 
-/// Writes a file so that a reader sees all of it or nothing.
+/// Writes a file so that a reader sees the whole file or no file.
 fn whole(file: &Path, bytes: &[u8]) -> Result<(), LabError> {
     let part = file.with_extension("part");
     fs::write(&part, bytes)

@@ -1,4 +1,4 @@
-//! The third backend: Linux itself in virtual time.
+//! The third backend runs Linux itself in virtual time.
 //!
 //! A User Mode Linux kernel, built by `tools/uml/build`, runs as a process of this machine. Its root is the
 //! host's file system, and the namespace backend runs inside it. Its clock advances only while all its
@@ -27,24 +27,24 @@ use crate::backend::Spent;
 use crate::netns::{self, Netns, Reaper};
 use crate::{Backend, LabError, Plan, RunRecord, Sample, code};
 
-/// Environment variable with the path of a kernel to use instead of that of `tools/uml/build`.
+/// Environment variable with the path of a kernel to use instead of the one that `tools/uml/build` makes.
 const KERNEL: &str = "MPDCCP_UML";
-/// Directory of the jobs. The guest mounts no file system over it.
+/// Directory of the jobs. The guest must not mount a file system over it.
 const JOBS: &str = "/var/tmp";
 /// Prefix of the names of the jobs' directories; the lab's process ID follows.
 const PREFIX: &str = "mpdccp-uml-";
-/// Interval of checks of a running kernel.
+/// Interval between checks whether a kernel still runs.
 const NAP: Duration = Duration::from_millis(20);
 /// Memory of a kernel, which must hold both tunnel ends, the links and the packets of a run. The host
 /// provides only what the kernel uses.
 const MEMORY: &str = "mem=1G";
-/// Number of lines of the kernel's console in the error if it fails.
+/// If the kernel fails, the error contains this many lines of its console.
 const LAST_LINES: usize = 12;
 
 /// Description of a run for the kernel's first process.
 #[derive(Serialize, Deserialize)]
 struct Job {
-    /// Name of the scenario in errors; it names other files relative to its own directory.
+    /// Name of the scenario's file in errors. The paths of other files are relative to its directory.
     file: PathBuf,
     text: String,
     label: String,
@@ -53,7 +53,7 @@ struct Job {
     seed: u64,
 }
 
-/// Files in the job's directory.
+/// Names of the files in a job's directory.
 mod left {
     pub(super) const JOB: &str = "job.json";
     pub(super) const SAMPLE: &str = "sample.json";
@@ -73,10 +73,9 @@ pub struct Uml {
 }
 
 impl Uml {
-    /// Backend that runs `program` at both ends, and as the kernel's first process.
+    /// Creates a backend that runs `program` at both ends of the tunnel, and as the kernel's first process.
     ///
-    /// # Errors
-    /// There is no kernel; the error says how to build one.
+    /// # Errors There is no kernel. The error says how to build one.
     pub fn new(program: PathBuf) -> Result<Uml, LabError> {
         let named = std::env::var_os(KERNEL).map(PathBuf::from);
         let home = || std::env::var_os("HOME").map(|home| Path::new(&home).join(".cache"));
@@ -98,9 +97,10 @@ impl Uml {
             File::create(dir.join(left::CONSOLE)).map_err(|e| LabError::failed("creating a file", e))?;
         let child = Command::new(&self.kernel)
             .args([MEMORY, "root=/dev/root", "rootfstype=hostfs", "rw", "time-travel=inf-cpu", "quiet"])
-            // The clock begins at the same time in each run, so that nothing depends on today's date.
+            // The clock starts at the same time in each run, so that results do not depend on the date.
             .args(["time-travel-start=1000000000000000000", "panic=-1"])
-            // A console that is named here is not appended to the arguments of the first process.
+            // With a console named here, User Mode Linux does not append one to the arguments of the first
+            // process.
             .args(["con=null", "con0=null,fd:1", "console=tty0"])
             .arg(format!("uml_dir={}/", dir.display()))
             .arg(format!("init={}", self.program.display()))
@@ -108,8 +108,8 @@ impl Uml {
             .arg(dir)
             .env("UML_SEED", seed.to_string())
             .env("TMPDIR", netns::scratch())
-            // All its processes are in this group. Signals of a terminal must not reach them, because a stop
-            // signal would break the kernel.
+            // All processes of the kernel are in a separate group. Signals of a terminal must not reach them,
+            // because a stop signal would break the kernel.
             .process_group(0)
             .stdin(Stdio::null())
             .stdout(console.try_clone().map_err(|e| LabError::failed("creating a file", e))?)
@@ -124,16 +124,16 @@ impl Uml {
     }
 }
 
-/// Waits for the end of its standard input, which comes when the lab ends for any reason. Then it kills the
-/// kernel's process group, which the first argument names, and removes the directory that the second argument
-/// names.
+/// A script that waits for the end of its standard input, which comes when the lab ends for any reason. It
+/// then kills the kernel's process group, which the first argument names, and removes the directory that the
+/// second argument names.
 const SCRIPT: &str = r#"
 while read -r _; do :; done
 kill -9 -- "-$1"
 rm -rf "$2"
 "#;
 
-/// A kernel, killed with all its processes when dropped.
+/// A running kernel. Dropping it kills the kernel with all its processes.
 struct Running {
     child: Child,
     reaper: Option<Reaper>,
@@ -214,7 +214,7 @@ impl Backend for Uml {
     }
 }
 
-/// Removes the directories of labs that were killed before they removed them.
+/// Removes job directories of labs that were killed before they could do this.
 fn sweep() {
     netns::orphans(Path::new(JOBS), PREFIX).for_each(|name| {
         let _ = fs::remove_dir_all(Path::new(JOBS).join(name));

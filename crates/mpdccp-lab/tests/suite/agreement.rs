@@ -6,7 +6,8 @@ use std::path::Path;
 use mpdccp_lab::agreement::{Agreement, Both, Pair, as_text, pairs};
 use serde_json::{Value, json};
 
-/// Six runs of each variant; each figure varies by 1 % of the given value, with the seed.
+/// Writes a summary with six runs of each variant. Each metric varies with the seed by up to 1 % of the given
+/// value.
 fn summary(dir: &Path, scenario: &str, variants: &[(&str, f64, f64)]) {
     fs::create_dir_all(dir).unwrap();
     let run = |label: &str, rx: f64, p50: f64, seed: u32| {
@@ -30,7 +31,7 @@ fn common_variants_are_compared_by_rate_and_latency() {
     let (a, b) = (dir.path().join("a"), dir.path().join("b"));
     summary(&a.join("one"), "s", &[("ccid2", 9.8, 85.0), ("ccid5", 9.8, 14.0), ("tcp-cubic", 5.0, 1.0)]);
     summary(&b.join("one"), "s", &[("ccid2", 10.0, 90.0), ("ccid5", 10.0, 17.5), ("tcp-cubic", 9.0, 1.0)]);
-    // Only one of the directories has these.
+    // Only the first directory has this experiment.
     summary(&a.join("two"), "t", &[("ccid2", 1.0, 1.0)]);
     let pairs = pairs(&a, &b).unwrap();
     let verdicts: Vec<_> = pairs.iter().map(|p| (p.label.as_str(), p.agreement().word())).collect();
@@ -41,7 +42,7 @@ fn common_variants_are_compared_by_rate_and_latency() {
         text.contains("| s | base | ccid5 | 9.80 (9.70 to 9.90) | 10.0 (9.90 to 10.1) | -2.0 | "),
         "{text}"
     );
-    assert!(text.contains("in 1 of 3; 0 are open"), "{text}");
+    assert!(text.contains("in 1 of 3 rows. 0 rows are open"), "{text}");
 }
 
 fn pair(rx: &[f64], p50: &[f64], p95: &[f64]) -> Pair {
@@ -64,7 +65,7 @@ fn tcp_may_differ_by_a_tenth_in_rate_and_both_latencies() {
     for apart in [same(11.1, 20.0, 50.0), same(10.0, 22.1, 50.0), same(10.0, 20.0, 44.0)] {
         assert_eq!(apart.agreement(), Agreement::Apart, "{apart:?}");
     }
-    // The medians are close, but the runs vary more than allowed.
+    // The medians are close, but the runs vary by more than the tolerance.
     let spread = pair(&[9.5, 8.0, 10.0, 12.0, 10.5, 10.1], &[20.0; 6], &[50.0; 6]);
     assert_eq!(spread.agreement(), Agreement::Open);
 }

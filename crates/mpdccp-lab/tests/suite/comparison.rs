@@ -1,4 +1,4 @@
-//! References, aims, sentences and the report, from handmade figures.
+//! References, aims, sentences and the report of runs with made-up results.
 
 use mpdccp_lab::Scenario;
 use mpdccp_lab::comparison::{Comparison, as_text, compare};
@@ -7,7 +7,7 @@ use mpdccp_lab::sentences::sentences;
 use mpdccp_lab::summary::Run;
 use serde_json::json;
 
-/// Three runs of two variants; the 95th percentiles of the second are these.
+/// Three runs of two variants. The given values are the 95th percentiles of the second variant.
 fn runs(p95: [f64; 3], second: serde_json::Value) -> Vec<Run> {
     let run = |label: &str, seed: u64, p95: f64| {
         let mut metrics = json!({"rx_mbps": 9.9, "app_p50_ms": 12.0, "app_p95_ms": p95, "lost_pct": 0.5});
@@ -31,7 +31,7 @@ fn aims_are_judged_and_references_stand_beside() {
     let named = crate::common::SCENARIO
         .replace("source = \"somebody\"", "source = \"somebody\"\nconditions = \"payload, 15 ms timer\"");
     let (scenario, all) = comparisons(&named, [20.0, 20.1, 20.2]);
-    assert!(all[0].rows.iter().all(|row| row.aim.is_none()), "nobody set aims for ccid2");
+    assert!(all[0].rows.iter().all(|row| row.aim.is_none()), "ccid2 has no aims");
     let row = |metric| all[1].rows.iter().find(|row| row.metric == metric).unwrap();
     assert_eq!(
         (all[1].sources.as_slice(), row("rx_mbps").references[0], row("app_p95_ms").references[0]),
@@ -48,7 +48,7 @@ fn aims_are_judged_and_references_stand_beside() {
         "{said}"
     );
     let text = as_text(&all);
-    // One line for each variant, and no line without an aim.
+    // There is one line for each variant with aims.
     assert!(text.lines().filter(|l| l.starts_with("  ccid2")).count() == 1, "{text}");
     assert!(text.contains("missed") && text.contains("· somebody (payload, 15 ms timer)"), "{text}");
     assert!(!as_text(&all[..1]).contains("aim"), "{text}");
@@ -79,7 +79,8 @@ fn an_aim_can_be_another_variant() {
     assert_eq!(judged("ccid2", [20.0; 3]), ("≤ ccid2".to_owned(), Some(Verdict::Met)));
     assert_eq!(judged("ccid5", [20.0; 3]).1, Some(Verdict::Met));
     assert_eq!(judged("ccid2", [79.0, 80.0, 83.0]).1, Some(Verdict::Open));
-    // Each pair shows a small excess, although runs differ by more.
+    // In each pair the second run has a slightly higher value, although runs with different seeds differ by
+    // more.
     assert_eq!(judged("ccid2", [80.1, 81.1, 82.1]).1, Some(Verdict::Missed));
 }
 
@@ -88,7 +89,7 @@ fn sentences_name_the_event_and_the_time_of_each_figure() {
     let (scenario, all) = comparisons(crate::common::SCENARIO, [20.0; 3]);
     let said = sentences(&scenario, &all, "a").join("\n");
     assert!(said.contains("From the drop at t = 5 s on ccid5 received 9.90 Mbit/s at"), "{said}");
-    // The loss over the whole run does not count as loss after the event.
+    // The sentence must not present the loss over the whole run as loss after the event.
     assert!(said.contains("Over the whole run, for ccid5: 0.50 % of all packets"), "{said}");
     assert!(said.contains("its first packet over path2 12.3 ms after the drop, and had sent more than 3 Mbit/s over 100 ms 40.0 ms after"), "{said}");
     let words = |event: &str| {

@@ -1,13 +1,14 @@
-//! Connections that share one congestion state take the share of one, in virtual time over one bottleneck.
+//! Connections that share one congestion state together get the share of one connection. The tests run in
+//! virtual time over one bottleneck.
 
 use crate::sim_common::{parse, seeded};
 use mpdccp_lab::scenario::Scenario;
 use mpdccp_lab::{FlowRecord, ReceivedPacket, RunRecord};
 
-/// Queues of two, one and half a bandwidth-delay product.
+/// Cells whose queues hold two, one and half a bandwidth-delay product.
 const CELLS: [&str; 3] = ["10ms", "20ms", "40ms"];
 
-/// A drop-tail queue, the given flows, and one more bulk flow with a separate state.
+/// A scenario with a drop-tail queue, the given flows, and one more bulk flow with its own congestion state.
 fn scenario(flows: &str) -> Scenario {
     let text = format!(
         r#"
@@ -49,7 +50,7 @@ source = {{ kind = "bulk" }}
     parse(&text)
 }
 
-/// A shared or unshared bulk flow.
+/// A bulk flow with these additional keys.
 fn bulk(name: &str, more: &str) -> String {
     format!(
         r#"
@@ -63,7 +64,7 @@ source = {{ kind = "bulk" }}
     )
 }
 
-/// Bytes each flow received between these seconds.
+/// Bytes that each flow received between these seconds.
 fn received(record: &RunRecord, from: f64, to: f64) -> Vec<f64> {
     let bytes = |flow: &FlowRecord| {
         let t = |p: &&ReceivedPacket| p.at.as_secs_f64() - record.start.as_secs_f64();
@@ -77,14 +78,14 @@ fn jain(parts: &[f64]) -> f64 {
     sum * sum / (parts.len() as f64 * parts.iter().map(|p| p * p).sum::<f64>())
 }
 
-/// Share of the link that four flows have in competition with one, the mean over the cells; the four share it
-/// equally.
+/// Fraction of the link that four flows get next to a single flow, as the mean over the cells. Checks that
+/// the four flows have equal rates if they `share` the congestion state.
 fn part_of_four(label: &str, share: bool) -> f64 {
     let scenario = scenario(&bulk("of-four", &format!("count = 4\nshare_congestion = {share}")));
     let parts = CELLS.map(|cell| {
         let got = received(&seeded(&scenario, label, cell, 1).0, 20.0, 60.0);
         let all: f64 = got.iter().sum();
-        assert!(all * 8.0 / 40.0 > 0.85 * 20e6, "{label} {cell}: the link is used");
+        assert!(all * 8.0 / 40.0 > 0.85 * 20e6, "{label} {cell}: the link is not fully used");
         assert!(!share || jain(&got[..4]) > 0.99, "{label} {cell}: {got:?}");
         got[..4].iter().sum::<f64>() / all
     });
@@ -92,10 +93,9 @@ fn part_of_four(label: &str, share: bool) -> f64 {
     parts.iter().sum::<f64>() / 3.0
 }
 
-/// One flow in competition with one gets a half. Two flows would get two thirds, and half a flow a third,
-/// so the result must be between these. With separate states, four flows against one get four fifths;
-/// they must get
-/// more than two flows would, which shows that the test can fail.
+/// If four flows count as one, they get one half next to a single flow. Two flows would get two thirds, and
+/// half a flow one third, so the result must be between these. With separate states, four flows get about
+/// four fifths. They must then get more than two flows would, which shows that the test can fail.
 fn four_that_share_are_one(label: &str) {
     let (shared, own) = (part_of_four(label, true), part_of_four(label, false));
     assert!((1.0 / 3.0..2.0 / 3.0).contains(&shared), "{label}: {shared}");

@@ -1,11 +1,11 @@
-//! The whole stack in virtual time: two paths over one link take the share of one flow there, and two paths
-//! over two links lose nothing.
+//! Tests of coupled paths with the whole stack in virtual time. Two paths over one link get the share of one
+//! flow there, and two paths over two links lose no capacity.
 
 use crate::sim_common::{parse, run, seeded};
 use mpdccp_lab::scenario::Scenario;
 use mpdccp_lab::{FlowRecord, RunRecord};
 
-/// A tunnel with two paths, the second as given, and additions.
+/// A scenario with a tunnel over two paths; the second path and further keys are given.
 fn scenario(second: &str, coupling: bool, more: &str) -> Scenario {
     let text = format!(
         r#"
@@ -41,7 +41,7 @@ source = {{ kind = "bulk" }}
     parse(&text)
 }
 
-/// Bytes each flow received from 15 s on.
+/// Bytes that each flow received from 15 s on.
 fn received(record: &RunRecord) -> Vec<f64> {
     let bytes = |flow: &FlowRecord| {
         let late = flow.received.iter().filter(|p| p.at.as_secs_f64() - record.start.as_secs_f64() > 15.0);
@@ -54,8 +54,8 @@ fn received(record: &RunRecord) -> Vec<f64> {
 fn two_paths_over_one_link_take_the_part_of_one_flow() {
     let tcp = "[[flow]]\nname = \"cubic\"\nkind = \"tcp\"\ncc = \"cubic\"\nvia = \"a\"";
     for label in ["ccid2", "ccid5"] {
-        // Random losses decide which flow backs off: in a single run, CCID 5 may get half or one and a half
-        // times the other's rate.
+        // Random losses decide which flow backs off. In a single run, CCID 5 may get half or one and a half
+        // times the rate of the other flow.
         let [with, without] = [true, false].map(|coupling| {
             let runs = [1, 2, 3].map(|seed| {
                 let got =

@@ -1,5 +1,5 @@
-//! Tables of the documents that come from stored runs (`docs/runs`, see `tools/tables`). A table that differs
-//! from its runs fails, and so do runs of a scenario that has changed since. `MPDCCP_BLESS=1` writes the tables.
+//! Tables in documents that are made from stored runs (`docs/runs`, see `tools/tables`). A test fails if a table
+//! differs from its runs, or if the scenario of the runs has changed. `MPDCCP_BLESS=1` writes the tables.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -11,10 +11,10 @@ use mpdccp_lab::store::Key;
 use mpdccp_lab::{Plan, estimate::Estimate};
 use serde::{Deserialize, Serialize};
 
-/// Metrics that are stored.
+/// Metrics that stored runs contain.
 const KEPT: [&str; 3] = ["rx_mbps", "app_p50_ms", "app_p95_ms"];
 
-/// `docs/runs/NAME.json`.
+/// Content of `docs/runs/NAME.json`.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 struct Stored {
     command: String,
@@ -61,7 +61,7 @@ impl Stored {
         Estimate::of(&values).map(|estimate| estimate.median)
     }
 
-    /// The runs whose scenario is another one today.
+    /// The runs whose scenario has changed since they were made.
     fn stale(&self) -> Vec<String> {
         let scenario = Scenario::find(&self.scenario).unwrap();
         let scenario = if scenario.duration().as_secs_f64() == self.duration_s {
@@ -86,7 +86,8 @@ fn three_digits(value: f64) -> String {
     format!("{value:.digits$}")
 }
 
-/// The text for a directive, `NAME METRIC LABEL...`: the medians of the metric, a row for each cell.
+/// The table for a directive `NAME METRIC LABEL...`: the medians of the metric, with a row for each cell and
+/// a column for each label.
 fn generated(directive: &str) -> String {
     let words: Vec<&str> = directive.split_whitespace().collect();
     let [name, metric, labels @ ..] = &words[..] else { panic!("invalid directive `{directive}`") };
@@ -105,7 +106,7 @@ fn generated(directive: &str) -> String {
 const BEGIN: &str = "<!-- runs: ";
 const END: &str = "<!-- end of runs -->";
 
-/// The document with all tables made again.
+/// The document with newly generated tables.
 fn made_again(text: &str) -> String {
     let (mut out, mut rest) = (String::new(), text);
     while let Some((before, after)) = rest.split_once(BEGIN) {
@@ -124,7 +125,7 @@ fn pages() -> Vec<PathBuf> {
     pages
 }
 
-/// Makes `docs/runs/calibration-sim.json`; called by `tools/tables calibration-sim`.
+/// Makes `docs/runs/calibration-sim.json`. `tools/tables calibration-sim` calls this test.
 #[test]
 #[ignore = "makes the stored runs again"]
 fn calibration_in_the_simulator() {

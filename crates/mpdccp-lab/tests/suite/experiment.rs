@@ -1,4 +1,4 @@
-//! Output of an experiment, with a simulated backend.
+//! Tests of an experiment's output, with a substitute for the backend.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -7,7 +7,7 @@ use std::sync::Mutex;
 use mpdccp_lab::experiment::{self, Event, Options, What};
 use mpdccp_lab::{Backend, LabError, Plan, RunRecord, Sample, Scenario};
 
-/// Returns the synthetic run, or fails at a variant.
+/// A backend that returns the synthetic run, and fails at one variant if requested.
 struct Pretend {
     fails_at: Option<&'static str>,
 }
@@ -61,7 +61,7 @@ fn everything_is_written_and_the_summary_keeps_its_contract() {
     let (outcome, events) = once();
     assert_eq!(events[..4], ["begin 1 of 4", "sample", "done ccid2, found false", "begin 2 of 4"]);
     let summary = fs::read_to_string(dir.path().join("summary.json")).unwrap();
-    // The second call makes no runs, but writes all output again.
+    // The second call makes no runs, but writes the whole output again.
     fs::remove_dir_all(dir.path().join("series")).unwrap();
     let (_, events) = once();
     assert!(events.iter().all(|e| e.ends_with("found true")) && events.len() == 4, "{events:?}");
@@ -154,7 +154,7 @@ fn runs_finished_before_a_failure_are_kept() {
         serde_json::from_str(&fs::read_to_string(dir.path().join("summary.json")).unwrap()).unwrap();
     assert_eq!(json["runs"].as_array().unwrap().len(), 2);
     assert!(dir.path().join("report.html").is_file());
-    // This time no run finishes.
+    // In this experiment, no run finishes.
     let mut again = options(dir.path());
     again.only.push("ccid5".to_owned());
     let summary = fs::read(dir.path().join("summary.json")).unwrap();
@@ -166,7 +166,7 @@ fn runs_finished_before_a_failure_are_kept() {
     assert!(error.contains("ccid9") && error.contains("ccid2, ccid5"), "{error}");
 }
 
-/// A backend whose runs depend on a program of the machine.
+/// A backend whose runs depend on an external program.
 struct With(&'static str);
 
 impl Backend for With {
@@ -201,7 +201,7 @@ fn a_run_is_found_again_only_with_the_same_programs() {
     let (again, made_by) = found("1.0");
     assert!(again);
     assert_eq!((made_by["kernel"].as_str(), made_by["vpn"].as_str()), ("6.1", "1.0"));
-    assert!(!found("1.1").0, "a new version of the program makes new runs");
+    assert!(!found("1.1").0, "a new version of the program needs new runs");
     let report = fs::read_to_string(dir.path().join("report.html")).unwrap();
     assert!(report.contains("kernel 6.1") && report.contains(" CPUs") && report.contains("vpn 1.1"));
 }

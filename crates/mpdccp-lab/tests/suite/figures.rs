@@ -20,7 +20,7 @@ fn figures_are_written_as_svg_and_stand_in_the_report() {
         let html = figure.save(&dir.join(name)).unwrap();
         let svg = std::fs::read_to_string(dir.join(name).with_extension("svg")).unwrap();
         let paths = |text: &str| text.matches(" d=\"M").count();
-        assert_eq!(paths(&html), paths(&svg), "the same panels");
+        assert_eq!(paths(&html), paths(&svg), "the file and the report have the same paths");
         assert!(svg.starts_with("<svg") && svg.trim_end().ends_with("</svg>"));
         assert!(svg.contains("ccid5"));
         assert!(!svg.contains("NaN"));

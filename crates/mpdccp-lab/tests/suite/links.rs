@@ -1,4 +1,4 @@
-//! Link keys: single directions, events, link models, and transports instead of the tunnel.
+//! Tests of link keys: single directions, events, link models, and transports that replace the tunnel.
 
 use core::time::Duration;
 
@@ -8,7 +8,7 @@ use mpdccp_lab::scenario::{LinkKeys, PathSpec};
 use mpdccp_lab::sim::Sim;
 use mpdccp_lab::{Backend, Fate, Plan, RunRecord, Scenario};
 
-/// One UDP flow over one path with these keys.
+/// A scenario with one UDP flow over one path with these keys.
 fn one_path(keys: &str, rest: &str) -> Scenario {
     parse(&format!(
         r#"
@@ -61,7 +61,7 @@ events = [
     assert_eq!((first.1[0].rate, first.1[0].jitter.is_some()), (ways(&one_path(text, ""))[0].rate, true));
     assert_eq!(first.1[1].mean_rate().mbps(), 2.0);
     assert_eq!(second.1.each_ref().map(LinkKeys::is_up), [false, true]);
-    assert_eq!(second.1[1].mean_rate().mbps(), 2.0, "what an event does not name stays");
+    assert_eq!(second.1[1].mean_rate().mbps(), 2.0, "keys that an event does not name stay the same");
     assert_eq!(third.1.each_ref().map(LinkKeys::is_up), [true, true]);
     assert!(third.1.iter().all(|k| k.loss.is_none() && k.burst_loss.is_some()));
     assert!(third.1.iter().all(|k| k.jitter.is_some() && k.queue_limit().text() == "50000 B"));
@@ -90,7 +90,7 @@ fn a_model_brings_all_keys_and_what_is_named_stays() {
         assert_eq!(back.0.mbps(), 50.0);
         let lost =
             if at < 3.0 { mpdccp_linkem::LossModel::None } else { mpdccp_linkem::LossModel::Bernoulli(0.01) };
-        assert_eq!(back.2, lost, "an event's key stays as well: {at}");
+        assert_eq!(back.2, lost, "the key that an event set stays as well: {at}");
     }
     // Packets have the latency of the model.
     let (_, stats) = run(&one_path("model = \"geo\"\nrate = \"10 Mbit/s\"", ""), "tunnel", "base");
@@ -98,7 +98,8 @@ fn a_model_brings_all_keys_and_what_is_named_stays() {
     assert!((280.0..330.0).contains(&wire.p50), "{wire:?}");
 }
 
-/// Delivered on the first path between two times: packets of the flow, and whether any in reverse.
+/// Number of the flow's packets that the first path delivered between two times, and whether it delivered any
+/// packet in reverse.
 fn delivered(record: &RunRecord, from: f64, to: f64) -> (usize, usize) {
     let within = |at: mpdccp_units::Time| {
         let t = at.as_secs_f64() - record.start.as_secs_f64();
@@ -140,7 +141,7 @@ policer = { rate = "5 Mbit/s", burst = "10 kB" }"#;
 #[test]
 fn a_trace_is_out_of_phase_with_itself_unless_told() {
     let dir = tempfile::tempdir().unwrap();
-    // Ten opportunities in the first half of a second, none in the second half.
+    // The trace has ten opportunities in the first half of each second, and none in the second half.
     let trace: String = (1..=10).map(|i| format!("{}\n", i * 50)).collect::<String>() + "1000\n";
     std::fs::write(dir.path().join("half.trace"), trace).unwrap();
     let file = dir.path().join("t.toml");
@@ -212,7 +213,7 @@ fn wrong_baselines_and_commands_say_what_is_allowed() {
         (
             "baseline = { kind = \"mptcp\" }",
             "baseline = { kind = \"mptcp\" }, ccid = 5",
-            "without other transports",
+            "excludes other transports",
         ),
         ("label = \"mptcp\", flows = [\"tcp\"]", "label = \"mptcp\"", "only bulk or short TCP flows"),
         (", client = \"nc $SERVER $PORT\"", "", "needs mode = \"tunnel\" and `client`"),
@@ -270,5 +271,5 @@ fn the_example_of_three_paths_runs() {
     let (record, stats) = run(&scenario, "default", "base");
     assert!(record.flows[0].received.len() > 1_000);
     assert!(stats.paths.iter().all(|p| p.phases.iter().any(|phase| phase.tx_mbps > 0.0)));
-    assert!(stats.paths[1].phases.iter().any(|phase| phase.lost > 0), "LTE loses");
+    assert!(stats.paths[1].phases.iter().any(|phase| phase.lost > 0), "the LTE link loses packets");
 }

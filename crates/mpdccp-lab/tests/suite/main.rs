@@ -1,4 +1,4 @@
-//! Tests that need no separate process: scenarios, the simulator, and the evaluation of runs.
+//! Tests of scenarios, the simulator and the evaluation of runs, which need no process of their own.
 
 mod agreement;
 mod common;

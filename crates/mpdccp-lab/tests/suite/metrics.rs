@@ -1,4 +1,4 @@
-//! Metrics of handmade runs, compared with manual calculations.
+//! Metrics of synthetic runs, compared with values calculated by hand.
 
 use core::time::Duration;
 
@@ -26,14 +26,14 @@ fn phases_split_at_the_event_and_rates_count_what_arrived_inside() {
     );
     let [before, after] = flow.phases[..] else { panic!("two phases") };
     assert_eq!((before.from_s, before.to_s, after.from_s, after.to_s), (0.0, 5.0, 5.0, 10.0));
-    // The first packet takes 10.1 ms, so ten fewer arrive than are sent before the event: 4,990 x 1,250 B in
-    // 5 s.
+    // Packets take 10.1 ms, so ten packets sent before the event arrive after it. Before it arrive 4,990
+    // packets of 1,250 bytes in 5 s.
     let arrived = (0..5_000u64).filter(|i| *i as f64 + 10.1 < 5_000.0).count() as f64;
     assert!(near(before.rx_mbps, arrived * 1250.0 * 8.0 / 5e6), "{}", before.rx_mbps);
     assert!(near(before.app_latency_ms.unwrap().p50, 10.1));
     assert!(near(before.wire_latency_ms.unwrap().max, 10.0));
-    // 10.1 ms + 0..5 ms, in steps of a microsecond per packet: the 95th percentile of 5,000 by nearest rank
-    // is the 4,750th.
+    // Latencies are 10.1 ms plus 0 to 5 ms, in steps of a microsecond per packet. By nearest rank, the 95th
+    // percentile of 5,000 packets is number 4,750.
     assert!(near(after.app_latency_ms.unwrap().p95, 10.1 + 4.749));
     assert!(near(after.app_latency_ms.unwrap().max, 10.1 + 4.999));
 }
@@ -58,7 +58,8 @@ fn paths_count_outer_bytes_drops_and_losses() {
 fn reordering_after_rfc_4737_and_duplicates_apart() {
     let mut record = crate::common::run("ccid5");
     let received = &mut record.flows[0].received;
-    // 0 1 3 2 2 4 ... : 2 is reordered once, and its copy is a duplicate; 7 never arrives.
+    // The order of arrival is 0 1 3 2 2 4 and so on. Packet 2 is reordered once, its second copy is a
+    // duplicate, and packet 7 never arrives.
     received.swap(2, 3);
     let copy = received[3];
     received.insert(4, copy);
@@ -74,7 +75,7 @@ fn reordering_after_rfc_4737_and_duplicates_apart() {
 #[test]
 fn windows_find_the_gap_and_the_moment_the_second_path_starts() {
     let mut record = crate::common::run("ccid5");
-    // Nothing arrives for half a window of 200 ms, so at most 150 packets are left.
+    // Nothing arrives for a part of a window of 200 ms, so at most 150 packets are left in it.
     let start = record.start;
     let hole = |p: &ReceivedPacket| {
         let at = p.at.since(start);
@@ -83,13 +84,13 @@ fn windows_find_the_gap_and_the_moment_the_second_path_starts() {
     record.flows[0].received.retain(hole);
     record.paths[1].forward.packets.retain(|p| p.entered.since(start) >= Duration::from_millis(6_000));
     let metrics = stats(&record).metrics;
-    // The second path carries a third of 10.48 Mbit/s, which is 3.49. A window of 100 ms exceeds 3 Mbit/s
-    // with 29 of its 33 packets, so the first window after the start exceeds it.
+    // The second path carries a third of 10.48 Mbit/s, which is 3.49 Mbit/s. A window of 100 ms exceeds 3
+    // Mbit/s if it has 29 of its 33 packets, so the first window after the start already does.
     let rises = metrics["second_path_ms"];
     assert!((1_000.0..1_100.0).contains(&rises), "{rises}");
     assert!((7.0..8.0).contains(&metrics["min_200ms_mbps"]), "{}", metrics["min_200ms_mbps"]);
     assert!((9.0..9.6).contains(&metrics["min_1s_mbps"]), "{}", metrics["min_1s_mbps"]);
-    // ProbeRTT around the gap excludes it.
+    // If the gap is in ProbeRTT, windows with the gap do not count.
     let mut probing = record.trace[0].clone();
     probing.phase = "ProbeRTT".to_owned();
     probing.at = start + Duration::from_millis(6_900);
@@ -106,7 +107,7 @@ fn losses_of_tcp_are_those_of_the_links() {
     let flow = &mut record.flows[0];
     flow.kind = "tcp".to_owned();
     record.paths[1].forward.packets[0].fate = Fate::QueueDrop;
-    // The packet never arrived, though every record did in the end.
+    // The link lost a packet, although every record arrived in the end.
     let metrics = stats(&record).metrics;
     assert!(near(metrics["link_lost_pct"], 0.01), "{}", metrics["link_lost_pct"]);
     assert!(!metrics.contains_key("net_lost_pct"));
@@ -121,7 +122,7 @@ fn a_first_packet_is_a_packet_and_not_the_start_of_a_bin() {
     assert!(near(metrics["second_path_first_ms"], 31.0), "{}", metrics["second_path_first_ms"]);
     // The path cannot exceed a rate before its first packet.
     assert!(metrics["second_path_ms"] > 31.0);
-    // A path in use before has no first packet.
+    // A path that was in use before the event has no first packet after it.
     record.paths[1].forward.packets[0].entered = start + Duration::from_millis(4_500);
     assert!(!stats(&record).metrics.contains_key("second_path_first_ms"));
 }
@@ -146,7 +147,7 @@ fn packets_that_never_left_are_known_with_two_flows() {
     assert_eq!((flows[0].dropped_at_sender, flows[1].dropped_at_sender), (Some(1), Some(10)));
 }
 
-/// A run with a second flow like the first, whose packets arrive 5 ms later, and half of which are lost.
+/// A run with a second flow like the first. Its packets arrive 5 ms later, and half of them are lost.
 fn two_flows() -> RunRecord {
     let mut record = crate::common::run("ccid5");
     let mut second = record.flows[0].clone();
@@ -174,10 +175,11 @@ fn metrics_are_of_the_flow_that_the_scenario_names() {
     let record = two_flows();
     let (first, second) = (stats_of(&both, &record).metrics, stats_of(&measured("udp2"), &record).metrics);
     assert!(near(first["lost_pct"], 0.0) && near(second["lost_pct"], 50.0));
-    // Every second packet is 1 µs later than its predecessor.
+    // The difference is not exactly 5 ms, because each packet has 1 µs more latency than its predecessor.
     assert!((second["app_p50_ms"] - first["app_p50_ms"] - 5.0).abs() < 0.01);
     assert!(near(first["total_mbps"], second["total_mbps"]));
-    // If the variant does not carry the measured flow, it has no figures; those of another flow do not replace them.
+    // If the variant does not carry the measured flow, it has no metrics of it. Those of another flow do not replace
+    // them.
     let mut other = record.clone();
     other.flows.remove(1);
     let none = stats_of(&measured("udp2"), &other).metrics;
@@ -192,11 +194,11 @@ fn flows_of_one_entry_are_taken_together() {
     let alone = stats_of(&text, &record).metrics;
     let all =
         stats_of(&text.replace("duration_s = 10", "duration_s = 10\nmeasured = \"udp\""), &record).metrics;
-    // 10,000 packets each; half of the second flow's are lost.
+    // Each flow has 10,000 packets; half of the second flow's packets are lost.
     assert!(near(alone["lost_pct"], 0.0) && near(all["lost_pct"], 25.0));
     assert!(near(all["rx_mbps"], all["total_mbps"]) && !all.contains_key("share_pct"));
     assert!(near(alone["share_pct"], alone["rx_mbps"] * 100.0 / (alone["total_mbps"] - alone["rx_mbps"])));
-    // Metrics of packet order have no meaning for several flows.
+    // Metrics of packet order are not defined for several flows.
     assert!(alone.contains_key("displaced_pct") && !all.contains_key("displaced_pct"));
 }
 

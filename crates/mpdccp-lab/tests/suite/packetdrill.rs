@@ -1,4 +1,5 @@
-//! The scripts of `tests/packetdrill` against the model of TCP. The kernel passes all of them (`tools/packetdrill`).
+//! Plays the scripts of `tests/packetdrill` against the model of TCP. The kernel passes all of these scripts
+//! (`tools/packetdrill`).
 
 use std::path::Path;
 
@@ -29,7 +30,7 @@ fn the_model_passes_every_script() {
 const OPEN: &str = "0 socket(..., SOCK_STREAM, IPPROTO_TCP) = 3\n+0 < S 0:0(0) win 65535 <mss 1000,sackOK>\n\
     +0 > S. 0:0(0) ack 1 <...>\n+.05 < . 1:1(0) ack 1 win 60000\n+0 write(4, ..., 10000) = 10000\n";
 
-/// The failure of lines after [`OPEN`], the first of which is line 6.
+/// The failure of a script that consists of [`OPEN`] and these lines. The first of them is line 6.
 fn failure(lines: &str) -> Failure {
     Script::parse(&format!("{OPEN}{lines}")).unwrap().play(None).unwrap_err()
 }
@@ -43,11 +44,11 @@ fn a_difference_names_the_line_and_both_sides() {
     let (line, expected, got) = differs("+0 > . 1:1001(1000) ack 1\n+0 > . 1001:1501(500) ack 1\n");
     assert_eq!((line, got.as_str()), (7, "`> . 1001:2001(1000)` at 0.050 s"));
     assert_eq!(expected, "`> . 1001:1501(500) ack 1` at 0.050 s, within 4.0 ms");
-    // Sent too early, by more than an eighth of the wait.
+    // The model sends this packet too early, by more than an eighth of the wait.
     assert_eq!(differs("+.1 > . 1:1001(1000) ack 1\n").2, "`> . 1:1001(1000)` at 0.050 s");
-    // The first of its segments left, but not the others.
+    // The model sent the first of the segments in this packet, but not the others.
     assert_eq!(differs("+0 > . 1:11001(11000) ack 1\n").2, "`> . 1:10001(10000)` at 0.050 s");
-    // The probe follows after two round-trip times.
+    // The probe follows two round-trip times later.
     let probe = "+0 > . 1:10001(10000) ack 1\n+.05 > . 9001:10001(1000) ack 1\n";
     assert_eq!((differs(probe).0, differs(probe).2.as_str()), (7, "nothing"));
     assert_eq!(differs("+0 > [ect0] . 1:10001(10000) ack 1\n").2, "`> . 1:10001(10000)` at 0.050 s");
@@ -62,8 +63,8 @@ fn a_difference_names_the_line_and_both_sides() {
 #[test]
 fn scripts_that_the_model_cannot_play_are_errors() {
     for (lines, error) in [
-        ("+0 < P. 1:2(1) ack 1 win 9\n", "the model takes acknowledgements without data only"),
-        ("+0 < R. 1:1(0) ack 1 win 9\n", "the model takes acknowledgements without data only"),
+        ("+0 < P. 1:2(1) ack 1 win 9\n", "the model accepts only acknowledgements, without data"),
+        ("+0 < R. 1:1(0) ack 1 win 9\n", "the model accepts only acknowledgements, without data"),
         ("+0 > . 1:1(0) ack 2\n", "the model's sender sends no acknowledgements"),
         (
             "+0 setsockopt(4, IPPROTO_TCP, TCP_CONGESTION, \"reno\", 4) = 0\n",
@@ -93,7 +94,7 @@ fn scripts_that_the_model_cannot_play_are_errors() {
     }
 }
 
-/// An active opening, an unscaled window, and the congestion control of the caller.
+/// A script with an active opening and an unscaled window, played with the caller's congestion control.
 #[test]
 fn a_connection_that_the_model_opens() {
     let script = "0 connect(3, ..., ...) = -1\n+0 > S 0:0(0) <...>\n+.05 < S. 0:0(0) ack 1 win 4000 <mss 1000,sackOK,nop,wscale 3>\n\

@@ -1,4 +1,4 @@
-//! Sets of published experiments, with handmade runs.
+//! Tests of sets of experiments, with synthetic runs.
 
 use std::path::Path;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -7,7 +7,7 @@ use mpdccp_lab::reproduce::{Options, Progress, run};
 use mpdccp_lab::scenario::FlowSpec;
 use mpdccp_lab::{Backend, FlowRecord, LabError, Plan, RunRecord, Sample};
 
-/// Returns the same run for every plan, and is interrupted after a while.
+/// A backend that returns the same run for every plan, and is interrupted after a number of runs.
 struct MadeUp {
     made: AtomicUsize,
     patience: usize,
@@ -24,7 +24,7 @@ impl Backend for MadeUp {
         }
         self.made.fetch_add(1, Ordering::Relaxed);
         let mut record = crate::common::run(plan.variant.label.as_ref());
-        // Each TCP flow has as many packets as the first.
+        // Each TCP flow has as many packets as the first flow.
         let first = record.flows[0].clone();
         let named = |flow: &FlowSpec| FlowRecord { name: flow.name.as_ref().clone(), ..first.clone() };
         record.flows = plan.scenario.flows.iter().map(named).collect();
@@ -59,11 +59,11 @@ fn finished_runs_are_not_repeated() {
         (backend.made.into_inner(), found.into_inner(), result.is_ok())
     };
     assert_eq!(attempt(3, &options), (3, 0, false));
-    // One single flow, three numbers of TCP flows in three variants, and six echo variants with and without
-    // loss.
+    // The runs are one flow alone, three numbers of TCP flows in three variants, and six echo variants with
+    // and without loss.
     assert_eq!(attempt(99, &options), (19, 3, true));
     assert_eq!(attempt(0, &options), (0, 22, true));
-    // A truncated file, and another seed.
+    // A run whose stored file is truncated is made again, and another seed needs all runs again.
     let mut files: Vec<_> =
         std::fs::read_dir(dir.path().join("runs")).unwrap().map(|f| f.unwrap().path()).collect();
     files.sort();

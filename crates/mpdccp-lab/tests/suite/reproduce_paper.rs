@@ -1,4 +1,4 @@
-//! A paper's report from one command.
+//! One command makes the report of a paper.
 
 use std::fs;
 use std::path::Path;

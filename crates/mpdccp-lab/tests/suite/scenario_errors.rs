@@ -1,4 +1,4 @@
-//! An invalid scenario causes one error that names file, line, key and the allowed values.
+//! An invalid scenario causes a single error that names the file, the line, the key and the allowed values.
 
 use mpdccp_lab::Scenario;
 use mpdccp_lab::scenario::LIBRARY;
@@ -126,7 +126,7 @@ fn a_scenario_that_is_not_there_names_those_that_are() {
     assert!(error.contains("paper/multipath-udp"), "{error}");
 }
 
-/// Keys of the simulator and of experiments beyond the papers.
+/// A scenario with keys that the papers' experiments do not use.
 const WIDER: &str = r#"name = "t"
 title = "t"
 duration_s = 10

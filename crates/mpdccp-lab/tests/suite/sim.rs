@@ -1,10 +1,10 @@
-//! Scenarios in virtual time.
+//! Tests of scenarios in virtual time.
 
 use crate::sim_common::{parse, run, seeded};
 use mpdccp_lab::scenario::Scenario;
 use mpdccp_lab::{Fate, RunRecord};
 
-/// A scenario with every random element.
+/// A scenario with all kinds of randomness.
 const MIXED: &str = r#"
 name = "mixed"
 title = "t"
@@ -65,7 +65,7 @@ fn flows_get_what_their_paths_have() {
     assert!(total > 8.0 && total < 15.0, "{total}");
 }
 
-/// Phases of the first path's controller after `t` seconds.
+/// Phases of the first path's congestion controller after `t` seconds.
 fn phases(record: &RunRecord, t: f64) -> Vec<&str> {
     let rows = record.trace.iter().filter(|row| row.path == 0);
     let after = rows.filter(|row| row.at.as_secs_f64() - record.start.as_secs_f64() > t);
@@ -83,7 +83,7 @@ fn ccid5_leaves_startup_within_a_second_of_the_drop() {
     }
 }
 
-/// Milliseconds between data packets entering the first path between two moments, sorted.
+/// Sorted times in milliseconds between consecutive data packets that enter the first path between two times.
 fn gaps(record: &RunRecord, from: f64, to: f64) -> Vec<f64> {
     let t = |p: &mpdccp_lab::LinkPacket| p.entered.as_secs_f64() - record.start.as_secs_f64();
     let data = record.paths[0].forward.packets.iter().filter(|p| p.data.is_some());
@@ -98,10 +98,10 @@ fn ccid5_paces_its_packets_onto_the_link() {
     let scenario = Scenario::find("paper/single-path").unwrap();
     let (paced, _) = run(&scenario, "ccid5", "125kB-10ms");
     let gaps = gaps(&paced, 7.0, 10.0);
-    // About 1,350 bytes at 10 Mbit/s, and a quarter faster when probing.
+    // A packet of about 1,350 bytes takes 1.1 ms at 10 Mbit/s. BBR is a quarter faster when it probes.
     let at = |q: f64| gaps[(gaps.len() as f64 * q) as usize];
     assert!((0.9..1.3).contains(&at(0.5)), "median {}", at(0.5));
-    assert!(at(0.02) > 0.5, "no bursts: {}", at(0.02));
+    assert!(at(0.02) > 0.5, "packets are sent in bursts: {}", at(0.02));
 }
 
 #[test]
@@ -144,7 +144,7 @@ flow = [
     let rates: Vec<f64> = stats.flows.iter().map(|f| f.phases[0].rx_mbps).collect();
     let total: f64 = rates.iter().sum();
     assert!(total > 8.5 && total < 10.0, "{rates:?}");
-    // The same algorithm on both sides, though their acknowledgements differ.
+    // Both sides use the same algorithm, although their acknowledgements differ.
     assert!(stats.metrics["jain"] > 0.8, "{rates:?}");
 }
 
@@ -187,7 +187,7 @@ flow = [{{ name = "tcp", kind = "tcp", cc = "cubic", loss_detection = "{detectio
     let of = |detection| run(&parse(&text(detection)), "ccid5", "base").1;
     let (rack, three) = (of("rack"), of("three"));
     assert!(rack.metrics["rx_mbps"] > 1.5 * three.metrics["rx_mbps"], "{rack:?} {three:?}");
-    // Relative to the delivered rate.
+    // Retransmissions relative to the delivered rate.
     let spurious = |dsack: f64, mbps: f64| dsack / mbps;
     let [of_rack, of_three] =
         [&rack, &three].map(|run| spurious(run.metrics["dsack"], run.metrics["rx_mbps"]));
@@ -213,10 +213,10 @@ flow = [{ name = "f", kind = "udp", payload = 1000, rate = "2 Mbit/s", mirror = 
     assert!(flow.received.len() > 400);
     let seqs = |packets: &[mpdccp_lab::ReceivedPacket]| packets.iter().map(|p| p.seq).collect::<Vec<_>>();
     assert_eq!(seqs(&flow.mirrored), seqs(&flow.received));
-    // 1,028 bytes at 1 Gbit/s take 8 µs.
+    // A packet of 1,028 bytes takes 8 µs at 1 Gbit/s.
     let offset = stats.metrics["mirror_offset_ms"];
     assert!((2.0..2.1).contains(&offset), "{offset}");
-    assert!(record.paths[1].forward.packets.is_empty(), "the tunnel used the mirror's line");
+    assert!(record.paths[1].forward.packets.is_empty(), "the tunnel used the path of the mirror");
 }
 
 #[test]
@@ -238,14 +238,16 @@ flow = [{ name = "web", kind = "short", cc = "cubic", sizes = ["10 kB", "100 kB"
     for label in ["tunnel", "plain"] {
         let (record, stats) = crate::sim_common::run(&scenario, label, "base");
         let web = &record.flows[0];
-        // 100 expected; five standard deviations. The same for both variants.
+        // 100 connections are expected; the limits are five standard deviations away. Both variants have the
+        // same connections.
         let sizes: Vec<u32> = web.sent.iter().map(|sent| sent.bytes).collect();
         assert!(
             (50..150).contains(&sizes.len()) && sizes.iter().all(|size| [10_000, 100_000].contains(size))
         );
         assert_eq!(*asked.get_or_insert(sizes.clone()), sizes);
         assert!(stats.metrics["fct_missing_pct"] < 3.0, "{:?}", stats.metrics);
-        // A handshake and a window of ten packets that crosses the path once: 60 ms, and 10 kB at 20 Mbit/s.
+        // A connection needs a handshake and one window of ten packets that crosses the path once. This takes
+        // 60 ms, plus the transmission time at 20 Mbit/s.
         for whole in &web.received {
             let sent = web.sent[whole.seq as usize];
             let took = whole.at.since(sent.at).as_secs_f64() * 1e3;
@@ -271,7 +273,7 @@ fn chances_belong_to_paths_and_flows_and_not_to_who_runs() {
         let flow = record.flows.into_iter().find(|flow| flow.name == "udp").unwrap();
         flow.sent.iter().map(|p| p.at.since(record.start).as_nanos()).collect::<Vec<_>>()
     };
-    // The same variant with fewer flows, with another congestion control: its datagrams are sent at the same
+    // The variant with fewer flows, and with another congestion control, must send its datagrams at the same
     // times.
     let (one, other) = (sent("ccid5", 1), sent("other", 1));
     assert_eq!(one, other);
@@ -286,7 +288,7 @@ fn traffic_begins_after_the_idle_time() {
     assert_eq!(record.start, mpdccp_units::Time::from_millis(8_500));
     let first = record.flows.iter().flat_map(|flow| flow.sent.first()).map(|p| p.at).min().unwrap();
     assert!(first >= record.start && first < record.start + core::time::Duration::from_millis(50));
-    // The paths are up long before.
+    // The paths are up long before t = 0.
     assert!(
         record
             .paths
@@ -315,7 +317,7 @@ fn flows_of_programs_are_left_out_of_virtual_time() {
     );
     let (record, stats) = run(&scenario, "ccid5", "base");
     assert_eq!(record.flows.iter().map(|f| f.name.as_str()).collect::<Vec<_>>(), ["udp", "tcp", "beside"]);
-    // The first flow is absent, and no other flow takes its place.
+    // The variant lacks the first flow, and no other flow takes its place.
     assert!(!stats.metrics.contains_key("rx_mbps") && stats.metrics.contains_key("total_mbps"));
     assert_eq!(plan(&parse(MIXED)), (None, None));
 }

@@ -1,4 +1,4 @@
-//! Cells that change single paths and flows, and variants that use some of them.
+//! Tests of cells that change single paths and flows, and of variants that use only some paths and flows.
 
 use core::time::Duration;
 
@@ -67,7 +67,7 @@ fn a_variant_uses_its_paths_only() {
     let (second, stats) = run(&scenario, "second", "base");
     assert_eq!(packets(&second)[0], 0);
     let rate = stats.metrics["rx_mbps"];
-    assert!((3.2..4.0).contains(&rate), "what the second path carries: {rate}");
+    assert!((3.2..4.0).contains(&rate), "rate of the second path: {rate}");
 }
 
 #[test]

@@ -1,4 +1,4 @@
-//! Runs in virtual time, for tests.
+//! Makes runs in virtual time for tests.
 
 use mpdccp_lab::metrics::run_stats;
 use mpdccp_lab::scenario::Scenario;

@@ -1,4 +1,4 @@
-//! Plain connections in virtual time: echoes, data in both directions, acknowledgements.
+//! Tests of plain connections in virtual time: echoes, data in both directions, acknowledgements.
 
 use crate::sim_common::{parse, run};
 use mpdccp_lab::sim::Sim;
@@ -20,22 +20,23 @@ fn everything_comes_back_and_a_window_takes_rounds() {
         assert_eq!(record.flows[0].sent.len(), 10);
         (record.flows[0].received.len(), stats.metrics["all_back_ms"])
     };
-    // Ten packets of 1,428 bytes take 11.4 ms on the link; the last one then crosses the return path alone.
+    // Ten packets of 1,428 bytes take 11.4 ms on the link. The echo of the last one then crosses the return
+    // path alone.
     let (n, ms) = total("udp = true", "");
     assert_eq!(n, 10);
     assert!((112.0..114.0).contains(&ms), "{ms}");
-    // With the smallest initial windows, three or four packets in each direction: more than one round trip,
-    // fewer than ten.
+    // The smallest initial windows are three or four packets in each direction, so the exchange takes more
+    // than one round trip and fewer than ten.
     for variant in ["ccid = 2", "ccid = 3"] {
         let (n, ms) = total(variant, "");
         assert_eq!(n, 10, "{variant}");
         assert!((200.0..600.0).contains(&ms), "{variant}: {ms}");
     }
-    // TCP starts with ten packets in each direction, like the kernel's.
+    // Like the kernel's TCP, the model starts with ten packets in each direction.
     let (n, ms) = total("tcp = \"reno\"", "");
     assert_eq!(n, 10);
     assert!((112.0..116.0).contains(&ms), "{ms}");
-    // TCP retransmits losses.
+    // TCP retransmits lost packets.
     assert_eq!(total("tcp = \"cubic\"", "loss = \"20 %\"").0, 10);
 }
 
@@ -59,7 +60,7 @@ fn each_direction_has_its_ccid_and_its_rate() {
     let (there, total) = (stats.metrics["rx_mbps"], stats.metrics["total_mbps"]);
     assert!(there > 1.0, "{there}");
     assert!((0.1..0.256).contains(&(total - there)), "{}", total - there);
-    // CCID 3 is rate-based and reports its phase as such; the reverse flow has its packets on the reverse
+    // CCID 3 is rate-based and reports a phase of its own. The packets of the reverse flow are on the reverse
     // link.
     assert!(record.trace.iter().any(|row| row.pacing_mbps.is_some()));
     let back = &record.paths[0].reverse.packets;
@@ -73,7 +74,7 @@ fn a_higher_ack_ratio_sends_less_back() {
     let (two, eight) = (back("ccid = 2"), back("ccid = 2\ntunnel = { ack_ratio = 8 }"));
     assert!((45.0..55.0).contains(&two), "{two}");
     assert!((12.0..16.0).contains(&eight), "{eight}");
-    // Once a round-trip time (RFC 4342 section 6).
+    // CCID 3 acknowledges once per round-trip time (RFC 4342 section 6).
     let rounds = back("ccid = 3");
     assert!(rounds < 2.0, "{rounds}");
 }
@@ -82,8 +83,8 @@ fn a_higher_ack_ratio_sends_less_back() {
 fn packets_that_overtake_each_other_leave_no_path_empty() {
     const BULK: &str =
         "[[flow]]\nname = \"bulk\"\nkind = \"udp\"\npayload = 1300\nsource = { kind = \"bulk\" }\n";
-    // Some packets are later than others by more than a round trip of the fast ones, which provide the RTT
-    // samples.
+    // Some packets are late by more than the round-trip time of the fast packets, from which the RTT samples
+    // come.
     let path = "forward = { jitter = { by = \"20 ms\", reorder = true } }";
     for ccid in [2, 7] {
         let text = scenario(path, &format!("ccid = {ccid}"), BULK);
@@ -102,12 +103,12 @@ fn short_flows_go_beside_a_plain_connection() {
     const WEB: &str = "[[flow]]\nname = \"web\"\nkind = \"short\"\ncc = \"cubic\"\nsizes = [\"10 kB\"]\nevery = \"500 ms\"\n";
     const BULK: &str = "[[flow]]\nname = \"bulk\"\nkind = \"udp\"\npayload = 1000\nrate = \"20 Mbit/s\"\n";
     let alone = run(&parse(&scenario("", "udp = true", WEB)), "c", "base").1.metrics["fct_p50_ms"];
-    // A handshake, half a round trip, and 10 kB at 10 Mbit/s.
+    // A short connection takes a handshake, half a round trip, and the time of 10 kB at 10 Mbit/s.
     assert!((158.0..175.0).contains(&alone), "{alone}");
     let (_, stats) = run(&parse(&scenario("", "ccid = 2", &format!("{WEB}{BULK}"))), "c", "base");
     let [web, bulk] = &stats.flows[..] else { panic!("two flows") };
     assert!(web.sent.unwrap() > 5 && web.received > 5, "{web:?}");
-    // They wait in the queue that the connection fills.
+    // The short connections wait in the queue that the DCCP connection fills.
     assert!(bulk.phases[0].rx_mbps > 5.0 && stats.metrics["fct_p50_ms"] > alone, "{stats:?}");
 }
 
@@ -124,7 +125,7 @@ fn unbounded_sources_are_left_out() {
     assert_eq!(lacks("ccid = 5"), None);
 }
 
-/// A queue shorter than a backlogged source's usual number of packets.
+/// The queue may be shorter than the number of packets that a backlogged source usually keeps there.
 #[test]
 fn a_short_queue_does_not_keep_a_bulk_source_busy_for_ever() {
     const BULK: &str =
@@ -134,7 +135,7 @@ fn a_short_queue_does_not_keep_a_bulk_source_busy_for_ever() {
     assert!(stats.metrics["rx_mbps"] > 8.0 && stats.metrics["lost_pct"] < 5.0, "{stats:?}");
 }
 
-/// TCP cuts records into segments, whose numbers differ from those of records.
+/// TCP cuts records into segments, and the numbers of segments differ from those of records.
 #[test]
 fn no_record_of_tcp_has_the_latency_of_another_ones_segment() {
     const PACED: &str = "[[flow]]\nname = \"f\"\nkind = \"udp\"\npayload = 700\nrate = \"8 Mbit/s\"\n";
@@ -142,7 +143,8 @@ fn no_record_of_tcp_has_the_latency_of_another_ones_segment() {
     let dir = tempfile::tempdir().unwrap();
     mpdccp_lab::series::write_csv(&record, 10.0, dir.path()).unwrap();
     let csv = std::fs::read_to_string(dir.path().join("packets-f.csv")).unwrap();
-    // No wire latency exceeds that of the whole journey; metrics use the packets on the link.
+    // No packet has a higher latency on the wire than from application to application. Metrics use the
+    // packets on the link.
     for row in csv.lines().skip(1) {
         let fields: Vec<&str> = row.split(',').collect();
         let (app, wire) = (fields[4].parse::<f64>(), fields[5].parse::<f64>());
@@ -151,7 +153,7 @@ fn no_record_of_tcp_has_the_latency_of_another_ones_segment() {
     assert!((50.0..80.0).contains(&stats.metrics["wire_p50_ms"]), "{}", stats.metrics["wire_p50_ms"]);
 }
 
-/// Delay of the return path is not the sender's own queue.
+/// The sender must not mistake delay on the return path for its own queue.
 #[test]
 fn a_loaded_return_path_does_not_slow_ccid_5() {
     let mbps = |reverse: &str| {

@@ -1,5 +1,5 @@
-//! Experiments A and B in virtual time, as tables: any changed result fails the test. If the change is
-//! intended, run the test once with `MPDCCP_BLESS=1` and check the difference.
+//! Tables of experiments A and B in virtual time. The tests fail if any result changes. If the change is
+//! intended, run them once with `MPDCCP_BLESS=1` and check the difference.
 
 use std::path::Path;
 

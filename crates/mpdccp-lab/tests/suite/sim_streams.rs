@@ -1,11 +1,11 @@
-//! TCP that the simulated tunnel carries as streams: the real flow table, proxy logic and stream layer, with models in place of the kernel's
-//! sockets.
+//! Tests of TCP that the simulated tunnel carries as streams. Flow table, proxy logic and stream layer are the
+//! program's code; models replace the kernel's sockets.
 
 use crate::sim_common::{parse, run};
 use mpdccp_lab::RunRecord;
 use mpdccp_lab::scenario::Scenario;
 
-/// Two paths and one TCP flow, as packets and as streams.
+/// A scenario with two paths and one TCP flow, which one variant carries as packets and the other as streams.
 fn text(flow: &str, path: &str, more: &str) -> String {
     let path = |name: &str| {
         format!(
@@ -23,7 +23,7 @@ fn text(flow: &str, path: &str, more: &str) -> String {
 
 const BULK: &str = "kind = \"tcp\"\ncc = \"cubic\"";
 
-/// Inner packets that crossed the paths from the client.
+/// Number of inner packets that crossed the paths from the client.
 fn inner_packets(record: &RunRecord) -> usize {
     record.paths.iter().flat_map(|path| &path.forward.packets).filter(|p| p.data.is_some()).count()
 }
@@ -61,7 +61,7 @@ fn a_host_sends_no_faster_than_the_other_end_receives() {
     let text = text(&slow, "", "").replace("10 Mbit/s", "500 kbit/s");
     let (record, _) = run(&parse(&text), "streams", "base");
     let flow = &record.flows[0];
-    // The windows of the host's kernel, the proxy and the stream.
+    // The limit is the sum of the windows of the host's kernel, the proxy and the stream.
     let waiting = (flow.sent.len() - flow.received.len()) * 1_400;
     assert!(waiting < 4 << 20, "{waiting}");
     assert!(flow.received.len() * 1_400 > 500_000, "{}", flow.received.len());
@@ -73,7 +73,7 @@ fn short_connections_are_streams_of_their_own() {
     let (record, stats) = run(&parse(&text(short, "loss = \"1 %\"", "")), "streams", "base");
     let flow = &record.flows[0];
     assert_eq!(inner_packets(&record), 0);
-    // The last one may be incomplete.
+    // The last connection may be incomplete.
     assert!(flow.sent.len() > 50, "{}", flow.sent.len());
     assert!(flow.received.len() + 1 >= flow.sent.len(), "{} {}", flow.received.len(), flow.sent.len());
     assert!(stats.flows[0].streams.unwrap() >= flow.received.len() as u64);

@@ -1,4 +1,4 @@
-//! The experiments, and their results.
+//! The parameters of the experiments, and finished runs.
 
 use crate::bounds::Bounds;
 use crate::scenario::Aim;
@@ -7,15 +7,16 @@ use crate::store::Kept;
 /// The set's name.
 pub(in crate::reproduce) const NAME: &str = "dcp";
 
-/// Seeds in the simulator.
+/// Number of seeds in the simulator.
 pub(super) const SEEDS: u64 = 5;
-/// Seeds of the short exchanges in the simulator.
+/// Number of seeds for the echo experiment in the simulator.
 pub(super) const ECHO_SEEDS: u64 = 20;
-/// Duration of a quick run.
+/// Duration of a quick run, seconds.
 pub(super) const QUICK_S: f64 = 60.0;
-/// A single flow has about ten loss events in the paper's 200 s; this duration gives enough for statistics.
+/// Duration of a run with enough loss events for statistics, seconds. In the paper's 200 s, a single flow has
+/// only about ten.
 pub(super) const LONG_S: f64 = 1_000.0;
-/// Averaging time of rates in figures.
+/// Length in seconds of the bins over which figures average rates.
 pub(super) const BIN_S: f64 = 2.0;
 
 /// The queues and TCP variants of experiment F.
@@ -47,16 +48,17 @@ pub(super) struct CrossTraffic {
     pub(super) counts: &'static [u32],
 }
 
-/// Variants of the asymmetric link: CCID forward, CCID in reverse.
+/// Variants for the asymmetric link. A label has the CCID in the forward direction and the CCID in the
+/// reverse direction.
 pub(super) const ASYMMETRIC: [&str; 4] = ["ccid3-2", "ccid2-3", "ccid2-2", "ccid3-3"];
-/// Variants of the acknowledgement cost experiment.
+/// Variants for the experiment on the cost of acknowledgements.
 pub(super) const ACKS: [&str; 6] =
     ["ccid2-ratio2", "ccid2-ratio4", "ccid2-ratio8", "ccid2-ratio16", "ccid5", "ccid3"];
-/// Variants of the echo experiment.
+/// Variants for the echo experiment.
 pub(super) const ECHOES: [&str; 6] = ["udp", "ccid2", "ccid3", "ccid5", "tcp-reno", "tcp-cubic"];
-/// Loss in each direction, in words and in scenario syntax.
+/// Loss in each direction: its name in labels, and its value in a scenario.
 pub(super) const LOSSES: [(&str, &str); 2] = [("clean", "0 %"), ("loss", "5 %")];
-/// Numbers of TCP flows beyond the paper's.
+/// Numbers of TCP flows that exceed the paper's.
 pub(super) const MANY: [u32; 3] = [16, 32, 64];
 
 pub(super) fn with_tcp(cross: &CrossTraffic, n: u32) -> String {
@@ -67,12 +69,12 @@ pub(super) fn with_tcp(cross: &CrossTraffic, n: u32) -> String {
 pub(super) struct Made {
     pub(super) name: String,
     pub(super) kept: Kept,
-    /// Aims of its scenario.
+    /// Aims of the run's scenario.
     pub(super) aims: Vec<Aim>,
 }
 
 impl Made {
-    /// The aim of its scenario for a metric.
+    /// The bounds of the scenario's aim for a metric.
     pub(super) fn aim(&self, metric: &str) -> Option<Bounds> {
         let own = |aim: &&Aim| *aim.label.as_ref() == self.kept.key.label && *aim.metric.as_ref() == metric;
         self.aims.iter().find(own).map(Aim::bounds)

@@ -1,22 +1,22 @@
-//! A line of the report's tables.
+//! A row of the report's tables.
 
 use crate::bounds::Bounds;
 use crate::document::{Section, Shown, Table};
 use crate::estimate::{Estimate, Verdict};
 
-/// One line of a table.
+/// One row of a table.
 #[derive(Clone, Debug)]
 pub(super) struct Row {
     pub(super) what: String,
     pub(super) paper: Option<&'static str>,
-    /// One value per run.
+    /// The value of each run.
     pub(super) ours: Vec<f64>,
     /// The aim.
     pub(super) aim: Option<Bounds>,
 }
 
 impl Row {
-    /// Estimate over the runs.
+    /// The estimate over the runs.
     pub(super) fn estimate(&self) -> Option<Estimate> {
         Estimate::of(&self.ours)
     }
@@ -49,7 +49,7 @@ impl Row {
     }
 }
 
-/// A section of the report: figures (caption, HTML), a table, and a sentence made from its rows.
+/// A section of the report with figures (caption, HTML), a table of `rows`, and a sentence.
 pub(super) fn section(
     title: &str,
     sentence: String,

@@ -1,4 +1,4 @@
-//! Execution of the tunnel's actions.
+//! Executes the tunnel's actions.
 
 use std::net::{Ipv4Addr, SocketAddr};
 
@@ -11,10 +11,10 @@ use mpdccp_units::Time;
 use super::super::program::WALL;
 use super::{End, MTU, Socket};
 
-/// UDP ports of a client's sockets.
+/// First UDP port of a client's sockets.
 const FIRST_PORT: u16 = 40_000;
 
-/// MTUs that the system knows for every path.
+/// MTUs that the simulated system reports for every path.
 const SIZES: Sizes = Sizes { path: Some(MTU), device: Some(MTU) };
 
 impl End {
@@ -62,7 +62,7 @@ impl End {
             (Action::SetPrivateKey(key), Some(routes)) => routes.channels.set_private_key(key),
             (Action::StartOver(peer), Some(routes)) => routes.channels.start_over(peer),
             (Action::LeaveServer(peer), Some(routes)) => routes.channels.leave_server(peer),
-            // Routes, interface queues and the log do not exist here; there are no shards.
+            // The simulated host has no routes, interface queues, log or shards.
             _ => {}
         }
     }

@@ -2,7 +2,7 @@ use mpdccp_units::Time;
 
 use super::interface::Source;
 
-/// Always backlogged.
+/// A source that always has data to send.
 #[derive(Debug)]
 pub(crate) struct Bulk {
     pub(super) size: usize,

@@ -1,4 +1,4 @@
-//! Traffic sources: one kind per file.
+//! Traffic sources, one kind per file.
 
 mod bulk;
 mod constant;

@@ -5,7 +5,7 @@ use mpdccp_units::Time;
 use super::constant::Constant;
 use super::interface::Source;
 
-/// Constant rate with pauses.
+/// Datagrams at a constant rate, with pauses.
 #[derive(Debug)]
 pub(crate) struct OnOff {
     inner: Constant,

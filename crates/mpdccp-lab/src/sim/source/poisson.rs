@@ -8,7 +8,7 @@ use super::interface::Source;
 /// Datagrams of constant size with independent, exponentially distributed intervals.
 #[derive(Debug)]
 pub(crate) struct Poisson {
-    /// A constant source whose gap is the mean interval.
+    /// A constant source whose interval is the mean interval.
     inner: Constant,
     random: ChaCha8Rng,
 }
@@ -27,7 +27,7 @@ impl Source for Poisson {
     fn emit(&mut self, now: Time, _dropped: u64, sizes: &mut Vec<usize>) {
         while self.next().is_some_and(|t| t <= now) {
             sizes.push(self.inner.size);
-            // In (0, 1].
+            // A random number in (0, 1].
             let unit = ((self.random.next_u64() >> 11) + 1) as f64 / (1u64 << 53) as f64;
             self.inner.next += self.inner.gap.mul_f64(-libm::log(unit));
         }

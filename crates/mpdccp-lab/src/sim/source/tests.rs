@@ -5,8 +5,8 @@ use crate::scenario::Scenario;
 
 const SECOND: Duration = Duration::from_secs(1);
 
-/// All datagrams of a flow with these keys over 10 s: time and size. `dropped` returns the drops at
-/// each time.
+/// Time and size of all datagrams of a flow with these keys over 10 s. `dropped` returns the number of drops
+/// up to a time.
 fn run(keys: &str, seed: u64, dropped: impl Fn(Time) -> u64) -> Vec<(Time, usize)> {
     let text = format!(
         "name='t'\ntitle='t'\nduration_s=10\n[[path]]\nname='p'\nrate='10 Mbit/s'\nqueue='125000 B'\n\
@@ -19,7 +19,7 @@ fn run(keys: &str, seed: u64, dropped: impl Fn(Time) -> u64) -> Vec<(Time, usize
     let mut sizes = Vec::new();
     while let Some(now) = source.next() {
         source.emit(now, dropped(now), &mut sizes);
-        assert!(source.next().is_none_or(|t| t > now), "goes on");
+        assert!(source.next().is_none_or(|t| t > now), "the source does not advance");
         all.extend(sizes.drain(..).map(|size| (now, size)));
     }
     all
@@ -43,7 +43,7 @@ fn constant_and_paused_sources_keep_their_rate() {
 #[test]
 fn poisson_has_its_mean_and_variance() {
     let poisson = run("rate = '8 Mbit/s'\nsource = { kind = 'poisson' }", 1, |_| 0);
-    // Five standard deviations of 100.
+    // The limit is five standard deviations of 100.
     assert!(poisson.len().abs_diff(10_000) < 500, "{}", poisson.len());
     let gaps: Vec<f64> = poisson.windows(2).map(|w| w[1].0.since(w[0].0).as_secs_f64() * 1e3).collect();
     let mean = gaps.iter().sum::<f64>() / gaps.len() as f64;
@@ -68,7 +68,7 @@ fn video_climbs_its_ladder_and_steps_down_when_datagrams_are_dropped() {
         assert!((got / mbps - 1.0).abs() < 0.15, "second {second}: {got}");
     }
     assert!(free.iter().all(|(_, size)| *size <= 1_000));
-    // One drop per second from 6 s on.
+    // From 6 s on, one packet per second is dropped.
     let dropping = run(keys, 1, |t| t.as_nanos().saturating_sub(6_000_000_000) / 1_000_000_000);
     assert!(of_second(&dropping, 8) < 1.2, "{}", of_second(&dropping, 8));
 }

@@ -4,10 +4,10 @@ use mpdccp_units::Time;
 
 use super::interface::Source;
 
-/// Replays recorded datagrams, once.
+/// Replays recorded datagrams once.
 #[derive(Debug)]
 pub(crate) struct Trace {
-    /// Time after the start, and bytes; latest first.
+    /// The remaining datagrams: time after the start, and bytes. The latest is first.
     left: Vec<(Duration, u32)>,
     most: usize,
     start: Time,
@@ -29,7 +29,7 @@ impl Source for Trace {
     fn emit(&mut self, now: Time, _dropped: u64, sizes: &mut Vec<usize>) {
         while self.next().is_some_and(|t| t <= now) {
             if let Some((_, bytes)) = self.left.pop() {
-                // An entry above the maximum size stands for several datagrams.
+                // An entry above the maximum size becomes several datagrams.
                 let (full, rest) = (bytes as usize / self.most, bytes as usize % self.most);
                 sizes.extend(std::iter::repeat_n(self.most, full));
                 sizes.extend(Some(rest).filter(|rest| *rest > 0));

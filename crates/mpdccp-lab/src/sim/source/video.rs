@@ -4,14 +4,14 @@ use mpdccp_units::{Rate, Time};
 
 use super::interface::Source;
 
-/// Time without a drop after which the next rung is tried.
+/// Time without a drop after which the source tries the next higher rate.
 const CLIMB: Duration = Duration::from_secs(2);
 /// Interval of key frames, and their size relative to other frames.
 const KEY_EVERY: u64 = 60;
 const KEY_SIZE: f64 = 4.0;
 
-/// A video call: a burst of datagrams per frame, at a rate from a ladder. It steps down when the sender drops
-/// datagrams, and up after a while without drops.
+/// A video call: a burst of datagrams per frame, at one of several rates. The source steps down when the
+/// sender drops datagrams, and steps up after some time without drops.
 #[derive(Debug)]
 pub(crate) struct Video {
     size: usize,
@@ -42,7 +42,7 @@ impl Video {
         self.dropped = dropped;
     }
 
-    /// Bytes of the next frame: the mean over a group of frames matches the rung's rate.
+    /// Bytes of the next frame. The mean over a group of frames matches the current rate.
     fn frame_bytes(&self) -> usize {
         let rate = self.ladder.get(self.rung).copied().unwrap_or(Rate::ZERO);
         let group = KEY_SIZE + (KEY_EVERY - 1) as f64;

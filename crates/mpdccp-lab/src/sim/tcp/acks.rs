@@ -1,4 +1,4 @@
-//! Processing of acknowledgements by the sending half.
+//! Processes acknowledgements in the sending half.
 
 use core::time::Duration;
 
@@ -50,9 +50,9 @@ impl Sender {
             self.timers.on_progress(now, self.board.len() > 0);
         }
         self.judge_recovery(now, ack, acked_before);
-        // RFC 3168 section 6.1.2: reduce as for a loss, once per round trip. The reduction lasts until data
-        // sent after it is acknowledged, because only that data brings CWR to the receiver; until then the
-        // receiver repeats ECE.
+        // RFC 3168 section 6.1.2: reduce the window as for a loss, once per round trip. The reduction lasts
+        // until data sent after the reduction is acknowledged. This data carries CWR to the receiver, which
+        // repeats ECE until CWR arrives.
         if self.ecn && ack.ece && self.recover.is_none() {
             (self.recover, self.cwr, self.undo) = (Some(self.next + 1), true, None);
             (self.cause, digest.congestion, digest.marked) = (Cause::Mark, true, true);
@@ -60,7 +60,7 @@ impl Sender {
         self.digest(now, digest, before);
     }
 
-    /// Whether the last timeout was spurious.
+    /// Judges whether the last timeout was spurious.
     fn judge_timeout(&mut self, now: Time, ack: &Ack, newly: &[Outstanding], advanced: bool) {
         let Some(frto) = &mut self.frto else { return };
         let original = newly.iter().any(|s| s.state == State::Lost && s.transmissions == 1);
@@ -76,14 +76,14 @@ impl Sender {
         self.frto = None;
     }
 
-    /// Whether the recovery is over, or was spurious.
+    /// Judges whether the recovery is over, or was spurious.
     fn judge_recovery(&mut self, now: Time, ack: &Ack, acked_before: u64) {
         let advanced = self.acked > acked_before;
         let over = self.recover.is_some_and(|end| self.acked >= end);
         if let Some(undo) = self.undo {
             if self.recover.is_some() && advanced && undo.delayed(ack.echo) {
-                // The segment that filled the hole was only late. This proves nothing about retransmissions
-                // still in flight.
+                // The segment that filled the hole was only late. Retransmissions that are still in flight
+                // may be needed nevertheless.
                 if !over && self.board.arrived() > 0 {
                     self.detector.on_reordered(self.distance_from(acked_before));
                 }
@@ -98,14 +98,14 @@ impl Sender {
         if over {
             (self.recover, self.prr) = (None, None);
             if self.cc.limits().pacing.is_some() {
-                // BBR's window returns (`bbr_set_cwnd_to_recover_or_restore`). For the controller, a
-                // repair is like an undo.
+                // BBR restores its window at the end of a recovery (`bbr_set_cwnd_to_recover_or_restore`).
+                // The controller does this in `on_spurious_loss`.
                 self.cc.on_spurious_loss(now);
             }
         }
     }
 
-    /// Segments from `start` to the last one that arrived.
+    /// Number of segments from `start` to the last segment that arrived.
     fn distance_from(&self, start: u64) -> u64 {
         self.board.arrived_to(self.acked).saturating_sub(start).div_ceil(u64::from(self.mss))
     }
@@ -122,7 +122,7 @@ impl Sender {
         self.detector.on_arrived(now, segment.no, sent_at, again, &self.rtt);
     }
 
-    /// Undoes the latest reduction.
+    /// Undoes the latest reduction of the window.
     fn take_back(&mut self, now: Time) {
         (self.undo, self.recover, self.prr, self.restart) = (None, None, None, None);
         self.cc.on_spurious_loss(now);
@@ -144,7 +144,8 @@ impl Sender {
         let rate = self.sampler.sample(self.rtt.min().map(|m| m.0));
         self.last_rate = rate.or(self.last_rate);
         let window_before = self.cc.limits().cwnd.packets(self.mtu());
-        // Windows do not grow during recovery, and until then by data in order; BBR needs all events.
+        // A window does not grow during recovery. At other times only data in order lets it grow. BBR needs
+        // all events.
         let grows = self.prr.is_none() && (digest.advanced || self.detector.grows_after_holes());
         let restarts = self.restart.is_some();
         if let Some(window) = self.restart.filter(|_| grows) {
@@ -211,7 +212,7 @@ impl Sender {
         self.detector.on_recovery();
         self.undo = self.detector.undoes().then(|| Undo::new(self.acked, self.board.repairing() as u64));
         (self.recover, self.cause) = (Some(self.next), Cause::Hole);
-        // RFC 5681 section 3.2: the first lost segment is retransmitted at once.
+        // RFC 5681 section 3.2: retransmit the first lost segment at once.
         self.forced = 1;
     }
 }

@@ -10,7 +10,7 @@ use super::segment::HEADERS;
 pub(super) enum State {
     Flying,
     Arrived,
-    /// To be retransmitted.
+    /// Declared lost, and not yet retransmitted.
     Lost,
 }
 
@@ -19,7 +19,7 @@ pub(super) enum State {
 pub(super) struct Outstanding {
     pub(super) start: u64,
     pub(super) len: u32,
-    /// Number of its latest transmission, and the snapshot taken then.
+    /// Number of the segment's latest transmission, and the snapshot taken at that time.
     pub(super) no: u64,
     pub(super) snapshot: Snapshot,
     pub(super) transmissions: u32,
@@ -31,7 +31,7 @@ impl Outstanding {
         self.start + u64::from(self.len)
     }
 
-    /// IP bytes.
+    /// Size of the segment's packet in IP bytes.
     pub(super) fn bytes(&self) -> u32 {
         self.len + HEADERS as u32
     }
@@ -39,13 +39,13 @@ impl Outstanding {
 
 #[derive(Debug, Default)]
 pub(super) struct Board {
-    /// In sequence order, without gaps.
+    /// Segments in order of sequence numbers, without gaps.
     segments: VecDeque<Outstanding>,
-    /// Segments in flight, by transmission.
+    /// Start of each segment in flight, by the number of its transmission.
     flying: BTreeMap<u64, u64>,
     lost: BTreeSet<u64>,
     inflight: Amount,
-    /// Segments in state `Arrived`, and the end of the last one in order.
+    /// Number of segments in state `Arrived`, and the end of the last of them.
     arrived: u64,
     arrived_to: u64,
 }
@@ -55,7 +55,7 @@ impl Board {
         self.inflight
     }
 
-    /// Segments received after a hole.
+    /// Number of segments that arrived after a hole.
     pub(super) fn arrived(&self) -> u64 {
         self.arrived
     }
@@ -65,22 +65,22 @@ impl Board {
         if self.arrived > 0 { self.arrived_to } else { acked }
     }
 
-    /// Segments that are not yet acknowledged cumulatively.
+    /// Number of segments that are not yet acknowledged cumulatively.
     pub(super) fn len(&self) -> usize {
         self.segments.len()
     }
 
-    /// Segments to be retransmitted.
+    /// Number of segments to be retransmitted.
     pub(super) fn lost(&self) -> usize {
         self.lost.len()
     }
 
-    /// First segment to be retransmitted.
+    /// Start of the first segment to be retransmitted.
     pub(super) fn first_lost(&self) -> Option<u64> {
         self.lost.first().copied()
     }
 
-    /// The earliest transmission in flight from `no` on, with its segment.
+    /// The segment in flight with the lowest transmission number from `no` on.
     pub(super) fn flying_from(&self, no: u64) -> Option<&Outstanding> {
         let (_, start) = self.flying.range(no..).next()?;
         self.segments.get(self.place(*start))
@@ -100,14 +100,14 @@ impl Board {
         self.segments.partition_point(|s| s.start < start)
     }
 
-    /// A new segment leaves.
+    /// Adds a new segment, which is being sent.
     pub(super) fn push(&mut self, segment: Outstanding) {
         self.flying.insert(segment.no, segment.start);
         self.inflight = self.inflight.plus(segment.bytes());
         self.segments.push_back(segment);
     }
 
-    /// Retransmits segment `start` as transmission `no`.
+    /// Marks the segment at `start` as retransmitted, as transmission `no`.
     pub(super) fn resend(&mut self, start: u64, no: u64, snapshot: Snapshot) -> Option<Outstanding> {
         let place = self.place(start);
         let segment = self.segments.get_mut(place).filter(|s| s.start == start)?;
@@ -128,7 +128,7 @@ impl Board {
         Some(*segment)
     }
 
-    /// The segment in flight as transmission `no` is lost.
+    /// Marks the segment of transmission `no` as lost.
     pub(super) fn lose(&mut self, no: u64) {
         let Some(start) = self.flying.remove(&no) else { return };
         let place = self.place(start);
@@ -139,12 +139,13 @@ impl Board {
         }
     }
 
-    /// Retransmitted segments in flight.
+    /// Number of retransmitted segments in flight.
     pub(super) fn repairing(&self) -> usize {
         self.segments.iter().filter(|s| s.state == State::Flying && s.transmissions > 1).count()
     }
 
-    /// A timeout was spurious: segments marked lost and not retransmitted are in flight again.
+    /// Handles a spurious timeout. Segments that were declared lost and not yet retransmitted count as in
+    /// flight again.
     pub(super) fn revive(&mut self) {
         for start in std::mem::take(&mut self.lost) {
             let place = self.place(start);
@@ -155,7 +156,7 @@ impl Board {
         }
     }
 
-    /// The receiver discarded data that it had reported by SACK (RFC 2018 section 8): it is lost.
+    /// Marks data as lost that the receiver reported by SACK and then discarded (RFC 2018 section 8).
     pub(super) fn forget_arrivals(&mut self) {
         for segment in self.segments.iter_mut().filter(|s| s.state == State::Arrived) {
             segment.state = State::Lost;
@@ -164,8 +165,8 @@ impl Board {
         self.arrived = 0;
     }
 
-    /// All data before `upto` arrived. Calls `newly` for each segment not known to have arrived, with its
-    /// earlier state.
+    /// Handles the arrival of all data before `upto`. Calls `newly` for each segment that was not known to
+    /// have arrived.
     pub(super) fn acknowledge(&mut self, upto: u64, mut newly: impl FnMut(&Outstanding)) {
         while let Some(segment) = self.segments.front().copied().filter(|s| s.end() <= upto) {
             self.segments.pop_front();
@@ -178,7 +179,8 @@ impl Board {
         }
     }
 
-    /// All data in `start..end` arrived.
+    /// Handles the arrival of all data in `start..end`. Calls `newly` for each segment that was not known to
+    /// have arrived.
     pub(super) fn select(&mut self, (start, end): (u64, u64), mut newly: impl FnMut(&Outstanding)) {
         let mut place = self.place(start);
         while let Some(segment) = self.segments.get(place).copied().filter(|s| s.end() <= end) {

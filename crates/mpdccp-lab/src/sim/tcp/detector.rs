@@ -1,30 +1,31 @@
-//! Loss detection.
+//! Detects losses.
 
 use core::time::Duration;
 
 use dccp_cc::RttEstimator;
 use mpdccp_units::Time;
 
-/// Later segments that must have arrived before a loss (RFC 5681 section 3.2, RFC 9002 section 6.1.1).
+/// Number of later segments that must have arrived before a segment counts as lost (RFC 5681 section 3.2, RFC
+/// 9002 section 6.1.1).
 const THRESHOLD: u64 = 3;
 /// Number of recoveries after which the reordering window shrinks again (RFC 8985 section 6.2).
 const PERSIST: u32 = 16;
 
-/// Detection rule.
+/// Rule by which losses are detected.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) enum Rule {
-    /// RACK (RFC 8985): by time, with a reordering window that adapts.
+    /// RACK (RFC 8985): by time, with a reordering window that adapts to the path.
     #[default]
     Rack,
     /// QUIC's default (RFC 9002 section 6.1): three later packets, or 9/8 of a round-trip time, regardless of
-    /// reordering. A reduction stays if the packet arrives after all: RFC 9002 has no undo.
+    /// reordering. If the packet arrives later, the reduction stays, because RFC 9002 has no undo.
     Three,
 }
 
-/// Cause of a reduction.
+/// Cause of a reduction of the window.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Cause {
-    /// A loss before data that arrived.
+    /// A lost segment before data that arrived.
     Hole,
     Timeout,
     /// A congestion mark.
@@ -35,7 +36,7 @@ pub(crate) enum Cause {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Verdict {
     Lost,
-    /// Lost if it does not arrive by then.
+    /// The segment is lost if it does not arrive before this time.
     Wait(Time),
     Open,
 }
@@ -43,15 +44,15 @@ pub(crate) enum Verdict {
 #[derive(Debug, Default)]
 pub(crate) struct Detector {
     rule: Rule,
-    /// Newest transmission that arrived: number, send time, round-trip time.
+    /// Number, send time and round-trip time of the newest transmission that arrived.
     newest: Option<(u64, Time, Duration)>,
     reordered: bool,
-    /// A segment was overtaken by more than the threshold.
+    /// Whether a segment was overtaken by more segments than the threshold.
     far: bool,
     /// Reordering window in quarters of the minimum round-trip time.
     quarters: u32,
     persist: u32,
-    /// The window grows again only for duplicates after this transmission.
+    /// The reordering window grows again only for duplicates that come after this transmission.
     grown: u64,
 }
 
@@ -60,7 +61,7 @@ impl Detector {
         Detector { rule, quarters: 1, ..Detector::default() }
     }
 
-    /// Whether a reduction is undone when its losses prove spurious.
+    /// Whether the rule undoes a reduction if the losses were spurious.
     pub(crate) fn undoes(&self) -> bool {
         self.rule == Rule::Rack
     }
@@ -70,10 +71,10 @@ impl Detector {
         self.newest.map(|n| n.0)
     }
 
-    /// Transmission `no` arrived. `again`: the segment was a retransmission.
+    /// Handles the arrival of transmission `no`. `again` means that it was a retransmission.
     pub(crate) fn on_arrived(&mut self, now: Time, no: u64, sent_at: Time, again: bool, rtt: &RttEstimator) {
         let took = now.since(sent_at);
-        // RFC 8985 section 6.2 step 2: more likely the answer to an earlier transmission.
+        // RFC 8985 section 6.2 step 2: the acknowledgement is probably for an earlier transmission.
         if again && rtt.min().is_some_and(|(min, _)| took < min) {
             return;
         }
@@ -82,19 +83,20 @@ impl Detector {
         }
     }
 
-    /// A segment that was never retransmitted arrived after one that followed it by `distance` segments.
+    /// Handles reordering: a segment that was never retransmitted arrived after a segment that was `distance`
+    /// segments ahead of it.
     pub(crate) fn on_reordered(&mut self, distance: u64) {
         self.reordered = true;
         self.far |= distance > THRESHOLD;
     }
 
-    /// Whether the window grows by segments that arrive after a hole: in QUIC always, in Linux only once
-    /// reordering exceeded the threshold (`tcp_may_raise_cwnd`).
+    /// Whether the congestion window grows when segments arrive after a hole. QUIC's always does. Linux's
+    /// does only after reordering exceeded the threshold (`tcp_may_raise_cwnd`).
     pub(crate) fn grows_after_holes(&self) -> bool {
         self.rule == Rule::Three || self.far
     }
 
-    /// The receiver got a segment twice; `next` is the number of the next transmission.
+    /// Handles a report that the receiver got a segment twice. `next` is the number of the next transmission.
     pub(crate) fn on_duplicate(&mut self, next: u64) {
         if self.newest().is_some_and(|n| n >= self.grown) {
             self.grown = next;
@@ -103,7 +105,7 @@ impl Detector {
         }
     }
 
-    /// Recovery begins.
+    /// Handles the start of a recovery.
     pub(crate) fn on_recovery(&mut self) {
         self.persist = self.persist.saturating_sub(1);
         if self.persist == 0 {
@@ -111,8 +113,8 @@ impl Detector {
         }
     }
 
-    /// Judges transmission `no`; earlier ones were judged before. `certain`: enough segments arrived after a
-    /// hole, or recovery is in progress.
+    /// Judges whether transmission `no` is lost. Earlier transmissions must have been judged before.
+    /// `certain` means that enough segments arrived after a hole, or that a recovery is in progress.
     pub(crate) fn judge(
         &self,
         now: Time,
@@ -128,7 +130,7 @@ impl Detector {
         let due = match self.rule {
             Rule::Three if no + THRESHOLD <= newest => return Verdict::Lost,
             Rule::Three => sent_at + srtt.max(rtt.latest().unwrap_or(took)) * 9 / 8,
-            // RFC 8985 section 6.2 step 4: no reordering window until reordering was seen.
+            // RFC 8985 section 6.2 step 4: there is no reordering window while no reordering was seen.
             Rule::Rack if !self.reordered && certain => sent_at + took,
             Rule::Rack => {
                 let min = rtt.min().map_or(took, |m| m.0);
@@ -138,7 +140,7 @@ impl Detector {
         if due <= now { Verdict::Lost } else { Verdict::Wait(due) }
     }
 
-    /// Number of segments after a hole that make it a loss.
+    /// Number of segments that must arrive after a hole before the hole counts as a loss.
     pub(crate) fn threshold() -> u64 {
         THRESHOLD
     }

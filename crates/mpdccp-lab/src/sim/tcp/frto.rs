@@ -4,27 +4,27 @@
 /// State since a timeout.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Frto {
-    /// Step 2b: the first acknowledgement advanced, and new data is sent.
+    /// In step 2b: the first acknowledgement advanced, and new data is sent.
     probing: bool,
 }
 
-/// Verdict on the timeout after an acknowledgement.
+/// What an acknowledgement says about the timeout.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Judged {
-    /// Data assumed lost arrived.
+    /// Data that was assumed lost has arrived.
     Spurious,
     Real,
     Open,
 }
 
 impl Frto {
-    /// Whether new data is sent before data assumed lost.
+    /// Whether to send new data before data that is assumed lost.
     pub(super) fn probing(self) -> bool {
         self.probing
     }
 
-    /// `original`: a segment that was not retransmitted arrived; `advanced`: the cumulative acknowledgement
-    /// advanced.
+    /// Handles an acknowledgement. `original` means that a segment arrived that was not retransmitted.
+    /// `advanced` means that the cumulative acknowledgement advanced.
     pub(super) fn on_ack(&mut self, original: bool, advanced: bool) -> Judged {
         if original {
             Judged::Spurious

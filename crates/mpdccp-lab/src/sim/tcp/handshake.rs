@@ -4,7 +4,7 @@ use core::time::Duration;
 
 use mpdccp_units::Time;
 
-/// First retransmission timeout of a SYN (RFC 6298 section 2.1); doubled each time.
+/// First retransmission timeout of a SYN (RFC 6298 section 2.1). It doubles with each retransmission.
 const TIMEOUT: Duration = Duration::from_secs(1);
 
 /// A packet of the handshake.
@@ -21,19 +21,19 @@ pub(super) struct Handshake {
     /// When the last SYN left, and the number of SYNs.
     syn: Option<(Time, u32)>,
     open: bool,
-    /// Packet to be sent by each end.
+    /// Packet that each end must send.
     client_due: Option<Step>,
     server_due: Option<Step>,
 }
 
 impl Handshake {
-    /// The client may send data.
+    /// Whether the client may send data.
     pub(super) fn open(&self) -> bool {
         self.open
     }
 
-    /// `step` arrived at the other end. Returns the round-trip time if it opens the connection after a single
-    /// SYN.
+    /// Handles the arrival of `step`. Returns the round-trip time if `step` opens the connection after a
+    /// single SYN.
     pub(super) fn on_step(&mut self, now: Time, step: Step) -> Option<Duration> {
         match step {
             Step::Syn => self.server_due = Some(Step::SynAck),
@@ -56,7 +56,7 @@ impl Handshake {
         }
     }
 
-    /// The packet that leaves now.
+    /// The packet that leaves now, if any.
     pub(super) fn poll(&mut self, now: Time) -> Option<Step> {
         if self.next_timeout().is_some_and(|t| t <= now) {
             self.syn = Some((now, self.syn.map_or(1, |(_, n)| n + 1)));
@@ -87,7 +87,7 @@ mod tests {
         assert_eq!(h.poll(ms(999)), None);
         assert_eq!(h.poll(ms(1_000)), Some(Step::Syn));
         assert_eq!(h.next_timeout(), Some(ms(3_000)));
-        // The answer is ambiguous after a retransmission (Karn).
+        // After a retransmission, it is unknown which SYN the answer is for (Karn's algorithm).
         assert_eq!(h.on_step(ms(1_030), Step::SynAck), None);
         assert!(h.open());
     }

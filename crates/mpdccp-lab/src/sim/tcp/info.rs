@@ -1,10 +1,10 @@
-//! The sending half's state as Linux's `tcp_info`.
+//! The sending half's state in the form of Linux's `tcp_info`.
 
 use super::detector::Cause;
 use super::sender::Sender;
 use super::timers::timeout;
 
-/// Linux's infinite slow-start threshold.
+/// Linux's value for an infinite slow-start threshold.
 const INFINITE: u64 = 0x7fff_ffff;
 
 impl Sender {
@@ -29,7 +29,7 @@ impl Sender {
         Some(value as i64)
     }
 
-    /// `TCP_CA_Open` to `TCP_CA_Loss`.
+    /// The state of congestion avoidance, from `TCP_CA_Open` to `TCP_CA_Loss`.
     fn ca_state(&self) -> u64 {
         match (self.recover, self.cause) {
             (Some(_), Cause::Timeout) => 4,

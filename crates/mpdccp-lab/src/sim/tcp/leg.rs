@@ -1,4 +1,4 @@
-//! A connection between two kernels: the client's sending half, the server's receiving half, and their handshake.
+//! A connection between two kernels: the client's sending half, the server's receiving half, and the handshake.
 
 use dccp_cc::{Bbr1, Controller, Cubic, Reno};
 use mpdccp_units::Time;
@@ -26,7 +26,7 @@ pub(super) struct Leg {
 }
 
 impl Leg {
-    /// `cc` is the kernel's name; BBR is the first version.
+    /// Creates a connection. `cc` is the kernel's name of the congestion control; `bbr` is version 1.
     pub(super) fn new(flow: u16, mtu: u16, cc: &str, rule: Rule, seed: u64) -> Leg {
         let controller: Box<dyn Controller> = match cc {
             "reno" => Box::new(Reno::tcp(mtu)),

@@ -1,5 +1,5 @@
-//! A model of Linux TCP: one connection with both ends, for competition with DCCP and as traffic inside tunnels. docs/calibration.md compares it with
-//! the kernel's TCP.
+//! A model of Linux TCP: a connection with both ends, which competes with DCCP or is traffic inside tunnels.
+//! docs/calibration.md compares the model with the kernel's TCP.
 
 mod acks;
 mod board;
@@ -33,7 +33,7 @@ pub(crate) use sender::Sender;
 use super::side::Side;
 use crate::TcpCounters;
 
-/// Internal name of a congestion control, from the kernel's name.
+/// Name of a congestion control for readers, from the kernel's name.
 pub(crate) fn name(cc: &str) -> &str {
     match cc {
         "reno" => "Reno",
@@ -42,22 +42,23 @@ pub(crate) fn name(cc: &str) -> &str {
     }
 }
 
-/// A connection whose data goes from the client to the server.
+/// A connection that carries data from the client to the server.
 #[derive(Debug)]
 pub(crate) struct Tcp {
     flow: u16,
     mtu: u16,
     rule: Rule,
-    /// The client's connection: to the server, or to its end of the tunnel.
+    /// The client's connection, which leads to the server or to the client's end of the tunnel.
     near: Leg,
-    /// The tunnel carries it as a stream, or tries to.
+    /// State of a connection that the tunnel carries as a stream, or tries to.
     proxied: Option<Box<Proxied>>,
-    /// The tunnel reset it.
+    /// Whether the tunnel reset the connection.
     reset: bool,
 }
 
 impl Tcp {
-    /// A connection with packets of at most `mtu` bytes. `cc` is the kernel's name; BBR is the first version.
+    /// Creates a connection with packets of at most `mtu` bytes. `cc` is the kernel's name of the congestion
+    /// control; `bbr` is version 1.
     pub(crate) fn new(flow: u16, mtu: u16, cc: &str, rule: Rule, seed: u64) -> Tcp {
         Tcp { flow, mtu, rule, near: Leg::new(flow, mtu, cc, rule, seed), proxied: None, reset: false }
     }
@@ -82,7 +83,7 @@ impl Tcp {
         self.near.sender.finish();
     }
 
-    /// Bytes that the receiving application has received in order.
+    /// Number of bytes that the receiving application has received in order.
     pub(crate) fn delivered(&self) -> u64 {
         match &self.proxied {
             Some(proxied) if proxied.accepts() => proxied.delivered(),
@@ -94,17 +95,17 @@ impl Tcp {
         self.near.sender.counters()
     }
 
-    /// A packet arrived at `to`.
+    /// Handles a packet that arrived at `to`.
     pub(crate) fn handle(&mut self, now: Time, to: Side, segment: &Segment) {
         self.near.handle(now, to, segment);
     }
 
-    /// Whether it travels as a stream.
+    /// Whether the tunnel carries the connection as a stream.
     pub(crate) fn is_stream(&self) -> bool {
         self.proxied.as_ref().is_some_and(|proxied| proxied.accepts())
     }
 
-    /// A host's packet goes to the private namespace of the tunnel at `side`.
+    /// Handles a host's packet that goes to the private namespace of the tunnel at `side`.
     pub(crate) fn handle_proxied(&mut self, now: Time, side: Side, packet: &[u8]) {
         if let Some(proxied) = &mut self.proxied {
             proxied.on_packet(now, side, packet);
@@ -117,14 +118,14 @@ impl Tcp {
             (Command::Connect { flow, .. }, _) => {
                 self.proxied = Some(Box::new(Proxied::new(*flow, self.flow, self.mtu)));
             }
-            // Its hosts send no more; the model's applications do not connect again.
+            // The hosts send no more packets, and the model's applications do not connect again.
             (Command::Reset(_), _) => self.reset = true,
             (command, Some(proxied)) => proxied.on_command(now, &mut self.near, command),
             (_, None) => {}
         }
     }
 
-    /// Ends a stream whose data is complete at the server, and returns the events for the two tunnels.
+    /// Ends a stream whose data has completely arrived at the server. Returns the events for the two tunnels.
     pub(crate) fn close(mut self) -> VecDeque<(Side, Event)> {
         self.proxied
             .as_mut()
@@ -135,7 +136,7 @@ impl Tcp {
             .unwrap_or_default()
     }
 
-    /// The next event for the tunnel at a host.
+    /// Takes the next event, with the host whose tunnel it is for.
     pub(crate) fn poll_event(&mut self) -> Option<(Side, Event)> {
         self.proxied.as_mut()?.events.pop_front()
     }
@@ -149,7 +150,7 @@ impl Tcp {
         self.near.next_timeout().into_iter().chain(proxied).min()
     }
 
-    /// The next packet that may leave now; call until it returns `None`.
+    /// Returns the next packet that may leave now. Call this until it returns `None`.
     pub(crate) fn poll(&mut self, now: Time) -> Option<Outgoing> {
         if self.reset {
             return None;

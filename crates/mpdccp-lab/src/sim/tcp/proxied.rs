@@ -1,6 +1,6 @@
-//! Models of the kernel sockets of `mpdccp_proxy::Sockets`, at both ends of a tunnel, for a connection that
-//! travels as a stream. The client's connection ends in the private namespace of its end of the tunnel.
-//! Another connection leads from the other end's namespace to the server.
+//! Models of the kernel sockets of `mpdccp_proxy::Sockets` at both ends of a tunnel, for a connection that
+//! the tunnel carries as a stream. The client's connection ends in the private namespace at the client.
+//! Another connection leads from the private namespace at the server to the server's program.
 
 use core::time::Duration;
 use std::collections::VecDeque;
@@ -14,33 +14,35 @@ use super::handshake::Step;
 use super::leg::{Leg, Outgoing};
 use super::segment::{self, Segment};
 
-/// Time of a packet between a host's kernel and the private namespace of the same host: a wake-up of the program.
+/// Time that a packet takes between a host's kernel and the private namespace on this host, which is a wake-up of
+/// the program.
 const LOCAL: Duration = Duration::from_micros(20);
-/// Congestion control of the namespace, the kernel's default.
+/// Congestion control in the namespace, which is the kernel's default.
 const CC: &str = "cubic";
-/// Bytes that the kernel accepts for the server, beyond those that the server acknowledged.
+/// Number of unacknowledged and unsent bytes for the server that the kernel accepts.
 const SEND_BUFFER: u64 = 4 << 20;
 /// Maximum number of bytes per event, as in `mpdccp_proxy`.
 const CHUNK: u64 = 64 << 10;
 
 #[derive(Debug)]
 pub(super) struct Proxied {
-    /// Number of the connection in the client's tunnel and in the server's tunnel.
+    /// Flow identifier of the connection in the client's tunnel and in the server's tunnel.
     flows: [Option<Flow>; 2],
-    /// Bytes that may be read from the client.
+    /// Number of bytes that may be read from the client.
     credit: u64,
     /// The connection to the server, and whether it is established.
     far: Leg,
     connected: bool,
-    /// Bytes for the server that the kernel has not accepted.
+    /// Number of bytes for the server that the kernel has not accepted yet.
     unwritten: u64,
-    /// Packets within hosts: arrival time, whether they belong to the server's connection, and the receiving side.
+    /// Packets on the way inside a host: arrival time, whether the packet belongs to the server's connection, and
+    /// the receiving side of the connection.
     local: VecDeque<(Time, bool, Side, Segment)>,
     pub(super) events: VecDeque<(Side, Event)>,
 }
 
 impl Proxied {
-    /// TCP connection number `number` of the flow, from the server's end of the tunnel to the server program.
+    /// Creates the state of a connection with this `number` in packets.
     pub(super) fn new(flow: Flow, number: u16, mtu: u16) -> Proxied {
         Proxied {
             flows: [None, Some(flow)],
@@ -53,12 +55,12 @@ impl Proxied {
         }
     }
 
-    /// Bytes that the server has received in order.
+    /// Number of bytes that the server has received in order.
     pub(super) fn delivered(&self) -> u64 {
         self.far.receiver.next()
     }
 
-    /// Whether the client's connection ends at its end of the tunnel.
+    /// Whether the client's end of the tunnel has accepted the connection.
     pub(super) fn accepts(&self) -> bool {
         self.flows[0].is_some()
     }
@@ -72,15 +74,16 @@ impl Proxied {
             }
             Command::Data(_, data) => self.unwritten += data.len() as u64,
             Command::Credit(flow, bytes) if self.flows[0] == Some(*flow) => self.credit += bytes,
-            // The model has no FIN: `finish` reports the end. The namespace's keepalives find each host alive.
+            // The model has no FIN (`finish` reports the end), and its hosts always answer keepalives.
             _ => {}
         }
         self.copy(near);
     }
 
-    /// A host's packet, or a held SYN, goes to the private namespace at `side`.
+    /// Handles a host's packet, or a SYN that was held back, that goes to the private namespace at `side`.
     pub(super) fn on_packet(&mut self, now: Time, side: Side, packet: &[u8]) {
-        // The namespace has the server's end of the client's connection, and the client's end of the server's.
+        // For the client's connection the namespace is the server side, and for the server's connection it is
+        // the client side.
         self.enter(now, side == Side::Server, side.other(), packet);
     }
 
@@ -96,7 +99,8 @@ impl Proxied {
         self.far.next_timeout().into_iter().chain(local).chain(events).min()
     }
 
-    /// Processes packets that are due; returns the next one of a host, or of the namespace of a connection that is not proxied.
+    /// Processes the packets that are due. Returns the next packet of a host, or of the namespace if the connection is
+    /// not proxied.
     pub(super) fn poll(&mut self, now: Time, near: &mut Leg) -> Option<Outgoing> {
         loop {
             while let Some((_, far, to, segment)) = self.local.pop_front_if(|(at, ..)| *at <= now) {
@@ -135,7 +139,7 @@ impl Proxied {
         self.events.extend(flow.map(|flow| (side, event(flow))));
     }
 
-    /// Reads from the client and writes to the server as far as possible.
+    /// Reads as much as possible from the client, and writes as much as possible to the server.
     fn copy(&mut self, near: &mut Leg) {
         loop {
             let bytes = near.receiver.readable().min(self.credit).min(CHUNK);
@@ -155,7 +159,7 @@ impl Proxied {
         }
     }
 
-    /// Both hosts close the connection.
+    /// Closes the connection at both hosts.
     pub(super) fn finish(&mut self) {
         [Side::Client, Side::Server].into_iter().for_each(|side| self.tell(side, Event::Finished));
     }

@@ -1,9 +1,9 @@
 //! Proportional rate reduction during recovery (RFC 6937, updated by RFC 9937 and Linux).
 
-/// One recovery, in packets.
+/// State of one recovery, in packets.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Prr {
-    /// Window at the start, and at the end (RecoverFS, ssthresh).
+    /// Window before the recovery (RecoverFS) and target of the recovery (ssthresh).
     prior: u64,
     target: u64,
     delivered: u64,
@@ -12,23 +12,23 @@ pub(super) struct Prr {
 }
 
 impl Prr {
-    /// Recovery from a window of `prior` to one of `target`.
+    /// Starts a recovery that reduces the window from `prior` to `target`.
     pub(super) fn new(prior: u64, target: u64) -> Prr {
         Prr { prior: prior.max(1), target, delivered: 0, out: 0, window: 0 }
     }
 
-    /// Packets allowed in flight now.
+    /// Number of packets allowed in flight now.
     pub(super) fn window(&self) -> u64 {
         self.window
     }
 
-    /// A packet left.
+    /// Counts a packet that was sent.
     pub(super) fn on_sent(&mut self) {
         self.out += 1;
     }
 
-    /// `delivered` packets arrived, `inflight` are outstanding. `progress`: the cumulative acknowledgement
-    /// advanced and no more losses were found.
+    /// Handles an acknowledgement: `delivered` packets arrived, and `inflight` are outstanding. `progress`
+    /// means that the cumulative acknowledgement advanced and no more losses were found.
     pub(super) fn on_ack(&mut self, delivered: u64, inflight: u64, progress: bool) {
         if delivered == 0 && self.window > 0 {
             return;
@@ -37,11 +37,12 @@ impl Prr {
         let send = if inflight > self.target {
             (self.target * self.delivered).div_ceil(self.prior).saturating_sub(self.out)
         } else {
-            // Slow-start reduction bound: at least as many as arrived, plus one without new losses.
+            // Slow-start reduction bound: allow as many packets as arrived, and one more if there are no new
+            // losses.
             let bound = self.delivered.saturating_sub(self.out).max(delivered) + u64::from(progress);
             bound.min(self.target - inflight)
         };
-        // The first retransmission leaves at once.
+        // The first retransmission may leave at once.
         self.window = inflight + send.max(u64::from(self.out == 0));
     }
 }
@@ -52,7 +53,8 @@ mod tests {
 
     #[test]
     fn halves_the_rate_while_much_is_out() {
-        // RFC 6937 section 4: 20 in flight, target 10; one packet leaves for each two that arrive.
+        // The example of RFC 6937 section 4: from 20 packets in flight to a target of 10, one packet leaves
+        // for every two that arrive.
         let mut prr = Prr::new(20, 10);
         let mut inflight = 19;
         let mut sent = Vec::new();
@@ -76,7 +78,7 @@ mod tests {
         assert_eq!(prr.window(), 4);
         prr.on_sent();
         prr.on_ack(1, 3, true);
-        assert_eq!(prr.window(), 5, "one more while the cumulative point moves");
+        assert_eq!(prr.window(), 5, "one more packet while the cumulative acknowledgement advances");
         (0..2).for_each(|_| prr.on_sent());
         prr.on_ack(8, 9, true);
         assert_eq!(prr.window(), 10);

@@ -10,27 +10,27 @@ use super::window::Window;
 
 /// Longest delay of an acknowledgement that waits for a second segment, as in Linux.
 const DELAY: Duration = Duration::from_millis(40);
-/// The first segments are acknowledged at once, as in Linux, to speed up slow start.
+/// Number of segments at the start that are acknowledged at once, as in Linux, to speed up slow start.
 const QUICK: u32 = 16;
-/// With data out of order, this many duplicate acknowledgements leave at once; further ones are aggregated
-/// for this long, or a twentieth of the round-trip time, as in Linux.
+/// When data arrives out of order, `DUPLICATES` duplicate acknowledgements leave at once. Further
+/// acknowledgements are combined for the following time or a twentieth of the round-trip time, as in Linux.
 const DUPLICATES: u32 = 3;
 const GATHER: Duration = Duration::from_millis(1);
-/// SACK blocks that fit next to timestamps in a TCP header (RFC 2018 section 3).
+/// Number of SACK blocks that fit into a TCP header with timestamps (RFC 2018 section 3).
 const MAX_BLOCKS: usize = 3;
 
 #[derive(Debug, Default)]
 pub(crate) struct Receiver {
     flow: u16,
-    /// All data before this arrived.
+    /// All data before this has arrived.
     next: u64,
-    /// Data received after a hole, start to end; adjacent ranges are merged.
+    /// Ranges of data received after a hole: the end of each range by its start. Adjacent ranges are merged.
     ahead: BTreeMap<u64, u64>,
     /// Positions of recent arrivals, newest first.
     recent: VecDeque<u64>,
-    /// To be reported by DSACK.
+    /// Duplicate data that the next acknowledgement reports by DSACK.
     duplicate: Option<(u64, u64)>,
-    /// Unacknowledged segments, and since when.
+    /// Number of segments without acknowledgement, and the time since when there are any.
     waiting: u32,
     due: Option<Time>,
     now_due: bool,
@@ -39,13 +39,14 @@ pub(crate) struct Receiver {
     last_ack: u64,
     seen: u32,
     window: Window,
-    /// End of the data that the application has read, if it does not read all data at once.
+    /// End of the data that the application has read; `None` if it reads all data at once.
     read: Option<u64>,
     /// End of the data that the last acknowledgement allows.
     allowed: u64,
-    /// A mark arrived, and the sender has not yet confirmed it.
+    /// Whether a congestion mark arrived that the sender has not yet confirmed.
     ece: bool,
-    /// Acknowledgements sent, and duplicates since the cumulative acknowledgement advanced.
+    /// Number of acknowledgements sent, and number of duplicate acknowledgements since the cumulative
+    /// acknowledgement advanced.
     acks: u32,
     duplicates: u32,
 }
@@ -55,38 +56,38 @@ impl Receiver {
         Receiver { flow, ..Receiver::default() }
     }
 
-    /// All bytes before this can be read by the application.
+    /// The application can read all bytes before this.
     pub(crate) fn next(&self) -> u64 {
         self.next
     }
 
-    /// The application reads only on [`read`](Self::read).
+    /// Makes the application read only when [`read`](Self::read) is called.
     pub(crate) fn wait_for_reads(&mut self) {
         self.read = Some(self.next);
     }
 
-    /// Bytes to be read by the application.
+    /// Number of bytes that the application can read now.
     pub(crate) fn readable(&self) -> u64 {
         self.next - self.read.unwrap_or(self.next)
     }
 
-    /// The application reads `bytes` of them.
+    /// Makes the application read `bytes`.
     pub(crate) fn read(&mut self, bytes: u64) {
         let Some(read) = &mut self.read else { return };
         *read += bytes;
-        // As in `tcp_cleanup_rbuf`: the sender learns at once that the window has doubled.
+        // As in `tcp_cleanup_rbuf`, tell the sender at once that the window has doubled.
         self.now_due |= bytes > 0 && self.free() >= 2 * self.allowed.saturating_sub(self.next);
     }
 
-    /// Bytes allowed beyond the cumulative acknowledgement.
+    /// Number of bytes that the sender may send beyond the cumulative acknowledgement.
     fn free(&self) -> u64 {
         self.window.size().saturating_sub(self.readable())
     }
 
     pub(crate) fn on_data(&mut self, now: Time, data: &Data) {
         let (start, end) = (data.start, data.start + u64::from(data.len));
-        // RFC 7323 section 4.3: only a segment at the left edge of the window is echoed, so that the sender
-        // measures delayed segments.
+        // RFC 7323 section 4.3: only the timestamp of a segment at the left edge of the window is echoed, so
+        // that the measured round-trip time includes delayed acknowledgements.
         if start <= self.last_ack {
             self.echo = self.echo.max(data.no);
         }
@@ -116,8 +117,8 @@ impl Receiver {
         let wait =
             if gathers { self.window.rtt().map_or(GATHER, |rtt| (rtt / 20).min(GATHER)) } else { DELAY };
         self.due = Some(self.due.map_or(now + wait, |due| due.min(now + wait)));
-        // RFC 5681 section 4.2: at once for every second segment, for data out of order, and when a hole is
-        // filled.
+        // RFC 5681 section 4.2: acknowledge at once every second segment, data out of order, and data that
+        // fills a hole.
         self.now_due |= !gathers
             && (self.waiting >= 2
                 || hole
@@ -131,7 +132,7 @@ impl Receiver {
         if self.now_due { Some(Time::ZERO) } else { self.due }
     }
 
-    /// The acknowledgement that is due.
+    /// Returns the acknowledgement that is due, if any.
     pub(crate) fn poll(&mut self, now: Time) -> Option<Ack> {
         if self.next_timeout().is_none_or(|t| t > now) {
             return None;
@@ -165,7 +166,7 @@ impl Receiver {
         })
     }
 
-    /// The block that contains `at`.
+    /// The received range that contains `at`.
     fn block_at(&self, at: u64) -> Option<(u64, u64)> {
         self.ahead.range(..=at).next_back().map(|(s, e)| (*s, *e)).filter(|(_, e)| *e > at)
     }
@@ -192,7 +193,7 @@ mod tests {
         Data { flow: 0, start: n * 1000, len: 1000, no: n, echo: 0, ecn: 0, cwr: false }
     }
 
-    /// A receiver after the segments that are acknowledged at once.
+    /// A receiver that has received the segments at the start, which are acknowledged at once.
     fn receiver() -> Receiver {
         let mut r = Receiver::new(0);
         for n in 0..u64::from(QUICK) {
@@ -262,7 +263,7 @@ mod tests {
         let last = (16..full).map(|n| acknowledge(&mut r, n)).last();
         assert_eq!((last, r.readable()), (Some(size % 1_000), full * 1_000 - 16_000));
         r.read(100);
-        assert_eq!(r.poll(Time::from_millis(80)), None, "not twice the window");
+        assert_eq!(r.poll(Time::from_millis(80)), None, "the window has not doubled");
         r.read(10_000);
         assert_eq!(r.poll(Time::from_millis(80)).unwrap().window, size % 1_000 + 10_100);
     }

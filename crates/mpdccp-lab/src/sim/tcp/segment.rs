@@ -1,28 +1,28 @@
-//! The model's TCP segments as IP packets: real sizes, and what a flow table reads of TCP headers. Unused
-//! header fields carry the model's own data: the upper part of 48-bit sequence numbers, and transmission
-//! numbers in place of timestamps.
+//! The model's TCP segments as IP packets. They have real sizes, and valid contents in those fields of the
+//! TCP header that a flow table reads. Other fields carry data of the model: the upper parts of 48-bit
+//! sequence numbers, and transmission numbers in place of timestamps.
 
 pub(crate) use super::handshake::Step;
 use crate::tunnel_files::{CLIENT, SERVER};
 
-/// Bytes of IPv4, TCP and timestamps.
+/// Bytes of the IPv4 and TCP headers with timestamps.
 pub(crate) const HEADERS: usize = 52;
-/// Data in a full segment over a link of 1,500 bytes.
+/// Bytes of data in a full segment over a link with an MTU of 1,500 bytes.
 pub(super) const MSS: u64 = 1500 - HEADERS as u64;
-/// Bytes of a SYN's further options: maximum segment size, window scale, SACK permitted.
+/// Bytes of the other options in a SYN: maximum segment size, window scale, SACK permitted.
 const SYN_OPTIONS: usize = 8;
 /// Bytes of the SACK option without its blocks, with padding.
 const SACK_HEAD: usize = 4;
-/// Packets too large for the tunnel are dropped, and counted there.
+/// IP flag that makes the tunnel drop and count packets that are too large.
 pub(crate) const DONT_FRAGMENT: u8 = 0x40;
-/// Stored in place of the urgent pointer.
+/// Bytes in place of the urgent pointer that identify the model's packets.
 const MAGIC: [u8; 2] = *b"mp";
-/// The options: two bytes of padding, and the head of the timestamps. The upper part of a sequence number
-/// replaces the padding.
+/// Start of the options: two bytes of padding, and the head of the timestamp option. The upper part of a
+/// sequence number replaces the padding.
 const OPTIONS: [u8; 4] = [1, 1, 8, 10];
-/// TCP's initial sequence number is 0, and a SYN counts as a byte.
+/// Sequence number of the first byte of data. The initial sequence number is 0, and the SYN counts as a byte.
 const FIRST: u32 = 1;
-/// Port of a flow's client; the server's port is always the same.
+/// Client port of the first flow. The server's port is the same for all flows.
 const FIRST_PORT: u16 = 20_000;
 const SERVER_PORT: u16 = 9;
 /// TCP flags; ECE and CWR are congestion marks on acknowledgements and on data (RFC 3168 section 6.1).
@@ -30,7 +30,7 @@ const SYN: u8 = 2;
 const ACK: u8 = 16;
 const ECE: u8 = 64;
 const CWR: u8 = 128;
-/// A reserved bit, next to the length of the header.
+/// A reserved bit of the TCP header that marks a DSACK.
 const IS_DSACK: u8 = 2;
 /// The ECN field of IP: ECT and CE.
 const ECT: u8 = 2;
@@ -41,17 +41,17 @@ const CE: u8 = 3;
 pub(crate) struct Data {
     /// Flow of the scenario.
     pub(crate) flow: u16,
-    /// First byte.
+    /// Sequence number of the first byte.
     pub(crate) start: u64,
-    /// Bytes.
+    /// Number of bytes.
     pub(crate) len: u32,
-    /// Number of the transmission, different for a retransmission; in place of the timestamp.
+    /// Number of the transmission, in place of the timestamp. A retransmission has a different number.
     pub(crate) no: u64,
     /// [`Ack::no`] of the latest acknowledgement.
     pub(crate) echo: u32,
-    /// The ECN field of its IP header.
+    /// ECN field of the IP header.
     pub(crate) ecn: u8,
-    /// The sender reduced its window.
+    /// Whether the sender has reduced its window (CWR).
     pub(crate) cwr: bool,
 }
 
@@ -60,19 +60,19 @@ pub(crate) struct Data {
 pub(crate) struct Ack {
     /// Flow of the scenario.
     pub(crate) flow: u16,
-    /// All data before this arrived.
+    /// All data before this has arrived.
     pub(crate) upto: u64,
-    /// Number of the acknowledgement, like [`Data::no`] for data.
+    /// Number of this acknowledgement, in place of the timestamp.
     pub(crate) no: u32,
-    /// [`Data::no`] of the latest arrival at the left edge of the window; in place of the timestamp's echo.
+    /// [`Data::no`] of the latest arrival at the left edge of the window, in place of the timestamp's echo.
     pub(crate) echo: u64,
-    /// Bytes allowed beyond `upto`.
+    /// Number of bytes that the sender may send beyond `upto`.
     pub(crate) window: u64,
-    /// A congestion mark arrived, and no [`Data::cwr`] since.
+    /// Whether a congestion mark arrived, and no [`Data::cwr`] since then (ECE).
     pub(crate) ece: bool,
-    /// The first block reports a duplicate (RFC 2883).
+    /// Whether the first block reports a duplicate (RFC 2883).
     pub(crate) dsack: bool,
-    /// Received blocks, `start..end`, the most recent first; at most three.
+    /// At most three received blocks, each from start to end, the most recent first.
     pub(crate) blocks: Vec<(u64, u64)>,
 }
 
@@ -86,7 +86,7 @@ pub(crate) enum Segment {
 }
 
 impl Segment {
-    /// The scenario's flow.
+    /// The scenario's flow that the segment belongs to.
     pub(crate) fn flow(&self) -> u16 {
         match self {
             Segment::Data(Data { flow, .. }) | Segment::Ack(Ack { flow, .. }) | Segment::Open(flow, _) => {
@@ -97,12 +97,12 @@ impl Segment {
 }
 
 impl Data {
-    /// ECN field of a sender's IP header.
+    /// The ECN field that a sender writes.
     pub(super) fn capable(ecn: bool) -> u8 {
         if ecn { ECT } else { 0 }
     }
 
-    /// Whether a queue has marked it.
+    /// Whether a queue has set a congestion mark on the segment.
     pub(super) fn marked(&self) -> bool {
         self.ecn == CE
     }
@@ -122,12 +122,12 @@ pub(super) fn open(flow: u16, step: Step) -> Vec<u8> {
     p
 }
 
-/// The flow of a connection's client port.
+/// The flow that a connection's client port belongs to.
 pub(crate) fn flow_of(port: u16) -> u16 {
     port.wrapping_sub(FIRST_PORT)
 }
 
-/// Changes a packet into one of a transport over UDP, such as QUIC.
+/// Changes a packet into a UDP packet, as a transport like QUIC sends it.
 pub(super) fn over_udp(packet: &mut [u8]) {
     packet[9] = 17;
 }
@@ -137,7 +137,7 @@ pub(crate) fn write_ip_header(packet: &mut [u8]) {
     (packet[0], packet[9]) = (0x45, 6);
 }
 
-/// A packet of `bytes`, with `options` bytes of TCP options beyond timestamps.
+/// A packet with a total size of `bytes`, including `options` bytes of TCP options beyond timestamps.
 fn frame(flow: u16, bytes: usize, options: usize, from_server: bool) -> Vec<u8> {
     let mut p = vec![0; bytes];
     let hosts = [CLIENT.octets(), SERVER.octets()];
@@ -156,7 +156,7 @@ fn frame(flow: u16, bytes: usize, options: usize, from_server: bool) -> Vec<u8> 
     p
 }
 
-/// Writes a 48-bit number: TCP's part at `at`, the rest into the options.
+/// Writes a 48-bit number: the lower 32 bits at `at`, and the upper part into the options.
 fn write_number(packet: &mut [u8], at: usize, number: u64) {
     packet[at..at + 4].copy_from_slice(&(number as u32).wrapping_add(FIRST).to_be_bytes());
     packet[40..42].copy_from_slice(&((number >> 32) as u16).to_be_bytes());
@@ -188,7 +188,7 @@ impl Ack {
         let mut p = frame(self.flow, HEADERS + sack, sack, true);
         p[24..28].copy_from_slice(&FIRST.to_be_bytes());
         write_number(&mut p, 28, self.upto);
-        // Stored in place of window and checksum.
+        // The window is stored in place of the TCP window and checksum.
         p[34..38].copy_from_slice(&(self.window as u32).to_be_bytes());
         p[44..48].copy_from_slice(&self.no.to_be_bytes());
         p[48..52].copy_from_slice(&(self.echo as u32).to_be_bytes());
@@ -200,7 +200,7 @@ impl Ack {
             .flat_map(|b| b.chunks_exact_mut(8))
             .zip(&self.blocks)
         {
-            // A block is within a window of `upto`, before or after it.
+            // A block is stored as its offset from `upto`, which may be negative.
             let offset = start.wrapping_sub(self.upto) as u32;
             place[..4].copy_from_slice(&offset.to_be_bytes());
             place[4..].copy_from_slice(&((end - start) as u32).to_be_bytes());

@@ -1,4 +1,5 @@
-//! The sending half; `acks.rs` processes acknowledgements. The algorithm is a [`Controller`].
+//! The sending half of a connection. `acks.rs` processes the acknowledgements. The congestion control is a
+//! [`Controller`].
 
 use core::time::Duration;
 
@@ -15,29 +16,29 @@ use super::undo::Undo;
 use super::usage::Usage;
 use crate::TcpCounters;
 
-/// Size of the send buffer.
+/// Size of the send buffer in bytes.
 const SEND_BUFFER: u64 = 4 << 20;
-/// Receive window before the first acknowledgement, without scaling.
+/// Receive window before the first acknowledgement, which has no scaling.
 const FIRST_WINDOW: u64 = 65_535;
-/// Largest burst in segments, and its largest fraction of the window, as in `tcp_tso_autosize` and
-/// `tcp_tso_should_defer`.
+/// Limits of a burst, as in `tcp_tso_autosize` and `tcp_tso_should_defer`: its number of segments, and its
+/// fraction of the window.
 const MAX_BURST: u64 = 44;
 const BURST_SHARE: u64 = 3;
-/// A burst waits for more room only this soon after the last packet (`tcp_tso_should_defer`).
+/// A burst waits for more room only within this time after the last packet (`tcp_tso_should_defer`).
 const RECENT: Duration = Duration::from_millis(1);
 
-/// Changes by one acknowledgement.
+/// What one acknowledgement changed.
 #[derive(Default)]
 pub(super) struct Digest {
     pub(super) acked: Amount,
     pub(super) lost: Amount,
     pub(super) congestion: bool,
-    /// It reported congestion marks.
+    /// Whether the acknowledgement reported congestion marks.
     pub(super) marked: bool,
     pub(super) round_end: bool,
-    /// The cumulative acknowledgement advanced.
+    /// Whether the cumulative acknowledgement advanced.
     pub(super) advanced: bool,
-    /// Send time of the newest arrived segment that was sent only once.
+    /// Send time of the newest segment that arrived and was sent only once.
     pub(super) sent_at: Option<Time>,
 }
 
@@ -52,7 +53,8 @@ pub(crate) struct Sender {
     pub(super) board: Board,
     pub(super) detector: Detector,
     pub(super) timers: Timers,
-    /// All data before `acked` is acknowledged; `next` is the end of sent data, `written` of written data.
+    /// All data before `acked` is acknowledged. `next` is the end of the data sent, and `written` the end of
+    /// the data that the application wrote.
     pub(super) acked: u64,
     pub(super) next: u64,
     pub(super) written: u64,
@@ -64,22 +66,24 @@ pub(crate) struct Sender {
     /// Cause of the latest reduction.
     pub(super) cause: Cause,
     pub(super) prr: Option<Prr>,
-    /// Slow start in packets up to the controller's window, after a timeout that did not reduce it.
+    /// Window in packets after a timeout that did not reduce the controller's window. It grows by slow start
+    /// up to the controller's window.
     pub(super) restart: Option<u64>,
     pub(super) frto: Option<Frto>,
     /// Receive window beyond `acked`, and the number of the acknowledgement that announced it.
     pub(super) peer_window: u64,
     pub(super) echo: u32,
-    /// Rest of the current burst.
+    /// Number of segments left in the current burst.
     pub(super) burst: u64,
-    /// Whether ECN is in use; whether the next new packet announces a reduction (CWR).
+    /// Whether ECN is in use, and whether the next packet with new data announces a reduction (CWR).
     pub(super) ecn: bool,
     pub(super) cwr: bool,
-    /// Undo state of the latest reduction; `None` once undone, or if its signal cannot be spurious.
+    /// Data to undo the latest reduction. `None` after an undo, or if the cause of the reduction cannot be
+    /// spurious.
     pub(super) undo: Option<Undo>,
-    /// When to check missing segments again.
+    /// When to check again whether missing segments are lost.
     pub(super) judge_at: Option<Time>,
-    /// Segments sent regardless of the window: the first of a recovery, and probes.
+    /// Number of segments to send regardless of the window: the first of a recovery, and probes.
     pub(super) forced: u32,
     pub(super) limited_at: Option<Time>,
     pub(super) usage: Usage,
@@ -128,22 +132,22 @@ impl Sender {
         }
     }
 
-    /// The application writes `bytes`.
+    /// Takes `bytes` that the application writes.
     pub(crate) fn write(&mut self, bytes: u64) {
         self.written = self.written.saturating_add(bytes);
     }
 
-    /// The application has no more data; unsent data is discarded.
+    /// Ends the application's data, and discards the data that is not sent yet.
     pub(crate) fn finish(&mut self) {
         self.written = self.next;
     }
 
-    /// Bytes written but not sent.
+    /// Number of bytes written but not sent.
     pub(crate) fn unsent(&self) -> u64 {
         self.written - self.next
     }
 
-    /// Bytes written but not acknowledged.
+    /// Number of bytes written but not acknowledged.
     pub(crate) fn unacknowledged(&self) -> u64 {
         self.written - self.acked
     }
@@ -164,7 +168,7 @@ impl Sender {
         self.board.inflight()
     }
 
-    /// Segments declared lost so far.
+    /// Number of segments declared lost so far.
     pub(crate) fn lost(&self) -> u64 {
         self.lost
     }
@@ -174,7 +178,7 @@ impl Sender {
         self.last_rate
     }
 
-    /// Whether the application rather than the path limits it.
+    /// Whether the application limits the sender, rather than the path.
     pub(crate) fn app_limited(&self, now: Time) -> bool {
         let round = self.rtt.srtt().unwrap_or(RttEstimator::MIN_RTO);
         self.limited_at.is_none_or(|at| now.since(at) > round)
@@ -191,29 +195,29 @@ impl Sender {
         timer.into_iter().chain(self.judge_at).chain(self.paced_until()).min()
     }
 
-    /// When the pacer allows the next segment that fits the window.
+    /// When the pacer allows the next segment, if the window has room for it.
     fn paced_until(&self) -> Option<Time> {
         let limits = self.cc.limits();
         let wants = self.next_start().is_some() && self.window(&limits).has_room(self.board.inflight());
         limits.pacing.filter(|_| wants).map(|_| self.pacer.next_send(Time::ZERO))
     }
 
-    /// Window of data in flight.
+    /// The window that limits data in flight.
     pub(super) fn window(&self, limits: &Limits) -> Window {
         self.prr.map(|prr| prr.window()).or(self.restart).map_or(limits.cwnd, Window::Packets)
     }
 
-    /// IP bytes of a full packet.
+    /// Size of a full packet in IP bytes.
     pub(super) fn mtu(&self) -> u16 {
         (self.mss as usize + HEADERS) as u16
     }
 
-    /// Both ends support ECN (RFC 3168).
+    /// Uses ECN (RFC 3168), which both ends support.
     pub(crate) fn use_ecn(&mut self) {
         self.ecn = true;
     }
 
-    /// The handshake took `rtt`.
+    /// Handles the end of the handshake, which took `rtt`.
     pub(crate) fn on_handshake(&mut self, now: Time, rtt: Duration) {
         self.rtt.update(now, rtt);
     }
@@ -238,7 +242,7 @@ impl Sender {
         }
     }
 
-    /// Retransmits a segment in flight that the controller does not consider lost.
+    /// Retransmits a segment that is in flight, without telling the controller of a loss.
     fn resend_later(&mut self, segment: &Outstanding) {
         if segment.state == State::Flying {
             self.board.lose(segment.no);
@@ -255,7 +259,7 @@ impl Sender {
         self.timers.on_timeout();
         self.forced = 1;
         (self.judge_at, self.prr) = (None, None);
-        // RFC 5682 section 2: not during a recovery. The recovery's reduction is then the one to undo.
+        // RFC 5682 section 2: no F-RTO during a recovery. An undo then concerns the recovery's reduction.
         self.frto = self.recover.is_none().then(Frto::default);
         // Linux reduces the threshold once per window of data (`tcp_enter_loss`); BBR has none.
         let reduced =
@@ -280,7 +284,7 @@ impl Sender {
         self.cc.on_packet_lost(&Lost { now, snapshot, bytes: segment.bytes(), lost, delivered });
     }
 
-    /// Start of the next segment, if any.
+    /// Start of the next segment to send, if any.
     fn next_start(&self) -> Option<u64> {
         let ahead = self.next - self.acked + u64::from(self.mss);
         let fresh = self.next < self.written && ahead <= SEND_BUFFER.min(self.peer_window);
@@ -291,7 +295,7 @@ impl Sender {
         self.board.first_lost().or(fresh)
     }
 
-    /// The next segment that may leave now.
+    /// Returns the next segment that may leave now, if any.
     pub(crate) fn poll(&mut self, now: Time) -> Option<Data> {
         let inflight = self.board.inflight();
         let Some(start) = self.next_start() else {
@@ -337,19 +341,21 @@ impl Sender {
         true
     }
 
-    /// Whether to wait for more room: a packet left just now, and the next acknowledgement is less than half a
-    /// round-trip time away.
+    /// Whether a burst may wait for more room. It may if a packet left just now and the next acknowledgement
+    /// is less than half a round-trip time away.
     fn may_defer(&self, now: Time) -> bool {
         let recent = self.last_sent.is_some_and(|at| now.since(at) <= RECENT);
         let half = self.rtt.srtt().unwrap_or_default() / 2;
         recent && self.board.first().is_some_and(|first| now.since(first.snapshot.sent_at) >= half)
     }
 
-    /// Segments per burst: a millisecond of the rate, at most a third of the window.
+    /// Number of segments per burst: as many as the rate allows in a millisecond, but at most a third of the
+    /// window.
     fn burst_goal(&self, window: Window) -> u64 {
         let Some(srtt) = self.rtt.srtt().filter(|rtt| !rtt.is_zero()) else { return 1 };
         let packets = window.packets(self.mtu());
-        // sk_pacing_rate: twice the window per round trip in slow start, 1.2 times afterwards.
+        // As in Linux's `sk_pacing_rate`: twice the window per round trip in slow start, and 1.2 times the
+        // window afterwards.
         let gain = if self.cc.phase() == "slow_start" { 2.0 } else { 1.2 };
         let a_millisecond = gain * packets as f64 / srtt.as_secs_f64() / 1024.0;
         (a_millisecond as u64).clamp(2, MAX_BURST).min(packets / BURST_SHARE).max(1)
@@ -389,7 +395,8 @@ impl Sender {
 
     fn check_idle(&mut self, now: Time, inflight: Amount) {
         let Some(last) = self.last_sent.filter(|_| inflight.packets == 0) else { return };
-        // Window-based algorithms: RFC 5681 section 4.1. BBR: nothing in flight for lack of data.
+        // Window-based algorithms restart after idle time by RFC 5681 section 4.1. BBR restarts if nothing is
+        // in flight for lack of data.
         let paces = self.cc.limits().pacing.is_some();
         if if paces { self.sampler.app_limited() } else { now.since(last) > timeout(&self.rtt) } {
             self.cc.on_idle_restart(now);

@@ -1,4 +1,4 @@
-//! A single model connection over a link in each direction.
+//! Tests of a single connection of the model over a link in each direction.
 
 use core::time::Duration;
 
@@ -21,7 +21,8 @@ fn link(mbps: f64, delay_ms: u64) -> LinkConfig {
     }
 }
 
-/// Result of a run of `secs` seconds: Mbit/s of data after the first second, and the connection.
+/// Runs a connection for `secs` seconds. Returns the rate of data after the first second (Mbit/s), and the
+/// connection.
 fn run(cc: &str, rule: Rule, config: LinkConfig, secs: u64) -> (f64, Tcp) {
     drive(Tcp::new(0, 1500, cc, rule, 1), config, secs)
 }
@@ -53,7 +54,7 @@ fn drive(mut tcp: Tcp, config: LinkConfig, secs: u64) -> (f64, Tcp) {
     (mbps, tcp)
 }
 
-/// Data rate on a full link of 10 Mbit/s.
+/// Rate of data on a fully used link of 10 Mbit/s.
 const FULL: f64 = 10.0 * 1448.0 / 1500.0;
 
 #[test]
@@ -75,7 +76,7 @@ fn bbr_keeps_its_rate_under_loss_that_stops_reno() {
     let (bbr, _) = run("bbr", Rule::Rack, lossy, 30);
     assert!(bbr > 0.8 * FULL, "{bbr}");
     assert!(reno < 0.6 * FULL, "{reno}");
-    // 1.22 / (R sqrt p) packets a second is 2.5 Mbit/s; the queue adds to R.
+    // 1.22 / (R sqrt p) packets per second are 2.5 Mbit/s. The queue makes R longer, so the rate is lower.
     assert!(reno > 1.0, "{reno}");
 }
 
@@ -87,7 +88,7 @@ fn rack_bears_reordering_and_a_fixed_threshold_does_not() {
     let (rack, tolerant) = run("cubic", Rule::Rack, reordering.clone(), 20);
     let (_, strict) = run("cubic", Rule::Three, reordering, 20);
     assert!(rack > 0.9 * FULL, "{rack}");
-    assert!(tolerant.counters().dsack > 0, "it learns from spurious retransmissions");
+    assert!(tolerant.counters().dsack > 0, "RACK learns from spurious retransmissions");
     assert!(strict.counters().dsack > 10 * tolerant.counters().dsack, "{:?}", strict.counters());
 }
 
@@ -105,7 +106,7 @@ fn ack(tcp: &mut Tcp, now: u64, upto: u64, echo: u64, blocks: &[(u64, u64)]) {
     tcp.handle(Time::from_millis(now), Side::Client, &Segment::Ack(ack));
 }
 
-/// Opens the connection: the handshake takes 50 ms.
+/// Opens the connection with a handshake that takes 50 ms.
 fn open(tcp: &mut Tcp) -> u64 {
     for now in [0, 25, 50] {
         let step = tcp.poll(Time::from_millis(now)).and_then(|out| segment::read(&out.packet)).unwrap();
@@ -136,7 +137,7 @@ fn a_spurious_timeout_is_undone_before_anything_is_repeated() {
         tcp.write(u64::MAX);
         let begun = open(&mut tcp);
         let window = sent(&mut tcp, begun);
-        // All segments are delayed beyond the probe and the timeout; then they arrive.
+        // All segments are delayed until after the probe and the timeout, and then arrive.
         let mut late = 0;
         while tcp.counters().retransmits < 1 {
             late = tcp.next_timeout().unwrap().as_nanos() / 1_000_000;
@@ -148,7 +149,10 @@ fn a_spurious_timeout_is_undone_before_anything_is_repeated() {
             ack(&mut tcp, late + 5, data.start + 1448, data.no, &[]);
             again += sent(&mut tcp, late + 5).iter().filter(|d| d.start < window[9].start).count();
             if i == 1 {
-                assert!(tcp.sender().controller().limits().cwnd.packets(1500) >= 10, "{cc}: as it was");
+                assert!(
+                    tcp.sender().controller().limits().cwnd.packets(1500) >= 10,
+                    "{cc}: the window was not restored"
+                );
             }
         }
         assert_eq!(again, 0, "{cc}");
@@ -160,7 +164,7 @@ fn a_burst_of_losses_is_repaired_without_another_burst() {
     let (mut tcp, begun, window) = slow_start("reno");
     let now = begun + 50;
     let at = |i: usize| window[i].start;
-    // Six of ten are lost; three arrive.
+    // Of ten segments, six are lost and three arrive.
     for last in &window[7..10] {
         ack(&mut tcp, now, at(1), last.no, &[(at(7), last.start + 1448)]);
     }
@@ -173,7 +177,7 @@ fn a_burst_of_losses_is_repaired_without_another_burst() {
         repaired += more;
     }
     assert_eq!(repaired, 6);
-    // Thirteen, after three acknowledgements of slow start, halved.
+    // Three acknowledgements in slow start made the window 13 packets. The loss halves it.
     assert_eq!(tcp.sender().controller().limits().cwnd.packets(1500), 6);
 }
 
@@ -190,7 +194,7 @@ fn marks_halve_the_window_once_a_round_trip_and_nothing_is_lost_after_slow_start
     };
     let (mbps, tcp) = run_marked(20);
     assert!(mbps > 0.9 * FULL, "{mbps}");
-    // The data that slow start sends in the round trip of a mark overflows the queue; afterwards nothing is
+    // Slow start overflows the queue in the round trip in which the first mark arrives. Afterwards nothing is
     // lost.
     assert_eq!(tcp.counters().retransmits, run_marked(2).1.counters().retransmits);
     // Without ECN the same queue fills up and drops repeatedly.
@@ -198,8 +202,8 @@ fn marks_halve_the_window_once_a_round_trip_and_nothing_is_lost_after_slow_start
     assert!(dropping(20) > dropping(2));
 }
 
-/// A sender in slow start on a path with a round-trip time of 50 ms: the first window of at least eight
-/// segments, and its send time.
+/// A sender in slow start on a path with a round-trip time of 50 ms. Returns the sender, the send time of the
+/// first window of at least eight segments, and these segments.
 fn slow_start(cc: &str) -> (Tcp, u64, Vec<Data>) {
     let mut tcp = Tcp::new(0, 1500, cc, Rule::Rack, 1);
     tcp.write(u64::MAX);
@@ -231,15 +235,15 @@ fn a_hole_is_sent_again_at_once_after_three_later_segments() {
     ack(&mut tcp, now, at(1), window[4].no, &[(at(2), at(5))]);
     assert_eq!(sent(&mut tcp, now), [Data { no: next_no, ..window[1] }]);
     assert_eq!(tcp.counters().retransmits, 1);
-    // The original arrives after all, so the window is restored.
+    // The original segment arrives late, so the window is restored.
     let reduced = tcp.sender().controller().limits().cwnd.bytes(1500);
     ack(&mut tcp, now + 5, at(7), window[1].no, &[]);
     let restored = tcp.sender().controller().limits().cwnd.bytes(1500);
     assert!(restored > reduced + reduced / 2, "{reduced} {restored}");
 }
 
-/// Growth of the window by a segment after a hole, once the first of a window's segments arrived after
-/// `ahead` later ones.
+/// Number of packets by which the window grows for a segment after a hole. Before, the first segment of a
+/// window arrived after `ahead` later segments.
 fn growth_after_reordering(rule: Rule, ahead: usize) -> u64 {
     let mut tcp = Tcp::new(0, 1500, "reno", rule, 1);
     tcp.write(u64::MAX);
@@ -257,7 +261,7 @@ fn growth_after_reordering(rule: Rule, ahead: usize) -> u64 {
 #[test]
 fn segments_after_a_hole_open_the_window_only_once_reordering_was_large() {
     assert_eq!([2, 3].map(|ahead| growth_after_reordering(Rule::Rack, ahead)), [0, 1]);
-    assert_eq!(growth_after_reordering(Rule::Three, 1), 1, "QUIC's window");
+    assert_eq!(growth_after_reordering(Rule::Three, 1), 1, "QUIC's window grows");
 }
 
 #[test]
@@ -267,7 +271,7 @@ fn the_tail_is_probed_after_two_round_trips_and_then_times_out() {
     let missing = window[window.len() - 2];
     let now = begun + 50;
     ack(&mut tcp, now, missing.start, missing.no - 1, &[]);
-    // Two round trips and two ticks after the acknowledgement.
+    // The probe is due two round trips and two ticks after the acknowledgement.
     assert_eq!(tcp.next_timeout(), Some(Time::from_millis(now + 102)));
     assert_eq!(sent(&mut tcp, now + 102), [Data { no: last.no + 1, ..last }]);
     assert_eq!(tcp.next_timeout(), Some(Time::from_millis(now + 352)));
@@ -275,8 +279,8 @@ fn the_tail_is_probed_after_two_round_trips_and_then_times_out() {
     assert_eq!(tcp.sender().controller().limits().cwnd.packets(1500), 1);
 }
 
-/// A recovery: segments 1 and 2 are delayed, `arrived` later ones are not. Returns its start, the window's
-/// segments, and the controller's earlier window.
+/// A sender in recovery: segments 1 and 2 are delayed, and `arrived` later segments arrived. Returns the
+/// sender, the start of the recovery, the segments of the window, and the controller's earlier window.
 fn recovering(arrived: usize) -> (Tcp, u64, Vec<Data>, u64) {
     let (mut tcp, begun, window) = slow_start("reno");
     let at = |i: usize| window[i].start;
@@ -296,7 +300,7 @@ fn duplicates_reported_of_all_that_was_repeated_undo_the_reduction() {
     let at = |i: usize| window[0].start + i as u64 * 1448;
     let end = at(window.len());
     let mut again = sent(&mut tcp, now);
-    // Each copy arrives before its original.
+    // Each retransmission arrives before its original.
     while again.len() < 2 {
         let copy = again[0];
         ack(&mut tcp, now + 50, at(2), copy.no, &[(at(3), end)]);
@@ -312,7 +316,7 @@ fn duplicates_reported_of_all_that_was_repeated_undo_the_reduction() {
         tcp.handle(Time::from_millis(now + 101), Side::Client, &Segment::Ack(report));
     };
     duplicate(&mut tcp, 1);
-    assert!(window_now(&tcp) < before, "one of two");
+    assert!(window_now(&tcp) < before, "only one of two retransmissions was a duplicate");
     duplicate(&mut tcp, 2);
     assert!(window_now(&tcp) >= before);
 }
@@ -327,7 +331,7 @@ fn an_answer_to_what_left_before_any_repetition_undoes_the_whole_reduction() {
     assert!(tcp.sender().controller().limits().cwnd.bytes(1500) >= before);
 }
 
-/// Runs both connections of a proxied connection until `until`; returns the events for the two tunnels.
+/// Runs the two connections of a proxied connection until `until`. Returns the events for the two tunnels.
 fn proxy(tcp: &mut Tcp, from: u64, until: u64) -> Vec<(Side, Event)> {
     let (mut now, until, mut events) = (Time::from_millis(from), Time::from_millis(until), Vec::new());
     loop {

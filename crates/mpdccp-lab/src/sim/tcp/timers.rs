@@ -5,11 +5,12 @@ use core::time::Duration;
 use dccp_cc::RttEstimator;
 use mpdccp_units::Time;
 
-/// Two ticks of the clock, as Linux allows.
+/// Slack of the probe timer: two ticks of the clock, as in Linux.
 const SLACK: Duration = Duration::from_millis(2);
 /// Lower bound of the deviation in the timeout (`tcp_rto_min`).
 const MIN_DEVIATION: Duration = Duration::from_millis(200);
-/// Allowance for a delayed acknowledgement when probing with a single segment in flight, as in Linux.
+/// Time by which the probe is later if a single segment is in flight, because its acknowledgement may be
+/// delayed. As in Linux.
 const WORST_DELAY: Duration = Duration::from_millis(200);
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -21,15 +22,15 @@ pub(super) enum Fired {
 #[derive(Debug, Default)]
 pub(super) struct Timers {
     since: Option<Time>,
-    /// When a segment was last sent or acknowledged: the probe timer starts there.
+    /// When a segment was last sent or acknowledged. The probe timer starts at this time.
     latest: Time,
     backoff: u32,
-    /// A probe was sent, and no acknowledgement arrived since.
+    /// Whether a probe was sent and no acknowledgement has arrived since.
     probed: bool,
 }
 
 impl Timers {
-    /// A segment leaves.
+    /// Handles the sending of a segment.
     pub(super) fn on_sent(&mut self, now: Time, first: bool) {
         self.latest = now;
         if first || self.since.is_none() {
@@ -37,13 +38,14 @@ impl Timers {
         }
     }
 
-    /// New data was acknowledged. `outstanding`: not all data is acknowledged cumulatively.
+    /// Handles the acknowledgement of new data. `outstanding` means that not all data is acknowledged
+    /// cumulatively.
     pub(super) fn on_progress(&mut self, now: Time, outstanding: bool) {
         *self = Timers { since: outstanding.then_some(now), latest: now, ..Timers::default() };
     }
 
-    /// When a timer fires. `may_probe`: nothing is known to be missing; `single`: one segment in
-    /// flight.
+    /// When a timer fires, and which. `may_probe` means that no segment is known to be missing. `single`
+    /// means that a single segment is in flight.
     pub(super) fn due(&self, rtt: &RttEstimator, may_probe: bool, single: bool) -> Option<(Time, Fired)> {
         let since = self.since?;
         let timeout = timeout(rtt).saturating_mul(1 << self.backoff.min(10)).min(RttEstimator::MAX_RTO);
@@ -56,7 +58,7 @@ impl Timers {
         })
     }
 
-    /// Timeouts since the last progress.
+    /// Number of timeouts since the last progress.
     pub(super) fn backoff(&self) -> u32 {
         self.backoff
     }
@@ -65,14 +67,14 @@ impl Timers {
         (self.probed, self.since) = (true, Some(now));
     }
 
-    /// The next transmission restarts the timer.
+    /// Handles a timeout. The next transmission restarts the timer.
     pub(super) fn on_timeout(&mut self) {
         (self.since, self.backoff) = (None, self.backoff.saturating_add(1));
     }
 }
 
-/// Timeout without back-off; Linux adds the minimum to the smoothed round-trip time, where other
-/// stacks bound the sum.
+/// Retransmission timeout without back-off. As in Linux, the minimum applies to the deviation that is added
+/// to the smoothed round-trip time; in other stacks it applies to the sum.
 pub(super) fn timeout(rtt: &RttEstimator) -> Duration {
     rtt.srtt().map_or(RttEstimator::INITIAL_RTO, |srtt| srtt + (rtt.rttvar() * 4).max(MIN_DEVIATION))
 }
@@ -89,7 +91,8 @@ mod tests {
         assert_eq!(t.due(&rtt, true, false), None);
         t.on_sent(Time::ZERO, true);
         assert_eq!(t.due(&rtt, true, false), Some((Time::from_millis(102), Fired::Probe)));
-        // 50 ms, plus four times the deviation of 25 ms, bounded from below by 200 ms.
+        // The timeout is 50 ms plus four times the deviation of 25 ms, where the second part is at least 200
+        // ms.
         assert_eq!(t.due(&rtt, false, false), Some((Time::from_millis(250), Fired::Timeout)));
         t.on_probe(Time::from_millis(100));
         assert_eq!(t.due(&rtt, true, false), Some((Time::from_millis(350), Fired::Timeout)));

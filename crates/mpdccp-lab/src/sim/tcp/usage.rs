@@ -1,27 +1,28 @@
-//! How much of the window is in use, as in Linux (`tcp_cwnd_validate`).
+//! Tracks how much of the window is in use, as in Linux (`tcp_cwnd_validate`).
 
 /// Use of the window during the latest window of data.
 #[derive(Debug, Default)]
 pub(super) struct Usage {
-    /// The window prevented sending.
+    /// Whether the window prevented sending.
     limited: bool,
-    /// Most segments that were not acknowledged; counted until `limited`.
+    /// Largest number of unacknowledged segments; not updated after `limited` is set.
     most: u64,
     /// The next window of data begins when all data before this is acknowledged.
     end: u64,
 }
 
 impl Usage {
-    /// A segment left, or the window prevents it (`limited`). All data before `acked` is acknowledged, `next`
-    /// is the end of sent data, and `outstanding` segments are not acknowledged.
+    /// Call after a segment was sent, or with `limited` when the window prevents sending. All data before
+    /// `acked` is acknowledged, `next` is the end of the data sent, and `outstanding` segments are not
+    /// acknowledged.
     pub(super) fn update(&mut self, limited: bool, acked: u64, next: u64, outstanding: u64) {
         if acked >= self.end || limited || (!self.limited && outstanding > self.most) {
             *self = Usage { limited, most: outstanding, end: next };
         }
     }
 
-    /// Whether a window of `cwnd` segments is in use: in slow start also if more than half of it is, so that it
-    /// grows to twice what is acknowledged.
+    /// Whether a window of `cwnd` segments is in use. In slow start, it counts as used if more than half of
+    /// it is, so that it can grow to twice the acknowledged data.
     pub(super) fn fills(&self, cwnd: u64, slow_start: bool) -> bool {
         self.limited || (slow_start && cwnd < 2 * self.most)
     }

@@ -1,5 +1,5 @@
-//! The receive window and its autotuning as in Linux: twice the data that the application read in the last
-//! round-trip time, never shrinking.
+//! The receive window and its autotuning, as in Linux. The window is twice the data that the application read
+//! in the last round-trip time, and never shrinks.
 
 use core::time::Duration;
 use std::collections::VecDeque;
@@ -8,19 +8,19 @@ use mpdccp_units::Time;
 
 use super::segment::MSS;
 
-/// Half of the default receive buffer (`tcp_rmem`).
+/// Initial window in bytes: half of the default receive buffer (`tcp_rmem`).
 const INITIAL: u64 = 65_535;
-/// Limit of the window: the part of the largest receive buffer that is not overhead.
+/// Limit of the window in bytes: the part of the largest receive buffer that is not overhead.
 const MOST: u64 = 16 << 20;
-/// Number of remembered acknowledgements whose echo may still arrive.
+/// Number of acknowledgements whose send time is stored, because their echo may still arrive.
 const REMEMBERED: usize = 4096;
 
 #[derive(Debug)]
 pub(super) struct Window {
     size: u64,
-    /// Maximum number of bytes read in a round-trip time so far.
+    /// Largest number of bytes that the application read in a round-trip time so far.
     best: u64,
-    /// Start of the current round, and the bytes read by then.
+    /// Start of the current round, and the number of bytes read by that time.
     round: (Time, u64),
     rtt: Option<Duration>,
     sent: VecDeque<(u32, Time)>,
@@ -28,14 +28,14 @@ pub(super) struct Window {
 
 impl Default for Window {
     fn default() -> Window {
-        // An initial window's data needs no more room.
+        // Data of an initial window does not make the window grow.
         let best = 10 * MSS;
         Window { size: INITIAL, best, round: (Time::ZERO, 0), rtt: None, sent: VecDeque::new() }
     }
 }
 
 impl Window {
-    /// Bytes allowed beyond the cumulative acknowledgement.
+    /// Number of bytes that the sender may send beyond the cumulative acknowledgement.
     pub(super) fn size(&self) -> u64 {
         self.size
     }
@@ -45,7 +45,7 @@ impl Window {
         self.rtt
     }
 
-    /// Acknowledgement `no` leaves.
+    /// Handles the sending of acknowledgement `no`.
     pub(super) fn on_ack_sent(&mut self, now: Time, no: u32) {
         self.sent.push_back((no, now));
         if self.sent.len() > REMEMBERED {
@@ -53,7 +53,7 @@ impl Window {
         }
     }
 
-    /// Data arrived that echoes acknowledgement `echo`; all data before `read` was read.
+    /// Handles data that echoes acknowledgement `echo`. All data before `read` was read.
     pub(super) fn on_data(&mut self, now: Time, echo: u32, read: u64) {
         while let Some((no, at)) = self.sent.front().copied().filter(|(no, _)| *no <= echo) {
             self.sent.pop_front();
@@ -69,7 +69,7 @@ impl Window {
         let copied = read - self.round.1;
         if copied > self.best {
             let twice = 2 * copied + 16 * MSS;
-            // The sender may double its rate meanwhile.
+            // The sender may double its rate until the new window reaches it.
             let ahead = twice * (copied - self.best) / self.best;
             self.size = self.size.max((twice + 2 * ahead).min(MOST));
             self.best = copied;
@@ -94,7 +94,8 @@ mod tests {
             w.on_data(ms(begun + 100), i as u32 + 1, read);
             assert!(w.size() >= 2 * segments * MSS || segments == 80, "{segments}: {}", w.size());
         }
-        // 80 segments after 40: 176 and twice as much ahead.
+        // A step from 40 to 80 segments in a round: the window is 2 * (80 + 8) = 176 segments, plus twice as
+        // much because the rate doubled.
         assert_eq!(w.size(), 3 * 176 * MSS);
         assert_eq!(w.rtt(), Some(Duration::from_millis(100)));
     }

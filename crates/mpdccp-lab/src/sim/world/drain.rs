@@ -1,4 +1,4 @@
-//! Output of the hosts.
+//! Moves the output of the hosts to links and applications.
 
 use core::time::Duration;
 use dccp_proto::Ecn;
@@ -42,7 +42,7 @@ impl World {
         }
     }
 
-    /// Sends and delivers a host's output. Returns whether more may follow.
+    /// Sends and delivers a host's output. Returns whether more output may follow.
     fn drain_host(&mut self, side: Side, watch: &mut Watch<'_>) -> bool {
         let now = self.now;
         let host = &mut self.hosts[side.index()];
@@ -53,7 +53,7 @@ impl World {
                 Some(end) => end.deliver(now, &mut host.endpoint, id, data),
                 None => Some(Inner::Host(data)),
             };
-            // A message between the ends may be answered.
+            // A datagram without a packet was a message between the tunnel's ends, which may have an answer.
             more |= packet.is_none();
             self.arrived.extend(packet.map(|packet| packet.arrived(side)));
         }
@@ -78,7 +78,7 @@ impl World {
                 }
                 continue;
             }
-            // Ports distinguish sessions; each would have its own socket.
+            // Queues distinguish sessions by their ports, because each session would have its own socket.
             let flow = bytes.first_chunk().map_or(0, |ports| u32::from_be_bytes(*ports));
             let meta = Meta { bytes: bytes.len() as u32 + u32::from(HEADERS), ecn, flow };
             let [client, server] = [(flow >> 16) as u16, flow as u16];
@@ -100,7 +100,7 @@ impl World {
         more
     }
 
-    /// A datagram of the tunnel enters the path to its destination.
+    /// Puts a datagram of the tunnel on the path to its destination.
     fn enter_tunnel(
         &mut self,
         outer: Outer,
