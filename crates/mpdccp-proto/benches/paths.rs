@@ -39,10 +39,10 @@ fn row(id: u32, rtt_ms: u64) -> PathRow {
     }
 }
 
-/// One packet of a backlog over two paths.
+/// Schedules and sends one packet of a backlog over two paths.
 #[divan::bench(args = SchedulerKind::all().map(|kind| kind.name()).collect::<Vec<_>>())]
 fn pick(bencher: Bencher, name: &str) {
-    let mut scheduler = SchedulerKind::named(name).expect("its own name").scheduler();
+    let mut scheduler = SchedulerKind::named(name).expect("the list contains this name").scheduler();
     let rows = [row(0, 20), row(1, 60)];
     let packet = PktInfo { len: 1_400, ..PktInfo::default() };
     let queue = QueueView {
@@ -61,7 +61,7 @@ fn pick(bencher: Bencher, name: &str) {
     });
 }
 
-/// A hundred packets from two paths in turn, the second path ten packets behind.
+/// Reorders a hundred packets from two paths in turn, the second path ten packets behind.
 #[divan::bench(args = ["passive", "active-fixed", "adaptive"])]
 fn reorder_100(bencher: Bencher, kind: &str) {
     let wait = Duration::from_millis(100);

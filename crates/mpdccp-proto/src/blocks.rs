@@ -1,14 +1,14 @@
-//! Pool of packet buffers. Allocating and freeing a block of this size takes longer than copying the packet,
-//! and the most recently used block is in the cache.
+//! Pool of packet buffers. Allocating and freeing a buffer of this size takes longer than copying the packet, and the
+//! most recently used buffer is still in the cache.
 
 use alloc::vec::Vec;
 
 /// Size of a block: the packet size of most links.
 const SIZE: usize = 2_048;
-/// Packets smaller than this get their own allocation, which is cheap; in full blocks, a queue of them would
+/// Packets smaller than this get their own allocation, which is cheap. In full blocks, a queue of small packets would
 /// take many times its nominal memory.
 const LEAST: usize = 1_024;
-/// Largest number of blocks kept.
+/// Maximum number of blocks kept.
 const MOST: usize = 256;
 
 /// Blocks ready for reuse.
@@ -21,7 +21,7 @@ impl Blocks {
         self.0.pop().unwrap_or_else(|| Vec::with_capacity(SIZE))
     }
 
-    /// Copies a packet, into a block if the size fits.
+    /// Copies a packet, into a block if the packet is neither too small nor too large.
     pub(crate) fn copy(&mut self, packet: &[u8]) -> Vec<u8> {
         if !(LEAST..=SIZE).contains(&packet.len()) {
             return packet.to_vec();

@@ -20,11 +20,11 @@ pub enum Fallback {
     Plain,
 }
 
-/// The local addresses from which a session joins an address that the peer advertises (MP_ADDADDR). Only
-/// addresses of the same family count.
+/// The local addresses from which a session joins an address that the peer advertises (MP_ADDADDR). Only local
+/// addresses of the same family are used.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum JoinFrom {
-    /// No address; the session's status lists the advertised address.
+    /// No address: the advertised address only appears in the session's status.
     #[default]
     Nowhere,
     /// The local address of the subflow that advertised the address.
@@ -36,27 +36,27 @@ pub enum JoinFrom {
 /// Settings of a session, the same for all its paths.
 #[derive(Clone, Debug)]
 pub struct SessionConfig {
-    /// Template of each path's connection; MTU and overhead come from the path.
+    /// Template of each path's connection. MTU and overhead come from the path.
     pub connection: Config,
-    /// Offer and accept RFC 9897; off makes a plain DCCP connection of one path.
+    /// Offer and accept Multipath DCCP (RFC 9897). If off, the session is a plain DCCP connection of one path.
     pub multipath: bool,
-    /// Application data in the Request of a client, or the Response of a server, of a plain connection: a few
-    /// hundred bytes at most (RFC 4340 sections 8.1.1 and 8.1.3). The peer accepts the data if its
-    /// [`Config::early_data`] is set, and delivers it first.
+    /// Application data in the Request of a client, or the Response of a server, of a plain connection: a few hundred
+    /// bytes at most (RFC 4340 sections 8.1.1 and 8.1.3). If the peer has set [`Config::early_data`], it accepts the
+    /// data and delivers it first.
     pub early_data: Vec<u8>,
     /// How to treat a peer without RFC 9897.
     pub fallback: Fallback,
-    /// Key types that a client offers and a server accepts, in order of preference (RFC 9897 section 3.2.4).
-    /// Every implementation understands type 0. To require another type, leave type 0 out; otherwise a host
-    /// on the path could strip the other types.
+    /// Key types that a client offers and a server accepts, in order of preference (RFC 9897 section 3.2.4). Every
+    /// implementation understands type 0. To require another type, leave out type 0; otherwise a host on the path could
+    /// remove the other types from the offer.
     pub key_types: Vec<KeyType>,
-    /// Share one congestion state between connections of all sessions that have this set, the same endpoint,
-    /// socket and CCID, and the same two hosts. Once open, they take the share of one connection together.
+    /// Share one congestion state between connections of all sessions that set this. The connections must have the same
+    /// endpoint, socket and CCID, and the same two hosts. Once open, they take the share of one connection together.
     /// CCIDs 3 and 4 do not support this.
     pub share_congestion: bool,
-    /// Paths of the session that share a bottleneck, as far as round-trip times show it, together take the
-    /// share of one flow there. Not available with [`share_congestion`](Self::share_congestion), nor for
-    /// CCIDs 3, 4 and 250.
+    /// Couple paths of the session that share a bottleneck, as far as their round-trip times show it: together they
+    /// take the share of one flow there. Not available with [`share_congestion`](Self::share_congestion), nor for CCIDs
+    /// 3, 4 and 250.
     pub coupling: bool,
     /// Chooses the path of each packet.
     pub scheduler: SchedulerKind,
@@ -64,41 +64,41 @@ pub struct SessionConfig {
     pub policy: Policy,
     /// How arriving packets are put in order.
     pub reorder: ReorderConfig,
-    /// Retransmit lost packets on the best path, if the peer is an mpdccp too and waits for retransmissions.
+    /// Retransmit lost packets on the best path, if the peer is also an mpdccp program and waits for retransmissions.
     pub repair: bool,
-    /// The peer holds packets behind a loss until the retransmission arrives. Without this, retransmissions
-    /// arrive out of order: inner flows that ignore loss (BBR) then have shorter round trips, and flows that
-    /// reduce their rate on loss (CUBIC) lose the benefit of retransmissions.
+    /// Tell the peer to hold packets behind a loss until the retransmission arrives. Without this, retransmissions
+    /// arrive out of order. Inner flows that ignore loss (BBR) then have shorter round trips, and flows that reduce
+    /// their rate on loss (CUBIC) lose the benefit of retransmissions.
     pub wait_for_repairs: bool,
     /// Tell the peer in each packet the distance to the previous packet of the same inner flow, so that
     /// losses of one flow do not delay another. Both ends must set this. It costs four bytes per packet.
     pub flow_order: bool,
-    /// Carry reliable byte streams next to datagrams (docs/streams.md), if the peer does too.
+    /// Carry reliable byte streams next to datagrams (docs/streams.md), if the peer supports them.
     pub streams: bool,
     /// Longest wait for a retransmission.
     pub repair_max: Duration,
     /// The send queue.
     pub queue: QueueConfig,
-    /// Client: whether the server may join too (RFC 9897 section 3.2.2: either host may begin subflows). The
+    /// Client only: let the server join too (RFC 9897 section 3.2.2: either host may begin subflows). The client's
     /// endpoint must listen.
     pub joinable: bool,
-    /// How to join addresses that the peer advertises, for ends without their own path manager.
+    /// How to join addresses that the peer advertises, for applications without a path manager of their own.
     pub join_advertised: JoinFrom,
-    /// Pass MP_EXP options of the application to it ([`crate::SessionEvent::Private`]); otherwise they are
+    /// Pass MP_EXP options of the peer's application to this one ([`crate::SessionEvent::Private`]). Otherwise they are
     /// ignored.
     pub private_options: bool,
     /// Maximum number of paths at a time; further joins are refused with Reset code 9.
     pub max_paths: usize,
-    /// A path is probed after this time without a packet from the peer. Probes keep NAT bindings alive and
-    /// find dead paths. The server waits twice as long.
+    /// Probe a path after this time without a packet from the peer. Probes keep NAT bindings alive and find dead paths.
+    /// The server waits twice as long.
     pub keepalive: Duration,
-    /// Client with several paths: how long the first subflow may take before the next path is tried. The time
-    /// doubles in each round, up to three seconds, so that a slow path still gets its chance.
+    /// Client with several paths: how long the first subflow may take before the next path is tried. The time doubles
+    /// in each round, up to three seconds, so that a slow path gets a chance too.
     pub first_attempt: Duration,
     /// How long the session lives while no path is up.
     pub survive: Duration,
-    /// Time in TIMEWAIT, two maximum segment lifetimes (RFC 4340 section 8.3). Meanwhile a client does not
-    /// reuse the connection's ports, and late packets are answered with a Reset.
+    /// Time in TIMEWAIT, two maximum segment lifetimes (RFC 4340 section 8.3). During this time a client does not reuse
+    /// the connection's ports, and late packets are answered with a Reset.
     pub time_wait: Duration,
 }
 
@@ -140,13 +140,13 @@ pub struct PathConfig {
     pub route: Route,
     /// DCCP ports.
     pub ports: Ports,
-    /// Name for policy rules; the peer learns it.
+    /// Name for policy rules. The peer is told this name.
     pub name: PathName,
     /// Priority 0 to 15 (RFC 9897 section 3.2.10), 3 by default.
     pub prio: u8,
     /// Largest IP packet, bytes.
     pub mtu: u16,
-    /// IP and UDP header bytes the encapsulation adds.
+    /// IP and UDP header bytes that the encapsulation adds.
     pub overhead: u16,
 }
 
@@ -166,20 +166,20 @@ pub struct ListenConfig {
     pub port: u16,
     /// Settings of the sessions accepted here.
     pub session: SessionConfig,
-    /// Peers that may connect; the first match counts; an empty list admits no peer.
+    /// Peers that may connect; the first match decides. An empty list admits no peer.
     pub peers: Vec<PeerFilter>,
-    /// Whether peers that the encapsulation authenticates may connect even if `peers` does not list their
-    /// number. They count by source, as unauthenticated peers do, because a new key costs nothing.
+    /// Whether peers that the encapsulation authenticates may connect even if `peers` does not list their number. The
+    /// limit per source applies to them as to unauthenticated peers, because a new key costs nothing.
     pub strangers: bool,
     /// MTU of incoming paths, through any socket of this endpoint.
     pub mtu: u16,
     /// IP and UDP header bytes for IPv4; IPv6 adds 20.
     pub overhead: u16,
-    /// Maximum number of sessions at a time; more are refused with Reset code 9, Too Busy.
+    /// Maximum number of sessions at a time. More are refused with Reset code 9, Too Busy.
     pub max_sessions: usize,
-    /// Maximum number of sessions of one source at a time, an IPv4 address or the first 64 bits of an IPv6
-    /// address; more are refused with Reset code 9. The limit shrinks in proportion to the free sessions.
-    /// Half-open sessions do not count, because their source may be forged. Not for `peers` that the
-    /// encapsulation authenticates.
+    /// Maximum number of sessions of one source at a time: an IPv4 address, or the first 64 bits of an IPv6 address.
+    /// More are refused with Reset code 9. The limit shrinks in proportion to the free sessions. Half-open sessions do
+    /// not count, because their source may be forged. The limit does not apply to `peers` that the encapsulation
+    /// authenticates.
     pub max_sessions_per_source: usize,
 }

@@ -6,7 +6,7 @@ use dccp_wire::ParseError;
 /// Declares each counter once, with its meaning and name.
 macro_rules! counters {
     ($($(#[$doc:meta])* $variant:ident = $name:literal,)*) => {
-        /// Drops, refusals and oddities of sessions and endpoints.
+        /// Drops, refusals and unexpected events of sessions and endpoints.
         #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
         #[non_exhaustive]
         pub enum Counter {
@@ -38,8 +38,8 @@ counters! {
     AddAddrTooMany = "add_addr_too_many",
     /// A Request answered with an Init Cookie, under load, without keeping state.
     AnsweredWithCookie = "answered_with_cookie",
-    /// Answers to an unproven address that would exceed three times the bytes received from it, or the budget
-    /// per second.
+    /// An answer not sent because it would exceed the budget per second, or three times the bytes received from an
+    /// unproven address.
     AnswerTooLarge = "answer_too_large",
     /// An Init Cookie that is forged or too old.
     BadInitCookie = "bad_init_cookie",
@@ -65,9 +65,9 @@ counters! {
     FallbackToPlain = "fallback_to_plain",
     /// MP_FAST_CLOSE on a Reset that does not allow it, or with a wrong key.
     FastCloseInvalid = "fast_close_invalid",
-    /// An unauthenticated half-open join gave way to another.
+    /// An unauthenticated half-open join closed in favour of another.
     HalfOpenJoinDisplaced = "half_open_join_displaced",
-    /// Packets behind a hole delivered early because the memory of all sessions was full.
+    /// Packets behind a hole delivered early, because the sessions held as many bytes as allowed.
     HeldBeyondMemory = "held_beyond_memory",
     /// MP_JOIN or MP_KEY after the handshake.
     HandshakeOptionLate = "handshake_option_late",
@@ -101,7 +101,7 @@ counters! {
     MpExpIgnored = "mp_exp_ignored",
     /// MP_EXP options dropped because the application did not fetch them.
     MpExpTooMany = "mp_exp_too_many",
-    /// The peer's MP_SEQ jumped, and the receiver follows it.
+    /// The peer's MP_SEQ jumped to another value, from which the receiver continues.
     MpSeqMoved = "mp_seq_moved",
     /// No free Address ID for another path.
     NoAddressIdLeft = "no_address_id_left",
@@ -111,7 +111,7 @@ counters! {
     NotFetchedByApplication = "not_fetched_by_application",
     /// A join that opened without multipath options.
     OpenWithoutMpOptions = "open_without_mp_options",
-    /// A session opened by a returned Init Cookie.
+    /// A session opened by a client that returned its Init Cookie.
     OpenedByCookie = "opened_by_cookie",
     /// An option that needs confirmation, on a packet without MP_SEQ.
     OptionWithoutMpSeq = "option_without_mp_seq",
@@ -123,13 +123,13 @@ counters! {
     FecWrong = "fec_wrong",
     /// A Request for a port without a listener.
     PortNotBound = "port_not_bound",
-    /// Datagrams dropped by the bound on all queues.
+    /// Datagrams dropped by the limit on all queues.
     QueuesFull = "queues_full",
-    /// Refused: no Multipath DCCP.
+    /// A Request refused because the peer does not support Multipath DCCP.
     RefusedNoMultipath = "refused_no_multipath",
-    /// A Request from an address that no peer may use.
+    /// A Request from an address that no configured peer may use.
     RefusedPeer = "refused_peer",
-    /// A Request for a feature or service that is not available.
+    /// A Request refused because a feature or service that it requires is not available.
     RefusedRequest = "refused_request",
     /// MP_REMOVEADDR whose HMAC is wrong.
     RemoveAddrBadHmac = "remove_addr_bad_hmac",
@@ -149,7 +149,7 @@ counters! {
     TimeWait = "time_wait",
     /// A Request too long for an Init Cookie.
     TooLongForACookie = "too_long_for_a_cookie",
-    /// Options beyond the number that can await confirmation.
+    /// Options beyond the maximum number that can await confirmation.
     TooManyOptions = "too_many_options",
     /// A Request beyond [`crate::ListenConfig::max_sessions`].
     TooManySessions = "too_many_sessions",
@@ -161,7 +161,7 @@ counters! {
     UnusablePick = "unusable_pick",
 }
 
-/// Count of each counter that occurred.
+/// How often each counter occurred.
 pub type Counters = BTreeMap<Counter, u64>;
 
 /// Increments a counter.

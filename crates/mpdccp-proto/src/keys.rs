@@ -19,9 +19,9 @@ const LONGEST: usize = 64;
 pub(crate) struct Keys {
     pub(crate) local_ci: u32,
     pub(crate) remote_ci: u32,
-    /// Type of the key that both ends use (RFC 9897 section 3.2.4).
+    /// Type of the key that is in use (RFC 9897 section 3.2.4).
     kind: KeyType,
-    /// This end's key of each type offered.
+    /// This end's key of each type that it offers.
     offered: Vec<(KeyType, Vec<u8>)>,
     remote: Vec<u8>,
 }
@@ -33,7 +33,7 @@ impl core::fmt::Debug for Keys {
     }
 }
 
-/// The sender of an HMAC: the derived key starts with the sender's part (RFC 9897 section 3.2.4).
+/// The sender of an HMAC. The derived key starts with the sender's part (RFC 9897 section 3.2.4).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum By {
     Local,
@@ -41,7 +41,7 @@ pub(crate) enum By {
 }
 
 impl Keys {
-    /// Random key data for each type; types of unknown length are left out.
+    /// Creates random key data for each type. Types of unknown length are left out.
     pub(crate) fn new(local_ci: u32, types: &[KeyType], rng: &mut impl RngCore) -> Keys {
         let mut offered = Vec::new();
         for &kind in types {
@@ -63,8 +63,7 @@ impl Keys {
         [&[self.kind.number()], self.local()].concat()
     }
 
-    /// Negotiates the first of this end's types that `keys`, the list of an MP_KEY, also contains. False if
-    /// there is none.
+    /// Chooses the first of this end's types that `keys`, the list of an MP_KEY, also contains. False if there is none.
     pub(crate) fn choose(&mut self, keys: &[u8]) -> bool {
         let theirs = |kind: KeyType| {
             MpOption::keys(keys).find(|(k, data)| *k == kind && Some(data.len()) == kind.key_len())
@@ -91,7 +90,7 @@ impl Keys {
             By::Local => (self.local(), self.remote()),
             By::Remote => (self.remote(), self.local()),
         };
-        // The derived key is 16 or 128 bytes. HMAC pads a short key with zeros to the block, and hashes a
+        // The derived key is 16 or 128 bytes long. HMAC pads a short key with zeros to the block size, and hashes a
         // longer one (RFC 2104 section 2).
         let mut key = [0; LONGEST];
         if first.len() + second.len() <= key.len() {
@@ -109,7 +108,7 @@ impl Keys {
         tag
     }
 
-    /// HMAC for MP_JOIN: the sender's nonce comes first.
+    /// HMAC for MP_JOIN, in which the sender's nonce comes first.
     pub(crate) fn join(&self, by: By, local_nonce: u32, remote_nonce: u32) -> Tag {
         let (first, second) = match by {
             By::Local => (local_nonce, remote_nonce),

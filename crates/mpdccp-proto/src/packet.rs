@@ -5,18 +5,17 @@ use rand_chacha::ChaCha20Rng;
 use rand_core::{RngCore, SeedableRng};
 use siphasher::sip::SipHasher13;
 
-/// Key of the hash of inner flows (SipHash-1-3). Queues and tables put flows together whose hashes are equal
-/// modulo their size. Without the key, an attacker could choose addresses and ports that collide with another
-/// flow.
+/// Key of the hash of inner flows (SipHash-1-3). Queues and tables treat flows as one if their hashes are equal modulo
+/// the table size. Without the key, an attacker could choose addresses and ports that collide with another flow.
 #[derive(Clone, Copy, Default)]
 pub struct FlowKey(u64, u64);
 
 impl FlowKey {
-    /// Derives the key from a seed as in [`Endpoint::new`](crate::Endpoint::new); the default key is for
-    /// environments without attackers.
+    /// Derives the key from a seed, as in [`Endpoint::new`](crate::Endpoint::new). The default key is for environments
+    /// without attackers.
     pub(crate) fn of_seed(seed: [u8; 32]) -> FlowKey {
         let mut rng = ChaCha20Rng::from_seed(seed);
-        // A separate stream, so that the other numbers stay the same.
+        // Use a separate random stream, so that other random numbers do not change.
         rng.set_stream(2);
         FlowKey(rng.next_u64(), rng.next_u64())
     }
@@ -40,26 +39,27 @@ pub struct PktInfo {
     pub dscp: u8,
     /// ECN field of the inner packet.
     pub ecn: Ecn,
-    /// Number of the matching policy rule, from 1; 0 for none. The session finds the rule unless the caller
-    /// sets it.
+    /// Number of the matching policy rule, from 1; 0 for none. If the caller leaves it at 0, the session finds the
+    /// rule.
     pub class: u8,
 }
 
 /// Largest datagram for the paths that rules and priorities allow.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Room {
-    /// Leaves at once.
+    /// A datagram of this size leaves at once.
     pub known: usize,
-    /// Leaves once a probe has shown that the path carries this size; dropped if the probe fails.
+    /// A datagram of this size leaves once a probe has shown that the path carries it. It is dropped if the probe
+    /// fails.
     pub hoped: usize,
     /// The packet's class, for [`PktInfo::class`].
     pub class: u8,
 }
 
 impl PktInfo {
-    /// Reads addresses, protocol, ports, DSCP and ECN of an IPv4 or IPv6 packet; anything else is flow 0.
+    /// Reads addresses, protocol, ports, DSCP and ECN of an IPv4 or IPv6 packet. Anything else gets flow 0.
     ///
-    /// Fragments hash by addresses and protocol alone, as only the first carries ports.
+    /// Fragments hash by addresses and protocol alone, because only the first one carries ports.
     pub fn of_ip(packet: &[u8], key: FlowKey) -> PktInfo {
         let mut info = PktInfo { len: packet.len(), ..PktInfo::default() };
         let (addresses, protocol, ports) = match packet.first().map(|b| b >> 4) {
@@ -77,10 +77,9 @@ impl PktInfo {
             }
             _ => return info,
         };
-        // TCP, UDP, DCCP and SCTP have their ports at the same place; in other protocols these bytes are not
-        // ports.
+        // TCP, UDP, DCCP and SCTP have their ports at the same offset. In other protocols these bytes are not ports.
         let ports = ports.filter(|_| matches!(protocol, 6 | 17 | 33 | 132)).unwrap_or(&[]);
-        // One hash call takes half as long as three.
+        // One hash over all fields takes half as long as three hashes.
         let mut flow = [0; 37];
         let (ports_at, end) = (addresses.len() + 1, addresses.len() + 1 + ports.len());
         flow[..addresses.len()].copy_from_slice(addresses);

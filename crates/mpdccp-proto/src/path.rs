@@ -12,17 +12,17 @@ pub enum PathState {
     Connecting,
     /// Carries data.
     Up,
-    /// A packet and the probe after it were not acknowledged in time, or the link was reported down: only
-    /// probes are sent.
+    /// A packet and the probe after it were not acknowledged in time, or the link was reported down. Only probes are
+    /// sent.
     Suspect,
-    /// Closed; the path manager may connect it again.
+    /// Closed. The path manager may connect the path again.
     Down,
-    /// Up, with priority 0 or 1: carries data only while no other path can (RFC 9897 section 3.2.10).
+    /// Up, with priority 0 or 1: the path carries data only while no other path can (RFC 9897 section 3.2.10).
     Standby,
 }
 
 impl PathState {
-    /// Its name for people and for programs.
+    /// The state's name for people and programs.
     pub const fn name(self) -> &'static str {
         match self {
             PathState::Connecting => "connecting",
@@ -48,12 +48,12 @@ pub struct PathRow {
     pub state: PathState,
     /// Name.
     pub name: PathName,
-    /// Priority: 0 never, 1 standby, 2 overflow, 3 to 15 primary; the smaller of this end's and the peer's
+    /// Priority: 0 never, 1 standby, 2 overflow, 3 to 15 primary. It is the smaller of this end's and the peer's
     /// (MP_PRIO). Among primaries, some schedulers prefer larger values.
     pub prio: u8,
     /// The peer's priority; 3 if it set none.
     pub peer_prio: u8,
-    /// Whether one more packet may leave on it now.
+    /// Whether and when one more packet may leave on the path.
     pub gate: Gate,
     /// Smoothed RTT.
     pub srtt: Option<Duration>,
@@ -61,35 +61,35 @@ pub struct PathRow {
     pub rttvar: Duration,
     /// Smallest RTT.
     pub min_rtt: Option<Duration>,
-    /// Delay of packets beyond the round-trip times.
+    /// Extra delay of packets beyond the round-trip times.
     pub late: Late,
-    /// Window, bytes.
+    /// Congestion window, bytes.
     pub cwnd: u64,
-    /// Outstanding.
+    /// Data in flight.
     pub inflight: Amount,
     /// Pacing rate.
     pub pacing: Option<Rate>,
     /// Estimated capacity: the bottleneck's bandwidth if the congestion control knows it, otherwise a window
     /// per round trip.
     pub rate: Rate,
-    /// Only the application limits the rate.
+    /// Whether only the application limits the rate.
     pub app_limited: bool,
     /// Capacity observed so far: [`rate`](Self::rate) without its unconfirmed part.
     pub seen: Rate,
     /// Recent packet loss, 0 to 1.
     pub loss: f32,
-    /// Largest payload a packet on it may carry.
+    /// Largest payload of a packet on the path.
     pub max_payload: usize,
-    /// When it last came up.
+    /// When the path last came up.
     pub up_since: Time,
-    /// When data last left on it.
+    /// When data last left on the path.
     pub last_sent: Option<Time>,
-    /// Nothing was sent for so long that its queue estimates are out of date.
+    /// Whether nothing was sent for so long that the queue estimates are out of date.
     pub idle: bool,
 }
 
 impl PathRow {
-    /// Whether one more packet may leave on it now.
+    /// Whether one more packet may leave on the path now.
     pub fn is_open(&self) -> bool {
         matches!(self.gate, Gate::Open { .. })
     }
@@ -101,7 +101,7 @@ impl PathRow {
         rtt.map_or(UNKNOWN, |rtt| rtt / 2 + self.late.mean)
     }
 
-    /// Expected time until its gate opens: a full window opens as packets are delivered.
+    /// Expected time until the path's gate opens. A full window opens as packets are delivered.
     pub fn wait(&self, now: Time) -> Duration {
         match self.gate {
             Gate::Open { .. } => Duration::ZERO,
@@ -110,11 +110,11 @@ impl PathRow {
         }
     }
 
-    /// Time until it has sent `bytes` more.
+    /// Time until the path has sent `bytes` more.
     pub fn drained(&self, now: Time, bytes: u64) -> Duration {
         self.wait(now).saturating_add(self.rate.time_for(bytes))
     }
 }
 
-/// Assumed delay of a path without any acknowledgement: finite, but longer than any measured delay.
+/// Assumed delay of a path without any acknowledgement. It is finite, but longer than usual delays.
 const UNKNOWN: Duration = Duration::from_millis(500);

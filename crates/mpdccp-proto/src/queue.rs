@@ -1,4 +1,4 @@
-//! The short send queue of a session: bounded by sojourn time and size, fair between inner flows. It signals
+//! The short send queue of a session. It is limited by sojourn time and size, and fair between inner flows. It signals
 //! congestion to them early, drops at its head, and counts every drop.
 
 use crate::PktInfo;
@@ -10,7 +10,7 @@ use alloc::vec::Vec;
 use aqm::{CoDelConfig, Fifo, FqCoDel, FqCoDelConfig, Item, Ledger, Limit, Meta, QueueLen, Reason};
 use mpdccp_units::{Duration, Time};
 
-/// Bounds of the queue, and its early congestion signals.
+/// Limits of the queue, and its early congestion signals.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[cfg_attr(
     feature = "serde",
@@ -36,9 +36,9 @@ pub enum Discipline {
     /// In order of arrival.
     #[default]
     Fifo,
-    /// FQ-CoDel (RFC 8290): inner flows take turns. A flow with a standing queue gets a congestion signal: a
-    /// mark on ECN-capable packets, a drop of others. So TCP in the tunnel sees little delay and does not
-    /// starve other flows. For payloads that are IP packets.
+    /// FQ-CoDel (RFC 8290): inner flows take turns. A flow with a standing queue gets a congestion signal: ECN-capable
+    /// packets are marked, others are dropped. TCP in the tunnel therefore sees little delay and does not starve other
+    /// flows. For payloads that are IP packets.
     FqCoDel,
 }
 
@@ -71,7 +71,7 @@ fn milliseconds<'de, D: serde::Deserializer<'de>>(d: D) -> Result<Duration, D::E
     <u64 as serde::Deserialize>::deserialize(d).map(Duration::from_millis)
 }
 
-/// Rejects zero: a queue without room would drop everything.
+/// Rejects zero, because a queue without room would drop everything.
 #[cfg(feature = "serde")]
 fn some<'de, D: serde::Deserializer<'de>>(d: D) -> Result<usize, D::Error> {
     match <usize as serde::Deserialize>::deserialize(d)? {
@@ -86,7 +86,7 @@ impl QueueConfig {
         QueueConfig { discipline: Discipline::FqCoDel, ..QueueConfig::default() }
     }
 
-    /// No bounds: the owner bounds the queue, and packets never expire.
+    /// No limits: the owner limits the queue, and packets never expire.
     pub fn unbounded() -> QueueConfig {
         QueueConfig {
             max_bytes: usize::MAX,
@@ -100,8 +100,8 @@ impl QueueConfig {
 impl Default for QueueConfig {
     fn default() -> QueueConfig {
         QueueConfig {
-            // Room for the standing queue that `fq-codel` allows, plus the data that TCP sends until it
-            // reacts to the signal, at 3 Gbit/s.
+            // Room for the standing queue that `fq-codel` allows, plus the data that TCP sends at 3 Gbit/s until it
+            // reacts to the signal.
             max_bytes: 4 << 20,
             max_packets: 4096,
             max_sojourn: Duration::from_millis(100),
@@ -117,9 +117,9 @@ pub struct QueueView {
     pub packets: u32,
     pub bytes: u64,
     pub oldest: Duration,
-    /// Of the head's flow, including the head.
+    /// Bytes of the flow of the packet at the head, including that packet.
     pub flow_bytes: u64,
-    /// The bytes belong to streams: a packet on a slow path delays only its own stream.
+    /// Whether the bytes belong to streams. A stream packet on a slow path delays only its own stream.
     pub streams: bool,
 }
 
@@ -128,15 +128,15 @@ pub struct QueueView {
 pub struct QueueStats {
     /// Packets accepted.
     pub accepted: u64,
-    /// Dropped at the head to make room.
+    /// Packets dropped at the head to make room.
     pub dropped_full: u64,
-    /// Dropped at the head for age.
+    /// Packets dropped at the head because they were too old.
     pub dropped_old: u64,
-    /// Dropped to signal congestion to an inner flow.
+    /// Packets dropped to signal congestion to an inner flow.
     pub dropped_early: u64,
-    /// Marked to signal congestion to an inner flow.
+    /// Packets marked to signal congestion to an inner flow.
     pub marked: u64,
-    /// Larger than any path can carry.
+    /// Packets dropped because no path can carry their size.
     pub dropped_too_big: u64,
 }
 
@@ -150,7 +150,7 @@ pub(crate) struct Queued {
 }
 
 impl QueueStats {
-    /// Sum of both.
+    /// Sum of two counters or levels.
     #[must_use]
     pub(crate) fn plus(&self, other: &QueueStats) -> QueueStats {
         QueueStats {
@@ -190,29 +190,30 @@ enum Waiting {
 pub(crate) struct SendQueue {
     cfg: QueueConfig,
     waiting: Waiting,
-    /// The head, after `head` has removed it from `waiting`; it stays the head until `pop`.
+    /// The head, once `head` has removed it from `waiting`. It stays the head until `pop`.
     head: Option<Queued>,
-    /// Packets that wait for a path with a larger MTU while smaller packets pass, in order.
+    /// Packets that wait for a path with a larger MTU while smaller packets pass. They keep their order.
     aside: VecDeque<Queued>,
     stats: QueueStats,
     /// Longest sojourn time: the user's setting, or more if the paths need it.
     max_sojourn: Duration,
-    /// Time of the last packet, while the empty queue still keeps its memory.
+    /// Time of the last packet, as long as the empty queue keeps its memory.
     quiet_since: Option<Time>,
 }
 
-/// Packets do not expire before a path was slow for this many round trips, but at the latest after the time below.
+/// Minimum sojourn limit in round trips, so that packets do not expire while a path is slow for a short time.
+/// `MOST_LEAST` limits this minimum.
 const SLOW_ROUNDS: u32 = 4;
 const MOST_LEAST: Duration = Duration::from_millis(250);
-/// An empty queue frees its memory after this long without a packet: longer than CoDel uses its state.
+/// An empty queue frees its memory after this long without a packet. CoDel uses its state for less time.
 const REST: Duration = Duration::from_secs(30);
-/// Number of flow queues in the fair queue; above it, several flows share one.
+/// Number of flow queues in the fair queue. With more flows, several share a queue.
 const FLOWS: u32 = 1024;
-/// Maximum number of packets set aside.
+/// Maximum number of packets that are set aside for a path with a larger MTU.
 const MOST_ASIDE: usize = 64;
 
 impl SendQueue {
-    /// Empty.
+    /// Creates an empty queue.
     pub(crate) fn new(cfg: QueueConfig) -> SendQueue {
         let waiting = match cfg.discipline {
             Discipline::Fifo => Waiting::Fifo(Fifo::default()),
@@ -232,17 +233,16 @@ impl SendQueue {
         }
     }
 
-    /// Adapts the queue to the paths: `standing` is the wanted standing queue, `rtt` the longest of the paths
-    /// in use, `min_rtt` the smallest. A CoDel target below the standing queue, or an interval shorter than
-    /// the round trips of the inner flows, would leave the paths underused (RFC 8289 section 4). A
-    /// bound that drops many packets at once whenever a path slows down for a few round trips would
-    /// have the same effect.
+    /// Adapts the queue to the paths: `standing` is the wanted standing queue, `rtt` the longest round trip of the
+    /// paths in use, `min_rtt` the smallest. The paths would be underused with a CoDel target below the standing queue,
+    /// or an interval shorter than the round trips of the inner flows (RFC 8289 section 4). A sojourn limit that drops
+    /// many packets at once whenever a path slows down for a few round trips would have the same effect.
     pub(crate) fn tune(&mut self, rtt: Duration, min_rtt: Duration, standing: Duration) {
-        // The target is a quarter above the wanted queue; otherwise the queue would often be shorter than wanted.
+        // The target is a quarter above the wanted queue. Otherwise the queue would often be shorter than wanted.
         let allowance = standing + standing / 4;
         self.max_sojourn = self.cfg.max_sojourn + allowance;
         if let Waiting::Fair(fair) = &mut self.waiting {
-            // For inner flows whose round trips take as long as the paths'.
+            // Assume that round trips of inner flows take as long as those of the paths.
             let slow = (min_rtt * SLOW_ROUNDS).min(MOST_LEAST);
             self.max_sojourn = self.cfg.max_sojourn.max(slow) + allowance;
             let least = CoDelConfig::default();
@@ -251,7 +251,7 @@ impl SendQueue {
         }
     }
 
-    /// Packets and bytes outside `waiting`. Packets are rarely set aside.
+    /// Packets and bytes outside `waiting`.
     fn shown(&self) -> QueueLen {
         let head = self.head.as_ref().map(|head| QueueLen::default().plus(size(&head.data)));
         let head = head.unwrap_or_default();
@@ -261,7 +261,7 @@ impl SendQueue {
         }
     }
 
-    /// Adds a packet, dropping at the head (of the longest flow) as needed: the oldest packet is worth least
+    /// Adds a packet, and drops packets at the head (of the longest flow) as needed. The oldest packet is worth least
     /// to its receiver, and its loss is noticed soonest.
     pub(crate) fn push(&mut self, now: Time, data: Vec<u8>, info: PktInfo) {
         self.stats.accepted += 1;
@@ -300,7 +300,7 @@ impl SendQueue {
                     return None;
                 }
             }
-            // Packets of its flow that were set aside go first.
+            // Packets of the head's flow that were set aside go first.
             if self.head.as_ref().is_some_and(|head| self.is_aside(head.info.flow)) {
                 match self.set_aside() {
                     true => continue,
@@ -317,7 +317,7 @@ impl SendQueue {
         }
     }
 
-    /// The queue is empty.
+    /// Frees memory after the queue has been empty for a while.
     fn rest(&mut self, now: Time) {
         if self.quiet_since.take_if(|since| now.since(*since) >= REST).is_some() {
             match &mut self.waiting {
@@ -345,7 +345,7 @@ impl SendQueue {
         self.head.take()
     }
 
-    /// Drops expired packets that were set aside, then shows the first of the rest.
+    /// Drops expired packets that were set aside, then shows the first remaining one.
     pub(crate) fn aside_head(&mut self, now: Time) -> Option<&Queued> {
         if self.aside.is_empty() {
             return None;
@@ -362,8 +362,8 @@ impl SendQueue {
         self.aside.pop_front()
     }
 
-    /// Sets the head aside, so that smaller packets of other flows may pass. False if there is no head or no
-    /// room.
+    /// Sets the head aside, so that smaller packets of other flows may pass. False if there is no head, or no room to
+    /// set it aside.
     pub(crate) fn set_aside(&mut self) -> bool {
         let room = self.aside.len() < MOST_ASIDE;
         let head = self.head.take_if(|_| room);
@@ -371,7 +371,7 @@ impl SendQueue {
         room
     }
 
-    /// Whether a packet of the flow is set aside; false for flow 0, the unknown flow.
+    /// Whether a packet of the flow is set aside. False for flow 0, which means unknown.
     fn is_aside(&self, flow: u32) -> bool {
         flow != 0 && !self.aside.is_empty() && self.aside.iter().any(|packet| packet.info.flow == flow)
     }
@@ -411,13 +411,13 @@ impl SendQueue {
         }
     }
 
-    /// When the head becomes too old, so that it is dropped (and counted) even if no path ever opens.
+    /// When the head becomes too old. It is then dropped and counted, even if no path ever opens.
     pub(crate) fn next_expiry(&self) -> Option<Time> {
         let shown = self.aside.front().into_iter().chain(&self.head);
         shown.map(|p| p.at + self.max_sojourn + Duration::from_nanos(1)).min()
     }
 
-    /// The backlog. The oldest packet is the head that was shown; in a fair queue others may have waited
+    /// The backlog. The oldest packet is the head that was shown; in a fair queue, other packets may have waited
     /// longer.
     pub(crate) fn view(&self, now: Time) -> QueueView {
         let waiting = match &self.waiting {
@@ -456,8 +456,8 @@ fn size(packet: &[u8]) -> u32 {
     u32::try_from(packet.len()).unwrap_or(u32::MAX)
 }
 
-/// Sets the ECN field of an ECN-capable IP packet to CE (RFC 3168 section 5), the IPv4 header checksum with
-/// it (RFC 1624).
+/// Sets the ECN field of an ECN-capable IP packet to CE (RFC 3168 section 5), and updates the IPv4 header checksum
+/// (RFC 1624).
 fn set_ce(packet: &mut [u8]) {
     match packet.first().map(|b| b >> 4) {
         Some(4) if packet.len() >= 20 => {

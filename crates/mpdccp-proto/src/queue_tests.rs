@@ -27,7 +27,7 @@ fn drops_at_the_head_when_full() {
     for tag in 0..4 {
         put(&mut q, 0, 10, tag);
     }
-    assert_eq!(q.stats().dropped_full, 1, "a fourth packet");
+    assert_eq!(q.stats().dropped_full, 1, "the fourth packet exceeds the limit");
     put(&mut q, 0, 90, 4);
     assert_eq!(q.stats().dropped_full, 3, "bytes");
     assert_eq!(
@@ -36,7 +36,7 @@ fn drops_at_the_head_when_full() {
     );
     assert_eq!(take(&mut q, 0).unwrap().data[0], 3);
     put(&mut q, 0, 500, 5);
-    assert_eq!(q.view(Time::ZERO).packets, 1, "one packet is always taken");
+    assert_eq!(q.view(Time::ZERO).packets, 1, "an empty queue accepts a packet of any size");
     assert_eq!(q.clear(), 1);
     assert_eq!(q.view(Time::ZERO), QueueView::default());
 }
@@ -53,7 +53,7 @@ fn the_head_that_was_shown_stays() {
         assert_eq!(q.head(Time::ZERO).unwrap().data[0], 0);
         assert!(q.view(Time::ZERO).packets <= 3);
         assert_eq!(take(&mut q, 0).unwrap().data[0], 0);
-        assert!(take(&mut q, 0).unwrap().data[0] > 1, "dropped behind the head");
+        assert!(take(&mut q, 0).unwrap().data[0] > 1, "packets behind the shown head are dropped first");
         assert!(q.stats().dropped_full > 0);
     }
 }
@@ -86,8 +86,8 @@ fn flows_take_turns_and_a_standing_queue_is_signalled() {
     take(&mut q, 0);
     take(&mut q, 0);
     q.push(Time::ZERO, vec![0; 1000], info(2, Ecn::NotEct));
-    assert_eq!(take(&mut q, 0).unwrap().info.flow, 2, "not behind the fifty");
-    // One packet per 10 ms: all wait longer than the target.
+    assert_eq!(take(&mut q, 0).unwrap().info.flow, 2, "flow 2 waited behind the fifty packets of flow 1");
+    // One packet leaves per 10 ms, so all wait longer than the target.
     for ms in (10..400).step_by(10) {
         take(&mut q, ms);
     }
@@ -118,7 +118,7 @@ fn a_quiet_queue_gives_its_memory_back() {
     take(&mut q, 1);
     let rest = Time::ZERO + REST;
     assert!(q.head(rest - Duration::from_nanos(1)).is_none());
-    assert_ne!(alloc::format!("{:?}", q.waiting), fresh, "what CoDel learned may still be of use");
+    assert_ne!(alloc::format!("{:?}", q.waiting), fresh, "CoDel's state is still in use");
     assert!(q.head(rest).is_none());
     assert_eq!(alloc::format!("{:?}", q.waiting), fresh);
 }
@@ -145,7 +145,7 @@ fn drops_what_is_too_old() {
     assert!(q.head(Time::from_millis(100)).is_none());
     assert_eq!(q.stats(), QueueStats { accepted: 2, dropped_old: 2, ..QueueStats::default() });
     q.drop_too_big();
-    assert_eq!(q.stats().dropped_too_big, 0, "nothing there to drop");
+    assert_eq!(q.stats().dropped_too_big, 0, "an empty queue has nothing to drop");
 }
 
 #[test]
@@ -175,7 +175,7 @@ fn flows_are_told_apart_by_addresses_protocol_and_ports() {
     let a = PktInfo::of_ip(&v4, FlowKey::default());
     assert_eq!((a.len, a.dscp), (40, 46));
     v4[23] = 5;
-    assert_ne!(PktInfo::of_ip(&v4, FlowKey::default()).flow, a.flow, "another port");
+    assert_ne!(PktInfo::of_ip(&v4, FlowKey::default()).flow, a.flow, "the flow depends on the port");
     v4[6] = 0x20;
     let fragment = PktInfo::of_ip(&v4, FlowKey::default()).flow;
     v4[23] = 6;
@@ -198,10 +198,10 @@ fn collisions_are_of_one_key() {
         v4[20..22].copy_from_slice(&port.to_be_bytes());
         PktInfo::of_ip(&v4, key).flow % FLOWS
     };
-    // Keys as endpoints have them.
+    // Keys as endpoints derive them.
     let [mine, other] = [1, 2].map(|n| crate::Endpoint::new([n; 32]).flow_key());
     let aimed: Vec<_> = (1..u16::MAX).filter(|port| queue(*port, mine) == queue(0, mine)).collect();
-    assert!(aimed.len() > 32, "64 are likely");
+    assert!(aimed.len() > 32, "about 64 of the ports collide");
     let hits = aimed.iter().filter(|port| queue(**port, other) == queue(0, other)).count();
     assert!(hits <= 2, "{hits} of {}", aimed.len());
 }

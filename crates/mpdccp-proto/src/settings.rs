@@ -1,5 +1,5 @@
-//! The settings of a session that its user chooses, by name: the same in the tunnel's file, `perf`'s flags,
-//! scenarios and the library.
+//! The settings of a session that its user chooses, by name. They are the same in the tunnel's file, the flags of
+//! `perf`, scenarios and the library.
 
 use crate::names::Named;
 #[cfg(feature = "serde")]
@@ -25,7 +25,7 @@ pub struct Setting {
     pub default: &'static str,
     /// The flag of `mpdccp perf` and the method of the library's `Options` that set it; empty for none.
     pub elsewhere: [&'static str; 2],
-    /// Whether reloading the tunnel's file changes running sessions too.
+    /// Whether reloading the tunnel's file also changes running sessions.
     pub live: bool,
 }
 
@@ -34,8 +34,8 @@ impl Setting {
         Setting { name: "", help: "", values: "", default: "", elsewhere: ["", ""], live: false };
 }
 
-/// Declares each setting once: help, name, type (which checks the value), default, deprecated name, entry in
-/// the reference, and its place in a [`SessionConfig`].
+/// Declares each setting once: help, name, type (which validates the value), default, deprecated name, entry in the
+/// reference, and its place in a [`SessionConfig`].
 macro_rules! settings {
     ($($(#[doc = $help:literal])* $name:ident: $type:ty = $value:expr,
        $($field:ident: $info:expr,)*
@@ -54,7 +54,7 @@ macro_rules! settings {
 
         impl Settings {
             /// All settings, for the reference of keys.
-            #[allow(clippy::needless_update)] // An entry may have all fields.
+            #[allow(clippy::needless_update)] // an entry may set all fields
             pub const ALL: &'static [Setting] = &[$(Setting {
                 name: stringify!($name),
                 help: concat!($($help),*),
@@ -99,7 +99,7 @@ settings! {
         elsewhere: ["--ccid", "Options::ccid"],
         |session, Ccid(ccid)| {
             session.connection.tx_ccids = alloc::vec![ccid];
-            // Any CCID that the peer prefers for its own half-connection is accepted.
+            // Accept any CCID that the peer prefers for its own half-connection.
             session.connection.rx_ccids = core::iter::once(ccid).chain(Ccid::known().filter(|n| *n != ccid)).collect();
         };
     /// Variant of CCIDs 5 and 250: tuned, or exactly as their drafts specify them.
@@ -211,8 +211,8 @@ impl Settings {
     /// A session with these settings.
     pub fn session(&self) -> SessionConfig {
         let mut session = SessionConfig::default();
-        // Lets reordering tell lost data from lost Acks. It costs no bytes: MP_SEQ would need as much
-        // padding.
+        // NDP Count lets reordering distinguish lost data from lost Acks. It costs no bytes: otherwise MP_SEQ would
+        // need as much padding.
         session.connection.ndp_count = true;
         self.apply(&mut session);
         session
@@ -239,7 +239,7 @@ impl TryFrom<i64> for Ccid {
     }
 }
 
-/// A requested Ack Ratio: not 0.
+/// A requested Ack Ratio, which must not be 0.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[cfg_attr(feature = "serde", derive(serde::Deserialize), serde(try_from = "i64"))]
 pub struct AckRatio(pub u16);
@@ -276,10 +276,10 @@ impl TryFrom<i64> for MaxPaths {
     }
 }
 
-/// Rules that a CCID follows.
+/// The rules that a CCID follows.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Variant {
-    /// Tuned here.
+    /// With this implementation's improvements.
     #[default]
     Tuned,
     /// Exactly as in the document that defines it.

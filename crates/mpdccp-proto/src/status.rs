@@ -24,11 +24,11 @@ pub enum SessionState {
 pub struct SessionStatus {
     /// State.
     pub state: SessionState,
-    /// RFC 9897 is in use (not a plain connection).
+    /// Whether RFC 9897 is in use. If not, the connection is plain.
     pub multipath: bool,
     /// Our connection identifier and the peer's.
     pub ci: (u32, u32),
-    /// Service Code; for a listener with several, the one that the client asked for (RFC 4340 section 8.1.2).
+    /// Service Code. For a listener with several codes, the one that the client requested (RFC 4340 section 8.1.2).
     pub service_code: u32,
     /// Error Text of the peer's last Reset (RFC 4340 section 5.6).
     pub error_text: Option<String>,
@@ -52,7 +52,7 @@ pub struct SessionStatus {
     pub fec: FecStats,
     /// Byte streams, if both ends support them.
     pub streams: Option<StreamsStatus>,
-    /// How often each drop and oddity occurred (bad HMAC, unknown option, data without MP_SEQ, ...).
+    /// How often each drop and unexpected event occurred (bad HMAC, unknown option, data without MP_SEQ, ...).
     pub counters: Counters,
 }
 
@@ -62,9 +62,9 @@ pub struct SessionStatus {
 pub struct RepairStats {
     /// Datagrams retransmitted.
     pub sent: u64,
-    /// Lost datagrams that were too old when they could have been retransmitted.
+    /// Lost datagrams that were already too old when they could have been retransmitted.
     pub given_up: u64,
-    /// Sent datagrams that were not kept for repair, for lack of memory.
+    /// Sent datagrams that were not kept for repair because memory was short.
     pub forgotten: u64,
     /// Bytes kept now: packets that may need retransmission, and retransmissions that wait for a path.
     pub bytes: u64,
@@ -78,13 +78,13 @@ pub struct FecStats {
     pub sent: u64,
     /// FEC packets that found no path in time.
     pub dropped: u64,
-    /// Packets left unprotected, because no path would carry their FEC packet.
+    /// Packets left unprotected because no path would carry their FEC packet.
     pub too_large: u64,
     /// FEC packets that arrived.
     pub received: u64,
     /// Packets restored from others.
     pub restored: u64,
-    /// Packets kept now: FEC packets, and packets that they may need.
+    /// Packets kept now: FEC packets, and the packets that they may need.
     pub held: u64,
 }
 
@@ -96,7 +96,7 @@ pub struct StreamsStatus {
     pub open: usize,
     /// Bytes of all streams that wait to be sent for the first time.
     pub backlog: u64,
-    /// Counts since the session opened.
+    /// Counters since the session opened.
     pub stats: dccp_streams::Stats,
 }
 
@@ -114,22 +114,22 @@ pub struct PathStatus {
     pub route: Route,
     /// DCCP ports.
     pub ports: Ports,
-    /// (this end's, the peer's), once negotiated.
+    /// CCIDs of this end's and of the peer's sending half, once negotiated.
     pub ccids: Option<(u8, u8)>,
     /// Largest IP packet of the path, bytes, as far as known.
     pub mtu: u16,
-    /// Largest payload. In PARTOPEN the largest packets wait until the connection is open.
+    /// Largest payload. In PARTOPEN, packets with the largest payloads wait until the connection is open.
     pub max_payload: usize,
     /// This end's sending half, once it exists.
     pub tx: Option<TxView>,
     /// The connection's counters.
     pub stats: ConnectionStats,
-    /// Name for policy rules, at both ends.
+    /// Name of the path for policy rules, at both ends.
     pub name: PathName,
     /// When a packet last arrived, or when the path opened.
     pub heard: Time,
     /// When the peer last acknowledged a newer packet, or when the path opened.
     pub answered: Time,
-    /// If an answer is overdue, when the first packet without an answer left.
+    /// When the first unanswered packet left, if its answer is overdue.
     pub unanswered_since: Option<Time>,
 }

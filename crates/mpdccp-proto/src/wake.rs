@@ -10,7 +10,7 @@ pub enum Wake {
     Listen,
     /// The limit on all sessions allows more data.
     Turn,
-    /// The wait for a hole ends, or held packets are released.
+    /// The time of a hole is over, or held packets must be released.
     Reorder,
     /// The streams acknowledge data, or an acknowledgement is overdue.
     Streams,
@@ -26,11 +26,11 @@ pub enum Wake {
     Backlog,
     /// A path needs a probe, or was silent for too long.
     Probe,
-    /// An opening or closing connection is given up.
+    /// The wait for a connection that opens or closes is over.
     Patience,
     /// A path is retried.
     Connect,
-    /// The first path is given up for the next.
+    /// The client gives up the first path for the next one.
     FirstAttempt,
     /// An unconfirmed option is sent again.
     Confirm,

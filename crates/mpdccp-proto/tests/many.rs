@@ -16,14 +16,14 @@ use std::collections::BTreeMap;
 static ALLOCATIONS: &StatsAlloc<System> = &INSTRUMENTED_SYSTEM;
 
 const CONNECTIONS: u16 = 3_000;
-/// Datagrams of each connection, 100 ms apart.
+/// Number of datagrams of each connection, sent 100 ms apart.
 const EACH: u32 = 5;
-/// Bytes that both ends of a connection may hold together while it is open, and after its end.
+/// Maximum number of bytes that both ends of a connection hold together while it is open, and after its end.
 const MOST_OPEN: usize = 64 << 10;
 const MOST_ENDED: usize = 2 << 10;
 
-/// All are served, even next to a greedy one; one more is refused; and after their end hardly any memory is
-/// left in use.
+/// All connections are served, even next to a greedy one. One more connection is refused. After their end hardly any
+/// memory is in use.
 #[test]
 fn thousands_at_one_listener_are_all_served() {
     let plain = || SessionConfig { fallback: Fallback::Plain, ..config() };
@@ -43,7 +43,7 @@ fn thousands_at_one_listener_are_all_served() {
     let connect = |net: &mut Net, n: u16| {
         let ports = Ports { local: 10_000 + n, remote: PORT };
         let mut cfg = SessionConfig { multipath: false, ..plain() };
-        // Requests are padded as in mpdccp programs; otherwise the listener would ration its answers.
+        // Requests are padded as in mpdccp programs. Otherwise the listener would limit its answers.
         cfg.connection.least_request = PADDED_REQUEST;
         let session = net.client.connect(net.now, cfg, PathConfig { ports, ..path(0) });
         net.drain();
@@ -66,7 +66,7 @@ fn thousands_at_one_listener_are_all_served() {
     };
     assert!(net.events.iter().any(refused) && net.server.sessions().len() == most);
 
-    // The first is greedy; the others send from time to time.
+    // The first session sends as much as it can; the others send from time to time.
     let greedy = sessions[0];
     for round in 0..EACH {
         for (n, session) in (0u32..).zip(&sessions) {
@@ -90,11 +90,11 @@ fn thousands_at_one_listener_are_all_served() {
     assert_eq!(arrived.len(), most);
     assert!(arrived.values().all(|count| *count == EACH), "{arrived:?}");
     let greedily = net.numbers(Server).iter().filter(|number| **number == u32::MAX).count();
-    assert!(greedily > 20 * EACH as usize, "the first was not greedy: {greedily}");
+    assert!(greedily > 20 * EACH as usize, "the first session sent only {greedily} datagrams");
     net.got.clear();
     net.events = Vec::new();
     let open = held(&mut net);
-    assert!(open < MOST_OPEN, "{open} bytes each");
+    assert!(open < MOST_OPEN, "{open} bytes per open connection");
 
     for session in &sessions {
         net.client.close(net.now, *session);
@@ -104,7 +104,7 @@ fn thousands_at_one_listener_are_all_served() {
     assert_eq!((net.client.sessions().len(), net.server.sessions().len()), (0, 0));
     net.events = Vec::new();
     let ended = held(&mut net);
-    assert!(ended < MOST_ENDED, "{ended} bytes each");
-    println!("{open} bytes each while open, {ended} after");
-    assert!(net.closed_reason(Client).is_none(), "nothing more happens");
+    assert!(ended < MOST_ENDED, "{ended} bytes per ended connection");
+    println!("{open} bytes per connection while open, {ended} after its end");
+    assert!(net.closed_reason(Client).is_none(), "no further session may end");
 }

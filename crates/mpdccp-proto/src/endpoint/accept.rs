@@ -12,12 +12,11 @@ use mpdccp_units::Time;
 use tracing::Span;
 
 /// Maximum number of half-open sessions of a listener. Further Requests are answered without keeping state
-/// (RFC 4340 section 8.1.4), so that a client with a real address can connect during a flood from forged
-/// ones.
+/// (RFC 4340 section 8.1.4). A client with a real address can therefore connect during a flood of forged Requests.
 const MAX_HALF_OPEN: usize = 64;
 
 impl Endpoint {
-    /// A packet that belongs to no connection (RFC 4340 section 8.5 steps 2 and 3).
+    /// Handles a packet that belongs to no connection (RFC 4340 section 8.5 steps 2 and 3).
     pub(super) fn handle_stranger(
         &mut self,
         now: Time,
@@ -47,8 +46,7 @@ impl Endpoint {
                     Err(refusal) => refusal,
                 }
             }
-            // A raw socket sees all DCCP packets of the host; packets for other ports belong to other
-            // programs.
+            // A raw socket receives all DCCP packets of the host. Packets for other ports belong to other programs.
             _ if !known && route.remote.port() == 0 => Refusal::Ignore(Counter::NoConnection),
             // RFC 5595 section 3.3.1.
             PacketType::Request => refuse(ResetCode::ConnectionRefused, Counter::PortNotBound),
@@ -93,7 +91,7 @@ impl Endpoint {
             // RFC 9897 section 3.6: an invalid connection identifier closes the subflow.
             let unknown = refuse(ResetCode::ConnectionRefused, Counter::JoinUnknownCi);
             let id = self.demux.by_ci(ci).ok_or(unknown)?;
-            // A peer joins only its own sessions and learns nothing of others.
+            // A peer may only join its own sessions. It must not learn which other sessions exist.
             let owner = self.sessions.get(&id).map(|entry| entry.session.peer());
             if vouched.is_some() && vouched != owner {
                 return Err(unknown);
@@ -105,8 +103,8 @@ impl Endpoint {
         }
         let peer = self.admit(port, route, vouched)?;
         let Some(listener) = self.listeners.get(&port) else { return Ok(()) };
-        // Half-open sessions do not count against their source, because it may be forged; they take no more
-        // room than open sessions may.
+        // Half-open sessions do not count against their source, because it may be forged. A source may have as many
+        // half-open sessions as open ones.
         let here = listener.sessions.of(source(route.remote.ip()));
         let crowded = listener.is_stranger(vouched)
             && here.half_open + here.open >= listener.cfg.max_sessions_per_source;
@@ -114,7 +112,7 @@ impl Endpoint {
             return self.answer_with_cookie(now, route, peer, question, request);
         }
         let (ci, seed) = (self.fresh_ci(), self.seed());
-        // The session enters RESPOND before the endpoint registers it.
+        // The session enters RESPOND before the endpoint registers the session.
         let span = self.next_span(true);
         let answered = span.in_scope(|| self.respond(now, route, peer, question, request, (ci, seed), &[]));
         let (session, answer) = answered?;
@@ -122,8 +120,8 @@ impl Endpoint {
         Ok(())
     }
 
-    /// Answers a Request and returns the length of the Response. The Response carries no data if it would be
-    /// too long for an unproven address.
+    /// Answers a Request and returns the length of the Response. If the Response would be too long for an unproven
+    /// address, it carries no data.
     #[expect(clippy::too_many_arguments)]
     fn respond(
         &mut self,
@@ -212,7 +210,7 @@ impl Endpoint {
         self.settle(now, id);
     }
 
-    /// Answers a Request and forgets it (RFC 4340 section 8.1.4).
+    /// Answers a Request without keeping state (RFC 4340 section 8.1.4).
     fn answer_with_cookie(
         &mut self,
         now: Time,
@@ -228,8 +226,8 @@ impl Endpoint {
         Ok(())
     }
 
-    /// A client returns its cookie: the session is rebuilt as it was for the answer, and processes the
-    /// packet.
+    /// A client returns its cookie. The session is rebuilt as it was when the Request was answered, and then processes
+    /// the packet.
     fn handle_cookie(
         &mut self,
         now: Time,
@@ -252,12 +250,12 @@ impl Endpoint {
         let _in = span.clone().entered();
         let mut session =
             self.answer(remembered.at, route, peer, &request, (ci, remembered.seed), cookie, false)?;
-        // The Response left long ago.
+        // The client already has the Response, so it is discarded here.
         session.poll_transmit(remembered.at, &mut Nowhere::default());
         if let Some((path, _)) = session.first_connection() {
             session.handle_packet(now, path, ecn, question.len, packet);
         }
-        // The packet acknowledges another Response.
+        // The session does not open if the packet acknowledges another Response.
         if session.state() != SessionState::Open {
             return Err(bad);
         }
@@ -273,7 +271,7 @@ impl Endpoint {
     }
 }
 
-/// Ignore packets that were sent earlier.
+/// A sink that discards packets.
 #[derive(Default)]
 struct Nowhere(Vec<u8>);
 

@@ -16,7 +16,7 @@ use dccp_streams::Streams;
 use mpdccp_units::{Rate, Time};
 
 impl Endpoint {
-    /// Queues one datagram. Never fails: datagrams beyond the queue's bounds are dropped and counted.
+    /// Queues one datagram. Never fails: datagrams beyond the queue's limits are dropped and counted.
     pub fn send(&mut self, now: Time, session: SessionId, data: Vec<u8>, info: PktInfo) {
         let sessions = self.sessions.len();
         if let Some(entry) = self.sessions.get_mut(&session) {
@@ -24,7 +24,7 @@ impl Endpoint {
             if !self.memory.allows(entry.queued, more, sessions) {
                 return self.stats.count(Counter::QueuesFull);
             }
-            // Datagrams that the queue drops or sends are subtracted after the session's turn.
+            // When the queue drops or sends datagrams, they are subtracted after the session's turn.
             let queued = entry.queued + more;
             self.memory.change(&mut entry.queued, queued);
             entry.session.send(now, data, info);
@@ -43,15 +43,15 @@ impl Endpoint {
         self.with(now, session, |s| s.send_private(bytes)).unwrap_or(false)
     }
 
-    /// Queues a packet of padding, as large as options can make it, to probe the capacity of the paths. An
-    /// mpdccp peer drops it; in a plain session other implementations may deliver it as an empty datagram.
+    /// Queues a packet of padding, as large as options can make it, to probe the capacity of the paths. An mpdccp peer
+    /// drops the packet. In a plain session, other implementations may deliver an empty datagram.
     pub fn pad(&mut self, now: Time, session: SessionId) {
         self.with(now, session, |s| s.pad(now));
     }
 
-    /// Joins another path to a session; `None` if there is no such session, or if it is a server's session
-    /// that is not open. Before the first path is open, the new path waits, or replaces the first path if the
-    /// first does not answer.
+    /// Joins another path to a session. `None` if there is no such session, or if it is a server's session that is not
+    /// open. As long as the first path is not open, the new path waits; if the first path does not answer, the new path
+    /// replaces it.
     pub fn add_path(&mut self, now: Time, session: SessionId, path: PathConfig) -> Option<PathId> {
         self.with(now, session, |s| s.add_path(now, path))?
     }
@@ -66,16 +66,15 @@ impl Endpoint {
         self.with(now, session, |s| s.set_prio(now, path, prio));
     }
 
-    /// Limits the rate of a path, in bits of IP packets with data; `None` for no limit. Other paths take the
-    /// excess, and the rest waits in the queue.
+    /// Limits the rate of a path, in bits of IP packets with data; `None` for no limit. Other paths take the excess,
+    /// and the remainder waits in the queue.
     pub fn cap_path(&mut self, now: Time, session: SessionId, path: PathId, rate: Option<Rate>) {
         self.with(now, session, |s| s.cap_path(path, rate));
     }
 
-    /// Makes a path carefully resume (RFC 9959) with the capacity that an earlier path measured
+    /// Makes a path resume carefully (RFC 9959) with the capacity that an earlier path measured
     /// ([`TxView::capacity`](dccp_proto::ccid::TxView)), jumping by at most `max_jump` bytes: see
-    /// [`Connection::resume`](dccp_proto::Connection::resume). Best called at
-    /// [`PathUp`](crate::SessionEvent::PathUp).
+    /// [`Connection::resume`](dccp_proto::Connection::resume). Call it at [`PathUp`](crate::SessionEvent::PathUp).
     pub fn resume(&mut self, now: Time, session: SessionId, path: PathId, saved: &Remembered, max_jump: u64) {
         self.with(now, session, |s| s.resume(path, saved, max_jump));
     }
@@ -91,10 +90,9 @@ impl Endpoint {
         self.total_cap.set(rate);
     }
 
-    /// Bounds the bytes of packets that wait in the queues of all sessions, or in reordering buffers (default
-    /// 256 MiB). When the bound is reached, a session that holds more than an equal share accepts nothing
-    /// more (counted: `queues_full`) and holds nothing back (`held_beyond_memory`); the others can still fill
-    /// their share.
+    /// Limits the bytes of packets that wait in the queues of all sessions or in reordering buffers (default 256 MiB).
+    /// When the limit is reached, a session that holds more than an equal share accepts no more packets (counted:
+    /// `queues_full`) and holds none back (`held_beyond_memory`). The others can still fill their share.
     pub fn bound_queues(&mut self, bytes: u64) {
         self.memory.bound(bytes);
     }
@@ -109,7 +107,7 @@ impl Endpoint {
         self.with(now, session, |s| s.set_policy(now, policy));
     }
 
-    /// Names a path for the rules, if the peer did not.
+    /// Names a path for the rules, if the peer did not name it.
     pub fn name_path(&mut self, now: Time, session: SessionId, path: PathId, name: PathName) {
         self.with(now, session, |s| s.name_path(path, name));
     }
@@ -120,8 +118,8 @@ impl Endpoint {
         self.with(now, session, |s| s.set_ccid(ccid)).unwrap_or(false)
     }
 
-    /// Sets whether the application falls behind. While it does, all Acks tell the peer, which does not
-    /// increase its rate (RFC 4340 section 11.6).
+    /// Sets whether the application falls behind. While it does, all Acks say so, and the peer does not increase its
+    /// rate (RFC 4340 section 11.6).
     pub fn set_slow_receiver(&mut self, now: Time, session: SessionId, slow: bool) {
         self.with(now, session, |s| s.open_connections().for_each(|conn| conn.set_slow_receiver(slow)));
     }
@@ -137,27 +135,25 @@ impl Endpoint {
         self.with(now, session, |s| s.set_mtu(now, path, mtu));
     }
 
-    /// The largest datagram that could replace this one. `None` if no path is up for it, or if there is no
+    /// The largest datagram that could replace this one. `None` if no path that may carry it is up, or if there is no
     /// such session.
     pub fn room(&self, now: Time, session: SessionId, info: &PktInfo, data: &[u8]) -> Option<Room> {
         self.sessions.get(&session)?.session.room(now, info, data)
     }
 
-    /// Whether each path that is up is known to carry packets of its MTU: a probe was answered, and no newer
-    /// packets of this size seem to get lost. False if there is no such session.
+    /// Whether every path that is up is known to carry packets of its MTU. A path is known to if a probe was answered
+    /// and no newer packets of this size seem to get lost. False if there is no such session.
     pub fn sizes_are_known(&self, session: SessionId) -> bool {
         self.sessions.get(&session).is_some_and(|s| s.session.sizes_are_known())
     }
 
-    /// Reports that this host can send IP packets of this size on a path; see
-    /// [`dccp_proto::Connection::try_mtu`].
+    /// Reports that this host can send IP packets of `most` bytes on a path; see [`dccp_proto::Connection::try_mtu`].
     pub fn try_mtu(&mut self, now: Time, session: SessionId, path: PathId, most: u16) {
         self.with(now, session, |s| s.try_mtu(now, path, most));
     }
 
-    /// Advertises another address of this host to the peer (MP_ADDADDR); without a port, the port of the
-    /// advertising subflow counts. Returns the Address ID. The peer's addresses are in
-    /// [`SessionStatus::peer_addresses`].
+    /// Advertises another address of this host to the peer (MP_ADDADDR). Without a port, the port of the advertising
+    /// subflow applies. Returns the Address ID. The peer's addresses are in [`SessionStatus::peer_addresses`].
     pub fn advertise(
         &mut self,
         now: Time,
@@ -189,15 +185,15 @@ impl Endpoint {
         self.with(now, session, |s| s.abort(text));
     }
 
-    /// A path leads to another place now: its congestion state is reset (RFC 4340 section 10.5).
+    /// Reports that a path now leads to another place. Its congestion state is reset (RFC 4340 section 10.5).
     pub fn change_path(&mut self, now: Time, session: SessionId, path: PathId) {
         self.with(now, session, |s| s.change_path(now, path));
     }
 
-    /// Sends DCCP-Listen (RFC 5596) to a client that will connect from there to a listening port, so that
-    /// NATs and firewalls in front of this end let its Request in. Both ends must learn each other's
-    /// addresses and ports by other means. At most three packets leave. False if nothing listens on
-    /// `ports.local`, or if too many clients are expected.
+    /// Sends DCCP-Listen (RFC 5596) to a client that will connect over `route` to a listening port, so that NATs and
+    /// firewalls in front of this end let its Request in. The ends must learn each other's addresses and ports by other
+    /// means. At most three packets leave. False if nothing listens on `ports.local`, or if too many clients are
+    /// expected.
     pub fn send_listen(&mut self, now: Time, route: Route, ports: Ports) -> bool {
         let Some(listener) = self.listeners.get(&ports.local) else { return false };
         let service_code = listener.cfg.session.connection.service_code;
@@ -209,9 +205,9 @@ impl Endpoint {
         true
     }
 
-    /// Opens, reads and writes the session's byte streams; [`crate::SessionEvent::Stream`] reports their
-    /// events. `None` if the peer has no streams, or if the session is not open. When the session ends, its
-    /// streams end without an event that says whether they were complete.
+    /// Opens, reads and writes the session's byte streams; [`crate::SessionEvent::Stream`] reports their events. `None`
+    /// if the peer does not support streams, or if the session is not open. When the session ends, its streams end too.
+    /// No event then says whether they were complete.
     pub fn streams<T>(
         &mut self,
         now: Time,
@@ -221,8 +217,8 @@ impl Endpoint {
         self.with(now, session, |s| s.with_streams(now, act)).flatten()
     }
 
-    /// Reads the data that had arrived on the streams of a session that is ending, until its end was
-    /// reported; nothing is sent any more.
+    /// Reads data that had arrived on the streams of a session that is ending. Possible until the end was reported.
+    /// Nothing is sent any more.
     pub fn unread_streams<T>(
         &mut self,
         session: SessionId,
@@ -236,14 +232,14 @@ impl Endpoint {
         self.sessions.get(&session).map(|entry| entry.session.status(now))
     }
 
-    /// Whether a session that is not open yet has received an answer: on a long path it then opens a round
-    /// trip later.
+    /// Whether a session that is not open yet has received an answer. On a long path, the session opens only a round
+    /// trip after the answer.
     pub fn is_answered(&self, session: SessionId) -> bool {
         self.sessions.get(&session).is_some_and(|entry| entry.session.is_answered())
     }
 
-    /// Opens a client's session over this path: the caller knows that the server answers there. Ignored once the
-    /// server has answered the session's Request.
+    /// Opens a client's session over this path, because the caller knows that the server answers there. Ignored once
+    /// the server has answered the session's Request.
     pub fn connect_over(&mut self, now: Time, session: SessionId, path: PathId) {
         self.with(now, session, |s| s.connect_over(now, path));
     }
@@ -263,7 +259,7 @@ impl Endpoint {
         self.sessions.keys().copied().collect()
     }
 
-    /// The host at `remote` reported that nothing listens there, for a packet from this socket: connections
+    /// The host at `remote` reported that nothing listens there, in answer to a packet from this socket. Connections
     /// being opened to it fail at once. Open connections stay, because the report may be forged.
     pub fn on_refused(&mut self, now: Time, socket: u32, remote: SocketAddr) {
         let to: Vec<_> = self.demux.toward(socket, remote).collect();
@@ -272,12 +268,12 @@ impl Endpoint {
         }
     }
 
-    /// The paths that go over a socket to `remote`.
+    /// The paths that use a socket and lead to `remote`.
     pub fn paths_over(&self, socket: u32, remote: SocketAddr) -> Vec<(SessionId, PathId)> {
         self.demux.over(socket).filter(|(route, _)| route.remote == remote).map(|(_, owner)| owner).collect()
     }
 
-    /// Packets that belong to no connection.
+    /// Counters of packets that belong to no connection.
     pub fn stats(&self) -> &EndpointStats {
         &self.stats
     }

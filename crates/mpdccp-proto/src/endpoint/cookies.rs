@@ -10,28 +10,28 @@ use hmac::{Hmac, Mac};
 use mpdccp_units::{Duration, Time};
 use sha2::Sha256;
 
-/// Lifetime of a cookie: a client in PARTOPEN repeats its Ack after 200 ms, 400 ms, ..., and some of the Acks
-/// may be lost.
+/// Lifetime of a cookie. A client in PARTOPEN repeats its Ack after 200 ms, 400 ms, ..., and some of these Acks may be
+/// lost.
 const LIFE: Duration = Duration::from_secs(30);
 /// Longest value of an Init Cookie option, bytes.
 const MAX_LEN: usize = 253;
 const TAG: usize = 16;
-/// Time, Sequence Number, Service Code.
+/// Bytes of time, Sequence Number and Service Code.
 const FIXED: usize = 8 + 8 + 4;
 
-/// Makes and opens cookies. A cookie contains the time, and the number, Service Code and options of a
-/// Request, with a tag over these and the Request's source. A seed derived from the same values determines
-/// the rest of the answer.
+/// Creates and opens cookies. A cookie contains the time, and the Sequence Number, Service Code and options of a
+/// Request. A tag covers these values and the Request's source. A seed derived from the same values determines
+/// everything else in the answer.
 #[derive(Debug)]
 pub(super) struct Cookies {
     secret: [u8; 32],
 }
 
-/// A Request that was answered and forgotten.
+/// A Request that was answered without keeping state.
 pub(super) struct Remembered {
-    /// Arrival time.
+    /// Arrival time of the Request.
     pub(super) at: Time,
-    /// The packet without its data.
+    /// The Request without its data.
     pub(super) request: Vec<u8>,
     pub(super) seed: [u8; 32],
 }

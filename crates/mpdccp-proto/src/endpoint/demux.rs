@@ -7,10 +7,10 @@ use dccp_wire::Header;
 use mpdccp_units::{Duration, Time};
 use rand_core::RngCore;
 
-/// Ports for private use (RFC 6335 section 6), for clients.
+/// Ports that clients use: those for private use (RFC 6335 section 6).
 const EPHEMERAL: core::ops::Range<u16> = 49_152..65_535;
 
-/// Maximum number of connections in TIMEWAIT; beyond this number, the oldest ends early.
+/// Maximum number of connections in TIMEWAIT. Beyond this number, TIMEWAIT of the oldest ends early.
 const MAX_TIME_WAIT: usize = 16_384;
 
 /// Finds the connection of a packet: by socket, addresses and DCCP ports, or by connection identifier.
@@ -18,7 +18,7 @@ const MAX_TIME_WAIT: usize = 16_384;
 pub(super) struct Demux {
     connections: BTreeMap<(Route, Ports), (SessionId, PathId)>,
     identifiers: BTreeMap<u32, SessionId>,
-    /// Connections in TIMEWAIT, which have no other state, with the end of TIMEWAIT.
+    /// Connections in TIMEWAIT, which have no other state, each with the end of its TIMEWAIT.
     waiting: BTreeMap<(Route, Ports), Time>,
     /// The same connections, by the end of TIMEWAIT.
     wait_ends: VecDeque<(Time, (Route, Ports))>,
@@ -42,7 +42,7 @@ impl Demux {
         self.wait_ends.push_back((end, key));
     }
 
-    /// Whether there is a connection in TIMEWAIT.
+    /// Whether this connection is in TIMEWAIT.
     pub(super) fn waits(&self, now: Time, route: &Route, ports: Ports) -> bool {
         self.waiting.get(&(*route, ports)).is_some_and(|&end| now < end)
     }
@@ -50,11 +50,11 @@ impl Demux {
     pub(super) fn find(&self, route: &Route, header: &Header) -> Option<(SessionId, PathId)> {
         let ports = Ports { local: header.dst_port, remote: header.src_port };
         let exact = self.connections.get(&(*route, ports));
-        // A connection whose local address was left to the system accepts packets to any address.
+        // A connection whose local address is chosen by the system accepts packets to any address.
         exact.or_else(|| self.connections.get(&(Route { local: None, ..*route }, ports))).copied()
     }
 
-    /// The wanted ports, with another local port if it is 0, in use, or in TIMEWAIT.
+    /// The wanted ports. The local port is replaced if it is 0, in use, or in TIMEWAIT.
     pub(super) fn free_ports(
         &self,
         now: Time,
@@ -63,7 +63,8 @@ impl Demux {
         rng: &mut impl RngCore,
     ) -> Ports {
         let mut ports = wanted;
-        // Enough tries unless nearly all ports are in use; then the connection replaces another.
+        // The number of tries is enough unless nearly all ports are in use. In that case the connection replaces
+        // another one.
         for _ in 0..EPHEMERAL.len() {
             let taken = self.connections.contains_key(&(*route, ports)) || self.waits(now, route, ports);
             if ports.local != 0 && !taken {
@@ -86,8 +87,8 @@ impl Demux {
             .map(|((route, _), owner)| (route, *owner))
     }
 
-    /// The connections that this end opened from a socket to a destination; incoming connections also have a
-    /// local address.
+    /// The connections that this end opened from a socket to a destination. Incoming connections are not among them:
+    /// they also have a local address.
     pub(super) fn toward(
         &self,
         socket: u32,

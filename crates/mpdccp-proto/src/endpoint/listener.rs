@@ -8,7 +8,7 @@ use dccp_proto::Route;
 #[derive(Debug)]
 pub(super) struct Listener {
     pub(super) cfg: ListenConfig,
-    /// Numbers of the listed peers.
+    /// Numbers of the peers in [`ListenConfig::peers`].
     pub(super) numbers: BTreeSet<u32>,
     /// Peers allowed from one address, and from anywhere: the first matching filter, with its position.
     pub(super) from: BTreeMap<IpAddr, (usize, u32)>,
@@ -17,7 +17,7 @@ pub(super) struct Listener {
 }
 
 impl Listener {
-    /// Sessions of an earlier listener on the same port count towards the limits of the new one.
+    /// Creates a listener. Sessions of an earlier listener on the same port count towards its limits.
     pub(super) fn new(cfg: ListenConfig, sessions: Occupancy) -> Listener {
         let numbers = cfg.peers.iter().map(|p| p.id).collect();
         let (mut from, mut anywhere) = (BTreeMap::new(), None);
@@ -37,7 +37,7 @@ impl Listener {
         *self = Listener::new(cfg, core::mem::take(&mut self.sessions));
     }
 
-    /// Counts a half-open session as open once it opens.
+    /// Moves a half-open session to the open ones once it opens.
     pub(super) fn follow(&mut self, source: IpAddr, opened: &mut bool, state: SessionState) {
         if !*opened && matches!(state, SessionState::Open | SessionState::Closing) {
             *opened = true;
@@ -50,7 +50,7 @@ impl Listener {
         self.sessions.change(source, opened, false);
     }
 
-    /// The filter that lets a peer in.
+    /// The filter that admits a peer from this address.
     pub(super) fn peer(&self, remote: IpAddr) -> Option<u32> {
         let by_address = self.from.get(&remote.to_canonical()).copied();
         by_address.into_iter().chain(self.anywhere).min().map(|(_, id)| id)
@@ -61,8 +61,8 @@ impl Listener {
         vouched.is_none_or(|peer| !self.numbers.contains(&peer))
     }
 
-    /// How many sessions one source may have now: the limit shrinks in proportion to the free sessions, so
-    /// that some stay free even if many sources reach it.
+    /// How many sessions one source may have now. The limit shrinks in proportion to the free sessions, so that some
+    /// stay free even if many sources reach the limit.
     pub(super) fn share_of_source(&self) -> usize {
         let (all, each) = (self.cfg.max_sessions, self.cfg.max_sessions_per_source);
         if each >= all {

@@ -1,11 +1,11 @@
-//! Bound on the bytes in the queues and reordering buffers of all sessions. When it is reached, sessions with
-//! more than an equal share accept nothing more, and the others can still fill their share. So the total is
-//! at most twice the bound, and no session is starved.
+//! Limits the bytes in the queues and reordering buffers of all sessions. When the limit is reached, a session with
+//! more than an equal share accepts nothing more, and the others can still fill their share. The total is therefore at
+//! most twice the limit, and no session is starved.
 
-/// Default bound, bytes of packets.
+/// Default limit, bytes of packets.
 const MOST: u64 = 256 << 20;
 
-/// The bound on all sessions, and the bytes that they hold now.
+/// The limit for all sessions, and the bytes that they hold now.
 #[derive(Debug)]
 pub(super) struct Memory {
     most: u64,

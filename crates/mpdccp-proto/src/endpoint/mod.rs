@@ -41,7 +41,7 @@ use tracing::Span;
 #[derive(Clone, Debug, Default)]
 #[non_exhaustive]
 pub struct EndpointStats {
-    /// How often each occurred.
+    /// How often each counter occurred.
     pub counters: Counters,
     /// Source of the last refused Request, and the reason.
     pub refused: Option<(SocketAddr, Counter)>,
@@ -56,29 +56,29 @@ impl EndpointStats {
 #[derive(Debug)]
 struct Entry {
     session: Session,
-    /// Its entry in [`Endpoint::timers`], and the reason.
+    /// The session's entry in [`Endpoint::timers`], and the reason.
     armed: Option<(Time, Wake)>,
-    /// Needs [`Endpoint::poll_transmit`].
+    /// Whether the session needs [`Endpoint::poll_transmit`].
     dirty: bool,
-    /// Waits for its turn to send.
+    /// Whether the session waits for its turn to send.
     waiting: bool,
-    /// Has datagrams for [`Endpoint::poll_deliver`].
+    /// Whether the session has datagrams for [`Endpoint::poll_deliver`].
     ready: bool,
-    /// Port of the listener that accepted it, and the source that it counts for.
+    /// Port of the listener that accepted the session, and the source that the session counts for.
     listener: Option<(u16, IpAddr)>,
-    /// Its listener counts it as open, no longer as half open.
+    /// Whether the listener counts the session as open, no longer as half open.
     opened: bool,
-    /// Length of the Response, while it may be repeated.
+    /// Length of the Response, as long as it may be repeated.
     answer: usize,
-    /// Number of its events in [`Endpoint::events`].
+    /// Number of the session's events in [`Endpoint::events`].
     untold: usize,
-    /// Span of its `tracing` events.
+    /// Span of the session's `tracing` events.
     span: Span,
-    /// Bytes in its queues, as counted in [`Endpoint::memory`].
+    /// Bytes in the session's queues, as counted in [`Endpoint::memory`].
     queued: u64,
 }
 
-/// Maximum number of pending events; further application options are dropped.
+/// Maximum number of pending events. Beyond it, options of the peer's application are dropped.
 const MAX_EVENTS: usize = 1024;
 
 /// All sessions of one thread, and their interface.
@@ -99,18 +99,18 @@ pub struct Endpoint {
     groups: Groups,
     /// Lent to each session during its turn, like the groups.
     blocks: Blocks,
-    /// First byte of connection identifiers.
+    /// First byte of new connection identifiers.
     shard: Option<u8>,
     timers: BTreeSet<(Time, SessionId)>,
     dirty: Vec<SessionId>,
-    /// Rate limit for all sessions.
+    /// Rate limit of all sessions together.
     total_cap: TotalCap,
-    /// Bound on the memory of all sessions.
+    /// Memory limit of all sessions together.
     memory: Memory,
     /// Sessions that may have datagrams for the application.
     ready: VecDeque<SessionId>,
     events: VecDeque<(SessionId, SessionEvent)>,
-    /// The session whose end was reported last: its status can still be read.
+    /// The session whose end was reported last. Its status can still be read.
     closed: Option<SessionId>,
     strangers: Strangers,
     rendezvous: Rendezvous,
@@ -120,11 +120,11 @@ pub struct Endpoint {
 }
 
 impl Endpoint {
-    /// An endpoint without sessions. `seed` must come from the system's randomness outside simulations: keys
-    /// and nonces derive from it.
+    /// Creates an endpoint without sessions. Outside simulations, `seed` must come from the system's randomness,
+    /// because keys and nonces derive from it.
     pub fn new(seed: [u8; 32]) -> Endpoint {
         let mut rng = ChaCha20Rng::from_seed(seed);
-        // A separate stream, so that the other numbers stay the same.
+        // Use a separate random stream, so that other random numbers do not change.
         rng.set_stream(1);
         let mut secret = [0; 32];
         rng.fill_bytes(&mut secret);
@@ -158,7 +158,7 @@ impl Endpoint {
         self.shard = Some(shard);
     }
 
-    /// Accepts sessions on a DCCP port; on a port that listens already, the settings apply to new sessions.
+    /// Accepts sessions on a DCCP port. If the port listens already, the settings apply to new sessions.
     pub fn listen(&mut self, cfg: ListenConfig) {
         match self.listeners.get_mut(&cfg.port) {
             Some(listener) => listener.change(cfg),
@@ -179,7 +179,7 @@ impl Endpoint {
         self.listeners.remove(&port);
     }
 
-    /// Key for [`crate::PktInfo::of_ip`] of packets to be sent.
+    /// Key for [`crate::PktInfo::of_ip`], to describe packets to be sent.
     pub fn flow_key(&self) -> FlowKey {
         self.flow_key
     }
@@ -200,9 +200,9 @@ impl Endpoint {
         self.handle_from(now, route, None, ecn, len, bytes);
     }
 
-    /// Like [`handle_datagram`](Self::handle_datagram), on a route whose encapsulation authenticates the
-    /// peer, by its number in [`ListenConfig::peers`]: only that peer's sessions are opened and joined over
-    /// it, from any address.
+    /// Like [`handle_datagram`](Self::handle_datagram), on a route whose encapsulation authenticates the peer. `peer`
+    /// is its number in [`ListenConfig::peers`]. Over this route only that peer can open and join sessions, from any
+    /// address.
     pub fn handle_peer(&mut self, now: Time, route: &Route, peer: u32, ecn: Ecn, len: u32, bytes: &[u8]) {
         self.handle_from(now, route, Some(peer), ecn, len, bytes);
     }
@@ -254,18 +254,18 @@ impl Endpoint {
         listen.into_iter().chain(turn).chain(timer).min_by_key(|(at, _)| *at)
     }
 
-    /// Writes everything that may leave now into `sink`. Sessions take turns of a bounded number of packets;
-    /// if more could leave, [`poll_timeout`](Self::poll_timeout) is due at once.
+    /// Writes everything that may leave now into `sink`. Sessions take turns with a limited number of packets. If more
+    /// could leave, [`poll_timeout`](Self::poll_timeout) is due at once.
     pub fn poll_transmit(&mut self, now: Time, sink: &mut dyn Sink) {
         self.strangers.transmit(sink);
         self.rendezvous.transmit(now, sink);
         let mut dirty = core::mem::take(&mut self.dirty);
-        // With a limit on all sessions, data is sent in turns afterwards.
+        // If all sessions share a rate limit, data is sent afterwards, in turns.
         let allowance = self.total_cap.is_set().then_some(0);
         for id in dirty.drain(..) {
             self.transmit(now, id, allowance, sink);
         }
-        // Keeps the allocation; nothing was marked meanwhile.
+        // Keep the allocation; no session was marked meanwhile.
         self.dirty = dirty;
         while let Some((id, bytes)) = self.total_cap.turn(now) {
             if let Some(entry) = self.sessions.get_mut(&id) {
@@ -330,14 +330,14 @@ impl Endpoint {
         None
     }
 
-    /// A buffer for a datagram to be sent, with arbitrary contents; reuses that of an earlier datagram if
+    /// A buffer for a datagram to be sent, with arbitrary contents. It reuses the buffer of an earlier datagram if
     /// possible.
     pub fn take_block(&mut self) -> Vec<u8> {
         self.blocks.take()
     }
 
-    /// Returns the buffer of a datagram that [`poll_deliver`](Self::poll_deliver) gave; dropping it instead
-    /// does no harm.
+    /// Returns the buffer of a datagram from [`poll_deliver`](Self::poll_deliver) for reuse. Dropping the buffer
+    /// instead does no harm.
     pub fn put_block(&mut self, block: Vec<u8>) {
         self.blocks.put(block);
     }
@@ -361,7 +361,7 @@ impl Endpoint {
         seed
     }
 
-    /// RFC 9897 section 3.2.4: unique among the sessions of this host.
+    /// A new connection identifier, unique among the sessions of this host (RFC 9897 section 3.2.4).
     fn fresh_ci(&mut self) -> u32 {
         loop {
             let random = self.rng.next_u32();
@@ -429,7 +429,8 @@ impl Endpoint {
         }
     }
 
-    /// After any input of a session: updates its addresses, its listener's counts, its events and datagrams.
+    /// Updates everything that depends on a session after an input: its addresses, its listener's counts, its events
+    /// and datagrams.
     fn settle(&mut self, now: Time, id: SessionId) {
         let Some(entry) = self.sessions.get_mut(&id) else { return };
         if !core::mem::replace(&mut entry.dirty, true) {
@@ -462,7 +463,7 @@ impl Endpoint {
     fn gather(&mut self, id: SessionId) {
         let Some(entry) = self.sessions.get_mut(&id) else { return };
         while let Some(event) = entry.session.poll_event() {
-            // Unlike other events, the peer can send any number of these.
+            // The peer can send any number of these events, unlike the others.
             if matches!(event, SessionEvent::Private(..)) && self.events.len() >= MAX_EVENTS {
                 self.stats.count(Counter::MpExpTooMany);
                 continue;

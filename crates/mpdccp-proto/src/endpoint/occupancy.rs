@@ -22,7 +22,7 @@ impl Occupancy {
         self.sources.get(&source).copied().unwrap_or_default()
     }
 
-    /// A session of that source begins or ends.
+    /// Counts a session of that source that begins or ends.
     pub(super) fn change(&mut self, source: IpAddr, opened: bool, begins: bool) {
         let here = self.sources.entry(source).or_default();
         for count in [&mut self.all, here] {
@@ -35,7 +35,7 @@ impl Occupancy {
     }
 }
 
-/// The source that a session counts for: an IPv4 address, or the first 64 bits of an IPv6 address, the least
+/// The source that a session counts for: an IPv4 address, or the first 64 bits of an IPv6 address, the smallest block
 /// that one host owns.
 pub(super) fn source(remote: IpAddr) -> IpAddr {
     match remote.to_canonical() {

@@ -7,9 +7,9 @@ use mpdccp_units::{Duration, Time};
 
 /// Interval between Listens (RFC 5596 section 2.2.2).
 const INTERVAL: Duration = Duration::from_millis(200);
-/// Number of Listens: the first and at most two repetitions (RFC 5596 section 2.2.2).
+/// Number of Listens to a client: the first and at most two repetitions (RFC 5596 section 2.2.2).
 pub(super) const COPIES: u8 = 3;
-/// Maximum number of clients expected at a time.
+/// Maximum number of clients that are expected at a time.
 pub(super) const MAX_EXPECTED: usize = 1024;
 
 /// A client that the listener has invited (state INVITED of RFC 5596).
@@ -24,7 +24,7 @@ pub(super) struct Expected {
 }
 
 impl Expected {
-    /// RFC 5596 section 2.2.1: number, CCVal and coverage are zero; no options, no data.
+    /// A Listen: sequence number, CCVal and coverage are zero; no options, no data (RFC 5596 section 2.2.1).
     fn packet(&self) -> Header {
         Header {
             src_port: self.ports.local,
@@ -41,7 +41,7 @@ impl Expected {
     }
 }
 
-/// Clients whose Request has not arrived.
+/// Invited clients whose Request has not arrived.
 #[derive(Debug, Default)]
 pub(super) struct Rendezvous(pub(super) Vec<Expected>);
 

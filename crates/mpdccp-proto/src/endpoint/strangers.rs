@@ -7,26 +7,27 @@ use dccp_proto::{Ecn, Route, Sink, refuse};
 use dccp_wire::{Packet, PacketType, Reset};
 use mpdccp_units::{Duration, Time};
 
-/// Period of the limits below.
+/// Period to which the limits below apply.
 const PERIOD: Duration = Duration::from_secs(1);
-/// Maximum number of Resets per [`Kind`] and period. RFC 4340 section 8.1.3 asks for a rate limit and
-/// suggests 1024 a second. After a restart, thousands of peers should learn soon that this host forgot them.
+/// Maximum number of Resets per [`Kind`] and period. RFC 4340 section 8.1.3 requires a rate limit and suggests 1024 a
+/// second. The limit is larger, because after a restart thousands of peers should learn soon that this host forgot
+/// them.
 const MAX_RESETS: u32 = 8_192;
-/// Maximum number of Resets to one address, which may have many peers behind it.
+/// Maximum number of Resets to one address, which many peers may share.
 const MAX_TO_ADDRESS: u32 = 1_024;
 /// Maximum number of Resets to one address and port.
 const MAX_TO_PORT: u32 = 16;
 
-/// An answer to a peer with an unproven address has at most this many times the bytes of its question, as IP
-/// packets.
+/// An answer to a peer with an unproven address may have at most this many times the bytes of its question, counted as
+/// IP packets.
 const MOST_PER_BYTE: u64 = 3;
-/// Bytes per second, and burst, by which all answers together may exceed their questions. Without padding a
-/// Request, such as Linux's, is shorter than its Response; this allowance lets such clients connect without
-/// enabling amplification.
+/// Bytes per second, and burst, by which all answers together may exceed their questions. A Request without padding,
+/// such as Linux's, is shorter than its Response. This allowance lets such clients connect without enabling
+/// amplification.
 const EXCESS: u64 = 128 << 10;
 
-/// A packet without a connection: its length as an IP packet, the headers around the DCCP packet (which an
-/// answer has too), and whether the encapsulation proves its address.
+/// A packet without a connection: its length as an IP packet, the length of the headers around the DCCP packet (which
+/// an answer also has), and whether the encapsulation proves its address.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Question {
     pub(super) len: u32,
@@ -34,8 +35,8 @@ pub(super) struct Question {
     pub(super) proven: bool,
 }
 
-/// The type of packet answered: a flood of Requests must not use up the Resets for the peers of a restarted
-/// host.
+/// The type of packet answered. Each type has its own budget, so that a flood of Requests does not use up the Resets
+/// for the peers of a restarted host.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Kind {
     Request,
@@ -51,8 +52,8 @@ struct Budget {
 }
 
 impl Budget {
-    /// Takes one Reset from the budget; false if none is left for this peer. The tables have at most one
-    /// entry per Reset.
+    /// Takes one Reset from the budget. False if none is left for this peer. The tables have at most one entry per
+    /// Reset.
     fn take(&mut self, remote: SocketAddr) -> bool {
         if self.all >= MAX_RESETS {
             return false;
@@ -76,7 +77,7 @@ impl Budget {
 #[derive(Debug)]
 pub(super) struct Strangers {
     waiting: VecDeque<(Route, Vec<u8>)>,
-    /// Bytes of [`EXCESS`] left, and the time of the last update.
+    /// Number of bytes of [`EXCESS`] left, and the time of the last update.
     excess: (u64, Time),
     period: Time,
     budgets: [Budget; 2],
@@ -104,7 +105,7 @@ impl Default for Strangers {
 }
 
 impl Strangers {
-    /// Whether an answer whose DCCP packet has this many bytes may be sent.
+    /// Whether an answer of `answer` bytes of DCCP packet may be sent.
     pub(super) fn may_answer(&mut self, now: Time, question: Question, answer: usize) -> bool {
         if question.proven {
             return true;
@@ -120,15 +121,15 @@ impl Strangers {
         may
     }
 
-    /// Queues the answer that `write` writes, and returns its length. `None` if the queue is full or the
-    /// answer is not allowed.
+    /// Queues the answer that `write` writes, and returns its length. `None` if the queue is full or the answer is not
+    /// allowed.
     pub(super) fn answer_with(
         &mut self,
         now: Time,
         question: Question,
         write: impl FnOnce(&mut Keep<'_>),
     ) -> Option<usize> {
-        // Bound the answers that wait to be fetched, too.
+        // The number of answers that wait to be fetched is limited as well.
         if self.waiting.len() >= MAX_RESETS as usize {
             return None;
         }
@@ -142,7 +143,7 @@ impl Strangers {
         may.then_some(len)
     }
 
-    /// Answers with a Reset; false if the limit is reached.
+    /// Answers with a Reset. False if the limit is reached.
     pub(super) fn answer(
         &mut self,
         now: Time,

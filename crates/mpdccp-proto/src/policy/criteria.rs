@@ -5,15 +5,15 @@ use alloc::vec::Vec;
 use core::net::IpAddr;
 use core::ops::RangeInclusive;
 
-/// Criteria of a rule: a packet must match one entry of each list that is not empty. Without entries, every
-/// packet matches.
+/// Criteria of a rule. For each list that is not empty, a packet must match one of its entries. With all lists empty,
+/// every packet matches.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Criteria {
     /// DSCP.
     pub dscp: Vec<u8>,
-    /// IP protocol; for IPv6 the first next header.
+    /// IP protocol number; for IPv6 that of the first next header.
     pub protocols: Vec<u8>,
-    /// Port at either end. Only first fragments have ports.
+    /// Port at either end. Of fragments, only the first has ports.
     pub ports: Vec<RangeInclusive<u16>>,
     /// Network of either end.
     pub networks: Vec<Network>,
@@ -29,7 +29,7 @@ pub struct Network {
 }
 
 impl Network {
-    /// Whether an address belongs to it.
+    /// Whether the network contains an address.
     pub fn contains(&self, address: IpAddr) -> bool {
         let bits = |ip: IpAddr| match ip {
             IpAddr::V4(ip) => (u128::from(u32::from(ip)) << 96, 32),
@@ -134,7 +134,7 @@ mod tests {
             assert!(fits(&yes, &call), "{yes:?}");
             assert!(!fits(&no, &call), "{no:?}");
             let both = Criteria { dscp: vec![10], ..yes };
-            assert!(!fits(&both, &call), "all of them");
+            assert!(!fits(&both, &call), "all criteria must match");
         }
     }
 
@@ -147,13 +147,13 @@ mod tests {
         let mut icmp = call();
         icmp[9] = 1;
         assert!(!fits(&ports, &icmp));
-        assert!(!fits(&ports, &call()[..22]), "cut off");
+        assert!(!fits(&ports, &call()[..22]), "a packet without its ports must not match");
         let mut v6 = vec![0x60, 0, 0, 0, 0, 8, 17, 64];
         v6.extend([0x20; 16].iter().chain(&[0x30; 16]));
         v6.extend(&call()[20..]);
         assert!(fits(&ports, &v6));
         let net = |a: &str, prefix| Criteria { networks: vec![net(a, prefix)], ..Criteria::default() };
         assert!(fits(&net("2020::", 16), &v6) && !fits(&net("2021::", 16), &v6));
-        assert!(!ports.fit(&PktInfo::default(), &call()), "said to be no IP packet");
+        assert!(!ports.fit(&PktInfo::default(), &call()), "flow 0 marks a payload that is not an IP packet");
     }
 }

@@ -72,7 +72,7 @@ struct Text {
     tcp: Option<Tcp>,
 }
 
-/// How TCP connections travel.
+/// Whether TCP connections are carried as packets or as streams.
 #[derive(Clone, Copy, Deserialize, PartialEq)]
 #[serde(rename_all = "lowercase")]
 enum Tcp {
@@ -125,7 +125,7 @@ impl Text {
         };
         if rule == same {
             return Err(concat!(
-                "it has no action; set scheduler, paths, priorities, max_rtt_ms, max_loss_pct, fec, ",
+                "the rule has no action; set scheduler, paths, priorities, max_rtt_ms, max_loss_pct, fec, ",
                 "tcp = \"packets\" or drop"
             )
             .into());

@@ -1,6 +1,6 @@
 //! Policy rules: different treatment for some packets of this end.
 //!
-//! Each rule has its own queue and scheduler, so packets that wait for one path do not delay packets that may
+//! Each rule has its own queue and scheduler. Packets that wait for one path therefore do not delay packets that may
 //! take another.
 
 mod criteria;
@@ -17,45 +17,45 @@ use alloc::string::String;
 use alloc::vec::Vec;
 use mpdccp_units::Duration;
 
-/// Maximum number of rules; each has a queue.
+/// Maximum number of rules, because each has a queue.
 pub(crate) const MAX_RULES: usize = 16;
 
-/// The rules of one end for its packets; the first match counts. Rules beyond `MAX_RULES` are ignored.
+/// The rules of one end for its packets. The first rule that matches applies. Rules beyond `MAX_RULES` are ignored.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Policy(pub Vec<Rule>);
 
 /// One rule.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Rule {
-    /// Name in the status.
+    /// Name that the status shows.
     pub name: String,
     /// Packets that the rule matches.
     pub criteria: Criteria,
-    /// Scheduler for them; `None` for the session's.
+    /// Scheduler for these packets; `None` for the session's.
     pub scheduler: Option<SchedulerKind>,
-    /// Paths that they may take; empty for all.
+    /// Paths that these packets may take; empty for all.
     pub paths: Vec<PathName>,
     /// Priorities of paths for these packets, 0 to 15; they replace the paths' own.
     pub priorities: Vec<(PathName, u8)>,
-    /// Paths with a longer round trip are excluded.
+    /// Exclude paths with a longer round trip than this.
     pub max_rtt: Option<Duration>,
-    /// Paths with more recent loss are excluded, 0 to 1.
+    /// Exclude paths with a higher recent loss than this, 0 to 1.
     pub max_loss: Option<f32>,
-    /// Treatment while no path is left.
+    /// What to do while the rule leaves no path.
     pub otherwise: Otherwise,
-    /// An FEC packet follows after this many packets, 1 to 16.
+    /// Send an FEC packet after this many packets, 1 to 16.
     pub fec: Option<u8>,
-    /// Drop them.
+    /// Drop the packets.
     pub drop: bool,
-    /// TCP connections that match travel as packets, not as streams.
+    /// Carry TCP connections that match as packets, not as streams.
     pub no_streams: bool,
 }
 
-/// Treatment of a packet while its rule leaves no path that is up.
+/// What to do with a packet while its rule leaves no path that is up.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[cfg_attr(feature = "serde", derive(serde::Deserialize), serde(rename_all = "lowercase"))]
 pub enum Otherwise {
-    /// Take any path, as if the rule had no paths and thresholds.
+    /// Take any path, as if the rule had no paths and limits.
     #[default]
     Any,
     /// Wait in the queue, up to the sojourn limit.
@@ -88,9 +88,8 @@ impl Rule {
         self.paths.iter().copied().chain(self.priorities.iter().map(|(name, _)| *name))
     }
 
-    /// Writes the rows of the paths that the rule's packets may take into `out`, with the priorities that
-    /// count for them. False if none is up and wide enough, and the packet may neither wait nor take another
-    /// path.
+    /// Writes to `out` the rows of the paths that the rule's packets may take, with the priorities that apply to them.
+    /// False if no such path is up and wide enough, and the packet may neither wait nor take another path.
     pub(crate) fn rows(&self, info: &PktInfo, rows: &[PathRow], out: &mut Vec<PathRow>) -> bool {
         out.clear();
         out.extend(rows.iter().filter(|row| self.permits(row)).cloned());
@@ -122,7 +121,7 @@ impl Rule {
     }
 }
 
-/// With a priority up to this one, the peer excludes a path from normal use. This end must respect that
+/// A peer that gives a path at most this priority excludes the path from normal use. This end must respect that
 /// (RFC 9897 section 3.2.10).
 pub(crate) const OVERFLOW: u8 = 2;
 
@@ -154,7 +153,7 @@ mod tests {
         rule.otherwise = Otherwise::Drop;
         assert_eq!(left(&rule, &rows), None);
         rows[0] = PathRow { max_payload: 999, ..named(0, "dsl", 10) };
-        assert_eq!(left(&rule, &rows), None, "too narrow");
+        assert_eq!(left(&rule, &rows), None, "the path's MTU is too small");
     }
 
     #[test]
@@ -163,9 +162,17 @@ mod tests {
         let lossy = PathRow { loss: 0.02, ..named(2, "c", 10) };
         let rows = [named(0, "a", 51), named(1, "b", 50), lossy.clone()];
         assert_eq!(left(&rule, &rows), Some(alloc::vec![(1, 3)]));
-        assert_eq!(left(&rule, &[named(0, "a", 51), lossy]).unwrap().len(), 2, "none is left: all");
+        assert_eq!(
+            left(&rule, &[named(0, "a", 51), lossy]).unwrap().len(),
+            2,
+            "if no path is left, all are allowed"
+        );
         let idle = PathRow { idle: true, min_rtt: Some(Duration::from_millis(20)), ..named(0, "a", 90) };
-        assert_eq!(left(&rule, &[idle, named(1, "b", 50)]).unwrap().len(), 2, "its queue has drained");
+        assert_eq!(
+            left(&rule, &[idle, named(1, "b", 50)]).unwrap().len(),
+            2,
+            "an idle path's queue has drained"
+        );
     }
 
     #[test]

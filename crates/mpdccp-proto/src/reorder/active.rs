@@ -9,26 +9,26 @@ use alloc::vec::Vec;
 use dccp_wire::Seq;
 use mpdccp_units::{Duration, Time};
 
-/// For this long after a duplicate, the receiver assumes that packets travel on several paths at once.
+/// For this long after a duplicate, the receiver assumes that packets are sent as copies on several paths.
 const COPIES: Duration = Duration::from_secs(10);
-/// Held packets are delivered in bursts of at most this many, this far apart.
+/// Held packets are delivered in bursts of at most this many packets, at this interval.
 const BURST: usize = 32;
 const TICK: Duration = Duration::from_millis(1);
-/// Maximum number of paths remembered; beyond this number, paths that are down are forgotten.
+/// Maximum number of paths remembered. Beyond this number, paths that are down are forgotten.
 const MAX_TRACKS: usize = 32;
 
-/// Knowledge about each path.
+/// State of each path.
 pub(super) type Tracks = BTreeMap<PathId, Track>;
 
 /// A rule for how long a hole may last; each rule has its own file.
 pub(super) trait Rule: Send + core::fmt::Debug {
     /// Whether a hole that is proven lost is given up at once.
     fn trusts_proofs(&self) -> bool;
-    /// Whether the rule considers flows and repairs: small flows on one path pass, and no packet is given up
-    /// that a repair may still deliver.
+    /// Whether the rule considers flows and repairs. If so, small flows on one path pass, and no packet is given up
+    /// while a repair may still deliver it.
     fn knows_flows(&self) -> bool;
-    /// The lag that the rule learns from a packet that arrived `late` after its hole was seen; `None` if it
-    /// does not learn.
+    /// The lag that the rule learns from a packet that arrived `late` after its hole was seen. `None` if the rule does
+    /// not learn.
     fn worth(&self, _late: Duration) -> Option<Duration> {
         None
     }
@@ -38,32 +38,31 @@ pub(super) trait Rule: Send + core::fmt::Debug {
     fn longest(&self, tracks: &Tracks) -> Duration;
 }
 
-/// Paths that may still deliver packets of `hole`.
+/// The paths that may still deliver packets of `hole`.
 pub(super) fn candidates(tracks: &Tracks, hole: Hole) -> impl Iterator<Item = &Track> {
     let past = move |t: &Track| t.floor(hole.first).is_some_and(|floor| floor >= hole.end);
     tracks.values().filter(move |t| t.up && !past(t))
 }
 
-/// Holds packets behind a hole until the hole is filled, is proven lost, or times out; each hole has its own
-/// timer.
+/// Holds packets behind a hole until the hole is filled, is proven lost, or times out. Each hole has its own timer.
 #[derive(Debug)]
 pub(super) struct Active {
     rule: Box<dyn Rule>,
-    /// How long a repair may take; no hole is given up before.
+    /// How long a repair may take. No hole is given up earlier.
     repair: Duration,
     buffer: Buffer,
     tracks: Tracks,
     last_duplicate: Option<Time>,
     small: SmallFlows,
-    /// How many ready packets may be delivered now, and when that was last updated. Each arrival adds one, so
-    /// that packets that arrive in order never wait, regardless of their number between two calls of
+    /// How many ready packets may be delivered now, and when that number was last updated. Each arrival adds one.
+    /// Packets that arrive in order therefore never wait, however many arrive between two calls of
     /// [`pop`](Reorderer::pop).
     allowed: usize,
     counted: Time,
     stats: ReorderStats,
 }
 
-/// Verdict on the hole at the head.
+/// Decision on the hole at the head.
 enum Verdict {
     Lost,
     Until(Time),
@@ -157,7 +156,7 @@ impl Reorderer for Active {
             .map(|back| !self.buffer.is_behind_a_hole(position) || self.buffer.follows(position, back));
         let small = followed.is_none() && self.small.on_packet(now, arrival.flow, arrival.path, data.len());
         let alone = self.tracks.get(&arrival.path).is_some_and(Track::is_in_order);
-        // Another packet of the flow waits and must be delivered first.
+        // Another packet of the flow is held and must be delivered first.
         let alone =
             alone && !self.small.last_held(arrival.flow).is_some_and(|p| self.buffer.is_behind_a_hole(p));
         let may = followed == Some(true) || small && alone && self.rule.knows_flows();
@@ -214,7 +213,7 @@ impl Reorderer for Active {
             return None;
         }
         let data = self.buffer.pop();
-        // Held arrivals earn no credit, so that their release does not become a large burst.
+        // Held arrivals add nothing, so that their release does not become a large burst.
         self.allowed = if data.is_some() { self.allowed - 1 } else { self.allowed.min(BURST - 1) };
         data
     }
@@ -241,7 +240,7 @@ impl Reorderer for Active {
     fn on_timeout(&mut self, now: Time) {
         self.release(now);
         if now.since(self.counted) >= TICK {
-            // The socket behind this buffers a few hundred packets: held packets leave over some
+            // The application's socket buffers only a few hundred packets, so held packets are delivered over some
             // milliseconds, not at once.
             self.allowed = if now == Time::MAX { usize::MAX } else { (self.buffer.ready() / 8).max(BURST) };
             self.counted = now;

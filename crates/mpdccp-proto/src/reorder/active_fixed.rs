@@ -6,7 +6,7 @@ use mpdccp_units::Duration;
 #[derive(Debug)]
 pub(super) struct ActiveFixed {
     pub(super) timeout: Duration,
-    /// Give up holes that are proven lost.
+    /// Whether to give up holes that are proven lost.
     pub(super) proven: bool,
 }
 

@@ -65,7 +65,7 @@ fn every_hole_has_its_own_timer() {
     assert_eq!(b.engine.stats().timeouts, 2);
 }
 
-/// A socket returns hundreds of packets at once.
+/// A reorderer must not return hundreds of packets to a socket at once.
 #[test]
 fn packets_in_order_never_wait() {
     let mut b = Bench::new(0);
@@ -91,18 +91,18 @@ fn held_packets_leave_in_small_bursts() {
         let mut all = if filled { b.push(ms, 1) } else { b.timeout(ms) };
         assert_eq!(all.len(), BURST);
         if !filled {
-            assert_eq!(b.timeout(ms), [], "not before a tick has passed");
+            assert_eq!(b.timeout(ms), [], "the next burst must wait for the next tick");
         }
         while let Some(next) = b.engine.next_timeout() {
             ms = ms.max((next - Time::ZERO).as_millis() as u64);
             let burst = b.timeout(ms);
             assert!((1..=BURST).contains(&burst.len()), "{} at {ms} ms", burst.len());
-            assert!(b.timeout(ms).is_empty(), "twice in one tick");
+            assert!(b.timeout(ms).is_empty(), "two bursts in one tick");
             all.extend(burst);
         }
         assert!(all.is_sorted() && all.len() == if filled { 200 } else { 199 }, "{all:?}");
     }
-    // A large backlog leaves in larger bursts: an eighth of it at a time.
+    // A large backlog is delivered in larger bursts: an eighth of it at a time.
     let mut b = Bench::new(0);
     b.push(0, 0);
     (2..=1001).for_each(|n| assert!(b.push(1, n).is_empty()));
@@ -117,7 +117,7 @@ fn a_split_hole_keeps_its_time() {
     b.push(1, 5); // hole 1 to 4
     b.push(8, 3); // now 1 to 2, and 4
     assert_eq!(b.engine.next_timeout(), Some(Time::from_millis(11)));
-    assert_eq!(b.timeout(11), [3, 5], "both parts were seen at 1 ms");
+    assert_eq!(b.timeout(11), [3, 5], "both parts of the hole expire together");
 }
 
 #[test]
@@ -145,11 +145,10 @@ fn packets_older_than_the_first_are_late() {
     assert_eq!(b.engine.stats().late, 1);
 }
 
-/// Several paths: packets are (ms, path, path number, MP_SEQ), where MP_SEQ and path numbers start just
-/// before they wrap.
+/// Several paths. A packet is (ms, path, path number, MP_SEQ). MP_SEQ and path numbers start just below the wrap.
 struct Paths {
     engine: Active,
-    /// Whether the peer sends NDP Counts; [`data`](Paths::data) reports zero.
+    /// Whether the peer sends NDP Counts. If so, [`data`](Paths::data) reports a count of zero.
     ndp: bool,
 }
 
@@ -203,10 +202,10 @@ fn a_hole_below_the_floors_of_all_paths_is_lost() {
     p.ndp = false;
     p.data(0, 0, 0, 0);
     p.data(0, 1, 0, 1);
-    assert_eq!(p.data(1, 0, 2, 4), [], "2 and 3 are missing, path 0 lost number 1");
-    assert_eq!(p.data(1, 1, 1, 5), [], "path 1 is past them, path 0 may have reordered");
+    assert_eq!(p.data(1, 0, 2, 4), [], "2 and 3 are missing; path 0 lacks number 1");
+    assert_eq!(p.data(1, 1, 1, 5), [], "only path 0 may still deliver 2 and 3");
     assert_eq!(p.data(1, 0, 3, 6), []);
-    assert_eq!(p.data(1, 0, 4, 7), [4, 5, 6, 7], "three later packets on path 0");
+    assert_eq!(p.data(1, 0, 4, 7), [4, 5, 6, 7], "three later packets on path 0 prove the loss");
     assert_eq!(p.given_up(), (1, 0, 0));
 }
 
@@ -217,7 +216,11 @@ fn time_settles_a_gap_as_well_as_later_packets() {
     p.data(0, 0, 0, 0);
     p.data(1, 1, 0, 2);
     p.data(2, 0, 2, 3); // 1 is missing
-    assert_eq!(p.engine.next_timeout(), Some(Time::from_millis(12)), "a quarter of the RTT later");
+    assert_eq!(
+        p.engine.next_timeout(),
+        Some(Time::from_millis(12)),
+        "the gap settles after a quarter of the RTT"
+    );
     assert_eq!(p.timeout(11), []);
     assert_eq!(p.timeout(12), [2, 3]);
     assert_eq!(p.given_up(), (1, 0, 0));
@@ -246,7 +249,7 @@ fn an_idle_path_does_not_hinder_the_proof_of_a_single_loss() {
         assert_eq!(
             out,
             if ndp { &[2u8, 3, 4][..] } else { &[] },
-            "without NDP Count an Ack may have been lost"
+            "without NDP Count, the gap may be a lost Ack"
         );
     }
 }
@@ -256,7 +259,7 @@ fn a_gap_of_one_does_not_explain_a_hole_of_two() {
     let mut p = Paths::new(ActiveFixed { timeout: MS(1_000), proven: true });
     p.data(0, 0, 0, 0);
     for n in 0..10 {
-        assert_eq!(p.data(1 + n, 0, 2 + n, 3 + n), [], "one was lost on path 0, the other is on path 1");
+        assert_eq!(p.data(1 + n, 0, 2 + n, 3 + n), [], "one of the two may still come on path 1");
     }
 }
 
@@ -273,8 +276,8 @@ fn copies_on_several_paths_may_still_come() {
 
 #[test]
 fn packets_without_data_explain_gaps() {
-    // Path 0 is past the hole once it is known that its number 1 held no data: from an NDP Count, or because
-    // the packet arrived.
+    // Path 0 is past the hole once its number 1 is known to have held no data: from an NDP Count, or because the packet
+    // arrived.
     for told in [false, true] {
         let mut p = Paths::new(ActiveFixed { timeout: MS(1_000), proven: true });
         p.data(0, 0, 0, 0);
@@ -282,7 +285,7 @@ fn packets_without_data_explain_gaps() {
             p.other(1, 0, 1);
         }
         p.data_after(1, 0, 2, 2, Some(1));
-        assert_eq!(p.data(2, 1, 0, 3), [2, 3], "1 was sent before all that came on path 1");
+        assert_eq!(p.data(2, 1, 0, 3), [2, 3], "path 1 is past 1 as well");
         assert_eq!(p.given_up(), (1, 0, 0));
     }
 }
@@ -295,11 +298,11 @@ fn a_path_that_reorders_is_given_more_time() {
     for n in 2..5 {
         p.data(1, 0, n, n);
     }
-    assert_eq!(p.given_up().0, 1, "after three later packets");
-    assert_eq!(p.data(2, 0, 1, 1), [1], "but it was just late");
+    assert_eq!(p.given_up().0, 1, "three later packets prove the loss");
+    assert_eq!(p.data(2, 0, 1, 1), [1], "a late packet must be delivered");
     p.data(3, 0, 6, 6);
     assert_eq!(p.data(3, 0, 7, 7), []);
-    assert_eq!(p.data(3, 0, 8, 8), [], "three are not enough any more");
+    assert_eq!(p.data(3, 0, 8, 8), [], "after reordering, three packets prove nothing");
     assert_eq!(p.data(3, 0, 5, 5), [5, 6, 7, 8]);
     assert_eq!(p.given_up(), (1, 0, 1));
 }
@@ -310,12 +313,12 @@ fn a_path_that_goes_down_or_starts_anew_does_not_count_as_before() {
     p.ndp = false;
     p.data(0, 0, 0, 0);
     for n in 2..6 {
-        assert_eq!(p.data(1, 0, n, n), [], "1 may come on path 1");
+        assert_eq!(p.data(1, 0, n, n), [], "path 1 may still deliver 1");
     }
     p.engine.on_path(PathId(1), None, false);
     assert_eq!(p.data(2, 0, 6, 6), [2, 3, 4, 5, 6]);
     p.engine.on_path(PathId(1), None, true);
-    assert_eq!(p.data(3, 1, 1 << 40, 7), [7], "other numbers, no gap");
+    assert_eq!(p.data(3, 1, 1 << 40, 7), [7], "restarted path numbers must not show a gap");
     p.data(3, 0, 8, 9);
     assert_eq!(p.given_up(), (1, 0, 0));
     assert_eq!(p.data(4, 1, (1 << 40) + 1, 8), [8, 9]);
@@ -324,18 +327,18 @@ fn a_path_that_goes_down_or_starts_anew_does_not_count_as_before() {
 #[test]
 fn the_wait_follows_what_paths_need() {
     let mut p = Paths::new(Adaptive { max: MS(250) });
-    assert_eq!(p.engine.stats().wait, MS(250), "nothing is known");
+    assert_eq!(p.engine.stats().wait, MS(250), "without measurements, the wait is the maximum");
     p.engine.on_path(PathId(0), Some(MS(20)), true);
     p.engine.on_path(PathId(1), Some(MS(60)), true);
-    assert_eq!(p.engine.stats().wait, MS(30), "(60 - 20) / 2, a quarter more, and 5");
+    assert_eq!(p.engine.stats().wait, MS(30), "(60 - 20) / 2, plus a quarter, plus 5");
     p.data(0, 1, 0, 0);
     p.data(0, 0, 0, 2);
     p.data(12, 1, 1, 1);
-    assert_eq!(p.engine.stats().wait, MS(20), "12 ms late, a quarter more, and 5");
+    assert_eq!(p.engine.stats().wait, MS(20), "12 ms late, plus a quarter, plus 5");
     p.data(13, 0, 1, 4);
     assert_eq!(p.timeout(32), []);
     assert_eq!(p.timeout(33), [4]);
-    assert_eq!(p.data(113, 1, 2, 3), [3], "100 ms late");
+    assert_eq!(p.data(113, 1, 2, 3), [3], "a packet that is 100 ms late is delivered");
     assert_eq!(p.engine.stats().wait, MS(130));
     assert_eq!(p.given_up(), (0, 1, 1));
 }
@@ -348,7 +351,11 @@ fn nothing_waits_for_what_comes_too_late_anyway() {
     assert_eq!(p.timeout(101), [2]);
     assert_eq!(p.data(311, 1, 1, 1), [1]);
     p.data(312, 0, 1, 4);
-    assert_eq!(p.engine.next_timeout(), Some(Time::from_millis(317)), "just the margin");
+    assert_eq!(
+        p.engine.next_timeout(),
+        Some(Time::from_millis(317)),
+        "a lag beyond the maximum must be ignored"
+    );
 }
 
 #[test]
@@ -364,7 +371,7 @@ fn tells_how_long_packets_were_held() {
     assert_eq!(p.engine.stats().held_p95(), None);
 }
 
-/// Gives up no hole.
+/// A rule that gives up no hole.
 #[derive(Debug)]
 struct Patient;
 
@@ -383,8 +390,8 @@ impl Rule for Patient {
     }
 }
 
-/// In any order of arrival, a packet is delivered as soon as all earlier packets of its flow have arrived,
-/// and never before its predecessor.
+/// In any order of arrival, a packet is delivered as soon as all earlier packets of its flow have arrived, and never
+/// before its predecessor.
 #[test]
 fn a_flow_waits_for_its_own_packets_alone() {
     let mut random = 12345u64;
@@ -402,7 +409,7 @@ fn a_flow_waits_for_its_own_packets_alone() {
             })
             .collect();
         let mut order = packets.clone();
-        // The first packet sets the origin of positions.
+        // The first packet determines where positions start.
         for i in (2..order.len()).rev() {
             let reach = dice(40) as usize;
             order.swap(i, i.saturating_sub(reach).max(1));

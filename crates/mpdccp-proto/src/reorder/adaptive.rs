@@ -3,12 +3,12 @@ use super::buffer::Hole;
 use super::track::Track;
 use mpdccp_units::Duration;
 
-/// Margin added to a measured wait, on top of a quarter, for lags not yet observed.
+/// Margin added to a measured wait, in addition to a quarter of it, for lags that were not observed yet.
 const MARGIN: Duration = Duration::from_millis(5);
 /// The receiver does not wait for paths without data for this long.
 const IDLE: Duration = Duration::from_secs(10);
 
-/// A hole may last as long as the recent lag of the paths that may still fill it.
+/// A rule by which a hole may last as long as the recent lag of the paths that may still fill it.
 #[derive(Debug)]
 pub(super) struct Adaptive {
     /// Longest wait for a missing packet.
@@ -44,8 +44,8 @@ impl Rule for Adaptive {
     }
 
     fn wait_for(&self, tracks: &Tracks, hole: Hole) -> Duration {
-        // The receiver does not wait for paths without data, especially standby paths. So their
-        // first packet may be delivered late.
+        // The receiver does not wait for paths without data, especially standby paths. The first packet of such a path
+        // may therefore be delivered late.
         let busy = candidates(tracks, hole).filter(|t| t.brought_data_within(IDLE, hole.seen));
         busy.map(|t| self.wait_on(tracks, t)).max().unwrap_or(MARGIN).min(self.max)
     }

@@ -3,16 +3,15 @@
 use alloc::boxed::Box;
 use dccp_wire::Seq;
 
-/// Flows are distinguished by their hash modulo this number; flows with the same remainder count as
-/// one.
+/// Flows are distinguished by their hash modulo this number. Flows with the same remainder count as one flow.
 const FLOWS: usize = 1024;
 
-/// Position of the previous packet of the flow.
+/// Position of the flow's previous packet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Back {
-    /// Exactly this distance back.
+    /// Exactly this many numbers back.
     Exactly(u64),
-    /// More than this distance back, or none.
+    /// More than this many numbers back, or no previous packet.
     Beyond(u64),
 }
 
@@ -26,7 +25,7 @@ impl Back {
         }
     }
 
-    /// Encodes the distance: exact up to 127, beyond that rounded down by at most a sixteenth.
+    /// Encodes the distance. It is exact up to 127; beyond that, it is rounded down by at most a sixteenth.
     pub fn write(distance: u64) -> u8 {
         match distance {
             1..128 => distance as u8,
@@ -78,7 +77,7 @@ mod tests {
         let mut say = |flow, n| Back::read(last.next(flow, Seq::new(n)));
         assert_eq!(say(1, Seq::MODULUS - 1), Some(Back::Beyond(31_744)));
         assert_eq!(say(2, 0), Some(Back::Beyond(31_744)));
-        assert_eq!(say(1, 1), Some(Back::Exactly(2)), "numbers wrap");
+        assert_eq!(say(1, 1), Some(Back::Exactly(2)), "the distance must be correct across a wrap");
         assert_eq!(say(2, 200), Some(Back::Beyond(200)));
     }
 }

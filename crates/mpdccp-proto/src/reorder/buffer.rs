@@ -4,16 +4,16 @@ use alloc::vec::Vec;
 use dccp_wire::Seq;
 use mpdccp_units::{Duration, Time};
 
-/// Maximum number of packets held; beyond it, the oldest hole is abandoned.
+/// Maximum number of packets held. Beyond it, the oldest hole is given up.
 const MAX_PACKETS: usize = 16_384;
-/// Maximum number of bytes held.
+/// Maximum number of bytes held. Beyond it, the oldest hole is given up.
 const MAX_BYTES: usize = 16 << 20;
-/// Holes this far behind the newest packet are remembered, to tell a late packet from a duplicate.
+/// Distance from the newest packet up to which holes are remembered, to distinguish late packets from duplicates.
 pub(super) const MEMORY: u64 = 65_536;
-/// Position of the first packet seen; leaves positions for older packets.
+/// Position of the first packet seen. Lower positions are for packets that were sent before it.
 pub(super) const ORIGIN: u64 = 1 << 50;
 
-/// Missing positions: from `first`, and before `end`.
+/// Missing positions, from `first` up to but not including `end`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Hole {
     pub(super) first: u64,
@@ -25,11 +25,11 @@ pub(super) struct Hole {
 /// Classification of an arriving packet's position.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Place {
-    /// The newest.
+    /// The newest position so far.
     New,
-    /// Missing since this time.
+    /// A position that has been missing since this time.
     Missing(Time),
-    /// A duplicate.
+    /// The position of a duplicate.
     Taken,
 }
 
@@ -44,18 +44,18 @@ struct Held {
 /// Result of an insertion.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Put {
-    /// Late: delivered after its hole had been given up.
+    /// The packet is late: it is delivered after its hole was given up.
     Late,
-    /// In order: delivered together with the packets held behind it.
+    /// The packet is in order: it is delivered together with the packets held behind it.
     InOrder,
-    /// Held behind a hole.
+    /// The packet is held behind a hole.
     Held,
 }
 
 /// Packets by their position in the session, and the holes between them.
 ///
-/// Positions count from the first packet seen, so that MP_SEQ may wrap. Each position up to the newest is
-/// delivered, held, or in a hole; a hole below `next` has been given up.
+/// Positions count from the first packet seen, so that MP_SEQ may wrap. Each position up to the newest is delivered,
+/// held, or in a hole. Holes below `next` have been given up.
 #[derive(Debug)]
 pub(super) struct Buffer {
     /// MP_SEQ and position of the newest packet seen.
@@ -64,9 +64,10 @@ pub(super) struct Buffer {
     next: u64,
     held: BTreeMap<u64, Held>,
     held_bytes: usize,
-    /// Key: first position.
+    /// The key is the first position of the hole.
     holes: BTreeMap<u64, Hole>,
-    /// Held packets, by the position of their flow's previous packet, whose delivery releases them.
+    /// Held packets by the position of their flow's previous packet. When that packet is delivered, the held packet is
+    /// released.
     pub(super) after: BTreeMap<u64, u64>,
     /// Held packets, as (last position that must be delivered or given up before, own position).
     pub(super) beyond: BTreeSet<(u64, u64)>,
@@ -75,12 +76,12 @@ pub(super) struct Buffer {
     pub(super) in_order: u64,
     /// Packets of `in_order` that were delivered before their turn.
     pub(super) jumped: u64,
-    /// Packets of `in_order` by hold time: bucket i counts times below 2^i ms, the last one all longer times.
+    /// Packets of `in_order` by hold time. Bucket i counts times below 2^i ms, the last bucket all longer times.
     pub(super) held_for: [u64; super::HELD_BUCKETS],
 }
 
-/// Largest distance of MP_SEQ ahead of the newest packet: hours of lost packets. Prevents a hostile peer from
-/// moving positions to the end of their range.
+/// Maximum distance of an MP_SEQ ahead of the newest packet. It corresponds to hours of lost packets. The limit
+/// prevents a hostile peer from moving positions to the end of their range.
 const MAX_JUMP: u64 = 1 << 32;
 
 impl Buffer {
@@ -103,8 +104,8 @@ impl Buffer {
     /// Finds the position of `seq` and removes it from its hole.
     pub(super) fn place(&mut self, now: Time, seq: Seq) -> (u64, Place) {
         let Some((newest, top)) = self.newest else {
-            // Packets that were sent before the first received one may still arrive. They
-            // count as late, not as duplicates.
+            // Packets that were sent before the first received one may still arrive. They count as late, not as
+            // duplicates.
             self.add_hole(ORIGIN - MEMORY, ORIGIN, now);
             self.newest = Some((seq, ORIGIN));
             return (ORIGIN, Place::New);
@@ -132,7 +133,7 @@ impl Buffer {
         }
     }
 
-    /// Inserts a packet whose position was found.
+    /// Inserts a packet whose position [`place`](Self::place) found.
     pub(super) fn put(&mut self, now: Time, position: u64, data: Vec<u8>) -> Put {
         if position < self.next {
             self.ready.push_back(data);
@@ -150,12 +151,12 @@ impl Buffer {
         }
     }
 
-    /// The next packet that is in order or late.
+    /// The next packet to deliver: in order or late.
     pub(super) fn pop(&mut self) -> Option<Vec<u8>> {
         self.ready.pop_front()
     }
 
-    /// The hole that blocks delivery: the oldest, because holes are found in the order of their positions.
+    /// The hole that blocks delivery. It is the oldest, because holes are found in the order of their positions.
     pub(super) fn head(&self) -> Option<Hole> {
         self.holes.get(&self.next).copied()
     }
@@ -177,7 +178,7 @@ impl Buffer {
         }
     }
 
-    /// Releases all held packets; the next packet counts as the first again.
+    /// Releases all held packets. The next packet counts as the first again.
     pub(super) fn restart(&mut self, now: Time) {
         while self.head().is_some() {
             self.skip_hole(now);
@@ -186,7 +187,7 @@ impl Buffer {
         (self.newest, self.next) = (None, ORIGIN);
     }
 
-    /// Forgets holes so far behind the newest packet that no packet is expected to fill them.
+    /// Forgets holes that are so far behind the newest packet that no packet is expected to fill them.
     pub(super) fn forget_before_newest(&mut self) {
         let Some((_, top)) = self.newest else { return };
         while let Some(first) = self.holes.first_entry().filter(|h| h.get().end + MEMORY <= top) {
@@ -194,7 +195,7 @@ impl Buffer {
         }
     }
 
-    /// Delivers a packet before its turn; its position stays reserved.
+    /// Delivers a packet before its turn. Its position stays reserved.
     pub(super) fn jump(&mut self, position: u64, now: Time, data: Vec<u8>) {
         self.held.insert(position, Held { data: None, since: now });
         self.jumped += 1;
@@ -241,8 +242,8 @@ impl Buffer {
         }
     }
 
-    /// Processes the distance to the flow's previous packet. True if that packet is past, so that this one
-    /// need not wait; otherwise the distance is remembered.
+    /// Processes the distance to the flow's previous packet. Returns true if that packet was delivered or given up, so
+    /// that this one need not wait. Otherwise the distance is remembered.
     pub(super) fn follows(&mut self, position: u64, back: Back) -> bool {
         match back {
             Back::Exactly(n) => {
@@ -264,7 +265,7 @@ impl Buffer {
         true
     }
 
-    /// Releases a held packet, and the packets of its flow that waited for it, before their turn.
+    /// Releases a held packet before its turn, and then the packets of its flow that waited for it.
     pub(super) fn release_early(&mut self, now: Time, position: u64) {
         let mut next = Some(position);
         while let Some(position) = next {
@@ -304,7 +305,7 @@ mod tests {
     fn memory_is_bounded() {
         let mut b = with(&[0]);
         for n in 1..40_000u64 {
-            let (position, _) = b.place(Time::ZERO, Seq::new(n * 2)); // every second one missing
+            let (position, _) = b.place(Time::ZERO, Seq::new(n * 2)); // every second number is missing
             b.put(Time::ZERO, position, vec![0]);
             while b.is_full() {
                 b.skip_hole(Time::ZERO);
@@ -322,7 +323,10 @@ mod tests {
             let (_, place) = b.place(Time::ZERO, Seq::new(seq));
             assert!(matches!(place, Place::Taken));
         }
-        assert!(matches!(b.place(Time::ZERO, Seq::new(1)).1, Place::New), "the right one is still known");
+        assert!(
+            matches!(b.place(Time::ZERO, Seq::new(1)).1, Place::New),
+            "hostile jumps must not change the newest number"
+        );
     }
 
     #[test]
@@ -330,10 +334,10 @@ mod tests {
         let b = with(&[0, 1, 3, 4, 6, 7, 8, 11]); // 2, 5, 9 and 10 missing
         let only = |position, above, below| b.only_missing(ORIGIN + position, ORIGIN + above, ORIGIN + below);
         assert!(only(2, 1, 3) && only(2, 0, 4) && only(5, 3, 8));
-        assert!(!only(2, 1, 6), "5 as well");
-        assert!(!only(5, 1, 6), "2 as well");
-        assert!(!only(9, 8, 11), "10 as well");
-        assert!(!only(3, 2, 4), "not missing");
+        assert!(!only(2, 1, 6), "5 is missing as well");
+        assert!(!only(5, 1, 6), "2 is missing as well");
+        assert!(!only(9, 8, 11), "10 is missing as well");
+        assert!(!only(3, 2, 4), "3 is not missing");
     }
 
     #[test]

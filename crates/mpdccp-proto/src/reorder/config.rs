@@ -15,7 +15,7 @@ use mpdccp_units::Duration;
 struct Entry {
     name: &'static str,
     about: &'static str,
-    /// Key of its longest wait in files, and the default in milliseconds.
+    /// Key in files for the reorderer's longest wait, and its default in milliseconds.
     wait: Option<(&'static str, u64)>,
     new: fn(&ReorderConfig) -> Box<dyn Reorderer>,
 }
@@ -25,7 +25,7 @@ static REORDERERS: &[Entry] = &[
     Entry {
         name: "adaptive",
         about: "hold packets behind a gap until the missing packet is proven lost, or for the difference between the paths' delays",
-        // Enough for a satellite link next to DSL, or for a deep queue.
+        // The default is enough for a satellite link next to DSL, or for a deep queue.
         wait: Some(("max_ms", 250)),
         new: |cfg| Box::new(Active::new(Adaptive { max: cfg.wait })),
     },
@@ -75,7 +75,7 @@ impl Named for ReorderKind {
 }
 
 impl ReorderKind {
-    /// Key of its longest wait in files, if it has one.
+    /// Key in files for the reorderer's longest wait, if it has one.
     pub fn wait_key(self) -> Option<&'static str> {
         self.0.wait.map(|(key, _)| key)
     }
@@ -89,9 +89,9 @@ by_name!(ReorderKind);
 pub struct ReorderConfig {
     /// The reorderer.
     pub kind: ReorderKind,
-    /// Longest time that a hole may last, from when it was first seen.
+    /// Longest time that a hole may last after it was first seen.
     pub wait: Duration,
-    /// `active-fixed` only: give up holes early that are proven lost; the published Active-Fixed does not.
+    /// `active-fixed` only: give up holes early if they are proven lost. The published Active-Fixed does not.
     pub proven: bool,
 }
 
@@ -101,12 +101,12 @@ impl ReorderConfig {
         ReorderConfig::of("passive")
     }
 
-    /// Hold packets behind a hole, each hole for at most this long.
+    /// Hold packets behind a hole, for at most `wait` per hole.
     pub fn active_fixed(wait: Duration) -> ReorderConfig {
         ReorderConfig { wait, ..ReorderConfig::of("active-fixed") }
     }
 
-    /// Hold packets behind a hole until the hole is proven lost, or for the measured lag between the paths.
+    /// Hold packets behind a hole until it is proven lost, or for the measured lag between the paths, at most `wait`.
     pub fn adaptive(wait: Duration) -> ReorderConfig {
         ReorderConfig { wait, ..ReorderConfig::of("adaptive") }
     }
@@ -116,14 +116,14 @@ impl ReorderConfig {
         REORDERERS.iter().find(|e| e.name == name).map(|e| ReorderKind(e).into()).unwrap_or_default()
     }
 
-    /// A new reorderer.
+    /// Creates the reorderer.
     pub fn reorderer(&self) -> Box<dyn Reorderer> {
         (self.kind.0.new)(self)
     }
 }
 
 impl From<ReorderKind> for ReorderConfig {
-    /// With the defaults of this kind.
+    /// The default settings of this kind.
     fn from(kind: ReorderKind) -> ReorderConfig {
         let wait = Duration::from_millis(kind.0.wait.map_or(0, |(_, ms)| ms));
         ReorderConfig { kind, wait, proven: false }

@@ -5,11 +5,11 @@ use alloc::collections::{BTreeMap, VecDeque};
 use alloc::vec::Vec;
 use mpdccp_units::{Duration, Time};
 
-/// Delays packets of faster paths by the difference to the slowest path, so that all packets take equally
-/// long and arrive in order without a wait for missing packets (delay equalisation).
+/// Delays packets of faster paths by the difference to the slowest path (delay equalisation). All packets then take
+/// equally long and arrive in order, so the receiver need not wait for missing packets.
 #[derive(Debug)]
 pub(super) struct Equalised {
-    /// The receiver does not wait for paths that are slower than the fastest by more than this.
+    /// The receiver does not wait for paths that are slower than the fastest path by more than this.
     max: Duration,
     seen: Buffer,
     paths: BTreeMap<PathId, Path>,
@@ -22,7 +22,7 @@ pub(super) struct Equalised {
 #[derive(Debug, Default)]
 struct Path {
     rtt: Option<Duration>,
-    /// When data last arrived on it.
+    /// When data last arrived on the path.
     data: Option<Time>,
 }
 
@@ -32,7 +32,7 @@ struct Held {
     data: Vec<u8>,
 }
 
-/// A path without data for this long delays no other.
+/// A path without data for this long delays no other path.
 const IDLE: Duration = Duration::from_secs(10);
 const MAX_PACKETS: usize = 16_384;
 
@@ -55,7 +55,7 @@ impl Equalised {
         self.paths.values().filter(in_use).filter_map(|p| p.rtt).map(|rtt| rtt / 2)
     }
 
-    /// Delay difference between the slowest path that counts and this one.
+    /// Delay difference between this path and the slowest path that counts.
     fn lead(&self, now: Time, path: PathId) -> Duration {
         let own = self.paths.get(&path).and_then(|p| p.rtt).map(|rtt| rtt / 2);
         let (Some(own), Some(fastest)) = (own, self.delays(now).min()) else { return Duration::ZERO };
@@ -156,15 +156,15 @@ mod tests {
         let mut e = Equalised::new(MS(100));
         e.on_path(PathId(0), Some(MS(20)), true);
         e.on_path(PathId(1), Some(MS(60)), true);
-        assert_eq!(push(&mut e, 0, 0, 1), [1], "the slow path has brought nothing yet");
+        assert_eq!(push(&mut e, 0, 0, 1), [1], "the slow path has not delivered data yet");
         assert_eq!(push(&mut e, 30, 1, 2), [2]);
-        assert_eq!(push(&mut e, 31, 0, 4), [], "20 ms earlier than on the slow path");
+        assert_eq!(push(&mut e, 31, 0, 4), [], "the fast path's packet waits 20 ms");
         assert_eq!(push(&mut e, 40, 1, 3), [3]);
-        assert_eq!(push(&mut e, 40, 1, 3), [], "a copy");
+        assert_eq!(push(&mut e, 40, 1, 3), [], "a duplicate must be dropped");
         assert_eq!(e.next_timeout(), Some(Time::from_millis(51)));
         assert_eq!(drain(&mut e, 51), [4]);
         assert_eq!(push(&mut e, 52, 0, 6), []);
-        assert_eq!(drain(&mut e, 72), [6], "5 is not waited for");
+        assert_eq!(drain(&mut e, 72), [6], "6 must not wait for 5");
         assert_eq!(push(&mut e, 73, 1, 5), [5]);
     }
 
@@ -175,7 +175,7 @@ mod tests {
         e.on_path(PathId(1), Some(MS(600)), true);
         e.on_path(PathId(2), Some(MS(60)), true);
         push(&mut e, 0, 1, 1);
-        assert_eq!(push(&mut e, 1, 0, 2), [2], "290 ms later is hopeless");
+        assert_eq!(push(&mut e, 1, 0, 2), [2], "a lag of 290 ms exceeds the maximum");
         assert_eq!(push(&mut e, 2, 2, 3), [3]);
         assert_eq!(push(&mut e, 3, 0, 4), []);
         assert_eq!(drain(&mut e, 23), [4]);

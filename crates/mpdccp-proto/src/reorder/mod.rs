@@ -5,40 +5,40 @@
 //!
 //! # When a hole is proven lost
 //!
-//! The sender assigns MP_SEQ numbers in the order in which it sends (late binding). So on each path both
-//! MP_SEQ and path numbers (DCCP sequence numbers) rise. A path that delivers in order and delivered MP_SEQ m
-//! will deliver no number below m any more, unless it lost the packet or reorders. Losses show as gaps in
-//! path numbers. A gap may contain
+//! The sender assigns MP_SEQ numbers in the order in which it sends (late binding). On each path both MP_SEQ and path
+//! numbers (DCCP sequence numbers) therefore rise. Consider a path that keeps the order of packets and has delivered
+//! MP_SEQ m. It will deliver no lower MP_SEQ unless it reorders; a lower number that was sent on it is lost. Losses
+//! show as gaps in path numbers. A gap may contain
 //! * packets without data: those that arrive are reported to the reorderer too, and the NDP Count of the next
 //!   data packet covers the others;
 //! * reordered packets: the gap is *settled* once some later packets arrived on that path or some time
 //!   passed;
 //! * data, with an MP_SEQ between those of the data before and after the gap.
 //!
-//! A path's *floor* is the MP_SEQ of the last data before its first gap that is not settled, or of its newest
-//! data: no number below the floor can arrive on that path. A hole is proven lost when
+//! A path's *floor* is the MP_SEQ of the last data before its first gap that is not settled. Without such a gap, it is
+//! the MP_SEQ of the path's newest data. No MP_SEQ below the floor can arrive on that path. A hole is proven lost when
 //! 1. it lies below the floors of all paths that are up, or
 //! 2. a settled gap of one path certainly held data (according to the next NDP Count), and the hole is a
 //!    single number and the only one missing between the MP_SEQ on either side of the gap: then it was in the
 //!    gap. This proof does not depend on other paths, so idle paths do not matter. It fails for copies sent on
 //!    several paths, so it is not used while duplicates arrive.
 //!
-//! An idle path has an old floor and prevents the first proof. This is correct: the missing packet may be
-//! the first of many on that path. Then the timer decides. A path that went down does not count.
+//! An idle path has an old floor and prevents the first proof. This is correct: the missing packet may be the first of
+//! many on that path, and the timer decides. A path that is down does not count.
 //!
 //! # Flows
 //!
-//! If the peer sends the distance to the previous packet of the same inner flow ([`Back`]), a packet is
-//! delivered as soon as that packet was, even if other packets are missing. So losses of one flow do not
-//! delay other flows.
+//! The peer may send the distance to the previous packet of the same inner flow ([`Back`]). A packet is then delivered
+//! as soon as that packet was, even if other packets are missing. Losses of one flow therefore do not delay other
+//! flows.
 //!
 //! # How long an unproven hole may last
 //!
-//! Either a fixed time, or the recent lag of the paths that may still fill the hole. A packet that fills a
-//! hole shows how far its path lags behind the path that revealed the hole: the difference of one-way delays,
-//! not just of half the RTTs. The largest lag of the last seconds counts, plus a margin; before any was
-//! measured, half the difference to the smallest RTT. Lags beyond the maximum are ignored, because such
-//! packets would be given up anyway.
+//! A hole may last either a fixed time, or the recent lag of the paths that may still fill it. A packet that fills a
+//! hole shows how far its path lags behind the path that revealed the hole: the difference of one-way delays, not just
+//! of half the RTTs. The largest lag of the last seconds is used, plus a margin. Before any lag was measured, half the
+//! difference to the smallest RTT is used. Lags beyond the maximum are ignored, because packets that late are given up
+//! anyway.
 
 use crate::PathId;
 use alloc::vec::Vec;
@@ -69,11 +69,11 @@ pub(crate) const HELD_BUCKETS: usize = 12;
 pub struct Arrival {
     /// Its MP_SEQ.
     pub mp_seq: Seq,
-    /// The path it arrived on.
+    /// The path on which the packet arrived.
     pub path: PathId,
-    /// Its DCCP sequence number on that path; `None` if FEC restored it.
+    /// The packet's DCCP sequence number on that path; `None` if FEC restored the packet.
     pub path_seq: Option<Seq>,
-    /// Non-data packets directly before it on that path, if the peer sends NDP Counts.
+    /// Number of packets without data directly before it on that path, if the peer sends NDP Counts.
     pub ndp: Option<u64>,
     /// Hash of the inner flow.
     pub flow: u32,
@@ -84,15 +84,16 @@ pub struct Arrival {
 /// Counters of a reorderer.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ReorderStats {
-    /// Delivered in order, held or not.
+    /// Packets delivered in order, held or not.
     pub in_order: u64,
     /// Packets that were held.
     pub held: u64,
-    /// Delivered before earlier numbers of other flows: small flows, or flows whose order the peer sends.
+    /// Packets delivered before earlier numbers of other flows, because their flow is small or the peer sends its
+    /// order.
     pub jumped: u64,
-    /// Arrived after their hole had been given up; delivered anyway.
+    /// Packets that arrived after their hole had been given up. They were delivered anyway.
     pub late: u64,
-    /// Delivered or held before, or more than 2^32 ahead; dropped.
+    /// Packets dropped because they were delivered or held before, or more than 2^32 ahead.
     pub duplicates: u64,
     /// Holes given up by timeout.
     pub timeouts: u64,
@@ -104,17 +105,16 @@ pub struct ReorderStats {
     pub occupancy: u64,
     /// Bytes held now.
     pub occupancy_bytes: u64,
-    /// Maximum number of packets ever held.
+    /// Maximum number of packets held at any time.
     pub occupancy_max: u64,
     /// Longest that a hole may last now.
     pub wait: Duration,
-    /// Packets by hold time: entry i counts times below 2^i ms, the last one all longer times.
+    /// Packets by hold time. Entry i counts times below 2^i ms, the last entry all longer times.
     pub held_for: [u64; HELD_BUCKETS],
 }
 
 impl ReorderStats {
-    /// Upper bound on the 95th percentile of hold times, a power of two; `None` if it is beyond the last
-    /// step.
+    /// Upper bound on the 95th percentile of hold times, a power of two. `None` if it is beyond the last step.
     pub fn held_p95(&self) -> Option<Duration> {
         let total: u64 = self.held_for.iter().sum();
         let mut sum = 0;
@@ -134,17 +134,18 @@ impl ReorderStats {
 pub trait Reorderer: Send + core::fmt::Debug {
     /// Adds an arriving packet.
     fn push(&mut self, now: Time, arrival: Arrival, data: Vec<u8>);
-    /// A packet without data arrived: its number and NDP Count show which path numbers held no data.
+    /// A packet without data arrived. Its number and NDP Count show which path numbers held no data.
     fn on_other(&mut self, now: Time, path: PathId, path_seq: Seq, ndp: Option<u64>) {
         let _ = (now, path, path_seq, ndp);
     }
-    /// Whether it holds packets for repairs once it knows how long these take, and never delivers duplicates.
+    /// Whether this reorderer holds packets for repairs once it knows how long they take, and never delivers
+    /// duplicates.
     fn waits_for_repairs(&self) -> bool {
         false
     }
-    /// Repairs arrive within this time after the loss was seen.
+    /// The peer reports that repairs arrive within `wait` after the loss was seen.
     fn on_repair(&mut self, _wait: Duration) {}
-    /// The peer's MP_SEQ jumped: releases all held packets and accepts the next number.
+    /// The peer's MP_SEQ jumped: releases all held packets and accepts any next number.
     fn restart(&mut self, now: Time);
     /// The next packet to deliver.
     fn pop(&mut self) -> Option<Vec<u8>>;

@@ -1,6 +1,6 @@
 use mpdccp_units::{Duration, Time};
 
-/// Half of the time for which a value is remembered.
+/// Half of the longest time for which a value is remembered.
 const HALF: Duration = Duration::from_secs(5);
 
 /// The largest value of the last 5 to 10 seconds.
@@ -8,7 +8,7 @@ const HALF: Duration = Duration::from_secs(5);
 pub(super) struct RecentMax<T> {
     old: Option<T>,
     new: Option<T>,
-    /// When `new` began.
+    /// When the period of `new` began.
     since: Time,
 }
 

@@ -2,11 +2,11 @@ use crate::PathId;
 use alloc::boxed::Box;
 use mpdccp_units::{Duration, Time};
 
-/// Detects small inner flows on a single path. They need not wait for other flows' missing packets, because
-/// one path delivers in order.
+/// Detects small inner flows on a single path. They need not wait for missing packets of other flows, because one path
+/// delivers in order.
 #[derive(Debug, Default)]
 pub(super) struct SmallFlows {
-    /// Indexed by the flow's hash; allocated with the first packet.
+    /// Table indexed by the flow's hash. It is allocated with the first packet.
     flows: Option<Box<[Flow; TABLE]>>,
 }
 
@@ -23,15 +23,15 @@ struct Flow {
     path: PathId,
     window: Time,
     bytes: usize,
-    /// Packets wait like all others until then.
+    /// Until then, packets of the flow wait like all others.
     until: Time,
-    /// Position of its last packet that had to wait.
+    /// Position of the flow's last packet that had to wait.
     held: u64,
 }
 
 impl SmallFlows {
-    /// Processes a packet of a flow on `path`; true if the flow is small and recently used only that path.
-    /// Flow 0 means an unknown flow.
+    /// Processes a packet of a flow on `path`. Returns true if the flow is small and recently used only that path. Flow
+    /// 0 means an unknown flow.
     pub(super) fn on_packet(&mut self, now: Time, hash: u32, path: PathId, bytes: usize) -> bool {
         if hash == 0 {
             return false;
@@ -40,7 +40,7 @@ impl SmallFlows {
         let flows = self.flows.get_or_insert_with(|| Box::new([empty; TABLE]));
         let flow = &mut flows[hash as usize % TABLE];
         if flow.hash != hash {
-            // The first packets of a new flow cannot be out of order, and soon show its size.
+            // The first packets of a new flow cannot be out of order, and they soon show the flow's size.
             *flow = Flow { hash, ..empty };
         }
         if now.since(flow.window) >= WINDOW {
@@ -53,7 +53,7 @@ impl SmallFlows {
         now >= flow.until
     }
 
-    /// A packet of the flow waits at `position`: later packets of the flow wait too, until it is delivered.
+    /// A packet of the flow waits at `position`. Later packets of the flow wait too, until it is delivered.
     pub(super) fn on_held(&mut self, hash: u32, position: u64) {
         let flow = self.flows.as_mut().map(|flows| &mut flows[hash as usize % TABLE]);
         if let Some(flow) = flow.filter(|flow| flow.hash == hash) {
@@ -78,11 +78,11 @@ mod tests {
         let mut on =
             |ms, hash, path, bytes| flows.on_packet(Time::from_millis(ms), hash, PathId(path), bytes);
         assert!(on(0, 5, 0, 200) && on(20, 5, 0, 200));
-        assert!(!on(20, 0, 0, 200), "no flow");
-        assert!(!on(40, 5, 1, 200), "another path");
-        assert!(!on(1_000, 5, 1, 200), "on probation");
+        assert!(!on(20, 0, 0, 200), "flow 0 is unknown");
+        assert!(!on(40, 5, 1, 200), "the flow changed its path");
+        assert!(!on(1_000, 5, 1, 200), "the flow is still on probation");
         assert!(on(2_100, 5, 1, 200));
-        assert!((0..20).any(|n| !on(3_000 + n, 7, 0, 1_400)), "not small");
+        assert!((0..20).any(|n| !on(3_000 + n, 7, 0, 1_400)), "the flow is not small");
         assert!(!on(4_000, 7, 0, 100));
     }
 }

@@ -6,31 +6,32 @@ use mpdccp_units::{Duration, Time};
 
 /// Maximum number of gaps remembered per path.
 const MAX_GAPS: usize = 1_024;
-/// Later packets after which a gap counts as lost on a path that does not reorder.
+/// Number of later packets after which a gap counts as lost on a path that does not reorder.
 const TOLERANCE: u64 = 3;
-/// Upper limit of that number on paths that reorder. Below `MAX_GAPS`, so that a gap is settled before it is forgotten.
+/// Upper limit of this number on paths that reorder. It is below `MAX_GAPS`, so that a gap is settled before it is
+/// forgotten.
 const MAX_TOLERANCE: u64 = 512;
-/// Time after which a gap counts as lost while the RTT is unknown; otherwise it is a quarter of the RTT.
+/// Time after which a gap counts as lost while the RTT is unknown. Once the RTT is known, a quarter of it is used.
 const TOLERANCE_TIME: Duration = Duration::from_millis(10);
-/// The sender limits NDP Count to this value, so the value means "at least".
+/// The sender limits NDP Count to this value, so this value means "at least".
 const CUT_NDP: u64 = 255;
 
-/// Missing path numbers: from `first`, and before `end`.
+/// Missing path numbers, from `first` up to but not including `end`.
 #[derive(Clone, Copy, Debug)]
 struct Gap {
     first: u64,
     end: u64,
-    /// Positions of the data before and after the gap on this path: the missing data lies between.
+    /// Positions of the data before and after the gap on this path. The missing data lies between them.
     above: Option<u64>,
     below: Option<u64>,
-    /// One of the missing packets certainly carried data; the others may have.
+    /// Whether one of the missing packets certainly carried data. The others may have.
     data: bool,
     seen: Time,
     /// [`Track::count`] when the gap was seen.
     count: u64,
 }
 
-/// Packets that one path delivered, and may still deliver.
+/// The packets that one path delivered, and may still deliver.
 #[derive(Debug)]
 pub(super) struct Track {
     pub(super) up: bool,
@@ -43,7 +44,7 @@ pub(super) struct Track {
     newest: Option<u64>,
     /// When the newest data arrived.
     newest_at: Time,
-    /// In order of path numbers.
+    /// The gaps in order of path numbers.
     gaps: VecDeque<Gap>,
     /// The first `settled` gaps are lost.
     settled: usize,
@@ -71,7 +72,7 @@ impl Track {
         }
     }
 
-    /// Path numbers restart: the path has a new connection, or is back after a silence.
+    /// Path numbers restart, because the path has a new connection or is back after a silence.
     pub(super) fn restart(&mut self) {
         self.up = true;
         self.top = None;
@@ -84,7 +85,7 @@ impl Track {
         *self = Track { up: self.up, rtt: self.rtt, ..Track::new() };
     }
 
-    /// A packet arrived, with data for `position` or without data.
+    /// A packet arrived, either with data for `position` or without data.
     pub(super) fn on_packet(&mut self, now: Time, seq: Seq, ndp: Option<u64>, position: Option<u64>) {
         let (newest, top) = *self.top.get_or_insert((seq, ORIGIN));
         let n = top.wrapping_add_signed(seq.diff(newest));
@@ -117,7 +118,7 @@ impl Track {
         }
     }
 
-    /// Whether data arrived on it within `age` before `now`, or after `now`.
+    /// Whether data arrived on the path within `age` before `now`, or after `now`.
     pub(super) fn brought_data_within(&self, age: Duration, now: Time) -> bool {
         self.newest.is_some() && now.since(self.newest_at) <= age
     }
@@ -135,7 +136,7 @@ impl Track {
         self.gaps.push_back(gap);
     }
 
-    /// The `ndp` packets before number `n` carried no data, and the packet before those did
+    /// The `ndp` packets before number `n` carried no data, and the packet before them carried data
     /// (RFC 4340 section 7.7).
     fn explain(&mut self, n: u64, ndp: u64) {
         let end = n.saturating_sub(ndp);
@@ -150,7 +151,7 @@ impl Track {
         self.settled = self.settled.min(self.gaps.len());
     }
 
-    /// Number `n` arrived after later numbers: the path reorders.
+    /// Number `n` arrived after later numbers, so the path reorders.
     fn fill(&mut self, now: Time, n: u64, position: Option<u64>) {
         let i = self.gaps.partition_point(|g| g.end <= n);
         let Some(gap) = self.gaps.get(i).copied().filter(|g| g.first <= n) else { return };
@@ -171,7 +172,7 @@ impl Track {
         }
     }
 
-    /// Time passed: forgets old measurements and settles gaps that are lost by now.
+    /// Forgets old measurements and settles gaps that count as lost by now.
     pub(super) fn on_time(&mut self, now: Time) {
         self.extent.forget(now);
         self.delay.forget(now);
@@ -181,7 +182,7 @@ impl Track {
         self.settled += self.gaps.iter().skip(self.settled).take_while(lost).count();
     }
 
-    /// When the first unsettled gap is settled by time alone.
+    /// When the first unsettled gap is settled, if no more packets arrive.
     pub(super) fn settles_at(&self) -> Option<Time> {
         self.gaps.get(self.settled).map(|g| g.seen + self.tolerance_time())
     }
@@ -196,13 +197,13 @@ impl Track {
         delay.max(self.rtt.map_or(TOLERANCE_TIME, |rtt| rtt / 4))
     }
 
-    /// The path can no longer deliver any position from `next` up to this one.
+    /// The last position, from `next` on, up to which the path can no longer deliver anything.
     pub(super) fn floor(&self, next: u64) -> Option<u64> {
         let open = self.gaps.iter().skip(self.settled).find(|g| g.below.is_none_or(|b| b > next));
         open.map_or(self.newest, |g| g.above)
     }
 
-    /// For each lost gap that held data and may have held `position`: the positions around it.
+    /// The positions around each lost gap that held data and may have held `position`.
     pub(super) fn lost_around(&self, position: u64) -> impl Iterator<Item = (u64, u64)> {
         let older = self.gaps.partition_point(|g| g.above.is_none_or(|a| a < position));
         let gaps = self.gaps.iter().take(older.min(self.settled)).rev();

@@ -4,22 +4,22 @@ use alloc::collections::BTreeMap;
 use core::cmp::Reverse;
 use mpdccp_units::{Duration, Time};
 
-/// Adaptive Cheapest Pipe First: each path may use only a live part of its window. The part shrinks while the
-/// path's RTT is above its target, so that the next path helps before the cheapest one builds a queue, and
-/// grows while the RTT is below.
+/// Adaptive Cheapest Pipe First: each path may use only the live part of its window. The part shrinks while the path's
+/// RTT is above its target, and grows while the RTT is below. The next path therefore helps before the cheapest one
+/// builds a queue.
 #[derive(Debug, Default)]
 pub(super) struct Acpf {
     live: BTreeMap<PathId, Live>,
 }
 
-/// The fraction of a window in use.
+/// The live part of a window, as a fraction.
 #[derive(Clone, Copy, Debug)]
 struct Live {
     part: f64,
     at: Time,
 }
 
-/// The target is a tenth above the smallest RTT, and at least this much above it.
+/// The target is a tenth above the smallest RTT, but at least this much above it.
 const FLOOR: Duration = Duration::from_millis(5);
 const LEAST_PART: f64 = 0.3;
 const STEP: Duration = Duration::from_millis(1);
@@ -39,7 +39,7 @@ impl Live {
         let excess = rtt.as_secs_f64() / least - 1.0;
         let error = target - excess;
         let change = if error > 0.0 { error * self.part } else { error / (1.0 + excess) };
-        // At most a second at a time: longer pauses tell nothing.
+        // Adjust for at most a second at a time: a longer pause contains no more information.
         let rounds = elapsed.as_secs_f64().min(1.0) / least;
         self.part = (self.part + change * rounds * GAIN / 100.0).clamp(LEAST_PART, 1.0);
     }
@@ -56,7 +56,7 @@ impl Scheduler for Acpf {
             path.is_open() && path.inflight.bytes as f64 <= live * path.cwnd as f64
         };
         let cost = |path: &&PathRow| (Reverse(path.prio), path.srtt.unwrap_or(Duration::MAX), path.id);
-        // If no path has live room, use full windows.
+        // If no path has room in its live part, use full windows.
         let live = paths.iter().filter(|path| has_room(path)).min_by_key(cost);
         let pick = live.or_else(|| super::scheduler::open(paths).min_by_key(|path| (path.srtt, path.id)));
         pick.map_or(Pick::Wait(None), |path| Pick::One(path.id))
@@ -79,9 +79,15 @@ mod tests {
             let queue = QueueView::default();
             scheduler.pick(Time::from_millis(ms), &PktInfo::default(), &queue, &[path, row(1, 3, 30)])
         };
-        assert_eq!(pick(0, 20), Pick::One(PathId(0)), "nine tenths of the window");
-        assert_eq!(pick(2, 24), Pick::One(PathId(0)), "5 ms more are allowed");
-        assert!((3..200).any(|ms| pick(ms, 60) == Pick::One(PathId(1))), "a queue of 40 ms");
-        assert!((200..2_000).any(|ms| pick(ms, 20) == Pick::One(PathId(0))), "the queue is gone");
+        assert_eq!(pick(0, 20), Pick::One(PathId(0)), "nine tenths of the window are in use");
+        assert_eq!(pick(2, 24), Pick::One(PathId(0)), "the target is 5 ms above the smallest RTT");
+        assert!(
+            (3..200).any(|ms| pick(ms, 60) == Pick::One(PathId(1))),
+            "a queue of 40 ms must bring in the next path"
+        );
+        assert!(
+            (200..2_000).any(|ms| pick(ms, 20) == Pick::One(PathId(0))),
+            "after the queue, the cheapest path must return"
+        );
     }
 }

@@ -8,23 +8,26 @@ use mpdccp_units::{Duration, Rate, Time};
 
 /// Earliest delivery in order, the automatic choice.
 ///
-/// A path's cost is its delivery time plus the cost of its losses. A packet goes to the cheapest open path,
-/// but not if a cheaper path is worth waiting for: a more expensive path helps only while the backlog keeps
-/// the cheaper ones busy for at least the difference in cost. So the cheap path never runs idle while the
-/// receiver waits for the expensive one, a burst that the cheap path can serve in time does not spill, and a
-/// lossy path carries only the excess of the others. A flow with few queued packets stays on the cheapest
-/// path, regardless of the queued packets of other flows. That path stays the same until another is clearly
-/// cheaper. A path that goes up and down is left out for increasing times ([`Trials`]). A path that adds
-/// little and delays all only helps against a standing backlog ([`Distant`]). While the cheap paths are full,
-/// a more expensive one is tried for a while; otherwise a flow that keeps no queue would never discover more
-/// capacity ([`Extra`]).
+/// A path's cost is its delivery time plus the cost of its losses. A packet goes to the cheapest open path, unless a
+/// cheaper path is worth waiting for: a more expensive path helps only while the backlog keeps the cheaper ones busy
+/// for at least the difference in cost. This has three effects. The cheap path never runs idle while the receiver waits
+/// for the expensive one. A burst that the cheap path can serve in time stays on it. A lossy path carries only what the
+/// others cannot.
+///
+/// A flow with few queued packets stays on the cheapest path, regardless of the queued packets of other flows. That
+/// path stays the same until another is clearly cheaper.
+///
+/// Some paths are left out. A path that goes up and down is left out for increasing times ([`Trials`]). A path that
+/// adds little rate but delays everything is used only against a standing backlog ([`Distant`]). While the cheap paths
+/// are full, a more expensive path is tried for a while ([`Extra`]); otherwise a flow that keeps no queue would never
+/// discover more capacity.
 #[derive(Debug, Default)]
 pub(super) struct Auto {
     /// The largest recent cost difference between the cheapest path and another path worth using.
     spread: Duration,
-    /// Until then a more expensive path counts as in use, with a lower threshold.
+    /// Until this time a more expensive path counts as in use, and a lower threshold applies.
     helping_until: Option<Time>,
-    /// The cheapest path, kept until another is clearly cheaper.
+    /// The cheapest path. It stays the same until another is clearly cheaper.
     first: Option<PathId>,
     trials: Trials,
     distant: Distant,
@@ -33,18 +36,17 @@ pub(super) struct Auto {
     flow: u32,
     /// See [`Scheduler::head_start`].
     head_start: u64,
-    /// Cost of each path in use, with its index among the rows; reuses the allocation.
+    /// Cost of each path in use, with its index among the rows. Kept to reuse the allocation.
     used: Vec<(Duration, usize)>,
 }
 
-/// A path that costs more than the cheapest by more than this only adds delay: a queue of this length is
-/// useless.
+/// A path that costs more than the cheapest by more than this only adds delay: a queue of this length is useless.
 const MOST_SPREAD: Duration = Duration::from_millis(150);
-/// Once a more expensive path helps, three quarters of the backlog that triggered it keep it in use.
+/// Once a more expensive path helps, three quarters of the backlog that triggered it are enough to keep it in use.
 const KEEP: u32 = 4;
-/// A flow is small if its queued bytes times this are less than the backlog.
+/// A flow is small if this multiple of its queued bytes is less than the backlog.
 const SMALL: u64 = 8;
-/// Clearly cheaper: by this fraction, or by this much.
+/// A path is clearly cheaper if its cost is lower by this fraction, or by this much.
 const CLEARLY: u32 = 8;
 const CLEARLY_LEAST: Duration = Duration::from_millis(2);
 
@@ -81,7 +83,7 @@ impl Scheduler for Auto {
 }
 
 impl Auto {
-    /// Result of [`pick_of`](Self::pick_of) for a single path.
+    /// What [`pick_of`](Self::pick_of) would return for a single path.
     fn pick_only(&mut self, now: Time, pkt: &PktInfo, path: &PathRow) -> Pick {
         (self.spread, self.first, self.flow) = (Duration::ZERO, Some(path.id), pkt.flow);
         if self.extra.is_time(now, path.srtt.unwrap_or_default()) {
@@ -90,8 +92,8 @@ impl Auto {
         if path.is_open() { Pick::One(path.id) } else { Pick::Wait(None) }
     }
 
-    /// Removes paths that are on trial or distant from `used`, unless none would remain: a near path may be
-    /// on trial. Streams use distant paths, where only long bursts are delayed.
+    /// Removes paths that are on trial or distant from `used`, unless none would remain, because a near path may be on
+    /// trial too. Streams use distant paths, where only long bursts are delayed.
     fn leave_out(&self, now: Time, streams: bool, paths: &[PathRow], used: &mut Vec<(Duration, usize)>) {
         let permitted = |n: usize| self.trials.permit(now, &paths[n]);
         if used.iter().any(|(_, n)| permitted(*n)) {
@@ -103,7 +105,7 @@ impl Auto {
         }
     }
 
-    /// Picks one of `used`: the cost of each path, and its index in `paths`.
+    /// Picks one of `used`, which has the cost of each path and its index in `paths`.
     fn pick_of(
         &mut self,
         now: Time,
@@ -138,11 +140,11 @@ impl Auto {
         let free = found.1;
         let cheaper = || used().filter(|path| order(path) < order(&found));
         let Some((least_cost, first)) = cheaper().min_by_key(order) else { return Pick::One(free.id) };
-        // All cheaper paths together serve the backlog; the first of them opens after its own wait.
+        // All cheaper paths together serve the backlog. The first of them opens after its own wait.
         let rate: Rate = cheaper().map(|(_, path)| path.rate).sum();
         let backlog = queue.bytes.min(queue.flow_bytes.saturating_mul(SMALL));
         let opens = cheaper().map(|(_, path)| path.wait(now)).min().unwrap_or_default();
-        // If the oldest packet has waited longer, these paths do not serve the backlog.
+        // If the oldest packet has waited longer than computed, these paths do not serve the backlog in that time.
         let busy = (opens + rate.time_for(backlog)).max(queue.oldest);
         let mut excess = found.0.saturating_sub(least_cost).max(CLEARLY_LEAST);
         if excess > MOST_SPREAD && !queue.streams {
@@ -151,12 +153,12 @@ impl Auto {
         if self.extra.counts(free.id) {
             excess = CLEARLY_LEAST;
         } else if first.app_limited {
-            // A path that was idle has an outdated rate; one round trip updates it.
+            // The rate of a path that was idle is outdated. One round trip updates it.
             excess += first.srtt.unwrap_or_default();
         }
         let helping = self.helping_until.is_some_and(|until| now < until);
         let least = match helping {
-            // The bursts of streams have shown that they last.
+            // Long bursts of streams need no further proof that the backlog lasts.
             true if queue.streams => Duration::ZERO,
             true => excess - excess / KEEP,
             false => excess,
@@ -218,7 +220,7 @@ mod tests {
         assert_eq!(at(false, 5_000), (Pick::Wait(None), 0));
         assert_eq!(at(true, 399), (Pick::Wait(None), 0));
         assert_eq!(at(true, 401), (Pick::One(PathId(1)), 500_000), "400 ms of the near path's rate");
-        assert_eq!(at(true, 0), (Pick::One(PathId(1)), 500_000), "it goes on helping");
+        assert_eq!(at(true, 0), (Pick::One(PathId(1)), 500_000), "the distant path must stay in use");
         assert_eq!(pick(&mut scheduler, 50_000, &[row(0, 3, 10), row(1, 3, 810)]), Pick::One(PathId(0)));
         assert_eq!(scheduler.head_start(), 0);
     }
@@ -251,8 +253,12 @@ mod tests {
             scheduler.on_sent(now, path, 1_250); // 10 Mbit/s
             on_slow[usize::from(ms >= 400)] += u32::from(path == PathId(1));
         }
-        assert_eq!(on_slow[0], 0, "nothing is known yet");
-        assert!((80..130).contains(&on_slow[1]), "a tenth of 1100: {}", on_slow[1]);
+        assert_eq!(on_slow[0], 0, "no trial before the first check");
+        assert!(
+            (80..130).contains(&on_slow[1]),
+            "a tenth of 1100 packets go to the slow path: {}",
+            on_slow[1]
+        );
     }
 
     #[test]
@@ -266,7 +272,11 @@ mod tests {
         };
         assert_eq!(at(0, 0, false), Pick::One(PathId(1)));
         assert_eq!(at(1_000, 1_000, false), Pick::One(PathId(0)));
-        assert_eq!(at(1_001, 1_000, true), Pick::One(PathId(1)), "better than nothing");
+        assert_eq!(
+            at(1_001, 1_000, true),
+            Pick::One(PathId(1)),
+            "a path on trial is used if it is the only one"
+        );
         assert_eq!(at(1_500, 1_000, false), Pick::One(PathId(1)));
     }
 
@@ -304,7 +314,11 @@ mod tests {
     #[test]
     fn loss_is_a_cost_and_too_dear_paths_are_left_out() {
         let lossy = PathRow { loss: 0.3, ..row(1, 3, 5) };
-        assert_eq!(auto(1_000, &[row(0, 3, 40), lossy.clone()]), Pick::One(PathId(0)), "though slower");
+        assert_eq!(
+            auto(1_000, &[row(0, 3, 40), lossy.clone()]),
+            Pick::One(PathId(0)),
+            "a slower path without losses must be preferred"
+        );
         assert_eq!(auto(1 << 20, &[full(), lossy]), Pick::Wait(None), "600 ms");
         let slightly = PathRow { loss: 0.01, ..row(1, 3, 10) };
         assert_eq!(auto(20_000, &[full(), slightly.clone()]), Pick::Wait(None), "20 ms");
@@ -325,7 +339,11 @@ mod tests {
             let pick = scheduler.pick(Time::from_millis(ms), &PktInfo::default(), &queue, &paths);
             (pick, scheduler.standing_queue())
         };
-        assert_eq!(at(0, 0, false), (Pick::One(PathId(1)), Duration::from_millis(45)), "to find its rate");
+        assert_eq!(
+            at(0, 0, false),
+            (Pick::One(PathId(1)), Duration::from_millis(45)),
+            "a new path must find its rate"
+        );
         (1..800).for_each(|ms| drop(at(ms, 0, false)));
         assert_eq!(at(800, 0, false), (Pick::Wait(None), Duration::ZERO));
         assert_eq!(at(810, 50, true).0, Pick::One(PathId(1)), "streams");
@@ -333,7 +351,7 @@ mod tests {
         assert_eq!(at(1_820, 80, false), (Pick::One(PathId(1)), Duration::from_millis(45)));
     }
 
-    /// Its gate is open for one millisecond in ten.
+    /// A distant path whose gate is open for one millisecond in ten.
     fn far(ms: u64) -> PathRow {
         let gate = if ms.is_multiple_of(10) { row(1, 3, 1).gate } else { closed(1, 3).gate };
         PathRow { seen: Rate::from_bps(1_000_000), gate, ..row(1, 3, 100) }

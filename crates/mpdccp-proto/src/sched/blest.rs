@@ -2,8 +2,8 @@ use super::scheduler::{Pick, Scheduler, open};
 use crate::{PathRow, PktInfo, QueueView};
 use mpdccp_units::{Duration, Time};
 
-/// Blocking Estimation (Ferlin and others, IFIP Networking 2016): a slower path is used only if the data that
-/// the fastest could send meanwhile fits into the receiver's buffer as well.
+/// Blocking Estimation (Ferlin and others, IFIP Networking 2016): a slower path is used only if the data that the
+/// fastest path could send meanwhile also fits into the receiver's buffer.
 #[derive(Debug, Default)]
 pub(super) struct Blest;
 
@@ -21,7 +21,7 @@ impl Scheduler for Blest {
         }
         let Some(slow) = open(paths).min_by_key(|path| (rtt(path), path.id)) else { return Pick::Wait(None) };
         let rounds = (rtt(slow) / rtt(fast)).max(1);
-        // Meanwhile its window grows by a packet per round trip.
+        // Meanwhile the fast path's window grows by a packet per round trip.
         let window = fast.cwnd.saturating_add(pkt.len as u64 * (rounds - 1) / 2);
         let meanwhile = window.saturating_mul(rounds);
         let room = HELD_BACK.saturating_sub(slow.inflight.bytes + pkt.len as u64);

@@ -3,8 +3,8 @@ use crate::{PathRow, PktInfo, QueueView};
 use core::cmp::Reverse;
 use mpdccp_units::{Duration, Time};
 
-/// Cheapest Pipe First: the path of highest priority; ties go to the lowest smoothed RTT. Lower priorities
-/// take the overflow.
+/// Cheapest Pipe First: the path of highest priority; among equals, the one with the lowest smoothed RTT. Paths of
+/// lower priority take the overflow.
 #[derive(Debug, Default)]
 pub(super) struct Cpf;
 
@@ -16,7 +16,7 @@ fn cost(path: &PathRow) -> impl Ord + use<> {
 impl Scheduler for Cpf {
     fn pick(&mut self, now: Time, _pkt: &PktInfo, queue: &QueueView, paths: &[PathRow]) -> Pick {
         let Some(free) = open(paths).min_by_key(|path| cost(path)) else { return Pick::Wait(None) };
-        // Wait for a cheaper path if it will have served the backlog before this one would.
+        // Wait for a cheaper path if it will have served the backlog before this path would.
         let cheaper = paths.iter().filter(|path| cost(path) < cost(free));
         match cheaper.into_iter().any(|path| !congested(now, path, queue, free)) {
             true => Pick::Wait(None),

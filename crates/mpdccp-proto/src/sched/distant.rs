@@ -1,9 +1,8 @@
-//! Paths that would add little rate but delay everything: far and slow compared to the others.
+//! Paths that would add little rate but delay everything, because they are far and slow compared to the others.
 //!
-//! In-order delivery takes as long as the farthest path in use; after a loss there, it takes until the
-//! retransmission arrives. If
-//! a TCP flow in the tunnel gains a tenth of rate but its round trips become several times longer, it grows
-//! more slowly than without that path.
+//! In-order delivery takes as long as the farthest path in use. After a loss there, it takes until the retransmission
+//! arrives. A TCP flow in the tunnel may gain a tenth of rate from such a path while its round trips become several
+//! times longer. It then grows more slowly than without that path.
 
 use super::scheduler::cost;
 use crate::{PathId, PathRow};
@@ -26,17 +25,17 @@ pub(super) struct Distant {
 struct Known {
     path: PathId,
     up_since: Time,
-    /// Time for which its gate was closed, minus a part of the time for which it was open.
+    /// Time for which the path's gate was closed, minus a part of the time for which it was open.
     limited: Duration,
-    /// Time until which the gate is closed.
+    /// Time until which the path's gate is known to be closed.
     shut_until: Time,
     distant: bool,
 }
 
-/// A path has found its rate once its gate was closed for this many of its round trips; [`OPEN`] reduces the
-/// time that counts.
+/// A path counts as having found its rate once its gate was closed for this many of its round trips. [`OPEN`] reduces
+/// the time that counts.
 const FOUND: u32 = 6;
-/// This fraction of the time for which the gate was open is subtracted: a path without enough load does not
+/// This fraction of the time for which the gate was open is subtracted, because a path without enough load does not
 /// show its capacity.
 const OPEN: u32 = 4;
 /// A path is distant if it costs this many times as much as the cheapest, and has less than this fraction of
@@ -46,11 +45,12 @@ const PART: u64 = 8;
 /// As in CoDel (RFC 8289 section 4.4), a queue counts as standing if its packets wait for longer than
 /// this plus an eighth of a round trip.
 const STANDS: Duration = Duration::from_millis(5);
-/// A flow that reacts to congestion signals has no standing queue for this many round trips, or this long.
+/// Number of round trips, and time, after which a standing queue shows that the flow does not react to congestion
+/// signals.
 const STAYS: (u32, Duration) = (10, Duration::from_secs(1));
 
 impl Distant {
-    /// Updates all paths; `oldest` is the wait of the packet at the head.
+    /// Updates all paths. `oldest` is how long the packet at the head has waited.
     pub(super) fn update(&mut self, now: Time, oldest: Duration, paths: &[PathRow]) {
         let (before, since) = (self.at, now.since(self.at));
         self.at = now;
@@ -101,8 +101,8 @@ mod tests {
     use super::*;
     use dccp_proto::Why;
 
-    /// 10 Mbit/s with a round trip of 10 ms next to `far`, whose gate is closed for nine in ten milliseconds.
-    /// Returns for each millisecond whether `far` is left out, with packets that wait as `waits` says.
+    /// Simulates a path of 10 Mbit/s with a round trip of 10 ms next to `far`, whose gate is closed for nine in ten
+    /// milliseconds. Packets wait as `waits` says. Returns for each millisecond whether `far` is left out.
     fn left_out(far: PathRow, waits: impl Fn(u64) -> u64) -> Vec<bool> {
         left_out_while(far, |ms| ms % 10 > 0, waits)
     }
@@ -128,15 +128,15 @@ mod tests {
     #[test]
     fn a_path_is_distant_if_it_is_far_and_slow_and_that_is_known() {
         let never = |far| !left_out(far, |_| 0).contains(&true);
-        assert!(never(far(2, 100)), "not slow");
-        assert!(never(far(1, 20)), "not far");
+        assert!(never(far(2, 100)), "a path with enough rate is not distant");
+        assert!(never(far(1, 20)), "a path with a short round trip is not distant");
         let held_back = left_out_while(far(1, 100), |ms| ms % 10 == 0, |_| 0);
-        assert!(!held_back.contains(&true), "not known: its gate is hardly ever shut");
+        assert!(!held_back.contains(&true), "a path whose gate is mostly open has not shown its rate");
         let looks = left_out(far(1, 100), |_| 0);
-        assert!(!looks[..600].contains(&true), "after six round trips");
+        assert!(!looks[..600].contains(&true), "the rate is known only after six round trips");
         assert!(!looks[720..].contains(&false));
         let near_but_lossy = PathRow { loss: 0.01, ..far(1, 10) };
-        assert!(left_out(near_but_lossy, |_| 0).contains(&true), "losses are repaired a round trip later");
+        assert!(left_out(near_but_lossy, |_| 0).contains(&true), "a lossy path delays as much as a far one");
     }
 
     #[test]
@@ -146,6 +146,6 @@ mod tests {
         assert!(!looks[2_010..3_000].contains(&true));
         assert!(!looks[3_000..].contains(&false));
         let saw = left_out(far(1, 100), |ms| ms % 500);
-        assert!(!saw[720..].contains(&false), "it drains now and then");
+        assert!(!saw[720..].contains(&false), "a queue that drains sometimes is not standing");
     }
 }

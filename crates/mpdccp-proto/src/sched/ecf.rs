@@ -2,15 +2,14 @@ use super::scheduler::{Pick, Scheduler, open};
 use crate::{PathRow, PktInfo, QueueView};
 use mpdccp_units::{Duration, Time};
 
-/// Earliest Completion First (Lim and others, CoNEXT 2017): while the fastest path is full, a slower one is
-/// used only if the fastest alone would not finish the backlog sooner. A decision to wait has a quarter of
-/// hysteresis.
+/// Earliest Completion First (Lim and others, CoNEXT 2017): while the fastest path is full, a slower one is used only
+/// if the fastest alone would not finish the backlog sooner. The decision to wait has a hysteresis of a quarter.
 #[derive(Debug, Default)]
 pub(super) struct Ecf {
     waiting: bool,
 }
 
-/// During a wait, the slow path counts as slower by one part in this many: a quarter.
+/// While the scheduler waits, the slow path counts as slower by one part in this many (a quarter).
 const HYSTERESIS: u32 = 4;
 
 impl Scheduler for Ecf {
@@ -29,7 +28,8 @@ impl Scheduler for Ecf {
         let rounds = |path: &PathRow| queue.bytes.div_ceil(path.cwnd.max(1)).max(1);
         let slow_once = rtt(slow) + delta;
         let slow_once = if self.waiting { slow_once + slow_once / HYSTERESIS } else { slow_once };
-        // A round trip until the window opens, and the round trips of the backlog.
+        // The time until the backlog is finished: a round trip until the window opens, plus the round trips of the
+        // backlog.
         self.waiting =
             on(fast, 1 + rounds(fast)) < slow_once && on(slow, rounds(slow)) >= rtt(fast) * 2 + delta;
         if self.waiting { Pick::Wait(None) } else { Pick::One(slow.id) }
@@ -47,12 +47,20 @@ mod tests {
         let mut scheduler = Ecf::default();
         let paths = [closed(0, 3), row(1, 3, 50)];
         assert_eq!(pick(&mut scheduler, 1_000, &[row(0, 3, 10), row(1, 3, 50)]), Pick::One(PathId(0)));
-        assert_eq!(pick(&mut scheduler, 60_000, &paths), Pick::One(PathId(1)), "five rounds of 10 ms");
-        assert_eq!(pick(&mut scheduler, 15_000, &paths), Pick::Wait(None), "two rounds");
+        assert_eq!(
+            pick(&mut scheduler, 60_000, &paths),
+            Pick::One(PathId(1)),
+            "the backlog takes five rounds of 10 ms"
+        );
+        assert_eq!(
+            pick(&mut scheduler, 15_000, &paths),
+            Pick::Wait(None),
+            "the backlog takes only two rounds"
+        );
         assert_eq!(
             pick(&mut scheduler, 60_000, &paths),
             Pick::Wait(None),
-            "kept: less than a quarter beyond"
+            "the wait continues: less than a quarter beyond"
         );
         assert_eq!(pick(&mut scheduler, 90_000, &paths), Pick::One(PathId(1)));
     }

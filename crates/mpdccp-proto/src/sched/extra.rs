@@ -1,9 +1,9 @@
 //! Tests whether a more expensive path increases throughput, by using it while the cheaper ones are full.
 //!
-//! A flow that keeps no queue (such as BBR in the tunnel) never shows a backlog that would bring in a more
-//! expensive path: it sends at the rate it measured on the cheaper paths. It probes for more from time to
-//! time, for a round trip, and misses the result if that round trip takes longer than usual. So the path gets
-//! a steady share for some rounds, and stays if throughput increases.
+//! A flow that keeps no queue (such as BBR in the tunnel) never shows a backlog that would bring in a more expensive
+//! path. It sends at the rate that it measured on the cheaper paths. From time to time it probes for more, for a round
+//! trip, and misses the result if that round trip takes longer than usual. The more expensive path therefore gets a
+//! steady share for some rounds, and stays in use if throughput increases.
 
 use crate::{PathId, PathRow};
 use alloc::vec::Vec;
@@ -13,25 +13,25 @@ use mpdccp_units::{Duration, Rate, Time};
 #[derive(Debug, Default)]
 pub(super) struct Extra {
     state: State,
-    /// Bytes given to each path since the last check.
+    /// When the last check was, and the bytes given to each path since.
     since: Time,
     sent: Vec<(PathId, u64)>,
-    /// Throughput before the last check.
+    /// Throughput in the period before the last check.
     through: Rate,
-    /// Pause after the next failure.
+    /// Pause after the next failed trial.
     pause: Option<Duration>,
-    /// The flow with the most bytes, and its lead (Boyer-Moore majority vote). Only packets of this
+    /// The flow with the most bytes, and its lead over the others (Boyer-Moore majority vote). Only packets of this
     /// flow take part in a trial.
     heavy: (u32, u64),
 }
 
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum State {
-    /// No trial until then.
+    /// No trial until this time.
     Resting(Time),
-    /// Trial of this path since then; earlier throughput.
+    /// The path on trial, the start of the trial, and the throughput before it.
     Trying(PathId, Time, Rate),
-    /// Whether this path helps now, and whether it helped at the last check.
+    /// The path that helps now, and whether it helped at the last check.
     Helping(PathId, bool),
 }
 
@@ -41,38 +41,38 @@ impl Default for State {
     }
 }
 
-/// Interval between checks: this many round trips of the cheapest path, within these limits.
+/// Interval between checks in round trips of the cheapest path, and the limits of this interval.
 const ROUNDS: u32 = 10;
 const LOOK: (Duration, Duration) = (Duration::from_millis(400), Duration::from_millis(1000));
-/// Paths are full if this fraction of their capacity was sent; headers and the probing of their congestion
-/// control take the rest.
+/// Paths are full if this fraction of their capacity was sent. Headers and the probing of the flow's congestion control
+/// take the rest.
 const FULL: f64 = 0.88;
-/// A trial takes this many checks. It succeeds if throughput reaches the first factor of the earlier one, and
-/// ends at once if throughput falls below the second.
+/// A trial takes this many checks. It succeeds if throughput reaches `MORE` times the earlier one, and ends at once if
+/// throughput falls below `LESS` times the earlier one.
 const LOOKS: u32 = 4;
 const MORE: f64 = 1.05;
 const LESS: f64 = 0.9;
-/// One in this many bytes goes to the path on trial. A path that carries more needs no trial.
+/// One in this many bytes goes to the path on trial. A path that already carries more needs no trial.
 const SHARE: u64 = 10;
-/// Largest extra cost of a path that is tried, as a multiple of the cheapest path's smallest RTT: no flow keeps
-/// more in flight.
+/// Largest extra cost of a path that is tried, as a multiple of the cheapest path's smallest RTT. Flows do not keep
+/// enough data in flight for a larger difference.
 const MAX_EXCESS: f64 = 1.5;
 /// Highest loss of a path that is tried.
 const MOST_LOSS: f32 = 0.005;
-/// A queue stands if round trips exceed the smallest RTT by this fraction, and by this many mean deviations
-/// of packet delays.
+/// A queue is standing if round trips exceed the smallest RTT by this fraction and by this many mean deviations of
+/// packet delays.
 const STANDS: u32 = 16;
 const JITTER: u32 = 2;
-/// First and longest pause after a failure.
+/// First and longest pause after a failed trial.
 const PAUSE: (Duration, Duration) = (Duration::from_secs(4), Duration::from_secs(64));
 
 impl Extra {
-    /// Whether the path counts as hardly more expensive.
+    /// Whether the path may be used as if it were hardly more expensive.
     pub(super) fn counts(&self, id: PathId) -> bool {
         matches!(self.state, State::Trying(path, ..) | State::Helping(path, _) if path == id)
     }
 
-    /// The path on trial, if it is due a packet of this flow regardless of the backlog.
+    /// The path on trial, if it should get a packet of this flow regardless of the backlog.
     pub(super) fn due(&self, flow: u32) -> Option<PathId> {
         let State::Trying(path, ..) = self.state else { return None };
         (flow == self.heavy.0 && self.sent_on(path) * SHARE < self.total()).then_some(path)
@@ -153,14 +153,14 @@ impl Extra {
     }
 }
 
-/// An application-limited path may be faster than observed. Not so if it has a standing queue: then a
-/// flow in the tunnel sends at the path's full rate without filling the session's queue.
+/// An application-limited path may be faster than observed, but not if it has a standing queue. In that case a flow in
+/// the tunnel sends at the path's full rate without filling the session's queue.
 fn is_full(path: &PathRow) -> bool {
     let longer = path.srtt.zip(path.min_rtt).map(|(srtt, min)| srtt.saturating_sub(min + min / STANDS));
     longer.is_some_and(|longer| longer > path.late.deviation * JITTER)
 }
 
-/// Compares with the first path's cost without its queue, which does not bring any other path closer.
+/// Compares with the cost of the first path without its queue, because a queue there does not bring other paths closer.
 fn is_worth_a_trial(paths: &[(Duration, &PathRow)], at: usize) -> bool {
     let ((_, first), (cost, path)) = (paths[0], paths[at]);
     let near = first.min_rtt.map(|rtt| rtt / 2 + rtt.mul_f64(MAX_EXCESS));
@@ -176,7 +176,7 @@ mod tests {
     const FAST: PathId = PathId(0);
     const SLOW: PathId = PathId(1);
 
-    /// 10 Mbit/s with 10 ms one way next to a path that costs `more_ms` more.
+    /// A path of 10 Mbit/s with 10 ms one way, next to a path that costs `more_ms` more.
     struct World {
         extra: Extra,
         now: Time,
@@ -189,7 +189,7 @@ mod tests {
             World { extra: Extra::default(), now: Time::ZERO, rows }
         }
 
-        /// Both paths send at these rates, in Mbit/s, for a second; then evaluates them.
+        /// Lets both paths send at these rates, in Mbit/s, for a second. Then evaluates them.
         fn second(&mut self, fast: f64, slow: f64) -> &Extra {
             for (path, rate) in [(FAST, fast), (SLOW, slow)] {
                 self.extra.on_sent(path, 7, (rate * 125_000.0) as usize);
@@ -204,13 +204,13 @@ mod tests {
     #[test]
     fn a_path_is_tried_while_the_cheaper_is_full_and_stays_if_it_brings_more() {
         let mut w = World::new(20);
-        assert!(!w.second(8.0, 0.0).counts(SLOW), "not full");
+        assert!(!w.second(8.0, 0.0).counts(SLOW), "the fast path is not full");
         let tried = w.second(9.5, 0.0);
         assert!(tried.counts(SLOW) && !tried.counts(FAST));
-        assert!(w.second(9.0, 1.0).counts(SLOW), "not more yet");
+        assert!(w.second(9.0, 1.0).counts(SLOW), "throughput has not increased yet");
         assert!(w.second(9.0, 3.0).counts(SLOW));
         assert!((0..10).all(|_| w.second(9.0, 3.0).counts(SLOW)), "helps");
-        assert!(w.second(9.0, 0.0).counts(SLOW), "once may be chance");
+        assert!(w.second(9.0, 0.0).counts(SLOW), "one bad check must not end the use");
         assert!(!w.second(9.0, 0.0).counts(SLOW));
     }
 
@@ -232,14 +232,14 @@ mod tests {
 
     #[test]
     fn paths_that_are_far_or_lose_or_carry_their_part_are_not_tried() {
-        assert!(!World::new(31).second(9.5, 0.0).counts(SLOW), "1.5 round trips are 30 ms");
+        assert!(!World::new(31).second(9.5, 0.0).counts(SLOW), "31 ms exceed 1.5 round trips of 20 ms");
         assert!(!World::new(20).second(9.5, 3.0).counts(SLOW));
         let mut w = World::new(20);
         w.rows[1].loss = 0.01;
         assert!(!w.second(9.5, 0.0).counts(SLOW));
     }
 
-    /// A flow that sends at the path's rate never makes the path show its limit.
+    /// A flow that sends exactly at the path's rate, so that the path never shows its limit.
     fn limited(srtt_us: u64, deviation_us: u64) -> World {
         let mut w = World::new(20);
         w.rows[0] = PathRow {
@@ -256,12 +256,12 @@ mod tests {
     fn a_path_on_which_a_queue_stands_is_full_though_the_application_limits_it() {
         let tried = |srtt_us, deviation_us| {
             let mut w = limited(srtt_us, deviation_us);
-            assert!(!w.second(9.5, 0.0).counts(SLOW), "it may yet grow");
+            assert!(!w.second(9.5, 0.0).counts(SLOW), "the flow may still grow without the slow path");
             w.second(9.5, 0.0).counts(SLOW)
         };
         assert!(tried(22_000, 300));
-        assert!(!tried(21_000, 0), "no queue to speak of");
-        assert!(!tried(22_000, 400), "it may be jitter");
+        assert!(!tried(21_000, 0), "there is no standing queue");
+        assert!(!tried(22_000, 400), "the longer round trip may be jitter");
     }
 
     #[test]

@@ -3,7 +3,7 @@ use crate::{PathId, PathRow, PktInfo, QueueView};
 use core::cmp::Reverse;
 use mpdccp_units::{Duration, Time};
 
-/// One path at a time (ATSSS Active-Standby): the path of highest priority, kept until one of higher priority
+/// One path at a time (ATSSS Active-Standby): the path of highest priority, kept until a path of higher priority
 /// exists.
 #[derive(Debug, Default)]
 pub(super) struct Handover {
@@ -35,7 +35,7 @@ mod tests {
         assert_eq!(
             pick(&mut scheduler, 99_000, &[row(0, 3, 5), closed(1, 3)]),
             Pick::Wait(None),
-            "full is not lost"
+            "a full path must not be left"
         );
         assert_eq!(pick(&mut scheduler, 1000, &[row(0, 3, 5)]), Pick::One(PathId(0)));
         assert_eq!(pick(&mut scheduler, 1000, &[row(0, 3, 5), row(1, 4, 10)]), Pick::One(PathId(1)));

@@ -1,8 +1,8 @@
-//! Schedulers choose the path of each packet. A scheduler reads rows and returns a pick; it never sees a
-//! connection.
+//! Schedulers choose the path of each packet. A scheduler reads rows, each of which describes a path, and returns a
+//! pick. It never sees a connection.
 //!
-//! Priorities filter the rows before any scheduler (`priorities`), so they mean the same for all schedulers.
-//! A row's gate may be closed: a scheduler may wait for it.
+//! Priorities filter the rows before any scheduler sees them (`priorities`), so they have the same meaning for all
+//! schedulers. A row's gate may be closed; a scheduler may wait for it.
 
 use crate::names::Named;
 #[cfg(feature = "serde")]
@@ -178,7 +178,7 @@ pub(crate) mod tests {
         PathRow { gate: Gate::Closed(Why::Window), ..row(id, prio, 10) }
     }
 
-    /// Picks for a packet with a long backlog.
+    /// Picks a path for a packet of a long backlog.
     pub(crate) fn pick(scheduler: &mut dyn Scheduler, backlog: u64, paths: &[PathRow]) -> Pick {
         let queue = QueueView {
             packets: backlog as u32 / 1000,
@@ -203,7 +203,7 @@ pub(crate) mod tests {
         for kind in SchedulerKind::all() {
             let mut scheduler = kind.scheduler();
             for prio in [0, 1, 2, 3, 15] {
-                // Priorities were applied before: the scheduler may use every offered path.
+                // Priorities were applied before, so the scheduler may use every offered path.
                 let picked = pick(&mut *scheduler, 2_000, &[row(7, prio, 10)]);
                 assert!(
                     matches!(&picked, Pick::One(PathId(7)))

@@ -2,9 +2,9 @@ use super::scheduler::{Pick, Scheduler};
 use crate::{PathRow, PktInfo, QueueView};
 use mpdccp_units::{Duration, Time};
 
-/// Out-of-order transmission for in-order arrival scheduling: the path on which the packet arrives first,
-/// counting whole round trips for the backlog before it. As all paths share one queue, the packet waits there
-/// for that path.
+/// Out-of-order transmission for in-order arrival scheduling: picks the path on which the packet arrives first,
+/// counting whole round trips for the backlog before it. All paths share one queue, so the packet waits there for its
+/// path.
 #[derive(Debug, Default)]
 pub(super) struct Otias;
 
@@ -39,10 +39,14 @@ mod tests {
         assert_eq!(
             pick(&mut Otias, 1_000, &[full.clone(), slow.clone()]),
             Pick::Wait(None),
-            "5 ms before 17"
+            "an arrival after 5 ms is before one after 17 ms"
         );
         assert_eq!(pick(&mut Otias, 14_000, &[full.clone(), slow.clone()]), Pick::Wait(None));
         let slow = PathRow { cwnd: 60_000, ..slow };
-        assert_eq!(pick(&mut Otias, 31_000, &[full, slow]), Pick::One(PathId(1)), "two rounds of 10 ms more");
+        assert_eq!(
+            pick(&mut Otias, 31_000, &[full, slow]),
+            Pick::One(PathId(1)),
+            "the full path takes two more rounds of 10 ms"
+        );
     }
 }

@@ -1,6 +1,6 @@
-//! Path priorities (RFC 9897 section 3.2.10), applied once, before any scheduler: 0 never; 1, standby, only
-//! when no path of 2 or more is usable; 2, secondary, only when the primaries are gone or congested; 3 to 15,
-//! primaries, at the scheduler's choice.
+//! Path priorities (RFC 9897 section 3.2.10), applied once, before any scheduler. 0: never. 1, standby: only when no
+//! path of 2 or more is usable. 2, secondary: only when the primaries are gone or congested. 3 to 15, primary: at the
+//! scheduler's choice.
 
 use super::scheduler::congested;
 use crate::{PathRow, PathState, PktInfo, QueueView};
@@ -11,7 +11,7 @@ use mpdccp_units::Time;
 const SECONDARY: u8 = 2;
 pub(crate) const STANDBY: u8 = 1;
 
-/// Whether a scheduler may consider all rows for this packet, as [`offer`] would determine.
+/// Whether a scheduler may consider all rows for this packet. The result is what [`offer`] would determine.
 pub(crate) fn offers_all(pkt: &PktInfo, rows: &[PathRow]) -> bool {
     rows.iter().all(|row| fits(pkt, row) && row.prio > SECONDARY)
 }
@@ -20,7 +20,7 @@ fn fits(pkt: &PktInfo, row: &PathRow) -> bool {
     row.state.is_up() && pkt.len <= row.max_payload
 }
 
-/// Writes the rows that a scheduler may consider for this packet into `offered`; their gates may be closed.
+/// Writes into `offered` the rows that a scheduler may consider for this packet. Their gates may be closed.
 pub(crate) fn offer(
     now: Time,
     pkt: &PktInfo,
@@ -91,13 +91,21 @@ mod tests {
     #[test]
     fn zero_is_never_used_unless_all_are_zero() {
         assert_eq!(offered(0, &[row(0, 0, 10), row(1, 3, 10)]), [1]);
-        assert_eq!(offered(0, &[row(0, 0, 10), closed(1, 1)]), [1], "rather wait");
+        assert_eq!(
+            offered(0, &[row(0, 0, 10), closed(1, 1)]),
+            [1],
+            "wait for the standby path instead of using priority 0"
+        );
         assert_eq!(offered(0, &[row(0, 0, 10), row(1, 0, 10)]), [0, 1], "RFC 9897 section 3.2.10");
     }
 
     #[test]
     fn standby_only_when_nothing_else_is_usable() {
-        assert_eq!(offered(1 << 20, &[row(0, 1, 1), closed(1, 3)]), [1], "not for congestion");
+        assert_eq!(
+            offered(1 << 20, &[row(0, 1, 1), closed(1, 3)]),
+            [1],
+            "congestion must not bring in a standby path"
+        );
         assert_eq!(offered(1 << 20, &[row(0, 1, 1), closed(1, 2)]), [1]);
         let mut gone = row(1, 3, 10);
         for state in [PathState::Suspect, PathState::Down, PathState::Connecting] {
@@ -106,9 +114,17 @@ mod tests {
             assert_eq!(offered(0, &[row(0, 1, 10), gone.clone(), row(2, 2, 10)]), [2]);
         }
         let narrow = PathRow { max_payload: 999, ..row(1, 3, 10) };
-        assert_eq!(offered(0, &[row(0, 1, 10), narrow.clone()]), [0], "too narrow for this packet");
+        assert_eq!(
+            offered(0, &[row(0, 1, 10), narrow.clone()]),
+            [0],
+            "the path's MTU is too small for this packet"
+        );
         assert_eq!(offered(0, &[row(0, 3, 10), narrow]), [0]);
-        assert_eq!(offered(0, &[row(0, 3, 10), closed(1, 15)]), [0, 1], "primaries, as the scheduler likes");
+        assert_eq!(
+            offered(0, &[row(0, 3, 10), closed(1, 15)]),
+            [0, 1],
+            "the scheduler chooses among primaries"
+        );
     }
 
     #[test]
@@ -117,8 +133,16 @@ mod tests {
         // 3 ms of pacing and 1 ms of transmission cost less than a path that is 10 ms longer.
         assert_eq!(offered(1000, &[paced(0, 3, 10, 3), row(1, 2, 30)]), [0]);
         assert_eq!(offered(1000, &[paced(0, 3, 10, 11), row(1, 2, 30)]), [0, 1]);
-        assert_eq!(offered(20_000, &[paced(0, 3, 10, 3), row(1, 2, 30)]), [0, 1], "the backlog costs more");
-        assert_eq!(offered(20_000, &[paced(0, 3, 10, 3), row(1, 2, 30), row(2, 3, 10)]), [0, 2], "not all");
+        assert_eq!(
+            offered(20_000, &[paced(0, 3, 10, 3), row(1, 2, 30)]),
+            [0, 1],
+            "the backlog congests the primary"
+        );
+        assert_eq!(
+            offered(20_000, &[paced(0, 3, 10, 3), row(1, 2, 30), row(2, 3, 10)]),
+            [0, 2],
+            "not all primaries are congested"
+        );
         let mut gone = row(0, 3, 10);
         gone.state = PathState::Down;
         assert_eq!(offered(0, &[gone, row(1, 2, 30)]), [1]);

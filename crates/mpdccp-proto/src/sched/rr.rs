@@ -2,8 +2,7 @@ use super::scheduler::{Pick, Scheduler, first_open};
 use crate::{PathId, PathRow, PktInfo, QueueView};
 use mpdccp_units::Time;
 
-/// Round robin over the open paths, one packet each. Full paths are skipped, so under load it fills all
-/// windows.
+/// Round robin over the open paths, one packet each. Full paths are skipped, so all windows are filled under load.
 #[derive(Debug, Default)]
 pub(super) struct RoundRobin {
     last: Option<PathId>,
@@ -11,7 +10,7 @@ pub(super) struct RoundRobin {
 
 impl Scheduler for RoundRobin {
     fn pick(&mut self, _now: Time, _pkt: &PktInfo, _queue: &QueueView, paths: &[PathRow]) -> Pick {
-        // The next identifier after the last one served, or the first one after the highest.
+        // The path after the one served last, in order of identifiers, and after the highest the first.
         first_open(paths, |path| self.last.is_some_and(|last| path.id <= last))
     }
 

@@ -5,11 +5,11 @@ use mpdccp_units::{Duration, Time};
 /// A scheduler's answer.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Pick {
-    /// Send on this path; its gate must be open.
+    /// Send on this path, whose gate must be open.
     One(PathId),
     /// Send a copy on each of these paths, with the same MP_SEQ.
     Several(Vec<PathId>),
-    /// Keep the packet queued, at the latest until this time (`None`: until something changes).
+    /// Keep the packet queued, at the latest until this time. With `None`, keep it until something changes.
     Wait(Option<Time>),
     /// Drop the packet.
     Drop,
@@ -17,15 +17,15 @@ pub enum Pick {
 
 /// Chooses paths.
 pub trait Scheduler: Send + core::fmt::Debug {
-    /// Picks for the packet at the head of the queue, from the paths that priorities allow for it; each is up
+    /// Picks paths for the packet at the head of the queue. `paths` are those that priorities allow for it; each is up
     /// and wide enough.
     fn pick(&mut self, now: Time, pkt: &PktInfo, queue: &QueueView, paths: &[PathRow]) -> Pick;
     /// The packet was sent on this path.
     fn on_sent(&mut self, now: Time, path: PathId, bytes: usize) {
         let _ = (now, path, bytes);
     }
-    /// For streams, after [`pick`](Self::pick) chose a distant path: the bytes that nearer paths deliver during
-    /// the difference in delay. The distant path would only delay a stream with a shorter burst.
+    /// For streams, after [`pick`](Self::pick) chose a distant path: the number of bytes that nearer paths deliver
+    /// during the difference in delay. A stream with a shorter burst would only be delayed by the distant path.
     fn head_start(&self) -> u64 {
         0
     }
@@ -35,9 +35,9 @@ pub trait Scheduler: Send + core::fmt::Debug {
     }
 }
 
-/// Cost of a lost packet, seconds: its sender retransmits it and slows down.
+/// Cost of a lost packet, in seconds: its sender retransmits it and slows down.
 const COST_OF_LOSS: f64 = 2.0;
-/// In-order delivery takes as long as the latest of many packets: the mean delay plus this many mean
+/// In-order delivery takes as long as the latest of many packets. It is estimated as the mean delay plus this many mean
 /// deviations.
 const SPREAD: u32 = 3;
 
@@ -56,13 +56,13 @@ pub(super) fn open(paths: &[PathRow]) -> impl Iterator<Item = &PathRow> {
     paths.iter().filter(|path| path.is_open())
 }
 
-/// The first open path by `key`; waits if none is open.
+/// Picks the first open path in the order of `key`; waits if none is open.
 pub(super) fn first_open<K: Ord>(paths: &[PathRow], key: impl Fn(&PathRow) -> K) -> Pick {
     open(paths).min_by_key(|path| (key(path), path.id)).map_or(Pick::Wait(None), |path| Pick::One(path.id))
 }
 
-/// Whether `path` would serve the backlog later than `other`. A wait shorter than the extra delay of `other`
-/// does not count as congestion. Nor does a wait on a path that was idle, because its rate is outdated.
+/// Whether `path` would serve the backlog later than `other`. A wait shorter than the extra delay of `other` does not
+/// count as congestion. A wait on a path that was idle does not count either, because its rate is outdated.
 pub(super) fn congested(now: Time, path: &PathRow, queue: &QueueView, other: &PathRow) -> bool {
     if path.is_open() {
         return false;

@@ -1,4 +1,4 @@
-//! Leaves out unstable paths for a while: a path that goes up and down hurts more than it helps.
+//! Leaves out unstable paths for a while, because a path that goes up and down does more harm than good.
 
 use crate::{PathId, PathRow};
 use alloc::vec::Vec;
@@ -11,21 +11,21 @@ pub(super) struct Trials(Vec<Trial>);
 #[derive(Debug)]
 struct Trial {
     path: PathId,
-    /// When it last came up.
+    /// When the path last came up.
     up_since: Time,
-    /// Left out until this time.
+    /// The path is left out until this time.
     until: Time,
     /// Duration of the next pause.
     pause: Duration,
 }
 
-/// First and longest pause. The pause doubles if the path returns again within this many pauses of its last
-/// return: a path with rare short outages is worth more than it costs.
+/// First and longest pause. The pause doubles if the path returns again within `SOON` pauses of its last return. Rare
+/// short outages do not increase it, because such a path is still useful.
 const PAUSE: (Duration, Duration) = (Duration::from_millis(500), Duration::from_secs(32));
 const SOON: u32 = 5;
-/// A path that stayed up for this long starts again with the first pause.
+/// A path that has been in use for this long starts again with the first pause.
 const FORGIVEN: Duration = Duration::from_secs(30);
-/// Maximum number of paths remembered; beyond this number, paths that are gone are forgotten.
+/// Maximum number of paths remembered. Beyond this number, paths that are gone are forgotten.
 const MOST: usize = 64;
 
 impl Trials {
@@ -77,8 +77,12 @@ mod tests {
             (0..60_000).find(used).unwrap()
         };
         assert_eq!([1_000, 2_000, 3_000, 4_000].map(&mut back), [0, 500, 1_000, 2_000]);
-        assert_eq!(back(100_000), 500, "forgiven");
-        assert_eq!([103_000, 106_000, 200_000].map(&mut back), [500; 3], "gone for a moment now and then");
+        assert_eq!(back(100_000), 500, "the pause must start over after a long time");
+        assert_eq!(
+            [103_000, 106_000, 200_000].map(&mut back),
+            [500; 3],
+            "rare outages must not lengthen the pause"
+        );
         for n in 0..20 {
             assert!(back(300_000 + n * 1_000) <= 32_000);
         }

@@ -4,7 +4,7 @@ use alloc::collections::BTreeMap;
 use mpdccp_units::Time;
 
 /// Weighted round robin: each path gets bytes in proportion to its priority, which both ends know (ATSSS
-/// Load-Balancing). A path that is full loses its turns and does not get them back.
+/// Load-Balancing). A path that is full loses its turns and does not get them back later.
 #[derive(Debug, Default)]
 pub(super) struct Weighted {
     /// Bytes sent on each path, divided by its weight.
@@ -12,14 +12,14 @@ pub(super) struct Weighted {
     weights: BTreeMap<PathId, u8>,
 }
 
-/// Scale of the quotients, so that those of small packets are precise enough.
+/// Scale of the quotients, so that small packets are counted precisely enough.
 const SCALE: u64 = 1 << 10;
 
 impl Scheduler for Weighted {
     fn pick(&mut self, _now: Time, _pkt: &PktInfo, _queue: &QueueView, paths: &[PathRow]) -> Pick {
         self.weights = paths.iter().map(|path| (path.id, path.prio.max(1))).collect();
         self.served.retain(|id, _| self.weights.contains_key(id));
-        // A path that can send again after a pause starts level with the others.
+        // A path that can send again after a pause starts with the same count as the lowest other one.
         let least = super::scheduler::open(paths)
             .filter_map(|path| self.served.get(&path.id))
             .min()
@@ -61,6 +61,6 @@ mod tests {
         assert_eq!(shares(&mut scheduler, &[row(0, 12, 10), row(1, 3, 99)], 100), [80, 20]);
         assert_eq!(shares(&mut scheduler, &[closed(0, 12), row(1, 3, 99)], 100), [0, 100]);
         let [a, b] = shares(&mut scheduler, &[row(0, 12, 10), row(1, 3, 99)], 100);
-        assert!((78..=81).contains(&a), "lost turns are not made up for: {a} {b}");
+        assert!((78..=81).contains(&a), "a path must not get lost turns back: {a} {b}");
     }
 }

@@ -12,24 +12,24 @@ pub(super) struct LocalAddrs(pub(super) BTreeMap<u8, Local>);
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Local {
-    /// Source of subflows: socket and address.
+    /// Source of subflows of this end: socket and address.
     Source(u32, Option<IpAddr>),
     /// Advertised to the peer by MP_ADDADDR.
     Advertised(IpAddr, Option<u16>),
-    /// Withdrawn by MP_REMOVEADDR, which the peer has not confirmed yet.
+    /// Withdrawn by MP_REMOVEADDR, but the peer has not confirmed the removal yet.
     Leaving,
 }
 
 impl LocalAddrs {
-    /// The first subflow's source has Address ID 0.
+    /// Gives the first subflow's source the Address ID 0.
     pub(super) fn set_first(&mut self, route: &Route) {
         self.0.insert(0, Local::Source(route.socket, route.local));
     }
 
-    /// The ID of a subflow's source; `None` if all are in use.
+    /// The Address ID of a subflow's source; `None` if all IDs are in use.
     pub(super) fn id_of(&mut self, route: &Route) -> Option<u8> {
-        // One address has one ID (RFC 9897 section 3.2.2), with any socket, even if it was advertised before
-        // a subflow used it.
+        // An address has one ID (RFC 9897 section 3.2.2), through any socket, even if it was advertised before a
+        // subflow used it.
         let same = |local: &Local| match local {
             Local::Source(_, Some(addr)) | Local::Advertised(addr, _) => Some(*addr) == route.local,
             _ => false,
@@ -53,8 +53,8 @@ impl LocalAddrs {
     }
 }
 
-/// Addresses that the peer advertised. The entry of a removed address keeps its last MP_SEQ, to recognise
-/// outdated options.
+/// Addresses that the peer advertised. The entry of a removed address keeps its last MP_SEQ, so that outdated options
+/// are recognised.
 #[derive(Debug, Default)]
 pub(super) struct RemoteAddrs(pub(super) BTreeMap<u8, Remote>);
 
@@ -71,7 +71,7 @@ impl RemoteAddrs {
     }
 }
 
-/// Whether a host may have this address, so that connecting to it makes sense (RFC 9897 section 3.2.8):
+/// Whether a host may have this address, so that connecting to it makes sense (RFC 9897 section 3.2.8). It must be
 /// neither multicast nor broadcast, and neither 0.0.0.0 nor ::.
 pub fn is_unicast(addr: IpAddr) -> bool {
     match addr {

@@ -28,15 +28,15 @@ impl Session {
         Some(addr_id)
     }
 
-    /// Withdraws an advertised address (MP_REMOVEADDR); its ID is free again once the peer confirms.
+    /// Withdraws an advertised address (MP_REMOVEADDR). Its ID is free again once the peer confirms.
     pub(crate) fn withdraw(&mut self, now: Time, addr_id: u8) {
         if let Some(Local::Advertised(..)) = self.local_addrs.0.get(&addr_id) {
             self.say_removed(now, addr_id);
         }
     }
 
-    /// A silent path was removed, and its Close will not arrive. If no other subflow uses its address,
-    /// MP_REMOVEADDR on another path tells the peer that the address is no longer valid.
+    /// A silent path was removed, so its Close will not arrive. If no other subflow uses its address, an MP_REMOVEADDR
+    /// on another path tells the peer that the address is no longer valid.
     pub(super) fn withdraw_source(&mut self, now: Time, addr_id: u8) {
         let used = self.paths.iter().any(|p| !p.removed && p.local_addr == addr_id);
         if self.multipath && !used && self.local_addrs.0.contains_key(&addr_id) {
@@ -44,29 +44,28 @@ impl Session {
         }
     }
 
-    /// Until the peer confirms, the ID stays reserved; otherwise the removal could end subflows created
-    /// later.
+    /// The ID stays reserved until the peer confirms. Otherwise the removal could end subflows that are created later.
     fn say_removed(&mut self, now: Time, addr_id: u8) {
         self.local_addrs.0.insert(addr_id, Local::Leaving);
         let nonce = self.rng.next_u32();
         self.signal(now, Signal::RemoveAddr { addr_id, nonce });
     }
 
-    /// Frees the Address IDs of sources whose last path is gone. Both ends are done with them
-    /// (RFC 9897 section 3.2.2), as their subflows ended. If the peer may not know that they ended,
-    /// the ID stays reserved until the peer confirms the removal.
+    /// Frees the Address IDs of sources whose last path is gone. Their subflows have ended, so both ends are done with
+    /// them (RFC 9897 section 3.2.2). If the peer may not know that they ended, the ID stays reserved until the peer
+    /// confirms the removal.
     pub(super) fn release_sources(&mut self) {
         let paths = &self.paths;
         self.local_addrs.retain_sources(|id| paths.iter().any(|p| p.local_addr == id));
     }
 
-    /// The peer confirmed MP_REMOVEADDR, or never will.
+    /// The peer confirmed MP_REMOVEADDR, or never will confirm it.
     pub(super) fn release_addr_id(&mut self, addr_id: u8) {
         self.local_addrs.0.remove(&addr_id);
     }
 
-    /// Handles MP_ADDADDR with `mp_seq`, directly followed by `tag`, which arrived on path `on`. True if it must
-    /// be confirmed.
+    /// Handles MP_ADDADDR with `mp_seq`, directly followed by `tag`, which arrived on path `on`. Returns true if the
+    /// option must be confirmed.
     pub(super) fn on_add_addr(
         &mut self,
         (now, on): (Time, usize),
@@ -77,7 +76,7 @@ impl Session {
         tag: Option<&[u8; 20]>,
     ) -> bool {
         let expected = self.keys.add_addr(By::Remote, addr_id, nonce, addr, port);
-        // RFC 9897 section 3.2.6: silently ignored.
+        // RFC 9897 section 3.2.6: an option with a wrong HMAC is ignored silently.
         if !tag.is_some_and(|tag| same(&expected, tag)) {
             self.count(Counter::AddAddrBadHmac);
             return false;
@@ -85,11 +84,11 @@ impl Session {
         let known = self.remote_addrs.0.get(&addr_id).copied();
         let given = self.remote_addrs.0.values().filter(|r| r.addr.is_some()).count();
         match known {
-            // RFC 9897 section 3.2.1: an outdated option may still be confirmed. A copy of the
-            // newest option is outdated too: it must not bring back a removed path.
+            // RFC 9897 section 3.2.1: an outdated option may still be confirmed. A copy of the newest option is
+            // outdated too, because it must not bring back a removed path.
             Some(known) if !mp_seq.after(known.seq) => self.count(Counter::OutdatedMpOption),
-            // RFC 9897 section 3.2.8: such addresses are ignored silently, as is another address under an ID
-            // in use.
+            // RFC 9897 section 3.2.8: such addresses are ignored silently, and so is another address under an ID that
+            // is in use.
             _ if !is_unicast(addr) => {
                 self.count(Counter::AddAddrNotUnicast);
                 return false;
@@ -114,8 +113,8 @@ impl Session {
         true
     }
 
-    /// Joins an address that the peer advertised on path `i`, if the settings allow it: from that path's local
-    /// address, or from all. Only sources of the same address family can reach it.
+    /// Joins an address that the peer advertised on path `i`, if the settings allow it: from that path's local address,
+    /// or from all local addresses. Only sources of the same address family can reach the address.
     fn join_advertised(&mut self, now: Time, i: usize, addr_id: u8) {
         let Some((addr, port)) = self.remote_addrs.0.get(&addr_id).and_then(|known| known.addr) else {
             return;
@@ -132,7 +131,7 @@ impl Session {
         for path in self.paths.iter().filter(usable).filter(wanted) {
             let mut cfg = path.cfg;
             cfg.route.remote.set_ip(addr);
-            // RFC 9897 section 3.2.8: without a port, the advertising subflow's port counts.
+            // RFC 9897 section 3.2.8: without a port, the advertising subflow's port applies.
             cfg.ports = Ports { local: 0, remote: port.unwrap_or(self.paths[i].cfg.ports.remote) };
             let same =
                 |other: &PathConfig| other.route == cfg.route && other.ports.remote == cfg.ports.remote;
@@ -152,7 +151,7 @@ impl Session {
         }
     }
 
-    /// Handles MP_REMOVEADDR, which arrived on path `on`. True if it must be confirmed.
+    /// Handles MP_REMOVEADDR, which arrived on path `on`. Returns true if the option must be confirmed.
     pub(super) fn on_remove_addr(
         &mut self,
         now: Time,
@@ -174,13 +173,13 @@ impl Session {
         }
         let uses = |p: &Subflow| p.conn.is_some() && p.remote_addr == addr_id;
         if known.is_none() && !self.paths.iter().any(uses) {
-            // RFC 9897 section 3.2.9: ignored silently.
+            // RFC 9897 section 3.2.9: an unknown ID is ignored silently.
             self.count(Counter::RemoveAddrUnknown);
             return false;
         }
         let removed = self.remote_addrs.0.insert(addr_id, Remote { addr: None, seq: mp_seq });
         self.events.push_back(SessionEvent::PeerAddresses);
-        // RFC 9897 section 3.2.9: ends the subflows that use the address.
+        // RFC 9897 section 3.2.9: the removal ends the subflows that use the address.
         for i in 0..self.paths.len() {
             let path = &mut self.paths[i];
             let advertised = path.advertised == Some(addr_id);

@@ -1,10 +1,10 @@
 use mpdccp_units::{Duration, Rate, Time};
 
-/// Burst allowed after a pause, as time at the rate.
+/// Burst allowed after a pause, as the time that it takes at the rate.
 const CREDIT: Duration = Duration::from_millis(2);
 
-/// A rate limit set by the owner; none at first. A packet may leave once the earlier ones have used up
-/// their time at this rate.
+/// A rate limit set by the owner; initially none. A packet may leave once the earlier packets have used up their time
+/// at this rate.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Cap {
     rate: Option<Rate>,
@@ -21,7 +21,7 @@ impl Cap {
         self.rate.is_some()
     }
 
-    /// Until when no packet may leave.
+    /// Until when no packet may leave; `None` if one may leave now.
     pub(crate) fn shut(&self, now: Time) -> Option<Time> {
         self.rate.map(|_| self.paid).filter(|paid| *paid > now)
     }
@@ -43,9 +43,9 @@ mod tests {
         let mut cap = Cap::default();
         let mut now = Time::from_millis(1_000);
         cap.on_sent(now, 1 << 30);
-        assert_eq!(cap.shut(now), None, "not set");
+        assert_eq!(cap.shut(now), None, "without a limit, packets may leave");
         cap.set(Some(Rate::from_bps(8_000_000)));
-        // 1,000 bytes take a millisecond: three packets leave at once, then one per millisecond.
+        // At this rate 1,000 bytes take a millisecond. Three packets leave at once, then one per millisecond.
         for _ in 0..3 {
             assert_eq!(cap.shut(now), None);
             cap.on_sent(now, 1_000);

@@ -10,7 +10,7 @@ use mpdccp_units::{Duration, Time};
 #[derive(Debug)]
 pub(super) struct Carried {
     pub(super) streams: Streams,
-    /// Per class: since when bytes wait for their first transmission.
+    /// For each class, since when bytes have waited for their first transmission.
     standing: [Option<Time>; CLASSES],
 }
 
@@ -19,7 +19,7 @@ impl Carried {
         Box::new(Carried { streams: Streams::new(role, Config::default()), standing: [None; CLASSES] })
     }
 
-    /// The backlog of a class, in the form that schedulers use for a queue.
+    /// The backlog of a class of streams, in the form in which schedulers read a queue's backlog.
     pub(super) fn view(&self, now: Time, class: usize) -> QueueView {
         let bytes = self.streams.backlog_of(class as u8);
         QueueView {

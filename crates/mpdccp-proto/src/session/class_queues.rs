@@ -11,27 +11,27 @@ use alloc::string::String;
 use alloc::vec::Vec;
 use mpdccp_units::Time;
 
-/// Maximum number of classes.
+/// Maximum number of classes. A class has the packets of one policy rule, or those without a rule.
 pub(super) const CLASSES: usize = MAX_RULES + 1;
 
-/// Packets of one class, and their schedulers.
+/// The queue of one class, and its schedulers.
 #[derive(Debug)]
 pub(super) struct ClassQueue {
     pub(super) queue: SendQueue,
     pub(super) scheduler: Box<dyn Scheduler>,
-    /// Scheduler of its streams, which are not in the queue.
+    /// Scheduler of the class's streams, whose packets are not in the queue.
     pub(super) stream_scheduler: Box<dyn Scheduler>,
     /// Packets sent since the last FEC packet.
     pub(super) block: Block,
     pub(super) stats: RuleStats,
 }
 
-/// All classes: first that of packets without a rule, then one per rule.
+/// All classes: first the class of packets without a rule, then one per rule.
 #[derive(Debug)]
 pub(super) struct ClassQueues {
     pub(super) all: Vec<ClassQueue>,
     pub(super) policy: Policy,
-    /// The queue whose turn it is; after the queues of all classes, their streams follow.
+    /// The queue whose turn it is. The numbers after the queues of all classes mean their streams.
     pub(super) turn: usize,
 }
 
@@ -40,7 +40,7 @@ pub(super) struct ClassQueues {
 pub(super) enum Source {
     /// A retransmission.
     Repair,
-    /// Packets of a class that were set aside until a path with a larger MTU is open.
+    /// Packets of a class that were set aside until a path with a larger MTU opens.
     Aside(usize),
     /// The queue of a class.
     Queue(usize),
@@ -95,7 +95,7 @@ impl ClassQueues {
         self.policy.0.get(class.checked_sub(1)?)
     }
 
-    /// The class of a packet: its own if set, otherwise that of its rule.
+    /// The class of a packet: the one that the caller set, otherwise that of the first matching rule.
     pub(super) fn class_for(&self, info: &PktInfo, data: &[u8]) -> usize {
         match usize::from(info.class) {
             given if (1..self.all.len()).contains(&given) => given,
@@ -103,7 +103,7 @@ impl ClassQueues {
         }
     }
 
-    /// Adds a packet to its class, or drops it if its rule says so.
+    /// Adds a packet to its class. Drops the packet if its rule says so.
     pub(super) fn push(&mut self, now: Time, data: Vec<u8>, info: PktInfo) {
         let class = self.class_for(&info, &data);
         let rule = class.checked_sub(1);

@@ -11,7 +11,7 @@ use mpdccp_units::{Duration, Time};
 /// How long to wait for the answers to this end's Close, or for the peer's Close on the other subflows.
 const CLOSE_WAIT: Duration = Duration::from_secs(3);
 
-/// A session with open streams lives at least this long without a path.
+/// A session with open streams survives at least this long without a path.
 const STREAMS_SURVIVE: Duration = Duration::from_secs(15 * 60);
 
 impl Session {
@@ -31,12 +31,12 @@ impl Session {
         }
     }
 
-    /// Ends the session at once, with a reason in words unless `text` is empty.
+    /// Ends the session at once. `text` is a reason for the peer, unless it is empty.
     pub(crate) fn abort(&mut self, text: &str) {
         if self.state == SessionState::Closed {
             return;
         }
-        // RFC 9897 section 3.2.3: with the peer's key, on all subflows.
+        // RFC 9897 section 3.2.3: the Resets carry the peer's key and leave on all subflows.
         let fast = self.multipath && self.state != SessionState::Connecting;
         if fast {
             let option = encode(&[MpOption::FastClose(self.keys.remote())]);
@@ -82,8 +82,8 @@ impl Session {
         let unproven = |p: &Subflow| {
             p.conn.as_ref().is_some_and(|conn| p.is_half_open() || conn.state() == State::Request)
         };
-        // RFC 9897 section 3.2.11: joins are ignored from now on. The peer's joins without a proof end at once, as
-        // do this end's joins without an answer.
+        // RFC 9897 section 3.2.11: joins are ignored from now on. Joins of the peer that have not proved the key end at
+        // once, and so do this end's joins without an answer.
         while let Some(i) = self.paths.iter().position(unproven) {
             self.give_up(now, i, reason);
         }
@@ -100,7 +100,7 @@ impl Session {
             match conn.state() {
                 State::Request | State::Respond => conn.abort(ResetCode::Aborted),
                 State::PartOpen | State::Open => conn.close(now, false),
-                // In CLOSING after a CloseReq, the Close has not left yet; it now carries the option.
+                // In CLOSING after a CloseReq, the Close has not left yet, so it can still carry the option.
                 State::CloseReq | State::Closing | State::TimeWait | State::Closed => {}
             }
         }
@@ -110,7 +110,7 @@ impl Session {
     /// MP_CLOSE arrived on Close or CloseReq.
     pub(super) fn on_mp_close(&mut self, now: Time, ptype: PacketType, key: &[u8]) {
         if !self.keys.is_ours(key) {
-            // The subflow closes as with any Close, but the session continues.
+            // The subflow closes as after any Close, but the session continues.
             return self.count(Counter::CloseWithWrongKey);
         }
         match ptype {
@@ -118,8 +118,8 @@ impl Session {
                 self.begin_closing(now, Reason::ClosedByPeer);
                 self.close_all(now);
             }
-            // RFC 9897 section 3.2.11: all subflows are closed, and each answers the peer's Close with Reset
-            // code 1. They stay open for this answer; subflows on which no Close arrives are reset after a while.
+            // RFC 9897 section 3.2.11: all subflows are closed, and each answers the peer's Close with Reset code 1.
+            // They stay open for this answer. If no Close arrives on a subflow, it is reset after a while.
             PacketType::Close if self.state == SessionState::Open => {
                 self.begin_closing(now, Reason::ClosedByPeer);
             }
@@ -133,19 +133,19 @@ impl Session {
         if code != ResetCode::AbruptMpTermination || !self.keys.is_ours(key) {
             return self.count(Counter::FastCloseInvalid);
         }
-        // RFC 9897 section 3.2.3: Reset code 13 on all (other) subflows.
+        // RFC 9897 section 3.2.3: Reset code 13 on all other subflows.
         self.abort_all(ResetCode::AbruptMpTermination);
         self.finish(Reason::AbortedByPeer);
     }
 
-    /// How long the session lives without a path. Its streams may carry connections whose hosts wait equally
-    /// long for each other: Linux gives up after 15 minutes.
+    /// How long the session survives without a path. Its streams may carry TCP connections, whose hosts wait for each
+    /// other equally long: Linux gives up after 15 minutes.
     pub(super) fn survive(&self) -> Duration {
         let open = self.streams.as_ref().is_some_and(|carried| !carried.streams.is_empty());
         if open { self.cfg.survive.max(STREAMS_SURVIVE) } else { self.cfg.survive }
     }
 
-    /// When to call [`Self::check_end`], because the session may be over.
+    /// When to call [`Self::check_end`], because the session may have ended.
     pub(super) fn end_timeout(&self) -> Option<(Time, Wake)> {
         match self.state {
             SessionState::Closing => Some((self.close_at, Wake::CloseWait)),
@@ -155,7 +155,7 @@ impl Session {
         }
     }
 
-    /// Ends the session if nothing is left to wait for.
+    /// Ends the session if it has nothing left to wait for.
     pub(super) fn check_end(&mut self, now: Time) {
         match self.state {
             SessionState::Closing => {
@@ -179,7 +179,7 @@ impl Session {
         }
     }
 
-    /// Ends the session. Connections that still have a last packet to send are kept for it.
+    /// Ends the session. Connections that still have a last packet to send are kept until it has left.
     pub(super) fn finish(&mut self, reason: Reason) {
         if self.state == SessionState::Closed {
             return;
@@ -193,9 +193,9 @@ impl Session {
             }
         }
         self.drop_queue();
-        // Packets behind holes are delivered now.
+        // Deliver packets behind holes now.
         self.reorderer.on_timeout(Time::MAX);
-        // A half-open session was never announced.
+        // A half-open session was never announced to the owner.
         if !half_open {
             self.events.push_back(SessionEvent::Closed(reason));
         }

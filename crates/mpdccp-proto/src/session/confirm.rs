@@ -1,4 +1,4 @@
-//! Options that need confirmation: retransmission of this end's options, and MP_CONFIRM for the peer's
+//! Options that need confirmation: retransmission of this end's options, and MP_CONFIRM for the peer's options
 //! (RFC 9897 section 3.2.1).
 
 use super::signal::{Dataset, Pending, Signal};
@@ -11,8 +11,8 @@ use dccp_proto::{Gate, Sink};
 use dccp_wire::{MpOption, Opt, Options, Seq};
 use mpdccp_units::{Duration, Time};
 
-/// Longest interval between retransmissions of an option. RFC 9897 leaves the timing open: here two RTO
-/// first, then doubling.
+/// Longest interval between retransmissions of an option. RFC 9897 leaves the timing open. Here the first interval is
+/// two RTOs, and each further one is twice as long.
 const MAX_GAP: Duration = Duration::from_secs(64);
 
 impl Session {
@@ -22,8 +22,8 @@ impl Session {
         self.pending.push(Pending { signal, sent: None, due: now, gap: Duration::ZERO });
     }
 
-    /// Drops unconfirmed removals once their retransmission interval has reached a minute.
-    /// RFC 9897 section 3.2.9: a peer that never learned of the address ignores its removal silently.
+    /// Drops unconfirmed removals once their retransmission interval has reached a minute. RFC 9897 section 3.2.9: a
+    /// peer that never learned of the address ignores its removal silently.
     fn give_up_removals(&mut self, now: Time) {
         let unheard = |p: &mut Pending| {
             matches!(p.signal, Signal::RemoveAddr { .. }) && p.due <= now && p.gap >= MAX_GAP
@@ -35,7 +35,7 @@ impl Session {
         }
     }
 
-    /// Drops the pending options about a subflow that is gone.
+    /// Drops the pending options that concern a subflow that is gone.
     pub(super) fn forget_signals_of(&mut self, path: PathId) {
         self.pending.retain(|p| p.signal.dataset() != Dataset::Path(path));
     }
@@ -46,9 +46,8 @@ impl Session {
         self.pending.iter().map(|p| p.due).filter(|due| *due > self.polled).min()
     }
 
-    /// Sends the options that are due, on DCCP-Data without payload: such an option needs an MP_SEQ, and a
-    /// separate data packet keeps the size of the others constant. Returns when a gate opens for an option
-    /// that must wait.
+    /// Sends the options that are due, on DCCP-Data without payload. Such an option needs an MP_SEQ, and a separate
+    /// data packet keeps the size of other packets constant. Returns when a gate opens for an option that must wait.
     pub(super) fn transmit_signals(&mut self, now: Time, sink: &mut dyn Sink) -> Option<Time> {
         self.give_up_removals(now);
         let mut wait = None;
@@ -101,7 +100,7 @@ impl Session {
             match (option, mp_seq) {
                 (Opt::Mp(MpOption::Seq(seq)), _) => mp_seq = Some(seq),
                 (Opt::Mp(option), Some(seq)) => {
-                    // A confirmation of any transmission counts: all carried the same value.
+                    // A confirmation of any transmission is valid, because all carried the same value.
                     let confirmed = |p: &Pending| {
                         p.signal.option() == option
                             && p.sent.is_some_and(|(first, newest)| seq.within(first, newest))
@@ -119,7 +118,7 @@ impl Session {
         }
     }
 
-    /// Confirms `options`, which arrived with `mp_seq`, on the path of their arrival.
+    /// Confirms `options`, which arrived with `mp_seq`, on the path on which they arrived.
     pub(super) fn confirm(&mut self, i: usize, mp_seq: Seq, options: &[MpOption<'_>]) {
         let mut group = encode(&[MpOption::Seq(mp_seq)]);
         for option in options {

@@ -7,30 +7,30 @@ use alloc::vec::Vec;
 pub enum SessionEvent {
     /// A peer opened a session here; `peer` is the [`crate::PeerFilter::id`] of the matching filter.
     Accepted {
-        /// Filter that matched.
+        /// Number of the filter that matched.
         peer: u32,
     },
-    /// The first path is open: data flows.
+    /// The first path is open, and data can flow.
     Opened {
         /// RFC 9897 is in use.
         multipath: bool,
     },
     /// A path carries data, for the first time or again.
     PathUp(PathId),
-    /// A path is silent or its link is down; the session goes on without it.
+    /// A path is silent or its link is down. The session continues without it.
     PathSuspect(PathId),
-    /// The largest IP packet of a path changed, bytes.
+    /// The size of the largest IP packet of a path changed, in bytes.
     PathMtu {
         /// Which path.
         path: PathId,
-        /// The size before.
+        /// The size before the change.
         before: u16,
         /// The size now.
         now: u16,
     },
     /// The peer advertised or withdrew an address ([`crate::SessionStatus::peer_addresses`]).
     PeerAddresses,
-    /// Event of a stream; [`crate::Endpoint::streams`] reads and writes.
+    /// Event of a stream. Use [`crate::Endpoint::streams`] to read and write.
     Stream(dccp_streams::Event),
     /// The peer's application sent an option on this path ([`crate::SessionConfig::private_options`]).
     Private(PathId, Vec<u8>),

@@ -1,5 +1,5 @@
-//! Forward error correction: an FEC packet (XOR) follows after a number of packets of a policy rule, on
-//! another path if possible. It restores one lost packet from the others at once, without a round trip.
+//! Forward error correction: an FEC packet (XOR) follows after a number of packets of a policy rule, on another path if
+//! possible. It restores one lost packet from the others at once, without a round trip.
 
 use crate::{FecStats, PathId};
 use alloc::collections::{BTreeMap, VecDeque};
@@ -9,18 +9,18 @@ use mpdccp_units::{Duration, Time};
 
 /// Maximum number of packets that one FEC packet protects.
 pub(crate) const MOST: u8 = 16;
-/// Bytes of an FEC packet beyond the longest protected packet: length, flow information and check, and an
+/// Bytes of an FEC packet in addition to the longest protected packet: length, flow information and check, plus an
 /// offset for each protected packet.
 pub(super) const HEADER: usize = 7;
 pub(super) const OFFSET: usize = 2;
-/// Extra length of the option that marks an FEC packet over the options of data packets, rounded up.
+/// How much longer the option that marks an FEC packet is than the options of data packets, rounded up.
 pub(super) const OPTION: usize = 8;
-/// An FEC packet that found no path for this long is dropped.
+/// An FEC packet is dropped if it found no path for this long.
 pub(super) const OLD: Duration = Duration::from_millis(100);
-/// Maximum number of FEC packets that wait for a path, and of those that wait for another protected packet.
+/// Maximum number of FEC packets that wait for a path, and of FEC packets that wait for another protected packet.
 pub(super) const MOST_WAITING: usize = 64;
-/// Received packets are kept to restore others, from the first FEC packet until none has arrived for this
-/// long.
+/// Number of received packets that are kept to restore others. They are kept from the first FEC packet on, until no FEC
+/// packet has arrived for `KEPT_FOR`.
 pub(super) const MOST_KEPT: usize = 512;
 pub(super) const KEPT_FOR: Duration = Duration::from_secs(10);
 
@@ -28,7 +28,7 @@ pub(super) const KEPT_FOR: Duration = Duration::from_secs(10);
 #[derive(Debug, Default)]
 pub(super) struct Block {
     pub(super) members: Vec<(Seq, PathId)>,
-    /// XOR over all of them: length, flow information, check, and payload.
+    /// XOR over all packets of the block: length, flow information, check, and payload.
     pub(super) xor: Vec<u8>,
 }
 
@@ -36,16 +36,16 @@ pub(super) struct Block {
 #[derive(Debug)]
 pub(super) struct FecPacket {
     pub(super) class: usize,
-    /// MP_SEQ of its newest protected packet.
+    /// MP_SEQ of the newest packet that it protects.
     pub(super) newest: Seq,
     pub(super) count: u8,
     pub(super) payload: Vec<u8>,
-    /// Paths of its protected packets.
+    /// Paths of the packets that it protects.
     pub(super) paths: Vec<PathId>,
     pub(super) at: Time,
 }
 
-/// A received FEC packet of which more than one protected packet is missing.
+/// A received FEC packet for which more than one protected packet is missing.
 #[derive(Debug)]
 pub(super) struct Pending {
     pub(super) members: Vec<u64>,
@@ -55,7 +55,7 @@ pub(super) struct Pending {
 /// FEC state of a session.
 #[derive(Debug, Default)]
 pub(super) struct Fec {
-    /// The peer uses FEC packets.
+    /// Whether the peer uses FEC packets.
     pub(super) on: bool,
     pub(super) waiting: VecDeque<FecPacket>,
     pub(super) kept_until: Time,
@@ -65,7 +65,7 @@ pub(super) struct Fec {
     pub(super) stats: FecStats,
 }
 
-/// Adds a packet to the XOR; a second call removes it.
+/// Adds a packet to the XOR. A second call with the same packet removes it.
 pub(super) fn add(xor: &mut Vec<u8>, seq: u64, back: u8, data: &[u8]) {
     let ([high, low], [a, b, c, d]) = ((data.len() as u16).to_be_bytes(), check(seq, back, data));
     xor.resize(xor.len().max(HEADER + data.len()), 0);
@@ -74,8 +74,8 @@ pub(super) fn add(xor: &mut Vec<u8>, seq: u64, back: u8, data: &[u8]) {
     }
 }
 
-/// A check value that shows whether a packet was restored correctly. It is FNV-1a, because a linear
-/// checksum such as a CRC would match any XOR of packets.
+/// A check value that shows whether a packet was restored correctly. It is FNV-1a, because a linear checksum such as a
+/// CRC would match any XOR of packets.
 pub(super) fn check(seq: u64, back: u8, data: &[u8]) -> [u8; 4] {
     let bytes = seq.to_be_bytes().into_iter().chain([back]).chain(data.iter().copied());
     bytes.fold(0x811c_9dc5_u32, |hash, byte| (hash ^ u32::from(byte)).wrapping_mul(0x0100_0193)).to_be_bytes()
@@ -111,8 +111,8 @@ impl Fec {
         }
     }
 
-    /// Restores the one missing packet of an FEC packet from the others: its number, flow information, and
-    /// bytes. `None` if others are missing too, if a bit changed on the way, or if the numbers do not match.
+    /// Restores the one missing packet of an FEC packet from the others: its number, flow information, and bytes.
+    /// `None` if more than one is missing, if a bit changed on the way, or if the numbers do not match.
     pub(super) fn solve(&self, packet: &Pending) -> Option<(u64, u8, Vec<u8>)> {
         let lost = *packet.members.iter().find(|seq| !self.kept.contains_key(seq))?;
         let mut xor = packet.xor.clone();
@@ -125,7 +125,7 @@ impl Fec {
         (check(lost, *back, data) == [*a, *b, *c, *d]).then(|| (lost, *back, data.to_vec()))
     }
 
-    /// Number of missing protected packets.
+    /// Number of protected packets that are missing.
     pub(super) fn lacks(&self, packet: &Pending) -> usize {
         packet.members.iter().filter(|seq| !self.kept.contains_key(seq)).count()
     }

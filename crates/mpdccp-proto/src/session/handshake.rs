@@ -1,4 +1,4 @@
-//! Handshake of the first subflow: keys, or fallback (RFC 9897 sections 3.3 and 3.6).
+//! Handshake of the first subflow: exchange of keys, or fallback (RFC 9897 sections 3.3 and 3.6).
 
 use super::private::Private;
 use super::subflow::Stage;
@@ -11,7 +11,7 @@ use mpdccp_units::Time;
 /// Multipath options of a Request or Response.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Hello<'a> {
-    /// Change R for Multipath Capable that lists version 0.
+    /// The packet has Change R for Multipath Capable that lists version 0.
     pub(super) version_0: bool,
     /// MP_KEY: connection identifier and keys.
     pub(super) key: Option<(u32, &'a [u8])>,
@@ -23,7 +23,7 @@ pub(super) struct Hello<'a> {
     pub(super) private: Option<Private>,
     /// The peer's name for the path.
     pub(super) name: PathName,
-    /// An invalid MP option.
+    /// The packet has an invalid MP option.
     pub(super) malformed: bool,
 }
 
@@ -34,7 +34,7 @@ impl<'a> Hello<'a> {
         for option in packet.options().map_while(Result::ok) {
             let follows_join = core::mem::take(&mut after_join);
             match option {
-                // RFC 9897 section 3.1: the version is in the high four bits; the low ones are ignored.
+                // RFC 9897 section 3.1: the version is in the high four bits; the low four bits are ignored.
                 Opt::ChangeR(feature::MULTIPATH_CAPABLE, list) => {
                     hello.version_0 = list.iter().any(|value| value >> 4 == 0);
                 }
@@ -63,26 +63,26 @@ pub(crate) struct Offer<'a, 'p> {
     pub(crate) request: &'a Packet<'p>,
     pub(crate) mtu: u16,
     pub(crate) overhead: u16,
-    /// [`crate::PeerFilter::id`].
+    /// The number of the peer: [`crate::PeerFilter::id`].
     pub(crate) peer: u32,
     pub(crate) ci: u32,
     pub(crate) seed: [u8; 32],
-    /// Init Cookie that goes with the Response; none if empty.
+    /// Init Cookie to send with the Response; empty for none.
     pub(crate) cookie: &'a [u8],
-    /// The Response may carry application data.
+    /// Whether the Response may carry application data.
     pub(crate) early: bool,
 }
 
 impl Session {
-    /// Answers a Request. An error contains the Reset to send instead, and its counter.
+    /// Creates a session that answers a Request. An error contains the Reset to send instead, and its counter.
     pub(crate) fn server(now: Time, offer: &Offer<'_, '_>) -> Result<Session, (Reset, Counter)> {
         let hello = Hello::read(offer.request);
         if hello.malformed {
-            // RFC 9897 section 3.5 suggests Option Error; section 3.6: a malformed MP_KEY closes the subflow.
+            // RFC 9897 section 3.5 suggests Option Error. Section 3.6: a malformed MP_KEY closes the subflow.
             return Err((reset(ResetCode::OptionError), Counter::MalformedMpOption));
         }
         let mut session = Session::new(offer.cfg.clone(), Role::Server, now, offer.ci, offer.seed);
-        // RFC 9897 section 3.2.4: one key, of a type that the client offered.
+        // RFC 9897 section 3.2.4: the Response has one key, of a type that the client offered.
         let remote = hello.key.filter(|(_, keys)| hello.version_0 && session.keys.choose(keys));
         match remote {
             Some((ci, _)) if session.multipath => session.keys.remote_ci = ci,
@@ -122,7 +122,7 @@ impl Session {
         Ok(session)
     }
 
-    /// Gives a plain connection the data for its Request or Response, and accepts the peer's.
+    /// Gives a plain connection the data for its Request or Response, and accepts the peer's data.
     pub(super) fn early_data(&mut self, conn: &mut Connection, may_send: bool) {
         if !self.multipath {
             if may_send {
@@ -151,7 +151,7 @@ impl Session {
         self.paths[i].start(now, conn, stage);
     }
 
-    /// Client: the Response to the first Request.
+    /// Client: handles the Response to the first Request.
     pub(super) fn on_key_response(&mut self, i: usize, packet: &Packet<'_>) {
         let negotiated = self.paths[i].conn.as_ref().is_some_and(Connection::is_multipath);
         let hello = Hello::read(packet);
@@ -160,7 +160,7 @@ impl Session {
         }
         match hello.key {
             Some((ci, keys)) if negotiated => {
-                // RFC 9897 section 3.3: exactly one key, of a type that was offered.
+                // RFC 9897 section 3.3: the Response must have exactly one key, of a type that was offered.
                 if MpOption::keys(keys).count() != 1 || !self.keys.choose(keys) {
                     return self.reset_path(i, ResetCode::OptionError, Counter::BadMpKey);
                 }
@@ -180,11 +180,11 @@ impl Session {
         }
     }
 
-    /// Options of a Request, plus the name of the path, which the peer's rules may use.
+    /// Options of a Request, and the name of the path, which the peer's rules may use.
     pub(super) fn named(&self, i: usize, options: &[MpOption<'_>]) -> OptionBuf {
         let name = self.paths[i].cfg.name;
         let mut options = encode(options);
-        // Other implementations may not expect private options.
+        // Implementations other than mpdccp may not expect private options.
         let ours = self.peer_is_ours || self.state == SessionState::Connecting;
         if name.is_known() && ours {
             Private::Name(name).with(|option| options.push(&Opt::Mp(option)));
@@ -205,13 +205,13 @@ impl Session {
         self.state = SessionState::Open;
         self.greet_streams();
         let route = self.paths[i].cfg.route;
-        // RFC 9897 section 3.2.2: the first subflow's Address IDs are zero.
+        // RFC 9897 section 3.2.2: both Address IDs of the first subflow are zero.
         self.local_addrs.set_first(&route);
         if self.role == Role::Server {
             self.events.push_back(super::SessionEvent::Accepted { peer: self.peer });
         }
         self.events.push_back(super::SessionEvent::Opened { multipath: self.multipath });
-        // RFC 9897 section 3.3: other subflows only after the server's confirming Ack.
+        // RFC 9897 section 3.3: other subflows begin only after the server's confirming Ack.
         for path in self.paths.iter_mut().filter(|p| p.conn.is_none()) {
             path.connect_at = Some(now);
         }

@@ -1,4 +1,4 @@
-//! Packets of established subflows: multipath options, data (RFC 9897 section 3.2).
+//! Packets of established subflows: multipath options and data (RFC 9897 section 3.2).
 
 use super::plausible::Judgement;
 use super::private::Private;
@@ -11,13 +11,13 @@ use dccp_proto::{Ecn, Outcome, Received};
 use dccp_wire::{MpOption, Opt, Packet, PacketType, RttType, Seq};
 use mpdccp_units::{Duration, Time};
 
-/// Maximum number of options confirmed per packet; more are ignored until the peer repeats them.
+/// Maximum number of options confirmed per packet. Further options are ignored until the peer repeats them.
 const MAX_SIGNALS: usize = 8;
 
 /// Longest MP_EXP value (RFC 9897 section 3.2.12), bytes.
 const MAX_PRIVATE: usize = 252;
 
-/// The peer's RTT measurement is ignored beyond this age, milliseconds.
+/// An RTT measurement of the peer is ignored if it is older than this, milliseconds.
 const MAX_RTT_AGE: u32 = 10_000;
 
 /// The multipath options of one packet.
@@ -26,20 +26,20 @@ struct Signals<'a> {
     mp_seq: Option<Seq>,
     /// Distance to the previous packet of its flow.
     back: Option<u8>,
-    /// Marks an FEC packet: MP_SEQ of the newest protected packet, and their number.
+    /// The packet is an FEC packet: MP_SEQ of the newest protected packet, and number of protected packets.
     fec: Option<(Seq, u8)>,
-    /// Marks a packet of the streams.
+    /// The packet belongs to the streams.
     stream: bool,
-    /// MP_CLOSE, or MP_FAST_CLOSE on a Reset with code 13.
+    /// Key of MP_CLOSE, or of MP_FAST_CLOSE on a Reset with code 13.
     close: Option<&'a [u8]>,
     fast_close: Option<&'a [u8]>,
     unknown: bool,
-    /// Some options need confirmation.
+    /// Whether some options need confirmation.
     confirmable: bool,
 }
 
 impl Session {
-    /// Delivers packets that wait for earlier ones.
+    /// Delivers packets that are held behind missing ones.
     pub(crate) fn stop_holding(&mut self, now: Time) {
         if self.reorderer.occupancy_bytes() > 0 {
             self.count(Counter::HeldBeyondMemory);
@@ -76,7 +76,7 @@ impl Session {
             (PacketType::Response, _) => return,
             (PacketType::Reset, Stage::JoinAnswered { .. }) => return,
             (_, Stage::JoinAnswered { tag }) if !self.prove_join(now, i, &tag, packet) => {
-                // RFC 9897 section 3.2.11: the first MP_CLOSE counts, and its key proves no less than a HMAC.
+                // RFC 9897 section 3.2.11: the first MP_CLOSE is valid. Its key proves as much as an HMAC.
                 let close = packet.options().map_while(Result::ok).find_map(|option| match option {
                     Opt::Mp(MpOption::Close(key)) => Some(key),
                     _ => None,
@@ -135,8 +135,8 @@ impl Session {
                 Opt::Mp(MpOption::Seq(seq)) => signals.mp_seq = signals.mp_seq.or(Some(seq)),
                 Opt::Mp(MpOption::Confirm(list)) => self.on_confirm(list),
                 Opt::Mp(MpOption::Rtt { kind, rtt_ms, age_ms }) => {
-                    // All-time minimum and maximum say little about the present, and an old value says
-                    // nothing; a value of age 0 may never have been measured (RFC 9897 section 3.2.7).
+                    // The minimum and maximum of all time say little about the present, and an old value says nothing.
+                    // A value of age 0 may never have been measured (RFC 9897 section 3.2.7).
                     let current = matches!(kind, RttType::Raw | RttType::Smooth) && age_ms <= MAX_RTT_AGE;
                     let rtt = Duration::from_millis(u64::from(rtt_ms));
                     let known = Some(rtt).filter(|_| current && rtt_ms > 0);
@@ -154,13 +154,13 @@ impl Session {
                     Some(Private::Fec(newest, count)) if self.fec.on => signals.fec = Some((newest, count)),
                     _ => self.on_private(now, i, bytes),
                 },
-                // An HMAC is parsed with the option before it; alone it is ignored (RFC 9897 section 3.2.6).
+                // An HMAC is parsed with the option before it. An HMAC alone is ignored (RFC 9897 section 3.2.6).
                 Opt::Mp(MpOption::Hmac(_)) => {}
                 Opt::Mp(MpOption::Join { .. } | MpOption::Key { .. }) => {
                     self.count(Counter::HandshakeOptionLate)
                 }
-                // RFC 4340 section 5.8: ignored. It ends the subflow only during the handshake, if it leaves
-                // the negotiation incomplete.
+                // RFC 4340 section 5.8: a malformed option is ignored. It ends the subflow only during the handshake,
+                // and only if the negotiation is incomplete without it.
                 Opt::Invalid(46, _) => self.count(Counter::MalformedMpOption),
                 _ => {}
             }
@@ -178,9 +178,9 @@ impl Session {
         }
     }
 
-    /// Sends an application's option (MP_EXP) on the next Ack of a path that is up, unreliably.
+    /// Sends an application's option (MP_EXP) on the next Ack of a path that is up. The option may be lost.
     pub(crate) fn send_private(&mut self, bytes: &[u8]) -> bool {
-        // A single byte is reserved for the distance to the flow's previous packet.
+        // A value of a single byte is reserved for the distance to the flow's previous packet.
         if !self.multipath || !(2..=MAX_PRIVATE).contains(&bytes.len()) || Private::is_ours(bytes) {
             return false;
         }
@@ -188,7 +188,7 @@ impl Session {
         path.map(|conn| conn.send_options(encode(&[MpOption::Exp(bytes)]).as_bytes())).is_some()
     }
 
-    /// Second pass over the few packets with MP_PRIO, MP_ADDADDR or MP_REMOVEADDR, once the MP_SEQ is known.
+    /// Handles MP_PRIO, MP_ADDADDR and MP_REMOVEADDR in a second pass, once the MP_SEQ is known. Few packets have them.
     fn on_confirmable(&mut self, now: Time, i: usize, mp_seq: Seq, packet: &Packet<'_>) {
         let mut options = packet.options().map_while(Result::ok).peekable();
         let mut confirmed: Vec<MpOption<'_>> = Vec::new();

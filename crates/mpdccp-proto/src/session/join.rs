@@ -14,19 +14,19 @@ use dccp_wire::{MpOption, Opt, Packet, Reset, ResetCode};
 use mpdccp_units::{Duration, Time};
 use rand_core::RngCore;
 
-/// Retransmissions of a join's Request before the attempt fails; the path manager retries later.
+/// Number of retransmissions of a join's Request before the attempt fails. The path manager tries again later.
 const JOIN_RETRIES: u8 = 3;
 
-/// Maximum number of joins that have not proved knowledge of the keys yet.
+/// Maximum number of joins that have not yet proved that they know the keys.
 const MAX_HALF_OPEN_JOINS: usize = 32;
 
-/// A subflow silent for this long is given up for a new one from the same address.
+/// A subflow that was silent for this long is closed in favour of a new one from the same address.
 const REPLACE_AFTER: Duration = Duration::from_secs(2);
 
 /// Reason to answer a join without a Response.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Refusal {
-    /// No answer.
+    /// Send no answer.
     Ignore(Counter),
     /// Answer with this Reset.
     Reset(Reset, Counter),
@@ -47,7 +47,7 @@ impl Session {
             return self.count(Counter::NoAddressIdLeft);
         };
         let mut config = self.connection_config(mtu, overhead);
-        // If an answer should have arrived by then, make a new attempt instead of a
+        // If an answer should arrive before the first retransmission, start a new attempt instead of that
         // retransmission, which would have a back-off.
         let again = self.paths[i].is_quick && self.paths[i].is_missed(now);
         config.request_retries = config.request_retries.min(if again { 0 } else { JOIN_RETRIES });
@@ -81,13 +81,13 @@ impl Session {
         if !self.multipath {
             return refuse(ResetCode::ConnectionRefused, Counter::JoinOfPlainSession);
         }
-        // A client must allow the server to join; a client that listens for another purpose keeps its
-        // sessions to itself.
+        // A client must allow the server to join. Otherwise no peer may join its sessions, even if the client listens
+        // for another purpose.
         if self.role == Role::Client && !self.cfg.joinable {
             return refuse(ResetCode::ConnectionRefused, Counter::JoinOfClientSession);
         }
-        // RFC 9897 section 3.6: the subflow is closed if its version differs from the first subflow's, or if
-        // its options are invalid.
+        // RFC 9897 section 3.6: the subflow is closed if its version differs from that of the first subflow, or if its
+        // options are invalid.
         if hello.malformed || !hello.version_0 {
             return refuse(ResetCode::OptionError, Counter::JoinMalformedOrOtherVersion);
         }
@@ -116,17 +116,17 @@ impl Session {
         Ok((self.paths[i].id, ports))
     }
 
-    /// RFC 9897 section 3.10: too many subflows. Silent subflows, which the peer may have lost, count half;
-    /// unproven joins do not count.
+    /// Whether the session has too many subflows (RFC 9897 section 3.10). Silent subflows, which the peer may have
+    /// lost, count half. Unproven joins do not count.
     fn is_crowded(&self) -> bool {
         let proven = self.paths.iter().filter(|p| !p.is_half_open());
         let (silent, loud): (Vec<&Subflow>, Vec<_>) = proven.partition(|p| p.state == PathState::Suspect);
         loud.len() >= self.cfg.max_paths || loud.len() + silent.len() >= self.cfg.max_paths * 2
     }
 
-    /// If there are many unproven joins, gives up the oldest from the address with the most of them. So a
-    /// flood from few addresses displaces its own joins, and a flood from many leaves each join enough time
-    /// to complete.
+    /// If there are many unproven joins, closes the oldest from the address with the most of them. A flood from few
+    /// addresses therefore displaces its own joins. A flood from many addresses leaves each join enough time to
+    /// complete.
     fn make_room_for_join(&mut self, now: Time) {
         let mut sources: BTreeMap<IpAddr, (usize, usize)> = BTreeMap::new();
         let half_open = self.paths.iter().enumerate().filter(|(_, p)| p.is_half_open());
@@ -137,7 +137,7 @@ impl Session {
             return;
         }
         let most = sources.values().map(|(n, _)| *n).max();
-        // Paths are ordered by their start.
+        // Paths are ordered by the time of their start.
         let oldest = sources.values().filter(|(n, _)| Some(*n) == most).map(|(_, oldest)| *oldest).min();
         if let Some(oldest) = oldest {
             self.count(Counter::HalfOpenJoinDisplaced);
@@ -175,8 +175,8 @@ impl Session {
         }
     }
 
-    /// Server: the first packet after the Response must prove that the peer knows the keys, before any data
-    /// is accepted from it or sent to it. False if the subflow was closed.
+    /// Server: the first packet after the Response must prove that the peer knows the keys, before any data is accepted
+    /// from it or sent to it. Returns false if the subflow was closed.
     pub(super) fn prove_join(&mut self, now: Time, i: usize, tag: &Tag, packet: &Packet<'_>) -> bool {
         let found = packet.options().map_while(Result::ok).find_map(|option| match option {
             Opt::Mp(MpOption::Hmac(tag)) => Some(tag),
@@ -196,8 +196,8 @@ impl Session {
         false
     }
 
-    /// A peer that joins again from an address has most likely lost the earlier subflow there: that subflow
-    /// must answer a probe before it is used again, and is given up if it is already silent.
+    /// A peer that joins again from an address has most likely lost the earlier subflow there. That subflow must answer
+    /// a probe before it is used again. If it is already silent, it is closed.
     fn doubt_predecessors(&mut self, now: Time, joined: usize) {
         let ends = |p: &Subflow| (p.remote_addr, p.cfg.route.socket, p.cfg.route.local);
         let new = ends(&self.paths[joined]);

@@ -1,4 +1,4 @@
-//! Packets kept for repair, and the repair time reported to the peer.
+//! Packets kept for repair, and the repair time that the peer is told.
 
 use super::carried::Carried;
 use super::private::Private;
@@ -11,10 +11,10 @@ use mpdccp_units::{Duration, Time};
 
 /// Time that a repair takes in addition to round trips, because of timers at both ends.
 const MARGIN: Duration = Duration::from_millis(10);
-/// Longest interval between reports of the repair time; the option may be lost.
+/// Longest interval between reports of the repair time. Reports are repeated because one may be lost.
 const TELL: Duration = Duration::from_secs(1);
-/// A path needs no repair if it sent nothing for this long and its round trip is this many times the nearest
-/// path's.
+/// A path is distant if its round trip is `DISTANT` times that of the nearest path. Repair does not consider a distant
+/// path that sent nothing for this long.
 const USED: Duration = Duration::from_secs(10);
 const DISTANT: u32 = 4;
 
@@ -31,14 +31,14 @@ impl Session {
         self.streams = (streams && self.cfg.streams).then(|| Carried::new(role));
     }
 
-    /// This end's announcement in the handshake.
+    /// The capabilities that this end announces in the handshake.
     pub(super) fn hello(&self) -> Private {
         let repairs = self.reorderer.waits_for_repairs();
         let flows = repairs && self.cfg.flow_order;
         Private::Hello { repairs, flows, fec: true, streams: self.cfg.streams }
     }
 
-    /// A datagram was sent on one path.
+    /// Keeps a datagram that was sent on one path.
     pub(super) fn keep_for_repair(&mut self, now: Time, path: PathId, seq: Seq, copy: Copy, again: bool) {
         self.repair.stats.sent += u64::from(again);
         if self.repair.alone.is_none_or(|(alone, _)| alone != path) {
@@ -64,11 +64,11 @@ impl Session {
         self.tell_repair_time(now, i);
     }
 
-    /// Computes how long a repair may take: two answer times to detect a dead path, plus most of another for
-    /// the retransmission on another path. Reports it to the peer at intervals.
+    /// Computes how long a repair may take, and reports it to the peer at intervals. The time is two answer times to
+    /// detect a dead path, plus most of another one for the retransmission on another path.
     fn tell_repair_time(&mut self, now: Time, i: usize) {
         let live = || self.paths.iter().filter(|p| p.is_live() && p.prio() > 0);
-        // Compare RTTs without queues; otherwise a queue on the nearest path would make a distant path seem near.
+        // Compare RTTs without queues. Otherwise a queue on the nearest path would make a distant path seem near.
         let nearest =
             live().filter(|p| p.is_up()).filter_map(Subflow::min_rtt).min().unwrap_or(Duration::MAX);
         let near = |p: &&Subflow| p.min_rtt().is_none_or(|rtt| rtt / DISTANT <= nearest);
@@ -86,7 +86,7 @@ impl Session {
         }
     }
 
-    /// A path became silent: tells the peer on another path, so that it stops sending there.
+    /// A path became silent: tells the peer through another path to stop sending there.
     pub(super) fn tell_silence(&mut self, i: usize) {
         let silent = Private::Silent(self.paths[i].local_addr, self.paths[i].remote_addr);
         let other = self.paths.iter_mut().find(|p| p.is_up()).and_then(|p| p.conn.as_mut());

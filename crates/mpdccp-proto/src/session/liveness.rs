@@ -2,39 +2,39 @@ use mpdccp_units::{Duration, Time};
 
 /// Interval between the probes of a silent path: a quarter of the silence so far, within these limits.
 const PROBE_GAP: (Duration, Duration) = (Duration::from_millis(50), Duration::from_millis(300));
-/// If data stops arriving, a path is probed after two answer times of silence, but no sooner than this.
+/// If data stops arriving, a path is probed after two answer times of silence, but not before this time.
 const QUIET: Duration = Duration::from_millis(100);
 
 /// Whether a path answers.
 ///
-/// Silence counts from the first packet sent after the last acknowledgement of a newer packet. When the
-/// answer time is over, a Sync probes once more, since a single lost acknowledgement shows nothing; if the
-/// Sync is not answered in time either, the path is silent. Other packets of the peer do not count as an
-/// answer, because they keep arriving if only the direction to the peer is dead. They only postpone the probe
-/// of an idle path. An acknowledgement after a probe brings the path back; any other packet triggers a probe
-/// soon.
+/// Silence counts from the first packet sent after the last acknowledgement of a newer packet. After the answer time, a
+/// Sync probes once more, since a single lost acknowledgement proves nothing. If the Sync is not answered in time
+/// either, the path is silent. An acknowledgement after a probe brings the path back.
 ///
-/// A path on which data stops arriving is probed too: otherwise a pure receiver would notice a dead path, or
-/// a lost NAT binding, no sooner than on an idle path.
+/// Other packets of the peer do not count as an answer, because they keep arriving if only the direction to the peer is
+/// dead. They only postpone the probe of an idle path, and trigger an early probe of a silent one.
+///
+/// A path on which data stops arriving is probed too. Otherwise a pure receiver would notice a dead path, or a lost NAT
+/// binding, no sooner than on an idle path.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Liveness {
     /// The path answers, as far as known.
     Answering {
         /// When the first unanswered packet left.
         asked: Option<Time>,
-        /// When the Sync after it left.
+        /// When the Sync that probed once more left.
         again: Option<Time>,
-        /// When it was last probed because data stopped arriving.
+        /// When the path was last probed because data stopped arriving.
         checked: Time,
     },
-    /// It does not answer.
+    /// The path does not answer.
     Suspect {
         since: Time,
         /// When the first unanswered packet left.
         asked: Time,
-        /// Acknowledgements before the first probe could be answered prove nothing.
+        /// Acknowledgements that arrive before this time do not answer a probe, so they prove nothing.
         trust_after: Time,
-        /// When it was last probed.
+        /// When the path was last probed.
         probed: Time,
         probe_at: Time,
     },
@@ -47,15 +47,15 @@ pub(super) enum Step {
     Nothing,
     /// Send a Sync.
     Probe,
-    /// The path becomes suspect; send a Sync.
+    /// The path becomes suspect. Send a Sync.
     Suspect,
     /// The path is up again.
     Up,
-    /// The path was suspect for too long: close it.
+    /// The path was suspect for too long. Close it.
     Down,
 }
 
-/// Input of the check.
+/// What a check knows about the path.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Evidence {
     /// When a valid packet last arrived, or when the path opened.
@@ -64,7 +64,7 @@ pub(super) struct Evidence {
     pub(super) answered: Time,
     /// When data last arrived.
     pub(super) data: Time,
-    /// Time in which an answer arrives.
+    /// Time within which an answer arrives.
     pub(super) answer: Duration,
     /// Interval between probes of an idle path.
     pub(super) keepalive: Duration,
@@ -75,13 +75,13 @@ pub(super) struct Evidence {
 impl Liveness {
     pub(super) const NEW: Liveness = Liveness::Answering { asked: None, again: None, checked: Time::ZERO };
 
-    /// The link was reported down.
+    /// State after the link was reported down.
     pub(super) fn link_down(now: Time) -> Liveness {
         let probe_at = now + PROBE_GAP.0;
         Liveness::Suspect { since: now, asked: now, trust_after: probe_at, probed: now, probe_at }
     }
 
-    /// The path is not used until it answers a probe. The caller sends the first probe.
+    /// State of a path that must answer a probe before it is used. The caller sends the first probe.
     pub(super) fn suspect(now: Time) -> Liveness {
         Liveness::suspect_since(now, now)
     }
@@ -90,7 +90,7 @@ impl Liveness {
         Liveness::Suspect { since: now, asked, trust_after: now, probed: now, probe_at: now + PROBE_GAP.0 }
     }
 
-    /// If an answer is overdue, when the first unanswered packet left.
+    /// When the first unanswered packet left, if its answer is overdue.
     pub(super) fn unanswered_since(&self, answered: Time) -> Option<Time> {
         match *self {
             Liveness::Suspect { asked, .. } => Some(asked),
@@ -98,7 +98,7 @@ impl Liveness {
         }
     }
 
-    /// How long the path has been silent; zero if it is not.
+    /// How long the path has been silent; zero if the path answers.
     pub(super) fn silent_for(&self, now: Time) -> Duration {
         match *self {
             Liveness::Suspect { since, .. } => now.since(since),
@@ -106,7 +106,7 @@ impl Liveness {
         }
     }
 
-    /// Approximately when a packet last left that the peer must answer. Probes do not count, or each would
+    /// Approximately when a packet last left that the peer must answer. Probes do not count; otherwise each probe would
     /// cause the next.
     pub(super) fn asked(&self) -> Time {
         match *self {
@@ -126,8 +126,8 @@ impl Liveness {
         }
     }
 
-    /// A packet has just arrived, and no answer is outstanding: [`check`](Self::check) would find nothing to
-    /// do.
+    /// Whether a packet has just arrived and no answer is outstanding. If so, [`check`](Self::check) would find nothing
+    /// to do.
     pub(super) fn is_answered(&self, now: Time, heard: Time, answered: Time) -> bool {
         matches!(*self, Liveness::Answering { asked, .. } if heard == now && asked.is_none_or(|asked| asked < answered))
     }
@@ -220,7 +220,7 @@ mod tests {
                 .flat_map(|c| times.into_iter().flat_map(move |d| times.into_iter().map(move |a| (c, d, a))))
             {
                 let mut l = Liveness::Answering { asked, again, checked };
-                assert!(!l.is_answered(ms(1000), ms(999), answered), "nothing came");
+                assert!(!l.is_answered(ms(1000), ms(999), answered), "no packet arrived");
                 if !l.is_answered(ms(1000), ms(1000), answered) {
                     continue;
                 }
@@ -233,7 +233,10 @@ mod tests {
             }
         }
         assert!(left > 0);
-        assert!(!Liveness::suspect(ms(900)).is_answered(ms(1000), ms(1000), ms(1000)), "it is revived");
+        assert!(
+            !Liveness::suspect(ms(900)).is_answered(ms(1000), ms(1000), ms(1000)),
+            "a suspect path must be checked"
+        );
     }
 
     #[test]
@@ -248,7 +251,7 @@ mod tests {
         assert_eq!(
             l.check(ms(1080), &e),
             Step::Nothing,
-            "a late timer gives the probe its time all the same"
+            "after a late timer, the probe still gets its answer time"
         );
         assert_eq!(l.next(&e), ms(1090));
         assert_eq!(l.check(ms(1090), &e), Step::Suspect);
@@ -268,7 +271,7 @@ mod tests {
     fn an_answer_ends_the_wait() {
         let mut l = Liveness::NEW;
         l.on_sent(ms(1000), ms(990));
-        assert_eq!(l.next(&heard(1010)), ms(13_010), "idle from here");
+        assert_eq!(l.next(&heard(1010)), ms(13_010), "an answered path is idle");
         l.on_sent(ms(2000), ms(1010));
         assert_eq!(l.next(&heard(1010)), ms(2040));
     }
@@ -280,7 +283,11 @@ mod tests {
         assert_eq!(l.check(ms(12_039), &heard(0)), Step::Nothing);
         assert_eq!(l.check(ms(12_040), &heard(0)), Step::Probe);
         assert_eq!(l.check(ms(12_080), &heard(0)), Step::Suspect);
-        assert_eq!(l.check(ms(12_090), &heard(12_080)), Step::Nothing, "came before the probe left");
+        assert_eq!(
+            l.check(ms(12_090), &heard(12_080)),
+            Step::Nothing,
+            "the packet was sent before the probe"
+        );
         assert_eq!(l.check(ms(12_090), &heard(12_090)), Step::Up);
     }
 
@@ -293,7 +300,7 @@ mod tests {
         assert_eq!(
             l.next(&Evidence { heard: ms(1120), answered: ms(1120), ..data }),
             ms(13_120),
-            "answered: it is idle"
+            "an answered path is idle"
         );
         assert_eq!(l.check(ms(1140), &data), Step::Probe);
         assert_eq!(l.check(ms(1180), &data), Step::Suspect);
@@ -302,7 +309,7 @@ mod tests {
     #[test]
     fn after_link_down_only_an_answer_to_a_probe_counts() {
         let mut l = Liveness::link_down(ms(1000));
-        assert_eq!(l.check(ms(1040), &heard(1040)), Step::Nothing, "was still under way");
+        assert_eq!(l.check(ms(1040), &heard(1040)), Step::Nothing, "the packet left before the probe");
         assert_eq!(l.check(ms(1050), &heard(1040)), Step::Probe);
         assert_eq!(l.check(ms(1150), &heard(1150)), Step::Up);
     }
@@ -313,9 +320,13 @@ mod tests {
         l.on_sent(ms(1000), ms(990));
         let comes = |at| Evidence { answered: ms(1000), ..heard(at) };
         l.on_sent(ms(1030), ms(1000));
-        assert_eq!(l.check(ms(1050), &comes(1049)), Step::Probe, "the first packet is what counts");
+        assert_eq!(
+            l.check(ms(1050), &comes(1049)),
+            Step::Probe,
+            "silence counts from the first unanswered packet"
+        );
         assert_eq!(l.check(ms(1090), &comes(1089)), Step::Suspect);
-        assert_eq!(l.check(ms(1139), &comes(1138)), Step::Nothing, "heard, but not answered");
+        assert_eq!(l.check(ms(1139), &comes(1138)), Step::Nothing, "the packet acknowledged nothing new");
         assert_eq!(l.check(ms(1140), &comes(1138)), Step::Probe);
         assert_eq!(l.check(ms(1160), &heard(1160)), Step::Up);
     }
@@ -326,7 +337,7 @@ mod tests {
         assert_eq!(l.check(ms(2_000), &heard(0)), Step::Probe);
         assert_eq!(l.next(&heard(0)), ms(2_300));
         let heard = Evidence { answered: ms(0), ..heard(2_010) };
-        assert_eq!(l.next(&heard), ms(2_050), "though not more often than a path just lost");
+        assert_eq!(l.next(&heard), ms(2_050), "probes are at least 50 ms apart");
         assert_eq!(l.check(ms(2_050), &heard), Step::Probe);
         assert_eq!(l.next(&heard), ms(2_350));
     }

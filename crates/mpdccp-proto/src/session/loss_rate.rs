@@ -1,38 +1,38 @@
 use dccp_proto::ccid::TxView;
 use mpdccp_units::{Duration, Time};
 
-/// Loss rate of a path regardless of its load: the minimum over the last samples, so that queue losses while
-/// the congestion control searches for its rate do not count. Without new samples the value decays, so that a
-/// path left out for its losses is retried; the decay slows down each time the path proves as bad as before.
+/// Loss rate of a path that does not depend on its load. It is the minimum over the last samples, so that queue losses
+/// while the congestion control searches for its rate do not count. Without new samples the value decays, so that a
+/// path left out for its losses is tried again. Each time the path proves as bad as before, the decay slows down.
 #[derive(Debug, Default)]
 pub(super) struct LossRate {
     samples: [f32; SAMPLES],
     taken: usize,
     /// The value when the decay began, and the number of samples at that time.
     forgotten: Option<(f32, usize)>,
-    /// How often in a row the path proved as bad as before.
+    /// How many times in a row the path proved as bad as before.
     relapses: u32,
-    /// Delivered and lost packets at the last update.
+    /// Numbers of delivered and lost packets at the last update.
     seen: (u64, u64),
     at: Time,
 }
 
-/// Minimum packets, or losses, in a sample, and its minimum duration. A fast path that loses packets while it
-/// searches for its rate finishes within one sample; a slow flow need not wait for a thousand packets.
+/// Minimum number of packets or losses in a sample, and its minimum duration. A fast path that loses packets while it
+/// searches for its rate has found it within one sample. A slow flow need not wait for a thousand packets.
 const SAMPLE: u64 = 250;
 const MANY_LOST: u64 = 5;
 const LASTS: Duration = Duration::from_millis(250);
-/// Samples that count.
+/// Number of samples of which the minimum is taken.
 const SAMPLES: usize = 4;
-/// Without a sample for this long, a quarter is forgotten. Each relapse halves the decay, up to this many
-/// times.
+/// After this time without a sample, a quarter of the value is forgotten. Each relapse halves the decay, up to
+/// `MOST_RELAPSES` times.
 const FORGET: Duration = Duration::from_secs(1);
 const MOST_RELAPSES: u32 = 4;
 
 impl LossRate {
-    /// Share, 0 to 1.
+    /// Share of lost packets, 0 to 1.
     pub(super) fn get(&self) -> f32 {
-        // The rate is unknown until all samples exist.
+        // The loss rate is unknown until all samples exist.
         self.samples.iter().copied().fold(1.0, f32::min)
     }
 
@@ -42,7 +42,7 @@ impl LossRate {
 
     fn count(&mut self, now: Time, delivered: u64, lost: u64) {
         if delivered < self.seen.0 {
-            // The counters restarted with another connection.
+            // The counters restarted, because the path has another connection.
             self.seen = (0, 0);
         }
         let new = delivered - self.seen.0;
@@ -88,16 +88,16 @@ mod tests {
             (now, delivered, lost)
         };
         run(&mut loss, SAMPLES as u64 - 1, 25);
-        assert_eq!(loss.get(), 0.0, "a burst of losses");
+        assert_eq!(loss.get(), 0.0, "a burst of losses must not count");
         run(&mut loss, 1, 25);
-        assert!((loss.get() - 0.1).abs() < 1e-3, "they last");
+        assert!((loss.get() - 0.1).abs() < 1e-3, "lasting losses must count");
         run(&mut loss, 1, 0);
         assert_eq!(loss.get(), 0.0);
         let mut fast = LossRate::default();
         for ms in 0..1_000 {
             fast.count(Time::from_millis(ms), ms * SAMPLE, ms * SAMPLE / 4);
         }
-        assert_eq!(fast.get(), 0.0, "while a fast path finds its rate");
+        assert_eq!(fast.get(), 0.0, "losses while a fast path finds its rate must not count");
         let (now, delivered, lost) = run(&mut loss, SAMPLES as u64, 75);
         assert!((loss.get() - 0.3).abs() < 1e-3);
         for s in 1..20 {
@@ -105,10 +105,10 @@ mod tests {
         }
         assert!(loss.get() < 0.01, "{}", loss.get());
         loss.count(now + Duration::from_secs(21), 5, 0);
-        assert!(loss.get() < 0.01, "a new connection counts from the start");
+        assert!(loss.get() < 0.01, "a new connection must not add losses");
     }
 
-    /// A hundred packets per second, three of ten lost.
+    /// 100 packets per second, of which three in ten are lost.
     #[test]
     fn a_slow_flow_shows_heavy_losses_within_seconds_and_they_are_retried_ever_later() {
         let mut loss = LossRate::default();
@@ -134,7 +134,7 @@ mod tests {
             "{known_again:?}"
         );
         assert_eq!(known_again[5], known_again[6]);
-        // The path became good.
+        // From now on the path loses nothing.
         let lost = sent - sent * 7 / 10;
         for _ in 0..2_000 {
             now += Duration::from_millis(10);

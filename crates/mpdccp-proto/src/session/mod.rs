@@ -1,4 +1,4 @@
-//! A session: one or more connections that carry one stream of datagrams (RFC 9897).
+//! A session: one or more connections that together carry datagrams (RFC 9897).
 
 mod address_ids;
 mod addresses;
@@ -68,48 +68,47 @@ use repair::Repair;
 use signal::Pending;
 use subflow::{FirstAttempt, Subflow};
 
-/// Bytes of MP_SEQ, the one option on every data packet (RFC 9897 section 3.2.5).
+/// Length of MP_SEQ, the only option that is on every data packet (RFC 9897 section 3.2.5).
 const MP_SEQ_LEN: usize = 9;
-/// Bytes of the MP_EXP that carries the distance to the flow's previous packet.
+/// Length of the MP_EXP that carries the distance to the flow's previous packet.
 const BACK_LEN: usize = 4;
 /// Maximum number of datagrams of a plain session that wait for the application.
 const MAX_DELIVERABLE: usize = 16_384;
 
-/// Which end this is.
+/// The role of this end.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Role {
     Client,
     Server,
 }
 
-/// The demultiplexing key of a connection that ended.
+/// A connection that ended: how packets for it were recognised.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Gone {
     pub(crate) route: Route,
     pub(crate) ports: Ports,
-    /// It is in TIMEWAIT (RFC 4340 section 8.3).
+    /// Whether the connection is in TIMEWAIT (RFC 4340 section 8.3).
     pub(crate) time_wait: bool,
 }
 
 impl Gone {
-    /// An end that connected keeps its ports unused after its own Reset too: the peer that received the Reset
-    /// is in TIMEWAIT.
+    /// Also after its own Reset, the end that connected keeps its ports unused, because the peer that received the
+    /// Reset is in TIMEWAIT.
     fn of(conn: &Connection, ours: bool) -> Gone {
         let time_wait = conn.state() == State::TimeWait || ours;
         Gone { route: conn.route(), ports: conn.ports(), time_wait }
     }
 }
 
-/// One session. Its contract is the endpoint's: inputs and commands first, then drain
-/// [`poll_transmit`](Self::poll_transmit), [`poll_deliver`](Self::poll_deliver),
-/// [`poll_event`](Self::poll_event), [`poll_connect`](Self::poll_connect) and [`poll_gone`](Self::poll_gone),
-/// then arm a timer.
+/// One session. It is used like the endpoint: inputs and commands first, then drain
+/// [`poll_transmit`](Self::poll_transmit), [`poll_deliver`](Self::poll_deliver), [`poll_event`](Self::poll_event),
+/// [`poll_connect`](Self::poll_connect) and [`poll_gone`](Self::poll_gone), then arm a timer.
 #[derive(Debug)]
 pub(crate) struct Session {
     cfg: SessionConfig,
     role: Role,
     state: SessionState,
-    /// RFC 9897 is in use; before the handshake completes, it is offered.
+    /// RFC 9897 is in use. Before the handshake completes, it is only offered.
     multipath: bool,
     rng: ChaCha20Rng,
     keys: Keys,
@@ -119,24 +118,25 @@ pub(crate) struct Session {
     next_path: u32,
     /// Ended connections that may still have a last packet to send.
     dying: Vec<Connection>,
-    /// Their keys.
+    /// Connections that ended since [`Self::poll_gone`] was last drained.
     gone: Vec<Gone>,
     classes: ClassQueues,
     /// Byte streams, once the peer is known to support them.
     streams: Option<Box<Carried>>,
-    /// The streams after the session began to end, for reading the rest.
+    /// The streams after the session began to end, so that the remaining data can be read.
     unread: Option<Box<Carried>>,
-    /// Limits the rate of the queues.
+    /// Limits the total rate of the queues.
     cap: Cap,
-    /// Bytes of data it may send while all sessions share a rate limit, and whether the limit held data back.
+    /// Bytes of data that this session may send while all sessions share a rate limit, and whether the limit held data
+    /// back.
     allowance: Option<i64>,
     held: bool,
-    /// Borrowed from the endpoint during calls.
+    /// The endpoint's buffers, lent during calls.
     pub(crate) blocks: Blocks,
     rows: Vec<PathRow>,
-    /// The rows allowed by the rule of the packet at the head.
+    /// The rows that the rule of the packet at the head allows.
     allowed: Vec<PathRow>,
-    /// The rows that priorities allow for the packet at the head; unused if priorities allow all of `rows`.
+    /// The rows that priorities allow for the packet at the head. Unused if priorities allow all of `rows`.
     offered: Vec<PathRow>,
     offered_all: bool,
     reorderer: Box<dyn Reorderer>,
@@ -146,11 +146,11 @@ pub(crate) struct Session {
     /// Both ends send the distance to each flow's previous packet.
     order_flows: bool,
     last_of_flow: LastOfFlow,
-    /// Key for the flows of arriving packets.
+    /// Key for the hash of the flows of arriving packets.
     flow_key: FlowKey,
     /// The peer understands our private options.
     peer_is_ours: bool,
-    /// Datagrams of a plain session.
+    /// Datagrams of a plain session that wait for the application.
     delivered: VecDeque<Vec<u8>>,
     /// Options that wait for their MP_CONFIRM.
     pending: Vec<Pending>,
@@ -160,14 +160,14 @@ pub(crate) struct Session {
     counters: Counters,
     /// When sending may continue, from the last [`Self::poll_transmit`].
     wake: Option<(Time, Wake)>,
-    /// Time of that call.
+    /// Time of the last [`Self::poll_transmit`].
     polled: Time,
-    /// Options of the packet being sent.
+    /// Options of the packet being sent; reused for its memory.
     options: OptionBuf,
     /// When a path was last up, or when the session began.
     alive: Time,
     first: FirstAttempt,
-    /// Closing: when to stop waiting for the peer.
+    /// While closing: when to stop waiting for the peer.
     close_at: Time,
     close_reason: Reason,
     /// Service Code of the first connection.
@@ -187,7 +187,7 @@ impl Session {
             state: SessionState::Connecting,
             multipath: cfg.multipath,
             keys,
-            // RFC 9897 section 3.2.5: starts at random.
+            // RFC 9897 section 3.2.5: MP_SEQ starts at a random number.
             next_mp_seq: Seq::initial(rng.next_u64()),
             plausible: Plausible::default(),
             rng,
@@ -234,7 +234,7 @@ impl Session {
         }
     }
 
-    /// A client; its first path connects once the endpoint has assigned its ports ([`Self::poll_connect`]).
+    /// Creates a client. Its first path connects once the endpoint has assigned its ports ([`Self::poll_connect`]).
     pub(crate) fn client(
         cfg: SessionConfig,
         now: Time,
@@ -267,8 +267,8 @@ impl Session {
         Config {
             multipath: self.multipath,
             early_data: !self.multipath && self.cfg.connection.early_data,
-            // RFC 9897 section 3.3: the server confirms with an Ack. Without multipath, the Ack saves the
-            // client 200 ms in PARTOPEN, in which it cannot send full-size packets.
+            // RFC 9897 section 3.3: the server confirms with an Ack. Without multipath, the Ack saves the client 200 ms
+            // in PARTOPEN, in which it cannot send full-size packets.
             ack_on_open: true,
             mtu,
             overhead,
@@ -291,8 +291,7 @@ impl Session {
         }
     }
 
-    /// Changes the congestion control of this end's packets, on future paths too. False if no path accepts
-    /// it.
+    /// Changes the congestion control of this end's packets, also on future paths. False if no path accepts the change.
     pub(crate) fn set_ccid(&mut self, ccid: u8) -> bool {
         let taken = self.open_connections().fold(false, |taken, conn| conn.set_ccid(ccid) | taken);
         if taken {
@@ -301,7 +300,7 @@ impl Session {
         taken
     }
 
-    /// The application reports that a path now has another route. This layer cannot detect that.
+    /// Handles the application's report that a path now has another route. This layer cannot detect that.
     pub(crate) fn change_path(&mut self, now: Time, path: PathId) {
         if let Some(conn) = self.index(path).and_then(|i| self.paths[i].conn.as_mut()) {
             conn.on_path_change(now);
@@ -314,14 +313,14 @@ impl Session {
         if matches!(self.state, SessionState::Closing | SessionState::Closed) {
             self.count(Counter::SendWhileClosing);
         } else if data.is_empty() && self.cfg.multipath {
-            // Empty DCCP-Data carries options that must come with an MP_SEQ.
+            // A DCCP-Data without payload carries options that need an MP_SEQ.
             self.count(Counter::SendEmpty);
         } else {
             self.classes.push(now, data, info);
         }
     }
 
-    /// Queues a packet of padding: no data, but it has its place in the order.
+    /// Queues a packet of padding. It carries no data, but it has an MP_SEQ.
     pub(crate) fn pad(&mut self, now: Time) {
         if self.state == SessionState::Open {
             self.classes.push(now, Vec::new(), PktInfo::default());
@@ -338,7 +337,7 @@ impl Session {
         if let Some(data) = self.delivered.pop_front() {
             return Some(data);
         }
-        // Empty packets only kept their place in the order.
+        // Packets without data only kept their place in the order.
         core::iter::from_fn(|| self.reorderer.pop()).find(|data| !data.is_empty())
     }
 
@@ -347,7 +346,7 @@ impl Session {
         self.events.pop_front().or_else(stream)
     }
 
-    /// Ended connections; packets for them belong to no connection any more.
+    /// The next connection that ended. Further packets for it belong to no connection.
     pub(crate) fn poll_gone(&mut self) -> Option<Gone> {
         self.gone.pop()
     }
@@ -367,7 +366,7 @@ impl Session {
         }
         self.reorderer.on_timeout(now);
         self.on_stream_timeout(now);
-        // Drops expired packets, even while no path is open.
+        // Drop expired packets, even while no path is open.
         self.classes.expire(now);
         self.manage_paths(now);
         self.check_end(now);
@@ -401,7 +400,7 @@ impl Session {
         self.paths.first().map(|p| (p.id, p.cfg.ports))
     }
 
-    /// How long its connections are in TIMEWAIT.
+    /// How long connections of this session stay in TIMEWAIT.
     pub(crate) fn time_wait(&self) -> Duration {
         self.cfg.time_wait
     }
@@ -461,7 +460,7 @@ impl Session {
         self.cfg.share_congestion
     }
 
-    /// Options of its sending halves.
+    /// Congestion control options of the session's sending halves.
     pub(crate) fn cc_options(&self) -> CcOptions {
         self.cfg.connection.cc
     }
@@ -490,7 +489,7 @@ impl Session {
     }
 }
 
-/// Encodes multipath options; an option that does not fit (this never happens) is left out.
+/// Encodes multipath options. An option that does not fit is left out; this never happens.
 fn encode(options: &[MpOption<'_>]) -> OptionBuf {
     let mut buf = OptionBuf::new();
     for option in options {

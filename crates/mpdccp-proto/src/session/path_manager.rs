@@ -12,20 +12,21 @@ use mpdccp_units::{Duration, Rate, Time};
 /// Upper limit of the time that the first subflow may take before the next path is tried
 /// ([`crate::SessionConfig::first_attempt`]).
 const FIRST_ATTEMPT: Duration = Duration::from_secs(3);
-/// Time limit for the handshake of a join, and for any handshake at a server, because each occupies one of the paths.
+/// Time limit for the handshake of a join, and for any handshake at a server, because each handshake occupies one of
+/// the paths.
 const HANDSHAKE: Duration = Duration::from_secs(15);
-/// How long a subflow that closes alone waits for an answer.
+/// How long to wait for an answer when a single subflow closes.
 const SUBFLOW_CLOSE: Duration = Duration::from_secs(3);
 
 impl Session {
-    /// Adds a path; `None` on a server whose session is not open or not multipath: a server can only join,
-    /// while a client may also connect first.
+    /// Adds a path. `None` on a server whose session is not open or not multipath: a server can only join paths to an
+    /// open session, while a client may also connect the first one.
     pub(crate) fn add_path(&mut self, now: Time, cfg: PathConfig) -> Option<PathId> {
         let may_join = self.state == SessionState::Open && self.multipath;
         (self.role == Role::Client || may_join).then(|| self.begin_path(now, cfg))
     }
 
-    /// Adds a path that this end connects.
+    /// Adds a path that this end will connect.
     pub(super) fn begin_path(&mut self, now: Time, cfg: PathConfig) -> PathId {
         let i = self.new_path(cfg);
         self.paths[i].ours = true;
@@ -39,7 +40,7 @@ impl Session {
         id
     }
 
-    /// Removes all but one path, as a plain session has only one.
+    /// Removes all but one path, because a plain session has only one.
     pub(super) fn drop_other_paths(&mut self, keep: usize) {
         let mut others = self.paths.split_off(keep + 1);
         others.extend(self.paths.drain(..keep));
@@ -48,7 +49,7 @@ impl Session {
         }
     }
 
-    /// Closes a path; it is not connected again.
+    /// Closes a path, which is not connected again.
     pub(crate) fn remove_path(&mut self, now: Time, path: PathId) {
         let Some(i) = self.index(path) else { return };
         let path = &mut self.paths[i];
@@ -72,15 +73,14 @@ impl Session {
         self.forget_paths();
     }
 
-    /// Names a path for rules.
+    /// Names a path for policy rules.
     pub(crate) fn name_path(&mut self, path: PathId, name: PathName) {
         if let Some(i) = self.index(path) {
             self.paths[i].cfg.name = name;
         }
     }
 
-    /// Limits the rate of a path, in bits of IP packets with data; acknowledgements and probes are not
-    /// limited.
+    /// Limits the rate of a path, in bits of IP packets with data. Acknowledgements and probes are not limited.
     pub(crate) fn cap_path(&mut self, path: PathId, rate: Option<Rate>) {
         if let Some(i) = self.index(path) {
             self.paths[i].cap.set(rate);
@@ -109,14 +109,14 @@ impl Session {
         self.follow_mtu(i);
     }
 
-    /// Reports a size of IP packets to probe on a path, bytes.
+    /// Reports that the host can send IP packets of `most` bytes on a path, so that this size is probed.
     pub(crate) fn try_mtu(&mut self, now: Time, path: PathId, most: u16) {
         if let Some(conn) = self.index(path).and_then(|i| self.paths[i].conn.as_mut()) {
             conn.try_mtu(now, most);
         }
     }
 
-    /// Keeps the MTU that a connection found for later connections of the path.
+    /// Keeps the MTU that a connection found, for later connections of the path.
     pub(super) fn follow_mtu(&mut self, i: usize) {
         let path = &mut self.paths[i];
         let Some(mtu) = path.conn.as_ref().map(|conn| conn.mtu()).filter(|mtu| *mtu != path.cfg.mtu) else {
@@ -157,8 +157,8 @@ impl Session {
         }
     }
 
-    /// The next path that should connect now. The endpoint assigns ports (and chooses the local port if it is
-    /// 0), then calls [`Self::connect`].
+    /// The next path that should connect now. The endpoint assigns ports (it chooses the local port if that is 0), then
+    /// calls [`Self::connect`].
     pub(crate) fn poll_connect(&mut self, now: Time) -> Option<(PathId, Route, Ports)> {
         if !matches!(self.state, SessionState::Connecting | SessionState::Open) {
             return None;
@@ -172,7 +172,7 @@ impl Session {
         }
         let path = &mut self.paths[i];
         path.connect_at = None;
-        // Packets of an earlier connection that are still in flight must not be mistaken for this one's
+        // Packets of an earlier connection that are still in flight must not be taken for packets of this one
         // (RFC 4340 section 7.5.6).
         let local = if core::mem::replace(&mut path.tried, true) { 0 } else { path.cfg.ports.local };
         Some((path.id, path.cfg.route, Ports { local, ..path.cfg.ports }))
@@ -187,7 +187,7 @@ impl Session {
         }
     }
 
-    /// The first subflow could not be opened on this path: tries the next path.
+    /// The first subflow could not be opened on this path. Tries the next path.
     pub(super) fn on_first_failed(&mut self, now: Time, i: usize, reason: Reason, cause: CloseReason) {
         if self.role == Role::Server {
             return self.finish(reason);
@@ -222,7 +222,7 @@ impl Session {
         let (Some(next), Some(last), true) = (next, self.index(self.first.path), waits) else { return };
         if next != last {
             self.give_up(now, last, Reason::NextTried);
-            // Not the path that follows in order.
+            // Do not connect the path that would follow in order.
             self.paths.iter_mut().for_each(|path| path.connect_at = None);
             self.paths[next].connect_at = Some(now);
         }
@@ -249,7 +249,7 @@ impl Session {
         }
     }
 
-    /// When the wait for an opening or closing connection times out.
+    /// When the wait for a connection that opens or closes times out.
     fn patience(&self, path: &Subflow) -> Option<Time> {
         let limited = self.role == Role::Server || self.state != SessionState::Connecting;
         match path.state {
@@ -259,14 +259,14 @@ impl Session {
         }
     }
 
-    /// Whether the server has answered the first subflow, which opens a round trip later.
+    /// Whether the server has answered the first subflow. That subflow opens a round trip later.
     pub(crate) fn is_answered(&self) -> bool {
         let first = self.paths.iter().find(|p| p.id == self.first.path).and_then(|p| p.conn.as_ref());
         self.state == SessionState::Connecting
             && first.is_some_and(|conn| matches!(conn.state(), State::PartOpen | State::Open))
     }
 
-    /// When the client gives up the current first path for the next.
+    /// When the client replaces the current first path by the next one.
     fn rotation_timeout(&self) -> Option<Time> {
         let choice = self.paths.iter().filter(|p| !p.removed).count() > 1;
         let trying = self.paths.iter().any(|p| p.id == self.first.path && p.conn.is_some());
@@ -288,7 +288,7 @@ impl Session {
             .chain(self.signal_timeout().filter(|_| open).map(|t| (t, Wake::Confirm)))
     }
 
-    /// Removes paths that will not come back; only between inputs, as indices change.
+    /// Removes paths that will not come back. Call it only between inputs, because indices change.
     pub(super) fn forget_paths(&mut self) {
         let before = self.paths.len();
         self.paths.retain(|p| p.conn.is_some() || (p.ours && !p.removed));

@@ -1,4 +1,4 @@
-//! State of each path: events of its connection, whether it answers, and reports to other paths and the peer.
+//! State of each path: events of its connection, whether it answers, and what other paths and the peer are told.
 
 use super::liveness::{Evidence, Liveness, Step};
 use super::signal::Signal;
@@ -9,7 +9,7 @@ use dccp_proto::{CloseReason, Connection, Event, State};
 use dccp_wire::{MpOption, ResetCode, RttType};
 use mpdccp_units::{Duration, Time};
 
-/// How long a client probes a silent path before it opens a new connection there: a NAT may have lost the old
+/// How long a client probes a silent path before it opens a new connection there, because a NAT may have lost the old
 /// binding.
 const RECONNECT_AFTER: Duration = Duration::from_secs(20);
 /// A session without data for this long is idle.
@@ -22,8 +22,8 @@ impl Session {
     pub(super) fn after_input(&mut self, now: Time, i: usize) {
         while let Some(event) = self.paths.get_mut(i).and_then(|p| p.conn.as_mut()?.poll_event()) {
             match event {
-                // RFC 9897 section 3.3: a multipath connection is open only with the server's Ack. Plain DCCP
-                // may send at once.
+                // RFC 9897 section 3.3: a multipath connection is open only once the server's Ack has arrived. Plain
+                // DCCP may send at once.
                 Event::Responded if self.multipath => {}
                 Event::Responded | Event::Opened => self.on_opened(now, i),
                 Event::Closed(reason) => self.on_closed(now, i, reason.into(), reason),
@@ -61,7 +61,7 @@ impl Session {
             return;
         }
         if path.stage != Stage::Proven {
-            // RFC 9897 section 3.6: MP options missing in the handshake close the subflow.
+            // RFC 9897 section 3.6: missing MP options in the handshake close the subflow.
             return self.reset_path(i, ResetCode::OptionError, Counter::OpenWithoutMpOptions);
         }
         if path.removed || self.state == SessionState::Closing {
@@ -74,7 +74,7 @@ impl Session {
         }
         self.events.push_back(SessionEvent::PathUp(id));
         self.reorderer.on_path(id, None, true);
-        // RFC 9897 section 3.2.10: 3 is the default.
+        // RFC 9897 section 3.2.10: 3 is the default priority.
         if self.multipath && prio != 3 {
             self.signal(now, Signal::Prio { path: id, prio });
         }
@@ -115,10 +115,10 @@ impl Session {
             // is advertised again.
             path.removed = path.advertised.is_some() && !path.was_up;
             if path.ours && !path.removed {
-                // If the path was up before, and the peer is silent or no longer knows it,
-                // most likely a NAT lost the binding or the path was interrupted.
+                // If the path was up before, and the peer is silent or no longer knows the connection, most likely a
+                // NAT lost the binding or the path was interrupted.
                 let lost = !matches!(cause, CloseReason::Peer | CloseReason::Local);
-                // Do not retry: the peer refuses joins.
+                // Do not retry at once: the peer refuses joins.
                 let refused = matches!((path.stage, cause), (Stage::JoinSent { .. }, CloseReason::Reset(_)));
                 match lost && path.is_missed(now) {
                     true if refused => path.connect_at = Some(now + path.rto),
@@ -127,7 +127,7 @@ impl Session {
                 }
             }
         }
-        // A join refused this way has a connection identifier that the server does not know (any more). An
+        // If a join is refused with this code, the server does not know its connection identifier, or no longer. An
         // advertised address may belong to another host, so its refusal does not count.
         let unknown_ci = cause == CloseReason::Reset(ResetCode::ConnectionRefused)
             && matches!(path.stage, Stage::JoinSent { .. })
@@ -147,10 +147,10 @@ impl Session {
             false if !self.multipath => (keepalive.saturating_mul(2), self.survive()),
             false => (keepalive.saturating_mul(2), survive),
         };
-        // While data flows, probe idle paths often, so that a dead one is detected before it is needed.
+        // While data flows, probe idle paths often, so that a dead path is detected before it is needed.
         let data_at = self.paths.iter().map(|p| p.data_at.max(p.liveness.asked())).max();
         let busy = data_at.is_some_and(|at| path.heard().since(at) < BUSY);
-        // Without another path there is no alternative, so a dead path need not be found early.
+        // Without another path there is no alternative, so a dead path need not be detected early.
         let others = self.paths.iter().any(|p| p.id != path.id && p.is_up());
         Evidence {
             heard: path.heard(),
@@ -167,8 +167,7 @@ impl Session {
         if !path.is_live() || self.state != SessionState::Open {
             return;
         }
-        // The fast path for most packets: the full check would cost more than all other work of the session
-        // for them.
+        // A shortcut for most packets. For them, the full check would cost more than all other work of the session.
         if path.liveness.is_answered(now, path.heard(), path.answered()) && !self.cfg.keepalive.is_zero() {
             return;
         }
@@ -193,8 +192,8 @@ impl Session {
         }
     }
 
-    /// The peer receives nothing on these paths, so they must answer before they are used again; the path of
-    /// the report is excluded.
+    /// The peer receives nothing on these paths, so they must answer a probe before they are used again. The path on
+    /// which the report arrived is excluded.
     pub(super) fn suspect_paths(&mut self, now: Time, told_on: usize, local_addr: u8, remote_addr: u8) {
         for k in (0..self.paths.len()).filter(|k| *k != told_on) {
             let path = &mut self.paths[k];

@@ -1,12 +1,11 @@
 use dccp_wire::Seq;
 
-/// Largest plausible distance from the newest MP_SEQ: the range that the reorderer remembers.
+/// Maximum plausible distance from the newest MP_SEQ: the range that the reorderer remembers.
 const MAX_JUMP: u64 = 1 << 16;
-/// After this many consecutive packets that fit each other but not the earlier ones, the new numbers are
-/// accepted.
+/// After this many consecutive packets that fit each other but not the earlier ones, their numbers are accepted.
 const PROOF: u32 = 8;
 
-/// Filter for plausible MP_SEQ: a single wrong one far ahead must not make all later packets duplicates.
+/// Filter for plausible MP_SEQ numbers. A single wrong number far ahead must not make all later packets duplicates.
 #[derive(Debug, Default)]
 pub(super) struct Plausible {
     newest: Option<Seq>,
@@ -65,20 +64,23 @@ mod tests {
             assert_eq!(judge(&mut p, (1 << 31) + n), Doubtful);
             assert_eq!(judge(&mut p, 6 + n), Fits);
         }
-        assert_eq!(judge(&mut p, 6 + 99 + MAX_JUMP), Fits, "an outage");
+        assert_eq!(judge(&mut p, 6 + 99 + MAX_JUMP), Fits, "an outage may skip this many numbers");
         assert_eq!(judge(&mut p, 50), Doubtful);
     }
 
     #[test]
     fn many_that_fit_each_other_are() {
         let mut p = Plausible::default();
-        assert_eq!(judge(&mut p, 1 << 40), Fits, "nothing is known to doubt it");
+        assert_eq!(judge(&mut p, 1 << 40), Fits, "the first number is always plausible");
         for n in 0..u64::from(PROOF) - 1 {
             assert_eq!(judge(&mut p, 5 + n), Doubtful);
         }
         assert_eq!(judge(&mut p, 30), Moved);
         assert_eq!(judge(&mut p, 29), Fits);
         let scattered = |n: u64| (n + 1) << 30;
-        assert!((0..100).all(|n| judge(&mut p, scattered(n)) == Doubtful), "and not each other");
+        assert!(
+            (0..100).all(|n| judge(&mut p, scattered(n)) == Doubtful),
+            "numbers that do not fit each other must not be accepted"
+        );
     }
 }

@@ -14,7 +14,7 @@ impl Session {
         let prio = prio.min(15);
         self.paths[i].cfg.prio = prio;
         self.paths[i].yields = false;
-        // A path that is not open yet sends the priority when it opens.
+        // A path that is not open yet sends its priority when it opens.
         if self.multipath && self.paths[i].is_live() {
             self.signal(now, Signal::Prio { path, prio });
         }
@@ -31,8 +31,7 @@ impl Session {
 }
 
 impl Subflow {
-    /// Priority in force (RFC 9897 section 3.2.10): the smaller of this end's and the peer's, if both are
-    /// set.
+    /// Priority in force (RFC 9897 section 3.2.10): the smaller of this end's and the peer's priority, if both are set.
     pub(super) fn prio(&self) -> u8 {
         match self.peer_prio {
             Some((prio, _)) if self.yields => prio,

@@ -4,7 +4,7 @@ use crate::PathName;
 use dccp_wire::{MpOption, Seq};
 use mpdccp_units::Duration;
 
-/// First bytes of these options, to distinguish them from other uses of MP_EXP.
+/// First bytes of these options. They distinguish them from other uses of MP_EXP.
 const MAGIC: [u8; 4] = *b"mpd1";
 /// Bytes of the longest option.
 const LONGEST: usize = 12;
@@ -14,23 +14,23 @@ const LONGEST: usize = 12;
 pub(super) enum Private {
     /// In Request and Response: capabilities of this end.
     Hello {
-        /// Waits for repairs if it knows how long they take, and drops duplicates.
+        /// This end waits for repairs if it knows how long they take, and drops duplicates.
         repairs: bool,
-        /// Uses, and sends on data, the distance to a flow's previous packet.
+        /// This end uses the distance to a flow's previous packet, and sends the distance on data.
         flows: bool,
-        /// Restores lost packets from FEC packets.
+        /// This end restores lost packets from FEC packets.
         fec: bool,
-        /// Supports byte streams (docs/streams.md).
+        /// This end supports byte streams (docs/streams.md).
         streams: bool,
     },
     /// Lost packets are retransmitted within this time after the loss is seen, or not at all.
     Repair(Duration),
-    /// Nothing from the peer arrives on paths between these Address IDs, this end's first.
+    /// Nothing from the peer arrives on paths between these Address IDs, of which this end's is the first.
     Silent(u8, u8),
-    /// In a Request: the name of its path.
+    /// In a Request: the name of the path.
     Name(PathName),
-    /// In place of MP_SEQ: marks an FEC packet, with the MP_SEQ of its newest protected packet and their
-    /// number.
+    /// On an FEC packet, in place of MP_SEQ: the MP_SEQ of its newest protected packet, and the number of protected
+    /// packets.
     Fec(Seq, u8),
 }
 
@@ -38,7 +38,7 @@ impl Private {
     pub(super) fn read(bytes: &[u8]) -> Option<Private> {
         Some(match *bytes.strip_prefix(&MAGIC)? {
             [0, flags, ..] => {
-                // Flag 4 meant FEC packets of another format.
+                // Flag 4 must not be used: it meant FEC packets of another format.
                 Private::Hello {
                     repairs: flags & 1 != 0,
                     flows: flags & 2 != 0,
@@ -56,7 +56,7 @@ impl Private {
         })
     }
 
-    /// Whether an option has the private prefix, known or not.
+    /// Whether an option has the prefix of private options. It may still be unknown.
     pub(super) fn is_ours(bytes: &[u8]) -> bool {
         bytes.starts_with(&MAGIC)
     }

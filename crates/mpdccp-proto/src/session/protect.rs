@@ -1,4 +1,4 @@
-//! FEC packets of a session: made from sent packets, and used to restore lost ones.
+//! FEC packets of a session: they are made from sent packets, and restore lost ones.
 
 use super::Session;
 use super::fec::{Block, FecPacket, HEADER, KEPT_FOR, MOST, MOST_WAITING, OFFSET, OLD, OPTION, Pending, add};
@@ -13,7 +13,7 @@ use dccp_wire::{Opt, Seq};
 use mpdccp_units::Time;
 
 impl Session {
-    /// A packet left for the first time, on a single path: protects it if its rule says so.
+    /// A packet left for the first time, on a single path. It is protected if its rule says so.
     pub(super) fn protect(&mut self, now: Time, class: usize, path: PathId, copy: &Copy) {
         let Some(most) = self.classes.rule(class).and_then(|rule| rule.fec).filter(|_| self.fec.on) else {
             return;
@@ -46,7 +46,8 @@ impl Session {
         self.fec.waiting.push_back(FecPacket { class, newest: copy.mp_seq, count, payload, paths, at: now });
     }
 
-    /// Sends the FEC packets that find a path: the allowed path that carried the fewest of their packets.
+    /// Sends the FEC packets that find a path. Among the allowed paths, the one that carried the fewest of the
+    /// protected packets is chosen.
     pub(super) fn send_fec(&mut self, now: Time, sink: &mut dyn Sink) {
         while let Some(packet) = self.fec.waiting.pop_front() {
             if now.since(packet.at) > OLD || packet.class >= self.classes.all.len() {
@@ -56,8 +57,8 @@ impl Session {
             let info = PktInfo { len: packet.payload.len() + OPTION, ..PktInfo::default() };
             let allowed =
                 self.classes.rule(packet.class).is_some_and(|r| r.rows(&info, &self.rows, &mut self.allowed));
-            // Paths that carried the protected packets are the last choice. Paths that priorities reserve are
-            // not used at all.
+            // Paths that carried the protected packets are the last choice. Paths that priorities reserve are not used
+            // at all.
             let fits = |row: &&PathRow| allowed && row.state.is_up() && info.len <= row.max_payload;
             let usable = || self.allowed.iter().filter(fits).filter(|row| row.prio > OVERFLOW);
             let carried = |id: PathId| packet.paths.iter().filter(|path| **path == id).count();
@@ -94,7 +95,7 @@ impl Session {
         data: &[u8],
         received: &Received<'_>,
     ) {
-        // An FEC packet has a number on its path, but none in the session.
+        // An FEC packet has a number on its path, but no MP_SEQ.
         self.reorderer.on_other(now, self.paths[i].id, received.seq, received.ndp);
         self.fec.stats.received += 1;
         let offsets = usize::from(count) * OFFSET;
@@ -112,7 +113,7 @@ impl Session {
         self.restore(now, self.paths[i].id);
     }
 
-    /// A data packet arrived, so other packets may be restorable.
+    /// A data packet arrived, so other packets may now be restorable.
     pub(super) fn follow_fec(&mut self, now: Time, path: PathId, seq: Seq, back: u8, data: &[u8]) {
         self.fec.keep(now, seq, back, data);
         if self.fec.pending.is_empty() {

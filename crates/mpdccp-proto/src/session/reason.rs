@@ -30,7 +30,7 @@ pub enum Reason {
     Plain,
     /// No packet for longer than the path timeout.
     Silent,
-    /// No answer from the peer.
+    /// The peer did not answer.
     NoAnswer,
     /// The peer's host reports that nothing listens there (ICMP).
     NobodyListens,
@@ -72,7 +72,7 @@ impl Reason {
         }
     }
 
-    /// Whether either end closed cleanly.
+    /// Whether one of the ends closed cleanly.
     pub fn is_orderly(self) -> bool {
         matches!(self, Reason::Closed | Reason::ClosedByPeer | Reason::ClosedBeforeOpen)
     }
@@ -108,17 +108,21 @@ impl fmt::Display for Reason {
     }
 }
 
-/// The likely meaning of a Reset for the user who set up the connection.
+/// The likely meaning of a Reset, for the user who set up the connection.
 fn hint(code: ResetCode) -> Option<&'static str> {
     Some(match code {
         ResetCode::NoConnection => {
-            "it does not know the connection, because it restarted or a NAT changed this end's address"
+            "the peer does not know the connection, because it restarted or a NAT changed this end's address"
         }
-        ResetCode::ConnectionRefused => "it does not accept this session, or listens on another DCCP port",
-        ResetCode::BadServiceCode => "another application listens there",
-        ResetCode::TooBusy => "it has reached its limit of sessions or paths, in total or for this host",
+        ResetCode::ConnectionRefused => {
+            "the peer does not accept this session, or listens on another DCCP port"
+        }
+        ResetCode::BadServiceCode => "another application listens on that port",
+        ResetCode::TooBusy => {
+            "the peer has reached its limit of sessions or paths, in total or for this host"
+        }
         ResetCode::OptionError | ResetCode::MandatoryError => {
-            "it does not understand the options of this end"
+            "the peer does not understand the options of this end"
         }
         _ => return None,
     })
@@ -131,7 +135,7 @@ impl From<CloseReason> for Reason {
             CloseReason::Peer => Reason::ClosedByPeer,
             CloseReason::Reset(code) => Reason::ResetByPeer(code),
             CloseReason::Aborted(code) => Reason::ResetByUs(code),
-            // Only TimedOut is left.
+            // The remaining reason is TimedOut.
             _ => Reason::NoAnswer,
         }
     }

@@ -1,4 +1,4 @@
-//! Loss repair: packets lost on a path, or left on a dead one, are retransmitted with the same MP_SEQ on the
+//! Loss repair: packets that were lost on a path, or left on a dead path, are retransmitted with the same MP_SEQ on the
 //! path that the scheduler picks.
 
 use crate::blocks::Blocks;
@@ -9,7 +9,7 @@ use dccp_proto::ccid::Fated;
 use dccp_wire::Seq;
 use mpdccp_units::{Duration, Time};
 
-/// Maximum number of bytes kept of sent packets; beyond this number, the oldest cannot be repaired any more.
+/// Maximum number of bytes of sent packets that are kept. Beyond it, the oldest can no longer be repaired.
 const MAX_BYTES: usize = 16 << 20;
 /// A sent datagram.
 #[derive(Debug)]
@@ -18,8 +18,8 @@ pub(super) struct Copy {
     pub(super) mp_seq: Seq,
     /// Distance to the previous packet of its flow.
     pub(super) back: u8,
-    /// Time from which the peer may notice the loss: its first transmission, or later if all packets
-    /// after it were lost too.
+    /// Time from which the peer may notice the loss: the first transmission, or later if all packets after it were lost
+    /// too.
     pub(super) first: Time,
 }
 
@@ -29,15 +29,15 @@ type Kept = VecDeque<(Seq, Option<Copy>)>;
 /// Sent packets without acknowledgement, and packets to be retransmitted.
 #[derive(Debug, Default)]
 pub(super) struct Repair {
-    /// The peer waits for repairs, and this end makes them.
+    /// Whether the peer waits for repairs and this end makes them.
     pub(super) on: bool,
     pub(super) kept: BTreeMap<PathId, Kept>,
-    /// Bytes of both.
+    /// Bytes of `kept` and `due` together.
     pub(super) bytes: usize,
     pub(super) due: VecDeque<Copy>,
-    /// The path that carried all recent data, if it is only one, and the start of this time.
+    /// The path that carried all recent data, if it was a single path, and since when.
     pub(super) alone: Option<(PathId, Time)>,
-    /// A repair is useful for this long; then the peer stops waiting.
+    /// A repair is useful for this long. After that the peer no longer waits for it.
     pub(super) worth: Duration,
     pub(super) told: Option<(Time, Duration)>,
     pub(super) stats: RepairStats,
@@ -86,9 +86,8 @@ impl Repair {
 
     /// The path is silent or gone: packets sent on it may never arrive.
     ///
-    /// If no other path carried newer packets, the peer does not notice the loss until all of them are
-    /// retransmitted. That takes some round trips on a path that was idle, so repairs are useful for `most`
-    /// from now on.
+    /// If no other path carried newer packets, the peer does not notice the loss until all of them are retransmitted.
+    /// On a path that was idle, that takes some round trips. Repairs are therefore useful for `most` from now on.
     pub(super) fn on_silence(&mut self, now: Time, path: PathId, most: Duration) {
         let alone = self.alone.filter(|(alone, _)| *alone == path);
         for mut copy in self.kept.remove(&path).into_iter().flatten().filter_map(|(_, copy)| copy) {
@@ -99,7 +98,7 @@ impl Repair {
         }
     }
 
-    /// The next datagram to retransmit. Drops those that are too old.
+    /// The next datagram to retransmit. Drops datagrams that are too old.
     pub(super) fn head(&mut self, now: Time) -> Option<&Copy> {
         if self.due.is_empty() {
             return None;
@@ -118,7 +117,7 @@ impl Repair {
         Some(copy)
     }
 
-    /// Ends repair: nothing is sent any more.
+    /// Ends repair, because nothing is sent any more.
     pub(super) fn clear(&mut self) {
         (self.on, self.bytes) = (false, 0);
         self.kept.clear();

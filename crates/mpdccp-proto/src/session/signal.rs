@@ -13,7 +13,7 @@ pub(super) enum Signal {
     RemoveAddr { addr_id: u8, nonce: u32 },
 }
 
-/// Subject of an option: a newer option with the same subject replaces it.
+/// The subject of an option. A newer option on the same subject replaces it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Dataset {
     Path(PathId),

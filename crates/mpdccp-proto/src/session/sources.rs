@@ -1,4 +1,4 @@
-//! Source of the next packet to send: a repair, a class queue, or the streams.
+//! Where the next packet to send comes from: a repair, a class queue, or the streams.
 
 use super::Session;
 use super::class_queues::{ClassQueues, Source, Waiting};
@@ -9,14 +9,13 @@ use crate::sched::SchedulerKind;
 use mpdccp_units::Time;
 
 impl Session {
-    /// The class of a waiting packet.
+    /// The class of a packet that waits.
     pub(super) fn class_of(&self, info: &PktInfo) -> usize {
-        // The rule of a repair may be gone.
+        // The rule of a repaired packet may no longer exist.
         Some(usize::from(info.class)).filter(|class| *class < self.classes.all.len()).unwrap_or(0)
     }
 
-    /// The next source whose packet does not wait: repairs first, then the classes and the streams in
-    /// turn.
+    /// The next source whose packet is not in `waiting`: repairs first, then the classes and the streams in turn.
     pub(super) fn next_source(&mut self, now: Time, waiting: &Waiting) -> Option<(Source, PktInfo)> {
         if !waiting.has(Source::Repair)
             && let Some(copy) = self.repair.head(now)
@@ -62,7 +61,7 @@ impl Session {
     /// Drops a packet that no path can carry.
     pub(super) fn drop_too_big(&mut self, source: Source) {
         match source {
-            // Stream packets are cut to the path's size.
+            // Stream packets are made to fit the path's size.
             Source::Streams(_) => {}
             Source::Repair => drop(self.repair.pop()),
             Source::Aside(l) => self.classes.all[l].queue.drop_aside_too_big(),
@@ -70,7 +69,7 @@ impl Session {
         }
     }
 
-    /// Changes the scheduler.
+    /// Changes the session's scheduler.
     pub(crate) fn set_scheduler(&mut self, kind: SchedulerKind) {
         self.cfg.scheduler = kind;
         for class in 0..self.classes.all.len() {
@@ -81,7 +80,7 @@ impl Session {
         }
     }
 
-    /// Changes the policy rules, for waiting packets too. Streams match no rule until their owner classifies
+    /// Changes the policy rules, also for packets that already wait. Streams match no rule until their owner classifies
     /// them.
     pub(crate) fn set_policy(&mut self, now: Time, policy: &Policy) {
         if self.cfg.policy == *policy {

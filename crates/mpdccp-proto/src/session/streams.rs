@@ -21,20 +21,20 @@ impl Session {
         Some(result)
     }
 
-    /// Passes the streams to `act` after the session began to end: data that had arrived can still be read.
+    /// Passes the streams to `act` after the session began to end. Data that had arrived can still be read.
     pub(crate) fn with_unread_streams<T>(&mut self, act: impl FnOnce(&mut Streams) -> T) -> Option<T> {
         self.unread.as_mut().map(|carried| act(&mut carried.streams))
     }
 
-    /// The session is open: sends the peer its initial flow control limits, so that its first streams can
-    /// start at once.
+    /// The session is open: sends the peer its initial flow control limits, so that its first streams can start at
+    /// once.
     pub(super) fn greet_streams(&mut self) {
         if let Some(carried) = &mut self.streams {
             carried.streams.tell_limits();
         }
     }
 
-    /// Handles a packet of the streams. It has a number on its path, but none in the session.
+    /// Handles a packet of the streams. Such a packet has a number on its path, but no MP_SEQ.
     pub(super) fn on_stream_packet(&mut self, now: Time, i: usize, data: &[u8], received: &Received<'_>) {
         self.reorderer.on_other(now, self.paths[i].id, received.seq, received.ndp);
         self.paths[i].data_at = now;
@@ -44,7 +44,7 @@ impl Session {
         }
     }
 
-    /// Unacknowledged packets sent on this path are retransmitted on others.
+    /// A path went down: unacknowledged stream packets sent on it are retransmitted on others.
     pub(super) fn tell_streams_down(&mut self, path: PathId) {
         if let Some(carried) = &mut self.streams {
             carried.streams.on_path_down(path.0);
@@ -59,18 +59,18 @@ impl Session {
         }
     }
 
-    /// When [`on_stream_timeout`](Self::on_stream_timeout) is due. Packets that were already due at
-    /// the last transmission wait for a path, not for a timer.
+    /// When [`on_stream_timeout`](Self::on_stream_timeout) is due. Packets that were already due at the last
+    /// transmission wait for a path, not for a timer.
     pub(super) fn stream_timeout(&self) -> Option<Time> {
         self.streams.as_ref()?.streams.poll_timeout().filter(|at| *at > self.polled)
     }
 
-    /// The next packet of a class's streams, if any. Its size is adapted to the path, so any path can carry it.
+    /// The next packet of a class's streams, if any. Its size is adapted to the path, so any path can carry the packet.
     pub(super) fn stream_head(&self, now: Time, class: usize) -> Option<(Source, PktInfo)> {
         let number = class as u8;
         let carried = self.streams.as_ref().filter(|carried| carried.streams.has_packet(now, number))?;
         let up = self.rows.iter().filter(|row| row.state.is_up());
-        // An acknowledgement alone is small.
+        // A packet that carries only an acknowledgement is small.
         let len = match carried.streams.backlog_of(number) {
             0 => 1,
             _ => up.map(|row| row.max_payload).min().unwrap_or(1),
@@ -78,7 +78,8 @@ impl Session {
         Some((Source::Streams(class), PktInfo { len, class: number, ..PktInfo::default() }))
     }
 
-    /// Sends one packet of a class's streams, with the same bytes on each of `paths`. False if there was no packet.
+    /// Sends one packet of a class's streams, with the same bytes on each of `paths`. Returns false if there was no
+    /// packet.
     pub(super) fn send_stream_packet(
         &mut self,
         now: Time,

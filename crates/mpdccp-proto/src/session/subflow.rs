@@ -10,16 +10,17 @@ use dccp_proto::{Connection, ConnectionStats, Gate, Sink, Why};
 use dccp_wire::Seq;
 use mpdccp_units::{Duration, Rate, Time};
 
-/// State of a subflow's multipath handshake: the packet that it waits for (RFC 9897 section 3.3).
+/// State of a subflow's multipath handshake, named after the last step; the subflow waits for the next
+/// (RFC 9897 section 3.3).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Stage {
-    /// First subflow of a client: the peer's MP_KEY.
+    /// First subflow of a client: waits for the peer's MP_KEY.
     KeySent,
-    /// Client: the Response with MP_JOIN and HMAC(B).
+    /// Client: waits for the Response with MP_JOIN and HMAC(B).
     JoinSent { nonce: u32 },
-    /// Server: the Ack with this HMAC(A).
+    /// Server: waits for the Ack with this HMAC(A).
     JoinAnswered { tag: Tag },
-    /// Nothing; data may flow once the connection is open.
+    /// Waits for nothing. Data may flow once the connection is open.
     Proven,
 }
 
@@ -27,59 +28,59 @@ pub(super) enum Stage {
 #[derive(Debug)]
 pub(super) struct Subflow {
     pub(super) id: PathId,
-    /// Settings; ports are those of the current connection.
+    /// Settings of the path. The ports are those of the current connection.
     pub(super) cfg: PathConfig,
     pub(super) conn: Option<Connection>,
     pub(super) stage: Stage,
-    /// Never [`PathState::Standby`], which depends on the priority.
+    /// The state is never [`PathState::Standby`], which depends on the priority.
     pub(super) state: PathState,
-    /// Whether it has been up since its connection was created.
+    /// Whether the path has been up since its connection was created.
     pub(super) was_up: bool,
-    /// When its connection began to open or to close.
+    /// When the path's connection began to open or to close.
     pub(super) since: Time,
     pub(super) opened: Time,
-    /// When it last became usable: opened, or answered after a silence.
+    /// When the path last became usable: it opened, or answered after a silence.
     pub(super) up_since: Time,
     /// When a packet last arrived on a connection that was up.
     pub(super) last_up: Option<Time>,
     /// Whether the round trip took at most half of the Request's retransmission interval.
     pub(super) is_quick: bool,
-    /// Retransmission timeout, as of the last packet received.
+    /// Retransmission timeout when the last packet arrived.
     pub(super) rto: Duration,
-    /// Estimated time in which an answer arrives: the round trip, its jitter, and the peer's Ack delay.
+    /// Estimated time within which an answer arrives: the round trip, its jitter, and the peer's Ack delay.
     pub(super) answer: Duration,
     /// When data last arrived.
     pub(super) data_at: Time,
     pub(super) liveness: Liveness,
     pub(super) loss: LossRate,
-    /// Limits the rate of its data packets.
+    /// Limits the rate of the path's data packets.
     pub(super) cap: Cap,
     /// Address IDs of both ends (RFC 9897 section 3.2.2).
     pub(super) local_addr: u8,
     pub(super) remote_addr: u8,
-    /// The peer joined this path, and this end has not set a priority: the peer's priority applies.
+    /// Whether the peer joined this path and this end has not set a priority. If so, the peer's priority applies.
     pub(super) yields: bool,
     /// The peer's MP_PRIO, with its MP_SEQ.
     pub(super) peer_prio: Option<(u8, Seq)>,
-    /// The application removed it.
+    /// Whether the application removed the path.
     pub(super) removed: bool,
-    /// This end connects it, and reconnects it after a loss; the peer does so for paths that it began.
+    /// Whether this end connects the path, and reconnects it after a loss. The peer does so for paths that it began.
     pub(super) ours: bool,
-    /// Leads to the address that the peer advertised under this Address ID.
+    /// The Address ID under which the peer advertised the path's destination, if it did.
     pub(super) advertised: Option<u8>,
-    /// Client: tried to connect before.
+    /// Client: whether a connect was tried before.
     pub(super) tried: bool,
-    /// Client: when to connect (again), and the interval before the attempt after that.
+    /// Client: when to connect (again), and the interval before the attempt after that one.
     pub(super) connect_at: Option<Time>,
     pub(super) connect_gap: Duration,
     /// When the RTT was last sent to the peer.
     pub(super) rtt_told: Time,
-    /// In ProbeRTT, or told to postpone it.
+    /// Whether the path is in ProbeRTT, or was told to postpone it.
     pub(super) probing_rtt: bool,
     pub(super) holding: bool,
 }
 
-/// Client, connecting: the current path, since when, and the refusals so far.
+/// A client that connects: the current path, since when, and the number of refusals so far.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct FirstAttempt {
     pub(super) path: PathId,
@@ -95,10 +96,9 @@ impl FirstAttempt {
     }
 }
 
-/// Smallest allowance for jitter, the precision of timers and busy hosts.
+/// Minimum allowance for jitter, for the precision of timers and for busy hosts.
 const GRANULARITY: Duration = Duration::from_millis(10);
-/// Longest Ack delay of a peer (RFC 4340 section 11.3); mpdccp delays Acks by at most a quarter of a round
-/// trip.
+/// Longest Ack delay of a peer (RFC 4340 section 11.3). mpdccp delays Acks by at most a quarter of a round trip.
 const MAX_ACK_DELAY: Duration = Duration::from_millis(200);
 /// A path that was up is retried at constant intervals for this long.
 const MISSED: Duration = Duration::from_secs(120);
@@ -161,7 +161,7 @@ impl Subflow {
         (self.probing_rtt, self.holding) = (false, false);
     }
 
-    /// Its connection is open.
+    /// The path's connection is open.
     pub(super) fn open(&mut self, now: Time) {
         (self.opened, self.up_since) = (now, now);
         self.liveness = Liveness::NEW;
@@ -186,13 +186,13 @@ impl Subflow {
         self.connect_gap = (self.connect_gap * 2).min(CONNECT_GAP.1);
     }
 
-    /// Whether it was up for a while recently: then it is worth sending a Request per second.
+    /// Whether the path was up for a while recently, so that it is worth a Request per second.
     pub(super) fn is_missed(&self, now: Time) -> bool {
         let worked = !self.was_up || now.since(self.opened) >= CONNECT_GAP.0;
         worked && self.last_up.is_some_and(|at| now.since(at) < MISSED)
     }
 
-    /// When to connect, if there is no connection.
+    /// When to connect, if the path has no connection.
     pub(super) fn connect_time(&self) -> Option<Time> {
         self.connect_at.filter(|_| self.conn.is_none())
     }
@@ -212,7 +212,7 @@ impl Subflow {
         rtt.and_then(RttEstimator::min).map(|(least, _)| least)
     }
 
-    /// Whether it sent data within this time.
+    /// Whether the path sent data within this time.
     pub(super) fn has_sent(&self, now: Time, within: Duration) -> bool {
         let last_sent = self.conn.as_ref().and_then(Connection::tx_load).and_then(|load| load.last_sent);
         last_sent.is_some_and(|at| now.since(at) <= within)
@@ -222,22 +222,22 @@ impl Subflow {
         self.state == PathState::Up
     }
 
-    /// The state for others: [`state`](Self::state), with standby distinguished from up.
+    /// The state that others see: [`state`](Self::state), with standby distinguished from up.
     fn shown(&self) -> PathState {
         if self.is_up() && self.prio() <= STANDBY { PathState::Standby } else { self.state }
     }
 
-    /// Whether it is a join that has not yet proved that it knows the keys.
+    /// Whether the subflow is a join that has not yet proved that the peer knows the keys.
     pub(super) fn is_half_open(&self) -> bool {
         matches!(self.stage, Stage::JoinAnswered { .. })
     }
 
-    /// Whether its connection is up, or was up.
+    /// Whether the path's connection is up, or was up.
     pub(super) fn is_live(&self) -> bool {
         matches!(self.state, PathState::Up | PathState::Suspect)
     }
 
-    /// Sends one data packet; the gate must be open.
+    /// Sends one data packet. The gate must be open.
     pub(super) fn transmit(
         &mut self,
         now: Time,
@@ -277,7 +277,7 @@ impl Subflow {
         }
     }
 
-    /// The path as a scheduler sees it, `options` bytes of multipath options with each packet.
+    /// The path as a scheduler sees it, with `options` bytes of multipath options on each packet.
     pub(super) fn row(&self, now: Time, options: usize) -> PathRow {
         let rtt = self.conn.as_ref().and_then(Connection::tx_rtt);
         let mut row = PathRow {
@@ -315,7 +315,7 @@ impl Subflow {
         (row.inflight, row.pacing) = (load.inflight, load.pacing);
         let window = || row.srtt.map(|srtt| Rate::from_bytes_per(row.cwnd, srtt));
         let known = load.bottleneck.or_else(window).unwrap_or(Rate::ZERO);
-        // The path does not limit it, so it may be as fast as its pacing rate.
+        // The path does not limit the rate, so it may be as fast as its pacing rate.
         let rate = if load.app_limited { known.max(load.pacing.unwrap_or(known)) } else { known };
         row.rate = rate.max(LEAST_RATE);
         row.seen = known.max(LEAST_RATE);

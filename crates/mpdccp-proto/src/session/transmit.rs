@@ -11,15 +11,15 @@ use dccp_proto::{Connection, Gate, Sink};
 use dccp_wire::{MpOption, Opt};
 use mpdccp_units::Time;
 
-/// Maximum number of packets of one session in one call; the rest follows after other sessions had their
+/// Maximum number of packets of one session in one call. The remaining packets follow after other sessions had their
 /// turn.
 const BUDGET: usize = 256;
 /// Maximum number of packets without data that a connection sends in one call.
 const CONTROL_BUDGET: usize = 16;
 
 impl Session {
-    /// Like [`poll_transmit`](Self::poll_transmit), with at most `allowance` bytes of data if set. Returns
-    /// the rest of the allowance, and whether it held data back.
+    /// Like [`poll_transmit`](Self::poll_transmit), with at most `allowance` bytes of data if it is set. Returns the
+    /// unused allowance, and whether it held data back.
     pub(crate) fn poll_transmit_within(
         &mut self,
         now: Time,
@@ -77,8 +77,8 @@ impl Session {
         self.paths.iter_mut().for_each(|p| p.watch_loss(now));
         self.rows.extend(self.paths.iter().map(|p| p.row(now, options)));
         self.avoid_doubtful_sizes(options);
-        // Whether the packet is too big for all paths that are up, or, if none is up, for all that
-        // may return. Does not apply to a packet that fits once PARTOPEN ends.
+        // Whether the packet is too big for all paths that are up or, if none is up, for all paths that may return. A
+        // packet that fits once PARTOPEN ends does not count as too big.
         let most = |state| {
             let carriers = self.paths.iter().filter(move |p| p.state == state);
             carriers.filter_map(|p| p.conn.as_ref().map(|c| c.max_payload_open(options))).max()
@@ -87,13 +87,13 @@ impl Session {
         self.tune_queues();
         for _ in 0..BUDGET {
             if let Some(at) = self.cap.shut(now) {
-                // The session's rate limit applies, not the paths.
+                // The session's rate limit holds the packets back, not the paths.
                 self.tell_app_limited(now);
                 return self.wake_at(Some(at), Wake::Rate);
             }
             self.send_fec(now, sink);
             let Some((source, info)) = self.next_source(now, &waiting) else {
-                // The waiting packets may not be allowed on the open paths.
+                // The waiting packets may not be allowed on the paths that are open.
                 return if waiting.is_empty() {
                     self.tell_app_limited(now)
                 };
@@ -118,7 +118,7 @@ impl Session {
                     let scheduler = if streams { stream_scheduler } else { scheduler };
                     (scheduler.pick(now, &info, &backlog, offered), scheduler.head_start())
                 }
-                // If these packets were dropped, the streams would retransmit their bytes.
+                // Do not drop these packets: the streams would only retransmit their bytes.
                 false if streams => {
                     waiting.add(source);
                     continue;
@@ -143,7 +143,7 @@ impl Session {
                 Pick::Wait(until) => {
                     self.wake_at(self.next_gate(), Wake::Gate);
                     self.wake_at(until, Wake::Scheduler);
-                    // A packet too large for an open path must not delay packets that fit.
+                    // If a packet is too large for an open path, it must not delay packets that fit.
                     let narrow =
                         |row: &PathRow| row.state.is_up() && row.is_open() && row.max_payload < info.len;
                     match source {
@@ -164,8 +164,8 @@ impl Session {
         self.wake = Some((now, Wake::Backlog));
     }
 
-    /// Limits paths that seem to lose their large packets to small ones, if another path is known to carry
-    /// packets as large.
+    /// Limits paths to small packets if they seem to lose their large ones, provided that another path is known to
+    /// carry packets as large.
     fn avoid_doubtful_sizes(&mut self, options: usize) {
         let sure = |path: &Subflow| path.conn.as_ref().map_or(0, |conn| conn.sure_payload(options));
         let most = self.paths.iter().filter(|path| path.is_up()).map(sure).max().unwrap_or(0);
@@ -202,8 +202,8 @@ impl Session {
         Some(Room { known, hoped: room(Connection::max_payload_open)?, class: class as u8 })
     }
 
-    /// Determines the paths that rules and priorities allow for a packet of this class, for
-    /// [`offered`](Self::offered). False if the packet must be dropped.
+    /// Determines the paths that rules and priorities allow for a packet of this class, for [`offered`](Self::offered).
+    /// Returns false if the packet must be dropped.
     fn offer(&mut self, now: Time, class: usize, info: &PktInfo, backlog: &QueueView) -> bool {
         let rows = match self.classes.rule(class) {
             None => &self.rows,
@@ -225,7 +225,7 @@ impl Session {
         if self.offered_all { &self.rows } else { &self.offered }
     }
 
-    /// Lets the queues stand as long as the paths in use need.
+    /// Allows the queues to be as long as the paths in use need.
     fn tune_queues(&mut self) {
         let used = || self.rows.iter().filter(|r| r.state.is_up() && !r.idle);
         let rtt = used().filter_map(|r| r.srtt).max().unwrap_or_default();
@@ -235,8 +235,8 @@ impl Session {
         }
     }
 
-    /// Tells paths with a closed gate that they limited the packet at the head, if the scheduler might have
-    /// used them for it.
+    /// Records on each path with a closed gate that it limited the packet at the head, if the scheduler might have used
+    /// the path for that packet.
     fn note_blocked(&mut self, now: Time, elsewhere: bool) {
         let offered = if self.offered_all { &self.rows } else { &self.offered };
         for row in offered.iter().filter(|row| !row.is_open()) {
@@ -246,7 +246,7 @@ impl Session {
         }
     }
 
-    /// Tells paths with an open gate that they did not get the packet at the head.
+    /// Records on each path with an open gate that the packet at the head was not given to it.
     fn note_held_back(&mut self, now: Time) {
         let offered = if self.offered_all { &self.rows } else { &self.offered };
         for row in offered.iter().filter(|row| row.is_open()) {
@@ -270,7 +270,7 @@ impl Session {
         }
     }
 
-    /// The next packet: a repair with its old number, or the head of a queue with the next number
+    /// The next packet: a repair with its old MP_SEQ, or the head of a queue with the next MP_SEQ
     /// (RFC 9897 section 3.2.5: one circular number per datagram, over all paths).
     fn take_head(&mut self, now: Time, source: Source) -> Option<Copy> {
         if source == Source::Repair {
@@ -283,7 +283,7 @@ impl Session {
         Some(Copy { packet, mp_seq, back, first: now })
     }
 
-    /// When the first gate of the offered paths opens by time.
+    /// When the first gate of an offered path opens, if it opens at a known time.
     fn next_gate(&self) -> Option<Time> {
         let gates = self.offered().iter().filter_map(|row| match row.gate {
             Gate::At(at, _) => Some(at),
@@ -292,9 +292,8 @@ impl Session {
         gates.min()
     }
 
-    /// Sends the first packet of a source on each of `paths`, as one datagram of the session. False
-    /// if the source had no packet. For `head_start` see
-    /// [`Scheduler::head_start`](crate::sched::Scheduler).
+    /// Sends the first packet of a source on each of `paths`, as one datagram of the session. Returns false if the
+    /// source had no packet. For `head_start` see [`Scheduler::head_start`](crate::sched::Scheduler).
     fn send_head(
         &mut self,
         now: Time,
@@ -334,7 +333,7 @@ impl Session {
             self.paths[i].refresh(now, &mut self.rows[i]);
             self.classes.all[class].scheduler.on_sent(now, path, packet.data.len());
         }
-        // Copies on several paths need no repair.
+        // A packet that left on several paths needs no repair.
         if let (Some((path, seq)), [_]) = (left, paths) {
             if source != Source::Repair {
                 self.protect(now, class, path, &copy);
@@ -346,8 +345,8 @@ impl Session {
         true
     }
 
-    /// The queue is empty, so paths that could send more are limited by the application. A path with a closed
-    /// gate is not, even if the queue is empty because its packets left on other paths.
+    /// The queue is empty, so paths that could send more are limited by the application. A path with a closed gate is
+    /// not, even if the queue is empty because its packets left on other paths.
     fn tell_app_limited(&mut self, now: Time) {
         for path in &mut self.paths {
             if let (Gate::Open { .. }, Some(conn)) = (path.gate(now), &mut path.conn) {
@@ -383,7 +382,7 @@ mod tests {
         numbers
     }
 
-    /// A client that begins with this MP_SEQ, and its server, which has the Request.
+    /// A client that begins with this MP_SEQ, and a server that has received its Request.
     fn pair(mp_seq: u64, mut now: Time) -> (Session, Session, Time) {
         let cfg = SessionConfig {
             reorder: ReorderConfig::active_fixed(Duration::from_secs(1)),
@@ -421,12 +420,12 @@ mod tests {
         (client, server, now)
     }
 
-    /// The receiver's hash of flows is keyed like the endpoint's, and must not be predictable either.
+    /// The receiver's hash of flows uses a key like the endpoint's hash, and must not be predictable either.
     #[test]
     fn each_session_has_a_key_for_its_hashes() {
         let (client, server, _) = pair(1, Time::from_millis(1));
         let [one, other] = [&client, &server].map(|s| PktInfo::of_ip(&[0x45; 20], s.flow_key).flow);
-        assert_ne!(one, other, "their seeds differ");
+        assert_ne!(one, other, "different seeds must give different keys");
     }
 
     #[test]

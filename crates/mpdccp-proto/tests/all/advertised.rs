@@ -7,8 +7,8 @@ use dccp_wire::{MpOption, PacketType};
 use mpdccp_proto::*;
 use mpdccp_units::Duration;
 
-/// A session with one path; the server advertises its address on the second wire, which both of the client's
-/// sources may reach.
+/// A session with one path. The server advertises its address on the second wire, which both of the client's source
+/// addresses may reach.
 fn advertised(join_advertised: JoinFrom) -> (Net, SessionId, SessionId, u8) {
     let mut net = Net::new(1, 1, config());
     net.add_wire();
@@ -35,12 +35,16 @@ fn an_advertised_address_is_joined_if_that_is_wanted() {
         net.server.withdraw(net.now, sid, addr);
         net.drain();
         net.run(Duration::from_secs(10));
-        assert_eq!(net.state(Client, id), [PathState::Up], "RFC 9897 section 3.2.9: its subflows end");
+        assert_eq!(
+            net.state(Client, id),
+            [PathState::Up],
+            "RFC 9897 section 3.2.9: subflows to a withdrawn address end"
+        );
     }
 }
 
-/// RFC 9897 section 3.2.8: without a port, the advertising subflow's port counts, as above; here the option
-/// contains a port.
+/// RFC 9897 section 3.2.8: without a port, the advertising subflow's port applies. In this test the option contains a
+/// port.
 #[test]
 fn a_join_goes_to_the_port_that_was_advertised() {
     let (mut net, _) = Net::connected(1, 1, SessionConfig { join_advertised: JoinFrom::One, ..config() });
@@ -55,7 +59,7 @@ fn a_join_goes_to_the_port_that_was_advertised() {
     assert!(!ports.is_empty() && ports.iter().all(|port| *port == 7000), "{ports:?}");
 }
 
-/// RFC 9897 section 3.2.9: the address comes back while the client still closes the subflow that used it.
+/// RFC 9897 section 3.2.9: the address is advertised again while the client still closes the subflow that used it.
 #[test]
 fn an_address_that_is_advertised_again_is_joined_again() {
     let (mut net, id, sid, addr) = advertised(JoinFrom::One);
@@ -85,7 +89,7 @@ fn a_copy_of_an_advertisement_does_not_bring_back_a_removed_path() {
     assert_eq!(counter(&net.status(Client, id), "outdated_mp_option"), 1);
 }
 
-/// RFC 9897 section 3.4: a failed connect is not tried again until the address is advertised again.
+/// RFC 9897 section 3.4: after a failed connect, the address is not tried until it is advertised again.
 #[test]
 fn an_advertised_address_that_does_not_answer_waits_for_the_next_advertisement() {
     let (mut net, id) = Net::connected(1, 1, SessionConfig { join_advertised: JoinFrom::One, ..config() });
@@ -99,20 +103,20 @@ fn an_advertised_address_that_does_not_answer_waits_for_the_next_advertisement()
     assert_eq!(net.state(Client, id), [PathState::Up]);
     net.wires[1].up = true;
     net.run(Duration::from_secs(60));
-    assert_eq!(net.state(Client, id), [PathState::Up], "not by itself");
+    assert_eq!(net.state(Client, id), [PathState::Up], "a failed address must not be retried by itself");
     assert_eq!(net.server.advertise(net.now, sid, there, None), addr);
     net.drain();
     net.run(Duration::from_secs(1));
     assert_eq!(net.state(Client, id), [PathState::Up; 2]);
 }
 
-/// Another server may answer at an advertised address, so its refusal does not end the session.
+/// An advertised address may lead to another server, so its refusal does not end the session.
 #[test]
 fn a_refusal_at_an_advertised_address_does_not_end_the_session() {
     let (mut net, id) = Net::connected(1, 1, SessionConfig { join_advertised: JoinFrom::One, ..config() });
     net.add_wire();
     net.wires[1].socket = 0;
-    // The server at the second address never knows the identifier.
+    // The server at the second address does not know the connection identifier.
     net.meddler = Some(Box::new(|from, path, bytes| {
         if from == Client && path == 1 {
             spoil(bytes, 1, 5);
@@ -124,7 +128,7 @@ fn a_refusal_at_an_advertised_address_does_not_end_the_session() {
     net.wires[0].delay = Duration::from_millis(10);
     net.drain();
     net.run(Duration::from_millis(15));
-    // The join is on its way when the only subflow dies.
+    // The join is in flight when the only subflow fails.
     net.wires[0].up = false;
     net.client.set_link(net.now, id, PathId(0), false);
     net.client.remove_path(net.now, id, PathId(0));
@@ -134,7 +138,7 @@ fn a_refusal_at_an_advertised_address_does_not_end_the_session() {
     assert_eq!(net.closed_reason(Client), None);
 }
 
-/// Sources of the other address family are not used.
+/// Source addresses of the other address family are not used.
 #[test]
 fn an_advertised_address_of_the_other_family_is_not_joined() {
     let (mut net, id) = Net::connected(1, 1, SessionConfig { join_advertised: JoinFrom::All, ..config() });
@@ -162,12 +166,12 @@ fn the_server_joins_a_path_and_joins_it_again() {
     net.stream(Server, sid, 0, 40, Duration::from_millis(4));
     net.run(Duration::from_secs(1));
     assert_eq!((net.numbers(Server).len(), net.numbers(Client).len()), (40, 40));
-    // The client closes it; the server connected it, and reconnects it.
+    // The client closes the subflow. The server had connected it, and connects it again.
     let accepted = net.status(Client, id).paths[1].id;
     net.client.remove_path(net.now, id, accepted);
     net.drain();
     net.run(Duration::from_millis(500));
-    assert_eq!(net.state(Client, id), [PathState::Up], "the client does not connect it");
+    assert_eq!(net.state(Client, id), [PathState::Up], "only the server may connect the subflow again");
     net.run(Duration::from_secs(5));
     assert_eq!(net.state(Client, id), [PathState::Up; 2]);
     net.server.remove_path(net.now, sid, joined);
@@ -176,17 +180,17 @@ fn the_server_joins_a_path_and_joins_it_again() {
     assert_eq!((net.state(Client, id), net.state(Server, sid)), (vec![PathState::Up], vec![PathState::Up]));
 }
 
-/// A restarted server refuses joins: the client does not repeat them at the rate of refusals.
+/// A restarted server refuses joins. The client does not repeat them as fast as they are refused.
 #[test]
 fn a_refused_join_waits_before_the_next() {
     let (mut net, id) = Net::connected(9, 2, config());
     net.stream(Client, id, 0, 1_000, Duration::from_millis(2));
     net.server = mpdccp_proto::Endpoint::new([77; 32]);
     net.server.listen(crate::common::listen(config()));
-    // The other path never learns of it, so the session lives on.
+    // The other path does not learn of the restart, so the session lives on.
     net.wires[1].up = false;
     let before = net.logged(Client, PacketType::Request).len();
     net.stream(Client, id, 1_000, 1_000, Duration::from_millis(2));
     let joins = net.logged(Client, PacketType::Request).len() - before;
-    assert!((2..=12).contains(&joins), "{joins} joins within 2 s, an RTO apart at least");
+    assert!((2..=12).contains(&joins), "{joins} joins within 2 s; they must be an RTO apart");
 }

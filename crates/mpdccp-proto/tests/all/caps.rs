@@ -5,8 +5,8 @@ use crate::common::{Net, config, counted};
 use mpdccp_proto::{PathId, SessionConfig};
 use mpdccp_units::{Duration, Rate};
 
-/// Bytes of IP packets with data on each path in one second, while the client offers 8 Mbit/s, two seconds
-/// after its start.
+/// Bytes of IP packets with data that each path carries in one second, two seconds after the client began to offer 8
+/// Mbit/s.
 fn carried(net: &mut Net, id: mpdccp_proto::SessionId) -> [u64; 2] {
     net.stream(Client, id, 0, 2_000, Duration::from_millis(1));
     let sent = |net: &Net| [0, 1].map(|i| net.status(Client, id).paths[i].tx.as_ref().unwrap().sent.bytes);
@@ -36,14 +36,14 @@ fn a_peer_gets_no_more_than_it_may() {
     net.client.cap(net.now, id, Some(Rate::from_bps(1_600_000)));
     let before = net.numbers(Server).len();
     let sum: u64 = carried(&mut net, id).iter().sum();
-    // 1,000 bytes of data in packets of less than 1,070.
+    // 1,000 bytes of data are in packets of less than 1,070 bytes.
     assert!((195_000..=220_000).contains(&sum), "{sum}");
     let received = net.numbers(Server).len() - before;
     assert!((550..=640).contains(&received), "{received} of 600");
 }
 
-/// The total memory of all queues is bounded; a session with a long queue gets no more of it, while a session
-/// with a short queue does.
+/// The total memory of all queues is limited. A session with a long queue gets no more memory, while a session with a
+/// short queue does.
 #[test]
 fn a_session_whose_queue_is_long_leaves_room_for_another() {
     let (mut net, flooding) = Net::connected(3, 1, config());
@@ -51,7 +51,7 @@ fn a_session_whose_queue_is_long_leaves_room_for_another() {
     net.run(Duration::from_millis(500));
     net.client.bound_queues(100_000);
     let queued = |net: &Net, id| net.status(Client, id).queue.bytes;
-    // Nothing leaves meanwhile: packets of 1,000 bytes and more.
+    // Packets of at least 1,000 bytes are queued, and nothing leaves meanwhile.
     for n in 0..1_000 {
         net.client.send(net.now, flooding, crate::common::datagram(n), Default::default());
     }
@@ -80,14 +80,14 @@ fn a_session_whose_queue_is_long_leaves_room_for_another() {
     assert_eq!(counted(&net.client.stats().counters, "queues_full"), refused);
 }
 
-/// Two sessions of one end share a rate limit: the excess of one does not reduce the share of the other.
+/// Two sessions of one end share a rate limit. If one offers too much, the share of the other is not reduced.
 #[test]
 fn a_session_that_floods_takes_nothing_from_another() {
     let (mut net, flooding) = Net::connected(3, 1, config());
     let modest = net.connect(config());
     net.run(Duration::from_millis(500));
     net.client.cap_all(Some(Rate::from_bps(4_000_000)));
-    // 8 Mbit/s and 1.6 Mbit/s, of which 4 may leave.
+    // The sessions offer 8 Mbit/s and 1.6 Mbit/s, of which 4 Mbit/s may leave.
     let (mut offered, mut before) = (0, (0, 0));
     let sent = |net: &Net, id| net.status(Client, id).paths[0].tx.as_ref().unwrap().sent.packets;
     for n in 0..6_000 {
@@ -102,9 +102,12 @@ fn a_session_that_floods_takes_nothing_from_another() {
     }
     let (flood, modest_sent) = (sent(&net, flooding) - before.0, sent(&net, modest) - before.1);
     assert!(modest_sent + 2 >= offered, "{modest_sent} of {offered}");
-    assert!((1_180..=1_260).contains(&flood), "{flood} of 1,200 that are left to it");
+    assert!((1_180..=1_260).contains(&flood), "the flooding session sent {flood} instead of 1,200");
     assert_eq!(net.status(Client, modest).queue_stats.dropped_full, 0);
-    assert!(net.status(Client, flooding).queue_stats.dropped_old > 0, "it waits in its own queue");
+    assert!(
+        net.status(Client, flooding).queue_stats.dropped_old > 0,
+        "the excess must wait in its own queue"
+    );
     // Each session alone offers more than half of the limit.
     let before = (sent(&net, flooding), sent(&net, modest));
     for n in 6_000..10_000 {
@@ -119,8 +122,8 @@ fn a_session_that_floods_takes_nothing_from_another() {
     assert!(sent(&net, flooding) - before > 900);
 }
 
-/// A session whose peer leaves holes everywhere holds no more than its share of the memory; a session with a
-/// single hole is not affected.
+/// A session whose peer leaves holes everywhere holds no more than its share of the memory. A session with a single
+/// hole is not affected.
 #[test]
 fn a_peer_does_not_fill_the_memory_with_what_waits_for_its_place() {
     let reorder = mpdccp_proto::reorder::ReorderConfig::active_fixed(Duration::from_secs(60));
@@ -131,7 +134,7 @@ fn a_peer_does_not_fill_the_memory_with_what_waits_for_its_place() {
     net.server.bound_queues(200_000);
     net.stream(Client, hostile, 0, 1, Duration::from_millis(50));
     net.stream(Client, modest, 1_000_000, 1, Duration::from_millis(50));
-    // The second packet of each is lost.
+    // In each session, the second packet is lost.
     let mut lost = 0;
     net.meddler = Some(Box::new(move |from, _, bytes| {
         let first = from == Client && bytes.len() > 1_000 && lost < 2;

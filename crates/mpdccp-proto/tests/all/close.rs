@@ -16,7 +16,7 @@ fn id_at(net: &mut Net, end: End) -> SessionId {
     net.end(end).sessions()[0]
 }
 
-/// The key an end sent in its MP_KEY.
+/// The key that an end sent in its MP_KEY.
 fn key_of(net: &Net, end: End) -> Vec<u8> {
     net.log
         .iter()
@@ -43,8 +43,15 @@ fn close_from_either_side() {
         assert!(net.client.sessions().is_empty() && net.server.sessions().is_empty());
         let key = key_of(&net, other(end));
         let closes = net.logged(end, PacketType::Close);
-        assert_eq!(closes.iter().map(|l| l.path).collect::<Vec<_>>(), [0, 1, 2], "on every subflow");
-        assert!(closes.iter().all(|l| l.mp() == [MpOption::Close(&key)]), "with the peer's key");
+        assert_eq!(
+            closes.iter().map(|l| l.path).collect::<Vec<_>>(),
+            [0, 1, 2],
+            "a Close must leave on every subflow"
+        );
+        assert!(
+            closes.iter().all(|l| l.mp() == [MpOption::Close(&key)]),
+            "each Close must carry the peer's key"
+        );
         let resets = net.logged(other(end), PacketType::Reset);
         assert_eq!(resets.len(), 3);
         let code = |l: &&Logged| l.packet().header.reset.unwrap().code;
@@ -60,7 +67,7 @@ fn fast_close_from_either_side() {
         let (id, now) = (id_at(&mut net, end), net.now);
         net.end(end).abort(now, id);
         net.drain();
-        assert!(net.end(end).sessions().is_empty(), "state is dropped at once");
+        assert!(net.end(end).sessions().is_empty(), "state must be dropped at once");
         net.run(Duration::from_secs(1));
         assert_eq!(net.closed_reason(end).as_deref(), Some("aborted"));
         assert_eq!(net.closed_reason(other(end)).as_deref(), Some("aborted_by_peer"));
@@ -72,7 +79,7 @@ fn fast_close_from_either_side() {
             assert_eq!(reset.packet().header.reset.unwrap().code, ResetCode::AbruptMpTermination);
             assert_eq!(reset.mp(), [MpOption::FastClose(&key)]);
         }
-        // The answers, on the subflows that had not been reset yet.
+        // The peer answers on the subflows that had not been reset yet.
         let answers = net.logged(other(end), PacketType::Reset);
         assert!(!answers.is_empty());
         for reset in answers {
@@ -119,7 +126,7 @@ fn a_close_that_is_lost_on_one_path_is_repeated() {
     net.client.close(net.now, id);
     net.drain();
     net.run(Duration::from_millis(25));
-    assert_eq!(net.closed_reason(Server), None, "waits for the Close on the other subflow");
+    assert_eq!(net.closed_reason(Server), None, "the server must wait for the Close on the other subflow");
     net.run(Duration::from_secs(2));
     assert_eq!(net.closed_reason(Server).as_deref(), Some("closed_by_peer"));
     assert_eq!(net.closed_reason(Client).as_deref(), Some("closed"));
@@ -143,7 +150,7 @@ fn a_dead_path_does_not_hold_up_the_close() {
 #[test]
 fn close_req_is_answered_with_the_other_key() {
     let (mut net, id) = Net::connected(1, 2, config());
-    // A server that wants its peer to hold TIMEWAIT: the test turns its Close into a CloseReq.
+    // The server wants its peer to hold TIMEWAIT: the test turns its Close into a CloseReq.
     net.meddler = Some(Box::new(|from, _, bytes| {
         if from == Server && is_type(bytes, PacketType::Close) {
             bytes[8] = PacketType::CloseReq.number() << 1 | 1;
@@ -169,17 +176,20 @@ fn joins_are_ignored_while_closing() {
     let (mut net, id) = Net::connected(1, 1, config());
     net.add_wire();
     net.client.add_path(net.now, id, path(1));
-    // The server starts to close while the join is under way, and its Close is slow to arrive.
+    // The server starts to close while the join is in flight, and the server's Close is delayed.
     let sid = net.server_id();
     net.server.close(net.now, sid);
     net.meddler = Some(Box::new(|from, _, bytes| !(from == Server && is_type(bytes, PacketType::Close))));
     net.drain();
     net.run(Duration::from_millis(100));
     assert_eq!(counted(&net.server.stats().counters, "join_while_not_open"), 1);
-    assert!(net.log.iter().all(|l| !(l.from == Server && l.path == 1)), "no answer at all");
+    assert!(
+        net.log.iter().all(|l| !(l.from == Server && l.path == 1)),
+        "the server must not answer the join"
+    );
 }
 
-/// A join whose Request arrived, but nothing else, does not delay the close.
+/// If only the Request of a join arrived, the join does not delay the close.
 #[test]
 fn a_join_that_has_proved_nothing_does_not_hold_up_the_close() {
     let (mut net, id) = Net::connected(1, 1, config());
@@ -198,7 +208,7 @@ fn a_join_that_has_proved_nothing_does_not_hold_up_the_close() {
     assert_eq!(net.closed_reason(Server).as_deref(), Some("closed_by_peer"));
 }
 
-/// RFC 9897 section 3.2.11: the peer ignores joins from now on, so that there is nothing to wait for.
+/// RFC 9897 section 3.2.11: the peer ignores joins from now on, so there is no answer to wait for.
 #[test]
 fn an_own_join_without_an_answer_does_not_hold_up_the_peers_close() {
     let (mut net, id) = Net::connected(1, 1, config());
@@ -261,7 +271,7 @@ fn data_in_order_of_arrival_before_the_close_is_delivered() {
     let (mut net, id) = Net::connected(1, 2, cfg);
     net.stream(Client, id, 0, 10, Duration::from_millis(3));
     net.run(Duration::from_millis(100));
-    // A hole, which is given up when the session ends.
+    // The hole is given up when the session ends.
     let mut count = 0;
     net.meddler = Some(Box::new(move |from, _, bytes| {
         count += u32::from(from == Client && is_type(bytes, PacketType::Data));
@@ -286,7 +296,7 @@ fn before_it_is_open() {
     net.run(Duration::from_secs(20));
     assert_eq!(net.closed_reason(Client).as_deref(), Some("closed_before_open"));
     assert!(net.client.sessions().is_empty() && net.server.sessions().is_empty());
-    assert_eq!(net.events_of(Server), [], "a half-open session is never announced");
+    assert_eq!(net.events_of(Server), [], "a half-open session must not be announced");
 }
 
 #[test]
@@ -307,8 +317,8 @@ fn an_empty_mp_close_is_no_key() {
     assert_eq!(counter(&net.status(Client, id), "close_with_wrong_key"), 2);
 }
 
-/// RFC 4340 sections 8.3 and 8.5 step 2: the end that received the last Reset holds TIMEWAIT. Its ports are
-/// not reused, and packets for them are answered with Reset 3.
+/// RFC 4340 sections 8.3 and 8.5 step 2: the end that received the last Reset holds TIMEWAIT. Its ports are not reused,
+/// and packets for them are answered with Reset code 3.
 #[test]
 fn the_ports_of_a_session_that_ended_rest_for_2msl() {
     for end in [Client, Server] {
@@ -347,7 +357,7 @@ fn the_ports_of_a_session_that_ended_rest_for_2msl() {
     }
 }
 
-/// RFC 9897 section 3.2.11: the first MP_CLOSE counts, on a subflow whose HMAC was lost, too.
+/// RFC 9897 section 3.2.11: the first MP_CLOSE is valid, even on a subflow whose HMAC was lost.
 #[test]
 fn mp_close_counts_on_a_join_without_its_hmac() {
     let mut net = Net::new(1, 2, config());
@@ -363,11 +373,11 @@ fn mp_close_counts_on_a_join_without_its_hmac() {
     assert_eq!(net.closed_reason(Server).as_deref(), Some("closed_by_peer"));
 }
 
-/// A subflow that closes before it was open waits no longer than another one.
+/// A subflow that closes before it opened waits no longer than other subflows.
 #[test]
 fn a_join_that_is_removed_closes_in_time() {
     let mut net = Net::new(1, 2, config());
-    // Neither the last Ack of the join nor the Reset arrives.
+    // Both the last Ack of the join and the Reset are lost.
     net.meddler = Some(Box::new(|from, path, bytes| {
         from == Client || path == 0 || is_type(bytes, PacketType::Response)
     }));

@@ -13,12 +13,12 @@ fn ccid5(scheduler: sched::SchedulerKind) -> SessionConfig {
 
 #[test]
 fn two_paths_are_never_in_probe_rtt_at_once() {
-    // Identical wires driven in lockstep would count as one bottleneck, where all paths probe together.
+    // Identical wires in lockstep would count as one bottleneck, where all paths probe together.
     let (mut net, id) = Net::connected(1, 3, SessionConfig { coupling: false, ..ccid5(scheduler("rr")) });
     net.wires.iter_mut().for_each(|w| w.rate = Some(Rate::from_mbps(4.0)));
     let (mut alone, mut together) = ([0; 3], 0);
-    // 20 Mbit/s offered on 12 Mbit/s. The delay of all paths grows, too slowly to count as a route change, so
-    // no path sees its minimum RTT again by itself.
+    // The client offers 20 Mbit/s to 12 Mbit/s. The delay of all paths grows, too slowly to count as a route change. No
+    // path therefore sees its minimum RTT again by itself.
     for n in 0..50_000 {
         if n % 2500 == 0 {
             net.wires.iter_mut().for_each(|w| w.delay += Duration::from_micros(500));
@@ -35,7 +35,7 @@ fn two_paths_are_never_in_probe_rtt_at_once() {
         probing.iter().zip(&mut alone).for_each(|(p, n)| *n += u32::from(*p));
         together += u32::from(probing.iter().filter(|p| **p).count() > 1);
     }
-    assert!(alone.iter().all(|n| *n > 0), "each path had its turn: {alone:?}");
+    assert!(alone.iter().all(|n| *n > 0), "each path must probe alone: {alone:?}");
     assert_eq!(together, 0);
 }
 
@@ -47,7 +47,7 @@ fn the_saturated_path_is_not_application_limited() {
     net.client.add_path(net.now, id, PathConfig { prio: 2, ..path(1) });
     net.drain();
     net.run(Duration::from_secs(1));
-    // 4 Mbit/s offered; the preferred path slows down to 2 Mbit/s.
+    // The client offers 4 Mbit/s, and the preferred path slows down to 2 Mbit/s.
     net.stream(Client, id, 0, 1000, Duration::from_millis(2));
     net.wires[0].rate = Some(Rate::from_mbps(2.0));
     net.stream(Client, id, 1000, 2000, Duration::from_millis(2));
@@ -56,7 +56,7 @@ fn the_saturated_path_is_not_application_limited() {
     for n in 0..1000 {
         net.stream(Client, id, 3000 + n, 1, Duration::from_millis(2));
         let status = net.status(Client, id);
-        assert!(status.queue.packets < 20, "the queue is short all the while");
+        assert!(status.queue.packets < 20, "the queue must stay short");
         for (p, count) in status.paths.iter().zip(&mut limited) {
             *count += u32::from(p.tx.as_ref().is_some_and(|tx| tx.app_limited));
         }
@@ -64,7 +64,7 @@ fn the_saturated_path_is_not_application_limited() {
     }
     net.run(Duration::from_millis(200));
     assert!(limited[0] < 50 && limited[1] > 900, "{limited:?} of 1000");
-    assert!((1.8..2.3).contains(&rate.mbps()), "the estimate is that of the path: {rate:?}");
+    assert!((1.8..2.3).contains(&rate.mbps()), "the estimate must match the path's rate: {rate:?}");
     assert!(net.numbers(Server).len() - before > 950);
 }
 
@@ -88,7 +88,7 @@ fn sessions_that_share_have_one_window_until_the_last_ends() {
     let seen = windows(&net);
     assert_eq!(seen[0], seen[1]);
     assert_ne!(seen[0], seen[2]);
-    // One session ends with its window full: the other gets the whole window.
+    // One session ends while the window is full. The other session gets the whole window.
     net.client.abort(net.now, ids[0]);
     net.drain();
     all_send(&mut net, &ids[1..2]);
@@ -96,7 +96,7 @@ fn sessions_that_share_have_one_window_until_the_last_ends() {
     let tx = net.status(Client, ids[1]).paths[0].tx.clone().unwrap();
     assert_eq!(tx.inflight.packets, 0);
     assert!(tx.delivered.packets > 1500, "{tx:?}");
-    // Sessions after the last inherit nothing.
+    // A session that starts after the last one ended inherits nothing.
     net.client.close(net.now, ids[1]);
     net.run(Duration::from_secs(1));
     let id = net.connect(shared);

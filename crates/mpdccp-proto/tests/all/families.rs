@@ -7,7 +7,7 @@ use mpdccp_units::Duration;
 
 const GAP: Duration = Duration::from_millis(4);
 
-/// The first subflow opens over wire 0; `v6` is the number of the IPv6 wire.
+/// Connects so that the first subflow opens over wire 0. Wire `v6` is the IPv6 wire.
 fn mixed(v6: usize) -> (Net, SessionId) {
     let mut net = Net::new(1, 2, config());
     net.wires[v6].v6 = true;
@@ -25,8 +25,8 @@ fn carried(net: &Net, since: usize, from: crate::common::End, wire: usize) -> us
     log.filter(|l| l.from == from && l.path == wire && !l.packet().payload.is_empty()).count()
 }
 
-/// RFC 9897 section 3.2.8 allows addresses of both families. Paths of both families are used, either may fail
-/// and return, and the session's largest datagram fits the smaller path.
+/// RFC 9897 section 3.2.8 allows addresses of both families. Paths of both families are used. Either may fail and
+/// return, and the session's largest datagram fits the path with the smaller MTU.
 #[test]
 fn a_session_has_paths_of_both_families() {
     for v6 in [0, 1] {
@@ -43,7 +43,7 @@ fn a_session_has_paths_of_both_families() {
         net.run(Duration::from_secs(1));
         for wire in [0, 1] {
             for from in [Client, Server] {
-                assert!(carried(&net, start, from, wire) >= 10, "{from:?} uses wire {wire}");
+                assert!(carried(&net, start, from, wire) >= 10, "{from:?} does not use wire {wire}");
             }
         }
         assert_eq!((net.numbers(Server).len(), net.numbers(Client).len()), (40, 40));
@@ -54,14 +54,18 @@ fn a_session_has_paths_of_both_families() {
             net.stream(Server, sid, sent, 250, GAP);
             assert_ne!(net.state(Client, id)[dead], PathState::Up);
             assert_ne!(net.state(Server, sid)[dead], PathState::Up);
-            // Once both ends know, nothing is lost.
+            // Once both ends have detected the failure, nothing is lost.
             net.run(Duration::from_secs(1));
             let before = [Server, Client].map(|end| net.numbers(end).len());
             net.stream(Client, id, sent + 250, 50, GAP);
             net.stream(Server, sid, sent + 250, 50, GAP);
             net.run(Duration::from_secs(1));
             let after = [Server, Client].map(|end| net.numbers(end).len());
-            assert_eq!([after[0] - before[0], after[1] - before[1]], [50, 50], "over the other family alone");
+            assert_eq!(
+                [after[0] - before[0], after[1] - before[1]],
+                [50, 50],
+                "all datagrams must arrive over the other family"
+            );
             net.wires[dead].up = true;
             net.run(Duration::from_secs(3));
             assert_eq!((net.state(Client, id), net.state(Server, sid)), (up.clone(), up.clone()), "back");
@@ -69,7 +73,7 @@ fn a_session_has_paths_of_both_families() {
             net.stream(Client, id, sent + 300, 20, GAP);
             net.run(Duration::from_secs(1));
             let again = carried(&net, start, Client, dead);
-            assert!(again >= 5, "wire {dead} is used again: {again}");
+            assert!(again >= 5, "wire {dead} carried only {again} datagrams after its return");
             sent += 320;
         }
     }
@@ -80,5 +84,5 @@ fn the_largest_datagram_is_that_of_ipv6() {
     let (mut four, id) = Net::connected(1, 2, config());
     let (mut both, both_id) = mixed(1);
     let of = |net: &mut Net, id| net.status(Client, id).max_payload.unwrap();
-    assert_eq!(of(&mut four, id) - of(&mut both, both_id), 20, "a larger IP header");
+    assert_eq!(of(&mut four, id) - of(&mut both, both_id), 20, "an IPv6 header is 20 bytes longer");
 }

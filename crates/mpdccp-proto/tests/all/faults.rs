@@ -16,7 +16,7 @@ fn joined_with(meddler: impl FnMut(End, &mut Vec<u8>) -> bool + 'static) -> (Net
     (net, id)
 }
 
-/// The first subflow must continue undisturbed.
+/// Checks that the first subflow continues undisturbed.
 fn first_path_works(net: &mut Net, id: SessionId) {
     net.stream(Client, id, 0, 20, Duration::from_millis(2));
     net.run(Duration::from_millis(100));
@@ -124,7 +124,7 @@ fn unknown_ci() {
     assert!(counted(&net.server.stats().counters, "join_unknown_ci") > 0);
     assert_eq!(reset_codes(&net, Server), [ResetCode::ConnectionRefused]);
     first_path_works(&mut net, id);
-    // The join is retried, with growing intervals.
+    // The join is retried at growing intervals.
     net.run(Duration::from_secs(120));
     let joins: Vec<_> = net
         .logged(Client, PacketType::Request)
@@ -134,7 +134,7 @@ fn unknown_ci() {
         .collect();
     let gaps: Vec<_> = joins.windows(2).map(|w| w[1] - w[0]).collect();
     assert_eq!(gaps, [1.0, 2.0, 4.0, 8.0, 16.0, 30.0, 30.0]);
-    // RFC 4340 section 7.5.6: not from the port of the failed connection.
+    // RFC 4340 section 7.5.6: the retry must not use the port of the failed connection.
     let joins = net.logged(Client, PacketType::Request);
     let ports: Vec<_> = joins.iter().filter(|l| l.path == 1).map(|l| l.packet().header.src_port).collect();
     assert_eq!(ports[0], path(1).ports.local);
@@ -207,7 +207,7 @@ fn too_many_paths_do_not_hurt_those_there_are() {
     assert_eq!(reset_codes(&net, Server), [ResetCode::TooBusy]);
     assert_eq!(net.state(Client, id).iter().filter(|h| **h == PathState::Up).count(), 2);
     first_path_works(&mut net, id);
-    // Joins that started together were refused at their HMAC, later joins at their Request.
+    // Joins that started together were refused at their HMAC, later ones at their Request.
     net.log.clear();
     net.run(Duration::from_secs(60));
     assert!(!net.log.iter().any(|l| l.is(Server, PacketType::Response)));
@@ -332,7 +332,7 @@ fn refuses_a_plain_server() {
     assert_eq!(reason, "no_multipath");
     assert!(net.client.sessions().is_empty());
     net.run(Duration::from_secs(20));
-    assert!(net.server.sessions().is_empty(), "nothing stays behind");
+    assert!(net.server.sessions().is_empty(), "no session may be left");
 }
 
 #[test]
@@ -366,7 +366,7 @@ fn other_version_or_key_type_at_first() {
                 }
                 Fallback::Plain => assert!(!net.status(Client, id).multipath, "{what}"),
             }
-            // RFC 9897 section 3.2.4: without agreement, the server sends no key.
+            // RFC 9897 section 3.2.4: without a common key type, the server sends no key.
             assert!(net.logged(Server, PacketType::Response).iter().all(|l| l.mp().is_empty()), "{what}");
         }
     }
@@ -374,7 +374,7 @@ fn other_version_or_key_type_at_first() {
 
 #[test]
 fn the_known_version_of_a_list_is_selected() {
-    // RFC 9897 section 3.1: a list in order of preference; here versions 2 and 1 come before 0.
+    // RFC 9897 section 3.1: the list is in order of preference. Here versions 2 and 1 come before 0.
     let mut net = Net::new(1, 1, config());
     net.meddler = Some(Box::new(move |from, _, bytes| {
         if from == Client && is_type(bytes, PacketType::Request) {
@@ -390,7 +390,10 @@ fn the_known_version_of_a_list_is_selected() {
     assert!(net.status(Client, id).multipath);
     let response = net.logged(Server, PacketType::Response).remove(0);
     let confirm = [33, 5, 10, 0, 0];
-    assert!(response.bytes.windows(5).any(|w| w == confirm), "the version and the server's own list");
+    assert!(
+        response.bytes.windows(5).any(|w| w == confirm),
+        "the Response must contain the version and the server's list"
+    );
 }
 
 #[test]
@@ -413,7 +416,7 @@ fn two_keys_in_the_response() {
 
 #[test]
 fn late_join_ack_is_repeated() {
-    // The server's confirming Ack of the join is lost a few times; the join must complete without data.
+    // The server's confirming Ack of the join is lost a few times. The join must complete without data.
     let mut lost = 0;
     let (net, id) = joined_with(move |from, bytes| {
         let drop = from == Server && is_type(bytes, PacketType::Ack) && lost < 1;
@@ -427,7 +430,7 @@ fn late_join_ack_is_repeated() {
     assert!(acks.filter(|l| l.is(Client, PacketType::Ack)).count() >= 2);
 }
 
-/// Authenticated peers: no peer joins the session of another, and an unknown peer opens none.
+/// With authenticated peers, no peer joins another peer's session, and an unknown peer opens no session.
 #[test]
 fn a_vouched_peer_has_its_own_sessions_only() {
     for (vouched, paths) in [(vec![42, 42], 2), (vec![42, 7], 1), (vec![7, 7], 0)] {
@@ -454,8 +457,7 @@ fn a_vouched_peer_has_its_own_sessions_only() {
     }
 }
 
-/// ICMP reports that nothing listens: connections being opened fail at once, on each path, and open
-/// connections stay.
+/// ICMP reports that nothing listens. Connections being opened fail at once, on each path; open connections stay.
 #[test]
 fn a_refusal_by_the_peers_host_ends_what_is_not_open() {
     let mut net = Net::new(1, 2, config());
@@ -465,7 +467,7 @@ fn a_refusal_by_the_peers_host_ends_what_is_not_open() {
     let remotes = [path(0).route, path(1).route];
     net.client.on_refused(net.now, remotes[0].socket, remotes[1].remote);
     net.drain();
-    assert_eq!(net.closed_reason(Client), None, "nothing was sent there");
+    assert_eq!(net.closed_reason(Client), None, "no packet was sent to that address");
     for route in remotes {
         net.client.on_refused(net.now, route.socket, route.remote);
         net.drain();
@@ -500,7 +502,7 @@ fn a_restarted_client_is_back_within_a_second_and_three_round_trips() {
         while !net.events.iter().any(|(end, _, e)| (*end, e) == (Client, &SessionEvent::PathUp(PathId(0)))) {
             assert!(net.step(start + Duration::from_millis(1060)), "{multipath} {busy}");
         }
-        // The server knows that the old connection is over.
+        // The server knows that the old connection ended.
         let old = net.server.status(net.now, old).map_or(0, |s| s.paths.len());
         assert_eq!(old, 0, "{multipath} {busy}");
         net.run(Duration::from_millis(100));
@@ -509,8 +511,7 @@ fn a_restarted_client_is_back_within_a_second_and_three_round_trips() {
         assert_eq!(net.numbers(Server), (0..20).collect::<Vec<_>>());
     }
 }
-/// One or two of the packets that open a path are lost, while its MTU is probed: both ends still have both
-/// paths soon.
+/// One or two of the packets that open a path are lost while its MTU is probed. Both ends still have both paths soon.
 #[test]
 fn no_lost_packet_keeps_a_path_from_opening() {
     let mut cfg = config();

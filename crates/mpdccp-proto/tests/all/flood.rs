@@ -1,5 +1,5 @@
-//! Init Cookies (RFC 4340 section 8.1.4): a listener under load keeps no state of a Request, and admits a
-//! client that returns the cookie.
+//! Init Cookies (RFC 4340 section 8.1.4): a listener under load keeps no state of a Request, and admits a client that
+//! returns the cookie.
 
 use crate::common::End::{Client, Server};
 use crate::common::stranger::{request_with, stranger};
@@ -10,13 +10,13 @@ use mpdccp_proto::*;
 use mpdccp_units::Duration;
 use std::net::SocketAddr;
 
-/// Requests of mpdccp programs to listeners that do not know them.
+/// Settings for Requests like those of mpdccp programs to a listener that does not know them.
 fn plain() -> SessionConfig {
     let connection = Config { least_request: PADDED_REQUEST, ..config().connection };
     SessionConfig { fallback: Fallback::Plain, connection, ..config() }
 }
 
-/// Requests like Linux's.
+/// Settings for Requests like those of Linux, without padding.
 fn unpadded() -> SessionConfig {
     SessionConfig { connection: config().connection, ..plain() }
 }
@@ -28,7 +28,7 @@ fn flood(net: &mut Net, numbers: std::ops::Range<u32>) {
     net.drain();
 }
 
-/// Another session of the client in addition to its first.
+/// Opens another session of the client.
 fn connect_again(net: &mut Net, cfg: SessionConfig, port: u16) -> SessionId {
     let ports = Ports { local: port, remote: PORT };
     let id = net.client.connect(net.now, cfg, PathConfig { ports, ..path(0) });
@@ -42,8 +42,8 @@ fn opened(net: &Net, id: SessionId) -> bool {
     })
 }
 
-/// 50,000 forged Requests in a second: the existing session loses nothing, and others open, with and without
-/// multipath.
+/// 50,000 forged Requests arrive in a second. The existing session loses nothing, and other sessions open, with and
+/// without multipath.
 #[test]
 fn a_flood_of_requests_locks_nobody_out() {
     let (mut net, first) = Net::connected(1, 1, plain());
@@ -75,7 +75,8 @@ fn a_flood_of_requests_locks_nobody_out() {
     assert!(numbers.contains(&2_000) && numbers.contains(&2_001), "{numbers:?}");
 }
 
-/// The Ack with which a client returns its cookie, kept from the network; 64 other sessions are half open.
+/// Returns the Ack with which a client returns its cookie, before the network carries it. 64 other sessions are half
+/// open.
 fn held_back() -> (Net, Route, Vec<u8>) {
     let mut net = Net::new(1, 1, plain());
     flood(&mut net, 0..64);
@@ -103,7 +104,7 @@ fn try_with(net: &mut Net, route: Route, bytes: &[u8]) -> (u64, Option<ResetCode
 #[test]
 fn a_cookie_opens_one_session_once() {
     let (mut net, route, ack) = held_back();
-    assert_eq!(net.server.sessions().len(), 64, "nothing is kept");
+    assert_eq!(net.server.sessions().len(), 64, "the server must keep no state of the Request");
     assert_eq!(try_with(&mut net, route, &ack), (0, None));
     assert_eq!(net.server.sessions().len(), 65);
     assert_eq!(try_with(&mut net, route, &ack).0, 0);
@@ -121,7 +122,7 @@ fn a_cookie_that_was_tampered_with_gets_reset_10() {
         _ => None,
     });
     let mut bad = 0;
-    for at in cookie.expect("a cookie") {
+    for at in cookie.expect("the Ack carries a cookie") {
         let mut forged = ack.clone();
         forged[at] ^= 1;
         bad += 1;
@@ -138,7 +139,11 @@ fn a_cookie_that_was_tampered_with_gets_reset_10() {
 fn a_cookie_is_good_for_one_client_and_one_response_and_half_a_minute() {
     let (mut net, route, ack) = held_back();
     let elsewhere = Route { remote: SocketAddr::new(client_addr(0), 40_001), ..route };
-    assert_eq!(try_with(&mut net, elsewhere, &ack), (1, Some(ResetCode::BadInitCookie)), "another address");
+    assert_eq!(
+        try_with(&mut net, elsewhere, &ack),
+        (1, Some(ResetCode::BadInitCookie)),
+        "a cookie from another address is invalid"
+    );
 
     let packet = Packet::parse(&ack).unwrap();
     let with = |change: &dyn Fn(&mut Header)| {
@@ -149,7 +154,11 @@ fn a_cookie_is_good_for_one_client_and_one_response_and_half_a_minute() {
         bytes
     };
     let other_port = with(&|header| header.src_port += 1);
-    assert_eq!(try_with(&mut net, route, &other_port), (2, Some(ResetCode::BadInitCookie)), "another port");
+    assert_eq!(
+        try_with(&mut net, route, &other_port),
+        (2, Some(ResetCode::BadInitCookie)),
+        "a cookie from another port is invalid"
+    );
     let other_ack = with(&|header| header.ack = header.ack.map(Seq::next));
     assert_eq!(
         try_with(&mut net, route, &other_ack),
@@ -163,7 +172,11 @@ fn a_cookie_is_good_for_one_client_and_one_response_and_half_a_minute() {
 
     let late = net.now + Duration::from_secs(31);
     net.server.handle_datagram(late, &route, Ecn::NotEct, ack.len() as u32 + 28, &ack);
-    assert_eq!(counted(&net.server.stats().counters, "bad_init_cookie"), 4, "too old");
+    assert_eq!(
+        counted(&net.server.stats().counters, "bad_init_cookie"),
+        4,
+        "a cookie older than 30 s is invalid"
+    );
 }
 
 #[test]
@@ -180,7 +193,7 @@ fn a_request_too_long_for_a_cookie_is_refused() {
     assert_eq!(net.server.sessions().len(), 64);
 }
 
-/// A network where one source may have two of the 16 sessions, and the client has two addresses.
+/// A network in which one source may have two of the 16 sessions. The client has two addresses.
 fn two_for_a_source() -> Net {
     let mut net = Net::new(1, 2, plain());
     net.server.listen(ListenConfig { max_sessions: 16, max_sessions_per_source: 2, ..listen(plain()) });
@@ -196,7 +209,7 @@ fn connect_from(net: &mut Net, address: usize, port: u16) -> (SessionId, bool) {
     (id, opened(net, id))
 }
 
-/// The source completes its handshakes, unlike a flood of forged Requests.
+/// This source completes its handshakes, unlike a flood of forged Requests.
 #[test]
 fn one_source_cannot_take_all_sessions() {
     let mut net = two_for_a_source();
@@ -206,7 +219,7 @@ fn one_source_cannot_take_all_sessions() {
     assert_eq!(counted(&net.server.stats().counters, "too_many_sessions_of_source"), 1);
     let resets = net.logged(Server, PacketType::Reset);
     assert_eq!(resets.last().unwrap().packet().header.reset.unwrap().code, ResetCode::TooBusy);
-    assert!(connect_from(&mut net, 1, 50_003).1, "another source has its own");
+    assert!(connect_from(&mut net, 1, 50_003).1, "another source has sessions of its own");
     // Listening again keeps the existing counts.
     net.server.unlisten(PORT);
     net.server.listen(ListenConfig { max_sessions: 16, max_sessions_per_source: 2, ..listen(plain()) });
@@ -214,10 +227,11 @@ fn one_source_cannot_take_all_sessions() {
     net.client.close(net.now, first);
     net.drain();
     net.run(Duration::from_secs(1));
-    assert!(connect_from(&mut net, 0, 50_005).1, "one has ended");
+    assert!(connect_from(&mut net, 0, 50_005).1, "after one session ended, another may open");
 }
 
-/// Authenticated strangers may connect if the listener allows it, and count by source: keys are free.
+/// Authenticated peers that are not listed may connect if the listener allows it. The limit per source applies to them,
+/// because new keys cost nothing.
 #[test]
 fn vouched_strangers_have_the_places_of_their_source() {
     for (strangers, places) in [(false, 0), (true, 2)] {
@@ -248,7 +262,7 @@ fn few_sources_cannot_take_all_sessions() {
     assert!(connect_from(&mut net, 4, 50_000).1);
 }
 
-/// Requests with a forged source occupy at most two of its places, and do not shut out the source itself.
+/// Requests with a forged source occupy at most two of its sessions, and do not keep out the source itself.
 #[test]
 fn forged_requests_do_not_shut_their_source_out() {
     let mut net = two_for_a_source();
@@ -263,7 +277,7 @@ fn forged_requests_do_not_shut_their_source_out() {
     assert_eq!(counted(&net.server.stats().counters, "opened_by_cookie"), 1);
 }
 
-/// An IPv6 host owns 64 bits of addresses.
+/// An IPv6 host owns 64 bits of addresses, which count as one source.
 #[test]
 fn an_ipv6_source_is_its_network() {
     let mut net = two_for_a_source();
@@ -280,8 +294,8 @@ fn sent(net: &Net, from: End) -> usize {
     net.log.iter().filter(|logged| logged.from == from).map(|logged| logged.bytes.len() + 28).sum()
 }
 
-/// With and without multipath, with state kept and with a cookie, with a little data of the server: no answer
-/// is larger than its Request.
+/// No answer is larger than its Request: with and without multipath, with state or with a cookie, and with a little
+/// data of the server.
 #[test]
 fn a_padded_request_has_an_answer_no_larger() {
     for crowded in [false, true] {
@@ -306,9 +320,9 @@ fn a_padded_request_has_an_answer_no_larger() {
     }
 }
 
-/// Requests without padding, new and repeated, and packets of no connection: together their answers exceed
-/// them by no more than the allowance for that time, each answer has at most three times the bytes of its
-/// question, and clients that pad their Requests are admitted.
+/// Requests without padding, new and repeated, and packets of no connection: all answers together exceed them by no
+/// more than the allowance for that time. Each answer has at most three times the bytes of its question, and clients
+/// that pad their Requests are admitted.
 #[test]
 fn answers_to_forged_addresses_are_bounded_in_all() {
     let mut net = Net::new(1, 1, plain());
@@ -317,7 +331,7 @@ fn answers_to_forged_addresses_are_bounded_in_all() {
     for ms in 0..2_000 {
         for n in 0..10 {
             let number = ms * 10 + n;
-            // The first 64 are half open; these clients repeat their Requests.
+            // The first 64 clients are half open and repeat their Requests.
             let (from, mut bytes) = match n {
                 0 => (stranger(number % 64), request_with(number % 64, &OptionBuf::new())),
                 _ => (stranger(number), request_with(number, &OptionBuf::new())),
@@ -338,14 +352,14 @@ fn answers_to_forged_addresses_are_bounded_in_all() {
         net.run(Duration::from_millis(1));
     }
     assert!(answered > asked / 10, "{answered} bytes for {asked}");
-    // The burst, plus the allowance of two seconds.
+    // The limit is the burst, plus the allowance of two seconds.
     let excess = answered as i64 - asked as i64;
     assert!(excess < 3 * (128 << 10), "{answered} bytes for {asked}");
     assert!(counted(&net.server.stats().counters, "answer_too_large") > 1_000);
-    assert!(opened(&net, id.expect("one that connects")));
+    assert!(opened(&net, id.expect("this client connects")));
 }
 
-/// Data with a short sequence number and without a connection: the smallest packet.
+/// A Data packet with a short sequence number and without a connection, the smallest packet.
 fn short_data() -> Vec<u8> {
     let header = Header {
         ptype: PacketType::Data,

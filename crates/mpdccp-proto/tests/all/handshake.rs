@@ -18,7 +18,7 @@ fn hmac(key: &[u8], message: &[u8]) -> Vec<u8> {
 fn mp_key(l: &Logged) -> (u32, Vec<u8>) {
     match l.mp()[..] {
         [MpOption::Key { ci, keys }, MpOption::Exp(_)] => {
-            assert_eq!((keys.len(), keys[0]), (9, 0), "one key of type 0");
+            assert_eq!((keys.len(), keys[0]), (9, 0), "MP_KEY must have one key of type 0");
             (ci, keys[1..].to_vec())
         }
         ref other => panic!("{other:?}"),
@@ -37,18 +37,18 @@ fn byte_for_byte() {
     assert!(request.is(Client, PacketType::Request) && has(request, Opt::ChangeR(10, &[0])));
     assert!(response.is(Server, PacketType::Response) && has(response, Opt::ConfirmL(10, &[0, 0])));
     assert!(ack.is(Client, PacketType::Ack) && ack.mp().is_empty());
-    assert!(confirm.is(Server, PacketType::Ack), "the server's confirming Ack");
+    assert!(confirm.is(Server, PacketType::Ack), "the server must confirm with an Ack");
     let ((ci_a, key_a), (ci_b, key_b)) = (mp_key(request), mp_key(response));
     assert_eq!(net.status(Client, id).ci, (ci_a, ci_b));
     assert_ne!(key_a, key_b);
 
     let [request, response, ack, last] = on(1)[..4] else { panic!() };
-    assert!(request.at >= confirm.at + Duration::from_millis(10), "joins wait for the confirming Ack");
+    assert!(request.at >= confirm.at + Duration::from_millis(10), "joins must wait for the confirming Ack");
     assert!(request.is(Client, PacketType::Request) && has(request, Opt::ChangeR(10, &[0])));
     let [MpOption::Join { addr_id: 1, ci, nonce: ra }] = request.mp()[..] else {
         panic!("{:?}", request.mp())
     };
-    assert_eq!(ci, ci_b, "the peer's identifier");
+    assert_eq!(ci, ci_b, "MP_JOIN must carry the peer's identifier");
     assert!(response.is(Server, PacketType::Response) && has(response, Opt::ConfirmL(10, &[0, 0])));
     let [MpOption::Join { addr_id: 0, ci, nonce: rb }, MpOption::Hmac(tag_b)] = response.mp()[..] else {
         panic!("{:?}", response.mp())
@@ -61,7 +61,7 @@ fn byte_for_byte() {
     assert!(last.is(Server, PacketType::Ack));
 }
 
-/// RFC 9897 section 3.2.4: the server chooses one of the client's key types; all HMACs and closes use it.
+/// RFC 9897 section 3.2.4: the server chooses one of the client's key types. All HMACs and closes use it.
 #[test]
 fn key_type_255_is_used_where_both_ends_want_it() {
     let types = |types: &[KeyType]| SessionConfig { key_types: types.to_vec(), ..config() };
@@ -101,7 +101,7 @@ fn key_type_255_is_used_where_both_ends_want_it() {
     }
 }
 
-/// RFC 9897 section 3.6: without a type in common there is no multipath.
+/// RFC 9897 section 3.6: without a common key type there is no multipath.
 #[test]
 fn no_key_type_in_common() {
     for (client, server) in [(KeyType::Plain, KeyType::Experimental), (KeyType::Experimental, KeyType::Plain)]
@@ -136,7 +136,7 @@ fn data_flows_over_two_paths() {
         numbers.sort();
         assert_eq!(numbers, (0..200).collect::<Vec<_>>(), "{end:?}");
     }
-    // MP_SEQ comes first on every Data and DataAck, from one number space, and all headers of Data have the
+    // MP_SEQ comes first on every Data and DataAck. All paths share one number space, and all Data headers have the
     // same size.
     let data: Vec<_> = net
         .log
@@ -155,7 +155,10 @@ fn data_flows_over_two_paths() {
     let numbers: Vec<_> = data.iter().map(|l| seq(l)).collect();
     assert_eq!(numbers, (0..200).map(|n| first.add(n)).collect::<Vec<_>>());
     assert!(data.iter().all(|l| l.packet().header.ptype == PacketType::Data && l.bytes.len() == 1000 + 28));
-    assert!([0, 1].iter().all(|p| data.iter().filter(|l| l.path == *p).count() > 50), "both paths");
+    assert!(
+        [0, 1].iter().all(|p| data.iter().filter(|l| l.path == *p).count() > 50),
+        "both paths must carry data"
+    );
     assert_eq!(net.status(Server, sid).reorder.in_order, 200);
 }
 
@@ -195,7 +198,7 @@ fn many_paths_open_over_a_lossy_network() {
 #[test]
 fn a_route_may_have_several_sessions() {
     let (mut net, first) = Net::connected(1, 1, config());
-    // A second session wants the same ports: the endpoint assigns others.
+    // A second session requests the same ports. The endpoint assigns others.
     let second = net.connect(config());
     net.run(Duration::from_millis(200));
     assert_eq!(net.server.sessions().len(), 2);

@@ -1,8 +1,7 @@
-//! All ways in which a network may treat the packets of a handshake, a join, MP_PRIO, an address removal and
-//! a close: each of the first [`DEPTH`] packets is delivered, lost, duplicated, or overtaken by later
-//! packets, in all combinations. Afterwards the network is perfect, and both ends must agree
-//! (RFC 9897 sections 3.2 to 3.5): no session stays half open, each address has one subflow, and no session
-//! is left after a close.
+//! All ways in which a network may treat the packets of a handshake, a join, MP_PRIO, an address removal and a close.
+//! Each of the first [`DEPTH`] packets is delivered, lost, duplicated, or overtaken by later packets, in all
+//! combinations. Afterwards the network is perfect, and both ends must agree (RFC 9897 sections 3.2 to 3.5): no session
+//! stays half open, each address has one subflow, and no session is left after a close.
 
 use crate::common::End::{Client, Server};
 use crate::common::{End, Net, config, path};
@@ -10,12 +9,12 @@ use mpdccp_proto::{PathState, SessionId};
 use mpdccp_units::{Duration, Time};
 use std::net::IpAddr;
 
-/// Packets whose fate is chosen: 4^5 combinations.
+/// Number of packets whose fate is chosen, which gives 4^5 combinations.
 const DEPTH: usize = 5;
 const DELAY: Duration = Duration::from_millis(10);
 /// A delay longer than a round trip, so that answers to later packets overtake the packet.
 const LATE: Duration = Duration::from_millis(45);
-/// When a packet arrives: delivered, lost, twice, late.
+/// When the copies of a packet arrive: delivered once, lost, delivered twice, late.
 const FATES: [&[Duration]; 4] = [&[DELAY], &[], &[DELAY, LATE], &[LATE]];
 type Fates = [&'static [Duration]];
 
@@ -25,7 +24,7 @@ struct World {
 }
 
 impl World {
-    /// The client begins; its first packets have these fates.
+    /// A client that begins to connect; its first packets have these fates.
     fn new(fates: &Fates) -> World {
         let mut net = Net::new(1, 2, config());
         net.fates = fates.iter().copied().collect();
@@ -33,7 +32,7 @@ impl World {
         World { net, session }
     }
 
-    /// Open over two paths; the next packets have these fates.
+    /// A session that is open over two paths; the next packets have these fates.
     fn open(fates: &Fates) -> World {
         let mut world = World::new(&[]);
         world.run(Duration::from_secs(1));
@@ -47,7 +46,7 @@ impl World {
         self.net.run(time);
     }
 
-    /// Paths up at each end, by the client's address, of all sessions.
+    /// The paths that are up at each end in all sessions, by the client's address.
     fn up(&mut self) -> [Vec<u8>; 2] {
         let now = self.net.now;
         [Client, Server].map(|end| {
@@ -69,7 +68,7 @@ impl World {
     }
 }
 
-/// Which wire a path takes.
+/// The wire that a path uses.
 fn place(path: &mpdccp_proto::PathStatus) -> u8 {
     let IpAddr::V4(ip) = path.route.remote.ip() else { unreachable!("all paths are IPv4") };
     ip.octets()[2]
@@ -95,7 +94,7 @@ fn sessions_and_joins_open() {
 fn joins_open() {
     for fates in combinations() {
         let mut world = World::new(&[]);
-        // The client's Ack has left; on the server's Ack, the client's join has left too.
+        // The client's Ack has left. The client's join leaves when the server's Ack arrives, at 40 ms.
         world.run(Duration::from_millis(39));
         world.net.fates = fates.iter().copied().collect();
         world.run(Duration::from_secs(20));
@@ -110,7 +109,7 @@ fn priorities_reach_the_peer() {
         let mut world = World::open(&fates);
         let (now, session, id) = (world.net.now, world.session, world.path_id(Client, world.session, 1));
         world.net.client.set_prio(now, session, id, 1);
-        // The first MP_PRIO is in flight when the next one replaces it.
+        // The first MP_PRIO is still in flight when the next one replaces it.
         world.net.drain();
         world.net.client.set_prio(now, session, id, 2);
         world.run(Duration::from_secs(10));
@@ -127,7 +126,7 @@ fn an_address_that_was_removed_has_one_owner_when_it_comes_back() {
     for fates in combinations() {
         let mut world = World::open(&fates);
         let (now, session, id) = (world.net.now, world.session, world.path_id(Client, world.session, 1));
-        // The link fails, and with it the address; the link returns while the removal is in flight.
+        // The link fails, and its address is removed. The link returns while the removal is in flight.
         world.net.wires[1].up = false;
         world.net.client.set_link(now, session, id, false);
         world.net.client.remove_path(now, session, id);
@@ -163,7 +162,7 @@ fn aborting_ends() {
         let mut world = World::open(&fates);
         let now = world.net.now;
         world.net.client.abort(now, world.session);
-        // The Resets of the client may all be lost; then the server notices the silence.
+        // If all Resets of the client are lost, the server notices the silence.
         world.run(Duration::from_secs(180));
         assert_eq!(world.sessions(), [0, 0], "{fates:?}");
     }

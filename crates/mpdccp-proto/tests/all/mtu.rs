@@ -9,20 +9,19 @@ use mpdccp_units::Duration;
 /// IP and UDP headers of the harness.
 const OVERHEAD: usize = 28;
 
-/// Drops larger packets silently from now on.
+/// From now on, packets larger than `carries` are dropped silently.
 fn black_hole(net: &mut Net, carries: usize) {
     net.meddler = Some(Box::new(move |_, _, bytes| bytes.len() + OVERHEAD <= carries));
 }
 
-/// RFC 8899 sections 4.3 and 5.2: the session detects the black hole by losses, and falls back to a size that
-/// passes.
+/// RFC 8899 sections 4.3 and 5.2: the session detects the black hole by losses, and falls back to a size that arrives.
 #[test]
 fn a_path_that_begins_to_swallow_large_packets_is_used_with_smaller_ones() {
     let mut cfg = config();
     cfg.connection.probe_mtu = true;
     let (mut net, id) = Net::connected(1, 1, cfg);
     net.run(Duration::from_secs(5));
-    assert_eq!(net.status(Client, id).paths[0].mtu, 1500, "what arrives is confirmed");
+    assert_eq!(net.status(Client, id).paths[0].mtu, 1500, "a size that arrives must be confirmed");
     black_hole(&mut net, 1400);
     for n in 0..200 {
         let mut data = datagram(n);
@@ -41,12 +40,12 @@ fn a_path_that_begins_to_swallow_large_packets_is_used_with_smaller_ones() {
     }));
     let got = net.numbers(Server);
     assert!(got.len() > 100 && *got.last().unwrap() == 199, "{} of 200 arrived", got.len());
-    // RFC 8899 section 3 (7): a lost probe is not a sign of congestion; only Syncs are probes.
+    // RFC 8899 section 3 (7): a lost probe is not a sign of congestion. Only Syncs are probes.
     let large = |p: &Packet<'_>| p.header.ptype == PacketType::Sync && p.payload.len() > 1000;
     assert!(net.log.iter().any(|l| l.from == Client && large(&l.packet())));
 }
 
-/// Packets must not wait: losses do not prove that the path carries smaller packets only.
+/// Packets must not wait for the probes, because losses do not prove that the path carries only smaller packets.
 #[test]
 fn large_packets_avoid_a_path_of_doubtful_size_if_another_path_carries_them() {
     for paths in [1, 2] {
@@ -67,8 +66,8 @@ fn large_packets_avoid_a_path_of_doubtful_size_if_another_path_carries_them() {
     }
 }
 
-/// RFC 8899 section 4.3: a path that delivers nothing to the peer, whose packets still arrive, is not a black
-/// hole for large packets.
+/// RFC 8899 section 4.3: nothing reaches the peer on this path, but the peer's packets still arrive. Such a path does
+/// not count as a black hole for large packets.
 #[test]
 fn a_way_that_is_dead_for_a_while_keeps_its_size() {
     let mut cfg = config();
@@ -90,7 +89,7 @@ fn a_way_that_is_dead_for_a_while_keeps_its_size() {
     }
 }
 
-/// RFC 8899 section 4.6.2: a message with a forged small path MTU has no effect.
+/// RFC 8899 section 4.6.2: a forged message with a small path MTU has no effect.
 #[test]
 fn a_smaller_size_is_not_just_believed() {
     let mut cfg = config();

@@ -15,7 +15,7 @@ fn encode(options: &[Opt<'_>]) -> Vec<u8> {
     buf.as_bytes().to_vec()
 }
 
-/// Changes the options of the first Data packet of the client on path 0.
+/// Changes the options of the client's first Data packet on path 0.
 fn first_data_with(net: &mut Net, change: impl Fn(&Packet<'_>) -> Vec<u8> + 'static) {
     let mut done = false;
     net.meddler = Some(Box::new(move |from, path, bytes| {
@@ -49,8 +49,7 @@ fn data_without_mp_seq_is_dropped() {
 fn data_with_an_unknown_mp_option_is_dropped() {
     let (net, status) = sent_over_one_path(|p| [p.option_bytes, &[46, 5, 77, 1, 2]].concat());
     assert_eq!(counter(&status, "unknown_mp_option"), 1);
-    // The report also makes the sender slow down (RFC 4340 section 11.7), so the rest does not all arrive in
-    // time.
+    // The report also makes the sender slow down (RFC 4340 section 11.7), so not all remaining packets arrive in time.
     assert_eq!(net.numbers(Server)[..3], [1, 2, 3]);
     // Drop Code 3 for one packet, in Data Dropped.
     let reported = |o| matches!(o, Ok(Opt::DataDropped(blocks)) if blocks.contains(&0xb0));
@@ -79,7 +78,7 @@ fn private_and_misplaced_options_do_no_harm() {
     assert_eq!(status.state, SessionState::Open);
 }
 
-/// RFC 9897 section 3.2.12: applications may agree on the meaning of MP_EXP.
+/// RFC 9897 section 3.2.12: applications may agree on a meaning of MP_EXP.
 #[test]
 fn an_application_has_options_of_its_own() {
     let (mut net, id) = Net::connected(1, 2, SessionConfig { private_options: true, ..config() });
@@ -161,7 +160,7 @@ fn addresses_with_a_bad_hmac_are_ignored_silently() {
             let confirms =
                 net.log.iter().filter(|l| l.mp().iter().any(|o| matches!(o, MpOption::Confirm(_))));
             assert_eq!(confirms.count(), 0);
-            assert_eq!(net.numbers(Server).len(), 10, "the data is delivered");
+            assert_eq!(net.numbers(Server).len(), 10, "the data must be delivered");
         }
     }
 }
@@ -180,12 +179,15 @@ fn prio_is_confirmed_verbatim_and_once() {
     let confirms: Vec<_> =
         net.log.iter().filter(|l| l.from == Server && l.mp().contains(&MpOption::Confirm(&group))).collect();
     assert_eq!(confirms.len(), 1);
-    assert!(confirms[0].is(Server, PacketType::Ack) && confirms[0].path == 1, "where the option came");
+    assert!(
+        confirms[0].is(Server, PacketType::Ack) && confirms[0].path == 1,
+        "the confirmation must leave on the option's path"
+    );
 }
 
 #[test]
 fn several_groups_in_one_confirmation_count_all() {
-    // RFC 9897 section 3.2.1: newest group first.
+    // RFC 9897 section 3.2.1: the newest group comes first.
     let (mut net, id) = Net::connected(1, 2, config());
     let mut first: Option<Vec<u8>> = None;
     net.meddler = Some(Box::new(move |from, _, bytes| {
@@ -210,7 +212,7 @@ fn several_groups_in_one_confirmation_count_all() {
     net.run(Duration::from_secs(30));
     let is = |l: &&Logged, prio| l.from == Client && l.mp().contains(&MpOption::Prio(prio));
     let sent = [7, 9].map(|prio| net.log.iter().filter(|l| is(l, prio)).count());
-    assert_eq!(sent, [1, 1], "none is repeated");
+    assert_eq!(sent, [1, 1], "no option may be repeated");
     assert_eq!(counter(&net.status(Client, id), "confirm_unexpected"), 0);
 }
 
@@ -218,7 +220,7 @@ fn several_groups_in_one_confirmation_count_all() {
 fn prio_is_repeated_until_confirmed() {
     for lost in [Client, Server] {
         let (mut net, id) = Net::connected(1, 2, config());
-        // The option, or its confirmation, is lost twice.
+        // Either the option or its confirmation is lost twice.
         let mut losses = 0;
         net.meddler = Some(Box::new(move |from, _, bytes| {
             let is_it = |o| {
@@ -243,14 +245,14 @@ fn prio_is_repeated_until_confirmed() {
             })
             .collect();
         assert_eq!(numbers.len(), 3, "{lost:?}");
-        assert!(numbers.windows(2).all(|w| w[1].after(w[0])), "each time with a new MP_SEQ");
+        assert!(numbers.windows(2).all(|w| w[1].after(w[0])), "each transmission must have a new MP_SEQ");
     }
 }
 
 #[test]
 fn a_newer_prio_replaces_one_that_is_not_confirmed() {
     let (mut net, id) = Net::connected(1, 2, config());
-    // The third option overtakes the first two, which arrive after its confirmation.
+    // The third option overtakes the first two, which arrive after the third was confirmed.
     net.wires[1].up = false;
     for prio in [0, 1] {
         net.client.set_prio(net.now, id, PathId(1), prio);
@@ -268,7 +270,7 @@ fn a_newer_prio_replaces_one_that_is_not_confirmed() {
     net.drain();
     net.run(Duration::from_secs(1));
     let sid = net.server_id();
-    assert_eq!(net.status(Server, sid).paths[1].prio, 5, "nobody at the server set another");
+    assert_eq!(net.status(Server, sid).paths[1].prio, 5, "the server has set no priority of its own");
     let route = net.status(Server, sid).paths[1].route;
     for bytes in &held {
         net.inject(Server, route, dccp_proto::Ecn::NotEct, bytes);
@@ -279,14 +281,14 @@ fn a_newer_prio_replaces_one_that_is_not_confirmed() {
     assert_eq!(counter(&status, "outdated_mp_option"), 2);
     assert_eq!(status.paths[1].prio, 5);
     let again = net.log.iter().filter(|l| l.mp().contains(&MpOption::Prio(5))).count();
-    assert_eq!(again, 1, "confirmed, and the old ones not repeated");
+    assert_eq!(again, 1, "a confirmed option must not be repeated");
     net.server.set_prio(net.now, sid, PathId(1), 4);
     net.drain();
-    assert_eq!(net.status(Server, sid).paths[1].prio, 4, "now the smaller of both");
+    assert_eq!(net.status(Server, sid).paths[1].prio, 4, "the smaller priority must apply");
 }
 
-/// RFC 9897 section 3.2.1: the arrival of an earlier option with the same contents does not confirm the
-/// pending one.
+/// RFC 9897 section 3.2.1: the confirmation of an earlier option with the same contents does not confirm the pending
+/// one.
 #[test]
 fn a_confirmation_that_comes_late_confirms_nothing_newer() {
     let (mut net, id) = Net::connected(1, 2, config());
@@ -308,7 +310,7 @@ fn a_confirmation_that_comes_late_confirms_nothing_newer() {
     assert_eq!(counter(&net.status(Client, id), "confirm_unexpected"), 1);
     net.wires[1].mute = None;
     net.run(Duration::from_secs(1));
-    assert_eq!(net.status(Server, sid).paths[1].prio, 5, "it was sent again");
+    assert_eq!(net.status(Server, sid).paths[1].prio, 5, "the option must be sent again");
 }
 
 #[test]
@@ -335,7 +337,11 @@ fn the_peer_is_told_the_rtt_now_and_then() {
             _ => None,
         })
         .collect();
-    assert!((4..20).contains(&told.len()), "about once a second and path: {}", told.len());
+    assert!(
+        (4..20).contains(&told.len()),
+        "MP_RTT must be sent about once a second per path: {}",
+        told.len()
+    );
     for (l, kind, rtt_ms, age_ms) in told {
         assert!(l.is(Client, PacketType::Ack) && kind == RttType::Smooth);
         assert!((20..60).contains(&rtt_ms) && age_ms < 1000, "{rtt_ms} {age_ms}");
@@ -344,7 +350,7 @@ fn the_peer_is_told_the_rtt_now_and_then() {
     net.run(Duration::from_secs(10));
     let told = net.log[before..].iter().filter(|l| !l.mp().is_empty()).count();
     let probes = net.log[before..].iter().filter(|l| l.packet().header.ptype == PacketType::Sync).count();
-    assert!(told <= probes, "nothing new, nothing told: {told} of {probes}");
+    assert!(told <= probes, "without new measurements, no MP_RTT: {told} of {probes}");
 }
 
 /// RFC 9897 section 3.2.7: reordering may use the peer's RTT of a path if it is current.
@@ -353,7 +359,7 @@ fn the_order_waits_by_the_rtt_that_the_peer_tells() {
     let wait = |kind, rtt_ms, age_ms| {
         let reorder = reorder::ReorderConfig::adaptive(Duration::from_millis(250));
         let (mut net, id) = Net::connected(1, 2, SessionConfig { reorder, ..config() });
-        // The paths' RTTs, measured by both ends.
+        // Both ends have measured the paths' RTTs.
         net.stream(Client, id, 0, 400, GAP);
         first_data_with(&mut net, move |p| {
             let rtt = Opt::Mp(MpOption::Rtt { kind, rtt_ms, age_ms });
@@ -367,15 +373,18 @@ fn the_order_waits_by_the_rtt_that_the_peer_tells() {
     assert!(usual < Duration::from_millis(20), "{usual:?}");
     for kind in [RttType::Raw, RttType::Smooth] {
         let longer = wait(kind, 220, 100);
-        assert!(longer > Duration::from_millis(100), "half of what it is longer, and a bit: {longer:?}");
-        assert_eq!(wait(kind, 220, 10_001), usual, "too old");
+        assert!(
+            longer > Duration::from_millis(100),
+            "the wait must grow by half of the longer RTT: {longer:?}"
+        );
+        assert_eq!(wait(kind, 220, 10_001), usual, "a measurement older than 10 s is ignored");
     }
     for kind in [RttType::Min, RttType::Max] {
-        assert_eq!(wait(kind, 220, 100), usual, "{kind:?} says nothing of now");
+        assert_eq!(wait(kind, 220, 100), usual, "{kind:?} does not describe the present");
     }
 }
 
-/// Derives an HMAC from the keys of both ends on the wire, to forge authentic options.
+/// Derives an HMAC from the keys that both ends sent, to forge authentic options.
 fn tag(net: &Net, message: &[u8]) -> [u8; 20] {
     use hmac::{Hmac, Mac};
     let key = |from| {
@@ -390,7 +399,7 @@ fn tag(net: &Net, message: &[u8]) -> [u8; 20] {
     mac.finalize().into_bytes()[..20].try_into().unwrap()
 }
 
-/// MP_ADDADDR of the client with a valid HMAC, one on each of the following data packets.
+/// Adds MP_ADDADDR with valid HMACs to the client's next data packets, one to each.
 fn advertise(net: &mut Net, id: SessionId, list: &[(u8, &str)]) -> SessionStatus {
     let mut queue = std::collections::VecDeque::new();
     for (addr_id, addr) in list {
@@ -409,7 +418,7 @@ fn advertise(net: &mut Net, id: SessionId, list: &[(u8, &str)]) -> SessionStatus
             && is_type(bytes, PacketType::Data)
             && let Some(more) = queue.pop_front()
         {
-            // MP_SEQ may come after them.
+            // MP_SEQ may follow after these options.
             let options = [&more[..], Packet::parse(bytes).unwrap().option_bytes].concat();
             *bytes = with_options(bytes, &options);
         }
@@ -430,22 +439,22 @@ fn rules_of_advertised_addresses() {
     assert_eq!(counter(&status, "add_addr_not_unicast"), 3);
     assert_eq!(counter(&status, "add_addr_id_in_use"), 1);
     let confirms = net.log.iter().filter(|l| l.mp().iter().any(|o| matches!(o, MpOption::Confirm(_))));
-    assert_eq!(confirms.count(), 1, "what must be ignored is not confirmed");
+    assert_eq!(confirms.count(), 1, "ignored options must not be confirmed");
     assert_eq!(net.numbers(Server), (0..5).collect::<Vec<_>>());
 }
 
-/// A packet with this option that never arrived.
+/// Returns a packet with this option, which never arrived.
 fn held_back(net: &Net, of: impl Fn(&MpOption<'_>) -> bool) -> Vec<u8> {
     net.log.iter().find(|l| l.mp().iter().any(&of)).unwrap().bytes.clone()
 }
 
-/// RFC 9897 section 3.2.1: addresses and removals overtaken by a newer MP_SEQ are ignored.
+/// RFC 9897 section 3.2.1: advertisements and removals that were overtaken by a newer MP_SEQ are ignored.
 #[test]
 fn addresses_and_removals_that_come_late_are_not_obeyed() {
     let (mut net, id) = Net::connected(1, 1, config());
     let sid = net.server_id();
     let addr: IpAddr = "192.0.2.7".parse().unwrap();
-    // Each packet is lost at first, and confirmed when it is repeated.
+    // Each packet is lost at first, and its repetition is confirmed.
     let lost_once = |net: &mut Net, act: &dyn Fn(&mut Net)| {
         net.wires[0].up = false;
         act(net);
@@ -464,15 +473,23 @@ fn addresses_and_removals_that_come_late_are_not_obeyed() {
         let status = net.status(Server, sid);
         (counter(&status, "outdated_mp_option"), status.peer_addresses)
     };
-    assert_eq!(late(&mut net, &add), (1, vec![]), "it stays removed");
-    assert_eq!(net.client.advertise(net.now, id, addr, None), Some(1), "the ID was free");
+    assert_eq!(late(&mut net, &add), (1, vec![]), "an outdated option must not bring the address back");
+    assert_eq!(
+        net.client.advertise(net.now, id, addr, None),
+        Some(1),
+        "the ID must be free after the removal"
+    );
     net.drain();
     net.run(Duration::from_secs(1));
-    assert_eq!(late(&mut net, &remove), (2, vec![(1, addr, None)]), "it stays");
+    assert_eq!(
+        late(&mut net, &remove),
+        (2, vec![(1, addr, None)]),
+        "an outdated removal must not remove the address"
+    );
 }
 
-/// RFC 9897 section 3.2.9: the removal of an unknown ID is ignored silently; the ID stays reserved only while
-/// the removal is repeated.
+/// RFC 9897 section 3.2.9: the removal of an unknown ID is ignored silently. The ID stays reserved only while the
+/// removal is repeated.
 #[test]
 fn the_removal_of_an_address_that_is_not_known_is_ignored() {
     let (mut net, id) = Net::connected(1, 1, config());
@@ -487,16 +504,20 @@ fn the_removal_of_an_address_that_is_not_known_is_ignored() {
     net.run(Duration::from_secs(1));
     assert_ne!(counter(&net.status(Server, sid), "remove_addr_unknown"), 0);
     assert!(net.log.iter().all(|l| l.mp().iter().all(|o| !matches!(o, MpOption::Confirm(_)))));
-    assert_ne!(net.client.advertise(net.now, id, addr, None), Some(addr_id), "the peer may yet obey");
+    assert_ne!(
+        net.client.advertise(net.now, id, addr, None),
+        Some(addr_id),
+        "the peer may still apply the removal"
+    );
     net.run(Duration::from_secs(600));
     let removals = |net: &Net| {
         net.log.iter().filter(|l| matches!(l.mp()[..], [_, MpOption::RemoveAddr { .. }, _])).count()
     };
     let told = removals(&net);
     net.run(Duration::from_secs(600));
-    assert_eq!(removals(&net), told, "not for ever");
+    assert_eq!(removals(&net), told, "removals must not be repeated forever");
     let other: IpAddr = "192.0.2.8".parse().unwrap();
-    assert_eq!(net.client.advertise(net.now, id, other, None), Some(addr_id), "free again");
+    assert_eq!(net.client.advertise(net.now, id, other, None), Some(addr_id), "the ID must be free again");
 }
 
 #[test]

@@ -33,7 +33,7 @@ fn a_path_dies_and_returns_while_data_runs() {
     net.stream(Client, id, 500, 500, gap);
     assert_eq!(net.state(Client, id), [PathState::Up, PathState::Suspect]);
     assert_eq!(net.events_of(Client).last(), Some(&SessionEvent::PathSuspect(PathId(1))));
-    // Only packets sent on the dead path before its failure was detected are lost.
+    // Only packets that left on the dead path before its failure was detected are lost.
     let silent = net.now;
     net.stream(Client, id, 1000, 500, gap);
     net.run(secs(1));
@@ -42,8 +42,8 @@ fn a_path_dies_and_returns_while_data_runs() {
     assert_eq!(missing(&net, 1500), on_dead_path);
     assert!(on_dead_path > 0 && on_dead_path < 100, "{on_dead_path}");
     let late = net.log.iter().filter(|l| l.path == 1 && l.from == Client && l.at > silent);
-    assert!(late.clone().all(|l| l.packet().payload.is_empty()), "no data leaves on a silent path");
-    assert!(late.count() < 40, "and probes are few");
+    assert!(late.clone().all(|l| l.packet().payload.is_empty()), "no data may leave on a silent path");
+    assert!(late.count() < 40, "too many probes on a silent path");
     net.wires[1].up = true;
     net.run(secs(3));
     assert_eq!(net.state(Client, id), [PathState::Up, PathState::Up]);
@@ -52,7 +52,7 @@ fn a_path_dies_and_returns_while_data_runs() {
     net.stream(Client, id, 1500, 200, gap);
     net.run(secs(1));
     let after = net.logged(Client, PacketType::Data).iter().filter(|l| l.path == 1).count();
-    assert!(after > before + 50, "the path is used again");
+    assert!(after > before + 50, "the path must be used again");
     assert_eq!(missing(&net, 1700), on_dead_path);
 }
 
@@ -68,7 +68,7 @@ fn the_first_subflow_may_die() {
     net.stream(Server, sid, 0, 100, Duration::from_millis(4));
     net.run(secs(1));
     assert_eq!(net.numbers(Client), (0..100).collect::<Vec<_>>());
-    // The path returns as a join.
+    // The path returns as a join of the session.
     net.wires[0].up = true;
     net.run(secs(40));
     assert_eq!(net.state(Client, id), [PathState::Up, PathState::Up]);
@@ -95,9 +95,12 @@ fn paths_are_added_and_removed_while_data_runs() {
     assert_eq!(status.paths.iter().map(|p| p.id).collect::<Vec<_>>(), [added]);
     assert!(net.events_of(Client).contains(&SessionEvent::PathDown(PathId(0), Reason::Removed)));
     let sid = net.server_id();
-    assert_eq!(net.status(Server, sid).paths.len(), 1, "an ordinary Close ends the subflow alone");
+    assert_eq!(net.status(Server, sid).paths.len(), 1, "an ordinary Close must end only the subflow");
     net.run(secs(60));
-    assert!(net.log.iter().all(|l| l.path != 0 || l.at < net.now - secs(50)), "it is not tried again");
+    assert!(
+        net.log.iter().all(|l| l.path != 0 || l.at < net.now - secs(50)),
+        "a removed path must not be tried again"
+    );
 }
 
 #[test]
@@ -107,7 +110,7 @@ fn address_ids_are_free_again_however_often_paths_come_and_go() {
         net.client.remove_path(net.now, id, PathId(1 + n));
         net.drain();
         net.run(Duration::from_millis(60));
-        // Each time from another socket.
+        // Each join comes from another socket.
         let route = Route { socket: 100 + n, ..client_route(1) };
         net.wires[1].socket = route.socket;
         let added = net.client.add_path(net.now, id, PathConfig { route, ..path(1) });
@@ -127,7 +130,7 @@ fn one_wrong_mp_seq_far_ahead_does_not_silence_the_session() {
     net.stream(Client, id, 0, 20, Duration::from_millis(4));
     let mut wrong = 1;
     net.meddler = Some(Box::new(move |from, _, bytes| {
-        // The second highest byte of MP_SEQ.
+        // Changes the second highest byte of MP_SEQ.
         if from == Client && is_type(bytes, PacketType::Data) && wrong > 0 {
             assert!(spoil(bytes, 4, 4));
             wrong -= 1;
@@ -138,7 +141,7 @@ fn one_wrong_mp_seq_far_ahead_does_not_silence_the_session() {
     net.run(secs(1));
     assert_eq!(missing(&net, 220), 1);
     assert_eq!(counter(&net.status(Server, net.server_id()), "implausible_mp_seq"), 1);
-    // If the peer continues to count from there, the receiver follows.
+    // If the peer continues to count from the changed number, the receiver follows.
     net.meddler = Some(Box::new(move |from, _, bytes| {
         if from == Client && is_type(bytes, PacketType::Data) {
             spoil(bytes, 4, 4);
@@ -201,7 +204,7 @@ fn nat_bindings_that_all_vanish_cost_less_than_a_second_downlink() {
     net.stream(Server, sid, 200, 400, Duration::from_millis(5));
     let got = net.numbers(Client);
     let lost = (200..600).filter(|n| !got.contains(n)).count();
-    assert!(lost < 100, "{lost} of 200 a second");
+    assert!(lost < 100, "lost {lost} packets at 200 per second");
 }
 
 #[test]
@@ -222,7 +225,7 @@ fn thin_flows_leave_a_dead_path_soon() {
             net.run(Duration::from_millis(100));
             let got = net.numbers(to).iter().filter(|n| **n >= 1000).count() as u32;
             let missed = (1000 / gap - got) * gap;
-            assert!(missed <= 130, "{missed} ms of packets every {gap} ms");
+            assert!(missed <= 130, "lost {missed} ms of packets sent every {gap} ms");
         }
     }
 }
@@ -249,12 +252,12 @@ fn a_path_dead_one_way_is_left_as_soon() {
         for end in [Client, Server] {
             let got = net.numbers(end);
             let lost: Vec<_> = (0..600).filter(|n| !got.contains(n)).collect();
-            assert!(lost.is_empty(), "{lost:?} at {end:?}, {mute:?} unheard on path {used}");
+            assert!(lost.is_empty(), "{lost:?} lost at {end:?}; packets of {mute:?} are lost on path {used}");
         }
         let in_vain =
             net.log.iter().filter(|l| (l.from, l.path) == (mute, used) && !l.packet().payload.is_empty());
         let in_vain = in_vain.filter(|l| l.at >= net.now - secs(3)).count();
-        assert!(in_vain <= 12, "{in_vain} datagrams of {mute:?} on the dead path");
+        assert!(in_vain <= 12, "{mute:?} sent {in_vain} datagrams on the dead path");
         net.wires[used].mute = None;
         net.run(secs(1));
         assert_eq!(net.state(Client, id), [PathState::Up; 2]);
@@ -305,7 +308,7 @@ fn idle_paths_are_kept_alive_and_dead_ones_found() {
     net.run(secs(15));
     assert_ne!(net.state(Client, id)[0], PathState::Up);
     net.run(secs(15));
-    assert_ne!(net.state(Server, sid)[0], PathState::Up, "the server sees it too");
+    assert_ne!(net.state(Server, sid)[0], PathState::Up, "the server must detect the failure too");
 }
 
 #[test]
@@ -322,7 +325,11 @@ fn a_link_reported_down_is_left_at_once() {
     net.client.set_link(net.now, id, PathId(1), true);
     net.drain();
     net.run(Duration::from_millis(25));
-    assert_eq!(net.state(Client, id), [PathState::Up, PathState::Up], "within one round trip");
+    assert_eq!(
+        net.state(Client, id),
+        [PathState::Up, PathState::Up],
+        "the path must be up within one round trip"
+    );
 }
 
 #[test]
@@ -364,14 +371,15 @@ fn a_dead_first_access_does_not_prevent_the_start() {
     net.stream(Client, id, 0, 50, Duration::from_millis(4));
     net.run(secs(1));
     assert_eq!(missing(&net, 50), 0);
-    // The path that became the first subflow has Address ID 0; the others join with other IDs.
+    // The path that became the first subflow has Address ID 0. The others join with other IDs.
     net.wires[0].up = true;
     net.wires[1].up = true;
     net.run(secs(60));
     assert_eq!(net.state(Client, id), [PathState::Up; 3]);
 }
 
-/// Its handshake takes two round trips of 400 ms, so it needs more time than a path that may be dead.
+/// The handshake of this path takes two round trips of 400 ms, so it needs more time than is given to a path that may
+/// be dead.
 #[test]
 fn the_path_that_the_caller_knows_to_work_opens_the_session() {
     let cfg = SessionConfig { first_attempt: Duration::from_millis(250), ..config() };
@@ -381,9 +389,9 @@ fn the_path_that_the_caller_knows_to_work_opens_the_session() {
     let id = net.connect(cfg);
     net.client.connect_over(net.now, id, PathId(2));
     net.run(Duration::from_millis(500));
-    // No Request left over the path that follows the first one, although it works.
+    // No Request has left on the path after the first one, although that path works.
     assert_ne!(net.state(Client, id)[1], PathState::Up);
-    // The server has answered meanwhile.
+    // The server has answered by now.
     net.client.connect_over(net.now, id, PathId(1));
     net.run(Duration::from_millis(350));
     assert_eq!(net.state(Client, id)[2], PathState::Up);
@@ -448,9 +456,9 @@ fn an_address_advertised_reaches_the_peer_and_is_taken_back() {
     assert_eq!(net.status(Client, id).peer_addresses, [(b, addresses[1], Some(7000))]);
     let removals = net.log[sent..].iter().flat_map(Logged::mp);
     let removals = removals.filter(|mp| matches!(mp, MpOption::RemoveAddr { .. }));
-    assert_eq!(removals.count(), 1, "confirmed once, not repeated");
+    assert_eq!(removals.count(), 1, "a confirmed removal must not be repeated");
     assert_eq!(net.server.advertise(net.now, sid, addresses[0], None), Some(a), "the ID is free again");
-    // Empty DCCP-Data that carried the options has its place in the order, and is not delivered.
+    // The empty DCCP-Data that carried the options has an MP_SEQ, but is not delivered.
     net.stream(Server, sid, 0, 5, Duration::from_millis(4));
     net.run(secs(1));
     assert_eq!(net.numbers(Client), (0..5).collect::<Vec<_>>());
@@ -476,8 +484,8 @@ fn a_dead_path_that_is_removed_is_gone_at_the_server_too() {
     assert_eq!(net.state(Client, id), [PathState::Up; 3]);
 }
 
-/// RFC 9897 section 3.2.2: an Address ID is free again when both ends are done with it, so a removal cannot
-/// end a later subflow.
+/// RFC 9897 section 3.2.2: an Address ID is free again when both ends no longer use it, so a removal cannot end a later
+/// subflow.
 #[test]
 fn a_dead_path_may_be_replaced_at_once() {
     let (mut net, id) = Net::connected(1, 2, config());
@@ -518,8 +526,7 @@ fn removing_the_address_in_use_closes_the_subflow() {
     assert!(net.events_of(Server).contains(&SessionEvent::PathDown(PathId(1), Reason::Closed)));
 }
 
-/// Round robin uses the path without a backlog; the automatic scheduler uses it only for the excess of the
-/// other path.
+/// Round robin uses the path without a backlog. The automatic scheduler uses it only when the other path is full.
 #[test]
 fn an_equal_path_is_used_within_a_second_of_its_return() {
     for (name, gap) in [("rr", 500), ("rr", 4_000), ("auto", 500), ("auto", 800)] {
@@ -539,14 +546,14 @@ fn an_equal_path_is_used_within_a_second_of_its_return() {
             let paths: Vec<usize> = data.map(|l| l.path).collect();
             paths.iter().filter(|path| **path == 1).count() * 100 / paths.len()
         };
-        assert!(carried(&mut net, 2_000) >= 30, "{name}: both are used");
+        assert!(carried(&mut net, 2_000) >= 30, "{name}: both paths must be used");
         net.wires[1].up = false;
         carried(&mut net, 1_000);
-        assert_eq!(carried(&mut net, 1_000), 0, "{name}: it is left");
+        assert_eq!(carried(&mut net, 1_000), 0, "{name}: the failed path must not be used");
         net.wires[1].up = true;
-        assert!(carried(&mut net, 1_000) > 0, "{name}: it is used again");
+        assert!(carried(&mut net, 1_000) > 0, "{name}: the path must be used again");
         let then = carried(&mut net, 1_000);
-        assert!(then >= 30, "{name}: as much as before, not {then} %");
+        assert!(then >= 30, "{name}: the path carries only {then} %");
     }
 }
 
@@ -555,17 +562,17 @@ fn an_idle_path_is_asked_once_in_each_keepalive() {
     let (mut net, id) = Net::connected(1, 2, config());
     let keepalive = config().keepalive;
     net.stream(Client, id, 0, 10, Duration::from_millis(4));
-    // The extra probes of a session with recent data are over.
+    // The extra probes of a session with recent data have ended.
     net.run(keepalive * 2);
     let before = net.log.len();
     net.run(keepalive * 10);
-    // A probe and an answer on each path.
+    // One probe and one answer on each path.
     let packets = net.log.len() - before;
     assert!((36..=40).contains(&packets), "{packets}");
     assert_eq!(net.state(Client, id), [PathState::Up, PathState::Up]);
 }
 
-/// A busy session probes its idle paths often, so that a dead one is detected before it is needed.
+/// A busy session probes its idle paths often, so that a dead path is detected before it is needed.
 #[test]
 fn an_idle_path_beside_a_busy_one_is_asked_four_times_as_often() {
     let (mut net, id) = Net::connected(1, 2, SessionConfig { scheduler: scheduler("cpf"), ..config() });
@@ -583,5 +590,8 @@ fn an_idle_path_beside_a_busy_one_is_asked_four_times_as_often() {
     let busy = asked(&mut net, true);
     net.run(keepalive * 2);
     let idle = asked(&mut net, false);
-    assert!((9..=11).contains(&idle) && (36..=44).contains(&busy), "{idle} and {busy} in ten keepalives");
+    assert!(
+        (9..=11).contains(&idle) && (36..=44).contains(&busy),
+        "{idle} probes when idle, {busy} when busy, in ten keepalive intervals"
+    );
 }

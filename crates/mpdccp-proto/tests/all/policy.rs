@@ -1,4 +1,4 @@
-//! Policy rules: each packet takes the allowed paths, and no packet delays those of another rule.
+//! Policy rules: each packet takes the allowed paths, and no packet delays packets of another rule.
 
 use crate::common::End::{Client, Server};
 use crate::common::*;
@@ -41,7 +41,7 @@ fn send(net: &mut Net, from: crate::common::End, id: SessionId, n: u32, dscp: u8
     net.drain();
 }
 
-/// Paths on which datagrams of 1000 bytes left.
+/// The paths on which datagrams of 1000 bytes left.
 fn paths_of(net: &Net, from: crate::common::End, wanted: impl Fn(u32) -> bool) -> Vec<usize> {
     let number = |l: &Logged| {
         let payload = l.packet().payload;
@@ -89,7 +89,7 @@ fn packets_that_wait_for_one_path_do_not_delay_packets_for_another() {
     net.run(Duration::from_millis(150));
     let got = net.numbers(Server);
     assert_eq!(got.iter().filter(|n| **n >= 20).count(), 20, "{got:?}");
-    assert!(got.len() < 25, "ten of them take a second: {got:?}");
+    assert!(got.len() < 25, "the slow path carries ten datagrams per second: {got:?}");
 }
 
 #[test]
@@ -162,17 +162,22 @@ fn a_large_packet_does_not_hold_up_smaller_ones() {
     net.run(Duration::from_millis(60));
     let got = net.numbers(Server);
     assert!((11..21).all(|n| got.contains(&n)), "{got:?}");
-    assert!(!got.contains(&10), "not before those of its own flow: {got:?}");
+    assert!(!got.contains(&10), "a packet must not pass those of its own flow: {got:?}");
     net.run(Duration::from_secs(2));
     let got = net.numbers(Server);
     let own: Vec<u32> = got.into_iter().filter(|n| *n <= 10).collect();
     assert!(own.is_sorted() && own.len() >= 2, "{own:?}");
     let status = net.status(Client, id);
     assert_eq!(status.queue.packets, 0);
-    assert_eq!(own.len() as u64 + status.queue_stats.dropped_old, 11, "sent or too old, each once");
+    assert_eq!(
+        own.len() as u64 + status.queue_stats.dropped_old,
+        11,
+        "each packet must be sent or dropped once"
+    );
 }
 
-/// One lost packet of four is restored from the others and their FEC packet: within a round trip, and once.
+/// If one of four packets is lost, it is restored from the others and their FEC packet, within a round trip and only
+/// once.
 #[test]
 fn a_lost_packet_is_made_from_the_others_and_their_fec_packet() {
     for reorder in [ReorderConfig::passive(), ReorderConfig::adaptive(Duration::from_millis(250))] {
@@ -184,8 +189,8 @@ fn a_lost_packet_is_made_from_the_others_and_their_fec_packet() {
             net.run(Duration::from_millis(20));
         }
         let before = net.status(Client, id).fec;
-        assert_eq!((before.sent, before.dropped), (10, 0), "an FEC packet for four");
-        // The second of each four packets is lost; FEC packets take another path.
+        assert_eq!((before.sent, before.dropped), (10, 0), "there must be one FEC packet for four packets");
+        // The second packet of each four is lost. FEC packets take another path.
         let path = paths_of(&net, Client, |n| n >= 30)[0];
         net.meddler = Some(Box::new(move |from, on, bytes| {
             let payload = bytes.len().checked_sub(1000).map_or(&[][..], |at| &bytes[at..]);
@@ -193,7 +198,7 @@ fn a_lost_packet_is_made_from_the_others_and_their_fec_packet() {
             !(from == Client && on == path && lost)
         }));
         for n in 40..44 {
-            // At most the one-way delay of the last packet.
+            // The wait is at most the one-way delay of the last packet.
             net.run(Duration::from_millis(12));
             send(&mut net, Client, id, n, EF);
         }
@@ -206,12 +211,12 @@ fn a_lost_packet_is_made_from_the_others_and_their_fec_packet() {
         assert_eq!((stats.restored, stats.received), (1, 11));
         assert!(net.log.iter().any(|l| l.path != path && l.packet().payload.len() == 1000 + 7 + 8));
         let whole = net.got[&Server].iter().all(|data| data.len() == 1000);
-        assert!(whole, "byte for byte");
+        assert!(whole, "a restored packet has the wrong length");
     }
 }
 
-/// A byte of an FEC packet's options, header or payload is changed on the way: neither the FEC packet nor a
-/// wrongly restored packet is delivered.
+/// A byte of an FEC packet's options, header or payload is changed on the way. Neither the FEC packet nor a wrongly
+/// restored packet is delivered.
 #[test]
 fn a_fec_packet_that_changes_on_the_way_is_no_data() {
     let rule = Rule { fec: Some(2), scheduler: Some(scheduler("handover")), ..Rule::default() };
@@ -250,7 +255,7 @@ fn without_a_peer_that_makes_use_of_them_there_are_no_parities() {
     let rule = Rule { fec: Some(1), ..Rule::default() };
     let cfg = SessionConfig { policy: for_calls(rule), ..config() };
     let mut net = Net::new(7, 1, cfg.clone());
-    // The private options are lost on the way, as if the peer knew none.
+    // The private options are removed on the way, as if the peer did not support them.
     net.meddler = Some(Box::new(|_, _, bytes| {
         while let Some(at) = bytes.windows(4).position(|w| w == b"mpd1") {
             bytes[at] = b'x';
@@ -267,8 +272,8 @@ fn without_a_peer_that_makes_use_of_them_there_are_no_parities() {
     assert_eq!(net.status(Client, id).fec, FecStats::default());
 }
 
-/// Only packets that overtake others measure round trips: the second path has the smaller minimum RTT, but
-/// most of its packets take longer.
+/// Only packets that overtake others measure round trips. The second path has the smaller minimum RTT, but most of its
+/// packets take longer.
 #[test]
 fn a_path_whose_packets_overtake_each_other_is_not_taken_for_near() {
     let (mut net, id) = Net::connected(1, 2, config());
@@ -278,5 +283,8 @@ fn a_path_whose_packets_overtake_each_other_is_not_taken_for_near() {
     let rows = net.client.rows(net.now, id);
     assert!(rows[1].srtt < rows[0].srtt, "{rows:?}");
     let mean = (rows[1].one_way().as_millis(), rows[0].one_way().as_millis());
-    assert!((40..60).contains(&mean.0) && (24..27).contains(&mean.1), "{mean:?}: 10 and up to 80 ms, and 25");
+    assert!(
+        (40..60).contains(&mean.0) && (24..27).contains(&mean.1),
+        "{mean:?}: expected 10 ms plus up to 80 ms, and 25 ms"
+    );
 }

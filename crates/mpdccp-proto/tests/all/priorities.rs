@@ -1,4 +1,4 @@
-//! Effect of a priority sent by MP_PRIO (RFC 9897 section 3.2.10) on the wire: for every scheduler, from
+//! Effect of a priority sent by MP_PRIO (RFC 9897 section 3.2.10) on the packets sent: for every scheduler, set by
 //! either end, in both directions.
 
 use crate::common::End::{Client, Server};
@@ -7,7 +7,7 @@ use mpdccp_proto::sched::SchedulerKind;
 use mpdccp_proto::*;
 use mpdccp_units::{Duration, Rate};
 
-/// A session whose paths were given these priorities by one end.
+/// A session to whose paths one end gave these priorities.
 struct World {
     net: Net,
     ids: [(End, SessionId); 2],
@@ -50,12 +50,12 @@ impl World {
         })
     }
 
-    /// A packet per 10 ms, far less than a path carries.
+    /// Sends one packet per 10 ms, far less than a path carries.
     fn thin(&mut self) -> [[usize; 2]; 2] {
         self.carried(60, Duration::from_millis(10))
     }
 
-    /// 40 Mbit/s; the first path has 4.
+    /// Sends 40 Mbit/s. The first path carries 4 Mbit/s.
     fn thick(&mut self) -> [[usize; 2]; 2] {
         self.net.wires[0].rate = Some(Rate::from_mbps(4.0));
         let carried = self.carried(1500, Duration::from_micros(200));
@@ -65,7 +65,7 @@ impl World {
     }
 }
 
-/// For every scheduler, and for each end that sets the priorities.
+/// Runs `check` for every scheduler, and for each end that sets the priorities.
 fn everywhere(prios: [u8; 2], check: impl Fn(&mut World, SchedulerKind)) {
     for scheduler in SchedulerKind::all() {
         for by in [Client, Server] {

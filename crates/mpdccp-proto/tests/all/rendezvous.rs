@@ -1,4 +1,4 @@
-//! Simultaneous open (RFC 5596): a server behind a firewall that lets in only answers.
+//! Simultaneous open (RFC 5596): the server is behind a firewall that lets in only answers.
 
 use crate::common::End::{Client, Server};
 use crate::common::*;
@@ -15,7 +15,7 @@ fn guest() -> (Route, Ports) {
     (Route { socket: 0, local: None, remote }, Ports { local: PORT, remote: CLIENT_PORT })
 }
 
-/// Firewalls in front of both ends: nothing passes inwards before a packet passed outwards.
+/// Both ends are behind firewalls: nothing passes inwards before a packet passed outwards.
 fn walled() -> Net {
     let mut net = Net::new(1, 1, config());
     let mut out = [false; 2];
@@ -36,7 +36,7 @@ fn a_server_behind_a_firewall_is_reached_at_once() {
         if client_first {
             connect(&mut net);
             net.run(Duration::from_millis(50));
-            assert_eq!(net.server.stats().counters.len(), 0, "nothing gets in");
+            assert_eq!(net.server.stats().counters.len(), 0, "the firewall must let nothing in");
         }
         assert!(net.server.send_listen(net.now, route, ports));
         net.drain();
@@ -45,7 +45,7 @@ fn a_server_behind_a_firewall_is_reached_at_once() {
             connect(&mut net);
         }
         net.run(Duration::from_millis(400));
-        assert_eq!(net.server.sessions().len(), 1, "within a second, client first: {client_first}");
+        assert_eq!(net.server.sessions().len(), 1, "no session within 400 ms, client first: {client_first}");
         // The client's Request arrived: no more Listen packets.
         assert!(net.logged(Server, PacketType::Listen).len() <= 2);
         assert_eq!(net.status(Server, net.server_id()).state, SessionState::Open);
@@ -57,7 +57,7 @@ fn three_listens_200_ms_apart_and_then_it_just_listens() {
     let mut net = Net::new(1, 1, config());
     let (route, ports) = guest();
     assert!(net.server.send_listen(net.now, route, ports));
-    assert!(net.server.send_listen(net.now, route, ports), "once more is not twice");
+    assert!(net.server.send_listen(net.now, route, ports), "a repeated call must be accepted");
     let begin = net.now;
     net.drain();
     net.run(Duration::from_secs(5));
@@ -71,7 +71,11 @@ fn three_listens_200_ms_apart_and_then_it_just_listens() {
         assert_eq!(header.service_code, Some(7));
         assert_eq!(listen.bytes.len(), 20);
     }
-    assert_eq!(counted(&net.client.stats().counters, "listen"), 3, "who does not wait for it discards it");
+    assert_eq!(
+        counted(&net.client.stats().counters, "listen"),
+        3,
+        "a client outside REQUEST must discard a Listen"
+    );
     assert_eq!(net.logged(Client, PacketType::Reset).len(), 0);
     net.connect(config());
     net.run(Duration::from_secs(1));
@@ -98,8 +102,11 @@ fn nobody_answers_a_listen_and_waiting_clients_are_bounded() {
     header.emit(&[], &mut bytes);
     net.inject(Server, route, Ecn::NotEct, &bytes);
     net.drain();
-    assert!(net.log.is_empty(), "servers ignore it");
-    assert!(!net.server.send_listen(net.now, route, Ports { local: 9, ..ports }), "nothing listens there");
+    assert!(net.log.is_empty(), "servers must ignore a Listen");
+    assert!(
+        !net.server.send_listen(net.now, route, Ports { local: 9, ..ports }),
+        "nothing listens on this port"
+    );
     let more =
         (0..2000).filter(|n| net.server.send_listen(net.now, route, Ports { remote: *n, ..ports })).count();
     assert_eq!(more, 1024);

@@ -1,4 +1,4 @@
-//! Reorderers with random paths: invariants for any losses and any delays.
+//! Reorderers with random paths: properties that hold for any losses and any delays.
 
 use dccp_wire::Seq;
 use mpdccp_proto::reorder::{Arrival, ReorderConfig, ReorderKind, ReorderStats};
@@ -13,7 +13,7 @@ const PATHS: usize = 3;
 #[derive(Clone, Copy, Debug)]
 struct Packet {
     path: usize,
-    /// Since the previous packet.
+    /// Time since the previous packet.
     pause_us: u64,
     jitter_us: u64,
     data: bool,
@@ -26,7 +26,7 @@ struct Event {
     path: usize,
     path_seq: Seq,
     ndp: u64,
-    /// Its number, if it carries data.
+    /// The packet's number, if it carries data.
     number: Option<u64>,
 }
 
@@ -42,7 +42,7 @@ fn packets() -> impl Strategy<Value = Vec<Packet>> {
     prop::collection::vec(packet, 2..300)
 }
 
-/// Arriving packets, in the order of arrival.
+/// The arriving packets, in the order of arrival.
 fn arrivals(packets: &[Packet], delays_ms: &[u64], jitter: bool, first: u64) -> Vec<Event> {
     let mut now = Time::ZERO;
     let (mut seqs, mut runs, mut number) = ([first; PATHS], [0; PATHS], 0);
@@ -68,12 +68,12 @@ fn arrivals(packets: &[Packet], delays_ms: &[u64], jitter: bool, first: u64) -> 
     events
 }
 
-/// Deliveries: time and number.
+/// Runs a reorderer; returns time and number of each delivery.
 fn run(cfg: ReorderConfig, events: &[Event], first: u64, ndp: bool) -> (Vec<(Time, u64)>, ReorderStats) {
     run_with(cfg, events, first, ndp, [None; PATHS])
 }
 
-/// Like the function above, with the round-trip times of the paths.
+/// Like [`run`], with the round-trip times of the paths.
 fn run_with(
     cfg: ReorderConfig,
     events: &[Event],
@@ -130,8 +130,8 @@ proptest! {
         let (out, stats) = run(cfg, &events, first, ndp);
         let came: BTreeMap<u64, Time> = events.iter().filter_map(|e| Some((e.number?, e.at))).collect();
         let delivered: BTreeMap<u64, Time> = out.iter().map(|(at, n)| (*n, *at)).collect();
-        prop_assert_eq!(out.len(), delivered.len(), "twice");
-        prop_assert!(came.keys().eq(delivered.keys()), "not all, or others");
+        prop_assert_eq!(out.len(), delivered.len(), "a packet was delivered twice");
+        prop_assert!(came.keys().eq(delivered.keys()), "the delivered packets differ from those that arrived");
         for (number, at) in &delivered {
             prop_assert!(at.since(came[number]) <= max, "{} held too long", number);
         }
@@ -145,7 +145,7 @@ proptest! {
         prop_assert_eq!((stats.occupancy, stats.duplicates), (0, 0));
     }
 
-    /// Paths that keep order: no packet arrives after it was declared lost.
+    /// Paths keep the order: no packet arrives after it was declared lost.
     #[test]
     fn packets_proven_lost_never_arrive(
         packets in packets(),
@@ -158,10 +158,9 @@ proptest! {
         let (_, stats) = run(cfg, &events, first, ndp);
         let numbers: Vec<u64> = events.iter().filter_map(|e| e.number).collect();
         let before_the_first = numbers.iter().filter(|n| **n < numbers[0]).count();
-        prop_assert_eq!(stats.late, before_the_first as u64, "only what is older than the first to come");
+        prop_assert_eq!(stats.late, before_the_first as u64, "only packets older than the first arrival may be late");
     }
-    /// Paths with constant and equal delays, within the maximum wait: everything is delivered in order, for
-    /// any losses.
+    /// Paths have constant and equal delays within the maximum wait: everything is delivered in order, for any losses.
     #[test]
     fn paths_that_keep_their_delays_cost_no_order(
         mut packets in packets(),
@@ -173,7 +172,7 @@ proptest! {
             true => ReorderConfig::from(ReorderKind::named("equalised").unwrap()),
             false => ReorderConfig::active_fixed(Duration::from_millis(130)),
         };
-        // No two packets at once; and before them each path delivers one packet, which shows that it is in
+        // No two packets leave at once. Before them, each path delivers one packet, which shows that the path is in
         // use.
         packets.iter_mut().for_each(|p| p.pause_us += 1);
         packets[0].pause_us += 500_000;
@@ -188,7 +187,7 @@ proptest! {
         prop_assert_eq!(numbers, came);
     }
 
-    /// In order of arrival, and once.
+    /// Packets are delivered in order of arrival, and once.
     #[test]
     fn passive_keeps_the_order_of_arrival(packets in packets(), delays_ms in prop::collection::vec(1u64..120, PATHS)) {
         let mut events = arrivals(&packets, &delays_ms, true, 1);

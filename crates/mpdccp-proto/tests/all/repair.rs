@@ -14,7 +14,7 @@ fn waits() -> SessionConfig {
 #[test]
 fn packets_lost_on_paths_arrive_in_order_and_once() {
     let (mut net, id) = Net::connected(1, 2, waits());
-    // More loss would leave CCID 2 with less than the flows need.
+    // With more loss, CCID 2 would have a lower rate than the flows need.
     net.wires.iter_mut().for_each(|w| w.loss = 10);
     net.stream(Client, id, 0, 3000, Duration::from_millis(2));
     net.stream(Server, net.server_id(), 0, 1000, Duration::from_millis(2));
@@ -22,9 +22,9 @@ fn packets_lost_on_paths_arrive_in_order_and_once() {
     net.run(Duration::from_secs(2));
     for (to, sent) in [(Server, 3000), (Client, 1000)] {
         let got = net.numbers(to);
-        assert!(got.is_sorted(), "in order");
-        assert!(got.windows(2).all(|w| w[0] != w[1]), "and once");
-        // Losses among the last packets of a flow are detected too late.
+        assert!(got.is_sorted(), "datagrams must arrive in order");
+        assert!(got.windows(2).all(|w| w[0] != w[1]), "datagrams must arrive once");
+        // Losses among the last packets of a flow are detected too late to repair them.
         assert!(got.len() as u32 + 4 >= sent, "{} of {sent}", got.len());
     }
     let stats = net.status(Client, id).repair;
@@ -74,7 +74,11 @@ fn an_address_that_changes_amid_a_stream_loses_nothing() {
                 (before, net.log.iter().filter(data).count() - before)
             });
             assert!(carried.iter().all(|(before, after)| *before > 0 && *after > 500), "{carried:?}");
-            assert_eq!(net.numbers(to), (0..2000).collect::<Vec<_>>(), "path {changed}, data from {from:?}");
+            assert_eq!(
+                net.numbers(to),
+                (0..2000).collect::<Vec<_>>(),
+                "path {changed} changed, data from {from:?}"
+            );
         }
     }
 }
@@ -92,8 +96,8 @@ fn a_standby_path_repairs_what_the_peer_does_not_miss_yet() {
     net.wires[0].up = false;
     net.stream(Client, id, 4000, 600, gap);
     net.run(Duration::from_secs(2));
-    // The remaining path's window is that of a new path, so the repairs take several round trips; no newer
-    // packets overtake them.
+    // The window of the remaining path is that of a new path, so the repairs take several round trips. No newer packets
+    // overtake them.
     let repair = net.status(Client, id).repair;
     assert!(repair.sent > 30 && repair.given_up == 0, "{repair:?}");
     assert!(net.numbers(Server).is_sorted());
@@ -121,7 +125,7 @@ fn a_distant_path_that_carries_nothing_makes_nobody_wait() {
     net.client.set_prio(net.now, id, PathId(1), 4);
     net.drain();
     net.stream(Client, id, 200, 200, Duration::from_millis(20));
-    assert_eq!(told(&net), 500, "it carries the stream");
+    assert_eq!(told(&net), 500, "the wait must follow the path that carries the data");
     net.client.set_prio(net.now, id, PathId(1), 2);
     net.drain();
     net.stream(Client, id, 400, 700, Duration::from_millis(20));
@@ -145,7 +149,7 @@ fn nothing_is_repaired_for_who_does_not_wait_or_where_it_is_switched_off() {
 #[test]
 fn a_peer_of_another_kind_sees_nothing_but_one_private_option_it_may_ignore() {
     let mut net = Net::new(1, 1, waits());
-    // Simulates a peer that does not know the option, by removing it from its Response.
+    // Removes the option from the Response, to simulate a peer that does not know it.
     net.meddler = Some(Box::new(|from, _, bytes| {
         if from == Server && is_type(bytes, dccp_wire::PacketType::Response) {
             spoil(bytes, 11, 3);
@@ -178,15 +182,15 @@ fn the_peer_is_told_of_a_death_it_cannot_see() {
     let (mut net, id) = Net::connected(1, 2, waits());
     let sid = net.server_id();
     net.stream(Client, id, 0, 200, Duration::from_millis(2));
-    // Only the server notices that its Acks are missing; only the client's report tells it that its idle
-    // downlink is dead too.
+    // Only the server notices that its Acks are missing. Only the client's report tells it that its idle downlink is
+    // dead too.
     net.wires[1].up = false;
     net.stream(Client, id, 200, 100, Duration::from_millis(2));
     assert_eq!(net.state(Client, id), [PathState::Up, PathState::Suspect]);
     assert_eq!(net.state(Server, sid), [PathState::Up, PathState::Suspect]);
 }
 
-/// Losses of one flow do not delay another, if both ends keep flows apart.
+/// If both ends keep flows apart, losses of one flow do not delay another.
 #[test]
 fn a_flow_is_not_held_up_by_what_another_lost() {
     for flow_order in [true, false] {
@@ -194,7 +198,11 @@ fn a_flow_is_not_held_up_by_what_another_lost() {
         let cfg = SessionConfig { reorder, flow_order, ..config() };
         let (mut net, id) = Net::connected(4, 1, cfg);
         let most = net.status(Client, id).max_payload.unwrap();
-        assert_eq!(most, if flow_order { 1440 } else { 1444 }, "counted in the largest packet");
+        assert_eq!(
+            most,
+            if flow_order { 1440 } else { 1444 },
+            "the option must be counted in the largest payload"
+        );
         // The window of a new path is small.
         net.stream(Client, id, 0, 50, Duration::from_millis(10));
         let mut lost = false;
@@ -212,6 +220,6 @@ fn a_flow_is_not_held_up_by_what_another_lost() {
         assert_eq!(got(&net), if flow_order { vec![101, 103] } else { vec![] });
         net.run(Duration::from_secs(1));
         let all = if flow_order { [101, 103, 100, 102] } else { [100, 101, 102, 103] };
-        assert_eq!(got(&net), all, "repaired, each flow in its order");
+        assert_eq!(got(&net), all, "each flow must be repaired in its order");
     }
 }

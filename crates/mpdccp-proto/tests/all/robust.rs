@@ -1,4 +1,4 @@
-//! Arbitrary input: no panic, bounded memory, and the same bytes from the same seed.
+//! Arbitrary input: no panic, bounded memory, and the same output from the same seed.
 
 use crate::common::End::{Client, Server};
 use crate::common::stranger::{request_with, stranger};
@@ -61,7 +61,7 @@ fn random_bytes() {
     }
 }
 
-/// Every packet of a session, with random bits flipped, in any order and repeatedly.
+/// Every packet of a session is sent with random bits flipped, in any order and repeatedly.
 #[test]
 fn mutated_packets() {
     for seed in 0..30 {
@@ -71,7 +71,7 @@ fn mutated_packets() {
         net.meddler = Some(Box::new(move |_, _, bytes| {
             if chance.next_u32() % 4 == 0 {
                 for _ in 0..=chance.next_u32() % 3 {
-                    // Mostly after ports, type and numbers, so that the packet is processed further.
+                    // Mostly change bytes after ports, type and numbers, so that the packet is processed further.
                     let from = if chance.next_u32() % 4 == 0 { 0 } else { 16 };
                     let at = from + chance.next_u32() as usize % (bytes.len() - from).max(1);
                     if let Some(byte) = bytes.get_mut(at) {
@@ -144,7 +144,7 @@ fn half_open_state_is_bounded_and_expires() {
     assert!(net.server.sessions().is_empty());
     assert_eq!(net.server.poll_timeout(), None);
     assert_eq!(net.events_of(Server), []);
-    // Honest clients still get in afterwards.
+    // Honest clients can still connect afterwards.
     net.connect(config());
     net.run(Duration::from_secs(1));
     assert_eq!(net.server.sessions().len(), 1);
@@ -160,7 +160,7 @@ fn half_open_joins_are_bounded_and_expire() {
     }
     net.drain();
     assert_eq!(net.status(Server, sid).paths.len(), 33);
-    // These joins do not keep out a peer that knows the keys, in either direction.
+    // These joins do not keep out a peer that knows the keys. Either end may join.
     net.add_wire();
     net.client.add_path(net.now, id, path(1));
     net.drain();
@@ -174,8 +174,8 @@ fn half_open_joins_are_bounded_and_expire() {
     assert_eq!(net.numbers(Server), (0..20).collect::<Vec<_>>());
 }
 
-/// Joins from many forged addresses, 40 a second: none targets the client's address, and a round trip is long
-/// enough.
+/// Joins arrive from many forged addresses, 40 a second. None has the client's address, and a round trip is short
+/// enough for its join to complete.
 #[test]
 fn spoofed_joins_do_not_keep_a_certain_client_out() {
     for above in [false, true] {
@@ -204,7 +204,7 @@ fn spoofed_joins_do_not_keep_a_certain_client_out() {
     }
 }
 
-/// RFC 9897 section 3.10: the limit applies to subflows, and an unproven join is none yet.
+/// RFC 9897 section 3.10: the limit applies to subflows, and an unproven join does not count as one.
 #[test]
 fn half_open_joins_do_not_keep_the_server_from_joining() {
     let (mut net, id, sid) = Net::joinable();
@@ -259,7 +259,7 @@ fn resets_to_strangers_are_rate_limited_and_reset_is_not_answered() {
     assert_eq!(net.log.len(), 16);
     let header = net.log[5].packet().header;
     assert_eq!((header.ptype, header.reset.unwrap().code), (PacketType::Reset, ResetCode::NoConnection));
-    // RFC 4340 section 8.3.1: the numbers come from the packet.
+    // RFC 4340 section 8.3.1: the numbers come from the packet that is answered.
     assert_eq!((header.seq, header.ack, header.src_port), (Seq::new(78), Some(Seq::new(5)), 9));
     let counters = &net.server.stats().counters;
     assert_eq!(

@@ -35,7 +35,7 @@ impl Net {
         stream
     }
 
-    /// Reads the data that arrived at an end; true if the stream is complete.
+    /// Reads the data that arrived at an end. Returns true if the stream is complete.
     fn read_stream(&mut self, end: End, stream: StreamId, into: &mut Vec<u8>) -> bool {
         let id = if end == Client { self.client.sessions()[0] } else { self.server_id() };
         self.streams(end, id, |s| {
@@ -50,8 +50,8 @@ impl Net {
         })
     }
 
-    /// Sends `data` and its end from client to server, calling `each` every millisecond. Returns the received
-    /// data, and whether the end arrived.
+    /// Sends `data` and its end from client to server, and calls `each` every millisecond. Returns the received data,
+    /// and whether the end arrived.
     fn transfer(
         &mut self,
         id: SessionId,
@@ -138,7 +138,7 @@ fn packets_are_small_while_the_size_of_a_path_is_in_doubt() {
     net.make_size_doubtful();
     net.transfer(id, stream, &pattern(20_000_000), 2_000, |_, _| {});
     let sizes: Vec<_> = net.sent_in_doubt().iter().map(|l| l.bytes.len() + 28).collect();
-    // 1200 bytes, and an acknowledgement in some of them.
+    // A packet has at most 1200 bytes of stream data, and in some cases an acknowledgement.
     assert!(!sizes.is_empty() && sizes.iter().all(|size| *size < 1_250), "{sizes:?}");
 }
 
@@ -153,7 +153,7 @@ fn streams_and_datagrams_share_a_path() {
     });
     assert_eq!(got[..], data[..got.len()]);
     let datagrams = 1_000 * net.got[&Server].len();
-    // 3.75 MB fit; datagrams of 1,000 bytes and full-size stream packets take turns.
+    // The path carries 3.75 MB. Datagrams of 1,000 bytes and full-size stream packets take turns.
     let (least, most) = (datagrams.min(got.len()), datagrams.max(got.len()));
     assert!(
         most < 2 * least && least > 1_000_000,
@@ -257,7 +257,7 @@ fn hostile_bytes_in_stream_packets_do_no_harm() {
 fn a_writer_hears_of_room_as_soon_as_there_is_some() {
     let (mut net, id) = Net::connected(1, 1, with_streams());
     let (stream, data) = (net.open_stream(id), pattern(2_000_000));
-    // The window of a new path is too small for a whole write.
+    // The window of a new path is too small for the data of a whole write.
     let mut got = Vec::new();
     for _ in 0..500 {
         let _ = net.streams(Client, id, |s| s.write(stream, &data));
@@ -270,7 +270,7 @@ fn a_writer_hears_of_room_as_soon_as_there_is_some() {
     let now = net.now;
     net.client.streams(now, id, |s| while s.write(stream, &data).is_ok() {}).unwrap();
     net.intercept(Client);
-    assert!(net.client.poll_timeout().unwrap().0 <= now, "asked to be drained");
+    assert!(net.client.poll_timeout().unwrap().0 <= now, "the endpoint must ask to be drained");
     assert_eq!(net.client.poll_event(), Some((id, SessionEvent::Stream(Event::Writable(stream)))));
 }
 
@@ -330,7 +330,7 @@ fn ruled(rule: Rule) -> (Net, SessionId) {
     (net, id)
 }
 
-/// Full stream packets that the client sent on each path, from entry `from` of the log on.
+/// Number of full stream packets that the client sent on each path, from entry `from` of the log on.
 fn full(net: &Net, from: usize) -> [usize; 2] {
     let sent = |path| {
         let full =
@@ -357,8 +357,8 @@ fn kept_to_its_path(rule: Rule) {
     assert!(a == 0 && b > 200, "{a} and {b}");
     let met = net.status(Client, id).rules[0].1;
     assert!(met.bytes > 300_000 && met.packets > 200, "{met:?}");
-    // Without its path, a stream under the `wait` rule waits, while other streams continue. It continues once
-    // it is under another rule.
+    // Under the `wait` rule, a stream without its path waits, while other streams continue. It continues once it is
+    // under another rule.
     let waits = net.open_stream(id);
     net.streams(Client, id, |s| s.classify(waits, 1, 0)).unwrap();
     net.wires[1].up = false;
@@ -372,7 +372,11 @@ fn kept_to_its_path(rule: Rule) {
     let mut late = Vec::new();
     net.read_stream(Server, waits, &mut late);
     assert_eq!((full(&net, before)[1], late.len()), (0, 0));
-    assert_eq!(counter(&net.status(Client, id), "dropped_by_scheduler"), 0, "nothing of a stream is dropped");
+    assert_eq!(
+        counter(&net.status(Client, id), "dropped_by_scheduler"),
+        0,
+        "packets of a stream must not be dropped"
+    );
     let now = net.now;
     net.client.set_policy(now, id, &Policy::default());
     net.drain();
@@ -391,13 +395,13 @@ fn a_redundant_class_has_a_copy_on_each_path_and_waits_for_no_repair() {
     let (got, whole) = net.transfer(id, stream, &data, 5_000, |_, _| {});
     assert!(whole && got == data);
     let [a, b] = full(&net, from);
-    // Losses keep the window of the first path small.
+    // Losses keep the window of the first path small, so the second path helps.
     assert!(a > 80 && b > 200, "{a} and {b}");
     assert!(net.status(Client, id).streams.unwrap().stats.bytes_copied > 80_000);
     assert!(net.now.since(before) < ms(1_000), "{:?}", net.now.since(before));
 }
 
-/// Bytes of a stream that arrive in a second, once the credit granted ahead is used up.
+/// Number of bytes of a stream that arrive in a second, once the initial burst of the limit is used up.
 fn second(net: &mut Net, id: SessionId, stream: StreamId) -> usize {
     let data = pattern(8_000_000);
     net.transfer(id, stream, &data, 500, |_, _| {});
@@ -407,23 +411,23 @@ fn second(net: &mut Net, id: SessionId, stream: StreamId) -> usize {
 
 #[test]
 fn bounds_on_paths_on_sessions_and_on_all_hold_for_streams() {
-    // 100 kB per second, plus a window of acknowledgements.
+    // The limit is 100 kB per second. A fifth more or less is allowed.
     let kept = 80_000..120_000;
     let rate = Some(Rate::from_bps(800_000));
     let (mut net, id) = Net::connected(1, 2, with_streams());
     let stream = net.open_stream(id);
     net.client.cap(net.now, id, rate);
     let got = second(&mut net, id, stream);
-    assert!(kept.contains(&got), "{got} in a session");
+    assert!(kept.contains(&got), "{got} bytes with a limit on the session");
     net.client.cap(net.now, id, None);
     net.client.cap_all(rate);
     let got = second(&mut net, id, stream);
-    assert!(kept.contains(&got), "{got} in all");
+    assert!(kept.contains(&got), "{got} bytes with a limit on all sessions");
     net.client.cap_all(None);
     let half = Some(Rate::from_bps(400_000));
     [0, 1].into_iter().for_each(|path| net.client.cap_path(net.now, id, PathId(path), half));
     let got = second(&mut net, id, stream);
-    assert!(kept.contains(&got), "{got} on two paths");
+    assert!(kept.contains(&got), "{got} bytes with a limit on each of two paths");
 }
 
 #[test]
@@ -439,7 +443,7 @@ fn bulk_uses_a_distant_path_and_short_exchanges_do_not() {
     let (mut asked, mut slowest, mut answer) = (None, ms(0), Vec::new());
     let (more, _) = net.transfer(id, bulk, &data, 4_000, |net, n| {
         if n % 200 == 0 {
-            assert_eq!(asked.replace(net.now), None, "the last one is complete");
+            assert_eq!(asked.replace(net.now), None, "the last exchange is not complete");
             net.streams(Client, id, |s| s.write(short, &[7; 1_000])).unwrap();
         }
         net.read_stream(Server, short, &mut answer);

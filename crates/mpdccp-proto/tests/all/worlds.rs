@@ -1,6 +1,6 @@
-//! Random events on the paths, with every scheduler and reorderer: each delivered packet was sent, and is
-//! delivered once; with a reorderer that holds packets, only packets after an abandoned hole are out of
-//! order; memory is bounded; and the session ends.
+//! Random events on the paths, with every scheduler and reorderer. Each delivered packet was sent, and is delivered
+//! once. With a reorderer that holds packets, only packets after an abandoned hole are out of order. Memory is bounded,
+//! and the session ends.
 
 use crate::common::End::{self, Client, Server};
 use crate::common::*;
@@ -30,7 +30,7 @@ enum Happening {
     Add(usize),
     Remove(usize),
     Prio(usize, u8),
-    /// Of 1000 packets, this many have a changed byte in headers or options.
+    /// This many of 1000 packets have a changed byte in headers or options.
     Corrupt(u64),
     Flap(usize, u64),
 }
@@ -112,7 +112,7 @@ fn bounded(status: &SessionStatus) {
     assert!(status.reorder.occupancy <= 16_384 && status.queue.bytes <= 4 << 20);
     assert!(status.reorder.occupancy_bytes <= 16 << 20, "{:?}", status.reorder);
     assert!(status.repair.bytes <= 16 << 20, "{:?}", status.repair);
-    // Packets kept for FEC, and FEC packets that wait for a path or for their packets.
+    // Packets kept for FEC, and FEC packets that wait for a path or for a protected packet.
     assert!(status.fec.held <= 512 + 64 + 64, "{:?}", status.fec);
     assert!(status.paths.len() <= 60, "{}", status.paths.len());
 }
@@ -136,12 +136,12 @@ fn reorderers() -> Vec<ReorderConfig> {
     all.chain([ReorderConfig { proven: true, ..fixed }]).collect()
 }
 
-/// Whether it holds packets behind holes, and so keeps the order except for late packets.
+/// Whether the reorderer holds packets behind holes. If so, only late packets are out of order.
 fn keeps_order(cfg: &ReorderConfig) -> bool {
     ["adaptive", "active-fixed"].contains(&cfg.kind.name())
 }
 
-/// An FEC packet for each three packets.
+/// Rules that send an FEC packet after each three packets.
 fn allowed() -> Policy {
     Policy(vec![Rule { fec: Some(3), ..Rule::default() }])
 }
@@ -152,7 +152,7 @@ struct Choice {
     paths: usize,
     scheduler: SchedulerKind,
     reorder: ReorderConfig,
-    /// Rules with FEC packets, and packets with the distance to their flow's previous packet.
+    /// Whether rules send FEC packets, and packets carry the distance to their flow's previous packet.
     policy: bool,
 }
 
@@ -192,25 +192,25 @@ fn world(choice: &Choice, corrupt: bool, story: &[Happening]) {
                 bounded(&status);
                 late[usize::from(end == Client)].insert(session.unwrap(), status.reorder.late);
             }
-            // Final deliveries of ended sessions are not counted here.
+            // The late packets of sessions that ended are no longer known.
             let late = &late[usize::from(end == Client)];
             let all_there = late.keys().all(|id| net.end(end).sessions().contains(id));
             if keeps_order(&reorder) && !corrupt && all_there {
                 let (back, late) = (out_of_order(&net.numbers(end)), late.values().sum());
-                assert!(back <= late, "{back} out of order at {end:?}, {late} late");
+                assert!(back <= late, "{back} packets out of order at {end:?}, but only {late} late");
             }
         }
     }
     for (to, sent) in [(Server, sent[0]), (Client, sent[1])] {
         let got = net.numbers(to);
         // No FEC packet and no wrongly restored packet is delivered either, even with changed numbers.
-        assert!(got.iter().all(|n| *n < sent), "delivered what was not sent");
+        assert!(got.iter().all(|n| *n < sent), "a packet was delivered that was not sent");
         let mut once = got.clone();
         once.sort_unstable();
         once.dedup();
-        assert!(corrupt || once.len() == got.len(), "delivered twice");
+        assert!(corrupt || once.len() == got.len(), "a packet was delivered twice");
     }
-    // All paths fail: both ends notice, end the session, and have nothing left to do.
+    // All paths fail. Both ends notice, end the session, and have nothing left to do.
     net.meddler = None;
     net.wires.iter_mut().for_each(|w| w.up = false);
     net.run(Duration::from_secs(200));

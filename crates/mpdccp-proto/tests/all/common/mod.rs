@@ -30,22 +30,22 @@ use End::{Client, Server};
 #[derive(Clone, Debug)]
 pub struct Wire {
     pub delay: Duration,
-    /// In each direction, with a queue of 100 ms; `None` is infinitely fast.
+    /// Rate in each direction, with a queue of 100 ms; `None` is infinitely fast.
     pub rate: Option<Rate>,
-    /// When the last bit in the queue of each direction will have left.
+    /// For each direction, when the last bit in the queue will have left.
     busy: [Time; 2],
     pub up: bool,
     /// Packets lost per 1000.
     pub loss: u64,
     /// Packets duplicated per 1000.
     pub twice: u64,
-    /// Random extra delay up to this: packets overtake each other.
+    /// Random extra delay of up to this value, so that packets overtake each other.
     pub jitter: Duration,
-    /// Packets of this end are lost.
+    /// The end whose packets are lost.
     pub mute: Option<End>,
     /// The client's socket.
     pub socket: u32,
-    /// IPv6 instead of IPv4; the client's configuration for it is [`path_v6`].
+    /// Whether the wire carries IPv6 instead of IPv4. The client's configuration for it is [`path_v6`].
     pub v6: bool,
     /// The client's UDP port, as the server sees it.
     pub nat_port: u16,
@@ -53,7 +53,7 @@ pub struct Wire {
     pub lost_down: u64,
 }
 
-/// A packet that left, as the log keeps it.
+/// A packet that was sent, as the log keeps it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Logged {
     pub at: Time,
@@ -85,14 +85,14 @@ pub struct Net {
     pub client: Endpoint,
     pub server: Endpoint,
     pub wires: Vec<Wire>,
-    /// By time of arrival and order of departure.
+    /// Packets in flight by time of arrival, then by order of departure.
     flying: BTreeMap<(Time, u64), Flying>,
     count: u64,
     rng: ChaCha8Rng,
     pub log: Vec<Logged>,
-    /// Changes packets on their way; false drops them.
+    /// Changes packets on their way. The packet is dropped if it returns false.
     pub meddler: Option<Meddler>,
-    /// Delays of each copy of the next packets; later packets have the delays of their wires.
+    /// Delays of each copy of the next packets. When they are used up, packets have the delays of their wires.
     pub fates: VecDeque<&'static [Duration]>,
     /// The peer that the server's encapsulation authenticates on each path.
     pub vouched: Vec<u32>,
@@ -128,7 +128,7 @@ pub fn path(k: usize) -> PathConfig {
     }
 }
 
-/// The same over IPv6.
+/// Like [`path`], over IPv6.
 pub fn path_v6(k: usize) -> PathConfig {
     let route = Route { remote: SocketAddr::new(v6(9, k), 6511), ..client_route(k) };
     PathConfig { route, overhead: 48, ..path(k) }
@@ -156,7 +156,7 @@ pub fn listen(session: SessionConfig) -> ListenConfig {
 }
 
 impl Net {
-    /// `paths` paths of 10 ms in each direction; the server listens.
+    /// Creates a network of `paths` paths with 10 ms in each direction. The server listens.
     pub fn new(seed: u8, paths: usize, server: SessionConfig) -> Net {
         let mut net = Net {
             now: Time::from_millis(1),
@@ -192,7 +192,7 @@ impl Net {
         net
     }
 
-    /// Both ends with the same settings; the client connects over all paths.
+    /// Creates both ends with the same settings. The client connects over all paths.
     pub fn connected(seed: u8, paths: usize, cfg: SessionConfig) -> (Net, SessionId) {
         let mut net = Net::new(seed, paths, cfg.clone());
         let id = net.connect(cfg);
@@ -200,8 +200,8 @@ impl Net {
         (net, id)
     }
 
-    /// A session of one path at a client that the server may join; another wire is free. Returns the
-    /// session at both ends.
+    /// Creates a session of one path at a client that the server may join. Another wire is free. Returns the session at
+    /// both ends.
     pub fn joinable() -> (Net, SessionId, SessionId) {
         let mut net = Net::new(1, 1, config());
         net.add_wire();
@@ -213,7 +213,7 @@ impl Net {
         (net, id, sid)
     }
 
-    /// Another path like the first.
+    /// Adds another path like the first.
     pub fn add_wire(&mut self) {
         let socket = self.wires.len() as u32;
         self.wires.push(Wire { socket, ..self.wires[0].clone() });
@@ -253,14 +253,14 @@ impl Net {
         }
     }
 
-    /// Packets that an end sends now, kept from the network.
+    /// Takes the packets that an end sends now, without passing them to the network.
     pub fn intercept(&mut self, from: End) -> Vec<Vec<u8>> {
         let (mut out, now) = (Vec::new(), self.now);
         self.end(from).poll_transmit(now, &mut out);
         out.into_iter().map(|(_, _, bytes)| bytes).collect()
     }
 
-    /// Delivers a stranger's datagram to the server; returns the immediate answers.
+    /// Delivers a datagram from an unknown host to the server. Returns the immediate answers.
     pub fn strike(&mut self, from: Route, bytes: &[u8]) -> Vec<Vec<u8>> {
         self.inject(Server, from, Ecn::NotEct, bytes);
         let (mut out, now) = (Vec::new(), self.now);
@@ -281,7 +281,7 @@ impl Net {
         let Some(wire) = self.wires.get(path) else { return };
         assert_eq!(route.remote.is_ipv6(), wire.v6, "{route:?}");
         self.log.push(Logged { at: self.now, from, path, bytes: bytes.clone() });
-        // A NAT loses the old port when it assigns a new one.
+        // When a NAT assigns a new port, it forgets the old one.
         let stale_binding = from == Server && route.remote.port() != self.wires[path].nat_port;
         if let Some(meddler) = &mut self.meddler
             && !meddler(from, path, &mut bytes)
@@ -340,7 +340,7 @@ impl Net {
         }
         let route = match from {
             Client => Route { socket: 0, local: None, remote },
-            // The driver may report the local address although the route leaves it open.
+            // The driver may report the local address although the route does not contain one.
             Server => Route {
                 local: Some(source),
                 socket: wire.socket,
@@ -355,7 +355,7 @@ impl Net {
         self.end(to).handle_datagram(now, &route, ecn, bytes.len() as u32 + 28, bytes);
     }
 
-    /// Runs until the next event, at most until `end`. False if `end` was reached.
+    /// Advances to the next event, at most to `end`. Returns false if `end` was reached.
     pub fn step(&mut self, end: Time) -> bool {
         let timers = [self.client.poll_timeout(), self.server.poll_timeout()];
         let timers = timers.into_iter().flatten().map(|(t, _)| t);
@@ -387,7 +387,7 @@ impl Net {
         let mut steps = 0u64;
         while self.step(end) {
             steps += 1;
-            assert!(steps < 2_000_000, "no progress at {:?}", self.now);
+            assert!(steps < 2_000_000, "endless loop at {:?}", self.now);
         }
     }
 
@@ -401,8 +401,8 @@ impl Net {
         }
     }
 
-    /// From now on, path 0 loses three of the next large packets of the client and all its large probes, so
-    /// that its size is in doubt.
+    /// From now on, path 0 loses three of the client's next large packets and all its large probes, so that the size of
+    /// the path is in doubt.
     pub fn make_size_doubtful(&mut self) {
         let mut large_packets = 0;
         self.meddler = Some(Box::new(move |from, path, bytes| {
@@ -412,7 +412,8 @@ impl Net {
         }));
     }
 
-    /// Packets of the client with data on path 0 while its size was in doubt: between the last two probes of it.
+    /// Packets with data that the client sent on path 0 while its size was in doubt: between the last two probes of
+    /// that size.
     pub fn sent_in_doubt(&self) -> Vec<&Logged> {
         let of_path = || self.log.iter().filter(|l| l.from == Client && l.path == 0);
         let probe = |l: &&Logged| is_type(&l.bytes, PacketType::Sync) && l.bytes.len() > 1_440;
@@ -473,7 +474,7 @@ pub fn with_options(bytes: &[u8], options: &[u8]) -> Vec<u8> {
     out
 }
 
-/// Changes byte `at` of the first MP option `subtype` (counted from its type byte); false if there is none.
+/// Changes byte `at`, counted from the type byte, of the first MP option `subtype`. Returns false if there is none.
 pub fn spoil(bytes: &mut [u8], subtype: u8, at: usize) -> bool {
     let packet = Packet::parse(bytes).unwrap();
     let start = bytes.len() - packet.payload.len() - packet.option_bytes.len();

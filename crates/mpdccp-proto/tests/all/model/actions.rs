@@ -33,8 +33,8 @@ impl State {
         next
     }
 
-    /// Loss and duplication are faults, and so are timers that fire while the packet, or its answer, is still
-    /// under way.
+    /// Whether an action is a fault: loss, duplication, or a timer that fires while the packet or its answer is still
+    /// in flight.
     fn is_fault(&self, action: &Action) -> bool {
         match action {
             Action::Deliver(_) | Action::Command(_) => false,
@@ -74,8 +74,8 @@ impl State {
         (soon, late)
     }
 
-    /// Both ends have the subflow, but the server accepted it again for an old Request. The result
-    /// depends on the initial sequence numbers, which the model does not contain.
+    /// Whether both ends have the subflow, but the server accepted it again for an old Request. The result depends on
+    /// the initial sequence numbers, which the model does not contain.
     pub(super) fn is_mixed(&self) -> bool {
         let mixed = |[client, server]: &[Half; 2]| {
             let alive = |half: &Half| !matches!(half.state, Conn::Closed | Conn::TimeWait | Conn::Request);
@@ -84,7 +84,7 @@ impl State {
         self.conns.iter().any(mixed)
     }
 
-    /// All actions.
+    /// All possible actions.
     pub(super) fn actions(&self) -> Vec<Action> {
         if self.is_mixed() {
             return Vec::new();

@@ -5,14 +5,14 @@ use std::collections::{HashMap, HashSet};
 
 /// All states within the bounds, each with the action that first led to it.
 pub(super) struct Graph {
-    /// As reached, with plain numbers.
+    /// The states as reached, with plain numbers.
     pub(super) states: Vec<State>,
     pub(super) parents: Vec<Option<(usize, Action)>>,
     pub(super) transitions: usize,
 }
 
 impl Graph {
-    /// `each` is called with each transition.
+    /// Explores all states from `start`. `each` is called with each transition.
     pub(super) fn of(start: State, each: &mut dyn FnMut(usize, &Action, &State)) -> Graph {
         let mut seen = HashSet::from([start.normal()]);
         let mut graph = Graph { states: vec![start], parents: vec![None], transitions: 0 };
@@ -51,12 +51,12 @@ impl Graph {
 }
 
 impl State {
-    /// What holds in each state.
+    /// A violated rule that must hold in every state; `None` if there is none.
     fn fault(&self) -> Option<&'static str> {
         let uses =
             |c: &usize| matches!(self.conns[*c][CLIENT].state, Conn::Request | Conn::PartOpen | Conn::Open);
         if (1..CONNS).filter(uses).count() > 1 {
-            return Some("two owners of a path");
+            return Some("two subflows use the advertised address");
         }
         let knows =
             |c: usize| matches!(self.known[usize::from(self.conns[c][CLIENT].id) - 1], Some((true, _)));
@@ -121,7 +121,7 @@ impl State {
         State { faults: 0, commands: [0; 8], ..self.normal() }
     }
 
-    /// The actions without faults: packets arrive before any timer fires.
+    /// The possible actions without faults: packets arrive before any timer fires.
     fn calmly(&self) -> Vec<Action> {
         if !self.is_mixed() && !self.net.is_empty() {
             let mut packets = self.net.clone();
@@ -132,7 +132,7 @@ impl State {
             return Vec::new();
         }
         let (mut soon, mut late) = self.timers();
-        // A peer in a good state answers, and nothing changes.
+        // A probe to a peer in a good state is answered and changes nothing, so leave it out.
         late.retain(|action| !matches!(action, Action::Probe(end, c) if self.is_open(1 - end, *c)));
         for action in &mut soon {
             if let Action::Repeat(end, told, give_up) = action {
@@ -147,11 +147,11 @@ impl State {
     }
 }
 
-/// Follows all continuations without faults from all states, and checks that each state on the way leads
-/// to a settled one. So repeated timers eventually settle everything.
+/// Follows all continuations without faults from all states, and checks that each state on the way leads to a settled
+/// one. Repeated timers therefore eventually settle everything.
 fn settle(graph: &Graph) {
     let mut ids: HashMap<State, usize> = HashMap::new();
-    // For each state: the state of the graph at its origin, and its predecessor.
+    // For each calm state: the state of the graph from which it came, and the calm states before it.
     let (mut calm, mut before): (Vec<(State, usize)>, Vec<Vec<usize>>) = Default::default();
     let mut settled = Vec::new();
     let mut id_of = |state: State, from, calm: &mut Vec<(State, usize)>, before: &mut Vec<Vec<usize>>| {
@@ -186,11 +186,11 @@ fn settle(graph: &Graph) {
         }
     }
     if let Some(id) = fine.iter().position(|fine| !fine) {
-        panic!("sends for ever:{}\nin {:?}", graph.story(calm[id].1), calm[id].0);
+        panic!("never stops sending:{}\nin {:?}", graph.story(calm[id].1), calm[id].0);
     }
 }
 
-/// Start states, with the actions that lead there; faults and commands.
+/// Start states, each with the actions that lead there, and with its faults and commands.
 pub(super) fn bounds() -> Vec<(&'static str, Vec<Action>, State)> {
     use Command::*;
     let mut all = Vec::new();

@@ -1,11 +1,11 @@
-//! A model of the handshakes of MP-DCCP between one client and one server, from RFC 9897 and RFC 4340
-//! section 8.5: the first subflow, an advertised address and the join to it, MP_PRIO, the removal of the
-//! address, and every kind of close. `check` visits all its states; `replay` compares it with the code.
+//! A model of the handshakes of MP-DCCP between one client and one server, from RFC 9897 and RFC 4340 section 8.5. It
+//! contains the first subflow, an advertised address and the join to it, MP_PRIO, the removal of the address, and every
+//! kind of close. `check` visits all its states; `replay` compares it with the code.
 //!
-//! Subflow 0 is the first one; subflows 1 and 2 go to the address that the server advertises, first and
-//! again. A sequence number is only compared, so [`State::normal`] keeps the order of the numbers and
-//! whether they are adjacent. Keys and HMACs are unforgeable: an HMAC is the incarnation of the connection
-//! whose nonces it covers.
+//! Subflow 0 is the first one. Subflows 1 and 2 go to the address that the server advertises, at first and again later.
+//! Sequence numbers are only compared, so [`State::normal`] keeps the order of the numbers and whether they are
+//! adjacent. Keys and HMACs cannot be forged: an HMAC is represented by the incarnation of the connection whose nonces
+//! it covers.
 
 mod actions;
 mod check;
@@ -23,7 +23,7 @@ const TRIES: u8 = 3;
 /// State of a connection at one end (RFC 4340 section 8.5).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Default)]
 enum Conn {
-    /// None; a server listens.
+    /// No connection; a server listens.
     #[default]
     Closed,
     TimeWait,
@@ -42,7 +42,7 @@ enum Code {
     PacketError,
     OptionError,
     Refused,
-    /// 13, "Abrupt MP termination", with or without MP_FAST_CLOSE.
+    /// Reset code 13, "Abrupt MP termination", with or without MP_FAST_CLOSE.
     Abrupt(bool),
 }
 
@@ -50,13 +50,13 @@ enum Code {
 enum Kind {
     Request,
     Response,
-    /// With an HMAC: that of PARTOPEN on a join.
+    /// An Ack. `handshake` means that it carries the HMAC of PARTOPEN on a join.
     Ack {
         handshake: bool,
         confirms: Option<(Told, u16)>,
     },
     Data(Told, u16),
-    /// With or without MP_CLOSE.
+    /// A Close, with or without MP_CLOSE.
     Close(bool),
     Reset(Code),
     Sync,
@@ -64,7 +64,7 @@ enum Kind {
 }
 use Kind::{Ack, Close, Data, Request, Reset, Response, Sync, SyncAck};
 
-/// An option that needs a confirmation; the number beside it is its MP_SEQ.
+/// An option that needs a confirmation. The number that goes with it is its MP_SEQ.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 enum Told {
     Prio(u8),
@@ -77,12 +77,12 @@ enum Told {
 struct Packet {
     conn: usize,
     from: usize,
-    /// The number of the server's acceptance that it belongs to (the server may accept a connection
-    /// again); 0 on a Request.
+    /// The acceptance by the server to which the packet belongs (the server may accept a connection again); 0 on a
+    /// Request.
     inc: u16,
-    /// 0 is below all numbers.
+    /// Sequence number. 0 is below all numbers.
     seq: u16,
-    /// `None` without one; 0 is below all numbers.
+    /// Acknowledgement Number; `None` if the packet has none. 0 is below all numbers.
     ack: Option<u16>,
     kind: Kind,
 }
@@ -96,9 +96,9 @@ struct Half {
     gsr: u16,
     isr: u16,
     gar: u16,
-    /// Its Close carries MP_CLOSE.
+    /// Whether its Close carries MP_CLOSE.
     mp: bool,
-    /// Address ID that it leads to.
+    /// The Address ID of its destination.
     id: u8,
     /// The peer's MP_PRIO and its MP_SEQ.
     prio: Option<(u8, u16)>,
@@ -121,19 +121,19 @@ struct Pending {
     told: Told,
     conn: usize,
     sent: Option<(u16, u16)>,
-    /// Transmissions, counted up to [`TRIES`].
+    /// Number of transmissions, counted up to [`TRIES`].
     tries: u8,
 }
 
-/// An action of a host, spontaneous or by command.
+/// An action that a host takes by itself or by command.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 enum Command {
-    /// MP_ADDADDR for the second address of the server, and its removal.
+    /// The server advertises its second address (MP_ADDADDR); `Withdraw` removes it.
     Advertise,
     Withdraw,
-    /// The client's MP_PRIO for its subflow to that address.
+    /// The client sends MP_PRIO for its subflow to that address.
     Prio,
-    /// The client closes that subflow alone.
+    /// The client closes only that subflow.
     Leave,
     Close(usize),
     Abort(usize),
@@ -144,11 +144,11 @@ enum Action {
     Deliver(Packet),
     Lose(Packet),
     Duplicate(Packet),
-    /// A retransmission of the connection's end; `true`: the end gives up instead.
+    /// A retransmission timer of a connection fires. With `true`, the end gives up instead.
     Timer(usize, usize, bool),
-    /// A retransmission of an option without confirmation; `true`: the end gives up instead.
+    /// A timer of an unconfirmed option fires. With `true`, the end gives up instead.
     Repeat(usize, Told, bool),
-    /// A Sync of an end that suspects its peer to be gone.
+    /// An end that suspects its peer to be gone sends a Sync.
     Probe(usize, usize),
     Command(Command),
 }
@@ -157,15 +157,15 @@ enum Action {
 struct State {
     conns: [[Half; 2]; CONNS],
     sessions: [Session; 2],
-    /// Sorted.
+    /// Packets in the network, sorted.
     net: Vec<Packet>,
     pending: [[Option<Pending>; IDS]; 2],
     next_mp_seq: [u16; 2],
-    /// By Address ID: whether the client knows the address, and the newest MP_SEQ.
+    /// By Address ID: whether the client knows the address, and the newest MP_SEQ for it.
     known: [Option<(bool, u16)>; IDS],
-    /// By Address ID: whether the server has it assigned.
+    /// By Address ID: whether the server has assigned the ID.
     given: [bool; IDS],
-    /// The connection failed or was left, so that only another advertisement brings it back.
+    /// By Address ID: the connection failed or was left, so only another advertisement brings it back.
     shunned: [bool; IDS],
     joins: usize,
     prios: u8,
@@ -182,7 +182,7 @@ impl State {
         state
     }
 
-    /// From here on, up to this many faults may happen, and each of these commands as often as it is listed.
+    /// Allows up to `faults` faults from here on, and each of these commands as often as it is listed.
     fn with(mut self, faults: u8, commands: &[Command]) -> State {
         self.faults = faults;
         commands.iter().for_each(|command| self.commands[slot(*command)] += 1);
@@ -255,7 +255,7 @@ impl State {
         self.send_acking(CLIENT, c, Ack { handshake: true, confirms: None });
     }
 
-    /// RFC 4340 section 8.5.
+    /// Handles a packet by the steps of RFC 4340 section 8.5.
     fn receive(&mut self, packet: &Packet) {
         let (end, c) = (1 - packet.from, packet.conn);
         let state = self.conns[c][end].state;
@@ -290,7 +290,7 @@ impl State {
         let ack = packet.ack.is_none_or(|ack| (least..=half.gss).contains(&ack));
         let same = packet.kind == Request || packet.inc == half.inc;
         if !(seq && ack && same) {
-            // A Request that a later one has overtaken; see docs/rfc4340.md.
+            // A Request that was overtaken by a later one; see docs/rfc4340.md.
             let overtaken = packet.kind == Request && state == Conn::Respond;
             if !matches!(packet.kind, Sync | SyncAck) && !overtaken {
                 let (ack, inc) = match packet.kind {
@@ -310,7 +310,7 @@ impl State {
         if packet.kind != Sync {
             half.gar = half.gar.max(packet.ack.unwrap_or(0));
         }
-        // Step 7: no Data reaches RESPOND from this client, which sends none before OPEN.
+        // Step 7: no Data arrives in RESPOND from this client, because it sends none before OPEN.
         match packet.kind {
             Reset(code) => return self.on_reset(end, c, code),
             Request if state == Conn::Respond => return self.send_acking(SERVER, c, Response),
@@ -334,7 +334,7 @@ impl State {
                 half.state = Conn::Open;
                 self.opened(end, c, ends);
                 confirm = !ends;
-                // A client that joins again has probably lost the earlier subflow, so the server asks it.
+                // A client that joins again has probably lost the earlier subflow, so the server probes that one.
                 for old in (1..CONNS).filter(|old| *old != c) {
                     if self.is_open(end, old) {
                         self.send_acking(end, old, Sync);
@@ -376,7 +376,7 @@ impl State {
         if c > 0 {
             match self.sessions[SERVER] {
                 Session::Open => {}
-                // RFC 9897 section 3.2.11: ignored while closing.
+                // RFC 9897 section 3.2.11: joins are ignored while closing.
                 Session::Closing => return,
                 _ => return self.refuse(packet, Code::Refused),
             }
@@ -466,7 +466,7 @@ impl State {
         }
     }
 
-    /// The session closes, by this end's decision or the peer's (RFC 9897 section 3.2.11).
+    /// The session begins to close, by this end's decision or the peer's (RFC 9897 section 3.2.11).
     fn begin_closing(&mut self, end: usize, ours: bool) {
         self.sessions[end] = Session::Closing;
         self.pending[end] = Default::default();
@@ -478,7 +478,7 @@ impl State {
         }
     }
 
-    /// The subflow for a new transmission.
+    /// The subflow that carries a new transmission of the option.
     fn carrier(&self, end: usize, pending: &Pending) -> Option<usize> {
         let open = |c: &usize| self.conns[*c][end].state == Conn::Open;
         match pending.told {
@@ -551,7 +551,7 @@ impl State {
         }
     }
 
-    /// RFC 9897 section 3.2.9: the ID is free once its removal is confirmed.
+    /// RFC 9897 section 3.2.9: the ID is free once the removal is confirmed.
     fn release(&mut self, told: Told) {
         if let Told::Remove(id) = told {
             self.given[usize::from(id) - 1] = false;
@@ -623,7 +623,7 @@ impl State {
         }
     }
 
-    /// A retransmission timer, or the timer that gives up.
+    /// A retransmission timer fires, or the timer that gives up.
     fn timer(&mut self, end: usize, c: usize, give_up: bool) {
         let half = self.conns[c][end];
         match (half.state, give_up) {
@@ -634,7 +634,7 @@ impl State {
                 self.send_acking(end, c, Reset(Code::Aborted));
                 self.gone(end, c, Conn::Closed);
             }
-            // A session that waited long enough for the peer to close all subflows.
+            // The session has waited long enough for the peer to close all subflows.
             (Conn::Open, true) if self.sessions[end] == Session::Closing => {
                 self.end_all(end, Code::Closed);
                 self.sessions[end] = Session::Closed;

@@ -1,9 +1,10 @@
-//! States that differ only in their numbers are one state.
+//! States that differ only in their numbers count as one state.
 
 use super::*;
 
 impl State {
-    /// Renames the numbers: their order stays, and whether sequence numbers are adjacent.
+    /// The same state with renamed numbers. Their order stays the same, and so does whether sequence numbers are
+    /// adjacent.
     pub(super) fn normal(&self) -> State {
         let mut state = self.clone();
         for half in state.conns.iter_mut().flatten() {
@@ -68,8 +69,8 @@ impl State {
 /// Visits numbers, one by one.
 type Visit<'a> = &'a mut dyn FnMut(&mut u16);
 
-/// Replaces the visited numbers by the smallest values in the same order. Zero stays zero, and adjacent
-/// numbers stay adjacent if that matters.
+/// Replaces the visited numbers by the smallest values in the same order. Zero stays zero. If `adjacent`, adjacent
+/// numbers stay adjacent.
 fn rename(numbers: &mut dyn FnMut(Visit<'_>), adjacent: bool) {
     let (mut used, mut len) = ([(0, 0); 64], 0);
     numbers(&mut |n| (used[len], len) = ((*n, 0), len + 1));

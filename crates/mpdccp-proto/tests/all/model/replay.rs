@@ -1,5 +1,5 @@
-//! Replays traces of the model against the code. Each end has its own clock: only a timer of the trace
-//! advances it. After each step the packets sent and the state of both ends equal the model's.
+//! Replays traces of the model against the code. Each end has its own clock, which only a timer of the trace advances.
+//! After each step, the packets sent and the state of both ends must equal the model's.
 
 use super::check::{Graph, bounds};
 use super::*;
@@ -13,7 +13,7 @@ use mpdccp_units::{Duration, Time};
 use std::collections::{BTreeMap, HashSet};
 use std::net::SocketAddr;
 
-/// Why a replay ends before its trace.
+/// Why a replay stops before the end of its trace.
 enum Stop {
     /// The code does something that the model leaves out.
     LeftOut(&'static str),
@@ -23,7 +23,7 @@ use Stop::{Differs, LeftOut};
 
 const CONGESTION: &str = "congestion control delays an option, or chooses another path for it";
 
-/// Timers that may fire before the one that the trace asks for.
+/// Maximum number of timers that may fire before the one that the trace names.
 const PATIENCE: usize = 200;
 
 /// A packet that an end sent.
@@ -48,7 +48,7 @@ struct Replay {
     lost: bool,
 }
 
-/// Route of a packet to this end; subflow 0 goes to the server's first address.
+/// Route of a packet to this end. Subflow 0 goes to the server's first address.
 fn route(to: usize, conn: usize) -> Route {
     let there = client_route(conn.min(1)).remote;
     match to {
@@ -57,7 +57,7 @@ fn route(to: usize, conn: usize) -> Route {
     }
 }
 
-/// The model does not contain further fields of an Ack without confirmation.
+/// Of an Ack without confirmation, the model does not contain further fields.
 fn same(a: &Kind, b: &Kind) -> bool {
     match (a, b) {
         (Ack { confirms: a, .. }, Ack { confirms: b, .. }) => a == b,
@@ -94,7 +94,7 @@ impl Replay {
     /// The packets that an end sends now.
     fn drain(&mut self, end: usize) -> Result<Vec<Sent>, Stop> {
         let mut out: Vec<(Route, Ecn, Vec<u8>)> = Vec::new();
-        // A second turn sends what the events of the first caused.
+        // The second round sends what the events of the first one caused.
         for _ in 0..2 {
             self.ends[end].poll_transmit(self.now[end], &mut out);
             while self.ends[end].poll_deliver().is_some() {}
@@ -170,7 +170,8 @@ impl Replay {
         Some((told, mp_seq.diff(first) as u16 + 1))
     }
 
-    /// The model has reached this state. The packets that the ends just sent correspond to the model's new packets.
+    /// The model has reached the state `next`. Matches the packets that the ends just sent with the model's new
+    /// packets.
     fn follow(&mut self, next: State, sent: Vec<(usize, Vec<Sent>)>) -> Result<(), Stop> {
         let mut new = next.net.clone();
         for (packet, _) in &self.flying {
@@ -189,7 +190,7 @@ impl Replay {
                 let at = new.iter().position(|p| (p.from, p.conn) == (end, sent.conn));
                 match at.filter(|at| same(&new[*at].kind, &sent.kind)) {
                     Some(at) => self.flying.push((new.remove(at), sent.bytes)),
-                    // Feedback of congestion control.
+                    // An Ack with feedback for congestion control, which the model leaves out.
                     None if bare(&sent.kind) => {}
                     // The client joins its first path, or a lost one, again.
                     None if sent.kind == Request && self.lost => {
@@ -206,14 +207,14 @@ impl Replay {
             }
         }
         match new.is_empty() {
-            _ if self.model.is_mixed() => Err(LeftOut("two incarnations of a connection")),
+            _ if self.model.is_mixed() => Err(LeftOut("a connection has two incarnations")),
             true => Ok(()),
             false if new.iter().all(|p| matches!(p.kind, Data(..))) => Err(LeftOut(CONGESTION)),
-            false => Err(Differs(format!("not sent: {new:?}"))),
+            false => Err(Differs(format!("the code did not send {new:?}"))),
         }
     }
 
-    /// The option waits for its first transmission or for a retransmission.
+    /// Whether the option waits for its first transmission or for a retransmission.
     fn waits(&self, end: usize, kind: &Kind) -> bool {
         let waits = |told: &Told| self.model.pending[end].iter().flatten().any(|p| p.told == *told);
         matches!(kind, Data(told, _) if waits(told))
@@ -258,7 +259,7 @@ impl Replay {
                     Conn::Open => Some(PathState::Up),
                     Conn::Closing => Some(PathState::Down),
                 };
-                // The model has no states of paths.
+                // The model does not contain states of paths.
                 let state = halves.get(&c).map(|p| p.state);
                 let state = state.map(|s| if s == PathState::Suspect { PathState::Up } else { s });
                 if state != wanted {
@@ -283,7 +284,7 @@ impl Replay {
         Ok(())
     }
 
-    /// The packet of the trace in the replay's network; a probe in between has shifted the numbers.
+    /// The packet of the trace in the replay's network. A probe between them has shifted the numbers.
     fn find(&self, packet: &Packet) -> Option<Packet> {
         let exact = self.flying.iter().find(|(p, _)| p == packet);
         let like = |p: &Packet| (p.conn, p.from, p.kind) == (packet.conn, packet.from, packet.kind);
@@ -298,11 +299,11 @@ impl Replay {
     fn deliver(&mut self, packet: &Packet) -> Result<(), Stop> {
         let bytes = self.take(packet);
         let end = 1 - packet.from;
-        // The feature near-wrap: 0 follows the numbers of a connection, and its window contains it.
+        // With the feature near-wrap, 0 follows the numbers of a connection, so its window contains 0.
         let unchecked =
             matches!(self.model.conns[packet.conn][end].state, Conn::Closed | Conn::TimeWait | Conn::Request);
         if packet.seq == 0 && !unchecked && Seq::initial(0) != Seq::new(0) {
-            return Err(LeftOut("a valid number 0"));
+            return Err(LeftOut("the number 0 is valid"));
         }
         self.now[end] += Duration::from_millis(1);
         let len = bytes.len() as u32 + 28;
@@ -312,7 +313,7 @@ impl Replay {
         self.compare()
     }
 
-    /// The session of an end that is neither half open nor over.
+    /// The session of an end that is neither half open nor ended.
     fn session(&self, end: usize) -> SessionId {
         let live = |id: &SessionId| {
             let state = self.ends[end].status(self.now[end], *id).map(|s| s.state);
@@ -362,7 +363,7 @@ impl Replay {
         self.compare()
     }
 
-    /// The model's action that sends this packet when a timer fires.
+    /// The model's action that corresponds to this packet when a timer sends it.
     fn cause(&self, end: usize, sent: &Sent) -> Action {
         match sent.kind {
             Sync => Action::Probe(end, sent.conn),
@@ -372,7 +373,7 @@ impl Replay {
         }
     }
 
-    /// Advances the clock of an end until the timer of the trace fires. Others may fire before.
+    /// Advances the clock of an end until the timer of the trace fires. Other timers may fire before it.
     fn timer(&mut self, end: usize, wanted: &Action) -> Result<(), Stop> {
         for _ in 0..PATIENCE {
             let Some((at, _)) = self.ends[end].poll_timeout() else { return Err(LeftOut("no timer")) };
@@ -429,13 +430,13 @@ impl Replay {
                 return Ok(());
             }
         }
-        Err(LeftOut("a timer that is far away"))
+        Err(LeftOut("the timer is too far in the future"))
     }
 
     fn step(&mut self, action: &Action) -> Result<(), Stop> {
         let packet = match action {
             Action::Deliver(p) | Action::Lose(p) | Action::Duplicate(p) => {
-                Some(self.find(p).ok_or(LeftOut("another order of timers"))?)
+                Some(self.find(p).ok_or(LeftOut("the timers fire in another order"))?)
             }
             _ => None,
         };
@@ -454,12 +455,12 @@ impl Replay {
             (Action::Timer(end, ..) | Action::Repeat(end, ..) | Action::Probe(end, _), _) => {
                 self.timer(*end, action)
             }
-            _ => Err(LeftOut("another order of timers")),
+            _ => Err(LeftOut("the timers fire in another order")),
         }
     }
 }
 
-/// The states of both ends without their numbers, and the kind of the last action.
+/// The states of both ends without their numbers, and the kind of the last action. Traces of one class count as equal.
 fn class(state: &State, last: &Action) -> impl std::hash::Hash + Eq + use<> {
     let halves = state.conns.map(|c| c.map(|half| half.state));
     let pending = state.pending.map(|p| p.map(|p| p.map(|p| p.told)));
@@ -487,7 +488,7 @@ fn the_code_does_as_the_model() {
         for (before, last) in ends {
             let mut trace = graph.trace(before);
             trace.push(last);
-            let Ok(mut replay) = Replay::new() else { panic!("the first Request") };
+            let Ok(mut replay) = Replay::new() else { panic!("the client sends no Request") };
             let mut done = Vec::new();
             let result = prefix.iter().chain(&trace).try_for_each(|action| {
                 steps += 1;
@@ -505,10 +506,10 @@ fn the_code_does_as_the_model() {
             }
         }
     }
-    println!("{} traces, {whole} to their end, {steps} steps; left out: {left_out:?}", classes.len());
+    println!("{} traces, {whole} replayed to the end, {steps} steps; left out: {left_out:?}", classes.len());
     for (why, (n, trace)) in differ.iter().take(10) {
         println!("=== {n} x {why}\n{trace}");
     }
     assert!(differ.is_empty(), "{} differences", differ.len());
-    assert!(whole * 10 > classes.len() * 9, "{whole} traces to their end");
+    assert!(whole * 10 > classes.len() * 9, "only {whole} traces were replayed to the end");
 }
