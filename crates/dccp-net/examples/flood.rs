@@ -1,7 +1,7 @@
-//! Floods a tunnel's server from spoofed addresses with handshakes that the server must process to reject:
-//! `flood SERVER:PORT PUBLIC_KEY RATE SECONDS FIRST_SOURCE SOURCES`. For tools/bench/flood, which makes the
-//! namespaces; the sources must be addresses that the kernel accepts as local. With `requests` instead of a
-//! key it sends DCCP-Requests of `mpdccp perf`, with `refused` Requests for an unknown Service Code.
+//! Floods a tunnel's server with handshakes from spoofed addresses, which the server must process before it can reject
+//! them: `flood SERVER:PORT PUBLIC_KEY RATE SECONDS FIRST_SOURCE SOURCES`. With `requests` instead of a key, it sends
+//! DCCP-Requests of `mpdccp perf`; with `refused`, it sends Requests for an unknown Service Code. tools/bench/flood
+//! runs this program and creates its namespaces. The kernel must accept the sources as local addresses.
 
 use dccp_net::{Bind, Burst, Clock, Encapsulation as _, UdpEncapsulation};
 use dccp_proto::Ecn;
@@ -10,7 +10,7 @@ use dccp_wire::{Header, PacketType, Seq};
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::time::{Duration, Instant};
 
-/// Number of different handshakes; making one costs as much as answering it.
+/// Number of different handshakes. Creating a handshake costs as much as answering one.
 const DIFFERENT: usize = 512;
 
 type Error = Box<dyn std::error::Error>;
@@ -50,7 +50,7 @@ fn main() -> Result<(), Error> {
                 segment: bytes.len(),
                 bytes,
             };
-            // Datagrams that do not fit are not sent, and the result shows it.
+            // Ignore the error: a datagram that does not fit into the buffer is dropped, and the result shows it.
             let _ = socket.send(&burst);
             sent += 1;
         }

@@ -1,5 +1,5 @@
-//! The least work of a user-space tunnel: IP packets of a TUN device in UDP datagrams and back, with the
-//! kernel's offloads both ways. The baseline without encryption in tools/bench/all.
+//! The minimum work of a user-space tunnel: it carries the IP packets of a TUN device in UDP datagrams, with the
+//! kernel's offloads in both directions. tools/bench/all uses it as the baseline without encryption.
 //!
 //!   forwarder INTERFACE ADDRESS/PREFIX LOCAL:PORT REMOTE:PORT
 
@@ -11,19 +11,19 @@ use std::net::SocketAddr;
 
 type Error = Box<dyn std::error::Error>;
 
-/// An Ethernet MTU minus IPv4 and UDP headers.
+/// The MTU of Ethernet minus IPv4 and UDP headers.
 const MTU: u16 = 1472;
 /// Limits of one send, in segments and in bytes.
 const SEGMENTS: usize = 64;
 const BYTES: usize = 65_507;
-/// Bursts read before the socket is served.
+/// Number of bursts to read before the socket is read.
 const TURN: usize = 4;
 
-/// Sends packets; consecutive packets of equal size leave in one call.
+/// Sends packets. Consecutive packets of equal size are sent in one system call.
 struct Sender {
     remote: SocketAddr,
     run: Vec<u8>,
-    /// Size of its packets, and whether a shorter one ended the run.
+    /// Size of the packets of the run, and whether a shorter packet has ended the run.
     segment: usize,
     ended: bool,
 }
@@ -50,7 +50,7 @@ impl Sender {
         let sent = udp.send(&Burst { local: None, remote, dscp: 0, ecn: Ecn::NotEct, segment, bytes });
         self.run.clear();
         match sent {
-            // Drop, as a full queue does.
+            // Drop the packets, as a full queue would.
             Err(SendError::BufferFull) => Ok(()),
             sent => sent,
         }

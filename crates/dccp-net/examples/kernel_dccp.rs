@@ -1,11 +1,10 @@
-//! The Linux kernel's DCCP, for the interoperability checks of `tools/linux-peer`. Runs inside a guest whose
-//! kernel still has it.
+//! Uses the Linux kernel's DCCP for the interoperability checks of `tools/linux-peer`. It runs in a guest whose kernel
+//! still supports DCCP.
 //!
-//! `kernel_dccp (send|receive) (listen|connect) ADDRESS [ccid=2] [count=1000] [size=1000] [seconds=0]
-//! [service=perf] [send_coverage=0] [receive_coverage=0] [abort=0]` makes one connection. It sends `count`
-//! datagrams of `size` bytes, or sends for `seconds` seconds; with `abort=1` it ends with a Reset. Prints one
-//! line. `kernel_dccp echo listen ADDRESS service=echo` is the service of docs/conformance.md, until it is
-//! killed.
+//! `kernel_dccp (send|receive) (listen|connect) ADDRESS [ccid=2] [count=1000] [size=1000] [seconds=0] [service=perf]
+//! [send_coverage=0] [receive_coverage=0] [abort=0]` opens one connection. It sends `count` datagrams of `size` bytes,
+//! or sends for `seconds` seconds. With `abort=1` it ends the connection with a Reset. It prints one line. `kernel_dccp
+//! echo listen ADDRESS service=echo` runs the service of docs/conformance.md until it is killed.
 
 use socket2::{Domain, Protocol, SockAddr, Socket, Type};
 use std::collections::BTreeMap;
@@ -14,8 +13,8 @@ use std::net::SocketAddr;
 use std::time::{Duration, Instant};
 use std::{env, thread};
 
-/// Time for the queue to drain before closing: the kernel's close drops queued data while its window is
-/// closed.
+/// Time for the queue to drain before the connection is closed. The kernel's close drops data that waits for the
+/// window.
 const DRAIN: Duration = Duration::from_millis(700);
 
 struct Task {
@@ -71,7 +70,7 @@ impl Task {
             message[..4].copy_from_slice(&sent.to_be_bytes());
             match socket.write(&message) {
                 Ok(_) => sent += 1,
-                // Even a blocking socket returns this error for a full queue.
+                // Even a blocking socket returns this error if its queue is full.
                 Err(e) if e.kind() == ErrorKind::WouldBlock => thread::sleep(Duration::from_millis(1)),
                 Err(e) => return Ok(format!("sent {sent} datagrams, then {e}")),
             }
@@ -117,18 +116,18 @@ impl Task {
     }
 }
 
-/// Echoes datagrams, and obeys the words `close` and `abort`.
+/// Echoes datagrams, and executes the commands `close` and `abort`.
 fn echo(mut socket: Socket) {
     let mut buffer = [0; 2048];
     while let Ok(length @ 1..) = socket.read(&mut buffer) {
         match &buffer[..length] {
             b"close" => return,
-            // Closing with unread data sends a Reset.
+            // Closing a connection with unread data sends a Reset.
             b"abort" => {
                 let _ = socket.set_linger(Some(Duration::ZERO));
                 return;
             }
-            // Even a blocking socket returns this error for a full queue.
+            // Even a blocking socket returns this error if its queue is full.
             datagram => loop {
                 match socket.write(datagram) {
                     Ok(_) => break,

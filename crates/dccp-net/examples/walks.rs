@@ -1,10 +1,10 @@
-//! Both walks of ARCHITECTURE.md without system calls, in virtual time, for tools that count instructions,
+//! Runs both walks of ARCHITECTURE.md in virtual time without system calls, for tools that count instructions,
 //! allocations and bytes.
 //!
-//! `walks CCID PACKETS` sends packets of 1,400 bytes over one encrypted path. Each packet goes through
-//! `down`, `up` and its share of `back` (acknowledgements, at both ends), which callgrind counts by name
-//! (tools/bench/counts); prints the allocations in each. `walks idle SESSIONS` opens sessions of two paths
-//! between two endpoints and prints the cost of one.
+//! `walks CCID PACKETS` sends packets of 1,400 bytes over one encrypted path. Each packet goes through the functions
+//! `down`, `up` and `back` (acknowledgements, at both ends). callgrind counts them by name (tools/bench/counts), and
+//! this program prints the allocations in each. `walks idle SESSIONS` opens sessions with two paths between two
+//! endpoints and prints the cost per session.
 
 use dccp_proto::{Ecn, Ports, Route, Sink};
 use dccp_secure::{
@@ -26,24 +26,24 @@ use std::time::Instant;
 static ALLOCATIONS: &StatsAlloc<System> = &INSTRUMENTED_SYSTEM;
 
 const PORT: u16 = 6511;
-/// One-way delay, and the sending interval.
+/// One-way delay, and the interval between bursts.
 const DELAY: Duration = Duration::from_millis(5);
 const TICK: Duration = Duration::from_millis(1);
-/// Packets in each tick: 224 Mbit/s.
+/// Number of packets sent per tick, 224 Mbit/s in total.
 const BURST: u64 = 20;
 const SIZE: usize = 1400;
 
 /// Maximum number of bytes of a run.
 const RUN: usize = 65_000;
 
-/// Packets of one size to one destination, as one system call sends them; the last may be shorter.
+/// Packets of equal size for one destination, which one system call would send. The last may be shorter.
 struct Run {
     route: Route,
     segment: usize,
     bytes: Range<usize>,
 }
 
-/// Packets of an endpoint, each with room for a record around it, as in `dccp_net::Batch`.
+/// Packets of an endpoint. Each has room for a record around it, as in `dccp_net::Batch`.
 #[derive(Default)]
 struct Outgoing {
     runs: Vec<Run>,
@@ -75,7 +75,7 @@ impl Sink for Outgoing {
     }
 }
 
-/// Received records, and the size of each; the last may be shorter.
+/// Received records, and their size. The last may be shorter.
 type Records = (Vec<u8>, usize);
 
 fn remote(end: u8) -> SocketAddr {
@@ -145,7 +145,7 @@ impl End {
         End { endpoint, channels, channel: None, number, out: Outgoing::default() }
     }
 
-    /// Seals all packets that leave now.
+    /// Encrypts all packets that are sent now.
     fn transmit(&mut self, now: Time) {
         self.endpoint.poll_transmit(now, &mut self.out);
         let Some(channel) = self.channel else { return self.out.runs.clear() };
@@ -155,7 +155,7 @@ impl End {
         });
     }
 
-    /// Moves sealed packets to the wire, in place of system calls.
+    /// Moves encrypted packets to the simulated wire; a real program would make system calls here.
     fn send(&mut self, wire: &mut VecDeque<Records>) {
         for run in self.out.runs.drain(..) {
             wire.push_back((self.out.bytes[run.bytes].to_vec(), run.segment));
@@ -189,7 +189,7 @@ type Wire = VecDeque<(Time, VecDeque<Records>)>;
 fn down(client: &mut End, now: Time, session: SessionId, packet: &[u8]) {
     for _ in 0..BURST {
         let info = PktInfo::of_ip(packet, client.endpoint.flow_key());
-        // Use a block of the endpoint, as the TUN device's reader does.
+        // The reader of a TUN device also uses blocks of the endpoint.
         let mut block = client.endpoint.take_block();
         block.clear();
         block.extend_from_slice(packet);
@@ -223,14 +223,14 @@ fn data(ccid: u8, packets: u64) {
     let to = Address { socket: 0, local: None, remote: remote(2) };
     client.channel = client.channels.open(now, 0, to);
     let session = client.endpoint.connect(now, config(ccid), path(0));
-    // An IPv4 header of a UDP packet.
+    // The packet starts with the IPv4 header of a UDP packet.
     let mut packet = vec![7; SIZE];
     packet[..12].copy_from_slice(&[0x45, 0, (SIZE >> 8) as u8, SIZE as u8, 0, 0, 0, 0, 64, 17, 0, 0]);
     let (mut forth, mut aback) = (Wire::new(), Wire::new());
     let due = |wire: &mut Wire, now: Time| {
         wire.pop_front_if(|(at, _)| *at <= now).map(|(_, records)| records).unwrap_or_default()
     };
-    // One second for opening and for learning the rate.
+    // The first second is for opening the session and learning the rate.
     let (mut arrived, mut spent) = (0, [0; 3]);
     let mut count = |which: usize, region: Region<'_, System>| spent[which] += region.change().allocations;
     for tick in 0..1_000 + packets / BURST {
@@ -281,7 +281,7 @@ fn idle(sessions: u32) {
     let since = Instant::now();
     let mut now = Time::from_millis(1_000);
     let (mut out, mut up, mut opened, mut packets) = (Outgoing::default(), 0, 0, 0u64);
-    // Open a few at a time, as suits a listener without cookies.
+    // Open a few sessions at a time: a listener without cookies accepts only a few pending ones.
     for tick in 0u32.. {
         now += TICK;
         while opened < sessions && opened < (tick + 1) * 40 {

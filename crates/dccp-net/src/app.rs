@@ -1,4 +1,4 @@
-//! The loop's application, the resources that it uses, and its handle for other threads.
+//! The application of the loop, the resources that it uses, and the handle for other threads.
 
 use crate::channels::ChannelEvent;
 use crate::net::{LinuxSocket, Net};
@@ -14,14 +14,14 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::{fmt, io};
 
-/// Resources for an application of the loop (tunnel, traffic generator): the endpoint, its sockets, the
-/// clock.
+/// The resources of an application of the loop, such as a tunnel or a traffic generator: the endpoint, its sockets and
+/// the clock.
 pub struct Core {
     /// All sessions.
     pub endpoint: Endpoint,
     /// Sockets.
     pub net: Net,
-    /// The clock of all time arguments.
+    /// The clock on which all time arguments are based.
     pub clock: Clock,
     pub(crate) poller: Poller,
     pub(crate) alarm: Alarm,
@@ -32,7 +32,7 @@ impl Core {
     /// Adds a socket; its number goes into [`dccp_proto::Route::socket`].
     ///
     /// # Errors
-    /// The system's error.
+    /// The error of the system.
     pub fn add_socket<C>(&mut self, encapsulation: C) -> io::Result<u32>
     where
         C: crate::Encapsulation + rustix::fd::AsFd + 'static,
@@ -41,15 +41,15 @@ impl Core {
         self.net.add(&self.poller, encapsulation)
     }
 
-    /// A random port of the ephemeral range (RFC 6335 section 6).
+    /// A random port from the ephemeral range (RFC 6335 section 6).
     pub fn ephemeral_port(&self) -> u16 {
-        // If randomness is not available, a fixed port is better than an error.
+        // Without randomness, a fixed port is better than an error.
         let seed = crate::random_seed().unwrap_or_default();
         49_152 | u16::from_be_bytes([seed[0], seed[1]])
     }
 
-    /// Makes this driver one of several shards of a server, each with its own sessions. `all` lists the
-    /// shards by number, including this one. Packets that belong to another shard are handed over; see
+    /// Makes this driver one of several shards of a server. Each shard has its own sessions. `all` lists the handles of
+    /// all shards by number, including this one. Packets that belong to another shard are handed over; see
     /// `Channels::share`.
     pub fn share<A: App + 'static>(&mut self, all: &[Handle<A>]) {
         let post = |handle: &Handle<A>| -> Post {
@@ -65,31 +65,31 @@ impl Core {
         self.net.take(now, mail, &mut self.endpoint);
     }
 
-    /// Encrypts and sends on another thread whenever there is a backlog; captures prevent it. The thread
-    /// starts with the first backlog, and so with the privileges of the running loop.
+    /// If there is a backlog, encrypts and sends on another thread, except while a capture is active. The thread starts
+    /// with the first backlog and therefore has the privileges of the running loop.
     pub fn send_on_thread(&mut self) {
         self.net.alarm = Some(self.alarm.clone());
     }
 
-    /// Connects further workers to the loop, which ends if one of them panics.
+    /// Connects further workers to the loop. The loop ends if one of them panics.
     pub fn alarm(&self) -> Alarm {
         self.alarm.clone()
     }
 
-    /// Ends the loop once this turn's packets have left.
+    /// Ends the loop after this turn's packets have been sent.
     pub fn stop(&mut self) {
         self.running = false;
     }
 }
 
-/// The application on top of the loop. All methods are called on the thread of
-/// [`Driver::run`](crate::Driver::run).
+/// The application that the loop runs. The loop calls all methods on the thread of [`Driver::run`](crate::Driver::run).
 pub trait App {
-    /// Descriptors to wait on, read once at the start; they must stay open until the loop ends.
+    /// Descriptors that the loop waits for. The loop reads this list once at the start. The descriptors must stay open
+    /// until the loop ends.
     fn fds(&self) -> Vec<BorrowedFd<'_>>;
 
-    /// Descriptor `index` of [`fds`](Self::fds) is readable. Read a bounded number of packets; if more are
-    /// left, the loop calls again.
+    /// Descriptor `index` of [`fds`](Self::fds) is readable. Read a limited number of packets: if more are available,
+    /// the loop calls again.
     fn on_readable(&mut self, core: &mut Core, now: Time, index: u32);
 
     /// A datagram arrived.
@@ -103,7 +103,7 @@ pub trait App {
     /// An event of a session.
     fn on_event(&mut self, core: &mut Core, now: Time, session: SessionId, event: SessionEvent);
 
-    /// Sending on a link stopped working, or works again; the endpoint already knows.
+    /// Sending on a link has stopped working, or works again. The endpoint has already been told.
     fn on_link(&mut self, core: &mut Core, change: &LinkChange) {
         let _ = (core, change);
     }
@@ -113,14 +113,14 @@ pub trait App {
         let _ = (core, event);
     }
 
-    /// For sources that refill the sessions' queues. Returns true if it queued data; the loop calls it again
-    /// once that data was sent.
+    /// Refills the queues of sessions. Returns true if it has queued data. After that data has been sent, the loop
+    /// calls again.
     fn fill(&mut self, core: &mut Core, now: Time) -> bool {
         let _ = (core, now);
         false
     }
 
-    /// When to call [`on_timeout`](Self::on_timeout).
+    /// When to call [`on_timeout`](Self::on_timeout) next.
     fn next_timeout(&self) -> Option<Time>;
 
     /// The deadline of [`next_timeout`](Self::next_timeout) has passed.
@@ -130,14 +130,14 @@ pub trait App {
 /// A closure to run on the data thread.
 pub(crate) type Job<A> = Box<dyn FnOnce(&mut Core, &mut A) + Send>;
 
-/// Maximum number of pending jobs of [`Handle::offer`].
+/// Maximum number of pending jobs from [`Handle::offer`].
 const MOST_WAITING: usize = 64;
 
-/// Gives other threads access to a running [`crate::Driver`]: closures run between two turns of its loop.
+/// Gives other threads access to a running [`crate::Driver`]. Closures run between two turns of its loop.
 pub struct Handle<A> {
     jobs: Sender<Job<A>>,
     wake: Arc<OwnedFd>,
-    /// The loop was woken and has not read the jobs yet, so further jobs need not wake it again.
+    /// The loop has been woken and has not read the jobs yet. So further jobs need not wake it.
     pub(crate) woken: Arc<AtomicBool>,
     /// Offered jobs that have not run yet.
     waiting: Arc<AtomicUsize>,
@@ -166,18 +166,18 @@ pub(crate) fn handle<A>(wake: Arc<OwnedFd>) -> (Handle<A>, Receiver<Job<A>>) {
 }
 
 impl<A> Handle<A> {
-    /// Runs `job` on the data thread, soon; false if the driver has ended.
+    /// Runs `job` on the data thread soon. Returns false if the driver has ended.
     pub fn run(&self, job: impl FnOnce(&mut Core, &mut A) + Send + 'static) -> bool {
         let sent = self.jobs.send(Box::new(job)).is_ok();
         if !self.woken.swap(true, Ordering::SeqCst) {
-            // This fails only if the counter is at its limit, when the loop is awake already.
+            // Ignore the error: it occurs only if the counter is at its limit, and then the loop is already awake.
             let _ = rustix::io::write(&self.wake, &1u64.to_ne_bytes());
         }
         sent
     }
 
-    /// Like [`run`](Self::run), but drops the job if too many offered jobs are pending. For jobs that may
-    /// arrive faster than they run.
+    /// Like [`run`](Self::run), but drops the job if too many offered jobs are pending. For jobs that may arrive faster
+    /// than they are executed.
     pub fn offer(&self, job: impl FnOnce(&mut Core, &mut A) + Send + 'static) -> bool {
         if self.waiting.fetch_add(1, Ordering::Relaxed) >= MOST_WAITING {
             self.waiting.fetch_sub(1, Ordering::Relaxed);
@@ -197,7 +197,7 @@ impl<A> Handle<A> {
     ) -> Option<R> {
         let (answer, receiver) = channel();
         self.run(move |core, app| {
-            // The caller may have stopped waiting.
+            // Ignore the error: the caller may have stopped waiting.
             let _ = answer.send(job(core, app));
         });
         receiver.recv().ok()

@@ -5,20 +5,20 @@ use crate::secure::{HEADER, TAG};
 use dccp_proto::{Ecn, Route, Sink};
 use std::net::{IpAddr, SocketAddr};
 
-/// Maximum number of packets in one run (the kernel's UDP_MAX_SEGMENTS) and maximum bytes.
+/// Maximum number of packets of a run (UDP_MAX_SEGMENTS of the kernel), and maximum number of bytes.
 const MAX_SEGMENTS: usize = 64;
 const MAX_BYTES: usize = 65_000;
 
-/// Equal-sized packets for one route with one ECN field; the last may be shorter.
+/// Packets of equal size for one route with one ECN field. The last may be shorter.
 #[derive(Debug)]
 pub struct Run {
     route: Route,
     ecn: Ecn,
     segment: usize,
-    /// A shorter packet has ended the run.
+    /// Whether a shorter packet has ended the run.
     closed: bool,
-    /// The first `used` bytes are in use. The buffer does not shrink between turns, which avoids clearing
-    /// bytes that are overwritten anyway.
+    /// The first `used` bytes are in use. The buffer does not shrink between turns, so that bytes need not be cleared
+    /// before they are overwritten.
     bytes: Vec<u8>,
     used: usize,
 }
@@ -29,7 +29,7 @@ impl Run {
         &self.route
     }
 
-    /// ECN field of all its packets.
+    /// ECN field of all packets.
     pub(crate) fn ecn(&self) -> Ecn {
         self.ecn
     }
@@ -51,8 +51,8 @@ impl Run {
         Burst { local, remote, dscp: part.mark.dscp, ecn: part.mark.ecn, segment: self.segment, bytes }
     }
 
-    /// Splits the run into parts of consecutive packets with one mark; a single part unless `marking`
-    /// differs. Call it before sealing.
+    /// Splits the run into parts of consecutive packets with the same mark. Without `marking` there is only one part.
+    /// Call this before the records are sealed.
     pub(crate) fn parts(&self, marking: Option<&dyn Marking>, parts: &mut Vec<Part>) {
         parts.clear();
         let Some(marking) = marking else {
@@ -68,19 +68,19 @@ impl Run {
         }
     }
 
-    /// The packets, without a channel's header and tag.
+    /// The packets, without the channel's header and tag.
     pub(crate) fn packets(&self) -> impl Iterator<Item = &[u8]> {
         let (head, tail) = margins(&self.route);
         let inner = move |packet: &'_ [u8]| packet.len().saturating_sub(tail);
         self.bytes().chunks(self.segment.max(1)).map(move |packet| &packet[head..inner(packet)])
     }
 
-    /// The channel's records, not yet sealed, and the size of each but the last.
+    /// The channel's unsealed records, and the size of each except the last.
     pub(crate) fn records(&self) -> (&[u8], usize) {
         (self.bytes(), self.segment)
     }
 
-    /// The same, to be sealed in place.
+    /// Like [`records`](Self::records), for sealing in place.
     pub(crate) fn records_mut(&mut self) -> (&mut [u8], usize) {
         (&mut self.bytes[..self.used], self.segment)
     }
@@ -93,12 +93,12 @@ impl Run {
     }
 }
 
-/// Packets of one turn of the loop, gathered into runs. One system call sends a run. Order is kept within a
-/// route.
+/// The packets of one turn of the loop, collected in runs. One system call sends a run. Packets of a route stay in
+/// order.
 #[derive(Debug, Default)]
 pub struct Batch {
     runs: Vec<Run>,
-    /// Empty buffers for reuse.
+    /// Empty buffers that can be reused.
     spare: Vec<Vec<u8>>,
 }
 
@@ -108,17 +108,17 @@ impl Batch {
         std::mem::take(&mut self.runs)
     }
 
-    /// Keeps the memory of runs that were taken; of their list, if it is empty.
+    /// Returns the list of taken runs, and reuses its memory if it is empty.
     pub(crate) fn put_list(&mut self, runs: Vec<Run>) {
         self.runs = runs;
     }
 
-    /// Keeps the memory of a run that was taken.
+    /// Returns a taken run, and reuses its memory.
     pub(crate) fn put(&mut self, run: Run) {
         self.spare.push(run.bytes);
     }
 
-    /// Bytes of all runs.
+    /// Number of bytes in all runs.
     pub(crate) fn len(&self) -> usize {
         self.runs.iter().map(|run| run.used).sum()
     }
@@ -134,7 +134,7 @@ impl Batch {
     }
 }
 
-/// Room that a packet needs before and after it.
+/// Bytes that must be free before and after a packet.
 fn margins(route: &Route) -> (usize, usize) {
     if is_channel(route.socket) { (HEADER, TAG) } else { (0, 0) }
 }
@@ -144,7 +144,7 @@ impl Sink for Batch {
         let (head, tail) = margins(route);
         let packet = head..head + len;
         let len = len + head + tail;
-        // Only the newest run of a route may grow, or packets of a path would be reordered.
+        // Only the newest run of a route may grow. Otherwise packets of a path would be reordered.
         let newest = self.runs.iter().rposition(|run| run.route == *route);
         let at = match newest.filter(|&i| self.runs[i].takes(ecn, len)) {
             Some(i) => i,

@@ -4,14 +4,14 @@ use std::net::{IpAddr, SocketAddr, SocketAddrV6};
 /// The local address and interface of a socket.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Bind {
-    /// Address and, for UDP, port; unspecified and 0 let the system choose.
+    /// Address and, for UDP, port. If they are unspecified and 0, the system chooses.
     pub addr: SocketAddr,
-    /// Use this interface only (SO_BINDTODEVICE).
+    /// The only interface to use (SO_BINDTODEVICE).
     pub interface: Option<String>,
 }
 
 impl Bind {
-    /// For packets from a local address to `remote`. A link-local address gets the scope of `remote`.
+    /// The binding for packets from a local address to `remote`. A link-local address gets the scope of `remote`.
     pub fn toward(remote: SocketAddr, local: IpAddr, port: u16) -> Bind {
         let addr = match (local, remote) {
             (IpAddr::V6(ip), SocketAddr::V6(to)) if ip.is_unicast_link_local() => {
@@ -22,7 +22,7 @@ impl Bind {
         Bind { addr, interface: None }
     }
 
-    /// Whether both address and interface are left to the system.
+    /// Whether the system chooses both address and interface.
     pub(crate) fn is_wildcard(&self) -> bool {
         self.addr.ip().is_unspecified() && self.interface.is_none()
     }

@@ -1,4 +1,4 @@
-//! A TUN device that is read and written in bursts: the kernel passes several segments of a flow in one call.
+//! Reads and writes a TUN device in bursts. The kernel passes several segments of a flow in one call.
 
 use crate::Tun;
 use crate::gro::NEEDS_CHECKSUM;
@@ -11,41 +11,40 @@ use tun_rs::{
     IDEAL_BATCH_SIZE, VIRTIO_NET_HDR_GSO_UDP_L4, VIRTIO_NET_HDR_LEN, VirtioNetHdr, checksum, gso_split,
 };
 
-/// Largest IP packet, and so the largest super-packet.
+/// Size of the largest IP packet, and therefore of the largest super-packet.
 const LARGEST: usize = 65_535;
-/// Room for each packet of a burst if the MTU is at most this; with a larger MTU, each gets room for the
-/// largest packet.
+/// Room for each packet of a burst if the MTU is not larger. With a larger MTU, each packet gets room for the largest
+/// packet.
 const USUAL: usize = 2_048;
-/// Smaller packets are copied.
+/// Packets smaller than this are copied.
 const LEAST: usize = 1_024;
-/// Handing fewer packets over costs about as much as writing them.
+/// Handing over fewer packets than this costs about as much as writing them.
 const WORTH: usize = 8;
-/// Bursts that may wait for the thread.
+/// Maximum number of bursts that wait for the thread.
 const MOST_WAITING: usize = 16;
 
-/// If the device was made with `offload`: splits super-packets from the kernel (TSO, USO), completes
-/// their checksums, and joins packets for the kernel. Otherwise, and if the kernel has no offload, reads
-/// and writes
-/// one packet at a time.
+/// Exchanges bursts with a TUN device that was created with `offload`. Splits super-packets from the kernel (TSO, USO),
+/// completes their checksums, and joins packets for the kernel. Without `offload`, or if the kernel does not support
+/// it, reads and writes one packet at a time.
 pub struct Bursts {
     tun: Tun,
-    /// The super-packet as read, before it is split.
+    /// The super-packet that was read and is not split yet.
     whole: Box<[u8]>,
     packets: Vec<Vec<u8>>,
     sizes: Vec<usize>,
     /// Packets to be written.
     out: Vec<Vec<u8>>,
     writer: Arc<Mutex<Writer>>,
-    /// Set if a thread may write.
+    /// Set if a separate thread may write.
     alarm: Option<Alarm>,
-    /// The thread that writes, from the first backlog on.
+    /// The thread that writes. It starts with the first backlog.
     writing: Option<Worker<Load>>,
-    /// Empty lists of packets for reuse.
+    /// Empty lists of packets that can be reused.
     lists: Vec<Vec<Vec<u8>>>,
 }
 
 impl Bursts {
-    /// For a device whose packets have at most `mtu` bytes.
+    /// Bursts for a device whose packets have at most `mtu` bytes.
     pub fn new(tun: Tun, mtu: u16) -> Bursts {
         let room = if usize::from(mtu) <= USUAL { USUAL } else { LARGEST };
         let burst = if tun.offloads() { IDEAL_BATCH_SIZE } else { 1 };
@@ -67,18 +66,18 @@ impl Bursts {
         &self.tun
     }
 
-    /// Reads a burst; returns the number of its packets, for [`packet`](Self::packet). 0 if there is nothing
-    /// to read.
+    /// Reads a burst. Returns the number of its packets, which [`packet`](Self::packet) returns. Returns 0 if there is
+    /// nothing to read.
     ///
     /// # Errors
-    /// The system's error, also if the device is gone; `InvalidData` for a burst that cannot be split, which
-    /// is lost.
+    /// The error of the system, for example if the device is gone. `InvalidData` for a burst that cannot be split; that
+    /// burst is lost.
     pub fn read(&mut self) -> io::Result<usize> {
         self.read_unless(|_| false).map(Option::unwrap_or_default)
     }
 
-    /// Like [`read`](Self::read), but first passes a super-packet with its header to `taken`; if that returns
-    /// true, the super-packet is not split. `None` if there was nothing to read; 0 if it was taken.
+    /// Like [`read`](Self::read), but first passes a super-packet with its header to `taken`. If `taken` returns true,
+    /// the super-packet is not split, and the result is 0. Returns `None` if there was nothing to read.
     ///
     /// # Errors
     /// As for [`read`](Self::read).
@@ -103,13 +102,13 @@ impl Bursts {
         cut(header, &mut whole[VIRTIO_NET_HDR_LEN..n], packets, sizes).map(Some)
     }
 
-    /// Packet `i` of the burst read last.
+    /// Packet `i` of the burst that was read last.
     pub fn packet(&self, i: usize) -> &[u8] {
         &self.packets[i][..self.sizes[i]]
     }
 
-    /// Takes packet `i` as an owned buffer: the memory that it was read into, which `block` replaces, or a
-    /// copy if that costs less.
+    /// Takes packet `i` as an owned buffer. This is the memory into which the packet was read, and `block` replaces it.
+    /// If a copy costs less, this is a copy.
     pub fn take(&mut self, i: usize, block: impl FnOnce() -> Vec<u8>) -> Vec<u8> {
         let size = self.sizes[i];
         if size < LEAST || self.packets[i].len() > USUAL {
@@ -122,22 +121,22 @@ impl Bursts {
         packet
     }
 
-    /// Adds a packet to the burst to be written, without copying. If the burst is full, writes it first and
-    /// passes the memory of its packets to `used`.
+    /// Adds a packet to the burst to write, without copying it. If the burst is full, first writes it and passes the
+    /// memory of its packets to `used`.
     pub fn write(&mut self, packet: Vec<u8>, used: impl FnMut(Vec<u8>)) -> Option<Written> {
         let written = (self.out.len() == IDEAL_BATCH_SIZE).then(|| self.flush(used));
         self.out.push(packet);
         written
     }
 
-    /// Writes large bursts on another thread. It starts with the first one, and so with the privileges of the
-    /// running loop, which ends if the thread panics.
+    /// Writes large bursts on another thread. The thread starts with the first large burst and therefore has the
+    /// privileges of the running loop. The loop ends if the thread panics.
     pub fn write_on_thread(&mut self, alarm: Alarm) {
         self.alarm = Some(alarm);
     }
 
-    /// Writes the burst and passes the memory of its packets to `used`. Bursts written on another thread are
-    /// reported by a later call.
+    /// Writes the burst, and passes the memory of its packets to `used`. If another thread writes the burst, a later
+    /// call reports it.
     pub fn flush(&mut self, mut used: impl FnMut(Vec<u8>)) -> Written {
         let mut written = Written::default();
         while let Some(mut load) = self.writing.as_mut().and_then(|writing| writing.poll()) {
@@ -158,7 +157,7 @@ impl Bursts {
             return written;
         };
         let packets = std::mem::replace(&mut self.out, self.lists.pop().unwrap_or_default());
-        // If the thread died, the alarm ends the loop.
+        // Ignore the error: if the thread died, the alarm ends the loop.
         if let Err(load) = writing.put(Load { packets, written: Written::default() }) {
             load.packets.into_iter().for_each(used);
         }
@@ -181,7 +180,7 @@ impl Bursts {
     }
 }
 
-/// The loop locks only while the thread is idle, so neither ever waits.
+/// Locks the writer. The loop locks it only while the thread is idle, so neither ever waits.
 fn lock(writer: &Mutex<Writer>) -> MutexGuard<'_, Writer> {
     writer.lock().unwrap_or_else(PoisonError::into_inner)
 }
@@ -190,7 +189,7 @@ fn uncut() -> io::Error {
     io::ErrorKind::InvalidData.into()
 }
 
-/// Splits a packet as its header says, and completes its checksum.
+/// Splits a super-packet as its header describes, and completes the checksums.
 fn cut(
     mut header: VirtioNetHdr,
     packet: &mut [u8],
@@ -204,7 +203,7 @@ fn cut(
             let field = packet.get_mut(at..at + 2).ok_or_else(uncut)?;
             let pseudo_header = u16::from_be_bytes([field[0], field[1]]);
             field.fill(0);
-            // A UDP checksum of 0 would mean that there is none.
+            // In UDP, a checksum of 0 would mean that there is no checksum.
             let sum = match !checksum(&packet[start..], pseudo_header.into()) {
                 0 => u16::MAX,
                 sum => sum,

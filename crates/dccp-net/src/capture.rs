@@ -7,12 +7,12 @@ use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::os::unix::fs::{OpenOptionsExt, PermissionsExt};
 use std::path::Path;
 
-/// Writes sent and received packets to a pcap file (link type raw IP), with reconstructed IP and UDP headers.
-/// UDP checksums are zero over IPv4, and wrong over IPv6, which does not allow zero.
+/// Writes sent and received packets to a pcap file (link type raw IP). IP and UDP headers are reconstructed. UDP
+/// checksums are zero over IPv4. Over IPv6, which does not allow zero, they are wrong.
 pub struct Capture {
-    /// None after a failed write.
+    /// The file; `None` after a failed write.
     file: Option<File>,
-    /// Whole records that are not in the file yet, and the number of bytes that are.
+    /// Complete records that are not in the file yet, and the number of bytes that are in the file.
     waiting: Vec<u8>,
     written: u64,
     clock: Clock,
@@ -23,27 +23,27 @@ pub struct Capture {
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Form {
     Dccp,
-    /// Messages of channels, which have no checksum.
+    /// Messages of channels. They have no checksum.
     Sealed,
 }
 
 /// Maximum number of remembered source addresses.
 const MAX_SOURCES: usize = 256;
-/// Bytes per write, approximately.
+/// Number of bytes after which a write occurs.
 const PIECE: usize = 8192;
-/// Nanosecond pcap, version 2.4, snapshot length 65,535, LINKTYPE_RAW.
+/// Header of a pcap file: nanoseconds, version 2.4, snapshot length 65,535, LINKTYPE_RAW.
 const HEADER: [u32; 6] = [0xa1b2_3c4d, 4 << 16 | 2, 0, 0, 65_535, 101];
 const IPPROTO_UDP: u8 = 17;
 
 impl Capture {
-    /// Creates or empties the file.
+    /// Creates the file, or truncates an existing file.
     ///
     /// # Errors
     /// The system's error.
     pub fn create(path: &Path) -> io::Result<Capture> {
-        // Only the owner may read the traffic.
+        // Only the owner may read the captured traffic.
         let file = OpenOptions::new().write(true).create(true).truncate(true).mode(0o600).open(path)?;
-        // An existing file would keep its mode.
+        // An existing file keeps its mode, so set it here.
         if file.metadata()?.is_file() {
             file.set_permissions(Permissions::from_mode(0o600))?;
         }
@@ -51,7 +51,7 @@ impl Capture {
         Ok(Capture { file: Some(file), waiting, written: 0, clock: Clock, sources: BTreeMap::new() })
     }
 
-    /// Records `packets`, which leave as all or part of this burst: DCCP packets, or messages of channels.
+    /// Records `packets`, which are sent as all or part of this burst. They are DCCP packets or messages of channels.
     pub(crate) fn sent<'a>(
         &mut self,
         socket: u32,
@@ -60,7 +60,7 @@ impl Capture {
         packets: impl Iterator<Item = &'a [u8]>,
         form: Form,
     ) {
-        // Without a route the packet does not leave.
+        // Without a route the packet is not sent.
         let Some(local) = self.source(socket, encapsulation, burst) else { return };
         for packet in packets {
             self.write(local, burst.remote, burst.tos(), packet, form);
@@ -82,7 +82,7 @@ impl Capture {
         self.write(packet.remote, local, packet.ecn.bits(), bytes, form);
     }
 
-    /// The local address of packets to `remote`; asks the system once per socket and destination.
+    /// The local address of packets to `remote`. Asks the system once per socket and destination.
     fn source(
         &mut self,
         socket: u32,
@@ -106,10 +106,10 @@ impl Capture {
         if self.file.is_none() {
             return;
         }
-        // Sockets of native DCCP have no port.
+        // Sockets for native DCCP have no port.
         let udp = from.port() != 0 || to.port() != 0;
         let mut bytes = bytes.to_vec();
-        // The encapsulation fills in the checksum in its own copy, and plaintext of a channel has none.
+        // The encapsulation computes the checksum in its own copy. The plaintext of a channel has no checksum.
         if form == Form::Dccp && !udp && bytes.len() >= 12 && from.is_ipv4() == to.is_ipv4() {
             checksum::fill(&mut bytes, from.ip(), to.ip());
         }
@@ -132,14 +132,14 @@ impl Capture {
         }
     }
 
-    /// A capture that cannot be written (disk full) must not stop the traffic. The capture ends after its
-    /// last complete write, so that it stays readable.
+    /// Writes the pending records. If the file cannot be written (for example because the disk is full), the traffic
+    /// continues. The capture then ends after its last complete write, so that it stays readable.
     fn flush(&mut self) {
         let Some(file) = &mut self.file else { return };
         match file.write_all(&self.waiting) {
             Ok(()) => self.written += self.waiting.len() as u64,
             Err(e) => {
-                // Only a regular file can be truncated.
+                // Ignore the error: only a regular file can be truncated.
                 let _ = file.set_len(self.written);
                 tracing::warn!("the capture stops after {} bytes: {e}", self.written);
                 self.file = None;
@@ -161,7 +161,7 @@ fn ip_header(from: IpAddr, to: IpAddr, tos: u8, protocol: u8, payload: u16) -> V
         (IpAddr::V4(from), IpAddr::V4(to)) => {
             out.extend_from_slice(&[0x45, tos]);
             out.extend_from_slice(&(payload + 20).to_be_bytes());
-            // Identification 0, Don't Fragment.
+            // Identification is 0, and Don't Fragment is set.
             out.extend_from_slice(&[0, 0, 0x40, 0, 64, protocol, 0, 0]);
             out.extend_from_slice(&from.octets());
             out.extend_from_slice(&to.octets());
@@ -195,30 +195,30 @@ mod tests {
         }
     }
 
-    /// Size of each record here.
+    /// Size of each record in this test.
     const RECORD: usize = 16 + 28 + 100;
 
     #[test]
     fn a_full_disk_ends_it() {
         let mut capture = Capture::create(Path::new("/dev/full")).unwrap();
         fill(&mut capture, 1);
-        assert!(capture.file.is_some(), "nothing was written yet");
+        assert!(capture.file.is_some(), "no write has failed yet");
         fill(&mut capture, 1000);
         assert!(capture.file.is_none());
-        assert!(capture.waiting.is_empty(), "what comes later is not kept");
+        assert!(capture.waiting.is_empty(), "later packets are not stored");
     }
 
-    /// Runs with a file size limit of some KiB.
+    /// This test limits the file size to some KiB.
     #[test]
     fn a_capture_that_stops_early_can_be_read() {
         let path = std::env::temp_dir().join(format!("mpdccp-short-{}.pcap", std::process::id()));
         if let Some(path) = std::env::var_os("SHORT_CAPTURE") {
             let mut capture = Capture::create(path.as_ref()).unwrap();
             fill(&mut capture, 1000);
-            assert!(capture.file.is_none(), "the file was to be too large");
+            assert!(capture.file.is_none(), "the file size limit had no effect");
             return;
         }
-        // Without the trap, the signal would end the process.
+        // Without the trap, the signal SIGXFSZ would end the process.
         let run = std::process::Command::new("sh")
             .args(["-c", "trap '' XFSZ; ulimit -f 40; exec \"$0\" --exact capture::tests::a_capture_that_stops_early_can_be_read"])
             .arg(std::env::current_exe().unwrap())
@@ -229,6 +229,6 @@ mod tests {
         let pcap = std::fs::read(&path).unwrap();
         std::fs::remove_file(&path).unwrap();
         assert!(pcap.len() > PIECE);
-        assert_eq!((pcap.len() - HEADER.len() * 4) % RECORD, 0, "whole records alone");
+        assert_eq!((pcap.len() - HEADER.len() * 4) % RECORD, 0, "the file contains only complete records");
     }
 }

@@ -1,5 +1,5 @@
-//! Encrypted channels among the sockets. For the endpoint, each channel is a separate socket, whose number
-//! and address stay constant while the peer moves.
+//! Encrypted channels over the sockets. To the endpoint each channel looks like a separate socket. Its number and
+//! address stay the same when the peer moves.
 
 use crate::refusals::Refusals;
 use crate::secure::{
@@ -10,36 +10,36 @@ use mpdccp_units::{Duration, Time};
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::SocketAddr;
 
-/// First socket number that stands for a channel.
+/// First socket number that identifies a channel.
 pub(crate) const FIRST: u32 = 1 << 31;
 
-/// Whether a socket number stands for a channel.
+/// Whether a socket number identifies a channel.
 pub fn is_channel(socket: u32) -> bool {
     socket >= FIRST
 }
 
-/// The channels of a driver, and the routes that the endpoint knows them by.
+/// The channels of a driver, and the routes by which the endpoint knows them.
 pub struct ChannelRoutes {
     /// The channels.
     pub channels: Channels,
-    /// Each channel's initial destination, which its route keeps.
+    /// The initial destination of each channel, which stays in its route.
     routes: BTreeMap<ChannelId, SocketAddr>,
-    /// Channels that this end initiated, by the underlying socket and initial destination.
+    /// Channels that this end opened, by underlying socket and initial destination.
     begun: BTreeSet<(u32, SocketAddr, ChannelId)>,
     refusals: Refusals,
 }
 
-/// Outcome of a received datagram.
+/// Result of a received datagram.
 pub enum Arrived {
-    /// A packet of a peer.
+    /// A packet from a peer.
     Packet(Opened),
     /// A datagram for another shard.
     Elsewhere(u8),
-    /// Handled, or dropped.
+    /// Nothing to do: the datagram was handled or dropped.
     Nothing,
 }
 
-/// An event of a channel, which its socket number identifies.
+/// An event of a channel. The socket number identifies the channel.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ChannelEvent {
     /// Both ends have a key.
@@ -48,13 +48,13 @@ pub enum ChannelEvent {
     Moved(u32, SocketAddr),
 }
 
-/// A packet that came through a channel.
+/// A decrypted packet that arrived through a channel.
 pub struct Opened {
-    /// The channel's route, which never changes.
+    /// The route of the channel, which never changes.
     pub route: Route,
     /// Number of the peer.
     pub peer: u32,
-    /// Range of the packet in the datagram.
+    /// Position of the packet in the datagram.
     pub packet: std::ops::Range<usize>,
 }
 
@@ -67,13 +67,13 @@ fn id(socket: u32) -> Option<ChannelId> {
 }
 
 impl ChannelRoutes {
-    /// Wraps `channels`; channels that are added later are included.
+    /// Wraps `channels`, including channels that are added later.
     pub fn new(channels: Channels) -> ChannelRoutes {
         let (routes, begun) = (BTreeMap::new(), BTreeSet::new());
         ChannelRoutes { channels, routes, begun, refusals: Refusals::default() }
     }
 
-    /// Starts a channel to a peer; returns the socket number that stands for it.
+    /// Opens a channel to a peer. Returns the socket number that identifies it.
     pub fn open(&mut self, now: Time, peer: u32, to: &Route) -> Option<u32> {
         let channel = self.channels.open(now, peer, address(to))?;
         self.routes.insert(channel, to.remote);
@@ -90,20 +90,20 @@ impl ChannelRoutes {
         }
     }
 
-    /// Socket numbers of the channels that this end initiated to a destination.
+    /// Socket numbers of the channels that this end opened to a destination.
     pub fn toward(&self, socket: u32, remote: SocketAddr) -> impl Iterator<Item = u32> {
         let all = (socket, remote, ChannelId(0))..=(socket, remote, ChannelId(u32::MAX));
         self.begun.range(all).filter_map(|(_, _, channel)| channel.0.checked_add(FIRST))
     }
 
-    /// Sockets of the channels that this end initiated.
+    /// Socket numbers of the channels that this end opened.
     pub(crate) fn sockets(&self) -> Vec<u32> {
         let mut sockets: Vec<u32> = self.begun.iter().map(|(socket, ..)| *socket).collect();
         sockets.dedup();
         sockets
     }
 
-    /// Sealed echo requests of the channels that this end initiated over a socket, with their destinations.
+    /// Sealed echo requests, with destinations, for the channels that this end opened over a socket.
     pub(crate) fn questions(&mut self, now: Time, socket: u32) -> Vec<(Address, Vec<u8>)> {
         let question = EchoQuestion { number: 0, answer: 0, answers: 1, wait: Duration::ZERO };
         let packet = question.write(QUESTION);
@@ -117,18 +117,18 @@ impl ChannelRoutes {
         sealed.collect()
     }
 
-    /// The peer at a channel's other end.
+    /// The peer at the other end of a channel.
     pub fn peer(&self, socket: u32) -> Option<u32> {
         self.channels.peer(id(socket)?)
     }
 
-    /// A channel's current address.
+    /// The current address of a channel.
     pub fn resolve(&self, socket: u32) -> Option<Address> {
         self.channels.address(id(socket)?)
     }
 
-    /// Reserves counters for the records of a run, which the result seals; returns their destination if there
-    /// is a key.
+    /// Reserves counters for the records of a run. Returns the object that seals them and their destination, if the
+    /// channel has a key.
     pub(crate) fn reserve(
         &mut self,
         now: Time,
@@ -138,7 +138,7 @@ impl ChannelRoutes {
         self.channels.reserve(now, id(socket)?, records, segment).ok()
     }
 
-    /// Seals the records of a run; returns their destination if there is a key.
+    /// Seals the records of a run. Returns their destination if the channel has a key.
     pub fn seal(
         &mut self,
         now: Time,
@@ -148,7 +148,7 @@ impl ChannelRoutes {
         self.channels.seal(now, id(socket)?, records, segment).ok()
     }
 
-    /// Opens a datagram in place.
+    /// Decrypts a datagram in place.
     pub fn handle(&mut self, now: Time, from: &Route, datagram: &mut [u8]) -> Arrived {
         let (channel, peer, len) = match self.channels.handle(now, &address(from), datagram) {
             Input::Packet { channel, peer, len } => (channel, peer, len),
@@ -165,7 +165,7 @@ impl ChannelRoutes {
         Arrived::Packet(Opened { route, peer, packet: HEADER..HEADER + len })
     }
 
-    /// Removes the routes of closed channels; returns the events of the others.
+    /// Removes the routes of closed channels. Returns the events of the other channels.
     pub fn events(&mut self) -> Vec<ChannelEvent> {
         let mut events = Vec::new();
         while let Some(event) = self.channels.poll_event() {

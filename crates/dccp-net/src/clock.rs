@@ -1,7 +1,7 @@
 use mpdccp_units::Time;
 use rustix::time::{ClockId, Timespec, clock_gettime};
 
-/// The driver's time: CLOCK_MONOTONIC, whose epoch is common to all processes of the machine.
+/// The clock of the driver: CLOCK_MONOTONIC, whose epoch is the same for all processes of the machine.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Clock;
 

@@ -10,8 +10,8 @@ use std::io;
 use std::sync::atomic::Ordering;
 use std::sync::mpsc::Receiver;
 
-/// The data-plane loop. One turn: read sockets and the application's descriptors, handle timeouts, let the endpoint write,
-/// send, deliver, arm the timer.
+/// The data-plane loop. In each turn it reads the sockets and the application's descriptors, handles timeouts, lets the
+/// endpoint write, sends, delivers, and sets the timer.
 pub struct Driver<A> {
     core: Core,
     app: A,
@@ -20,7 +20,7 @@ pub struct Driver<A> {
     ready: Vec<Source>,
     /// The latest time passed to the endpoint.
     last: Time,
-    /// [`App::fill`] may have more.
+    /// Whether [`App::fill`] may have more data.
     filling: bool,
 }
 
@@ -39,10 +39,10 @@ pub enum Turn {
 const FILLS: usize = 32;
 
 impl<A: App> Driver<A> {
-    /// Makes a driver. `set_up` adds the sockets and returns the application.
+    /// Creates a driver. `set_up` adds the sockets and returns the application.
     ///
     /// # Errors
-    /// Errors of epoll, timerfd and eventfd, and those of `set_up`.
+    /// Errors of epoll, timerfd and eventfd, and the errors of `set_up`.
     pub fn new<E: From<io::Error>>(
         endpoint: Endpoint,
         set_up: impl FnOnce(&mut Core) -> Result<A, E>,
@@ -63,17 +63,17 @@ impl<A: App> Driver<A> {
         self.handle.clone()
     }
 
-    /// The descriptor of [`turn`](Self::turn): readable when something may be due.
+    /// The descriptor to wait on before [`turn`](Self::turn). It is readable when something may be due.
     pub fn descriptor(&self) -> BorrowedFd<'_> {
         self.core.poller.descriptor()
     }
 
-    /// Runs `job` at once. Call [`turn`](Self::turn) afterwards.
+    /// Runs `job` immediately. Call [`turn`](Self::turn) afterwards.
     pub fn with<R>(&mut self, job: impl FnOnce(&mut Core, &mut A) -> R) -> R {
         job(&mut self.core, &mut self.app)
     }
 
-    /// For a foreign event loop: does what is due, without waiting.
+    /// Does what is due without waiting. For use in another event loop.
     ///
     /// # Errors
     /// Only fatal errors: epoll or the timer fails, or a worker thread panicked.
@@ -88,7 +88,7 @@ impl<A: App> Driver<A> {
         let mut busy = due || !ready.is_empty();
         self.input(&ready);
         self.ready = ready;
-        // Until the loop is idle it reads jobs without being woken.
+        // Until the loop is idle, it reads jobs without being woken.
         self.handle.woken.store(true, Ordering::SeqCst);
         busy |= self.run_jobs();
         if !busy {
@@ -105,7 +105,7 @@ impl<A: App> Driver<A> {
         Ok(if busy { Turn::Busy } else { Turn::Idle })
     }
 
-    /// Whether there were any.
+    /// Runs the pending jobs. Returns whether there were any.
     fn run_jobs(&mut self) -> bool {
         let mut any = false;
         while let Ok(job) = self.jobs.try_recv() {
@@ -120,7 +120,7 @@ impl<A: App> Driver<A> {
     /// # Errors
     /// Only fatal errors: epoll or the timer fails, or a worker thread panicked.
     pub fn run(mut self) -> io::Result<A> {
-        // Wakes exactly on time instead of within the default timer slack; a failure does not matter.
+        // Wakes up exactly on time instead of within the default timer slack. Ignore the error, which is harmless.
         let _ = rustix::thread::set_current_timer_slack(std::num::NonZeroU64::new(1));
         while self.core.running {
             let mut ready = std::mem::take(&mut self.ready);
@@ -153,7 +153,7 @@ impl<A: App> Driver<A> {
     }
 
     fn input(&mut self, ready: &[Source]) {
-        // Acknowledgements first: they open windows for data that the application reads.
+        // Handle acknowledgements first: they open windows for data that the application reads.
         for source in ready {
             if let Source::Socket(socket) = *source {
                 self.core.net.receive(socket, &mut self.last, &mut self.core.endpoint);
@@ -184,9 +184,8 @@ impl<A: App> Driver<A> {
         }
         core.net.handle_timeout(now);
         core.net.retry(now, &core.poller);
-        // Deliver before sending: a datagram does not wait for acknowledgements of other packets, and the
-        // application's answer, which it may queue in `on_delivered`, leaves together with the
-        // acknowledgement.
+        // Deliver before sending. A datagram then does not wait for acknowledgements of other packets. An answer that
+        // the application queues in `on_delivered` is sent together with the acknowledgement.
         let mut delivered = false;
         while let Some((session, data)) = core.endpoint.poll_deliver() {
             self.app.on_deliver(core, now, session, data);
@@ -218,7 +217,7 @@ impl<A: App> Driver<A> {
             self.app.on_event(core, now, session, event);
             happened = true;
         }
-        // Packets from event handlers, session closes above all, must not wait for the next turn.
+        // Packets that event handlers cause, above all at the close of a session, must not wait for the next turn.
         if happened {
             self.transmit(now);
         }

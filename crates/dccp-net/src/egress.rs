@@ -1,4 +1,4 @@
-//! The interface that a packet would leave through, by the system's routes (rtnetlink(7)).
+//! Finds the interface through which the system would send a packet, by its routes (rtnetlink(7)).
 
 use nix::libc;
 use nix::net::if_::if_indextoname;
@@ -9,14 +9,14 @@ use std::io;
 use std::net::IpAddr;
 use std::os::fd::AsRawFd;
 
-/// Lengths of a message's header and of a route's.
+/// Size of the header of a message, and of a route.
 const HEADER: usize = 16;
 const ROUTE: usize = 12;
 
-/// The interface through which the system would send from `source` to `remote`, with this mark.
+/// The interface through which the system would send a packet with this mark from `source` to `remote`.
 ///
 /// # Errors
-/// The system's error: no route.
+/// The error of the system, for example if there is no route.
 pub(crate) fn interface(source: IpAddr, remote: IpAddr, mark: Option<u32>) -> io::Result<String> {
     let kernel =
         socket(AddressFamily::Netlink, SockType::Raw, SockFlag::SOCK_CLOEXEC, SockProtocol::NetlinkRoute)?;
@@ -42,7 +42,7 @@ fn question(source: IpAddr, remote: IpAddr, mark: Option<u32>) -> Vec<u8> {
     let mut attributes = vec![(libc::RTA_DST, to), (libc::RTA_SRC, from)];
     attributes.extend(mark.map(|mark| (libc::RTA_MARK, mark.to_ne_bytes().to_vec())));
     let mut message = vec![0; HEADER];
-    // Family, lengths of destination and source; the kernel fills in the rest.
+    // Address family, lengths of destination and source. The kernel fills in the rest.
     message.extend([family, bits, bits, 0, 0, 0, 0, 0, 0, 0, 0, 0]);
     for (kind, value) in attributes {
         message.extend((4 + value.len() as u16).to_ne_bytes());
@@ -56,7 +56,7 @@ fn question(source: IpAddr, remote: IpAddr, mark: Option<u32>) -> Vec<u8> {
     message
 }
 
-/// Reads the interface's index from an answer.
+/// Reads the index of the interface from an answer.
 fn read(answer: &[u8]) -> io::Result<u32> {
     let bad = || io::Error::from(io::ErrorKind::InvalidData);
     let u16_at = |at: usize| Some(u16::from_ne_bytes(*answer.get(at..)?.first_chunk()?));

@@ -1,8 +1,8 @@
-//! Groups consecutive packets of a flow that the kernel accepts as one packet, and builds the group's header
-//! (receive offload in user space).
+//! Receive offload in user space. Groups consecutive packets of a flow that the kernel accepts as one packet, and
+//! builds the header of the group.
 //!
-//! The library that splits packets can also join them, but it copies each packet twice. Here packets stay in
-//! place, and one `writev` gathers them.
+//! The library that splits packets can also join them, but copies each packet twice. This code leaves the packets in
+//! place, and one `writev` collects them.
 
 use std::ops::Range;
 use tun_rs::{
@@ -16,33 +16,33 @@ const MOST_BYTES: usize = 65_000;
 /// (UDP_MAX_SEGMENTS).
 pub(crate) const MOST_PARTS: usize = 64;
 
-/// IPv6 and TCP with all options.
+/// Maximum size of the headers: IPv6 and TCP with all options.
 const HEADERS: usize = 100;
 
-/// Protocol numbers.
+/// Numbers of IP protocols.
 const TCP: u8 = 6;
 const UDP: u8 = 17;
 /// Flags of a TCP header.
 const ACK: u8 = 0x10;
 const PSH: u8 = 0x08;
-/// `VIRTIO_NET_HDR_F_NEEDS_CSUM`: the checksum field contains the sum of the pseudo-header, and the kernel
-/// completes it if necessary.
+/// `VIRTIO_NET_HDR_F_NEEDS_CSUM`: the checksum field contains only the sum of the pseudo-header. The kernel completes
+/// it if necessary.
 pub(crate) const NEEDS_CHECKSUM: u8 = 1;
 
-/// Layout of a packet.
+/// Structure of a packet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Shape {
     /// Length of the IP header.
     ip: usize,
-    /// Length of the IP and transport headers together.
+    /// Length of the IP and transport headers.
     headers: usize,
     protocol: u8,
-    /// A hash of the flow: equal for all packets of a flow, and rarely equal between flows.
+    /// A hash of the flow. It is equal for all packets of a flow, and rarely equal for different flows.
     key: u64,
 }
 
 impl Shape {
-    /// `None` for packets that are not complete TCP or UDP, have IP options, or have IPv6 extension headers.
+    /// Returns `None` unless this is a complete TCP or UDP packet without IP options and IPv6 extension headers.
     fn of(packet: &[u8]) -> Option<Shape> {
         let word = |at: usize| Some(u16::from_be_bytes(packet.get(at..at + 2)?.try_into().ok()?));
         let (ip, protocol, whole, addresses) = match packet.first()? {
@@ -72,14 +72,14 @@ impl Shape {
         if self.ip == 20 { 12..20 } else { 8..40 }
     }
 
-    /// Byte ranges that must be equal in joined packets.
+    /// Ranges of bytes that must be equal in joined packets.
     fn common(&self) -> impl Iterator<Item = Range<usize>> + use<> {
         let &Shape { ip, headers, protocol, .. } = self;
-        // IPv4: all but length, checksum, and identification, which the kernel increments when it splits.
-        // IPv6: all but the length.
+        // IPv4: all fields except length, checksum and identification. The kernel increments the identification when it
+        // splits. IPv6: all fields except the length.
         let network = if ip == 20 { [0..2, 6..10, 12..20] } else { [0..4, 6..40, 0..0] };
-        // The ports; in TCP also the acknowledgement, the header length and the options. As in the kernel,
-        // the window may change.
+        // The ports. In TCP also the acknowledgement number, the header length and the options. As in the kernel, the
+        // window may change.
         let transport = match protocol {
             TCP => [ip..ip + 4, ip + 8..ip + 13, ip + 20..headers],
             _ => [ip..ip + 4, 0..0, 0..0],
@@ -96,7 +96,7 @@ impl Shape {
         checksum(carried, self.pseudo_header(packet, carried.len())) == u16::MAX
     }
 
-    /// TCP sequence numbers of this packet and of the next.
+    /// TCP sequence numbers of this packet and of the one after it.
     fn sequence(&self, packet: &[u8], size: usize) -> (u32, u32) {
         if self.protocol != TCP {
             return (0, 0);
@@ -106,7 +106,7 @@ impl Shape {
         (now, now.wrapping_add(size as u32))
     }
 
-    /// Whether the packet may be joined at all, and whether it has PSH: no packet may follow PSH.
+    /// Whether the packet may be joined at all, and whether it has PSH. No packet may follow PSH in a group.
     fn joins(&self, packet: &[u8]) -> (bool, bool) {
         let full = packet.len() > self.headers;
         match self.protocol {
@@ -114,32 +114,32 @@ impl Shape {
                 let flags = packet[self.ip + 13];
                 (full && flags & !PSH == ACK, flags & PSH != 0)
             }
-            // Over IPv4, joining would give a checksum to a datagram that has none.
+            // Over IPv4, joining would add a checksum to a datagram that has none.
             _ => (full && packet[self.ip + 6..self.ip + 8] != [0, 0], false),
         }
     }
 }
 
-/// Consecutive packets that are written as one, or a single packet.
+/// Consecutive packets that are written as one packet, or a single packet.
 #[derive(Debug, Default)]
 pub(crate) struct Joined {
-    /// Absent for a packet that cannot be joined.
+    /// `None` if the packet cannot be joined.
     shape: Option<Shape>,
     first: usize,
     last: usize,
     packets: usize,
     bytes: usize,
-    /// Payload size of each packet but the last.
+    /// Payload size of each packet except the last.
     size: usize,
-    /// One more packet may follow.
+    /// Whether another packet may be added.
     open: bool,
-    /// The sequence number that the next packet must have.
+    /// TCP sequence number that the next packet must have.
     next: u32,
-    /// The last packet has PSH.
+    /// Whether the last packet has PSH.
     push: bool,
 }
 
-/// The headers of a group: the virtio header, then the joined packet's own.
+/// The headers of a group: the virtio header, then the header of the joined packet.
 pub(crate) struct Header {
     bytes: [u8; VIRTIO_NET_HDR_LEN + HEADERS],
     len: usize,
@@ -156,12 +156,12 @@ impl Joined {
         self.packets
     }
 
-    /// Offset in each packet of the part that is written after the [`header`](Self::header).
+    /// Number of bytes at the start of each packet that [`header`](Self::header) replaces.
     pub(crate) fn headers(&self) -> usize {
         self.shape.map_or(0, |shape| shape.headers)
     }
 
-    /// The header of the first packet, changed to cover the whole group.
+    /// The header of the first packet, changed to describe the whole group.
     pub(crate) fn header(&self, burst: &[Vec<u8>]) -> Header {
         let mut header = Header { bytes: [0; _], len: VIRTIO_NET_HDR_LEN + self.headers() };
         let Some(shape) = self.shape else { return header };
@@ -209,15 +209,15 @@ impl Joined {
 #[derive(Debug, Default)]
 pub(crate) struct Coalescer {
     groups: Vec<Joined>,
-    /// For each packet, the next packet in its group.
+    /// For each packet, the index of the next packet in its group.
     following: Vec<usize>,
-    /// Groups before this index are complete.
+    /// Index of the first group that may grow. Earlier groups are complete.
     barrier: usize,
 }
 
 impl Coalescer {
-    /// Groups the packets of a burst; order is kept within each flow. `udp`: whether the kernel accepts
-    /// joined datagrams.
+    /// Groups the packets of a burst. Packets of each flow stay in order. `udp`: whether the kernel accepts joined
+    /// datagrams.
     pub(crate) fn sort(&mut self, burst: &[Vec<u8>], udp: bool) {
         self.groups.clear();
         self.following.clear();
@@ -233,7 +233,7 @@ impl Coalescer {
         let bytes = packet.len();
         let mut alone = Joined { first: i, last: i, packets: 1, bytes, ..Joined::default() };
         let Some(shape) = Shape::of(packet) else {
-            // Perhaps a fragment: no packet of its flow may overtake it.
+            // This may be a fragment. Packets of its flow must not overtake it.
             self.groups.push(alone);
             self.barrier = self.groups.len();
             return;
@@ -250,7 +250,7 @@ impl Coalescer {
             && group.packets < MOST_PARTS
             && group.bytes + size <= MOST_BYTES
             && shape.common().all(|field| burst[group.first][field.clone()] == packet[field])
-            // A packet damaged before the tunnel must not receive a valid checksum.
+            // A packet that was damaged before the tunnel must not receive a valid checksum.
             && (group.packets > 1 || shape.is_intact(&burst[group.first]))
             && shape.is_intact(packet)
         {
@@ -266,7 +266,7 @@ impl Coalescer {
         self.groups.push(Joined { shape: Some(shape), size, next, push, ..alone });
     }
 
-    /// The groups to be written, in order.
+    /// The groups in the order of writing.
     pub(crate) fn all(&self) -> &[Joined] {
         &self.groups
     }

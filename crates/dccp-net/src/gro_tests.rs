@@ -11,10 +11,10 @@ struct Spec {
     size: usize,
     flags: u8,
     ttl: u8,
-    /// Sequence bytes skipped before this packet.
+    /// Number of sequence bytes skipped before this packet.
     gap: u32,
     fragment: bool,
-    /// The checksum is wrong, or absent (UDP).
+    /// Whether the checksum is wrong (TCP) or absent (UDP).
     damaged: bool,
     bare: bool,
 }
@@ -58,7 +58,7 @@ fn build(spec: &Spec, sequence: u32) -> Vec<u8> {
         u64::from(if spec.tcp { TCP } else { UDP }) + carried as u64,
     );
     let sum = match (!checksum(&rest, pseudo)).wrapping_add(u16::from(spec.damaged)) {
-        // RFC 768: in UDP, 0 means no checksum. In TCP it is an ordinary checksum.
+        // RFC 768: in UDP, 0 means no checksum. In TCP, 0 is an ordinary checksum.
         0 if !spec.tcp => u16::MAX,
         sum => sum,
     };
@@ -80,7 +80,7 @@ fn build_all(specs: &[Spec]) -> Vec<Vec<u8>> {
     specs.iter().map(&mut build).collect()
 }
 
-/// The packets after writing, split again as the kernel would do; and the number of writes.
+/// The packets after writing, split again as the kernel would split them. Also returns the number of writes.
 fn written(burst: &[Vec<u8>], udp: bool) -> (Vec<Vec<u8>>, usize) {
     let mut coalescer = Coalescer::default();
     coalescer.sort(burst, udp);
@@ -109,7 +109,7 @@ fn written(burst: &[Vec<u8>], udp: bool) -> (Vec<Vec<u8>>, usize) {
     (out, coalescer.all().len())
 }
 
-/// The packets of one flow, without the IPv4 identification, which the kernel increments.
+/// The packets of one flow with the IPv4 identification cleared, because the kernel increments it.
 fn flow(packets: &[Vec<u8>], of: &Spec) -> Vec<Vec<u8>> {
     let ip = if of.v6 { 40 } else { 20 };
     let is = |packet: &&Vec<u8>| {
@@ -178,11 +178,11 @@ fn a_run_of_a_flow_is_one_packet() {
         let other = Spec { port: 2, ..plain(v6, tcp, 1_000) };
         let mixed: Vec<Spec> = specs.iter().flat_map(|spec| [spec.clone(), other.clone()]).collect();
         assert_eq!(written(&build_all(&specs), true).1, 1, "{v6} {tcp}");
-        assert_eq!(written(&build_all(&mixed), true).1, 2, "two flows in turns, {v6} {tcp}");
+        assert_eq!(written(&build_all(&mixed), true).1, 2, "two alternating flows, {v6} {tcp}");
     }
 }
 
-/// Packets that must not be joined: each row's second packet follows a normal first one.
+/// Packets that must not be joined. In each case, the second packet follows an ordinary first packet.
 #[test]
 fn unlike_neighbours_stay_apart() {
     for (v6, tcp) in [(false, true), (true, true), (false, false), (true, false)] {
@@ -190,21 +190,25 @@ fn unlike_neighbours_stay_apart() {
         let apart = |what: &str, second: Spec| {
             assert_eq!(written(&build_all(&[first.clone(), second]), true).1, 2, "{what}, {v6} {tcp}");
         };
-        apart("a larger one", Spec { size: 1_001, ..first.clone() });
+        apart("a larger packet", Spec { size: 1_001, ..first.clone() });
         apart("another time to live", Spec { ttl: 63, ..first.clone() });
         apart("a wrong checksum", Spec { damaged: true, ..first.clone() });
-        apart("nothing in it", Spec { size: 0, ..first.clone() });
+        apart("no payload", Spec { size: 0, ..first.clone() });
         let behind_damaged = [Spec { damaged: true, ..first.clone() }, first.clone()];
-        assert_eq!(written(&build_all(&behind_damaged), true).1, 2, "behind a wrong checksum, {v6} {tcp}");
+        assert_eq!(
+            written(&build_all(&behind_damaged), true).1,
+            2,
+            "after a packet with a wrong checksum, {v6} {tcp}"
+        );
         let behind_shorter =
             [first.clone(), Spec { size: 10, ..first.clone() }, Spec { size: 10, ..first.clone() }];
-        assert_eq!(written(&build_all(&behind_shorter), true).1, 2, "behind a shorter one, {v6} {tcp}");
+        assert_eq!(written(&build_all(&behind_shorter), true).1, 2, "after a shorter packet, {v6} {tcp}");
         if tcp {
             apart("a gap", Spec { gap: 1, ..first.clone() });
             apart("FIN", Spec { flags: ACK | 1, ..first.clone() });
             let pushed = Spec { flags: ACK | PSH, ..first.clone() };
             assert_eq!(written(&build_all(&[first.clone(), pushed.clone()]), true).1, 1, "PSH at the end");
-            assert_eq!(written(&build_all(&[pushed, first.clone()]), true).1, 2, "behind PSH");
+            assert_eq!(written(&build_all(&[pushed, first.clone()]), true).1, 2, "after PSH");
         } else {
             assert_eq!(written(&build_all(&vec![first.clone(); 2]), false).1, 2, "a kernel without USO");
             let bare = Spec { bare: true, ..first.clone() };
@@ -213,12 +217,12 @@ fn unlike_neighbours_stay_apart() {
         if !v6 {
             let fragment = Spec { fragment: true, ..first.clone() };
             let between = [first.clone(), fragment.clone(), first.clone()];
-            assert_eq!(written(&build_all(&between), true).1, 3, "a fragment between");
+            assert_eq!(written(&build_all(&between), true).1, 3, "a fragment in between");
             assert_eq!(written(&build_all(&vec![fragment; 2]), true).1, 2, "fragments");
         }
         let mut trailing = build_all(&vec![first.clone(); 2]);
         trailing.iter_mut().for_each(|packet| packet[if v6 { 5 } else { 3 }] -= 1);
-        assert_eq!(written(&trailing, true).1, 2, "bytes behind its end");
+        assert_eq!(written(&trailing, true).1, 2, "bytes after its end");
     }
 }
 

@@ -6,8 +6,8 @@ use std::io::IoSliceMut;
 use std::net::{SocketAddr, SocketAddrV4, SocketAddrV6};
 use std::os::fd::AsRawFd;
 
-/// Reads the next error; `None` if there is none. The inner value is the destination if its host reports port
-/// or protocol unreachable.
+/// Reads the next error; `None` if there is none. The inner value is the destination, if its host reported port or
+/// protocol unreachable.
 pub(crate) fn next(socket: &impl AsRawFd) -> Option<Option<SocketAddr>> {
     let mut byte = [0];
     let mut parts = [IoSliceMut::new(&mut byte)];
@@ -21,11 +21,11 @@ pub(crate) fn next(socket: &impl AsRawFd) -> Option<Option<SocketAddr>> {
     });
     let errors = message.cmsgs().into_iter().flatten();
     let nobody = errors.into_iter().any(|error| match error {
-        // Port unreachable, and protocol unreachable for native DCCP.
+        // Port unreachable; for native DCCP also protocol unreachable.
         ControlMessageOwned::Ipv4RecvErr(error, _) => {
             error.ee_origin == libc::SO_EE_ORIGIN_ICMP && error.ee_type == 3 && matches!(error.ee_code, 2 | 3)
         }
-        // Port unreachable; an unknown next header is a parameter problem.
+        // Port unreachable. An unknown next header is reported as a parameter problem.
         ControlMessageOwned::Ipv6RecvErr(error, _) => {
             error.ee_origin == libc::SO_EE_ORIGIN_ICMP6
                 && matches!((error.ee_type, error.ee_code), (1, 4) | (4, 1))

@@ -60,7 +60,7 @@ mod encapsulation;
 mod links;
 mod marking;
 mod refusals;
-/// Encrypted channels and their keys; without the feature `encryption` no key exists.
+/// Encrypted channels and their keys. Without the feature `encryption`, keys cannot exist.
 #[cfg(feature = "encryption")]
 pub use dccp_secure as secure;
 #[cfg(not(feature = "encryption"))]

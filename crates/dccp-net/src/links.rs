@@ -1,7 +1,7 @@
 use mpdccp_units::{Duration, Time};
 use std::net::SocketAddr;
 
-/// Sending to a destination stopped working, or works again.
+/// Sending to a destination has stopped working, or works again.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LinkChange {
     /// The socket.
@@ -16,25 +16,25 @@ pub struct LinkChange {
 
 /// Interval between checks of a broken destination.
 const RETRY: Duration = Duration::from_millis(250);
-/// Longest wait for a destination that breaks repeatedly, although the system reports it as reachable.
+/// Longest interval between checks of a destination that fails repeatedly although the system reports it as reachable.
 const MAX_WAIT: Duration = Duration::from_secs(8);
-/// A destination that has worked for this long is forgotten.
+/// A destination that has worked for this long is removed from the list.
 const PROBATION: Duration = Duration::from_secs(10);
-/// Limit on broken destinations, so that addresses invented by peers cannot fill the memory.
+/// Maximum number of broken destinations. Peers can invent addresses, which must not fill the memory.
 const MAX_BROKEN: usize = 64;
 
-/// A destination that is unreachable, or was a short while ago.
+/// A destination that is unreachable, or was unreachable recently.
 #[derive(Debug)]
 struct Broken {
     socket: u32,
     remote: SocketAddr,
-    /// Time of the next check; `None` while it works.
+    /// Time of the next check; `None` while the destination works.
     retry_at: Option<Time>,
     wait: Duration,
     mended: Time,
 }
 
-/// Unreachable destinations, as learned from sends.
+/// Destinations that are unreachable according to sends.
 #[derive(Debug, Default)]
 pub(crate) struct Links {
     broken: Vec<Broken>,
@@ -42,7 +42,7 @@ pub(crate) struct Links {
 }
 
 impl Links {
-    /// Sending failed for this reason.
+    /// Notes that sending to a destination failed for this reason.
     pub(crate) fn mark(&mut self, now: Time, socket: u32, remote: SocketAddr, why: String) {
         let known = self.broken.iter().position(|b| b.socket == socket && b.remote == remote);
         match known {
@@ -57,7 +57,7 @@ impl Links {
                 self.broken.push(Broken { socket, remote, retry_at, wait: RETRY, mended: now });
                 self.changes.push(LinkChange { socket, remote, up: false, why });
             }
-            // Known as broken already.
+            // The destination is already marked as broken.
             _ => {}
         }
     }
@@ -70,12 +70,12 @@ impl Links {
         self.changes.push(LinkChange { socket, remote, up: true, why: String::new() });
     }
 
-    /// When to call [`retry`](Self::retry).
+    /// When to call [`retry`](Self::retry) next.
     pub(crate) fn next_retry(&self) -> Option<Time> {
         self.broken.iter().filter_map(|b| b.retry_at).min()
     }
 
-    /// Checks with `works` whether broken destinations are reachable again.
+    /// Calls `works` to check whether broken destinations are reachable again.
     pub(crate) fn retry(&mut self, now: Time, mut works: impl FnMut(u32, SocketAddr) -> bool) {
         for i in 0..self.broken.len() {
             let broken = &mut self.broken[i];
@@ -91,7 +91,7 @@ impl Links {
         self.broken.retain(|b| b.retry_at.is_some() || now.since(b.mended) < PROBATION);
     }
 
-    /// Forgets a closed socket.
+    /// Removes the destinations of a closed socket.
     pub(crate) fn forget(&mut self, socket: u32) {
         self.broken.retain(|b| b.socket != socket);
     }
@@ -142,7 +142,7 @@ mod tests {
             links.retry(t, |_, _| true);
         }
         assert_eq!(waits, [250, 500, 1000, 2000, 4000, 8000, 8000, 8000]);
-        // After the probation, backoff starts again.
+        // After [`PROBATION`], the backoff starts again.
         t += PROBATION;
         links.retry(t, |_, _| true);
         links.mark(t, 0, remote(), "refused".into());

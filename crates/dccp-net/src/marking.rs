@@ -1,4 +1,4 @@
-//! DSCP and ECN of a packet's outer header, depending on the packet's data.
+//! DSCP and ECN of a packet's outer header, which may depend on the packet's data.
 
 use dccp_proto::Ecn;
 use std::ops::Range;
@@ -6,16 +6,15 @@ use std::ops::Range;
 /// DSCP and ECN field of an outer header.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Mark {
-    /// 0 to 63.
+    /// DSCP, 0 to 63.
     pub dscp: u8,
     /// The ECN field.
     pub ecn: Ecn,
 }
 
-/// Lets an application set outer headers, if its datagrams have DSCP and ECN fields themselves.
+/// Lets an application choose outer headers, for example because its datagrams have DSCP and ECN fields themselves.
 pub trait Marking: Send {
-    /// The mark of a packet with this application data, or none. Congestion control of the path would send it
-    /// with `ecn`.
+    /// The mark of a packet with this application data, if any. `ecn` is the choice of the path's congestion control.
     fn outer(&self, data: Option<&[u8]>, ecn: Ecn) -> Mark;
 
     /// Like [`outer`](Self::outer), with access to the whole DCCP packet.
@@ -23,15 +22,14 @@ pub trait Marking: Send {
         self.outer(data_of(packet).map(|data| &packet[data]), ecn)
     }
 
-    /// Called when application data arrived in a packet with this ECN field; returns how many bytes to
-    /// deliver.
+    /// Called when application data has arrived in a packet with this ECN field. Returns how many bytes to deliver.
     fn arrived(&self, data: &mut [u8], ecn: Ecn) -> usize;
 }
 
-/// One DSCP for all packets; congestion control sets the ECN field.
+/// The same DSCP for all packets. Congestion control chooses the ECN field.
 #[derive(Clone, Copy, Debug)]
 pub struct FixedDscp(
-    /// 0 to 63.
+    /// DSCP, 0 to 63.
     pub u8,
 );
 
@@ -45,14 +43,14 @@ impl Marking for FixedDscp {
     }
 }
 
-/// Consecutive packets of a run that leave with one mark.
+/// Consecutive packets of a run that have the same mark.
 #[derive(Debug)]
 pub(crate) struct Part {
     pub(crate) packets: Range<usize>,
     pub(crate) mark: Mark,
 }
 
-/// Range of the application's data in a DCCP packet; none for packets without data (RFC 4340 section 5.1).
+/// Position of the application data in a DCCP packet; `None` if the packet type has no data (RFC 4340 section 5.1).
 pub fn data_of(packet: &[u8]) -> Option<Range<usize>> {
     const DATA: u8 = 2;
     const DATA_ACK: u8 = 4;
@@ -67,7 +65,7 @@ mod tests {
     use crate::Batch;
     use dccp_proto::{Route, Sink};
 
-    /// DSCP is the first byte of the data; CE if that byte is odd.
+    /// Marking for the test: the DSCP is the first byte of the data. If that byte is odd, the ECN field is CE.
     struct ByFirstByte;
 
     impl Marking for ByFirstByte {
@@ -85,7 +83,7 @@ mod tests {
     fn a_run_is_parted_where_its_marks_differ() {
         let route = Route { socket: 0, local: None, remote: ([127, 0, 0, 1], 9).into() };
         let mut batch = Batch::default();
-        // Types 2 and 4 carry data, 3 does not; the header is 16 bytes.
+        // Packet types 2 and 4 contain data, and type 3 does not. The header has 16 bytes.
         for (kind, first) in [(2, 6), (4, 6), (3, 7), (2, 7), (2, 6)] {
             let packet = batch.reserve(&route, Ecn::Ect0, 20);
             (packet[4], packet[8], packet[16]) = (4, kind << 1, first);

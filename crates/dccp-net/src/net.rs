@@ -23,36 +23,35 @@ use std::net::SocketAddr;
 pub(crate) trait LinuxSocket: Encapsulation + AsFd {}
 impl<T: Encapsulation + AsFd> LinuxSocket for T {}
 
-/// The sockets of a driver, and the packets that wait to leave.
+/// The sockets of a driver, and the packets that wait to be sent.
 pub struct Net {
     sockets: Vec<Option<Box<dyn LinuxSocket>>>,
     links: Links,
     shortage: Shortage,
     routes: Option<ChannelRoutes>,
-    /// Other drivers of the same server.
+    /// The other shards of the same server.
     pub(crate) neighbours: Neighbours,
     /// The endpoint writes packets here.
     pub batch: Batch,
-    /// Records everything sent and received.
+    /// Records all sent and received packets.
     pub capture: Option<Capture>,
-    /// File for the channels' keys.
+    /// File to which the keys of channels are written.
     pub keylog: Option<std::fs::File>,
-    /// Sets outer headers by the data; without it, only congestion control sets them.
+    /// Chooses outer headers by the data. Without it, only congestion control sets the ECN field.
     pub marking: Option<Box<dyn Marking>>,
     parts: Vec<Part>,
-    /// Enables refusal reports on every socket added from now on; the endpoint receives them
-    /// ([`Endpoint::on_refused`]).
+    /// If set, every socket added from now on reports refusals, which the endpoint receives ([`Endpoint::on_refused`]).
     pub heed_refusals: bool,
     refused: Vec<(u32, SocketAddr)>,
-    /// Events of channels that the application has not seen yet.
+    /// Events of channels that the application has not received yet.
     channel_events: Vec<ChannelEvent>,
-    /// The capture contains the channels' plaintext instead of their records.
+    /// Whether the capture contains the plaintext of channels instead of their records.
     pub capture_plaintext: bool,
     /// The qlog file.
     pub qlog: Option<Qlog>,
-    /// Set if a thread may send.
+    /// Set if a separate thread may send.
     pub(crate) alarm: Option<Alarm>,
-    /// The thread that sends, from the first backlog on.
+    /// The thread that sends. It starts with the first backlog.
     sending: Option<Worker<Parcel>>,
 }
 
@@ -79,27 +78,27 @@ impl Net {
         }
     }
 
-    /// From now on the sockets carry only channels.
+    /// From now on, all packets are sent through channels.
     pub fn secure(&mut self, channels: secure::Channels) {
         self.routes = Some(ChannelRoutes::new(channels));
     }
 
-    /// The channels, if any.
+    /// The channels, if encryption is on.
     pub fn channels(&self) -> Option<&secure::Channels> {
         self.routes.as_ref().map(|routes| &routes.channels)
     }
 
-    /// The channels, to add and remove peers.
+    /// Mutable access to the channels, for example to add and remove peers.
     pub fn channels_mut(&mut self) -> Option<&mut secure::Channels> {
         self.routes.as_mut().map(|routes| &mut routes.channels)
     }
 
-    /// Starts a channel to a peer over a socket; returns the socket number that stands for it.
+    /// Opens a channel to a peer over a socket. Returns the socket number that identifies the channel.
     pub fn open_channel(&mut self, now: Time, peer: u32, to: &Route) -> Option<u32> {
         self.routes.as_mut()?.open(now, peer, to)
     }
 
-    /// The current route: a channel's peer may have moved.
+    /// The current route. The peer of a channel may have moved.
     pub fn resolve(&self, route: &Route) -> Route {
         let to = is_channel(route.socket).then(|| self.routes.as_ref()?.resolve(route.socket)).flatten();
         to.map_or(*route, |to| Route { socket: to.socket, local: to.local, remote: to.remote })
@@ -124,7 +123,7 @@ impl Net {
         Ok(socket)
     }
 
-    /// Closes a socket; its number is not used again.
+    /// Closes a socket. Its number is not used again.
     pub fn remove(&mut self, socket: u32) {
         self.finish(Clock.now());
         let route = Route { socket, local: None, remote: SocketAddr::from(([0, 0, 0, 0], 0)) };
@@ -151,34 +150,34 @@ impl Net {
         numbered.filter_map(|(i, c)| Some((i, c.as_ref()?.stats()))).collect()
     }
 
-    /// Largest IP packet on the way to `remote` that the system knows, bytes. Forged ICMP can change it.
+    /// Largest IP packet to `remote` that the system knows, in bytes. Forged ICMP messages can change it.
     ///
     /// # Errors
-    /// No such socket, or no route.
+    /// If the socket does not exist, or there is no route.
     pub fn path_mtu(&self, socket: u32, remote: SocketAddr) -> io::Result<u16> {
         let to = self.resolve(&Route { socket, local: None, remote });
         self.socket(to.socket).ok_or(io::ErrorKind::NotFound)?.path_mtu(to.remote)
     }
 
-    /// MTU of the interface that packets to `remote` leave through, bytes.
+    /// MTU of the interface through which packets to `remote` are sent, in bytes.
     ///
     /// # Errors
-    /// No such socket, or no route.
+    /// If the socket does not exist, or there is no route.
     pub fn device_mtu(&self, socket: u32, remote: SocketAddr) -> io::Result<u16> {
         let to = self.resolve(&Route { socket, local: None, remote });
         self.socket(to.socket).ok_or(io::ErrorKind::NotFound)?.device_mtu(to.remote)
     }
 
-    /// Interface that packets of a route leave through.
+    /// Interface through which the packets of a route are sent.
     ///
     /// # Errors
-    /// No such socket, or no route.
+    /// If the socket does not exist, or there is no route.
     pub fn device(&self, route: &Route) -> io::Result<String> {
         let to = self.resolve(route);
         self.socket(to.socket).ok_or(io::ErrorKind::NotFound)?.device(to.remote)
     }
 
-    /// The interface that packets of a route leave through, if another interface has their source address.
+    /// The interface through which packets of a route are sent, if their source address belongs to another interface.
     /// `None` for packets to this host.
     pub fn strays(&self, route: &Route) -> Option<String> {
         let to = self.resolve(route);
@@ -189,7 +188,7 @@ impl Net {
         (!here && watch::holder(source).ok()? != device).then_some(device)
     }
 
-    /// Checks whether a destination is reachable, without sending. Returns the reason if it is not.
+    /// Checks whether a destination is reachable, without sending a packet. Returns the reason if it is not reachable.
     pub fn watch(&mut self, now: Time, socket: u32, remote: SocketAddr) -> Option<String> {
         let under = self.resolve(&Route { socket, local: None, remote }).socket;
         let present = self.socket(under).map_or(Ok(()), |encapsulation| encapsulation.present());
@@ -202,7 +201,7 @@ impl Net {
         Some(why)
     }
 
-    /// Receives once from a socket and passes everything to `endpoint`, with times that never decrease.
+    /// Receives once from a socket, and passes all packets to `endpoint` with times that never decrease.
     pub(crate) fn receive(&mut self, socket: u32, last: &mut Time, endpoint: &mut Endpoint) {
         let Some(Some(encapsulation)) = self.sockets.get_mut(socket as usize) else { return };
         let (mut elsewhere, mut answered) = (Vec::<(u8, SocketAddr)>::new(), false);
@@ -254,9 +253,9 @@ impl Net {
         }
         self.refused.extend(encapsulation.refused().into_iter().map(|to| (socket, to)));
         if let Err(e) = result {
-            // An ICMP error of an earlier send, or an interface that disappeared. If the error persists,
+            // This is an ICMP error of an earlier packet, or an interface that disappeared. If the error persists,
             // sending fails too.
-            tracing::debug!("socket {socket}: receiving: {e}");
+            tracing::debug!("socket {socket}: cannot receive: {e}");
         }
         for (shard, remote) in elsewhere {
             self.give(socket, remote, shard);
@@ -278,7 +277,7 @@ impl Net {
         neighbours.send();
     }
 
-    /// Takes packets that arrived at another shard for this one.
+    /// Handles packets for this shard that arrived at another shard.
     pub(crate) fn take(&mut self, now: Time, mail: Vec<Mail>, endpoint: &mut Endpoint) {
         let Net { routes: Some(routes), marking, sockets, .. } = self else { return };
         for mail in mail {
@@ -300,13 +299,13 @@ impl Net {
         }
     }
 
-    /// Datagrams and handshakes handed over to other shards, and those dropped because the other shard was
+    /// Number of datagrams and handshakes handed over to other shards, and of those dropped because the other shard was
     /// overloaded.
     pub fn handed_over(&self) -> (u64, u64) {
         (self.neighbours.handed_over, self.neighbours.dropped)
     }
 
-    /// When to call [`handle_timeout`](Self::handle_timeout).
+    /// When to call [`handle_timeout`](Self::handle_timeout) next.
     pub(crate) fn next_timeout(&self) -> Option<Time> {
         self.routes.as_ref()?.channels.poll_timeout()
     }
@@ -319,7 +318,7 @@ impl Net {
         self.channel_events.extend(routes.events());
     }
 
-    /// When to call [`retry`](Self::retry).
+    /// When to call [`retry`](Self::retry) next.
     pub(crate) fn next_retry(&self) -> Option<Time> {
         self.links.next_retry()
     }
@@ -327,7 +326,7 @@ impl Net {
     /// Checks whether broken destinations are reachable again.
     pub(crate) fn retry(&mut self, now: Time, poller: &Poller) {
         if self.next_retry().is_some_and(|at| at <= now) {
-            // The check may replace the socket.
+            // The check may replace the socket, so wait for the sending thread first.
             self.finish(now);
         }
         let Net { sockets, links, shortage, routes, .. } = self;
@@ -338,7 +337,7 @@ impl Net {
                 // The check may have replaced the descriptor.
                 Some(Some(encapsulation)) => {
                     let answer = encapsulation.check(remote);
-                    // On a shortage, the destination stays broken until the system can check it.
+                    // If descriptors or memory are short, the destination stays broken until the system can check it.
                     !shortage.is_behind(&answer)
                         && answer.is_ok()
                         && poller.add(encapsulation.as_fd(), Source::Socket(socket)).is_ok()
@@ -367,7 +366,7 @@ impl Net {
     }
 }
 
-/// The packet for the endpoint; first passes its outer header to the marking.
+/// Passes the outer header of a packet to the marking, and returns the packet for the endpoint.
 fn carried<'a>(marking: Option<&dyn Marking>, ecn: Ecn, packet: &'a mut [u8]) -> &'a [u8] {
     if let (Some(marking), true, Some(data)) = (marking, ecn.is_capable(), data_of(packet)) {
         let kept = marking.arrived(&mut packet[data.clone()], ecn);
@@ -383,7 +382,7 @@ mod tests {
     use mpdccp_units::Duration;
     use std::fs::File;
 
-    /// Runs with a low limit of descriptors.
+    /// This test runs with a low limit on descriptors.
     #[test]
     fn a_path_is_not_dead_for_want_of_descriptors() {
         if std::env::var_os("FEW_DESCRIPTORS").is_none() {

@@ -1,5 +1,5 @@
-//! Replaces the crate `dccp-secure` if the feature `encryption` is off. The types of keys and channels keep
-//! their names but have no values.
+//! Replaces the crate `dccp-secure` if the feature `encryption` is off. The types of keys and channels have the same
+//! names but no values.
 #![expect(missing_docs, reason = "documented in dccp-secure")]
 
 use mpdccp_units::{Duration, Time};
@@ -8,13 +8,13 @@ use std::fmt;
 use std::net::{IpAddr, SocketAddr};
 use std::str::FromStr;
 
-/// A channel's records need no room, since there are none.
+/// Size of a record's header: 0, because there are no records.
 pub const HEADER: usize = 0;
 pub const TAG: usize = 0;
 pub const OVERHEAD: usize = 0;
 pub const QUESTION: usize = 0;
 
-/// The crate is built without encryption.
+/// Error: this build does not support encryption.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct KeyError;
 
@@ -26,7 +26,7 @@ impl fmt::Display for KeyError {
 
 impl std::error::Error for KeyError {}
 
-/// Types without values: their text is never read, and their methods are never called.
+/// Defines types without values. Their text is never read, and their methods are never called.
 macro_rules! without_values {
     ($($(#[$meta:meta])* $name:ident { $($method:ident($($arg:ty),*) -> $result:ty;)* })*) => { $(
         $(#[$meta])*
@@ -108,7 +108,7 @@ impl FromStr for PrivateKey {
     }
 }
 
-/// The default, no key, is the only value.
+/// The only value is the default, which means no key.
 #[derive(Clone, Debug, Default)]
 pub struct PresharedKey(());
 

@@ -1,4 +1,4 @@
-//! The sending half of a socket, which other threads may use too.
+//! The sending part of a socket, which other threads may use too.
 
 use crate::icmp;
 use crate::{Burst, Outlet, SendError, SocketStats};
@@ -10,25 +10,25 @@ use std::net::{IpAddr, SocketAddr};
 use std::os::fd::AsRawFd;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-/// Maximum number of error messages read at a time, and of refusing destinations kept: an attacker can send
-/// many ICMP messages.
+/// Maximum number of error messages to read at a time, and of refusing destinations to store. An attacker can send many
+/// ICMP messages.
 const MOST_ERRORS: usize = 64;
 const MOST_REFUSED: usize = 16;
 
-/// A bound, non-blocking socket that sends.
+/// A bound, non-blocking socket for sending.
 pub(crate) struct SocketOutlet {
     inner: socket2::Socket,
     raw: bool,
     ipv4: bool,
-    /// Never locked during a system call that sends: the thread that receives must not wait for one.
+    /// Never locked during a system call that sends, because the receiving thread must not wait for one.
     state: Mutex<State>,
 }
 
 #[derive(Clone, Default)]
 struct State {
-    /// Off once the kernel refused a segmented send.
+    /// Whether to use segmentation offload. Turned off once the kernel refuses a segmented send.
     segmentation: bool,
-    /// Reads ICMP errors from the kernel, and the destinations that refused packets.
+    /// Whether to read ICMP errors from the kernel, and the destinations that refused packets.
     heeds_refusals: bool,
     refused: Vec<SocketAddr>,
     /// Counters of sent packets.
@@ -40,7 +40,7 @@ impl SocketOutlet {
         SocketOutlet { inner, raw, ipv4, state: Mutex::new(State { segmentation, ..State::default() }) }
     }
 
-    /// A new outlet over another socket, with the same settings and counters.
+    /// Creates an outlet over another socket, with the same settings and counters.
     pub(crate) fn over(&self, inner: socket2::Socket) -> SocketOutlet {
         SocketOutlet { inner, raw: self.raw, ipv4: self.ipv4, state: Mutex::new(self.state().clone()) }
     }
@@ -69,8 +69,8 @@ impl SocketOutlet {
         self.state().heeds_refusals
     }
 
-    /// Reads pending errors of earlier packets, which the kernel reports in place of a send or receive; true
-    /// if there was one.
+    /// Reads pending errors of earlier packets. The kernel reports such an error instead of performing a send or
+    /// receive. Returns whether there was one.
     pub(crate) fn read_errors(&self) -> bool {
         let mut state = self.state();
         if !state.heeds_refusals {
@@ -87,11 +87,11 @@ impl SocketOutlet {
         any
     }
 
-    /// Sends a burst, in one call if possible, and counts it.
+    /// Sends a burst, in one system call if possible, and counts it.
     fn send_burst(&self, burst: &Burst<'_>) -> Result<(), SendError> {
         if self.state().segmentation && burst.bytes.len() > burst.segment {
             match self.transmit(burst, burst.bytes, Some(burst.segment)) {
-                // Some drivers do not segment packets: from here on, send one packet per call.
+                // Some drivers cannot segment packets. From now on, send one packet per call.
                 Err(e) if matches!(Errno::from_io_error(&e), Some(Errno::IO | Errno::INVAL)) => {
                     tracing::info!(
                         "the kernel refused segmentation offload ({e}); packets are sent one by one"
@@ -106,7 +106,7 @@ impl SocketOutlet {
             let (packet, later) = rest.split_at(burst.segment.min(rest.len()));
             match self.transmit(burst, packet, None) {
                 Ok(()) => self.count(Ok(()), packet, burst.segment)?,
-                // After an error the rest of the burst is not sent either.
+                // After an error the rest of the burst is not sent.
                 Err(e) => return self.count(Err(e), rest, burst.segment),
             }
             rest = later;
@@ -133,8 +133,8 @@ impl SocketOutlet {
             match sendmsg(fd, &[IoSlice::new(bytes)], &control, MsgFlags::MSG_DONTWAIT, Some(&to)) {
                 Err(nix::Error::EINTR) => {}
                 Err(e) if !matches!(e, nix::Error::EAGAIN | nix::Error::ENOBUFS) && !told => {
-                    // The error may belong to an earlier packet, perhaps to another
-                    // destination; this packet has not left. The thread that receives may have read it already.
+                    // The error may belong to an earlier packet, perhaps to another destination, and this packet was
+                    // not sent. The receiving thread may have read the error already.
                     told = true;
                     if !self.heeds_refusals() {
                         return Err(e.into());
@@ -179,7 +179,7 @@ impl SocketOutlet {
 impl Outlet for SocketOutlet {
     fn send(&self, burst: &Burst<'_>) -> Result<(), SendError> {
         if self.raw {
-            // Raw IPv6 sockets interpret the port as the protocol number; leave it out.
+            // Raw IPv6 sockets interpret the port as the protocol number, so set it to 0.
             return self.send_burst(&Burst { remote: SocketAddr::new(burst.remote.ip(), 0), ..*burst });
         }
         self.send_burst(burst)
@@ -192,7 +192,7 @@ impl Outlet for SocketOutlet {
     }
 }
 
-/// Control message that makes the kernel send from an address.
+/// Control message that sets the source address of a packet.
 fn source_info(local: Option<IpAddr>) -> (Option<libc::in_pktinfo>, Option<libc::in6_pktinfo>) {
     match local {
         None => (None, None),

@@ -9,7 +9,7 @@ use rustix::time::{
 use std::io;
 use std::sync::Arc;
 
-/// A readable event source.
+/// An event source that can be readable.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Source {
     Timer,
@@ -40,10 +40,10 @@ impl Source {
     }
 }
 
-/// A timer due within this time belongs to a pacer and is kept exact.
+/// A timer that is due within this time belongs to a pacer and must be exact.
 const FAR: Duration = Duration::from_millis(1);
 
-/// epoll, one timer, and an eventfd for other threads.
+/// An epoll instance with one timer, and an eventfd for other threads.
 pub(crate) struct Poller {
     epoll: OwnedFd,
     timer: OwnedFd,
@@ -73,7 +73,7 @@ impl Poller {
         self.wake.clone()
     }
 
-    /// Watches a descriptor for reading until it is closed; no effect if it is already watched.
+    /// Watches a descriptor for reading until it is closed. Has no effect if the descriptor is already watched.
     pub(crate) fn add(&self, fd: BorrowedFd<'_>, source: Source) -> io::Result<()> {
         match epoll::add(&self.epoll, fd, source.data(), EventFlags::IN) {
             Err(Errno::EXIST) => Ok(()),
@@ -81,7 +81,7 @@ impl Poller {
         }
     }
 
-    /// Waits until a descriptor is readable or `deadline` has passed; returns the readable sources.
+    /// Waits until a descriptor is readable or `deadline` has passed. Returns the readable sources.
     pub(crate) fn wait(
         &mut self,
         now: Time,
@@ -96,13 +96,13 @@ impl Poller {
         self.collect(poll_only, ready)
     }
 
-    /// Sets the timer: the epoll descriptor is readable from `deadline` on.
+    /// Sets the timer, so that the epoll descriptor is readable from `deadline` on.
     pub(crate) fn arm(&mut self, now: Time, deadline: Option<Time>) -> io::Result<()> {
-        // If a far deadline moves later, keep the armed timer: one spurious wakeup costs less than setting it
-        // each time.
+        // If a distant deadline moves later, keep the timer as it is. One unnecessary wakeup costs less than setting
+        // the timer each time.
         let far = |armed: Time| armed > now + FAR && deadline.is_some_and(|deadline| deadline >= armed);
         if deadline != self.armed && !self.armed.is_some_and(far) {
-            // Zero disarms.
+            // Zero stops the timer.
             let ns = deadline.map_or(0, Time::as_nanos);
             let at = Timespec { tv_sec: (ns / 1_000_000_000) as i64, tv_nsec: (ns % 1_000_000_000) as _ };
             let never = Timespec { tv_sec: 0, tv_nsec: 0 };
@@ -139,6 +139,6 @@ impl Poller {
 /// Reads the counter of a timer or an eventfd, which makes it unreadable.
 fn drain(fd: &OwnedFd) {
     let mut counter = [0; 8];
-    // It does not matter if there is nothing to read.
+    // Ignore the error: there may be nothing to read.
     let _ = rustix::io::read(fd, &mut counter);
 }

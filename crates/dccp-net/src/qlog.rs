@@ -17,8 +17,8 @@ const MAX_RANGES: usize = 64;
 /// First byte of each record (RFC 7464).
 const RECORD: u8 = 0x1e;
 
-/// Writes an endpoint's packets, congestion control, losses and paths to a qlog file, as JSON text sequence
-/// (draft-ietf-quic-qlog-main-schema-02, version 0.3, which qvis reads). Each connection is a group, named by
+/// Writes the packets, congestion control, losses and paths of an endpoint to a qlog file. The file is a JSON text
+/// sequence (draft-ietf-quic-qlog-main-schema-02, version 0.3, which qvis reads). Each connection is a group, named by
 /// its DCCP ports. Names are those of the QUIC qlog drafts where DCCP has an equivalent.
 pub struct Qlog {
     file: BufWriter<File>,
@@ -27,7 +27,7 @@ pub struct Qlog {
     paths: BTreeMap<(SessionId, PathId), Seen>,
 }
 
-/// The values last written for a path.
+/// The values that were last written for a path.
 #[derive(Default)]
 struct Seen {
     metrics: Value,
@@ -46,12 +46,12 @@ fn group(local: u16, remote: u16) -> String {
 }
 
 impl Qlog {
-    /// Creates or empties the file.
+    /// Creates the file, or truncates an existing file.
     ///
     /// # Errors
     /// The system's error.
     pub fn create(path: &Path, is_server: bool) -> io::Result<Qlog> {
-        // Only the owner may read it, as with captures.
+        // Only the owner may read the file, as with captures.
         let file = OpenOptions::new().write(true).create(true).truncate(true).mode(0o600).open(path)?;
         file.set_permissions(Permissions::from_mode(0o600))?;
         let mut qlog =
@@ -69,7 +69,7 @@ impl Qlog {
         Ok(qlog)
     }
 
-    /// A file that cannot be written (disk full) must not stop the traffic.
+    /// Writes a record. If the file cannot be written (for example because the disk is full), the traffic continues.
     fn record(&mut self, value: &Value) {
         let _ = writeln!(self.file, "{}{value}", char::from(RECORD));
     }
@@ -81,7 +81,7 @@ impl Qlog {
         );
     }
 
-    /// A packet left or arrived, with its size on the wire.
+    /// Records a packet that was sent or arrived, with its size on the wire.
     pub(crate) fn packet(&mut self, now: Time, sent: bool, bytes: &[u8], ecn: Ecn) {
         let Ok(packet) = Packet::parse(bytes) else {
             let data = json!({ "raw": { "length": bytes.len() }, "trigger": "header_parse_error" });
@@ -124,7 +124,7 @@ impl Qlog {
         let _ = self.file.flush();
     }
 
-    /// Writes changed values of all paths, at intervals.
+    /// Writes the values of all paths that have changed, at intervals.
     pub(crate) fn look(&mut self, now: Time, endpoint: &Endpoint) {
         if now.since(self.looked) < LOOK && self.looked != Time::ZERO {
             return;
@@ -164,7 +164,7 @@ impl Seen {
             events.push(("recovery:congestion_state_updated", json!({ "old": self.phase, "new": tx.phase })));
             self.phase = tx.phase;
         }
-        // The count falls if packets turn out not to be lost.
+        // The count decreases if packets turn out not to be lost.
         if tx.lost.packets > self.lost {
             events.push(("recovery:packet_lost", json!({ "packets": tx.lost.packets - self.lost })));
         }
@@ -186,7 +186,7 @@ impl Seen {
     }
 }
 
-/// The content of a packet, as qlog frames.
+/// Describes the content of a packet as qlog frames.
 fn frames(packet: &Packet<'_>) -> Vec<Value> {
     let mut frames = Vec::new();
     let (mut vector, mut delay, mut options) = (Vec::new(), None, Vec::new());

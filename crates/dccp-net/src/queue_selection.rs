@@ -1,6 +1,6 @@
-//! Assigns a packet to a queue of a TUN device by its destination's prefix. By default the kernel hashes the
-//! flow, and switches to another queue as soon as an answer is written there, while packets of the flow still
-//! wait in the first. A flow has one destination, so this program keeps it in one queue.
+//! Assigns packets to the queues of a TUN device by the prefix of their destination. By default the kernel hashes the
+//! flow. It switches to another queue as soon as an answer is written there, although packets of the flow still wait in
+//! the first queue. A flow has only one destination, so this program keeps the flow in one queue.
 #![expect(unsafe_code, reason = "no crate offers a safe bpf(2)")]
 
 use nix::libc;
@@ -10,10 +10,10 @@ use std::io;
 use std::net::IpAddr;
 use std::sync::{Mutex, PoisonError};
 
-/// Maximum number of prefixes; the map allocates memory only for those in use.
+/// Maximum number of prefixes. The map allocates memory only for prefixes in use.
 const MOST_PREFIXES: u32 = 1 << 20;
 
-// From <linux/bpf.h>.
+// Constants from <linux/bpf.h>.
 const MAP_CREATE: i32 = 0;
 const MAP_UPDATE: i32 = 2;
 const MAP_DELETE: i32 = 3;
@@ -49,8 +49,7 @@ struct NewProgram {
     license: u64,
 }
 
-/// A prefix in the format of the kernel's trie: its length in bits, and an IPv6 address or an IPv4-mapped
-/// one.
+/// A prefix in the format of the kernel's trie: its length in bits, and an IPv6 address or IPv4-mapped address.
 #[repr(C)]
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 struct Key {
@@ -67,7 +66,7 @@ impl Key {
     }
 }
 
-/// An eBPF instruction, <linux/bpf.h>.
+/// An eBPF instruction as in <linux/bpf.h>.
 #[repr(C)]
 struct Instruction {
     code: u8,
@@ -81,8 +80,8 @@ fn op(code: u8, to: u8, from: u8, offset: i16, value: i32) -> Instruction {
     Instruction { code, registers, offset, value }
 }
 
-/// Returns the queue of the longest prefix that contains the destination, 0 without one. The stack has a
-/// [`Key`] at -20 and a byte at -24.
+/// The program returns the queue of the longest prefix that contains the destination, or 0 without a match. On the
+/// stack it has a [`Key`] at -20 and a byte at -24.
 fn program(map: i32) -> Vec<Instruction> {
     const V4: usize = 25;
     const LOOKUP: usize = 32;
@@ -125,7 +124,7 @@ fn program(map: i32) -> Vec<Instruction> {
     code
 }
 
-/// A program that selects queues, and its prefixes.
+/// An eBPF program that selects queues, and its prefixes.
 pub(crate) struct QueueSelection {
     map: OwnedFd,
     program: OwnedFd,
@@ -133,7 +132,7 @@ pub(crate) struct QueueSelection {
 }
 
 impl QueueSelection {
-    /// A program without prefixes: it puts all packets into queue 0.
+    /// Loads a program without prefixes, which selects queue 0 for all packets.
     ///
     /// # Errors
     /// The system's error; `PermissionDenied` without CAP_BPF.
@@ -161,10 +160,10 @@ impl QueueSelection {
         if done < 0 { Err(io::Error::last_os_error()) } else { Ok(()) }
     }
 
-    /// Assigns a prefix to a queue.
+    /// Assigns the packets for a prefix to a queue.
     ///
     /// # Errors
-    /// The system's error, for example with too many prefixes.
+    /// The error of the system, for example if there are too many prefixes.
     pub(crate) fn add(&self, ip: IpAddr, length: u8, queue: u8) -> io::Result<()> {
         let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
         let (key, queue) = (Key::of(ip, length), u32::from(queue));
@@ -173,7 +172,7 @@ impl QueueSelection {
         Ok(())
     }
 
-    /// Replaces all prefixes; entries that do not change are not rewritten.
+    /// Replaces all prefixes. Entries that do not change are not rewritten.
     ///
     /// # Errors
     /// As for [`add`](Self::add).
@@ -205,8 +204,8 @@ fn descriptor<T>(command: i32, arguments: &T) -> io::Result<OwnedFd> {
 }
 
 fn bpf<T>(command: i32, arguments: &T) -> io::Result<i32> {
-    // SAFETY: the kernel reads the given number of bytes. The memory that they point to lives until the call
-    // returns, and the kernel does not write to it.
+    // SAFETY: the kernel reads the given number of bytes. The memory to which they point lives until the call returns,
+    // and the kernel does not write to it.
     let result =
         unsafe { libc::syscall(libc::SYS_bpf, command, std::ptr::from_ref(arguments), size_of::<T>()) };
     if result < 0 { Err(io::Error::last_os_error()) } else { Ok(result as i32) }

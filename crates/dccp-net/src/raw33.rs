@@ -11,26 +11,26 @@ use std::sync::Arc;
 /// IP protocol 33: native DCCP, or the records of channels. Needs CAP_NET_RAW.
 pub struct RawEncapsulation {
     socket: Socket,
-    /// The system's source address for each destination; the checksum covers it.
+    /// The source address that the system uses for each destination. The checksum covers it.
     sources: BTreeMap<IpAddr, IpAddr>,
     packet: Vec<u8>,
-    /// The socket carries records, which are authenticated and have no checksum.
+    /// Whether the socket carries records. These are authenticated and have no DCCP checksum.
     sealed: bool,
 }
 
-/// Maximum number of remembered source addresses.
+/// Maximum number of source addresses to store.
 const MAX_SOURCES: usize = 256;
 
 impl RawEncapsulation {
-    /// Opens and binds a socket; the port of `bind` is not used.
+    /// Opens and binds a socket. The port of `bind` is ignored.
     ///
     /// # Errors
-    /// The system's error: no permission, `AddrNotAvailable`, no such interface.
+    /// The error of the system: no permission, `AddrNotAvailable`, or no such interface.
     pub fn new(bind: Bind) -> io::Result<RawEncapsulation> {
         RawEncapsulation::marked(bind, None)
     }
 
-    /// Like [`new`](Self::new), with a mark on packets for policy routing (SO_MARK).
+    /// Like [`new`](Self::new), but packets have a mark (SO_MARK) for policy routing.
     ///
     /// # Errors
     /// As for [`new`](Self::new); a mark needs CAP_NET_ADMIN.
@@ -44,7 +44,7 @@ impl RawEncapsulation {
         })
     }
 
-    /// Carries records of channels: checksums are neither written nor verified.
+    /// Makes the socket carry records of channels. Checksums are neither written nor verified.
     #[must_use]
     pub fn sealed(self) -> RawEncapsulation {
         RawEncapsulation { sealed: true, ..self }
@@ -70,8 +70,7 @@ impl AsFd for RawEncapsulation {
     }
 }
 
-/// Removes the IP header, which only IPv4 sockets include, from a received message; returns the destination
-/// too.
+/// Removes the IP header from a received message. Only IPv4 sockets include that header. Also returns the destination.
 fn strip(message: Message<'_>) -> Option<(IpAddr, &mut [u8])> {
     if message.remote.is_ipv6() {
         return Some((message.local?, message.bytes));
@@ -100,7 +99,7 @@ impl Encapsulation for RawEncapsulation {
         packet.clear();
         packet.extend_from_slice(burst.bytes);
         for bytes in packet.chunks_mut(burst.segment) {
-            // The shortest DCCP header is 12 bytes; nothing shorter is ever written.
+            // The shortest DCCP header has 12 bytes. No shorter packet is ever sent.
             if bytes.len() >= 12 {
                 checksum::fill(bytes, source, burst.remote.ip());
             }

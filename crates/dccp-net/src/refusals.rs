@@ -1,4 +1,4 @@
-//! Rate-limited log lines about refused datagrams.
+//! Log lines about refused datagrams, limited in rate.
 
 use crate::secure::{PublicKey, Reason};
 use mpdccp_units::{Duration, Time};
@@ -7,7 +7,7 @@ use std::net::SocketAddr;
 /// Interval between log lines.
 const EVERY: Duration = Duration::from_secs(5);
 
-/// When the next line is allowed, and the number of refusals suppressed since the last line.
+/// When the next line is allowed, and how many refusals were suppressed since the last line.
 #[derive(Debug, Default)]
 pub(crate) struct Refusals {
     next: Time,
@@ -15,7 +15,7 @@ pub(crate) struct Refusals {
 }
 
 impl Refusals {
-    /// Logs a dropped datagram; `stranger` is the last key that no peer has.
+    /// Logs a refused datagram. `stranger` is the key of the last unknown peer.
     pub(crate) fn tell(&mut self, now: Time, from: SocketAddr, reason: Reason, stranger: Option<&PublicKey>) {
         if let Some(line) = self.line(now, from, reason, stranger) {
             tracing::warn!("{line}");
@@ -59,7 +59,7 @@ mod tests {
         let mut refusals = Refusals::default();
         let from = ([192, 0, 2, 1], 9).into();
         let mut line = |ms, reason| refusals.line(Time::from_millis(ms), from, reason, None);
-        assert_eq!(line(1, Reason::Replayed), None, "no handshake");
+        assert_eq!(line(1, Reason::Replayed), None, "refused records are not logged");
         assert!(
             line(1, Reason::Stranger)
                 .unwrap()

@@ -1,13 +1,13 @@
 use rustix::rand::{GetRandomFlags, getrandom};
 use std::io;
 
-/// A seed from the system's randomness.
+/// Returns a random seed from the system.
 ///
 /// # Errors
 /// The system's error.
 pub fn random_seed() -> io::Result<[u8; 32]> {
     let mut seed = [0; 32];
-    // Requests this small always return in full.
+    // The system always returns requests of this size in full.
     match getrandom(&mut seed, GetRandomFlags::empty())? {
         32 => Ok(seed),
         _ => Err(io::ErrorKind::UnexpectedEof.into()),

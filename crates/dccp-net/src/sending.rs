@@ -9,25 +9,25 @@ use std::io;
 use std::net::SocketAddr;
 use std::sync::Arc;
 
-/// Runs that may wait for the thread. More would only add delay: a run takes about 0.1 ms.
+/// Maximum number of runs that wait for the thread. More would only add delay, because a run takes about 0.1 ms.
 const MOST_WAITING: usize = 16;
 
-/// A run on its way out.
+/// A run to send, and the result.
 pub(crate) struct Parcel {
     pub(crate) run: Run,
     pub(crate) parts: Vec<Part>,
     pub(crate) to: Address,
-    /// `None` without encryption.
+    /// Encrypts the run; `None` without encryption.
     pub(crate) sealing: Option<Sealing>,
     pub(crate) outlet: Arc<dyn Outlet>,
-    /// Why the path is unusable.
+    /// The reason why the path is unusable, if it is.
     pub(crate) down: Option<io::Error>,
-    /// Destinations that refused packets.
+    /// Destinations that have refused packets.
     pub(crate) refused: Vec<SocketAddr>,
 }
 
 impl Parcel {
-    /// Encrypts and sends the run; true if there is something to report.
+    /// Encrypts and sends the run. Returns true if there is something to report.
     fn send(&mut self) -> bool {
         if let Some(sealing) = self.sealing.take() {
             let (records, segment) = self.run.records_mut();
@@ -46,7 +46,7 @@ impl Parcel {
     }
 }
 
-/// Starts the thread.
+/// Starts the sending thread.
 pub(crate) fn start(alarm: Alarm) -> io::Result<Worker<Parcel>> {
     Worker::start("send", MOST_WAITING, alarm, Parcel::send)
 }

@@ -1,4 +1,4 @@
-//! Several drivers of one server, one per shard: a shard hands over packets that belong to another.
+//! The shards of a server, each with its own driver. A shard hands over packets that belong to another shard.
 
 use crate::secure::Handover;
 use dccp_proto::{Ecn, Route};
@@ -6,30 +6,30 @@ use std::any::Any;
 
 /// A packet for another shard.
 pub(crate) enum Mail {
-    /// A datagram whose header names the receiving shard.
+    /// A datagram whose header contains the number of the receiving shard.
     Datagram { from: Route, ecn: Ecn, ip_len: u32, bytes: Vec<u8> },
-    /// A handshake of a peer that belongs to the receiving shard.
+    /// A handshake with a peer that belongs to the receiving shard.
     Handshake(Box<Handover>),
-    /// A connection of this socket that carries packets for the receiving shard.
+    /// A connection of this socket whose packets are for the receiving shard.
     Connection { socket: u32, connection: Box<dyn Any + Send> },
 }
 
-/// Passes mail to a shard; false if that shard is overloaded.
+/// Passes mail to a shard. Returns false if that shard is overloaded.
 pub(crate) type Post = Box<dyn Fn(Vec<Mail>) -> bool + Send>;
 
-/// Mailboxes of all shards by number, and the mail that waits for them.
+/// Mailboxes of all shards by number, with the mail to send.
 #[derive(Default)]
 pub(crate) struct Neighbours {
     posts: Vec<Post>,
     waiting: Vec<Vec<Mail>>,
-    /// Datagrams and handshakes handed over.
+    /// Number of datagrams and handshakes handed over.
     pub(crate) handed_over: u64,
-    /// Datagrams and handshakes dropped because the other shard was overloaded.
+    /// Number of datagrams and handshakes dropped because the other shard was overloaded.
     pub(crate) dropped: u64,
 }
 
 impl Neighbours {
-    /// `posts` are in the order of the shard numbers.
+    /// `posts` must be in the order of the shard numbers.
     pub(crate) fn new(posts: Vec<Post>) -> Neighbours {
         let waiting = posts.iter().map(|_| Vec::new()).collect();
         Neighbours { posts, waiting, ..Neighbours::default() }

@@ -1,16 +1,16 @@
-//! Shortage of descriptors or memory, which says nothing about the path that was checked.
+//! Detects a shortage of descriptors or memory. It says nothing about the path that was being checked.
 
 use rustix::io::Errno;
 use std::io;
 
-/// Whether the shortage was logged; it is logged once until it is over.
+/// Whether the shortage has been logged. Each shortage is logged once.
 #[derive(Debug, Default)]
 pub(crate) struct Shortage {
     told: bool,
 }
 
 impl Shortage {
-    /// Whether a system call failed for lack of descriptors or memory.
+    /// Whether a system call failed because descriptors or memory were short.
     pub(crate) fn is_behind<T>(&mut self, answer: &io::Result<T>) -> bool {
         let error = answer.as_ref().err();
         let short = |e: &&io::Error| {

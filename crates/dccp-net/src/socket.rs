@@ -1,4 +1,4 @@
-//! Common part of both encapsulations: a bound, non-blocking socket with ECN both ways, receive times, and
+//! The common part of both encapsulations: a bound, non-blocking socket with ECN in both directions, receive times, and
 //! batched receiving.
 
 use crate::SocketStats;
@@ -24,25 +24,25 @@ use std::io::{self, IoSliceMut};
 use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 
-/// Size of a receive buffer: the most that generic receive offload joins.
+/// Size of a receive buffer, which is the most that generic receive offload joins.
 const RECEIVE: usize = 65_536;
 
 pub(crate) struct Socket {
     bind: Bind,
     raw: bool,
-    /// Mark of its packets for policy routing (SO_MARK).
+    /// Mark of sent packets for policy routing (SO_MARK).
     mark: Option<u32>,
-    /// The system's socket, and the part that sends.
+    /// The system's socket and the sending part.
     outlet: Arc<SocketOutlet>,
     state: UdpSocketState,
     buffer: Vec<u8>,
-    /// Cached probe socket for questions about MTUs.
+    /// A UDP socket that is reused to ask the system about MTUs.
     asking: Cell<Option<socket2::Socket>>,
     /// Counters of received packets.
     received: SocketStats,
 }
 
-/// One message from the kernel: several packets of `stride` bytes; the last may be shorter.
+/// A message from the kernel. It consists of packets of `stride` bytes; the last may be shorter.
 pub(crate) struct Message<'a> {
     pub(crate) at: Time,
     pub(crate) local: Option<IpAddr>,
@@ -59,7 +59,7 @@ fn open(bind: &Bind, raw: bool, mark: Option<u32>, shared: bool) -> io::Result<s
         false => socket2::Socket::new(domain, Type::DGRAM, Some(Protocol::UDP))?,
     };
     socket.set_nonblocking(true)?;
-    // Raw IPv6 sockets never see IPv4.
+    // Raw IPv6 sockets never receive IPv4.
     if bind.addr.is_ipv6() && !raw {
         socket.set_only_v6(true)?;
     }
@@ -72,15 +72,15 @@ fn open(bind: &Bind, raw: bool, mark: Option<u32>, shared: bool) -> io::Result<s
     Ok(socket)
 }
 
-/// Makes the kernel deliver each datagram to the socket whose number is in byte 4, or by a hash of its
-/// addresses if there is no such socket. Without this, shards hand over more datagrams to each other.
+/// Makes the kernel deliver each datagram to the socket whose number is in byte 4. If there is no such socket, the
+/// kernel uses a hash of the addresses. Without this, shards hand over more datagrams to each other.
 fn shard_by_header(socket: &socket2::Socket, shards: u8) {
     let instruction = |code: u32, jt: u8, jf: u8, k: u32| libc::sock_filter { code: code as u16, jt, jf, k };
     let program = [
-        // Load byte 4. For a shorter datagram the program ends and returns 0, the first socket.
+        // Load byte 4. If the datagram is shorter, the program ends and returns 0, the first socket.
         instruction(libc::BPF_LD | libc::BPF_B | libc::BPF_ABS, 0, 0, 4),
         instruction(libc::BPF_JMP | libc::BPF_JGE | libc::BPF_K, 0, 1, shards.into()),
-        // No socket has this number.
+        // No socket has this number, so the kernel uses the hash.
         instruction(libc::BPF_RET | libc::BPF_K, 0, 0, u32::MAX),
         instruction(libc::BPF_RET | libc::BPF_A, 0, 0, 0),
     ];
@@ -92,10 +92,10 @@ fn shard_by_header(socket: &socket2::Socket, shards: u8) {
     }
 }
 
-/// Sets up the control messages of received packets. quinn-udp's control buffer has room for three of receive
-/// time, addresses, segment size and ECN field; with all four, the ECN field is lost. Raw sockets have no
-/// segments. UDP sockets bound to an address omit the addresses; others omit the time. Emulators of Linux may
-/// not know an option; then they do not send its message either.
+/// Enables the control messages of received packets. The control buffer of quinn-udp has room for three of receive
+/// time, addresses, segment size and ECN field. With all four, the ECN field is lost. Raw sockets have no segments. UDP
+/// sockets that are bound to an address omit the addresses, and others omit the time. Emulators of Linux that do not
+/// know an option do not send its message either.
 fn set_up(socket: &socket2::Socket, bind: &Bind, raw: bool) -> io::Result<UdpSocketState> {
     let state = UdpSocketState::new(socket.into())?;
     let _ = match bind.addr {
@@ -107,7 +107,7 @@ fn set_up(socket: &socket2::Socket, bind: &Bind, raw: bool) -> io::Result<UdpSoc
     Ok(state)
 }
 
-/// Opens a fully configured socket, one of `shards` at the same address.
+/// Opens and configures a socket, one of `shards` at the same address.
 fn open_whole(
     bind: &Bind,
     raw: bool,
@@ -122,13 +122,13 @@ fn open_whole(
     Ok((inner, state))
 }
 
-/// Whether the kernel splits what one call sends.
+/// Whether the kernel splits a send into segments.
 fn segments(raw: bool, state: &UdpSocketState) -> bool {
     !raw && state.max_gso_segments() > 1
 }
 
 impl Socket {
-    /// `shard` has the number of the socket among several at the same address, and their count.
+    /// `shard` is the number of this socket among several at the same address, and how many there are.
     pub(crate) fn new(
         bind: Bind,
         raw: bool,
@@ -136,7 +136,7 @@ impl Socket {
         shard: Option<(u8, u8)>,
     ) -> io::Result<Socket> {
         if matches!(shard, Some((0, _))) {
-            // Fails if another program has sharing sockets at this address.
+            // This fails if another program has sockets at this address that allow sharing.
             open(&bind, raw, mark, false)?;
         }
         let (inner, state) = open_whole(&bind, raw, mark, shard.map(|(_, shards)| shards))?;
@@ -146,7 +146,7 @@ impl Socket {
         Ok(Socket { bind, raw, mark, outlet, state, buffer, asking, received })
     }
 
-    /// The part of the socket that sends.
+    /// The sending part of the socket.
     pub(crate) fn outlet(&self) -> &Arc<SocketOutlet> {
         &self.outlet
     }
@@ -158,11 +158,11 @@ impl Socket {
         SocketStats { rx_packets, rx_bytes, rx_calls, rx_bad_checksum, rx_malformed, ..sent }
     }
 
-    /// Makes the outlet note the destinations whose hosts answered with ICMP unreachable.
+    /// Makes the outlet store destinations whose hosts answered with ICMP unreachable.
     pub(crate) fn heed_refusals(&mut self) -> io::Result<()> {
         let inner = self.outlet.socket();
         if self.raw && self.bind.addr.is_ipv6() {
-            // Raw IPv6 sockets refuse the option for IPv4, which the call below sets as well.
+            // Raw IPv6 sockets refuse the option for IPv4, which the call below would set too.
             setsockopt(inner, Ipv6RecvErr, &true)?;
         } else {
             self.state.enable_transport_errors(inner.into())?;
@@ -183,7 +183,7 @@ impl Socket {
         self.outlet.socket().local_addr()?.as_socket().ok_or_else(|| io::Error::other("not an IP socket"))
     }
 
-    /// A temporary UDP socket, bound like this one and connected to `remote`, to learn the system's view of
+    /// A temporary UDP socket, bound like this socket and connected to `remote`. It shows what the system knows about
     /// the path.
     pub(crate) fn probe(&self, remote: SocketAddr) -> io::Result<socket2::Socket> {
         let mut bind = self.bind.clone();
@@ -195,7 +195,8 @@ impl Socket {
 
     pub(crate) fn check(&mut self, remote: SocketAddr) -> io::Result<()> {
         watch::present(&self.bind)?;
-        // An interface that returned has a new index, for which the kernel reports no name.
+        // If the interface has disappeared and returned, it has a new index, and the kernel reports no name for the old
+        // one.
         let bound = || self.outlet.socket().device().ok().flatten();
         if self.bind.interface.as_ref().is_some_and(|name| bound().as_deref() != Some(name.as_bytes())) {
             self.open_again()?;
@@ -205,13 +206,13 @@ impl Socket {
         Ok(())
     }
 
-    /// Replaces this socket by a new one: rebinding to another interface needs CAP_NET_RAW.
+    /// Replaces this socket by a new one, because binding it to another interface needs CAP_NET_RAW.
     fn open_again(&mut self) -> io::Result<()> {
         let mut bind = self.bind.clone();
         bind.addr.set_port(self.local_addr()?.port());
         self.asking.take();
         self.replace(open_whole(&self.bind, self.raw, self.mark, None)?)?;
-        // Keep the port: it is free now, and NATs may know the socket by it.
+        // Keep the port: it is free now, and NATs may have a binding for it.
         if let Ok(opened) = open_whole(&bind, self.raw, self.mark, None) {
             self.replace(opened)?;
         }
@@ -224,14 +225,14 @@ impl Socket {
         if self.outlet.heeds_refusals() { self.heed_refusals() } else { Ok(()) }
     }
 
-    /// Runs `question` on a temporary socket connected to `remote`.
+    /// Calls `question` with a temporary socket that is connected to `remote`.
     fn ask<T>(
         &self,
         remote: SocketAddr,
         question: impl Fn(&socket2::Socket) -> io::Result<T>,
     ) -> io::Result<T> {
         let asking = match self.asking.take() {
-            // Reuse the socket: with many paths, opening one each time would dominate the cost.
+            // Reuse the socket. With many paths, opening one each time would be the largest cost.
             Some(socket) => disconnect(&socket).and_then(|()| connect(&socket, remote)).map(|()| socket),
             None => self.probe(remote),
         };
@@ -246,7 +247,7 @@ impl Socket {
         if bound.is_unspecified() { self.ask(remote, source) } else { Ok(bound) }
     }
 
-    /// The interface that packets to `remote` leave through.
+    /// The interface through which packets to `remote` are sent.
     pub(crate) fn device(&self, remote: SocketAddr) -> io::Result<String> {
         match &self.bind.interface {
             Some(name) => Ok(name.clone()),
@@ -262,7 +263,7 @@ impl Socket {
             })
         });
         match mtu {
-            // Emulators of Linux may not know the option; path MTU discovery corrects the interface's MTU.
+            // Emulators of Linux may not know the option. Use the interface's MTU; path MTU discovery corrects it.
             Err(e) if e.raw_os_error() == Some(libc::ENOPROTOOPT) => self.device_mtu(remote),
             mtu => Ok(u16::try_from(mtu?).unwrap_or(u16::MAX)),
         }
@@ -275,7 +276,7 @@ impl Socket {
         })
     }
 
-    /// One batched receive.
+    /// Receives one batch of messages.
     pub(crate) fn receive(&mut self, each: &mut dyn FnMut(&mut SocketStats, Message<'_>)) -> io::Result<()> {
         let mut slices = self.buffer.chunks_mut(RECEIVE).map(IoSliceMut::new);
         let mut slices: [IoSliceMut<'_>; BATCH_SIZE] =
@@ -289,15 +290,15 @@ impl Socket {
             }
         };
         self.received.rx_calls += 1;
-        // Kernel timestamps are wall-clock time, so compute each packet's age. Read both clocks now, in this
-        // order: receiving megabytes takes as long as a short round trip, and a packet must not seem to
-        // arrive before it was sent.
+        // Kernel timestamps are wall-clock times, so compute the age of each packet. Read both clocks now, in this
+        // order. Receiving megabytes takes as long as a short round trip, and a packet must not seem to arrive before
+        // it was sent.
         let wall = Duration::from_nanos(Clock.wall_nanos());
         let now = Clock.now();
         let wildcard = self.bind.is_wildcard();
         for (meta, bytes) in meta.iter().zip(&mut slices).take(n) {
             let ago = meta.timestamp.map_or(Duration::ZERO, |t| wall.saturating_sub(t));
-            // A step of the wall clock must not make packets look old.
+            // After a step of the wall clock, packets must not appear to be old.
             let ago = if ago < Duration::from_millis(100) { ago } else { Duration::ZERO };
             each(
                 &mut self.received,
@@ -315,7 +316,7 @@ impl Socket {
     }
 }
 
-/// Connects a UDP socket; native DCCP has no port, but UDP needs one.
+/// Connects a UDP socket. Addresses of native DCCP have no port, but UDP needs one.
 fn connect(socket: &socket2::Socket, mut remote: SocketAddr) -> io::Result<()> {
     if remote.port() == 0 {
         remote.set_port(9);
@@ -323,7 +324,7 @@ fn connect(socket: &socket2::Socket, mut remote: SocketAddr) -> io::Result<()> {
     socket.connect(&SockAddr::from(remote))
 }
 
-/// Disconnects a UDP socket; this also removes its source address, unless that was bound.
+/// Disconnects a UDP socket. This also removes its source address, unless the socket was bound to one.
 fn disconnect(socket: &socket2::Socket) -> io::Result<()> {
     Ok(rustix::net::connect_unspec(socket)?)
 }

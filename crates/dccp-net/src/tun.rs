@@ -15,19 +15,18 @@ pub struct TunConfig {
     pub name: String,
     /// Addresses with prefix length.
     pub addresses: Vec<(IpAddr, u8)>,
-    /// Largest IP packet, bytes.
+    /// Largest IP packet in bytes.
     pub mtu: u16,
-    /// Exchanges super-packets with the kernel, for [`Bursts`](crate::Bursts). Otherwise, and if the
-    /// kernel does not support it, each call passes one packet.
+    /// Whether to exchange super-packets with the kernel, for [`Bursts`](crate::Bursts). Without it, or if the kernel
+    /// does not support it, each call passes one packet.
     pub offload: bool,
 }
 
-/// A TUN device: whole IP packets in and out. The interface exists until the device and its clones are
-/// dropped.
+/// A TUN device, which passes whole IP packets. The interface exists until the device and all its clones are dropped.
 #[derive(Clone)]
 pub struct Tun {
     device: Arc<SyncDevice>,
-    /// Set for a device with several queues.
+    /// Selects the queue of a packet; set for a device with several queues.
     selection: Option<Arc<QueueSelection>>,
 }
 
@@ -35,15 +34,15 @@ impl Tun {
     /// Creates the interface, assigns its addresses and brings it up.
     ///
     /// # Errors
-    /// The system's error; `PermissionDenied` without CAP_NET_ADMIN, `NotFound` without /dev/net/tun,
+    /// The error of the system; `PermissionDenied` without CAP_NET_ADMIN, `NotFound` without /dev/net/tun,
     /// `ResourceBusy` if the name is in use.
     pub fn create(cfg: &TunConfig) -> io::Result<Tun> {
         Tun::with(cfg, None)
     }
 
-    /// Like [`create`](Self::create), for an interface with several queues, one per thread; this is the
-    /// first, see [`queue`](Self::queue). [`assign_queues`](Self::assign_queues) maps packets to queues; if
-    /// the kernel refuses (it needs CAP_BPF), there is one queue.
+    /// Like [`create`](Self::create), but the interface has several queues, one per thread. The returned device is the
+    /// first queue; [`queue`](Self::queue) returns the others. [`assign_queues`](Self::assign_queues) maps packets to
+    /// queues. If the kernel refuses this (it needs CAP_BPF), there is only one queue.
     ///
     /// # Errors
     /// As for [`create`](Self::create).
@@ -59,14 +58,14 @@ impl Tun {
 
     fn with(cfg: &TunConfig, selection: Option<QueueSelection>) -> io::Result<Tun> {
         std::fs::metadata("/dev/net/tun")?;
-        // Do not take over another program's device of that name. Ask a socket, since /sys shows the network
-        // namespace of the process that mounted it.
+        // Do not take over a device of this name that another program has. Ask through a socket, because /sys shows the
+        // network namespace of the process that mounted it.
         let socket = socket(AddressFamily::UNIX, SocketType::DGRAM, None)?;
         if name_to_index(&socket, &cfg.name).is_ok() {
             return Err(io::ErrorKind::ResourceBusy.into());
         }
-        // Twice the default, for milliseconds in which another process has the CPU. No standing queue builds
-        // up: the device is always read.
+        // This is twice the default, for times of some milliseconds in which another process has the CPU. The queue
+        // does not fill up permanently, because the device is always read.
         let mut builder = DeviceBuilder::new()
             .name(&cfg.name)
             .mtu(cfg.mtu)
@@ -96,8 +95,8 @@ impl Tun {
         self.selection.is_some()
     }
 
-    /// The next queue of a device with several, numbered from 0 in call order; otherwise a clone of the only
-    /// queue.
+    /// The next queue of a device with several queues, numbered from 0 in the order of calls. Otherwise a clone of the
+    /// only queue.
     ///
     /// # Errors
     /// The system's error.
@@ -111,16 +110,16 @@ impl Tun {
         Ok(queue)
     }
 
-    /// Assigns packets for these prefixes to the queues with these numbers, all others to the first. No
-    /// effect without queues.
+    /// Assigns packets for each prefix to the queue with this number, and all other packets to the first queue. Has no
+    /// effect on a device with one queue.
     ///
     /// # Errors
-    /// The system's error; after an error only some of the prefixes are in effect.
+    /// The error of the system. After an error, only some of the prefixes are in effect.
     pub fn assign_queues(&self, prefixes: impl IntoIterator<Item = (IpAddr, u8, u8)>) -> io::Result<()> {
         self.selection.as_ref().map_or(Ok(()), |selection| selection.set(prefixes))
     }
 
-    /// Adds one prefix.
+    /// Assigns packets for one more prefix to a queue.
     ///
     /// # Errors
     /// The system's error.
@@ -128,7 +127,7 @@ impl Tun {
         self.selection.as_ref().map_or(Ok(()), |selection| selection.add(ip, length, queue))
     }
 
-    /// Whether super-packets with a virtio header are exchanged, as [`Bursts`](crate::Bursts) does.
+    /// Whether the device exchanges super-packets with a virtio header, as [`Bursts`](crate::Bursts) does.
     pub fn offloads(&self) -> bool {
         self.device.tcp_gso()
     }
@@ -140,7 +139,7 @@ impl Tun {
     /// Reads one packet from a device without offload; `None` if there is none.
     ///
     /// # Errors
-    /// The system's error, also if the device is gone.
+    /// The error of the system, for example if the device is gone.
     pub fn read(&self, buf: &mut [u8]) -> io::Result<Option<usize>> {
         match self.device.recv(buf) {
             Ok(n) => Ok(Some(n)),
@@ -149,16 +148,15 @@ impl Tun {
         }
     }
 
-    /// Passes one packet to the kernel, after its virtio header if the device has offload.
+    /// Passes one packet to the kernel. If the device has offload, a virtio header precedes the packet.
     ///
     /// # Errors
-    /// `InvalidInput` if the kernel does not accept it as an IP packet, and other errors of the system.
+    /// `InvalidInput` if the kernel does not accept the data as an IP packet, and other errors of the system.
     pub fn write(&self, packet: &[u8]) -> io::Result<()> {
         self.device.send(packet).map(|_| ())
     }
 
-    /// Whether an error of [`read`](Self::read) or [`write`](Self::write) only means that the interface is
-    /// down.
+    /// Whether an error of [`read`](Self::read) or [`write`](Self::write) only means that the interface is down.
     pub fn is_down(e: &io::Error) -> bool {
         Errno::from_io_error(e) == Some(Errno::IO)
     }

@@ -1,4 +1,4 @@
-//! Writes bursts of packets to a TUN device, joined.
+//! Writes bursts of packets to a TUN device, and joins packets of a flow.
 
 use crate::Tun;
 use crate::gro::{Coalescer, MOST_PARTS};
@@ -15,7 +15,7 @@ pub struct Written {
     pub bytes: u64,
     /// Packets that the kernel refused, and its last error.
     pub refused: u64,
-    /// None if it accepted all.
+    /// The last error; `None` if the kernel accepted all packets.
     pub error: Option<io::Error>,
 }
 
@@ -28,7 +28,7 @@ impl Written {
     }
 }
 
-/// A burst on its way to the device, and the result.
+/// A burst to write, and the result.
 pub(crate) struct Load {
     pub(crate) packets: Vec<Vec<u8>>,
     pub(crate) written: Written,
@@ -74,11 +74,11 @@ impl Writer {
                     written.bytes += coalescer.members(joined).map(|i| out[i].len() as u64).sum::<u64>();
                 }
                 Err(e) => {
-                    // Some kernels refuse some super-packets: stop joining packets.
+                    // Some kernels refuse some super-packets. From now on, do not join packets.
                     if e != Errno::IO {
                         *joins = false;
                         tracing::warn!(
-                            "the kernel refused a GRO packet ({e}); from now on packets are written one by one"
+                            "the kernel refused a joined packet ({e}); from now on packets are written one by one"
                         );
                     }
                     coalescer.members(joined).for_each(|i| write_one(tun, &out[i], written));

@@ -13,12 +13,12 @@ impl UdpEncapsulation {
     /// Opens and binds a socket.
     ///
     /// # Errors
-    /// The system's error: `AddrInUse`, `AddrNotAvailable`, no such interface, no permission.
+    /// The error of the system: `AddrInUse`, `AddrNotAvailable`, no such interface, or no permission.
     pub fn new(bind: Bind) -> io::Result<UdpEncapsulation> {
         UdpEncapsulation::marked(bind, None)
     }
 
-    /// Like [`new`](Self::new), with a mark on packets for policy routing (SO_MARK).
+    /// Like [`new`](Self::new), but packets have a mark (SO_MARK) for policy routing.
     ///
     /// # Errors
     /// As for [`new`](Self::new); a mark needs CAP_NET_ADMIN.
@@ -26,9 +26,9 @@ impl UdpEncapsulation {
         Ok(UdpEncapsulation(Socket::new(bind, false, mark, None)?))
     }
 
-    /// Like [`marked`](Self::marked), for one of `shards` sockets at the same address, which must be opened
-    /// in the order of their numbers. Records go to the socket whose number is in their header (byte 4),
-    /// other datagrams by a hash of their addresses.
+    /// Like [`marked`](Self::marked), for one of `shards` sockets at the same address, which must be opened in the
+    /// order of their numbers. Records arrive at the socket whose number is in their header (byte 4). Other datagrams
+    /// are distributed by a hash of their addresses.
     ///
     /// # Errors
     /// As for [`marked`](Self::marked).
@@ -43,7 +43,7 @@ impl AsFd for UdpEncapsulation {
     }
 }
 
-/// IP and UDP headers.
+/// Size of the IP and UDP headers.
 fn overhead(addr: SocketAddr) -> u16 {
     if addr.is_ipv4() { 28 } else { 48 }
 }

@@ -1,4 +1,4 @@
-//! Interfaces and addresses of this host: whether a path can leave, and notifications of changes.
+//! Watches the interfaces and addresses of this host: whether a path can send, and when something changes.
 
 #![expect(unsafe_code, reason = "no safe function returns the MTU of an interface")]
 
@@ -13,7 +13,7 @@ use std::io;
 use std::net::IpAddr;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 
-/// Groups of rtnetlink(7): links, addresses and routes of both versions.
+/// Groups of rtnetlink(7): links, and the addresses and routes of both IP versions.
 const GROUPS: u32 = 0x1 | 0x10 | 0x40 | 0x100 | 0x400;
 
 /// Becomes readable when an interface, an address or a route of this host changes.
@@ -22,7 +22,7 @@ pub struct HostWatch {
 }
 
 impl HostWatch {
-    /// Starts watching; needs no privilege.
+    /// Starts watching. This needs no privilege.
     ///
     /// # Errors
     /// The system's error.
@@ -33,7 +33,7 @@ impl HostWatch {
         Ok(HostWatch { socket })
     }
 
-    /// Discards the messages. Their content is read from the system again, so lost messages do no harm.
+    /// Discards the messages. The caller reads the current state from the system, so lost messages do no harm.
     pub fn drain(&self) {
         let mut buffer = [0; 16_384];
         while let Ok(1..) | Err(nix::Error::ENOBUFS | nix::Error::EINTR) =
@@ -48,7 +48,7 @@ impl AsFd for HostWatch {
     }
 }
 
-/// Whether the socket's interface or address is present and has a carrier signal.
+/// Checks that the socket's interface or address exists and has a carrier.
 pub(crate) fn present(bound: &Bind) -> io::Result<()> {
     if bound.is_wildcard() {
         return Ok(());
@@ -66,7 +66,7 @@ fn judge(bound: &Bind, interfaces: impl Iterator<Item = InterfaceAddress>) -> io
         if bound.interface.as_ref().is_some_and(|name| *name != entry.interface_name) {
             continue;
         }
-        // There is one entry per address, and one without an IP address for the interface.
+        // The list has one entry per address, and one entry without IP address per interface.
         if bound.interface.is_some() && ip.is_some() {
             absent = Errno::ADDRNOTAVAIL.into();
         }
@@ -78,7 +78,7 @@ fn judge(bound: &Bind, interfaces: impl Iterator<Item = InterfaceAddress>) -> io
             flags if !flags.contains(InterfaceFlags::IFF_UP) => {
                 Err(io::Error::other(format!("{name} is switched off")))
             }
-            // RUNNING may follow LOWER_UP a second later.
+            // IFF_RUNNING may be set up to a second after IFF_LOWER_UP.
             flags if !flags.contains(InterfaceFlags::IFF_RUNNING | InterfaceFlags::IFF_LOWER_UP) => {
                 Err(io::Error::other(format!("{name} has no carrier")))
             }
@@ -88,7 +88,7 @@ fn judge(bound: &Bind, interfaces: impl Iterator<Item = InterfaceAddress>) -> io
     Err(absent)
 }
 
-/// Usable interfaces with this name prefix and an address of this IP version, sorted by name.
+/// Usable interfaces whose name has this prefix and that have an address of this IP version, sorted by name.
 ///
 /// # Errors
 /// The system's error.
@@ -116,11 +116,11 @@ pub(crate) fn holder(ip: IpAddr) -> io::Result<String> {
     entry.map(|entry| entry.interface_name).ok_or_else(|| Errno::ADDRNOTAVAIL.into())
 }
 
-/// An interface's MTU, bytes. Any socket can be used to ask.
+/// MTU of an interface, in bytes. Any socket can be used to ask.
 pub(crate) fn mtu(socket: &impl AsRawFd, interface: &str) -> io::Result<u16> {
     // SAFETY: all fields may be zero.
     let mut request: libc::ifreq = unsafe { std::mem::zeroed() };
-    // The last byte stays zero.
+    // The last byte stays zero, which ends the name.
     let name = request.ifr_name.iter_mut().take(libc::IFNAMSIZ - 1);
     name.zip(interface.as_bytes()).for_each(|(to, from)| *to = (*from).cast_signed() as libc::c_char);
     // SAFETY: the kernel reads a name and writes an MTU (netdevice(7)), both within the request.

@@ -1,4 +1,4 @@
-//! Threads that take work off the thread of a [`Driver`](crate::Driver).
+//! Threads that take work from the thread of a [`Driver`](crate::Driver).
 
 use rustix::fd::OwnedFd;
 use std::io;
@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, SyncSender, channel, sync_channel};
 use std::thread::JoinHandle;
 
-/// Ends a [`Driver`](crate::Driver) if one of its workers panics, and wakes it for results.
+/// Ends a [`Driver`](crate::Driver) if one of its workers panics. Also wakes the driver when there are results.
 #[derive(Clone, Debug)]
 pub struct Alarm {
     died: Arc<AtomicBool>,
@@ -20,11 +20,11 @@ impl Alarm {
     }
 
     fn wake(&self) {
-        // This fails only if the counter is at its limit, when the loop is awake already.
+        // Ignore the error: it occurs only if the counter is at its limit, and then the loop is already awake.
         let _ = rustix::io::write(&self.wake, &1u64.to_ne_bytes());
     }
 
-    /// Fails if a worker panicked.
+    /// Returns an error if a worker has panicked.
     pub(crate) fn check(&self) -> io::Result<()> {
         match self.died.load(Ordering::Relaxed) {
             true => Err(io::Error::other("a worker thread panicked")),
@@ -34,7 +34,7 @@ impl Alarm {
 }
 
 impl Drop for Alarm {
-    /// Every worker holds one.
+    /// Every worker holds an alarm, which is dropped when the worker ends or panics.
     fn drop(&mut self) {
         if std::thread::panicking() {
             self.died.store(true, Ordering::Relaxed);
@@ -43,19 +43,18 @@ impl Drop for Alarm {
     }
 }
 
-/// A thread that does jobs in order and returns them with their results. The number of waiting jobs is
-/// bounded.
+/// A thread that executes jobs in order and returns them with their results. The number of waiting jobs is limited.
 pub(crate) struct Worker<J> {
     jobs: Option<SyncSender<J>>,
     done: Receiver<J>,
-    /// Jobs that have not been taken back.
+    /// Number of jobs that have not been taken back.
     pending: usize,
     thread: Option<JoinHandle<()>>,
 }
 
 impl<J: Send + 'static> Worker<J> {
-    /// Starts the thread, with the privileges of the calling thread. `work` does a job, and returns true if
-    /// its result must not wait for the loop's next turn. At most `most` jobs wait.
+    /// Starts the thread with the privileges of the calling thread. `work` executes a job. It returns true if the
+    /// result must not wait for the next turn of the loop. At most `most` jobs wait.
     ///
     /// # Errors
     /// The system's error.
@@ -71,7 +70,7 @@ impl<J: Send + 'static> Worker<J> {
             let alarm = alarm;
             for mut job in waiting {
                 let urgent = work(&mut job);
-                // At the end, nobody takes the results.
+                // Ignore the error: at the end nobody takes the results.
                 let _ = finished.send(job);
                 if urgent {
                     alarm.wake();
@@ -82,12 +81,12 @@ impl<J: Send + 'static> Worker<J> {
         Ok(Worker { jobs: Some(jobs), done, pending: 0, thread: Some(thread) })
     }
 
-    /// Whether all jobs were taken back.
+    /// Whether all jobs have been taken back.
     pub(crate) fn is_idle(&self) -> bool {
         self.pending == 0
     }
 
-    /// Adds a job; if too many wait, waits for the thread. Returns the job if the thread died.
+    /// Adds a job. If too many jobs wait, this call waits for the thread. Returns the job if the thread died.
     pub(crate) fn put(&mut self, job: J) -> Result<(), J> {
         match self.jobs.as_ref() {
             Some(jobs) => jobs.send(job).map_err(|e| e.0)?,
@@ -97,17 +96,18 @@ impl<J: Send + 'static> Worker<J> {
         Ok(())
     }
 
-    /// Takes back the oldest job that was not taken back yet, if it is done.
+    /// Takes back the oldest remaining job if it is done.
     pub(crate) fn poll(&mut self) -> Option<J> {
         let job = self.done.try_recv().ok()?;
         self.pending -= 1;
         Some(job)
     }
 
-    /// Like [`poll`](Self::poll), but waits until it is done. `None` if there is none, or if the thread died.
+    /// Like [`poll`](Self::poll), but waits until the job is done. Returns `None` if there is no job, or if the thread
+    /// died.
     pub(crate) fn wait(&mut self) -> Option<J> {
         let job = (self.pending > 0).then(|| self.done.recv().ok())?;
-        // The jobs of a dead thread are lost.
+        // If the thread died, its jobs are lost.
         self.pending = if job.is_some() { self.pending - 1 } else { 0 };
         job
     }
@@ -118,7 +118,7 @@ impl<J> Drop for Worker<J> {
     fn drop(&mut self) {
         self.jobs = None;
         if let Some(thread) = self.thread.take() {
-            // The alarm reports a panic.
+            // Ignore the error: the alarm reports a panic.
             let _ = thread.join();
         }
     }
@@ -175,7 +175,7 @@ mod tests {
         worker.put(1).unwrap();
         assert_eq!(worker.wait(), None);
         assert!(worker.is_idle());
-        assert_eq!(worker.put(2), Err(2), "it takes no more");
+        assert_eq!(worker.put(2), Err(2), "the worker accepts no more jobs");
         drop(worker);
         assert!(is_awake(&alarm));
         assert_eq!(alarm.check().unwrap_err().to_string(), "a worker thread panicked");

@@ -1,4 +1,4 @@
-//! The clients: one endpoint and one socket for all sessions, and separate channels for each client.
+//! The simulated clients. All sessions share one endpoint and one socket, and each client has its own channels.
 
 use dccp_net::{Bind, Burst, Clock, Encapsulation as _, UdpEncapsulation};
 use dccp_proto::{Ecn, Ports, Route, Sink};
@@ -14,10 +14,10 @@ use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::os::fd::AsFd;
 use std::time::{Duration, Instant};
 
-/// DCCP Service Code and port of a tunnel.
+/// DCCP Service Code and DCCP port of a tunnel.
 const SERVICE_CODE: u32 = u32::from_be_bytes(*b"MPTU");
 const PORT: u16 = 6511;
-/// Delay before a closed session is opened again, as in the tunnel's client.
+/// Delay before a closed session is reopened, as in the tunnel's client.
 const AGAIN: Duration = Duration::from_millis(250);
 /// The server's inner address.
 const HUB: [u8; 4] = [10, 0, 0, 1];
@@ -27,7 +27,7 @@ pub(crate) fn octets(client: u32) -> [u8; 2] {
     (client as u16).to_be_bytes()
 }
 
-/// Not secret: the server's file and the clients both derive keys from it.
+/// Derives the key of a client. The key is not secret: the server's file is generated with the same function.
 pub(crate) fn key_of(client: u32) -> PrivateKey {
     let mut bytes = [7; 32];
     bytes[..4].copy_from_slice(&client.to_be_bytes());
@@ -41,7 +41,7 @@ struct Client {
     armed: Option<Time>,
 }
 
-/// Packets of the endpoint, to be sealed.
+/// Packets of the endpoint that are to be encrypted.
 #[derive(Default)]
 struct Outgoing {
     packets: Vec<(Route, Ecn, usize)>,
@@ -64,13 +64,13 @@ pub(crate) struct Clients {
     timers: BTreeSet<(Time, u32)>,
     socket: UdpEncapsulation,
     outgoing: Outgoing,
-    /// Open sessions and paths that are up.
+    /// Number of open sessions, and of paths that are up.
     pub(crate) open: usize,
     pub(crate) up: usize,
-    /// Sessions closed so far, and sessions to be opened again with their times.
+    /// Number of sessions closed so far, and when to reopen which session.
     pub(crate) closed: usize,
     again: VecDeque<(Instant, u32)>,
-    /// Records received, and answers to pings.
+    /// Number of records received, and of answers to pings.
     pub(crate) received: u64,
     pub(crate) answers: u64,
 }
@@ -145,7 +145,7 @@ impl Clients {
         self.of_session.insert(session, client);
     }
 
-    /// An ICMP echo request to the server's inner address.
+    /// Sends an ICMP echo request to the server's inner address.
     pub(crate) fn ping(&mut self, client: u32) {
         let Some(session) = self.clients[client as usize].session else { return };
         let [a, b] = octets(client);
@@ -173,7 +173,7 @@ impl Clients {
         Ok(())
     }
 
-    /// Does everything that is due; otherwise waits for records up to `patience`.
+    /// Does everything that is due. If nothing is due, waits for records for up to `patience`.
     pub(crate) fn turn(&mut self, patience: Duration) -> io::Result<()> {
         let now = Clock.now();
         let deadline =
@@ -278,7 +278,7 @@ impl Clients {
         }
     }
 
-    /// A datagram that does not leave is lost, as on any network.
+    /// Sends a datagram. A datagram that cannot be sent is lost, as on any network.
     fn send(&mut self, local: IpAddr, remote: SocketAddr, ecn: Ecn, bytes: &[u8]) {
         let burst = Burst { local: Some(local), remote, dscp: 0, ecn, segment: bytes.len(), bytes };
         let _ = self.socket.send(&burst);

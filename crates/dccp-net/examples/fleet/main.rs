@@ -1,8 +1,8 @@
-//! Many clients of one tunnel server, all in this process. `fleet config N` prints the server's file. `fleet
-//! run N SERVER_PID` opens N sessions with two paths each, leaves them idle, sends pings through them, and
-//! prints the server's costs. `fleet restart N SERVER_PID` kills the server and prints how soon all sessions
-//! are open at its successor. For tools/bench/fleet, which makes the namespace. Each client has its own key
-//! and two addresses in 127.0.0.0/8.
+//! Many clients of one tunnel server, all in this process. `fleet config N` prints the server's file. `fleet run N
+//! SERVER_PID` opens N sessions with two paths each, leaves them idle, sends pings through them, and prints the
+//! server's costs. `fleet restart N SERVER_PID` kills the server and prints how soon all sessions are open again.
+//! tools/bench/fleet runs this program and creates its namespace. Each client has its own key and two addresses in
+//! 127.0.0.0/8.
 
 mod clients;
 
@@ -11,9 +11,9 @@ use std::time::{Duration, Instant};
 
 type Error = Box<dyn std::error::Error>;
 
-/// Maximum number of sessions in setup at a time.
+/// Maximum number of sessions that are being opened at a time.
 const OUTSTANDING: usize = 200;
-/// Timeout for sessions that do not open.
+/// Time limit for opening sessions.
 const PATIENCE: Duration = Duration::from_secs(60);
 
 fn main() -> Result<(), Error> {
@@ -30,7 +30,7 @@ fn main() -> Result<(), Error> {
     Ok(())
 }
 
-/// The server's file; the script adds its interface, control socket and the rest.
+/// The server's file. The script adds the interface, the control socket and other keys.
 fn config(n: u32) -> String {
     let mut text = format!("private_key = \"{}\"\n", *key_of(u32::MAX).to_base64());
     for i in 0..n {
@@ -43,7 +43,7 @@ fn config(n: u32) -> String {
     text
 }
 
-/// CPU seconds and resident bytes of a process.
+/// CPU time in seconds and resident memory in bytes of a process.
 fn usage_of(pid: u32) -> Result<(f64, f64), Error> {
     let stat = std::fs::read_to_string(format!("/proc/{pid}/stat"))?;
     let fields: Vec<&str> = stat.rsplit(')').next().unwrap_or_default().split_whitespace().collect();
@@ -67,14 +67,14 @@ fn open_all(fleet: &mut Clients, n: u32) -> Result<(), Error> {
     Ok(())
 }
 
-/// Kills the server while the sessions carry pings, and waits until all are open at its replacement.
+/// Kills the server while the sessions carry pings. Waits until all sessions are open at the next server.
 fn restart(n: u32, server: u32, rate: u32) -> Result<(), Error> {
     let mut fleet = Clients::new(n)?;
     open_all(&mut fleet, n)?;
     fleet.run_for(Duration::from_secs(2))?;
     println!("{n} clients: {} sessions, {} paths", fleet.open, fleet.up);
     let pid = i32::try_from(server)?;
-    let pid = rustix::process::Pid::from_raw(pid).ok_or("no such server")?;
+    let pid = rustix::process::Pid::from_raw(pid).ok_or("the process ID of the server is invalid")?;
     rustix::process::kill_process(pid, rustix::process::Signal::KILL)?;
     let since = Instant::now();
     let (mut sent, mut told) = (0u64, [1, 50, 95, 100].into_iter().peekable());
@@ -121,7 +121,7 @@ fn run(n: u32, server: u32, idle: u32, load: u32, rate: u32) -> Result<(), Error
         rss1 / 1048576.0
     );
 
-    // In the first ten seconds after its first packets, a session probes its paths more often.
+    // A session probes its paths more often in the ten seconds after its first packets.
     fleet.run_for(Duration::from_secs(12))?;
     let (cpu2, _) = usage_of(server)?;
     let (since, before) = (Instant::now(), fleet.received);
@@ -141,7 +141,7 @@ fn run(n: u32, server: u32, idle: u32, load: u32, rate: u32) -> Result<(), Error
     while since.elapsed().as_secs() < load.into() {
         let due = (since.elapsed().as_secs_f64() * f64::from(rate)) as u64;
         while sent < due {
-            // A prime step visits the sessions in an order that caches do not predict.
+            // With a prime step, caches cannot predict the order of the sessions.
             fleet.ping((sent * 7919 % u64::from(n)) as u32);
             sent += 1;
         }

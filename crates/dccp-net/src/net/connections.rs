@@ -1,4 +1,4 @@
-//! Sockets that carry packets over connections, or that select the encapsulation.
+//! Sockets that carry packets over connections, or that choose between encapsulations.
 
 use super::Net;
 use crate::Burst;
@@ -8,7 +8,7 @@ use mpdccp_units::Time;
 use std::net::{IpAddr, SocketAddr};
 
 impl Net {
-    /// Gives a connection to the shard that its packets are for: only that shard can answer over it.
+    /// Gives a connection to the shard that its packets are for. Only that shard can answer over it.
     pub(super) fn give(&mut self, socket: u32, remote: SocketAddr, shard: u8) {
         let Some(Some(encapsulation)) = self.sockets.get_mut(socket as usize) else { return };
         if let Some(connection) = encapsulation.give(remote) {
@@ -16,7 +16,7 @@ impl Net {
         }
     }
 
-    /// Tells a socket that the path over it fails, though packets may arrive.
+    /// Tells a socket that the path over it fails, although packets may arrive.
     pub fn suspect(&mut self, now: Time, socket: u32) {
         if let Some(Some(encapsulation)) = self.sockets.get_mut(socket as usize) {
             encapsulation.on_suspect(now);
@@ -30,7 +30,7 @@ impl Net {
         }
     }
 
-    /// Sends echo requests over encapsulations that carry no packets now, to see whether they work.
+    /// Sends echo requests over encapsulations that carry no packets now, to test whether they work.
     pub(super) fn ask(&mut self, now: Time) {
         let Net { sockets, routes: Some(routes), .. } = self else { return };
         for socket in routes.sockets() {

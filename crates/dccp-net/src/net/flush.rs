@@ -1,4 +1,4 @@
-//! Sending: on the event loop's thread, or on another one if there is a backlog.
+//! Sends packets on the event loop's thread, or on another thread if there is a backlog.
 
 use super::Net;
 use crate::batch::Run;
@@ -10,7 +10,7 @@ use dccp_proto::Ecn;
 use mpdccp_units::Time;
 use std::io::Write;
 
-/// Handing fewer bytes over costs about as much as sending them.
+/// Handing over fewer bytes than this costs about as much as sending them.
 const WORTH: usize = 16_000;
 
 impl Net {
@@ -28,10 +28,10 @@ impl Net {
         self.write_keys();
     }
 
-    /// Whether a thread may send; starts it if necessary. It starts this late to have no more privileges than
-    /// the running loop.
+    /// Whether a separate thread may send. Starts the thread if necessary. It starts only now, so that it has no more
+    /// privileges than the running loop.
     fn may_hand_over(&mut self) -> bool {
-        // A capture contains the packets as they were sent.
+        // A capture must contain the packets as they are sent, so this thread sends them.
         let Some(alarm) = self.alarm.as_ref().filter(|_| self.capture.is_none()) else { return false };
         if self.sending.is_none() {
             match sending::start(alarm.clone()) {
@@ -46,8 +46,7 @@ impl Net {
         true
     }
 
-    /// Sends a run. If there is a `backlog`, or if earlier runs wait for the thread that sends, that thread
-    /// sends it.
+    /// Sends a run. The sending thread sends it if there is a `backlog`, or if earlier runs wait for that thread.
     fn send(&mut self, now: Time, mut run: Run, backlog: bool) {
         let Net { sockets, links, routes, batch, capture, marking, parts, refused, qlog, sending, .. } = self;
         run.parts(marking.as_deref(), parts);
@@ -58,7 +57,7 @@ impl Net {
         }
         let (to, sealing) = if is_channel(route.socket) {
             let Some(routes) = routes else { return batch.put(run) };
-            // Capture before sealing, if plaintext is wanted.
+            // If the capture contains plaintext, capture before sealing.
             let Some(to) = routes.resolve(route.socket) else { return batch.put(run) };
             let under = sockets.get(to.socket as usize).and_then(Option::as_deref);
             if let (true, Some(capture), Some(encapsulation)) = (plaintext, capture.as_mut(), under) {
@@ -82,7 +81,7 @@ impl Net {
             let parts = std::mem::take(parts);
             let (down, refused) = (None, Vec::new());
             let parcel = Parcel { run, parts, to, sealing, outlet, down, refused };
-            // If the thread died, the alarm ends the loop.
+            // Ignore the error: if the thread died, the alarm ends the loop.
             return sending.put(parcel).unwrap_or_else(|parcel| batch.put(parcel.run));
         }
         if let Some(sealing) = sealing {
@@ -96,8 +95,8 @@ impl Net {
                 let form = if is_channel(route.socket) { Form::Sealed } else { Form::Dccp };
                 capture.sent(to.socket, &**encapsulation, &burst, packets, form);
             }
-            // Other errors are counted, and congestion control sees the loss. A successful send does not
-            // prove that a broken link works.
+            // Other errors are counted, and congestion control detects the loss. A successful send does not prove that
+            // a broken link works.
             if let Err(SendError::LinkDown(e)) = encapsulation.send(&burst) {
                 links.mark(now, route.socket, route.remote, e.to_string());
             }
@@ -106,14 +105,14 @@ impl Net {
         batch.put(run);
     }
 
-    /// Takes back the runs that the thread has sent.
+    /// Takes back the runs that the sending thread has sent.
     fn settle(&mut self, now: Time) {
         while let Some(parcel) = self.sending.as_mut().and_then(|sending| sending.poll()) {
             self.take_back(now, parcel);
         }
     }
 
-    /// Waits until the thread has sent everything.
+    /// Waits until the sending thread has sent all runs.
     pub(crate) fn finish(&mut self, now: Time) {
         while let Some(parcel) = self.sending.as_mut().and_then(|sending| sending.wait()) {
             self.take_back(now, parcel);
@@ -130,14 +129,14 @@ impl Net {
         self.batch.put(parcel.run);
     }
 
-    /// Sends handshakes and cookies of the channels.
+    /// Sends the handshakes and cookies of channels.
     fn send_messages(&mut self, now: Time) {
         let mut first = true;
         while let Some((to, message)) =
             self.routes.as_mut().and_then(|routes| routes.channels.poll_transmit())
         {
             if std::mem::take(&mut first) {
-                // They must not overtake records.
+                // These messages must not overtake records.
                 self.finish(now);
             }
             let Some(Some(encapsulation)) = self.sockets.get_mut(to.socket as usize) else { continue };
@@ -153,7 +152,7 @@ impl Net {
                 let message = std::iter::once(&*message);
                 capture.sent(to.socket, &**encapsulation, &burst, message, Form::Sealed);
             }
-            // A message that does not leave is retransmitted later.
+            // Ignore the error: a message that is not sent is retransmitted later.
             let _ = encapsulation.send(&burst);
             self.refused.extend(encapsulation.refused().into_iter().map(|remote| (to.socket, remote)));
         }
@@ -162,8 +161,8 @@ impl Net {
     fn write_keys(&mut self) {
         let (Some(file), Some(routes)) = (&mut self.keylog, &mut self.routes) else { return };
         while let Some(mut line) = routes.channels.poll_key() {
-            // One write per line: several shards share the file. As with captures, a full disk must not stop
-            // the traffic.
+            // Each line is one write, because several shards share the file. As with captures, a full disk must not
+            // stop the traffic.
             line.push('\n');
             let _ = file.write_all(line.as_bytes());
         }

@@ -9,12 +9,12 @@ use std::io;
 use std::net::{IpAddr, SocketAddr};
 use std::sync::{Arc, Mutex};
 
-/// Notes what is sent, in order.
+/// Records what is sent, in order.
 #[derive(Default)]
 struct Notes {
-    /// First byte of each burst, and whether the thread sent it.
+    /// First byte of each burst, and whether the sending thread sent the burst.
     sent: Mutex<Vec<(u8, bool)>>,
-    /// The thread waits for it.
+    /// The test locks this mutex to make the sending thread wait.
     gate: Mutex<()>,
     fails: bool,
     refuses: bool,
@@ -93,7 +93,7 @@ fn remote() -> SocketAddr {
     ([127, 0, 0, 1], 6511).into()
 }
 
-/// A net that may send on a thread, with one socket.
+/// A net with one socket that may send on a separate thread.
 fn net(notes: Notes) -> (Net, Poller, u32, Arc<Notes>) {
     let (poller, mut net, notes) = (Poller::new().unwrap(), Net::new(), Arc::new(notes));
     net.alarm = Some(Alarm::new(poller.wake()));
@@ -129,7 +129,7 @@ fn a_closed_socket_has_sent_everything() {
     (0..10).for_each(|number| write(&mut net, socket, number, WORTH));
     net.remove(socket);
     assert_eq!(notes.sent.lock().unwrap().len(), 10);
-    assert_eq!(Arc::strong_count(&notes), 1, "and its descriptor is closed");
+    assert_eq!(Arc::strong_count(&notes), 1, "the descriptor is closed");
 }
 
 #[test]

@@ -1,4 +1,4 @@
-//! A capture is a pcap file of IP packets that contain the sent packets.
+//! A capture is a pcap file of IP packets that contain the packets as sent.
 
 use dccp_net::{App, Bind, Capture, Core, Driver, UdpEncapsulation};
 use dccp_proto::{Ports, Route};
@@ -10,7 +10,7 @@ use std::net::UdpSocket;
 use std::os::fd::BorrowedFd;
 use std::os::unix::fs::PermissionsExt;
 
-/// Connects, and stops a while after the Request has left.
+/// Connects, and stops a while after the Request was sent.
 struct Caller {
     stop_at: Time,
 }
@@ -36,12 +36,12 @@ fn a_request_is_sent_and_captured() {
     peer.set_read_timeout(Some(std::time::Duration::from_secs(10))).unwrap();
     let remote = peer.local_addr().unwrap();
     let file = std::env::temp_dir().join(format!("mpdccp-capture-{}.pcap", std::process::id()));
-    // A file that was world-readable does not stay so.
+    // A file that all users could read must not stay readable.
     std::fs::write(&file, "").unwrap();
     std::fs::set_permissions(&file, Permissions::from_mode(0o644)).unwrap();
     let driver = Driver::new(Endpoint::new([1; 32]), |core| -> io::Result<Caller> {
         core.net.capture = Some(Capture::create(&file)?);
-        // The socket is bound to no address: the capture must find the source.
+        // The socket is not bound to an address, so the capture must find the source address.
         let bind = Bind { addr: "0.0.0.0:0".parse().unwrap(), interface: None };
         let socket = core.add_socket(UdpEncapsulation::new(bind)?)?;
         let now = core.clock.now();
@@ -62,7 +62,7 @@ fn a_request_is_sent_and_captured() {
     assert_eq!(
         std::fs::metadata(&file).unwrap().permissions().mode() & 0o777,
         0o600,
-        "nobody else's business"
+        "only the owner may read the capture"
     );
     let pcap = std::fs::read(&file).unwrap();
     std::fs::remove_file(&file).unwrap();

@@ -1,4 +1,4 @@
-//! Channels over sockets.
+//! Encrypted channels over real sockets.
 
 use dccp_net::secure::{Address, Aead, Channels, PresharedKey, PrivateKey, Settings};
 use dccp_net::{App, Bind, ChannelEvent, Core, Driver, UdpEncapsulation};

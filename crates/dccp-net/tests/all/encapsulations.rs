@@ -1,4 +1,4 @@
-//! Encapsulations over loopback: packets arrive with their ECN field, addresses and size.
+//! Sends packets through encapsulations over loopback. They arrive with their ECN field, addresses and size.
 
 use dccp_net::{Batch, Bind, Burst, Clock, Encapsulation, RawEncapsulation, UdpEncapsulation};
 use dccp_proto::{Ecn, Route, Sink};
@@ -15,8 +15,8 @@ struct Got {
     bytes: Vec<u8>,
 }
 
-/// Receives until `n` packets arrived; gives up after a while, so that a loss fails the assertion instead of
-/// hanging.
+/// Receives until `n` packets have arrived. Gives up after a while, so that a lost packet fails the assertion instead
+/// of blocking the test.
 fn receive(encapsulation: &mut dyn Encapsulation, n: usize) -> Vec<Got> {
     let mut got = Vec::new();
     let patience = Instant::now();
@@ -37,7 +37,7 @@ fn receive(encapsulation: &mut dyn Encapsulation, n: usize) -> Vec<Got> {
     got
 }
 
-/// Receiving many at once takes longer than the shortest round trips.
+/// Receiving many packets at once takes longer than the shortest round trips.
 #[test]
 fn nothing_arrives_before_it_was_sent() {
     let mut a = UdpEncapsulation::new(bind("127.0.0.1:0")).unwrap();
@@ -117,7 +117,7 @@ fn udp_over_ipv4() {
 #[test]
 fn udp_over_ipv6() {
     if UdpEncapsulation::new(bind("[::1]:0")).is_err() {
-        println!("SKIPPED no IPv6 here");
+        println!("SKIPPED this host has no IPv6");
         return;
     }
     udp_pair("[::1]:0");
@@ -152,7 +152,7 @@ fn errors_are_told_apart_and_counted() {
         bytes,
     };
     assert!(matches!(udp.send(&burst("127.0.0.1:9", &big)), Err(dccp_net::SendError::TooBig)));
-    // A loopback source cannot leave the host.
+    // A packet with a loopback source cannot leave the host.
     let there = "192.0.2.1:9";
     assert!(matches!(udp.send(&burst(there, b"x")), Err(dccp_net::SendError::LinkDown(_))));
     assert!(udp.check(there.parse().unwrap()).is_err());
@@ -171,21 +171,21 @@ fn raw_pair(addr: &str, header: u32) {
     let (mut a, mut b) = match (RawEncapsulation::new(bind(addr)), RawEncapsulation::new(bind(addr))) {
         (Ok(a), Ok(b)) => (a, b),
         (Err(e), _) | (_, Err(e)) => {
-            // Only a missing privilege or missing IPv6 may cause the error.
+            // Only a missing privilege or missing IPv6 may cause this error.
             let kind = e.kind();
             assert!(matches!(kind, ErrorKind::PermissionDenied | ErrorKind::AddrNotAvailable), "{e}");
             println!("SKIPPED raw sockets on {addr}: {e}");
             return;
         }
     };
-    // As clients do, for both families.
+    // Clients do this on sockets of both IP versions.
     a.heed_refusals().unwrap();
     let remote = b.local_addr().unwrap();
     let packets = [dccp(1, 500), dccp(2, 500), dccp(3, 7)];
     let bytes = packets.concat();
     let segment = packets[0].len();
     a.send(&Burst { local: None, remote, dscp: 0, ecn: Ecn::Ect0, segment, bytes: &bytes }).unwrap();
-    // Both sockets receive packets to their common address.
+    // Both sockets receive packets to the address that they share.
     let got = receive(&mut b, 3);
     for (got, sent) in got.iter().zip(&packets) {
         assert_eq!(got.ip_len, header + sent.len() as u32);
@@ -194,7 +194,7 @@ fn raw_pair(addr: &str, header: u32) {
     }
     assert_eq!((b.stats().rx_packets, b.stats().rx_bad_checksum), (3, 0));
 
-    // A packet modified on the way, sent by a socket that computes no checksum.
+    // This packet is modified in transit. A socket that computes no checksum sends it.
     let raw = socket2::Socket::new(
         socket2::Domain::for_address(remote),
         socket2::Type::RAW,
@@ -206,8 +206,8 @@ fn raw_pair(addr: &str, header: u32) {
     assert_eq!(receive(&mut b, 1).len(), 1);
     assert_eq!((b.stats().rx_packets, b.stats().rx_bad_checksum), (4, 1));
     if remote.is_ipv4() {
-        // RFC 8899 section 3 (2): Don't Fragment. Raw IPv4 sockets also receive the header; this socket also
-        // receives the earlier packets.
+        // RFC 8899 section 3 (2): Don't Fragment must be set. Raw IPv4 sockets also receive the header. This socket has
+        // also received the earlier packets.
         let mut bytes = [0; 2048];
         raw.set_read_timeout(Some(Duration::from_secs(10))).unwrap();
         while (&raw).read(&mut bytes).unwrap() != 20 + segment {}

@@ -1,4 +1,4 @@
-//! Linux I/O over the loopback interface.
+//! Tests of Linux I/O over the loopback interface.
 #![cfg(target_os = "linux")]
 
 mod capture;
