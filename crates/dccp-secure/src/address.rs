@@ -1,11 +1,11 @@
 use core::net::{IpAddr, SocketAddr};
 
-/// Both ends of a channel's datagrams.
+/// The addresses of a datagram at both ends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Address {
-    /// The driver's socket; the driver assigns the numbers.
+    /// Number of the socket. The driver assigns the numbers.
     pub socket: u32,
-    /// The local address, if the socket is not bound to one.
+    /// The local address, if the socket is not bound to an address.
     pub local: Option<IpAddr>,
     /// The peer's address and UDP port.
     pub remote: SocketAddr,

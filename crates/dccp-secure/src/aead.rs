@@ -3,14 +3,14 @@ use aws_lc_rs::aead::{AES_128_GCM, AES_256_GCM, Aad, CHACHA20_POLY1305, LessSafe
 use core::fmt;
 use core::str::FromStr;
 
-/// Cipher of records.
+/// The AEAD cipher of records.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Aead {
-    /// RFC 8439; fast everywhere.
+    /// ChaCha20-Poly1305 (RFC 8439); fast on all processors.
     ChaCha20Poly1305,
-    /// NIST SP 800-38D; fastest on processors with AES instructions.
+    /// AES-128-GCM (NIST SP 800-38D); fastest on processors with AES instructions.
     Aes128Gcm,
-    /// Like [`Aes128Gcm`](Self::Aes128Gcm), with a longer key.
+    /// AES-256-GCM: like [`Aes128Gcm`](Self::Aes128Gcm), with a longer key.
     Aes256Gcm,
 }
 
@@ -44,7 +44,7 @@ impl Aead {
         if has_aes() { Aead::ALL.to_vec() } else { vec![Aead::ChaCha20Poly1305] }
     }
 
-    /// Name in configurations and status.
+    /// Name of the cipher in configurations and status.
     pub fn name(self) -> &'static str {
         match self {
             Aead::ChaCha20Poly1305 => "chacha20-poly1305",
@@ -53,7 +53,7 @@ impl Aead {
         }
     }
 
-    /// Number in handshakes.
+    /// Number of the cipher in handshakes.
     pub(crate) fn number(self) -> u8 {
         match self {
             Aead::ChaCha20Poly1305 => 0,
@@ -66,7 +66,7 @@ impl Aead {
         Aead::ALL.into_iter().find(|aead| aead.number() == number)
     }
 
-    /// Bytes of a key.
+    /// Length of a key in bytes.
     pub(crate) fn key_len(self) -> usize {
         match self {
             Aead::Aes128Gcm => 16,
@@ -74,18 +74,18 @@ impl Aead {
         }
     }
 
-    /// The set that an initiator offers, one bit per number.
+    /// The set of ciphers that an initiator offers, one bit per cipher number.
     pub(crate) fn offer(list: &[Aead]) -> u8 {
         list.iter().fold(0, |set, aead| set | 1 << aead.number())
     }
 
-    /// The responder's choice: the first of its own list that was offered.
+    /// The responder's choice: the first cipher of its own list that the initiator offered.
     pub(crate) fn pick(list: &[Aead], offered: u8) -> Option<Aead> {
         list.iter().copied().find(|aead| offered >> aead.number() & 1 == 1)
     }
 
-    /// Maximum number of records under one key. RFC 9001 section 6.6: 2^23 for AES-GCM; ChaCha20-Poly1305 has
-    /// no limit below 2^60, where WireGuard rekeys.
+    /// Maximum number of records under one key. For AES-GCM this is 2^23 (RFC 9001 section 6.6). For ChaCha20-Poly1305
+    /// it is 2^60, as in WireGuard, because this cipher has no lower limit.
     pub(crate) fn most_records(self) -> u64 {
         match self {
             Aead::ChaCha20Poly1305 => 1 << 60,
@@ -125,8 +125,8 @@ fn nonce(counter: u64) -> Nonce {
 }
 
 impl RecordKey {
-    /// A key from the first bytes of `secret`, as many as the AEAD needs; never `None`, since all need at
-    /// most 32.
+    /// Creates a key from as many of the first bytes of `secret` as the AEAD needs. Never returns `None`, because all
+    /// AEADs need at most 32 bytes.
     pub(crate) fn new(aead: Aead, secret: &[u8; 32]) -> Option<RecordKey> {
         let algorithm = match aead {
             Aead::ChaCha20Poly1305 => &CHACHA20_POLY1305,
@@ -137,8 +137,8 @@ impl RecordKey {
         Some(RecordKey(LessSafeKey::new(key)))
     }
 
-    /// Seals in place: `record` consists of a written header, the packet, and room for the tag. The counter
-    /// must not have been used with this key. False if the record is too short or too long for the AEAD.
+    /// Seals a record in place. `record` consists of a complete header, the packet, and room for the tag. The counter
+    /// must not have been used with this key. Returns false if the record is too short or too long for the AEAD.
     #[must_use]
     pub(crate) fn seal(&self, counter: u64, record: &mut [u8]) -> bool {
         let Some((header, rest)) = record.split_at_mut_checked(HEADER) else { return false };
@@ -153,7 +153,7 @@ impl RecordKey {
         }
     }
 
-    /// Opens a record in place; returns the length of the packet after the header, or `None` for a forgery.
+    /// Opens a record in place. Returns the length of the packet after the header, or `None` if the record is forged.
     pub(crate) fn open(&self, counter: u64, record: &mut [u8]) -> Option<usize> {
         let (header, rest) = record.split_at_mut_checked(HEADER)?;
         let packet = self.0.open_in_place(nonce(counter), Aad::from(&*header), rest).ok()?;

@@ -1,4 +1,4 @@
-//! One channel: its keys, its running handshake, and packets that wait for a key.
+//! One channel: its keys, its current handshake, and packets that wait for a key.
 
 use crate::address::Address;
 use crate::aead::{Aead, RecordKey};
@@ -12,63 +12,63 @@ use mpdccp_units::{Duration, Time};
 use std::collections::VecDeque;
 use std::sync::Arc;
 
-/// A key is replaced after the first time, and not used after the second, as in WireGuard.
+/// A key is replaced after the first of these times, and not used after the second, as in WireGuard.
 pub(crate) const REKEY_AFTER: Duration = Duration::from_secs(120);
 pub(crate) const REJECT_AFTER: Duration = Duration::from_secs(180);
-/// If the initiator sends for this long without an answer, it makes a new handshake: the responder may have
-/// restarted.
+/// After the initiator has sent for this long without an answer, it starts a new handshake, because the responder may
+/// have restarted.
 const SILENCE: Duration = Duration::from_secs(1);
-/// Retransmission interval of handshakes if the responder fell silent recently, so that a restarted responder
-/// is reached within a second.
+/// Interval at which handshakes are retransmitted if the responder fell silent recently. A restarted responder is thus
+/// reached within a second.
 const DENSE: Duration = Duration::from_millis(600);
 const LATELY: Duration = Duration::from_secs(35);
-/// Retransmission interval otherwise: it doubles from the first to the second value. Intervals are randomly
-/// shortened by up to a quarter. They last at least twice as long as the last handshake took, since a
-/// retransmission invalidates the answer to the previous message.
+/// Interval at which handshakes are retransmitted otherwise. It doubles from the first to the second value. Each
+/// interval is randomly shortened by up to a quarter. It is at least twice as long as the last handshake took, because
+/// a retransmission invalidates the answer to the previous message.
 const SPARSE: (Duration, Duration) = (Duration::from_secs(1), Duration::from_secs(5));
-/// A handshake is given up after this time; the next packet starts another.
+/// A handshake is given up after this time. The next packet then starts another handshake.
 const GIVE_UP: Duration = Duration::from_secs(90);
-/// A responder keeps a silent channel for this long: a client that slept can continue.
+/// A responder keeps a silent channel for this long, so that a client can continue after sleeping.
 const FORGET: Duration = Duration::from_secs(1800);
-/// A responder keeps a channel whose initiator has not confirmed the key for this long.
+/// A responder keeps a channel for this long if the initiator does not confirm the key.
 const UNCONFIRMED: Duration = Duration::from_secs(10);
-/// Maximum number of packets that wait for the first key.
+/// Maximum number of packets that wait for a key.
 const STAGED: usize = 16;
 
-/// Identifies a channel of a [`Channels`](crate::Channels); never reused.
+/// Identifies a channel in a [`Channels`](crate::Channels). Identifiers are never reused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct ChannelId(pub u32);
 
-/// Reason why nothing can be sealed now.
+/// The reason why no record can be sealed now.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Unready {
-    /// There is no key yet. The newest few packets are kept and sent once there is a key.
+    /// There is no key yet. The newest packets are kept, and are sent once there is a key.
     NoKey,
-    /// No such channel.
+    /// The channel does not exist.
     NoChannel,
 }
 
 /// Counters of a channel.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ChannelStats {
-    /// Records sealed.
+    /// Number of records sealed.
     pub sealed: u64,
-    /// Records opened.
+    /// Number of records opened.
     pub opened: u64,
-    /// Handshakes completed.
+    /// Number of handshakes completed.
     pub handshakes: u64,
     /// Number of times that the peer's address changed.
     pub moves: u64,
-    /// Packets that waited for a key and were dropped in favour of newer ones.
+    /// Number of packets that waited for a key and were dropped to make room for newer ones.
     pub unstaged: u64,
-    /// Cipher in use.
+    /// Cipher that is in use.
     pub aead: Option<Aead>,
 }
 
-/// The keys of one handshake.
+/// The keys that one handshake created.
 #[derive(Debug)]
 pub(crate) struct Keypair {
-    /// Our index, which the peer writes into records for us.
+    /// Index of this end, which the peer writes into records for this end.
     pub(crate) index: u32,
     pub(crate) to: Receiver,
     pub(crate) send: Arc<RecordKey>,
@@ -95,22 +95,21 @@ impl Keypair {
 pub(crate) struct Pending {
     pub(crate) state: Initiating,
     pub(crate) index: u32,
-    /// Sent before the peer's server was known, so any of its servers may answer.
+    /// Whether the message was sent before the peer's server was known, so that any of its servers may answer.
     pub(crate) anywhere: bool,
-    /// First code of the message; a cookie reply refers to it.
+    /// First code of the message. A cookie reply contains it as a reference.
     pub(crate) code: Code,
     pub(crate) since: Time,
     pub(crate) sent: Time,
     pub(crate) again: Time,
-    /// Longest time until the next retransmission.
+    /// Current retransmission interval, before it is shortened at random.
     pub(crate) wait: Duration,
 }
 
 impl Pending {
-    /// The interval that follows `before`, in a handshake that began at `since`. `heard` is the last
-    /// time at which the responder sent anything, and `took` the duration of the last handshake. A
-    /// responder that has sent something since the beginning is running, even if its answer takes
-    /// long.
+    /// Returns the interval after `before` in a handshake that started at `since`. `heard` is the last time at which
+    /// the responder sent anything. `took` is the duration of the last handshake. If the responder has sent anything
+    /// since the start, it is running, even if its answer takes long.
     pub(crate) fn wait(
         now: Time,
         (since, heard): (Time, Time),
@@ -134,33 +133,33 @@ pub(crate) struct Channel {
     /// Identifies the channel in handshakes.
     pub(crate) path: u64,
     pub(crate) address: Address,
-    /// This end started the channel, and renews its keys.
+    /// Whether this end opened the channel and renews its keys.
     pub(crate) initiates: bool,
-    /// The server that this channel stays with, although this end's other channels may use another one.
+    /// The server that this channel stays with. Other channels of this end may use another server.
     pub(crate) stays: Option<Receiver>,
-    /// The newest key that both ends have for certain, the key before it, and a key that the
-    /// initiator has not confirmed yet.
+    /// The newest key that both ends certainly have, the key before it, and a key that the initiator has not confirmed
+    /// yet.
     pub(crate) current: Option<Box<Keypair>>,
     pub(crate) previous: Option<Box<Keypair>>,
     pub(crate) next: Option<Box<Keypair>>,
     pub(crate) pending: Option<Box<Pending>>,
-    /// Time from the initiation to the answer, in the last handshake that this end started.
+    /// Time from initiation to answer in the last handshake that this end started.
     pub(crate) took: Option<Duration>,
     pub(crate) cookie: Option<(Code, Time)>,
     pub(crate) staged: VecDeque<Vec<u8>>,
-    /// When the last authentic message arrived.
+    /// When the last authentic message from the peer arrived.
     pub(crate) heard: Time,
-    /// Since when this end has sent without an answer, and when it last sent. The last packet of an exchange
-    /// expects no answer, so after a pause the period restarts. It does not restart after a second pause: a
-    /// sender that slows down is getting no answers.
+    /// Since when this end has sent without an answer, and when it last sent. The period starts again after a pause,
+    /// because the last packet of an exchange expects no answer. It does not start again after a second pause: a sender
+    /// that slows down gets no answers.
     pub(crate) unanswered: Option<Time>,
     pub(crate) sent: Time,
     paused: bool,
-    /// Timestamp of the newest handshake made or accepted.
+    /// Timestamp of the newest handshake that this end started or accepted.
     pub(crate) newest: Timestamp,
     pub(crate) confirmed: bool,
     pub(crate) armed: Option<Time>,
-    /// Echo requests received.
+    /// Number of echo requests received.
     pub(crate) asked: u32,
     pub(crate) stats: ChannelStats,
 }
@@ -200,19 +199,19 @@ impl Channel {
         }
     }
 
-    /// An authentic message arrived.
+    /// Notes that an authentic message has arrived.
     pub(crate) fn on_heard(&mut self, now: Time) {
         (self.heard, self.unanswered, self.paused) = (now, None, false);
     }
 
-    /// Whether this end should start a handshake, now that it has data to send or has received something.
+    /// Whether this end should start a handshake. To be asked when it has data to send, or has received something.
     pub(crate) fn wants_handshake(&self, now: Time) -> bool {
         let silent = self.unanswered.is_some_and(|at| now.since(at) >= SILENCE);
         let fresh = self.current.as_ref().is_some_and(|key| key.is_usable(now) && !key.is_old(now));
         self.initiates && (silent || !fresh)
     }
 
-    /// The key of a record, by our index.
+    /// The key with this index of this end.
     pub(crate) fn key(&mut self, index: u32) -> Option<&mut Keypair> {
         let keys = [&mut self.current, &mut self.next, &mut self.previous];
         keys.into_iter().flatten().map(|key| &mut **key).find(|key| key.index == index)
@@ -250,7 +249,7 @@ impl Channel {
         Ok(to)
     }
 
-    /// Keeps the packet of an unsealed record until there is a key.
+    /// Stores the packet of an unsealed record until there is a key.
     fn stage(&mut self, record: &[u8]) {
         let Some(packet) = record.get(HEADER..record.len().saturating_sub(OVERHEAD - HEADER)) else { return };
         if self.staged.len() == STAGED {
@@ -260,8 +259,8 @@ impl Channel {
         self.staged.push_back(packet.to_vec());
     }
 
-    /// Seals the waiting packets, or an empty record without any: it proves to the responder that we have the
-    /// key.
+    /// Seals the waiting packets. If there are none, seals an empty record, which proves to the responder that this end
+    /// has the key.
     pub(crate) fn unstage(&mut self, now: Time, mut send: impl FnMut(Address, Vec<u8>)) {
         if self.staged.is_empty() {
             self.staged.push_back(Vec::new());
@@ -276,7 +275,7 @@ impl Channel {
         }
     }
 
-    /// Makes a key the current one; returns the index of the dropped key.
+    /// Makes a key the current one. Returns the index of the key that is dropped.
     pub(crate) fn rotate(&mut self, key: Box<Keypair>) -> Option<u32> {
         self.stats.handshakes += 1;
         self.stats.aead = Some(key.aead);
@@ -284,25 +283,25 @@ impl Channel {
         gone.map(|key| key.index)
     }
 
-    /// Seals nothing more until a new handshake; returns the index of the dropped key.
+    /// Seals no more records until a new handshake. Returns the index of the key that is dropped.
     pub(crate) fn start_over(&mut self) -> Option<u32> {
         let key = self.current.take_if(|_| self.initiates)?;
         self.previous.replace(key).map(|key| key.index)
     }
 
-    /// Drops expired keys; returns their indices.
+    /// Drops expired keys and returns their indices.
     pub(crate) fn expire(&mut self, now: Time) -> Vec<u32> {
         let keys = [&mut self.current, &mut self.next, &mut self.previous];
         let old = keys.into_iter().filter_map(|key| key.take_if(|key| now.since(key.made) >= REJECT_AFTER));
         old.map(|key| key.index).collect()
     }
 
-    /// Whether a responder can drop the channel.
+    /// Whether a responder may drop the channel.
     pub(crate) fn is_over(&self, now: Time) -> bool {
         !self.initiates && now.since(self.heard) >= if self.confirmed { FORGET } else { UNCONFIRMED }
     }
 
-    /// The channel's next timeout.
+    /// When the channel's next timer expires.
     pub(crate) fn next_timeout(&self) -> Option<Time> {
         let keys = [&self.current, &self.next, &self.previous];
         let keys = keys.into_iter().flatten().map(|key| key.made + REJECT_AFTER);
@@ -311,7 +310,7 @@ impl Channel {
         keys.chain(over).chain(self.pending.as_ref().map(|p| p.again)).min()
     }
 
-    /// All its indices.
+    /// All indices of the channel.
     pub(crate) fn indices(&self) -> impl Iterator<Item = u32> {
         let keys = [&self.current, &self.next, &self.previous];
         keys.into_iter().flatten().map(|key| key.index).chain(self.pending.as_ref().map(|p| p.index))
@@ -337,7 +336,7 @@ mod tests {
         Box::new(Keypair { index: 1, to, send, receive: key(), aead, seen, made: Time::ZERO, counter })
     }
 
-    /// RFC 9001 section 6.6: at most 2^23 records under one AES-GCM key. A new key is made at half of that.
+    /// RFC 9001 section 6.6: at most 2^23 records under one AES-GCM key. A new key is created after half of them.
     #[test]
     fn keys_are_renewed_by_count_without_a_gap() {
         let now = Time::from_millis(1);
@@ -352,7 +351,7 @@ mod tests {
             };
             assert!(!channel.wants_handshake(now), "{aead:?}");
             assert!(seal(&mut channel).is_ok());
-            assert!(channel.wants_handshake(now), "half are used up");
+            assert!(channel.wants_handshake(now), "half of the counters are used");
             // The old key is used until the new key is ready.
             assert!(seal(&mut channel).is_ok());
             channel.current.as_mut().unwrap().counter = most - 1;
@@ -360,12 +359,12 @@ mod tests {
             assert_eq!(
                 channel.seal(now, &mut run, OVERHEAD),
                 Err(Unready::NoKey),
-                "nor a run that goes beyond"
+                "a run that exceeds the limit"
             );
             channel.staged.clear();
             assert!(seal(&mut channel).is_ok());
-            assert_eq!(seal(&mut channel), Err(Unready::NoKey), "no record beyond the last");
-            // With the new key, the waiting packets leave, and so does the next one.
+            assert_eq!(seal(&mut channel), Err(Unready::NoKey), "no record exceeds the limit");
+            // With the new key, the waiting packets and the next packet are sent.
             channel.rotate(keypair(aead, 0));
             let mut left = 0;
             channel.unstage(now, |_, _| left += 1);

@@ -1,5 +1,5 @@
-//! The two codes at the end of a handshake message, as in WireGuard: the first proves that the sender knows
-//! the receiver's public key, the second that the sender receives datagrams at its address.
+//! The two codes at the end of a handshake message, as in WireGuard. The first code proves that the sender knows the
+//! receiver's public key. The second proves that the sender receives datagrams at its address.
 
 use crate::header::{self, HEADER, Kind, Receiver, TAG};
 use crate::{Address, PublicKey};
@@ -17,20 +17,20 @@ use zeroize::Zeroizing;
 pub(crate) const MAC: usize = 16;
 pub(crate) type Code = [u8; MAC];
 const NONCE: usize = 24;
-/// Bytes of a cookie reply.
+/// Length of a cookie reply in bytes.
 pub(crate) const REPLY: usize = HEADER + NONCE + MAC + TAG;
-/// Lifetime of a cookie secret; a cookie is valid with the newest secret and with the one before.
+/// How long a cookie secret is used. A cookie is valid with the current secret and with the previous one.
 const LIFE: Duration = Duration::from_secs(120);
 
-/// Keyed BLAKE2s of 16 bytes.
+/// Keyed BLAKE2s with an output of 16 bytes.
 fn code(key: &[u8], parts: &[&[u8]]) -> Code {
-    // BLAKE2s keys have at most 32 bytes, and no key here is longer.
+    // Keys of BLAKE2s have at most 32 bytes, and no key here is longer.
     let Ok(mut mac) = <Blake2sMac<U16> as KeyInit>::new_from_slice(key) else { return [0; MAC] };
     parts.iter().for_each(|part| mac.update(part));
     mac.finalize().into_bytes().into()
 }
 
-/// Keyed BLAKE2s of 32 bytes, for deriving keys.
+/// Keyed BLAKE2s with an output of 32 bytes, for deriving keys.
 pub(crate) fn derive(key: &[u8; 32], parts: &[&[u8]]) -> Zeroizing<[u8; 32]> {
     let Ok(mut mac) = <Blake2sMac<U32> as KeyInit>::new_from_slice(key) else { return Zeroizing::default() };
     parts.iter().for_each(|part| mac.update(part));
@@ -41,7 +41,7 @@ fn hash(label: &[u8], key: &PublicKey) -> [u8; 32] {
     Blake2s256::new().chain_update(label).chain_update(key.0).finalize().into()
 }
 
-/// Keys for writing and checking the codes of messages to one receiver.
+/// Keys for writing and checking the codes in messages to one receiver.
 #[derive(Clone, Debug)]
 pub(crate) struct Codes {
     first: [u8; 32],
@@ -53,7 +53,7 @@ impl Codes {
         Codes { first: hash(b"mpdccp mac1", receiver), cookie: hash(b"mpdccp cookie", receiver) }
     }
 
-    /// Fills in both codes at the end of a message; returns the first.
+    /// Writes both codes at the end of a message. Returns the first.
     pub(crate) fn write(&self, message: &mut [u8], cookie: Option<&Code>) -> Code {
         let Some(body) = message.len().checked_sub(2 * MAC) else { return [0; MAC] };
         let first = code(&self.first, &[&message[..body]]);
@@ -69,7 +69,7 @@ impl Codes {
         code(&self.first, &[&message[..body]]).ct_eq(&message[body..body + MAC]).into()
     }
 
-    /// Opens the cookie of a reply to a message with this first code.
+    /// Decrypts the cookie in a reply to a message that had this first code.
     pub(crate) fn open_reply(&self, first: &Code, reply: &[u8]) -> Option<Code> {
         let sealed: &[u8; REPLY] = reply.try_into().ok()?;
         let (nonce, rest) = sealed[HEADER..].split_at(NONCE);
@@ -80,7 +80,7 @@ impl Codes {
         Some(cookie)
     }
 
-    /// Makes a reply with a cookie.
+    /// Creates a reply with a cookie.
     fn seal_reply(&self, first: &Code, to: Receiver, mut cookie: Code, nonce: [u8; NONCE]) -> Vec<u8> {
         let mut reply = vec![0; REPLY];
         if let Some(head) = reply.first_chunk_mut() {
@@ -96,7 +96,7 @@ impl Codes {
     }
 }
 
-/// A responder's secrets for cookies.
+/// The secrets from which a responder computes cookies.
 #[derive(Debug)]
 pub(crate) struct CookieJar {
     secret: Zeroizing<[u8; 32]>,
@@ -129,7 +129,7 @@ impl CookieJar {
         code(secret, &[&ip.octets(), &from.port().to_be_bytes()])
     }
 
-    /// Whether the second code proves a cookie given to this address.
+    /// Whether the second code was computed with a cookie that was sent to this address.
     pub(crate) fn second_is_right(
         &mut self,
         now: Time,
@@ -145,7 +145,7 @@ impl CookieJar {
         })
     }
 
-    /// The cookie reply to a message whose sender must prove its address.
+    /// Creates the cookie reply to a message whose sender must prove its address.
     pub(crate) fn reply(
         &mut self,
         now: Time,
@@ -188,7 +188,7 @@ mod tests {
 
         let reply = jar.reply(now, &codes, (&address(9), Receiver::default()), &message, rng);
         assert!(reply.len() < message.len());
-        assert_eq!(codes.open_reply(&[0; 16], &reply), None, "answers another message");
+        assert_eq!(codes.open_reply(&[0; 16], &reply), None, "the reply belongs to another message");
         let cookie = codes.open_reply(&first, &reply).unwrap();
         codes.write(&mut message, Some(&cookie));
         assert!(jar.second_is_right(now, &address(9), &message, rng));

@@ -1,10 +1,10 @@
 use aws_lc_rs::agreement::{self, UnparsedPublicKey, X25519 as ALGORITHM};
 use zeroize::Zeroizing;
 
-/// A shared secret of two keys.
+/// The shared secret of two key pairs.
 pub(crate) type Shared = Zeroizing<[u8; 32]>;
 
-/// A private key in the library's form, with its public half precomputed; wiped when dropped.
+/// A private key in the library's form, with its public key precomputed. It is wiped when dropped.
 pub(crate) struct Key(agreement::PrivateKey);
 
 impl Key {
@@ -18,8 +18,8 @@ impl Key {
         *public.as_ref().and_then(|key| key.as_ref().first_chunk()).expect("a public key has 32 bytes")
     }
 
-    /// `None` if the other key is one of the few points that give the same result with every private key (RFC
-    /// 7748 section 6.1).
+    /// Computes a shared secret. Returns `None` if the other key is one of the few points that give the same result
+    /// with every private key (RFC 7748 section 6.1).
     pub(crate) fn agree(&self, with: &[u8; 32]) -> Option<Shared> {
         agreement::agree(&self.0, UnparsedPublicKey::new(&ALGORITHM, with), (), |secret| {
             let mut shared = Shared::default();

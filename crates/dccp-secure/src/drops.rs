@@ -1,46 +1,46 @@
-/// Reason for dropping a datagram.
+/// The reason why a datagram was dropped.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 #[non_exhaustive]
 pub enum Reason {
-    /// Not a message of this protocol.
+    /// It is not a message of this protocol.
     NoMessage,
-    /// A handshake message whose sender does not know this host's public key, or of the wrong size.
+    /// A handshake message with the wrong size, or whose sender does not know this host's public key.
     Stranger,
-    /// A handshake at an end that accepts none.
+    /// A handshake message at an end that accepts none.
     NotAccepting,
-    /// Too many handshakes, and this one had no cookie; one was sent.
+    /// There are too many handshakes, and this one had no cookie. A cookie was sent.
     NoCookie,
-    /// Too many handshakes, and too many from this source.
+    /// There are too many handshakes in total, and too many from this source.
     SourceLimited,
-    /// Too many handshakes of this peer.
+    /// There are too many handshakes from this peer.
     PeerLimited,
-    /// A handshake that cannot be decrypted: for another key, forged, of another version, or with another
+    /// A handshake that cannot be decrypted. It is for another key, forged, of another version, or uses another
     /// preshared key.
     BadHandshake,
-    /// A handshake with the key of no peer.
+    /// A handshake with a public key that no peer has.
     UnknownPeer,
-    /// A handshake not newer than an earlier one.
+    /// A handshake that is not newer than an earlier one.
     OldHandshake,
-    /// No common cipher.
+    /// Both ends have no common cipher.
     NoCommonCipher,
-    /// No index is free.
+    /// No free index is left.
     TooMany,
-    /// An answer from another server than the one that answered the peer's other channels first.
+    /// An answer from another server. A different server had answered another channel of this peer first.
     OtherServer,
     /// A record for an index that is not in use.
     UnknownIndex,
     /// A record under an expired key.
     KeyExpired,
-    /// A replayed record, or one too old to tell.
+    /// A record that was replayed, or that is too old for the replay window.
     Replayed,
     /// A record that fails authentication.
     Forged,
-    /// An echo request that exceeds the peer's limit, or the limit of waiting answers.
+    /// An echo request that exceeds the limit of the peer, or the limit of pending answers.
     EchoLimited,
 }
 
 impl Reason {
-    /// Stable name for counters.
+    /// Stable name of the counter.
     pub fn name(self) -> &'static str {
         match self {
             Reason::NoMessage => "no_message",

@@ -1,5 +1,5 @@
-//! Echo requests inside a channel, with which its initiator measures the path. They use ports 0 and 0, which
-//! no DCCP connection uses, so ends that do not support them drop them.
+//! Echo requests inside a channel, with which the initiator measures the path. They use DCCP ports 0 and 0, which no
+//! connection uses. Ends that do not support echo requests therefore drop them.
 //!
 //! ```text
 //! question: 0-3 zero, 4 kind 1, 5-12 number, 13-14 bytes of an answer, 15-16 wait before it in 100 ms, 17 how many answers, then anything
@@ -13,23 +13,23 @@ use core::net::{IpAddr, Ipv6Addr, SocketAddr};
 use mpdccp_units::{Duration, Time};
 use std::collections::BTreeMap;
 
-/// Bytes of the shortest request and the shortest answer.
+/// Length of the shortest request and of the shortest answer in bytes.
 pub const QUESTION: usize = 18;
 const ANSWER: usize = 44;
-/// Limits of an answer: bytes, and delay in steps of 100 ms.
+/// Limits of an answer: size in bytes, and delay in steps of 100 ms.
 const LARGEST: u16 = 9_000;
 const LONGEST: u16 = 1_200;
-/// Limits of the answers to a peer: bytes per second, and burst.
+/// Limits of the answers to a peer: rate in bytes per second, and burst size.
 const PER_SECOND: u64 = 15_000_000;
 const BURST: u64 = 4_000_000;
 /// Maximum number of answers to one request.
 const MOST: u8 = 16;
-/// Maximum number of waiting answers of all channels together.
+/// Maximum number of pending answers, over all channels.
 const WAITING: usize = 1_024;
-/// Overhead of an answer, bytes.
+/// Overhead of an answer in bytes.
 const HEADERS: u64 = 60;
 
-/// Facts about this host for the answers.
+/// Facts about this host that answers contain.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct HostFacts {
     /// Time since 1970.
@@ -43,18 +43,18 @@ pub struct HostFacts {
 /// An echo request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct EchoQuestion {
-    /// Returned in the answers.
+    /// A number that the answers repeat.
     pub number: u64,
-    /// Requested size of the answer, bytes.
+    /// Requested size of each answer in bytes.
     pub answer: u16,
-    /// Number of answers; with none, the request is still counted.
+    /// Requested number of answers. A request for none is counted too.
     pub answers: u8,
-    /// How long the other end delays the answer; in steps of 100 ms.
+    /// How long the other end must delay the answer, in steps of 100 ms.
     pub wait: Duration,
 }
 
 impl EchoQuestion {
-    /// The request as a packet of `len` bytes, at least [`QUESTION`].
+    /// Encodes the request as a packet of `len` bytes, at least [`QUESTION`].
     pub fn write(&self, len: usize) -> Vec<u8> {
         let mut out = vec![0; len.max(QUESTION)];
         let wait = u16::try_from(self.wait.as_millis() / 100).unwrap_or(u16::MAX);
@@ -83,18 +83,18 @@ impl EchoQuestion {
 pub struct EchoAnswer {
     /// The number of the request.
     pub number: u64,
-    /// Requests of the channel that arrived so far, this one included.
+    /// Number of requests that have arrived on the channel so far, including this one.
     pub count: u32,
-    /// Time since 1970 at the other end.
+    /// Time since 1970 by the clock of the other end.
     pub unix: Duration,
     /// Whether the other end forwards IPv4 packets, and IPv6 packets.
     pub forwards: [bool; 2],
-    /// Source address of the request.
+    /// Source address of the request, as the other end saw it.
     pub seen: SocketAddr,
 }
 
 impl EchoAnswer {
-    /// Reads a packet; `None` if it is not an answer.
+    /// Parses a packet. Returns `None` if it is not an answer.
     pub fn read(packet: &[u8]) -> Option<EchoAnswer> {
         let rest = packet.strip_prefix(&[0, 0, 0, 0, 2])?;
         let ip = Ipv6Addr::from(*rest.get(21..)?.first_chunk::<16>()?);
@@ -131,7 +131,7 @@ pub(crate) fn is_question(packet: &[u8]) -> bool {
     packet.starts_with(&[0, 0, 0, 0, 1]) && packet.len() >= QUESTION
 }
 
-/// A peer's remaining allowance for answers.
+/// How much the answers to a peer may still use.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Budget {
     at: Time,
@@ -161,7 +161,7 @@ pub(crate) struct Due {
     pub(crate) packet: Vec<u8>,
 }
 
-/// Answers that wait for their time.
+/// Answers that are delayed.
 #[derive(Debug, Default)]
 pub(crate) struct Echoes {
     pub(crate) facts: HostFacts,
@@ -170,7 +170,7 @@ pub(crate) struct Echoes {
 }
 
 impl Echoes {
-    /// Accepts a request; false if it is dropped.
+    /// Accepts a request. Returns false if the request is dropped.
     pub(crate) fn ask(
         &mut self,
         now: Time,

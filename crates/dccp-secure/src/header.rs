@@ -10,18 +10,18 @@
 //!
 //! Type and server number are at the positions that a layer-4 balancer with stable UDP routing expects.
 
-/// Bytes of the header.
+/// Length of the header in bytes.
 pub const HEADER: usize = 16;
-/// Bytes of an AEAD tag.
+/// Length of an AEAD tag in bytes.
 pub const TAG: usize = 16;
-/// Bytes a record adds to a packet.
+/// Number of bytes that a record adds to a packet.
 pub const OVERHEAD: usize = HEADER + TAG;
 
 const TYPE: u8 = 0x52;
 const INITIATION: u64 = u64::MAX;
 const RESPONSE: u64 = u64::MAX - 1;
 const COOKIE: u64 = u64::MAX - 2;
-/// Slot number of an initiation.
+/// Slot number in an initiation, which has no slot yet.
 pub(crate) const NO_SLOT: u32 = 0x00FF_FFFF;
 
 /// Type of a message.
@@ -30,25 +30,25 @@ pub(crate) enum Kind {
     Initiation,
     Response,
     Cookie,
-    /// A record with its counter.
+    /// A record, with its counter.
     Record(u64),
 }
 
 /// The receiver of a message: server, shard and slot.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Receiver {
-    /// 24 bits.
+    /// Number of the server, 24 bits.
     pub(crate) server: u32,
-    /// Shard in the first 8 bits, slot in the other 24.
+    /// The first 8 bits are the shard, the other 24 the slot.
     pub(crate) index: u32,
 }
 
-/// The shard that a datagram is for; `None` if it is not a message of a channel.
+/// The shard to which a datagram is addressed; `None` if it is not a message of a channel.
 pub fn shard_of(datagram: &[u8]) -> Option<u8> {
     (datagram.len() >= HEADER && datagram[0] == TYPE).then(|| datagram[4])
 }
 
-/// Whether a datagram is a cookie, the only answer to senders that have not proved a key.
+/// Whether a datagram is a cookie reply. No other answer is sent to a sender that has not proved its key.
 pub fn is_cookie(datagram: &[u8]) -> bool {
     read(datagram).is_some_and(|(_, kind)| kind == Kind::Cookie)
 }

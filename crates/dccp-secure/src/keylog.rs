@@ -1,7 +1,7 @@
-//! Record keys as text, for decrypting one's own captures.
+//! The keys of records as text, for decrypting one's own captures.
 //!
-//! Each line has: `MPDCCP_RECORD`, the receiver as in the header of the records (server, shard and slot, 14
-//! hexadecimal digits), the cipher, and the key in hexadecimal.
+//! Each line consists of the word `MPDCCP_RECORD`, the receiver, the cipher, and the key in hexadecimal. The receiver
+//! has 14 hexadecimal digits as in the header of records: server, shard and slot.
 
 use crate::aead::{Aead, RecordKey};
 use crate::header::{self, HEADER, Kind, Receiver};
@@ -23,15 +23,15 @@ pub(crate) fn line(to: Receiver, aead: Aead, key: &[u8]) -> String {
 /// Keys read from a key log.
 #[derive(Debug, Default)]
 pub struct KeyLog {
-    /// Keys by receiver; a slot may have had several.
+    /// Keys by receiver. A slot may have had several keys.
     keys: BTreeMap<(u32, u32), Vec<RecordKey>>,
 }
 
 impl KeyLog {
-    /// Reads a key log; ignores lines of other programs.
+    /// Parses a key log. Ignores lines of other programs.
     ///
     /// # Errors
-    /// The number of the first invalid line.
+    /// Returns the number of the first invalid line.
     pub fn parse(text: &str) -> Result<KeyLog, usize> {
         let mut log = KeyLog::default();
         for (i, text) in text.lines().enumerate() {
@@ -45,12 +45,12 @@ impl KeyLog {
         Ok(log)
     }
 
-    /// Opens a datagram in place, if it is a record with a known key; returns the range of the packet.
+    /// Opens a datagram in place if it is a record with a known key. Returns the position of the packet.
     pub fn open(&self, datagram: &mut [u8]) -> Option<Range<usize>> {
         let (to, Kind::Record(counter)) = header::read(datagram)? else { return None };
         let mut keys = self.keys.get(&(to.server, to.index))?.iter();
         keys.find_map(|key| {
-            // Use a copy: a wrong key overwrites the bytes.
+            // Use a copy, because opening with a wrong key overwrites the bytes.
             let mut copy = datagram.to_vec();
             let len = key.open(counter, &mut copy)?;
             datagram.copy_from_slice(&copy);

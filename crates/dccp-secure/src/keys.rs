@@ -6,13 +6,13 @@ use core::str::FromStr;
 use subtle::ConstantTimeEq;
 use zeroize::Zeroizing;
 
-/// Error when parsing a key.
+/// Error while parsing a key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum KeyError {
-    /// Not base64.
+    /// The text is not base64.
     NotBase64,
-    /// Not 32 bytes.
+    /// The key does not have 32 bytes; the value is its length.
     Length(usize),
 }
 
@@ -62,21 +62,21 @@ impl fmt::Debug for PublicKey {
 pub struct PrivateKey(Zeroizing<[u8; 32]>);
 
 impl PrivateKey {
-    /// From 32 random bytes.
+    /// Creates a key from 32 random bytes.
     pub fn from_random(bytes: [u8; 32]) -> PrivateKey {
         let mut key = Zeroizing::new(bytes);
-        // RFC 7748 section 5: clamped, as other programs expect.
+        // RFC 7748 section 5: the key is stored clamped, as other programs expect.
         key[0] &= 248;
         key[31] = key[31] & 127 | 64;
         PrivateKey(key)
     }
 
-    /// The public half.
+    /// The public key that belongs to this private key.
     pub fn public(&self) -> PublicKey {
         PublicKey(Key::new(&self.0).public())
     }
 
-    /// Whether a text given as a public key is this private key, by mistake.
+    /// Whether a text that was given as a public key is really this private key.
     pub fn is_written_as(&self, key: &PublicKey) -> bool {
         self.0.ct_eq(&key.0).into()
     }
@@ -85,14 +85,14 @@ impl PrivateKey {
         &self.0
     }
 
-    /// In base64, for writing to a file.
+    /// The key in base64, for writing it to a file.
     pub fn to_base64(&self) -> Zeroizing<String> {
         Zeroizing::new(STANDARD.encode(*self.0))
     }
 }
 
 impl PartialEq for PrivateKey {
-    /// In constant time.
+    /// Compares in constant time.
     fn eq(&self, other: &PrivateKey) -> bool {
         self.0.ct_eq(&*other.0).into()
     }
@@ -112,12 +112,12 @@ impl fmt::Debug for PrivateKey {
     }
 }
 
-/// 32 secret bytes that two peers share in addition to their keys; all zeros if they share none.
+/// 32 secret bytes that two peers share in addition to their keys. All zeros mean that they share none.
 #[derive(Clone, Default)]
 pub struct PresharedKey(Zeroizing<[u8; 32]>);
 
 impl PresharedKey {
-    /// From 32 random bytes.
+    /// Creates a key from 32 random bytes.
     pub fn from_random(bytes: [u8; 32]) -> PresharedKey {
         PresharedKey(Zeroizing::new(bytes))
     }
@@ -126,14 +126,14 @@ impl PresharedKey {
         &self.0
     }
 
-    /// In base64, for writing to a file.
+    /// The key in base64, for writing it to a file.
     pub fn to_base64(&self) -> Zeroizing<String> {
         Zeroizing::new(STANDARD.encode(*self.0))
     }
 }
 
 impl PartialEq for PresharedKey {
-    /// In constant time.
+    /// Compares in constant time.
     fn eq(&self, other: &PresharedKey) -> bool {
         self.0.ct_eq(&*other.0).into()
     }

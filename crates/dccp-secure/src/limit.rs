@@ -1,24 +1,25 @@
-//! Limits that keep a flood of handshakes from using the CPU: cookies above a rate, and a limit per source.
+//! Limits that prevent a flood of handshakes from using the CPU: a cookie is required above a rate, and each source has
+//! a limit.
 
 use core::net::IpAddr;
 use mpdccp_units::{Duration, Time};
 use std::collections::BTreeMap;
 
-/// Initiations per second above which a source must prove its address with a cookie. Each initiation costs a
-/// few hundred microseconds.
+/// Number of initiations per second above which each source must prove its address with a cookie. Each initiation costs
+/// a few hundred microseconds.
 const CALM: u32 = 200;
-/// Initiations allowed per source or peer: burst, and per second.
+/// Limits of initiations per source or peer: burst size, and rate per second.
 const BURST: u32 = 32;
 const PER_SECOND: u64 = 20;
-/// Burst of a peer: it may have this many channels, and renews all of them after an outage.
+/// Burst size of a peer. A peer may have this many channels, and renews all of them after an outage.
 const PEER_BURST: u32 = 128;
-/// Maximum number of sources kept: as many as a host can answer while their buckets refill.
+/// Maximum number of sources to store. A host cannot answer more sources than this while their buckets refill.
 const MAX_SOURCES: usize = 16_384;
-/// Interval of the removal of full buckets.
+/// Interval at which full buckets are removed.
 const SWEEP: Duration = Duration::from_millis(100);
 const SECOND: Duration = Duration::from_secs(1);
 
-/// Number of initiations in this second and the one before.
+/// Number of initiations in the current and the previous second.
 #[derive(Debug, Default)]
 pub(crate) struct Load {
     since: Time,
@@ -27,7 +28,7 @@ pub(crate) struct Load {
 }
 
 impl Load {
-    /// Counts one initiation; true if there are too many.
+    /// Counts one initiation. Returns true if there are too many.
     pub(crate) fn is_high(&mut self, now: Time) -> bool {
         let passed = now.since(self.since);
         if passed >= SECOND {
@@ -48,12 +49,12 @@ pub(crate) struct Bucket {
 }
 
 impl Bucket {
-    /// A bucket for a peer's handshakes.
+    /// A bucket for the handshakes of a peer.
     pub(crate) fn of_peer() -> Bucket {
         Bucket { at: Time::ZERO, tokens: PEER_BURST, most: PEER_BURST }
     }
 
-    /// Takes a token; false if none is left.
+    /// Takes a token. Returns false if none is left.
     pub(crate) fn takes(&mut self, now: Time) -> bool {
         let earned = now.since(self.at).as_millis() as u64 * PER_SECOND / 1000;
         if earned > 0 {
@@ -66,7 +67,7 @@ impl Bucket {
     }
 }
 
-/// A token bucket per source: an IPv4 address or an IPv6 /64.
+/// A token bucket per source. A source is an IPv4 address or an IPv6 /64.
 #[derive(Debug, Default)]
 pub(crate) struct Sources {
     buckets: BTreeMap<u128, Bucket>,
@@ -82,11 +83,11 @@ fn source(ip: IpAddr) -> u128 {
 }
 
 impl Sources {
-    /// Takes a token; false if the source has none left, or if more sources are active than can be kept.
+    /// Takes a token. Returns false if the source has none left, or if too many sources are active.
     pub(crate) fn allows(&mut self, now: Time, ip: IpAddr) -> bool {
         if self.buckets.len() >= MAX_SOURCES && !self.buckets.contains_key(&source(ip)) {
-            // A source that was quiet long enough to have a full bucket can be removed. Search
-            // for such sources at intervals, not for every new source.
+            // A source that has been quiet long enough to have a full bucket can be removed. Search for such sources at
+            // intervals, instead of for every new source.
             if now.since(self.swept) >= SWEEP {
                 let full = Duration::from_secs(u64::from(BURST).div_ceil(PER_SECOND));
                 self.buckets.retain(|_, bucket| now.since(bucket.at) < full);
@@ -136,6 +137,9 @@ mod tests {
             sources.allows(Time::from_millis(1), IpAddr::V4(i.into()));
         }
         assert!(sources.buckets.len() <= MAX_SOURCES);
-        assert!(sources.allows(Time::from_millis(60_000), IpAddr::V4(30_000.into())), "room comes back");
+        assert!(
+            sources.allows(Time::from_millis(60_000), IpAddr::V4(30_000.into())),
+            "a new source is stored after others have expired"
+        );
     }
 }

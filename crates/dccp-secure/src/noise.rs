@@ -1,5 +1,5 @@
-//! The handshake: two messages of `Noise_IKpsk2_25519_ChaChaPoly_BLAKE2s`, their payloads, and the resulting
-//! keys.
+//! The handshake: the two messages of `Noise_IKpsk2_25519_ChaChaPoly_BLAKE2s`, their payloads, and the keys that
+//! result.
 
 use crate::aead::{Aead, RecordKey};
 use crate::cookie::derive;
@@ -23,20 +23,21 @@ const VERSION: u8 = 1;
 const DH: usize = 32;
 const HELLO: usize = 24;
 const ANSWER: usize = 8;
-/// Bytes of the Noise messages.
+/// Lengths of the Noise messages in bytes.
 pub(crate) const FIRST: usize = DH + (DH + TAG) + (HELLO + TAG);
 pub(crate) const SECOND: usize = DH + (ANSWER + TAG);
-/// Bytes of the whole datagrams: header (in an initiation also the initiator's index), Noise message, and two
-/// codes.
+/// Lengths of the whole datagrams in bytes. Each has a header, a Noise message and two codes. An initiation also has
+/// the initiator's index after the header.
 pub(crate) const INITIATION: usize = HEADER + 4 + FIRST + 32;
 pub(crate) const RESPONSE: usize = HEADER + SECOND + 32;
 
 /// Payload of the first message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Hello {
-    /// A bit per AEAD number.
+    /// Offered AEADs, one bit per AEAD number.
     pub(crate) aeads: u8,
-    /// Identifies the channel: a random number of the initiator, the same in all its handshakes.
+    /// Identifies the channel. This is a random number of the initiator, and is the same in all handshakes of the
+    /// channel.
     pub(crate) path: u64,
     pub(crate) time: Timestamp,
 }
@@ -45,12 +46,12 @@ pub(crate) struct Hello {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Answer {
     pub(crate) aead: Aead,
-    /// The responder's server and index, for records to it.
+    /// Server and index of the responder, for records to it.
     pub(crate) server: u32,
     pub(crate) index: u32,
 }
 
-/// Takes randomness from the crate's own seed, so that the same input gives the same bytes.
+/// Takes random numbers from the crate's own seed, so that the same input produces the same bytes.
 struct Resolver {
     seed: [u8; 32],
     identity: Arc<Identity>,
@@ -90,7 +91,7 @@ fn builder(identity: &Arc<Identity>, seed: [u8; 32]) -> Option<Builder<'_>> {
     builder.local_private_key(identity.private().bytes()).ok()
 }
 
-/// The initiator's state between the two messages.
+/// State of the initiator between the two messages.
 pub(crate) struct Initiating(HandshakeState);
 
 impl core::fmt::Debug for Initiating {
@@ -100,7 +101,7 @@ impl core::fmt::Debug for Initiating {
 }
 
 impl Initiating {
-    /// Starts a handshake and writes the first message. `None` if the peer's key is not a usable point.
+    /// Starts a handshake, and writes the first message. Returns `None` if the peer's key is not a usable point.
     pub(crate) fn start(
         local: &Arc<Identity>,
         remote: &PublicKey,
@@ -121,7 +122,7 @@ impl Initiating {
         (len == FIRST).then_some((Initiating(state), message))
     }
 
-    /// Reads the second message. A forged one changes nothing.
+    /// Reads the second message. A forged message does not change the state.
     pub(crate) fn finish(&mut self, message: &[u8]) -> Option<(Answer, Secrets)> {
         let mut payload = [0; ANSWER];
         let len = self.0.read_message(message, &mut payload).ok()?;
@@ -141,7 +142,7 @@ impl core::fmt::Debug for Offered {
     }
 }
 
-/// The responder's state between the two messages.
+/// State of the responder between the two messages.
 pub(crate) struct Offered {
     state: HandshakeState,
     pub(crate) remote: PublicKey,
@@ -149,7 +150,7 @@ pub(crate) struct Offered {
 }
 
 impl Offered {
-    /// Reads a first message. Its sender has proved that it has the private key of `remote`, but not that the
+    /// Reads a first message. It proves that its sender has the private key of `remote`. It does not prove that the
     /// message is new.
     pub(crate) fn read(local: &Arc<Identity>, message: &[u8], seed: [u8; 32]) -> Option<Offered> {
         let mut state = builder(local, seed)?.build_responder().ok()?;
@@ -180,7 +181,7 @@ impl Offered {
     }
 }
 
-/// Shared secrets after the handshake.
+/// The secrets that both ends share after the handshake.
 pub(crate) struct Secrets {
     from_initiator: Zeroizing<[u8; 32]>,
     from_responder: Zeroizing<[u8; 32]>,
@@ -199,14 +200,14 @@ impl Secrets {
         }
     }
 
-    /// The record keys, of the initiator and of the responder. They depend on the whole handshake, including
-    /// the choice of AEAD.
+    /// The record keys of the initiator and of the responder. They depend on the whole handshake, including the chosen
+    /// AEAD.
     pub(crate) fn keys(&self, aead: Aead) -> Option<(RecordKey, RecordKey)> {
         let (first, second) = self.material(aead);
         Some((RecordKey::new(aead, &first)?, RecordKey::new(aead, &second)?))
     }
 
-    /// Key material of both keys.
+    /// The key material of both record keys.
     pub(crate) fn material(&self, aead: Aead) -> (Zeroizing<[u8; 32]>, Zeroizing<[u8; 32]>) {
         let key = |secret| derive(secret, &[b"mpdccp record", &[aead.number()], &self.transcript]);
         (key(&self.from_initiator), key(&self.from_responder))
@@ -238,7 +239,8 @@ mod tests {
         let mut forged = second;
         forged[40] ^= 1;
         assert!(ours.finish(&forged).is_none());
-        let (answer, secrets) = ours.finish(&second).expect("a forgery before it changed nothing");
+        let (answer, secrets) =
+            ours.finish(&second).expect("the forged message before did not change the state");
         assert_eq!(answer, ANSWER);
         let (send, _) = secrets.keys(answer.aead).unwrap();
         let (receive, _) = theirs.keys(answer.aead).unwrap();
@@ -261,8 +263,7 @@ mod tests {
         assert!(ours.finish(&second).is_none());
     }
 
-    /// Messages and records made by a Python script that implements docs/security.md and shares no code with
-    /// this program.
+    /// Test vectors from a Python script that implements docs/security.md and shares no code with this program.
     #[test]
     fn vectors_of_an_independent_implementation() {
         let vectors = include_str!("../tests/vectors.txt");

@@ -1,15 +1,15 @@
-/// Maximum number of counters below the highest one that a window covers: 200 ms at 1 Gbit/s of full packets
-/// is about 18,000 records.
+/// Size of the largest window, in counters below the highest counter. At 1 Gbit/s of full packets, 200 ms are about
+/// 18,000 records.
 pub(crate) const MAX_WINDOW: u64 = 32_768;
 const MIN_WINDOW: u64 = 256;
 
-/// The counters of a key that were seen, as a ring of bits. It starts small and grows with the counters, so
-/// an idle path needs only a few bytes.
+/// The counters of a key that were received, as a ring of bits. The ring starts small and grows with the counters, so
+/// that an idle path needs only a few bytes.
 #[derive(Debug)]
 pub(crate) struct Replay {
-    /// One more than the highest counter seen.
+    /// Highest counter that was received, plus one.
     next: u64,
-    /// Bit `c % bits` is set if counter `c` was seen, for the last `bits` counters before `next`.
+    /// Bit `c % bits` is set if counter `c` was received. Covers the last `bits` counters before `next`.
     ring: Vec<u64>,
 }
 
@@ -27,8 +27,8 @@ impl Replay {
         ((at / 64) as usize, 1 << (at % 64))
     }
 
-    /// Whether a counter may still be accepted. Check before opening a record, and [`take`](Self::take) only
-    /// authentic ones.
+    /// Whether a counter may still be accepted. Call this before opening a record. Call [`take`](Self::take) only after
+    /// the record proved authentic.
     pub(crate) fn is_new(&self, counter: u64) -> bool {
         if counter >= self.next {
             return true;
@@ -37,7 +37,7 @@ impl Replay {
         self.next - counter <= self.bits() && self.ring[word] & bit == 0
     }
 
-    /// Marks a counter as seen; true if it is the highest so far.
+    /// Marks a counter as received. Returns true if it is the highest so far.
     pub(crate) fn take(&mut self, counter: u64) -> bool {
         let highest = counter >= self.next;
         if highest {
@@ -54,7 +54,7 @@ impl Replay {
         highest
     }
 
-    /// Doubles the ring until it covers all counters up to this one, or has its largest size.
+    /// Doubles the ring until it covers this counter, or has its largest size.
     fn grow(&mut self, counter: u64) {
         let wanted = (counter.saturating_add(1)).clamp(MIN_WINDOW, MAX_WINDOW).next_power_of_two();
         if wanted <= self.bits() {
@@ -68,7 +68,7 @@ impl Replay {
                 larger.ring[word] |= bit;
             }
         }
-        // Counters that the small ring no longer covered must not look new in the larger one.
+        // Counters that the small ring no longer covered must not appear new in the larger ring.
         for forgotten in self.next.saturating_sub(wanted)..self.next.saturating_sub(self.bits()) {
             let (word, bit) = larger.bit(forgotten);
             larger.ring[word] |= bit;
@@ -87,12 +87,12 @@ mod tests {
     fn edges_of_the_full_window() {
         let mut window = Replay::new();
         window.take(2 * MAX_WINDOW - 1);
-        assert!(window.is_new(MAX_WINDOW), "the oldest it remembers");
-        assert!(!window.is_new(MAX_WINDOW - 1), "one too old");
+        assert!(window.is_new(MAX_WINDOW), "the oldest counter in the window");
+        assert!(!window.is_new(MAX_WINDOW - 1), "a counter below the window");
         window.take(MAX_WINDOW);
         assert!(!window.is_new(MAX_WINDOW));
         window.take(2 * MAX_WINDOW);
-        assert!(!window.is_new(MAX_WINDOW), "left the window");
+        assert!(!window.is_new(MAX_WINDOW), "the counter is below the window now");
         assert!(window.is_new(MAX_WINDOW + 1));
         assert!(!window.is_new(2 * MAX_WINDOW) && window.is_new(2 * MAX_WINDOW + 1));
     }
@@ -107,7 +107,7 @@ mod tests {
     }
 
     proptest! {
-        /// Never accepts a counter twice, and accepts all within the smallest window.
+        /// No counter is accepted twice, and all counters within the smallest window are accepted.
         #[test]
         fn takes_each_once(steps in prop::collection::vec((0u64..70_000, any::<bool>()), 1..400)) {
             let mut window = Replay::new();

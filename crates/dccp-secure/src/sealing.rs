@@ -3,7 +3,7 @@ use crate::header::{self, Kind, Receiver};
 use core::ops::Range;
 use std::sync::Arc;
 
-/// Reserved counters of a channel's key, for records that may be sealed on another thread.
+/// Reserved counters of a channel's key. Another thread may seal the records.
 #[derive(Debug)]
 pub struct Sealing {
     key: Arc<RecordKey>,
@@ -16,8 +16,8 @@ impl Sealing {
         Sealing { key, to, counters }
     }
 
-    /// Writes the headers and seals in place the records that [`reserve`](crate::Channels::reserve) was called
-    /// for. It consumes the counters, because a counter must not seal twice.
+    /// Writes the headers, and seals the records for which [`reserve`](crate::Channels::reserve) was called, in place.
+    /// Consumes the counters, because no counter may seal twice.
     pub fn seal(mut self, records: &mut [u8], segment: usize) {
         for record in records.chunks_mut(segment.max(1)) {
             let sealed = self.counters.next().is_some_and(|counter| {
@@ -26,8 +26,8 @@ impl Sealing {
                 }
                 self.key.seal(counter, record)
             });
-            // Records without room for header and tag, or without a counter, must not leave in plain text.
-            // No receiver accepts zeros.
+            // A record without room for header and tag, or without a counter, must not be sent in plain text. Fill it
+            // with zeros, which no receiver accepts.
             if !sealed {
                 record.fill(0);
             }

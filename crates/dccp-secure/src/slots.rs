@@ -1,7 +1,7 @@
 use std::collections::VecDeque;
 
-/// Number of freed slots that wait before reuse, so that late datagrams for a previous owner, such as the
-/// answer to a retransmitted handshake, do not reach the next owner.
+/// Number of freed slots that wait before they are reused. So a late datagram for the previous owner, such as an answer
+/// to a retransmitted handshake, does not reach the next owner.
 const REST: usize = 256;
 
 /// Assigns small, reusable numbers to entries.
@@ -13,12 +13,12 @@ pub(crate) struct Slots<T> {
 }
 
 impl<T> Slots<T> {
-    /// For at most `most` entries.
+    /// Creates slots for at most `most` entries.
     pub(crate) fn new(most: u32) -> Slots<T> {
         Slots { entries: Vec::new(), free: VecDeque::new(), most }
     }
 
-    /// Adds an entry and returns its number, unless there are too many.
+    /// Adds an entry and returns its number. Returns `None` if there are too many entries.
     pub(crate) fn insert(&mut self, thing: T) -> Option<u32> {
         let new = u32::try_from(self.entries.len()).ok().filter(|at| *at < self.most);
         if (self.free.len() > REST || new.is_none())

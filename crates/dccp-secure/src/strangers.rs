@@ -1,8 +1,8 @@
-//! Numbers of peers that are not configured (strangers).
+//! The numbers of strangers, which are peers that are not configured.
 
 use mpdccp_units::Time;
 
-/// First number of a stranger.
+/// The first number that a stranger can have.
 pub(crate) const FIRST: u32 = 1 << 31;
 
 /// Whether this is the number of a stranger.
@@ -15,14 +15,14 @@ pub(crate) struct Strangers {
     /// Maximum number of strangers at a time.
     pub(crate) most: usize,
     pub(crate) count: usize,
-    /// Counts from 0.
+    /// The next number to assign, counted from 0.
     pub(crate) next: u32,
     /// When silent strangers were last removed.
     pub(crate) swept: Option<Time>,
 }
 
 impl Strangers {
-    /// A peer was removed.
+    /// Removes a peer.
     pub(crate) fn forget(&mut self, number: u32) {
         if is_stranger(number) {
             self.count = self.count.saturating_sub(1);

@@ -1,13 +1,13 @@
-/// Wall-clock time in TAI64N form, which sorts as bytes. A peer's handshakes must have increasing timestamps,
-/// so that a recorded handshake cannot be replayed later.
+/// Wall-clock time in TAI64N format, which can be compared bytewise. The timestamps of a peer's handshakes must
+/// increase, so that a recorded handshake cannot be replayed later.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Timestamp(pub(crate) [u8; 12]);
 
-/// TAI64 label of 1970-01-01, including TAI's ten seconds ahead of UTC at that time.
+/// TAI64 label of 1970-01-01. It includes the ten seconds by which TAI was ahead of UTC.
 const EPOCH: u64 = 0x4000_0000_0000_000a;
 
 impl Timestamp {
-    /// From the time since 1970.
+    /// Converts the time since 1970.
     pub fn from_unix(seconds: u64, nanos: u32) -> Timestamp {
         let mut bytes = [0; 12];
         bytes[..8].copy_from_slice(&EPOCH.wrapping_add(seconds).to_be_bytes());
@@ -15,7 +15,7 @@ impl Timestamp {
         Timestamp(bytes)
     }
 
-    /// The next timestamp: two handshakes within one clock tick must differ.
+    /// The next timestamp. Two handshakes within one clock tick must have different timestamps.
     pub(crate) fn next(self) -> Timestamp {
         let mut bytes = self.0;
         for byte in bytes.iter_mut().rev() {

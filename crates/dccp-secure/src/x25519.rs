@@ -1,5 +1,5 @@
-//! Curve25519 for handshakes: this host's public key and its shared secrets with peers are constant, so they
-//! are computed once.
+//! Curve25519 for handshakes. This host's public key and its shared secrets with peers do not change, so they are
+//! computed only once.
 
 use crate::curve::{Key, Shared};
 use crate::{PrivateKey, PublicKey};
@@ -8,12 +8,13 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
 use zeroize::Zeroizing;
 
-/// This host's key, and its shared secrets with peers.
+/// The private key of this host, and its shared secrets with peers.
 pub(crate) struct Identity {
     private: PrivateKey,
     key: Key,
     public: PublicKey,
-    /// None until a handshake needs it. Only for peers, so that strangers cannot fill the memory.
+    /// The secret of each peer; `None` until a handshake needs it. Strangers are not stored, so that they cannot fill
+    /// the memory.
     shared: Mutex<BTreeMap<PublicKey, Option<Shared>>>,
 }
 
@@ -58,11 +59,11 @@ impl Identity {
     }
 }
 
-/// One of the two keys of a handshake: this host's, or an ephemeral one.
+/// One of the two keys of a handshake: the key of this host, or an ephemeral key.
 pub(crate) struct X25519 {
     identity: Arc<Identity>,
     private: Zeroizing<[u8; 32]>,
-    /// None for this host's key.
+    /// The ephemeral key; `None` for the key of this host.
     key: Option<Key>,
     public: [u8; 32],
 }
@@ -117,7 +118,7 @@ impl Dh for X25519 {
     }
 
     fn dh(&self, with: &[u8], out: &mut [u8]) -> Result<(), snow::Error> {
-        // The buffers have the length of the longest curve.
+        // The library's buffers have the length of the longest curve.
         let with = PublicKey(*with.first_chunk().ok_or(snow::Error::Dh)?);
         let shared = match &self.key {
             Some(key) => key.agree(&with.0),

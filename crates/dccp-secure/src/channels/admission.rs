@@ -1,4 +1,4 @@
-//! Peers that are not configured: if strangers are admitted, each gets a number while it has a channel.
+//! Peers that are not configured (strangers). If strangers are admitted, each has a number while it has a channel.
 
 use super::{Channels, Event};
 use crate::drops::Reason;
@@ -6,21 +6,21 @@ use crate::keys::{PresharedKey, PublicKey};
 use crate::strangers::{FIRST, is_stranger};
 use mpdccp_units::{Duration, Time};
 
-/// A stranger that was silent for this long is dropped if the maximum is reached. Live sessions send more
-/// often.
+/// If the maximum number of strangers is reached, those that have been silent for this long are dropped. Active
+/// sessions send more often.
 const SILENT: Duration = Duration::from_secs(60);
-/// Interval of the search for silent strangers, which examines all.
+/// Interval between searches for silent strangers. Each search examines all strangers.
 const SWEEP: Duration = Duration::from_secs(1);
 
 impl Channels {
-    /// Accepts any peer with a key, in addition to configured peers: up to `most` at a time, without a
-    /// preshared key. [`peer_key`](Self::peer_key) returns the key of a number while there is a channel. Not
-    /// on a server of several shards.
+    /// Accepts any peer that has a key, in addition to configured peers: up to `most` at a time, without a preshared
+    /// key. [`peer_key`](Self::peer_key) returns the key for a number while the peer has a channel. Not for a server
+    /// with several shards.
     pub fn admit_strangers(&mut self, most: usize) {
         self.strangers.most = most;
     }
 
-    /// A number for a stranger.
+    /// Assigns a number to a stranger.
     pub(super) fn admit(&mut self, now: Time, key: PublicKey) -> Result<u32, Reason> {
         if self.strangers.most == 0 || self.shards > 0 {
             self.stranger = Some(key);
@@ -44,7 +44,7 @@ impl Channels {
         Ok(number)
     }
 
-    /// Removes a stranger that has no channel left.
+    /// Removes a stranger that has no channel any more.
     pub(super) fn forget_stranger(&mut self, number: u32) {
         if is_stranger(number) && self.peers.get(&number).is_some_and(|peer| peer.channels.is_empty()) {
             self.remove_peer(number);
@@ -64,7 +64,7 @@ impl Channels {
             if let Some(channel) = self.channels.get(at) {
                 self.events.push_back(Event::Gone(channel.id));
             }
-            // The stranger is removed with its last channel.
+            // The stranger is removed together with its last channel.
             self.forget(at);
         }
     }

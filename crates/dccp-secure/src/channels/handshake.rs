@@ -14,11 +14,11 @@ use crate::timestamp::Timestamp;
 use mpdccp_units::{Duration, Time};
 use std::sync::Arc;
 
-/// Maximum number of channels per peer; a new one replaces the one silent for longest.
+/// Maximum number of channels per peer. A further channel replaces the one that has been silent for the longest time.
 const PER_PEER: usize = 64;
-/// Maximum number of channels per peer that is not configured.
+/// Maximum number of channels per stranger.
 const PER_STRANGER: usize = 16;
-/// Lifetime of a received cookie.
+/// How long a received cookie is valid.
 const COOKIE_LIFE: Duration = Duration::from_secs(120);
 
 impl Channels {
@@ -54,7 +54,7 @@ impl Channels {
         let cookie = channel.cookie.filter(|(_, since)| now.since(*since) < COOKIE_LIFE);
         let code = peer.codes.write(&mut message, cookie.as_ref().map(|(cookie, _)| cookie));
         let wait = Pending::wait(now, (since, channel.heard), channel.took, before);
-        // Spread the clients of a restarted server over time.
+        // This spreads the clients of a restarted server over time.
         let again = now + wait - wait / 4 * u32::from(chance) / 255;
         let anywhere = home.server == 0;
         let pending = Pending { state, index, anywhere, code, since, sent: now, again, wait };
@@ -106,7 +106,7 @@ impl Channels {
         };
         let result = self.answer_peer(now, from, offered, to, number);
         if result.is_err() {
-            // A peer that is not configured and gets no channel is removed.
+            // A stranger that gets no channel is removed.
             self.forget_stranger(number);
         }
         result
@@ -171,7 +171,7 @@ impl Channels {
         Ok(Input::Handled)
     }
 
-    /// Drops the peer's channel that was silent for longest, if it has the maximum number.
+    /// If a peer has the maximum number of channels, drops the one that has been silent for the longest time.
     fn make_room(&mut self, peer: u32) {
         let most = if is_stranger(peer) { PER_STRANGER } else { PER_PEER };
         let Some(peer) = self.peers.get(&peer).filter(|peer| peer.channels.len() >= most) else { return };
@@ -203,8 +203,8 @@ impl Channels {
         let home = Receiver { server: answer.server, index: answer.index };
         let known = self.peers.get(&channel.peer).map_or(0, |peer| peer.home.server);
         if pending.anywhere && channel.stays.is_none() && known != 0 && known != home.server {
-            // Two channels asked at once, and a balancer chose a server for each. The first answer counts:
-            // ask its server.
+            // Two channels sent initiations at the same time, and a load balancer chose a server for each. The server
+            // of the first answer counts, so send the initiation there.
             self.initiate(now, at);
             self.arm(at);
             return Err(Reason::OtherServer);
@@ -240,8 +240,8 @@ impl Channels {
         let peer = self.peers.get(&channel.peer).ok_or(Reason::UnknownPeer)?;
         let pending = channel.pending.as_ref().filter(|p| p.index == to.index).ok_or(Reason::UnknownIndex)?;
         let cookie = peer.codes.open_reply(&pending.code, datagram).ok_or(Reason::Stranger)?;
-        // Retransmit at once, but only with the first cookie: the responder is busy, and the sender of
-        // cookies must not control the rate of initiations.
+        // Retransmit at once, but only after the first cookie. The responder is busy, and the sender of cookies must
+        // not control the rate of initiations.
         let before = channel.cookie.replace((cookie, now));
         let first = before.is_none_or(|(_, since)| now.since(since) >= COOKIE_LIFE);
         if first {
@@ -251,7 +251,7 @@ impl Channels {
         Ok(Input::Handled)
     }
 
-    /// Logs the record keys of a handshake, in both directions.
+    /// Logs the record keys of a handshake for both directions.
     fn log_key(&mut self, secrets: &Secrets, aead: Aead, initiator: Receiver, responder: Receiver) {
         if let Some(log) = &mut self.keylog {
             let (forth, back) = secrets.material(aead);
@@ -262,7 +262,7 @@ impl Channels {
     }
 }
 
-/// The keys of one end of a handshake.
+/// Returns the keys for one end of a handshake.
 fn keypair(
     now: Time,
     secrets: &Secrets,

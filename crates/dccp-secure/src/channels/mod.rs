@@ -30,23 +30,23 @@ use zeroize::Zeroizing;
 pub use shards::{Handover, home};
 pub use types::{Event, Input, PeerStats};
 
-/// Shard and slot of an initiation that may go to any shard.
+/// Receiver of an initiation that any shard may answer.
 const ANYWHERE: Receiver = Receiver { server: 0, index: u32::MAX };
 
 /// Settings of a [`Channels`].
 #[derive(Clone, Debug)]
 pub struct Settings {
-    /// This host's key.
+    /// Private key of this host.
     pub private_key: PrivateKey,
-    /// Whether this end answers handshakes; if not, it only starts its own.
+    /// Whether this end answers handshakes. If not, it only starts handshakes.
     pub accepts: bool,
-    /// Number of this server, 24 bits, which peers write into messages for it; 0 if no balancer uses it.
+    /// Number of this server, 24 bits, which peers write into messages for it. 0 if no load balancer uses it.
     pub server: u32,
     /// Number of this shard of the server.
     pub shard: u8,
-    /// Ciphers for records, best first ([`Aead::preferred`]).
+    /// Ciphers for records in order of preference, see [`Aead::preferred`].
     pub aeads: Vec<Aead>,
-    /// Time since 1970 at [`Time::ZERO`].
+    /// The time since 1970 at [`Time::ZERO`].
     pub unix: Duration,
     /// Random bytes from the system.
     pub seed: [u8; 32],
@@ -57,28 +57,28 @@ struct Peer {
     key: PublicKey,
     psk: PresharedKey,
     codes: Codes,
-    /// Channels by their identifier in handshakes.
+    /// The peer's channels by their identifier in handshakes.
     channels: BTreeMap<u64, u32>,
-    /// Handshakes of unknown channels must be newer than this.
+    /// A handshake for an unknown channel must be newer than this.
     floor: Timestamp,
-    /// Server and shard that answered last.
+    /// Server and shard of the last answer.
     home: Receiver,
-    /// Limit of its handshakes.
+    /// Rate limit of the peer's handshakes.
     handshakes: Bucket,
-    /// Limit of its echo requests.
+    /// Rate limit of the peer's echo requests.
     echoes: Budget,
 }
 
-/// All channels of one thread.
+/// All channels of a thread.
 ///
-/// Usage: pass in datagrams ([`handle`](Self::handle)) and packets ([`seal`](Self::seal)); then drain
-/// [`poll_transmit`](Self::poll_transmit) and [`poll_event`](Self::poll_event), and call
-/// [`handle_timeout`](Self::handle_timeout) at [`poll_timeout`](Self::poll_timeout).
+/// Pass datagrams to [`handle`](Self::handle) and packets to [`seal`](Self::seal). Then call
+/// [`poll_transmit`](Self::poll_transmit) and [`poll_event`](Self::poll_event) until they return `None`. Call
+/// [`handle_timeout`](Self::handle_timeout) at the time that [`poll_timeout`](Self::poll_timeout) returns.
 #[derive(Debug)]
 pub struct Channels {
     settings: Settings,
     identity: Arc<Identity>,
-    /// Number of shards that share the server's peers; 0 if this one has all peers.
+    /// Number of shards that share the peers of the server; 0 if this shard has all peers.
     shards: u8,
     handovers: VecDeque<Handover>,
     codes: Codes,
@@ -88,7 +88,7 @@ pub struct Channels {
     channels: Slots<Channel>,
     by_id: BTreeMap<ChannelId, u32>,
     next_id: u32,
-    /// Our indices, and their channels.
+    /// The indices of this end, and their channels.
     indices: Indices,
     timers: BTreeSet<(Time, u32)>,
     outbox: VecDeque<(Address, Vec<u8>)>,
@@ -100,14 +100,14 @@ pub struct Channels {
     drops: BTreeMap<Reason, u64>,
     stranger: Option<PublicKey>,
     strangers: Strangers,
-    /// Timestamp, as time since 1970, of the newest handshake that this end started.
+    /// Timestamp of the newest handshake that this end started, as time since 1970.
     initiated: Option<Duration>,
-    /// Lines of the key log, if enabled.
+    /// Lines of the key log that have not been fetched; `None` if there is no log.
     keylog: Option<VecDeque<Zeroizing<String>>>,
 }
 
 impl Channels {
-    /// Makes channels without peers.
+    /// Creates channels without peers.
     pub fn new(settings: Settings) -> Channels {
         let identity = Identity::new(settings.private_key.clone());
         Channels {
@@ -138,7 +138,7 @@ impl Channels {
         }
     }
 
-    /// Adds a peer under the caller's number; replaces a peer with the same number or key.
+    /// Adds a peer with a number that the caller chooses. Replaces a peer that has the same number or key.
     pub fn add_peer(&mut self, number: u32, key: PublicKey, psk: PresharedKey) {
         if let Some(other) = self.by_key.get(&key).copied() {
             self.remove_peer(other);
@@ -163,17 +163,17 @@ impl Channels {
         );
     }
 
-    /// Whether this number belongs to a peer with these keys.
+    /// Whether the peer with this number has these keys.
     pub fn has_peer(&self, number: u32, key: &PublicKey, psk: &PresharedKey) -> bool {
         self.peers.get(&number).is_some_and(|peer| peer.key == *key && peer.psk == *psk)
     }
 
-    /// Whether this is the host's key.
+    /// Whether this is the private key of this host.
     pub fn is_own(&self, key: &PrivateKey) -> bool {
         self.settings.private_key == *key
     }
 
-    /// Changes the host's key for future handshakes. Channels with the old key end with
+    /// Changes the private key of this host for future handshakes. Channels with the old key stay until
     /// [`remove_peer`](Self::remove_peer).
     pub fn set_private_key(&mut self, key: PrivateKey) {
         self.identity = Identity::new(key.clone());
@@ -193,7 +193,7 @@ impl Channels {
         }
     }
 
-    /// Starts a channel and its handshake. `None` without such a peer.
+    /// Opens a channel to a peer, and starts the handshake. `None` if there is no such peer.
     pub fn open(&mut self, now: Time, peer: u32, address: Address) -> Option<ChannelId> {
         let path = self.rng.next_u64();
         let (id, at) = self.insert(now, peer, path, address, true)?;
@@ -201,14 +201,14 @@ impl Channels {
         Some(id)
     }
 
-    /// Ends a channel; the peer is not told.
+    /// Closes a channel. The peer is not told.
     pub fn close(&mut self, channel: ChannelId) {
         if let Some(&at) = self.by_id.get(&channel) {
             self.forget(at);
         }
     }
 
-    /// A channel's current address.
+    /// The current address of a channel.
     pub fn address(&self, channel: ChannelId) -> Option<Address> {
         self.channel(channel).map(|channel| channel.address)
     }
@@ -241,7 +241,7 @@ impl Channels {
         Some(PeerStats { channels: channels.len(), heard })
     }
 
-    /// Datagrams dropped, by reason.
+    /// Number of dropped datagrams by reason.
     pub fn drops(&self) -> &BTreeMap<Reason, u64> {
         &self.drops
     }
@@ -251,14 +251,13 @@ impl Channels {
         self.stranger.as_ref()
     }
 
-    /// Timestamp, as time since 1970, of the newest handshake that this end started. After a restart,
-    /// [`Settings::unix`] should not result in an earlier one: peers that remember it would refuse the
-    /// handshake.
+    /// Timestamp of the newest handshake that this end started, as time since 1970. After a restart, [`Settings::unix`]
+    /// must not lead to an earlier time: peers remember the newest handshake and refuse older ones.
     pub fn initiated(&self) -> Option<Duration> {
         self.initiated
     }
 
-    /// Writes a key log from now on: anyone who has it can decrypt everything.
+    /// Writes a key log from now on. Anyone who has the log can decrypt all packets.
     pub fn log_keys(&mut self) {
         self.keylog.get_or_insert_default();
     }
@@ -271,7 +270,8 @@ impl Channels {
     /// Handles a received datagram.
     pub fn handle(&mut self, now: Time, from: &Address, datagram: &mut [u8]) -> Input {
         let message = header::read(datagram);
-        // A balancer may have chosen this server without the number. It must not answer for the other one.
+        // A load balancer may have chosen this server without knowing the number. This server must not answer for
+        // another one.
         if message.as_ref().is_some_and(|(to, _)| !self.is_here(*to)) {
             return self.settle(Err(Reason::OtherServer));
         }
@@ -295,7 +295,7 @@ impl Channels {
         })
     }
 
-    /// The next datagram to send: handshakes, cookies, and packets that waited for a key.
+    /// The next datagram to send: a handshake, a cookie, or a packet that waited for a key.
     pub fn poll_transmit(&mut self) -> Option<(Address, Vec<u8>)> {
         self.outbox.pop_front()
     }
@@ -305,12 +305,12 @@ impl Channels {
         self.events.pop_front()
     }
 
-    /// When to call [`handle_timeout`](Self::handle_timeout).
+    /// When to call [`handle_timeout`](Self::handle_timeout) next.
     pub fn poll_timeout(&self) -> Option<Time> {
         self.timers.first().map(|(at, _)| *at).into_iter().chain(self.echoes.next()).min()
     }
 
-    /// Handles expired timers.
+    /// Handles all timers that have expired.
     pub fn handle_timeout(&mut self, now: Time) {
         self.answer_questions(now);
         while let Some(&(due, at)) = self.timers.first().filter(|(due, _)| *due <= now) {
@@ -396,18 +396,18 @@ impl Channels {
         seed
     }
 
-    /// Allocates an index for a channel.
+    /// Allocates an index of this end for a channel.
     fn index(&mut self, at: u32) -> Option<u32> {
         Some(u32::from(self.settings.shard) << 24 | self.indices.insert(at, &mut self.rng)?)
     }
 
-    /// The channel of one of our indices.
+    /// The channel that has this index of this end.
     fn owner(&self, to: Receiver) -> Option<u32> {
         let ours = to.index >> 24 == u32::from(self.settings.shard);
         self.indices.get(to.index & NO_SLOT).filter(|_| ours)
     }
 
-    /// Starts a handshake if the channel needs one and none is running.
+    /// Starts a handshake if the channel needs one and none is in progress.
     fn renew(&mut self, now: Time, at: u32) {
         let Some(channel) = self.channels.get(at) else { return };
         if channel.pending.is_none() && channel.wants_handshake(now) {
@@ -447,7 +447,8 @@ impl Channels {
                 self.events.push_back(Event::Ready(channel.id));
             }
         }
-        // Only the newest record shows the peer's address: an older one may have left before the peer moved.
+        // Only the newest record shows the peer's current address. An older record may have been sent before the peer
+        // moved.
         let current = channel.current.as_ref().is_some_and(|key| key.index == to.index);
         if latest && current && channel.address != *from {
             channel.address = *from;

@@ -5,12 +5,11 @@ use crate::sealing::Sealing;
 use mpdccp_units::Time;
 
 impl Channels {
-    /// Seals records in place, each `segment` bytes but the last: room for a header
-    /// ([`HEADER`](crate::HEADER)), a packet, room for a tag ([`TAG`](crate::TAG)). Returns their
-    /// destination.
+    /// Seals records in place. Each has `segment` bytes, and the last may be shorter: room for a header
+    /// ([`HEADER`](crate::HEADER)), a packet, and room for a tag ([`TAG`](crate::TAG)). Returns the destination.
     ///
     /// # Errors
-    /// There is no key yet, or no such channel.
+    /// If there is no key yet, or the channel does not exist.
     pub fn seal(
         &mut self,
         now: Time,

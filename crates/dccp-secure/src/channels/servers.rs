@@ -1,18 +1,18 @@
-//! A peer that may be another server from now on.
+//! A peer that moves to another server.
 
 use super::{ANYWHERE, Channels};
 use crate::channel::Channel;
 use crate::header::{NO_SLOT, Receiver};
 
 impl Channels {
-    /// Whether a message may be for this server: it names this one or none, or this one has no number.
+    /// Whether this server may handle a message: the message names this server or none, or this server has no number.
     pub(super) fn is_here(&self, to: Receiver) -> bool {
         [0, self.settings.server].contains(&to.server) || self.settings.server == 0
     }
 
-    /// The peer may be another machine from now on, or have lost its keys in a restart. On each channel that
-    /// this end started, the next packet waits for a new handshake, with any server and shard. Records under
-    /// the old keys are still opened.
+    /// The peer may be another machine from now on, or may have lost its keys in a restart. On each channel that this
+    /// end opened, the next packet waits for a new handshake with any server and shard. Records under the old keys can
+    /// still be opened.
     pub fn start_over(&mut self, peer: u32) {
         let Some(peer) = self.peers.get_mut(&peer) else { return };
         peer.home = ANYWHERE;
@@ -25,8 +25,8 @@ impl Channels {
         }
     }
 
-    /// This end leaves the peer's server. Further channels may open at any server; existing channels
-    /// stay with the old one.
+    /// This end leaves the peer's current server. New channels may open at any server; existing channels stay with the
+    /// old server.
     pub fn leave_server(&mut self, peer: u32) {
         let Some(peer) = self.peers.get_mut(&peer) else { return };
         let home = std::mem::replace(&mut peer.home, ANYWHERE);

@@ -1,5 +1,5 @@
-//! A server of several shards: the header or the peer's number identifies the shard, and handshakes continue
-//! there.
+//! A server with several shards. The header of a message or the number of the peer determines the shard, and handshakes
+//! continue at that shard.
 
 use super::{Channels, Input};
 use crate::address::Address;
@@ -7,11 +7,11 @@ use crate::header::Receiver;
 use crate::noise::Offered;
 use mpdccp_units::Time;
 
-/// The first message of a handshake with a peer of another shard, for [`Channels::take_over`] there. It was
-/// verified and decrypted where it arrived, so that a server under load asks for one cookie instead of two.
+/// The first message of a handshake with a peer of another shard, to pass to [`Channels::take_over`] there. The first
+/// shard has verified and decrypted the message, so that a server under load requests only one cookie.
 #[derive(Debug)]
 pub struct Handover {
-    /// The destination shard.
+    /// The shard that must handle the message.
     pub shard: u8,
     pub(super) from: Address,
     pub(super) offered: Offered,
@@ -19,20 +19,20 @@ pub struct Handover {
 }
 
 impl Handover {
-    /// Where the message came from.
+    /// The address from which the message came.
     pub fn from(&self) -> &Address {
         &self.from
     }
 }
 
 impl Channels {
-    /// Sets the number of the server's shards, numbered from 0. All have the same peers under the same
-    /// numbers, and each has the channels of the peers that belong to it.
+    /// Sets the number of shards of this server. Shards are numbered from 0. All shards have the same peers with the
+    /// same numbers. Each has the channels of the peers that belong to it.
     pub fn share(&mut self, shards: u8) {
         self.shards = shards;
     }
 
-    /// The shard that a peer belongs to.
+    /// The shard to which a peer belongs.
     pub(super) fn home(&self, peer: u32) -> u8 {
         match self.shards {
             0 => self.settings.shard,
@@ -40,7 +40,7 @@ impl Channels {
         }
     }
 
-    /// The other shard that a message names, if any.
+    /// The shard that a message names, if it is another one.
     pub(super) fn elsewhere(&self, to: Receiver) -> Option<u8> {
         let [shard, ..] = to.index.to_be_bytes();
         (shard < self.shards && shard != self.settings.shard).then_some(shard)
@@ -59,7 +59,7 @@ impl Channels {
     }
 }
 
-/// The shard of a peer's session, by the peer's number.
+/// The shard that has the session of a peer, by the number of the peer.
 pub fn home(peer: u32, shards: u8) -> u8 {
     // The result fits into eight bits.
     (peer % u32::from(shards.max(1))) as u8

@@ -5,39 +5,39 @@ use mpdccp_units::Time;
 /// Result of handling a datagram.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Input {
-    /// The datagram contains a packet of a peer: `len` bytes after the first [`HEADER`](crate::HEADER).
+    /// The datagram contains a packet of a peer. The packet starts after [`HEADER`](crate::HEADER) bytes.
     Packet {
         /// The channel.
         channel: ChannelId,
-        /// The peer's number, as given to [`Channels::add_peer`](crate::Channels::add_peer).
+        /// Number of the peer, as given to [`Channels::add_peer`](crate::Channels::add_peer).
         peer: u32,
-        /// Bytes.
+        /// Length of the packet in bytes.
         len: usize,
     },
-    /// The datagram was a message for the channels.
+    /// The datagram was a message for the channels themselves.
     Handled,
-    /// The header names this other shard of the server; the datagram was not processed.
+    /// The header names this other shard of the server. The datagram was not processed.
     Elsewhere(u8),
-    /// The datagram was dropped, without an answer or at most with a cookie.
+    /// The datagram was dropped. No answer is sent, except possibly a cookie.
     Dropped(Reason),
 }
 
 /// An event of a channel.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Event {
-    /// A channel got its first key, or a new key after it had none.
+    /// A channel has its first key, or a new key after a time without one.
     Ready(ChannelId),
     /// The peer has a new address.
     Moved(ChannelId),
-    /// A channel that the peer started was dropped.
+    /// A channel that the peer opened was dropped.
     Gone(ChannelId),
 }
 
 /// State of a peer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PeerStats {
-    /// Number of its channels.
+    /// Number of channels of the peer.
     pub channels: usize,
-    /// When the last message arrived on any of them.
+    /// When the last message arrived on any of these channels.
     pub heard: Option<Time>,
 }

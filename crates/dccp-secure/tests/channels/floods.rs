@@ -26,13 +26,13 @@ fn a_flood_of_handshakes_is_asked_for_cookies_and_an_honest_client_gets_in() {
         }
     }
     assert!(answered > 40_000);
-    assert!(world.server.drops()[&Reason::UnknownPeer] <= 200, "the costly part is done rarely");
+    assert!(world.server.drops()[&Reason::UnknownPeer] <= 200, "expensive operations are limited");
     assert_eq!(world.send(b"let me in"), Err(Unready::NoKey));
     assert_eq!(world.exchange(), [(ChannelId(0), 9, b"let me in".to_vec())]);
     assert_eq!(world.server.drops()[&Reason::NoCookie], answered + 1);
 }
 
-/// Handshakes of many peers at one address, each with the cookie that it received; returns the number
+/// Sends handshakes of many peers from one address, each with the cookie that it received. Returns how many were
 /// answered.
 fn flood(world: &mut World, first: u32, count: u32) -> u32 {
     let mut answered = 0;
@@ -70,7 +70,7 @@ fn a_source_cannot_take_all_handshakes() {
         key[..4].copy_from_slice(&n.to_be_bytes());
         world.server.add_peer(100 + n, PrivateKey::from_random(key).public(), PresharedKey::default());
     }
-    // The threshold without cookies, 200, and the burst of one source, 32.
+    // The threshold without cookies is 200, and the burst of one source is 32.
     assert_eq!(flood(&mut world, 0, 400), 200 + 32);
     assert!(world.server.drops()[&Reason::SourceLimited] > 0);
     // Each second allows 20 more, regardless of the number of attempts.
@@ -80,7 +80,7 @@ fn a_source_cannot_take_all_handshakes() {
     }
 }
 
-/// A peer with valid keys cannot use up all handshakes.
+/// A peer with valid keys cannot use up the server's capacity for handshakes.
 #[test]
 fn a_peer_cannot_take_all_handshakes() {
     let mut world = World::ready();
@@ -101,14 +101,14 @@ fn a_peer_cannot_take_all_handshakes() {
         }
         answered
     };
-    // At most the threshold at a time.
+    // At most the threshold number of handshakes is possible at a time.
     assert_eq!(handshakes(&mut world, 150), 127);
     assert!(world.server.drops()[&Reason::PeerLimited] > 0);
     world.wait(Duration::from_secs(1));
     assert_eq!(handshakes(&mut world, 45), 20, "a second gives it 20 more");
 }
 
-/// The sender of cookies does not control the rate of initiations.
+/// The sender of cookies must not control the rate of initiations.
 #[test]
 fn cookies_bring_one_initiation_at_once() {
     let mut world = World::new();
@@ -117,7 +117,7 @@ fn cookies_bring_one_initiation_at_once() {
     for n in 0..100u8 {
         let Some((_, initiation)) = world.client.poll_transmit() else { continue };
         sent += 1;
-        // A new server with the same key each time, so that each cookie is new.
+        // Each round has a new server with the same key, so that each cookie is new.
         let mut busy = seeded(SERVER, true, n);
         let stranger = Address { remote: SocketAddr::from(([10, 0, 0, n], 1)), ..world.from };
         for _ in 0..250 {
@@ -128,7 +128,7 @@ fn cookies_bring_one_initiation_at_once() {
         let (_, mut cookie) = busy.poll_transmit().unwrap();
         world.client.handle(world.now, &address(SERVER), &mut cookie);
     }
-    assert_eq!(sent, 2, "the first, and one that shows a cookie");
+    assert_eq!(sent, 2, "the first initiation, and one with a cookie");
 }
 
 #[test]

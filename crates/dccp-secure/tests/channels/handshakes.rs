@@ -1,4 +1,4 @@
-//! Handshakes: keys, ciphers, and handshakes that are old.
+//! Handshakes: keys, ciphers, and old handshakes.
 
 use crate::{CLIENT, SERVER, World, address, at, key, seeded};
 use dccp_secure::{Aead, ChannelId, Channels, Event, Input, PresharedKey, Reason, Settings, Unready};
@@ -14,7 +14,7 @@ fn a_peer_with_another_preshared_key_gets_nowhere() {
     assert_eq!(world.send(b"x"), Err(Unready::NoKey));
 }
 
-/// A world whose ends support these ciphers, preferred first.
+/// A world whose ends support these ciphers, in order of preference.
 fn with_ciphers(client: &[Aead], server: &[Aead]) -> World {
     let end = |n: u8, accepts, aeads: &[Aead]| {
         let unix = Duration::from_secs(1_700_000_000);
@@ -54,13 +54,13 @@ fn ends_with_unlike_ciphers_settle_on_one_that_both_have() {
     assert_eq!(world.send(b"x"), Err(Unready::NoKey));
 }
 
-/// An attacker on the path cannot change the chosen cipher: the offer is sealed.
+/// An attacker on the path cannot change the chosen cipher, because the offer is encrypted.
 #[test]
 fn no_byte_of_an_offer_can_be_changed() {
     let mut world = World::new();
     assert_eq!(world.send(b"x"), Err(Unready::NoKey));
     let (_, offer) = world.client.poll_transmit().unwrap();
-    // Except the last 16 bytes, the cookie code, which a server without load does not check.
+    // The last 16 bytes are excluded. They are the cookie code, which a server without load does not check.
     for at in 0..offer.len() - 16 {
         let mut altered = offer.clone();
         altered[at] ^= 1;
@@ -77,11 +77,15 @@ fn old_handshakes_are_not_taken_again() {
     let first = world.heard[0].clone();
     world.server.close(ChannelId(0));
     let result = world.server.handle(world.now, &address(66), &mut first.clone());
-    assert_eq!(result, Input::Dropped(Reason::OldHandshake), "even when the channel is forgotten");
+    assert_eq!(
+        result,
+        Input::Dropped(Reason::OldHandshake),
+        "a replay is refused even after the channel was dropped"
+    );
     assert_eq!(world.server.poll_transmit(), None);
 }
 
-/// A server that lost its state cannot recognise a replayed handshake, but the attacker cannot continue it.
+/// A server that lost its state cannot recognise a replayed handshake, but the attacker cannot complete it.
 #[test]
 fn a_handshake_repeated_to_a_restarted_server_leads_nowhere() {
     let mut world = World::ready();
@@ -98,8 +102,8 @@ fn a_handshake_repeated_to_a_restarted_server_leads_nowhere() {
     assert_eq!(world.server.peer_stats(9).unwrap().channels, 0);
 }
 
-/// A client that restarts with its clock set back is refused while its last channel is remembered. It is
-/// accepted if it continues from its last timestamp.
+/// A client restarts with its clock set back. It is refused while the server remembers its last channel. It is accepted
+/// if it continues from its last timestamp.
 #[test]
 fn a_clock_that_was_set_back_is_no_matter_to_who_remembers_the_last_handshake() {
     let mut world = World::ready();

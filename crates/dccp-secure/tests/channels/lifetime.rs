@@ -1,4 +1,4 @@
-//! A channel over time: moves, renewals of keys, restarts, and silence.
+//! A channel over time: moves, new keys, restarts and silence.
 
 use crate::{CLIENT, SERVER, World, address, key, packet, seal, seeded};
 use dccp_secure::{ChannelId, Event, Input, PresharedKey, Reason, Unready};
@@ -13,13 +13,17 @@ fn a_peer_that_moves_is_followed_at_once() {
     assert_eq!(world.send(b"new place"), packet(0, 9));
     assert_eq!(world.server.address(ChannelId(0)), Some(address(77)));
     assert_eq!(world.server.handle(world.now, &address(CLIENT), &mut late.clone()), packet(0, 4).unwrap());
-    assert_eq!(world.server.address(ChannelId(0)), Some(address(77)), "a late record does not move it back");
+    assert_eq!(
+        world.server.address(ChannelId(0)),
+        Some(address(77)),
+        "a late record does not move the channel back"
+    );
     let _ = world.server.poll_event();
     assert_eq!(world.server.poll_event(), Some(Event::Moved(ChannelId(0))));
     assert_eq!(world.server.stats(ChannelId(0)).unwrap().moves, 1);
 }
 
-/// When a NAT forgets a binding, packets come from a new port, and packets to the old port are lost.
+/// When a NAT drops a binding, packets come from a new port, and packets to the old port are lost.
 #[test]
 fn a_new_binding_of_a_nat_costs_a_round_trip_at_most() {
     const ONE_WAY: u64 = 20;
@@ -30,7 +34,7 @@ fn a_new_binding_of_a_nat_costs_a_round_trip_at_most() {
     for now in 0..400 {
         world.wait(Duration::from_millis(1));
         let binding = address(if now < FORGETS { CLIENT } else { 77 });
-        // One packet per millisecond in both directions.
+        // One packet is sent per millisecond in each direction.
         up.push_back((now + ONE_WAY, binding, world.seal(b"up").unwrap()));
         let to = world.server.address(ChannelId(0)).unwrap();
         let record = seal(&mut world.server, world.now, ChannelId(0), b"down").unwrap();
@@ -49,7 +53,7 @@ fn a_new_binding_of_a_nat_costs_a_round_trip_at_most() {
         }
     }
     let gap = got.windows(2).map(|w| w[1] - w[0]).max().unwrap();
-    // Packets are a millisecond apart in any case.
+    // One millisecond of the gap is the interval between packets.
     assert!((ONE_WAY..=2 * ONE_WAY + 2).contains(&gap), "{gap} ms");
 }
 
@@ -97,8 +101,7 @@ fn a_restarted_server_is_found_within_two_seconds() {
     assert_eq!(world.send(b"yes"), packet(0, 3));
 }
 
-/// A channel that starts over makes a handshake at once; records that the peer still sends under the old keys
-/// arrive.
+/// A channel that starts over starts a handshake at once. Records that the peer still sends under the old keys arrive.
 #[test]
 fn a_channel_that_starts_over_waits_for_one_handshake() {
     for restarted in [true, false] {
@@ -118,7 +121,7 @@ fn a_channel_that_starts_over_waits_for_one_handshake() {
     }
 }
 
-/// The server is away for up to half a minute: the next handshake comes soon after.
+/// The server is away for up to half a minute. The next handshake starts soon after its return.
 #[test]
 fn a_server_that_was_away_is_asked_again_within_a_second() {
     for away in [3, 15, 29] {
@@ -140,7 +143,8 @@ fn a_server_that_was_away_is_asked_again_within_a_second() {
     }
 }
 
-/// Like a client whose session the server closed on exit: it retransmits its requests at growing intervals.
+/// A client whose session the server closed on exit behaves like this: it retransmits its requests at growing
+/// intervals.
 #[test]
 fn a_restarted_server_is_found_by_who_sends_ever_more_seldom() {
     let mut world = World::ready();
@@ -159,7 +163,7 @@ fn a_restarted_server_is_found_by_who_sends_ever_more_seldom() {
 #[test]
 fn a_pause_is_no_silence() {
     let mut world = World::ready();
-    // The last packet of an exchange has no answer, and the next exchange begins long after it.
+    // The last packet of an exchange has no answer. The next exchange starts long after it.
     for _ in 0..5 {
         world.wait(Duration::from_secs(12));
         for _ in 0..2 {
@@ -183,15 +187,14 @@ fn a_lost_handshake_is_repeated_and_given_up_in_the_end() {
         }
         world.wait(Duration::from_secs(1));
     }
-    // At growing intervals: the path may be long, and a retransmission invalidates the answer to the previous
-    // message.
+    // The intervals grow: the path may be long, and a retransmission invalidates the answer to the previous message.
     assert!((18..=30).contains(&sent), "{sent}");
     assert_eq!(world.client.poll_timeout(), None, "nothing to do until there is traffic again");
     assert_eq!(world.send(b"y"), Err(Unready::NoKey));
     assert_eq!(world.exchange(), [(ChannelId(0), 9, b"y".to_vec())]);
 }
 
-/// A retransmission must not overtake the answer, neither at first nor when keys are renewed.
+/// A retransmission must not overtake the answer, neither in the first handshake nor when keys are renewed.
 #[test]
 fn a_path_of_two_seconds_gets_keys_and_renews_them() {
     for millis in [300, 450, 1_000] {

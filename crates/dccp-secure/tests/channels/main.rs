@@ -1,4 +1,4 @@
-//! Two channels connected by a wire on which the tests can read, delay, replay and modify datagrams.
+//! Channels at two ends, connected by a wire. The tests can read, delay, replay and modify datagrams on it.
 
 mod floods;
 mod handshakes;
@@ -33,7 +33,7 @@ fn seeded(n: u8, accepts: bool, seed: u8) -> Channels {
     at(n, accepts, seed, Duration::from_secs(1_700_000_000))
 }
 
-/// Channels whose clock shows `unix` at time 0.
+/// Creates channels whose clock shows `unix` at time 0.
 fn at(n: u8, accepts: bool, seed: u8, unix: Duration) -> Channels {
     Channels::new(Settings {
         private_key: key(n),
@@ -51,9 +51,9 @@ struct World {
     client: Channels,
     server: Channels,
     channel: ChannelId,
-    /// The client's address as seen by the server.
+    /// The address of the client as the server sees it.
     from: Address,
-    /// All datagrams on the wire.
+    /// All datagrams that were on the wire.
     heard: Vec<Vec<u8>>,
 }
 
@@ -69,7 +69,7 @@ impl World {
         World { now, client, server, channel, from: address(CLIENT), heard: Vec::new() }
     }
 
-    /// A world with keys at both ends.
+    /// A world in which both ends have keys.
     fn ready() -> World {
         let mut world = World::new();
         assert_eq!(world.send(b"first"), Err(Unready::NoKey));
@@ -83,20 +83,19 @@ impl World {
         self.server.handle_timeout(self.now);
     }
 
-    /// The client seals a packet; returns the record without sending it.
+    /// The client seals a packet. Returns the record without sending it.
     fn seal(&mut self, packet: &[u8]) -> Result<Vec<u8>, Unready> {
         seal(&mut self.client, self.now, self.channel, packet)
     }
 
-    /// The client sends a packet, and it arrives.
+    /// The client sends a packet, and the server receives it.
     fn send(&mut self, packet: &[u8]) -> Result<Input, Unready> {
         let mut record = self.seal(packet)?;
         self.heard.push(record.clone());
         Ok(self.server.handle(self.now, &self.from, &mut record))
     }
 
-    /// Exchanges the channels' own messages until both are quiet; returns the packets that the server
-    /// received.
+    /// Exchanges the channels' own messages until neither end sends more. Returns the packets that the server received.
     fn exchange(&mut self) -> Packets {
         let mut got = Vec::new();
         loop {

@@ -1,4 +1,4 @@
-//! Questions of `mpdccp tunnel doctor` and their answers.
+//! Echo requests of `mpdccp tunnel doctor`, and their answers.
 
 use crate::{SERVER, World, address, packet};
 use dccp_secure::{ChannelId, EchoAnswer, EchoQuestion, HEADER, HostFacts, Input, Reason};
@@ -25,7 +25,7 @@ fn questions_are_answered_where_they_came_from_and_when_they_ask_for_it() {
     let mut world = World::ready();
     let unix = Duration::from_secs(1_800_000_000);
     world.server.set_facts(HostFacts { unix, at: world.now, forwards: [true, false] });
-    // From another port, as from a second socket.
+    // The request comes from another port, as from a second socket.
     world.from.remote.set_port(99);
     assert_eq!(world.send(&question(5, 1_300, 0)), Ok(Input::Handled));
     let answer = answers(&mut world);
@@ -37,7 +37,7 @@ fn questions_are_answered_where_they_came_from_and_when_they_ask_for_it() {
     assert_eq!(answers(&mut world), []);
     world.wait(Duration::from_millis(1));
     assert_eq!(answers(&mut world)[0].1.number, 6);
-    // Some ask for no answer, some for several; all are counted.
+    // Some requests ask for no answer, others for several. All are counted.
     for (n, count) in [(0, 3), (4, 4), (200, 5)] {
         let several = EchoQuestion { number: 8, answer: 200, answers: n, wait: Duration::ZERO };
         assert_eq!(world.send(&several.write(100)), Ok(Input::Handled));
@@ -45,7 +45,7 @@ fn questions_are_answered_where_they_came_from_and_when_they_ask_for_it() {
         assert_eq!(got.len(), usize::from(n.min(16)));
         assert!(got.iter().all(|(len, answer)| (*len, answer.count) == (200, count)));
     }
-    // A client does not answer requests.
+    // A client does not answer echo requests.
     assert_eq!(
         world.answer(ChannelId(0), &question(7, 0, 0)),
         packet(0, 100).map(|p| match p {

@@ -1,4 +1,4 @@
-//! Records: sealed, opened once, and proof against changes and replays.
+//! Records are sealed, can be opened only once, and cannot be changed or replayed.
 
 use crate::{CLIENT, SERVER, World, address, key, packet};
 use dccp_secure::{Aead, ChannelId, Channels, Event, HEADER, Input, OVERHEAD, Reason, Unready};
@@ -18,7 +18,7 @@ fn packets_cross_both_ways_and_none_is_lost_to_the_handshake() {
     assert_eq!(back, Ok(Input::Packet { channel: world.channel, peer: 7, len: 4 }));
     assert_eq!(world.client.stats(world.channel).unwrap().aead, Some(Aead::Aes128Gcm));
     let told: Vec<u8> = world.heard.iter().rev().find(|m| m.len() == 4 + OVERHEAD).unwrap()[..8].to_vec();
-    assert_eq!(told[..5], [0x52, 1, 2, 3, SERVER], "records name the server and the shard");
+    assert_eq!(told[..5], [0x52, 1, 2, 3, SERVER], "records contain the numbers of the server and the shard");
 }
 
 #[test]
@@ -59,7 +59,7 @@ fn replayed_and_forged_records_have_no_effect() {
         let mut again = message;
         assert!(matches!(world.server.handle(now, &address(66), &mut again), Input::Dropped(_)));
     }
-    assert_eq!(world.server.poll_transmit(), None, "nobody was answered");
+    assert_eq!(world.server.poll_transmit(), None, "no datagram was answered");
 }
 
 #[test]

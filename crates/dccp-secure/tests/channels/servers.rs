@@ -1,4 +1,4 @@
-//! Several servers and several shards of one server.
+//! Several servers, and several shards of one server.
 
 use crate::{CLIENT, SERVER, World, address, channels, key, seal};
 use dccp_secure::{Aead, ChannelId, Channels, Input, PresharedKey, Reason, Settings, Unready};
@@ -13,7 +13,7 @@ fn a_second_path_goes_to_the_same_server() {
     assert_eq!(first[..5], [0x52, 1, 2, 3, SERVER]);
 }
 
-/// Three shards of a server, and a client that belongs to the last.
+/// Three shards of a server, and a client that belongs to the last shard.
 fn shards() -> (Vec<Channels>, Channels) {
     let shards = (0..3).map(|n| {
         let mut shard = Channels::new(Settings {
@@ -42,16 +42,16 @@ fn all_paths_of_a_peer_come_to_one_shard() {
     let first = client.open(now, 7, address(SERVER)).unwrap();
     let _ = seal(&mut client, now, first, b"one");
     let (_, mut initiation) = client.poll_transmit().unwrap();
-    // Only the shard that decrypted the message knows the peer.
+    // Only the shard that decrypted the message knows which peer sent it.
     assert_eq!(shards[0].handle(now, &address(CLIENT), &mut initiation), Input::Handled);
-    assert_eq!(shards[0].poll_transmit(), None, "not its to answer");
+    assert_eq!(shards[0].poll_transmit(), None, "another shard must answer");
     let handover = shards[0].poll_handover().unwrap();
     assert_eq!(handover.shard, 2);
     assert_eq!(shards[2].take_over(now, handover), Input::Handled);
     let (to, mut response) = shards[2].poll_transmit().unwrap();
     assert_eq!(to, address(CLIENT));
     client.handle(now, &address(SERVER), &mut response);
-    // All later messages name the shard, including the first message of another path.
+    // All later messages contain the number of the shard, including the first message of another path.
     let (_, record) = client.poll_transmit().unwrap();
     let second = client.open(now, 7, address(SERVER)).unwrap();
     let _ = seal(&mut client, now, second, b"two");
@@ -60,7 +60,7 @@ fn all_paths_of_a_peer_come_to_one_shard() {
         for wrong in [0, 1] {
             let mut there = datagram.clone();
             assert_eq!(shards[wrong].handle(now, &address(CLIENT), &mut there), Input::Elsewhere(2));
-            assert_eq!(there, datagram, "as it came");
+            assert_eq!(there, datagram, "the datagram is unchanged");
         }
         let input = shards[2].handle(now, &address(CLIENT), &mut datagram.clone());
         assert!(matches!(input, Input::Packet { peer: 8, .. } | Input::Handled), "{input:?}");
@@ -87,7 +87,7 @@ fn all_paths_of_a_peer_come_to_one_server() {
     });
     let mut client = channels(CLIENT, false);
     client.add_peer(7, key(SERVER).public(), PresharedKey::default());
-    // Both paths ask before a server is known, and the balancer chooses different ones.
+    // Both paths send an initiation before a server is known, and the load balancer chooses different servers.
     let paths = [0, 1].map(|n| {
         let path = client.open(now, 7, address(SERVER)).unwrap();
         let _ = seal(&mut client, now, path, &[n]);
@@ -105,18 +105,19 @@ fn all_paths_of_a_peer_come_to_one_server() {
     let late = client.handle(now, &address(SERVER), &mut answers[1]);
     assert_eq!(late, Input::Dropped(Reason::OtherServer));
     assert_eq!(seal(&mut client, now, paths[1], b"more"), Err(Unready::NoKey));
-    // The second path asks the first one's server at once.
+    // The second path then sends an initiation to the server of the first path.
     let mut again = client.poll_transmit().unwrap().1;
     assert_eq!(again[..4], [0x52, 0, 0, 5]);
-    // A balancer that cannot see the number may choose the other server, which leaves the answer to the right one.
+    // A load balancer that cannot see the number may choose the other server. That server leaves the answer to the
+    // right one.
     let wrong = servers[1].handle(now, &address(CLIENT), &mut again.clone());
     assert_eq!((wrong, servers[1].poll_transmit()), (Input::Dropped(Reason::OtherServer), None));
     servers[0].handle(now, &address(CLIENT), &mut again);
     let mut answer = servers[0].poll_transmit().unwrap().1;
     assert_eq!(client.handle(now, &address(SERVER), &mut answer), Input::Handled);
     assert_eq!(seal(&mut client, now, paths[1], b"more").unwrap()[..4], [0x52, 0, 0, 5]);
-    // A client that leaves its server may open channels at any server. Its existing channels stay with
-    // the old one, also when keys are renewed.
+    // A client that leaves its server may open channels at any server. Its existing channels stay with the old server,
+    // even when keys are renewed.
     while client.poll_transmit().is_some() {}
     client.leave_server(7);
     let third = client.open(now, 7, address(SERVER)).unwrap();
@@ -136,8 +137,8 @@ fn all_paths_of_a_peer_come_to_one_server() {
     let now = later;
     let fourth = client.open(now, 7, address(SERVER)).unwrap();
     let paths = [fourth];
-    // Another server that answers in its place later, for instance after it was taken out of the balancer, is
-    // accepted.
+    // Another server may later answer in place of the old one, for instance after the old one was removed from the load
+    // balancer. Its answer is accepted.
     client.start_over(7);
     let _ = seal(&mut client, now, paths[0], b"elsewhere");
     let elsewhere = std::iter::from_fn(|| client.poll_transmit()).map(|(_, datagram)| datagram);

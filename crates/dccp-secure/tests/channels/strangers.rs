@@ -34,7 +34,7 @@ fn strangers_get_no_answer() {
     assert_eq!(world.server.peer_stats(9).unwrap().channels, 1);
 }
 
-/// If strangers are admitted, each has its own number while it has a channel, and their number is limited.
+/// Admitted strangers each have their own number while they have a channel. The number of strangers is limited.
 #[test]
 fn strangers_are_let_in_where_the_owner_wants_it() {
     let mut now = Time::from_millis(1);
@@ -67,11 +67,11 @@ fn strangers_are_let_in_where_the_owner_wants_it() {
         assert_eq!(server.number(&key(n).public()), Some(number));
     }
     assert_eq!(visit(7, now, &mut server), Err(Input::Dropped(Reason::TooMany)));
-    // The one that was silent for a minute is dropped; the other stays.
+    // The stranger that was silent for a minute is dropped, and the other one stays.
     now += Duration::from_secs(31);
     let third = visit(7, now, &mut server).unwrap();
     assert_eq!((server.peer_key(first), server.peer_key(second)), (None, Some(key(6).public())));
-    // In the end all are removed except the configured peer.
+    // At the end all peers except the configured one are removed.
     now += Duration::from_secs(3600);
     server.handle_timeout(now);
     assert_eq!((server.peer_key(second), server.peer_key(third)), (None, None));
@@ -80,7 +80,7 @@ fn strangers_are_let_in_where_the_owner_wants_it() {
     assert_eq!(visit(5, now, &mut server), Err(Input::Dropped(Reason::UnknownPeer)));
 }
 
-/// A handshake that leads to no channel leaves no state of its sender.
+/// If a handshake does not lead to a channel, no state of its sender is kept.
 #[test]
 fn a_stranger_without_a_channel_is_forgotten() {
     let now = Time::from_millis(1);
