@@ -3,12 +3,12 @@ use mpdccp_units::Duration;
 use crate::error::{ConfigError, ensure};
 use crate::random::Random;
 
-/// Packets leave in bursts, like Wi-Fi frames (A-MPDU): before each burst the transmitter waits for the
-/// medium, then sends the queued packets, which all arrive with the last bit. So a longer queue increases the
-/// link's throughput, and delays come in steps.
+/// Packets leave in bursts, like Wi-Fi frames (A-MPDU). Before each burst the transmitter waits for the medium, then
+/// sends the queued packets, which all arrive with the last bit. A longer queue therefore increases the link's
+/// throughput, and delays come in steps.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Aggregation {
-    /// Mean wait for the medium; each wait is uniform between zero and twice this.
+    /// Mean wait for the medium. Each wait is uniformly distributed between zero and twice this value.
     pub access: Duration,
     /// Maximum number of packets per burst.
     pub packets: u32,
@@ -23,7 +23,7 @@ impl Aggregation {
         )
     }
 
-    /// Draws a wait for the medium.
+    /// Draws the length of a wait for the medium.
     pub(crate) fn wait(self, random: &mut Random) -> Duration {
         Duration::from_nanos((self.access.as_nanos() as f64 * 2.0 * random.unit()) as u64)
     }

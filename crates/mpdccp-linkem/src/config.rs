@@ -6,24 +6,24 @@ use crate::{Aggregation, ConfigError, Jitter, LossModel, Policer, QueueConfig, R
 /// One direction of a link.
 #[derive(Clone, Debug, PartialEq, Default)]
 pub struct LinkConfig {
-    /// Transmission rate; counts the bytes passed to [`Link::push`](crate::Link::push).
+    /// Transmission rate, in terms of the bytes passed to [`Link::push`](crate::Link::push).
     pub rate: RateModel,
     /// Propagation delay, from the last bit sent to the packet's delivery.
     pub delay: Duration,
-    /// Deviation from `delay`.
+    /// Random deviation from `delay`.
     pub jitter: Jitter,
     /// The queue before the transmitter.
     pub queue: QueueConfig,
     /// Loss after transmission.
     pub loss: LossModel,
-    /// Share of packets, 0 to 1, that arrive twice: the wire copies packets that it did not lose.
+    /// Share of packets, 0 to 1, that arrive twice. The wire copies only packets that it did not lose.
     pub duplicate: f64,
     /// Drops packets beyond a rate, before the queue.
     pub policer: Option<Policer>,
-    /// Packets smaller than this count as acknowledgements: one is dropped at its turn if a later one of its
-    /// flow is queued (RFC 3449 section 5.2.1). Zero disables this.
+    /// Packets smaller than this count as acknowledgements. When it is its turn to be sent, an acknowledgement is
+    /// dropped if a later one of its flow is queued (RFC 3449 section 5.2.1). Zero disables this.
     pub thin_below: u32,
-    /// Packets leave in bursts.
+    /// Sends packets in bursts.
     pub aggregation: Option<Aggregation>,
 }
 

@@ -3,7 +3,7 @@ use core::fmt;
 /// An invalid setting.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ConfigError {
-    /// Name of the field.
+    /// Name of the invalid field.
     pub field: &'static str,
     /// Description of the error.
     pub problem: &'static str,
@@ -23,5 +23,5 @@ pub(crate) fn ensure(ok: bool, field: &'static str, problem: &'static str) -> Re
 }
 
 pub(crate) fn probability(field: &'static str, p: f64) -> Result<(), ConfigError> {
-    ensure((0.0..=1.0).contains(&p), field, "a probability lies between 0 and 1")
+    ensure((0.0..=1.0).contains(&p), field, "the probability must be from 0 to 1")
 }

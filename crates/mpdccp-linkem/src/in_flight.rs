@@ -1,13 +1,15 @@
 use alloc::collections::BTreeMap;
 use mpdccp_units::Time;
 
-/// Packets in flight: they come out by arrival time, and those of equal time in the order of [`push`](Self::push).
+/// Packets in flight. They come out in the order of arrival times; packets with equal times in the order of
+/// [`push`](Self::push).
 ///
-/// It is the last part of a [`Link`](crate::Link). A test network with rules of its own for rate, delay and
+/// This is the last stage of a [`Link`](crate::Link). A test network with its own rules for rate, delay and loss needs
+/// only this stage.
 /// loss needs only this part.
 #[derive(Clone, Debug)]
 pub struct InFlight<P> {
-    /// The number keeps packets of equal time in order.
+    /// The number keeps packets with equal times in order.
     packets: BTreeMap<(Time, u64), P>,
     pushed: u64,
 }

@@ -8,9 +8,9 @@ pub enum Spread {
     /// No deviation.
     #[default]
     None,
-    /// Uniform within plus or minus this.
+    /// Uniform between minus and plus this value.
     Uniform(Duration),
-    /// Normal with this standard deviation, truncated at four of them.
+    /// Normal with this standard deviation, truncated at four standard deviations.
     Normal(Duration),
 }
 
@@ -19,13 +19,12 @@ pub enum Spread {
 pub struct Jitter {
     /// The deviation.
     pub spread: Spread,
-    /// Time after which the deviations of two packets correlate by 1/e: they follow an
-    /// Ornstein-Uhlenbeck process (AR(1) in continuous time); uniform deviations are its quantiles.
-    /// Zero: deviations
-    /// are independent.
+    /// Time after which the deviations of two packets have a correlation of only 1/e. The deviations follow an
+    /// Ornstein-Uhlenbeck process (AR(1) in continuous time); uniform deviations are its quantiles. With zero,
+    /// deviations are independent.
     pub memory: Duration,
-    /// Whether packets may be reordered. If not, a packet arrives no earlier than the one before it, which
-    /// increases the mean delay.
+    /// Whether packets may be reordered. If not, a packet arrives no earlier than the previous one, which increases the
+    /// mean delay.
     pub reorder: bool,
 }
 
@@ -33,7 +32,7 @@ pub struct Jitter {
 const CUT: f64 = 4.0;
 
 impl Jitter {
-    /// Lower bound of all draws.
+    /// Lower bound of all delays drawn.
     pub(crate) fn floor(&self, delay: Duration) -> Duration {
         match self.spread {
             Spread::None => delay,
@@ -72,7 +71,7 @@ impl Wander {
         if x < 0.0 { delay.saturating_sub(deviation) } else { delay.saturating_add(deviation) }
     }
 
-    /// The process's value at `now`, standard normal.
+    /// The standard normal value of the process at `now`.
     fn next(&mut self, now: Time) -> f64 {
         let fresh = self.random.normal();
         let x = match self.last {
@@ -97,7 +96,7 @@ mod tests {
     const DELAY: Duration = Duration::from_millis(20);
     const N: u32 = 20_000;
 
-    /// Draws at intervals of a millisecond, in ms.
+    /// Draws a delay every millisecond; returns the delays in ms.
     fn draws(spread: Spread, memory: Duration) -> Vec<f64> {
         let mut wander = Wander::new(Jitter { spread, memory, reorder: true }, Random::new(1, 0));
         let draw = |i: u32| {
@@ -108,7 +107,7 @@ mod tests {
         (0..N).map(draw).collect()
     }
 
-    /// Mean, standard deviation, smallest and largest.
+    /// Mean, standard deviation, minimum and maximum.
     fn moments(ms: &[f64]) -> (f64, f64, f64, f64) {
         let mean = ms.iter().sum::<f64>() / f64::from(N);
         let variance = ms.iter().map(|x| (x - mean) * (x - mean)).sum::<f64>() / f64::from(N);
@@ -157,7 +156,7 @@ mod tests {
         let (mean, deviation, low, high) = moments(&uniform);
         assert!((mean - 20.0).abs() < 0.4 && (deviation - 3.464).abs() < 0.2, "{mean} {deviation}");
         assert!(low >= 14.0 && high <= 26.0);
-        // exp(-1), exp(-0.1), exp(-3).
+        // Expected: exp(-1), exp(-0.1), exp(-3).
         for (lag, expected) in [(10, 0.368), (1, 0.905), (30, 0.05)] {
             let seen = correlation(&normal, lag);
             assert!((seen - expected).abs() < 0.06, "lag {lag}: {seen}");

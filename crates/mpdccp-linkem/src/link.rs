@@ -17,11 +17,11 @@ use crate::{DropReason, LinkConfig, RateModel, Stats, Verdict};
 /// A packet that came out of a link.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Delivered<P> {
-    /// Exact arrival time; not later than the time passed to [`Link::pop`].
+    /// Exact arrival time. It is not later than the time passed to [`Link::pop`].
     pub at: Time,
-    /// When it was pushed.
+    /// When the packet was pushed.
     pub pushed: Time,
-    /// As pushed, except that the ECN field may have become CE.
+    /// The metadata as pushed, except that the ECN field may have become CE.
     pub meta: Meta,
     /// The packet.
     pub packet: P,
@@ -29,8 +29,8 @@ pub struct Delivered<P> {
 
 /// One direction of an emulated link, carrying packets of type `P`.
 ///
-/// Times passed to its methods must not decrease; an earlier time counts as the latest one. Memory is bounded
-/// by the queue limit and the packets pushed within one delay.
+/// Times passed to its methods must not decrease; an earlier time counts as the latest one. Memory is limited by the
+/// queue and by the packets pushed within one delay.
 #[derive(Clone, Debug)]
 pub struct Link<P> {
     now: Time,
@@ -42,7 +42,7 @@ pub struct Link<P> {
     acks: BTreeMap<u32, u64>,
     pushed: u64,
     server: Server,
-    /// Waiting for the medium until this time; nothing is in transmission meanwhile.
+    /// The transmitter waits for the medium until this time and transmits nothing meanwhile.
     access: Option<Time>,
     medium: Random,
     transmitting: Vec<Item<Waiting<P>>>,
@@ -57,16 +57,16 @@ pub struct Link<P> {
 /// A queued packet.
 #[derive(Clone, Debug)]
 struct Waiting<P> {
-    /// Number in the order of pushes.
+    /// The packet's number in the order of pushes.
     number: u64,
-    /// Extra delay beyond the link's.
+    /// The packet's delay in addition to the link's.
     detour: Duration,
     packet: P,
 }
 
 impl<P: Clone> Link<P> {
-    /// A link that starts at `start`, empty and up. Equal seeds give equal links; use different seeds for
-    /// different links.
+    /// Creates a link at `start`, empty and up. Equal seeds give equal links, so use different seeds for different
+    /// links.
     ///
     /// # Errors
     /// An invalid configuration.
@@ -98,8 +98,8 @@ impl<P: Clone> Link<P> {
         self.push_farther(now, meta, Duration::ZERO, packet)
     }
 
-    /// Like [`push`](Self::push), for a packet that travels `detour` longer than the link's delay, as in a
-    /// flow with a more distant end. The order of packets with different detours is not kept.
+    /// Like [`push`](Self::push), for a packet whose delay is longer than the link's by `detour`, as in a flow with a
+    /// more distant end. Packets with different detours may be reordered.
     pub fn push_farther(&mut self, now: Time, meta: Meta, detour: Duration, packet: P) -> Verdict {
         self.advance(now);
         self.stats.offered.add(meta.bytes);
@@ -123,7 +123,7 @@ impl<P: Clone> Link<P> {
         verdict
     }
 
-    /// The next packet that has arrived by `now`, in order of arrival. Call until it returns none.
+    /// The next packet that has arrived by `now`, in order of arrival. Call it until it returns `None`.
     pub fn pop(&mut self, now: Time) -> Option<Delivered<P>> {
         self.advance(now);
         let (at, Item { arrived, meta, packet }) = self.propagating.pop(self.now)?;
@@ -131,8 +131,8 @@ impl<P: Clone> Link<P> {
         Some(Delivered { at, pushed: arrived, meta, packet })
     }
 
-    /// No packet arrives before this time, unless the link is changed or pushed to. None if no packet is in
-    /// the link. [`Link::pop`] at this time may still return none, since the packet may be lost.
+    /// The earliest time at which a packet may arrive, unless the link is changed or pushed to. `None` if no packet is
+    /// in the link. At this time [`Link::pop`] may still return `None`, since the packet may be lost.
     pub fn next_event(&self) -> Option<Time> {
         let arrival = self.propagating.next_arrival();
         let busy = self.server.end().into_iter().chain(self.access).min();
@@ -140,7 +140,7 @@ impl<P: Clone> Link<P> {
         arrival.into_iter().chain(transmitted).min()
     }
 
-    /// Updates queue and statistics to `now`. All other methods with a time do this themselves.
+    /// Updates queue and statistics to `now`. All other methods that have a time do this themselves.
     pub fn advance(&mut self, now: Time) {
         self.now = self.now.max(now);
         loop {
@@ -159,11 +159,11 @@ impl<P: Clone> Link<P> {
         }
     }
 
-    /// Changes the configuration at `now`. Unchanged parts continue undisturbed. Packets in the link stay,
-    /// except those for which a smaller queue has no room.
+    /// Changes the configuration at `now`. Unchanged parts are not disturbed. Packets in the link stay, except those
+    /// for which a smaller queue has no room.
     ///
     /// # Errors
-    /// An invalid configuration; then nothing changes.
+    /// The configuration is invalid. In this case nothing changes.
     pub fn reconfigure(&mut self, now: Time, config: LinkConfig) -> Result<(), ConfigError> {
         config.validate()?;
         self.advance(now);
@@ -193,20 +193,20 @@ impl<P: Clone> Link<P> {
         &self.config
     }
 
-    /// Sets a constant rate from `now` on. A packet in transmission continues at it.
+    /// Sets a constant rate from `now` on, also for the packet in transmission.
     pub fn set_rate(&mut self, now: Time, rate: Rate) {
         self.replace_rate(now, RateModel::Constant(rate));
     }
 
-    /// Changes the delay of packets not yet sent. Without reordering they arrive no earlier than the previous
-    /// ones.
+    /// Changes the delay of packets that were not sent yet. Without reordering they arrive no earlier than the packets
+    /// before them.
     pub fn set_delay(&mut self, now: Time, delay: Duration) {
         self.advance(now);
         self.config.delay = delay;
     }
 
-    /// Takes the link down: drops packets queued or in transmission, and all pushed until [`Link::set_up`].
-    /// Propagating packets still arrive.
+    /// Takes the link down. Packets queued or in transmission are dropped, and so are all packets pushed until
+    /// [`Link::set_up`]. Propagating packets still arrive.
     pub fn set_down(&mut self, now: Time) {
         self.advance(now);
         self.up = false;
@@ -234,12 +234,12 @@ impl<P: Clone> Link<P> {
         &self.stats
     }
 
-    /// Fill level of the queue, with the packet in transmission, as of the latest time seen.
+    /// Fill level of the queue, including the packet in transmission, as of the latest time seen.
     pub fn queue_len(&self) -> QueueLen {
         self.transmitting.iter().fold(self.queue.len(), |len, item| len.plus(item.meta.bytes))
     }
 
-    /// Packets sent and not yet taken out with [`Link::pop`].
+    /// Number of packets that were sent but not yet taken out with [`Link::pop`].
     pub fn propagating(&self) -> usize {
         self.propagating.len()
     }
@@ -257,7 +257,7 @@ impl<P: Clone> Link<P> {
         Transmitter { sending, rate: self.server.rate(self.now) }
     }
 
-    /// The transmitter is free: sends the next packets, or first waits for the medium.
+    /// The transmitter is free. Sends the next packets, or waits for the medium first.
     fn transmit_next(&mut self, now: Time) {
         match self.config.aggregation {
             Some(aggregation) if self.queue.len().packets > 0 => {
@@ -285,7 +285,7 @@ impl<P: Clone> Link<P> {
         }
     }
 
-    /// Whether a packet is an acknowledgement with a later one in the queue.
+    /// Whether a packet is an acknowledgement, and a later one of its flow is queued.
     fn outdated(&mut self, item: &Item<Waiting<P>>) -> bool {
         if item.meta.bytes >= self.config.thin_below {
             return false;

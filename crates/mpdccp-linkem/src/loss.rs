@@ -9,16 +9,16 @@ pub enum LossModel {
     None,
     /// Each packet is lost with this probability, 0 to 1, independently.
     Bernoulli(f64),
-    /// Bursty loss: two states with a loss probability each. The link starts in the good state, and changes
-    /// state after each packet with the given probability. All values are 0 to 1.
+    /// Bursty loss: two states, each with a loss probability. The link starts in the good state. After each packet it
+    /// changes its state with the given probability. All values are 0 to 1.
     GilbertElliott {
-        /// From good to bad.
+        /// Probability of changing from good to bad.
         to_bad: f64,
-        /// From bad to good; its inverse is the mean length of the bad state in packets.
+        /// Probability of changing from bad to good. Its inverse is the mean length of the bad state in packets.
         to_good: f64,
-        /// Loss in the good state, often zero.
+        /// Loss probability in the good state, often zero.
         loss_good: f64,
-        /// Loss in the bad state, often one.
+        /// Loss probability in the bad state, often one.
         loss_bad: f64,
     },
 }
@@ -39,7 +39,7 @@ impl LossModel {
 #[derive(Clone, Debug)]
 pub(crate) struct Loss {
     model: LossModel,
-    /// State of the Gilbert-Elliott chain.
+    /// Whether the Gilbert-Elliott chain is in the bad state.
     bad: bool,
     random: Random,
 }
@@ -76,11 +76,11 @@ mod tests {
     fn bernoulli_loses_its_share() {
         let mut loss = Loss::new(LossModel::Bernoulli(0.02), Random::new(1, 0));
         let lost = (0..100_000).filter(|_| loss.next()).count();
-        // Within five standard deviations of a binomial.
+        // The result is within five standard deviations of a binomial distribution.
         assert!((1_780..2_220).contains(&lost), "{lost}");
     }
 
-    /// Share lost, and mean length of a run of losses.
+    /// Share of lost packets, and mean length of a run of losses.
     fn gilbert_elliott(to_bad: f64, to_good: f64, loss_good: f64, loss_bad: f64) -> (f64, f64) {
         const N: u32 = 500_000;
         let model = LossModel::GilbertElliott { to_bad, to_good, loss_good, loss_bad };
@@ -97,7 +97,7 @@ mod tests {
 
     #[test]
     fn bursts_have_the_published_share_and_length() {
-        // Share of packets in the bad state to_bad / (to_bad + to_good), mean length 1 / to_good.
+        // The share of packets in the bad state is to_bad / (to_bad + to_good); its mean length is 1 / to_good.
         let (share, run) = gilbert_elliott(0.01, 0.25, 0.0, 1.0);
         assert!((share / (0.01 / 0.26) - 1.0).abs() < 0.05, "{share}");
         assert!((run / 4.0 - 1.0).abs() < 0.05, "{run}");

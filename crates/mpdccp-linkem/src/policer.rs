@@ -3,9 +3,9 @@ use mpdccp_units::{Rate, Time};
 use crate::error::{ConfigError, ensure};
 use crate::server::{Work, work};
 
-/// A token bucket that passes conforming packets at once and drops others, like an operator's rate limit
-/// without a queue. Tokens accumulate at `rate` up to `burst`, and a packet takes one per byte. Equals `tc`'s
-/// police action, and the single rate and bucket of RFC 2697 without the excess one.
+/// A token bucket that passes conforming packets at once and drops others, like an operator's rate limit without a
+/// queue. Tokens accumulate at `rate` up to `burst`, and a packet takes one token per byte. It corresponds to `tc`'s
+/// police action, and to the single rate of RFC 2697 without the excess bucket.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Policer {
     /// Rate of tokens.
@@ -20,7 +20,7 @@ impl Policer {
     }
 }
 
-/// The exact tokens of a bucket.
+/// The exact number of tokens in a bucket.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Bucket {
     config: Policer,
@@ -44,7 +44,7 @@ impl Bucket {
         left.is_some()
     }
 
-    /// Changes the limits from `now` on; saved tokens stay, up to the new burst.
+    /// Changes the limits from `now` on. Accumulated tokens stay, up to the new burst.
     pub(crate) fn set(&mut self, now: Time, config: Policer) {
         self.admit(now, 0);
         self.config = config;
@@ -60,12 +60,12 @@ mod tests {
     fn a_burst_passes_and_then_the_rate() {
         let mut bucket = Bucket::new(Policer { rate: Rate::from_mbps(8.0), burst: 10_000 }, Time::ZERO);
         let passed = (0..20).filter(|_| bucket.admit(Time::ZERO, 1_000)).count();
-        assert_eq!(passed, 10, "the burst");
+        assert_eq!(passed, 10, "a burst of ten packets must pass at once");
         // 8 Mbit/s is 1,000 bytes per millisecond; packets arrive twice as fast.
         let passed = (1..=2_000u64).filter(|i| bucket.admit(Time::from_micros(i * 500), 1_000)).count();
         assert_eq!(passed, 1_000);
         let passed = (0..20).filter(|_| bucket.admit(Time::from_millis(60_000), 1_000)).count();
-        assert_eq!(passed, 10, "a pause saves no more than the burst");
+        assert_eq!(passed, 10, "a pause must not accumulate more than the burst");
     }
 
     #[test]

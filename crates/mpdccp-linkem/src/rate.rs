@@ -11,19 +11,19 @@ pub enum RateModel {
     /// Transmission takes no time; nothing ever queues.
     #[default]
     Unlimited,
-    /// Constant. At zero nothing leaves and the queue fills.
+    /// Constant rate. With rate zero nothing leaves, and the queue fills.
     Constant(Rate),
-    /// Constant on average; after a pause up to `burst` bytes leave at once, as with `tc`'s `tbf`.
+    /// Constant on average. After a pause up to `burst` bytes leave at once, as with `tbf` of `tc`.
     TokenBucket {
         /// Average rate.
         rate: Rate,
         /// Burst in bytes.
         burst: u32,
     },
-    /// Each rate applies from its time after the link's start. The first time is zero, and times increase. A
-    /// packet in transmission when the rate changes continues at the new rate.
+    /// A list of rates, each with the time after the link's start from which it applies. The first time is zero, and
+    /// times increase. If the rate changes during a transmission, the packet continues at the new rate.
     Steps(Vec<(Duration, Rate)>),
-    /// A recording, repeated.
+    /// A recording, which repeats.
     Trace(Trace),
 }
 

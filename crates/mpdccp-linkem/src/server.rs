@@ -5,8 +5,8 @@ use mpdccp_units::{Duration, Rate, Time};
 use crate::RateModel;
 use crate::trace::{OPPORTUNITY, Trace};
 
-/// Unit of work: what a link of one bit per second does in a nanosecond. A link of r bit/s does r units
-/// per nanosecond, so nothing is rounded.
+/// Unit of work: what a link of one bit per second transmits in a nanosecond. A link of r bit/s does r units per
+/// nanosecond, so nothing is rounded.
 pub(crate) type Work = u128;
 
 pub(crate) fn work(bytes: u32) -> Work {
@@ -22,8 +22,8 @@ pub(crate) struct Server {
     job: Option<Job>,
 }
 
-/// Unused work of the link up to `at`: the rest after rounding the end of a packet up to a nanosecond, or
-/// the rest of an opportunity of a trace. The next packet may use it if it starts at that time.
+/// Work that the link could have done up to `at` but did not use. It is left after the end of a packet is rounded up to
+/// a nanosecond, or from an opportunity of a trace. The next packet may use it if it starts at that time.
 #[derive(Clone, Copy, Debug, Default)]
 struct Spare {
     at: Time,
@@ -33,7 +33,7 @@ struct Spare {
 }
 
 impl Spare {
-    /// The initial state of a model: a bucket is full.
+    /// The initial state of a model, in which a bucket is full.
     fn full(model: &RateModel, at: Time) -> Spare {
         match model {
             RateModel::TokenBucket { burst, .. } => Spare { at, work: work(*burst), opportunity: 0 },
@@ -46,9 +46,9 @@ impl Spare {
 struct Job {
     since: Time,
     need: Work,
-    /// None while the rate is zero without end.
+    /// `None` while the rate stays zero.
     end: Option<Time>,
-    /// Unused work after it is done.
+    /// Unused work after the packet is done.
     after: Spare,
 }
 
@@ -63,18 +63,18 @@ impl Server {
         Server { model, start, spare, job: None }
     }
 
-    /// Starts a packet; the previous one must be finished.
+    /// Starts a packet. The previous one must be finished.
     pub(crate) fn begin(&mut self, now: Time, bytes: u32) {
         self.schedule(now, work(bytes));
     }
 
-    /// When the packet in transmission will be done. None if there is none, or if it will never finish at
-    /// this rate.
+    /// When the packet in transmission will be done. `None` if there is no packet, or if it never finishes at this
+    /// rate.
     pub(crate) fn end(&self) -> Option<Time> {
         self.job.as_ref().and_then(|job| job.end)
     }
 
-    /// The packet in transmission is done.
+    /// Ends the transmission of a packet that is done.
     pub(crate) fn finish(&mut self) {
         if let Some(job) = self.job.take() {
             self.spare = job.after;
@@ -86,8 +86,7 @@ impl Server {
         self.job = None;
     }
 
-    /// Switches to `model`, whose time starts at `now`. A packet in transmission continues from its current
-    /// position.
+    /// Switches to `model`, whose time starts at `now`. A packet in transmission continues from its current position.
     pub(crate) fn set_model(&mut self, now: Time, model: RateModel) {
         let left = self.job.take().map(|job| match self.serve(job.since, now, job.need) {
             Progress::Left(need) => need,
@@ -108,7 +107,7 @@ impl Server {
         });
     }
 
-    /// Processes `need` from `from` on, up to `until`.
+    /// Does `need` units of work from `from` on, at most up to `until`.
     fn serve(&self, from: Time, until: Time, need: Work) -> Progress {
         let carried = match self.model {
             RateModel::TokenBucket { rate, burst } => {
@@ -167,7 +166,7 @@ impl Server {
         }
     }
 
-    /// The rate at `now`; for a trace its mean.
+    /// The rate at `now`; for a trace its mean rate.
     pub(crate) fn rate(&self, now: Time) -> Rate {
         match &self.model {
             RateModel::Trace(trace) => trace.mean_rate(),
@@ -175,7 +174,7 @@ impl Server {
         }
     }
 
-    /// The rate at `now` (none: unlimited), and when it changes.
+    /// The rate at `now` (`None`: unlimited), and when it changes.
     fn segment(&self, now: Time) -> (Option<Rate>, Time) {
         match &self.model {
             // Traces are handled elsewhere.
@@ -242,19 +241,19 @@ mod tests {
             server.finish();
             end.as_nanos() / 1_000_000
         };
-        assert_eq!(send(0, 500), 2, "waits for the first");
-        assert_eq!(send(2, 1_000), 2, "the rest of it");
-        assert_eq!(send(2, 1), 5, "nothing left");
-        assert_eq!(send(5, 2_000), 5, "the rest of that and one more");
-        assert_eq!(send(6, 1), 10, "what was left at 5 is gone");
-        assert_eq!(send(10, 3_000), 15, "the rest, 12, and one of two at 15");
-        assert_eq!(send(15, 3_000), 20, "the rest of 15, the other, and a bit of 20");
+        assert_eq!(send(0, 500), 2, "a packet waits for the first opportunity");
+        assert_eq!(send(2, 1_000), 2, "the second packet uses the remainder");
+        assert_eq!(send(2, 1), 5, "the opportunity at 2 ms is used up");
+        assert_eq!(send(5, 2_000), 5, "the remainder and the second one at 5 ms");
+        assert_eq!(send(6, 1), 10, "an unused remainder is lost");
+        assert_eq!(send(10, 3_000), 15, "the remainder, 12 ms, and one of two at 15 ms");
+        assert_eq!(send(15, 3_000), 20, "the remainder at 15 ms, the other one, and a part at 20 ms");
         assert_eq!(send(1_000, 1_500), 1_000, "an opportunity at that moment can be used");
     }
 
     #[test]
     fn a_bucket_lets_a_burst_through_and_then_the_rate() {
-        // 1,000 bytes per millisecond, with three packets saved.
+        // 1,000 bytes per millisecond; tokens for three packets have accumulated.
         let model = RateModel::TokenBucket { rate: mbps(8), burst: 3_000 };
         let mut server = Server::new(model, Time::ZERO);
         assert_eq!(back_to_back(&mut server, 3, 1_000), Time::ZERO);
@@ -265,12 +264,12 @@ mod tests {
             end.as_nanos() / 1_000
         };
         assert_eq!(send(0), 1_000);
-        assert_eq!(send(1_500), 2_000, "half of it was earned");
+        assert_eq!(send(1_500), 2_000, "half of the tokens had accumulated");
         assert_eq!(send(10_000), 10_000);
         assert_eq!(
             (send(10_000), send(10_000), send(10_000)),
             (10_000, 10_000, 11_000),
-            "no more than a burst"
+            "at most a burst may accumulate"
         );
     }
 

@@ -1,7 +1,7 @@
 /// Fate of a packet that was pushed into a link.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Verdict {
-    /// Accepted. It may still be lost on the wire or dropped by the queue later; see [`Stats`].
+    /// Accepted. The packet may still be lost on the wire or dropped by the queue later; see [`Stats`].
     Queued,
     /// Dropped at once.
     Dropped(DropReason),
@@ -12,20 +12,20 @@ pub enum Verdict {
 pub enum DropReason {
     /// The queue was full.
     Overflow,
-    /// The queue discipline dropped before it was full (RED, CoDel, derivative random drop).
+    /// The queue discipline dropped the packet before the queue was full (RED, CoDel, derivative random drop).
     Early,
     /// Lost on the wire, after transmission.
     Loss,
     /// The link was down or went down.
     Down,
-    /// Beyond the policer's limit.
+    /// The packet exceeded the policer's limit.
     Policed,
     /// A later acknowledgement of the same flow was queued.
     Thinned,
 }
 
 impl DropReason {
-    /// All of them.
+    /// All reasons.
     pub const ALL: [DropReason; 6] = [
         DropReason::Overflow,
         DropReason::Early,
@@ -57,23 +57,23 @@ impl Count {
 /// `offered` + `duplicated` = `delivered` + all drops + packets queued, in transmission or propagating.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub struct Stats {
-    /// Pushed with [`Link::push`](crate::Link::push).
+    /// Packets pushed with [`Link::push`](crate::Link::push).
     pub offered: Count,
-    /// Taken out with [`Link::pop`](crate::Link::pop).
+    /// Packets taken out with [`Link::pop`](crate::Link::pop).
     pub delivered: Count,
-    /// Dropped because the queue was full.
+    /// Packets dropped because the queue was full.
     pub overflow: Count,
-    /// Dropped early by the queue discipline.
+    /// Packets dropped early by the queue discipline.
     pub early: Count,
-    /// Lost on the wire.
+    /// Packets lost on the wire.
     pub lost: Count,
-    /// Dropped because the link was down or went down.
+    /// Packets dropped because the link was down or went down.
     pub down: Count,
-    /// Dropped by the policer.
+    /// Packets dropped by the policer.
     pub policed: Count,
     /// Acknowledgements dropped because a later one was queued.
     pub thinned: Count,
-    /// Copies made by the wire.
+    /// Copies of packets made by the wire.
     pub duplicated: Count,
     /// Packets whose ECN field this link changed to CE.
     pub ce_marked: u64,
@@ -92,7 +92,7 @@ impl Stats {
         }
     }
 
-    /// Packets dropped by the queue, full or early, as a qdisc would count them.
+    /// Packets dropped by the queue, full or early, as a qdisc would count drops.
     pub fn queue_drops(&self) -> u64 {
         self.overflow.packets + self.early.packets
     }

@@ -6,21 +6,21 @@ use mpdccp_units::{Duration, Rate};
 /// Bytes per line of a trace.
 pub(crate) const OPPORTUNITY: u32 = 1_500;
 
-/// A recorded rate in Mahimahi's format: each line is a time in whole milliseconds at which 1,500 bytes may
-/// leave. Several packets may share such an opportunity, a packet may need several, and unused ones are lost.
+/// A recorded rate in Mahimahi's format. Each line is an opportunity: a time in whole milliseconds at which 1,500 bytes
+/// may leave. Several packets may share an opportunity, and a packet may need several. Unused opportunities are lost.
 /// After its last line the trace repeats.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Trace {
-    /// Not empty, non-decreasing, not later than the period.
+    /// Times of the opportunities: not empty, non-decreasing, not later than the period.
     at: Vec<Duration>,
-    /// Not zero.
+    /// Duration after which the trace repeats; not zero.
     period: Duration,
 }
 
 /// Error in a trace file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct TraceError {
-    /// Line number, from one.
+    /// Line number, counted from one.
     pub line: usize,
     /// Description of the error.
     pub problem: &'static str,
@@ -38,8 +38,8 @@ impl Trace {
     /// Parses a trace file. Blank lines are skipped.
     ///
     /// # Errors
-    /// The first line that is not a whole number of milliseconds or is earlier than the previous one; or the
-    /// last line if the trace has no duration.
+    /// Names the first line that is not a whole number of milliseconds or is earlier than the previous line. If the
+    /// trace has no duration, names the last line.
     pub fn parse(text: &str) -> Result<Trace, TraceError> {
         let mut at: Vec<Duration> = Vec::new();
         let mut lines = 0;
@@ -50,7 +50,7 @@ impl Trace {
                 continue;
             }
             let problem = |problem| TraceError { line: lines, problem };
-            // Small enough that its nanoseconds fit the emulator's clock.
+            // The limit of 32 bits makes the nanoseconds fit the emulator's clock.
             let ms: u32 = line.parse().map_err(|_| problem("not a whole number of milliseconds"))?;
             let time = Duration::from_millis(ms.into());
             if at.last().is_some_and(|last| *last > time) {
@@ -64,7 +64,7 @@ impl Trace {
         }
     }
 
-    /// Duration after which it repeats.
+    /// Duration after which the trace repeats.
     pub fn period(&self) -> Duration {
         self.period
     }
@@ -85,7 +85,7 @@ impl Trace {
         Rate::from_bytes_per(self.at.len() as u64 * u64::from(OPPORTUNITY), self.period())
     }
 
-    /// When opportunity `number` comes, from the start of the first period; the count continues over all
+    /// When opportunity `number` comes, measured from the start of the first period. The numbers continue over all
     /// periods.
     pub(crate) fn time(&self, number: u64) -> Duration {
         let len = self.at.len() as u64;
@@ -95,7 +95,7 @@ impl Trace {
 
     /// The number of the first opportunity at or after `time`.
     pub(crate) fn first_from(&self, time: Duration) -> u64 {
-        // The end of a period belongs to that period, although the next one starts at the same time.
+        // The end of a period belongs to that period, although the next period starts at the same time.
         let period = self.period().as_nanos();
         let rounds = time.as_nanos().saturating_sub(1) / period;
         let within = time.as_nanos() - rounds * period;

@@ -19,13 +19,13 @@ pub(super) static LTE: Model = Model {
 };
 
 fn lte() -> [LinkConfig; 2] {
-    // Grants and retransmissions of the radio link, 1 and 8 ms apart.
+    // The radio link grants every millisecond and retransmits after 8 ms.
     let jitter = Jitter { spread: Spread::Normal(ms(4)), memory: ms(50), reorder: false };
     let link = |rate| LinkConfig { jitter, ..config(mbps(rate), ms(25), ms(1_000)) };
     [link(6.0), link(13.0)]
 }
 
-/// The rate is log-normal around its median, within bounds.
+/// The rate is log-normally distributed around its median, within bounds.
 fn wandering(median: f64, factor: f64, bounds: [f64; 2]) -> Rate {
     mbps((median * factor).clamp(bounds[0], bounds[1]))
 }
@@ -49,15 +49,15 @@ pub(super) static FIVE_G: Model = Model {
 };
 
 fn five_g() -> [LinkConfig; 2] {
-    // Each slot of a 5 ms frame belongs to one direction.
+    // Each slot of a 5 ms frame is either for the uplink or for the downlink.
     let jitter = Jitter { spread: Spread::Uniform(ms(2)), memory: Duration::ZERO, reorder: false };
     let link = |rate, queue| LinkConfig { jitter, ..config(mbps(rate), ms(11), ms(queue)) };
     [link(30.0, 200), link(150.0, 100)]
 }
 
-/// Mean times on 5G and on LTE.
+/// Mean time on 5G and mean time on LTE, seconds.
 const STAYS: [f64; 2] = [25.0, 5.0];
-/// No service during a handoff: three ticks.
+/// Number of ticks of a handoff, during which there is no service.
 const HANDOFF_TICKS: u32 = 3;
 
 fn five_g_course(mut random: Random) -> Course {

@@ -1,5 +1,5 @@
-//! A drive past the cells of an LTE network, in a town: the rate rises and falls with the distance from the
-//! mast, with an outage at each change of cells.
+//! A drive past the cells of an LTE network, in a town. The rate rises and falls with the distance from the mast. At
+//! each change of cells there is an outage.
 
 use mpdccp_units::{Duration, Rate};
 
@@ -17,24 +17,24 @@ pub(super) static DRIVE: Model = Model {
 };
 
 const TICK: Duration = ms(50);
-/// Metres per second.
+/// Speed, metres per second.
 const SPEED: f64 = 14.0;
-/// Metres between masts, and from the road to a mast.
+/// Distance between masts, and from the road to a mast, metres.
 const BETWEEN: f64 = 600.0;
 const ASIDE: f64 = 60.0;
-/// dBm: transmit power of a mast with antenna gain, and noise in 10 MHz at a receiver with a noise figure of
-/// 9 dB.
+/// Transmit power of a mast including antenna gain, and noise in 10 MHz at a receiver with a noise figure of 9 dB; both
+/// in dBm.
 const SENT: f64 = 46.0 + 15.0;
 const NOISE: f64 = -104.0 + 9.0;
 const MHZ: f64 = 10.0;
-/// The user's share of a cell; the rest goes to others.
+/// The user's share of a cell. Other users get the remainder.
 const SHARE: f64 = 0.5;
-/// dB.
+/// Standard deviation of the shadowing, dB.
 const SHADOWING: f64 = 8.0;
 const SHADOW_METRES: f64 = 50.0;
-/// A new cell must be stronger by this, dB.
+/// A new cell is chosen only if its signal is stronger by this, dB.
 const HYSTERESIS: f64 = 3.0;
-/// Duration of a handover, the share of late handovers, and the outage of a late one (radio link failure).
+/// Duration of a handover, the share of late handovers, and the outage of a late handover (radio link failure).
 const GAP: Duration = ms(50);
 const FAILING: f64 = 0.15;
 const FAILURE: Duration = ms(1_000);
@@ -55,15 +55,15 @@ fn milliwatts(dbm: f64) -> f64 {
     libm::pow(10.0, dbm / 10.0)
 }
 
-/// Spectral efficiency: Shannon's bound reduced by a real radio's losses, by the ratio of signal to
-/// interference and noise, bit/s/Hz.
+/// Spectral efficiency in bit/s/Hz: Shannon's limit for the ratio of signal to interference and noise, reduced by the
+/// losses of a real radio.
 fn efficiency(ratio: f64, implementation: f64, most: f64) -> f64 {
     (implementation * libm::log2(1.0 + ratio)).min(most)
 }
 
 fn course(mut random: Random) -> Course {
     let memory = Duration::from_secs_f64(SHADOW_METRES / SPEED);
-    // Shadowing of the cell behind and the one ahead.
+    // Shadowing of the cell behind the car and of the cell ahead.
     let mut shadows = [(); 2].map(|()| Walk::new(SHADOWING, memory, TICK, &mut random));
     let (mut serving, mut until) = (0usize, Duration::ZERO);
     let begin = BETWEEN * random.unit();
@@ -74,7 +74,7 @@ fn course(mut random: Random) -> Course {
             let along = road - cell as f64 * BETWEEN;
             SENT - path_loss(libm::sqrt(along * along + ASIDE * ASIDE)) + shadow
         };
-        // Shadowing belongs to the cell: even cells have the first.
+        // Shadowing belongs to a cell: even cells use the first value.
         let shadow = shadows.each_mut().map(|walk| walk.step(&mut random));
         let near = [behind, behind + 1].map(|cell| (cell, power(cell, shadow[cell % 2])));
         let strongest = if near[0].1 >= near[1].1 { near[0] } else { near[1] };

@@ -14,11 +14,12 @@ pub struct Model {
     pub name: &'static str,
     /// One-line description.
     pub about: &'static str,
-    /// Source of its figures.
+    /// Source of the model's figures.
     pub source: &'static str,
-    /// Constant properties, from the client to the network and back, with the usual rates and delays.
+    /// Constant properties with the usual rates and delays: from the client to the network, then from the network to
+    /// the client.
     pub(super) usual: fn() -> [LinkConfig; 2],
-    /// Its states over time, without end.
+    /// The model's states over time, without end.
     pub(super) course: fn(Random) -> Course,
 }
 
@@ -27,7 +28,7 @@ pub(super) type Course = Box<dyn Iterator<Item = Step> + Send>;
 /// Properties of one direction that change with time.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct State {
-    /// Zero during an outage, when packets queue.
+    /// The rate is zero during an outage, in which packets queue.
     pub rate: Rate,
     /// One-way propagation.
     pub delay: Duration,
@@ -35,22 +36,22 @@ pub struct State {
     pub loss: f64,
 }
 
-/// A state from one time on, until the next step.
+/// A state that lasts from one time until the next step.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Step {
-    /// Time after the link's start. The first is zero.
+    /// Time since the link's start. The first is zero.
     pub at: Duration,
-    /// From the client to the network, and back.
+    /// States from the client to the network, and from the network to the client.
     pub ways: [State; 2],
 }
 
 impl Model {
-    /// Both directions, client to network and back, at their usual rates and delays.
+    /// Both directions at their usual rates and delays: client to network, network to client.
     pub fn usual(&self) -> [LinkConfig; 2] {
         (self.usual)()
     }
 
-    /// States of both directions over time; equal seeds give equal courses.
+    /// States of both directions over time. Equal seeds give equal results.
     pub fn course(&self, seed: u64) -> impl Iterator<Item = Step> + Send + use<> {
         (self.course)(Random::new(seed, 4))
     }
@@ -83,9 +84,9 @@ impl State {
     }
 }
 
-/// A link with a constant rate; its queue is given as time.
+/// A link with a constant rate. The queue is given as the time that the link needs to send it.
 pub(super) fn config(rate: Rate, delay: Duration, queue: Duration) -> LinkConfig {
-    // The bytes that the rate serves in that time.
+    // The number of bytes that the rate sends in that time.
     let bytes = rate.bytes_in(queue);
     let queue = crate::QueueConfig { limit: crate::Limit::Bytes(bytes), ..Default::default() };
     LinkConfig { rate: RateModel::Constant(rate), delay, queue, ..LinkConfig::default() }
@@ -99,7 +100,7 @@ pub(super) const fn ms(ms: u64) -> Duration {
     Duration::from_millis(ms)
 }
 
-/// Steps at equal intervals, each computed by `next` from its time.
+/// Steps at equal intervals. `next` computes each from its time.
 pub(super) fn every(tick: Duration, mut next: impl FnMut(Duration) -> [State; 2] + Send + 'static) -> Course {
     Box::new((0u32..).map(move |n| {
         let at = tick * n;

@@ -1,4 +1,4 @@
-//! Satellites in low orbits: each terminal switches to another one every 15 seconds.
+//! Satellites in low orbits: each terminal switches to another satellite every 15 seconds.
 
 use mpdccp_units::Duration;
 
@@ -15,19 +15,19 @@ pub(super) static STARLINK: Model = Model {
     course,
 };
 
-/// Ticks for which a satellite serves a terminal.
+/// Number of ticks for which a satellite serves a terminal.
 const INTERVAL_TICKS: u32 = 60;
 /// Interval of rate changes.
 const TICK: Duration = ms(250);
 /// Share of packets lost in the first tick after a switch.
 const HANDOVER_LOSS: f64 = 0.5;
-/// Ranges of one-way delays, ms, and of rates up and down, Mbit/s. Each satellite's values are random within
-/// these.
+/// Range of one-way delays, ms, and ranges of rates up and down, Mbit/s. Each satellite has random values within these
+/// ranges.
 const DELAY: [f64; 2] = [20.0, 30.0];
 const RATES: [[f64; 2]; 2] = [[8.0, 26.0], [100.0, 250.0]];
 
 fn usual() -> [LinkConfig; 2] {
-    // Frames of the radio link.
+    // Jitter from the frames of the radio link.
     let jitter = Jitter { spread: Spread::Normal(ms(2)), memory: ms(20), reorder: false };
     let link = |rate, queue| LinkConfig { jitter, ..config(mbps(rate), ms(25), ms(queue)) };
     [link(17.0, 200), link(175.0, 60)]

@@ -2,7 +2,7 @@ use mpdccp_units::Duration;
 
 use crate::random::Random;
 
-/// A value that fluctuates around zero (Ornstein-Uhlenbeck process): normally distributed at any time.
+/// A value that fluctuates around zero (Ornstein-Uhlenbeck process). At any time it is normally distributed.
 pub(super) struct Walk {
     spread: f64,
     /// Share of a deviation that remains after a step.
@@ -11,7 +11,8 @@ pub(super) struct Walk {
 }
 
 impl Walk {
-    /// With this standard deviation; deviations `memory` apart correlate by 1/e. A step is `tick` long.
+    /// Creates a process with this standard deviation. Values `memory` apart have a correlation of 1/e. A step is
+    /// `tick` long.
     pub(super) fn new(spread: f64, memory: Duration, tick: Duration, random: &mut Random) -> Walk {
         let keep = libm::exp(-tick.as_secs_f64() / memory.as_secs_f64());
         Walk { spread, keep, at: spread * random.normal() }

@@ -13,11 +13,11 @@ pub(super) static WIFI: Model = Model {
     course,
 };
 
-/// Modulation and coding schemes 0 to 7, Mbit/s.
+/// Rates of the modulation and coding schemes 0 to 7, Mbit/s.
 const RATES: [f64; 8] = [6.5, 13.0, 19.5, 26.0, 39.0, 52.0, 58.5, 65.0];
 /// Interval at which rate control tries another rate.
 const TICK: Duration = ms(500);
-/// Share of attempts that change the rate.
+/// Share of these attempts that change the rate.
 const MOVES: f64 = 0.4;
 
 fn usual() -> [LinkConfig; 2] {
@@ -28,7 +28,7 @@ fn usual() -> [LinkConfig; 2] {
 }
 
 fn course(mut random: Random) -> Course {
-    // A station in the same home uses the upper half of the table.
+    // A station in the same home uses the upper half of the rates.
     let mut places = [5usize, 5];
     every(TICK, move |_| {
         let states = places.map(|place| State { rate: mbps(RATES[place]), delay: ms(1), loss: 0.0 });

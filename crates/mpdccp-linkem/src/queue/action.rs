@@ -1,10 +1,10 @@
-/// Decision of a discipline about an arriving packet.
+/// What a discipline does with an arriving packet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Action {
     Pass,
-    /// Mark if ECN-capable.
+    /// Mark the packet if it is ECN-capable.
     Mark,
-    /// Mark if ECN-capable, otherwise drop.
+    /// Mark the packet if it is ECN-capable, otherwise drop it.
     Signal,
     Drop,
 }

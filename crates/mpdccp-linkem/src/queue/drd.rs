@@ -3,13 +3,13 @@ use crate::error::{ConfigError, ensure};
 use crate::random::Random;
 use aqm::QueueLen;
 
-/// Derivative random drop, the queue of the NIST Net emulator: the drop probability of an arriving packet
-/// grows linearly with the number of packets in the queue. It never marks.
+/// Derivative random drop, the queue of the NIST Net emulator: the drop probability of an arriving packet grows
+/// linearly with the number of packets in the queue. It never marks packets.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct DrdConfig {
-    /// No drops up to this many packets (DRDmin).
+    /// Up to this many queued packets, none is dropped (DRDmin).
     pub min: u64,
-    /// From this many on, 95 % are dropped (DRDmax).
+    /// From this many queued packets on, 95 % are dropped (DRDmax).
     pub max: u64,
 }
 

@@ -6,17 +6,16 @@ use crate::random::Random;
 use aqm::{Fifo, Item, QueueLen, mark};
 use mpdccp_units::Ecn;
 
-/// Dual-queue coupled AQM (RFC 9332): a shallow queue for L4S packets, ECT(1) or CE, and one for all others.
-/// Congestion of the classic queue also causes marks in the L4S queue, so that both kinds of flows get about
-/// the same rate.
+/// Dual-queue coupled AQM (RFC 9332): a shallow queue for L4S packets, ECT(1) or CE, and one for all others. Congestion
+/// of the classic queue also causes marks in the L4S queue, so that both kinds of flows get about the same rate.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct DualPi2Config {
     /// Target delay of the classic queue.
     pub target: Duration,
     /// Update interval of the controller.
     pub update: Duration,
-    /// Controller gains, in probability per second of delay: for the deviation from the target, per second
-    /// (alpha), and for the change of the delay (beta).
+    /// Controller gains, in probability per second of delay. Alpha applies to the deviation from the target, per
+    /// second; beta applies to the change of the delay.
     pub alpha: f64,
     /// See `alpha`.
     pub beta: f64,
@@ -27,8 +26,8 @@ pub struct DualPi2Config {
 }
 
 impl Default for DualPi2Config {
-    /// The values of RFC 9332 appendix A.1: 15 ms, updates every 16 ms, alpha 0.16 and beta 3.2 per second, a
-    /// step at 1 ms, k = 2.
+    /// The values of RFC 9332 appendix A.1: 15 ms, updates every 16 ms, alpha 0.16 and beta 3.2 per second, a step at 1
+    /// ms, k = 2.
     fn default() -> DualPi2Config {
         DualPi2Config {
             target: Duration::from_millis(15),
@@ -49,13 +48,12 @@ impl DualPi2Config {
     }
 }
 
-/// Queue length of L4S packets up to which the step does not mark (Th_len, RFC 9332 appendix A.1).
+/// Number of queued L4S packets up to which the step does not mark (Th_len, RFC 9332 appendix A.1).
 const MIN_MARKED: u64 = 1;
-/// L4S packets go first, but at least one packet of this many is classic if any is queued
-/// (RFC 9332 section 4.2.2).
+/// L4S packets go first. One packet of this many is a classic one, if a classic one is queued (RFC 9332 section 4.2.2).
 const CLASSIC_TURN: u32 = 10;
-/// Largest head start of L4S packets over classic ones, by age (the time-shifted FIFO of RFC 9332 appendix
-/// A).
+/// How much later than a classic packet an L4S packet may have arrived and still go first (the time-shifted FIFO of
+/// RFC 9332 appendix A).
 const SHIFT: Duration = Duration::from_millis(50);
 
 #[derive(Clone, Debug)]
@@ -63,10 +61,10 @@ pub(super) struct DualPi2<P> {
     config: DualPi2Config,
     l4s: Fifo<P>,
     classic: Fifo<P>,
-    /// Base probability p': its square is the probability for classic packets, `coupling` times it that for
-    /// L4S packets.
+    /// Base probability p'. Its square is the probability for classic packets. `coupling` times p' is the probability
+    /// for L4S packets.
     base: f64,
-    /// Classic delay at the last update, and the time of the next.
+    /// Classic delay at the last update, and the time of the next update.
     delay: Duration,
     next: Time,
     l4s_turns: u32,
@@ -90,7 +88,7 @@ impl<P> DualPi2<P> {
         QueueLen { packets: a.packets + b.packets, bytes: a.bytes + b.bytes }
     }
 
-    /// RFC 9332 section 2.3: the classifier.
+    /// Puts a packet into its queue, by the classifier of RFC 9332 section 2.3.
     pub(super) fn push(&mut self, item: Item<P>) {
         if matches!(item.meta.ecn, Ecn::Ect1 | Ecn::Ce) {
             self.l4s.push(item);
@@ -117,7 +115,7 @@ impl<P> DualPi2<P> {
             self.delay = delay;
             self.next += self.config.update;
             if self.base == 0.0 && self.classic.len().packets == 0 && self.next <= now {
-                // With an idle queue nothing changes until now.
+                // The queue was idle, so nothing changes until now.
                 self.next = now + self.config.update;
             }
         }
@@ -136,7 +134,7 @@ impl<P> DualPi2<P> {
             if l4s {
                 self.l4s_turns += 1;
                 let mut item = self.l4s.pop()?;
-                // Th_len: on a slow link one packet takes as long as the step.
+                // Th_len: on a slow link, sending a single packet takes as long as the step.
                 let queue = self.l4s.len().packets + 1 > MIN_MARKED;
                 let late = queue && now.since(item.arrived) > self.config.step;
                 if late || random.chance((self.config.coupling * self.base).min(1.0)) {
@@ -146,7 +144,8 @@ impl<P> DualPi2<P> {
             }
             self.l4s_turns = 0;
             let mut item = self.classic.pop()?;
-            // RFC 9332 section 2.4: the square, for flows whose rate depends on the root.
+            // RFC 9332 section 2.4: classic packets use the square of the probability, because the rate of classic
+            // flows depends on the square root.
             let signal = random.chance(self.base) && random.chance(self.base);
             if !signal || mark(&mut item.meta, stats) {
                 return Some(item);

@@ -27,9 +27,9 @@ pub use red::RedConfig;
 pub struct QueueConfig {
     /// The discipline.
     pub kind: QueueKind,
-    /// Limit of the queue. The packet in transmission counts until its last bit is sent, as in a kernel
-    /// `bfifo` or `pfifo` under `tbf`, which keeps a packet until it may leave. So a byte limit divided by
-    /// the rate is the longest time from push to last bit.
+    /// Limit of the queue. The packet in transmission counts until its last bit is sent. The kernel's `bfifo` or
+    /// `pfifo` under `tbf` behave the same way: they keep a packet until it may leave. A byte limit divided by the rate
+    /// is therefore the longest time from push to last bit.
     pub limit: Limit,
 }
 
@@ -45,7 +45,7 @@ impl Default for QueueConfig {
 pub enum QueueKind {
     /// First in, first out; packets that do not fit are dropped.
     DropTail,
-    /// Drop-tail, but an ECN-capable packet that takes the queue above this level is marked.
+    /// Like drop-tail, but an ECN-capable packet that raises the queue above this level is marked.
     MarkAbove(Limit),
     /// Random early detection, gentle.
     Red(RedConfig),
@@ -97,8 +97,8 @@ pub(crate) struct Transmitter {
     pub(crate) rate: Rate,
 }
 
-/// The queue of a link, with any discipline. The packet in transmission is not in it, but counts for every
-/// limit and threshold.
+/// The queue of a link, with any discipline. The packet in transmission is not in the queue, but counts for every limit
+/// and threshold.
 #[derive(Clone, Debug)]
 pub(crate) struct Queue<P> {
     limit: Limit,
@@ -113,7 +113,7 @@ enum Shape<P> {
     Dual(DualPi2<P>),
 }
 
-/// Control of a single queue.
+/// A discipline that controls a single queue.
 #[derive(Clone, Debug)]
 enum Control {
     None,
@@ -213,7 +213,7 @@ impl<P> Queue<P> {
         Verdict::Queued
     }
 
-    /// Changes limit and discipline from now on. Queued packets stay as far as the new limit has room.
+    /// Changes limit and discipline from now on. Queued packets stay if the new limit has room for them.
     pub(crate) fn set(
         &mut self,
         now: Time,
@@ -228,7 +228,7 @@ impl<P> Queue<P> {
         }
     }
 
-    /// The next packet, without the discipline's control.
+    /// Removes the next packet without applying the discipline.
     fn pop_any(&mut self) -> Option<Item<P>> {
         match &mut self.shape {
             Shape::Single(fifo, _) => fifo.pop(),

@@ -24,8 +24,8 @@ pub struct PieConfig {
 }
 
 impl Default for PieConfig {
-    /// The values of RFC 8033 section 4: 15 ms, updates every 15 ms, alpha 1/8 and beta 1 1/4, bursts of 150
-    /// ms; no ECN.
+    /// The values of RFC 8033 section 4: target 15 ms, updates every 15 ms, alpha 1/8 and beta 1 1/4, bursts of 150 ms,
+    /// no ECN.
     fn default() -> PieConfig {
         let ms = Duration::from_millis;
         PieConfig { target: ms(15), update: ms(15), alpha: 0.125, beta: 1.25, max_burst: ms(150), ecn: false }
@@ -40,15 +40,14 @@ impl PieConfig {
     }
 }
 
-/// Bytes of a typical packet: a queue of up to two never causes a drop (section 4.1).
+/// Bytes of a typical packet. A queue of up to two such packets never causes a drop (section 4.1).
 const MEAN_PACKET: u64 = 1_500;
-/// Above this probability, ECN-capable packets are also dropped (section 5.1).
+/// Above this probability, ECN-capable packets are dropped as well (section 5.1).
 const MAX_MARKED: f64 = 0.1;
-/// Spreads the drops. No packet is dropped until the sum of the probabilities since the last drop reaches
-/// the first value; at the second value a packet is always dropped (section 5.4).
+/// Limits that spread the drops evenly. No packet is dropped until the sum of the probabilities since the last drop
+/// reaches the first value. At the second value a packet is always dropped (section 5.4).
 const SPREAD: (f64, f64) = (0.85, 8.5);
-/// Probabilities in ascending order. Below each, an adjustment counts only by the factor next to it (section
-/// 4.2).
+/// Probabilities in ascending order. Below each, an adjustment is multiplied by the factor next to it (section 4.2).
 const SCALE: [(f64, f64); 6] = [
     (0.000_001, 1.0 / 2048.0),
     (0.000_01, 1.0 / 512.0),
@@ -57,19 +56,19 @@ const SCALE: [(f64, f64); 6] = [
     (0.01, 1.0 / 8.0),
     (0.1, 1.0 / 2.0),
 ];
-/// Largest adjustment if the probability is at least a tenth (section 5.5).
+/// Largest adjustment in an update if the probability is at least a tenth (section 5.5).
 const MOST: f64 = 0.02;
-/// Factor of the probability after an update with an empty queue (section 4.2).
+/// Factor by which the probability decays in an update with an empty queue (section 4.2).
 const DECAY: f64 = 1.0 - 1.0 / 64.0;
 
 #[derive(Clone, Debug)]
 pub(super) struct Pie {
     config: PieConfig,
     probability: f64,
-    /// Delay at the last update, and the time of the next.
+    /// Delay at the last update, and the time of the next update.
     delay: Duration,
     next: Time,
-    /// Remaining time of a burst.
+    /// Remaining time of the burst allowance.
     burst: Duration,
     /// Sum of the probabilities since the last drop.
     sum: f64,
@@ -110,13 +109,13 @@ impl Pie {
             self.delay = delay;
             self.next += update;
             if oldest.is_none() && self.probability == 0.0 && self.next <= now {
-                // With an idle queue nothing changes until now.
+                // The queue was idle, so nothing changes until now.
                 self.next = now + update;
             }
         }
     }
 
-    /// Decides about a packet that arrives with `before` in the queue (section 4.1).
+    /// Decides about a packet that arrives when `before` is in the queue (section 4.1).
     pub(super) fn admit(&mut self, before: QueueLen, random: &mut Random) -> Action {
         let calm = self.delay < self.config.target / 2 && self.probability < 0.2;
         if !self.burst.is_zero() || calm || before.bytes <= 2 * MEAN_PACKET {
@@ -138,7 +137,7 @@ mod tests {
 
     const QUEUE: QueueLen = QueueLen { packets: 40, bytes: 40_000 };
 
-    /// Updates until `ms`, with a head that has waited `delay` ms at each update.
+    /// Runs the updates until `ms`. The head has waited `delay` ms at each.
     fn hold(pie: &mut Pie, ms: u64, delay: u64) {
         while pie.next <= Time::from_millis(ms) {
             let at = pie.next;
@@ -156,12 +155,12 @@ mod tests {
         let mut pie = Pie::new(PieConfig::default(), Time::ZERO);
         pie.probability = 0.05;
         pie.update(Time::from_millis(15), Some(Time::ZERO));
-        // The delay is at the target, and grew by it: 1.25 * 0.015, of which half is applied.
+        // The delay is at the target, and has just grown to it from zero: 1.25 * 0.015, of which half is applied.
         assert!((pie.probability - (0.05 + 1.25 * 0.015 / 2.0)).abs() < 1e-12, "{}", pie.probability);
         let before = pie.probability;
         hold(&mut pie, 30, 25);
         assert!((pie.probability - before - (0.125 * 0.010 + 1.25 * 0.010) / 2.0).abs() < 1e-12);
-        // At most 2 % at a time at a high probability.
+        // At a high probability, an update adds at most 2 %.
         pie.probability = 0.3;
         hold(&mut pie, 45, 40);
         assert!((pie.probability - 0.32).abs() < 0.001 + 1e-12, "{}", pie.probability);
@@ -170,7 +169,7 @@ mod tests {
         pie.update(Time::from_millis(75), None);
         assert!(
             (pie.probability - ((left - 0.125 * 0.015) * DECAY)).abs() < 1e-12,
-            "an empty queue lets it decay"
+            "the probability must decay while the queue is empty"
         );
     }
 
@@ -196,7 +195,7 @@ mod tests {
     fn bursts_short_queues_and_short_delays_are_spared() {
         let mut pie = Pie::new(PieConfig::default(), Time::ZERO);
         (pie.probability, pie.delay) = (1.0, Duration::from_millis(30));
-        assert_eq!(actions(&mut pie, 50), [Action::Pass; 50], "150 ms of burst");
+        assert_eq!(actions(&mut pie, 50), [Action::Pass; 50], "nothing is dropped in the first 150 ms");
         pie.burst = Duration::ZERO;
         assert!(actions(&mut pie, 50).contains(&Action::Drop));
         let mut random = Random::new(1, 0);
@@ -212,8 +211,8 @@ mod tests {
         let all = actions(&mut pie, 100_000);
         let at: Vec<usize> = (0..all.len()).filter(|i| all[*i] == Action::Drop).collect();
         let gaps: Vec<usize> = at.windows(2).map(|w| w[1] - w[0]).collect();
-        // After a drop, at least 17 packets pass. Each later packet is dropped with the probability, and the
-        // 171st at the latest: 36 packets on average.
+        // After a drop, at least 17 packets pass. Each later packet is dropped with the probability, and the 171st at
+        // the latest. On average one in 36 packets is dropped.
         assert!(gaps.iter().all(|gap| (17..=171).contains(gap)), "{:?}", gaps.iter().max());
         let mean = gaps.iter().sum::<usize>() as f64 / gaps.len() as f64;
         assert!((35.0..37.5).contains(&mean), "{mean}");

@@ -5,19 +5,19 @@ use super::action::Action;
 use crate::error::{ConfigError, ensure};
 use crate::random::Random;
 
-/// Gentle random early detection (Floyd and Jacobson, 1993): as the average queue grows from `min` to `max`,
-/// the drop probability grows to `max_p`, and then to one at twice `max`.
+/// Gentle random early detection (Floyd and Jacobson, 1993). As the average queue grows from `min` to `max`, the drop
+/// probability grows to `max_p`. From there to twice `max` it grows to one.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct RedConfig {
-    /// No drops below this average. Both thresholds are in the unit of the queue's limit, packets or bytes.
+    /// Below this average no packet is dropped. Both thresholds are in the unit of the queue's limit, packets or bytes.
     pub min: u64,
-    /// From this average on, the probability rises steeply; from twice this on, every packet is dropped.
+    /// From this average on, the probability grows steeply. From twice this average on, every packet is dropped.
     pub max: u64,
-    /// The probability at `max`, above 0 and at most 1.
+    /// Drop probability when the average is `max`, above 0 and at most 1.
     pub max_p: f64,
     /// The weight of a new queue length in the average, above 0 and at most 1.
     pub weight: f64,
-    /// Bytes of a typical packet. While the link is idle, the average decays as if such packets passed an
+    /// Bytes of a typical packet. While the link is idle, the average decays as if packets of this size arrived at an
     /// empty queue. With a limit in bytes, the probability applies to packets of this size.
     pub mean_packet: u32,
     /// Mark ECN-capable packets instead of dropping them, while the average is below `max`
@@ -26,8 +26,8 @@ pub struct RedConfig {
 }
 
 impl RedConfig {
-    /// The usual settings for a queue between `min` and `max`: probability 0.1, weight 0.002, packets of
-    /// 1,000 bytes, no ECN.
+    /// The usual settings for a queue between `min` and `max`: probability 0.1, weight 0.002, packets of 1,000 bytes,
+    /// no ECN.
     pub fn new(min: u64, max: u64) -> RedConfig {
         RedConfig { min, max, max_p: 0.1, weight: 0.002, mean_packet: 1_000, ecn: false }
     }
@@ -45,7 +45,7 @@ pub(super) struct Red {
     config: RedConfig,
     in_bytes: bool,
     average: f64,
-    /// Packets passed since the last drop or mark, or since the average was below the thresholds.
+    /// Number of packets passed since the last drop or mark, or since the average rose above `min`.
     passed: u32,
     idle_since: Option<Time>,
 }
@@ -84,7 +84,8 @@ impl Red {
             return Action::Drop;
         };
         let base = if self.in_bytes { base * f64::from(bytes) / f64::from(c.mean_packet) } else { base };
-        // Spreads the signals evenly: with a constant base probability p, the gaps are uniform up to 1/p.
+        // Spreads drops and marks evenly: with a constant base probability p, the gaps are uniformly distributed up to
+        // 1/p.
         let left = 1.0 - f64::from(self.passed) * base;
         if left > 0.0 && !random.chance(base / left) {
             self.passed = self.passed.saturating_add(1);
@@ -112,7 +113,7 @@ mod tests {
     use alloc::vec::Vec;
     use mpdccp_units::Duration;
 
-    /// With weight 1 the average equals the queue.
+    /// With weight 1 the average equals the current queue.
     fn instant(ecn: bool) -> RedConfig {
         RedConfig { max_p: 0.02, weight: 1.0, ecn, ..RedConfig::new(20, 60) }
     }
@@ -137,8 +138,8 @@ mod tests {
 
     #[test]
     fn the_published_curve() {
-        // Uniform gaps of 1 to 1/p have a mean of (1/p + 1) / 2, so the drop rate is about twice the base
-        // probability.
+        // Gaps that are uniformly distributed from 1 to 1/p have a mean of (1/p + 1) / 2. The drop rate is therefore
+        // about twice the base probability.
         for (queue, base) in [(30u64, 0.005), (40, 0.01), (50, 0.015), (61, 0.02 + 0.98 / 60.0), (66, 0.118)]
         {
             let mut red = busy(instant(false), Limit::Packets(1_000));
@@ -154,7 +155,7 @@ mod tests {
 
     #[test]
     fn gaps_are_uniform() {
-        // Base probability 0.01: no gap longer than 100, and short gaps as frequent as long ones.
+        // With a base probability of 0.01, no gap is longer than 100, and short gaps are as frequent as long ones.
         let actions = steady(&mut busy(instant(false), Limit::Packets(1_000)), 200_000, packets(40), 1_000);
         let at: Vec<usize> = (0..actions.len()).filter(|i| actions[*i] == Action::Drop).collect();
         let gaps: Vec<usize> = at.windows(2).map(|w| w[1] - w[0]).collect();
@@ -193,11 +194,11 @@ mod tests {
         for _ in 0..500 {
             red.admit(Time::ZERO, packets(10), 1_000, rate, &mut random);
         }
-        // 10 * (1 - 0.998^500)
+        // Expected: 10 * (1 - 0.998^500)
         assert!((red.average - 6.325).abs() < 0.01, "{}", red.average);
         red.on_idle(Time::ZERO);
         red.admit(Time::ZERO + Duration::from_millis(500), packets(0), 1_000, rate, &mut random);
-        // Half a second is the time of 500 packets: a factor of 0.998^500.
+        // In half a second 500 packets could pass, so the average decays by 0.998^500.
         assert!((red.average - 2.325).abs() < 0.01, "{}", red.average);
     }
 }

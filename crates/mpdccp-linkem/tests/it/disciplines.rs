@@ -21,7 +21,7 @@ fn link(kind: QueueKind, limit: u64) -> Link<(u32, u64)> {
     Link::new(config, 1, Time::ZERO).unwrap()
 }
 
-/// Additive increase, multiplicative decrease: halves at most once per round trip.
+/// A sender with additive increase and multiplicative decrease. It halves its window at most once per round trip.
 struct Sender {
     flow: u32,
     ecn: Ecn,
@@ -38,7 +38,7 @@ impl Sender {
     }
 
     fn on_ack(&mut self, number: u64, ecn: Ecn) {
-        // The link keeps a flow's order, so a gap is a loss.
+        // The link keeps a flow's order, so a gap in the numbers means a loss.
         let signal = number > self.acked || ecn == Ecn::Ce;
         self.acked = number + 1;
         if signal && number >= self.halve_after {
@@ -50,8 +50,8 @@ impl Sender {
     }
 
     fn send(&mut self, now: Time, link: &mut Link<(u32, u64)>) {
-        // The model has no timeout. If everything in flight were lost, the flow would stop and the
-        // link would look idle.
+        // The sender has no timeout. If everything in flight were lost, the flow would stop and the link would look
+        // idle.
         while ((self.next - self.acked) as f64) < self.window {
             let meta = Meta { bytes: BYTES, ecn: self.ecn, flow: self.flow };
             link.push(now, meta, (self.flow, self.next));
@@ -64,7 +64,7 @@ impl Sender {
 struct Outcome {
     /// Sorted queueing times of each flow's packets, ms.
     waits: Vec<Vec<f64>>,
-    /// Share of the link's capacity.
+    /// Share of the link's capacity that was used.
     used: f64,
     stats: Stats,
 }
@@ -78,7 +78,7 @@ impl Outcome {
     }
 }
 
-/// Runs `bulk` senders and, as the last flow, one packet of 125 bytes every 10.3 ms without reaction.
+/// Runs `bulk` senders and, as the last flow, a sender of 125 bytes every 10.3 ms that does not react to losses.
 fn run(mut link: Link<(u32, u64)>, bulk: u32, ecn: Ecn) -> Outcome {
     let mut senders: Vec<Sender> = (0..bulk).map(|flow| Sender::new(flow, ecn)).collect();
     let sparse = Meta { bytes: BYTES / 10, ecn: Ecn::NotEct, flow: bulk };
@@ -120,10 +120,10 @@ fn run(mut link: Link<(u32, u64)>, bulk: u32, ecn: Ecn) -> Outcome {
 fn drop_tail_fills_up() {
     let out = run(link(QueueKind::DropTail, 100), 2, Ecn::NotEct);
     assert!(out.used > 0.99, "{}", out.used);
-    // Windows halve when 100 packets are queued, about a tenth of them small; the queue is never empty and
-    // often full.
+    // Windows are halved when 100 packets are queued, about a tenth of them small. The queue is never empty and often
+    // full.
     assert!(out.median(0) > 50.0 && out.longest(0) > 85.0, "{} {}", out.median(0), out.longest(0));
-    assert!(out.longest(2) > 85.0, "everybody waits");
+    assert!(out.longest(2) > 85.0, "the sparse flow must wait as long as the others");
 }
 
 #[test]
@@ -142,8 +142,7 @@ fn marking_replaces_drops() {
     for kind in [QueueKind::CoDel(codel), QueueKind::Red(red), QueueKind::MarkAbove(Limit::Packets(20))] {
         let out = run(link(kind.clone(), 1_000), 2, Ecn::Ect0);
         assert!(out.stats.ce_marked > 10, "{kind:?}");
-        // Packets that are not ECN-capable are dropped where the others are marked, except by the threshold
-        // marker.
+        // Where ECN-capable packets are marked, others are dropped, except by the threshold marker.
         assert!(out.stats.dropped() < out.stats.ce_marked, "{kind:?}: {:?}", out.stats);
         assert!(out.used > 0.9 && out.median(0) < 40.0, "{kind:?}: {} {}", out.used, out.median(0));
     }
@@ -168,7 +167,8 @@ fn red_keeps_the_average_between_its_thresholds() {
     assert_eq!(out.stats.overflow.packets, 0);
 }
 
-/// At 5/4 of the rate without reaction, a random-drop queue settles where it drops a fifth of the packets.
+/// The flow does not react and sends at 5/4 of the link's rate. A random-drop queue therefore settles where it drops a
+/// fifth of the packets.
 #[test]
 fn random_drop_settles_on_its_line() {
     let mut link = link(QueueKind::Drd(DrdConfig { min: 60, max: 125 }), 1_000);
@@ -184,7 +184,7 @@ fn random_drop_settles_on_its_line() {
     }
     let mean = sum as f64 / f64::from(n);
     let expected = 60.0 + 0.2 / 0.95 * 65.0;
-    assert!((mean - expected).abs() < 2.0, "{mean} is not {expected}");
+    assert!((mean - expected).abs() < 2.0, "the mean is {mean} instead of {expected}");
     let stats = link.stats();
     assert!((stats.early.packets as f64 / stats.offered.packets as f64 - 0.2).abs() < 0.01);
     assert_eq!(stats.overflow.packets, 0);
@@ -197,7 +197,8 @@ fn dual_pi2_keeps_l4s_shallow_and_classic_near_its_target() {
     assert!(classic.used > 0.9, "{}", classic.used);
     assert!((5.0..25.0).contains(&classic.median(0)), "{}", classic.median(0));
     assert!(classic.stats.ce_marked > 10 && classic.stats.overflow.packets == 0, "{:?}", classic.stats);
-    // These senders halve on a mark, unlike L4S senders: a shallow queue, with some idle time.
+    // These senders halve their window on a mark, unlike L4S senders. The queue is therefore shallow, and the link is
+    // idle for some time.
     let l4s = run(link(kind(), 1_000), 2, Ecn::Ect1);
     assert!(l4s.median(0) < 3.0, "{}", l4s.median(0));
     assert!(l4s.used > 0.5, "{}", l4s.used);
@@ -214,8 +215,8 @@ fn pie_keeps_the_delay_near_its_target() {
     assert!(marked.stats.ce_marked > 10 && (5.0..25.0).contains(&marked.median(0)), "{:?}", marked.stats);
 }
 
-/// At 10 Mbit/s a packet takes longer than the step of a millisecond: a packet that only waits for one other
-/// is not a queue (RFC 9332 appendix A.1, Th_len).
+/// At 10 Mbit/s a packet takes longer than the step of a millisecond. A packet that only waits for one other does not
+/// count as a queue (RFC 9332 appendix A.1, Th_len).
 #[test]
 fn dual_pi2_marks_no_lone_packet_of_a_slow_link() {
     for (packets, marked) in [(2, 0), (4, 2)] {

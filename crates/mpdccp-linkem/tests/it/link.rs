@@ -11,7 +11,7 @@ fn bytes(n: u32) -> Meta {
     Meta { bytes: n, ..Meta::default() }
 }
 
-/// 10 Mbit/s (1,250 bytes per millisecond), 5 ms, room for three packets of 1,250 bytes.
+/// A link of 10 Mbit/s (1,250 bytes per millisecond) and 5 ms, with room for three packets of 1,250 bytes.
 fn config() -> LinkConfig {
     LinkConfig {
         rate: RateModel::Constant(Rate::from_mbps(10.0)),
@@ -30,7 +30,7 @@ fn drain(link: &mut Link<u32>) -> Vec<(u32, Time)> {
     let mut out = Vec::new();
     while let Some(at) = link.next_event() {
         while let Some(d) = link.pop(at) {
-            assert!(d.at >= at, "nothing arrives before next_event");
+            assert!(d.at >= at, "a packet arrived before next_event");
             out.push((d.packet, d.at));
         }
     }
@@ -53,7 +53,7 @@ fn the_packet_in_transmission_counts_for_the_limit() {
         link.push(Time::ZERO, bytes(1_250), i);
     }
     assert_eq!(link.push(Time::ZERO, bytes(1), 3), Verdict::Dropped(DropReason::Overflow));
-    // One nanosecond before the first packet's end, then at its end.
+    // Pushed one nanosecond before the first packet's transmission ends, then at its end.
     assert_eq!(link.push(Time::from_nanos(999_999), bytes(1_250), 4), Verdict::Dropped(DropReason::Overflow));
     assert_eq!(link.queue_len(), QueueLen { packets: 3, bytes: 3_750 });
     assert_eq!(link.push(ms(1), bytes(1_250), 5), Verdict::Queued);
@@ -97,7 +97,7 @@ fn rate_zero_holds_and_down_drops() {
     link.set_rate(ms(1), Rate::ZERO);
     link.push(ms(2), bytes(1_250), 2);
     assert_eq!(link.queue_len().packets, 2);
-    assert_eq!(link.next_event(), Some(ms(6)), "the first is on its way, the others wait for a rate");
+    assert_eq!(link.next_event(), Some(ms(6)), "the first packet propagates, the others wait for a rate");
     link.set_down(ms(3));
     assert_eq!(link.push(ms(4), bytes(1_250), 3), Verdict::Dropped(DropReason::Down));
     link.set_rate(ms(4), Rate::from_mbps(10.0));
@@ -150,17 +150,17 @@ fn red_forgets_while_the_link_is_idle() {
         link.push(at, bytes(1_250), 0)
     };
     let early = Verdict::Dropped(DropReason::Early);
-    assert_eq!(flood(&mut link, Time::ZERO), early, "the average is far above");
-    assert_eq!(link.push(ms(60_000), bytes(1_250), 0), Verdict::Queued, "run empty");
+    assert_eq!(flood(&mut link, Time::ZERO), early, "the average is far above the thresholds");
+    assert_eq!(link.push(ms(60_000), bytes(1_250), 0), Verdict::Queued, "the queue has run empty");
     assert_eq!(flood(&mut link, ms(60_000)), early);
     link.set_down(ms(60_001));
     link.set_up(ms(120_000));
-    assert_eq!(link.push(ms(120_000), bytes(1_250), 0), Verdict::Queued, "emptied by going down");
+    assert_eq!(link.push(ms(120_000), bytes(1_250), 0), Verdict::Queued, "going down empties the queue");
 }
 
 #[test]
 fn saturated_is_full() {
-    // For ten seconds the queue is never empty; the rate and size do not divide evenly.
+    // For ten seconds the queue is never empty. The rate is not a multiple of the packet size.
     let mut link = link(LinkConfig {
         rate: RateModel::Constant(Rate::from_bps(9_999_991)),
         delay: Duration::ZERO,
@@ -174,7 +174,7 @@ fn saturated_is_full() {
         now = link.next_event().unwrap();
         while link.pop(now).is_some() {}
     }
-    // The packet that ends the loop is the first to end after ten seconds.
+    // The packet that ends the loop is the first whose transmission ends after ten seconds.
     let full = 9_999_991 * 10 / 8;
     assert_eq!(link.stats().delivered.packets, full / 1_300 + 1);
 }
@@ -198,7 +198,7 @@ fn nonsense_is_refused() {
     assert_eq!(config().validate(), Ok(()));
 }
 
-/// A packet per millisecond for ten milliseconds; the rate falls to a quarter after four.
+/// One packet per millisecond for ten milliseconds. After four milliseconds the rate falls to a quarter.
 #[test]
 fn a_small_run() {
     let steps =
@@ -250,6 +250,6 @@ fn the_wire_copies_its_share_of_what_it_did_not_lose() {
     });
     let out = drain(&mut link);
     let twice = out.windows(2).filter(|w| w[0].0 == w[1].0).count();
-    assert!((900..1_100).contains(&twice), "{twice} of about 10,000");
+    assert!((900..1_100).contains(&twice), "{twice} of about 10,000 packets were duplicated");
     assert_eq!(link.stats().duplicated, Count { packets: twice as u64, bytes: twice as u64 * 100 });
 }

@@ -1,4 +1,4 @@
-//! Links as a whole.
+//! Tests of whole links.
 
 mod disciplines;
 mod link;

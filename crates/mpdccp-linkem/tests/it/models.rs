@@ -61,7 +61,7 @@ fn all_can_be_made_begin_at_zero_and_repeat_by_seed() {
         assert_eq!(varies, begin != model.course(8).take(500).collect::<Vec<_>>(), "{model:?}");
         for (way, usual) in model.usual().into_iter().enumerate() {
             assert_eq!(State::of(&usual).applied(usual.clone()), usual);
-            // Every state must be a link that carries packets.
+            // Every state must give a link that carries packets.
             let mut link = Link::new(usual.clone(), 1, Time::ZERO).unwrap();
             for step in begin.iter().take(100) {
                 link.reconfigure(Time::ZERO + step.at, step.ways[way].applied(usual.clone())).unwrap();
@@ -80,7 +80,7 @@ fn lte_has_the_published_medians_and_wanders() {
     for (way, median) in [(0, 6.0), (1, 13.0)] {
         let at = |q| quantile(rates(&steps, way), q) / median;
         assert!((at(0.5) - 1.0).abs() < 0.05, "{}", at(0.5));
-        // Log-normal with a deviation of a half: 1.645 deviations either way.
+        // The rate is log-normal with a deviation of one half; the quantiles are 1.645 deviations from the median.
         assert!((at(0.95) / at(0.05) / (2.0 * 1.645 * 0.5f64).exp() - 1.0).abs() < 0.15);
         assert!((queue_ms(&usual("lte")[way]) - 1_000.0).abs() < 1.0);
     }
@@ -103,8 +103,8 @@ fn five_g_is_fast_but_for_seconds_on_lte() {
     let fast: Vec<Step> = steps.iter().filter(|step| !on_lte(step)).copied().collect();
     let median = quantile(rates(&fast, 1), 0.5);
     assert!((135.0..165.0).contains(&median), "{median}");
-    // In 3,600 s there are about 120 periods on 5G (25 s on average) and 120 on LTE (5 s). A handoff
-    // of 300 ms precedes each; two handoffs may merge.
+    // In 3,600 s there are about 120 periods on 5G (25 s on average) and 120 on LTE (5 s). A handoff of 300 ms precedes
+    // each period; two handoffs may merge.
     let gaps = gaps(&steps);
     assert!((180..300).contains(&gaps.len()), "{}", gaps.len());
     let shortest = Duration::from_millis(300);
@@ -161,7 +161,10 @@ fn wifi_has_the_rates_of_the_standard_and_sends_in_bursts() {
     assert_eq!(seen, table);
     let place = |rate: f64| table.iter().position(|r| *r == rate).unwrap();
     let places: Vec<usize> = rates(&steps, 1).map(place).collect();
-    assert!(places.windows(2).all(|pair| pair[0].abs_diff(pair[1]) <= 1), "a rate at a time");
+    assert!(
+        places.windows(2).all(|pair| pair[0].abs_diff(pair[1]) <= 1),
+        "the rate may change only by one step"
+    );
     assert!(usual("wifi").iter().all(|c| c.aggregation.is_some_and(|a| a.packets == 32)));
 }
 
@@ -171,7 +174,7 @@ fn a_drive_rises_and_falls_and_has_gaps_at_handovers() {
     let (low, high) = (quantile(rates(&steps, 1), 0.05), quantile(rates(&steps, 1), 0.95));
     assert!(low > 0.19 && high <= 22.0 && high / low > 5.0, "{low} {high}");
     assert!(rates(&steps, 0).all(|rate| rate <= 10.0));
-    // 84 masts per hour, and some changes back and forth because of shadowing.
+    // The car passes 84 masts per hour. Because of shadowing it sometimes changes back and forth.
     let gaps = gaps(&steps);
     assert!((84..500).contains(&gaps.len()), "{}", gaps.len());
     let long = gaps.iter().filter(|gap| **gap >= Duration::from_secs(1)).count();

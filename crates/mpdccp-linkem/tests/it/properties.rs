@@ -1,4 +1,4 @@
-//! Invariants for every configuration and arrival pattern.
+//! Properties that hold for every configuration and arrival pattern.
 
 use mpdccp_linkem::*;
 use mpdccp_units::{Duration, Rate, Time};
@@ -108,7 +108,7 @@ fn config() -> impl Strategy<Value = LinkConfig> {
     )
 }
 
-/// The initial configuration, and one to change to.
+/// The initial configuration, and a second one to change to.
 fn configs() -> impl Strategy<Value = [LinkConfig; 2]> {
     [config(), config()]
 }
@@ -118,7 +118,7 @@ enum Event {
     Push(Meta),
     Rate(Rate),
     Delay(Duration),
-    /// To one of the two configurations of the run.
+    /// Changes to one of the two configurations of the run.
     Change(bool),
     Down,
     Up,
@@ -155,8 +155,8 @@ fn apply(configs: &[LinkConfig; 2], link: &mut Link<usize>, now: Time, number: u
 
 const HORIZON: Time = Time::from_millis(100_000);
 
-/// Applies the events and takes out all arrivals. An eager driver polls at every event of the link; a lazy
-/// one only at the end.
+/// Applies the events and takes out all arrivals. An eager driver polls at every event of the link, a lazy one only at
+/// the end.
 fn run(
     config: &[LinkConfig; 2],
     events: &[(u64, Event)],
@@ -252,7 +252,8 @@ proptest! {
         config[0].duplicate = 0.0;
         let events: Vec<_> = events.into_iter().filter(|e| matches!(e.1, Event::Push(_))).collect();
         let (_, out) = run(&config, &events, true);
-        // Over any period that starts with a packet's last bit, the following bytes took their full time.
+        // Take any period that starts with a packet's last bit: the bytes after it took at least their transmission
+        // time.
         for (i, first) in out.iter().enumerate() {
             let mut bytes = 0;
             for later in &out[i + 1..] {
@@ -285,7 +286,7 @@ proptest! {
         for (number, (after, event)) in events.iter().enumerate() {
             now += Duration::from_micros(*after);
             apply(&config, &mut link, now, number, event);
-            // A queue that was made smaller must drain first.
+            // If the queue was made smaller, it must drain first.
             if events[..=number].iter().any(|e| matches!(e.1, Event::Change(_))) {
                 break;
             }
