@@ -12,26 +12,26 @@ use mpdccp_proto::{FlowKey, PktInfo};
 use mpdccp_units::{Ecn, Time};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
-/// Packets read from a device before the other one is served.
+/// Maximum number of packets read from a device before the other device is served.
 const BURST: usize = 64;
-/// [`Cable::turn`] returns at least this often.
+/// Longest time that [`Cable::turn`] waits.
 const NAP: Duration = Duration::from_millis(50);
 /// Largest IP packet.
 const MAX_PACKET: usize = 65_535;
 
 /// Observes every packet of one direction.
 pub trait Recorder {
-    /// Data that it gets back when the packet leaves the link.
+    /// Data that the recorder gets back when the packet leaves the link.
     type Mark: Clone;
     /// A packet is about to enter the link.
     fn on_packet(&mut self, now: Time, packet: &[u8]) -> Self::Mark;
-    /// Extra delay of the packet beyond the link's delay.
+    /// Delay of the packet in addition to the link's delay.
     fn detour(&self, _packet: &[u8]) -> Duration {
         Duration::ZERO
     }
-    /// The packet was read late, after the thread had waited this long for a CPU.
+    /// The packet was read late, because the thread had waited this long for a CPU.
     fn on_taken_late(&mut self, _waited: Duration) {}
-    /// The link's verdict on that packet, and the bytes now in its queue.
+    /// The link's verdict on that packet, and the number of bytes that are now in its queue.
     fn on_verdict(&mut self, _verdict: Verdict, _queued: u64) {}
     /// A packet was written to the device at the other end.
     fn on_delivered(&mut self, delivered: Delivered<Self::Mark>);
@@ -42,7 +42,7 @@ pub trait Recorder {
 /// A packet that came out of a link.
 #[derive(Clone, Copy, Debug)]
 pub struct Delivered<M> {
-    /// The recorder's mark from when the packet entered.
+    /// The mark that the recorder gave the packet when it entered.
     pub mark: M,
     /// When it should have left the link.
     pub due: Time,
@@ -52,7 +52,7 @@ pub struct Delivered<M> {
     pub ce: bool,
 }
 
-/// One direction: from `device` through the emulator to the other direction's device.
+/// One direction: from `device` through the emulator to the device of the other direction.
 struct Direction<R: Recorder> {
     device: Tun,
     link: Link<(R::Mark, Vec<u8>)>,
@@ -77,7 +77,7 @@ impl<R: Recorder> Direction<R> {
         Ok(())
     }
 
-    /// Writes the packets that are due; `to` is their interface.
+    /// Writes the packets that are due to `to`, their interface.
     fn write(&mut self, to: &Tun) {
         while let Some(out) = self.link.pop(Clock.now()) {
             let (mark, mut packet) = out.packet;
@@ -92,10 +92,10 @@ impl<R: Recorder> Direction<R> {
     }
 }
 
-/// Measures how long the calling thread was runnable without running, as counted by the kernel.
+/// Measures how long the calling thread was runnable but did not run. The kernel counts this time.
 #[derive(Default)]
 struct Waiting {
-    /// Opened by the calling thread; the inner option is `None` if the kernel does not provide it.
+    /// The file is opened by the calling thread. The inner option is `None` if the kernel does not provide the file.
     file: Option<Option<File>>,
     before: Duration,
 }
@@ -106,28 +106,28 @@ impl Waiting {
             self.file.get_or_insert_with(|| File::open("/proc/thread-self/schedstat").ok()).as_ref()?;
         let mut text = [0; 64];
         let n = file.read_at(&mut text, 0).ok()?;
-        // Time on a CPU, time waiting for one, number of time slices; nanoseconds.
+        // The file contains time on a CPU, time waiting for a CPU (both in nanoseconds), and number of time slices.
         let total = core::str::from_utf8(&text[..n]).ok()?.split_whitespace().nth(1)?.parse().ok()?;
         let total = Duration::from_nanos(total);
         Some(total.saturating_sub(core::mem::replace(&mut self.before, total)))
     }
 }
 
-/// Two devices and a link between them, both ways. Packets move only in [`turn`](Cable::turn).
+/// Two devices and a link between them in both directions. Packets move only in [`turn`](Cable::turn).
 pub struct Cable<R: Recorder> {
-    /// From the first device to the second, and back.
+    /// From the first device to the second, and from the second to the first.
     directions: [Direction<R>; 2],
     buf: Vec<u8>,
     waiting: Waiting,
 }
 
-/// One direction of a cable to be made: source device, link configuration, recorder.
+/// One direction of a cable to be created: source device, link configuration, recorder.
 pub struct Strand<R> {
-    /// The device that packets of this direction come from.
+    /// The device from which packets of this direction come.
     pub device: Tun,
     /// Configuration of the link.
     pub config: LinkConfig,
-    /// Seed of its random choices.
+    /// Seed of the link's random choices.
     pub seed: u64,
     /// The recorder.
     pub recorder: R,
@@ -148,7 +148,7 @@ impl<R: Recorder> Cable<R> {
         Ok(Cable { directions: [forward?, backward?], buf: vec![0; MAX_PACKET], waiting: Waiting::default() })
     }
 
-    /// Waits until a packet arrives or is due, until `until`, or for a short time; then moves packets.
+    /// Waits until a packet arrives or is due, until `until`, or for a short time. Then moves packets.
     ///
     /// # Errors
     /// A device is gone.
@@ -181,7 +181,7 @@ impl<R: Recorder> Cable<R> {
         self.directions.each_mut().map(|d| &mut d.link)
     }
 
-    /// The recorders, in the same order.
+    /// The recorders, in the same order as the links.
     pub fn recorders(&mut self) -> [&mut R; 2] {
         self.directions.each_mut().map(|d| &mut d.recorder)
     }
@@ -192,7 +192,7 @@ impl<R: Recorder> Cable<R> {
     }
 }
 
-/// Sets the ECN field of an IP packet to CE; true if it changed.
+/// Sets the ECN field of an IP packet to CE. Returns true if that changed the packet.
 fn mark_ce(packet: &mut [u8]) -> bool {
     if PktInfo::of_ip(packet, FlowKey::default()).ecn == Ecn::Ce {
         return false;
@@ -232,7 +232,7 @@ mod tests {
             v4[10..12].copy_from_slice(&sum.to_be_bytes());
             assert!(mark_ce(&mut v4));
             assert_eq!((v4[1], self::sum(&v4)), (tos | 3, 0xffff));
-            assert!(!mark_ce(&mut v4), "it has one");
+            assert!(!mark_ce(&mut v4), "the packet was marked already");
         }
     }
 

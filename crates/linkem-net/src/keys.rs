@@ -1,5 +1,5 @@
-//! The keys of a link: in scenarios for a path, for one direction, for a cell and for an event, and as
-//! options of `mpdccp link`.
+//! The keys of a link. In scenarios they describe a path, one direction, a cell or an event. In `mpdccp link` they are
+//! options.
 
 use core::ops::Range;
 use core::time::Duration;
@@ -13,10 +13,10 @@ use crate::parts::queue_kind;
 pub use crate::parts::{AggregationSpec, BurstLoss, Discipline, JitterSpec, PolicerSpec, SpreadKind};
 use crate::quantity::QueueLimit;
 
-/// An error, and its position if known.
+/// An error message, with its position if known.
 pub type Problem = (Option<Range<usize>>, String);
 
-/// Makes a struct with all keys of a link in addition to its own. Keys that are not given change nothing.
+/// Defines a struct with all keys of a link in addition to its own keys. Keys that are not given change nothing.
 #[macro_export]
 macro_rules! with_link_keys {
     ($(#[$meta:meta])* pub struct $name:ident { $($own:tt)* }) => {
@@ -29,20 +29,20 @@ macro_rules! with_link_keys {
             /// The model, in one direction.
             #[serde(skip)]
             pub modelled: Option<$crate::keys::Modelled>,
-            /// Link rate, outer IP bytes.
+            /// Link rate, counted in bytes of outer IP packets.
             #[serde(default, deserialize_with = "linkem_net::quantity::opt_rate")]
             pub rate: Option<$crate::Rate>,
             /// Bytes that may leave at once after a pause, as with a token bucket.
             #[serde(default, deserialize_with = "linkem_net::quantity::opt_bytes")]
             pub burst: Option<u32>,
-            /// Instead of `rate`: a file in Mahimahi's format, in the scenario's directory.
+            /// A file in Mahimahi's format, in the scenario's directory; replaces `rate`.
             #[serde(default)]
             pub rate_trace: Option<toml::Spanned<String>>,
             /// Content of that file.
             #[serde(skip)]
             pub trace: Option<$crate::Trace>,
-            /// Whether a trace for both directions is at the same position in both; otherwise the reverse
-            /// direction is half a period later.
+            /// Whether a trace for both directions is at the same position in both. If not, the reverse direction is
+            /// half a period later.
             #[serde(default)]
             pub in_phase: Option<bool>,
             /// One-way propagation delay.
@@ -54,13 +54,13 @@ macro_rules! with_link_keys {
             /// Queue discipline; drop-tail by default.
             #[serde(default)]
             pub discipline: Option<$crate::keys::Discipline>,
-            /// Deviation from `owd`.
+            /// Random deviation from `owd`.
             #[serde(default)]
             pub jitter: Option<$crate::keys::JitterSpec>,
             /// Share of packets lost on the wire.
             #[serde(default, deserialize_with = "linkem_net::quantity::opt_share")]
             pub loss: Option<f64>,
-            /// Instead of `loss`: losses in bursts.
+            /// Losses in bursts; replaces `loss`.
             #[serde(default)]
             pub burst_loss: Option<$crate::keys::BurstLoss>,
             /// Share of packets that arrive twice.
@@ -69,11 +69,11 @@ macro_rules! with_link_keys {
             /// Drops packets beyond a rate.
             #[serde(default)]
             pub policer: Option<$crate::keys::PolicerSpec>,
-            /// Packets below this size count as acknowledgements, and are dropped if a later one of their
+            /// Packets below this size count as acknowledgements. An acknowledgement is dropped if a later one of its
             /// flow is queued.
             #[serde(default, deserialize_with = "linkem_net::quantity::opt_bytes")]
             pub thin_acks: Option<u32>,
-            /// Packets leave in bursts.
+            /// Sends packets in bursts.
             #[serde(default)]
             pub aggregation: Option<$crate::keys::AggregationSpec>,
             /// Whether the link is up.
@@ -106,7 +106,7 @@ macro_rules! with_link_keys {
                 }
             }
 
-            /// Looks up the model and reads the trace, if named; `reverse` is for the direction from the
+            /// Looks up the model and reads the trace, if they are named. `reverse` is true for the direction from the
             /// server.
             ///
             /// # Errors
@@ -138,7 +138,7 @@ with_link_keys! {
 }
 
 impl LinkKeys {
-    /// These keys, completed by those of `base`.
+    /// These keys. Keys that are not given are taken from `base`.
     pub fn over(&self, base: &LinkKeys) -> LinkKeys {
         let (rate, loss) = (
             if self.rate.is_some() || self.trace.is_some() { self } else { base },
@@ -177,7 +177,7 @@ impl LinkKeys {
         self.up.unwrap_or(true)
     }
 
-    /// Rate of the link: the mean of a trace, the current one of a model; zero if not given.
+    /// Rate of the link: for a trace its mean rate, for a model its current rate; zero if not given.
     pub fn mean_rate(&self) -> Rate {
         let own = self.trace.as_ref().map(Trace::mean_rate).or(self.rate);
         own.or(self.modelled.as_ref().map(|m| m.state.rate)).unwrap_or_default()
@@ -188,12 +188,12 @@ impl LinkKeys {
         self.owd.or(self.modelled.as_ref().map(|m| m.state.delay)).unwrap_or_default()
     }
 
-    /// The limit of its queue; no room if not given.
+    /// The limit of the link's queue; no room if not given.
     pub fn queue_limit(&self) -> QueueLimit {
         self.queue.or(self.modelled.as_ref().map(|m| m.config().queue.limit.into())).unwrap_or_default()
     }
 
-    /// Converts them for the emulator.
+    /// The emulator's configuration for these keys.
     pub fn config(&self) -> LinkConfig {
         let base = self.modelled.as_ref().map(Modelled::config).unwrap_or_default();
         let loss = match (self.burst_loss, self.loss) {
@@ -237,20 +237,20 @@ impl LinkKeys {
         }
     }
 
-    /// The states of its model until `end_s`, with seconds after t = 0; none without a model.
+    /// The states of the link's model until `end_s`, each with its seconds after t = 0. Empty without a model.
     pub fn states(&self, seed: u64, end_s: f64) -> Vec<(f64, State)> {
         let Some(Modelled { model, reverse, .. }) = &self.modelled else { return Vec::new() };
         let states = model.course(seed).map(|step| (step.at.as_secs_f64(), step.ways[usize::from(*reverse)]));
         states.take_while(|(at, _)| *at < end_s).collect()
     }
 
-    /// The same keys with the model in `state`.
+    /// These keys, with the model in `state`.
     pub fn in_state(&self, state: Option<State>) -> LinkKeys {
         let modelled = self.modelled.clone().map(|m| Modelled { state: state.unwrap_or(m.state), ..m });
         LinkKeys { modelled, ..self.clone() }
     }
 
-    /// The first error of a link with these keys, with the key.
+    /// The first error of a link with these keys, and the key that has it.
     pub fn problem(&self) -> Option<(&'static str, String)> {
         let in_bytes = |limit| matches!(limit, QueueLimit::Bytes(_));
         let queue = self.queue_limit();
@@ -295,7 +295,7 @@ impl LinkKeys {
         own.or_else(|| self.config().validate().err().map(|e| (self.key_of(e.field), e.to_string())))
     }
 
-    /// The key that an emulator setting comes from.
+    /// The key from which an emulator setting comes.
     fn key_of(&self, field: &'static str) -> &'static str {
         match field {
             "queue" if self.discipline.is_some() => "discipline",
@@ -305,5 +305,5 @@ impl LinkKeys {
     }
 }
 
-/// A full-size packet must fit, or the link carries nothing.
+/// Minimum queue: without room for a full-size packet, the link would carry nothing.
 const MIN_QUEUE_BYTES: u64 = 1500;

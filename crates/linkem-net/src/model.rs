@@ -1,15 +1,15 @@
-//! Link models: `model = "lte"`.
+//! Link models by name, for example `model = "lte"`.
 
 use mpdccp_linkem::{LinkConfig, MODELS, Model, State};
 
-/// A model in one direction at one moment.
+/// A model in one direction, with its state at one moment.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Modelled {
     /// The model.
     pub model: &'static Model,
-    /// From server to client.
+    /// Whether the direction is from server to client.
     pub reverse: bool,
-    /// Its current state.
+    /// The model's current state.
     pub state: State,
 }
 
@@ -27,13 +27,13 @@ impl Modelled {
         Ok(Modelled { model, reverse, state })
     }
 
-    /// The model in the direction from server to client.
+    /// The same model in the direction from server to client.
     pub fn behind(&self) -> Modelled {
         let state = State::of(&self.model.usual()[1]);
         Modelled { model: self.model, reverse: true, state }
     }
 
-    /// Converts it for the emulator.
+    /// The emulator's configuration for the model.
     pub fn config(&self) -> LinkConfig {
         let [forward, reverse] = self.model.usual();
         self.state.applied(if self.reverse { reverse } else { forward })

@@ -1,4 +1,4 @@
-//! Network namespaces created by `ip netns`.
+//! Network namespaces that `ip netns` created.
 
 use std::fs;
 use std::io;
@@ -11,7 +11,7 @@ use rustix::thread::{LinkNameSpaceType, move_into_link_name_space};
 pub struct Entrance(fs::File);
 
 impl Entrance {
-    /// Opens the namespace with this name in `ip netns`.
+    /// Opens the namespace that has this name in `ip netns`.
     ///
     /// # Errors
     /// `NotFound` if there is none.
@@ -22,7 +22,7 @@ impl Entrance {
     /// Runs `what` on a thread inside the namespace.
     ///
     /// # Errors
-    /// The system refuses to move a thread into it.
+    /// The system does not allow a thread to enter the namespace.
     pub fn inside<T: Send>(&self, what: impl FnOnce() -> T + Send) -> io::Result<T> {
         std::thread::scope(|scope| {
             let thread = scope.spawn(|| self.enter().map(|()| what()));
@@ -33,7 +33,7 @@ impl Entrance {
     /// Moves the calling thread into the namespace.
     ///
     /// # Errors
-    /// The system refuses to move the thread.
+    /// The system does not allow the thread to enter the namespace.
     pub fn enter(&self) -> io::Result<()> {
         Ok(move_into_link_name_space(self.0.as_fd(), Some(LinkNameSpaceType::Network))?)
     }

@@ -1,4 +1,4 @@
-//! Parts of a link's configuration, as written in files.
+//! Parts of a link's configuration, as files contain them.
 
 use core::time::Duration;
 
@@ -20,20 +20,20 @@ pub enum Discipline {
         #[serde(deserialize_with = "quantity::queue")]
         above: QueueLimit,
     },
-    /// Random early detection; both levels in the unit of the queue's limit.
+    /// Random early detection. Both levels are in the unit of the queue's limit.
     Red {
-        /// No drops below this average.
+        /// Below this average no packet is dropped.
         #[serde(deserialize_with = "quantity::queue")]
         min: QueueLimit,
-        /// The probability grows faster from here on.
+        /// From this average on, the drop probability grows faster.
         #[serde(deserialize_with = "quantity::queue")]
         max: QueueLimit,
-        /// Probability at `max`.
+        /// Drop probability when the average is `max`.
         #[serde(default, deserialize_with = "quantity::opt_share")]
         probability: Option<f64>,
         /// Weight of a new queue length in the average.
         weight: Option<f64>,
-        /// Mark instead of dropping.
+        /// Mark ECN-capable packets instead of dropping them.
         #[serde(default)]
         ecn: bool,
     },
@@ -45,7 +45,7 @@ pub enum Discipline {
         /// About the longest round-trip time.
         #[serde(default, deserialize_with = "quantity::opt_time")]
         interval: Option<Duration>,
-        /// Mark instead of dropping.
+        /// Mark ECN-capable packets instead of dropping them.
         #[serde(default)]
         ecn: bool,
     },
@@ -59,19 +59,19 @@ pub enum Discipline {
         interval: Option<Duration>,
         /// Number of queues.
         flows: Option<u32>,
-        /// Mark instead of dropping; on by default.
+        /// Mark ECN-capable packets instead of dropping them; on by default.
         ecn: Option<bool>,
     },
-    /// Derivative random drop, as in the NIST Net emulator; in packets.
+    /// Derivative random drop, as in the NIST Net emulator. Both values count packets.
     Drd {
-        /// No drops up to this many.
+        /// Up to this many queued packets, none is dropped.
         min: u64,
-        /// From this many on, 95 % are dropped.
+        /// From this many queued packets on, 95 % are dropped.
         max: u64,
     },
     /// RFC 8033, with its default settings.
     Pie {
-        /// Mark instead of dropping.
+        /// Mark ECN-capable packets instead of dropping them.
         #[serde(default)]
         ecn: bool,
     },
@@ -90,7 +90,8 @@ pub struct JitterSpec {
     /// Half the width, or the standard deviation.
     #[serde(deserialize_with = "quantity::time")]
     pub by: Duration,
-    /// Time after which deviations correlate by only 1/e; without it, each packet's is independent.
+    /// Time after which deviations have a correlation of only 1/e. If not given, the deviations of packets are
+    /// independent.
     #[serde(default, deserialize_with = "quantity::opt_time")]
     pub memory: Option<Duration>,
     /// Whether packets may be reordered.
@@ -102,22 +103,22 @@ pub struct JitterSpec {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum SpreadKind {
-    /// Truncated at four standard deviations.
+    /// Normal, truncated at four standard deviations.
     #[default]
     Normal,
-    /// Uniform within plus or minus `by`.
+    /// Uniform between minus and plus `by`.
     Uniform,
 }
 
-/// Bursty loss by the Gilbert-Elliott model: two states with a loss probability each; after each packet the
-/// state may change.
+/// Bursty loss by the Gilbert-Elliott model: two states, each with a loss probability. After each packet the state may
+/// change.
 #[derive(Clone, Copy, Debug, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct BurstLoss {
     /// Probability of entering the bad state.
     #[serde(deserialize_with = "quantity::share")]
     pub begin: f64,
-    /// Probability of leaving it: the inverse of its mean length in packets.
+    /// Probability of leaving the bad state: the inverse of its mean length in packets.
     #[serde(deserialize_with = "quantity::share")]
     pub end: f64,
     /// Loss in the good state; none by default.
@@ -140,7 +141,7 @@ pub struct PolicerSpec {
     pub burst: u32,
 }
 
-/// Packets leave in bursts, as in Wi-Fi.
+/// Sends packets in bursts, as in Wi-Fi.
 #[derive(Clone, Copy, Debug, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct AggregationSpec {
@@ -151,7 +152,7 @@ pub struct AggregationSpec {
     pub packets: u32,
 }
 
-/// Converts it for the emulator.
+/// The emulator's discipline for this setting.
 pub(crate) fn queue_kind(discipline: Option<Discipline>) -> QueueKind {
     let codel = |target: Option<Duration>, interval: Option<Duration>, ecn| {
         let usual = CoDelConfig::default();

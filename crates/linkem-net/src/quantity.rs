@@ -16,14 +16,14 @@ pub enum QueueLimit {
 }
 
 impl Default for QueueLimit {
-    /// No room: validation then reports the missing limit.
+    /// No room. Validation then reports that the limit is missing.
     fn default() -> QueueLimit {
         QueueLimit::Packets(0)
     }
 }
 
 impl QueueLimit {
-    /// Converts it for the emulator.
+    /// The emulator's limit.
     pub fn limit(self) -> Limit {
         match self {
             QueueLimit::Bytes(n) => Limit::Bytes(n),
@@ -31,13 +31,13 @@ impl QueueLimit {
         }
     }
 
-    /// Without its unit.
+    /// The number without its unit.
     pub fn number(self) -> u64 {
         let (QueueLimit::Bytes(n) | QueueLimit::Packets(n)) = self;
         n
     }
 
-    /// As text with its unit.
+    /// The limit as text with its unit.
     pub fn text(self) -> String {
         match self {
             QueueLimit::Bytes(n) => format!("{n} B"),
@@ -107,7 +107,7 @@ pub fn parse_queue(text: &str) -> Result<QueueLimit, String> {
     }
 }
 
-/// Parses a share in per cent; returns a fraction.
+/// Parses a percentage; returns a fraction.
 ///
 /// # Errors
 /// Describes the expected form.
@@ -129,7 +129,7 @@ pub fn parse_bytes(text: &str) -> Result<u32, String> {
     }
 }
 
-/// The written value as text, even if it is a bare number: the parser then lists the possible units.
+/// The value as text. A bare number is accepted here too; the parser then lists the possible units.
 fn written<'de, D: Deserializer<'de>>(d: D) -> Result<String, D::Error> {
     Ok(match toml::Value::deserialize(d)? {
         toml::Value::String(text) => text,
@@ -137,7 +137,7 @@ fn written<'de, D: Deserializer<'de>>(d: D) -> Result<String, D::Error> {
     })
 }
 
-/// Makes `deserialize_with` functions for a quantity and for an optional one.
+/// Defines `deserialize_with` functions for a quantity and for an optional quantity.
 macro_rules! quantity {
     ($name:ident, $opt:ident, $type:ty, $parse:ident) => {
         /// Deserializes a quantity.

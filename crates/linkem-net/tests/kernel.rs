@@ -1,7 +1,6 @@
-//! The emulator's policer and token bucket compared with the kernel's. Packets go to a TUN device through a
-//! kernel rule, and the emulator gets the same packets at the same times. The time at which the kernel
-//! handled a packet lies between a timestamp before and one after sending, so a busy machine makes the
-//! comparison less precise but not wrong.
+//! The emulator's policer and token bucket compared with the kernel's. Packets go to a TUN device through a kernel
+//! rule, and the emulator gets the same packets at the same times. The kernel handled a packet between two timestamps,
+//! one before and one after sending. A busy machine therefore makes the comparison less precise but not wrong.
 
 use std::net::UdpSocket;
 use std::process::Command;
@@ -16,17 +15,18 @@ use mpdccp_units::{Duration, Rate, Time};
 const SIZE: u32 = 1_000;
 const HEADERS: usize = 28;
 
-/// A packet's number and arrival time.
+/// Number and arrival time of a packet that arrived.
 type Came = (u32, Time);
 
-/// A namespace with a TUN device to 10.79.0.0/24; deleted when dropped.
+/// A namespace with a TUN device for 10.79.0.0/24. It is deleted when dropped.
 struct Space {
     name: String,
     tun: Tun,
 }
 
 impl Space {
-    /// None, with a printed reason, if this machine cannot create one, or not with the rule of `command`.
+    /// Creates the namespace and runs `command` in it. Returns `None`, after printing the reason, if this machine
+    /// cannot do so.
     fn with(role: &str, command: &str) -> Option<Space> {
         let name = format!("linkem-{role}-{}", std::process::id());
         let made = run("ip", &format!("netns add {name}"));
@@ -37,7 +37,7 @@ impl Space {
         ruled.inspect_err(|why| println!("SKIPPED {why}")).ok()
     }
 
-    /// Sends `bursts` of packets with pauses between them; returns the earliest and latest send time of each,
+    /// Sends `bursts` of packets with pauses between them. Returns the earliest and latest send time of each packet,
     /// and the arrivals.
     fn send(&self, bursts: &[u32], pause: Duration) -> (Vec<[Time; 2]>, Vec<Came>) {
         let entrance = Entrance::open(&self.name).unwrap();
@@ -48,7 +48,7 @@ impl Space {
                 let mut payload = vec![0; SIZE as usize - HEADERS];
                 payload[..4].copy_from_slice(&(sent.len() as u32).to_be_bytes());
                 let before = Clock.now();
-                // A rule that drops may return an error.
+                // If the rule drops the packet, sending may return an error.
                 let _ = socket.send_to(&payload, "10.79.0.2:9");
                 sent.push([before, Clock.now()]);
                 self.read(&mut came);
@@ -120,9 +120,9 @@ fn of_bursts(bursts: &[u32], came: &[Came]) -> Vec<u32> {
     (0..before.len()).map(|i| before[i] - i.checked_sub(1).map_or(0, |i| before[i])).collect()
 }
 
-/// Checks that both pass the same number of packets of each burst, except for one packet of rounding and the
-/// tokens earned in the uncertainty of the kernel's time. Returns the emulator's arrivals, and that
-/// uncertainty.
+/// Checks that kernel and emulator pass the same number of packets of each burst. One packet of rounding may differ,
+/// and the tokens that accumulate within the uncertainty of the kernel's time. Returns the emulator's arrivals, and
+/// this uncertainty.
 fn compare(
     bursts: &[u32],
     (config, rate): (&LinkConfig, Rate),
@@ -133,16 +133,16 @@ fn compare(
     let (kernel, ours) = (of_bursts(bursts, came), of_bursts(bursts, &emulated));
     let unsure = 2 * sent.iter().map(|[earliest, latest]| latest.since(*earliest)).max().unwrap_or_default();
     let slack = 1 + (rate.bytes_in(unsure) as u32).div_ceil(SIZE);
-    println!("of bursts of {bursts:?} the kernel passed {kernel:?}, the emulator {ours:?}; within {slack}");
+    println!("of bursts {bursts:?}, kernel passed {kernel:?}, emulator {ours:?}; allowed {slack}");
     for (kernel, ours) in kernel.iter().zip(&ours) {
-        assert!(kernel.abs_diff(*ours) <= slack, "the kernel {kernel}, the emulator {ours}, slack {slack}");
+        assert!(kernel.abs_diff(*ours) <= slack, "kernel {kernel}, emulator {ours}, allowed {slack}");
     }
     (emulated, unsure)
 }
 
 #[test]
 fn a_policer_passes_what_the_kernels_passes() {
-    // nft's bucket holds one second's tokens in addition to the burst.
+    // nft's bucket holds the tokens of one second in addition to the burst.
     let rule = "nft add table ip t; add chain ip t o { type filter hook output priority 0; }; \
                 add rule ip t o udp dport 9 limit rate over 250000 bytes/second burst 20000 bytes drop";
     let Some(space) = Space::with("police", rule) else { return };
@@ -169,7 +169,7 @@ fn a_token_bucket_passes_what_the_kernels_passes_and_no_earlier() {
         ..LinkConfig::default()
     };
     let (emulated, unsure) = compare(&bursts, (&config, rate), &sent, &came);
-    // The machine may be late, but the bucket must not be early.
+    // A busy machine may deliver late, but the bucket must not deliver early.
     for ((number, at), (_, ours)) in came.iter().zip(&emulated) {
         assert!(
             *at + unsure + rate.time_for(SIZE.into()) >= *ours,
