@@ -1,5 +1,5 @@
-//! The answer to a host whose SYN is held when the far end could not connect: exactly what the host would
-//! have received without the proxy.
+//! The answer to a host whose SYN is held, when the far end could not connect. It is exactly what the host would have
+//! received without the proxy.
 
 use crate::segment::{Icmp, Segment, Tuple};
 use etherparse::checksum::Sum16BitWords;
@@ -13,16 +13,16 @@ pub enum Refusal {
     Reset,
     /// A host or router answered with an ICMP error.
     Icmp(Icmp),
-    /// No answer: the host gets none either.
+    /// There was no answer, so the host gets none either.
     Silence,
-    /// The far end still remembers an earlier flow with these ports: the host's next SYN tries again.
+    /// The far end still remembers an earlier flow with these ports. The host's next SYN tries again.
     Busy,
 }
 
-/// Hop limit of answers.
+/// Hop limit of the answers that are generated here.
 const TTL: u8 = 64;
-/// Longest quote in an ICMP error over IPv4 (RFC 1812 section 4.3.2.3) and IPv6 (RFC 4443 section 2.4c); a
-/// SYN is smaller than both.
+/// Longest quote in an ICMP error over IPv4 (RFC 1812 section 4.3.2.3) and IPv6 (RFC 4443 section 2.4c). A SYN is
+/// smaller than both.
 const QUOTE: usize = 548;
 
 impl Refusal {
@@ -36,12 +36,12 @@ impl Refusal {
     }
 }
 
-/// RST that acknowledges the SYN and its data (RFC 9293 section 3.10.7.1).
+/// The RST that acknowledges the SYN and its data (RFC 9293 section 3.10.7.1).
 fn reset(tuple: Tuple, ack: u32) -> Option<Vec<u8>> {
     write(back(tuple)?.tcp(tuple.to.port(), tuple.from.port(), 0, 0).rst().ack(ack))
 }
 
-/// RST for a segment that belongs to no connection (RFC 9293 section 3.10.7.1); none for a RST.
+/// The RST that answers a segment of no connection (RFC 9293 section 3.10.7.1); `None` if that segment is a RST.
 pub(crate) fn reset_of(segment: &Segment) -> Option<Vec<u8>> {
     let tuple = segment.tuple;
     let tcp = back(tuple)?;
@@ -52,7 +52,7 @@ pub(crate) fn reset_of(segment: &Segment) -> Option<Vec<u8>> {
     }
 }
 
-/// An empty segment in response to a SYN, with its traffic class.
+/// An empty segment that answers a SYN and has its traffic class.
 pub(crate) fn answer(tuple: Tuple, traffic_class: u8) -> Option<Vec<u8>> {
     let mut out = write(back(tuple)?.tcp(tuple.to.port(), tuple.from.port(), 0, 0).ack(0))?;
     match tuple.to {
@@ -65,7 +65,7 @@ pub(crate) fn answer(tuple: Tuple, traffic_class: u8) -> Option<Vec<u8>> {
     Some(out)
 }
 
-/// Starts a packet in the reverse direction.
+/// Starts to build a packet in the reverse direction.
 fn back(tuple: Tuple) -> Option<PacketBuilderStep<IpHeaders>> {
     match (tuple.to.ip(), tuple.from.ip()) {
         (IpAddr::V4(from), IpAddr::V4(to)) => Some(PacketBuilder::ipv4(from.octets(), to.octets(), TTL)),
@@ -155,7 +155,7 @@ mod tests {
         let packet = Refusal::Icmp(icmp).packet(tuple, &syn4, 0, 1).unwrap();
         assert_eq!(quoted(&packet), Some((tuple, icmp)));
         let whole = Sum16BitWords::new().add_slice(&packet[20..]).ones_complement();
-        assert_eq!(whole, 0, "the sum over header, checksum and quote");
+        assert_eq!(whole, 0, "the sum over header, checksum and quote must be zero");
         let (tuple, syn6) = syn(true);
         let icmp = Icmp { from: "2001:db8::1".parse().unwrap(), kind: 1, code: 0, rest: [0; 4] };
         let packet = Refusal::Icmp(icmp).packet(tuple, &syn6, 0, 1).unwrap();
@@ -163,7 +163,7 @@ mod tests {
         let slice = Icmpv6Slice::from_slice(&packet[40..]).unwrap();
         let ip = etherparse::Ipv6Slice::from_slice(&packet).unwrap();
         assert!(slice.is_checksum_valid(ip.header().source(), ip.header().destination()));
-        // An ICMP error of the other IP version is not an answer.
+        // An ICMP error of the other IP version cannot answer the host.
         assert_eq!(Refusal::Icmp(icmp).packet(syn(false).0, &syn4, 0, 1), None);
     }
 }

@@ -1,4 +1,4 @@
-//! Commands to the proxy's thread, and its events.
+//! Commands to the proxy's thread, and events from it.
 
 use crate::segment::Tuple;
 use crate::verdict::{Flow, Request};
@@ -6,7 +6,7 @@ use crate::verdict::{Flow, Request};
 /// A command to the proxy's thread.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Command {
-    /// The far end is connected: let this host's SYN in, and accept the connection.
+    /// The far end is connected: pass this host's SYN to the kernel, and accept the connection.
     Accept {
         /// The flow.
         flow: Flow,
@@ -15,7 +15,7 @@ pub enum Command {
         /// The SYN.
         syn: Vec<u8>,
     },
-    /// Connect to a host, for the other end's host.
+    /// Connect to a host, on behalf of the host at the other end.
     Connect {
         /// The flow.
         flow: Flow,
@@ -30,8 +30,7 @@ pub enum Command {
     Finish(Flow),
     /// Send RST, or stop connecting.
     Reset(Flow),
-    /// Whether to probe this host with keepalives, because the other end's host asks whether it is
-    /// alive.
+    /// Whether to probe this host with keepalives, because the host at the other end asks whether this one is alive.
     Probe(Flow, bool),
     /// End the thread.
     Stop,
@@ -40,18 +39,17 @@ pub enum Command {
 /// An event of the sockets.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Event {
-    /// The connection is established: a host of this end completed its handshake, or the destination
-    /// accepted.
+    /// The connection is established: a host of this end completed its handshake, or the destination accepted.
     Connected(Flow),
-    /// The connection failed; the flag says whether the host refused it.
+    /// The connection failed. The flag says whether the host refused it.
     Failed(Flow, bool),
     /// The host sent data.
     Data(Flow, Vec<u8>),
     /// The kernel accepted this many bytes for the host.
     Consumed(Flow, u64),
-    /// The host's data is complete: FIN.
+    /// The host sent FIN: its data is complete.
     Finished(Flow),
-    /// The connection broke: RST or a time-out.
+    /// The connection broke, by RST or timeout.
     Reset(Flow),
     /// Both directions ended.
     Ended(Flow),

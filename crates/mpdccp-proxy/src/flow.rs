@@ -1,4 +1,4 @@
-//! One proxied connection: a kernel socket, the data to be written to it, and the credit for reading.
+//! One proxied connection: a kernel socket, the data to be written to it, and the number of bytes that may be read.
 
 use rustix::io::Errno;
 use socket2::Socket;
@@ -8,10 +8,10 @@ use std::io::{self, IoSlice, Read, Write};
 /// Maximum number of bytes per read.
 pub(crate) const CHUNK: usize = 64 << 10;
 
-/// Result of a turn of a connection.
+/// Result of one turn of writing.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(crate) struct Turn {
-    /// Bytes accepted by the kernel.
+    /// Number of bytes that the kernel accepted.
     pub(crate) written: u64,
     /// The connection is broken.
     pub(crate) broken: bool,
@@ -20,14 +20,14 @@ pub(crate) struct Turn {
 /// An established connection.
 pub(crate) struct Connection {
     socket: Socket,
-    /// Data to be written; the first block from `offset` on.
+    /// Data to be written. Of the first block, only the bytes from `offset` on.
     waiting: VecDeque<Vec<u8>>,
     offset: usize,
-    /// Bytes that may be read.
+    /// Number of bytes that may be read.
     credit: u64,
     pub(crate) readable: bool,
     pub(crate) writable: bool,
-    /// The data is complete once the waiting blocks are written.
+    /// Whether the data is complete once the waiting blocks are written.
     finishing: bool,
     read_ended: bool,
     write_ended: bool,
@@ -62,7 +62,7 @@ impl Connection {
         }
     }
 
-    /// The data is complete: FIN follows once the waiting blocks are written.
+    /// Marks the data as complete: FIN follows once the waiting blocks are written.
     pub(crate) fn finish(&mut self) {
         self.finishing = true;
     }
@@ -110,8 +110,8 @@ impl Connection {
         }
     }
 
-    /// Reads a chunk, if the kernel has data and the credit allows it. Otherwise `Ok(None)`; an empty chunk
-    /// at the end of the host's data.
+    /// Reads a chunk, if the kernel has data and the credit allows it. Otherwise returns `Ok(None)`. At the end of the
+    /// host's data, the chunk is empty.
     pub(crate) fn read(&mut self) -> io::Result<Option<Vec<u8>>> {
         if !self.readable || self.read_ended || self.credit == 0 {
             return Ok(None);
@@ -141,19 +141,20 @@ impl Connection {
         self.read_ended && self.write_ended
     }
 
-    /// The socket's error, even if reading is not allowed.
+    /// The socket's pending error, which is also reported while reading is not allowed.
     pub(crate) fn error(&self) -> Option<io::Error> {
         self.socket.take_error().ok().flatten()
     }
 
-    /// Closes with RST.
+    /// Closes the connection with RST.
     pub(crate) fn reset(self) {
-        // A linger time of zero makes close send RST; a socket that is gone already needs none.
+        // With a linger time of zero, close sends RST. If setting it fails, the connection is already gone and needs no
+        // RST.
         let _ = self.socket.set_linger(Some(std::time::Duration::ZERO));
     }
 }
 
-/// Whether a connect error means that the other host refused.
+/// Whether a connect error means that the other host refused the connection.
 pub(crate) fn is_refusal(e: &io::Error) -> bool {
     Errno::from_io_error(e) == Some(Errno::CONNREFUSED)
 }

@@ -4,7 +4,7 @@ use rustix::fd::OwnedFd;
 use std::sync::Arc;
 use std::sync::mpsc::Sender;
 
-/// Handle for the proxy's thread.
+/// Handle by which other threads reach the proxy's thread.
 #[derive(Clone)]
 pub struct SocketsHandle {
     pub(crate) commands: Sender<Command>,
@@ -13,10 +13,10 @@ pub struct SocketsHandle {
 }
 
 impl SocketsHandle {
-    /// Sends commands; false if the thread has ended.
+    /// Sends commands. Returns false if the thread has ended.
     pub fn send(&self, commands: impl IntoIterator<Item = Command>) -> bool {
         let alive = commands.into_iter().all(|command| self.commands.send(command).is_ok());
-        // A full counter wakes the thread just as well.
+        // If the counter is full and the write fails, the thread wakes anyway.
         let _ = rustix::io::write(&self.wake, &1u64.to_ne_bytes());
         alive
     }

@@ -1,13 +1,13 @@
-//! Journal of the connections that hosts may have, one line each, for a file: an end that was killed learns
-//! at its next start which connections died.
+//! Journal of the connections that hosts may have, one line each, to be kept in a file. After an end was killed, the
+//! file tells it at its next start which connections died.
 
 use crate::segment::Tuple;
 
 #[derive(Debug, Default)]
 pub(crate) struct Journal {
-    /// Lines ever used.
+    /// Number of lines that were ever used.
     pub(crate) lines: u32,
-    /// Free lines among them.
+    /// Lines among them that are free now.
     pub(crate) free: Vec<u32>,
     pub(crate) changes: Vec<(u32, Option<Tuple>)>,
 }

@@ -1,5 +1,4 @@
-//! A network namespace of one thread, with its own TUN device, in which the kernel's TCP answers for any
-//! address.
+//! A network namespace of one thread, with its own TUN device. In it, the kernel's TCP answers for any address.
 
 use dccp_net::{Tun, TunConfig};
 use nix::sched::{CloneFlags, unshare};
@@ -8,9 +7,9 @@ use std::process::Command;
 
 /// The TUN device inside the namespace.
 pub const INTERFACE: &str = "proxy0";
-/// Routing table in which every address is local; used only for packets from the device.
+/// Routing table in which every address is local. It is used only for packets from the device.
 const TABLE: &str = "100";
-/// Routing table for connections that offer ECN, chosen by the socket's mark.
+/// Routing table for connections that offer ECN. The socket's mark selects it.
 const ECN_TABLE: &str = "101";
 /// Mark of sockets that offer ECN.
 pub(crate) const ECN_MARK: u32 = 1;
@@ -22,14 +21,14 @@ pub struct Namespace {
 }
 
 impl Namespace {
-    /// Moves the calling thread into a new network namespace and sets it up: a TUN device with this MTU as
-    /// the default route, every address local for packets that arrive there, no source filter, and immediate
-    /// reuse of ports.
+    /// Moves the calling thread into a new network namespace and sets it up. It has a TUN device with this MTU as the
+    /// default route. Every address is local for packets that arrive there. There is no source filter, and ports may be
+    /// reused immediately.
     ///
-    /// The thread stays in the namespace, with the sockets that it opens and the programs that it starts.
+    /// The thread stays in the namespace, and so do the sockets that it opens and the programs that it starts.
     ///
     /// # Errors
-    /// `PermissionDenied` without CAP_SYS_ADMIN and CAP_NET_ADMIN; other errors of the system or of `ip`.
+    /// `PermissionDenied` without CAP_SYS_ADMIN and CAP_NET_ADMIN; other errors of the system or of the `ip` command.
     pub fn enter(mtu: u16) -> io::Result<Namespace> {
         unshare(CloneFlags::CLONE_NEWNET)?;
         let v6 = mtu >= 1280;
@@ -52,8 +51,8 @@ impl Namespace {
         Ok(Namespace { tun })
     }
 
-    /// The device: packets written to it reach the kernel's TCP in the namespace; the kernel's packets are
-    /// read from it.
+    /// The device. Packets written to it reach the kernel's TCP in the namespace, and the kernel's packets are read
+    /// from it.
     pub fn tun(&self) -> &Tun {
         &self.tun
     }
@@ -63,9 +62,9 @@ impl Namespace {
 const SETTINGS: [(&str, &str); 6] = [
     ("ipv4/conf/all/rp_filter", "0"),
     ("ipv4/conf/default/rp_filter", "0"),
-    // The same ports may be reused within a minute, as between the two hosts.
+    // The same ports may be reused within a minute, as they may be between the two hosts.
     ("ipv4/tcp_tw_reuse", "1"),
-    // Hosts connect from and to ports below 1024; the thread has dropped the capability for these.
+    // Hosts connect from and to ports below 1024. The thread has dropped the capability that these require.
     ("ipv4/ip_unprivileged_port_start", "0"),
     ("ipv4/ip_forward", "0"),
     ("ipv6/conf/default/accept_dad", "0"),
@@ -77,5 +76,5 @@ fn ip(arguments: &str) -> io::Result<()> {
         return Ok(());
     }
     let said = String::from_utf8_lossy(&output.stderr).trim().to_owned();
-    Err(io::Error::other(format!("`ip {arguments}` in the proxy's namespace: {said}")))
+    Err(io::Error::other(format!("`ip {arguments}` failed in the proxy's namespace: {said}")))
 }

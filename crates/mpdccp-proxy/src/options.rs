@@ -5,17 +5,17 @@ use std::io;
 use std::net::SocketAddr;
 use std::time::Duration;
 
-/// Sends one keepalive probe after a second of silence, the minimum in Linux. The other host decides how many
-/// may stay unanswered; if it gives up, a reset arrives.
+/// Sends one keepalive probe after a second of silence, the minimum in Linux. The other host decides how many of its
+/// probes may stay unanswered; if it gives up, a reset arrives.
 pub(crate) fn keepalive() -> TcpKeepalive {
     let params = TcpKeepalive::new().with_time(Duration::from_secs(1));
     params.with_interval(Duration::from_secs(75)).with_retries(127)
 }
 
-/// A socket that may use any address.
+/// A socket that may use any local address.
 pub(crate) fn transparent(like: SocketAddr) -> io::Result<Socket> {
     let socket = Socket::new(Domain::for_address(like), Type::STREAM.nonblocking(), Some(Protocol::TCP))?;
-    // For IPv6 sockets too: Linux has one flag for both (IPV6_TRANSPARENT sets the same).
+    // The call also works for IPv6 sockets: Linux has one flag for both (IPV6_TRANSPARENT sets the same one).
     socket.set_ip_transparent_v4(true)?;
     socket.set_reuse_address(true)?;
     if like.is_ipv6() {

@@ -1,4 +1,4 @@
-//! The flow table's view of an IP packet with TCP.
+//! What the flow table reads from an IP packet with TCP.
 
 use etherparse::checksum::Sum16BitWords;
 use etherparse::{IpNumber, IpSlice, NetSlice, TcpSlice};
@@ -20,20 +20,20 @@ impl Tuple {
     }
 }
 
-/// An ICMP error to be passed on.
+/// An ICMP error that is to be passed on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Icmp {
-    /// Its sender.
+    /// The sender of the error.
     pub from: IpAddr,
-    /// Type.
+    /// The ICMP type.
     pub kind: u8,
-    /// Code.
+    /// The ICMP code.
     pub code: u8,
-    /// The second word: the MTU, a pointer, or nothing.
+    /// The second word of the message: the MTU, a pointer, or nothing.
     pub rest: [u8; 4],
 }
 
-/// TCP option kinds (IANA registry) that need end-to-end TCP, so that a proxy cannot support them.
+/// TCP option kinds (IANA registry) that need end-to-end TCP. A proxy cannot support these options.
 const MD5: u8 = 19;
 const AUTHENTICATION: u8 = 29;
 const MULTIPATH: u8 = 30;
@@ -43,15 +43,15 @@ const MULTIPATH: u8 = 30;
 pub struct Segment {
     /// Addresses and ports.
     pub tuple: Tuple,
-    /// SYN without ACK.
+    /// A SYN without ACK.
     pub opens: bool,
-    /// RST.
+    /// The segment has RST.
     pub resets: bool,
-    /// FIN.
+    /// The segment has FIN.
     pub finishes: bool,
-    /// No IP options, no IPv6 extension headers, no fragment.
+    /// The packet has no IP options, no IPv6 extension headers, and is no fragment.
     pub plain: bool,
-    /// Has an option that only the two hosts can process: MD5, TCP-AO or Multipath TCP.
+    /// The segment has an option that only the two hosts can process: MD5, TCP-AO or Multipath TCP.
     pub end_to_end_option: bool,
     /// A SYN that offers classic ECN (RFC 3168 section 6.1.1).
     pub ecn: bool,
@@ -65,16 +65,16 @@ pub struct Segment {
     pub seq: u32,
     /// Acknowledgement number, if there is one.
     pub ack: Option<u32>,
-    /// Bytes of sequence space: data, SYN and FIN.
+    /// Length in sequence space: data, SYN and FIN.
     pub length: u32,
-    /// No SYN, FIN or RST, and at most a byte of data: possibly a keepalive or window probe.
+    /// The segment has no SYN, FIN or RST, and at most a byte of data. It may be a keepalive or window probe.
     pub may_probe: bool,
 }
 
 impl Segment {
     /// Parses a packet; `None` if it has no complete TCP header.
     pub fn parse(packet: &[u8]) -> Option<Segment> {
-        // Packets of other protocols, the common case, cost one comparison.
+        // Packets of other protocols, the common case, cost only one comparison.
         let protocol = match packet.first()? >> 4 {
             4 => *packet.get(9)?,
             6 => *packet.get(6)?,
@@ -130,7 +130,8 @@ impl Segment {
     }
 }
 
-/// A [plain](Segment::plain) segment with its TCP checksum, which a kernel with offload leaves to the device.
+/// A [plain](Segment::plain) segment with its TCP checksum filled in. A kernel with offload leaves the checksum to the
+/// device.
 pub(crate) fn with_checksum(packet: &[u8]) -> Vec<u8> {
     let mut packet = packet.to_vec();
     let v6 = packet.first().is_some_and(|b| b >> 4 == 6);
@@ -173,7 +174,7 @@ fn kinds(mut options: &[u8]) -> impl Iterator<Item = u8> {
     })
 }
 
-/// The connection of the packet that an ICMP error quotes, in the direction of that packet, and the error.
+/// The connection of the packet that an ICMP error quotes, in the direction of that packet, and the error itself.
 pub(crate) fn quoted(packet: &[u8]) -> Option<(Tuple, Icmp)> {
     let sliced = etherparse::SlicedPacket::from_ip(packet).ok()?;
     let (from, icmp) = match (&sliced.net?, sliced.transport?) {

@@ -1,5 +1,5 @@
-//! The loop of the proxy's thread: kernel sockets in the private namespace, and the packets between them and
-//! hosts.
+//! The loop of the proxy's thread: it serves kernel sockets in the private namespace, and carries packets between the
+//! namespace and hosts.
 
 use crate::commands::{Command, Event};
 use crate::flow::{Connection, is_refusal};
@@ -19,28 +19,28 @@ use std::sync::Arc;
 use std::sync::mpsc::{Receiver, channel};
 use std::time::{Duration, Instant};
 
-/// Time limit for connecting. A flow unanswered by then travels as packets, before the host's first
+/// Time limit for connecting. A flow without an answer by then travels as packets, before the host's first
 /// retransmission (RFC 6298: one second).
 const PATIENCE: Duration = Duration::from_millis(900);
-/// Time limit for a host's handshake: longer than the kernel retransmits its SYN-ACK (tcp_synack_retries), 63
-/// s.
+/// Time limit for a host's handshake. It is longer than the time for which the kernel retransmits its SYN-ACK
+/// (tcp_synack_retries), 63 s.
 const HANDSHAKE: Duration = Duration::from_secs(70);
 /// Backlog of a listener. Every connection in the backlog belongs to a flow.
 const BACKLOG: i32 = 4_096;
 /// Number of listeners at which idle ones are closed.
 const LISTENERS: usize = 1_024;
-/// Delay before accepting again after a lack of descriptors.
+/// Delay before accepting again when the process had no free descriptors.
 const ACCEPT_AGAIN: Duration = Duration::from_millis(100);
-/// Chunks read from one connection before the others' turn.
+/// Number of chunks read from one connection before the others have their turn.
 const TURNS: usize = 4;
-/// Packets read from the device before the others' turn.
+/// Number of packets read from the device before the others have their turn.
 const PACKETS: usize = 64;
 /// Bytes of the header before each packet of a device with offload.
 const HEADER: usize = 10;
 /// Bytes of the largest packet with that header.
 const PACKET: usize = 65_535 + HEADER;
 
-/// Meaning of an epoll number: these values, or a socket from [`FIRST_SOCKET`] on.
+/// Values of an epoll number. Numbers from [`FIRST_SOCKET`] on mean sockets.
 const WAKE: u64 = 0;
 const DEVICE: u64 = 1;
 const FIRST_SOCKET: u64 = 2;
@@ -54,11 +54,11 @@ enum Kind {
 struct Listener {
     socket: Socket,
     number: u64,
-    /// Flows with a handshake in progress, by the host's address.
+    /// Flows whose handshake is in progress, by the host's address.
     pending: HashMap<SocketAddr, Flow>,
 }
 
-/// The sockets of one end.
+/// The sockets of one end of the tunnel.
 pub struct Sockets<E, P> {
     epoll: OwnedFd,
     wake: Arc<OwnedFd>,
@@ -68,11 +68,12 @@ pub struct Sockets<E, P> {
     listeners: HashMap<SocketAddr, Listener>,
     connecting: HashMap<Flow, (Socket, u64, Instant)>,
     connections: HashMap<Flow, (Connection, u64)>,
-    /// Commands for flows whose host has not completed its handshake yet: the server may send first.
+    /// Commands for flows whose host has not completed its handshake yet. There may be data, because the server may
+    /// send first.
     early: HashMap<Flow, (Instant, Vec<Command>)>,
     /// Connections with work to do.
     active: HashSet<Flow>,
-    /// Listeners with connections that could not be accepted for lack of descriptors.
+    /// Listeners with connections that could not be accepted because the process had no free descriptors.
     short: HashSet<SocketAddr>,
     next: u64,
     events: Vec<Event>,
@@ -81,9 +82,8 @@ pub struct Sockets<E, P> {
 }
 
 impl<E: FnMut(Vec<Event>), P: FnMut(&[u8])> Sockets<E, P> {
-    /// Moves the calling thread into a private namespace whose device has this MTU. `on_events` receives
-    /// events in batches; `on_packet` receives the kernel's packets or super-packets to hosts, each after its
-    /// virtio header.
+    /// Moves the calling thread into a private namespace whose device has this MTU. `on_events` receives events in
+    /// batches. `on_packet` receives the kernel's packets or super-packets to hosts, each after its virtio header.
     ///
     /// # Errors
     /// Like [`Namespace::enter`].
@@ -115,7 +115,7 @@ impl<E: FnMut(Vec<Event>), P: FnMut(&[u8])> Sockets<E, P> {
         Ok((sockets, handle))
     }
 
-    /// Runs until a stop command, or until no sender of commands is left. All connections end with RST.
+    /// Runs until a stop command, or until all senders of commands are dropped. All connections end with RST.
     ///
     /// # Errors
     /// Only if epoll fails.
@@ -144,7 +144,7 @@ impl<E: FnMut(Vec<Event>), P: FnMut(&[u8])> Sockets<E, P> {
                     Ok(Command::Stop) | Err(std::sync::mpsc::TryRecvError::Disconnected) => {
                         let rounds = 1 + self.connections.len() / PACKETS;
                         self.reset_all();
-                        // Sends the RST segments to hosts.
+                        // Read the RST segments from the device, so that they reach the hosts.
                         (0..rounds).for_each(|_| self.read_device(&mut packet));
                         return Ok(());
                     }
@@ -251,7 +251,7 @@ impl<E: FnMut(Vec<Event>), P: FnMut(&[u8])> Sockets<E, P> {
             Command::Probe(flow, probe) => {
                 if let Some((connection, _)) = self.connections.get(&flow) {
                     let socket = connection.socket();
-                    // If this fails, the far host gets no answer, as if this host were gone.
+                    // If this fails, the far host gets no answer, as if this host had gone away.
                     let _ = if probe {
                         socket.set_tcp_keepalive(&keepalive())
                     } else {
@@ -263,7 +263,7 @@ impl<E: FnMut(Vec<Event>), P: FnMut(&[u8])> Sockets<E, P> {
         }
     }
 
-    /// Lets a SYN in: a listener exists at its destination during its handshake.
+    /// Passes a SYN to the kernel. During its handshake a listener exists at its destination.
     fn listen(&mut self, flow: Flow, tuple: Tuple, syn: &[u8]) -> io::Result<()> {
         if !self.listeners.contains_key(&tuple.to) {
             self.close_idle_listeners();
@@ -282,9 +282,8 @@ impl<E: FnMut(Vec<Event>), P: FnMut(&[u8])> Sockets<E, P> {
         Ok(())
     }
 
-    /// Listeners stay open for the next flow to their address. If a listener were closed at once, its
-    /// address could stay in use for a moment, because a program being started holds a copy of each
-    /// descriptor.
+    /// Listeners stay open for the next flow to their address. If a listener were closed at once, its address could
+    /// stay in use for a moment, because a program that is just starting holds a copy of each descriptor.
     fn close_idle_listeners(&mut self) {
         if self.listeners.len() >= LISTENERS {
             let kinds = &mut self.kinds;
@@ -304,8 +303,8 @@ impl<E: FnMut(Vec<Event>), P: FnMut(&[u8])> Sockets<E, P> {
             let (socket, from) = match listener.socket.accept() {
                 Ok(accepted) => accepted,
                 Err(e) if e.kind() == ErrorKind::WouldBlock => return,
-                // Its host gave up, or there was no descriptor: the kernel does not report when one becomes
-                // available.
+                // Either the host gave up, or the process had no free descriptor. The kernel does not report when one
+                // becomes available.
                 Err(_) => {
                     self.short.insert(address);
                     return;
@@ -314,7 +313,7 @@ impl<E: FnMut(Vec<Event>), P: FnMut(&[u8])> Sockets<E, P> {
             let flow = from.as_socket().and_then(|from| listener.pending.remove(&from));
             let prepared = socket.set_nonblocking(true).and_then(|()| socket.set_tcp_nodelay(true));
             let (Some(flow), Ok(())) = (flow, prepared) else {
-                // The other side failed meanwhile. Dropping the socket would send FIN.
+                // The flow at the other side has failed meanwhile. Dropping the socket would send FIN.
                 Connection::new(socket).reset();
                 continue;
             };
@@ -357,7 +356,7 @@ impl<E: FnMut(Vec<Event>), P: FnMut(&[u8])> Sockets<E, P> {
             Ok(Some(e)) | Err(e) => Err(e),
         };
         match result {
-            // Still connecting.
+            // The socket is still connecting.
             Err(e) if e.kind() == ErrorKind::NotConnected => {}
             result => {
                 let Some((socket, number, _)) = self.connecting.remove(&flow) else { return };
@@ -391,7 +390,7 @@ impl<E: FnMut(Vec<Event>), P: FnMut(&[u8])> Sockets<E, P> {
         }
     }
 
-    /// Gives up connections without an answer, and hosts that do not complete their handshake.
+    /// Gives up connecting without an answer, and hosts that do not complete their handshake.
     fn give_up(&mut self, now: Instant) {
         let late = self.early.iter().filter(|(_, (since, _))| now.duration_since(*since) >= HANDSHAKE);
         for flow in late.map(|(flow, _)| *flow).collect::<Vec<_>>() {
@@ -458,7 +457,7 @@ impl<E: FnMut(Vec<Event>), P: FnMut(&[u8])> Sockets<E, P> {
         Some(connection)
     }
 
-    /// The host's connection failed.
+    /// The connection to the flow's host failed.
     fn broken(&mut self, flow: Flow) {
         if let Some(connection) = self.remove(flow) {
             connection.reset();
@@ -466,12 +465,12 @@ impl<E: FnMut(Vec<Event>), P: FnMut(&[u8])> Sockets<E, P> {
         }
     }
 
-    /// The other side failed or is no longer wanted.
+    /// The other side of the flow failed or was reset.
     fn reset(&mut self, flow: Flow) {
         self.early.remove(&flow);
         if let Some((socket, number, _)) = self.connecting.remove(&flow) {
             self.kinds.remove(&number);
-            // Its handshake may be complete.
+            // The handshake may be complete, so send RST.
             Connection::new(socket).reset();
         }
         if let Some(connection) = self.remove(flow) {

@@ -4,8 +4,8 @@ use etherparse::PacketBuilder;
 
 type Silent = Sockets<fn(Vec<Event>), fn(&[u8])>;
 
-/// Sockets in a namespace that the test's thread enters; `None`, after printing the reason, if it cannot
-/// be created.
+/// Sockets in a namespace that the test's thread enters. Returns `None`, after printing the reason, if the namespace
+/// cannot be created.
 fn sockets() -> Option<(Silent, SocketsHandle)> {
     let made = Sockets::enter(1_400, (|_| ()) as fn(Vec<Event>), (|_| ()) as fn(&[u8]));
     made.inspect_err(|e| println!("SKIPPED no network namespace with a TUN device: {e}")).ok()
@@ -29,7 +29,7 @@ fn a_host_has_seventy_seconds_to_complete_its_handshake() {
     assert!(sockets.events.is_empty() && sockets.timeout().is_some());
     sockets.give_up(Instant::now() + Duration::from_secs(70));
     assert_eq!(sockets.events, [Event::Reset(flow)]);
-    // No state of it is left.
+    // No state of the flow is left.
     assert!(sockets.early.is_empty() && sockets.listeners.values().all(|l| l.pending.is_empty()));
     assert!(sockets.timeout().is_none());
 }
@@ -60,6 +60,6 @@ fn listeners_of_flows_that_are_over_do_not_pile_up() {
         sockets.on_command(Command::Reset(flow));
     }
     assert!(sockets.listeners.len() <= LISTENERS, "{}", sockets.listeners.len());
-    assert!(sockets.listeners.contains_key(&tuple.to), "it is in use");
+    assert!(sockets.listeners.contains_key(&tuple.to), "a listener in use must not be closed");
     assert_eq!(sockets.events, []);
 }

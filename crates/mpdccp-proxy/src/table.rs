@@ -1,7 +1,7 @@
-//! The flow table: selects the flows to proxy, and handles each packet from the tunnel's interface. No
-//! socket, no clock.
+//! The flow table selects the flows to proxy, and handles each packet from the tunnel's interface. It has no socket and
+//! no clock.
 //!
-//! A flow whose SYN the proxy did not see travels as packets. A proxied flow never does: the sequence numbers
+//! A flow whose SYN the proxy did not see travels as packets. A proxied flow never does, because the sequence numbers
 //! of its two legs differ.
 
 use crate::answer::{Refusal, reset_of};
@@ -12,30 +12,30 @@ use mpdccp_units::{Duration, Time};
 use std::collections::{HashMap, VecDeque};
 use std::net::IpAddr;
 
-/// How long an ended flow, or one that travels as packets, is remembered: TIME-WAIT (RFC 9293 section 3.4.2)
-/// as in Linux.
+/// How long an ended flow is remembered, or a flow that travels as packets: TIME-WAIT (RFC 9293 section 3.4.2) as in
+/// Linux.
 const REMEMBERED: Duration = Duration::from_secs(60);
 
-/// How long a connection that died with an end of the tunnel is remembered: its host may be silent for hours
+/// How long a connection that died with an end of the tunnel is remembered. Its host may be silent for hours
 /// (RFC 9293 section 3.8.4).
 const DEAD: Duration = Duration::from_secs(24 * 3_600);
 
 #[derive(Debug)]
 enum State {
-    /// The far end was asked to connect; the SYN is held here.
+    /// The far end was asked to connect. The table holds the SYN.
     Held(Held),
-    /// This end was asked to connect; holds an ICMP error that arrived meanwhile.
+    /// This end was asked to connect. Contains an ICMP error that arrived meanwhile.
     Connecting(Option<Icmp>),
     /// The far end is connected, and the host is completing its handshake with the private namespace.
     Accepting,
     Open,
-    /// Its late segments still belong to the private namespace.
+    /// The flow has ended. Its late segments still belong to the private namespace.
     Ended,
-    /// Travels as packets.
+    /// The flow travels as packets.
     Packets,
-    /// Died with an end of the tunnel. Segments of its host are answered with RST.
+    /// The connection died with an end of the tunnel. Segments of its host are answered with RST.
     Dead,
-    /// Forgotten.
+    /// The flow is not in the table.
     Free,
 }
 
@@ -50,17 +50,17 @@ struct Held {
 struct Entry {
     flow: Flow,
     state: State,
-    /// Expiry of [`State::Ended`], [`State::Packets`] and [`State::Dead`].
+    /// When [`State::Ended`], [`State::Packets`] or [`State::Dead`] expires.
     until: Time,
     /// Sequence number of the host's next segment.
     next: u32,
-    /// The host's keepalive that waits for an answer of the far host.
+    /// The host's keepalive, held until the far host has answered.
     keepalive: Option<Vec<u8>>,
     /// Whether the far host asked if this host is alive.
     asked: bool,
-    /// The host has sent FIN or RST, and no new SYN with these ports since.
+    /// Whether the host has sent FIN or RST, and no new SYN with these ports since.
     closing: bool,
-    /// Its line in the journal.
+    /// The flow's line in the journal.
     line: Option<u32>,
 }
 
@@ -83,12 +83,12 @@ impl Entry {
 #[derive(Debug)]
 pub struct FlowTable {
     limits: Limits,
-    /// Key: addresses in the direction of packets from the interface.
+    /// The key has the addresses in the direction of packets from the interface.
     entries: HashMap<Tuple, Entry>,
     tuples: HashMap<Flow, Tuple>,
     half_open: HashMap<IpAddr, usize>,
     all_half_open: usize,
-    /// Ended flows and flows left to packets, in order of expiry; then dead flows.
+    /// First, ended flows and flows that travel as packets, in order of expiry. Second, dead flows.
     remembered: [VecDeque<(Time, Tuple)>; 2],
     journal: Journal,
     next: u64,
@@ -96,7 +96,7 @@ pub struct FlowTable {
 }
 
 impl FlowTable {
-    /// An empty table.
+    /// Creates an empty table.
     pub fn new(limits: Limits) -> FlowTable {
         FlowTable {
             limits,
@@ -135,13 +135,13 @@ impl FlowTable {
                 if !segment.opens {
                     return Verdict::Held(flow);
                 }
-                // Another connection with the same ports: the host has forgotten the first.
+                // A new connection with the same ports: the host has forgotten the first one.
                 self.end(now, flow, State::Ended);
                 Verdict::Withdrawn(flow)
             }
             Some(Entry { flow, state: State::Accepting, .. }) if segment.resets => {
                 let flow = *flow;
-                // The namespace's kernel silently drops a handshake that is reset.
+                // The namespace's kernel drops a handshake that is reset without reporting it.
                 self.end(now, flow, State::Ended);
                 Verdict::Aborted(flow)
             }
@@ -160,8 +160,8 @@ impl FlowTable {
     /// Handles a segment of a connection that is proxied here.
     fn on_segment(&mut self, flow: Flow, segment: &Segment, packet: &[u8]) -> Verdict {
         let Some(entry) = self.entries.get_mut(&segment.tuple) else { return Verdict::Packet };
-        // RFC 9293 section 3.8.4: a keepalive has the sequence number before the next. Linux's window probes
-        // look the same.
+        // RFC 9293 section 3.8.4: the sequence number of a keepalive is one less than the next number. Linux's window
+        // probes look the same.
         if matches!(entry.state, State::Open)
             && segment.may_probe
             && segment.seq == entry.next.wrapping_sub(1)
@@ -170,8 +170,8 @@ impl FlowTable {
             return Verdict::Keepalive(flow);
         }
         if segment.opens && std::mem::take(&mut entry.closing) {
-            // A new connection. The namespace must not answer its SYN: the first connection may be over at
-            // the far end, without this end knowing yet. The host's next segment shows whether it is.
+            // This SYN starts a new connection. The namespace must not answer it: the first connection may have ended
+            // at the far end, and this end may not know yet. The host's next segment shows whether it has.
             return Verdict::Held(flow);
         }
         entry.closing |= segment.finishes || segment.resets;
@@ -181,14 +181,14 @@ impl FlowTable {
         if std::mem::take(&mut entry.asked) { Verdict::Alive(flow) } else { Verdict::Proxy(flow) }
     }
 
-    /// The far end asks whether this host is alive; false if the flow is not open.
+    /// The far end asks whether this host is alive. Returns false if the flow is not open.
     pub fn ask(&mut self, flow: Flow) -> bool {
         let entry = self.tuples.get(&flow).and_then(|tuple| self.entries.get_mut(tuple));
         let open = entry.filter(|entry| matches!(entry.state, State::Open));
         open.map(|entry| entry.asked = true).is_some()
     }
 
-    /// The far host is alive: returns the packet that asked, for the private namespace.
+    /// The far host is alive. Returns the keepalive that asked, to be passed to the private namespace.
     pub fn alive(&mut self, flow: Flow) -> Option<Vec<u8>> {
         self.entries.get_mut(self.tuples.get(&flow)?)?.keepalive.take()
     }
@@ -209,7 +209,7 @@ impl FlowTable {
             None
         };
         if let Some(reason) = reason {
-            // An earlier flow with these ports is over.
+            // An earlier flow with these ports has ended.
             self.remove(segment.tuple);
             return self.as_packet(reason, true);
         }
@@ -219,7 +219,7 @@ impl FlowTable {
         Verdict::Open(flow, Request { tuple, ttl, traffic_class, ecn })
     }
 
-    /// An ICMP error goes to the origin of the packet that it quotes.
+    /// Handles other packets. An ICMP error goes to where the quoted packet came from.
     fn on_other(&mut self, packet: &[u8]) -> Verdict {
         let Some((tuple, icmp)) = quoted(packet) else { return Verdict::Packet };
         // The quoted packet came from the private namespace.
@@ -258,8 +258,8 @@ impl FlowTable {
         }
     }
 
-    /// A connection with these addresses died with an end of the tunnel, according to the other end, or to
-    /// [`journal`](Self::changes) of this one. If a connection with these addresses is open here, it is a newer one.
+    /// A connection with these addresses died with an end of the tunnel, according to the other end or to the
+    /// [`journal`](Self::changes) of this end. If a connection with these addresses is open here, it is a newer one.
     pub fn bury(&mut self, now: Time, tuple: Tuple) {
         self.forget(now);
         if self.entries.get(&tuple).is_none_or(|entry| matches!(entry.state, State::Ended)) {
@@ -287,13 +287,13 @@ impl FlowTable {
         }
     }
 
-    /// Journal lines that changed since the last call: the connections that a host may have. From them,
-    /// [`restore`](Self::restore) knows which connections died with this end.
+    /// Journal lines that changed since the last call: the connections that a host may have. [`restore`](Self::restore)
+    /// learns from them which connections died with this end.
     pub fn changes(&mut self) -> Vec<(u32, Option<Tuple>)> {
         std::mem::take(&mut self.journal.changes)
     }
 
-    /// The host that a half-open flow counts for: the one that opens it.
+    /// The host to which a half-open flow is counted: the one that opens it.
     fn opener(&self, tuple: Tuple, flow: Flow) -> IpAddr {
         match self.entries.get(&tuple) {
             Some(Entry { flow: f, state: State::Connecting(_), .. }) if *f == flow => tuple.to.ip(),
@@ -312,11 +312,10 @@ impl FlowTable {
         }
     }
 
-    /// This end is asked to connect.
+    /// This end is asked to connect to a host.
     ///
     /// # Errors
-    /// The answer to the other end: an earlier flow with these ports is still open here, or there are too
-    /// many flows.
+    /// The answer for the other end: an earlier flow with these ports is still open here, or there are too many flows.
     pub fn connect(&mut self, now: Time, request: &Request) -> Result<Flow, Refusal> {
         self.forget(now);
         let tuple = request.tuple.reversed();
@@ -329,10 +328,10 @@ impl FlowTable {
         }
     }
 
-    /// Checks a packet for the interface. A SYN that the other end sent as a packet frees its ports from an
-    /// ended flow, so that the answers travel as packets too. Any other segment of an ended flow comes from
-    /// an end that lost its state: its sequence numbers mean nothing to the host here. Such a segment must
-    /// not be written; the returned packet must be sent back, so that its host learns that the flow is over.
+    /// Checks a packet for the interface. If the other end sent a SYN as a packet, its ports are freed from an ended
+    /// flow, so that the answers travel as packets too. Any other segment of an ended flow comes from an end that lost
+    /// its state. Its sequence numbers mean nothing to the host here, so it must not be written. The returned packet
+    /// must then be sent back, so that the far host learns that the flow has ended.
     pub fn on_delivered(&mut self, packet: &[u8]) -> Option<Vec<u8>> {
         if self.remembered.iter().all(VecDeque::is_empty) {
             return None;
@@ -349,7 +348,7 @@ impl FlowTable {
         }
     }
 
-    /// The far end is connected: returns the SYN for the private namespace. `None` if the host withdrew it.
+    /// The far end is connected. Returns the SYN for the private namespace, or `None` if the host withdrew it.
     pub fn accepted(&mut self, flow: Flow) -> Option<(Tuple, Vec<u8>)> {
         let tuple = *self.tuples.get(&flow)?;
         let entry =
@@ -363,9 +362,8 @@ impl FlowTable {
         }
     }
 
-    /// The far end could not connect. Returns the answer to the host, if any. A flow without an answer is
-    /// left to packets: the host's next SYN may find a route on which the answer does not pass through the
-    /// far end.
+    /// The far end could not connect. Returns the answer to the host, if any. A flow without an answer is left to
+    /// packets: for the host's next SYN there may be a route on which the answer does not pass through the far end.
     pub fn refused(&mut self, now: Time, flow: Flow, why: Refusal) -> Option<Vec<u8>> {
         let tuple = *self.tuples.get(&flow)?;
         let Some(Entry { state: State::Held(held), .. }) = self.entries.get(&tuple) else { return None };
@@ -393,7 +391,7 @@ impl FlowTable {
         }
     }
 
-    /// This end's kernel could not connect; returns the answer to the other end.
+    /// This end's kernel could not connect. Returns the answer to the other end.
     pub fn failed(&mut self, now: Time, flow: Flow, refused: bool) -> Refusal {
         let seen = match self.tuples.get(&flow).and_then(|tuple| self.entries.get(tuple)) {
             Some(Entry { state: State::Connecting(seen), .. }) => *seen,
@@ -432,7 +430,7 @@ impl FlowTable {
         }
     }
 
-    /// Each kind has at most as many entries as flows may be open.
+    /// Each of the two lists has at most as many entries as flows may be open.
     fn remember(&mut self, kind: usize, until: Time, tuple: Tuple) {
         self.remembered[kind].push_back((until, tuple));
         while self.remembered[kind].len() > self.limits.flows {
@@ -463,12 +461,12 @@ impl FlowTable {
         Verdict::Packet
     }
 
-    /// Flows that are open or being opened.
+    /// Number of flows that are open or being opened.
     pub fn len(&self) -> usize {
         self.tuples.len()
     }
 
-    /// Whether there are none.
+    /// Whether no flow is open or being opened.
     pub fn is_empty(&self) -> bool {
         self.tuples.is_empty()
     }
@@ -478,7 +476,7 @@ impl FlowTable {
         self.tuples.get(&flow).copied()
     }
 
-    /// SYNs that travelled as packets, by reason.
+    /// Number of SYNs that travelled as packets, by reason.
     pub fn as_packets(&self) -> impl Iterator<Item = (AsPacket, u64)> {
         AsPacket::ALL.into_iter().zip(self.counts)
     }

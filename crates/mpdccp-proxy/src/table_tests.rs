@@ -52,28 +52,36 @@ fn the_far_end_hands_the_answers_of_its_host_to_the_namespace() {
     let flow = table.connect(NOW, &request).unwrap();
     let answer = segment(2, 1, 1_000, |tcp| tcp.syn().ack(8));
     assert_eq!(table.on_packet(NOW, &answer, |_| Ok(())), Verdict::Proxy(flow));
-    assert_eq!(table.connect(NOW, &request), Err(Refusal::Busy), "known already");
+    assert_eq!(table.connect(NOW, &request), Err(Refusal::Busy), "the flow is already open");
     table.connected(flow);
     table.ended(NOW, flow);
     let late = segment(2, 1, 1_000, |tcp| tcp.ack(8));
-    assert_eq!(table.on_packet(NOW, &late, |_| Ok(())), Verdict::Proxy(flow), "never as a packet");
+    assert_eq!(
+        table.on_packet(NOW, &late, |_| Ok(())),
+        Verdict::Proxy(flow),
+        "a late segment must not travel as a packet"
+    );
     let stale = segment(1, 2, 1_000, |tcp| tcp.ack(77));
     let answer = table.on_delivered(&stale).unwrap();
     let parsed = Segment::parse(&answer).unwrap();
     assert_eq!(
         (parsed.resets, parsed.seq, parsed.ack),
         (true, 77, None),
-        "what the stale segment expects next"
+        "the RST must have the number that the segment acknowledges"
     );
     assert_eq!(parsed.tuple, request.tuple.reversed());
-    assert_eq!(table.on_delivered(&segment(1, 2, 1_000, |tcp| tcp.rst())), None, "no RST of a RST");
+    assert_eq!(
+        table.on_delivered(&segment(1, 2, 1_000, |tcp| tcp.rst())),
+        None,
+        "a RST must not be answered"
+    );
     assert_eq!(table.on_delivered(&syn(1_000)), None);
     assert_eq!(
         table.on_packet(NOW, &late, |_| Ok(())),
         Verdict::Packet,
-        "the other end left the ports to packets"
+        "the ports now belong to a flow of packets"
     );
-    assert!(table.connect(NOW, &request).is_ok(), "the same ports again");
+    assert!(table.connect(NOW, &request).is_ok(), "the same ports can be proxied again");
 }
 
 #[test]
@@ -94,9 +102,16 @@ fn a_refused_host_hears_the_same_as_without_the_proxy() {
     assert!(parsed.resets && parsed.tuple == request.tuple.reversed());
     let (flow, _) = open(&mut table, 1_000);
     assert_eq!(table.refused(NOW, flow, Refusal::Silence), None);
-    assert_eq!(table.on_packet(NOW, &syn(1_000), |_| Ok(())), Verdict::Packet, "the next one is a packet");
+    assert_eq!(
+        table.on_packet(NOW, &syn(1_000), |_| Ok(())),
+        Verdict::Packet,
+        "the next SYN must travel as a packet"
+    );
     let later = NOW + REMEMBERED;
-    assert!(matches!(table.on_packet(later, &syn(1_000), |_| Ok(())), Verdict::Open(..)), "for a while");
+    assert!(
+        matches!(table.on_packet(later, &syn(1_000), |_| Ok(())), Verdict::Open(..)),
+        "later SYNs must be proxied again"
+    );
 }
 
 #[test]
@@ -118,16 +133,20 @@ fn flows_that_cannot_be_proxied_travel_as_packets_and_are_counted() {
     let limits = Limits { half_open_per_source: 1, ..Limits::default() };
     let mut table = FlowTable::new(limits);
     let ack = segment(1, 2, 1, |tcp| tcp.ack(1));
-    assert_eq!(table.on_packet(NOW, &ack, |_| Ok(())), Verdict::Packet, "open before");
+    assert_eq!(
+        table.on_packet(NOW, &ack, |_| Ok(())),
+        Verdict::Packet,
+        "the connection was open before the proxy"
+    );
     assert_eq!(table.on_packet(NOW, &syn(1), |_| Err(AsPacket::NotWanted)), Verdict::Packet);
     let md5 = segment(1, 2, 1, |tcp| tcp.syn().options_raw(&[19, 18, 0, 0]).unwrap());
     assert_eq!(table.on_packet(NOW, &md5, |_| Ok(())), Verdict::Packet);
     let accurate = segment(1, 2, 1, |tcp| tcp.syn().ns().ece().cwr());
     assert_eq!(table.on_packet(NOW, &accurate, |_| Ok(())), Verdict::Packet);
     let (flow, _) = open(&mut table, 1);
-    assert_eq!(table.on_packet(NOW, &syn(2), |_| Ok(())), Verdict::Packet, "one is half open");
+    assert_eq!(table.on_packet(NOW, &syn(2), |_| Ok(())), Verdict::Packet, "one flow is half open");
     table.accepted(flow).unwrap();
-    assert_eq!(table.on_packet(NOW, &syn(2), |_| Ok(())), Verdict::Packet, "its handshake goes on");
+    assert_eq!(table.on_packet(NOW, &syn(2), |_| Ok(())), Verdict::Packet, "the handshake is not complete");
     table.connected(flow);
     assert!(matches!(table.on_packet(NOW, &syn(2), |_| Ok(())), Verdict::Open(..)));
     for why in [AsPacket::NotWanted, AsPacket::EndToEndOption, AsPacket::AccurateEcn] {
@@ -136,7 +155,7 @@ fn flows_that_cannot_be_proxied_travel_as_packets_and_are_counted() {
     assert_eq!(count(&table, AsPacket::Limit), 2);
 }
 
-/// SYN floods from a LAN, and from hosts behind a peer.
+/// SYN floods from a LAN, and from hosts behind a peer of the tunnel.
 #[test]
 fn half_open_flows_are_bounded_by_source_and_in_all_at_either_end() {
     let limits = Limits { half_open: 4, half_open_per_source: 2, ..Limits::default() };
@@ -155,7 +174,7 @@ fn half_open_flows_are_bounded_by_source_and_in_all_at_either_end() {
     }
     assert_eq!(table.on_packet(NOW, &segment(4, 9, 1, |tcp| tcp.syn()), |_| Ok(())), Verdict::Packet);
     assert_eq!(count(&table, AsPacket::Limit), 1);
-    // Flows that are connected, failed or reset make room.
+    // Flows that are connected, failed or reset make room for others.
     table.connected(flows[0]);
     table.failed(NOW, flows[1], true);
     table.ended(NOW, flows[2]);
@@ -176,7 +195,11 @@ fn a_withdrawn_or_replaced_syn_is_told() {
     let (flow, _) = open(&mut table, 1);
     let mut other = syn(1);
     other[27] ^= 1;
-    assert_eq!(table.on_packet(NOW, &other, |_| Ok(())), Verdict::Withdrawn(flow), "another sequence number");
+    assert_eq!(
+        table.on_packet(NOW, &other, |_| Ok(())),
+        Verdict::Withdrawn(flow),
+        "a SYN with another number withdraws the first"
+    );
     assert!(table.is_empty() && table.half_open.is_empty());
 }
 
@@ -188,7 +211,7 @@ fn a_host_that_resets_its_handshake_ends_the_flow() {
     let reset = segment(1, 2, 1, |tcp| tcp.rst());
     assert_eq!(table.on_packet(NOW, &reset, |_| Ok(())), Verdict::Aborted(flow));
     assert!(table.is_empty() && table.half_open.is_empty() && table.all_half_open == 0);
-    assert_eq!(table.on_packet(NOW, &reset, |_| Ok(())), Verdict::Proxy(flow), "it is over already");
+    assert_eq!(table.on_packet(NOW, &reset, |_| Ok(())), Verdict::Proxy(flow), "the flow has already ended");
 }
 
 #[test]
@@ -213,7 +236,7 @@ fn established(table: &mut FlowTable, port: u16) -> Flow {
     flow
 }
 
-/// A segment of the host of [`established`] with this sequence number.
+/// A segment with this sequence number from the host of [`established`].
 fn numbered(port: u16, seq: u32, data: &[u8]) -> Vec<u8> {
     let mut out = Vec::new();
     let builder = PacketBuilder::ipv4([10, 0, 0, 1], [10, 0, 0, 2], 64);
@@ -240,7 +263,7 @@ fn a_keepalive_waits_for_a_word_of_the_far_host() {
         (says(&mut table, &fin), says(&mut table, &fin)),
         (Verdict::Proxy(flow), Verdict::Proxy(flow))
     );
-    // The far end asked about this host.
+    // The far end asks about this host.
     assert!(table.ask(flow) && !table.ask(Flow(77)));
     assert_eq!(says(&mut table, &numbered(1_000, 12, b"")), Verdict::Alive(flow));
     assert_eq!(says(&mut table, &numbered(1_000, 12, b"")), Verdict::Proxy(flow));
@@ -259,9 +282,8 @@ fn segments_of_a_dead_connection_are_answered_and_never_forwarded() {
     let answer = Segment::parse(&answer).unwrap();
     assert_eq!((answer.tuple, answer.resets, answer.seq), (tuple.reversed(), true, 1));
     let stale = segment(2, 1, 1_000, |tcp| tcp.ack(77));
-    assert!(table.on_delivered(&stale).is_some(), "nor to the host");
-    // Still dead after hours, but not for ever; a new connection with these ports is a different
-    // one.
+    assert!(table.on_delivered(&stale).is_some(), "the segment must not reach the host either");
+    // The connection is still dead after hours, but not forever. A new connection with these ports is another one.
     let later = NOW + Duration::from_secs(20 * 3_600);
     assert!(matches!(table.on_packet(later, &numbered(1_000, 8, b""), |_| Ok(())), Verdict::Answer(_)));
     let (flow, _) = open(&mut table, 1_000);
@@ -296,14 +318,14 @@ fn the_journal_says_which_connections_a_host_may_have() {
     let flows = [1_000, 1_001, 1_002].map(|port| established(&mut table, port));
     follow(&mut table, &mut lines);
     let tuple = |port| Some(Segment::parse(&syn(port)).unwrap().tuple);
-    assert_eq!(lines, [1_000, 1_001, 1_002].map(tuple), "not of a SYN that is held");
+    assert_eq!(lines, [1_000, 1_001, 1_002].map(tuple), "a held SYN must have no line");
     table.ended(NOW, flows[0]);
     table.refused(NOW, held, Refusal::Reset);
     let later = NOW + Duration::from_secs(61);
     table.on_packet(later, &numbered(1_001, 8, b""), |_| Ok(()));
     follow(&mut table, &mut lines);
     assert_eq!(lines, [None, tuple(1_001), tuple(1_002)]);
-    // After a crash.
+    // A new table, as after a crash.
     let mut table = FlowTable::new(Limits::default());
     table.restore(NOW, lines.iter().copied());
     let dead = |table: &mut FlowTable, port| table.on_packet(NOW, &numbered(port, 8, b""), |_| Ok(()));
@@ -314,7 +336,7 @@ fn the_journal_says_which_connections_a_host_may_have() {
     follow(&mut table, &mut lines);
     let mut known: Vec<_> = lines.into_iter().flatten().map(|tuple| tuple.from.port()).collect();
     known.sort();
-    assert_eq!(known, [1_001, 1_002, 1_003], "lines are used again");
+    assert_eq!(known, [1_001, 1_002, 1_003], "free lines must be used again");
 }
 
 #[test]
@@ -325,7 +347,7 @@ fn the_namespace_does_not_answer_a_syn_that_comes_before_it_is_known_that_the_la
         let says = |table: &mut FlowTable, packet: &[u8]| table.on_packet(NOW, packet, |_| Ok(()));
         assert_eq!(says(&mut table, &last), Verdict::Proxy(flow));
         assert_eq!(says(&mut table, &syn(1_000)), Verdict::Held(flow));
-        // The connection is still open: the kernel challenges the host (RFC 5961 section 4.2).
+        // The connection is still open, so the kernel challenges the host (RFC 5961 section 4.2).
         assert_eq!(says(&mut table, &syn(1_000)), Verdict::Proxy(flow));
         table.ended(NOW, flow);
         open(&mut table, 1_000);

@@ -3,26 +3,26 @@
 use crate::answer::answer;
 use crate::segment::Tuple;
 
-/// A flow's number at this end.
+/// The number of a flow at this end.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Flow(pub u64);
 
 /// Why a TCP flow travels as packets.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum AsPacket {
-    /// Its SYN was not seen.
+    /// The proxy did not see the flow's SYN.
     Midstream,
-    /// MD5, TCP-AO or Multipath TCP.
+    /// The SYN has MD5, TCP-AO or Multipath TCP.
     EndToEndOption,
-    /// Accurate ECN or L4S.
+    /// The SYN offers Accurate ECN, or is an L4S packet.
     AccurateEcn,
-    /// IP options, extension headers or fragments.
+    /// The packet has IP options, extension headers or is a fragment.
     NotPlain,
-    /// Too many flows, or too many half-open ones of its source.
+    /// There are too many flows, or too many half-open flows of the same source.
     Limit,
     /// The far end's SYN got no answer.
     Unanswered,
-    /// A policy rule matches its packets.
+    /// A policy rule excludes its packets from being proxied.
     Policy,
     /// The caller does not want this flow to be proxied.
     NotWanted,
@@ -56,46 +56,46 @@ impl AsPacket {
     }
 }
 
-/// Treatment of a packet.
+/// What to do with a packet.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Verdict {
     /// Send the packet through the tunnel.
     Packet,
-    /// Write it to the private namespace's device.
+    /// Write the packet to the private namespace's device.
     Proxy(Flow),
-    /// A SYN: ask the far end to connect. The table holds the SYN.
+    /// The packet is a SYN. Ask the far end to connect; the table holds the SYN.
     Open(Flow, Request),
-    /// A repeated SYN that is held already: drop it.
+    /// The packet repeats a SYN that is held already. Drop it.
     Held(Flow),
-    /// The host withdrew its held SYN: tell the far end.
+    /// The host withdrew its held SYN. Tell the far end.
     Withdrawn(Flow),
-    /// Like [`Proxy`](Verdict::Proxy), but the host gave up before its handshake was complete: end the flow
-    /// at the far end and in the namespace.
+    /// Like [`Proxy`](Verdict::Proxy), but the host gave up before its handshake was complete. End the flow at the far
+    /// end and in the namespace.
     Aborted(Flow),
-    /// The host asks whether the far host is alive: pass the question on. The table holds the packet until
+    /// The host asks whether the far host is alive. Ask the far end. The table holds the packet until
     /// [`FlowTable::alive`](crate::FlowTable::alive).
     Keepalive(Flow),
-    /// Like [`Proxy`](Verdict::Proxy), and it answers the far end's question: the host is alive.
+    /// Like [`Proxy`](Verdict::Proxy), and the packet answers the far end's question: the host is alive.
     Alive(Flow),
-    /// Its connection is over, but the host does not know yet: write this packet, if any, to the interface.
+    /// The connection has ended, but the host does not know yet. Write this packet, if any, to the interface.
     Answer(Option<Vec<u8>>),
 }
 
-/// Parameters for the far end's connection.
+/// What the far end needs to connect.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Request {
-    /// From the opening host to its destination.
+    /// Addresses and ports, from the opening host to its destination.
     pub tuple: Tuple,
-    /// TTL or hop limit of the SYN; the far SYN gets the same.
+    /// TTL or hop limit of the SYN. The far end's SYN gets the same value.
     pub ttl: u8,
     /// DSCP and ECN field of the SYN.
     pub traffic_class: u8,
-    /// The SYN offers ECN.
+    /// Whether the SYN offers ECN.
     pub ecn: bool,
 }
 
 impl Request {
-    /// A packet like the answers, to look up matching policy rules.
+    /// A packet like those of the destination, to find matching policy rules.
     pub fn answer(&self) -> Vec<u8> {
         answer(self.tuple, self.traffic_class).unwrap_or_default()
     }
@@ -104,16 +104,16 @@ impl Request {
 /// Limits of the table.
 #[derive(Clone, Copy, Debug)]
 pub struct Limits {
-    /// Flows open at a time.
+    /// Maximum number of open flows.
     pub flows: usize,
-    /// Unconnected flows at a time.
+    /// Maximum number of flows that are not connected yet.
     pub half_open: usize,
-    /// Unconnected flows of one source address.
+    /// Maximum number of flows of one source address that are not connected yet.
     pub half_open_per_source: usize,
 }
 
 impl Default for Limits {
-    /// 65,536 flows, 4,096 half-open, 1,024 of one source.
+    /// 65,536 flows, 4,096 half-open ones, 1,024 half-open ones of one source.
     fn default() -> Limits {
         Limits { flows: 1 << 16, half_open: 1 << 12, half_open_per_source: 1 << 10 }
     }

@@ -1,4 +1,4 @@
-//! TCP between two hosts over a pair of proxies: behaviour that a host could notice.
+//! TCP between two hosts over a pair of proxies, tested for behaviour that a host could notice.
 
 mod pair;
 
@@ -9,7 +9,7 @@ use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
 use std::process::Command;
 use std::time::Duration;
 
-/// Longer than any step takes; only a failing test waits this long.
+/// Longer than any step takes. Only a failing test waits this long.
 const PATIENCE: Duration = Duration::from_secs(20);
 
 fn listen(pair: &Pair, host: usize, at: &'static str) -> TcpListener {
@@ -32,7 +32,7 @@ fn accept(listener: &TcpListener) -> (TcpStream, SocketAddr) {
     (stream, from)
 }
 
-/// A byte pattern that shows displaced data.
+/// A byte pattern that shows whether data was moved.
 fn pattern(n: usize) -> Vec<u8> {
     (0..n).map(|i| (i as u32).wrapping_mul(2_654_435_761).to_be_bytes()[0]).collect()
 }
@@ -49,13 +49,13 @@ fn both_hosts_see_the_true_addresses_in_both_directions_and_versions() {
             (seen, far.local_addr().unwrap())
         );
         assert_eq!(seen.ip().to_string(), from);
-        // The server speaks first.
+        // The server sends first.
         far.write_all(b"hello").unwrap();
         let mut heard = [0; 5];
         near.read_exact(&mut heard).unwrap();
         assert_eq!(&heard, b"hello");
     }
-    assert_eq!(pair.segments(), 0, "nothing of them travelled as packets");
+    assert_eq!(pair.segments(), 0, "no segment may travel as a packet");
     let listener = listen(&pair, 0, "10.9.0.1:81");
     connect(&pair, 1, "10.9.0.1:81").unwrap();
     assert_eq!(accept(&listener).1.ip().to_string(), "10.9.0.2");
@@ -99,7 +99,7 @@ fn a_closed_port_refuses_and_a_host_that_is_not_there_does_not() {
 #[test]
 fn a_reset_stays_a_reset_from_either_side() {
     let Some(pair) = Pair::new(|_| true) else { return };
-    // A child process that another test starts may hold a closed listener until its exec, so listen once.
+    // A child process that another test starts may keep a closed listener open until its exec. So listen only once.
     let listener = listen(&pair, 1, "10.9.0.2:80");
     for reverse in [false, true] {
         let near = connect(&pair, 0, "10.9.0.2:80").unwrap();
@@ -120,14 +120,14 @@ fn a_reader_that_stops_stops_the_writer_and_nothing_is_lost() {
     near.set_write_timeout(Some(Duration::from_millis(700))).unwrap();
     let chunk = pattern(100_000);
     let mut written = 0;
-    // Nobody reads, so writing blocks at some point.
+    // The other end does not read, so writing blocks at some point.
     let stalled = loop {
         match near.write(&chunk[written % chunk.len()..]) {
             Ok(n) => written += n,
             Err(e) if e.kind() == ErrorKind::Interrupted => {}
             Err(e) => break e.kind(),
         }
-        assert!(written < 100_000_000, "the window is bounded");
+        assert!(written < 100_000_000, "the amount of buffered data must be limited");
     };
     assert!(matches!(stalled, ErrorKind::WouldBlock | ErrorKind::TimedOut));
     near.shutdown(Shutdown::Write).unwrap();
@@ -146,7 +146,7 @@ fn a_keepalive_asks_the_far_host_and_not_the_proxy() {
     let second = Duration::from_secs(1);
     let keepalive = socket2::TcpKeepalive::new().with_time(second).with_interval(second).with_retries(2);
     socket2::SockRef::from(&near).set_tcp_keepalive(&keepalive).unwrap();
-    // Without an answer, it would be dead by now.
+    // Without an answer to its keepalives, the connection would be dead by now.
     near.set_read_timeout(Some(5 * second)).unwrap();
     assert_eq!(hear(&mut near), ErrorKind::WouldBlock);
     far.write_all(b"x").unwrap();
