@@ -1,4 +1,4 @@
-//! `mpdccp lab`: experiments over emulated links.
+//! `mpdccp lab` runs experiments over emulated links.
 
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -45,7 +45,7 @@ pub(crate) enum Lab {
     Judge(judge::Args),
     /// Run packetdrill scripts against the simulator's model of TCP.
     Packetdrill(packetdrill::Args),
-    /// Merge the shards of a sweep.
+    /// Merge the shards of a sweep into one CSV file.
     Merge(Merge),
     /// Compare two directories of results, such as those of the simulator and of namespaces.
     Compare(Compare),
@@ -59,9 +59,9 @@ pub(crate) enum Lab {
 
 #[derive(Args)]
 pub(crate) struct Compare {
-    /// Results of `lab run` or `lab reproduce`.
+    /// Output directory of `lab run` or `lab reproduce`.
     first: PathBuf,
-    /// Results to compare with.
+    /// Output directory to compare with.
     second: PathBuf,
 }
 
@@ -85,7 +85,7 @@ pub(crate) struct Sweep {
     /// The first seed.
     #[arg(long, default_value_t = 1)]
     seed: u64,
-    /// Parallel runs in the simulator. Default: one per core.
+    /// Number of parallel runs in the simulator. Default: one per core.
     #[arg(long, value_name = "N", value_parser = threads)]
     threads: Option<usize>,
 }
@@ -129,7 +129,7 @@ pub(crate) struct Run {
     /// Seed of the first run; each repeat adds one.
     #[arg(long, default_value_t = 1)]
     seed: u64,
-    /// Parallel runs in the simulator. Default: one per core.
+    /// Number of parallel runs in the simulator. Default: one per core.
     #[arg(long, value_name = "N", value_parser = threads)]
     threads: Option<usize>,
     /// Output directory. Default: lab-out/SCENARIO.
@@ -166,8 +166,8 @@ pub(crate) fn main(args: &Lab) -> ExitCode {
     finish(result)
 }
 
-/// Prints an error, and returns the exit code: 0 done, 1 failed, 2 wrong arguments or missing prerequisite, 130
-/// interrupted.
+/// Prints an error, if there is one, and returns the exit code. 0 means done, 1 failed, 2 wrong arguments or
+/// a missing prerequisite, and 130 interrupted.
 pub(crate) fn finish(result: Result<(), LabError>) -> ExitCode {
     let Err(e) = result else { return ExitCode::SUCCESS };
     eprintln!("mpdccp: {e}");
@@ -199,7 +199,7 @@ fn list() -> Result<(), LabError> {
     Ok(())
 }
 
-/// Default directory for a scenario's results.
+/// Default output directory for a scenario.
 pub(crate) fn default_out(scenario: &Scenario) -> PathBuf {
     Path::new("lab-out").join(scenario.name.replace('/', "-"))
 }

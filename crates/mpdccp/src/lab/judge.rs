@@ -1,4 +1,4 @@
-//! `mpdccp lab judge`: congestion controls on random links.
+//! `mpdccp lab judge` compares congestion controls on random links.
 
 use std::path::PathBuf;
 
@@ -11,8 +11,8 @@ pub(crate) struct Args {
     /// Number of points to draw.
     #[arg(long, default_value_t = 100, value_parser = clap::value_parser!(u64).range(1..))]
     draws: u64,
-    /// Seed of the random points. A number is for development. `release`, a hash of the congestion controls' sources,
-    /// is for published results.
+    /// Seed of the random points. Use a number for development, and `release` for published results. `release` is a
+    /// hash of the congestion controls' sources.
     #[arg(long, default_value = "1", value_parser = seed)]
     seed: u64,
     /// Judge this point only.
@@ -30,14 +30,14 @@ pub(crate) struct Args {
     /// Output directory for judge.json and judge.md.
     #[arg(long, default_value = "lab-out/judge", value_name = "DIR")]
     out: PathBuf,
-    /// Directory that keeps the results of the references for later runs.
+    /// Directory that stores the results of the references, so that later judgements can reuse them.
     #[arg(long, default_value = "lab-out/judge-references", value_name = "DIR")]
     references: PathBuf,
     /// Compare with this output directory, which another build wrote for the same seed.
     #[arg(long, value_name = "DIR")]
     against: Option<PathBuf>,
-    /// Also run each point of up to 200 Mbit/s on network namespaces, where the reference and the competing flows use
-    /// the kernel's TCP. List where the simulator differs. Needs root.
+    /// Also run each point of up to 200 Mbit/s on network namespaces, where the references and the competing flows
+    /// use the kernel's TCP. Compare the results with the simulator's. Needs root.
     #[arg(long)]
     kernel: bool,
 }

@@ -1,4 +1,4 @@
-//! Backend, number of parallel runs, and error reporting.
+//! Selects the backend and the number of parallel runs, and prints the progress of sweeps.
 
 use std::path::PathBuf;
 
@@ -34,7 +34,7 @@ impl Where {
     }
 }
 
-/// The namespace backend, after checking that the machine supports it.
+/// Creates the namespace backend, if the machine supports it.
 pub(crate) fn netns() -> Result<Netns, LabError> {
     netns::check_environment()?;
     netns::install_handler()?;
@@ -53,7 +53,7 @@ pub(super) fn cores() -> usize {
 pub(super) fn sweep_line(progress: &sweep::Progress<'_>) {
     let how = match (progress.error, progress.found) {
         (Some(why), _) => format!(": failed: {why}"),
-        (None, true) => " (found)".to_owned(),
+        (None, true) => " (stored)".to_owned(),
         (None, false) => String::new(),
     };
     eprintln!("{}/{} {}{how}", progress.done, progress.total, progress.what);

@@ -1,4 +1,4 @@
-//! `mpdccp lab packetdrill`: scripts against the model of TCP.
+//! `mpdccp lab packetdrill` plays scripts against the simulator's model of TCP.
 
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -23,13 +23,14 @@ impl Congestion {
     }
 }
 
-/// Prints the first line of each script that differs. Exit codes: 0 no difference, 1 a difference, 2 a wrong or unsupported script.
+/// For each script, prints the first line at which the model differs. Exit codes: 0 no difference, 1 a difference, 2 an
+/// invalid or unsupported script.
 #[derive(ClapArgs)]
 pub(crate) struct Args {
-    /// Scripts.
+    /// Scripts in packetdrill's language.
     #[arg(required = true, value_name = "FILE")]
     files: Vec<PathBuf>,
-    /// Congestion control. Default: the script's choice, or else CUBIC.
+    /// Congestion control of the model. Default: the script's choice, or else CUBIC.
     #[arg(long, value_enum)]
     congestion: Option<Congestion>,
 }
@@ -40,7 +41,7 @@ pub(super) fn packetdrill(args: &Args) -> ExitCode {
     ExitCode::from(worst.unwrap_or_default())
 }
 
-/// Runs a script; returns its exit code.
+/// Plays a script, and returns the exit code for it.
 fn play(file: &Path, congestion: Option<&str>) -> u8 {
     let name = file.display();
     let wrong = |why: String| {

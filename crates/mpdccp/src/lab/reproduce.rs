@@ -1,4 +1,4 @@
-//! `mpdccp lab reproduce`: runs a whole set of experiments.
+//! `mpdccp lab reproduce` runs a whole set of experiments.
 
 use std::path::{Path, PathBuf};
 use std::sync::Mutex;
@@ -16,11 +16,11 @@ pub(crate) struct Args {
     /// unequal paths, compared with each path alone. `calibration`: the TCP model, compared with the kernel's TCP. Any
     /// other value names a file in the format of scenarios/sets.
     set: String,
-    /// Backend. Default: network namespaces for the set's own experiments, the simulator for its additional
-    /// ones.
+    /// Backend. Default: network namespaces for the set's own experiments, and the simulator for its
+    /// additional experiments.
     #[arg(long, value_enum)]
     backend: Option<Where>,
-    /// Run headline cells only, with fewer and shorter runs: under 20 minutes.
+    /// Run headline cells only, with fewer and shorter runs. This takes less than 20 minutes.
     #[arg(long)]
     quick: bool,
     /// Duration of each run in seconds; overrides the set's duration (not for `dcp`).
@@ -32,7 +32,7 @@ pub(crate) struct Args {
     /// The first seed.
     #[arg(long, default_value_t = 1)]
     seed: u64,
-    /// Parallel runs in the simulator. Default: one per core.
+    /// Number of parallel runs in the simulator. Default: one per core.
     #[arg(long, value_name = "N", value_parser = threads)]
     threads: Option<usize>,
     /// Output directory. Default: lab-out/reproduce-SET-BACKEND. Finished runs there are not repeated.
