@@ -66,8 +66,8 @@ pub struct Config {
     /// Checksum Coverage of the data we send, if the peer accepts it; 0 covers all data. In UDP, the UDP checksum
     /// covers everything anyway.
     pub coverage: u8,
-    /// Deliver data with a wrong Data Checksum as well, and report this to the peer (RFC 4340 section 11.7, Drop Code
-    /// 7).
+    /// Deliver data with a wrong Data Checksum as well, and report this to the peer (RFC 4340 section 11.7,
+    /// Drop Code 7).
     pub take_corrupt: bool,
     /// Send a Timestamp on Request, for a round-trip time without the server's delay (RFC 4340 section 13.1).
     pub timestamps: bool,

@@ -73,7 +73,7 @@ mod tests {
     use super::*;
     use alloc::string::ToString;
 
-    /// RFC 4340 section 8.1.2.
+    /// The text forms of RFC 4340 section 8.1.2.
     #[test]
     fn text_forms() {
         for text in ["SC:fdpz", "SC=1717858426", "SC=x6664707A", "SC=X6664707a"] {

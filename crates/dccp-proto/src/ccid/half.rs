@@ -137,15 +137,15 @@ pub struct TxView {
     pub phase: &'static str,
     /// Data sent so far.
     pub sent: Amount,
-    /// Delivered so far.
+    /// Data delivered so far.
     pub delivered: Amount,
-    /// Declared lost so far.
+    /// Data declared lost so far.
     pub lost: Amount,
-    /// Packets declared lost but delivered later (no longer in `lost`).
+    /// Number of packets that were declared lost but delivered later. They are no longer in `lost`.
     pub spurious: u64,
-    /// Reported ECN-marked so far, packets.
+    /// Number of packets reported as ECN-marked so far.
     pub ce: u64,
-    /// Retransmission timeouts so far.
+    /// Number of retransmission timeouts so far.
     pub timeouts: u64,
     /// When the newest data packet left.
     pub last_sent: Option<Time>,
@@ -271,9 +271,9 @@ pub struct Handover {
 /// A data packet in flight.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Outstanding {
-    /// Its number.
+    /// The packet's sequence number.
     pub seq: Seq,
-    /// When it left.
+    /// When the packet left.
     pub at: Time,
     /// IP bytes.
     pub bytes: u32,

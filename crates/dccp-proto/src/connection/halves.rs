@@ -6,21 +6,21 @@ use alloc::boxed::Box;
 /// The negotiated values, cached so that the data path need not search the features.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Negotiated {
-    /// Data may be sent: the peer will send the acknowledgements our CCID needs (RFC 4341 section 4).
+    /// Whether data may be sent: the peer will send the acknowledgements our CCID needs (RFC 4341 section 4).
     pub(super) may_send: bool,
-    /// Data may be accepted: the peer knows whether we can read ECN bits (RFC 4340 section 12.1).
+    /// Whether data may be accepted: the peer knows whether we can read ECN bits (RFC 4340 section 12.1).
     pub(super) may_accept: bool,
-    /// We send NDP Count.
+    /// Whether we send NDP Count.
     pub(super) ndp: bool,
-    /// We put a Timestamp on each Ack.
+    /// Whether we put a Timestamp on each Ack.
     pub(super) timestamps: bool,
-    /// We send Data Checksum.
+    /// Whether we send Data Checksum.
     pub(super) checksum: bool,
-    /// Packets leave as ECN-capable.
+    /// Whether packets leave as ECN-capable.
     pub(super) ect: bool,
-    /// The peer may send short sequence numbers.
+    /// Whether the peer may send short sequence numbers.
     pub(super) short: bool,
-    /// We send short sequence numbers.
+    /// Whether we send short sequence numbers.
     pub(super) send_short: bool,
     /// Minimum Checksum Coverage of accepted data; 0: all data must be covered.
     pub(super) min_coverage: u8,

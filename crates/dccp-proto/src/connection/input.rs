@@ -59,7 +59,7 @@ impl Connection {
             self.on_listen(now, header.service_code);
             return Err(DropReason::Listen);
         }
-        // Step 2.
+        // Step 2: answer with a Reset.
         if matches!(self.state, State::TimeWait | State::Closed) {
             if ptype != PacketType::Reset && self.outbox.reset.is_none() && self.may_answer(now) {
                 let (seq, ack) = reset_numbers(packet);
@@ -69,7 +69,7 @@ impl Connection {
             return Err(DropReason::Closed);
         }
         let (seq, ack) = if header.short {
-            // Step 6, first part.
+            // Step 6, first part: short sequence numbers must have been negotiated.
             if !self.negotiated.short {
                 return Err(DropReason::ShortSeqno);
             }
@@ -91,7 +91,7 @@ impl Connection {
         }
         self.check_type(now, ptype, seq)?;
 
-        // Step 8.
+        // Step 8: process the options.
         let read = options::read(packet, seq, ack, self.cfg.multipath, &mut self.features);
         let seen = read.map_err(|reset| {
             self.fail(reset);
@@ -100,7 +100,7 @@ impl Connection {
         if seen.features {
             self.apply_features(now);
         }
-        // Step 9.
+        // Step 9: process a Reset.
         if let Some(reset) = header.reset.filter(|_| ptype == PacketType::Reset) {
             self.on_reset(now, reset);
             // RFC 4340 section 5.6: the data of a Reset is Error Text.
@@ -110,7 +110,7 @@ impl Connection {
         }
         self.advance_handshake(now, packet, seq, ack, &seen);
         self.feed_halves(now, ecn, len, packet, seq, ack, &seen)?;
-        // Steps 13 to 15.
+        // Steps 13 to 15: process CloseReq, Close and Sync.
         match ptype {
             PacketType::CloseReq => self.on_close_req(now),
             PacketType::Close => self.on_close(),
@@ -163,7 +163,7 @@ impl Connection {
         }
     }
 
-    /// Steps 5 and 6.
+    /// Steps 5 and 6: checks the numbers.
     fn check_numbers(
         &mut self,
         now: Time,
@@ -190,7 +190,7 @@ impl Connection {
         Err(reason)
     }
 
-    /// Step 7.
+    /// Step 7: checks the packet type.
     fn check_type(&mut self, now: Time, ptype: PacketType, seq: Seq) -> Result<(), DropReason> {
         let open = !matches!(self.state, State::Request | State::Respond | State::PartOpen);
         let late = open && !seq.before(self.numbers.osr);
@@ -224,7 +224,7 @@ impl Connection {
         may
     }
 
-    /// Steps 10 to 12.
+    /// Steps 10 to 12: advances the handshake.
     fn advance_handshake(
         &mut self,
         now: Time,
@@ -371,7 +371,7 @@ impl Connection {
         } else if covered != 0
             && (self.negotiated.min_coverage == 0 || covered < self.negotiated.min_coverage)
         {
-            // RFC 4340 section 9.2.1.
+            // RFC 4340 section 9.2.1: too little coverage.
             Some((DropReason::Coverage, DropCode::ProtocolConstraints))
         } else if !self.negotiated.may_accept {
             Some((DropReason::DataNotAllowed, DropCode::ProtocolConstraints))

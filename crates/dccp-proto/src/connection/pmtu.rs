@@ -155,7 +155,6 @@ impl Pmtu {
         }
     }
 
-    /// A SyncAck arrived.
     pub(super) fn on_sync_ack(&mut self, now: Time, ack: Seq) {
         let Some(probe) = self.probe.filter(|p| p.seqs.contains(&Some(ack))) else { return };
         match probe.why {

@@ -180,7 +180,7 @@ fn the_dead_answer_with_few_resets_and_never_a_reset() {
         assert_eq!(net.log.len() - from, 7);
         let reset = net.last(side).packet().header;
         assert_eq!(reset.reset.unwrap().code, ResetCode::NoConnection);
-        // RFC 4340 section 8.3.1.
+        // The numbers are those of RFC 4340 section 8.3.1.
         assert_eq!((Some(reset.seq), reset.ack), (header.ack.map(|a| a.next()), Some(header.seq)));
         let header = net.next_from(1 - side, Reset);
         net.now += Duration::from_secs(1);

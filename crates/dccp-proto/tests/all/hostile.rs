@@ -162,7 +162,7 @@ fn a_million_blind_packets_have_no_effect() {
         (net.delivered.clone(), [CLIENT, SERVER].map(|s| net.end(s).stats().data_received));
     let mut random = 1u64;
     let mut next = || {
-        // SplitMix64.
+        // The generator SplitMix64.
         random = random.wrapping_add(0x9e37_79b9_7f4a_7c15);
         let mut z = random;
         z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);

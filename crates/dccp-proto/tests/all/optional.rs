@@ -100,7 +100,7 @@ fn a_reset_says_in_words_why() {
     assert_eq!(net.end(CLIENT).error_text(), Some(&*"\u{fffd}".repeat(512)));
 }
 
-/// Sections 7.6.1 and 7.6.2.
+/// Sections 7.6.1 and 7.6.2: short numbers require agreement and a small window.
 #[test]
 fn short_numbers_are_sent_where_agreed_and_the_window_is_small() {
     for (wanted, permitted, window) in
@@ -126,7 +126,7 @@ fn short_numbers_are_sent_where_agreed_and_the_window_is_small() {
     }
 }
 
-/// Section 9.2.1.
+/// Section 9.2.1: packets have reduced coverage only if the receiver accepts it.
 #[test]
 fn reduced_coverage_is_sent_where_the_receiver_accepts_it() {
     // (sender's setting, receiver's requirement, coverage of the packets)

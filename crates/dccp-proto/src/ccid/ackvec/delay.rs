@@ -80,7 +80,7 @@ mod tests {
         let later = |seconds| delay.get(now + Duration::from_secs(seconds)).mean;
         assert!(
             later(0) > later(2) && later(3) < mean / 2 && later(60) < Duration::from_micros(1),
-            "no news"
+            "values must decay without feedback"
         );
         // With a larger window, more feedback arrives per round.
         let mut wide = Delay::default();

@@ -47,7 +47,7 @@ impl AckVecSender {
         digest.arrived = now - digest.returning;
         self.close_reported(ack, feedback.vector);
         let mut closed = core::mem::take(&mut self.closed);
-        // Newest first.
+        // The ranges are sorted, newest first.
         if closed.first().is_some_and(|(range, _)| range.contains(&ack)) {
             digest.rtt = self.rtt_sample(now, ack, feedback.elapsed);
             if digest.rtt.is_some() && !self.draft {

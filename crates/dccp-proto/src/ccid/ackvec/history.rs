@@ -77,12 +77,10 @@ impl History {
         (back > 0).then(|| next.checked_sub(back.unsigned_abs())).flatten()
     }
 
-    /// The packet at `index`.
     pub(crate) fn get(&self, index: u64) -> Option<&Packet> {
         self.packets.get(usize::try_from(index.checked_sub(self.base)?).ok()?)
     }
 
-    /// The packet at `index`.
     pub(crate) fn get_mut(&mut self, index: u64) -> Option<&mut Packet> {
         self.packets.get_mut(usize::try_from(index.checked_sub(self.base)?).ok()?)
     }

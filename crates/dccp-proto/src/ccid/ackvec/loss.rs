@@ -118,7 +118,6 @@ impl LossDetector {
         Some(late)
     }
 
-    /// A round ended.
     pub(crate) fn on_round(&mut self, now: Time) {
         // With reordering, a round lasts only as long as the round trip of the fastest packets.
         if now.since(self.faded) >= self.lateness {

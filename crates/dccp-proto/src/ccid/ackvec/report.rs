@@ -48,7 +48,6 @@ impl AckVectorReport {
         self.state.newest()
     }
 
-    /// Records packet `seq`.
     pub(crate) fn record(&mut self, seq: Seq, state: State) -> Recorded {
         let recorded = self.state.record(seq, state);
         if recorded == Recorded::Filled {

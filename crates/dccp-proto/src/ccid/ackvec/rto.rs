@@ -43,7 +43,6 @@ impl RtoTimer {
         self.held = self.held.max(elapsed.min(MAX_HELD));
     }
 
-    /// A round ended.
     pub(crate) fn on_round(&mut self) {
         self.held -= self.held / 16;
     }
@@ -65,7 +64,6 @@ impl RtoTimer {
         self.since = None;
     }
 
-    /// The timer fired.
     pub(crate) fn on_timeout(&mut self) {
         self.since = None;
         self.backoff = self.backoff.saturating_add(1);

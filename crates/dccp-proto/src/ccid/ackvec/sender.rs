@@ -41,7 +41,7 @@ pub struct AckVecSender {
     /// View for the owner while another half has the group's control: the state when this half last had the control.
     /// `None` while this half has the control, or if it is in no group.
     pub(super) resting: Option<Box<TxView>>,
-    /// CCID 2: see [`AckVectors`].
+    /// Whether to follow RFC 4341 outside the controller (CCID 2): see [`AckVectors`].
     pub(super) strict: bool,
     /// The draft variant of CCID 5, which keeps the old acknowledgement rules.
     pub(super) draft: bool,

@@ -37,7 +37,7 @@ struct Total {
 /// (RFC 4342 section 6).
 #[derive(Debug)]
 pub struct TfrcReceiver {
-    /// CCID 4.
+    /// Whether this is CCID 4.
     small_packets: bool,
     history: LossHistory,
     /// The newest packet, its unwrapped number and its arrival time.

@@ -39,7 +39,7 @@ struct Known {
 #[derive(Debug)]
 pub struct TfrcSenderHalf {
     tfrc: TfrcSender,
-    /// CCID 4.
+    /// Whether this is CCID 4.
     small_packets: bool,
     mtu: u16,
     pacer: Pacer,

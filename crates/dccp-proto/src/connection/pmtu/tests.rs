@@ -103,7 +103,7 @@ fn the_current_size_is_confirmed_with_one_probe() {
     assert_eq!((pmtu.mtu(), pmtu.next_timeout()), (1500, None));
 }
 
-/// RFC 8899 section 4.3.
+/// RFC 8899 section 4.3: losses of data reveal a black hole.
 #[test]
 fn a_black_hole_is_found_and_the_size_that_passes() {
     for carries in [1200, 1280, 1399, 1400, 1404, 1452, 1492] {
@@ -174,7 +174,7 @@ fn only_the_answer_to_a_probe_confirms_its_size() {
     assert_eq!(pmtu.mtu(), 1400);
 }
 
-/// RFC 8899 section 4.6.2.
+/// RFC 8899 section 4.6.2: a hint of a smaller MTU is used only if larger packets are lost.
 #[test]
 fn less_is_believed_only_if_more_does_not_arrive() {
     let (mut pmtu, mut now) = new();

@@ -145,7 +145,7 @@ fn a_saturated_path_is_not_application_limited_though_the_other_takes_the_rest()
     let (rate, limited) = run(&mut first, &mut second, 3);
     assert!(rate > 9.5 && limited < 0.05, "{rate} {limited}");
     assert!(second.view().app_limited);
-    // The path's capacity falls. The sender notices, because it does not count as application-limited.
+    // The path's capacity falls. The sender notices it, because the path does not count as application-limited.
     first.path(0).rate = Rate::from_mbps(5.0);
     run(&mut first, &mut second, 1);
     let (rate, limited) = run(&mut first, &mut second, 3);
