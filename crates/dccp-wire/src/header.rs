@@ -30,9 +30,9 @@ pub struct Header {
     pub seq: Seq,
     /// Acknowledgement Number: all types except Request, Data and Listen.
     pub ack: Option<Seq>,
-    /// On Request, Response and Listen.
+    /// Service Code: on Request, Response and Listen.
     pub service_code: Option<u32>,
-    /// On Reset.
+    /// Reset Code and data: on Reset.
     pub reset: Option<Reset>,
 }
 

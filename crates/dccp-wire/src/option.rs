@@ -23,7 +23,7 @@ const MULTIPATH: u8 = 46;
 pub enum Opt<'a> {
     /// The next option must be understood (section 5.8.2).
     Mandatory,
-    /// Section 11.6.
+    /// The receiver cannot keep up (section 11.6).
     SlowReceiver,
     /// Feature, value (section 6).
     ChangeL(u8, &'a [u8]),
@@ -33,20 +33,20 @@ pub enum Opt<'a> {
     ChangeR(u8, &'a [u8]),
     /// Feature, value; an empty value refuses.
     ConfirmR(u8, &'a [u8]),
-    /// Section 8.1.4.
+    /// Opaque state of the server (section 8.1.4).
     InitCookie(&'a [u8]),
     /// Non-data packets before this one (section 7.7), up to 48 bits.
     NdpCount(u64),
     /// The nonce echo, bit 0 of the option type (38 or 39); cells to read with [`crate::ack_vector::runs`]
     /// (section 11.4).
     AckVector(bool, &'a [u8]),
-    /// Section 11.7.
+    /// Blocks of Drop Codes and run lengths (section 11.7).
     DataDropped(&'a [u8]),
-    /// In units of 10 microseconds (section 13.1).
+    /// Time in units of 10 microseconds (section 13.1).
     Timestamp(u32),
     /// The echoed value, and the elapsed time in units of 10 microseconds, 0 if absent (section 13.3).
     TimestampEcho(u32, u32),
-    /// In units of 10 microseconds (section 13.2).
+    /// Time in units of 10 microseconds (section 13.2).
     ElapsedTime(u32),
     /// CRC-32C of the application data, as computed by [`crate::checksum::crc32c`] (section 9.3).
     DataChecksum(u32),

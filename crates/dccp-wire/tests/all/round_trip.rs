@@ -191,7 +191,7 @@ proptest! {
         let mut outer = OptionBuf::new();
         prop_assert!(outer.push(&Opt::Mp(MpOption::Confirm(inner.as_bytes()))));
         let Some(Ok(Opt::Mp(MpOption::Confirm(verbatim)))) = Options::new(outer.as_bytes()).next() else {
-            panic!("not a confirmation");
+            panic!("the option is not a confirmation");
         };
         prop_assert_eq!(Options::new(verbatim).collect::<Result<Vec<_>, _>>(), Ok(written));
     }
@@ -208,7 +208,7 @@ proptest! {
         prop_assert_eq!(fits, list.len() + 8 <= 255);
         if fits {
             let Some(Ok(Opt::Mp(MpOption::Key { keys: read, .. }))) = Options::new(buf.as_bytes()).next() else {
-                panic!("not a key");
+                panic!("the option is not MP_KEY");
             };
             prop_assert_eq!(MpOption::keys(read).map(|(kind, key)| (kind, key.to_vec())).collect::<Vec<_>>(), keys);
         }

@@ -27,18 +27,18 @@ pub(crate) fn write(path: &Path, packets: &[Vec<u8>]) {
 pub(crate) fn read(path: &Path) -> Vec<Vec<u8>> {
     let file = std::fs::read(path).unwrap();
     let word = |at: usize| u32::from_le_bytes(file[at..at + 4].try_into().unwrap());
-    assert!(matches!(word(0), 0xa1b2_c3d4 | 0xa1b2_3c4d), "byte order or format of {path:?}");
+    assert!(matches!(word(0), 0xa1b2_c3d4 | 0xa1b2_3c4d), "unknown byte order or format of {path:?}");
     let link_header = match word(20) {
         LINKTYPE_ETHERNET => 14,
         LINKTYPE_LINUX_SLL2 => 20,
         LINKTYPE_RAW => 0,
-        other => panic!("link type {other} of {path:?}"),
+        other => panic!("unknown link type {other} of {path:?}"),
     };
     let mut packets = Vec::new();
     let mut at = 24;
     while at < file.len() {
         let (captured, original) = (word(at + 8) as usize, word(at + 12) as usize);
-        assert_eq!(captured, original, "cut packet in {path:?}");
+        assert_eq!(captured, original, "truncated packet in {path:?}");
         packets.push(file[at + 16 + link_header..at + 16 + captured].to_vec());
         at += 16 + captured;
     }
