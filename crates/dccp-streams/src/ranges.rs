@@ -10,7 +10,6 @@ impl RangeSet {
         self.0.is_empty()
     }
 
-    /// Number of ranges.
     pub(crate) fn len(&self) -> usize {
         self.0.len()
     }
@@ -60,7 +59,6 @@ impl RangeSet {
         new
     }
 
-    /// Removes a range.
     pub(crate) fn remove(&mut self, range: Range<u64>) {
         if range.is_empty() {
             return;

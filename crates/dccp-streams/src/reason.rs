@@ -9,7 +9,7 @@ pub enum Reason {
     Reset,
     /// TCP: the SYN was answered with RST.
     Refused,
-    /// TCP: timeout.
+    /// TCP: the connection timed out.
     TimedOut,
     /// No route to the host, and no ICMP message to copy.
     HostUnreachable,

@@ -303,7 +303,7 @@ mod tests {
         assert_eq!(
             half.on_data(&mut Pool::default(), 3, b"abc", false, 2),
             Err(Refused::Violation),
-            "the session's window"
+            "data beyond the session's window"
         );
         data(&mut half, 3, b"abc", true).unwrap();
         assert_eq!(data(&mut half, 6, b"x", false), Err(Refused::Violation));
@@ -327,7 +327,7 @@ mod tests {
         assert_eq!(
             half.on_reset(pool, Reason::Reset, 5, 100),
             Err(Refused::Violation),
-            "more bytes than the size"
+            "data beyond the reset's size"
         );
         assert_eq!(half.on_reset(pool, Reason::Reset, 10, 100), Ok(4));
         assert_eq!((half.available(), half.reset, half.is_done()), (0, Some(Reason::Reset), true));

@@ -449,7 +449,7 @@ mod tests {
         }
         assert_eq!(frame(&mut &[0x41, 2, 1, 2][..]), Some(Frame::Extension));
         assert_eq!(header(&[0x45, 0]), None);
-        assert_eq!(header(&[0x24]), None, "an unknown flag");
+        assert_eq!(header(&[0x24]), None, "a header with an unknown flag is invalid");
     }
 
     proptest! {

@@ -111,7 +111,10 @@ fn acknowledgements_are_few() {
     net.bulk(&[id], Duration::from_secs(4));
     let [data, back] = [net.packets[0] - before[0], net.packets[1] - before[1]];
     // Four acknowledgements per round trip and path, and sixteen frames with new windows.
-    assert!(data > 30_000 && back < 4 * (4 * 25 + 4 * 13 + 16 * 13) * 2, "{back} packets back for {data}");
+    assert!(
+        data > 30_000 && back < 4 * (4 * 25 + 4 * 13 + 16 * 13) * 2,
+        "{back} acknowledgements for {data} packets"
+    );
 }
 
 #[test]
