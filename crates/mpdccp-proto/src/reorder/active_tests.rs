@@ -124,12 +124,12 @@ fn a_split_hole_keeps_its_time() {
 fn late_packets_are_delivered_once_and_duplicates_never() {
     let mut b = Bench::new(0);
     b.push(0, 0);
-    assert_eq!(b.push(0, 0), [], "already delivered");
+    assert_eq!(b.push(0, 0), [], "the packet was already delivered");
     b.push(1, 3);
-    assert_eq!(b.push(2, 3), [], "already held");
+    assert_eq!(b.push(2, 3), [], "the packet is already held");
     assert_eq!(b.timeout(20), [3]);
     assert_eq!(b.push(21, 2), [2], "late");
-    assert_eq!(b.push(22, 2), [], "late twice");
+    assert_eq!(b.push(22, 2), [], "a late packet must be delivered only once");
     assert_eq!(b.push(23, 1), [1]);
     assert_eq!(b.push(24, 4), [4]);
     let s = b.engine.stats();
@@ -231,7 +231,7 @@ fn a_packet_that_may_be_on_a_slow_path_is_not_proven_lost() {
     let mut p = Paths::new(ActiveFixed { timeout: MS(1_000), proven: true });
     p.data(0, 1, 0, 0);
     for n in 0..20 {
-        assert_eq!(p.data(n, 0, n, 2 + n), [], "path 0 has no gap: 1 is on path 1");
+        assert_eq!(p.data(n, 0, n, 2 + n), [], "path 0 has no gap, so 1 may come on path 1");
     }
     assert_eq!(p.data(50, 1, 1, 1).len(), 21);
     assert_eq!(p.given_up(), (0, 0, 0));

@@ -219,7 +219,11 @@ mod tests {
         };
         assert_eq!(at(false, 5_000), (Pick::Wait(None), 0));
         assert_eq!(at(true, 399), (Pick::Wait(None), 0));
-        assert_eq!(at(true, 401), (Pick::One(PathId(1)), 500_000), "400 ms of the near path's rate");
+        assert_eq!(
+            at(true, 401),
+            (Pick::One(PathId(1)), 500_000),
+            "the head start is 400 ms at the near path's rate"
+        );
         assert_eq!(at(true, 0), (Pick::One(PathId(1)), 500_000), "the distant path must stay in use");
         assert_eq!(pick(&mut scheduler, 50_000, &[row(0, 3, 10), row(1, 3, 810)]), Pick::One(PathId(0)));
         assert_eq!(scheduler.head_start(), 0);
@@ -399,7 +403,11 @@ mod tests {
     #[test]
     fn a_burst_does_not_spill_from_a_path_that_was_idle() {
         let idle = PathRow { app_limited: true, ..full() };
-        assert_eq!(auto(10_000, &[idle.clone(), row(1, 3, 10)]), Pick::Wait(None), "8 ms of a round of 10");
+        assert_eq!(
+            auto(10_000, &[idle.clone(), row(1, 3, 10)]),
+            Pick::Wait(None),
+            "the wait of 8 ms is shorter than a round trip"
+        );
         assert_eq!(auto(16_000, &[idle, row(1, 3, 10)]), Pick::One(PathId(1)));
     }
 }

@@ -53,14 +53,14 @@ mod tests {
         assert_eq!(
             pick(&mut Cpf, 50_000, &[paced.clone(), row(1, 3, 30)]),
             Pick::One(PathId(1)),
-            "40 ms of backlog"
+            "a backlog of 40 ms must bring in the other path"
         );
         assert_eq!(pick(&mut Cpf, 1000, &[paced.clone(), row(1, 3, 10)]), Pick::One(PathId(1)));
         let cold = PathRow { app_limited: true, ..paced };
         assert_eq!(
             pick(&mut Cpf, 6_000, &[cold, row(1, 3, 10)]),
             Pick::Wait(None),
-            "a burst on a path that was idle"
+            "a burst on an idle path must not bring in the other path"
         );
     }
 }

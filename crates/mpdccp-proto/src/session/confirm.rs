@@ -93,7 +93,6 @@ impl Session {
         wait
     }
 
-    /// Handles MP_CONFIRM.
     pub(super) fn on_confirm(&mut self, list: &[u8]) {
         let mut mp_seq = None;
         for option in Options::new(list).map_while(Result::ok) {

@@ -270,7 +270,6 @@ impl Subflow {
         }
     }
 
-    /// Updates the loss rate.
     pub(super) fn watch_loss(&mut self, now: Time) {
         if let Some(view) = self.conn.as_ref().and_then(Connection::tx_view) {
             self.loss.update(now, &view);

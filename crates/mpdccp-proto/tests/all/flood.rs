@@ -313,7 +313,10 @@ fn a_padded_request_has_an_answer_no_larger() {
             let length = |end, ptype| net.logged(end, ptype).first().map(|logged| logged.bytes.len());
             let (asked, answered) =
                 (length(Client, PacketType::Request), length(Server, PacketType::Response));
-            assert!(answered <= asked && answered.is_some(), "{answered:?} bytes for {asked:?}");
+            assert!(
+                answered <= asked && answered.is_some(),
+                "an answer of {answered:?} bytes to {asked:?} bytes"
+            );
             assert!(opened(&net, id), "crowded: {crowded}, multipath: {multipath}");
             assert_eq!(counted(&net.server.stats().counters, "opened_by_cookie"), u64::from(crowded));
         }
@@ -343,7 +346,11 @@ fn answers_to_forged_addresses_are_bounded_in_all() {
             net.inject(Server, from, Ecn::NotEct, &bytes);
             net.drain();
             let answer = sent(&net, Server) - before;
-            assert!(answer <= 3 * (bytes.len() + 28), "{answer} bytes for {}", bytes.len() + 28);
+            assert!(
+                answer <= 3 * (bytes.len() + 28),
+                "an answer of {answer} bytes to {} bytes",
+                bytes.len() + 28
+            );
             (asked, answered) = (asked + bytes.len() + 28, answered + answer);
         }
         if ms == 1_000 {
@@ -351,10 +358,10 @@ fn answers_to_forged_addresses_are_bounded_in_all() {
         }
         net.run(Duration::from_millis(1));
     }
-    assert!(answered > asked / 10, "{answered} bytes for {asked}");
+    assert!(answered > asked / 10, "answers of {answered} bytes to {asked} bytes");
     // The limit is the burst, plus the allowance of two seconds.
     let excess = answered as i64 - asked as i64;
-    assert!(excess < 3 * (128 << 10), "{answered} bytes for {asked}");
+    assert!(excess < 3 * (128 << 10), "answers of {answered} bytes to {asked} bytes");
     assert!(counted(&net.server.stats().counters, "answer_too_large") > 1_000);
     assert!(opened(&net, id.expect("this client connects")));
 }

@@ -557,7 +557,7 @@ fn a_slow_application_is_told_of() {
         net.run(Duration::from_secs(1));
         net.status(Client, id).paths[0].stats.slow_receiver - before
     };
-    // RFC 4340 section 11.6.
+    // RFC 4340 section 11.6: Acks carry Slow Receiver.
     assert!(told(&mut net, true) > 10);
     assert_eq!(told(&mut net, false), 0);
 }

@@ -64,7 +64,7 @@ fn three_listens_200_ms_apart_and_then_it_just_listens() {
     let at: Vec<_> = net.logged(Server, PacketType::Listen).iter().map(|l| l.at - begin).collect();
     assert_eq!(at, [0, 200, 400].map(Duration::from_millis));
     for listen in net.logged(Server, PacketType::Listen) {
-        // RFC 5596 section 2.2.1.
+        // The fields of a Listen: RFC 5596 section 2.2.1.
         let header = listen.packet().header;
         assert_eq!((header.src_port, header.dst_port), (PORT, CLIENT_PORT));
         assert_eq!((header.seq.value(), header.ccval, header.cscov, header.short), (0, 0, 0, false));

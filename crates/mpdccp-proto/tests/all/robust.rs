@@ -268,7 +268,7 @@ fn resets_to_strangers_are_rate_limited_and_reset_is_not_answered() {
     );
 }
 
-/// RFC 5595 section 3.3.1.
+/// RFC 5595 section 3.3.1: a Request for an unbound port is refused.
 #[test]
 fn a_request_for_a_port_that_is_not_bound_is_refused() {
     let mut net = Net::new(1, 1, config());
@@ -280,7 +280,7 @@ fn a_request_for_a_port_that_is_not_bound_is_refused() {
     assert_eq!(counted(&net.server.stats().counters, "port_not_bound"), 1);
 }
 
-/// RFC 5595 section 3.3.2.
+/// RFC 5595 section 3.3.2: one service may use two ports.
 #[test]
 fn one_service_at_two_ports() {
     let mut net = Net::new(1, 1, config());

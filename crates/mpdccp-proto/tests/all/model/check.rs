@@ -65,7 +65,7 @@ impl State {
         }
         let tells = |end: &usize| self.pending[*end].iter().any(Option::is_some);
         if (0..2).filter(tells).any(|end| self.sessions[end] == Session::Closing) {
-            return Some("an option for a session that closes");
+            return Some("an option is pending in a session that closes");
         }
         None
     }
@@ -77,14 +77,14 @@ impl State {
         if (0..CONNS).any(|c| ends(c)[0] != ends(c)[1])
             || (0..2).any(|end| halves(end).any(|c| !self.is_open(end, c)))
         {
-            return Some("a half-open subflow");
+            return Some("a subflow stays half open");
         }
         let is_up = |end: usize| self.sessions[end] == Session::Open && halves(end).next().is_some();
         if is_up(CLIENT) != is_up(SERVER) {
-            return Some("a half-open session");
+            return Some("a session stays half open");
         }
         if (0..2).any(|end| matches!(self.sessions[end], Session::Connecting | Session::Closing)) {
-            return Some("a session that neither opens nor closes");
+            return Some("a session neither opens nor closes");
         }
         if !is_up(CLIENT) {
             return None;
@@ -96,22 +96,22 @@ impl State {
             .flatten()
             .any(|p| self.carrier(SERVER, p).is_some() || matches!(p.told, Told::Prio(_)))
         {
-            return Some("an option without confirmation");
+            return Some("an option stays unconfirmed");
         }
         let joined = self.joined();
         if let Some(c) = joined.filter(|c| self.prios > 0 && *c == self.joins)
             && self.conns[c][SERVER].prio.is_some_and(|(value, _)| value != self.prios)
         {
-            return Some("an old priority");
+            return Some("the server has an outdated priority");
         }
         for id in 0..IDS {
             if matches!(self.known[id], Some((true, _))) != self.given[id] {
-                return Some("the client's addresses are not the server's");
+                return Some("the client's addresses differ from the server's");
             }
         }
         let wanted = (0..IDS).any(|id| self.given[id] && !self.shunned[id]);
         if wanted && joined.is_none() && self.joins + 1 < CONNS {
-            return Some("an address without a subflow");
+            return Some("an address has no subflow");
         }
         None
     }

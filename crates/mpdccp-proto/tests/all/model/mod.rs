@@ -259,7 +259,7 @@ impl State {
     fn receive(&mut self, packet: &Packet) {
         let (end, c) = (1 - packet.from, packet.conn);
         let state = self.conns[c][end].state;
-        // Steps 2 and 3.
+        // Steps 2 and 3: without a connection, only a Request to the server is accepted.
         if matches!(state, Conn::Closed | Conn::TimeWait) {
             if end == SERVER && packet.kind == Request && state == Conn::Closed {
                 return self.listen(packet);
@@ -270,7 +270,7 @@ impl State {
             return;
         }
         let half = self.half(end, c);
-        // Step 4.
+        // Step 4: only an answer to this Request is valid.
         if state == Conn::Request {
             let acks_us = packet.ack.is_some_and(|ack| ack > 0 && ack <= half.gss);
             match packet.kind {
@@ -281,7 +281,7 @@ impl State {
                 _ => return self.refuse(packet, Code::PacketError),
             }
         }
-        // Steps 5 and 6; the windows are wider than the model's numbers.
+        // Steps 5 and 6: check the numbers. The windows are wider than the model's numbers.
         let ends = matches!(packet.kind, Close(_) | Reset(_));
         let low = if ends { half.gsr + 1 } else { half.isr };
         let first = state == Conn::Request;
@@ -318,7 +318,7 @@ impl State {
             _ => {}
         }
         let mut confirm = false;
-        // Steps 10 to 12.
+        // Steps 10 to 12: advance the handshake.
         match (state, packet.kind) {
             (Conn::Request, _) => {
                 half.state = Conn::PartOpen;
