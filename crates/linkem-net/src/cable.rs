@@ -46,9 +46,9 @@ pub struct Delivered<M> {
     pub mark: M,
     /// When it should have left the link.
     pub due: Time,
-    /// When it left the link.
+    /// When the packet left the link.
     pub now: Time,
-    /// Whether the link marked it.
+    /// Whether the link marked the packet.
     pub ce: bool,
 }
 

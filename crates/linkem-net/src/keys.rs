@@ -26,7 +26,7 @@ macro_rules! with_link_keys {
             /// Link model; see `docs/link-models.md`. The other keys override it.
             #[serde(default)]
             pub model: Option<toml::Spanned<String>>,
-            /// The model, in one direction.
+            /// The model, for one direction.
             #[serde(skip)]
             pub modelled: Option<$crate::keys::Modelled>,
             /// Link rate, counted in bytes of outer IP packets.
@@ -38,7 +38,7 @@ macro_rules! with_link_keys {
             /// A file in Mahimahi's format, in the scenario's directory; replaces `rate`.
             #[serde(default)]
             pub rate_trace: Option<toml::Spanned<String>>,
-            /// Content of that file.
+            /// Content of the trace file.
             #[serde(skip)]
             pub trace: Option<$crate::Trace>,
             /// Whether a trace for both directions is at the same position in both. If not, the reverse direction is
@@ -66,7 +66,7 @@ macro_rules! with_link_keys {
             /// Share of packets that arrive twice.
             #[serde(default, deserialize_with = "linkem_net::quantity::opt_share")]
             pub duplicate: Option<f64>,
-            /// Drops packets beyond a rate.
+            /// Drops packets that exceed a rate.
             #[serde(default)]
             pub policer: Option<$crate::keys::PolicerSpec>,
             /// Packets below this size count as acknowledgements. An acknowledgement is dropped if a later one of its

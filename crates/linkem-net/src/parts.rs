@@ -16,7 +16,7 @@ pub enum Discipline {
     DropTail {},
     /// Drop-tail, but marks ECN-capable packets above a level.
     MarkAbove {
-        /// The level.
+        /// The level above which packets are marked.
         #[serde(deserialize_with = "quantity::queue")]
         above: QueueLimit,
     },
@@ -37,9 +37,9 @@ pub enum Discipline {
         #[serde(default)]
         ecn: bool,
     },
-    /// RFC 8289.
+    /// CoDel (RFC 8289).
     Codel {
-        /// Acceptable delay.
+        /// Acceptable standing delay.
         #[serde(default, deserialize_with = "quantity::opt_time")]
         target: Option<Duration>,
         /// About the longest round-trip time.
@@ -49,12 +49,12 @@ pub enum Discipline {
         #[serde(default)]
         ecn: bool,
     },
-    /// RFC 8290.
+    /// FQ-CoDel (RFC 8290).
     FqCodel {
-        /// As for CoDel.
+        /// Acceptable standing delay, as for CoDel.
         #[serde(default, deserialize_with = "quantity::opt_time")]
         target: Option<Duration>,
-        /// As for CoDel.
+        /// About the longest round-trip time, as for CoDel.
         #[serde(default, deserialize_with = "quantity::opt_time")]
         interval: Option<Duration>,
         /// Number of queues.
@@ -80,7 +80,7 @@ pub enum Discipline {
     DualPi2 {},
 }
 
-/// Varying delay.
+/// A delay that varies.
 #[derive(Clone, Copy, Debug, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct JitterSpec {
