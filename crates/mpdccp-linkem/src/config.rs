@@ -14,11 +14,11 @@ pub struct LinkConfig {
     pub jitter: Jitter,
     /// The queue before the transmitter.
     pub queue: QueueConfig,
-    /// Loss after transmission.
+    /// Loss on the wire, after transmission.
     pub loss: LossModel,
     /// Share of packets, 0 to 1, that arrive twice. The wire copies only packets that it did not lose.
     pub duplicate: f64,
-    /// Drops packets beyond a rate, before the queue.
+    /// Drops packets that exceed a rate, before the queue.
     pub policer: Option<Policer>,
     /// Packets smaller than this count as acknowledgements. When it is its turn to be sent, an acknowledgement is
     /// dropped if a later one of its flow is queued (RFC 3449 section 5.2.1). Zero disables this.

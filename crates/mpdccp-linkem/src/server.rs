@@ -177,7 +177,7 @@ impl Server {
     /// The rate at `now` (`None`: unlimited), and when it changes.
     fn segment(&self, now: Time) -> (Option<Rate>, Time) {
         match &self.model {
-            // Traces are handled elsewhere.
+            // Traces are handled by the callers.
             RateModel::Unlimited | RateModel::Trace(_) => (None, Time::MAX),
             RateModel::Constant(rate) | RateModel::TokenBucket { rate, .. } => (Some(*rate), Time::MAX),
             RateModel::Steps(steps) => {
@@ -278,7 +278,7 @@ mod tests {
         let mut server = Server::new(RateModel::Trace(Trace::parse("1\n2\n").unwrap()), Time::ZERO);
         server.begin(Time::ZERO, 4_000);
         server.set_model(Time::from_millis(2), RateModel::Constant(mbps(8)));
-        assert_eq!(server.end(), Some(Time::from_millis(3)), "1,000 bytes were left");
+        assert_eq!(server.end(), Some(Time::from_millis(3)), "1,000 bytes remain at the new rate");
     }
 
     #[test]

@@ -51,7 +51,7 @@ impl Trace {
             }
             let problem = |problem| TraceError { line: lines, problem };
             // The limit of 32 bits makes the nanoseconds fit the emulator's clock.
-            let ms: u32 = line.parse().map_err(|_| problem("not a whole number of milliseconds"))?;
+            let ms: u32 = line.parse().map_err(|_| problem("expected a whole number of milliseconds"))?;
             let time = Duration::from_millis(ms.into());
             if at.last().is_some_and(|last| *last > time) {
                 return Err(problem("the time is before that of the previous line"));

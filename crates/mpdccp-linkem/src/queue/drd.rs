@@ -48,7 +48,10 @@ mod tests {
         assert_eq!(share(60), 0.0);
         for (packets, expected) in [(73, 0.19), (99, 0.57), (112, 0.76), (125, 0.95), (500, 0.95)] {
             let got = share(packets);
-            assert!((got - expected).abs() < 0.02, "{packets} packets: {got} is not {expected}");
+            assert!(
+                (got - expected).abs() < 0.02,
+                "{packets} packets: the drop rate is {got} instead of {expected}"
+            );
         }
     }
 }

@@ -56,7 +56,6 @@ impl Red {
         Red { config, in_bytes, average: 0.0, passed: 0, idle_since: Some(start) }
     }
 
-    /// The queue became empty.
     pub(super) fn on_idle(&mut self, now: Time) {
         self.idle_since = Some(now);
     }
@@ -145,7 +144,10 @@ mod tests {
             let mut red = busy(instant(false), Limit::Packets(1_000));
             let dropped = share(&steady(&mut red, 200_000, packets(queue), 1_000), Action::Drop);
             let expected = 2.0 / (1.0 / base + 1.0);
-            assert!((dropped / expected - 1.0).abs() < 0.06, "queue {queue}: {dropped} is not {expected}");
+            assert!(
+                (dropped / expected - 1.0).abs() < 0.06,
+                "queue {queue}: {dropped} drops instead of {expected}"
+            );
         }
         let none = steady(&mut busy(instant(false), Limit::Packets(1_000)), 1_000, packets(19), 1_000);
         assert_eq!(share(&none, Action::Pass), 1.0);
