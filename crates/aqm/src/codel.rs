@@ -37,7 +37,7 @@ pub struct CoDel {
 }
 
 impl CoDel {
-    /// A new control.
+    /// A new controller.
     pub fn new(config: CoDelConfig) -> CoDel {
         CoDel {
             config,
@@ -50,7 +50,7 @@ impl CoDel {
         }
     }
 
-    /// Changes the settings.
+    /// Changes the settings of a running controller.
     pub fn set(&mut self, config: CoDelConfig) {
         self.config = config;
     }

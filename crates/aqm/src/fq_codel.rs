@@ -211,7 +211,7 @@ mod tests {
         assert_eq!(rig.queue.flows.len(), 1, "both flows are in one queue");
         assert_eq!(rig.queue.flow_len(BULK), QueueLen { packets: 2, bytes: 200 });
         rig.queue.rest();
-        assert_eq!(rig.pop(3), [(BULK, 1), (BULK + 1_024, 2)], "nothing is lost");
+        assert_eq!(rig.pop(3), [(BULK, 1), (BULK + 1_024, 2)], "no packet may be lost");
         rig.queue.rest();
         assert!(rig.queue.flows.is_empty() && rig.queue.new.capacity() + rig.queue.old.capacity() == 0);
     }

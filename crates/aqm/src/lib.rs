@@ -48,9 +48,9 @@ pub use fq_codel::{FqCoDel, FqCoDelConfig};
 pub struct Meta {
     /// Size as counted by the queue; on a link, the outer IP packet with its header.
     pub bytes: u32,
-    /// Its ECN field.
+    /// The packet's ECN field.
     pub ecn: Ecn,
-    /// A hash of its flow. Only FQ-CoDel uses it.
+    /// A hash of the packet's flow. Only FQ-CoDel uses it.
     pub flow: u32,
 }
 
@@ -85,7 +85,7 @@ pub struct QueueLen {
 pub enum Reason {
     /// The queue was full.
     Overflow,
-    /// To signal congestion.
+    /// The packet was dropped to signal congestion.
     Early,
 }
 
