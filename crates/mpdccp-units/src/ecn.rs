@@ -14,7 +14,7 @@ pub enum Ecn {
 }
 
 impl Ecn {
-    /// From the two low bits of the IPv4 TOS or IPv6 traffic class byte; other bits are ignored.
+    /// Converts the two low bits of the IPv4 TOS or IPv6 traffic class byte. Other bits are ignored.
     #[inline]
     pub const fn from_bits(tos: u8) -> Ecn {
         match tos & 3 {
@@ -25,7 +25,7 @@ impl Ecn {
         }
     }
 
-    /// The two bits.
+    /// The value of the two bits.
     #[inline]
     pub const fn bits(self) -> u8 {
         self as u8

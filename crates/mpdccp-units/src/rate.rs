@@ -166,7 +166,11 @@ mod tests {
             assert_eq!(Rate::from_bps(8_000_000_000).bytes_in(Duration::from_nanos(bytes)), bytes);
             assert_eq!(Rate::from_bytes_per(bytes, Duration::from_nanos(bytes)).bps(), 8_000_000_000);
         }
-        assert_eq!(Rate::from_bps(3).time_for(1), Duration::from_nanos(2_666_666_667), "rounded up");
+        assert_eq!(
+            Rate::from_bps(3).time_for(1),
+            Duration::from_nanos(2_666_666_667),
+            "the time must be rounded up"
+        );
         assert_eq!(r.scale(0.5).mbps(), 5.0);
     }
 
