@@ -99,7 +99,8 @@ fn a_closed_port_refuses_and_a_host_that_is_not_there_does_not() {
 #[test]
 fn a_reset_stays_a_reset_from_either_side() {
     let Some(pair) = Pair::new(|_| true) else { return };
-    // A child process that another test starts may keep a closed listener open until its exec. So listen only once.
+    // A child process that another test starts may keep a closed listener open until its exec. Therefore listen only
+    // once.
     let listener = listen(&pair, 1, "10.9.0.2:80");
     for reverse in [false, true] {
         let near = connect(&pair, 0, "10.9.0.2:80").unwrap();
@@ -159,11 +160,11 @@ fn a_keepalive_asks_the_far_host_and_not_the_proxy() {
     assert_eq!(hear(&mut near), ErrorKind::TimedOut);
 }
 
-/// The error of a read.
+/// Reads and returns the error.
 fn hear(stream: &mut TcpStream) -> ErrorKind {
     loop {
         match stream.read(&mut [0]).unwrap_err().kind() {
-            // A child of another test ended.
+            // A signal interrupted the read: a child process of another test ended.
             ErrorKind::Interrupted => {}
             kind => return kind,
         }

@@ -69,9 +69,9 @@ struct End {
     table: Mutex<FlowTable>,
     tun: Tun,
     sockets: Mutex<Option<SocketsHandle>>,
-    /// The other end's number of each flow.
+    /// For each flow, its number at the other end.
     twin: Mutex<HashMap<Flow, Flow>>,
-    /// Packets that passed the tunnel unproxied.
+    /// Number of packets that passed the tunnel without being proxied.
     packets: AtomicU64,
     segments: AtomicU64,
 }
@@ -90,7 +90,7 @@ fn now() -> Time {
 }
 
 impl Pair {
-    /// `None`, after printing the reason, if it cannot be created.
+    /// Creates the pair. Returns `None`, after printing the reason, if it cannot be created.
     pub(crate) fn new(wanted: fn(&Segment) -> bool) -> Option<Pair> {
         let (a, tun_a) = Host::new(1)?;
         let (b, tun_b) = Host::new(2)?;
@@ -129,12 +129,12 @@ impl Pair {
         Some(Pair { hosts: [a, b], ends, stop, threads })
     }
 
-    /// TCP segments that travelled as packets, from either end.
+    /// Number of TCP segments that travelled as packets, from either end.
     pub(crate) fn segments(&self) -> u64 {
         self.ends.iter().map(|end| end.segments.load(Ordering::Relaxed)).sum()
     }
 
-    /// Flows that are open at each end.
+    /// Number of flows that are open at each end.
     pub(crate) fn flows(&self) -> [usize; 2] {
         [0, 1].map(|i| self.ends[i].table.lock().unwrap().len())
     }
@@ -155,7 +155,7 @@ impl Drop for Pair {
     }
 }
 
-/// The tunnel's handling of packets from its interface.
+/// Does what the tunnel does with packets from its interface.
 fn read(own: &End, other: &End, wanted: fn(&Segment) -> bool, stop: &AtomicBool) {
     let mut buffer = vec![0; HEADER + 65_535];
     while !stop.load(Ordering::Relaxed) {
@@ -220,7 +220,7 @@ fn read(own: &End, other: &End, wanted: fn(&Segment) -> bool, stop: &AtomicBool)
     }
 }
 
-/// Writes a packet to the private namespace, after its header.
+/// Writes a packet, which begins with its virtio header, to the private namespace.
 fn enter(end: &End, packet: &[u8]) {
     let handle = end.sockets.lock().unwrap().clone();
     if let Some(handle) = handle {
@@ -249,13 +249,13 @@ fn tell(end: &End, command: Command) {
     }
 }
 
-/// The stream layer's handling of socket events.
+/// Does what the stream layer does with events of the sockets.
 fn on_events(own: &End, other: &End, events: Vec<Event>) {
     let twin = |flow: Flow| own.twin.lock().unwrap().get(&flow).copied();
     for event in events {
         match event {
             Event::Connected(flow) => {
-                // Its host reset it meanwhile.
+                // The flow's host reset it meanwhile.
                 let Some(far) = twin(flow) else {
                     tell(own, Command::Reset(flow));
                     continue;
