@@ -167,8 +167,8 @@ impl Pmtu {
         self.search(now);
     }
 
-    /// A data packet leaves. On a path below the maximum, it sometimes triggers a probe of the smallest
-    /// failed size, in case the path MTU has grown.
+    /// A data packet leaves. If the path MTU is below the maximum, the packet sometimes triggers a probe of the
+    /// smallest failed size, in case the path MTU has grown.
     pub(super) fn on_data(&mut self, now: Time) {
         self.data = self.data.saturating_add(1);
         if self.data >= TRAFFIC && self.probe.is_none() && self.raise_at.take_if(|at| *at <= now).is_some() {

@@ -137,8 +137,8 @@ impl TfrcSenderHalf {
         self.sent = self.sent.plus(bytes);
     }
 
-    /// Packets up to `ack` have left the path, at least `events` of them lost. The report does not give the number of
-    /// lost packets.
+    /// Data in flight has left the path: `packets` packets with `bytes` bytes, at least `lost` of them lost. The report
+    /// does not give the exact number of lost packets.
     fn settle(&mut self, (packets, bytes): (u64, u64), lost: u64) {
         let gone = Amount { packets, bytes };
         self.inflight = self.inflight.minus(gone);
@@ -265,7 +265,7 @@ impl SenderHalf for TfrcSenderHalf {
 
     fn on_feedback(&mut self, now: Time, feedback: &Feedback<'_>) {
         let gone = self.log.acknowledge(feedback.ack);
-        // RFC 4342 section 6.3: this state ends only when acknowledgements are acknowledged.
+        // RFC 4342 section 6.3: the receiver drops Ack Vector state only when its acknowledgements are acknowledged.
         self.ack_peer |= !feedback.vector.is_empty();
         let told = Told::read(feedback.options);
         let judged = told.receive_rate.and_then(|rate| Some((rate, self.judge(feedback.ack, &told)?)));
