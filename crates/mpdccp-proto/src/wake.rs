@@ -10,7 +10,7 @@ pub enum Wake {
     Listen,
     /// The limit on all sessions allows more data.
     Turn,
-    /// The time of a hole is over, or held packets must be released.
+    /// A hole has lasted too long, or held packets must be released.
     Reorder,
     /// The streams acknowledge data, or an acknowledgement is overdue.
     Streams,

@@ -10,7 +10,7 @@ use dccp_proto::{Connection, ConnectionStats, Gate, Sink, Why};
 use dccp_wire::Seq;
 use mpdccp_units::{Duration, Rate, Time};
 
-/// State of a subflow's multipath handshake, named after the last step; the subflow waits for the next
+/// State of a subflow's multipath handshake (RFC 9897 section 3.3). Each state has the name of the last step.
 /// (RFC 9897 section 3.3).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Stage {
