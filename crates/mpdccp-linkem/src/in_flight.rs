@@ -6,7 +6,6 @@ use mpdccp_units::Time;
 ///
 /// This is the last stage of a [`Link`](crate::Link). A test network with its own rules for rate, delay and loss needs
 /// only this stage.
-/// loss needs only this part.
 #[derive(Clone, Debug)]
 pub struct InFlight<P> {
     /// The number keeps packets with equal times in order.
