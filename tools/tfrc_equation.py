@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""Prints the golden table of crates/dccp-cc/src/tfrc/equation_tests.rs: the throughput equation of RFC 5348 section 3.1 in its
-general form, with b = 1 and t_RTO = 4 R, in 50-digit decimal arithmetic."""
+"""Prints the table of expected values in crates/dccp-cc/src/tfrc/equation_tests.rs. The values come from the throughput equation of
+RFC 5348 section 3.1 in its general form, with b = 1 and t_RTO = 4 R, computed with 50 decimal digits."""
 
 from decimal import Decimal, getcontext
 

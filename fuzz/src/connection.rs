@@ -5,10 +5,11 @@ use dccp_proto::{Config, DropCode, Ecn, Extra};
 use dccp_wire::ResetCode;
 use mpdccp_units::Duration;
 
-/// Limit on the steps of one run; no input is long enough for more.
+/// Maximum number of steps in a run. No input is long enough for more steps.
 const STEPS: usize = 200;
 
-/// Two ends of a connection with any CCID, their owners, the network between them, and a forger.
+/// Fuzzes two ends of a connection with any CCID. The input decides what the applications, the network and a
+/// forger do.
 pub fn connection(bytes: &[u8]) {
     let input = &mut Unstructured::new(bytes);
     let mut net = Net::new(config(input), config(input));
@@ -48,7 +49,7 @@ pub fn connection(bytes: &[u8]) {
             _ => command(input, &mut net),
         }
         net.pump();
-        // Keep only the newest packets: only they are used, and the memory of a full log would count as that
+        // Keep only the newest packets, because only they are used. A full log would count towards the memory
         // of the connections.
         net.log.drain(..net.log.len().saturating_sub(100));
         for end in net.ends.iter().flatten() {
@@ -56,8 +57,8 @@ pub fn connection(bytes: &[u8]) {
             end.max_payload(0);
         }
     }
-    // An idle connection sends little in any state. Ends that a forger desynchronised send useless probes of
-    // the path's MTU, a few times a second.
+    // An idle connection sends few packets in any state. If a forger desynchronised the ends, they send
+    // useless probes of the path's MTU a few times per second.
     let waiting: usize = net.to_send.iter().map(|queue| queue.len()).sum();
     let mut after = 0;
     for _ in 0..70 {
@@ -65,7 +66,10 @@ pub fn connection(bytes: &[u8]) {
         net.run(Duration::from_secs(10));
         after += net.log.len();
     }
-    assert!(after <= 8000 + 4 * struck + 8 * waiting, "{after} packets after {struck}");
+    assert!(
+        after <= 8000 + 4 * struck + 8 * waiting,
+        "an idle connection sent {after} packets after {struck} forged ones"
+    );
 }
 
 fn config(input: &mut Unstructured<'_>) -> Config {
@@ -102,7 +106,7 @@ fn fate(byte: u8) -> Fate {
     }
 }
 
-/// Performs an action of the owner.
+/// Performs an action of an application.
 fn command(input: &mut Unstructured<'_>, net: &mut Net) {
     let (side, now) = (input.below(2), net.now);
     let seq =

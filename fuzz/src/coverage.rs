@@ -1,8 +1,9 @@
-//! Code coverage of a run, from the compiler's counters, which stable toolchains have.
+//! Measures the code coverage of a run with the compiler's counters, which stable toolchains support.
 
 use std::panic::{self, AssertUnwindSafe};
 
-/// Class of a hit count: a loop that ran ten times is new coverage compared with one that ran once.
+/// Class of a counter's value. With classes, a loop that runs ten times is new coverage if it ran only once
+/// before.
 fn class(count: u64) -> u8 {
     match count {
         0 => 0,
@@ -13,12 +14,12 @@ fn class(count: u64) -> u8 {
     }
 }
 
-/// Everything reached so far.
+/// The coverage of all runs so far: for each counter, the classes that were reached.
 #[derive(Default)]
 pub(crate) struct Coverage(Vec<u8>);
 
 impl Coverage {
-    /// Runs a target; returns how it ended, and whether it reached anything new.
+    /// Runs a target. Returns whether it panicked, and whether it reached new coverage.
     pub(crate) fn of(&mut self, story: impl FnOnce()) -> (std::thread::Result<()>, bool) {
         counters().fill(0);
         let ended = panic::catch_unwind(AssertUnwindSafe(story));
@@ -34,13 +35,13 @@ impl Coverage {
         (ended, new)
     }
 
-    /// Places and classes reached.
+    /// Number of pairs of a counter and a class that were reached.
     pub(crate) fn reached(&self) -> usize {
         self.0.iter().map(|classes| classes.count_ones() as usize).sum()
     }
 }
 
-/// Without `fuzz/run` there are no counters, and inputs are chosen blindly.
+/// Without `fuzz/run` there are no counters, so the search gets no feedback about inputs.
 #[cfg(not(fuzz_coverage))]
 fn counters() -> &'static mut [u64] {
     &mut []
@@ -53,8 +54,8 @@ fn counters() -> &'static mut [u64] {
         fn __llvm_profile_begin_counters() -> *mut u64;
         fn __llvm_profile_end_counters() -> *mut u64;
     }
-    // SAFETY: these are the bounds of the profiling runtime's array of counters, and only this thread runs
-    // counted code.
+    // SAFETY: the two functions return the bounds of the profiling runtime's array of counters, and only this
+    // thread runs code with counters.
     unsafe {
         let (begin, end) = (__llvm_profile_begin_counters(), __llvm_profile_end_counters());
         std::slice::from_raw_parts_mut(begin, end.offset_from_unsigned(begin))

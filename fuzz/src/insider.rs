@@ -1,4 +1,4 @@
-//! A hostile peer: it has valid keys, follows the handshakes, and then sends anything, with valid HMACs.
+//! A hostile peer with valid keys. It follows the handshakes, then sends any packets with valid HMACs.
 
 mod frames;
 
@@ -16,28 +16,28 @@ use mpdccp_units::Duration;
 use sha2::{Digest, Sha256};
 use std::net::{IpAddr, SocketAddr};
 
-/// Limit on the steps of one run; no input is long enough for more.
+/// Maximum number of steps in a run. No input is long enough for more steps.
 const STEPS: usize = 200;
-/// Maximum number of the insider's subflows at a time.
+/// Maximum number of subflows that the insider has at a time.
 const SUBFLOWS: usize = 12;
 
-/// The insider's state of a connection.
+/// The insider's state for one connection.
 #[derive(Clone, Debug)]
 struct Subflow {
-    /// Index of the address.
+    /// Index of the insider's address.
     place: usize,
-    /// The insider's port and its victim's.
+    /// Ports of the insider and of the victim.
     ports: (u16, u16),
-    /// The next number to send, and the newest received.
+    /// Next sequence number to send, and the newest one received.
     seq: Seq,
     gsr: Seq,
-    /// Nonces of a join, the insider's first.
+    /// Nonces of a join: the insider's, then the victim's.
     nonces: (u32, u32),
 }
 
 struct Insider {
     victim: End,
-    /// Both keys, of one type, and connection identifiers.
+    /// Both keys, which have the same type, and both connection identifiers.
     key: Vec<u8>,
     its_key: Vec<u8>,
     kind: u8,
@@ -45,12 +45,12 @@ struct Insider {
     its_ci: u32,
     mp_seq: Seq,
     subflows: Vec<Subflow>,
-    /// Ports used so far.
+    /// Number of ports used so far.
     opened: u16,
 }
 
-/// A hostile client of a listener, or a hostile server of a client. Sequence numbers and MP_SEQ begin
-/// anywhere, often just below their limits.
+/// Fuzzes a listener with a hostile client, or a client with a hostile server. Sequence numbers and MP_SEQ
+/// start at any value, often just below their limits.
 pub fn insider(bytes: &[u8]) {
     let input = &mut Unstructured::new(bytes);
     let cfg = SessionConfig { streams: input.one_in(2), joinable: input.one_in(2), ..session::config(input) };
@@ -111,16 +111,16 @@ pub fn insider(bytes: &[u8]) {
             _ => insider.say(input, &mut net),
         }
         insider.fetch(input, &mut net);
-        assert!(net.end(victim).sessions().len() <= 70, "sessions pile up");
+        assert!(net.end(victim).sessions().len() <= 70, "too many sessions");
     }
     for id in net.end(victim).sessions() {
         let now = net.now;
         net.end(victim).abort(now, id);
     }
-    // The insider answers nothing from now on.
+    // The insider does not answer from now on.
     insider.subflows.clear();
     insider.wait(&mut Unstructured::new(&[]), &mut net, Duration::from_secs(1_400));
-    assert!(net.end(victim).sessions().is_empty(), "a session has no end");
+    assert!(net.end(victim).sessions().is_empty(), "a session did not end");
 }
 
 fn first_number(input: &mut Unstructured<'_>) -> Seq {
@@ -147,7 +147,7 @@ impl Insider {
 
     /// Receives the victim's packets, and answers handshakes.
     fn fetch(&mut self, input: &mut Unstructured<'_>, net: &mut Net) {
-        // An answer rarely causes another one.
+        // An answer rarely causes another answer.
         for _ in 0..4 {
             let sent = net.intercept(self.victim);
             while net.end(self.victim).poll_deliver().is_some() {}
@@ -162,7 +162,7 @@ impl Insider {
     }
 
     fn hear(&mut self, input: &mut Unstructured<'_>, net: &mut Net, bytes: &[u8]) {
-        let Ok(packet) = Packet::parse(bytes) else { panic!("a packet that cannot be read") };
+        let Ok(packet) = Packet::parse(bytes) else { panic!("the victim's packet is invalid") };
         let header = packet.header;
         let ports = (header.dst_port, header.src_port);
         if header.ptype == PacketType::Request && self.subflows.len() < SUBFLOWS {
@@ -196,7 +196,7 @@ impl Insider {
         self.send(input, net, at, PacketType::Ack, options.as_bytes(), &[]);
     }
 
-    /// A hostile server's Response.
+    /// Sends a hostile server's Response.
     fn respond(&mut self, input: &mut Unstructured<'_>, net: &mut Net, packet: &Packet<'_>) {
         let mut options = OptionBuf::new();
         options.push(&Opt::ConfirmL(feature::MULTIPATH_CAPABLE, &[0, 0]));
@@ -231,8 +231,8 @@ impl Insider {
         self.subflows.retain(|flow| flow.ports != ports);
         self.subflows.push(Subflow { place: 0, ports, seq: first_number(input), gsr: header.seq, nonces });
         let at = self.subflows.len() - 1;
-        // The path of the request is unknown. A path without such a connection ignores the Response and sets
-        // no timer; the other path then gets it.
+        // The path of the Request is unknown, so both paths get a Response. The wrong path has no such
+        // connection; it ignores the Response and sets no timer.
         for place in 0..2 {
             self.subflows[at].place = place;
             let seq = self.subflows[at].seq;
@@ -245,7 +245,7 @@ impl Insider {
         }
     }
 
-    /// A Request: of the first subflow, or of a join with this nonce.
+    /// Sends a Request, either of the first subflow or of a join with this nonce.
     fn open(&mut self, input: &mut Unstructured<'_>, net: &mut Net, join: Option<u32>) {
         let place = self.subflows.len();
         let flow = Subflow {
@@ -285,7 +285,7 @@ impl Insider {
     fn wait(&mut self, input: &mut Unstructured<'_>, net: &mut Net, time: Duration) {
         let end = net.now + time;
         for turn in 0.. {
-            assert!(turn < 1_000_000, "no progress at {:?}", net.now);
+            assert!(turn < 1_000_000, "time does not advance at {:?}", net.now);
             let next = net.end(self.victim).poll_timeout().map(|(at, _)| at);
             let Some(next) = next.filter(|at| *at <= end) else { break };
             net.now = next.max(net.now);
@@ -296,7 +296,7 @@ impl Insider {
         net.now = end;
     }
 
-    /// Many data packets at once, in or out of order: for reordering, repair and FEC.
+    /// Sends many data packets at once, in order or not, which concerns reordering, repair and FEC.
     fn burst(&mut self, input: &mut Unstructured<'_>, net: &mut Net) {
         let (step, payload) = (input.below(3) as u64 + input.below(2) as u64 * 1_000, input.below(1400));
         let payload = vec![input.byte(); payload];
@@ -317,7 +317,7 @@ impl Insider {
         }
     }
 
-    /// Sends a packet of any type with any options, numbered correctly or nearly so.
+    /// Sends a packet of any type with any options. The sequence number is correct or nearly correct.
     fn say(&mut self, input: &mut Unstructured<'_>, net: &mut Net) {
         if self.subflows.is_empty() {
             return;
@@ -383,7 +383,7 @@ impl Insider {
                     push(&mut options, Opt::Mp(MpOption::FastClose(&keys[usize::from(small) % 2])))
                 }
                 12 => {
-                    // Each private option of this stack, and the mark of stream packets.
+                    // One of the private options of this stack, or the mark of stream packets.
                     let mut private = [&frames::MAGIC[..], &[small % 6]].concat();
                     let len = [2, 2, 2, 4, 7, 0][usize::from(small % 6)];
                     private.extend((0..len).map(|_| input.byte()));
@@ -451,7 +451,7 @@ impl Insider {
         self.inject(input, net, place, &bytes);
     }
 
-    /// HMAC of RFC 9897 section 3.2.6, with the sender's own key first.
+    /// HMAC of RFC 9897 section 3.2.6. The sender's own key comes first.
     fn tag(&self, parts: &[&[u8]]) -> [u8; 20] {
         let both = [&self.key[..], &self.its_key[..]].concat();
         let mut key = [0; 64];
@@ -475,7 +475,7 @@ fn push(options: &mut Vec<u8>, option: Opt<'_>) {
     options.extend(buf.as_bytes());
 }
 
-/// Confirms for all Changes except that of multipath, each with the first value.
+/// Confirm options for all Change options except that of multipath. Each confirms the first value.
 fn agree(packet: &Packet<'_>) -> Vec<u8> {
     let mut out = Vec::new();
     for option in packet.options().map_while(Result::ok) {
@@ -484,7 +484,7 @@ fn agree(packet: &Packet<'_>) -> Vec<u8> {
             Opt::ChangeR(number, list) => (false, number, list),
             _ => continue,
         };
-        // A number is confirmed unchanged. Of a list the first value is confirmed, followed by the list.
+        // A number is confirmed unchanged. For a list, the option has the first value, followed by the list.
         let value = if [3, 5].contains(&number) {
             list.to_vec()
         } else {

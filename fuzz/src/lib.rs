@@ -1,5 +1,5 @@
-//! Fuzz targets. Each target derives the two ends, their actions, the network's behaviour and a forger's
-//! packets from its input. No input may cause a panic, an endless loop or unbounded memory.
+//! Fuzz targets. From its input, each target derives the two ends, their actions, the behaviour of the
+//! network, and the packets of a forger. No input may cause a panic, an endless loop or unbounded memory.
 
 mod connection;
 mod endpoint;
@@ -34,8 +34,8 @@ pub const TARGETS: [(&str, Target); 6] = [
     ("insider", insider),
 ];
 
-/// Longest input, bytes.
+/// Maximum length of an input in bytes.
 pub const MAX_LEN: usize = 2048;
 
-/// Maximum memory of a run, bytes.
+/// Maximum memory of a run in bytes.
 pub const MAX_MEMORY: usize = 64 << 20;

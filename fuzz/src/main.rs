@@ -1,5 +1,5 @@
-//! Searches for inputs that make a target fail, with a stable toolchain. `fuzz/run` builds and starts it; see
-//! CONTRIBUTING.md.
+//! Searches for inputs that make a target fail, with a stable toolchain. `fuzz/run` builds and starts this
+//! program; see CONTRIBUTING.md.
 
 mod coverage;
 mod mutate;
@@ -14,7 +14,7 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
-/// An allocation beyond the limit fails and ends the process; the file `current` then has the input.
+/// An allocation beyond the limit fails and ends the process. The file `current` then contains the input.
 #[global_allocator]
 static MEMORY: Cap<std::alloc::System> = Cap::new(std::alloc::System, usize::MAX);
 
@@ -60,13 +60,14 @@ fn read(corpus: &Path) -> std::io::Result<Vec<(PathBuf, Vec<u8>)>> {
     files.into_iter().map(|file| fs::read(&file).map(|bytes| (file, bytes))).collect()
 }
 
-/// CPU time of this program: on a busy machine hours may pass without a run.
+/// CPU time of this program. Real time would be misleading, because on a busy machine hours may pass without
+/// a run.
 fn worked() -> Duration {
     let time = clock_gettime(ClockId::ProcessCPUTime);
     Duration::new(time.tv_sec.unsigned_abs(), time.tv_nsec.unsigned_abs() as u32)
 }
 
-/// Searches for this much CPU time.
+/// Searches until the process has used this much CPU time.
 fn search(name: &str, target: mpdccp_fuzz::Target, corpus: &Path, time: Duration) -> std::io::Result<()> {
     let crashes = Path::new(env!("CARGO_MANIFEST_DIR")).join("crashes");
     fs::create_dir_all(&crashes)?;
@@ -78,7 +79,7 @@ fn search(name: &str, target: mpdccp_fuzz::Target, corpus: &Path, time: Duration
         coverage
             .of(|| target(bytes))
             .0
-            .map_err(|_| std::io::Error::other("the corpus has a story that ends badly"))?;
+            .map_err(|_| std::io::Error::other("the target fails for an input of the corpus"))?;
     }
     stories.push(Vec::new());
     let (begin, mut told) = (Instant::now(), Instant::now());
@@ -97,7 +98,7 @@ fn search(name: &str, target: mpdccp_fuzz::Target, corpus: &Path, time: Duration
         if ended.is_err() {
             let kept = crashes.join(format!("{name}-{runs}-{}", std::process::id()));
             fs::rename(&path, &kept)?;
-            return Err(std::io::Error::other(format!("{} ends badly", kept.display())));
+            return Err(std::io::Error::other(format!("the target fails for the input {}", kept.display())));
         }
         if new {
             fs::write(corpus.join(format!("{:08x}", dice.number())), &bytes)?;
@@ -106,7 +107,7 @@ fn search(name: &str, target: mpdccp_fuzz::Target, corpus: &Path, time: Duration
         if told.elapsed() > REPORT || worked() >= time {
             told = Instant::now();
             println!(
-                "{name}: {:.0} s of work in {:.0} s, {runs} stories, {} kept, {} places reached, slowest {slowest:.0?}",
+                "{name}: {:.0} s of CPU time in {:.0} s, {runs} runs, {} inputs in the corpus, coverage {}, slowest run {slowest:.0?}",
                 worked().as_secs_f64(),
                 begin.elapsed().as_secs_f64(),
                 stories.len(),
@@ -117,7 +118,7 @@ fn search(name: &str, target: mpdccp_fuzz::Target, corpus: &Path, time: Duration
     fs::remove_file(path)
 }
 
-/// Keeps the smallest files that reach everything, but at most `most` of them.
+/// Keeps the smallest inputs that together reach the whole coverage, but at most `most` inputs.
 fn minimise(target: mpdccp_fuzz::Target, corpus: &Path, most: usize) -> std::io::Result<()> {
     let mut files = read(corpus)?;
     files.sort_by_key(|(_, bytes)| bytes.len());
@@ -134,6 +135,10 @@ fn minimise(target: mpdccp_fuzz::Target, corpus: &Path, most: usize) -> std::io:
             fs::remove_file(file)?;
         }
     }
-    println!("{} of {} stay", gains.iter().filter(|(gain, _)| *gain > 0).count().min(most), gains.len());
+    println!(
+        "kept {} of {} inputs",
+        gains.iter().filter(|(gain, _)| *gain > 0).count().min(most),
+        gains.len()
+    );
     Ok(())
 }

@@ -10,10 +10,11 @@ use mpdccp_proto::{Ccid, Fallback, JoinFrom, KeyType, Named, PktInfo, SessionCon
 use mpdccp_units::{Duration, Rate};
 use std::net::SocketAddr;
 
-/// Limit on the steps of one run; no input is long enough for more.
+/// Maximum number of steps in a run. No input is long enough for more steps.
 const STEPS: usize = 200;
 
-/// An open multipath session over two paths, its owners, the network, and a forger who sees all packets.
+/// Fuzzes an open multipath session over two paths. The input decides what the applications, the network and
+/// a forger who sees all packets do.
 pub fn session(bytes: &[u8]) {
     let input = &mut Unstructured::new(bytes);
     let (client, server) = (config(input), config(input));
@@ -65,10 +66,10 @@ pub fn session(bytes: &[u8]) {
         }
     }
     net.run(Duration::from_secs(700));
-    assert!(net.log.len() < 4000, "{} packets of what is over", net.log.len());
+    assert!(net.log.len() < 4000, "{} packets of ended sessions", net.log.len());
 }
 
-/// Settings of an end; some of them come from the end of the input.
+/// Settings of one end of the session. Some are decided by the last bytes of the input.
 pub(crate) fn config(input: &mut Unstructured<'_>) -> SessionConfig {
     let more = &mut input.end(8);
     let known: Vec<u8> = Ccid::known().collect();
@@ -117,7 +118,7 @@ pub(crate) fn config(input: &mut Unstructured<'_>) -> SessionConfig {
     }
 }
 
-/// Sends a packet that resembles a recent packet of either end, on the same route or on another.
+/// Sends a packet that resembles a recent packet of either end, on the same or on another route.
 pub(crate) fn forge(input: &mut Unstructured<'_>, net: &mut Net) {
     let Some(newest) = net.log.len().checked_sub(1) else { return };
     let old = net.log[newest - input.below(40).min(newest)].clone();

@@ -2,11 +2,12 @@ use crate::unstructured::Unstructured;
 use dccp_streams::{Config, Event, Reason, Role, StreamId, Streams};
 use mpdccp_units::{Duration, Time};
 
-/// Limit on the steps of one run.
+/// Maximum number of steps in a run.
 const STEPS: usize = 400;
 const MTU: usize = 1_200;
 
-/// Two ends of the stream layer, their applications, and a forger who changes, repeats and invents packets.
+/// Fuzzes two ends of the stream layer. The input decides what the applications do, and which packets a
+/// forger changes, repeats and invents.
 pub fn streams(bytes: &[u8]) {
     let input = &mut Unstructured::new(bytes);
     let config = Config { receive_memory: 1 << 20, send_memory: 1 << 20, half_open: 20, ..Config::default() };
@@ -38,7 +39,7 @@ pub fn streams(bytes: &[u8]) {
                 forged = true;
             }
             10 => {
-                // An earlier packet again, sometimes with one byte changed.
+                // The forger sends an earlier packet again, sometimes with one byte changed.
                 let at = input.below(sent.len());
                 let Some((to, packet)) = sent.get_mut(at) else { continue };
                 if input.one_in(2) {
@@ -55,7 +56,7 @@ pub fn streams(bytes: &[u8]) {
             _ => {
                 for _ in 0..=input.below(20) {
                     let (class, path) = (input.below(3) as u8, input.below(3) as u32);
-                    // Paths above 0 are distant.
+                    // Paths other than 0 have more delay, so only long bursts may use them.
                     let head_start = u64::from(path) * 20_000;
                     let Some(len) = ends[end].poll_transmit(now, class, path, None, head_start, &mut buf)
                     else {
@@ -72,12 +73,13 @@ pub fn streams(bytes: &[u8]) {
         for end in &mut ends {
             while let Some(event) = end.poll_event() {
                 if let Event::Opened(id) = event {
-                    assert!(end.header(id).is_some(), "nothing is told of a stream that has no header");
+                    assert!(end.header(id).is_some(), "an event reports a stream without a header");
                 }
             }
         }
     }
-    // Without further input, two honest ends become idle. After a forgery they may repeat themselves, ever more rarely.
+    // Without further input, two honest ends become idle. After a forgery, they may go on to retransmit at growing
+    // intervals.
     for _ in 0..if forged { 100 } else { 10_000 } {
         let timers = ends.iter().filter_map(Streams::poll_timeout).min();
         if timers.is_none() && !ends.iter().any(|end| (0..3).any(|class| end.has_packet(now, class))) {
@@ -93,5 +95,5 @@ pub fn streams(bytes: &[u8]) {
             }
         }
     }
-    assert!(forged, "they do not come to rest");
+    assert!(forged, "two honest ends do not become idle");
 }

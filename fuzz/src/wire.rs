@@ -1,20 +1,20 @@
 use dccp_wire::{MpOption, Opt, OptionBuf, Options, Packet, checksum};
 
-/// Any bytes parse as a packet or an error, and as options. Parsed packets, written again, have the same
-/// meaning.
+/// Fuzzes the parsers. Any bytes must give a packet or an error, and likewise for options. A parsed packet
+/// that is written and parsed again must have the same meaning.
 pub fn wire(bytes: &[u8]) {
     let ip = [127, 0, 0, 1].into();
     checksum::verify(bytes, ip, ip);
     options(bytes);
     let Ok(packet) = Packet::parse(bytes) else { return };
     options(packet.option_bytes);
-    // Longer than any option area that this stack writes; only reading must handle it.
+    // An option area that is longer than any that this stack writes. Only the parser must handle it.
     if packet.option_bytes.len() > dccp_wire::MAX_OPTIONS {
         return;
     }
     let mut again = vec![0; packet.header.packet_len(packet.option_bytes.len(), packet.payload.len())];
     packet.header.emit(packet.option_bytes, &mut again).copy_from_slice(packet.payload);
-    let read = Packet::parse(&again).expect("what was written can be read");
+    let read = Packet::parse(&again).expect("a written packet can be parsed");
     assert_eq!(read.header, packet.header);
     assert!(read.options().eq(packet.options()));
     assert_eq!(read.payload, packet.payload);

@@ -1,4 +1,4 @@
-//! Replays the stored corpus, and some new random inputs.
+//! Runs the targets with the stored corpus and with some new random inputs.
 
 use cap::Cap;
 use rand_chacha::ChaCha8Rng;
@@ -9,7 +9,7 @@ use std::path::Path;
 #[global_allocator]
 static MEMORY: Cap<std::alloc::System> = Cap::new(std::alloc::System, usize::MAX);
 
-/// Random inputs for each target.
+/// Number of random inputs for each target.
 const STORIES: u64 = 40;
 
 #[test]
@@ -19,7 +19,7 @@ fn no_story_ends_badly() {
         let mut files: Vec<_> =
             std::fs::read_dir(&corpus).unwrap().flatten().map(|file| file.path()).collect();
         files.sort();
-        assert!(files.len() > 5, "{} is nearly empty", corpus.display());
+        assert!(files.len() > 5, "the corpus {} has too few inputs", corpus.display());
         let kept = files.iter().map(|file| (file.display().to_string(), std::fs::read(file).unwrap()));
         let made_up = (0..STORIES).map(|seed| {
             let mut bytes = vec![0; mpdccp_fuzz::MAX_LEN / 4];

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Makes the random numbers of User Mode Linux repeatable: all are derived from UML_SEED, if it is set.
+"""Makes the random numbers of User Mode Linux repeatable: if the variable UML_SEED is set, all are derived from it.
 
     seed.py LINUX    the directory of the kernel's source
 """
@@ -28,9 +28,9 @@ SEEDED = """\
 INTERRUPT = "\tstruct pt_regs *regs = get_irq_regs();\n\tunsigned int new_count;\n"
 CHANGES = [
     ("arch/um/os-Linux/util.c", HOST, SEEDED),
-    # No entropy from interrupts: the host determines where a signal interrupts the kernel.
+    # No entropy from interrupts, because the host decides where a signal interrupts the kernel.
     ("drivers/char/random.c", INTERRUPT, INTERRUPT + "\n\treturn;\n"),
-    # No entropy from the command line: it contains the run's directory.
+    # No entropy from the command line, because it contains the directory of the run.
     ("drivers/char/random.c", "\t_mix_pool_bytes(command_line, strlen(command_line));\n", ""),
 ]
 for file, old, new in CHANGES:

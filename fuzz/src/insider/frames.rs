@@ -1,12 +1,12 @@
-//! The stream layer: the victim's use of its streams, and the insider's packets to them.
+//! Fuzzes the stream layer: the victim uses streams, and the insider sends packets for these streams.
 
 use crate::unstructured::Unstructured;
 use dccp_streams::{Reason, StreamId, Streams};
 
-/// First bytes of MP_EXP options of this stack (docs/rfc9897.md).
+/// First bytes of this stack's MP_EXP options (docs/rfc9897.md).
 pub(super) const MAGIC: [u8; 4] = *b"mpd1";
 
-/// The victim's application uses its streams.
+/// Makes the victim's application use streams.
 pub(super) fn use_streams(input: &mut Unstructured<'_>, streams: &mut Streams) {
     let id = StreamId(input.below(8) as u64);
     match input.below(8) {
@@ -20,7 +20,7 @@ pub(super) fn use_streams(input: &mut Unstructured<'_>, streams: &mut Streams) {
     while streams.poll_event().is_some() {}
 }
 
-/// A packet of the stream layer (docs/streams.md) with arbitrary frames.
+/// Makes a packet of the stream layer (docs/streams.md) with arbitrary frames.
 pub(super) fn stream_packet(input: &mut Unstructured<'_>) -> Vec<u8> {
     let mut out = vec![0x20 | input.byte() & 3];
     if out[0] & 1 == 1 {
@@ -32,14 +32,14 @@ pub(super) fn stream_packet(input: &mut Unstructured<'_>) -> Vec<u8> {
         let kind = input.pick(&[0, 0, 0x10, 0x12, 0x13, 0x12, 1, 2, 3, 4, 5, 6, 0x40, 0x41]);
         out.push(kind);
         let numbers = match kind {
-            // Path, largest number, delay, ranges and their lengths.
+            // The fields are the path, the largest number, the delay, and ranges with their lengths.
             0 => 5 + 2 * (input.byte() % 4),
             3 | 6 | 0x10..=0x13 => 2,
             _ => 1,
         };
         for n in 0..numbers {
             let value = match (kind, n) {
-                // Streams that may exist, and paths.
+                // Numbers of streams that may exist, and of paths.
                 (1..=3 | 6 | 0x10..=0x13, 0) | (0, 0) => input.below(8) as u64,
                 (0, 3) => u64::from((numbers - 5) / 2),
                 (0x40 | 0x41, _) => input.below(4) as u64,
@@ -67,7 +67,7 @@ pub(super) fn stream_packet(input: &mut Unstructured<'_>) -> Vec<u8> {
     out
 }
 
-/// Mostly small; sometimes near the limits of the encoding and of windows.
+/// A number that is mostly small, and sometimes near the limits of the encoding or of windows.
 fn any_size(input: &mut Unstructured<'_>) -> u64 {
     match input.below(8) {
         0..=3 => input.below(16) as u64,

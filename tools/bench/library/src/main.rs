@@ -17,7 +17,7 @@ use system::{cpu, resident};
 use variant::{BULK, Client, Connects, Failure, PING, QUESTION};
 
 const CONNECTIONS: usize = 1000;
-/// Messages per second on each connection.
+/// Echo messages per second on each connection.
 const PER_SECOND: u32 = 20;
 
 #[derive(Parser)]
@@ -26,10 +26,10 @@ struct Args {
     /// Seconds per measurement.
     #[arg(long, default_value_t = 3.0)]
     seconds: f64,
-    /// Only variants whose name contains this.
+    /// Measure only variants whose name contains this text.
     #[arg(long, default_value = "", value_parser = part_of_a_name)]
     only: String,
-    /// Run as the server of a variant.
+    /// Run as the server process of a variant.
     #[arg(long, hide = true)]
     serve: Option<String>,
 }
@@ -40,7 +40,7 @@ fn part_of_a_name(text: &str) -> Result<String, String> {
     any.then(|| text.to_owned()).ok_or_else(|| format!("no variant has this in its name; variants: {names}"))
 }
 
-/// A server process and its address; dropping it kills the process.
+/// A server process and its address. Dropping this value kills the process.
 struct Server(Child, String);
 
 impl Server {
@@ -65,7 +65,7 @@ fn percentile(sorted: &[Duration], part: f64) -> f64 {
     sorted.get(at).map_or(f64::NAN, |d| d.as_secs_f64() * 1e6)
 }
 
-/// Received Mbit/s, loss in per cent, and CPU seconds of both ends per gigabyte.
+/// Measures the rate received (Mbit/s), the loss in per cent, and the CPU seconds of both ends per gigabyte.
 async fn throughput(client: &impl Client, server: u32, seconds: f64) -> Result<(f64, f64, f64), Failure> {
     let before = cpu(server)? + cpu(std::process::id())?;
     let (data, until, mut sent) = (vec![7; BULK], Instant::now() + Duration::from_secs_f64(seconds), 0u64);
@@ -92,7 +92,7 @@ async fn ping(client: &impl Client, seconds: f64) -> Result<(f64, f64), Failure>
     while Instant::now() < until {
         let begun = Instant::now();
         client.send(&[1; PING]).await?;
-        // Do not wait for a lost answer.
+        // The timeout ends the wait for a lost answer.
         if tokio::time::timeout(Duration::from_secs(1), client.recv()).await.is_ok_and(|got| got.is_ok()) {
             times.push(begun.elapsed());
         }
@@ -101,7 +101,7 @@ async fn ping(client: &impl Client, seconds: f64) -> Result<(f64, f64), Failure>
     Ok((percentile(&times, 0.5), percentile(&times, 0.99)))
 }
 
-/// Opens all connections; returns connections per second, and the clients.
+/// Opens all connections. Returns the number of connections per second, and the clients.
 async fn open<C: Connects>(connects: &C) -> Result<(f64, Vec<C::Client>), Failure> {
     let begun = Instant::now();
     let mut tasks = tokio::task::JoinSet::new();
@@ -120,7 +120,7 @@ async fn open<C: Connects>(connects: &C) -> Result<(f64, Vec<C::Client>), Failur
     Ok((CONNECTIONS as f64 / begun.elapsed().as_secs_f64(), open))
 }
 
-/// Server CPU time per echo, microseconds, with messages on all connections.
+/// Measures the server's CPU time per echo, in microseconds, with messages on all connections.
 async fn echoes<C: Client>(clients: Vec<C>, server: u32, seconds: f64) -> Result<f64, Failure> {
     let before = cpu(server)?;
     let mut tasks = tokio::task::JoinSet::new();

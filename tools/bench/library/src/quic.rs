@@ -1,4 +1,4 @@
-//! quinn's datagrams with CUBIC, its default.
+//! The variant that uses quinn's datagrams, with quinn's default CUBIC.
 
 use crate::variant::{BULK, Client, Connects, Failure, QUESTION, Swallowed};
 use quinn::{ClientConfig, Connection, Endpoint, ServerConfig, TransportConfig};

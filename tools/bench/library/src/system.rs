@@ -3,18 +3,18 @@
 use crate::variant::Failure;
 use std::fs;
 
-/// CPU seconds of all its threads.
+/// CPU seconds that all threads of a process have used.
 pub(crate) fn cpu(process: u32) -> Result<f64, Failure> {
     let mut nanos = 0.0;
     for thread in fs::read_dir(format!("/proc/{process}/task"))? {
-        // A thread may have ended.
+        // The thread may have ended meanwhile.
         let Ok(text) = fs::read_to_string(thread?.path().join("schedstat")) else { continue };
         nanos += text.split(' ').next().unwrap_or("0").parse::<f64>()?;
     }
     Ok(nanos / 1e9)
 }
 
-/// Bytes of memory in use.
+/// Bytes of memory that a process uses.
 pub(crate) fn resident(process: u32) -> Result<u64, Failure> {
     let text = fs::read_to_string(format!("/proc/{process}/status"))?;
     let line = text.lines().find_map(|line| line.strip_prefix("VmRSS:")).ok_or("no VmRSS")?;

@@ -1,4 +1,4 @@
-//! Plain UDP: no congestion control, no connection.
+//! The variant that uses plain UDP, without congestion control and connections.
 
 use crate::variant::{BULK, Client, Connects, Failure, QUESTION, Swallowed};
 use std::net::SocketAddr;

@@ -9,9 +9,9 @@ pub(crate) type Failure = Box<dyn std::error::Error + Send + Sync>;
 pub(crate) const BULK: usize = 1200;
 /// Size of datagrams to be echoed.
 pub(crate) const PING: usize = 64;
-/// Asks the server how many bulk datagrams arrived, and in what time.
+/// Datagram that asks the server how many bulk datagrams arrived, and in what time.
 pub(crate) const QUESTION: &[u8] = b"how many?";
-/// Bulk datagrams that a server has received.
+/// What a server counts about the bulk datagrams that it received.
 #[derive(Default)]
 pub(crate) struct Swallowed {
     datagrams: u64,
@@ -35,7 +35,7 @@ pub(crate) trait Client: Send + Sync + 'static {
     fn send(&self, data: &[u8]) -> impl Future<Output = Result<(), Failure>> + Send;
     fn recv(&self) -> impl Future<Output = Result<Vec<u8>, Failure>> + Send;
 
-    /// Sends a datagram `n` times, in one call if there is such a call.
+    /// Sends a datagram `n` times, in a single call if the library has such a call.
     fn send_many(&self, data: &[u8], n: usize) -> impl Future<Output = Result<(), Failure>> + Send {
         async move {
             for _ in 0..n {

@@ -17,23 +17,23 @@ type Failure = Box<dyn std::error::Error + Send + Sync>;
 #[derive(Parser)]
 #[command(about = "Measures quinn's datagrams over loopback")]
 struct Options {
-    /// Seconds to send.
+    /// How long to send, in seconds.
     #[arg(long, default_value_t = 3.0)]
     seconds: f64,
     /// Bytes per datagram.
     #[arg(long, default_value_t = 1200)]
     bytes: usize,
-    /// BBR instead of CUBIC, quinn's default.
+    /// Use BBR instead of quinn's default CUBIC.
     #[arg(long)]
     bbr: bool,
 }
 
-/// Received datagrams.
+/// What the server counts about received datagrams.
 #[derive(Default)]
 struct Received {
     datagrams: u64,
     bytes: u64,
-    /// From the first to the last datagram.
+    /// Time from the first to the last datagram.
     over: Duration,
 }
 
@@ -42,7 +42,7 @@ fn cpu() -> f64 {
     spent.tv_sec as f64 + spent.tv_nsec as f64 / 1e9
 }
 
-/// Runs `work` in a runtime on this thread, like a separate program.
+/// Runs `work` in its own runtime on this thread, like a separate program.
 fn on_this_thread<T>(work: impl Future<Output = Result<T, Failure>>) -> Result<T, Failure> {
     tokio::runtime::Builder::new_current_thread().enable_all().build()?.block_on(work)
 }
@@ -61,7 +61,7 @@ async fn receive(config: ServerConfig, bound: mpsc::Sender<SocketAddr>) -> Resul
     Ok(received)
 }
 
-/// Sends datagrams as fast as congestion control allows; returns their number.
+/// Sends datagrams as fast as congestion control allows. Returns the number of datagrams.
 async fn send(connection: &Connection, options: &Options) -> Result<u64, Failure> {
     let payload = vec![7; options.bytes];
     let until = Instant::now() + Duration::from_secs_f64(options.seconds);
@@ -70,7 +70,7 @@ async fn send(connection: &Connection, options: &Options) -> Result<u64, Failure
         connection.send_datagram_wait(payload.clone().into()).await?;
         sent += 1;
     }
-    // Time for the last datagrams to arrive.
+    // Wait until the last datagrams have arrived.
     tokio::time::sleep(Duration::from_millis(200)).await;
     Ok(sent)
 }
