@@ -1,9 +1,9 @@
-//! Echoes every datagram.
+//! A server that echoes every datagram, and a client.
 //!
 //!     cargo run -p dccp-sockets --example echo -- listen 0.0.0.0:6511
 //!     cargo run -p dccp-sockets --example echo -- connect 192.0.2.1:6511
 //!
-//! Without arguments, both ends run here.
+//! Without arguments, both ends run in this process.
 
 use dccp_sockets::{Connection, Listener, Options};
 use std::time::{Duration, Instant};

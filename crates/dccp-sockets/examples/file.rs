@@ -1,11 +1,11 @@
-//! Sends a file over one path or several, with retransmission of lost packets. Both ends print its SHA-256.
+//! Sends a file over one or several paths, and retransmits lost packets. Both ends print the SHA-256 of the file.
 //!
 //!     cargo run --release -p dccp-sockets --example file -- receive 0.0.0.0:6511 copy.bin
 //!     cargo run --release -p dccp-sockets --example file -- send 192.0.2.1:6511 original.bin
 //!     cargo run --release -p dccp-sockets --example file -- send 192.0.2.1:6511 original.bin 192.168.1.2 10.64.0.9
 //!
-//! The last command sends over two paths, from these addresses of this host. Without arguments, both ends run
-//! here and transfer 20 MB.
+//! The last command sends over two paths, from these addresses of this host. Without arguments, both ends run in this
+//! process and transfer 20 MB.
 
 use dccp_sockets::{Connection, Listener, Options, Path};
 use sha2::{Digest, Sha256};
@@ -19,7 +19,7 @@ fn options() -> Options {
     Options::ccid(5).service("SC:file").streams(true)
 }
 
-/// Copies everything; prints the size, the rate and the hash.
+/// Copies all bytes, and prints the size, the rate and the hash.
 fn copy(what: &str, mut from: impl Read, mut to: impl Write) -> Result<()> {
     let (begun, mut sum, mut bytes) = (Instant::now(), Sha256::new(), 0);
     let mut buf = vec![0; 1 << 16];

@@ -1,7 +1,7 @@
-//! A public game server, encrypted, for clients that are not configured: `game serve ADDR:PORT`, `game play
-//! ADDR:PORT SERVER_KEY`; without arguments both, with a few players.
+//! A public game server with encryption, for clients that are not configured. `game serve ADDR:PORT` runs the server,
+//! `game play ADDR:PORT SERVER_KEY` a player. Without arguments, the server and a few players run in this process.
 //!
-//! Keys identify players: a player that returns has its previous score.
+//! Keys identify the players: a player that comes back has its previous score.
 
 use dccp_sockets::{Connection, Listener, Options, PrivateKey, PublicKey, SendPolicy};
 use std::collections::HashMap;
@@ -14,7 +14,7 @@ type Result<T> = std::result::Result<T, Box<dyn Error + Send + Sync>>;
 const TICK: Duration = Duration::from_millis(50);
 
 fn options() -> Options {
-    // Only the newest position matters.
+    // Only the newest position is useful.
     Options::ccid(5).service("SC:game").queue(2).send_policy(SendPolicy::DropOldest)
 }
 
@@ -41,7 +41,7 @@ fn serve(listener: &Listener, ticks: usize) -> Result<()> {
         }
         let world: Vec<String> = players.iter().map(|(key, _)| format!("{key} {}", scores[key])).collect();
         for (_, player) in &players {
-            // A player with a slow line does not delay the others.
+            // Ignore the error: a player with a slow line must not delay the others.
             let _ = player.try_send(world.join("\n").as_bytes());
         }
         std::thread::sleep(TICK);

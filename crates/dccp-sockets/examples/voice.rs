@@ -1,10 +1,10 @@
-//! The sender of a voice call: one frame every 20 ms, whose size follows the rate that congestion control
-//! reports. The listener reports the frames that it receives.
+//! The sender of a voice call: one frame every 20 ms. The size of the frames follows the rate that congestion control
+//! reports. The listener counts the frames that it receives.
 //!
 //!     cargo run -p dccp-sockets --example voice -- listen 0.0.0.0:6511
 //!     cargo run -p dccp-sockets --example voice -- call 192.0.2.1:6511 4       (the CCID: 3 and 4 are TFRC, 5 is BBR)
 //!
-//! Without arguments, both ends run here for two seconds.
+//! Without arguments, both ends run in this process for two seconds.
 
 use dccp_sockets::{Connection, Listener, Options, SendError};
 use std::time::{Duration, Instant};
@@ -12,12 +12,12 @@ use std::time::{Duration, Instant};
 type Result<T> = std::result::Result<T, Box<dyn std::error::Error + Send + Sync>>;
 
 const FRAME: Duration = Duration::from_millis(20);
-/// Bit rates of the codec, and the initial rate.
+/// Lowest and highest bit rate of the codec. It starts with the lowest.
 const RATES: std::ops::RangeInclusive<u64> = 8_000..=256_000;
 const START: u64 = 32_000;
 
 fn options(ccid: u8) -> Options {
-    // A frame that cannot leave now is worthless later.
+    // A frame that cannot be sent now is useless later.
     Options::ccid(ccid).service("SC:talk").queue(1).queue_time(FRAME)
 }
 
@@ -33,16 +33,16 @@ fn call(addr: &str, ccid: u8, frames: u32) -> Result<()> {
         match connection.try_send(&frame) {
             Ok(()) => {}
             Err(SendError::Full) => {
-                // The queue is full: halve the rate.
+                // The queue is full, so halve the rate.
                 skipped += 1;
                 rate = (rate / 2).max(*RATES.start());
             }
             Err(e) => return Err(e.into()),
         }
         if number % 50 == 49 {
-            // Increase in small steps, never above the path's capacity.
+            // Increase the rate in small steps, and never above the capacity of the path.
             let stats = connection.stats();
-            // Until the path limits the sender, only the allowed rate is known.
+            // Until the path limits the sender, only the rate that congestion control allows is known.
             let room = stats.rate.unwrap_or(stats.allowed).bps() * 8 / 10;
             rate = (rate + rate / 4).min(room).clamp(*RATES.start(), *RATES.end());
             println!("{} kbit/s, {skipped} frames skipped, {} packets lost", rate / 1_000, stats.lost);

@@ -7,7 +7,7 @@ use std::collections::VecDeque;
 use std::io;
 use std::sync::{Arc, Mutex, OnceLock};
 
-/// Connections that wait to be accepted.
+/// Connections that wait for the application to accept them.
 #[derive(Debug, Default)]
 pub(crate) struct Backlog {
     pub(crate) state: Mutex<BacklogState>,
@@ -31,13 +31,13 @@ impl Backlog {
 #[derive(Debug, Default)]
 pub(crate) struct BacklogState {
     pub(crate) waiting: VecDeque<(SessionId, Arc<Stream>)>,
-    /// No more connections will come.
+    /// Whether no more connections will arrive.
     pub(crate) over: bool,
     descriptor: Descriptor,
 }
 
 impl BacklogState {
-    /// Updates the descriptor.
+    /// Makes the descriptor readable or not, according to the state.
     pub(crate) fn show(&mut self) {
         let readable = self.over || !self.waiting.is_empty();
         self.descriptor.show(readable);

@@ -1,6 +1,6 @@
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-/// A limit on unread received bytes in all connections of a data thread.
+/// A limit on the received bytes that are unread in all connections of a data thread.
 #[derive(Debug)]
 pub(crate) struct Budget {
     most: usize,
@@ -12,14 +12,13 @@ impl Budget {
         Budget { most, used: AtomicUsize::new(0) }
     }
 
-    /// Reserves `more` bytes for a connection that has reserved `own` bytes, if the limits allow. A
-    /// connection may reserve at most as much as remains free, so that slow readers leave room for
-    /// others.
+    /// Reserves `more` bytes for a connection that has reserved `own` bytes, if the limits allow. A connection may
+    /// reserve no more than what is still free. So slow readers leave room for others.
     pub(crate) fn take(&self, own: usize, more: usize) -> bool {
         let free = self.most.saturating_sub(self.used.load(Ordering::Relaxed));
         let allowed = own + more <= free;
         if allowed {
-            // Only the data thread reserves bytes; other threads release them.
+            // Only the data thread reserves bytes. Other threads only release them.
             self.used.fetch_add(more, Ordering::Relaxed);
         }
         allowed

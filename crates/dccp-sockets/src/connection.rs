@@ -14,10 +14,10 @@ use std::sync::Arc;
 use std::task::{Context, Poll};
 use std::time::{Duration, Instant};
 
-/// A connection: datagrams both ways, as fast as congestion control allows. All methods take `&self`; threads
-/// share it in an [`Arc`].
+/// A connection carries datagrams in both directions, as fast as congestion control allows. All methods take `&self`,
+/// and threads share the connection in an [`Arc`].
 ///
-/// Dropping it finishes it in the background, for as long as the program runs; [`finish`](Self::finish) waits
+/// Dropping the connection finishes it in the background, as long as the program runs. [`finish`](Self::finish) waits
 /// for that.
 #[derive(Debug)]
 pub struct Connection {
@@ -26,15 +26,15 @@ pub struct Connection {
 }
 
 impl Connection {
-    /// The session id. A connection that has not begun has none, but no caller holds such a connection.
+    /// The session id. Before its session exists, a connection has no id, but callers never hold such a connection.
     pub(crate) fn id(&self) -> SessionId {
         self.stream.id.get().copied().unwrap_or(SessionId(u64::MAX))
     }
 
-    /// Queues a datagram; waits while the queue is full or the connection is not open yet.
+    /// Queues a datagram. Waits while the queue is full, or while the connection is not open yet.
     ///
     /// # Errors
-    /// [`SendError::TooBig`], [`SendError::Empty`], [`SendError::Closed`]. The caller keeps the datagram.
+    /// [`SendError::TooBig`], [`SendError::Empty`] or [`SendError::Closed`]. The caller keeps the datagram.
     pub fn send(&self, data: &[u8]) -> Result<(), SendError> {
         self.send_with(data, Delivery::default())
     }
@@ -52,7 +52,7 @@ impl Connection {
     /// Like [`send_with`](Self::send_with), with a timeout.
     ///
     /// # Errors
-    /// [`SendError::Full`] on timeout, and the errors of [`send`](Self::send).
+    /// [`SendError::Full`] after the timeout, and the errors of [`send`](Self::send).
     pub fn send_timeout(&self, data: &[u8], delivery: Delivery, timeout: Duration) -> Result<(), SendError> {
         self.here(SendError::Forked)?;
         let until = Instant::now().checked_add(timeout);
@@ -60,7 +60,7 @@ impl Connection {
         self.tell_of(sent.unwrap_or(Err(SendError::Full)))
     }
 
-    /// Queues a datagram if there is room, and the connection is open.
+    /// Queues a datagram if there is room and the connection is open.
     ///
     /// # Errors
     /// [`SendError::Full`], and the errors of [`send`](Self::send). The caller keeps the datagram.
@@ -78,7 +78,7 @@ impl Connection {
         self.tell_of(sent.unwrap_or(Err(SendError::Full)))
     }
 
-    /// Like [`try_send`](Self::try_send); it does not copy the bytes if no other handle refers to them.
+    /// Like [`try_send`](Self::try_send), but does not copy the bytes if no other handle refers to them.
     ///
     /// # Errors
     /// As for [`try_send`](Self::try_send).
@@ -88,11 +88,11 @@ impl Connection {
         self.tell_of(sent.unwrap_or(Err(SendError::Full)))
     }
 
-    /// Queues datagrams in order while there is room; returns their number.
+    /// Queues datagrams in order while there is room. Returns how many were queued.
     ///
     /// # Errors
-    /// The error of the first datagram, as for [`try_send`](Self::try_send). If a later datagram is refused,
-    /// the call returns the number before it.
+    /// The error of the first datagram, as for [`try_send`](Self::try_send). If a later datagram is refused, the call
+    /// succeeds and returns the number of datagrams before it.
     pub fn try_send_many<'a>(
         &self,
         datagrams: impl IntoIterator<Item = &'a [u8]>,
@@ -118,7 +118,7 @@ impl Connection {
         }
     }
 
-    /// Makes the data thread read the queue, unless it will do so anyway.
+    /// Makes the data thread read the queue, unless it will read the queue anyway.
     pub(crate) fn tell_of(&self, sent: Result<(), SendError>) -> Result<(), SendError> {
         if sent.is_ok() && lock(&self.stream.state).tell() {
             self.wake();
@@ -135,7 +135,7 @@ impl Connection {
         });
     }
 
-    /// Returns `error` in a forked process.
+    /// Returns `error` if the process has forked.
     fn here<E>(&self, error: E) -> Result<(), E> {
         if self.runtime.is_forked() { Err(error) } else { Ok(()) }
     }
@@ -143,7 +143,7 @@ impl Connection {
     /// Waits for the next datagram.
     ///
     /// # Errors
-    /// [`RecvError::Closed`] once everything that arrived has been received.
+    /// [`RecvError::Closed`] after everything that arrived has been received.
     pub fn recv(&self) -> Result<Vec<u8>, RecvError> {
         self.wait_recv(None, State::recv)
     }
@@ -156,7 +156,7 @@ impl Connection {
         self.wait_recv(Instant::now().checked_add(timeout), State::recv)
     }
 
-    /// The next datagram, if one has arrived.
+    /// Returns the next datagram if one has arrived.
     ///
     /// # Errors
     /// [`RecvError::Empty`], and the errors of [`recv`](Self::recv).
@@ -165,10 +165,10 @@ impl Connection {
         lock(&self.stream.state).recv().unwrap_or(Err(RecvError::Empty))
     }
 
-    /// Waits for the next datagram and copies it into the caller's buffer; returns its length.
+    /// Waits for the next datagram, and copies it into the caller's buffer. Returns its length.
     ///
     /// # Errors
-    /// [`RecvError::BufferTooSmall`], which keeps the datagram in the queue, and the errors of
+    /// [`RecvError::BufferTooSmall`], after which the datagram is still in the queue, and the errors of
     /// [`recv`](Self::recv).
     pub fn recv_into(&self, into: &mut [u8]) -> Result<usize, RecvError> {
         self.wait_recv(None, |state| state.recv_into(into))
@@ -182,7 +182,7 @@ impl Connection {
         self.wait_recv(Instant::now().checked_add(timeout), |state| state.recv_into(into))
     }
 
-    /// Waits for a datagram, then appends up to `most` queued datagrams to `into`; returns their number.
+    /// Waits for a datagram, then appends up to `most` queued datagrams to `into`. Returns how many were appended.
     ///
     /// # Errors
     /// As for [`recv`](Self::recv).
@@ -200,7 +200,7 @@ impl Connection {
         received.unwrap_or(Err(RecvError::TimedOut))
     }
 
-    /// The next datagram. Without one, registers the task to be woken.
+    /// Returns the next datagram. If there is none, registers the task to be woken.
     ///
     /// # Errors
     /// As for [`recv`](Self::recv).
@@ -209,49 +209,50 @@ impl Connection {
         self.stream.readable.poll(&self.stream.state, cx, State::recv).map_ok(Bytes::from)
     }
 
-    /// Ready when [`try_send`](Self::try_send) has room; otherwise registers the task to be woken. Another
-    /// sender may take the room first.
+    /// Ready when [`try_send`](Self::try_send) has room. Otherwise registers the task to be woken. Another sender may
+    /// take the room first.
     ///
     /// # Errors
-    /// The connection accepts no more datagrams.
+    /// If the connection accepts no more datagrams.
     pub fn poll_send_ready(&self, cx: &mut Context<'_>) -> Poll<Result<(), SendError>> {
         self.here(SendError::Forked)?;
         self.stream.writable.poll(&self.stream.state, cx, State::send_ready)
     }
 
-    /// The next event, `None` after the last. Without one, registers the task to be woken.
+    /// Returns the next event, or `None` after the last event. If there is no event yet, registers the task to be
+    /// woken.
     pub fn poll_event(&self, cx: &mut Context<'_>) -> Poll<Option<Event>> {
         self.stream.happened.poll(&self.stream.state, cx, State::event)
     }
 
-    /// A descriptor for `poll`, `epoll` and similar, for reading only. It is readable while datagrams wait
-    /// and after the end. Two events also make it readable until the next call of [`ready`](Self::ready): a
-    /// new event of the connection, or room after [`try_send`](Self::try_send) found none. Only this crate
-    /// may read or write it.
+    /// A descriptor for `poll`, `epoll` and similar calls, for reading only. It is readable while datagrams wait, and
+    /// after the end. Two events also make it readable until the next call of [`ready`](Self::ready): a new event of
+    /// the connection, or room after [`try_send`](Self::try_send) found none. Only this crate may read or write the
+    /// descriptor.
     ///
     /// # Errors
-    /// The system's error: too many open files.
+    /// The error of the system, such as too many open files.
     pub fn descriptor(&self) -> io::Result<BorrowedFd<'_>> {
         self.stream.descriptor().map(AsFd::as_fd)
     }
 
-    /// The operations that would not block now.
+    /// Returns which operations would not block now.
     pub fn ready(&self) -> Ready {
         self.stream.ready()
     }
 
-    /// Sends the queue, waits until every packet is acknowledged or given up as lost, and closes. Meanwhile
-    /// the connection accepts no more datagrams; received ones can still be read. Returns the counters;
-    /// [`Stats::lost`] says how much did not arrive.
+    /// Sends the queue, waits until every packet is acknowledged or given up as lost, and closes the connection.
+    /// Meanwhile the connection accepts no more datagrams, but received datagrams can still be read. Returns the
+    /// counters. [`Stats::lost`] shows how much did not arrive.
     ///
     /// # Errors
-    /// The connection ended before everything was acknowledged.
+    /// If the connection ended before everything was acknowledged.
     pub fn finish(&self) -> Result<Stats, FinishError> {
         self.wait_finish(None).unwrap_or(Err(FinishError(Reason::Aborted)))
     }
 
-    /// Like [`finish`](Self::finish), with a timeout: `None` if it has not finished by then. It continues in
-    /// the background.
+    /// Like [`finish`](Self::finish), with a timeout. Returns `None` after the timeout; the connection then continues
+    /// to finish in the background.
     pub fn finish_timeout(&self, timeout: Duration) -> Option<Result<Stats, FinishError>> {
         self.wait_finish(Instant::now().checked_add(timeout))
     }
@@ -264,8 +265,8 @@ impl Connection {
         self.stream.happened.wait(&self.stream.state, until, |s| s.finished())
     }
 
-    /// Finishes it in the background, as dropping does, for a handle that is shared: waiting calls of other
-    /// threads return, and nothing more is received.
+    /// Finishes the connection in the background in the same way as dropping it, for a handle that is shared. Calls
+    /// that wait in other threads return, and nothing more is received.
     pub fn close(&self) {
         self.begin_finish();
         lock(&self.stream.state).close();
@@ -283,19 +284,19 @@ impl Connection {
         self.wake();
     }
 
-    /// Ends the connection at once and drops the queue.
+    /// Ends the connection immediately and drops the queue.
     pub fn abort(&self) {
         let id = self.id();
         self.runtime.run(move |core, _| core.endpoint.abort(core.clock.now(), id));
     }
 
-    /// Ends the connection at once and tells the peer why, in at most 255 bytes of text.
+    /// Ends the connection immediately, and sends the peer the reason as a text of at most 255 bytes.
     pub fn abort_with(&self, why: &str) {
         let (id, why) = (self.id(), why.to_owned());
         self.runtime.run(move |core, _| core.endpoint.abort_with(core.clock.now(), id, &why));
     }
 
-    /// The reason text that the peer sent when it ended the connection, if any.
+    /// The reason that the peer sent as text when it ended the connection, if any.
     pub fn peer_said(&self) -> Option<String> {
         lock(&self.stream.state).peer_said()
     }
@@ -309,14 +310,14 @@ impl Connection {
         lock(&self.stream.state).ends()
     }
 
-    /// Restarts congestion control on a path that leads elsewhere now, for example when a mobile host changed
-    /// networks without a new address.
+    /// Restarts congestion control on a path that now leads through another network. For example, a mobile host may
+    /// have changed networks without a new address.
     pub fn path_changed(&self, path: PathId) {
         let id = self.id();
         self.runtime.run(move |core, _| core.endpoint.change_path(core.clock.now(), id, path));
     }
 
-    /// Largest datagram that all paths carry at present, bytes; 0 until the connection opens.
+    /// Largest datagram that all paths carry now, in bytes; 0 until the connection is open.
     pub fn max_datagram_size(&self) -> usize {
         lock(&self.stream.state).max_datagram()
     }
@@ -326,54 +327,53 @@ impl Connection {
         lock(&self.stream.state).is_multipath()
     }
 
-    /// The reason why it ended, if it did.
+    /// The reason why the connection ended, if it has ended.
     pub fn end(&self) -> Option<Reason> {
         lock(&self.stream.state).end()
     }
 
-    /// Counters and state.
+    /// Counters and state of the connection.
     pub fn stats(&self) -> Stats {
         let id = self.id();
         self.runtime.call(move |core, streams| streams.refresh(core, id));
         self.last_stats()
     }
 
-    /// The statistics when the session was last read.
+    /// The statistics of the session when they were last read.
     pub(crate) fn last_stats(&self) -> Stats {
         lock(&self.stream.state).stats()
     }
 
-    /// The address that the peer had when the connection opened, on the path that opened it;
-    /// [`PathStats::peer`](crate::PathStats::peer) has the current address on each path. With
+    /// The address that the peer had when the connection opened, on the path that opened it.
+    /// [`PathStats::peer`](crate::PathStats::peer) has the peer's current address on each path. With
     /// [`Encapsulation::Raw`](crate::Encapsulation::Raw) the address has no port.
     pub fn peer_addr(&self) -> Option<SocketAddr> {
         self.ends().map(|ends| ends.peer)
     }
 
-    /// The address of this host that the connection was opened from or accepted on.
+    /// The address of this host from which the connection was opened, or on which it was accepted.
     pub fn local_addr(&self) -> Option<SocketAddr> {
         self.ends()?.local
     }
 
-    /// Closes a path gracefully; the path is not tried again.
+    /// Closes a path gracefully. The path is not opened again.
     pub fn remove_path(&self, path: PathId) {
         let id = self.id();
         self.runtime.run(move |core, _| core.endpoint.remove_path(core.clock.now(), id, path));
     }
 
-    /// Changes a path's priority, here and at the peer (MP_PRIO); see
-    /// [`Path::priority`](crate::Path::priority).
+    /// Changes the priority of a path at both ends (MP_PRIO); see [`Path::priority`](crate::Path::priority).
     pub fn set_priority(&self, path: PathId, priority: u8) {
         let (id, priority) = (self.id(), priority.min(15));
         self.runtime.run(move |core, _| core.endpoint.set_prio(core.clock.now(), id, path, priority));
     }
 
-    /// Changes the congestion control of the data that this end sends, on all paths, while data flows. Window
-    /// and round-trip time are carried over. The peer may refuse:
-    /// [`PathStats::ccids`](crate::PathStats::ccids) shows the CCIDs in force a round trip later.
+    /// Changes the congestion control for data that this end sends, on all paths, while data flows. The new one starts
+    /// with the window and round-trip time of the old one. The peer may refuse the change. A round trip later,
+    /// [`PathStats::ccids`](crate::PathStats::ccids) shows the CCIDs in use.
     ///
     /// # Errors
-    /// There is no such CCID, or no path is open.
+    /// If this CCID does not exist, or no path is open.
     pub fn set_ccid(&self, ccid: u8) -> Result<(), CcidError> {
         if !crate::known_ccids().any(|known| known == ccid) {
             return Err(CcidError::Unknown(ccid));
@@ -383,42 +383,41 @@ impl Connection {
         if set == Some(true) { Ok(()) } else { Err(CcidError::NotOpen) }
     }
 
-    /// Sends at this rate for a while, with padding when the application has nothing to send. This way a slow
-    /// sender learns the path's capacity ([`Stats::allowed`], [`Stats::rate`]) before it sends more.
-    /// Congestion control limits the padding too, and application data goes first. The peer's library drops
-    /// the padding; Linux's DCCP sockets would deliver it as empty datagrams. A new probe replaces a running
-    /// one; a duration of zero ends it.
+    /// Sends at this rate for a while, with padding when the application has no data. A slow sender thus learns the
+    /// capacity of the path ([`Stats::allowed`], [`Stats::rate`]) before it sends more. Congestion control limits the
+    /// padding too, and application data is sent first. The peer's library drops the padding. Linux's DCCP sockets
+    /// would deliver it as empty datagrams. A new probe replaces a running one; a duration of zero ends it.
     pub fn probe(&self, rate: Rate, duration: Duration) {
         let id = self.id();
         self.runtime.run(move |core, streams| streams.probe(core.clock.now(), id, rate, duration));
     }
 
-    /// The connection's events from its beginning on. The iterator waits for the next event and ends after
+    /// All events of the connection from its start. The iterator waits for the next event, and ends after
     /// [`Event::Closed`]. The newest 256 unread events are kept.
     pub fn events(&self) -> Events<'_> {
         Events(self)
     }
 
-    /// The next event, if there is one.
+    /// Returns the next event, if there is one.
     pub fn try_event(&self) -> Option<Event> {
         lock(&self.stream.state).event().flatten()
     }
 
-    /// The next event, with a timeout.
+    /// Waits for the next event, up to the timeout.
     pub fn event_timeout(&self, timeout: Duration) -> Option<Event> {
         self.here(()).ok()?;
         let until = Instant::now().checked_add(timeout);
         self.stream.happened.wait(&self.stream.state, until, State::event).flatten()
     }
 
-    /// The outcome of a connection that was [started](crate::Connector::start): open, or the error; `None` on
-    /// timeout.
+    /// The outcome of a connection that was [started](crate::Connector::start): open, or the error. Returns `None`
+    /// after the timeout.
     pub fn opened(&self, timeout: Duration) -> Option<Result<(), ConnectError>> {
         let until = Instant::now().checked_add(timeout);
         self.stream.happened.wait(&self.stream.state, until, State::opening)
     }
 
-    /// The peer's key, at either end of a connection with keys.
+    /// The public key of the peer, at either end of a connection with keys.
     pub fn peer_key(&self) -> Option<PublicKey> {
         self.ends()?.key
     }

@@ -11,8 +11,8 @@ use mpdccp_proto::{PathId, PathStatus, Reason, SessionId, SessionState};
 use std::net::{SocketAddr, ToSocketAddrs};
 use std::sync::Arc;
 
-/// Makes connections that share one data thread, for programs with many connections. [`Connection::connect`]
-/// starts a thread for each.
+/// Opens connections that share one data thread, for programs with many connections. [`Connection::connect`] starts a
+/// thread for each connection.
 #[derive(Clone, Debug)]
 pub struct Connector {
     pub(crate) runtime: Arc<Runtime>,
@@ -20,10 +20,10 @@ pub struct Connector {
 }
 
 impl Connector {
-    /// Starts the thread.
+    /// Starts the data thread.
     ///
     /// # Errors
-    /// Invalid options, or an error of the system.
+    /// If the options are invalid, or because of an error of the system.
     pub fn new(options: Options) -> Result<Connector, ConnectError> {
         Connector::running(options, on_a_thread)
     }
@@ -35,16 +35,16 @@ impl Connector {
         Ok(Connector { runtime, options })
     }
 
-    /// Connects to a listener; with keys, to the first peer of the options. The addresses of a name are tried
-    /// in turn.
+    /// Connects to a listener. With keys, the listener is the first peer of the options. If a name has several
+    /// addresses, they are tried in turn.
     ///
     /// # Errors
-    /// As for [`Connection::connect`]; the error of the last address.
+    /// As for [`Connection::connect`]; if all addresses fail, the error of the last one.
     pub fn connect(&self, addr: impl ToSocketAddrs) -> Result<Connection, ConnectError> {
         self.connect_with(addr, None)
     }
 
-    /// Like [`connect`](Self::connect), to the peer with this key, which need not be in the options.
+    /// Like [`connect`](Self::connect), but to the peer with this key. The key need not be in the options.
     ///
     /// # Errors
     /// As for [`connect`](Self::connect), and [`ConnectError::Options`] if the options have no private key.
@@ -74,8 +74,9 @@ impl Connector {
         Err(last)
     }
 
-    /// Sends the first Request without waiting for the answer. [`Connection::descriptor`] becomes readable
-    /// once the outcome is known; [`Connection::opened`] returns it. With keys, the peer is `peer`, or the
+    /// Sends the first Request without waiting for the answer. [`Connection::descriptor`] becomes readable once the
+    /// outcome is known, and [`Connection::opened`] returns the outcome. With keys, the peer is `peer`, or else the
+    /// first peer of the options.
     /// first of the options.
     pub fn start(&self, to: SocketAddr, peer: Option<PublicKey>) -> Connection {
         let stream = Arc::new(Stream::new(&self.options, &self.runtime.budget));
@@ -97,22 +98,21 @@ impl Connector {
 }
 
 impl Connection {
-    /// Connects to a listener, at the first address of a name that answers. With keys, the listener is the
-    /// first peer of the options. The port is a UDP port, or with
-    /// [`Encapsulation::Raw`](crate::Encapsulation::Raw) the DCCP port.
+    /// Connects to a listener at the first address of a name that answers. With keys, the listener is the first peer of
+    /// the options. The port is a UDP port, or with [`Encapsulation::Raw`](crate::Encapsulation::Raw) the DCCP port.
     ///
     /// # Errors
-    /// Invalid options, an error of the system, a refusal, or no answer within [`Options::connect_timeout`];
-    /// the error of the last address.
+    /// If the options are invalid, the system reports an error, the peer refuses, or no answer arrives within
+    /// [`Options::connect_timeout`]. If all addresses fail, the error of the last one is returned.
     pub fn connect(addr: impl ToSocketAddrs, options: Options) -> Result<Connection, ConnectError> {
         Connector::new(options)?.connect(addr)
     }
 
-    /// Adds a path to a client's multipath session; an event reports when the path is up.
+    /// Adds a path to a client's multipath session. An event reports when the path is up.
     ///
     /// # Errors
-    /// An error of the system, [`ConnectError::Refused`] if the connection is over, or [`ConnectError::Options`] if
-    /// it is open without multipath.
+    /// An error of the system; [`ConnectError::Refused`] if the connection has ended; [`ConnectError::Options`] if it
+    /// is open without multipath.
     pub fn add_path(&self, path: Path) -> Result<PathId, ConnectError> {
         let id = self.id();
         let added = self.runtime.call(move |core, streams| add_path(core, streams, id, path));
@@ -120,7 +120,7 @@ impl Connection {
     }
 }
 
-/// Runs on the data thread.
+/// Opens a connection on the data thread.
 fn begin(
     core: &mut Core,
     streams: &mut Streams,
@@ -155,7 +155,7 @@ fn begin(
     Ok(())
 }
 
-/// Warns of paths that leave through another path's interface.
+/// Logs a warning about each path that uses the interface of another path.
 fn warn_of_strays(core: &Core, streams: &Streams, id: SessionId) {
     let status = core.endpoint.status(core.clock.now(), id);
     let paths = status.map_or_else(Vec::new, |status| status.paths);
@@ -167,7 +167,7 @@ fn warn_of_strays(core: &Core, streams: &Streams, id: SessionId) {
         let shares = |other: &&PathStatus| core.net.device(&other.route).is_ok_and(|other| other == device);
         if let Some(other) = paths.iter().filter(|other| other.id != path.id).find(shares) {
             tracing::warn!(
-                "path {} leaves through {device}, the interface of path {}, although its address belongs to another interface",
+                "path {} uses {device}, the interface of path {}, although its address belongs to another interface",
                 path.id.0,
                 other.id.0
             );
@@ -176,7 +176,7 @@ fn warn_of_strays(core: &Core, streams: &Streams, id: SessionId) {
     }
 }
 
-/// Runs on the data thread.
+/// Adds a path on the data thread.
 pub(crate) fn add_path(
     core: &mut Core,
     streams: &mut Streams,

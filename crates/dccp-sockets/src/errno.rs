@@ -1,4 +1,4 @@
-//! The errno values closest to errors, for interfaces that use numbers: C, Python, sockets of other systems.
+//! Maps each error to the closest errno value, for interfaces that use numbers: C, Python, sockets of other systems.
 
 use crate::{
     AcceptError, CcidError, ConnectError, FinishError, Reason, RecvError, ResetCode, SendError, StreamError,
@@ -6,7 +6,7 @@ use crate::{
 use rustix::io::Errno;
 use std::io::{self, ErrorKind};
 
-/// The errno of an end that counts as an error.
+/// The errno value for an end that counts as an error.
 fn of_reason(reason: Reason) -> Errno {
     match reason {
         Reason::Aborted | Reason::ResetByUs(_) => Errno::CONNABORTED,
@@ -18,18 +18,18 @@ fn of_reason(reason: Reason) -> Errno {
 }
 
 fn of_io(error: &io::Error) -> Errno {
-    // This crate adds context to the system's error and keeps that error as the source.
+    // This crate adds context to an error of the system, and keeps the original error as the source.
     let system = || error.get_ref()?.source()?.downcast_ref::<io::Error>();
     match (Errno::from_io_error(system().unwrap_or(error)), error.kind()) {
         (Some(errno), _) => errno,
         (None, ErrorKind::InvalidInput) => Errno::INVAL,
-        // The resolver has its own error numbers.
+        // Errors of the resolver have other numbers.
         (None, _) => Errno::HOSTUNREACH,
     }
 }
 
 impl ConnectError {
-    /// The errno value closest to this error.
+    /// The errno value that is closest to this error.
     pub fn errno(&self) -> i32 {
         let errno = match self {
             ConnectError::NoAddress => Errno::HOSTUNREACH,
@@ -46,7 +46,7 @@ impl ConnectError {
 }
 
 impl SendError {
-    /// The errno value closest to this error: EPIPE after an orderly end.
+    /// The errno value that is closest to this error; EPIPE after an orderly end.
     pub fn errno(&self) -> i32 {
         let errno = match self {
             SendError::Full => Errno::AGAIN,
@@ -61,8 +61,8 @@ impl SendError {
 }
 
 impl RecvError {
-    /// The errno value closest to this error. For interfaces whose calls return 0 then, an orderly end is not
-    /// an error.
+    /// The errno value that is closest to this error. An orderly end is not an error in interfaces whose calls then
+    /// return 0.
     pub fn errno(&self) -> i32 {
         let errno = match self {
             RecvError::TimedOut => Errno::TIMEDOUT,
@@ -76,7 +76,7 @@ impl RecvError {
 }
 
 impl AcceptError {
-    /// The errno value closest to this error.
+    /// The errno value that is closest to this error.
     pub fn errno(&self) -> i32 {
         let errno = match self {
             AcceptError::TimedOut => Errno::TIMEDOUT,
@@ -89,7 +89,7 @@ impl AcceptError {
 }
 
 impl StreamError {
-    /// The errno value closest to this error.
+    /// The errno value that is closest to this error.
     pub fn errno(&self) -> i32 {
         let errno = match self {
             StreamError::TimedOut => Errno::TIMEDOUT,
@@ -105,14 +105,14 @@ impl StreamError {
 }
 
 impl FinishError {
-    /// The errno value closest to this error.
+    /// The errno value that is closest to this error.
     pub fn errno(&self) -> i32 {
         of_reason(self.0).raw_os_error()
     }
 }
 
 impl CcidError {
-    /// The errno value closest to this error.
+    /// The errno value that is closest to this error.
     pub fn errno(&self) -> i32 {
         let errno = match self {
             CcidError::NotOpen => Errno::NOTCONN,

@@ -4,90 +4,90 @@ use std::net::{SocketAddr, ToSocketAddrs};
 use std::sync::LazyLock;
 use std::{fmt, io};
 
-/// Error when making a listener or a connection.
+/// Error while creating a listener or a connection.
 #[derive(Debug)]
 #[non_exhaustive]
 pub enum ConnectError {
-    /// The name or address resolves to no address.
+    /// The name resolves to no address.
     NoAddress,
-    /// The options contradict each other or are invalid.
+    /// The options are invalid or contradict each other.
     Options(&'static str),
-    /// No answer within [`Options::connect_timeout`](crate::Options::connect_timeout).
+    /// The peer did not answer within [`Options::connect_timeout`](crate::Options::connect_timeout).
     TimedOut,
     /// The peer refused, or the connection ended before it was open.
     Refused(Reason),
-    /// The process forked: a connection stays with the process that opened it.
+    /// The process has forked. Only the process that opened a connection can use it.
     Forked,
-    /// The system's error, and the operation that failed: address in use, no such address, no route, no
+    /// An error of the system, with the operation that failed: address in use, no such address, no route, or no
     /// permission.
     Io(io::Error),
 }
 
-/// Error when sending a datagram. The caller keeps the datagram.
+/// Error while sending a datagram. The caller keeps the datagram.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum SendError {
-    /// Congestion control allows no more now, and the queue is full.
+    /// Congestion control does not allow more now, and the queue is full.
     Full,
-    /// Larger than [`max_datagram_size`](crate::Connection::max_datagram_size).
+    /// The datagram is larger than [`max_datagram_size`](crate::Connection::max_datagram_size).
     TooBig {
-        /// Length of the datagram, bytes.
+        /// Length of the datagram in bytes.
         len: usize,
-        /// Largest length allowed, bytes.
+        /// Largest allowed length in bytes.
         max: usize,
     },
-    /// Empty: DCCP reserves data packets without data for other uses (RFC 4340 section 5.4).
+    /// The datagram is empty. DCCP reserves data packets without data for other uses (RFC 4340 section 5.4).
     Empty,
-    /// The connection is over, or finishing.
+    /// The connection has ended or is finishing.
     Closed(Reason),
-    /// The process forked: a connection stays with the process that opened it.
+    /// The process has forked. Only the process that opened a connection can use it.
     Forked,
 }
 
-/// Error when receiving a datagram.
+/// Error while receiving a datagram.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum RecvError {
-    /// No datagram came in time.
+    /// No datagram arrived in time.
     TimedOut,
     /// No datagram is waiting.
     Empty,
-    /// The next datagram is larger than the buffer; it stays in the queue.
+    /// The next datagram is larger than the buffer. It stays in the queue.
     BufferTooSmall {
-        /// Length of the datagram, bytes.
+        /// Length of the datagram in bytes.
         len: usize,
     },
-    /// The process forked: a connection stays with the process that opened it.
+    /// The process has forked. Only the process that opened a connection can use it.
     Forked,
-    /// Everything that arrived has been received, and no more will come. [`Reason::is_orderly`] distinguishes
-    /// an orderly end from a failure.
+    /// Everything that arrived has been received, and no more will arrive. [`Reason::is_orderly`] distinguishes an
+    /// orderly end from a failure.
     Closed(Reason),
 }
 
-/// The connection broke before everything was sent and acknowledged.
+/// The connection failed before everything was sent and acknowledged.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct FinishError(pub Reason);
 
-/// Error when opening, reading or writing a stream. An [`io::Error`] made of it has the kind that TCP would
-/// give.
+/// Error while opening, reading or writing a stream. An [`io::Error`] created from it has the kind that TCP would
+/// report.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum StreamError {
-    /// Timed out; with a timeout of zero, the call would block.
+    /// The time limit has passed. With a timeout of zero, the call would block.
     TimedOut,
-    /// The peer reset the stream with this application error code; its data is incomplete.
+    /// The peer reset the stream with this application error code. The data is incomplete.
     Reset(u16),
     /// The peer stopped reading the stream, with this application error code.
     Stopped(u16),
-    /// This end finished writing, or reset the stream.
+    /// This end has finished writing, or has reset the stream.
     Ended,
-    /// The connection ended before the stream did.
+    /// The connection ended before the stream.
     Closed(Reason),
-    /// The connection carries no streams.
+    /// The connection does not support streams.
     Unsupported,
-    /// The peer allows no more streams until some end.
+    /// The peer allows no more streams until others end.
     TooMany,
-    /// The process forked: a connection stays with the process that opened it.
+    /// The process has forked. Only the process that opened a connection can use it.
     Forked,
 }
 
@@ -97,31 +97,31 @@ impl From<StreamError> for io::Error {
     }
 }
 
-/// Error when changing the congestion control, which stays as it is.
+/// Error while changing the congestion control. The old one stays in use.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum CcidError {
-    /// This crate does not know this number: [`known_ccids`](crate::known_ccids) lists those it knows.
+    /// This crate has no CCID with this number; [`known_ccids`](crate::known_ccids) lists the known ones.
     Unknown(u8),
     /// No path of the connection is open.
     NotOpen,
 }
 
-/// Error when accepting a connection.
+/// Error while accepting a connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum AcceptError {
-    /// No connection came in time.
+    /// No connection arrived in time.
     TimedOut,
     /// No connection is waiting.
     Empty,
-    /// The process forked: a listener stays with the process that opened it.
+    /// The process has forked. Only the process that opened a listener can use it.
     Forked,
-    /// The data thread ended.
+    /// The data thread has ended.
     Closed,
 }
 
-/// The texts of errors.
+/// Implements the texts of errors.
 macro_rules! texts {
     ($($error:ident { $($case:pat => ($($text:tt)+),)+ })+) => { $(
         impl fmt::Display for $error {
@@ -134,10 +134,10 @@ macro_rules! texts {
     )+ };
 }
 
-/// Error in a forked process, which has no data thread.
+/// Text of the error in a forked process, which has no data thread.
 const FORKED: &str = "a forked process cannot use the connection; only the process that opened it can";
 
-/// The numbers of the known CCIDs, in words: callers in C and Python see the text too.
+/// The numbers of the known CCIDs as text. Callers in C and Python see this text too.
 fn known() -> String {
     crate::known_ccids().map(|ccid| ccid.to_string()).collect::<Vec<_>>().join(", ")
 }
@@ -209,7 +209,7 @@ impl Error for StreamError {}
 impl Error for CcidError {}
 impl Error for AcceptError {}
 
-/// The addresses of a name.
+/// Resolves a name to its addresses.
 pub(crate) fn addresses(of: impl ToSocketAddrs) -> Result<impl Iterator<Item = SocketAddr>, ConnectError> {
     of.to_socket_addrs().map_err(|e| match e.kind() {
         io::ErrorKind::InvalidInput => ConnectError::Options(

@@ -12,7 +12,7 @@ use std::sync::Arc;
 use std::task::{Context, Poll};
 use std::time::{Duration, Instant};
 
-/// Waits for connections. Dropping it does not end accepted connections.
+/// Accepts connections. Dropping it does not end connections that were accepted.
 #[derive(Debug)]
 pub struct Listener {
     pub(crate) runtime: Arc<Runtime>,
@@ -21,7 +21,7 @@ pub struct Listener {
     socket: u32,
 }
 
-/// The next connection or the error; `None` while there is neither.
+/// Returns the next connection or the error; `None` if there is neither yet.
 pub(crate) fn accept(
     runtime: &Arc<Runtime>,
     state: &mut BacklogState,
@@ -36,13 +36,13 @@ pub(crate) fn accept(
 }
 
 impl Listener {
-    /// Listens on an address of this host. Its port is a UDP port ([`DCCP_UDP_PORT`](crate::DCCP_UDP_PORT) is
-    /// the one assigned to DCCP), 0 for any that is free; with
-    /// [`Encapsulation::Raw`](crate::Encapsulation::Raw) it is the DCCP port. If a name has several
-    /// addresses, the first that works is used.
+    /// Listens on an address of this host. The port is a UDP port; 0 selects any free port, and
+    /// [`DCCP_UDP_PORT`](crate::DCCP_UDP_PORT) is the port assigned to DCCP. With
+    /// [`Encapsulation::Raw`](crate::Encapsulation::Raw) it is the DCCP port. If a name has several addresses, the
+    /// first that works is used.
     ///
     /// # Errors
-    /// Invalid options, or an error of the system.
+    /// If the options are invalid, or because of an error of the system.
     pub fn bind(addr: impl ToSocketAddrs, options: Options) -> Result<Listener, ConnectError> {
         let mut last = ConnectError::NoAddress;
         for addr in addresses(addr)? {
@@ -83,7 +83,7 @@ impl Listener {
         self.accept_until(Instant::now().checked_add(timeout))
     }
 
-    /// The next connection, if one is waiting.
+    /// Returns the next connection if one is waiting.
     ///
     /// # Errors
     /// [`AcceptError::Empty`], and the errors of [`accept`](Self::accept).
@@ -94,7 +94,7 @@ impl Listener {
         accept(&self.runtime, &mut lock(&self.backlog.state)).unwrap_or(Err(AcceptError::Empty))
     }
 
-    /// The next connection. Without one, registers the task to be woken.
+    /// Returns the next connection. If there is none, registers the task to be woken.
     ///
     /// # Errors
     /// As for [`accept`](Self::accept).
@@ -105,11 +105,11 @@ impl Listener {
         self.backlog.arrived.poll(&self.backlog.state, cx, |state| accept(&self.runtime, state))
     }
 
-    /// A descriptor for `poll`, `epoll` and similar: readable while a connection waits to be accepted. Only
+    /// A descriptor for `poll`, `epoll` and similar calls. It is readable while a connection waits to be accepted. Only
     /// this crate may read or write it.
     ///
     /// # Errors
-    /// The system's error: too many open files.
+    /// The error of the system, such as too many open files.
     pub fn descriptor(&self) -> io::Result<BorrowedFd<'_>> {
         self.backlog.descriptor().map(AsFd::as_fd)
     }
@@ -122,13 +122,13 @@ impl Listener {
         accepted.unwrap_or(Err(AcceptError::TimedOut))
     }
 
-    /// Sends up to three Listen packets (RFC 5596) to a client that will connect from this address (with UDP:
-    /// and this UDP port) and this DCCP port. They open the NATs and firewalls at this end. Both ends must
-    /// learn each other's addresses and ports by other means; the client chooses its own with
+    /// Sends up to three DCCP-Listen packets (RFC 5596) to a client. The client will connect from this address (with
+    /// UDP also from its UDP port) and from this DCCP port. The packets open the NATs and firewalls at this end. Both
+    /// ends must learn each other's addresses and ports by other means. The client chooses its ports with
     /// [`Options::source_ports`]. Not possible with keys, which have their own handshake.
     ///
     /// # Errors
-    /// [`ConnectError::Options`] with keys, or after the end of the data thread.
+    /// [`ConnectError::Options`] with keys, or after the data thread has ended.
     pub fn send_listen(&self, client: SocketAddr, dccp_port: u16) -> Result<(), ConnectError> {
         let socket = self.socket;
         let sent = self.runtime.call(move |core, streams| {
@@ -145,36 +145,37 @@ impl Listener {
         }
     }
 
-    /// Accepts a peer by its public key from now on. A known peer gets this preshared key.
+    /// Accepts a peer by its public key from now on. If the peer is known, its preshared key is replaced.
     ///
     /// # Errors
-    /// [`ConnectError::Options`] without a private key of this end, if `key` is this end's own, or after the
-    /// end of the data thread.
+    /// [`ConnectError::Options`] if this end has no private key, if `key` is this end's own key, or after the data
+    /// thread has ended.
     pub fn add_peer(&self, key: PublicKey, preshared: PresharedKey) -> Result<(), ConnectError> {
         let added = self.runtime.call(move |core, streams| streams.add_peer(core, key, preshared));
         added.unwrap_or(Err(ConnectError::Options("the listener has ended"))).map(|_| ())
     }
 
-    /// Stops accepting a peer and ends its connections. The peer is not told, since it has no key any more.
-    /// If [any peer](Options::any_peer) is accepted, it may come back.
+    /// Stops accepting a peer and ends its connections. The peer is not told, because it has no key any more. If [any
+    /// peer](Options::any_peer) is accepted, it may connect again.
     ///
     /// # Errors
-    /// The listener has no [`Options::key`], so everybody is accepted.
+    /// If the listener has no [`Options::key`], so that every client is accepted.
     pub fn remove_peer(&self, key: PublicKey) -> Result<(), ConnectError> {
         let removed = self.runtime.call(move |core, streams| streams.remove_peer(core, &key));
         removed.unwrap_or(Err(ConnectError::Options("the listener has ended")))
     }
 
-    /// The address it listens on.
+    /// The address on which the listener listens.
     pub fn local_addr(&self) -> SocketAddr {
         self.addr
     }
 }
 
 impl Listener {
-    /// Stops listening, as dropping does, for a handle that is shared: waiting calls of other threads return.
+    /// Stops listening in the same way as dropping it, for a handle that is shared. Calls that wait in other threads
+    /// return.
     pub fn close(&self) {
-        // This call waits, so that later connections are refused.
+        // Wait for the data thread, so that later connections are refused.
         self.runtime.call(|core, streams| streams.stop_listening(core));
         let mut state = lock(&self.backlog.state);
         state.over = true;

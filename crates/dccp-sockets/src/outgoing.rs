@@ -1,32 +1,32 @@
-//! The send queue, and which datagram it drops when it is full.
+//! The send queue, which decides which datagram to drop when it is full.
 
 use std::collections::VecDeque;
 use std::time::{Duration, Instant};
 
-/// Policy for a full queue ([`Options::queue`](crate::Options::queue)). Dropped datagrams are counted
+/// What happens when the queue ([`Options::queue`](crate::Options::queue)) is full. Dropped datagrams are counted
 /// ([`Stats::displaced`](crate::Stats::displaced)).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum SendPolicy {
-    /// The sender waits: `send` until there is room, `try_send` returns `Full`. Nothing is dropped.
+    /// The sender waits: `send` waits until there is room, and `try_send` returns `Full`. Nothing is dropped.
     #[default]
     Wait,
-    /// Drop the oldest datagram: for data that loses its value with age.
+    /// Drop the oldest datagram. For data that loses its value with age.
     DropOldest,
-    /// Drop the new datagram: older ones are still sent.
+    /// Drop the new datagram. Older datagrams are still sent.
     DropNewest,
-    /// Drop the oldest datagram of the lowest priority, which may be the new one. Higher priorities leave
-    /// first, equal ones in order.
+    /// Drop the oldest datagram of the lowest priority; this may be the new one. Higher priorities are sent first,
+    /// equal priorities in order.
     Priority,
 }
 
-/// Send options of a datagram: see [`Connection::send_with`](crate::Connection::send_with).
+/// How to send a datagram; see [`Connection::send_with`](crate::Connection::send_with).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Delivery {
-    /// Used with [`SendPolicy::Priority`]; a larger number matters more.
+    /// Used with [`SendPolicy::Priority`]. A higher number is more important.
     pub priority: u8,
-    /// The datagram is dropped and counted ([`Stats::expired`](crate::Stats::expired)) if it has not left
-    /// within this time.
+    /// If the datagram has not been sent within this time, it is dropped and counted
+    /// ([`Stats::expired`](crate::Stats::expired)).
     pub expires_in: Option<Duration>,
 }
 
@@ -38,16 +38,17 @@ struct Waiting {
     expires: Option<Instant>,
 }
 
-/// The queue.
+/// The send queue.
 #[derive(Debug)]
 pub(crate) struct Outgoing {
     policy: SendPolicy,
     most: usize,
-    /// Longest time that a datagram waits.
+    /// Longest time that a datagram may wait.
     longest: Option<Duration>,
-    /// Datagrams that the session has taken but not sent: part of the queue, in fixed order.
+    /// Number of datagrams that the session has taken but not sent. They are part of the queue, and their order is
+    /// fixed.
     pub(crate) below: usize,
-    /// In order of falling priority with [`SendPolicy::Priority`], else in order of arrival.
+    /// Sorted by decreasing priority with [`SendPolicy::Priority`], otherwise in order of arrival.
     waiting: VecDeque<Waiting>,
     pub(crate) displaced: u64,
     pub(crate) expired: u64,
@@ -58,14 +59,14 @@ impl Outgoing {
         Outgoing { policy, most, longest, below: 0, waiting: VecDeque::new(), displaced: 0, expired: 0 }
     }
 
-    /// Whether one more datagram has to wait, or displaces another.
+    /// Whether one more datagram would have to wait or would displace another.
     pub(crate) fn is_full(&self) -> bool {
-        // A policy that drops needs one datagram here to choose from.
+        // A policy that drops needs at least one datagram here to choose from.
         let chosen = self.policy == SendPolicy::Wait || !self.waiting.is_empty();
         chosen && self.waiting.len() + self.below >= self.most
     }
 
-    /// Whether one more datagram has to wait.
+    /// Whether one more datagram would have to wait.
     pub(crate) fn would_wait(&self) -> bool {
         self.policy == SendPolicy::Wait && self.is_full()
     }
@@ -79,7 +80,7 @@ impl Outgoing {
         self.waiting.len()
     }
 
-    /// Queues a datagram, or drops one. False if the datagram has to wait.
+    /// Queues a datagram, or drops one. Returns false if the datagram has to wait.
     pub(crate) fn push(&mut self, now: Instant, delivery: Delivery, data: impl FnOnce() -> Vec<u8>) -> bool {
         if self.is_full() {
             self.expire(now);
@@ -124,7 +125,7 @@ impl Outgoing {
         self.expired += (before - self.waiting.len()) as u64;
     }
 
-    /// Drops everything; returns the number of datagrams.
+    /// Drops all datagrams. Returns how many were dropped.
     pub(crate) fn clear(&mut self) -> u64 {
         let dropped = self.waiting.len() as u64;
         self.waiting.clear();
@@ -172,11 +173,11 @@ mod tests {
         for (name, priority) in [(1, 5), (2, 1), (3, 1)] {
             assert!(put(&mut queue, now, name, priority));
         }
-        // The older of the two lowest goes first, then a new one that is lower than all others, then the
-        // other low one.
+        // The older of the two datagrams with the lowest priority is dropped first. Then a new datagram is dropped
+        // because it is lower than all others. Then the other low one is dropped.
         assert!(put(&mut queue, now, 4, 5) && put(&mut queue, now, 5, 0) && put(&mut queue, now, 6, 7));
         assert_eq!((rest(&mut queue, now), queue.displaced), (vec![6, 1, 4], 3));
-        // Among equals the oldest goes.
+        // Among datagrams of equal priority, the oldest is dropped.
         for name in 1..=4 {
             put(&mut queue, now, name, 2);
         }

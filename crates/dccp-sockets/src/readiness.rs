@@ -1,27 +1,27 @@
-//! Readiness of a connection, and a descriptor that reports it to an event loop.
+//! The readiness of a connection, and a descriptor that reports it to an event loop.
 
 use rustix::event::{EventfdFlags, eventfd};
 use rustix::fd::OwnedFd;
 use std::io;
 use std::sync::Arc;
 
-/// The operations that would not block; see [`Connection::ready`](crate::Connection::ready).
+/// Which operations would not block; see [`Connection::ready`](crate::Connection::ready).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Ready {
-    /// A datagram waits, or no more will come.
+    /// A datagram is available, or no more will arrive.
     pub readable: bool,
     /// There is room in the send queue, or sending has ended.
     pub writable: bool,
-    /// An event waits.
+    /// An event is available.
     pub event: bool,
     /// A stream that the peer opened waits to be accepted.
     pub stream: bool,
-    /// The connection is over. Datagrams that arrived before may still wait.
+    /// The connection has ended. Datagrams that arrived before may still be available.
     pub closed: bool,
 }
 
-/// An eventfd that is readable while there is news. It is opened on first use.
+/// An eventfd that is readable while there is news. It is opened when first used.
 #[derive(Debug, Default)]
 pub(crate) struct Descriptor {
     fd: Option<Arc<OwnedFd>>,
@@ -29,10 +29,10 @@ pub(crate) struct Descriptor {
 }
 
 impl Descriptor {
-    /// Opens the descriptor, or returns the open one.
+    /// Opens the descriptor, or returns it if it is open.
     ///
     /// # Errors
-    /// The system's error: too many open files.
+    /// The error of the system, such as too many open files.
     pub(crate) fn open(&mut self, readable: bool) -> io::Result<Arc<OwnedFd>> {
         let fd = match &self.fd {
             Some(fd) => fd.clone(),
@@ -45,17 +45,17 @@ impl Descriptor {
         Ok(fd)
     }
 
-    /// Makes the descriptor readable, with a new edge if it already is: an edge-triggered event loop that
-    /// leaves data unread is notified again.
+    /// Makes the descriptor readable. If it is already readable, this creates a new edge, so that an edge-triggered
+    /// event loop that left data unread is notified again.
     pub(crate) fn tell(&mut self) {
         self.readable = false;
         self.show(true);
     }
 
-    /// Makes the descriptor readable or not. A system call is made only if the state changes.
+    /// Makes the descriptor readable or unreadable. Makes a system call only if the state changes.
     pub(crate) fn show(&mut self, readable: bool) {
         let Some(fd) = self.fd.as_ref().filter(|_| self.readable != readable) else { return };
-        // Neither call can fail: the counter is far from its limit.
+        // Ignore the errors: the counter is far from its limit.
         let _ = match readable {
             true => rustix::io::write(fd, &1u64.to_ne_bytes()),
             false => rustix::io::read(fd, &mut [0; 8]),

@@ -1,4 +1,4 @@
-//! The data thread: one endpoint and its sockets, shared by the handles of its connections.
+//! The data thread: one endpoint and its sockets, which the handles of its connections share.
 
 mod byte_streams;
 mod clockwork;
@@ -29,25 +29,25 @@ use std::os::fd::BorrowedFd;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// Datagrams that a session gets at a time, once the previous ones have left: enough for a burst. A queue
-/// that drops or reorders hands over one at a time.
+/// Number of datagrams that a session gets at a time, after the previous ones have been sent; this is enough for a
+/// burst. A queue that drops or reorders gives the session one at a time.
 const BURST: usize = 16;
-/// Time to wait, beyond the retransmission timeout, for acknowledgements of the last packets.
+/// How long to wait for acknowledgements of the last packets, beyond the retransmission timeout.
 const PATIENCE: Duration = Duration::from_secs(1);
 
-/// A session, and the data thread's side of its handle.
+/// A session, and the data thread's part of its handle.
 struct Entry {
     stream: Arc<Stream>,
-    /// The session's own sockets.
+    /// Sockets that only this session uses.
     sockets: Vec<u32>,
-    /// Set while finishing with an empty queue: the deadline for acknowledgements.
+    /// Set while the connection finishes with an empty queue: the deadline for acknowledgements.
     drained: Option<Time>,
-    /// The peer's number among [`Options::peer`].
+    /// Number of the peer in [`Options::peer`].
     peer: Option<u32>,
-    /// The peer has been told that the application falls behind.
+    /// Whether the peer has been told that the application falls behind.
     behind: bool,
     pipes: BTreeMap<StreamId, Arc<Pipe>>,
-    /// The remembered capacity that its first path starts from.
+    /// The stored capacity with which the first path starts.
     resume: Option<Remembered>,
 }
 
@@ -56,30 +56,30 @@ impl Entry {
         Entry { stream, sockets, drained: None, peer, behind: false, pipes: BTreeMap::new(), resume: None }
     }
 
-    /// The session is over.
+    /// Ends the entry after its session has ended.
     fn end(&self, reason: Reason, dropped: u64) {
         self.pipes.values().for_each(|pipe| pipe.end(reason));
         self.stream.end(reason, dropped);
     }
 }
 
-/// State of the data thread.
+/// The state of the data thread.
 pub(crate) struct Streams {
     pub(crate) options: Options,
     budget: Arc<Budget>,
     pub(crate) shared: SharedSockets,
-    /// The listening address and the socket's number.
+    /// The address on which this end listens, and the number of the socket.
     pub(crate) listens: Option<(SocketAddr, u32)>,
-    /// Peers with keys, by their channel numbers.
+    /// The peers with keys, by their numbers in the channels.
     peers: BTreeMap<u32, PublicKey>,
     entries: BTreeMap<SessionId, Entry>,
-    /// Sessions that may have data to send, or acknowledgements to wait for before they close.
+    /// Sessions that may have data to send, or that wait for acknowledgements before they close.
     busy: BTreeSet<SessionId>,
-    /// Sessions that wait for the peer's answer, by deadline.
+    /// Sessions that wait for the peer's answer, sorted by deadline.
     opening: BTreeSet<(Time, SessionId)>,
     backlog: Option<Arc<Backlog>>,
     clockwork: Clockwork,
-    /// No handle is left: the thread ends with the last session.
+    /// Whether no handle is left. The thread then ends with the last session.
     leaving: bool,
 }
 
@@ -100,7 +100,7 @@ impl Streams {
         }
     }
 
-    /// Adds a client's new session.
+    /// Adds a new session of a client.
     pub(crate) fn insert(
         &mut self,
         now: Time,
@@ -121,12 +121,12 @@ impl Streams {
         }
     }
 
-    /// A session has data to send, or is to finish.
+    /// Notes that a session has data to send, or has to finish.
     pub(crate) fn wake(&mut self, id: SessionId) {
         self.busy.insert(id);
     }
 
-    /// Stops accepting; ends the connections that wait to be accepted.
+    /// Stops accepting connections. Ends those that wait to be accepted.
     pub(crate) fn stop_listening(&mut self, core: &mut Core) {
         self.listens = None;
         core.endpoint.unlisten(self.options.dccp_port);
@@ -144,7 +144,7 @@ impl Streams {
         }
     }
 
-    /// Reads a session's statistics and its largest datagram.
+    /// Reads the statistics of a session, and its largest datagram.
     pub(crate) fn look(core: &Core, id: SessionId) -> Option<(Stats, usize)> {
         let now = core.clock.now();
         let status = core.endpoint.status(now, id)?;
@@ -188,19 +188,19 @@ impl Streams {
         Some((stats, status.max_payload.unwrap_or(0)))
     }
 
-    /// Updates the handle's view of a session.
+    /// Updates what the handle knows about a session.
     pub(crate) fn refresh(&self, core: &Core, id: SessionId) {
         let (Some(entry), Some((stats, max))) = (self.entries.get(&id), Streams::look(core, id)) else {
             return;
         };
         lock(&entry.stream.state).update(stats);
-        // While no path is up, keep the last known size: such datagrams can wait for a path.
+        // While no path is up, keep the last known size, because such datagrams can wait for a path.
         if max > 0 {
             entry.stream.set_max_datagram(max);
         }
     }
 
-    /// Lowers a path's MTU to the one that the system knows; with probing, this is a hint.
+    /// Lowers the MTU of a path to the one that the system knows. With probing, this is only a hint.
     fn follow_mtu(&self, core: &mut Core, now: Time, id: SessionId) {
         for path in core.endpoint.status(now, id).into_iter().flat_map(|status| status.paths) {
             if let Ok(mtu) = core.net.path_mtu(path.route.socket, path.route.remote) {
@@ -209,7 +209,7 @@ impl Streams {
         }
     }
 
-    /// The entry of a listener's session; data may come before the opening event is read.
+    /// The entry of a listener's session. Data may arrive before the opening event is handled.
     fn entry(&mut self, id: SessionId) -> &mut Entry {
         let Streams { entries, options, budget, .. } = self;
         entries.entry(id).or_insert_with(|| {
@@ -219,7 +219,7 @@ impl Streams {
         })
     }
 
-    /// The addresses and keys at both ends of a session, on the path that opened it.
+    /// The addresses and keys of both ends of a session, on the path that opened it.
     fn ends(&self, core: &Core, now: Time, id: SessionId) -> Option<Ends> {
         let status = core.endpoint.status(now, id)?;
         let path = status.paths.iter().find(|path| path.state.is_up()).or(status.paths.first())?;
@@ -274,7 +274,7 @@ impl Streams {
         }
     }
 
-    /// Passes on datagrams that fit; true if there were any.
+    /// Passes datagrams to the session while there is room. Returns whether it passed any.
     fn feed(&mut self, core: &mut Core, now: Time, id: SessionId) -> bool {
         let Some(entry) = self.entries.get_mut(&id) else {
             self.busy.remove(&id);
@@ -347,7 +347,7 @@ impl App for Streams {
     fn on_deliver(&mut self, core: &mut Core, now: Time, session: SessionId, data: Vec<u8>) {
         let entry = self.entry(session);
         if data.is_empty() {
-            // Padding of a probe.
+            // This is padding of a probe.
             return core.endpoint.put_block(data);
         }
         let behind = entry.stream.deliver(data);
@@ -372,7 +372,7 @@ impl App for Streams {
             SessionEvent::Stream(event) => self.on_stream(core, now, id, event),
             SessionEvent::Closed(reason) => self.on_closed(core, now, id, reason),
             SessionEvent::PathMtu { .. } => self.refresh(core, id),
-            // Private options are not used.
+            // Connections do not use private options.
             _ => {}
         }
     }
@@ -392,7 +392,7 @@ impl App for Streams {
     }
 
     fn on_timeout(&mut self, core: &mut Core, now: Time) {
-        // `fill` checks sessions that wait for acknowledgements, and probes.
+        // `fill` checks sessions that wait for acknowledgements, and sessions with probes.
         self.tell_rates(core, now);
         while let Some((at, id)) = self.opening.pop_first() {
             if at > now {

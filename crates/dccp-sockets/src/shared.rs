@@ -1,38 +1,38 @@
-//! Sockets that the connections of a connector share, with the channels over them.
+//! Sockets, with their channels, that several connections of a connector share.
 
 use crate::ConnectError;
 use dccp_net::Core;
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
 
-/// Connections with the same key share a socket: the local address and interface, the peer's address, and the
-/// number of the peer's key.
+/// Connections with the same key share a socket. The key consists of the local address and interface, the peer's
+/// address, and the number of the peer's public key.
 pub(crate) type Key = (SocketAddr, Option<String>, SocketAddr, u32);
 
-/// Connections that a socket serves in its lifetime. Each has its own DCCP port out of 16,384; a port rests
-/// until the peer has forgotten the port's last connection.
+/// Number of connections that a socket serves in its lifetime. Each connection has its own DCCP port out of 16,384. A
+/// port is not reused until the peer has dropped the port's last connection.
 const MOST: u16 = 8_192;
-/// The range for short-lived use (RFC 6335 section 6).
+/// First port of the dynamic range (RFC 6335 section 6).
 const FIRST_PORT: u16 = 49_152;
 
 #[derive(Debug)]
 struct Socket {
     users: usize,
     next_port: u16,
-    /// Connections that it may still serve.
+    /// Number of connections that the socket may still serve.
     left: u16,
 }
 
-/// The sockets of a data thread's own connections, by their numbers.
+/// The sockets of connections that a data thread opened, by their numbers.
 #[derive(Debug, Default)]
 pub(crate) struct SharedSockets {
     sockets: BTreeMap<u32, Socket>,
-    /// The socket that the next connection uses.
+    /// The socket that the next connection will use.
     current: BTreeMap<Key, u32>,
 }
 
 impl SharedSockets {
-    /// A socket and a DCCP port for one more connection; calls `open` if there is no socket to share.
+    /// Returns a socket and a DCCP port for one more connection. Calls `open` if there is no socket to share.
     ///
     /// # Errors
     /// The errors of `open`.
@@ -65,7 +65,7 @@ impl SharedSockets {
         Ok((number, port))
     }
 
-    /// Releases a connection's use of a socket; the last release closes it.
+    /// Releases a socket that a connection used. The last release closes the socket.
     pub(crate) fn release(&mut self, core: &mut Core, number: u32) {
         let Some(socket) = self.sockets.get_mut(&number) else { return };
         socket.users -= 1;

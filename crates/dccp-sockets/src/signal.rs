@@ -3,23 +3,25 @@ use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll, Waker};
 use std::time::Instant;
 
-/// Wakes threads and tasks that wait for a state to change.
+/// Wakes threads and tasks that wait for a change of a state.
 #[derive(Debug, Default)]
 pub(crate) struct Signal {
     changed: Condvar,
-    /// Waiting threads: without any, a notification needs no system call.
+    /// Number of waiting threads. If it is 0, a notification needs no system call.
     threads: AtomicUsize,
     tasks: Mutex<Vec<Waker>>,
 }
 
-/// Ignores poisoning: each change is a single step, so the state is usable after a panic of another thread.
+/// Locks a state and ignores poisoning. Each change is a single step, so the state is valid even after another thread
+/// panicked.
 pub(crate) fn lock<T>(state: &Mutex<T>) -> MutexGuard<'_, T> {
     state.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 impl Signal {
     pub(crate) fn notify(&self) {
-        // A waiting thread incremented the count under the state's lock, which the change has also taken.
+        // A waiting thread has incremented the count while it held the lock of the state, which the change has held
+        // too.
         if self.threads.load(Ordering::Relaxed) > 0 {
             self.changed.notify_all();
         }
@@ -27,7 +29,7 @@ impl Signal {
         tasks.into_iter().for_each(Waker::wake);
     }
 
-    /// Tries until there is a result; `None` on timeout.
+    /// Waits until `attempt` returns a result. Returns `None` after the timeout.
     pub(crate) fn wait<S, T>(
         &self,
         state: &Mutex<S>,
@@ -56,7 +58,7 @@ impl Signal {
         }
     }
 
-    /// Tries once; without a result, the next change wakes the task.
+    /// Calls `attempt` once. Without a result, the next change wakes the task.
     pub(crate) fn poll<S, T>(
         &self,
         state: &Mutex<S>,
@@ -73,11 +75,11 @@ impl Signal {
                 tasks.push(cx.waker().clone());
             }
         }
-        // A change before the registration woke no task, so try again.
+        // A change before the registration did not wake the task, so try again.
         attempt(&mut lock(state)).map_or(Poll::Pending, Poll::Ready)
     }
 
-    /// Tries until there is a result.
+    /// Waits until `attempt` returns a result.
     #[cfg(feature = "tokio")]
     pub(crate) async fn wait_async<S, T>(
         &self,

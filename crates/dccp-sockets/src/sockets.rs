@@ -1,4 +1,4 @@
-//! Makes sockets, channels and paths from options.
+//! Creates sockets, channels and paths from options.
 
 use crate::path::Encapsulation;
 use crate::shared::SharedSockets;
@@ -26,7 +26,7 @@ fn open_socket(core: &mut Core, options: &Options, bind: Bind) -> io::Result<u32
     opened.map_err(|e| about(&what, e))
 }
 
-/// An error with the operation that failed. The system's error, with its number, is the source.
+/// An error with the operation that failed. Its source is the error of the system, with its number.
 #[derive(Debug)]
 struct About {
     what: String,
@@ -49,7 +49,7 @@ pub(crate) fn about(what: &str, source: io::Error) -> io::Error {
     io::Error::new(source.kind(), About { what: what.to_owned(), source })
 }
 
-/// Changes the port; keeps the scope of a link-local address.
+/// Changes the port. Keeps the scope of a link-local address.
 pub(crate) fn with_port(mut addr: SocketAddr, port: u16) -> SocketAddr {
     addr.set_port(port);
     addr
@@ -61,8 +61,8 @@ fn overhead(core: &Core, socket: u32, options: &Options) -> u16 {
 }
 
 impl Options {
-    /// The encrypted channels, if there is a key, with peers numbered by their position in the list. `unix`
-    /// is the time since 1970 at the driver's time zero.
+    /// The encrypted channels, if there is a key. Peers are numbered by their position in the list. `unix` is the time
+    /// since 1970 at the driver's time zero.
     pub fn channels(&self, accepts: bool, unix: Duration, seed: [u8; 32]) -> Option<Channels> {
         let mut channels = Channels::new(dccp_net::secure::Settings {
             private_key: self.key.clone()?,
@@ -82,8 +82,8 @@ impl Options {
         Some(channels)
     }
 
-    /// The peers that a listener accepts, numbered by their position in the list; without a key there is only
-    /// number 0, for all peers.
+    /// The peers that a listener accepts, numbered by their position in the list. Without a key, all peers have number
+    /// 0.
     pub fn named_peers(&self) -> Vec<PeerFilter> {
         let count = if self.key.is_some() { self.peers.len() as u32 } else { 1 };
         (0..count).map(|id| PeerFilter { id, remotes: Vec::new() }).collect()
@@ -95,7 +95,7 @@ impl Options {
     }
 }
 
-/// Sets up encrypted channels between sockets and sessions, if there are keys.
+/// If there are keys, sets up encrypted channels between sockets and sessions.
 pub(crate) fn secure(core: &mut Core, options: &Options, accepts: bool) -> Result<(), ConnectError> {
     let since_1970 = dccp_net::Clock.wall_nanos().saturating_sub(core.clock.now().as_nanos());
     let unix = Duration::from_nanos(since_1970);
@@ -105,7 +105,7 @@ pub(crate) fn secure(core: &mut Core, options: &Options, accepts: bool) -> Resul
     Ok(())
 }
 
-/// The address of the socket, and the DCCP port.
+/// Returns the address of the socket and the DCCP port.
 pub(crate) fn places(options: &Options, addr: SocketAddr) -> (SocketAddr, u16) {
     match options.encapsulation {
         Encapsulation::Udp => (addr, options.dccp_port),
@@ -113,7 +113,7 @@ pub(crate) fn places(options: &Options, addr: SocketAddr) -> (SocketAddr, u16) {
     }
 }
 
-/// The listen configuration of a listener at `addr` that accepts the peers with these numbers.
+/// The configuration of a listener at `addr` that accepts the peers with these numbers.
 pub(crate) fn listen_config(
     core: &Core,
     options: &Options,
@@ -127,7 +127,7 @@ pub(crate) fn listen_config(
         Some(_) => peers.iter().copied().map(filter).collect(),
     };
     let mut session = options.session(true);
-    // Unauthenticated peers may acknowledge packets that they did not receive.
+    // Peers that are not authenticated may acknowledge packets that they did not receive.
     session.connection.skip_numbers = options.key.is_none() || options.any_peer;
     ListenConfig {
         port: places(options, addr).1,
@@ -135,14 +135,14 @@ pub(crate) fn listen_config(
         peers,
         strangers: options.any_peer,
         mtu: options.mtu,
-        // For IPv4; the endpoint adds the extra bytes of IPv6.
+        // `overhead` here is for IPv4; the endpoint adds the extra bytes of IPv6.
         overhead: if addr.is_ipv4() { overhead } else { overhead - 20 },
         max_sessions: options.max_connections,
         max_sessions_per_source: options.per_source(),
     }
 }
 
-/// Listens for sessions; returns the address, and the socket's number.
+/// Listens for sessions. Returns the address and the number of the socket.
 pub(crate) fn listen(
     core: &mut Core,
     options: &Options,
@@ -158,8 +158,8 @@ pub(crate) fn listen(
     Ok((bound, socket))
 }
 
-/// Opens the path of a connection: its socket, or the channel over it, which connections to the same peer may
-/// share. `peer` is the number of the peer's key.
+/// Opens a path of a connection: its socket, or the channel over the socket. Connections to the same peer may share
+/// both. `peer` is the number of the peer's key.
 pub(crate) fn open_path(
     core: &mut Core,
     shared: &mut SharedSockets,
@@ -183,7 +183,7 @@ pub(crate) fn open_path(
     }
     let interface = path.interface.as_ref().or(options.interface.as_ref()).cloned();
     let bind = Bind { interface, ..Bind::toward(remote, local, options.source_ports.0) };
-    // A socket with ports of the caller's choice serves one connection.
+    // A socket whose ports the caller chose serves only one connection.
     let key = (options.source_ports == (0, 0)).then(|| (bind.addr, bind.interface.clone(), remote, peer));
     let (socket, own_port) = shared.take(core, key, |core| {
         let socket = open_socket(core, options, bind)?;

@@ -4,80 +4,79 @@ use mpdccp_units::Rate;
 use std::net::SocketAddr;
 use std::time::Duration;
 
-/// Counters and state of a connection. After its end they stay as of the last update: later losses are
-/// missing.
+/// Counters and state of a connection. After its end they keep the values of the last update, so later losses are not
+/// included.
 #[derive(Clone, Debug, Default, PartialEq)]
 #[non_exhaustive]
 pub struct Stats {
-    /// Datagrams accepted from the application.
+    /// Number of datagrams accepted from the application.
     pub sent: u64,
-    /// Bytes of `sent`.
+    /// Number of bytes in `sent`.
     pub sent_bytes: u64,
-    /// Datagrams of `sent` that wait in the queue.
+    /// How many of `sent` wait in the queue.
     pub queued: u64,
-    /// Datagrams of `sent` that were dropped because no path could carry their size any more, or because the
-    /// connection broke before they left.
+    /// How many of `sent` were dropped because no path could carry their size any more, or because the connection
+    /// failed before they were sent.
     pub dropped: u64,
-    /// Datagrams of `sent` that were dropped because the queue was full
+    /// How many of `sent` were dropped because the queue was full
     /// ([`Options::send_policy`](crate::Options::send_policy)).
     pub displaced: u64,
-    /// Datagrams of `sent` that expired before they left
-    /// ([`Delivery::expires_in`](crate::Delivery::expires_in)).
+    /// How many of `sent` expired before they were sent ([`Delivery::expires_in`](crate::Delivery::expires_in)).
     pub expired: u64,
-    /// Data packets that congestion control considers lost; with several paths they may have been repaired.
-    /// CCID 3 and 4 do not report packets but loss events: all losses within a round-trip time count as one.
+    /// Data packets that congestion control considers lost. With several paths, some may have been retransmitted. CCID
+    /// 3 and 4 count loss events instead of packets: all losses within a round-trip time are one event.
     pub lost: u64,
-    /// Datagrams that arrived.
+    /// Number of datagrams that arrived.
     pub received: u64,
-    /// Bytes of `received`.
+    /// Number of bytes in `received`.
     pub received_bytes: u64,
-    /// Datagrams of `received` that were dropped because the application did not fetch them.
+    /// How many of `received` were dropped because the application did not fetch them.
     pub unread: u64,
-    /// Measured rate of all paths together. `None` while [`app_limited`](Self::app_limited), since the paths'
-    /// capacity is unknown then.
+    /// Measured rate of all paths together. `None` while [`app_limited`](Self::app_limited), because the capacity of
+    /// the paths is then unknown.
     pub rate: Option<Rate>,
-    /// Rate that congestion control would allow now. A sender that has been slower must send more to find out
-    /// the real capacity.
+    /// Rate that congestion control allows now. A sender that was slower than this must send more to find out the real
+    /// capacity.
     pub allowed: Rate,
-    /// The application sends less than congestion control allows.
+    /// Whether the application sends less than congestion control allows.
     pub app_limited: bool,
-    /// Age of the oldest datagram in the queue; `None` while it is empty.
+    /// Age of the oldest datagram in the queue; `None` if the queue is empty.
     pub oldest: Option<Duration>,
     /// The paths.
     pub paths: Vec<PathStats>,
 }
 
-/// One path of a connection.
+/// A path of a connection.
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
 pub struct PathStats {
-    /// The path's id.
+    /// Identifier of the path.
     pub id: PathId,
-    /// The peer's current address.
+    /// Current address of the peer.
     pub peer: SocketAddr,
-    /// The path's state.
+    /// State of the path.
     pub state: PathState,
-    /// CCIDs of the data that this end sends and of the data that the peer sends, once agreed.
+    /// CCIDs for data that this end sends and for data that the peer sends, once agreed.
     pub ccids: Option<(u8, u8)>,
     /// Smoothed round-trip time.
     pub rtt: Option<Duration>,
-    /// Congestion window, bytes.
+    /// Congestion window in bytes.
     pub window: u64,
-    /// Largest IP packet that the path carries as far as known, bytes: probed
-    /// ([`Options::mtu_probing`](crate::Options::mtu_probing)), or the system's.
+    /// Largest IP packet in bytes that the path carries, as far as known. It was probed
+    /// ([`Options::mtu_probing`](crate::Options::mtu_probing)), or the system knows it.
     pub path_mtu: u16,
-    /// Measured rate; `None` while the application limits the sending on the path.
+    /// Measured rate; `None` while the application limits the sending on this path.
     pub rate: Option<Rate>,
-    /// Rate that congestion control would allow on it now.
+    /// Rate that congestion control allows on this path now.
     pub allowed: Rate,
-    /// Capacity to remember for the next connection ([`Options::resume`](crate::Options::resume)), once the
-    /// path has carried more than a few initial windows.
+    /// Capacity to store for the next connection ([`Options::resume`](crate::Options::resume)), after the path has
+    /// carried more than a few initial windows.
     pub capacity: Option<Remembered>,
-    /// Phase of the resumption from [`Options::resume`](crate::Options::resume), if any.
+    /// Phase of the resumption started by [`Options::resume`](crate::Options::resume), if any.
     pub resumption: Option<ResumePhase>,
-    /// Data packets that left.
+    /// Number of data packets sent.
     pub sent: u64,
-    /// Data packets that congestion control considers lost; with CCID 3 and 4 see [`Stats::lost`].
+    /// Data packets that congestion control considers lost; for CCID 3 and 4 see [`Stats::lost`].
     pub lost: u64,
 }
 
@@ -85,22 +84,22 @@ pub struct PathStats {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Event {
-    /// A path carries data (again).
+    /// A path is up, or is up again.
     PathUp(PathId),
-    /// A path is silent, or its link is down; the connection continues without it.
+    /// A path is silent, or its link is down. The connection continues without it.
     PathSuspect(PathId),
-    /// A path is gone.
+    /// A path was closed.
     PathDown(PathId, mpdccp_proto::Reason),
-    /// The largest datagram ([`Connection::max_datagram_size`](crate::Connection::max_datagram_size)) is now
-    /// this many bytes.
+    /// The largest datagram ([`Connection::max_datagram_size`](crate::Connection::max_datagram_size)) now has this
+    /// number of bytes.
     Size(usize),
-    /// The rate that congestion control allows ([`Stats::allowed`]) has changed by the percentage of
+    /// The rate that congestion control allows ([`Stats::allowed`]) has changed by the percentage set with
     /// [`Options::tell_rate`](crate::Options::tell_rate).
     Rate(Rate),
-    /// The first path leaves through the second path's interface instead of the interface that has its
-    /// address: both use one line. Name the interface ([`Path::interface`](crate::Path::interface)), or add a
+    /// The first path uses the interface of the second path, instead of the interface that has its address. So both
+    /// paths use the same line. Set the interface of the path ([`Path::interface`](crate::Path::interface)), or add a
     /// route for the address.
     PathStrays(PathId, PathId),
-    /// The connection is over.
+    /// The connection has ended.
     Closed(mpdccp_proto::Reason),
 }

@@ -1,4 +1,4 @@
-//! The state between a connection's handles and the data thread.
+//! The state that the handles of a connection share with the data thread.
 
 use crate::budget::Budget;
 use crate::byte_stream::Pipe;
@@ -17,10 +17,10 @@ use std::net::SocketAddr;
 use std::sync::{Arc, Mutex, OnceLock};
 use std::time::Instant;
 
-/// Maximum number of unread events; further events replace the oldest.
+/// Maximum number of unread events. Further events replace the oldest.
 const MAX_EVENTS: usize = 256;
 
-/// Both ends' addresses and the peer's key, known once the connection is open.
+/// The addresses of both ends and the key of the peer, known once the connection is open.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Ends {
     pub(crate) local: Option<SocketAddr>,
@@ -31,17 +31,17 @@ pub(crate) struct Ends {
 
 #[derive(Debug)]
 pub(crate) struct Stream {
-    /// Set on the data thread as soon as the session exists.
+    /// The data thread sets it as soon as the session exists.
     pub(crate) id: OnceLock<SessionId>,
     descriptor: OnceLock<Arc<OwnedFd>>,
     pub(crate) state: Mutex<State>,
-    /// There is room to send, or sending has ended.
+    /// Signals that there is room to send, or that sending has ended.
     pub(crate) writable: Signal,
-    /// There is a datagram, or no more will come.
+    /// Signals that there is a datagram, or that no more will arrive.
     pub(crate) readable: Signal,
-    /// The connection opened, an event occurred, or the connection ended.
+    /// Signals that the connection opened, an event occurred, or the connection ended.
     pub(crate) happened: Signal,
-    /// The peer opened a stream, or no more will come.
+    /// Signals that the peer opened a stream, or that no more streams will arrive.
     pub(crate) streamed: Signal,
 }
 
@@ -52,45 +52,45 @@ pub(crate) struct State {
     incoming_bytes: usize,
     budget: Arc<Budget>,
     events: VecDeque<Event>,
-    /// Streams of the peer that wait to be accepted, and their limit.
+    /// Streams of the peer that wait to be accepted, and their maximum number.
     streams: VecDeque<Arc<Pipe>>,
     max_streams: usize,
     max_incoming: usize,
     descriptor: Descriptor,
-    /// A sender found the queue full and must be notified of room.
+    /// Whether a sender found the queue full and must be notified of room.
     wants_room: bool,
-    /// The application has closed the connection and receives nothing more.
+    /// Whether the application has closed the connection and receives nothing more.
     closed: bool,
-    /// News that the descriptor reports once, until [`Stream::ready`] clears it.
+    /// Whether there is news. The descriptor reports it once, until [`Stream::ready`] clears it.
     news: bool,
     ends: Option<Ends>,
-    /// The error that prevented the connection.
+    /// The error that prevented the connection from opening.
     failed: Option<ConnectError>,
-    /// A datagram found no room, and the application has not caught up since.
+    /// Whether a datagram found no room, and the application has not caught up since.
     behind: bool,
-    /// Set once the connection is open: whether RFC 9897 is in use.
+    /// Whether RFC 9897 is in use; set once the connection is open.
     opened: Option<bool>,
     max_datagram: usize,
-    /// Sending has ended; the connection closes once everything has left.
+    /// Whether sending has ended. The connection closes after everything has been sent.
     finishing: bool,
-    /// The connection is closing: lost packets have been counted.
+    /// Whether the connection is closing and lost packets have been counted.
     given_up: bool,
-    /// The data thread knows that there is data to send.
+    /// Whether the data thread knows that there is data to send.
     told: bool,
     end: Option<Reason>,
-    /// Text of the peer's Reset.
+    /// Text of the Reset that the peer sent.
     peer_said: Option<String>,
-    /// Counters kept here, and the newest counters of the session.
+    /// Counters of this handle, and the newest counters of the session.
     stats: Stats,
 }
 
 impl State {
-    /// Queues a datagram. `None` while there is no room.
+    /// Queues a datagram. Returns `None` if there is no room.
     pub(crate) fn send(&mut self, data: &[u8], delivery: Delivery) -> Option<Result<(), SendError>> {
         self.send_owned(data.len(), delivery, || data.to_vec())
     }
 
-    /// Like [`send`](Self::send), for a datagram of `len` bytes that is created only if accepted.
+    /// Like [`send`](Self::send), for a datagram of `len` bytes. The datagram is created only if it is accepted.
     pub(crate) fn send_owned(
         &mut self,
         len: usize,
@@ -126,10 +126,10 @@ impl State {
         }
     }
 
-    /// Whether a datagram would be accepted now. `None` while there is no room.
+    /// Whether a datagram would be accepted now. Returns `None` if there is no room.
     pub(crate) fn send_ready(&mut self) -> Option<Result<(), SendError>> {
         let sending = self.sending();
-        // Once the connection is open, only the policy `Wait` makes senders wait.
+        // Once the connection is open, senders wait only with the policy `Wait`.
         if sending.is_ok() && (self.max_datagram == 0 || self.outgoing.would_wait()) {
             self.wants_room = true;
             return None;
@@ -137,13 +137,13 @@ impl State {
         Some(sending)
     }
 
-    /// Updates the descriptor.
+    /// Makes the descriptor readable or not, according to the state.
     fn show(&mut self) {
         let readable = !self.incoming.is_empty() || self.over().is_some() || self.news;
         self.descriptor.show(readable);
     }
 
-    /// Makes the descriptor report news, even if it is already readable.
+    /// Makes the descriptor report news, even if it is readable already.
     fn announce(&mut self) {
         self.news = true;
         self.descriptor.tell();
@@ -154,7 +154,7 @@ impl State {
         !std::mem::replace(&mut self.told, true)
     }
 
-    /// The next datagram. `None` while there is none.
+    /// Returns the next datagram, or `None` if there is none yet.
     pub(crate) fn recv(&mut self) -> Option<Result<Vec<u8>, RecvError>> {
         match self.incoming.pop_front() {
             Some(data) => {
@@ -167,7 +167,7 @@ impl State {
         }
     }
 
-    /// Like [`recv`](Self::recv), into the caller's buffer; returns the length.
+    /// Like [`recv`](Self::recv), but copies into the caller's buffer. Returns the length.
     pub(crate) fn recv_into(&mut self, into: &mut [u8]) -> Option<Result<usize, RecvError>> {
         if let Some(len) = self.incoming.front().map(Vec::len).filter(|len| *len > into.len()) {
             return Some(Err(RecvError::BufferTooSmall { len }));
@@ -199,7 +199,7 @@ impl State {
         Some(Ok(received))
     }
 
-    /// The next event. `None` while there is none, `Some(None)` if none will come.
+    /// Returns the next event: `None` if there is none yet, `Some(None)` if no more will occur.
     pub(crate) fn event(&mut self) -> Option<Option<Event>> {
         match self.events.pop_front() {
             Some(event) => Some(Some(event)),
@@ -207,18 +207,18 @@ impl State {
         }
     }
 
-    /// The next stream that the peer opened. `None` while there is none.
+    /// Returns the next stream that the peer opened, or `None` if there is none yet.
     pub(crate) fn accept_stream(&mut self) -> Option<Result<Arc<Pipe>, StreamError>> {
         let next = self.streams.pop_front().map(Ok);
         next.or_else(|| self.over().map(|reason| Err(StreamError::Closed(reason))))
     }
 
-    /// The reason why nothing more will come.
+    /// The reason why nothing more will arrive.
     fn over(&self) -> Option<Reason> {
         self.end.or(self.closed.then_some(Reason::Closed))
     }
 
-    /// The application receives nothing more.
+    /// The application will receive nothing more.
     pub(crate) fn close(&mut self) {
         self.closed = true;
         self.incoming.clear();
@@ -226,7 +226,7 @@ impl State {
         self.show();
     }
 
-    /// The outcome of opening; `None` while it is pending.
+    /// The result of opening the connection; `None` while it is pending.
     pub(crate) fn opening(&mut self) -> Option<Result<(), ConnectError>> {
         match (self.opened, self.failed.take(), self.end) {
             (Some(_), ..) => Some(Ok(())),
@@ -244,7 +244,7 @@ impl State {
         self.ends
     }
 
-    /// The outcome; `None` until the connection has ended.
+    /// The result of finishing; `None` until the connection has ended.
     pub(crate) fn finished(&self) -> Option<Result<Stats, FinishError>> {
         self.end.map(|reason| match reason.is_orderly() && self.stats.dropped == 0 {
             true => Ok(self.stats()),
@@ -284,13 +284,13 @@ impl State {
         self.peer_said = text;
     }
 
-    /// Counts unacknowledged packets as lost: no acknowledgement can arrive after the close.
+    /// Counts unacknowledged packets as lost, because no acknowledgement can arrive after the close.
     pub(crate) fn give_up(&mut self, packets: u64) {
         self.stats.lost += packets;
         self.given_up = true;
     }
 
-    /// Merges the session's statistics with the counters kept here.
+    /// Merges the statistics of the session with the counters of this handle.
     pub(crate) fn update(&mut self, look: Stats) {
         let own = std::mem::take(&mut self.stats);
         let Stats { sent, sent_bytes, received, received_bytes, unread, .. } = own;
@@ -347,7 +347,7 @@ impl Stream {
         self.descriptor.get().map(Arc::as_ref).ok_or_else(|| io::ErrorKind::NotFound.into())
     }
 
-    /// The operations that would not block; makes the descriptor unreadable until the next change.
+    /// Which operations would not block. Makes the descriptor unreadable until the next change.
     pub(crate) fn ready(&self) -> Ready {
         let mut state = lock(&self.state);
         state.news = false;
@@ -365,8 +365,8 @@ impl Stream {
         }
     }
 
-    /// Removes up to `most` datagrams; `below` are those that wait in the session. The second value is true
-    /// if nothing is left to do.
+    /// Removes up to `most` datagrams. `below` describes the datagrams that wait in the session. The second value is
+    /// true if nothing is left to do.
     pub(crate) fn take(&self, most: usize, below: &QueueView) -> (Vec<Vec<u8>>, bool) {
         let mut state = lock(&self.state);
         let waited = state.outgoing.len() + state.outgoing.below;
@@ -406,13 +406,13 @@ impl Stream {
         lock(&self.state).finishing
     }
 
-    /// Whether a datagram waits to leave.
+    /// Whether a datagram waits to be sent.
     pub(crate) fn waits(&self) -> bool {
         lock(&self.state).outgoing.len() > 0
     }
 
-    /// Queues a received datagram. Returns true if the application falls behind: a datagram found no room,
-    /// and the application has not read half of the queue since.
+    /// Queues a received datagram. Returns true if the application falls behind: a datagram found no room, and since
+    /// then the application has not read half of the queue.
     pub(crate) fn deliver(&self, data: Vec<u8>) -> bool {
         let mut state = lock(&self.state);
         state.stats.received += 1;
@@ -441,7 +441,7 @@ impl Stream {
         self.happened.notify();
     }
 
-    /// Records that the connection could not begin.
+    /// Stores the error that prevented the connection from starting.
     pub(crate) fn fail(&self, error: ConnectError) {
         lock(&self.state).failed = Some(error);
         self.end(Reason::Aborted, 0);
@@ -468,8 +468,8 @@ impl Stream {
         self.happened.notify();
     }
 
-    /// Ends the connection. Datagrams that have not left are dropped and counted: those here, and the
-    /// session's `dropped`.
+    /// Ends the connection. Datagrams that were not sent are dropped and counted: those of this handle, and `dropped`
+    /// of the session.
     pub(crate) fn end(&self, reason: Reason, dropped: u64) {
         let mut state = lock(&self.state);
         if state.end.is_some() {

@@ -6,7 +6,7 @@ fn a_reader_is_behind_until_it_has_read_half_of_the_queue() {
     let deliver = |n| (0..n).map(|_| stream.deliver(vec![1])).collect::<Vec<_>>();
     assert_eq!(deliver(5), [false, false, false, false, true]);
     lock(&stream.state).recv();
-    assert_eq!(deliver(1), [true], "more than half waits still");
+    assert_eq!(deliver(1), [true], "more than half of the queue is unread");
     (0..3).for_each(|_| drop(lock(&stream.state).recv()));
     assert_eq!(deliver(3), [false, false, false]);
     assert_eq!(lock(&stream.state).stats().unread, 1);
@@ -21,7 +21,7 @@ fn those_who_do_not_read_leave_room_for_those_who_do() {
     for stream in [&lazy, &also] {
         (0..20).for_each(|_| _ = stream.deliver(vec![1; 100]));
     }
-    assert_eq!((held(&lazy), held(&also)), (600, 300), "half of all, and half of what is left");
+    assert_eq!((held(&lazy), held(&also)), (600, 300), "half of the memory, and half of the rest");
     let diligent = new();
     assert!(!diligent.deliver(vec![1; 100]));
     assert!(lock(&diligent.state).recv().is_some());

@@ -1,5 +1,4 @@
-//! A forked process has no data thread, and its calls return errors. The test runs in its own process, since
-//! it forks.
+//! A forked process has no data thread, so its calls return errors. The test runs in its own process, because it forks.
 #![expect(unsafe_code, reason = "fork(2)")]
 
 use dccp_sockets::{
@@ -17,7 +16,7 @@ fn a_fork_gets_errors_and_the_parent_goes_on() {
     // SAFETY: the child calls only functions of this crate that take no lock in a fork, and ends.
     match unsafe { fork() }.unwrap() {
         ForkResult::Child => {
-            // A call that waits for the thread that is not there ends the child.
+            // If a call waits for the missing thread, this alarm ends the child.
             nix::unistd::alarm::set(20);
             let right = here.send(b"lost") == Err(SendError::Forked)
                 && here.try_send(b"lost") == Err(SendError::Forked)

@@ -1,5 +1,5 @@
-//! One of two paths leaves by the other's line: an event reports it at once. The test runs in its own
-//! process, since it has its own network namespace.
+//! One of two paths uses the line of the other path. An event reports this immediately. The test runs in its own
+//! process, because it has its own network namespace.
 
 use dccp_sockets::{Connector, Event, Options, Path};
 use std::io::Write;
@@ -22,12 +22,15 @@ fn a_path_that_leaves_by_anothers_line_is_told_of() {
             .env(INSIDE, "1")
             .output();
         match inside {
-            // A reason to skip comes from inside.
+            // The inner process prints the reason if it skips the test.
             Ok(out) if out.status.success() => {
                 let _ = std::io::stderr().write_all(&out.stderr);
             }
             Ok(out) if String::from_utf8_lossy(&out.stderr).contains("unshare") => {
-                let _ = writeln!(std::io::stderr(), "SKIPPED strays: unshare may not make a network");
+                let _ = writeln!(
+                    std::io::stderr(),
+                    "SKIPPED strays: no permission to create a network namespace"
+                );
             }
             Ok(out) => panic!("{}", String::from_utf8_lossy(&out.stderr)),
             Err(e) => {
@@ -38,7 +41,7 @@ fn a_path_that_leaves_by_anothers_line_is_told_of() {
     }
     for (name, net) in [("dsl", 1), ("lte", 2)] {
         if !ip(&format!("link add {name} type veth peer name {name}-far")) {
-            let _ = writeln!(std::io::stderr(), "SKIPPED strays: no veth interfaces here");
+            let _ = writeln!(std::io::stderr(), "SKIPPED strays: cannot create veth interfaces");
             return;
         }
         assert!(ip(&format!("addr add 10.0.{net}.1/24 dev {name}")) && ip(&format!("link set {name} up")));
@@ -52,9 +55,9 @@ fn a_path_that_leaves_by_anothers_line_is_told_of() {
             .find(|event| matches!(event, Event::PathStrays(..)))
     };
     let lte = Path::from([10, 0, 2, 1].into());
-    let Some(Event::PathStrays(one, other)) = strays(lte.clone()) else { panic!("nothing was told") };
+    let Some(Event::PathStrays(one, other)) = strays(lte.clone()) else { panic!("no event was reported") };
     assert_eq!((one.0, other.0), (1, 0));
-    // A path that is bound to its line, or has its own route, does not stray.
+    // A path that is bound to its interface, or has its own route, uses its own line.
     assert_eq!(strays(lte.clone().interface("lte")), None);
     assert!(ip("rule add from 10.0.2.1 table 7") && ip("route add default via 10.0.2.254 dev lte table 7"));
     assert_eq!(strays(lte), None);

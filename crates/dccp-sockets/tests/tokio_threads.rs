@@ -1,5 +1,5 @@
-//! In a runtime the protocol is a task: sockets for tokio start no threads, and work while the runtime runs. Connections share descriptors. Alone in
-//! its process, since it counts threads and descriptors.
+//! In a runtime, the protocol is a task. Sockets for tokio start no threads, and work while the runtime runs.
+//! Connections share descriptors. The test has its own process, because it counts threads and descriptors.
 
 #![cfg(feature = "tokio")]
 #![allow(clippy::unwrap_used, reason = "tests")]
@@ -8,7 +8,7 @@ use dccp_sockets::Options;
 use dccp_sockets::tokio::{Connection, Connector, Listener};
 use std::time::Duration;
 
-/// Threads of the protocol; those of the runtime's name look-ups may come and go.
+/// Number of threads of the protocol. Threads of the runtime, which look up names, may come and go.
 fn data_threads() -> usize {
     let tasks = std::fs::read_dir("/proc/self/task").unwrap();
     let names =
@@ -43,7 +43,7 @@ fn tasks_of_a_runtime_need_no_threads() {
                 while let Ok(data) = connection.recv().await {
                     connection.send(&data).await.unwrap();
                 }
-                // A call that waits for the driver finds it in the task's own runtime.
+                // A call that waits for the driver works although the driver is a task of the same runtime.
                 listener.send_listen(addr, 5).unwrap();
             });
             let connection = Connection::connect(addr, Options::default()).await.unwrap();
@@ -52,7 +52,7 @@ fn tasks_of_a_runtime_need_no_threads() {
             assert_eq!(connection.stats().await.received, 100);
             connection
         });
-        // Its tasks, the driver among them, end with the runtime: nothing waits for them for ever.
+        // The tasks of the runtime, including the driver, end with the runtime. No call waits for them forever.
         drop(runtime);
         let other = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
         other.block_on(async {
@@ -76,9 +76,9 @@ fn tasks_of_a_runtime_need_no_threads() {
         }
         assert_eq!(descriptors(), before);
     });
-    // Without a runtime there is a thread.
+    // Without a runtime, a thread runs the protocol.
     let connector = Connector::new(Options::default()).unwrap();
-    // A thread takes its name once it runs.
+    // A thread sets its name only after it has started.
     while data_threads() != 1 {
         std::thread::sleep(Duration::from_millis(1));
     }

@@ -1,4 +1,4 @@
-//! A subscriber of the program receives the events of the data threads.
+//! A subscriber that the program installed receives the events of the data threads.
 
 #[path = "../../../tests/log.rs"]
 mod log;
@@ -29,6 +29,6 @@ fn a_subscriber_sees_connections_paths_and_sessions() {
         "session{id=0 server=false}: mpdccp_proto::endpoint: session event=Closed(Closed)",
         "session{id=0 server=true}: mpdccp_proto::endpoint: session event=Closed(ClosedByPeer)",
     ] {
-        assert!(text.contains(told), "{told}: not in\n{text}");
+        assert!(text.contains(told), "no `{told}` in\n{text}");
     }
 }

@@ -1,4 +1,4 @@
-//! Reliable byte streams next to a connection's datagrams: the handles.
+//! The handles of reliable byte streams, which run next to the datagrams of a connection.
 
 mod pipe;
 
@@ -15,12 +15,13 @@ use std::sync::Arc;
 use std::task::{Context, Poll};
 use std::time::{Duration, Instant};
 
-/// A reliable, ordered, bidirectional byte stream, next to its connection's datagrams and other streams:
-/// [`Connection::open_stream`], [`Connection::accept_stream`]. It uses all paths, at the rate that congestion
-/// control allows. A loss does not block other streams. It implements [`Read`] and [`Write`], also for
-/// `&ByteStream`; threads share it in an [`Arc`].
+/// A reliable, ordered, bidirectional byte stream, next to the datagrams and other streams of its connection.
+/// [`Connection::open_stream`] and [`Connection::accept_stream`] return streams. A stream uses all paths, at the rate
+/// that congestion control allows. A loss does not block other streams. The type implements [`Read`] and [`Write`],
+/// also for `&ByteStream`. Threads share it in an [`Arc`].
 ///
-/// After a drop, written bytes still arrive while the connection lives; bytes from the peer are discarded.
+/// After a drop, bytes that were written still arrive as long as the connection lives. Bytes from the peer are
+/// discarded.
 #[derive(Debug)]
 pub struct ByteStream {
     runtime: Arc<Runtime>,
@@ -32,7 +33,7 @@ impl ByteStream {
         ByteStream { runtime: runtime.clone(), pipe }
     }
 
-    /// Number of the stream in the connection; the client's streams have even numbers.
+    /// Number of the stream in the connection. Streams of the client have even numbers.
     pub fn id(&self) -> u64 {
         self.pipe.id.0
     }
@@ -46,11 +47,11 @@ impl ByteStream {
         timeout.and_then(|timeout| Instant::now().checked_add(timeout))
     }
 
-    /// Waits for bytes, up to `timeout` if given; returns the number read. 0 is the end of the peer's data.
+    /// Waits for bytes, up to `timeout` if given. Returns the number of bytes read; 0 means the end of the peer's data.
     ///
     /// # Errors
-    /// [`StreamError::TimedOut`]. If the connection ends, bytes that arrived are read before the error; a
-    /// reset by the peer discards them.
+    /// [`StreamError::TimedOut`], or the reason why no more bytes will arrive. If the connection ends, bytes that
+    /// arrived are read before the error. A reset by the peer discards them.
     pub fn read_timeout(&self, into: &mut [u8], timeout: Option<Duration>) -> Result<usize, StreamError> {
         self.here()?;
         let mut more = false;
@@ -65,7 +66,7 @@ impl ByteStream {
         read.unwrap_or(Err(StreamError::TimedOut))
     }
 
-    /// Waits for room, up to `timeout` if given; returns the number of bytes accepted.
+    /// Waits for room, up to `timeout` if given. Returns the number of bytes accepted.
     ///
     /// # Errors
     /// [`StreamError::TimedOut`], or the reason why the peer will not receive the bytes.
@@ -83,7 +84,8 @@ impl ByteStream {
         written.unwrap_or(Err(StreamError::TimedOut))
     }
 
-    /// Like [`read_timeout`](Self::read_timeout); without bytes, registers the task to be woken.
+    /// Like [`read_timeout`](Self::read_timeout), but does not wait. If no bytes are available, registers the task to
+    /// be woken.
     ///
     /// # Errors
     /// As for [`read_timeout`](Self::read_timeout).
@@ -101,7 +103,8 @@ impl ByteStream {
         read
     }
 
-    /// Like [`write_timeout`](Self::write_timeout); without room, registers the task to be woken.
+    /// Like [`write_timeout`](Self::write_timeout), but does not wait. If there is no room, registers the task to be
+    /// woken.
     ///
     /// # Errors
     /// As for [`write_timeout`](Self::write_timeout).
@@ -123,7 +126,7 @@ impl ByteStream {
         if self.runtime.is_forked() { Err(StreamError::Forked) } else { Ok(()) }
     }
 
-    /// Ends writing: the peer reads up to the end. Reading continues.
+    /// Ends writing. The peer can read all bytes before the end. Reading at this end continues.
     pub fn end(&self) {
         if self.runtime.is_forked() {
             return;
@@ -157,7 +160,7 @@ impl ByteStream {
         self.finish_timeout(None)
     }
 
-    /// Like [`finish`](Self::finish); until then, registers the task to be woken.
+    /// Like [`finish`](Self::finish), but does not wait. Until it has finished, registers the task to be woken.
     ///
     /// # Errors
     /// As for [`finish`](Self::finish).
@@ -167,7 +170,7 @@ impl ByteStream {
         self.pipe.finished.poll(&self.pipe.state, cx, |state| state.finished())
     }
 
-    /// Resets both directions at once; the peer receives this application error code.
+    /// Resets both directions immediately. The peer receives this application error code.
     pub fn reset(&self, code: u16) {
         if self.runtime.is_forked() {
             return;
@@ -183,7 +186,8 @@ impl ByteStream {
         self.look();
     }
 
-    /// Closes the stream as dropping does, for a shared handle: waiting calls of other threads return.
+    /// Closes the stream in the same way as dropping it, for a handle that is shared. Calls that wait in other threads
+    /// return.
     pub fn close(&self) {
         if self.runtime.is_forked() {
             return;
@@ -197,7 +201,7 @@ impl ByteStream {
         self.look();
     }
 
-    /// Whether a read, and whether a write, would not block.
+    /// Whether a read would not block, and whether a write would not block.
     pub fn ready(&self) -> (bool, bool) {
         let mut state = lock(&self.pipe.state);
         state.seen();
@@ -206,13 +210,13 @@ impl ByteStream {
         (state.readable(), room)
     }
 
-    /// A descriptor for `poll`, `epoll` and similar, for reading only. It is readable while there are bytes,
-    /// and at the end. Two events also make it readable until the next call: the peer has received
-    /// everything, or there is room again after a write without waiting found none. Only this crate may read
-    /// or write it.
+    /// A descriptor for `poll`, `epoll` and similar calls, for reading only. It is readable while bytes are available,
+    /// and at the end of the stream. Two events also make it readable until the next call: the peer has received
+    /// everything, or there is room after a write without waiting found none. Only this crate may read or write the
+    /// descriptor.
     ///
     /// # Errors
-    /// The system's error: too many open files.
+    /// The error of the system, such as too many open files.
     pub fn descriptor(&self) -> io::Result<BorrowedFd<'_>> {
         self.pipe.descriptor().map(AsFd::as_fd)
     }
@@ -241,7 +245,7 @@ impl Write for &ByteStream {
         Ok(self.write_timeout(bytes, None)?)
     }
 
-    /// Nothing to flush: written bytes are sent without it.
+    /// Does nothing: written bytes are sent without a flush.
     fn flush(&mut self) -> io::Result<()> {
         Ok(())
     }
@@ -258,10 +262,10 @@ impl Write for ByteStream {
 }
 
 impl Connection {
-    /// Opens a reliable stream, which the peer [accepts](Self::accept_stream).
+    /// Opens a reliable stream. The peer [accepts](Self::accept_stream) it.
     ///
     /// # Errors
-    /// [`StreamError::Unsupported`] unless both ends have [`Options::streams`](crate::Options::streams),
+    /// [`StreamError::Unsupported`] unless both ends have set [`Options::streams`](crate::Options::streams), or
     /// [`StreamError::TooMany`].
     pub fn open_stream(&self) -> Result<ByteStream, StreamError> {
         let id = self.id();
@@ -274,7 +278,7 @@ impl Connection {
         StreamError::Closed(self.end().unwrap_or(Reason::Aborted))
     }
 
-    /// Waits for a stream that the peer opens, up to `timeout` if given.
+    /// Waits for a stream that the peer has opened, up to `timeout` if given.
     ///
     /// # Errors
     /// [`StreamError::TimedOut`], [`StreamError::Closed`].
@@ -287,7 +291,7 @@ impl Connection {
         accepted.unwrap_or(Err(StreamError::TimedOut)).map(|pipe| ByteStream::new(&self.runtime, pipe))
     }
 
-    /// The next stream that the peer opened. Without one, registers the task to be woken.
+    /// Returns the next stream that the peer has opened. If there is none, registers the task to be woken.
     ///
     /// # Errors
     /// [`StreamError::Closed`].

@@ -1,4 +1,4 @@
-//! The state between a stream's handle and the data thread.
+//! The state that the handle of a stream shares with the data thread.
 
 use crate::StreamError;
 use crate::readiness::Descriptor;
@@ -10,10 +10,10 @@ use std::collections::VecDeque;
 use std::io::{self, Read};
 use std::sync::{Arc, Mutex, OnceLock};
 
-/// Bytes that wait here in each direction, in addition to those in the session's streams.
+/// Maximum number of bytes that wait here per direction, in addition to the bytes in the session's streams.
 pub(super) const MOST: usize = 256 << 10;
 
-/// The state between a stream's handle and the data thread.
+/// The state that the handle of a stream shares with the data thread.
 #[derive(Debug)]
 pub(crate) struct Pipe {
     pub(crate) id: StreamId,
@@ -29,29 +29,29 @@ pub(crate) struct Pipe {
 pub(super) struct State {
     pub(super) incoming: VecDeque<u8>,
     pub(super) outgoing: VecDeque<u8>,
-    /// `incoming` had no room for more.
+    /// Whether `incoming` had no room for more bytes.
     paused: bool,
-    /// The peer's end follows the bytes in `incoming`.
+    /// Whether the peer's data ends after the bytes in `incoming`.
     at_end: bool,
     /// Whether this end has finished writing, and whether the session's streams know this.
     pub(super) ended: bool,
     told_end: bool,
-    /// The peer has received everything.
+    /// Whether the peer has received everything.
     delivered: bool,
-    /// The error of further reads, or writes.
+    /// The error that further reads, or further writes, return.
     pub(super) no_reading: Option<StreamError>,
     pub(super) no_writing: Option<StreamError>,
-    /// The handle wants to reset the stream.
+    /// Set if the handle wants to reset the stream; contains the error code.
     pub(super) reset: Option<u16>,
     /// Whether the handle is closed, and whether the session's streams know this.
     pub(super) closed: bool,
     told_stop: bool,
-    /// The data thread has been notified and will handle it.
+    /// Whether the data thread has been notified and has not handled this stream yet.
     told: bool,
     descriptor: Descriptor,
-    /// A writer found no room.
+    /// Whether a writer found no room.
     pub(super) wants_room: bool,
-    /// News that the descriptor reports until the next call: the peer has received everything, or stopped reading.
+    /// News that the descriptor reports until the next call: the peer has received everything, or has stopped reading.
     news: bool,
 }
 
@@ -69,12 +69,12 @@ impl State {
         Some(Ok(read))
     }
 
-    /// Whether the data thread should fetch more.
+    /// Whether the data thread should fetch more bytes.
     pub(super) fn wants_more(&mut self) -> bool {
         self.paused && self.incoming.len() <= MOST / 2 && self.tell()
     }
 
-    /// Whether the data thread must be notified.
+    /// Returns whether the data thread must be notified now.
     pub(super) fn tell(&mut self) -> bool {
         !std::mem::replace(&mut self.told, true)
     }
@@ -100,7 +100,7 @@ impl State {
         if self.delivered { Some(Ok(())) } else { self.no_writing.map(Err) }
     }
 
-    /// The handle has seen the news.
+    /// Clears the news after the handle has seen it.
     pub(super) fn seen(&mut self) {
         if std::mem::take(&mut self.news) {
             self.show();
@@ -116,13 +116,13 @@ impl State {
         self.readable() || room || self.news
     }
 
-    /// Updates the descriptor.
+    /// Makes the descriptor readable or not, according to the state.
     fn show(&mut self) {
         let told = self.is_told();
         self.descriptor.show(told);
     }
 
-    /// Like [`show`](Self::show), after an event: an edge-triggered event loop is notified again.
+    /// Like [`show`](Self::show), but also notifies an edge-triggered event loop again.
     fn announce(&mut self) {
         match self.is_told() {
             true => self.descriptor.tell(),
@@ -148,7 +148,7 @@ impl Pipe {
         [&self.readable, &self.writable, &self.finished].into_iter().for_each(Signal::notify);
     }
 
-    /// On the data thread: moves bytes and state between the session's streams and this pipe.
+    /// Moves bytes and state between the session's streams and this pipe. Called on the data thread.
     pub(crate) fn exchange(&self, all: &mut Streams) {
         let mut state = lock(&self.state);
         state.told = false;
@@ -158,7 +158,7 @@ impl Pipe {
         state.receive(all, self.id, MOST);
         state.send(all, self.id);
         if state.closed && !state.at_end && !std::mem::replace(&mut state.told_stop, true) {
-            // The handle is closed, so ask the peer to stop.
+            // Ignore the error. The handle is closed, so the peer is asked to stop.
             let _ = all.stop(self.id, streams::Reason::Cancelled);
         }
         state.announce();
@@ -166,12 +166,12 @@ impl Pipe {
         self.notify();
     }
 
-    /// On the data thread, when the connection ends: reads all that has arrived, without a limit.
+    /// Reads all bytes that have arrived, without a limit. Called on the data thread when the connection ends.
     pub(crate) fn read_rest(&self, all: &mut Streams) {
         lock(&self.state).receive(all, self.id, usize::MAX);
     }
 
-    /// On the data thread: handles an event of the stream.
+    /// Handles an event of the stream. Called on the data thread.
     pub(crate) fn on_event(&self, event: streams::Event) {
         let code = |reason| match reason {
             streams::Reason::Application(code) => code,
@@ -196,7 +196,7 @@ impl Pipe {
         self.notify();
     }
 
-    /// The connection is over, and with it the stream, unless the stream was complete.
+    /// Ends the stream together with its connection, unless the stream was complete.
     pub(crate) fn end(&self, reason: Reason) {
         let mut state = lock(&self.state);
         let over = Some(StreamError::Closed(reason));
@@ -209,14 +209,14 @@ impl Pipe {
         self.notify();
     }
 
-    /// Whether the connection should wait for the pipe before closing, so that the peer receives everything
-    /// that was written.
+    /// Whether the connection must wait for this pipe before it closes, so that the peer receives everything that was
+    /// written.
     pub(crate) fn holds(&self) -> bool {
         let state = lock(&self.state);
         (state.ended || !state.outgoing.is_empty()) && !state.delivered && state.no_writing.is_none()
     }
 
-    /// Whether the data thread can forget it.
+    /// Whether the data thread can drop the pipe.
     pub(crate) fn is_over(&self) -> bool {
         let state = lock(&self.state);
         state.closed && (state.delivered || state.no_writing.is_some())
@@ -234,7 +234,7 @@ impl Pipe {
 }
 
 impl State {
-    /// Reads available bytes while at most `most` bytes wait.
+    /// Reads available bytes until `most` bytes wait.
     fn receive(&mut self, all: &mut Streams, id: StreamId, most: usize) {
         self.paused = false;
         loop {

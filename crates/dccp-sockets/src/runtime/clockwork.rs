@@ -1,4 +1,4 @@
-//! Timed work of connections: padding for their probes, and checks of their rates.
+//! Periodic work for connections: sends the padding of probes, and checks rates.
 
 use super::Streams;
 use super::probes::Probe;
@@ -7,11 +7,11 @@ use dccp_net::Core;
 use mpdccp_proto::SessionId;
 use mpdccp_units::{Duration, Rate, Time};
 
-/// Bytes of a padding IP packet: the most that options fill, and headers.
+/// Size of an IP packet with padding in bytes: headers, and the most that options fill.
 const PADDING: u64 = 1_040;
-/// Padding that congestion control held back for longer than this is not sent later.
+/// If congestion control held padding back for longer than this, the padding is not sent later.
 const CREDIT: Duration = Duration::from_millis(5);
-/// Interval of the rate checks.
+/// Interval between checks of the rates.
 const LOOK: Duration = Duration::from_millis(50);
 
 impl Streams {
@@ -22,7 +22,7 @@ impl Streams {
         }
     }
 
-    /// Queues padding that is due; true if any was due.
+    /// Queues the padding that is due. Returns whether any was due.
     pub(super) fn pad(&mut self, core: &mut Core, now: Time) -> bool {
         let mut any = false;
         self.clockwork.probes.retain(|id, probe| {
@@ -33,7 +33,7 @@ impl Streams {
             if probe.next > now {
                 return true;
             }
-            // Waiting data is enough to send; no padding is needed.
+            // Data that waits is sent instead of padding.
             if core.endpoint.backlog(now, *id).packets > 0 || entry.stream.waits() {
                 probe.next = now + Duration::from_millis(1);
                 return true;
@@ -46,7 +46,7 @@ impl Streams {
         any
     }
 
-    /// Reports rates that changed.
+    /// Reports the rates that have changed.
     pub(super) fn tell_rates(&mut self, core: &Core, now: Time) {
         let percent = u64::from(self.options.rate_change);
         if percent == 0 || self.clockwork.look_at.is_some_and(|at| at > now) {

@@ -1,4 +1,4 @@
-//! The handles' link to the driver, which runs on a thread or as a task of a foreign event loop.
+//! The handles' access to the driver, which runs on a thread or as a task of another event loop.
 
 use super::Streams;
 use crate::backlog::Backlog;
@@ -11,16 +11,16 @@ use rustix::process::{Pid, getpid};
 use std::sync::{Arc, Mutex, Weak};
 use std::{fmt, io};
 
-/// A driver that runs as a task of a foreign event loop instead of on a thread.
+/// A driver that runs as a task of another event loop instead of on a thread.
 pub(crate) type Hosted = Weak<Mutex<Driver<Streams>>>;
 
-/// The handles' link to the data thread. The thread ends when all handles are gone and their connections have
+/// The handles' access to the data thread. The thread ends when all handles are gone and their connections have
 /// finished.
 pub(crate) struct Runtime {
     handle: Handle<Streams>,
     hosted: Option<Hosted>,
     pub(crate) budget: Arc<Budget>,
-    /// The process that runs the thread; a fork does not have the thread.
+    /// The process that runs the thread. A forked process does not have the thread.
     process: Pid,
 }
 
@@ -37,12 +37,12 @@ impl Drop for Runtime {
 }
 
 impl Runtime {
-    /// Whether the process has forked, so that the thread runs in another process.
+    /// Whether the process has forked, so that the thread runs in the parent process.
     pub(crate) fn is_forked(&self) -> bool {
         self.process != getpid()
     }
 
-    /// Runs jobs on the thread, for callers that must know whether the thread still exists.
+    /// A handle that runs jobs on the thread, for callers that must know whether the thread still exists.
     pub(crate) fn handle(&self) -> &Handle<Streams> {
         &self.handle
     }
@@ -62,7 +62,7 @@ impl Runtime {
         match &self.hosted {
             _ if self.is_forked() => None,
             None => self.handle.call(job),
-            // The task that runs the driver may be waiting for this call's thread.
+            // The task that runs the driver may itself wait for the thread of this call.
             Some(hosted) => {
                 let result = lock(&*hosted.upgrade()?).with(job);
                 self.handle.run(|_, _| {});
@@ -71,7 +71,8 @@ impl Runtime {
         }
     }
 
-    /// Starts the driver on a thread, or as `run` does. `set_up` first opens sockets and other resources.
+    /// Starts the driver on a thread, or in the way that `run` starts it. `set_up` first opens sockets and other
+    /// resources.
     pub(crate) fn start<T>(
         options: Options,
         backlog: Option<Arc<Backlog>>,
@@ -106,14 +107,14 @@ impl Runtime {
     }
 }
 
-/// Runs a driver from now on.
+/// Starts to run a driver.
 pub(crate) type Run = fn(Driver<Streams>) -> io::Result<Option<Hosted>>;
 
 /// Runs a driver on a separate thread.
 pub(crate) fn on_a_thread(driver: Driver<Streams>) -> io::Result<Option<Hosted>> {
     let thread = std::thread::Builder::new().name("dccp".into());
     thread.spawn(move || {
-        // The driver has dropped the streams by then, which notifies their handles.
+        // Here the driver has dropped its streams, which notifies their handles.
         if let Err(e) = driver.run() {
             tracing::error!("the data thread failed: {e}");
         }

@@ -1,4 +1,4 @@
-//! Peers with keys, which are added and removed while connections run.
+//! Peers with keys, which can be added and removed while connections run.
 
 use super::Streams;
 use crate::{ConnectError, sockets};
@@ -9,15 +9,15 @@ use mpdccp_proto::SessionId;
 const NO_KEY: ConnectError = ConnectError::Options("this end has no private key; give it one in the options");
 
 impl Streams {
-    /// The number of a session's peer.
+    /// The number of the peer of a session.
     pub(crate) fn peer(&self, id: SessionId) -> Option<u32> {
         self.entries.get(&id)?.peer
     }
 
-    /// Accepts a peer by its key; returns its number. A known peer stays.
+    /// Accepts a peer by its key, and returns its number. A known peer keeps its number.
     ///
     /// # Errors
-    /// This end has no key, or `key` is its own.
+    /// If this end has no key, or `key` is its own key.
     pub(crate) fn add_peer(
         &mut self,
         core: &mut Core,
@@ -49,12 +49,12 @@ impl Streams {
         Ok(number)
     }
 
-    /// Stops accepting a peer by its key, and ends its connections.
+    /// Stops accepting a peer by its key, and ends the peer's connections.
     pub(crate) fn remove_peer(&mut self, core: &mut Core, key: &PublicKey) -> Result<(), ConnectError> {
         if self.options.key.is_none() {
             return Err(NO_KEY);
         }
-        // Only the channels know a peer that was accepted without configuration.
+        // Only the channels know a peer that was accepted without being configured.
         let Some(number) = core.net.channels().and_then(|channels| channels.number(key)) else {
             return Ok(());
         };

@@ -1,10 +1,10 @@
-//! Running probes, and the last reported rates.
+//! Probes that are running, and the rates that were last reported.
 
 use mpdccp_proto::SessionId;
 use mpdccp_units::{Rate, Time};
 use std::collections::BTreeMap;
 
-/// A running probe.
+/// A probe that is running.
 #[derive(Debug)]
 pub(super) struct Probe {
     pub(super) rate: Rate,
@@ -16,13 +16,13 @@ pub(super) struct Probe {
 #[derive(Debug, Default)]
 pub(super) struct Clockwork {
     pub(super) probes: BTreeMap<SessionId, Probe>,
-    /// The rate last reported to each session.
+    /// The rate that was last reported to each session.
     pub(super) told: BTreeMap<SessionId, Rate>,
     pub(super) look_at: Option<Time>,
 }
 
 impl Clockwork {
-    /// The application sent this many bytes.
+    /// The application has sent this number of bytes.
     pub(super) fn on_sent(&mut self, id: SessionId, bytes: usize) {
         if let Some(probe) = self.probes.get_mut(&id) {
             probe.next += probe.rate.time_for(bytes as u64);

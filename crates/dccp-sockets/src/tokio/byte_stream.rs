@@ -4,7 +4,8 @@ use std::pin::Pin;
 use std::task::{Context, Poll, ready};
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 
-/// A reliable stream ([`AsyncWrite`], [`AsyncRead`], also of `&ByteStream`); see [`crate::ByteStream`].
+/// A reliable stream; see [`crate::ByteStream`]. It implements [`AsyncWrite`] and [`AsyncRead`], also for
+/// `&ByteStream`.
 #[derive(Debug)]
 pub struct ByteStream(pub(super) crate::ByteStream);
 
@@ -38,7 +39,7 @@ impl AsyncWrite for &ByteStream {
         Poll::Ready(Ok(ready!(self.0.poll_write_bytes(cx, bytes))?))
     }
 
-    /// Nothing to flush: written bytes are sent without it.
+    /// Does nothing: written bytes are sent without a flush.
     fn poll_flush(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<io::Result<()>> {
         Poll::Ready(Ok(()))
     }

@@ -1,10 +1,10 @@
-//! The same sockets for tokio. All futures are cancel-safe: a dropped future has sent or received a whole
-//! datagram, or none.
+//! The same sockets for tokio. All futures are cancel-safe: a future that was dropped has sent or received either a
+//! whole datagram or none.
 //!
-//! The protocol is a task of the runtime that calls [`Listener::bind`], [`Connector::new`] or
-//! [`Connection::connect`], and lives as long as that runtime; these calls panic if the runtime has no I/O
-//! driver (`enable_io`). A task that blocks a runtime of one thread delays acknowledgements, too. Outside a
-//! runtime, [`Connector::new`] starts a thread instead.
+//! The protocol is a task of the runtime that calls [`Listener::bind`], [`Connector::new`] or [`Connection::connect`].
+//! It lives as long as that runtime. These calls panic if the runtime has no I/O driver (`enable_io`). In a runtime
+//! with one thread, a task that blocks also delays acknowledgements. Outside a runtime, [`Connector::new`] starts a
+//! thread instead.
 //!
 //! ```
 //! use dccp_sockets::{Options, tokio::{Connection, Listener}};
@@ -74,7 +74,7 @@ impl Listener {
     /// Waits for the next connection.
     ///
     /// # Errors
-    /// [`AcceptError::Closed`] if the data thread had to end.
+    /// [`AcceptError::Closed`] if the data thread has ended.
     pub async fn accept(&self) -> Result<Connection, AcceptError> {
         std::future::poll_fn(|cx| self.0.poll_accept(cx)).await.map(Connection)
     }
@@ -103,13 +103,13 @@ impl Listener {
         self.0.remove_peer(key)
     }
 
-    /// The address it listens on.
+    /// The address on which the listener listens.
     pub fn local_addr(&self) -> SocketAddr {
         self.0.local_addr()
     }
 }
 
-/// Makes connections that share sockets; see [`crate::Connector`].
+/// Opens connections that share sockets; see [`crate::Connector`].
 #[derive(Clone, Debug)]
 pub struct Connector(crate::Connector);
 
@@ -122,8 +122,7 @@ impl Connector {
         crate::Connector::running(options, task::run).map(Connector)
     }
 
-    /// Like [`crate::Connector::connect`]. A numeric address is not looked up, and no thread waits for the
-    /// answer.
+    /// Like [`crate::Connector::connect`]. A numeric address needs no lookup, and no thread waits for the answer.
     ///
     /// # Errors
     /// As for [`crate::Connector::connect`].
@@ -161,8 +160,8 @@ impl Connector {
     }
 }
 
-/// A connection. No method blocks. It is a [`Stream`] of received datagrams, which ends when the peer closes
-/// it in an orderly way, and a [`Sink`] of datagrams to send.
+/// A connection whose methods do not block. It is a [`Stream`] of received datagrams, which ends when the peer closes
+/// the connection in an orderly way. It is also a [`Sink`] of datagrams to send.
 #[derive(Debug)]
 pub struct Connection(crate::Connection);
 
@@ -175,7 +174,7 @@ impl Connection {
         Connector::new(options)?.connect(addr).await
     }
 
-    /// Queues a datagram; waits while the queue is full.
+    /// Queues a datagram. Waits while the queue is full.
     ///
     /// # Errors
     /// See [`crate::Connection::send`].
@@ -301,7 +300,7 @@ impl Connection {
         self.0.abort_with(why);
     }
 
-    /// The next event; `None` after [`Event::Closed`].
+    /// Waits for the next event. Returns `None` after [`Event::Closed`].
     pub async fn event(&self) -> Option<Event> {
         std::future::poll_fn(|cx| self.0.poll_event(cx)).await
     }
@@ -408,7 +407,7 @@ impl Connection {
     ) -> Option<R> {
         let (answer, answered) = oneshot::channel();
         self.0.runtime.run(move |core, streams| {
-            // The caller may have stopped waiting.
+            // Ignore the error: the caller may have stopped waiting.
             let _ = answer.send(job(core, streams));
         });
         answered.await.ok()
@@ -437,7 +436,7 @@ impl Sink<Bytes> for Connection {
         self.0.try_send_bytes(data)
     }
 
-    /// Nothing to flush: queued datagrams are sent without it.
+    /// Does nothing: queued datagrams are sent without a flush.
     fn poll_flush(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<Result<(), SendError>> {
         Poll::Ready(Ok(()))
     }

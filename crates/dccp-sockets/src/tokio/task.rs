@@ -1,4 +1,4 @@
-//! The driver as a task of the runtime: a datagram passes no other thread.
+//! Runs the driver as a task of the runtime, so that datagrams need no other thread.
 
 use crate::runtime::Streams;
 use crate::runtime::host::{Hosted, on_a_thread};
@@ -33,7 +33,7 @@ async fn turns(driver: Arc<Mutex<Driver<Streams>>>, descriptor: AsyncFd<OwnedFd>
         loop {
             let turn = lock(&driver).turn();
             match turn {
-                // The application's tasks answer before the next turn.
+                // Let the application's tasks answer before the next turn.
                 Ok(Turn::Busy) => later().await,
                 Ok(Turn::Idle) => break,
                 Ok(Turn::Over) => return,

@@ -1,4 +1,4 @@
-//! Ends while there is work: closed during calls of other threads, with a full queue, by many at once.
+//! Connections that end during work: during calls of other threads, with a full queue, or many at once.
 
 use crate::relay::Relay;
 use crate::until;
@@ -25,7 +25,7 @@ fn drain(connection: &Connection) -> Vec<Vec<u8>> {
     std::iter::from_fn(|| connection.recv_timeout(PATIENT).ok()).collect()
 }
 
-/// The peer never answers, so only the close ends the wait.
+/// The peer never answers, so only the close can end the wait.
 #[test]
 fn a_close_frees_a_thread_that_sends() {
     let silent = UdpSocket::bind("127.0.0.1:0").unwrap();
@@ -54,7 +54,7 @@ fn a_close_sends_what_is_queued() {
     drop(relay);
 }
 
-/// [`SendPolicy::DropOldest`], seen by the receiver.
+/// [`SendPolicy::DropOldest`] as the receiver sees it.
 #[test]
 fn a_full_queue_drops_its_oldest_datagrams() {
     let (relay, here, there) = through_a_relay(Options::ccid(2).queue(4).send_policy(SendPolicy::DropOldest));
@@ -68,15 +68,15 @@ fn a_full_queue_drops_its_oldest_datagrams() {
     here.close();
     let arrived = drain(&there).into_iter().filter(|datagram| datagram.len() == 1);
     let arrived = arrived.flatten().collect::<Vec<u8>>();
-    // One of the four is the session's, taken before.
+    // One of the four datagrams was already in the session.
     assert!([7, 8, 9].ends_with(&arrived) && !arrived.is_empty(), "{arrived:?}");
 }
 
-/// Also with senders, receivers and an end in several threads of each connection.
+/// Each connection has senders, receivers and an end in several threads.
 #[test]
 fn many_connections_and_threads_over_ipv6() {
     if UdpSocket::bind("[::1]:0").is_err() {
-        return println!("SKIPPED many_connections_and_threads_over_ipv6: no IPv6 here");
+        return println!("SKIPPED many_connections_and_threads_over_ipv6: this host has no IPv6");
     }
     const MANY: usize = 50;
     const EACH: u64 = 40;
@@ -86,7 +86,7 @@ fn many_connections_and_threads_over_ipv6() {
     let server = std::thread::spawn(move || {
         let accepted: Vec<_> = (0..MANY).map(|_| listener.accept_timeout(PATIENT).unwrap()).collect();
         let count = |connection: &Connection| {
-            // Two readers share the datagrams of a connection.
+            // Two reader threads share the datagrams of a connection.
             std::thread::scope(|scope| {
                 let readers = [(); 2].map(|()| scope.spawn(|| drain(connection).len() as u64));
                 readers.map(|reader| reader.join().unwrap()).iter().sum::<u64>()

@@ -1,4 +1,4 @@
-//! Listener and connection over the loopback interface: no privilege needed.
+//! A listener and connections over the loopback interface. The tests need no privilege.
 
 use crate::until;
 use dccp_sockets::{
@@ -19,7 +19,7 @@ fn pair(server: Options, client: Options) -> (Listener, Connection, Connection) 
     (listener, here, there)
 }
 
-/// Receives everything up to the end.
+/// Receives all datagrams up to the end.
 fn drain(connection: &Connection) -> (u64, RecvError) {
     let mut received = 0;
     loop {
@@ -44,7 +44,7 @@ fn datagrams_go_both_ways_under_every_ccid() {
     }
 }
 
-/// Only one connection starts from the remembered capacity. The jump does no harm on another path.
+/// Only one connection starts with the stored capacity. Its higher rate does no harm on another path.
 #[test]
 fn one_connection_begins_from_what_is_remembered() {
     let listener = Listener::bind("127.0.0.1:0", Options::ccid(7)).unwrap();
@@ -67,7 +67,7 @@ fn the_congestion_control_changes_while_data_flows() {
     let reader = std::thread::spawn(move || drain(&there));
     for ccid in [5, 3, 2] {
         here.set_ccid(ccid).unwrap();
-        // Keep sending: the change takes a round trip, and data continues.
+        // Keep sending: the change takes a round trip, and data continues to flow.
         until(|| {
             here.send(&[1; 500]).unwrap();
             here.stats().paths[0].ccids.map(|(tx, _)| tx) == Some(ccid)
@@ -88,7 +88,7 @@ fn a_full_queue_drops_what_its_policy_says() {
     let client = Options::default().queue(4).send_policy(SendPolicy::Priority);
     let (_listener, here, there) = pair(Options::default(), client);
     let size = here.max_datagram_size();
-    // Faster than any window; one datagram in a hundred has priority.
+    // This is faster than any window allows. One datagram in a hundred has priority.
     for n in 0..5_000u32 {
         let priority = u8::from(n % 100 == 0);
         here.send_with(&vec![priority; size], Delivery { priority, ..Delivery::default() }).unwrap();
@@ -105,7 +105,7 @@ fn a_full_queue_drops_what_its_policy_says() {
         received + gone >= stats.sent && received <= stats.sent - stats.displaced,
         "{received}, {stats:?}"
     );
-    assert!((urgent + stats.lost) * 100 >= received, "{urgent} urgent ones among {received}");
+    assert!((urgent + stats.lost) * 100 >= received, "{urgent} urgent datagrams of {received}");
 }
 
 #[test]
@@ -122,7 +122,7 @@ fn finish_waits_until_everything_has_arrived() {
     let (received, end) = drain(&there);
     let stats = sender.join().unwrap();
     assert_eq!((stats.sent, stats.queued, stats.dropped), (MESSAGES, 0, 0));
-    assert!(received + stats.lost >= MESSAGES, "{received} of {MESSAGES} came, {} were lost", stats.lost);
+    assert!(received + stats.lost >= MESSAGES, "{received} of {MESSAGES} arrived, {} were lost", stats.lost);
     assert_eq!(end, RecvError::Closed(Reason::ClosedByPeer));
     assert_eq!(there.stats().received, received);
 }
@@ -135,7 +135,7 @@ fn refused_datagrams_are_returned_with_the_reason() {
     assert_eq!(here.try_send(&vec![0; max + 1]), Err(SendError::TooBig { len: max + 1, max }));
     assert_eq!(here.send(&vec![0; max + 1]), Err(SendError::TooBig { len: max + 1, max }));
     assert_eq!(here.send(&[]), Err(SendError::Empty));
-    // Faster than any window: the queue fills.
+    // This is faster than any window allows, so the queue fills.
     let refused = (0..1_000_000).find_map(|_| here.try_send(&vec![0; max]).err());
     assert_eq!(refused, Some(SendError::Full));
     here.abort();
@@ -203,7 +203,7 @@ fn errors_name_what_they_are_about() {
     assert!(error.to_string().contains("203.0.113.7:7"), "{error}");
 }
 
-/// RFC 5595 section 3.3: neither with the same Service Code nor with another.
+/// RFC 5595 section 3.3: connections do not conflict, neither with the same Service Code nor with another.
 #[test]
 fn a_port_that_is_taken_takes_no_second_listener() {
     let taken = Listener::bind("127.0.0.1:0", Options::default().service("SC:this")).unwrap();
@@ -243,7 +243,7 @@ fn paths_come_and_go() {
     here.send(b"last").unwrap();
     let sent = here.finish().unwrap();
     let (received, end) = drain(&there);
-    assert!(received + sent.lost >= 101, "{received} came, {} lost", sent.lost);
+    assert!(received + sent.lost >= 101, "{received} arrived, {} lost", sent.lost);
     assert_eq!(end, RecvError::Closed(Reason::ClosedByPeer));
 }
 
@@ -262,12 +262,16 @@ fn keys_let_in_whom_they_name_and_nobody_else() {
     here.send(b"secret").unwrap();
     assert_eq!(there.recv_timeout(PATIENT).unwrap(), b"secret");
     let addr: SocketAddr = listener.local_addr();
-    assert!(matches!(Connection::connect(addr, client(4)), Err(ConnectError::TimedOut)), "a stranger");
+    assert!(
+        matches!(Connection::connect(addr, client(4)), Err(ConnectError::TimedOut)),
+        "the key is unknown"
+    );
     let open = Options::default().connect_timeout(Duration::from_millis(500));
-    assert!(matches!(Connection::connect(addr, open), Err(ConnectError::TimedOut)), "without keys");
+    assert!(matches!(Connection::connect(addr, open), Err(ConnectError::TimedOut)), "the client has no key");
 }
 
-/// More connections at once than handshakes allowed per source: connections of a connector share a channel.
+/// More connections at once than the number of handshakes allowed per source. Connections of a connector share a
+/// channel.
 #[test]
 fn connections_of_a_connector_share_one_channel() {
     const MANY: usize = 300;
@@ -278,7 +282,7 @@ fn connections_of_a_connector_share_one_channel() {
     let all: Vec<Connection> = (0..MANY).map(|_| connector.connect(listener.local_addr()).unwrap()).collect();
     let accepted: Vec<Connection> = (0..MANY).map(|_| listener.accept_timeout(PATIENT).unwrap()).collect();
     let one = all[0].local_addr();
-    assert!(all.iter().all(|connection| connection.local_addr() == one), "one socket");
+    assert!(all.iter().all(|connection| connection.local_addr() == one), "all share one socket");
     assert!(accepted.iter().all(|connection| connection.peer_addr() == one));
     all[0].send(b"first").unwrap();
     all[MANY - 1].send(b"last").unwrap();
@@ -295,7 +299,7 @@ fn peers_come_and_go_while_it_listens() {
         Connector::new(options).unwrap().connect_peer(listener.local_addr(), key(1).public())
     };
     let short = Duration::from_millis(300);
-    assert!(matches!(connect(2, short), Err(ConnectError::TimedOut)), "nobody is let in yet");
+    assert!(matches!(connect(2, short), Err(ConnectError::TimedOut)), "no peer is accepted yet");
     for n in [2, 3] {
         listener.add_peer(key(n).public(), PresharedKey::default()).unwrap();
     }
@@ -305,7 +309,7 @@ fn peers_come_and_go_while_it_listens() {
     assert_eq!(accepted[1].peer_key(), Some(key(3).public()));
     listener.remove_peer(key(2).public()).unwrap();
     assert_eq!(drain(&accepted[0]).1, RecvError::Closed(Reason::Aborted));
-    assert!(matches!(connect(2, short), Err(ConnectError::TimedOut)), "it was removed");
+    assert!(matches!(connect(2, short), Err(ConnectError::TimedOut)), "the peer was removed");
     three.send(b"still here").unwrap();
     assert_eq!(accepted[1].recv_timeout(PATIENT).unwrap(), b"still here");
     assert!(listener.add_peer(key(1).public(), PresharedKey::default()).is_err(), "its own key");

@@ -1,5 +1,5 @@
-//! The sockets over the loopback interface: no privilege needed. Tests that need their own process are
-//! separate programs in this directory's parent.
+//! Tests of the sockets over the loopback interface. They need no privilege. Tests that need their own process are
+//! separate programs in the parent directory.
 
 use std::time::{Duration, Instant};
 
@@ -16,12 +16,12 @@ mod streams;
 #[cfg(feature = "tokio")]
 mod tokio;
 
-/// Waits until `holds`, and fails if that takes too long.
+/// Waits until `holds` returns true, and fails if that takes too long.
 #[track_caller]
 fn until(mut holds: impl FnMut() -> bool) {
     let begun = Instant::now();
     while !holds() {
-        assert!(begun.elapsed() < Duration::from_secs(20), "this does not come about");
+        assert!(begun.elapsed() < Duration::from_secs(20), "the condition was not met within 20 s");
         std::thread::sleep(Duration::from_millis(1));
     }
 }

@@ -1,4 +1,4 @@
-//! A connection's qlog file: JSON text sequence (RFC 7464), with events of the qlog drafts.
+//! The qlog file of a connection is a JSON text sequence (RFC 7464) with events of the qlog drafts.
 
 use crate::until;
 use dccp_sockets::{Connection, Listener, Options};
@@ -23,7 +23,7 @@ fn tells_packets_congestion_control_and_the_end() {
     (0..DATAGRAMS).for_each(|_| here.send(&[1; 700]).unwrap());
     here.finish().unwrap();
     while there.recv().is_ok() {}
-    // The data thread, which owns the file, ends with its last handle.
+    // The data thread owns the file, and ends with its last handle.
     drop(here);
     let whole = |records: &[Value]| records.iter().any(|r| r["name"] == "connectivity:connection_closed");
     let mut all = Vec::new();
@@ -53,7 +53,7 @@ fn tells_packets_congestion_control_and_the_end() {
         acked.filter(|f| f["frame_type"] == "ack").filter_map(|f| f["acked_ranges"][0][1].as_u64()).max();
     let numbers: Vec<u64> =
         sent.iter().map(|e| e["data"]["header"]["packet_number"].as_u64().unwrap()).collect();
-    assert!(last.is_some_and(|last| numbers.contains(&last)), "{last:?} is none of ours");
+    assert!(last.is_some_and(|last| numbers.contains(&last)), "{last:?} is not a packet of this connection");
 
     assert!(named("recovery:congestion_state_updated").iter().any(|e| e["data"]["new"] == "slow_start"));
     let windows = named("recovery:metrics_updated");

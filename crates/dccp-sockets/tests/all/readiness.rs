@@ -1,4 +1,4 @@
-//! Event loops: a descriptor to wait on, calls that do not wait, batches.
+//! Tests for event loops: a descriptor to wait for, calls that do not wait, and batches.
 
 use crate::relay::Relay;
 use crate::until;
@@ -13,7 +13,7 @@ use std::time::Duration;
 
 const PATIENT: Duration = Duration::from_secs(20);
 
-/// Whether a descriptor is or becomes readable.
+/// Whether a descriptor is readable, or becomes readable in this time.
 fn readable(fd: BorrowedFd<'_>, seconds: i64) -> bool {
     let mut fds = [PollFd::from_borrowed_fd(fd, PollFlags::IN)];
     poll(&mut fds, Some(&Timespec { tv_sec: seconds, tv_nsec: 0 })).unwrap() == 1
@@ -37,7 +37,7 @@ fn a_descriptor_is_readable_until_all_is_drained() {
     let there = listener.try_accept().unwrap();
     assert!(!readable(arrivals, 0));
 
-    // The path's event may be pending or yet to come.
+    // The event of the path may be pending, or may still be to come.
     let fd = there.descriptor().unwrap();
     until(|| there.try_event() == Some(Event::PathUp(dccp_sockets::PathId(0))));
     there.ready();
@@ -51,7 +51,7 @@ fn a_descriptor_is_readable_until_all_is_drained() {
     }
     assert!(!readable(fd, 0) && !there.ready().readable);
     here.finish().unwrap();
-    // Read until the last event: earlier events make the descriptor readable, too.
+    // Read until the last event, because earlier events also make the descriptor readable.
     there.events().for_each(drop);
     assert!(readable(fd, 20) && there.ready().closed, "the end stays readable");
     assert!(readable(fd, 0));
@@ -67,7 +67,7 @@ fn a_descriptor_tells_once_of_room() {
         assert!(readable(fd, 20));
     }
     std::thread::spawn(move || while there.recv().is_ok() {});
-    // No sender waits for room any more.
+    // No sender waits for room now.
     while here.try_event().is_some() {}
     here.ready();
     assert!(!readable(fd, 0));
@@ -88,9 +88,9 @@ fn datagrams_go_in_batches_and_into_the_callers_memory() {
     let mut small = [0; 10];
     assert_eq!(there.recv_into(&mut small), Err(RecvError::BufferTooSmall { len: 500 }));
     let mut large = [0; 1_000];
-    assert_eq!(there.recv_into(&mut large), Ok(500), "it was still there");
+    assert_eq!(there.recv_into(&mut large), Ok(500), "the datagram stayed in the queue");
     assert_eq!(large[..500], datagrams[4]);
-    // Datagrams that do not fit stay with the caller, in order.
+    // The caller keeps the datagrams that do not fit, in order.
     let many = vec![[7u8]; 1_000];
     let taken = here.try_send_many(many.iter().map(|one| &one[..])).unwrap();
     assert!((100..1_000).contains(&taken), "{taken}");
@@ -105,7 +105,7 @@ fn the_queue_is_all_that_waits() {
     let options = Options::default().queue(3).queue_time(Duration::from_millis(200));
     let here = Connection::connect(relay.addr, options).unwrap();
     relay.cut.store(true, Relaxed);
-    // Until the window is used up.
+    // Send until the window is used up.
     let mut full = 0;
     while full < 50 {
         match here.try_send(&[1; 1_000]) {
@@ -162,7 +162,7 @@ fn closing_lets_waiting_threads_go() {
     let there = listener.accept_timeout(PATIENT).unwrap();
     there.send(b"first").unwrap();
     assert_eq!(here.recv(), Ok(b"first".to_vec()));
-    // The peer does not answer: the connection cannot end in an orderly way.
+    // The peer does not answer, so the connection cannot end in an orderly way.
     relay.cut.store(true, Relaxed);
     std::thread::scope(|scope| {
         let receiver = scope.spawn(|| here.recv());
@@ -195,7 +195,7 @@ fn a_connection_is_started_without_waiting() {
     assert!(matches!(waiting.send(b"late"), Err(SendError::Closed(_))));
     let other = Connector::new(Options::default().service("SC:else")).unwrap();
     let refused = other.start(listener.local_addr(), None);
-    // Events of the path may come before the end.
+    // Events of the path may precede the end.
     let known = loop {
         assert!(readable(refused.descriptor().unwrap(), 20));
         refused.ready();
@@ -236,5 +236,5 @@ fn news_make_an_edge_although_nobody_reads_what_waits() {
     }
     while edge(0) > 0 {}
     there.finish().unwrap();
-    assert_eq!(edge(20), 1, "the end, beside the datagram");
+    assert_eq!(edge(20), 1, "the end, in addition to the datagram");
 }

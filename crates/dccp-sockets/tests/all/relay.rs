@@ -1,5 +1,5 @@
-//! A middlebox between one client and a listener: drops packets in a fixed pattern, large packets, or all
-//! packets for a while.
+//! A middlebox between one client and a listener. It drops packets in a fixed pattern, large packets, or all packets
+//! for a while.
 
 use std::io::ErrorKind;
 use std::net::{SocketAddr, UdpSocket};
@@ -8,24 +8,24 @@ use std::sync::atomic::{AtomicBool, AtomicU32, AtomicUsize, Ordering::Relaxed};
 use std::time::Duration;
 
 pub(crate) struct Relay {
-    /// The address that the client connects to.
+    /// The address to which the client connects.
     pub(crate) addr: SocketAddr,
-    /// Nothing passes.
+    /// Whether all packets are dropped.
     pub(crate) cut: Arc<AtomicBool>,
-    /// Larger IP packets do not pass, bytes.
+    /// Size in bytes above which IP packets are dropped.
     pub(crate) carries: Arc<AtomicUsize>,
-    /// Packets of the client.
+    /// Number of packets from the client.
     pub(crate) of_client: Arc<AtomicU32>,
     over: Arc<AtomicBool>,
-    /// How often the relay timed out waiting for a packet of the server.
+    /// How often the relay timed out while waiting for a packet from the server.
     quiet: Arc<AtomicU32>,
 }
 
-/// IPv4 and UDP headers.
+/// Size of the IPv4 and UDP headers.
 const OVERHEAD: usize = 28;
 
 impl Relay {
-    /// Drops one packet of `loss` in each direction; none if `loss` is 0.
+    /// Creates a relay that drops one of `loss` packets in each direction; none if `loss` is 0.
     pub(crate) fn new(server: SocketAddr, loss: u32) -> Relay {
         let (front, back) =
             (UdpSocket::bind("127.0.0.1:0").unwrap(), UdpSocket::bind("127.0.0.1:0").unwrap());
@@ -37,7 +37,7 @@ impl Relay {
         for socket in [&front, &back] {
             socket.set_read_timeout(Some(Duration::from_millis(100))).unwrap();
         }
-        // The client's address is that of its first packet.
+        // The relay learns the address of the client from its first packet.
         let client = Arc::new(std::sync::Mutex::new(None));
         for up in [true, false] {
             let (front, back) = (front.try_clone().unwrap(), back.try_clone().unwrap());
@@ -49,7 +49,7 @@ impl Relay {
                     let from = if up { &front } else { &back };
                     let (len, sender) = match from.recv_from(&mut buffer) {
                         Ok(received) => received,
-                        // A timeout, or a refusal while no socket listens.
+                        // This is a timeout, or a refusal while no socket listens.
                         Err(e) => {
                             if !up && e.kind() == ErrorKind::WouldBlock {
                                 quiet.fetch_add(1, Relaxed);
@@ -78,9 +78,9 @@ impl Relay {
         Relay { addr, cut, carries, of_client, over, quiet }
     }
 
-    /// Packets pass again. The packets of a server that has ended are dropped first.
+    /// Lets packets pass again. First drops the packets of a server that has ended.
     pub(crate) fn restore(&self) {
-        // The first of these two waits may have begun before the server's last packet.
+        // The first of these two timeouts may have started before the server's last packet.
         let enough = self.quiet.load(Relaxed) + 2;
         while self.quiet.load(Relaxed) < enough {
             std::thread::sleep(Duration::from_millis(10));

@@ -1,4 +1,4 @@
-//! Applications on real networks: loss, small packets, outages, a peer that restarts or does not read.
+//! Applications in real networks: loss, small packets, outages, a peer that restarts or does not read.
 
 use crate::relay::Relay;
 use crate::until;
@@ -15,7 +15,7 @@ fn skipped(test: &str, why: &str) {
     let _ = writeln!(std::io::stderr(), "SKIPPED {test}: {why}");
 }
 
-/// Number of datagrams until the end.
+/// Receives all datagrams up to the end, and returns their number.
 fn drain(connection: &Connection) -> u64 {
     std::iter::from_fn(|| connection.recv_timeout(PATIENT).ok()).count() as u64
 }
@@ -42,7 +42,7 @@ fn each_direction_has_its_ccid_and_what_is_lost_is_counted() {
             writer.join().unwrap();
         }
         assert_eq!(here.stats().paths[0].ccids, Some((up, down)));
-        // The server has sent everything before the client closes.
+        // The server has sent everything before the client closes the connection.
         while there.stats().queued > 0 {
             std::thread::sleep(Duration::from_millis(5));
         }
@@ -50,10 +50,10 @@ fn each_direction_has_its_ccid_and_what_is_lost_is_counted() {
         let [_, arrived] = readers.map(|reader| reader.join().unwrap());
         assert_eq!((sent.sent, sent.dropped), (EACH, 0));
         assert!(arrived < EACH, "the relay loses some");
-        // No later packet reveals the loss of the last few. CCID 3 and 4 report loss events, not packets: on a
-        // busy host one round-trip time can contain all losses.
+        // No later packet reveals the loss of the last few packets. CCID 3 and 4 report loss events instead of packets.
+        // On a busy host, one round-trip time can contain all losses.
         let counted = if up == 2 { arrived + sent.lost + 3 >= EACH } else { sent.lost > 0 };
-        assert!(counted, "CCID {up}: {arrived} came, {} lost", sent.lost);
+        assert!(counted, "CCID {up}: {arrived} arrived, {} lost", sent.lost);
     }
 }
 
@@ -65,7 +65,7 @@ fn both_ends_find_the_size_that_a_path_carries() {
     relay.carries.store(1300, Relaxed);
     let here = Connection::connect(relay.addr, Options::default()).unwrap();
     let there = listener.accept_timeout(PATIENT).unwrap();
-    // Before `stats`, which reads the sizes too.
+    // Check this before calling `stats`, which also reads the sizes.
     until(|| [&here, &there].iter().all(|end| end.max_datagram_size() < 1300));
     until(|| here.try_event() == Some(Event::Size(here.max_datagram_size())));
     assert!([&here, &there].iter().all(|end| end.stats().paths[0].path_mtu <= 1300));
@@ -105,13 +105,13 @@ fn acknowledgements_ride_on_answers() {
             there.send(&there.recv_timeout(PATIENT).unwrap()).unwrap();
             here.recv_timeout(PATIENT).unwrap();
         }
-        // With separate Acks there are twice as many packets as echoes.
+        // With separate Acks there would be twice as many packets as echoes.
         let packets = relay.of_client.load(Relaxed);
         assert!(packets < ECHOES * 3 / 2, "CCID {ccid}: {packets} packets");
     }
 }
 
-/// A peer that is gone acknowledges nothing and reports nothing.
+/// A peer that is gone sends no acknowledgements and no errors.
 #[test]
 fn unacknowledged_datagrams_count_as_lost_at_the_end() {
     for ccid in [2, 3, 5] {
@@ -121,7 +121,7 @@ fn unacknowledged_datagrams_count_as_lost_at_the_end() {
         let there = listener.accept_timeout(PATIENT).unwrap();
         here.send(b"one").unwrap();
         assert_eq!(there.recv_timeout(PATIENT).unwrap(), b"one");
-        // The answer acknowledges the question.
+        // The answer also acknowledges the question.
         there.send(b"answer").unwrap();
         assert_eq!(here.recv_timeout(PATIENT).unwrap(), b"answer");
         relay.cut.store(true, Relaxed);
@@ -145,7 +145,7 @@ fn an_outage_ends_nothing() {
     there.send(b"lost").unwrap();
     assert_eq!(there.recv_timeout(Duration::from_secs(2)), Err(RecvError::TimedOut));
     relay.cut.store(false, Relaxed);
-    // Congestion control sends one packet after each timeout, until an acknowledgement arrives.
+    // Congestion control sends one packet after each timeout until an acknowledgement arrives.
     until(|| {
         let _ = here.try_send(b"question");
         if there.recv_timeout(Duration::from_millis(50)).is_ok() {
@@ -163,7 +163,7 @@ fn a_server_that_restarted_says_so_and_takes_the_client_again() {
     let relay = Relay::new(addr, 0);
     let here = Connection::connect(relay.addr, Options::default()).unwrap();
     let there = listener.accept_timeout(PATIENT).unwrap();
-    // As if the server were killed: the client receives nothing about its end.
+    // As after a killed server, the client is not told of the server's end.
     relay.cut.store(true, Relaxed);
     there.abort();
     drop((there, listener));
@@ -194,7 +194,7 @@ fn connects_to_the_first_address_that_answers() {
     here.send(b"x").unwrap();
     assert_eq!(listener.accept_timeout(PATIENT).unwrap().recv_timeout(PATIENT).unwrap(), b"x");
     assert!(Connection::connect(&[silent][..], impatient).is_err());
-    // An address that this host does not have, and one that it has.
+    // This host does not have the first address. It has the second.
     let addrs: [SocketAddr; 2] = ["192.0.2.1:0".parse().unwrap(), "127.0.0.1:0".parse().unwrap()];
     let listener = Listener::bind(&addrs[..], Options::default()).unwrap();
     assert_eq!(listener.local_addr().ip(), addrs[1].ip());
@@ -213,7 +213,7 @@ fn link_local() -> Option<SocketAddrV6> {
 #[test]
 fn link_local_addresses_keep_their_interface() {
     let Some(addr) = link_local().filter(|addr| UdpSocket::bind(addr).is_ok()) else {
-        return skipped("link_local_addresses_keep_their_interface", "no link-local address here");
+        return skipped("link_local_addresses_keep_their_interface", "this host has no link-local address");
     };
     let listener = Listener::bind(addr, Options::default()).unwrap();
     let path = dccp_sockets::Path::from((*addr.ip()).into());
@@ -227,7 +227,8 @@ fn link_local_addresses_keep_their_interface() {
     }
 }
 
-/// The default is 12 s, or 24 s at a listener: no twenty packets while the test waits.
+/// By default a path is probed after 12 s, or 24 s at a listener. So twenty packets during the test need a lower
+/// setting.
 #[test]
 fn an_idle_end_asks_its_peer_at_every_keepalive() {
     let often = Options::default().keepalive(Duration::from_millis(20));
@@ -249,6 +250,6 @@ fn a_peer_that_vanished_is_noticed_by_an_idle_end() {
     let here = Connection::connect(relay.addr, options).unwrap();
     let _there = listener.accept_timeout(PATIENT).unwrap();
     relay.cut.store(true, Relaxed);
-    // Both are idle; with the defaults this takes more than a minute.
+    // Both ends are idle. With the defaults, this would take more than a minute.
     assert!(matches!(here.recv_timeout(PATIENT), Err(RecvError::Closed(_))));
 }

@@ -1,4 +1,4 @@
-//! Features for public servers and media senders: unknown clients with keys, refusals, probes, events, marks.
+//! Features for public servers and media senders: unknown clients with keys, refusals, probes, events and marks.
 
 use crate::until;
 use dccp_sockets::{
@@ -18,7 +18,7 @@ fn key(n: u8) -> PrivateKey {
     PrivateKey::from_random([n; 32])
 }
 
-/// A UDP port that is most likely unused for the duration of the test.
+/// A UDP port that no program is likely to use during the test.
 fn closed() -> SocketAddr {
     UdpSocket::bind("127.0.0.1:0").unwrap().local_addr().unwrap()
 }
@@ -40,12 +40,12 @@ fn a_server_for_everybody_knows_each_client_by_its_key() {
         assert_eq!(here.recv_timeout(PATIENT).unwrap(), b"welcome");
         open.push((here, there));
     }
-    // Another key does not raise the limit of its source.
+    // With another key, the source still has the same limit.
     assert!(matches!(
         Connection::connect(listener.local_addr(), client(4)),
         Err(ConnectError::Refused(Reason::ResetByPeer(_)))
     ));
-    // A removed peer is disconnected; the others stay.
+    // A removed peer is disconnected, and the others stay connected.
     listener.remove_peer(key(2).public()).unwrap();
     assert_eq!(open[0].1.recv_timeout(PATIENT), Err(RecvError::Closed(Reason::Aborted)));
     assert_eq!(open[2].1.recv_timeout(PATIENT), Err(RecvError::Closed(Reason::Aborted)));
@@ -62,7 +62,7 @@ fn any_peer_needs_a_key_of_ones_own() {
     let listener = Listener::bind("127.0.0.1:0", Options::default().key(key(1))).unwrap();
     let client = Options::default().key(key(2)).peer(key(1).public()).connect_timeout(short);
     let refused = Connection::connect(listener.local_addr(), client);
-    assert!(matches!(refused, Err(ConnectError::TimedOut)), "nobody is let in unasked");
+    assert!(matches!(refused, Err(ConnectError::TimedOut)), "unknown peers are refused by default");
 }
 
 #[test]
@@ -78,7 +78,7 @@ fn addresses_and_interfaces_that_are_mistaken_are_named() {
     assert!(error.contains("expected HOST:PORT"), "{error}");
 }
 
-/// Ends within the test's time limit: no call waits for the timeout.
+/// The test ends within its time limit, because no call waits for the timeout.
 #[test]
 fn a_closed_port_is_told_at_once() {
     let patient = || Options::default().connect_timeout(Duration::from_secs(3600));
@@ -91,7 +91,7 @@ fn a_closed_port_is_told_at_once() {
         assert!(matches!(refused, ConnectError::Refused(Reason::NobodyListens)), "{refused}");
         assert_eq!(refused.errno(), rustix::io::Errno::CONNREFUSED.raw_os_error());
     }
-    // The next address, or the next path, is tried at once.
+    // The next address, or the next path, is tried immediately.
     let listener = Listener::bind("127.0.0.1:0", Options::default()).unwrap();
     let addrs = [closed(), listener.local_addr()];
     let elsewhere = Connection::connect(&addrs[..], patient()).unwrap();
@@ -102,7 +102,7 @@ fn a_closed_port_is_told_at_once() {
     assert_eq!(detour.peer_addr(), Some(listener.local_addr()));
 }
 
-/// An ICMP refusal from one peer's host does not affect other connections on the same thread.
+/// An ICMP refusal from the host of one peer does not affect other connections on the same thread.
 #[test]
 fn a_refusal_disturbs_no_other_connection() {
     let listener = Listener::bind("127.0.0.1:0", Options::default()).unwrap();
@@ -129,7 +129,7 @@ fn a_probe_sends_padding_that_the_peers_application_does_not_see() {
         assert_eq!(there.recv_timeout(PATIENT).unwrap(), b"data goes on");
         let mut events = std::iter::from_fn(|| here.event_timeout(PATIENT));
         assert!(events.any(|event| matches!(event, Event::Rate(rate) if rate > Rate::ZERO)));
-        // Waiting data replaces padding, and finishing ends the probe.
+        // Waiting data is sent instead of padding, and finishing ends the probe.
         let stats = here.finish().unwrap();
         assert_eq!((stats.sent, stats.sent_bytes), (1, 12));
         assert_eq!(there.recv_timeout(PATIENT), Err(RecvError::Closed(Reason::ClosedByPeer)));
@@ -137,7 +137,7 @@ fn a_probe_sends_padding_that_the_peers_application_does_not_see() {
     }
 }
 
-/// Received packets have the requested DSCP, and congestion control's ECN field.
+/// Received packets have the requested DSCP, and the ECN field that congestion control chose.
 #[test]
 fn packets_bear_the_dscp_of_the_options() {
     let peer = UdpSocket::bind("127.0.0.1:0").unwrap();

@@ -1,4 +1,4 @@
-//! Reliable streams next to datagrams: no privilege needed.
+//! Reliable streams next to datagrams. The tests need no privilege.
 
 use crate::relay::Relay;
 use dccp_sockets::{
@@ -45,7 +45,7 @@ fn a_file_arrives_intact_over_two_lossy_paths() {
     let sender = std::thread::spawn(move || {
         let mut stream = here.open_stream().unwrap();
         stream.write_all(&file).unwrap();
-        // Datagrams pass meanwhile, with some losses.
+        // Meanwhile datagrams are sent, and some are lost.
         (0..50).for_each(|_| here.send(b"beside").unwrap());
         stream.finish().unwrap();
         here.finish().unwrap()
@@ -59,13 +59,13 @@ fn a_file_arrives_intact_over_two_lossy_paths() {
     assert!(datagrams > 25, "{datagrams} of 50");
 }
 
-/// A stream with an idle reader blocks no other stream, and uses only its share of memory.
+/// A stream whose reader is idle does not block other streams, and uses only its share of memory.
 #[test]
 fn streams_do_not_wait_for_each_other() {
     let (_listener, here, there) = pair();
     let idle = here.open_stream().unwrap();
     let mut filled = 0;
-    // Write until no more is accepted.
+    // Write until no more bytes are accepted.
     while let Ok(n) = idle.write_timeout(&[1; 65_536], Some(Duration::from_millis(300))) {
         filled += n;
     }
@@ -90,7 +90,7 @@ fn streams_do_not_wait_for_each_other() {
     assert_eq!(total, filled);
 }
 
-/// The connection closes after all written data has arrived; a dropped stream is written to its end.
+/// The connection closes after all written data has arrived. A stream that was dropped is written to its end.
 #[test]
 fn written_bytes_arrive_before_the_connection_closes() {
     let (_listener, here, there) = pair();
@@ -155,7 +155,7 @@ fn without_streams_at_both_ends_there_are_none() {
     }
 }
 
-/// A stream's descriptor is readable while there is data, or room that a writer waits for.
+/// The descriptor of a stream is readable while there is data, or room for which a writer waits.
 #[test]
 fn a_descriptor_tells_of_bytes_and_of_room() {
     use rustix::event::{PollFd, PollFlags, Timespec, poll};

@@ -1,4 +1,4 @@
-//! The tokio sockets over the loopback interface.
+//! Tests of the tokio sockets over the loopback interface.
 
 use ::tokio::io::{AsyncReadExt, AsyncWriteExt};
 use dccp_sockets::tokio::{Connection, Connector, Listener};
@@ -48,7 +48,7 @@ async fn ends_and_refusals() {
     let listener = Listener::bind("127.0.0.1:0", Options::default()).await.unwrap();
     let here = Connection::connect(listener.local_addr(), Options::default()).await.unwrap();
     let there = listener.accept().await.unwrap();
-    // A cancelled receive loses no datagram.
+    // A receive that was cancelled loses no datagram.
     assert!(::tokio::time::timeout(Duration::from_millis(20), there.recv()).await.is_err());
     here.send(b"one").await.unwrap();
     assert_eq!(there.recv().await.unwrap(), b"one");
@@ -57,7 +57,7 @@ async fn ends_and_refusals() {
     assert_eq!(there.send(b"two").await, Err(SendError::Closed(Reason::ClosedByPeer)));
 }
 
-/// Both directions at once, with more data than any window.
+/// Sends in both directions at once, with more data than any window.
 #[::tokio::test]
 async fn streams_are_read_and_written_at_once() {
     let options = || Options::default().streams(true);
@@ -84,7 +84,7 @@ async fn streams_are_read_and_written_at_once() {
     assert_eq!(echo.await.unwrap(), bytes.len() as u64);
 }
 
-/// A connection works as a stream and a sink with foreign adapters.
+/// A connection works as a stream and a sink with adapters of other crates.
 #[::tokio::test]
 async fn a_connection_is_a_stream_and_a_sink() {
     use ::bytes::Bytes;
